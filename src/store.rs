@@ -26,6 +26,7 @@ mod origins;
 pub mod persist;
 mod room;
 pub mod sqlite;
+pub mod state_file;
 
 pub(crate) use self::batch::is_strange;
 pub use self::batch::{Batch, DecisionKind, OriginUpdate, Party, RecordSummary};
@@ -39,6 +40,7 @@ pub(crate) use self::filter::Filter;
 pub use self::maintenance::keep;
 pub use self::origins::{Fetch, OriginMemory, OriginQuery, OtherAnswer, SnapshotMeta, StoredState};
 pub use self::room::{Pruned, Retention, Size};
+use self::state_file::StateFile;
 
 use std::fmt;
 use std::future::Future;
@@ -183,7 +185,10 @@ pub fn open(config: &Config, access: Access) -> Result<Arc<dyn Store>, StoreErro
     let store = sqlite::Sqlite::open(path, access, config.store.synchronous)?;
     if access == Access::Write {
         // The key is made together with the store: later, an empty store beside a key was emptied by others.
-        sealing_key(config)?;
+        let key = sealing_key(config)?;
+        StateFile::of(path)
+            .set_key(key.public())
+            .map_err(|error| state_file::unwritable(path, &error))?;
     }
     Ok(Arc::new(store))
 }

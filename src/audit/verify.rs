@@ -102,6 +102,8 @@ pub enum Anchor {
     Seal(Moment),
     /// A head that was kept elsewhere.
     Kept,
+    /// The state file, which names the last record that was written.
+    Written,
 }
 
 /// The result of a walk along the chain.
@@ -191,6 +193,13 @@ impl ChainVerifier {
             kept,
             kept_is_dropped: false,
         }
+    }
+
+    /// Takes the last record that the store has once held, as its state file says.
+    pub fn expect(&mut self, written: Head) {
+        let place = |(head, _): &(Head, Anchor)| head.seq > written.seq;
+        let at = self.anchors.partition_point(place);
+        self.anchors.insert(at, (written, Anchor::Written));
     }
 
     /// Takes seals made since the walk began: records that retention drops meanwhile are no gap.
@@ -297,6 +306,10 @@ impl ChainVerifier {
                 faults.push(Fault::Anchor { seq, good, by });
                 continue;
             }
+            if by == Anchor::Written {
+                // The file is not signed, so it confirms nothing.
+                continue;
+            }
             self.good = here.seq;
             if let Anchor::Seal(_) = by {
                 self.sealed = Some(here.seq);
@@ -393,6 +406,7 @@ impl fmt::Display for Anchor {
         match self {
             Self::Seal(time) => write!(f, "the seal of {}", crate::text::time_text(*time)),
             Self::Kept => f.write_str("the head that was kept"),
+            Self::Written => f.write_str("the state file beside the store"),
         }
     }
 }

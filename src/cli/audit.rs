@@ -14,7 +14,7 @@ use super::fail;
 use crate::audit::verify::Head;
 use crate::audit::verify::case::Trusted;
 use crate::config::Config;
-use crate::store::{self, Access, Store, chain};
+use crate::store::{self, Access, Store, chain, state_file};
 use crate::text::hex;
 
 /// Exit code for a fault in the store's records.
@@ -124,13 +124,24 @@ fn told(args: &AuditArgs, config: &Config) -> Result<Found, String> {
                 let trusted = Trusted::of(&args.key, config).map_err(|error| error.to_string())?;
                 match &args.id {
                     Some(id) => one::verify(id, args, &store, &trusted).await,
-                    None => all::verify(args, store, &trusted).await,
+                    None => all::verify(args, store, &trusted, written(config)?).await,
                 }
             }
             Command::Head { json } => head(&store, *json).await,
             Command::Key => Ok(Found::Nothing),
         }
     })
+}
+
+/// Returns the last record that the state file of the store names. Read before the records: the file is never ahead of
+/// them.
+fn written(config: &Config) -> Result<Option<Head>, String> {
+    let path = store::named(config).map_err(|error| error.to_string())?;
+    let read = state_file::read(path).map_err(|error| error.to_string())?;
+    Ok(read
+        .map(|(state, _)| state.written)
+        .filter(|(seq, _)| *seq > 0)
+        .map(|(seq, hash)| Head { seq, hash }))
 }
 
 async fn head(store: &Arc<dyn Store>, json: bool) -> Result<Found, String> {

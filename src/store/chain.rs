@@ -163,7 +163,9 @@ impl SealingKey {
             .mode(0o600)
             .open(path)
             .and_then(|mut file| {
-                io::Write::write_all(&mut file, pem("PRIVATE KEY", pkcs8.as_ref()).as_bytes())
+                io::Write::write_all(&mut file, pem("PRIVATE KEY", pkcs8.as_ref()).as_bytes())?;
+                file.sync_all()?;
+                sync_folder(path)
             });
         match made {
             Ok(()) => Ok(key),
@@ -288,6 +290,12 @@ fn no_key(what: &str) -> StoreError {
         kind: StoreErrorKind::Denied,
         message: what.to_owned(),
     }
+}
+
+/// Makes the names in the folder of `path` outlive a power cut.
+pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// Returns the octets as an array of their known length; cut or filled with zeros if the length differs.

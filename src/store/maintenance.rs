@@ -70,7 +70,9 @@ impl Maintenance {
         if self.sealed.is_none_or(is_due) {
             let outcome = self.store.seal(Arc::clone(&self.key), now).await;
             let what = "the records cannot be sealed";
-            if self.sealing.is_over(&outcome, what) {
+            // The first record of this process is sealed soon: a young store has no other seal.
+            if self.sealing.is_over(&outcome, what) && (self.sealed.is_some() || is_made(&outcome))
+            {
                 self.sealed = Some(now);
             }
         }
@@ -140,6 +142,10 @@ impl Maintenance {
         }
         Ok(belief.time)
     }
+}
+
+fn is_made(outcome: &Result<Option<chain::Seal>, StoreError>) -> bool {
+    matches!(outcome, Ok(Some(_)))
 }
 
 /// A wall clock ahead of the log, warned about once before it expires anything, and once when it begins to.

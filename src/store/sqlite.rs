@@ -5,13 +5,14 @@
 //! process loses nothing of it; a power cut loses the octets that the disk had not taken yet (`[store] synchronous`).
 //!
 //! - `schema`: tables, and views for people with the `sqlite3` shell
-//! - `open`: the checks before a file is used as a store
+//! - `open`: the checks before a file is used as a store; `agree`: its agreement with the files beside it
 //! - `rows`: values as columns; `digests`: whether a row is what was written; `error`: failures as sentences
 //! - `write`, `read`, `prune`: the work on it; `landing`: the update of an origin; `overrides`: those that people add
 //! - `bounds`: the room of each part; `shares`: which client's decisions give room; `robots`: which texts give room;
-//!   `gaps`: the proof of a chain with removed records
+//!   `gaps`: the proof of a chain with removed records; `belief`: the time that retention believes
 //! - [`repair`]: checks and rebuilds of a damaged database
 
+mod agree;
 mod belief;
 mod bounds;
 mod digests;
@@ -43,6 +44,7 @@ pub(super) use self::open::kind_of;
 use self::read::Hints;
 use self::worker::Workers;
 use super::changes::Announcer;
+use super::state_file::{StateFile, unwritable};
 use super::{
     Access, Acknowledgement, Batch, Belief, DecisionQuery, Fetch, Hourly, OriginMemory,
     OriginQuery, Pending, Progress, Pruned, Removed, Retention, Sha256, Size, Store, StoreError,
@@ -68,6 +70,7 @@ pub struct Sqlite {
     /// The bounds of a batch; `None` until maintenance begins. The writer alone locks it.
     keeping: Arc<Mutex<Option<Keeping>>>,
     announcer: Announcer,
+    state: Arc<StateFile>,
     /// `None` for a store opened to be read. Dropped last: the last connection that writes carries the log over.
     writer: Option<Writer>,
 }
@@ -88,10 +91,18 @@ impl Sqlite {
     pub fn open(path: &Path, access: Access, synchronous: Synchronous) -> Result<Self, StoreError> {
         open::require(path, access)?;
         let path: Arc<Path> = path.into();
+        let state = Arc::new(StateFile::of(&path));
         let writer = match access {
             Access::Read => None,
             Access::Write => {
-                let connection = open::writer(&path, synchronous)?;
+                let at = |failure: error::Failure| failure.at(&path);
+                agree::refuse_foreign_log(&path).map_err(at)?;
+                let mut connection = open::writer(&path, synchronous)?;
+                agree::require(&mut connection, &path).map_err(at)?;
+                let end = write::end(&connection).map_err(at)?;
+                state
+                    .begin(end)
+                    .map_err(|error| unwritable(&path, &error))?;
                 let file = Identity::of(&path)
                     .map_err(|error| failed(format!("{}: {error}", path.display())))?;
                 let thread = Workers::start("store-writer", &path, vec![connection])?;
@@ -107,6 +118,7 @@ impl Sqlite {
             hints: Arc::default(),
             keeping: Arc::default(),
             announcer: Announcer::default(),
+            state,
             writer,
             path,
         })
@@ -139,8 +151,21 @@ impl Sqlite {
 impl Store for Sqlite {
     fn write(&self, batch: Batch) -> Pending<'_, ()> {
         let (path, keeping) = (Arc::clone(&self.path), Arc::clone(&self.keeping));
+        let state = Arc::clone(&self.state);
         self.write(move |connection| {
-            write::batch(connection, &path, &batch, keeping.lock().as_mut())
+            let mut keeping = keeping.lock();
+            let mut work = |connection: &mut rusqlite::Connection| {
+                write::batch(connection, &path, &batch, keeping.as_mut())
+            };
+            // The first record must not vanish with the store's whole memory.
+            let end = match state.is_first() {
+                true => write::durably(connection, work)?,
+                false => work(connection)?,
+            };
+            if let Some(end) = end {
+                state.wrote(end);
+            }
+            Ok(())
         })
     }
 
@@ -231,7 +256,14 @@ impl Store for Sqlite {
     }
 
     fn seal(&self, key: Arc<chain::SealingKey>, now: Moment) -> Pending<'_, Option<chain::Seal>> {
-        self.write(move |connection| write::seal(connection, &key, now))
+        let state = Arc::clone(&self.state);
+        self.write(move |connection| {
+            let seal = write::durably(connection, |connection| write::seal(connection, &key, now))?;
+            if let Some(seal) = &seal {
+                state.sealed((seal.seq, seal.hash));
+            }
+            Ok(seal)
+        })
     }
 
     fn overrides(&self) -> Pending<'_, Vec<Override>> {

@@ -105,3 +105,82 @@ fn a_lost_key_is_reported_and_its_seals_can_still_be_verified() {
     let (code, said, _) = verify(&gate, &[&earlier, &present]);
     assert_eq!(code, Some(0), "{said}");
 }
+
+/// Kills a gate and removes the log of its store, as a careless restore does.
+fn kill_and_remove_the_log(gate: &mut Gate) {
+    gate.signal(Signal::KILL);
+    gate.wait();
+    let store = gate.setup.dir().join("crawlgate.db");
+    for suffix in ["-wal", "-shm"] {
+        fs::remove_file(store.with_extension(format!("db{suffix}"))).unwrap();
+    }
+}
+
+fn serve_again(gate: &mut Gate) -> Gate {
+    let setup = std::mem::replace(&mut gate.setup, crate::support::Setup::new());
+    let command = setup.command("serve");
+    Gate::spawn(setup, command)
+}
+
+#[test]
+fn a_young_store_that_lost_its_log_is_never_begun_anew_in_silence() {
+    let mut gate = strict();
+    let origin = Origin::with_rules(RULES);
+    for n in 0..20 {
+        let answer = gate.get(&origin.url(&format!("/private/{n}")));
+        assert_eq!(answer.status, 403);
+    }
+    kill_and_remove_the_log(&mut gate);
+    let missing = "decisions 1 to 20 are missing (20)";
+    let (code, _, said) = gate.beside("serve", &[]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains(missing), "{said}");
+    let (code, said, _) = gate.beside("store", &["check"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains(missing), "{said}");
+    let verified = |gate: &Gate| gate.beside("audit", &["verify", "--all"]);
+    let (code, said, failed) = verified(&gate);
+    assert_eq!(code, Some(1), "{said}{failed}");
+    assert!(said.contains("records 1 to 20 are missing"), "{said}");
+
+    // The advised way out works, and the loss stays visible.
+    let (code, said, failed) = gate.beside("store", &["rebuild"]);
+    assert_eq!(code, Some(0), "{said}{failed}");
+    assert!(said.contains(missing), "{said}");
+    let gate = serve_again(&mut gate);
+    assert_eq!(gate.get(&origin.url("/private/x")).status, 403);
+    let (code, said, failed) = verified(&gate);
+    assert_eq!(code, Some(1), "{said}{failed}");
+    assert!(said.contains("records before 21 are missing"), "{said}");
+}
+
+#[test]
+fn a_log_that_is_deleted_after_a_kill_is_noticed_and_the_loss_is_named() {
+    let mut gate = Gate::with(|setup| {
+        setup.set("log", "file", "\"\"");
+        setup.set("audit", "durability", "\"strict\"");
+    });
+    let origin = Origin::with_rules(RULES);
+    let deny = |gate: &Gate, count: usize| {
+        for n in 0..count {
+            let answer = gate.get(&origin.url(&format!("/private/{n}")));
+            assert_eq!(answer.status, 403);
+        }
+    };
+    deny(&gate, 5);
+    gate.signal(Signal::TERM);
+    assert_eq!(gate.wait().code(), Some(0), "{}", gate.said());
+    let mut gate = serve_again(&mut gate);
+    deny(&gate, 7);
+    kill_and_remove_the_log(&mut gate);
+    let mut gate = serve_again(&mut gate);
+    gate.wait_said("decisions 6 to 12 are missing (7)");
+    deny(&gate, 1);
+    gate.signal(Signal::TERM);
+    assert_eq!(gate.wait().code(), Some(0), "{}", gate.said());
+    let (code, said, failed) = gate.beside("audit", &["verify", "--all"]);
+    assert_eq!(code, Some(1), "{said}{failed}");
+    assert!(said.contains("records 6 to 12 are missing"), "{said}");
+    let (code, said, failed) = gate.beside("store", &["check"]);
+    assert_eq!(code, Some(0), "{said}{failed}");
+}

@@ -13,7 +13,7 @@ use crate::admin::query::when::{self, Edge};
 use crate::audit::replay::{Evidence, Outcome, evidence};
 use crate::audit::verify::case::Trusted;
 use crate::audit::verify::review::{Finding, Review};
-use crate::audit::verify::{ChainVerifier, Fault};
+use crate::audit::verify::{ChainVerifier, Fault, Head};
 use crate::cli::screen;
 use crate::clock::{Clock, Moment};
 use crate::store::{DecisionQuery, Store, StoreError, StoredDecision};
@@ -96,6 +96,7 @@ pub(super) async fn verify(
     args: &VerifyArgs,
     store: Arc<dyn Store>,
     trusted: &Trusted,
+    written: Option<Head>,
 ) -> Result<Found, String> {
     let failed = |error: StoreError| error.to_string();
     let now = Clock::system().now();
@@ -111,6 +112,9 @@ pub(super) async fn verify(
     let seals = store.seals().await.map_err(failed)?;
     let mut faults = Vec::new();
     let mut verifier = ChainVerifier::new(&seals, &trusted.keys, args.head, &mut faults);
+    if let Some(written) = written {
+        verifier.expect(written);
+    }
     let mut tally = Tally::default();
     let bar = bar(&store).await.map_err(failed)?;
     let mut review = Review::new(store.as_ref());

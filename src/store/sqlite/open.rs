@@ -18,7 +18,8 @@ use super::error::Failure;
 use super::schema::{self, STEPS, Standing};
 use crate::config::Synchronous;
 use crate::descriptors::is_exhaustion;
-use crate::store::{Access, StoreError, StoreErrorKind, chain};
+use crate::store::state_file;
+use crate::store::{Access, StoreError, StoreErrorKind, chain, failed};
 
 /// Time that one process waits for another's write.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -46,6 +47,7 @@ pub(super) fn writer(path: &Path, synchronous: Synchronous) -> Result<Connection
         let mut connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let standing = known(&connection, path)?;
         if standing == Standing::Empty {
+            begin_anew(path)?;
             // Only an empty database accepts a page size.
             connection.pragma_update(None, "page_size", PAGE)?;
             connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
@@ -62,11 +64,41 @@ pub(super) fn writer(path: &Path, synchronous: Synchronous) -> Result<Connection
         if standing != Standing::Known(STEPS.len()) {
             schema::migrate(&mut connection, STEPS)?;
         }
+        if standing == Standing::Empty {
+            outlive_a_power_cut(&connection, path)?;
+        }
         probe(&connection)?;
         tell_of_a_key_that_is_gone(&connection, path)?;
         Ok(connection)
     };
     open().map_err(|failure| failure.at(path))
+}
+
+/// Removes the state file of an earlier store, whose key was moved away to begin anew.
+fn begin_anew(path: &Path) -> Result<(), Failure> {
+    match fs::remove_file(state_file::state_file(path)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(state_file::unwritable(path, &error).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Carries the schema over into the file: with it in the log alone, a lost log would leave a file that looks as if no
+/// record had ever been written.
+fn outlive_a_power_cut(connection: &Connection, path: &Path) -> Result<(), Failure> {
+    let is_busy: bool =
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+    let synced = chain::sync_folder(path);
+    match synced {
+        Ok(()) if !is_busy => Ok(()),
+        Ok(()) => Err(failed(format!(
+            "{}: another process reads the new store and keeps its schema from the disk; start again",
+            path.display()
+        ))
+        .into()),
+        Err(error) => Err(state_file::unwritable(path, &error).into()),
+    }
 }
 
 /// Reads one row by way of each table and each index: an unusable one is better reported now than by every request.
@@ -292,6 +324,10 @@ fn known(connection: &Connection, path: &Path) -> Result<Standing, Failure> {
         Standing::Known(steps) if steps < STEPS.len() && schema::is_present(connection)? => {
             Err(misnumbered(steps as i64))
         }
+        // The schema is on the disk before the key is made.
+        Standing::Empty if was_begun => Err(Failure::Damaged(
+            "it holds no table, but the key that seals it was made after its tables".to_owned(),
+        )),
         // All steps are taken at once, so 0 is damage; and there will never be as many as 1,000.
         Standing::Known(0) => Err(Failure::Damaged("it has no schema".to_owned())),
         Standing::Newer(1_000..) => Err(Failure::Damaged(

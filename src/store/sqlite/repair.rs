@@ -19,6 +19,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub use self::copy::Saved;
 pub use self::salvage::{Rebuilt, rebuild};
+use super::agree::{self, Relation};
 use super::digests;
 use super::error::{Failure, said};
 use super::open::PATIENCE;
@@ -26,6 +27,7 @@ use super::schema::APPLICATION;
 use super::{open, read};
 use crate::policy::terms::PolicyDigest;
 use crate::store::filter::Head;
+use crate::store::state_file::state_file;
 use crate::store::{Access, Sha256, StoreError, StoreErrorKind, chain};
 use crate::text::json::printable;
 
@@ -98,6 +100,17 @@ pub fn check(path: &Path) -> Result<Faults, StoreError> {
                 faults.damaged.push(told);
             }
         }
+    }
+    match agree::look(&connection, path) {
+        Ok(Relation::Agrees) => {}
+        Ok(Relation::Misses(missing)) => {
+            faults.damaged.push(format!("decision: {}", missing.told()));
+        }
+        Ok(Relation::Differs(seq)) => faults.altered.push(format!(
+            "decision {seq}: it is not the one that {} names",
+            state_file(path).display()
+        )),
+        Err(failure) => faults.damaged.push(sentence(failure, path)),
     }
     if !begins_well && faults.is_empty() {
         let what = "the beginning of the file is damaged, which says what it is".to_owned();

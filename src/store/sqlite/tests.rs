@@ -1,5 +1,6 @@
 //! Tests of the embedded engine alone: its file, damage, other processes.
 
+mod beside;
 mod damage;
 mod flips;
 mod opening;

@@ -17,6 +17,7 @@ use super::rows::{self, integer, number, time};
 use super::shares::{self, Shares};
 use crate::clock::Moment;
 use crate::store::filter::{Head, records_of};
+use crate::store::state_file::End;
 use crate::store::{Acknowledgement, Batch, Pruned, RecordSummary, Sha256, chain};
 
 /// Begins a transaction that writes.
@@ -29,15 +30,17 @@ pub(super) fn begin(connection: &mut Connection) -> Result<Transaction<'_>, Fail
     Ok(connection.transaction_with_behavior(behavior)?)
 }
 
-/// See [`Store::write`](crate::store::Store::write). Under maintenance, the batch makes its room within the bound.
+/// See [`Store::write`](crate::store::Store::write). Under maintenance, the batch makes its room within the bound. Returns
+/// the last record, if there are any.
 pub(super) fn batch(
     connection: &mut Connection,
     path: &Path,
     batch: &Batch,
     keeping: Option<&mut Keeping>,
-) -> Result<(), Failure> {
+) -> Result<Option<End>, Failure> {
     let parts = keeping.as_ref().and_then(|keeping| keeping.parts());
     let mut dropped = Pruned::default();
+    let mut end = None;
     let mut transaction = begin(connection)?;
     for one in &batch.landings {
         dropped.origins += landing_or_nothing(&mut transaction, one, parts)?;
@@ -56,28 +59,28 @@ pub(super) fn batch(
             let incoming = shares::octets_of_lines(&batch.lines)?;
             dropped.add(keeping.make_room(&transaction, incoming)?.told());
         }
-        records(&transaction, &batch.lines, &batch.notes)?;
+        end = Some(records(&transaction, &batch.lines, &batch.notes)?);
     }
     transaction.commit()?;
     if let Some(keeping) = keeping {
         keeping.tell(dropped);
     }
-    match parts {
-        Some(parts) => bounds::shorten_log(connection, path, parts),
-        None => Ok(()),
+    if let Some(parts) = parts {
+        bounds::shorten_log(connection, path, parts)?;
     }
+    Ok(end)
 }
 
-/// Adds records to the chain.
+/// Adds records to the chain and returns the last one.
 fn records(
     transaction: &Transaction<'_>,
     lines: &[u8],
     notes: &[RecordSummary],
-) -> Result<(), Failure> {
+) -> Result<End, Failure> {
     // Without one summary per line, parse each line.
     let is_noted = memchr::memchr_iter(b'\n', lines).count() == notes.len();
     let mut notes = notes.iter().filter(|_| is_noted);
-    let (mut seq, mut hash) = head(transaction)?;
+    let (mut seq, mut hash) = end(transaction)?;
     let mut used: HashMap<Sha256, (u64, Moment)> = HashMap::new();
     let mut hours = Hours::default();
     let mut shares = Shares::default();
@@ -115,7 +118,7 @@ fn records(
             lack.execute(params![sha256, integer(seq), time(at)])?;
         }
     }
-    Ok(())
+    Ok((seq, hash))
 }
 
 /// Returns the last record's place and link.
@@ -127,6 +130,34 @@ pub(super) fn head(connection: &Connection) -> Result<(u64, Sha256), Failure> {
         Some((seq, hash)) => (number(seq), hash),
         None => (0, chain::GENESIS),
     })
+}
+
+/// Returns the place and the link that the next record follows: those of the last record, or of the last one that was lost
+/// behind it.
+pub(super) fn end(connection: &Connection) -> Result<(u64, Sha256), Failure> {
+    let (seq, hash) = head(connection)?;
+    let mut lost = connection.prepare_cached(
+        "SELECT last, link_after FROM gap WHERE first > ?1 ORDER BY first DESC LIMIT 1",
+    )?;
+    let lost = lost.query_row([integer(seq)], |row| {
+        Ok((row.get::<_, i64>(0)?, row.get(1)?))
+    });
+    Ok(match lost.optional()? {
+        Some((last, hash)) => (number(last), hash),
+        None => (seq, hash),
+    })
+}
+
+/// Runs a write whose commit waits for the disk, whatever `[store] synchronous` says.
+pub(super) fn durably<T>(
+    connection: &mut Connection,
+    write: impl FnOnce(&mut Connection) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let usual: i64 = connection.pragma_query_value(None, "synchronous", |row| row.get(0))?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    let outcome = write(connection);
+    connection.pragma_update(None, "synchronous", usual)?;
+    outcome
 }
 
 /// Returns `now`, or the last record's time if a clock that was set back makes that later: a seal is never older than

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use rustix::fs::{FlockOperation, fcntl_lock};
 
+use super::super::agree::{self, Relation};
 use super::super::error::Failure;
 use super::super::open::{self, PAGE, beside};
 use super::copy::{Saved, save};
@@ -18,6 +19,7 @@ use super::may_be_ours;
 use super::remains::drop_remains;
 use crate::clock::Moment;
 use crate::config::Synchronous;
+use crate::store::state_file::state_file;
 use crate::store::{Access, StoreError, StoreErrorKind, chain, failed};
 
 /// The result of a rebuild.
@@ -127,6 +129,7 @@ fn salvage(path: &Path, new: &Path, now: Moment) -> Result<(Vec<Saved>, Vec<Stri
     let mut last = || -> Result<(), Failure> {
         let transaction = target.transaction()?;
         told = drop_remains(&transaction, &mut tables, now)?;
+        note_missing(&transaction, path, &mut told)?;
         transaction.commit()?;
         target.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         Ok(())
@@ -136,6 +139,21 @@ fn salvage(path: &Path, new: &Path, now: Moment) -> Result<(Vec<Saved>, Vec<Stri
         .close()
         .map_err(|(_, error)| Failure::from(error).at(new))?;
     Ok((tables, told))
+}
+
+/// Leaves a gap in the place of records that are missing at the end, so that the store agrees with its state file.
+fn note_missing(target: &Connection, path: &Path, told: &mut Vec<String>) -> Result<(), Failure> {
+    match agree::look(target, path) {
+        Ok(Relation::Misses(missing)) => {
+            agree::note(target, &missing)?;
+            told.push(missing.told());
+        }
+        Ok(_) => {}
+        // A damaged state file names its own way out.
+        Err(Failure::Told(error)) => told.push(error.message),
+        Err(failure) => return Err(failure),
+    }
+    Ok(())
 }
 
 /// Tells whether there were unreadable rows, and no readable one.
@@ -181,7 +199,7 @@ fn mend(path: &Path, target: &Connection, new: &Path, mended: &Path) -> Result<(
 /// Reports that nothing can be saved, and the way out.
 fn nothing_left(path: &Path) -> StoreError {
     let key = chain::key_file(path);
-    let beside_it = [beside(path, "-wal"), key];
+    let beside_it = [beside(path, "-wal"), key, state_file(path)];
     let beside_it = beside_it.iter().filter(|file| file.exists());
     let beside_it: Vec<_> = beside_it.map(|file| file.display().to_string()).collect();
     let them = match beside_it.as_slice() {

@@ -1,0 +1,262 @@
+//! A database that does not agree with the files beside it: its log, its key, its state file.
+
+use super::*;
+use crate::store::state_file::{self, State};
+
+/// A store as its processes left it, to be put in another place.
+struct Left {
+    folder: TempDir,
+}
+
+impl Left {
+    /// Copies the database, with its log, its key and its state file as far as they exist.
+    fn of(path: &Path) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for file in files(path) {
+            if file.exists() {
+                fs::copy(&file, folder.path().join(file.file_name().unwrap())).unwrap();
+            }
+        }
+        Self { folder }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("crawlgate.db")
+    }
+
+    fn remove(&self, suffix: &str) {
+        fs::remove_file(beside(&self.path(), suffix)).unwrap();
+    }
+
+    /// Takes one of the files from another place.
+    fn take(&self, from: &Path, at: usize) {
+        fs::copy(&files(from)[at], &files(&self.path())[at]).unwrap();
+    }
+}
+
+const LOG: usize = 1;
+const KEY: usize = 2;
+
+fn files(path: &Path) -> [PathBuf; 4] {
+    [
+        path.to_owned(),
+        beside(path, "-wal"),
+        chain::key_file(path),
+        state_file::state_file(path),
+    ]
+}
+
+fn state(path: &Path) -> State {
+    state_file::read(path).unwrap().unwrap().0
+}
+
+/// Opens a store with its key, as `serve` does.
+fn begin(path: &Path) -> (Sqlite, Arc<chain::SealingKey>) {
+    let store = open(path).unwrap();
+    let key = chain::SealingKey::load_or_create(&chain::key_file(path)).unwrap();
+    state_file::StateFile::of(path)
+        .set_key(key.public())
+        .unwrap();
+    (store, Arc::new(key))
+}
+
+#[test]
+fn the_schema_is_in_the_file_before_the_key_is_made() {
+    let (_folder, path) = place();
+    let store = open(&path).unwrap();
+    let left = Left::of(&path);
+    drop(store);
+    left.remove("-wal");
+    let tables = "SELECT count(*) FROM sqlite_schema WHERE type = 'table'";
+    let count: i64 = shell(&left.path())
+        .query_row(tables, [], |row| row.get(0))
+        .unwrap();
+    assert!(count > 10, "{count}");
+}
+
+#[test]
+fn a_file_without_tables_beside_a_key_is_refused() {
+    let (_folder, path) = place();
+    fs::create_dir(path.parent().unwrap()).unwrap();
+    shell(&path)
+        .pragma_update(None, "journal_mode", "WAL")
+        .unwrap();
+    chain::SealingKey::load_or_create(&chain::key_file(&path)).unwrap();
+    let error = open(&path).unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Corrupt);
+    assert!(error.message.contains("it holds no table"), "{error}");
+}
+
+#[tokio::test]
+async fn a_young_store_without_its_log_is_refused_until_the_loss_is_noted() {
+    let (_folder, path) = place();
+    let (store, _key) = begin(&path);
+    record(&store, &rows(200)).await;
+    let left = Left::of(&path);
+    drop(store);
+    left.remove("-wal");
+    let error = open(&left.path()).unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Corrupt);
+    for want in ["decisions 1 to 200 are missing (200)", "store rebuild"] {
+        assert!(error.message.contains(want), "{error}");
+    }
+    let faults = repair::check(&left.path()).unwrap();
+    assert!(
+        faults.damaged[0].contains("decisions 1 to 200 are missing"),
+        "{faults:?}"
+    );
+    let rebuilt = repair::rebuild(&left.path(), NOON).unwrap();
+    assert!(
+        rebuilt.told[0].contains("decisions 1 to 200 are missing"),
+        "{rebuilt:?}"
+    );
+    let (store, key) = begin(&left.path());
+    record(&store, &rows(1)).await;
+    let first = store.links(0, 9).await.unwrap().remove(0);
+    assert_eq!(first.seq, 201, "no number is given twice");
+    let seal = store.seal(key, NOON).await.unwrap().unwrap();
+    assert_eq!(seal.start.0, 201);
+    let link = chain::link(&seal.start.1, first.record.as_bytes());
+    assert_eq!(link, first.hash, "it follows the last lost one");
+}
+
+#[tokio::test]
+async fn a_lost_end_of_the_log_is_told_and_leaves_a_gap() {
+    let (_folder, path) = place();
+    let (store, key) = begin(&path);
+    record(&store, &rows(100)).await;
+    store.seal(Arc::clone(&key), NOON).await.unwrap();
+    drop(store);
+    let (store, _) = begin(&path);
+    record(&store, &rows(50)).await;
+    let whole = Left::of(&path);
+    drop(store);
+    type Damage = fn(&Left);
+    let cases: [(&str, Damage); 2] = [
+        ("the log is gone", |left| left.remove("-wal")),
+        ("the log is damaged", |left| {
+            let log = beside(&left.path(), "-wal");
+            let mut octets = fs::read(&log).unwrap();
+            octets[40] ^= 1;
+            fs::write(&log, octets).unwrap();
+        }),
+    ];
+    for (name, damage) in cases {
+        let left = Left::of(&whole.path());
+        damage(&left);
+        let faults = repair::check(&left.path()).unwrap();
+        let want = "decisions 101 to 150 are missing (50)";
+        assert!(faults.damaged[0].contains(want), "{name}: {faults:?}");
+        let (store, key) = begin(&left.path());
+        let gaps = store.gaps(1, 1_000).await.unwrap();
+        assert_eq!((gaps[0].first, gaps[0].last), (101, 150), "{name}");
+        assert_eq!(
+            gaps[0].proof, None,
+            "{name}: nothing says that retention did it"
+        );
+        record(&store, &rows(2)).await;
+        let links = store.links(100, 9).await.unwrap();
+        assert_eq!((links[0].seq, links.len()), (151, 2), "{name}");
+        assert!(store.seal(key, NOON).await.unwrap().is_some(), "{name}");
+        drop(store);
+        assert!(open(&left.path()).is_ok(), "{name}: told once");
+        assert_eq!(state(&left.path()).sealed.0, 152, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_older_copy_is_refused_where_a_later_record_was_sealed() {
+    let (_folder, path) = place();
+    let (store, key) = begin(&path);
+    record(&store, &rows(100)).await;
+    drop(store);
+    let old = Left::of(&path);
+    let (store, _) = begin(&path);
+    record(&store, &rows(20)).await;
+    store.seal(Arc::clone(&key), NOON).await.unwrap();
+    drop(store);
+    old.take(&path, 3);
+    let error = open(&old.path()).unwrap_err();
+    let want = "decisions 101 to 120 are missing (20)";
+    assert!(error.message.contains(want), "{error}");
+    repair::rebuild(&old.path(), NOON).unwrap();
+    begin(&old.path());
+    let faults = repair::check(&old.path()).unwrap();
+    assert!(faults.is_empty(), "{faults:?}");
+}
+
+#[tokio::test]
+async fn a_store_beside_another_ones_files_is_refused() {
+    let (_folder, path) = place();
+    let (store, key) = begin(&path);
+    record(&store, &rows(30)).await;
+    store.seal(key, NOON).await.unwrap();
+    drop(store);
+    let (_other_folder, other) = place();
+    let (store, key) = begin(&other);
+    record(&store, &rows(40)).await;
+    store.seal(key, NOON).await.unwrap();
+    drop(store);
+    let refused = |left: &Left, want: &str| {
+        let error = open(&left.path()).unwrap_err();
+        assert_eq!(error.kind, StoreErrorKind::Corrupt);
+        assert!(error.message.contains(want), "{error}");
+    };
+
+    // With the other's key alone.
+    let left = Left::of(&path);
+    left.take(&other, KEY);
+    refused(&left, "this store was sealed by another key than");
+    // Without a state file, too.
+    fs::remove_file(state_file::state_file(&left.path())).unwrap();
+    refused(&left, "this store was sealed by another key than");
+    fs::remove_file(chain::key_file(&left.path())).unwrap();
+    begin(&left.path());
+
+    // With both: the way out leads to a store again.
+    for (mine, theirs) in [(&path, &other), (&other, &path)] {
+        let left = Left::of(mine);
+        left.take(theirs, KEY);
+        left.take(theirs, 3);
+        let error = open(&left.path()).unwrap_err();
+        assert!(error.message.contains("is not the one that"), "{error}");
+        for file in &files(&left.path())[KEY..] {
+            assert!(error.message.contains(file.to_str().unwrap()), "{error}");
+            fs::remove_file(file).unwrap();
+        }
+        begin(&left.path());
+    }
+}
+
+#[tokio::test]
+async fn a_log_that_belongs_to_a_later_state_is_refused() {
+    let (_folder, path) = place();
+    let (store, _) = begin(&path);
+    record(&store, &rows(2_000)).await;
+    drop(store);
+    let backup = Left::of(&path);
+    let (store, _) = begin(&path);
+    for _ in 0..10 {
+        record(&store, &rows(1_000)).await;
+    }
+    store
+        .write(|connection| bounds::carry_over(connection))
+        .await
+        .unwrap();
+    record(&store, &rows(500)).await;
+    backup.take(&path, LOG);
+    drop(store);
+    let before = fs::read(backup.path()).unwrap();
+    let error = open(&backup.path()).unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Corrupt);
+    for want in ["do not belong together", "move that log away"] {
+        assert!(error.message.contains(want), "{error}");
+    }
+    assert!(
+        fs::read(backup.path()).unwrap() == before,
+        "it is left as it was"
+    );
+    backup.remove("-wal");
+    let (store, _) = begin(&backup.path());
+    assert_eq!(store.links(0, 10_000).await.unwrap().len(), 2_000);
+}

@@ -1,0 +1,348 @@
+//! The state file: a short note beside the store of the last record that the store has taken.
+//!
+//! A database cannot tell that its end is missing: a log that is deleted after a kill, or an older copy in its place,
+//! looks whole. The note lies in a file of its own and names the last record that was written and the last one that was
+//! sealed, each by its place and its link. It is at most as new as the store: the store commits first.
+//!
+//! The note of a written record costs one write without a wait for the disk, so a kill of the process leaves it true. The
+//! note of a sealed record replaces the file (temporary file, fsync, rename), after the seal itself is on the disk.
+//! Neither ever goes back to an earlier record.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tracing::warn;
+
+use super::chain::sync_folder;
+use super::{Sha256, StoreError, StoreErrorKind, chain};
+use crate::clock::Moment;
+use crate::text::{from_hex, hex};
+
+const TITLE: &str = "crawlgate store state 1";
+
+/// A place in the chain of records, and its link. Place 0 is before the first record.
+pub type End = (u64, Sha256);
+
+/// The content of the state file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct State {
+    /// The public half of the key that seals the store; zeros before there is one.
+    pub key: [u8; 32],
+    /// The last record that was sealed.
+    pub sealed: End,
+    /// The last record that was written.
+    pub written: End,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            key: [0; 32],
+            sealed: (0, chain::GENESIS),
+            written: (0, chain::GENESIS),
+        }
+    }
+}
+
+impl State {
+    /// Returns the text: it has the same length for every state.
+    fn text(&self) -> String {
+        let end = |name: &str, (seq, hash): End| format!("{name} {seq:020} {}\n", hex(hash));
+        let key = hex(self.key);
+        let sealed = end("sealed", self.sealed);
+        let written = end("written", self.written);
+        let text = format!("{TITLE}\nkey {key}\n{sealed}{written}");
+        let sum = sum(&text);
+        format!("{text}sum {sum}\n")
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (body, _) = text.split_once("sum ")?;
+        let mut lines = body.lines();
+        if lines.next()? != TITLE {
+            return None;
+        }
+        let key = from_hex(lines.next()?.strip_prefix("key ")?)?;
+        let mut end = |name: &str| -> Option<End> {
+            let rest = lines.next()?.strip_prefix(name)?.strip_prefix(' ')?;
+            let (seq, hash) = rest.split_once(' ')?;
+            Some((seq.parse().ok()?, from_hex(hash)?))
+        };
+        let state = Self {
+            key,
+            sealed: end("sealed")?,
+            written: end("written")?,
+        };
+        (state.text() == text).then_some(state)
+    }
+
+    /// Notes a record that was written, unless a later one is noted.
+    fn note_written(&mut self, end: End) {
+        if end.0 > self.written.0 {
+            self.written = end;
+        }
+    }
+
+    fn note_sealed(&mut self, end: End) {
+        if end.0 > self.sealed.0 {
+            self.sealed = end;
+        }
+        self.note_written(end);
+    }
+}
+
+fn sum(text: &str) -> String {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());
+    let mut sum = hex(digest.as_ref());
+    sum.truncate(16);
+    sum
+}
+
+/// Returns the place of a store's state file: `crawlgate.seal.state` for `crawlgate.db`.
+#[must_use]
+pub fn state_file(store: &Path) -> PathBuf {
+    store.with_extension("seal.state")
+}
+
+/// Reads the state file of a store, and the time at which it was last written. `None` if there is none.
+///
+/// # Errors
+/// When the file cannot be read, or is damaged.
+pub fn read(store: &Path) -> Result<Option<(State, Moment)>, StoreError> {
+    let path = state_file(store);
+    let told = |kind, what: &str| StoreError {
+        kind,
+        message: format!(
+            "{}: {what}; it names the last record of the store. Bring it back; or move it away: a new one is made, and \
+             whether records of the store are missing cannot be told",
+            path.display()
+        ),
+    };
+    let read = || -> io::Result<(String, Moment)> {
+        let file = File::open(&path)?;
+        // Where a file system knows no locks, a read may meet a write, and is told as damage.
+        let _ = file.lock_shared();
+        let written = file.metadata()?.modified()?;
+        let mut text = Vec::new();
+        file.take(4_096).read_to_end(&mut text)?;
+        Ok((String::from_utf8_lossy(&text).into_owned(), written.into()))
+    };
+    match read() {
+        Ok((text, written)) => match State::parse(&text) {
+            Some(state) => Ok(Some((state, written))),
+            None => Err(told(
+                StoreErrorKind::Corrupt,
+                "the state file of the store is damaged",
+            )),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(told(
+            StoreErrorKind::Denied,
+            &format!("the state file of the store cannot be read: {error}"),
+        )),
+    }
+}
+
+/// Returns the error of a state file that cannot be made.
+pub(super) fn unwritable(store: &Path, error: &io::Error) -> StoreError {
+    StoreError {
+        kind: match error.kind() {
+            io::ErrorKind::StorageFull => StoreErrorKind::Full,
+            _ => StoreErrorKind::Denied,
+        },
+        message: format!(
+            "{}: the state file of the store cannot be written: {error}; let this user write there, or set [store] path to \
+             another place",
+            state_file(store).display()
+        ),
+    }
+}
+
+/// The state file of an open store.
+#[derive(Debug)]
+pub(super) struct StateFile {
+    path: PathBuf,
+    is_told: AtomicBool,
+    /// True once a record is noted.
+    has_record: AtomicBool,
+}
+
+impl StateFile {
+    pub(super) fn of(store: &Path) -> Self {
+        Self {
+            path: state_file(store),
+            is_told: AtomicBool::default(),
+            has_record: AtomicBool::default(),
+        }
+    }
+
+    /// Tells whether this process has noted no record yet.
+    pub(super) fn is_first(&self) -> bool {
+        !self.has_record.load(Ordering::Relaxed)
+    }
+
+    /// Notes a record that was written. The store has it already, so a failure is only told.
+    pub(super) fn wrote(&self, end: End) {
+        self.has_record.store(true, Ordering::Relaxed);
+        self.tell(self.update(false, |state| state.note_written(end)));
+    }
+
+    /// Notes a record with a seal that is on the disk.
+    pub(super) fn sealed(&self, end: End) {
+        self.tell(self.update(true, |state| state.note_sealed(end)));
+    }
+
+    /// Makes the file if there is none, with the record that the store ends with.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(super) fn begin(&self, end: End) -> io::Result<()> {
+        match self.path.try_exists()? {
+            true => Ok(()),
+            false => self.update(true, |state| state.note_written(end)),
+        }
+    }
+
+    /// Notes the key that seals the store.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(super) fn set_key(&self, key: [u8; 32]) -> io::Result<()> {
+        self.update(true, |state| state.key = key)
+    }
+
+    fn tell(&self, outcome: io::Result<()>) {
+        match outcome {
+            Ok(()) => self.is_told.store(false, Ordering::Relaxed),
+            Err(error) if !self.is_told.swap(true, Ordering::Relaxed) => warn!(
+                file = %self.path.display(), %error,
+                "the state file of the store cannot be written: until it can, a loss of the latest records would not be \
+                 noticed"
+            ),
+            Err(_) => {}
+        }
+    }
+
+    /// Changes the file under a lock, so that several processes may write it.
+    fn update(&self, is_durable: bool, change: impl FnOnce(&mut State)) -> io::Result<()> {
+        let old = self.lock()?;
+        let mut text = String::new();
+        if let Some(mut old) = old.as_ref() {
+            old.read_to_string(&mut text)?;
+        }
+        let before = State::parse(&text);
+        let mut state = before.unwrap_or_default();
+        change(&mut state);
+        if before == Some(state) {
+            return Ok(());
+        }
+        match old {
+            Some(old) if !is_durable && before.is_some() => {
+                old.write_all_at(state.text().as_bytes(), 0)
+            }
+            _ => self.replace(&state),
+        }
+    }
+
+    /// Opens the file and locks it. `None` if there is none.
+    fn lock(&self) -> io::Result<Option<File>> {
+        loop {
+            let file = match File::options().read(true).write(true).open(&self.path) {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            file.lock()?;
+            // Another process may have replaced the file while this one waited.
+            let (ours, named) = (file.metadata()?, fs::metadata(&self.path));
+            if named.is_ok_and(|named| (named.dev(), named.ino()) == (ours.dev(), ours.ino())) {
+                return Ok(Some(file));
+            }
+        }
+    }
+
+    fn replace(&self, state: &State) -> io::Result<()> {
+        let new = self.path.with_extension("state.new");
+        let mut file = File::options()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&new)?;
+        file.write_all(state.text().as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new, &self.path)?;
+        sync_folder(&self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_note_never_goes_back_and_a_damaged_one_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().join("crawlgate.db");
+        let file = StateFile::of(&store);
+        assert_eq!(read(&store).unwrap(), None);
+        file.begin((3, [3; 32])).unwrap();
+        let state = || read(&store).unwrap().unwrap().0;
+        assert_eq!(state().written, (3, [3; 32]));
+        file.begin((1, [1; 32])).unwrap();
+        file.set_key([9; 32]).unwrap();
+        for (written, sealed) in [((7, [7; 32]), (5, [5; 32])), ((4, [4; 32]), (2, [2; 32]))] {
+            file.wrote(written);
+            file.sealed(sealed);
+            let want = State {
+                key: [9; 32],
+                sealed: (5, [5; 32]),
+                written: (7, [7; 32]),
+            };
+            assert_eq!(state(), want);
+        }
+        file.sealed((8, [8; 32]));
+        assert_eq!(state().written, (8, [8; 32]), "what is sealed was written");
+        let path = state_file(&store);
+        let whole = fs::read(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        for at in 0..whole.len() {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 1;
+            fs::write(&path, &flipped).unwrap();
+            assert!(read(&store).is_err(), "octet {at}");
+            fs::write(&path, &whole[..at]).unwrap();
+            assert!(read(&store).is_err(), "cut at {at}");
+        }
+        fs::remove_file(&path).unwrap();
+        file.wrote((9, [9; 32]));
+        assert_eq!(state().written, (9, [9; 32]), "made anew");
+    }
+
+    #[test]
+    fn writers_at_once_leave_the_latest() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().join("crawlgate.db");
+        let file = StateFile::of(&store);
+        file.begin((0, [0; 32])).unwrap();
+        std::thread::scope(|scope| {
+            for offset in 0..4 {
+                let file = &file;
+                scope.spawn(move || {
+                    for n in 0..100 {
+                        let seq = n * 4 + offset;
+                        match n % 10 {
+                            0 => file.sealed((seq, [1; 32])),
+                            _ => file.wrote((seq, [1; 32])),
+                        }
+                    }
+                });
+            }
+        });
+        let (state, _) = read(&store).unwrap().unwrap();
+        assert_eq!((state.written.0, state.sealed.0), (399, 363));
+    }
+}

@@ -37,6 +37,13 @@ impl Collector for Backlog {
             "1 while decisions cannot be written to the store or the decision log",
             None,
             &ConstGauge::new(i64::from(now.is_failing)),
+        )?;
+        show(
+            &mut encoder,
+            "crawlgate_store_behind",
+            "1 while records reach the store late and requests wait for them",
+            None,
+            &ConstGauge::new(i64::from(now.is_behind)),
         )
     }
 }

@@ -18,6 +18,7 @@ pub(super) struct Counts {
     pub(super) writes: DurationHistogram,
     failures: Counters,
     lost: Counters,
+    late: Counters,
 }
 
 impl Default for Counts {
@@ -27,6 +28,7 @@ impl Default for Counts {
             writes: DurationHistogram::between(-13..6),
             failures: Counters::by("place", &["store", "log"]),
             lost: Counters::one(),
+            late: Counters::one(),
         }
     }
 }
@@ -42,12 +44,18 @@ impl Counts {
         self.lost.add(0, 1);
     }
 
+    /// Counts a batch that reaches the store late.
+    pub(super) fn late(&self) {
+        self.late.add(0, 1);
+    }
+
     /// Registers the metrics, with the queue's size. Without a queue every value is 0, and stays so.
     pub(super) fn register(&self, registry: &mut Registry) {
         let Counts {
             writes,
             failures,
             lost,
+            late,
         } = self.clone();
         registry.register_with_unit(
             "crawlgate_store_write_duration",
@@ -59,6 +67,11 @@ impl Counts {
             "crawlgate_store_failures",
             "Attempts to write to the store or the decision log that failed; each is made again",
             failures,
+        );
+        registry.register(
+            "crawlgate_store_late",
+            "Batches of records that reached the store more than 100 ms after the first of them; requests waited",
+            late,
         );
         registry.register(
             "crawlgate_records_lost",

@@ -70,6 +70,8 @@ pub const ERROR: &str = "error";
 pub const EVENT: &str = "event";
 /// Of `records_lost` and `refusals_repeated`: how many.
 pub const COUNT: &str = "count";
+/// Of `answered_log_failed`: the id of a record with another answer, which did not leave.
+pub const DECISION: &str = "decision";
 /// Of `records_lost`: the time of the first record lost.
 pub const FIRST: &str = "first";
 /// Of `records_lost`: the time of the last record lost.

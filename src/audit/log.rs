@@ -36,6 +36,7 @@ use crate::{
     metrics::Registry,
     rep::Origin,
     store::{OriginUpdate, Store},
+    text::DecisionId,
 };
 
 const BOUNDS: Bounds = Bounds {
@@ -145,7 +146,11 @@ impl Log {
         let writer = if outlets.is_empty() {
             None
         } else {
-            let queue = Arc::new(Queue::new(bounds, config.log.on_failure == OnFailure::Deny));
+            let queue = Arc::new(Queue::new(
+                bounds,
+                config.log.on_failure == OnFailure::Deny,
+                clock.clone(),
+            ));
             let (theirs, clock) = (Arc::clone(&queue), clock.clone());
             let thread = thread::Builder::new()
                 .name("decision-log".to_owned())
@@ -274,6 +279,21 @@ impl Log {
             let line = Line { text, is_recorded };
             self.live.show(line, self.clock.now());
         }
+    }
+
+    /// Takes back the record of a request that was answered `log_failed` instead. If it is stored already, a line of its
+    /// own says so.
+    pub fn withdraw(&self, id: DecisionId) {
+        if let Some(writer) = &self.writer {
+            writer.queue.withdraw(id, self.clock.now());
+        }
+    }
+
+    /// Tells whether records reach the store late, so that requests wait for them.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        let writer = self.writer.as_ref();
+        writer.is_some_and(|writer| writer.queue.backlog().is_behind)
     }
 
     /// Returns the failure that prevents recording at present, if any. The writer goes on trying.

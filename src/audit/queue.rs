@@ -23,8 +23,10 @@ use super::{
     error::LogFailed,
     repeats::{Admission, Allowance},
 };
+use crate::clock::{Clock, Moment};
 use crate::rep::Origin;
 use crate::store::{OriginUpdate, RecordSummary};
+use crate::text::DecisionId;
 
 /// Bounds of the queue, in octets.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +45,7 @@ pub(super) struct Queue {
     /// True if requests are denied while records cannot be written.
     deny: AtomicBool,
     bounds: Bounds,
+    clock: Clock,
     inner: Mutex<Inner>,
     /// Wakes the writer.
     wake: Condvar,
@@ -60,22 +63,26 @@ pub(super) struct Backlog {
     pub(super) entries: u64,
     /// True if the writer cannot write at present.
     pub(super) is_failing: bool,
+    /// True if records reach the store late.
+    pub(super) is_behind: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum State {
     Open,
+    /// Requests wait: the queue is full, or its records are late.
     Full,
     Refusing,
 }
 
 impl Queue {
-    pub(super) fn new(bounds: Bounds, deny: bool) -> Self {
+    pub(super) fn new(bounds: Bounds, deny: bool, clock: Clock) -> Self {
         Self {
             state: AtomicU8::new(State::Open as u8),
             deny: AtomicBool::new(deny),
             bounds,
+            clock,
             inner: Mutex::new(Inner::new()),
             wake: Condvar::new(),
             moved: Notify::new(),
@@ -164,6 +171,20 @@ impl Queue {
         self.put(note, write);
     }
 
+    /// Takes back the record of a request that was answered `log_failed` instead. A record that the writer has taken is
+    /// left to the writer.
+    pub(super) fn withdraw(&self, id: DecisionId, now: Moment) {
+        let mut inner = self.inner.lock();
+        if inner.next.withdraw(id) {
+            return;
+        }
+        match inner.taken {
+            // The writer was faster.
+            0 => self.add(&mut inner, |inner| inner.tell_withdrawal(id, now)),
+            _ => inner.withdrawn.push(id),
+        }
+    }
+
     /// Returns the size of the queue's content.
     pub(super) fn backlog(&self) -> Backlog {
         let inner = self.inner.lock();
@@ -171,6 +192,7 @@ impl Queue {
             octets: inner.held(),
             entries: inner.put - inner.written,
             is_failing: inner.failure.is_some(),
+            is_behind: inner.delay.is_behind,
         }
     }
 
@@ -226,6 +248,9 @@ impl Queue {
     fn add(&self, inner: &mut Inner, put: impl FnOnce(&mut Inner)) {
         let was_empty = inner.is_empty();
         let was_full = inner.held() >= self.bounds.wait;
+        if was_empty {
+            inner.since = Some(self.clock.uptime());
+        }
         put(inner);
         inner.put += 1;
         let is_full_now = !was_full && inner.held() >= self.bounds.wait;
@@ -290,7 +315,7 @@ impl Queue {
             _ if inner.failure.is_some() && deny => State::Refusing,
             // Records without room are counted.
             _ if inner.failure.is_some() => State::Open,
-            _ if inner.held() >= self.bounds.wait => State::Full,
+            _ if inner.held() >= self.bounds.wait || inner.delay.is_late => State::Full,
             _ => State::Open,
         }
     }
@@ -308,7 +333,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::clock::{Clock, Moment};
     use crate::store::Party;
 
     const NOTE: RecordSummary = RecordSummary {
@@ -330,7 +354,7 @@ mod tests {
             wait: 100,
             lose: 100,
         };
-        let queue = Queue::new(bounds, true);
+        let queue = Queue::new(bounds, true, Clock::manual(Moment::default()));
         let failure = || LogFailed::new("log", &io::Error::from(io::ErrorKind::StorageFull));
         for _ in 0..2 {
             queue.put(NOTE, |out| out.extend_from_slice(b"{}\n"));
@@ -345,7 +369,7 @@ mod tests {
     #[test]
     fn unwritten_lines_still_fill_the_queue() {
         let bounds = Bounds { wait: 3, lose: 6 };
-        let queue = Queue::new(bounds, true);
+        let queue = Queue::new(bounds, true, Clock::manual(Moment::default()));
         let put = || queue.put(NOTE, |out| out.extend_from_slice(b"{}\n"));
         let state = || queue.state.load(Ordering::Relaxed);
         put();
@@ -367,5 +391,82 @@ mod tests {
         );
         assert_eq!(queue.wrote(&batch, Moment::default()), None);
         assert_eq!(state(), State::Open as u8);
+    }
+
+    #[test]
+    fn late_records_make_requests_wait_and_a_stuck_write_refuses_them() {
+        let millis = Duration::from_millis;
+        let bounds = Bounds {
+            wait: 100,
+            lose: 100,
+        };
+        let clock = Clock::manual(Moment::default());
+        let queue = Queue::new(bounds, true, clock.clone());
+        let put = || queue.put(NOTE, |out| out.extend_from_slice(b"{}\n"));
+        let take = || queue.take(Vec::new(), Duration::ZERO, &clock).unwrap();
+        put();
+        clock.advance(millis(10));
+        let batch = take();
+        let cases = [
+            (0, Some(90), State::Open, false),
+            (90, Some(900), State::Full, false),
+            (900, Some(4_010), State::Full, true),
+            (4_010, None, State::Refusing, true),
+        ];
+        for (passes, next, state, is_behind) in cases {
+            clock.advance(millis(passes));
+            assert_eq!(queue.look(&batch, &clock), next.map(millis), "{passes}");
+            assert_eq!(queue.state.load(Ordering::Relaxed), state as u8, "{passes}");
+            assert_eq!(queue.backlog().is_behind, is_behind, "{passes}");
+        }
+        put();
+        assert_eq!(queue.wrote(&batch, Moment::default()), Some(0));
+        assert_eq!(queue.state.load(Ordering::Relaxed), State::Open as u8);
+        assert!(queue.backlog().is_behind, "until a batch is in time");
+        let batch = take();
+        assert_eq!(queue.look(&batch, &clock), Some(millis(100)));
+        assert_eq!(queue.wrote(&batch, Moment::default()), None);
+        assert!(!queue.backlog().is_behind);
+    }
+
+    #[test]
+    fn a_withdrawn_record_is_not_written_or_told_where_it_was() {
+        let bounds = Bounds {
+            wait: 1_000,
+            lose: 1_000,
+        };
+        let clock = Clock::manual(Moment::default());
+        let queue = Queue::new(bounds, true, clock.clone());
+        let put = |id| {
+            queue.put(NOTE, |out| {
+                out.extend_from_slice(format!("{{\"id\":\"{id}\"}}\n").as_bytes());
+            });
+        };
+        let ids = [1, 2, 3].map(|n| DecisionId::mint(Moment::from_millis(n)));
+        put(ids[0]);
+        let batch = take(&queue);
+        put(ids[1]);
+        put(ids[2]);
+        queue.withdraw(ids[0], Moment::default());
+        queue.withdraw(ids[1], Moment::default());
+        assert_eq!(queue.wrote(&batch, Moment::default()), None);
+        let batch = take(&queue);
+        let text = String::from_utf8(batch.content.lines.clone()).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert!(lines[0].contains(&ids[2].to_string()), "{text}");
+        let told = format!(
+            "\"event\":\"answered_log_failed\",\"decision\":\"{}\"",
+            ids[0]
+        );
+        assert!(lines[1].contains(&told), "{text}");
+        assert_eq!(batch.content.notes.len(), 2);
+        queue.wrote(&batch, Moment::default());
+        // Alone in the queue: a flush does not wait for it.
+        put(ids[1]);
+        queue.withdraw(ids[1], Moment::default());
+        queue.close();
+        assert!(queue.take(Vec::new(), Duration::ZERO, &clock).is_none());
+        assert!(queue.outcome().is_ok());
     }
 }

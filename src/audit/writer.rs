@@ -16,7 +16,7 @@ use std::{
 use tracing::{error, info, warn};
 
 use super::{
-    counts::{Counts, Place},
+    counts::Place,
     error::LogFailed,
     queue::{Batch, Queue},
     sink::Sink,
@@ -58,8 +58,8 @@ pub(super) fn run(queue: &Queue, mut outlets: Vec<Outlet>, clock: &Clock, pace: 
 
     let _end = End(queue);
     let mut spare = Vec::new();
-    while let Some(batch) = queue.take(spare, pace.gather, clock) {
-        if !write_out(queue, &batch, &mut outlets, clock, pace.retry) {
+    while let Some(mut batch) = queue.take(spare, pace.gather, clock) {
+        if !write_out(queue, &mut batch, &mut outlets, clock, pace.retry) {
             return;
         }
         match queue.wrote(&batch, clock.now()) {
@@ -84,12 +84,12 @@ pub(super) fn run(queue: &Queue, mut outlets: Vec<Outlet>, clock: &Clock, pace: 
 /// worked.
 fn write_out(
     queue: &Queue,
-    batch: &Batch,
+    batch: &mut Batch,
     outlets: &mut [Outlet],
     clock: &Clock,
     retry: Duration,
 ) -> bool {
-    while let Err((log, error)) = try_outlets(batch, outlets, clock, &queue.counts) {
+    while let Err((log, error)) = try_outlets(queue, batch, outlets, clock) {
         let is_news = queue.failed(LogFailed::new(&log, &*error));
         if queue.is_closing() {
             // The caller of `Log::close` learns about the rest.
@@ -99,6 +99,11 @@ fn write_out(
             error!(log, %error, "decisions cannot be recorded; it is tried again until it works");
         }
         queue.pause(retry);
+        if outlets.iter().all(Outlet::has_none) {
+            for id in queue.take_withdrawn() {
+                batch.content.withdraw(id);
+            }
+        }
     }
     for outlet in outlets {
         match outlet {
@@ -111,16 +116,16 @@ fn write_out(
 
 /// Tries once to write the missing part of `batch` to each outlet.
 fn try_outlets(
+    queue: &Queue,
     batch: &Batch,
     outlets: &mut [Outlet],
     clock: &Clock,
-    counts: &Counts,
 ) -> Result<(), (String, Box<dyn fmt::Display>)> {
     let mut first = Ok(());
     for outlet in outlets {
-        let done = outlet.attempt(batch, clock, counts);
+        let done = outlet.attempt(queue, batch, clock);
         if done.is_err() {
-            counts.failed(outlet.place());
+            queue.counts.failed(outlet.place());
         }
         first = first.and(done);
     }
@@ -135,20 +140,29 @@ impl Outlet {
         }
     }
 
+    /// Tells whether this outlet has nothing of the batch at hand.
+    fn has_none(&self) -> bool {
+        match self {
+            Self::Store { written, .. } => !written,
+            Self::Sink { written, .. } => *written == 0,
+        }
+    }
+
     /// Writes the missing part.
     fn attempt(
         &mut self,
+        queue: &Queue,
         batch: &Batch,
         clock: &Clock,
-        counts: &Counts,
     ) -> Result<(), (String, Box<dyn fmt::Display>)> {
         match self {
             Self::Store { written: true, .. } => Ok(()),
             Self::Store { store, written } => {
                 let start = clock.tick();
-                match wait(store.write(batch.content.clone())) {
+                let writing = store.write(batch.content.clone());
+                match wait(writing, || queue.look(batch, clock)) {
                     Ok(()) => {
-                        counts.writes.observe(clock.tick().since(start));
+                        queue.counts.writes.observe(clock.tick().since(start));
                         *written = true;
                         Ok(())
                     }
@@ -177,8 +191,8 @@ impl Outlet {
 }
 
 /// Waits for a future on this thread, outside any runtime: the futures need none, and a program with a log may have
-/// none.
-fn wait<F: Future>(future: F) -> F::Output {
+/// none. Meanwhile runs `look`, again after the time that it returns.
+fn wait<F: Future>(future: F, look: impl Fn() -> Option<Duration>) -> F::Output {
     struct Unpark(Thread);
 
     impl Wake for Unpark {
@@ -193,7 +207,10 @@ fn wait<F: Future>(future: F) -> F::Output {
     loop {
         match future.as_mut().poll(&mut context) {
             Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
+            Poll::Pending => match look() {
+                Some(time) => thread::park_timeout(time),
+                None => thread::park(),
+            },
         }
     }
 }

@@ -210,6 +210,7 @@ impl Proxy {
             || must_be_kept && self.log.flush().await.is_err() && self.denies_unrecorded();
         if is_lost {
             // The decision may not be on disk, so it is not disclosed.
+            recorder.withdraw_record();
             recorder.decide(Decision::bare(Reason::LogFailed, now));
             response = respond::refuse(&Refusal::Decided, &mut recorder, traits, now);
         }

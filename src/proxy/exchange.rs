@@ -223,6 +223,7 @@ impl Connection {
             let kept = Box::pin(self.downstream.proxy.log.flush()).await;
             if kept.is_err() && self.downstream.proxy.denies_unrecorded() {
                 // The decision may not be on disk, so it is not disclosed.
+                recorder.withdraw_record();
                 recorder.decide(Decision::bare(Reason::LogFailed, now));
                 response = respond::refuse(&Refusal::Decided, &mut recorder, traits, now);
             }

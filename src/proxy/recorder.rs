@@ -404,6 +404,11 @@ impl ExchangeRecorder {
         self.record();
         self.phase = Phase::Recorded;
     }
+
+    /// Takes the record of [`record_now`](Self::record_now) back: another answer leaves.
+    pub fn withdraw_record(&self) {
+        self.proxy.log.withdraw(self.id);
+    }
 }
 
 impl Drop for ExchangeRecorder {

@@ -11,6 +11,7 @@ use crate::clock::Moment;
 use crate::policy::Reason;
 use crate::rep::Origin;
 use crate::robots::state::State;
+use crate::text::DecisionId;
 
 /// Data written at once.
 #[derive(Debug, Clone, Default)]
@@ -24,6 +25,25 @@ pub struct Batch {
     /// A summary of each line, in their order, by the writer of the lines. If their numbers differ, the store reads the
     /// lines.
     pub notes: Vec<RecordSummary>,
+}
+
+impl Batch {
+    /// Takes the line of a record, with its summary, out again. False if the line is not in this batch.
+    pub fn withdraw(&mut self, id: DecisionId) -> bool {
+        let id = format!("\"id\":\"{id}\"");
+        let Some(at) = memchr::memmem::find(&self.lines, id.as_bytes()) else {
+            return false;
+        };
+        let (before, behind) = self.lines.split_at(at);
+        let start = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
+        let end = memchr::memchr(b'\n', behind).map_or(self.lines.len(), |end| at + end + 1);
+        let place = memchr::memchr_iter(b'\n', before).count();
+        self.lines.drain(start..end);
+        if place < self.notes.len() {
+            self.notes.remove(place);
+        }
+        true
+    }
 }
 
 /// The facts by which the store files a record, known without reading the record again.
@@ -106,4 +126,35 @@ pub struct OriginUpdate {
     pub user_agent: Arc<str>,
     /// The fetch.
     pub fetch: Fetch,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_withdrawn_record_leaves_with_its_summary_and_takes_no_other() {
+        let ids = [1, 2, 3].map(|n| DecisionId::mint(Moment::from_millis(n)));
+        let line = |id: &DecisionId| format!("{{\"time\":\"x\",\"id\":\"{id}\"}}\n");
+        let note = |count| RecordSummary {
+            time: Moment::default(),
+            party: Party::Own,
+            kind: None,
+            count,
+            sha256: None,
+        };
+        let mut batch = Batch {
+            lines: ids.iter().map(line).collect::<String>().into_bytes(),
+            notes: [1, 2, 3].map(note).to_vec(),
+            ..Batch::default()
+        };
+        for (id, left) in [(1, vec![0, 2]), (2, vec![0]), (0, vec![])] {
+            assert!(batch.withdraw(ids[id]));
+            assert!(!batch.withdraw(ids[id]), "once");
+            let lines: String = left.iter().map(|&at: &usize| line(&ids[at])).collect();
+            assert_eq!(batch.lines, lines.into_bytes());
+            let notes: Vec<_> = left.iter().map(|&at| note(at as u64 + 1)).collect();
+            assert_eq!(batch.notes, notes);
+        }
+    }
 }

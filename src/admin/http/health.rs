@@ -107,7 +107,11 @@ async fn store(site: &Site) -> Check {
 }
 
 fn log(site: &Site) -> Check {
-    let outcome = match site.proxy().log().failure() {
+    let log = site.proxy().log();
+    let outcome = match log.failure() {
+        None if log.is_behind() => {
+            Err("decisions reach the store late, and requests wait for them".to_owned())
+        }
         None => Ok("decisions are recorded".to_owned()),
         Some(_) => Err("decisions cannot be recorded at present; the messages say why".to_owned()),
     };

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use super::super::error::LogFailed;
 use super::super::field;
 use super::super::repeats::{self, Repeats};
-use crate::clock::Moment;
+use crate::clock::{Moment, Uptime};
 use crate::rep::Origin;
 use crate::robots::identity::Identity;
 use crate::robots::state::State as OriginState;
-use crate::store::{self, RecordSummary};
+use crate::store::{self, Party, RecordSummary};
+use crate::text::DecisionId;
 use crate::text::json::Object;
 use crate::text::timestamp;
 
@@ -35,7 +36,23 @@ pub(super) struct Inner {
     /// The failure that stops the writer at present.
     pub(super) failure: Option<LogFailed>,
     pub(super) lost: Option<Lost>,
+    /// Records of requests that were answered `log_failed` instead, with the batch of their record taken already.
+    pub(super) withdrawn: Vec<DecisionId>,
+    pub(super) delay: Delay,
+    /// Reading of the clock when the first entry came into `next`.
+    pub(super) since: Option<Uptime>,
     pub(super) life: Life,
+}
+
+/// The delay of records on their way to the store.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Delay {
+    /// True while the batch at hand is late: requests wait.
+    pub(super) is_late: bool,
+    /// True from the first long delay until a batch is in time again.
+    pub(super) is_behind: bool,
+    /// Late batches in a row.
+    pub(super) late_in_a_row: u32,
 }
 
 /// A queued state of an origin.
@@ -80,6 +97,9 @@ impl Inner {
             hurry: false,
             failure: None,
             lost: None,
+            withdrawn: Vec::new(),
+            delay: Delay::default(),
+            since: None,
             life: Life::Running,
         }
     }
@@ -125,8 +145,30 @@ impl Inner {
         lost.last = time;
     }
 
+    /// Queues the line that says which record has another answer than the request got.
+    pub(super) fn tell_withdrawal(&mut self, id: DecisionId, now: Moment) {
+        let mut event = Object::open(&mut self.next.lines);
+        event.plain(field::TIME, &timestamp::rfc3339(now));
+        event.plain(field::EVENT, b"answered_log_failed");
+        event.plain(field::DECISION, id.to_string().as_bytes());
+        event.close();
+        self.next.lines.push(b'\n');
+        self.note(own(now, 1));
+    }
+
     pub(super) fn failure(&self) -> LogFailed {
         self.failure.clone().unwrap_or_else(LogFailed::ended)
+    }
+}
+
+/// Returns the summary of a line about the log itself.
+pub(super) fn own(time: Moment, count: u64) -> RecordSummary {
+    RecordSummary {
+        time,
+        party: Party::Own,
+        kind: None,
+        count,
+        sha256: None,
     }
 }
 

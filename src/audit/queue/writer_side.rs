@@ -3,18 +3,35 @@
 use std::mem;
 use std::time::Duration;
 
+use tracing::{error, info, warn};
+
 use super::Queue;
-use super::content::Life;
+use super::content::{Inner, Life, own};
 use crate::audit::error::LogFailed;
-use crate::clock::{Clock, Moment};
-use crate::store::{self, Party, RecordSummary};
+use crate::clock::{Clock, Moment, Uptime};
+use crate::store;
+use crate::text::DecisionId;
 
 /// Interval between two checks for counts to report, while no lines come.
 const LOOK: Duration = Duration::from_secs(5);
 
+/// A record reaches the store within this time, or requests wait.
+const LATE: Duration = Duration::from_millis(100);
+
+/// A delay of this length is told. So is a number of late batches in a row.
+const BEHIND: Duration = Duration::from_secs(1);
+const LATE_IN_A_ROW: u32 = 5;
+
+/// A write that takes this long is a failure, until it ends.
+const STUCK: Duration = Duration::from_secs(5);
+
 /// Data that the writer takes at once.
 #[derive(Debug)]
 pub(in crate::audit) struct Batch {
+    /// Reading of the clock when the first entry was queued.
+    since: Uptime,
+    /// Reading of the clock when the writer took the batch.
+    taken: Uptime,
     /// The data to write; not empty.
     pub(in crate::audit) content: store::Batch,
     /// Number of entries that were ever queued up to here.
@@ -32,6 +49,11 @@ impl Queue {
     ) -> Option<Batch> {
         let mut inner = self.inner.lock();
         loop {
+            if inner.is_empty() && inner.written < inner.put {
+                // The rest was withdrawn.
+                inner.written = inner.put;
+                self.publish(&inner);
+            }
             inner.tell_repeats(clock.now());
             if !inner.is_empty() || inner.life != Life::Running {
                 break;
@@ -54,6 +76,8 @@ impl Queue {
         }
         inner.hurry = false;
         inner.taken = inner.held();
+        let taken = clock.uptime();
+        let since = inner.since.take().unwrap_or(taken);
         inner.weight = 0;
         let next = store::Batch {
             lines: spare,
@@ -62,7 +86,54 @@ impl Queue {
         Some(Batch {
             content: mem::replace(&mut inner.next, next),
             upto: inner.put,
+            since,
+            taken,
         })
+    }
+
+    /// Looks how long the batch at hand has waited: when it is late, requests wait with it; when its write is stuck,
+    /// requests are refused. Returns the time until the next look.
+    pub(in crate::audit) fn look(&self, batch: &Batch, clock: &Clock) -> Option<Duration> {
+        let now = clock.uptime();
+        let age = now.since(batch.since);
+        if age < LATE {
+            return Some(LATE - age);
+        }
+        let writing = now.since(batch.taken);
+        if writing >= STUCK {
+            let error = format!(
+                "the disk has not taken the last write for {} s",
+                STUCK.as_secs()
+            );
+            if self.failed(LogFailed::new("the store", &error)) {
+                error!(%error, "decisions cannot be recorded; requests wait no longer for it");
+            }
+            return None;
+        }
+        let mut inner = self.inner.lock();
+        if !inner.delay.is_late {
+            inner.delay.is_late = true;
+            inner.delay.late_in_a_row += 1;
+            self.counts.late();
+            self.publish(&inner);
+        }
+        let is_long = age >= BEHIND || inner.delay.late_in_a_row >= LATE_IN_A_ROW;
+        if is_long && !inner.delay.is_behind {
+            inner.delay.is_behind = true;
+            warn!(
+                ms = age.as_millis(),
+                "decisions reach the store late, and requests wait for them: the disk is slow"
+            );
+        }
+        Some(match age < BEHIND {
+            true => BEHIND - age,
+            false => STUCK - writing,
+        })
+    }
+
+    /// Takes the records of the batch at hand that were withdrawn.
+    pub(in crate::audit) fn take_withdrawn(&self) -> Vec<DecisionId> {
+        mem::take(&mut self.inner.lock().withdrawn)
     }
 
     /// Marks `batch` as written. After a failure, returns the number of records lost meanwhile; a line about them is
@@ -70,6 +141,12 @@ impl Queue {
     pub(in crate::audit) fn wrote(&self, batch: &Batch, now: Moment) -> Option<u64> {
         let mut inner = self.inner.lock();
         inner.taken = 0;
+        inner.end_delay();
+        // Too late to take them back: another line says which answer left.
+        for id in mem::take(&mut inner.withdrawn) {
+            inner.tell_withdrawal(id, now);
+            inner.put += 1;
+        }
         inner.written = batch.upto;
         inner.landings.retain(|_, of_origin| {
             of_origin.retain(|(_, place)| *place > batch.upto);
@@ -79,13 +156,7 @@ impl Queue {
         let lost = inner.lost.take();
         if let Some(lost) = lost {
             lost.write_line(now, &mut inner.next.lines);
-            inner.note(RecordSummary {
-                time: now,
-                party: Party::Own,
-                kind: None,
-                count: lost.count,
-                sha256: None,
-            });
+            inner.note(own(now, lost.count));
             inner.put += 1;
         }
         self.publish(&inner);
@@ -120,5 +191,19 @@ impl Queue {
         let mut inner = self.inner.lock();
         inner.life = Life::Over;
         self.publish(&inner);
+    }
+}
+
+impl Inner {
+    /// Notes that the batch at hand is written.
+    fn end_delay(&mut self) {
+        let delay = &mut self.delay;
+        if mem::take(&mut delay.is_late) {
+            return;
+        }
+        delay.late_in_a_row = 0;
+        if mem::take(&mut delay.is_behind) {
+            info!("decisions reach the store in time again");
+        }
     }
 }

@@ -141,6 +141,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Returns the version of the overrides. Each change of theirs makes another.
     fn version(&self) -> Pending<'_, u64>;
 
+    /// Returns a present fault that no write reports yet.
+    fn fault(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Waits until the overrides are no longer those of the version `seen`, and returns the present version. A write
     /// through this store ends the wait at once, one by another process within a second.
     fn changes(&self, seen: u64) -> Pending<'_, u64>;

@@ -8,14 +8,18 @@ use prometheus_client::metrics::gauge::ConstGauge;
 
 use super::queue::Queue;
 use crate::metrics::{Collector, Unit, show};
+use crate::store::Store;
 
 /// The queue's content, measured at each scrape.
 #[derive(Debug)]
-pub(super) struct Backlog(pub(super) Option<Arc<Queue>>);
+pub(super) struct Backlog {
+    pub(super) queue: Option<Arc<Queue>>,
+    pub(super) store: Option<Arc<dyn Store>>,
+}
 
 impl Collector for Backlog {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let now = self.0.as_ref().map(|queue| queue.backlog());
+        let now = self.queue.as_ref().map(|queue| queue.backlog());
         let now = now.unwrap_or_default();
         show(
             &mut encoder,
@@ -44,6 +48,14 @@ impl Collector for Backlog {
             "1 while records reach the store late and requests wait for them",
             None,
             &ConstGauge::new(i64::from(now.is_behind)),
+        )?;
+        let fault = self.store.as_ref().and_then(|store| store.fault());
+        show(
+            &mut encoder,
+            "crawlgate_store_log_failing",
+            "1 while the write-ahead log of the store cannot be carried over into the database",
+            None,
+            &ConstGauge::new(i64::from(fault.is_some())),
         )
     }
 }

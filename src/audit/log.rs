@@ -336,17 +336,15 @@ impl Log {
 
     /// Registers the metrics of the way to the store and the log.
     pub fn register(&self, registry: &mut Registry) {
-        match &self.writer {
-            Some(writer) => {
-                let queue = Arc::clone(&writer.queue);
-                writer.queue.counts.register(registry);
-                registry.register_collector(Box::new(Backlog(Some(queue))));
-            }
-            None => {
-                Counts::default().register(registry);
-                registry.register_collector(Box::new(Backlog(None)));
-            }
+        let queue = self.writer.as_ref().map(|writer| &writer.queue);
+        match queue {
+            Some(queue) => queue.counts.register(registry),
+            None => Counts::default().register(registry),
         }
+        registry.register_collector(Box::new(Backlog {
+            queue: queue.cloned(),
+            store: self.store.clone(),
+        }));
     }
 
     /// Resolves when everything recorded before is written.

@@ -7,6 +7,7 @@
 //! - `schema`: tables, and views for people with the `sqlite3` shell
 //! - `open`: the checks before a file is used as a store; `agree`: its agreement with the files beside it
 //! - `rows`: values as columns; `digests`: whether a row is what was written; `error`: failures as sentences
+//! - `guard`: the files of an open store stay as they are; `log`: the write-ahead log stays bounded
 //! - `write`, `read`, `prune`: the work on it; `landing`: the update of an origin; `overrides`: those that people add
 //! - `bounds`: the room of each part; `shares`: which client's decisions give room; `robots`: which texts give room;
 //!   `gaps`: the proof of a chain with removed records; `belief`: the time that retention believes
@@ -18,9 +19,12 @@ mod bounds;
 mod digests;
 mod error;
 mod gaps;
+mod guard;
+mod header;
 mod hours;
 mod keeping;
 mod landing;
+mod log;
 mod open;
 mod overrides;
 mod prune;
@@ -38,8 +42,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use self::bounds::Parts;
+use self::guard::Guard;
 use self::keeping::Keeping;
-use self::open::Identity;
+use self::log::CarryOver;
 pub(super) use self::open::kind_of;
 use self::read::Hints;
 use self::worker::Workers;
@@ -48,7 +54,7 @@ use super::state_file::{StateFile, unwritable};
 use super::{
     Access, Acknowledgement, Batch, Belief, DecisionQuery, Fetch, Hourly, OriginMemory,
     OriginQuery, Pending, Progress, Pruned, Removed, Retention, Sha256, Size, Store, StoreError,
-    StoreErrorKind, StoredDecision, Tally, TallyKey, chain, failed,
+    StoreErrorKind, StoredDecision, Tally, TallyKey, chain,
 };
 use crate::clock::Moment;
 use crate::config::Synchronous;
@@ -71,6 +77,7 @@ pub struct Sqlite {
     keeping: Arc<Mutex<Option<Keeping>>>,
     announcer: Announcer,
     state: Arc<StateFile>,
+    log: Arc<CarryOver>,
     /// `None` for a store opened to be read. Dropped last: the last connection that writes carries the log over.
     writer: Option<Writer>,
 }
@@ -79,8 +86,7 @@ pub struct Sqlite {
 #[derive(Debug)]
 struct Writer {
     thread: Workers,
-    /// The open file.
-    file: Identity,
+    guard: Arc<Guard>,
 }
 
 impl Sqlite {
@@ -103,10 +109,9 @@ impl Sqlite {
                 state
                     .begin(end)
                     .map_err(|error| unwritable(&path, &error))?;
-                let file = Identity::of(&path)
-                    .map_err(|error| failed(format!("{}: {error}", path.display())))?;
+                let guard = Arc::new(Guard::of(&path)?);
                 let thread = Workers::start("store-writer", &path, vec![connection])?;
-                Some(Writer { thread, file })
+                Some(Writer { thread, guard })
             }
         };
         let readers = (0..READERS).map(|_| open::reader(&path));
@@ -119,6 +124,7 @@ impl Sqlite {
             keeping: Arc::default(),
             announcer: Announcer::default(),
             state,
+            log: Arc::default(),
             writer,
             path,
         })
@@ -130,12 +136,9 @@ impl Sqlite {
         work: impl FnOnce(&mut rusqlite::Connection) -> Result<T, error::Failure> + Send + 'static,
     ) -> Pending<'static, T> {
         match &self.writer {
-            Some(Writer { thread, file }) => {
-                let (file, path) = (*file, Arc::clone(&self.path));
-                thread.ask(move |connection| {
-                    file.require(&path)?;
-                    work(connection)
-                })
+            Some(Writer { thread, guard }) => {
+                let guard = Arc::clone(guard);
+                thread.ask(move |connection| guard.during(|| work(connection)))
             }
             None => {
                 let error = StoreError {
@@ -151,11 +154,13 @@ impl Sqlite {
 impl Store for Sqlite {
     fn write(&self, batch: Batch) -> Pending<'_, ()> {
         let (path, keeping) = (Arc::clone(&self.path), Arc::clone(&self.keeping));
-        let state = Arc::clone(&self.state);
+        let (state, log) = (Arc::clone(&self.state), Arc::clone(&self.log));
         self.write(move |connection| {
             let mut keeping = keeping.lock();
+            let parts = keeping.as_ref().and_then(Keeping::parts);
+            log.before(connection, &path, parts)?;
             let mut work = |connection: &mut rusqlite::Connection| {
-                write::batch(connection, &path, &batch, keeping.as_mut())
+                write::batch(connection, &batch, keeping.as_mut())
             };
             // The first record must not vanish with the store's whole memory.
             let end = match state.is_first() {
@@ -165,6 +170,7 @@ impl Store for Sqlite {
             if let Some(end) = end {
                 state.wrote(end);
             }
+            log.after(connection, &path, parts);
             Ok(())
         })
     }
@@ -294,7 +300,17 @@ impl Store for Sqlite {
     }
 
     fn version(&self) -> Pending<'_, u64> {
-        self.readers.ask(|connection| read::version(connection))
+        let guard = self.writer.as_ref().map(|writer| Arc::clone(&writer.guard));
+        self.readers.ask(move |connection| {
+            // Asked every second, with requests or without.
+            guard.map_or(Ok(()), |guard| guard.look())?;
+            read::version(connection)
+        })
+    }
+
+    fn fault(&self) -> Option<&'static str> {
+        let what = "its write-ahead log cannot be carried over into the database";
+        self.log.is_failing().then_some(what)
     }
 
     fn changes(&self, seen: u64) -> Pending<'_, u64> {
@@ -316,7 +332,9 @@ impl Store for Sqlite {
         now: Moment,
     ) -> Pending<'_, Pruned> {
         let (path, keeping) = (Arc::clone(&self.path), Arc::clone(&self.keeping));
+        let log = Arc::clone(&self.log);
         self.write(move |connection| {
+            log.again(connection, &path, retention.max_size.map(Parts::of));
             let how = gaps::How {
                 keep: retention.keep,
                 key: &key,

@@ -184,3 +184,19 @@ fn a_log_that_is_deleted_after_a_kill_is_noticed_and_the_loss_is_named() {
     let (code, said, failed) = gate.beside("store", &["check"]);
     assert_eq!(code, Some(0), "{said}{failed}");
 }
+
+#[test]
+fn a_store_that_is_emptied_in_place_is_noticed_and_no_answer_rests_on_it() {
+    let gate = strict();
+    let origin = Origin::with_rules(RULES);
+    let private = origin.url("/private");
+    assert_eq!(gate.get(&private).status, 403);
+    let store = gate.setup.dir().join("crawlgate.db");
+    // As a shell does: `> crawlgate.db`.
+    fs::File::create(&store).unwrap();
+    // Without any request.
+    gate.wait_said("was cut off or overwritten while it was open");
+    let refused = gate.get(&private);
+    assert_eq!(refused.status, 503, "{refused:?}");
+    assert_eq!(refused.problem()["reason"], "log_failed", "{refused:?}");
+}

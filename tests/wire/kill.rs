@@ -197,11 +197,13 @@ fn without_room_requests_are_denied_and_with_it_they_go_on_and_nothing_is_lost()
     while file.write_all(&[0; 4_096]).is_ok() {}
     while file.write_all(&[0]).is_ok() {}
 
-    let refused = eventually("a refusal", || {
-        let answer = gate.get(&open);
-        (answer.status == 503 && answer.is_ours()).then_some(answer)
-    });
-    assert_eq!(refused.problem()["reason"], "log_failed", "{refused:?}");
+    let mut refused = Vec::new();
+    for url in [&private, &open] {
+        refused.push(eventually("a refusal", || {
+            let answer = gate.get(url);
+            (answer.status == 503 && answer.is_ours()).then_some(answer)
+        }));
+    }
     gate.wait_said("no room is left on the disk");
     let before = origin.seen().len();
     for url in [&open, &private] {
@@ -222,4 +224,10 @@ fn without_room_requests_are_denied_and_with_it_they_go_on_and_nothing_is_lost()
     fs::copy(disk.join("crawlgate.db-wal"), copy.with_extension("db-wal")).unwrap();
     let (_, ids) = walk(&copy, (0, chain::GENESIS));
     assert!(ids.contains(denial["id"].as_str().unwrap()), "{denial}");
+    for answer in refused {
+        let problem = answer.problem();
+        assert_eq!(problem["reason"], "log_failed", "{problem}");
+        let id = problem["id"].as_str().unwrap();
+        assert!(!ids.contains(id), "it was answered 503: {problem}");
+    }
 }

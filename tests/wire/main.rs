@@ -34,6 +34,7 @@ mod fields;
 mod flight;
 mod flood;
 mod framing;
+mod full_disk;
 mod gone;
 mod harness;
 mod hostile;

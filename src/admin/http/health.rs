@@ -97,7 +97,10 @@ async fn store(site: &Site) -> Check {
     let outcome = match site.store() {
         None => Ok("none is configured".to_owned()),
         Some(store) => match timeout(PATIENCE, store.version()).await {
-            Ok(Ok(_)) => Ok("open".to_owned()),
+            Ok(Ok(_)) => match store.fault() {
+                None => Ok("open".to_owned()),
+                Some(fault) => Err(fault.to_owned()),
+            },
             // Without a token, a client must not learn the store's path.
             Ok(Err(error)) => Err(format!("it cannot be read: {:?}", error.kind)),
             Err(_) => Err("it does not answer".to_owned()),

@@ -111,6 +111,9 @@ impl Queue {
             return None;
         }
         let mut inner = self.inner.lock();
+        if inner.failure.is_some() {
+            return None; // told
+        }
         if !inner.delay.is_late {
             inner.delay.is_late = true;
             inner.delay.late_in_a_row += 1;

@@ -194,29 +194,27 @@ fn refused(message: String) -> Failure {
     })
 }
 
+/// Octets of the smallest record, with its row.
+const RECORD: u64 = 256;
+
+/// Records at the end of the chain that are looked at in any case.
+const LAST: u64 = 1_000;
+
 /// Fails if the log beside a database is not its own: the engine would write such a log into the database. Reads alone,
 /// and leaves the log where it is.
 pub(super) fn refuse_foreign_log(path: &Path) -> Result<(), Failure> {
-    /// Octets of the smallest record, with its row.
-    const RECORD: u64 = 256;
-    let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
     let log = beside(path, "-wal");
-    let octets = size(&log);
-    if octets == 0 || size(path) == 0 {
+    if size(&log) == 0 || size(path) == 0 {
         return Ok(());
     }
-    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    if !matches!(schema::standing(&connection), Ok(Standing::Known(steps)) if steps == STEPS.len())
-    {
+    let connection = to_examine(path)?;
+    if !is_ours(&connection) {
         // The writer reports what it is.
         return Ok(());
     }
-    let why = match hole(&connection, octets / RECORD) {
-        Ok(None) => return Ok(()),
-        Ok(Some((from, to))) => format!("decisions {from} to {to} are in neither"),
-        Err(Failure::Engine(error)) => said(&error),
-        Err(failure) => return Err(failure),
+    // All records that the log may hold, and the last ones before them.
+    let Some(why) = broken(&connection, size(&log) / RECORD + LAST)? else {
+        return Ok(());
     };
     Err(refused(format!(
         "{}: the store and {} do not belong together, or are damaged: {why}. If the store was brought back from a backup, move \
@@ -224,6 +222,48 @@ pub(super) fn refuse_foreign_log(path: &Path) -> Result<(), Failure> {
         path.display(),
         log.display(),
     )))
+}
+
+/// Reads a database and its log as a process does that opens them now, and returns what is wrong with them.
+pub(super) fn examine(path: &Path) -> Result<Option<String>, Failure> {
+    let connection = to_examine(path)?;
+    if !is_ours(&connection) {
+        return Ok(Some("it is no store".to_owned()));
+    }
+    if let Some(why) = broken(&connection, LAST)? {
+        return Ok(Some(why));
+    }
+    Ok(match look(&connection, path) {
+        Ok(Relation::Agrees) => None,
+        Ok(Relation::Misses(missing)) => Some(missing.told()),
+        Ok(Relation::Differs(seq)) => Some(format!("decision {seq} is another one")),
+        Err(Failure::Engine(error)) => Some(said(&error)),
+        Err(failure) => return Err(failure),
+    })
+}
+
+fn to_examine(path: &Path) -> Result<Connection, Failure> {
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    Ok(connection)
+}
+
+fn is_ours(connection: &Connection) -> bool {
+    matches!(schema::standing(connection), Ok(Standing::Known(steps)) if steps == STEPS.len())
+}
+
+fn size(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |file| file.len())
+}
+
+/// Returns what breaks the chain among its last `most` records.
+fn broken(connection: &Connection, most: u64) -> Result<Option<String>, Failure> {
+    match hole(connection, most) {
+        Ok(None) => Ok(None),
+        Ok(Some((from, to))) => Ok(Some(format!("decisions {from} to {to} are in neither"))),
+        Err(Failure::Engine(error)) => Ok(Some(said(&error))),
+        Err(failure) => Err(failure),
+    }
 }
 
 /// Returns the first records that are missing among the last `most` of the chain, where no gap says so.

@@ -1,5 +1,6 @@
 //! Failures of the engine in words for a person: the file, the failure, the way out.
 
+use std::fmt;
 use std::path::Path;
 
 use rusqlite::ErrorCode;
@@ -55,6 +56,17 @@ pub(super) fn said(error: &rusqlite::Error) -> String {
             "a row holds what was never written there".to_owned()
         }
         error => error.to_string(),
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Engine(error) => f.write_str(&said(error)),
+            Self::Damaged(what) => f.write_str(what),
+            Self::NoDescriptor => f.write_str(NO_DESCRIPTOR),
+            Self::Told(error) => f.write_str(&error.message),
+        }
     }
 }
 

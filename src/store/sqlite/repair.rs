@@ -12,7 +12,6 @@ mod remains;
 mod salvage;
 
 use std::fs::{self, File};
-use std::io::Read as _;
 use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -22,6 +21,7 @@ pub use self::salvage::{Rebuilt, rebuild};
 use super::agree::{self, Relation};
 use super::digests;
 use super::error::{Failure, said};
+use super::header::Header;
 use super::open::PATIENCE;
 use super::schema::APPLICATION;
 use super::{open, read};
@@ -144,34 +144,8 @@ fn may_be_ours(path: &Path) -> bool {
     may_be || chain::key_file(path).exists()
 }
 
-/// The facts in the header of the file.
-struct Header {
-    application: i32,
-    /// Octets of the file.
-    size: u64,
-}
-
-/// Reads the engine's header, the first 100 octets: the size of a page in 16 and 17, the number of pages in 28 to 31,
-/// the application's number in 68 to 71, all of them big-endian.
 fn header(path: &Path) -> Option<Header> {
-    let mut octets = [0; 100];
-    File::open(path).ok()?.read_exact(&mut octets).ok()?;
-    if !octets.starts_with(b"SQLite format 3\0") {
-        return None;
-    }
-    let number = |at: usize| -> Option<u32> {
-        let octets = octets.get(at..at + 4)?;
-        octets.try_into().ok().map(u32::from_be_bytes)
-    };
-    let page = match number(16)? >> 16 {
-        // The code for 65,536, which does not fit into two octets.
-        1 => 65_536,
-        size => size,
-    };
-    Some(Header {
-        application: number(68)?.cast_signed(),
-        size: u64::from(page) * u64::from(number(28)?),
-    })
+    Header::read(&File::open(path).ok()?)
 }
 
 /// Reports a file that is shorter than its header says.

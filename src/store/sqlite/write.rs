@@ -4,11 +4,9 @@
 //! one store and the chain stays one.
 
 use std::collections::HashMap;
-use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
-use super::bounds;
 use super::error::Failure;
 use super::hours::Hours;
 use super::keeping::Keeping;
@@ -34,7 +32,6 @@ pub(super) fn begin(connection: &mut Connection) -> Result<Transaction<'_>, Fail
 /// the last record, if there are any.
 pub(super) fn batch(
     connection: &mut Connection,
-    path: &Path,
     batch: &Batch,
     keeping: Option<&mut Keeping>,
 ) -> Result<Option<End>, Failure> {
@@ -64,9 +61,6 @@ pub(super) fn batch(
     transaction.commit()?;
     if let Some(keeping) = keeping {
         keeping.tell(dropped);
-    }
-    if let Some(parts) = parts {
-        bounds::shorten_log(connection, path, parts)?;
     }
     Ok(end)
 }

@@ -162,3 +162,69 @@ async fn a_reader_alone_can_read_the_remains_of_a_kill() {
     let reader = Sqlite::open(&left, Access::Read, Synchronous::Normal).unwrap();
     assert_eq!(reader.links(0, 10).await.unwrap().len(), 3);
 }
+
+#[tokio::test]
+async fn a_store_overwritten_while_open_takes_no_more_records() {
+    let (_folder, path) = place();
+    let old = path.with_extension("old");
+    filled(&path, 2_000).await;
+    fs::copy(&path, &old).unwrap();
+    filled(&path, 2_000).await;
+    let (_other_folder, other) = place();
+    filled(&other, 3_000).await;
+    let whole = fs::read(&path).unwrap();
+    let size = whole.len();
+    let other = fs::read(other).unwrap();
+    let old = fs::read(old).unwrap();
+    let cases: [(&str, &[u8]); 6] = [
+        ("emptied", b""),
+        ("cut off in its first page", &whole[..50]),
+        ("cut off behind its first page", &whole[..8_192]),
+        ("cut off by half", &whole[..size / 2]),
+        ("another store", &other),
+        ("an older copy", &old),
+    ];
+    for (name, octets) in cases {
+        fs::write(&path, &whole).unwrap();
+        let _ = fs::remove_file(crate::store::state_file::state_file(&path));
+        let store = open(&path).unwrap();
+        record(&store, &rows(10)).await;
+        // The same file with other content.
+        fs::write(&path, octets).unwrap();
+        let noticed = store.version().await.unwrap_err();
+        assert!(
+            noticed.message.contains("while it was open"),
+            "{name}: {noticed}"
+        );
+        let batch = || Batch {
+            lines: ROW.line().1,
+            ..Batch::default()
+        };
+        let refused = Store::write(&store, batch()).await.unwrap_err();
+        assert_eq!(refused.kind, StoreErrorKind::Missing, "{name}: {refused}");
+        fs::write(&path, &whole).unwrap();
+        store.version().await.unwrap();
+        Store::write(&store, batch()).await.unwrap();
+        assert_eq!(store.links(4_010, 9).await.unwrap().len(), 1, "{name}");
+        drop(store);
+        for suffix in ["-wal", "-shm"] {
+            let _ = fs::remove_file(beside(&path, suffix));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_log_carried_over_by_another_process_is_no_fault() {
+    let (_folder, path) = place();
+    let (one, two) = (open(&path).unwrap(), open(&path).unwrap());
+    for _ in 0..3 {
+        record(&one, &rows(50)).await;
+        two.write(|connection| bounds::carry_over(connection))
+            .await
+            .unwrap();
+        one.version().await.unwrap();
+        record(&one, &rows(1)).await;
+        record(&two, &rows(1)).await;
+    }
+    assert_eq!(one.links(0, 999).await.unwrap().len(), 156);
+}

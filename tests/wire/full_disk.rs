@@ -1,0 +1,91 @@
+//! A disk that takes no more, of the database alone: its log is bounded, and its failure is told.
+
+use std::fs;
+use std::process::Command;
+
+use crate::support::{AdminGate, Gate, Origin, RULES, Setup, eventually};
+
+/// The longest file that the program may write, in octets.
+const FILE: u64 = 3 * 1024 * 1024;
+
+/// Returns a gate that can write no file beyond [`FILE`]. The database reaches that; its log has another bound.
+fn confined() -> AdminGate {
+    let mut setup = Setup::new();
+    setup.set("admin", "address", "\"127.0.0.1:0\"");
+    setup.set("log", "file", "\"\"");
+    setup.set("audit", "durability", "\"strict\"");
+    setup.set("audit", "refusals_per_minute", "10000000");
+    setup.set("audit", "max_size", "\"16MiB\"");
+    let inner = setup.command("serve");
+    let mut command = Command::new("sh");
+    // In units of 512 octets. Without its signal, a write beyond the limit is an error.
+    let limited = format!(
+        "trap '' XFSZ; ulimit -S -f {}; exec \"$0\" \"$@\"",
+        FILE / 512
+    );
+    command
+        .args(["-c", &limited])
+        .arg(inner.get_program())
+        .args(inner.get_args())
+        .current_dir(setup.dir())
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    AdminGate::of(Gate::spawn(setup, command))
+}
+
+#[test]
+fn a_log_that_cannot_be_carried_over_is_told_and_bounded() {
+    let gate = confined();
+    let origin = Origin::with_rules(RULES);
+    let mut wire = gate.process.connect();
+    let mut denied = 0;
+    let long = "x".repeat(1_900);
+    let refused = loop {
+        let answer = wire.get(&origin.url(&format!("/private/{denied}?{long}")));
+        if answer.status != 403 {
+            break answer;
+        }
+        denied += 1;
+        assert!(denied < 20_000, "the log has no bound");
+    };
+    assert_eq!(refused.problem()["reason"], "log_failed", "{refused:?}");
+    gate.process
+        .wait_said("(-wal) cannot be carried over into the database");
+    let log = gate.process.setup.dir().join("crawlgate.db-wal");
+    let length = fs::metadata(&log).unwrap().len();
+    assert!(length < FILE - 512 * 1024, "bounded by itself: {length}");
+    let ready = gate.get("/ready");
+    assert_eq!(ready.status, 503);
+    let text = ready.text();
+    assert!(
+        text.contains("its write-ahead log cannot be carried over"),
+        "{text}"
+    );
+    let metrics = gate.get("/metrics").text();
+    assert!(
+        metrics.contains("crawlgate_store_log_failing 1"),
+        "{metrics}"
+    );
+
+    // The limit goes, as space returns.
+    let id = rustix::process::Pid::from_raw(i32::try_from(gate.process.id()).unwrap());
+    let limit = rustix::process::Rlimit {
+        current: None,
+        maximum: None,
+    };
+    if rustix::process::prlimit(id, rustix::process::Resource::Fsize, limit).is_err() {
+        return;
+    }
+    eventually("the log to be carried over", || {
+        (wire_get(&gate, &origin) == 403).then_some(())
+    });
+    gate.process.wait_said("is carried over again");
+    assert_eq!(gate.get("/ready").status, 200);
+    let (code, said, failed) = gate.process.beside("store", &["check"]);
+    assert_eq!(code, Some(0), "{said}{failed}");
+}
+
+fn wire_get(gate: &AdminGate, origin: &Origin) -> u16 {
+    gate.process.get(&origin.url("/private")).status
+}

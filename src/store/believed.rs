@@ -17,7 +17,7 @@ const STEP: Duration = Duration::from_secs(120);
 /// The longest downtime of the machine that is believed at once.
 const DOWNTIME: Duration = Duration::from_secs(86_400);
 
-/// How much faster than time retention catches up: a day in an hour.
+/// Factor by which retention is faster than time when it catches up: a day in an hour.
 const CATCH_UP: u32 = 24;
 
 /// A longer span without any record is passed over when retention catches up: it began with a clock that never was

@@ -74,7 +74,7 @@ pub(super) fn writer(path: &Path, synchronous: Synchronous) -> Result<Connection
     open().map_err(|failure| failure.at(path))
 }
 
-/// Removes the state file of an earlier store, whose key was moved away to begin anew.
+/// Removes the state file of an earlier store: its key was moved away to begin anew.
 fn begin_anew(path: &Path) -> Result<(), Failure> {
     match fs::remove_file(state_file::state_file(path)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -39,11 +39,11 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use http::{HeaderMap, Request, Response, StatusCode, Uri};
+use http::{HeaderMap, Request, Response, StatusCode, Uri, Version};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use self::attempt::{Lease, Lost, Rejection, answer, copy_if_safe};
+use self::attempt::{Lease, Lost, answer, copy_if_safe};
 use self::connect::Tls;
 pub(crate) use self::connect::tls_config;
 use self::counts::Counts;
@@ -53,7 +53,7 @@ pub use self::error::EgressError;
 pub use self::failure::Failure;
 use self::idle::{IdleBudget, UseCount};
 use self::key::Key;
-use self::multiplexer::{Bounds, Multiplexer, Protocol};
+use self::multiplexer::{Bounds, Multiplexer};
 use self::pool::Pool;
 use self::proof::SendPermit;
 pub use self::request_body::{BodyError, RequestBody};
@@ -368,7 +368,7 @@ impl Egress {
             }
         };
         *request.uri_mut() = Uri::from(path.clone());
-        let protocols = match self.0.tls.offers_http2() {
+        let mut protocols = match self.0.tls.offers_http2() {
             true => Protocols::of(send_permit, key.origin().scheme(), &request),
             false => Protocols::Http1,
         };
@@ -399,6 +399,12 @@ impl Egress {
             let attempt = answer(proof, lease, request, interim.clone(), to_answer);
             match (attempt.await, spare) {
                 (Ok(received), _) => {
+                    let response = &received.response;
+                    if response.status() == StatusCode::MISDIRECTED_REQUEST
+                        && response.version() == Version::HTTP_2
+                    {
+                        self.0.multiplexer.leave(&key);
+                    }
                     return Ok(Received {
                         was_crowded,
                         ..received
@@ -408,11 +414,19 @@ impl Egress {
                     return Err(Halt::Failed(Failure::Terminated));
                 }
                 (Err(Lost::Unsent(unsent)), _) => request = unsent,
-                (Err(Lost::Unprocessed(unprocessed, rejection)), _) => {
-                    if rejection == Rejection::WantsHttp1 {
-                        let origin = key.origin();
-                        self.0.multiplexer.remember(origin, Protocol::Http1Only);
+                (Err(Lost::WantsHttp1(unprocessed)), _) => {
+                    self.0.multiplexer.leave(&key);
+                    match (unprocessed, reuse) {
+                        (Some(unprocessed), Reuse::Allowed) => return Err(Halt::Lost(unprocessed)),
+                        // The origin has said how it is to be asked.
+                        (Some(unprocessed), Reuse::Forbidden) => {
+                            request = *unprocessed;
+                            protocols = Protocols::Http1;
+                        }
+                        (None, _) => return Err(Halt::Failed(Failure::Reset)),
                     }
+                }
+                (Err(Lost::Unprocessed(unprocessed)), _) => {
                     return Err(match reuse {
                         Reuse::Allowed => Halt::Lost(unprocessed),
                         // Once is enough.

@@ -54,9 +54,14 @@ impl<B> Sending<B> {
         !self.waiting.is_empty()
     }
 
+    /// Tells whether nothing of the body was taken.
+    pub fn is_untouched(&self) -> bool {
+        !self.has_begun
+    }
+
     /// Returns the body if nothing of it was taken.
     pub fn untouched(self) -> Option<B> {
-        (!self.has_begun).then_some(self.body)
+        self.is_untouched().then_some(self.body)
     }
 
     /// Resets the stream.

@@ -9,14 +9,11 @@ use super::origin::Place;
 /// The field that names the place of a response.
 pub const NAME: &str = "x-place";
 
-/// HTTP_1_1_REQUIRED (RFC 9113 7): the origin would be asked by HTTP/1.1 from then on.
-const WANTS_HTTP1: u64 = 13;
-
 /// A part of an answer.
 #[derive(Clone, Debug)]
 pub enum Step {
     Send(Vec<u8>),
-    /// What was sent before arrives by itself.
+    /// Lets the octets sent before arrive by themselves.
     Pause,
     /// The connection ends, with the word of TLS that it does or without.
     Close {
@@ -141,7 +138,7 @@ fn whole(random: &mut Random, place: Place) -> Vec<Vec<u8>> {
         })
         .collect();
     let length = parts.concat().len().to_string();
-    let status = ["200", "200", "200", "404", "500"][random.below(5) as usize];
+    let status = ["200", "200", "200", "404", "421", "500"][random.below(6) as usize];
     let mut frames = Vec::new();
     for _ in 0..random.below(8).saturating_sub(5) {
         let mut block = Vec::new();
@@ -323,10 +320,8 @@ fn oddities(random: &mut Random, stream: u32) -> Vec<Vec<u8>> {
 }
 
 fn reset(random: &mut Random, stream: u32) -> Vec<u8> {
-    let code = match random.below(16) {
-        WANTS_HTTP1 => 0,
-        code => code as u32,
-    };
+    // Among them HTTP_1_1_REQUIRED, which this origin does not speak.
+    let code = random.below(16) as u32;
     one(RST_STREAM, 0, stream, &code.to_be_bytes())
 }
 

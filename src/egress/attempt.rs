@@ -51,19 +51,12 @@ impl Lease {
 pub(super) enum Lost {
     /// Nothing of it was sent.
     Unsent(Request<RequestBody>),
-    /// It was sent, and the origin says that it did nothing with it.
-    Unprocessed(Box<Request<RequestBody>>, Rejection),
+    /// It was sent, and the origin says that it did nothing with it (RFC 9113 8.7).
+    Unprocessed(Box<Request<RequestBody>>),
+    /// The origin did nothing with it and wants it by HTTP/1.1. `None` if a part of its body is gone.
+    WantsHttp1(Option<Box<Request<RequestBody>>>),
     /// It may have been processed.
     Sent(Failure),
-}
-
-/// The origin's reason to reject a request unprocessed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rejection {
-    /// The connection, or this stream of it, is not available (RFC 9113 8.7).
-    Unavailable,
-    /// It wants the request by HTTP/1.1.
-    WantsHttp1,
 }
 
 /// Makes an attempt with the time-out `patience` for its response head; without one, it waits any time.
@@ -160,12 +153,8 @@ async fn by_http2(
         }
         Err(rejected) => Err(match rejected {
             Rejected::Unsent(request) => Lost::Unsent(request),
-            Rejected::Unprocessed(request) => {
-                Lost::Unprocessed(Box::new(request), Rejection::Unavailable)
-            }
-            Rejected::WantsHttp1(request) => {
-                Lost::Unprocessed(Box::new(request), Rejection::WantsHttp1)
-            }
+            Rejected::Unprocessed(request) => Lost::Unprocessed(Box::new(request)),
+            Rejected::WantsHttp1(request) => Lost::WantsHttp1(request.map(Box::new)),
             Rejected::Failed(failure) => Lost::Sent(failure),
         }),
     }

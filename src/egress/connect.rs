@@ -106,6 +106,10 @@ impl Shared {
         if is_https {
             self.counts.shook(&io);
         }
+        if matches!(io, Err(Failure::NoProtocol)) {
+            // It may have asked for HTTP/1.1 before.
+            self.multiplexer.forget(origin);
+        }
         let bounds = self.bounds;
         match io? {
             MaybeHttpsStream::Https(tls) if has_chosen_http2(&tls) => {

@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::io;
 
+use rustls::AlertDescription;
+
 use super::ResponseError;
 use crate::descriptors::is_exhaustion;
 use crate::policy::address_policy::Prohibited;
@@ -25,6 +27,10 @@ pub enum Failure {
     Tls,
     /// The origin closed or reset the connection before its answer was whole.
     Terminated,
+    /// The origin reset the stream of the request, and kept the connection.
+    Reset,
+    /// The origin speaks no protocol that the request can take.
+    NoProtocol,
     /// The answer was not HTTP.
     Protocol,
     /// There were too many interim responses.
@@ -82,6 +88,9 @@ impl Failure {
                 rustls::Error::InvalidCertificate(_)
                 | rustls::Error::NoCertificatesPresented
                 | rustls::Error::UnsupportedNameType => Failure::Certificate,
+                rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol) => {
+                    Failure::NoProtocol
+                }
                 _ => Failure::Tls,
             });
         }
@@ -99,6 +108,7 @@ impl Failure {
         if let Some(http) = error.downcast_ref::<h2::Error>() {
             return match http.get_io() {
                 Some(io) => Failure::at(io).or(Some(Failure::Terminated)),
+                None if http.is_remote() && http.is_reset() => Some(Failure::Reset),
                 None if http.is_remote() => Some(Failure::Terminated),
                 None => Some(Failure::Protocol),
             };
@@ -134,7 +144,8 @@ impl Failure {
             Failure::ConnectTimeout => "connection_timeout",
             Failure::Certificate => "tls_certificate_error",
             Failure::Tls => "tls_protocol_error",
-            Failure::Terminated => "connection_terminated",
+            Failure::NoProtocol => "tls_alert_received",
+            Failure::Terminated | Failure::Reset => "connection_terminated",
             Failure::Protocol | Failure::Interim => "http_protocol_error",
             Failure::ResponseTimeout => "http_response_timeout",
             Failure::RequestBody | Failure::RequestStalled => "http_request_error",
@@ -173,6 +184,10 @@ impl Failure {
             Failure::Certificate => "its certificate could not be verified",
             Failure::Tls => "TLS with it failed",
             Failure::Terminated => "it closed the connection before its answer was whole",
+            Failure::Reset => "it broke the request off before its answer began",
+            Failure::NoProtocol => {
+                "it does not speak HTTP/1.1, by which requests to switch protocols are sent"
+            }
             Failure::Protocol => "its answer was not valid HTTP",
             Failure::Interim => "it sent interim responses without end",
             Failure::ResponseTimeout => "it did not answer in time",
@@ -210,8 +225,8 @@ impl Failure {
             }
             Failure::ConnectTimeout | Failure::ResponseTimeout => Cause::Timeout,
             Failure::Certificate => Cause::Certificate,
-            Failure::Tls => Cause::Tls,
-            Failure::Terminated => Cause::Incomplete,
+            Failure::Tls | Failure::NoProtocol => Cause::Tls,
+            Failure::Terminated | Failure::Reset => Cause::Incomplete,
             Failure::Protocol | Failure::Interim => Cause::Protocol,
             Failure::RequestBody | Failure::RequestStalled => Cause::Internal,
         }
@@ -227,7 +242,7 @@ mod tests {
     use http_body_util::BodyExt as _;
     use hyper::body::{Frame, Incoming};
     use hyper_util::rt::TokioIo;
-    use rustls::{AlertDescription, CertificateError};
+    use rustls::CertificateError;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::super::{BodyError, RequestBody};
@@ -276,6 +291,7 @@ mod tests {
             ("a bad certificate", tls(expired()), Failure::Certificate),
             ("a bad certificate, wrapped again", io::Error::other(Wrapped(tls(expired()))).into(), Failure::Certificate),
             ("no common ground in TLS", tls(alert()), Failure::Tls),
+            ("no common protocol", tls(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol)), Failure::NoProtocol),
             ("something else", "surprise".into(), Failure::Protocol),
         ];
         for (name, error, expected) in cases {

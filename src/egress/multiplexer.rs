@@ -40,7 +40,7 @@ pub(super) enum Protocol {
     Http1,
     /// HTTP/2.
     Http2,
-    /// HTTP/1.1, after it refused a request by HTTP/2 (HTTP_1_1_REQUIRED).
+    /// HTTP/1.1, after it refused a request by HTTP/2 (HTTP_1_1_REQUIRED, or a 421).
     Http1Only,
 }
 
@@ -147,6 +147,24 @@ impl Multiplexer {
         if self.protocols.get(origin) != Some(protocol) {
             self.protocols.insert(origin.clone(), protocol);
         }
+    }
+
+    /// Forgets the protocol that an origin has chosen.
+    pub(super) fn forget(&self, origin: &Origin) {
+        self.protocols.remove(origin);
+    }
+
+    /// Remembers that an origin wants HTTP/1.1. Its connections for `key` take no further request.
+    pub(super) fn leave(&self, key: &Key) {
+        self.remember(key.origin(), Protocol::Http1Only);
+        let Some(group) = self.groups.get(key).map(|group| Arc::clone(&*group)) else {
+            return;
+        };
+        group.retain(&mut group.state.lock(), |member| {
+            member.connection.retire();
+            false
+        });
+        group.changed.notify_waiters();
     }
 
     /// Takes a free place on an open connection.

@@ -15,6 +15,7 @@ pub(crate) mod kind {
     pub(crate) const HEADERS: u8 = 1;
     pub(crate) const RST_STREAM: u8 = 3;
     pub(crate) const SETTINGS: u8 = 4;
+    pub(crate) const PUSH_PROMISE: u8 = 5;
     pub(crate) const PING: u8 = 6;
     pub(crate) const GOAWAY: u8 = 7;
     pub(crate) const CONTINUATION: u8 = 9;

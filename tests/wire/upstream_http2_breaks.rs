@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::support::frame_origin::{self, FrameOrigin, data, head};
+use crate::support::frame_origin::{self, END_HEADERS, FrameOrigin, data, frame, head, kind};
 use crate::support::http2_origin::Http2Origin;
 use crate::support::{Gate, Latch, eventually, http2};
 use crate::upstream_http2_messages::ask;
@@ -130,6 +130,89 @@ fn a_length_that_is_not_that_of_the_body_breaks_the_answer_off() {
         if is_broken {
             assert!(record["error"].is_string(), "{case}: {record}");
         }
+    }
+}
+
+#[test]
+fn frames_that_no_response_has_make_no_whole_response() {
+    type Frames = fn(u32) -> Vec<Vec<u8>>;
+    const OK: (&str, &str) = (":status", "200");
+    let cases: [(&str, Frames); 7] = [
+        ("two heads and a body", |id| {
+            let mut frames = vec![head(id, &[OK], false)];
+            frames.extend(frame_origin::page(id, "page"));
+            frames
+        }),
+        ("trailers that do not end the stream", |id| {
+            vec![
+                head(id, &[OK], false),
+                data(id, "page", false),
+                head(id, &[("x-sum", "7")], false),
+            ]
+        }),
+        ("a switch of protocols", |id| {
+            let mut frames = vec![head(id, &[(":status", "101")], false)];
+            frames.extend(frame_origin::page(id, "page"));
+            frames
+        }),
+        ("a switch of protocols that ends", |id| {
+            vec![head(id, &[(":status", "101")], true)]
+        }),
+        ("an interim response that ends", |id| {
+            vec![head(id, &[(":status", "103")], true)]
+        }),
+        ("a body without a head", |id| vec![data(id, "page", true)]),
+        ("a promise", |id| {
+            let promise = [&2_u32.to_be_bytes()[..], &[0x82, 0x87, 0x84, 0x01, 1, b'a']].concat();
+            let mut frames = vec![frame(kind::PUSH_PROMISE, END_HEADERS, id, &promise)];
+            frames.extend(frame_origin::page(id, "page"));
+            frames
+        }),
+    ];
+    for (case, frames) in cases {
+        let gate = Gate::start();
+        let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
+            (1, 1) => frame_origin::no_robots(stream),
+            (1, 3) => frames(stream),
+            _ => frame_origin::page(stream, "next"),
+        });
+        let answer = gate.get(&origin.url("/page"));
+        // The head of a response may be on its way when the fault arrives.
+        assert!(
+            answer.status == 502 || (answer.status == 200 && !answer.whole),
+            "{case}: {answer:?}"
+        );
+        let record = gate.record_of(&origin.url("/page"));
+        let errors = [
+            "http_protocol_error",
+            "http_response_incomplete",
+            "connection_terminated",
+        ];
+        assert!(
+            errors.iter().any(|error| record["error"] == *error),
+            "{case}: {record}"
+        );
+        assert_eq!(origin.pages().len(), 1, "{case}: it is not sent again");
+        gate.get(&origin.url("/next")).is_origins(200, "next");
+    }
+}
+
+#[test]
+fn a_second_head_at_the_end_counts_as_trailers() {
+    // The frame layer drops pseudo-fields there. All that the origin sent arrives, with its first status.
+    for body in ["", "page"] {
+        let gate = Gate::start();
+        let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
+            (1, 1) => frame_origin::no_robots(stream),
+            _ => vec![
+                head(stream, &[(":status", "200")], false),
+                data(stream, body, false),
+                head(stream, &[(":status", "500"), ("content-length", "9")], true),
+            ],
+        });
+        gate.get(&origin.url("/page")).is_origins(200, body);
+        let record = gate.record_of(&origin.url("/page"));
+        assert_eq!(record["status"], 200, "{record}");
     }
 }
 

@@ -69,9 +69,27 @@ fn empty_parts(stream: u32) -> Vec<Vec<u8>> {
     frames
 }
 
+/// A head of 10 MB in parts.
+fn huge_head(stream: u32) -> Vec<Vec<u8>> {
+    let part = field().repeat(160);
+    let mut frames = vec![frame(kind::HEADERS, END_STREAM, stream, &[OK])];
+    frames.extend((0..640).map(|_| frame(kind::CONTINUATION, 0, stream, &part)));
+    frames.push(frame(kind::CONTINUATION, END_HEADERS, stream, &[]));
+    frames
+}
+
+/// Interim responses without measure.
+fn hints(stream: u32) -> Vec<Vec<u8>> {
+    let mut frames = vec![head(stream, &[(":status", "103"), ("link", "</a>")], false); 10_000];
+    frames.extend(frame_origin::page(stream, "page"));
+    frames
+}
+
 #[test]
 fn frames_without_measure_cost_no_memory_and_no_other_request() {
-    let cases: [(&str, Frames, Option<u16>); 5] = [
+    let cases: [(&str, Frames, Option<u16>); 7] = [
+        ("a huge head", huge_head, Some(502)),
+        ("interim responses", hints, Some(502)),
         ("a large head", large_head, Some(502)),
         ("a head without end", endless_head, Some(502)),
         ("a compressed head", compressed_head, Some(502)),

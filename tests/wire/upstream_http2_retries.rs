@@ -149,6 +149,112 @@ fn a_request_with_a_body_that_was_not_begun_is_sent_once_more() {
     assert_eq!(origin.pages(), [(1, 3), (1, 5)]);
 }
 
+/// Answers the requests for `path` by HTTP/2 with 421.
+fn misdirecting(origin: Http2Origin, path: &str) -> Http2Origin {
+    origin.on(path, |mut stream| async move {
+        stream.send_empty(421, &[]);
+    })
+}
+
+const BY_HTTP1: &str = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\none";
+
+fn versions(origin: &Http2Origin, path: &str) -> Vec<&'static str> {
+    let seen = origin.seen_of(path);
+    seen.iter().map(|seen| seen.version).collect()
+}
+
+#[test]
+fn a_request_that_was_misdirected_by_http2_is_sent_by_http1() {
+    let gate = Gate::start();
+    let origin = misdirecting(Http2Origin::start().http1(BY_HTTP1), "/page");
+    // The origin did nothing: any method may be sent again (RFC 9110 15.5.20).
+    gate.request("DELETE", &origin.url("/page"), "")
+        .is_origins(200, "one");
+    assert_eq!(versions(&origin, "/page"), ["2", "1.1"]);
+    let record = gate.record_of(&origin.url("/page"));
+    assert_eq!(
+        (&record["status"], &record["upstream_version"]),
+        (&200.into(), &"1.1".into()),
+        "{record}"
+    );
+    gate.get(&origin.url("/next")).is_origins(200, "one");
+    assert_eq!(versions(&origin, "/next"), ["1.1"]);
+}
+
+#[test]
+fn a_request_that_is_misdirected_by_http1_too_is_answered_so() {
+    let gate = Gate::start();
+    let misdirected = "HTTP/1.1 421 Misdirected\r\nContent-Length: 0\r\n\r\n";
+    let origin = misdirecting(Http2Origin::start().http1(misdirected), "/page");
+    gate.get(&origin.url("/page")).is_origins(421, "");
+    assert_eq!(versions(&origin, "/page"), ["2", "1.1"]);
+}
+
+#[test]
+fn a_begun_body_that_was_misdirected_is_not_sent_again() {
+    let gate = Gate::start();
+    let origin = Http2Origin::start()
+        .http1(BY_HTTP1)
+        .on("/form", |stream| stream.reply(421, "misdirected"))
+        .on("/required", |mut stream| async move {
+            stream.read().await;
+            stream.respond.send_reset(HTTP_1_1_REQUIRED.into());
+        });
+    for (path, status) in [("/form", 421), ("/required", 502)] {
+        let mut wire = gate.intercept(&origin.authority(), "site.test");
+        let answer = wire.exchange(format!(
+            "POST {path} HTTP/1.1\r\nHost: {}\r\nContent-Length: 4\r\n\r\nbody",
+            origin.authority()
+        ));
+        assert_eq!(answer.status, status, "{path}: {answer:?}");
+        assert_eq!(versions(&origin, path), ["2"]);
+        gate.get(&origin.url("/next")).is_origins(200, "one");
+        assert_eq!(origin.last("/next").version, "1.1", "{path}");
+        // A gate that knows nothing of the origin.
+        gate.signal(rustix::process::Signal::HUP);
+        gate.wait_said(RELOADED);
+    }
+}
+
+#[test]
+fn a_robots_txt_that_was_misdirected_by_http2_is_fetched_by_http1() {
+    let gate = Gate::start();
+    let origin = misdirecting(Http2Origin::start().http1(BY_HTTP1), "/robots.txt");
+    gate.get(&origin.url("/page")).is_origins(200, "one");
+    assert_eq!(versions(&origin, "/robots.txt"), ["2", "1.1"]);
+    assert_eq!(versions(&origin, "/page"), ["1.1"]);
+}
+
+#[test]
+fn an_origin_with_http2_alone_that_says_misdirected_stays_reachable() {
+    let gate = Gate::start();
+    let origin = misdirecting(Http2Origin::with(&["h2"], |_| ()), "/page");
+    let answer = gate.get(&origin.url("/page"));
+    assert_eq!(answer.status, 502, "{answer:?}");
+    let record = gate.record_of(&origin.url("/page"));
+    assert_eq!(record["error"], "tls_alert_received", "{record}");
+    gate.get(&origin.url("/next")).is_origins(200, "page /next");
+}
+
+#[test]
+fn a_request_that_the_origin_resets_is_not_sent_again() {
+    // NO_ERROR, INTERNAL_ERROR, CANCEL, ENHANCE_YOUR_CALM
+    for code in [NO_ERROR, 2, 8, 11] {
+        let gate = Gate::start();
+        let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
+            (1, 1) => frame_origin::no_robots(stream),
+            (1, 3) => vec![frame_origin::reset(stream, code)],
+            _ => frame_origin::page(stream, "page"),
+        });
+        let answer = gate.get(&origin.url("/page"));
+        assert_eq!(answer.status, 502, "{code}: {answer:?}");
+        let record = gate.record_of(&origin.url("/page"));
+        assert_eq!(record["error"], "connection_terminated", "{code}: {record}");
+        gate.get(&origin.url("/next")).is_origins(200, "page");
+        assert_eq!(origin.pages(), [(1, 3), (1, 5)], "{code}");
+    }
+}
+
 #[test]
 fn an_origin_that_wants_http1_for_a_request_gets_it() {
     let gate = Gate::start();

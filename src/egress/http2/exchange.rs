@@ -26,8 +26,8 @@ pub(in super::super) enum Rejected {
     Unsent(Request<RequestBody>),
     /// The origin did nothing with it, and says so (RFC 9113 8.7).
     Unprocessed(Request<RequestBody>),
-    /// The origin did nothing with it and wants it by HTTP/1.1.
-    WantsHttp1(Request<RequestBody>),
+    /// The origin did nothing with it and wants it by HTTP/1.1. `None` if a part of its body is gone.
+    WantsHttp1(Option<Request<RequestBody>>),
     /// It may have been processed.
     Failed(Failure),
 }
@@ -71,6 +71,10 @@ pub(in super::super) async fn open(
     let mut count = InterimCount::default();
     let answered = poll_fn(|cx| {
         while let Poll::Ready(Some(Ok(one))) = response.poll_informational(cx) {
+            if one.status() == StatusCode::SWITCHING_PROTOCOLS {
+                // HTTP/2 has none (RFC 9113 8.6).
+                return Poll::Ready(Err(Halt::Failed(Failure::Protocol)));
+            }
             if !count.holds(one.headers()) {
                 return Poll::Ready(Err(Halt::Failed(Failure::Interim)));
             }
@@ -94,6 +98,13 @@ pub(in super::super) async fn open(
         Ok(response) if response.headers().len() > RESPONSE_FIELDS => {
             Err(Rejected::Failed(Failure::Protocol))
         }
+        // A client may ask again by another connection, with any method (RFC 9110 15.5.20).
+        Ok(response)
+            if response.status() == StatusCode::MISDIRECTED_REQUEST
+                && upload.as_ref().map_or(is_whole, Sending::is_untouched) =>
+        {
+            Err(Rejected::WantsHttp1(unspent(request, upload, is_whole)))
+        }
         Ok(response) => Ok(Opened { response, upload }),
         Err(Halt::Failed(failure)) => Err(Rejected::Failed(failure)),
         Err(Halt::Origin(error)) => {
@@ -101,21 +112,26 @@ pub(in super::super) async fn open(
             if error.is_go_away() || rejection == Some(Rejection::WantsHttp1) {
                 connection.retire();
             }
-            let request = match upload.map(Sending::untouched) {
-                None if is_whole => Some(request),
-                Some(Some(body)) => {
-                    *request.body_mut() = body;
-                    Some(request)
-                }
-                None | Some(None) => None,
-            };
+            let request = unspent(request, upload, is_whole);
             Err(match (rejection, request) {
                 (Some(Rejection::Unprocessed), Some(request)) => Rejected::Unprocessed(request),
-                (Some(Rejection::WantsHttp1), Some(request)) => Rejected::WantsHttp1(request),
+                (Some(Rejection::WantsHttp1), request) => Rejected::WantsHttp1(request),
                 _ => Rejected::Failed(Failure::of(&error)),
             })
         }
     }
+}
+
+/// Returns a request as it was if nothing of its body was taken.
+fn unspent(
+    mut request: Request<RequestBody>,
+    upload: Option<Sending<RequestBody>>,
+    is_whole: bool,
+) -> Option<Request<RequestBody>> {
+    if !is_whole {
+        *request.body_mut() = upload?.untouched()?;
+    }
+    Some(request)
 }
 
 /// The reason that a stream had no response.

@@ -29,8 +29,8 @@
 mod backlog;
 pub(crate) mod cells;
 mod counts;
+mod entry;
 mod error;
-pub mod field;
 mod file;
 mod lines;
 pub mod live;
@@ -45,9 +45,11 @@ pub(crate) mod summary;
 pub mod verify;
 mod writer;
 
+pub use crate::entry::field;
 pub use crate::text::DecisionId;
 
 pub use self::{
+    entry::Grounds,
     error::LogFailed,
     log::{Exceeds, Log, LogError},
     queue::Landed,

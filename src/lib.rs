@@ -48,8 +48,9 @@
 //!
 //! From the leaves up; each room imports only rooms before it, and `tests/layering.rs` holds that:
 //! [`clock`] · `gcra` · `connection_limit` · `http2_body` · [`descriptors`] · [`metrics`] · [`rep`] · [`socket`] · [`text`] ·
-//! [`tlog`] · [`agent`] · [`robots`] · [`policy`] · [`config`] · [`ca`] · [`client`] · [`pace`] · [`store`] · [`trust`] ·
-//! [`audit`] · [`egress`] · [`cache`] · [`telemetry`] · [`explain`] · [`gate`] · [`proxy`] · [`admin`] · [`cli`]. One
+//! [`tlog`] · [`agent`] · [`robots`] · [`policy`] · [`config`] · [`ca`] · [`client`] · [`pace`] · [`entry`] · [`store`] ·
+//! [`trust`] · [`audit`] · [`egress`] · [`cache`] · [`telemetry`] · [`explain`] · [`gate`] · [`proxy`] · [`admin`] ·
+//! [`cli`]. One
 //! arrow points back, on purpose: [`egress`] sends a robots.txt only by a permit that [`cache::fetch`] alone can make, as
 //! only [`policy`] can make one for a page.
 //!
@@ -79,6 +80,7 @@ pub mod config;
 mod connection_limit;
 pub mod descriptors;
 pub mod egress;
+pub mod entry;
 pub mod explain;
 pub mod gate;
 mod gcra;

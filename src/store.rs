@@ -28,7 +28,6 @@ mod room;
 pub mod sqlite;
 pub mod state_file;
 
-pub(crate) use self::batch::is_strange;
 pub use self::batch::{Batch, DecisionKind, OriginUpdate, Party, RecordSummary};
 pub use self::believed::{Belief, Progress, Reading};
 pub use self::decisions::{

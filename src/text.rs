@@ -12,5 +12,5 @@ pub(crate) mod timestamp;
 pub(crate) use self::hex::{from_hex, hex};
 pub use self::id::DecisionId;
 pub(crate) use self::pem::pem;
-pub(crate) use self::public_url::public_url;
+pub(crate) use self::public_url::{public_parts, public_url};
 pub use self::timestamp::time_text;

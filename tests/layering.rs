@@ -34,6 +34,7 @@ const ROOMS: &[&str] = &[
     "ca",
     "client",
     "pace",
+    "entry",
     "store",
     "trust",
     "audit",

@@ -8,9 +8,10 @@ use aws_lc_rs::digest::{SHA256, digest};
 
 use super::field;
 use crate::clock::Moment;
+use crate::entry::is_strange;
 use crate::policy::overrides::OverrideId;
 use crate::policy::terms::PolicyDigest;
-use crate::store::{DecisionKind, Party, RecordSummary, is_strange};
+use crate::store::{DecisionKind, Party, RecordSummary};
 use crate::text::json::{Object, Written};
 use crate::text::{DecisionId, hex::digits, public_url, timestamp};
 
@@ -234,7 +235,7 @@ impl Record<'_> {
     }
 
     /// Tells whether the request was refused because its client is unidentified.
-    fn is_of_a_stranger(&self) -> bool {
+    pub(super) fn is_of_a_stranger(&self) -> bool {
         is_strange(self.reason)
     }
 

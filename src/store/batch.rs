@@ -8,7 +8,7 @@ use super::Sha256;
 use super::origins::Fetch;
 use crate::client::ClientKey;
 use crate::clock::Moment;
-use crate::policy::Reason;
+use crate::entry::is_strange;
 use crate::rep::Origin;
 use crate::robots::state::State;
 use crate::text::DecisionId;
@@ -85,12 +85,6 @@ impl Party {
             None => ClientKey::at(address),
         })
     }
-}
-
-/// Tells whether a decision for this reason is on a request without an identified client.
-pub(crate) fn is_strange(reason: &str) -> bool {
-    let strange = [Reason::Unauthenticated, Reason::UnknownClient];
-    strange.iter().any(|strange| strange.as_str() == reason)
 }
 
 impl fmt::Display for Party {

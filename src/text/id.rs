@@ -32,6 +32,18 @@ impl DecisionId {
         Self(millis << 80 | u128::from(count) << 48 | u128::from(process() >> 16))
     }
 
+    /// Returns the identifier with these octets, the most significant first.
+    #[must_use]
+    pub fn from_octets(octets: [u8; 16]) -> Self {
+        Self(u128::from_be_bytes(octets))
+    }
+
+    /// Returns its octets, the most significant first.
+    #[must_use]
+    pub fn octets(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+
     /// Returns the 26 characters that [`Display`](fmt::Display) writes.
     #[must_use]
     pub fn text(self) -> [u8; 26] {

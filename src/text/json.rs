@@ -43,6 +43,17 @@ impl<'b> Object<'b> {
         text(self.name(name), foreign, most)
     }
 
+    /// Writes foreign text of which `cut` octets were cut off before, as [`text`] writes the whole.
+    pub(crate) fn cut_text(
+        &mut self,
+        name: &str,
+        foreign: &[u8],
+        cut: u64,
+        most: usize,
+    ) -> Written {
+        cut_text(self.name(name), foreign, cut, most)
+    }
+
     /// Writes foreign text, or null.
     pub(crate) fn text_or_null(&mut self, name: &str, foreign: Option<&[u8]>, most: usize) {
         match foreign {
@@ -55,16 +66,57 @@ impl<'b> Object<'b> {
 
     /// Writes a list of foreign texts, at most `count` of them; the last entry gives the number of the others.
     pub(crate) fn texts(&mut self, name: &str, foreign: &[&str], count: usize, most: usize) {
+        let texts = foreign.iter().take(count).map(|text| (text.as_bytes(), 0));
+        let more = foreign.len().saturating_sub(count) as u64;
+        self.cut_texts(name, texts, more, most);
+    }
+
+    /// Writes a list of foreign texts, each with the number of octets cut off before; `more` texts are left out.
+    pub(crate) fn cut_texts<'t>(
+        &mut self,
+        name: &str,
+        texts: impl Iterator<Item = (&'t [u8], u64)>,
+        more: u64,
+        most: usize,
+    ) {
         let out = self.name(name);
         out.push(b'[');
-        for (index, item) in foreign.iter().take(count).enumerate() {
-            if index > 0 {
+        let mut before: &[u8] = b"";
+        for (text, cut) in texts {
+            out.extend_from_slice(before);
+            cut_text(out, text, cut, most);
+            before = b",";
+        }
+        if more > 0 {
+            out.extend_from_slice(before);
+            let _ = write!(out, "\"…[+{more}]\"");
+        }
+        out.push(b']');
+    }
+
+    /// Writes a list of objects, as many as end before the list has `most` octets.
+    pub(crate) fn objects<T>(
+        &mut self,
+        name: &str,
+        items: impl Iterator<Item = T>,
+        most: usize,
+        mut write: impl FnMut(T, &mut Object<'_>),
+    ) {
+        let out = self.name(name);
+        out.push(b'[');
+        let start = out.len();
+        for item in items {
+            let end = out.len();
+            if end > start {
                 out.push(b',');
             }
-            text(out, item.as_bytes(), most);
-        }
-        if let Some(more @ 1..) = foreign.len().checked_sub(count) {
-            let _ = write!(out, ",\"…[+{more}]\"");
+            let mut object = Object::open(out);
+            write(item, &mut object);
+            object.close();
+            if out.len() - start > most {
+                out.truncate(end);
+                break;
+            }
         }
         out.push(b']');
     }
@@ -110,7 +162,14 @@ impl<'b> Object<'b> {
 
     /// Writes milliseconds with three decimals: a denial takes microseconds.
     pub(crate) fn millis(&mut self, name: &str, duration: Duration) {
-        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        self.micros(
+            name,
+            u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
+        );
+    }
+
+    /// Writes microseconds as milliseconds with three decimals.
+    pub(crate) fn micros(&mut self, name: &str, micros: u64) {
         let out = self.name(name);
         decimal(out, micros / 1_000);
         let digit = |number: u64| b'0' + (number % 10) as u8;
@@ -146,8 +205,14 @@ impl<'b> Object<'b> {
 /// Writes `foreign` as a JSON string of at most `most` octets between its quotes. A longer text is cut, and then ends
 /// in `…[+N bytes]`. An octet that is not UTF-8 becomes the four characters `\xNN`.
 pub(crate) fn text(out: &mut Vec<u8>, foreign: &[u8], most: usize) -> Written {
+    cut_text(out, foreign, 0, most)
+}
+
+/// Writes a text as [`text`] would write it whole. Of its end, `beyond` octets are not at hand.
+fn cut_text(out: &mut Vec<u8>, foreign: &[u8], beyond: u64, most: usize) -> Written {
     out.push(b'"');
-    let (kept, cut) = foreign.split_at(fitting(foreign, most));
+    let (kept, cut) = foreign.split_at(fitting(foreign, beyond, most));
+    let cut = beyond.saturating_add(cut.len() as u64);
     // Without an early end, so that the compiler checks many octets at a time.
     let is_plain = kept
         .iter()
@@ -162,19 +227,20 @@ pub(crate) fn text(out: &mut Vec<u8>, foreign: &[u8], most: usize) -> Written {
             }
         }
     }
-    if !cut.is_empty() {
-        let _ = write!(out, "…[+{} bytes]", cut.len());
+    if cut > 0 {
+        let _ = write!(out, "…[+{cut} bytes]");
     }
     out.push(b'"');
     match cut {
-        [] => Written::Whole,
+        0 => Written::Whole,
         _ => Written::Cut,
     }
 }
 
-/// Returns the number of octets of `foreign` that fit into `most`, once escaped; never part of a character.
-fn fitting(foreign: &[u8], most: usize) -> usize {
-    if foreign.len().saturating_mul(WIDEST) <= most {
+/// Returns the number of octets of `foreign` that fit into `most`, once escaped; never part of a character. If more
+/// octets follow, the mark of the cut must fit, too.
+fn fitting(foreign: &[u8], beyond: u64, most: usize) -> usize {
+    if beyond == 0 && foreign.len().saturating_mul(WIDEST) <= most {
         return foreign.len();
     }
     let (mut used, mut taken, mut with_mark) = (0, 0, 0);
@@ -192,7 +258,7 @@ fn fitting(foreign: &[u8], most: usize) -> usize {
             with_mark = taken;
         }
     }
-    taken
+    if beyond > 0 { with_mark } else { taken }
 }
 
 fn escape(out: &mut Vec<u8>, text: &str) {

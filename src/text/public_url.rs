@@ -7,12 +7,19 @@ const REDACTED: &[u8] = "?…redacted".as_bytes();
 
 /// Returns `url` without userinfo and, if `redact_query`, without its query.
 pub(crate) fn public_url(url: &[u8], redact_query: bool) -> Cow<'_, [u8]> {
+    match public_parts(url, redact_query) {
+        [[], only, []] => Cow::Borrowed(only),
+        parts => Cow::Owned(parts.concat()),
+    }
+}
+
+/// Returns [`public_url`] in parts, without an allocation.
+pub(crate) fn public_parts(url: &[u8], redact_query: bool) -> [&[u8]; 3] {
     let (before, after) = around_userinfo(url);
     let query = redact_query.then(|| memchr::memchr(b'?', after)).flatten();
     match query {
-        None if before.is_empty() => Cow::Borrowed(after),
-        None => Cow::Owned([before, after].concat()),
-        Some(at) => Cow::Owned([before, after.split_at(at).0, REDACTED].concat()),
+        None => [before, after, &[]],
+        Some(at) => [before, after.split_at(at).0, REDACTED],
     }
 }
 

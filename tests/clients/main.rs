@@ -1,5 +1,5 @@
 //! Real clients through `crawlgate run`: each requests an allowed and a disallowed page, over HTTP and HTTPS, with no
-//! set-up beyond the environment.
+//! set-up beyond the environment. Beside them, a CBOR library of others reads the entries of the decision log.
 //!
 //! A client that is not installed is named on stderr and its test passes; with `CRAWLGATE_REQUIRE_CLIENTS=1` it
 //! fails. `CRAWLGATE_PYTHON` names an interpreter that is not the first on the path, `CRAWLGATE_NODES` those of Node.js, and
@@ -18,6 +18,7 @@
 mod support;
 
 mod browser;
+mod canonical;
 mod grpc;
 mod http2;
 mod node;

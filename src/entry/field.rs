@@ -66,13 +66,39 @@ pub const BYTES_IN: &str = "bytes_in";
 pub const BYTES_OUT: &str = "bytes_out";
 pub const DURATION_MS: &str = "duration_ms";
 pub const ERROR: &str = "error";
-/// Only in lines about the log itself, such as `records_lost`.
+/// Only in lines about other events than decisions, such as `records_lost`.
 pub const EVENT: &str = "event";
-/// Of `records_lost` and `refusals_repeated`: how many.
+/// Number of counted things.
 pub const COUNT: &str = "count";
 /// Of `answered_log_failed`: the id of a record with another answer, which did not leave.
 pub const DECISION: &str = "decision";
-/// Of `records_lost`: the time of the first record lost.
+/// Time of the first counted thing.
 pub const FIRST: &str = "first";
-/// Of `records_lost`: the time of the last record lost.
+/// Time of the last counted thing.
 pub const LAST: &str = "last";
+/// Of `started` and `stopped`: the number in the identifiers of the process.
+pub const PROCESS: &str = "process";
+/// Of `started` and `stopped`: the version of crawlgate.
+pub const RELEASE: &str = "release";
+/// Of `started` and `stopped`: SHA-256 of the configuration.
+pub const CONFIGURATION: &str = "configuration";
+/// Of `settings`.
+pub const REPORT_ORIGINS: &str = "report_origins";
+/// Of `settings`.
+pub const REPORT_CLIENTS: &str = "report_clients";
+/// Of `acknowledged`: the place of the decision's entry in the log, from 0.
+pub const INDEX: &str = "index";
+/// Of `acknowledged`: the person's remark.
+pub const NOTE: &str = "note";
+/// Of `dropped`: the place of the first entry that stays.
+pub const BEFORE: &str = "before";
+/// Of `key`: the verifier key, as a signed note names it.
+pub const VKEY: &str = "vkey";
+/// Of `forked`: the name of the log that it continues.
+pub const LOG: &str = "log";
+/// Of `forked`: the number of that log's entries.
+pub const SIZE: &str = "size";
+/// Of `forked`: the root of that log's tree.
+pub const ROOT: &str = "root";
+/// Of `forwarded`: requests by client.
+pub const CLIENTS: &str = "clients";

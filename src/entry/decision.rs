@@ -1,0 +1,367 @@
+//! The entry of a decision, in parts.
+
+use std::net::SocketAddr;
+
+use super::Digest;
+use super::value::{Octets, Text, Texts};
+
+/// The keys of all entries. One key has one meaning in every kind; the type is that of its value.
+#[expect(missing_docs, reason = "each is the name of its value")]
+pub mod key {
+    pub const KIND: u8 = 0;
+    pub const ID: u8 = 1;
+    pub const DECIDED_AFTER: u8 = 2;
+    pub const MODE: u8 = 3;
+    pub const VERDICT: u8 = 4;
+    pub const REASON: u8 = 5;
+    pub const POLICY: u8 = 6;
+    pub const CLIENT: u8 = 7;
+    pub const CLIENT_NAME: u8 = 8;
+    pub const CHAIN: u8 = 9;
+    pub const SOURCE: u8 = 10;
+    pub const MISMATCH: u8 = 11;
+    pub const USER_AGENT: u8 = 12;
+    pub const METHOD: u8 = 13;
+    pub const ORIGIN: u8 = 14;
+    pub const PATH: u8 = 15;
+    pub const URL: u8 = 16;
+    pub const VIA: u8 = 17;
+    pub const OPAQUE: u8 = 18;
+    pub const RULE: u8 = 19;
+    pub const OVERRIDE: u8 = 20;
+    pub const BASIS: u8 = 21;
+    pub const HOLD: u8 = 22;
+    pub const PACE: u8 = 23;
+    pub const UPSTREAM: u8 = 24;
+    pub const STATUS: u8 = 25;
+    pub const BYTES_IN: u8 = 26;
+    pub const BYTES_OUT: u8 = 27;
+    pub const DURATION: u8 = 28;
+    pub const ERROR: u8 = 29;
+    pub const CUTS: u8 = 30;
+    /// Reserved for preference signals that are honoured.
+    pub const SIGNALS: u8 = 31;
+    pub const VERSION: u8 = 32;
+    pub const UPSTREAM_VERSION: u8 = 33;
+    pub const READING: u8 = 34;
+    pub const URL_SHA256: u8 = 35;
+    /// Reserved for the words of an answer that its reason does not tell.
+    pub const DETAIL: u8 = 36;
+    pub const COUNT: u8 = 40;
+    pub const FIRST: u8 = 41;
+    pub const LAST: u8 = 42;
+    pub const PROCESS: u8 = 43;
+    pub const RELEASE: u8 = 44;
+    pub const CONFIGURATION: u8 = 45;
+    pub const REPORT_ORIGINS: u8 = 46;
+    pub const REPORT_CLIENTS: u8 = 47;
+    pub const BY: u8 = 48;
+    pub const NOTE: u8 = 49;
+    pub const INDEX: u8 = 50;
+    pub const CAUSE: u8 = 51;
+    pub const VKEY: u8 = 52;
+    pub const LOG: u8 = 53;
+    pub const SIZE: u8 = 54;
+    pub const ROOT: u8 = 55;
+    pub const ROWS: u8 = 56;
+}
+
+/// Bounds on texts, in octets.
+pub mod most {
+    /// A longer URL, or reading of its path, is cut.
+    pub const URL: usize = 16 * 1024;
+    /// Bound on URL and User-Agent of unidentified clients: anyone could fill the store with them.
+    pub const OF_STRANGERS: usize = 512;
+    /// A longer User-Agent is cut.
+    pub const USER_AGENT: usize = 1_024;
+    /// A longer rule is cut.
+    pub const RULE: usize = 4 * 1024;
+    /// Product tokens of a chain; the number of the others is kept.
+    pub const TOKENS: usize = 32;
+    /// A longer token, name or method is cut.
+    pub const TOKEN: usize = 256;
+    /// A longer origin is cut; the canonical form of a host that DNS can carry is shorter.
+    pub const ORIGIN: usize = 1_024;
+    /// A longer remark of a person is cut.
+    pub const WORDS: usize = 4 * 1024;
+    /// Octets of all texts of one list.
+    pub const LIST: usize = 24 * 1024;
+}
+
+/// An enumeration with a stable number in entries and a stable name in lines.
+macro_rules! named {
+    ($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $variant:ident = $number:literal $text:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[$of])* $variant = $number),+ }
+
+        impl $name {
+            /// All variants, in the order of their numbers.
+            pub const ALL: &[$name] = &[$($name::$variant),+];
+
+            /// Returns the number in entries.
+            #[must_use]
+            pub fn number(self) -> u64 {
+                self as u64
+            }
+
+            /// Returns the variant of a number.
+            #[must_use]
+            pub fn from_number(number: u64) -> Option<Self> {
+                match number { $($number => Some(Self::$variant),)+ _ => None }
+            }
+
+            /// Returns the name in lines.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $text),+ }
+            }
+
+            /// Returns the variant of a name.
+            #[must_use]
+            pub fn from_name(name: &str) -> Option<Self> {
+                match name { $($text => Some(Self::$variant),)+ _ => None }
+            }
+        }
+    };
+}
+pub(super) use named;
+
+named! {
+    /// The treatment of verdicts.
+    Mode {
+        /// Denials are enforced.
+        #[default]
+        Enforce = 0 "enforce",
+        /// Nothing is denied; the verdict is the one that would apply.
+        Report = 1 "report",
+    }
+}
+
+named! {
+    /// The treatment of a request.
+    Verdict {
+        /// Forwarded.
+        #[default]
+        Allow = 0 "allow",
+        /// Refused.
+        Deny = 1 "deny",
+        /// Refused for now.
+        Defer = 2 "defer",
+    }
+}
+
+named! {
+    /// The source of a chain of product tokens.
+    Source {
+        /// Nothing names the crawler.
+        #[default]
+        Nothing = 0 "none",
+        /// The configuration of the client.
+        Client = 1 "client",
+        /// The configuration of the proxy.
+        Config = 2 "config",
+        /// The request's User-Agent.
+        UserAgent = 3 "user_agent",
+    }
+}
+
+named! {
+    /// The way of a request.
+    Via {
+        /// A request line with the whole URL.
+        #[default]
+        Plain = 0 "plain",
+        /// Inside a CONNECT that is intercepted.
+        Intercepted = 1 "intercepted",
+        /// The CONNECT itself.
+        Tunnel = 2 "tunnel",
+        /// The question of another proxy, which sends the request itself.
+        Decide = 3 "decide",
+    }
+}
+
+/// One decision and the outcome of its exchange.
+///
+/// Both sides of the format: an encoder is given one, a reader returns one. Objects are named by their SHA-256.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Decision<'a> {
+    /// The identifier. Its first 48 bits are the start of the exchange, in milliseconds since the epoch.
+    pub id: [u8; 16],
+    /// Milliseconds from the start to the decision; negative if the clock was set back between.
+    pub decided_after: i64,
+    /// The mode.
+    pub mode: Mode,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The reason code.
+    pub reason: &'a str,
+    /// SHA-256 of the settings behind the verdict.
+    pub policy: Option<&'a Digest>,
+    /// The client's address.
+    pub client: SocketAddr,
+    /// The client's name.
+    pub client_name: Option<Text<'a>>,
+    /// Product tokens, most specific first; empty for the global group.
+    pub chain: Texts<'a>,
+    /// The source of the tokens.
+    pub source: Source,
+    /// True if none of the tokens is part of the User-Agent.
+    pub mismatch: bool,
+    /// The User-Agent field.
+    pub user_agent: Option<Octets<'a>>,
+    /// The method.
+    pub method: Text<'a>,
+    /// The version of HTTP that the crawler spoke.
+    pub version: Option<&'a str>,
+    /// The canonical origin; `None` for an unreadable target.
+    pub origin: Option<&'a str>,
+    /// The URL.
+    pub url: Url<'a>,
+    /// The way of the request.
+    pub via: Via,
+    /// True for a tunnel that is relayed without interception.
+    pub opaque: bool,
+    /// The rule that decided.
+    pub rule: Option<Rule<'a>>,
+    /// The path as the origin may read it, if the rule matched that.
+    pub reading: Option<Octets<'a>>,
+    /// SHA-256 of the override that decided.
+    pub overridden: Option<&'a Digest>,
+    /// SHA-256 of the basis: the state of the origin's robots.txt.
+    pub basis: Option<&'a Digest>,
+    /// Microseconds for which the request was held.
+    pub hold: u64,
+    /// The origin's pace, if it mattered.
+    pub pace: Option<Pace<'a>>,
+    /// The address that received the request.
+    pub upstream: Option<SocketAddr>,
+    /// The version of HTTP that it answered in.
+    pub upstream_version: Option<&'a str>,
+    /// The status code of the answer.
+    pub status: Option<u16>,
+    /// Octets of the request's body.
+    pub bytes_in: u64,
+    /// Octets of the response's body.
+    pub bytes_out: u64,
+    /// Microseconds from the request's head to the end of the response.
+    pub duration: u64,
+    /// The failure: an error type of Proxy-Status.
+    pub error: Option<Text<'a>>,
+}
+
+impl Decision<'_> {
+    /// Returns the start of the exchange, in milliseconds since the epoch.
+    #[must_use]
+    pub fn time(&self) -> u64 {
+        time_of(&self.id)
+    }
+}
+
+/// Returns the time in an identifier, in milliseconds since the epoch.
+pub(super) fn time_of(id: &[u8; 16]) -> u64 {
+    (u128::from_be_bytes(*id) >> 80) as u64
+}
+
+/// A URL without its userinfo and, if so configured, its query.
+///
+/// An encoder takes it in parts, so that nothing is joined before; a reader returns it as the first part.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Url<'a> {
+    /// True if the parts follow the origin, which then is the beginning of the URL.
+    pub(super) follows: bool,
+    pub(super) parts: [&'a [u8]; 3],
+    /// Octets cut off after the parts.
+    pub(super) cut: u64,
+    /// SHA-256 of the whole, of a URL that is cut.
+    pub(super) sha256: Option<Digest>,
+}
+
+impl<'a> Url<'a> {
+    /// Takes the `parts` of a URL apart into the origin and the rest, if the URL begins with the origin. Nothing that
+    /// it could be otherwise is taken for a path: it is empty, or begins with `/` or `?`.
+    #[must_use]
+    pub fn of(parts: [&'a [u8]; 3], origin: Option<&str>) -> Self {
+        let rest = origin.and_then(|origin| after(parts, origin.as_bytes()));
+        Self {
+            follows: rest.is_some(),
+            parts: rest.unwrap_or(parts),
+            cut: 0,
+            sha256: None,
+        }
+    }
+
+    /// Adds the digest of the whole, which a URL that will be cut needs.
+    #[must_use]
+    pub fn with_sha256(mut self, sha256: Digest) -> Self {
+        self.sha256 = Some(sha256);
+        self
+    }
+
+    /// Returns the octets of the path, or of the URL if it does not follow the origin.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.parts.iter().map(|part| part.len()).sum()
+    }
+
+    /// Tells whether there are no octets after the origin, or none at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the kept part of the whole URL in pieces, and the number of octets that were cut off.
+    #[must_use]
+    pub fn pieces(&self, origin: Option<&'a str>) -> ([&'a [u8]; 4], u64) {
+        let origin = origin.filter(|_| self.follows).unwrap_or_default();
+        let [first, second, third] = self.parts;
+        ([origin.as_bytes(), first, second, third], self.cut)
+    }
+}
+
+impl PartialEq for Url<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        let octets = |url: &Self| url.parts.concat();
+        (self.follows, self.cut, self.sha256) == (other.follows, other.cut, other.sha256)
+            && octets(self) == octets(other)
+    }
+}
+
+/// Returns the parts after `origin`, if they begin with it and the rest can be a path.
+fn after<'a>(parts: [&'a [u8]; 3], origin: &[u8]) -> Option<[&'a [u8]; 3]> {
+    let (mut parts, mut origin) = (parts, origin);
+    for part in &mut parts {
+        let common = part.len().min(origin.len());
+        let (head, rest) = part.split_at(common);
+        let (wanted, left) = origin.split_at(common);
+        if head != wanted {
+            return None;
+        }
+        (*part, origin) = (rest, left);
+    }
+    let next = parts.iter().find_map(|part| part.first());
+    let is_path = matches!(next, None | Some(b'/' | b'?'));
+    (origin.is_empty() && is_path).then_some(parts)
+}
+
+/// One line of a robots.txt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rule<'a> {
+    /// The product token of the group, or `*`.
+    pub group: Text<'a>,
+    /// The rule as the file has it.
+    pub text: Octets<'a>,
+    /// Its line, counted from 1.
+    pub line: u32,
+}
+
+/// The effect of an origin's pace on a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace<'a> {
+    /// Microseconds from one request to the next.
+    pub interval: u64,
+    /// The source of the interval.
+    pub source: &'a str,
+    /// True if the robots.txt asks for a longer interval.
+    pub clamped: bool,
+}

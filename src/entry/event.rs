@@ -1,0 +1,197 @@
+//! The entries of all events but decisions.
+
+mod read;
+mod rows;
+mod write;
+
+use std::net::IpAddr;
+
+pub use self::rows::{Row, RowClient, Rows};
+use super::Digest;
+use super::decision::{Mode, Verdict, named, time_of};
+use super::value::{Text, Texts};
+
+/// An event of the log that is no decision.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Event<'a> {
+    /// The identifier. Its first 48 bits are the time, in milliseconds since the epoch.
+    pub id: [u8; 16],
+    /// The event.
+    pub kind: EventKind<'a>,
+}
+
+/// The kinds of events. Times are milliseconds since the epoch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum EventKind<'a> {
+    /// Records were lost for lack of room.
+    Lost {
+        /// Number of records.
+        count: u64,
+        /// Time of the first record lost.
+        first: u64,
+        /// Time of the last record lost.
+        last: u64,
+    },
+    /// A process began to record.
+    Started(Process<'a>),
+    /// A process recorded its last entry.
+    Stopped(Process<'a>),
+    /// Settings came into force, at the start or by a reload.
+    Settings {
+        /// SHA-256 of the settings that verdicts follow from.
+        policy: &'a Digest,
+        /// The mode.
+        mode: Mode,
+        /// Origins in report mode.
+        report_origins: Texts<'a>,
+        /// Clients in report mode.
+        report_clients: Texts<'a>,
+    },
+    /// An override was added.
+    OverrideAdded {
+        /// SHA-256 of the override.
+        overridden: &'a Digest,
+    },
+    /// An override was removed.
+    OverrideRemoved {
+        /// SHA-256 of the override.
+        overridden: &'a Digest,
+        /// The person who removed it.
+        by: Text<'a>,
+    },
+    /// A person has seen a decision.
+    Acknowledged {
+        /// The index of the decision's entry.
+        index: u64,
+        /// The person.
+        by: Text<'a>,
+        /// The person's remark.
+        note: Text<'a>,
+    },
+    /// Retention dropped entries.
+    Dropped {
+        /// The first index that was not dropped.
+        index: u64,
+        /// The cause.
+        cause: DropCause,
+    },
+    /// A new key signs the log from now on.
+    Key {
+        /// The verifier key, as a signed note names it.
+        vkey: &'a str,
+    },
+    /// The log goes on where another one ended.
+    Forked {
+        /// The name of the other log.
+        log: &'a str,
+        /// Number of its entries.
+        size: u64,
+        /// The root of its tree.
+        root: &'a Digest,
+        /// The person's reason.
+        reason: Text<'a>,
+    },
+    /// Requests were forwarded without a record of their own.
+    Forwarded {
+        /// Number of requests.
+        count: u64,
+        /// Time of the first.
+        first: u64,
+        /// Time of the last.
+        last: u64,
+        /// Their numbers by client, as far as there is room.
+        rows: Rows<'a>,
+    },
+    /// Refusals with the same client and reason were counted instead of recorded one by one.
+    Repeated {
+        /// The mode.
+        mode: Mode,
+        /// The verdict.
+        verdict: Verdict,
+        /// The reason code.
+        reason: &'a str,
+        /// The client's address, without a port; `0.0.0.0` if the client has a name, or is one of many.
+        client: IpAddr,
+        /// The client's name.
+        client_name: Option<Text<'a>>,
+        /// Number of refusals.
+        count: u64,
+        /// Time of the first.
+        first: u64,
+        /// Time of the last.
+        last: u64,
+    },
+}
+
+/// A process that records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process<'a> {
+    /// The number in the last 48 bits of its identifiers.
+    pub number: u64,
+    /// The version of crawlgate.
+    pub release: &'a str,
+    /// SHA-256 of the configuration.
+    pub configuration: &'a Digest,
+}
+
+named! {
+    /// The cause of dropping entries.
+    DropCause {
+        /// Their age.
+        #[default]
+        Keep = 0 "keep",
+        /// The room that they took.
+        Size = 1 "size",
+    }
+}
+
+/// Rows, or texts of a list, in one entry.
+const MOST_ROWS: usize = 1_000;
+
+impl EventKind<'_> {
+    /// Returns the number of the kind in entries.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        match self {
+            Self::Lost { .. } => 1,
+            Self::Started(_) => 2,
+            Self::Stopped(_) => 3,
+            Self::Settings { .. } => 4,
+            Self::OverrideAdded { .. } => 5,
+            Self::OverrideRemoved { .. } => 6,
+            Self::Acknowledged { .. } => 7,
+            Self::Dropped { .. } => 8,
+            Self::Key { .. } => 9,
+            Self::Forked { .. } => 10,
+            Self::Forwarded { .. } => 11,
+            Self::Repeated { .. } => 12,
+        }
+    }
+
+    /// Returns the name of the kind in lines.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Lost { .. } => "records_lost",
+            Self::Started(_) => "started",
+            Self::Stopped(_) => "stopped",
+            Self::Settings { .. } => "settings",
+            Self::OverrideAdded { .. } => "override_added",
+            Self::OverrideRemoved { .. } => "override_removed",
+            Self::Acknowledged { .. } => "acknowledged",
+            Self::Dropped { .. } => "dropped",
+            Self::Key { .. } => "key",
+            Self::Forked { .. } => "forked",
+            Self::Forwarded { .. } => "forwarded",
+            Self::Repeated { .. } => "refusals_repeated",
+        }
+    }
+}
+
+impl Event<'_> {
+    /// Returns the time, in milliseconds since the epoch.
+    #[must_use]
+    pub fn time(&self) -> u64 {
+        time_of(&self.id)
+    }
+}

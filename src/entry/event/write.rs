@@ -1,0 +1,148 @@
+//! The encoder of events.
+
+use std::net::SocketAddr;
+
+use super::super::cbor::{self, MapWriter};
+use super::super::decision::{key, most};
+use super::super::value::{Text, Texts};
+use super::{Event, EventKind, MOST_ROWS};
+
+/// Writes the span of counted things.
+fn write_span(map: &mut MapWriter<'_>, count: u64, first: u64, last: u64) {
+    cbor::uint(map.key(key::COUNT), count);
+    cbor::uint(map.key(key::FIRST), first);
+    cbor::uint(map.key(key::LAST), last);
+}
+
+/// Writes the numbers of octets or texts that were cut off, by key.
+fn write_cuts(map: &mut MapWriter<'_>, all: &[(u8, u64)]) {
+    if all.iter().all(|(_, cut)| *cut == 0) {
+        return;
+    }
+    let mut cuts = MapWriter::open(map.key(key::CUTS));
+    all.iter().for_each(|(key, cut)| cuts.uint(*key, *cut));
+    cuts.close();
+}
+
+fn write_list(map: &mut MapWriter<'_>, key: u8, texts: &Texts<'_>) {
+    if !texts.is_empty() {
+        texts.write(map.key(key), MOST_ROWS, most::TOKEN, most::LIST);
+    }
+}
+
+impl Event<'_> {
+    /// Appends the entry to `out`: at most [`MOST`](crate::entry::MOST) octets, always the same for the same event. A text
+    /// beyond its bound is cut, and the entry says by how much.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let mut map = MapWriter::open(out);
+        cbor::uint(map.key(key::KIND), self.kind.number());
+        cbor::bytes(map.key(key::ID), &self.id);
+        write_kind(&self.kind, &mut map);
+        map.close();
+    }
+}
+
+fn write_kind(kind: &EventKind<'_>, map: &mut MapWriter<'_>) {
+    match kind {
+        EventKind::Lost { count, first, last } => write_span(map, *count, *first, *last),
+        EventKind::Started(process) | EventKind::Stopped(process) => {
+            cbor::uint(map.key(key::PROCESS), process.number);
+            let release = Text::from(process.release).at_most(most::TOKEN);
+            map.text(key::RELEASE, release.kept);
+            cbor::bytes(map.key(key::CONFIGURATION), process.configuration);
+        }
+        EventKind::Settings {
+            policy,
+            mode,
+            report_origins,
+            report_clients,
+        } => {
+            map.uint(key::MODE, mode.number());
+            cbor::bytes(map.key(key::POLICY), *policy);
+            // The heads come first in a map: a list that is written knows what it leaves out.
+            let left_out = [
+                (key::REPORT_ORIGINS, left_out(report_origins)),
+                (key::REPORT_CLIENTS, left_out(report_clients)),
+            ];
+            write_cuts(map, &left_out);
+            write_list(map, key::REPORT_ORIGINS, report_origins);
+            write_list(map, key::REPORT_CLIENTS, report_clients);
+        }
+        EventKind::OverrideAdded { overridden } => {
+            cbor::bytes(map.key(key::OVERRIDE), *overridden);
+        }
+        EventKind::OverrideRemoved { overridden, by } => {
+            cbor::bytes(map.key(key::OVERRIDE), *overridden);
+            let by = words(by);
+            write_cuts(map, &[(key::BY, by.cut)]);
+            map.text(key::BY, by.kept);
+        }
+        EventKind::Acknowledged { index, by, note } => {
+            let (by, note) = (words(by), words(note));
+            write_cuts(map, &[(key::BY, by.cut), (key::NOTE, note.cut)]);
+            map.text(key::BY, by.kept);
+            map.text(key::NOTE, note.kept);
+            cbor::uint(map.key(key::INDEX), *index);
+        }
+        EventKind::Dropped { index, cause } => {
+            cbor::uint(map.key(key::INDEX), *index);
+            map.uint(key::CAUSE, cause.number());
+        }
+        EventKind::Key { vkey } => map.text(key::VKEY, bounded(vkey)),
+        EventKind::Forked {
+            log,
+            size,
+            root,
+            reason,
+        } => {
+            let reason = words(reason);
+            write_cuts(map, &[(key::NOTE, reason.cut)]);
+            map.text(key::NOTE, reason.kept);
+            map.text(key::LOG, bounded(log));
+            cbor::uint(map.key(key::SIZE), *size);
+            cbor::bytes(map.key(key::ROOT), *root);
+        }
+        EventKind::Forwarded {
+            count,
+            first,
+            last,
+            rows,
+        } => {
+            write_span(map, *count, *first, *last);
+            rows.write(map.key(key::ROWS));
+        }
+        EventKind::Repeated {
+            mode,
+            verdict,
+            reason,
+            client,
+            client_name,
+            count,
+            first,
+            last,
+        } => {
+            map.uint(key::MODE, mode.number());
+            map.uint(key::VERDICT, verdict.number());
+            map.text(key::REASON, Text::from(*reason).at_most(most::TOKEN).kept);
+            cbor::address(map.key(key::CLIENT), SocketAddr::new(*client, 0));
+            let cut = map.cut_text(key::CLIENT_NAME, *client_name, most::TOKEN);
+            write_cuts(map, &[(key::CLIENT_NAME, cut)]);
+            write_span(map, *count, *first, *last);
+        }
+    }
+}
+
+/// Bounds the words of a person.
+fn words<'t>(text: &Text<'t>) -> Text<'t> {
+    text.at_most(most::WORDS)
+}
+
+/// Bounds a name of ours.
+fn bounded(text: &str) -> &str {
+    Text::from(text).at_most(most::ORIGIN).kept
+}
+
+/// Returns the number of texts that a list leaves out.
+fn left_out(texts: &Texts<'_>) -> u64 {
+    texts.write(&mut Vec::new(), MOST_ROWS, most::TOKEN, most::LIST)
+}

@@ -1,0 +1,121 @@
+//! The lines of events that are no decisions.
+
+use std::net::SocketAddr;
+
+use super::super::decision::most;
+use super::super::event::{Event, EventKind, Process, RowClient, Rows};
+use super::super::field as f;
+use super::super::object::Asserted;
+use super::super::value::Text;
+use super::{most_in_line, stamp, write_asserted, write_client, write_texts};
+use crate::text::hex::digits;
+use crate::text::json::Object;
+
+fn write_span(line: &mut Object<'_>, count: u64, first: u64, last: u64) {
+    line.number(f::COUNT, count);
+    line.plain(f::FIRST, &stamp(first));
+    line.plain(f::LAST, &stamp(last));
+}
+
+fn write_process(line: &mut Object<'_>, process: &Process<'_>) {
+    line.number(f::PROCESS, process.number);
+    line.text(f::RELEASE, process.release.as_bytes(), most::TOKEN);
+    line.plain(f::CONFIGURATION, &digits::<32, 64>(process.configuration));
+}
+
+pub(super) fn write_event(event: &Event<'_>, overridden: Option<Asserted<'_>>, out: &mut Vec<u8>) {
+    let mut line = Object::open(out);
+    line.plain(f::TIME, &stamp(event.time()));
+    line.plain(f::EVENT, event.kind.name().as_bytes());
+    if let Some(overridden) = &overridden {
+        write_asserted(overridden, line.object(f::OVERRIDE));
+    }
+    let words = |line: &mut Object<'_>, name: &str, text: Text<'_>| {
+        line.cut_text(name, text.kept.as_bytes(), text.cut, most::WORDS);
+    };
+    match &event.kind {
+        EventKind::Lost { count, first, last } => write_span(&mut line, *count, *first, *last),
+        EventKind::Started(process) | EventKind::Stopped(process) => {
+            write_process(&mut line, process);
+        }
+        EventKind::Settings {
+            policy,
+            mode,
+            report_origins,
+            report_clients,
+        } => {
+            line.plain(f::POLICY, &digits::<32, 64>(policy));
+            line.plain(f::MODE, mode.name().as_bytes());
+            write_texts(&mut line, f::REPORT_ORIGINS, report_origins, usize::MAX);
+            write_texts(&mut line, f::REPORT_CLIENTS, report_clients, usize::MAX);
+        }
+        EventKind::OverrideAdded { .. } => {}
+        EventKind::OverrideRemoved { by, .. } => words(&mut line, f::BY, *by),
+        EventKind::Acknowledged { index, by, note } => {
+            line.number(f::INDEX, *index);
+            words(&mut line, f::BY, *by);
+            words(&mut line, f::NOTE, *note);
+        }
+        EventKind::Dropped { index, cause } => {
+            line.number(f::BEFORE, *index);
+            line.plain(f::CAUSE, cause.name().as_bytes());
+        }
+        EventKind::Key { vkey } => drop(line.text(f::VKEY, vkey.as_bytes(), most::ORIGIN)),
+        EventKind::Forked {
+            log,
+            size,
+            root,
+            reason,
+        } => {
+            line.text(f::LOG, log.as_bytes(), most::ORIGIN);
+            line.number(f::SIZE, *size);
+            line.plain(f::ROOT, &digits::<32, 64>(root));
+            words(&mut line, f::REASON, *reason);
+        }
+        EventKind::Forwarded {
+            count,
+            first,
+            last,
+            rows,
+        } => {
+            write_span(&mut line, *count, *first, *last);
+            write_rows(&mut line, rows);
+        }
+        EventKind::Repeated {
+            mode,
+            verdict,
+            reason,
+            client,
+            client_name,
+            count,
+            first,
+            last,
+        } => {
+            write_client(&mut line, SocketAddr::new(*client, 0), *client_name);
+            line.plain(f::MODE, mode.name().as_bytes());
+            line.plain(f::VERDICT, verdict.name().as_bytes());
+            line.text(f::REASON, reason.as_bytes(), most::TOKEN);
+            write_span(&mut line, *count, *first, *last);
+        }
+    }
+    line.close();
+}
+
+fn write_rows(line: &mut Object<'_>, rows: &Rows<'_>) {
+    line.objects(
+        f::CLIENTS,
+        rows.iter(),
+        most_in_line::ROWS,
+        |row, object| {
+            match row.client {
+                RowClient::Named(name) => {
+                    object.cut_text(f::NAME, name.kept.as_bytes(), name.cut, most::TOKEN);
+                }
+                RowClient::At(address) => {
+                    object.plain(f::ADDRESS, address.to_string().as_bytes());
+                }
+            }
+            object.number(f::COUNT, row.count);
+        },
+    );
+}

@@ -1,0 +1,265 @@
+//! The reader of entries: strict, so that each decision has one form, and each form that it accepts one decision.
+
+use super::MOST;
+use super::cbor::{Keys, Malformed, Reader};
+use super::decision::{Decision, Mode, Pace, Rule, Source, Url, Verdict, Via, key};
+use super::event::Event;
+use super::value::{Octets, Text, Texts, cut, given, variant, yes};
+
+/// An entry of the log.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "short-lived, and nearly always a decision"
+)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Entry<'a> {
+    /// A decision.
+    Decision(Decision<'a>),
+    /// Another event.
+    Event(Event<'a>),
+}
+
+impl<'a> Entry<'a> {
+    /// Reads an entry.
+    ///
+    /// # Errors
+    /// When the octets are not the canonical form of an entry.
+    pub fn read(octets: &'a [u8]) -> Result<Self, Malformed> {
+        if octets.len() > MOST {
+            return Err(Malformed("an entry that is too long"));
+        }
+        let mut reader = Reader::new(octets);
+        let mut keys = Keys::of(&mut reader)?;
+        let first = keys.next(&mut reader)?;
+        let kind = match first {
+            Some(0) => match reader.uint()? {
+                0 => return Err(Malformed("a default that is written")),
+                kind => kind,
+            },
+            Some(1) => {
+                let id = *reader.fixed()?;
+                let decision = decision(id, &mut keys, &mut reader)?;
+                reader.end()?;
+                return Ok(Self::Decision(decision));
+            }
+            _ => return Err(Malformed("an entry without an identifier")),
+        };
+        if keys.next(&mut reader)? != Some(u64::from(key::ID)) {
+            return Err(Malformed("an entry without an identifier"));
+        }
+        let id = *reader.fixed()?;
+        let event = Event::read(kind, id, &mut keys, &mut reader)?;
+        reader.end()?;
+        Ok(Self::Event(event))
+    }
+
+    /// Returns the identifier.
+    #[must_use]
+    pub fn id(&self) -> &[u8; 16] {
+        match self {
+            Self::Decision(decision) => &decision.id,
+            Self::Event(event) => &event.id,
+        }
+    }
+
+    /// Returns the time, in milliseconds since the epoch.
+    #[must_use]
+    pub fn time(&self) -> u64 {
+        super::decision::time_of(self.id())
+    }
+}
+
+fn nothing<'a>() -> Decision<'a> {
+    Decision {
+        id: [0; 16],
+        decided_after: 0,
+        mode: Mode::default(),
+        verdict: Verdict::default(),
+        reason: "",
+        policy: None,
+        client: ([0, 0, 0, 0], 0).into(),
+        client_name: None,
+        chain: Texts::default(),
+        source: Source::default(),
+        mismatch: false,
+        user_agent: None,
+        method: Text::default(),
+        version: None,
+        origin: None,
+        url: Url::default(),
+        via: Via::default(),
+        opaque: false,
+        rule: None,
+        reading: None,
+        overridden: None,
+        basis: None,
+        hold: 0,
+        pace: None,
+        upstream: None,
+        upstream_version: None,
+        status: None,
+        bytes_in: 0,
+        bytes_out: 0,
+        duration: 0,
+        error: None,
+    }
+}
+
+/// Reads the pairs of a decision after its identifier.
+fn decision<'a>(
+    id: [u8; 16],
+    keys: &mut Keys,
+    reader: &mut Reader<'a>,
+) -> Result<Decision<'a>, Malformed> {
+    let mut read = Decision { id, ..nothing() };
+    let mut cuts = None;
+    let (mut has_reason, mut has_client, mut has_method) = (false, false, false);
+    let mut has_chain = false;
+    while let Some(next) = keys.next(reader)? {
+        match u8::try_from(next).unwrap_or(u8::MAX) {
+            key::DECIDED_AFTER => read.decided_after = given(reader.int()?)?,
+            key::MODE => read.mode = variant(reader, Mode::from_number)?,
+            key::VERDICT => read.verdict = variant(reader, Verdict::from_number)?,
+            key::REASON => {
+                read.reason = reader.text()?;
+                has_reason = true;
+            }
+            key::POLICY => read.policy = Some(reader.fixed()?),
+            key::CLIENT => {
+                read.client = reader.address()?;
+                has_client = true;
+            }
+            key::CLIENT_NAME => read.client_name = Some(reader.text()?.into()),
+            key::CHAIN => {
+                read.chain = Texts::read(reader)?;
+                has_chain = true;
+            }
+            key::SOURCE => read.source = variant(reader, Source::from_number)?,
+            key::MISMATCH => read.mismatch = yes(reader)?,
+            key::USER_AGENT => read.user_agent = Some(reader.bytes()?.into()),
+            key::METHOD => {
+                read.method = reader.text()?.into();
+                has_method = true;
+            }
+            key::ORIGIN => read.origin = Some(reader.text()?),
+            key::PATH => read.url = path(reader.bytes()?, read.origin)?,
+            key::URL => read.url = url(reader.bytes()?, &read)?,
+            key::VIA => read.via = variant(reader, Via::from_number)?,
+            key::OPAQUE => read.opaque = yes(reader)?,
+            key::RULE => read.rule = Some(rule(reader)?),
+            key::OVERRIDE => read.overridden = Some(reader.fixed()?),
+            key::BASIS => read.basis = Some(reader.fixed()?),
+            key::HOLD => read.hold = given(reader.uint()?)?,
+            key::PACE => read.pace = Some(pace(reader)?),
+            key::UPSTREAM => read.upstream = Some(reader.address()?),
+            key::STATUS => read.status = Some(reader.small()?),
+            key::BYTES_IN => read.bytes_in = given(reader.uint()?)?,
+            key::BYTES_OUT => read.bytes_out = given(reader.uint()?)?,
+            key::DURATION => read.duration = given(reader.uint()?)?,
+            key::ERROR => read.error = Some(reader.text()?.into()),
+            key::CUTS => cuts = Some(self::cuts(&mut read, reader)?),
+            key::VERSION => read.version = Some(reader.text()?),
+            key::UPSTREAM_VERSION => read.upstream_version = Some(reader.text()?),
+            key::READING => {
+                read.reading = Some(Octets {
+                    kept: reader.bytes()?,
+                    cut: cuts.unwrap_or_default(),
+                });
+                cuts = cuts.map(|_| 0);
+            }
+            key::URL_SHA256 => {
+                if read.url.cut == 0 {
+                    return Err(Malformed("the digest of a URL that is whole"));
+                }
+                read.url.sha256 = Some(*reader.fixed()?);
+            }
+            _ => return Err(Malformed("an unknown key")),
+        }
+    }
+    if !(has_reason && has_client && has_method) {
+        return Err(Malformed("a decision without reason, client or method"));
+    }
+    if cuts.unwrap_or_default() != 0 {
+        return Err(Malformed("a cut of nothing"));
+    }
+    let is_chain = !read.chain.is_empty() || read.chain.more() > 0;
+    if has_chain != is_chain {
+        return Err(Malformed("a chain of no tokens"));
+    }
+    Ok(read)
+}
+
+fn path<'a>(octets: &'a [u8], origin: Option<&str>) -> Result<Url<'a>, Malformed> {
+    let is_path = matches!(octets.first(), None | Some(b'/' | b'?'));
+    if origin.is_none() || !is_path {
+        return Err(Malformed("a path that follows no origin"));
+    }
+    Ok(Url {
+        follows: true,
+        parts: [octets, &[], &[]],
+        ..Url::default()
+    })
+}
+
+fn url<'a>(octets: &'a [u8], read: &Decision<'a>) -> Result<Url<'a>, Malformed> {
+    let url = Url::of([octets, &[], &[]], read.origin);
+    if url.follows || read.url.follows {
+        return Err(Malformed("a URL that follows its origin"));
+    }
+    if octets.is_empty() {
+        return Err(Malformed("a default that is written"));
+    }
+    Ok(url)
+}
+
+fn rule<'a>(reader: &mut Reader<'a>) -> Result<Rule<'a>, Malformed> {
+    if reader.array()? != 3 {
+        return Err(Malformed("no rule"));
+    }
+    Ok(Rule {
+        group: Text::read(reader)?,
+        text: reader.bytes()?.into(),
+        line: reader.small()?,
+    })
+}
+
+fn pace<'a>(reader: &mut Reader<'a>) -> Result<Pace<'a>, Malformed> {
+    if reader.array()? != 3 {
+        return Err(Malformed("no pace"));
+    }
+    Ok(Pace {
+        interval: reader.uint()?,
+        source: reader.text()?,
+        clamped: reader.truth()?,
+    })
+}
+
+/// Enters the numbers of octets cut off; returns that of the reading, which comes later.
+fn cuts(read: &mut Decision<'_>, reader: &mut Reader<'_>) -> Result<u64, Malformed> {
+    const NOTHING: Malformed = Malformed("a cut of nothing");
+    let mut keys = Keys::of(reader)?;
+    if keys.left() == 0 {
+        return Err(NOTHING);
+    }
+    let mut of_reading = 0;
+    while let Some(next) = keys.next(reader)? {
+        let place = match u8::try_from(next).unwrap_or(u8::MAX) {
+            key::CLIENT_NAME => read.client_name.as_mut().map(|name| &mut name.cut),
+            key::CHAIN => Some(&mut read.chain.more),
+            key::USER_AGENT => read.user_agent.as_mut().map(|agent| &mut agent.cut),
+            key::METHOD => Some(&mut read.method.cut),
+            key::PATH => Some(&mut read.url)
+                .filter(|url| url.follows)
+                .map(|url| &mut url.cut),
+            key::URL => Some(&mut read.url)
+                .filter(|url| !url.follows && !url.is_empty())
+                .map(|url| &mut url.cut),
+            key::RULE => read.rule.as_mut().map(|rule| &mut rule.text.cut),
+            key::ERROR => read.error.as_mut().map(|error| &mut error.cut),
+            key::READING => Some(&mut of_reading),
+            _ => None,
+        };
+        *place.ok_or(NOTHING)? = cut(reader)?;
+    }
+    Ok(of_reading)
+}

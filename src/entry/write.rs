@@ -1,0 +1,203 @@
+//! The encoder of decisions: called in the request's thread, it allocates nothing once its buffer has grown.
+
+use super::cbor::{self, MapWriter};
+use super::decision::{Decision, Pace, Rule, Url, key, most};
+use super::value::{Octets, Text};
+
+/// Bounds on the texts that a client chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Octets of the URL.
+    pub url: usize,
+    /// Octets of the User-Agent.
+    pub user_agent: usize,
+}
+
+impl Bounds {
+    /// The bounds for identified clients.
+    pub const CLIENTS: Bounds = Bounds {
+        url: most::URL,
+        user_agent: most::USER_AGENT,
+    };
+
+    /// The bounds for unidentified clients.
+    pub const STRANGERS: Bounds = Bounds {
+        url: most::OF_STRANGERS,
+        user_agent: most::OF_STRANGERS,
+    };
+}
+
+/// The pairs of a map: a default is left out.
+impl MapWriter<'_> {
+    pub(super) fn uint(&mut self, key: u8, number: u64) {
+        if number != 0 {
+            cbor::uint(self.key(key), number);
+        }
+    }
+
+    pub(super) fn truth(&mut self, key: u8, truth: bool) {
+        if truth {
+            cbor::truth(self.key(key), truth);
+        }
+    }
+
+    /// Writes a text of ours.
+    pub(super) fn text(&mut self, key: u8, text: &str) {
+        cbor::text(self.key(key), text);
+    }
+
+    pub(super) fn text_if(&mut self, key: u8, text: Option<&str>) {
+        if let Some(text) = text {
+            self.text(key, text);
+        }
+    }
+
+    pub(super) fn digest_if(&mut self, key: u8, digest: Option<&[u8; 32]>) {
+        if let Some(digest) = digest {
+            cbor::bytes(self.key(key), digest);
+        }
+    }
+
+    /// Writes a text of at most `most` octets, and returns the number of octets cut off.
+    pub(super) fn cut_text(&mut self, key: u8, text: Option<Text<'_>>, most: usize) -> u64 {
+        let Some(text) = text.map(|text| text.at_most(most)) else {
+            return 0;
+        };
+        cbor::text(self.key(key), text.kept);
+        text.cut
+    }
+
+    /// Writes at most `most` octets, and returns the number of octets cut off.
+    fn cut_octets(&mut self, key: u8, octets: Option<Octets<'_>>, most: usize) -> u64 {
+        let Some(octets) = octets.map(|octets| octets.at_most(most)) else {
+            return 0;
+        };
+        cbor::bytes(self.key(key), octets.kept);
+        octets.cut
+    }
+}
+
+impl Decision<'_> {
+    /// Appends the entry to `out`: at most [`MOST`](super::MOST) octets, always the same for the same decision.
+    ///
+    /// A text beyond its bound is cut, and the entry says by how much. A URL that is cut should come with the digest of
+    /// the whole ([`Url::with_sha256`]).
+    pub fn encode(&self, bounds: Bounds, out: &mut Vec<u8>) {
+        let mut map = MapWriter::open(out);
+        cbor::bytes(map.key(key::ID), &self.id);
+        if self.decided_after != 0 {
+            cbor::int(map.key(key::DECIDED_AFTER), self.decided_after);
+        }
+        map.uint(key::MODE, self.mode.number());
+        map.uint(key::VERDICT, self.verdict.number());
+        map.text(key::REASON, ours(self.reason));
+        map.digest_if(key::POLICY, self.policy);
+        cbor::address(map.key(key::CLIENT), self.client);
+        let name = map.cut_text(key::CLIENT_NAME, self.client_name, most::TOKEN);
+        let chain = match self.chain.is_empty() && self.chain.more() == 0 {
+            true => 0,
+            false => self
+                .chain
+                .write(map.key(key::CHAIN), most::TOKENS, most::TOKEN, most::LIST),
+        };
+        map.uint(key::SOURCE, self.source.number());
+        map.truth(key::MISMATCH, self.mismatch);
+        let user_agent = map.cut_octets(key::USER_AGENT, self.user_agent, bounds.user_agent);
+        let method = map.cut_text(key::METHOD, Some(self.method), most::TOKEN);
+        let origin = self
+            .origin
+            .map(|origin| Text::from(origin).at_most(most::ORIGIN));
+        map.text_if(key::ORIGIN, origin.map(|origin| origin.kept));
+        let url = write_url(&mut map, &self.url, bounds.url);
+        map.uint(key::VIA, self.via.number());
+        map.truth(key::OPAQUE, self.opaque);
+        let rule = match &self.rule {
+            Some(rule) => write_rule(map.key(key::RULE), rule),
+            None => 0,
+        };
+        map.digest_if(key::OVERRIDE, self.overridden);
+        map.digest_if(key::BASIS, self.basis);
+        map.uint(key::HOLD, self.hold);
+        if let Some(pace) = &self.pace {
+            write_pace(map.key(key::PACE), pace);
+        }
+        if let Some(upstream) = self.upstream {
+            cbor::address(map.key(key::UPSTREAM), upstream);
+        }
+        if let Some(status) = self.status {
+            cbor::uint(map.key(key::STATUS), u64::from(status));
+        }
+        map.uint(key::BYTES_IN, self.bytes_in);
+        map.uint(key::BYTES_OUT, self.bytes_out);
+        map.uint(key::DURATION, self.duration);
+        let error = map.cut_text(key::ERROR, self.error, most::TOKEN);
+        let reading = self.reading.map(|reading| reading.at_most(most::URL));
+        let of_reading = reading.map_or(0, |reading| reading.cut);
+        // Nearly always nothing is cut.
+        if name | chain | user_agent | method | url | rule | error | of_reading != 0 {
+            let of_url = if self.url.follows {
+                key::PATH
+            } else {
+                key::URL
+            };
+            let mut cuts = MapWriter::open(map.key(key::CUTS));
+            cuts.uint(key::CLIENT_NAME, name);
+            cuts.uint(key::CHAIN, chain);
+            cuts.uint(key::USER_AGENT, user_agent);
+            cuts.uint(key::METHOD, method);
+            cuts.uint(of_url, url);
+            cuts.uint(key::RULE, rule);
+            cuts.uint(key::ERROR, error);
+            cuts.uint(key::READING, of_reading);
+            cuts.close();
+        }
+        map.text_if(key::VERSION, self.version.map(ours));
+        map.text_if(key::UPSTREAM_VERSION, self.upstream_version.map(ours));
+        map.cut_octets(key::READING, reading, most::URL);
+        map.digest_if(
+            key::URL_SHA256,
+            self.url.sha256.as_ref().filter(|_| url > 0),
+        );
+        map.close();
+    }
+}
+
+/// Bounds a code of ours, so that no mistake makes an entry too long.
+fn ours(code: &str) -> &str {
+    Text::from(code).at_most(most::TOKEN).kept
+}
+
+/// Writes the URL, or its path if it follows the origin. Returns the number of octets cut off.
+fn write_url(map: &mut MapWriter<'_>, url: &Url<'_>, most: usize) -> u64 {
+    let length = url.len();
+    if length == 0 && !url.follows {
+        return 0;
+    }
+    let kept = length.min(most);
+    let out = map.key(if url.follows { key::PATH } else { key::URL });
+    cbor::bytes_head(out, kept);
+    let mut left = kept;
+    for part in url.parts {
+        let part = part.split_at_checked(left).map_or(part, |(part, _)| part);
+        out.extend_from_slice(part);
+        left -= part.len();
+    }
+    url.cut + (length - kept) as u64
+}
+
+/// Writes a rule. Returns the number of octets cut off its text.
+fn write_rule(out: &mut Vec<u8>, rule: &Rule<'_>) -> u64 {
+    let text = rule.text.at_most(most::RULE);
+    cbor::array(out, 3);
+    rule.group.at_most(most::TOKEN).write(out);
+    cbor::bytes(out, text.kept);
+    cbor::uint(out, u64::from(rule.line));
+    text.cut
+}
+
+fn write_pace(out: &mut Vec<u8>, pace: &Pace<'_>) {
+    cbor::array(out, 3);
+    cbor::uint(out, pace.interval);
+    cbor::text(out, ours(pace.source));
+    cbor::truth(out, pace.clamped);
+}

@@ -6,6 +6,34 @@
 mod src {
     pub mod rep;
     pub mod tlog;
+
+    /// The entries without their lines.
+    #[allow(dead_code, unused_imports, reason = "the lines use the rest")]
+    pub mod entry {
+        pub mod cbor;
+        pub mod decision;
+        pub mod event;
+        pub mod object;
+        pub mod read;
+        pub mod value;
+        pub mod write;
+
+        pub use self::cbor::Malformed;
+        pub use self::decision::{Decision, key, most};
+        pub use self::event::Event;
+        pub use self::object::{Asserted, Basis};
+        pub use self::read::Entry;
+        pub use self::value::{Octets, Text, Texts};
+        pub use self::write::Bounds;
+
+        pub const MOST: usize = 65_535;
+
+        pub type Digest = [u8; 32];
+    }
+
+    pub mod store {
+        pub mod block;
+    }
 }
 
-pub use src::{rep, tlog};
+pub use src::{entry, rep, store, tlog};

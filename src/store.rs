@@ -14,6 +14,7 @@
 
 mod batch;
 mod believed;
+pub mod block;
 pub mod chain;
 mod changes;
 mod decisions;

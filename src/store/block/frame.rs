@@ -1,0 +1,164 @@
+//! The head of a block, and its sections as compressed frames.
+
+use zstd::bulk::{Compressor, Decompressor};
+use zstd::zstd_safe;
+
+use super::{MOST_ENTRIES, MOST_RAW};
+
+/// The first octets of a block: its kind and its version.
+const MAGIC: &[u8; 4] = b"cgb1";
+
+/// The octets of the head before the sections are listed: magic, number of sections, number of entries.
+const HEAD: usize = 4 + 1 + 4;
+
+/// The octets of a section in the list: id, raw length, packed length.
+const LISTED: usize = 1 + 4 + 4;
+
+/// Compression level: level 3 gains 3 % for 45 % more time.
+const LEVEL: i32 = 1;
+
+/// A block that is damaged, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("damaged block: {0}")]
+pub struct BlockError(pub(super) &'static str);
+
+/// The sections of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Section {
+    Keys,
+    Measures,
+    Paths,
+    Words,
+    Others,
+}
+
+impl Section {
+    pub(super) const ALL: [Section; 5] = [
+        Self::Keys,
+        Self::Measures,
+        Self::Paths,
+        Self::Words,
+        Self::Others,
+    ];
+
+    fn id(self) -> u8 {
+        self as u8 + 1
+    }
+}
+
+/// Compresses sections.
+pub(super) struct Packer(Compressor<'static>);
+
+impl Packer {
+    pub(super) fn new() -> Result<Self, BlockError> {
+        let failed = |_| BlockError("the compressor cannot be set up");
+        let mut compressor = Compressor::new(LEVEL).map_err(failed)?;
+        compressor.include_checksum(true).map_err(failed)?;
+        Ok(Self(compressor))
+    }
+
+    /// Appends a block of `count` entries. A section without octets is left out.
+    pub(super) fn pack(
+        &mut self,
+        count: usize,
+        sections: &[(Section, &[u8])],
+        out: &mut Vec<u8>,
+    ) -> Result<(), BlockError> {
+        let failed = BlockError("the block cannot be compressed");
+        let number = |number: usize| u32::try_from(number).map_err(|_| failed);
+        let mut packed = Vec::new();
+        let mut list = Vec::with_capacity(LISTED * sections.len());
+        for (section, raw) in sections.iter().filter(|(_, raw)| !raw.is_empty()) {
+            let frame = self.0.compress(raw).map_err(|_| failed)?;
+            list.push(section.id());
+            list.extend_from_slice(&number(raw.len())?.to_be_bytes());
+            list.extend_from_slice(&number(frame.len())?.to_be_bytes());
+            packed.push(frame);
+        }
+        out.extend_from_slice(MAGIC);
+        out.push(packed.len() as u8);
+        out.extend_from_slice(&number(count)?.to_be_bytes());
+        out.extend_from_slice(&list);
+        packed.iter().for_each(|frame| out.extend_from_slice(frame));
+        Ok(())
+    }
+}
+
+/// The sections of a block, packed.
+#[derive(Debug)]
+pub(super) struct Packed<'a> {
+    pub(super) count: usize,
+    sections: [Option<(usize, &'a [u8])>; Section::ALL.len()],
+}
+
+impl<'a> Packed<'a> {
+    /// Reads the head of a block; unpacks nothing.
+    pub(super) fn read(block: &'a [u8]) -> Result<Self, BlockError> {
+        const CUT_OFF: BlockError = BlockError("it is cut off");
+        let (head, rest) = block.split_at_checked(HEAD).ok_or(CUT_OFF)?;
+        let [a, b, c, d, listed, count @ ..] = head else {
+            return Err(CUT_OFF);
+        };
+        if [*a, *b, *c, *d] != *MAGIC {
+            return Err(BlockError("it does not begin as a block"));
+        }
+        let count = number(count)?;
+        if !(1..=MOST_ENTRIES).contains(&count) {
+            return Err(BlockError("a number of entries out of range"));
+        }
+        let (list, mut rest) = rest
+            .split_at_checked(usize::from(*listed) * LISTED)
+            .ok_or(CUT_OFF)?;
+        let mut sections = [None; Section::ALL.len()];
+        let (mut last, mut whole) = (0, 0_usize);
+        for one in list.chunks_exact(LISTED) {
+            let [id, lengths @ ..] = one else {
+                return Err(CUT_OFF);
+            };
+            let (raw, packed) = lengths.split_at_checked(4).ok_or(CUT_OFF)?;
+            let raw = number(raw)?;
+            whole = whole.saturating_add(raw);
+            if *id <= last || raw == 0 || whole > MOST_RAW {
+                return Err(BlockError("a list of sections that is none"));
+            }
+            let slot = sections.get_mut(usize::from(*id) - 1);
+            let slot = slot.ok_or(BlockError("an unknown section"))?;
+            let (frame, after) = rest.split_at_checked(number(packed)?).ok_or(CUT_OFF)?;
+            *slot = Some((raw, frame));
+            (last, rest) = (*id, after);
+        }
+        match rest {
+            [] => Ok(Self { count, sections }),
+            _ => Err(BlockError("octets after its end")),
+        }
+    }
+
+    /// Unpacks a section; one that was left out has no octets.
+    pub(super) fn unpack(&self, section: Section) -> Result<Vec<u8>, BlockError> {
+        let of = self.sections.get(section as usize).copied().flatten();
+        let Some((raw, frame)) = of else {
+            return Ok(Vec::new());
+        };
+        // A frame names its length itself: nothing is allocated for one that says another.
+        let named = zstd_safe::get_frame_content_size(frame).ok().flatten();
+        let whole = zstd_safe::find_frame_compressed_size(frame).ok();
+        if named != Some(raw as u64) || whole != Some(frame.len()) {
+            return Err(BlockError("a section of another length"));
+        }
+        let mut out = Vec::with_capacity(raw);
+        let failed = |_| BlockError("a section with a wrong checksum");
+        let mut decompressor = Decompressor::new().map_err(failed)?;
+        decompressor
+            .decompress_to_buffer(frame, &mut out)
+            .map_err(failed)?;
+        match out.len() == raw {
+            true => Ok(out),
+            false => Err(BlockError("a section of another length")),
+        }
+    }
+}
+
+fn number(octets: &[u8]) -> Result<usize, BlockError> {
+    let octets = octets.try_into().map_err(|_| BlockError("it is cut off"))?;
+    usize::try_from(u32::from_be_bytes(octets)).map_err(|_| BlockError("a length beyond memory"))
+}

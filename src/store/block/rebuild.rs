@@ -1,0 +1,113 @@
+//! Entries, restored from their columns.
+
+use super::frame::BlockError;
+use super::read::{Block, Measures, Row, slice};
+use super::shape::RARE;
+use crate::entry::cbor;
+use crate::entry::{self, key};
+
+impl Block {
+    /// Appends an entry to `out`, by its place in the block: the octets that the writer was given.
+    ///
+    /// # Errors
+    /// When there is no such place, or the entry is too long. `out` may then have a part of it.
+    pub fn entry(&self, place: usize, out: &mut Vec<u8>) -> Result<(), BlockError> {
+        const ABSENT: BlockError = BlockError("an entry that is not there");
+        let wanted = u32::try_from(place).map_err(|_| ABSENT)?;
+        let start = out.len();
+        match self.other_places.binary_search(&wanted) {
+            Ok(nth) => {
+                let bounds = self.other_bounds.get(nth).ok_or(ABSENT)?;
+                out.extend_from_slice(slice(&self.others, *bounds));
+            }
+            Err(before) => {
+                let nth = place.checked_sub(before).ok_or(ABSENT)?;
+                let row = self.rows.get(nth).ok_or(ABSENT)?;
+                self.rebuild(row, self.measures.get(nth).ok_or(ABSENT)?, out)?;
+            }
+        }
+        match out.len() - start <= entry::MOST {
+            true => Ok(()),
+            false => Err(BlockError("an entry that is too long")),
+        }
+    }
+
+    fn rebuild(&self, row: &Row, measures: &Measures, out: &mut Vec<u8>) -> Result<(), BlockError> {
+        let shape = self.shape(row.shape)?;
+        let words = &self.words;
+        let dictionaries = &self.dictionaries;
+        let client = dictionaries.client.get(words, row.client)?;
+        let requester = dictionaries.requester.get(words, row.requester)?;
+        let (address, name) = two(client, true, shape.holes.has(key::CLIENT_NAME))?;
+        let has = (
+            shape.holes.has(key::CHAIN),
+            shape.holes.has(key::USER_AGENT),
+        );
+        let (chain, user_agent) = two(requester, has.0, has.1)?;
+        let word = dictionaries.shape.get(words, row.shape)?;
+        let mut start = 0;
+        for (end, hole) in &shape.pieces {
+            out.extend_from_slice(slice(word, (start, *end)));
+            start = *end;
+            let Some(hole) = hole else { continue };
+            match *hole {
+                key::ID => {
+                    cbor::bytes_head(out, 16);
+                    out.extend_from_slice(row.time.to_be_bytes().split_at(2).1);
+                    out.extend_from_slice(&row.counter.to_be_bytes());
+                }
+                key::DECIDED_AFTER => cbor::int(out, measures.decided_after),
+                key::CLIENT => {
+                    cbor::array(out, 2);
+                    out.extend_from_slice(address);
+                    cbor::uint(out, measures.port);
+                }
+                key::CLIENT_NAME => out.extend_from_slice(name),
+                key::CHAIN => out.extend_from_slice(chain),
+                key::USER_AGENT => out.extend_from_slice(user_agent),
+                key::ORIGIN => {
+                    let origin = row.origin.unwrap_or_default();
+                    out.extend_from_slice(dictionaries.origin.get(words, origin)?);
+                }
+                key::PATH | key::URL => cbor::bytes(out, slice(&self.paths, measures.path)),
+                key::RULE => {
+                    let rule = row.rule.unwrap_or_default();
+                    out.extend_from_slice(dictionaries.rule.get(words, rule)?);
+                }
+                key::BASIS => {
+                    out.extend_from_slice(dictionaries.basis.get(words, measures.basis)?);
+                }
+                key::UPSTREAM => {
+                    out.extend_from_slice(dictionaries.upstream.get(words, measures.upstream)?);
+                }
+                key::HOLD => cbor::uint(out, measures.hold),
+                key::BYTES_IN => cbor::uint(out, measures.bytes_in),
+                key::BYTES_OUT => cbor::uint(out, measures.bytes_out),
+                key::DURATION => cbor::uint(out, measures.duration),
+                rare => {
+                    let rest = RARE.iter().zip(measures.rest);
+                    let of_key = rest.filter(|(key, _)| **key == rare);
+                    for (_, bounds) in of_key {
+                        out.extend_from_slice(slice(&self.rest, bounds));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Splits a word into its two items, each if it has one.
+fn two(word: &[u8], first: bool, second: bool) -> Result<(&[u8], &[u8]), BlockError> {
+    let wrong = BlockError("a word of another kind");
+    let mut reader = cbor::Reader::new(word);
+    let item = |reader: &mut cbor::Reader<'_>| reader.item().map(<[u8]>::len).map_err(|_| wrong);
+    let end = if first { item(&mut reader)? } else { 0 };
+    if second {
+        item(&mut reader)?;
+    }
+    match reader.is_done() {
+        true => Ok(word.split_at(end)),
+        false => Err(wrong),
+    }
+}

@@ -1,0 +1,87 @@
+//! Numbers of variable length: seven bits an octet, the least significant first (LEB128), in the shortest form.
+
+use super::frame::BlockError;
+
+/// Appends a number.
+#[inline]
+pub(super) fn put(out: &mut Vec<u8>, mut number: u64) {
+    while number > 0x7f {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Appends a number with a sign; small ones are short whatever their sign.
+#[inline]
+pub(super) fn put_signed(out: &mut Vec<u8>, number: i64) {
+    put(out, ((number << 1) ^ (number >> 63)).cast_unsigned());
+}
+
+/// Octets that are read from their start.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Input<'a>(pub(super) &'a [u8]);
+
+impl<'a> Input<'a> {
+    #[inline]
+    pub(super) fn number(&mut self) -> Result<u64, BlockError> {
+        let [first, rest @ ..] = self.0 else {
+            return Err(BlockError("a column that is too short"));
+        };
+        self.0 = rest;
+        if *first < 0x80 {
+            return Ok(u64::from(*first));
+        }
+        self.long(*first)
+    }
+
+    fn long(&mut self, first: u8) -> Result<u64, BlockError> {
+        let mut number = u64::from(first & 0x7f);
+        for shift in (7..64).step_by(7) {
+            let [next, rest @ ..] = self.0 else {
+                return Err(BlockError("a column that is too short"));
+            };
+            self.0 = rest;
+            let bits = u64::from(*next & 0x7f);
+            if bits << shift >> shift != bits {
+                break;
+            }
+            number |= bits << shift;
+            match next {
+                0 => break, // not the shortest form
+                0x01..=0x7f => return Ok(number),
+                0x80.. => {}
+            }
+        }
+        Err(BlockError("a number that is none"))
+    }
+
+    #[inline]
+    pub(super) fn signed(&mut self) -> Result<i64, BlockError> {
+        let number = self.number()?;
+        Ok((number >> 1).cast_signed() ^ -((number & 1).cast_signed()))
+    }
+
+    /// Reads a number of things that are there: octets, or values in a column.
+    pub(super) fn length(&mut self) -> Result<usize, BlockError> {
+        let length = usize::try_from(self.number()?).unwrap_or(usize::MAX);
+        match length <= super::MOST_RAW {
+            true => Ok(length),
+            false => Err(BlockError("a length beyond the block")),
+        }
+    }
+
+    pub(super) fn take(&mut self, length: usize) -> Result<&'a [u8], BlockError> {
+        let taken = self.0.split_at_checked(length);
+        let (taken, rest) = taken.ok_or(BlockError("a column that is too short"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    pub(super) fn end(self) -> Result<(), BlockError> {
+        match self.0 {
+            [] => Ok(()),
+            _ => Err(BlockError("a column that is too long")),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Entries and blocks under the checks of fuzzing; and the cost of an entry in the request's thread: no allocation.
+
+// A failed unwrap is a failed test.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "entry/checks.rs"]
+mod checks;
+
+use std::alloc::System;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use crawlgate::audit::{Agent, Client, DecisionId, Grounds, PaceLine, Record, RuleLine};
+use crawlgate::clock::Moment;
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const NOON: Moment = Moment::from_millis(1_795_176_000_123);
+
+fn record<'a>(url: &'a [u8], reason: &'a str, tokens: &'a [&'a str]) -> Record<'a> {
+    Record {
+        time: NOON,
+        id: DecisionId::mint(NOON),
+        decided_at: NOON + Duration::from_millis(2),
+        mode: "enforce",
+        verdict: "deny",
+        reason: match reason {
+            "unknown_client" => "unknown_client",
+            _ => "robots_disallow",
+        },
+        policy: None,
+        client: Client {
+            address: ([127, 0, 0, 1], 40_000).into(),
+            name: Some("crawler-7"),
+        },
+        agent: Agent {
+            chain: tokens,
+            source: "user_agent",
+            mismatch: false,
+        },
+        user_agent: Some(&[b'u'; 700]),
+        method: "GET",
+        version: Some("1.1"),
+        url,
+        scheme: "https",
+        host: "site.example",
+        port: 443,
+        via: "intercepted",
+        opaque: false,
+        rule: Some(RuleLine {
+            group: "*",
+            text: "Disallow: /private",
+            line: 3,
+        }),
+        reading: Some("/private"),
+        overridden: None,
+        robots: None,
+        hold: Duration::from_micros(1_500),
+        pace: Some(PaceLine {
+            interval: Duration::from_secs(2),
+            source: "own",
+            clamped: false,
+        }),
+        upstream: Some(([192, 0, 2, 1], 443).into()),
+        upstream_version: Some("2"),
+        status: Some(403),
+        bytes_in: 0,
+        bytes_out: 512,
+        duration: Duration::from_micros(42),
+        error: Some("http_request_denied"),
+    }
+}
+
+type Check = (&'static str, fn(&[u8]));
+
+/// The only test of its program: the allocator counts for all threads.
+#[test]
+fn entries_need_no_allocation_and_the_kept_corpus_passes_the_checks() {
+    count_allocations();
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
+    let checks: [Check; 2] = [("entry", checks::entry), ("block", checks::block)];
+    for (name, check) in checks {
+        let files: Vec<_> = fs::read_dir(corpus.join(name)).unwrap().collect();
+        assert!(!files.is_empty(), "{name}");
+        for file in files {
+            let file = file.unwrap().path();
+            println!("{}", file.display());
+            check(&fs::read(file).unwrap());
+        }
+    }
+}
+
+fn count_allocations() {
+    let digest = [7; 32];
+    let grounds = Grounds {
+        origin: Some("https://site.example"),
+        policy: Some(&digest),
+        overridden: Some(&digest),
+        basis: Some(&digest),
+    };
+    let long = [b"https://user:secret@site.example/x?", &[b'q'; 20_000][..]].concat();
+    let usual = b"https://site.example/private/x?q=1";
+    let records = [
+        record(
+            usual,
+            "robots_disallow",
+            &["ExampleBot-Image", "ExampleBot"],
+        ),
+        record(&long, "robots_disallow", &["ExampleBot"]),
+        record(&long, "unknown_client", &[]),
+    ];
+    let mut entry = Vec::new();
+    // The first round grows the buffer.
+    for round in 0..3 {
+        let region = Region::new(ALLOCATOR);
+        for record in &records {
+            for redact_query in [false, true] {
+                entry.clear();
+                record.encode(&grounds, redact_query, &mut entry);
+            }
+        }
+        let change = region.change();
+        if round > 0 {
+            assert_eq!((change.allocations, change.reallocations), (0, 0));
+        }
+    }
+}

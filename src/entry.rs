@@ -57,6 +57,7 @@
 //! | 10 | the log goes on after another | 30, 49; 53 its name: text; 54 its size: uint; 55 its root: 32 octets |
 //! | 11 | requests forwarded without a record | 40, 41, 42; 56 by client: \[\[text or 4 or 16 octets, uint\]…\] |
 //! | 12 | refusals that were counted | 3, 4, 5, 7 with port 0, 8, 30, 40, 41, 42 |
+//! | 13 | a recorded request was answered that it could not be recorded | 57 identifier of the record: 16 octets |
 //!
 //! [`write_line`] derives the line of a record from an entry and its objects. Encoder and line are frozen: `golden.txt`
 //! holds entries with their lines, and only grows.

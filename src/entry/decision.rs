@@ -64,6 +64,7 @@ pub mod key {
     pub const SIZE: u8 = 54;
     pub const ROOT: u8 = 55;
     pub const ROWS: u8 = 56;
+    pub const DECISION: u8 = 57;
 }
 
 /// Bounds on texts, in octets.

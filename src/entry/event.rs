@@ -121,6 +121,11 @@ pub enum EventKind<'a> {
         /// Time of the last.
         last: u64,
     },
+    /// A request was refused because its record could not be written in time; the record says otherwise.
+    AnsweredLogFailed {
+        /// The identifier of that record.
+        decision: [u8; 16],
+    },
 }
 
 /// A process that records.
@@ -165,6 +170,7 @@ impl EventKind<'_> {
             Self::Forked { .. } => 10,
             Self::Forwarded { .. } => 11,
             Self::Repeated { .. } => 12,
+            Self::AnsweredLogFailed { .. } => 13,
         }
     }
 
@@ -184,6 +190,7 @@ impl EventKind<'_> {
             Self::Forked { .. } => "forked",
             Self::Forwarded { .. } => "forwarded",
             Self::Repeated { .. } => "refusals_repeated",
+            Self::AnsweredLogFailed { .. } => "answered_log_failed",
         }
     }
 }

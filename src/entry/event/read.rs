@@ -222,6 +222,9 @@ impl<'a> Pairs<'_, 'a> {
                     last,
                 }
             }
+            13 => EventKind::AnsweredLogFailed {
+                decision: *self.get(key::DECISION, Reader::fixed)?,
+            },
             _ => return Err(Malformed("an unknown kind")),
         })
     }

@@ -129,6 +129,9 @@ fn write_kind(kind: &EventKind<'_>, map: &mut MapWriter<'_>) {
             write_cuts(map, &[(key::CLIENT_NAME, cut)]);
             write_span(map, *count, *first, *last);
         }
+        EventKind::AnsweredLogFailed { decision } => {
+            cbor::bytes(map.key(key::DECISION), decision);
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use super::super::field as f;
 use super::super::object::Asserted;
 use super::super::value::Text;
 use super::{most_in_line, stamp, write_asserted, write_client, write_texts};
+use crate::text::DecisionId;
 use crate::text::hex::digits;
 use crate::text::json::Object;
 
@@ -96,6 +97,9 @@ pub(super) fn write_event(event: &Event<'_>, overridden: Option<Asserted<'_>>, o
             line.plain(f::VERDICT, verdict.name().as_bytes());
             line.text(f::REASON, reason.as_bytes(), most::TOKEN);
             write_span(&mut line, *count, *first, *last);
+        }
+        EventKind::AnsweredLogFailed { decision } => {
+            line.plain(f::DECISION, &DecisionId::from_octets(*decision).text());
         }
     }
     line.close();

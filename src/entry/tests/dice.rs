@@ -197,7 +197,7 @@ pub(crate) fn with_event(dice: &mut Dice, to: impl FnOnce(&Event<'_>)) {
         release: "0.1.0",
         configuration: &digest,
     };
-    let kind = match dice.below(12) {
+    let kind = match dice.below(13) {
         0 => EventKind::Lost { count, first, last },
         1 => EventKind::Started(process),
         2 => EventKind::Stopped(process),
@@ -235,6 +235,9 @@ pub(crate) fn with_event(dice: &mut Dice, to: impl FnOnce(&Event<'_>)) {
             first,
             last,
             rows: (&rows[..]).into(),
+        },
+        11 => EventKind::AnsweredLogFailed {
+            decision: dice.id(),
         },
         _ => EventKind::Repeated {
             mode: dice.of(Mode::ALL),

@@ -146,10 +146,10 @@ fn the_golden_entries_have_every_field() {
     for reason in table::REASONS {
         assert!(reasons.contains(*reason), "{reason}");
     }
-    assert_eq!(kinds, (1..=12).collect());
+    assert_eq!(kinds, (1..=13).collect());
     let reserved = [u64::from(key::SIGNALS), u64::from(key::DETAIL)];
     let wanted: HashSet<u64> = (0..=36)
-        .chain(40..=56)
+        .chain(40..=57)
         .filter(|key| !reserved.contains(key))
         .collect();
     assert_eq!(keys, wanted);

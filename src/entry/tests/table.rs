@@ -451,6 +451,11 @@ pub(super) fn entries() -> Vec<(String, Vec<u8>)> {
         );
     }
     events(&mut table);
+    let decision = id(1);
+    table.add_event(
+        "answered that it could not be recorded",
+        EventKind::AnsweredLogFailed { decision },
+    );
     table.rows
 }
 

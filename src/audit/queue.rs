@@ -16,6 +16,7 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 
 pub use self::content::Landed;
+pub(super) use self::content::add_withdrawal;
 use self::content::{Inner, Life};
 pub(super) use self::writer_side::Batch;
 use super::{

@@ -18,7 +18,7 @@ use tracing::{error, info, warn};
 use super::{
     counts::Place,
     error::LogFailed,
-    queue::{Batch, Queue},
+    queue::{Batch, Queue, add_withdrawal},
     sink::Sink,
 };
 use crate::clock::Clock;
@@ -101,7 +101,11 @@ fn write_out(
         queue.pause(retry);
         if outlets.iter().all(Outlet::has_none) {
             for id in queue.take_withdrawn() {
-                batch.content.withdraw(id);
+                let is_last = batch.content.withdraw(id) && batch.content.lines.is_empty();
+                if is_last {
+                    // An empty batch would be written to a full disk, too, and end the failure.
+                    add_withdrawal(&mut batch.content, id, clock.now());
+                }
             }
         }
     }

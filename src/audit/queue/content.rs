@@ -147,18 +147,23 @@ impl Inner {
 
     /// Queues the line that says which record has another answer than the request got.
     pub(super) fn tell_withdrawal(&mut self, id: DecisionId, now: Moment) {
-        let mut event = Object::open(&mut self.next.lines);
-        event.plain(field::TIME, &timestamp::rfc3339(now));
-        event.plain(field::EVENT, b"answered_log_failed");
-        event.plain(field::DECISION, id.to_string().as_bytes());
-        event.close();
-        self.next.lines.push(b'\n');
-        self.note(own(now, 1));
+        add_withdrawal(&mut self.next, id, now);
     }
 
     pub(super) fn failure(&self) -> LogFailed {
         self.failure.clone().unwrap_or_else(LogFailed::ended)
     }
+}
+
+/// Adds the line that says which decision was answered `log_failed`.
+pub(in crate::audit) fn add_withdrawal(batch: &mut store::Batch, id: DecisionId, now: Moment) {
+    let mut event = Object::open(&mut batch.lines);
+    event.plain(field::TIME, &timestamp::rfc3339(now));
+    event.plain(field::EVENT, b"answered_log_failed");
+    event.plain(field::DECISION, id.to_string().as_bytes());
+    event.close();
+    batch.lines.push(b'\n');
+    batch.notes.push(own(now, 1));
 }
 
 /// Returns the summary of a line about the log itself.

@@ -51,13 +51,14 @@ pub use self::dial::faults;
 use self::dial::{Dialler, is_local};
 pub use self::error::EgressError;
 pub use self::failure::Failure;
+use self::http2::Connection;
 use self::idle::{IdleBudget, UseCount};
 use self::key::Key;
 use self::multiplexer::{Bounds, Multiplexer};
 use self::pool::Pool;
 use self::proof::SendPermit;
 pub use self::request_body::{BodyError, RequestBody};
-pub use self::response_body::{ResponseBody, ResponseError};
+pub use self::response_body::{ResponseBody, ResponseError, Switched, switched};
 use self::sharing::{Protocols, Sharing};
 use crate::cache::fetch::RobotsPermit;
 use crate::clock::{Clock, Moment};
@@ -378,6 +379,11 @@ impl Egress {
             let (lease, is_new) = match found {
                 Some(lease) => (lease, false),
                 None => {
+                    // No connection is made for a WebSocket by HTTP/2: the origin may not take one.
+                    let protocols = match protocols {
+                        Protocols::WebSocket => Protocols::Http1,
+                        protocols => protocols,
+                    };
                     // Boxed: state of a rare connect should not burden every request's future.
                     let way = request.extensions().get::<Way>().cloned();
                     let connecting =
@@ -497,8 +503,12 @@ impl Shared {
         match protocols {
             Protocols::Shared => idle
                 .map(Lease::Http1)
-                .or_else(|| self.multiplexer.take(key).map(Lease::Http2)),
-            Protocols::Http1 | Protocols::New => idle.map(Lease::Http1),
+                .or_else(|| self.multiplexer.take(key, |_| true).map(Lease::Http2)),
+            Protocols::WebSocket if reuse == Reuse::Allowed => {
+                let place = self.multiplexer.take(key, Connection::takes_websockets);
+                place.map(Lease::Http2).or_else(|| idle.map(Lease::Http1))
+            }
+            Protocols::WebSocket | Protocols::Http1 | Protocols::New => idle.map(Lease::Http1),
         }
     }
 

@@ -3,12 +3,16 @@
 //! The peer's windows set the pace of a body that is sent; one frame of it is in hand. The octets of a body that is
 //! received make room for as many more once they are passed on: a reader that stops holds the peer back.
 
+mod tunnel;
+
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use h2::{Reason, RecvStream, SendStream};
 use http_body::{Body, Frame};
+
+pub use self::tunnel::Tunnel;
 
 /// A body that is sent on a stream. Dropped before its end, it resets the stream.
 pub struct Sending<B> {

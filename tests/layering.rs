@@ -21,6 +21,7 @@ const ROOMS: &[&str] = &[
     "gcra",
     "connection_limit",
     "http2_body",
+    "websocket",
     "descriptors",
     "metrics",
     "rep",

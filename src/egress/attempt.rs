@@ -144,7 +144,12 @@ async fn by_http2(
     match http2::open(proof, &place.connection, request, interim).await {
         Ok(opened) => {
             let peer = place.connection.peer;
-            let response = http2::Body::of(&method, opened, place).map(ResponseBody::http2);
+            let response = match opened.switch(place) {
+                Ok(switched) => switched.map(ResponseBody::switched),
+                Err((opened, place)) => {
+                    http2::Body::of(&method, opened, place).map(ResponseBody::http2)
+                }
+            };
             Ok(Received {
                 response,
                 peer,

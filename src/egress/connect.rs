@@ -73,7 +73,7 @@ impl Shared {
                 (Turn::Dial(dial), was_crowded) => (Some(dial), was_crowded),
                 (Turn::Alone, was_crowded) => (None, was_crowded),
             },
-            Protocols::Http1 | Protocols::New => (None, false),
+            Protocols::Http1 | Protocols::WebSocket | Protocols::New => (None, false),
         };
         let dialled = timeout(within, self.dial(key, sharing, protocols, way))
             .await
@@ -210,7 +210,7 @@ impl Tls {
     fn offering(&self, protocols: Protocols) -> Arc<ClientConfig> {
         Arc::clone(match protocols {
             _ if !self.offers_http2() => &self.silent,
-            Protocols::Http1 => &self.http1,
+            Protocols::Http1 | Protocols::WebSocket => &self.http1,
             Protocols::Shared | Protocols::New => &self.both,
         })
     }

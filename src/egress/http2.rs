@@ -11,6 +11,7 @@
 mod body;
 mod exchange;
 mod fields;
+mod websocket;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use tokio::time::{sleep, timeout};
 
 pub(super) use self::body::Body;
 pub(super) use self::exchange::{Rejected, open};
+pub(super) use self::websocket::Switched;
 use super::Failure;
 
 /// Longest DATA frame that an origin may send.
@@ -133,6 +135,11 @@ impl Connection {
     /// Returns the number of streams that the origin permits at present.
     pub(super) fn most_streams(&self) -> usize {
         self.sender.current_max_send_streams()
+    }
+
+    /// Tells whether the origin takes WebSockets on streams (RFC 8441 3).
+    pub(super) fn takes_websockets(&self) -> bool {
+        self.sender.is_extended_connect_protocol_enabled()
     }
 
     /// Tells whether the number of streams that the origin permits is known.

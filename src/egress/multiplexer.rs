@@ -167,11 +167,11 @@ impl Multiplexer {
         group.changed.notify_waiters();
     }
 
-    /// Takes a free place on an open connection.
-    pub(super) fn take(&self, key: &Key) -> Option<Place> {
+    /// Takes a free place on an open connection that `fits`.
+    pub(super) fn take(&self, key: &Key, fits: impl Fn(&Connection) -> bool) -> Option<Place> {
         let group = Arc::clone(&*self.groups.get(key)?);
         let mut state = group.state.lock();
-        group.take(&mut state)
+        group.take(&mut state, fits)
     }
 
     /// Waits for a free place, or for leave to make a connection. Tells, too, whether all places were taken meanwhile.
@@ -192,7 +192,7 @@ impl Multiplexer {
             let changed = group.changed.notified();
             {
                 let mut state = group.state.lock();
-                if let Some(place) = group.take(&mut state) {
+                if let Some(place) = group.take(&mut state, |_| true) {
                     return Ok((Turn::Place(place), is_crowded));
                 }
                 if let Some((attempt, failure)) = state.failed
@@ -318,12 +318,18 @@ impl Group {
         }
     }
 
-    fn take(self: &Arc<Self>, state: &mut State) -> Option<Place> {
+    fn take(
+        self: &Arc<Self>,
+        state: &mut State,
+        fits: impl Fn(&Connection) -> bool,
+    ) -> Option<Place> {
         self.retain(state, |member| !member.connection.is_over());
         let most = self.bounds.streams;
         // The oldest first, so that further ones fall idle when there is less to do.
         let free = |member: &&mut Member| {
-            member.streams < most && member.streams < member.connection.most_streams()
+            member.streams < most
+                && member.streams < member.connection.most_streams()
+                && fits(&member.connection)
         };
         let member = state.open.iter_mut().find(free)?;
         let mut idle_for = Duration::ZERO;

@@ -1,12 +1,15 @@
 //! The body of an origin's response.
 
-use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::{fmt, io};
 
 use bytes::Bytes;
+use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::http2;
 use super::multiplexer::Place;
@@ -19,6 +22,8 @@ enum Octets {
     Http1(Exclusive),
     /// Boxed: it is larger, and should not burden the answers by HTTP/1.1.
     Http2(Box<http2::Body<Place>>),
+    /// A WebSocket: it begins after the head, and there is no body.
+    Switched(Box<http2::Switched<Place>>),
 }
 
 /// A body that has its connection to itself.
@@ -39,6 +44,31 @@ impl ResponseBody {
 
     pub(super) fn http2(body: http2::Body<Place>) -> ResponseBody {
         ResponseBody(Octets::Http2(Box::new(body)))
+    }
+
+    pub(super) fn switched(octets: http2::Switched<Place>) -> ResponseBody {
+        ResponseBody(Octets::Switched(Box::new(octets)))
+    }
+}
+
+/// The octets to and from an origin that has switched protocols.
+pub trait Switched: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Switched for T {}
+
+/// Returns the octets that follow a response that switches protocols.
+///
+/// # Errors
+/// When the connection has ended before.
+pub async fn switched(mut response: Response<ResponseBody>) -> io::Result<Box<dyn Switched>> {
+    let upgrade = hyper::upgrade::on(&mut response);
+    match response.into_body().0 {
+        Octets::Switched(octets) => Ok(octets),
+        // Held until the switch: they are its connection's.
+        _held @ (Octets::Http1(_) | Octets::Http2(_)) => {
+            let upgraded = upgrade.await.map_err(io::Error::other)?;
+            Ok(Box::new(TokioIo::new(upgraded)))
+        }
     }
 }
 
@@ -85,6 +115,7 @@ impl Body for ResponseBody {
             Octets::Http2(body) => Pin::new(body)
                 .poll_frame(cx)
                 .map(|frame| frame.map(|frame| frame.map_err(ResponseError::Http2))),
+            Octets::Switched(_) => Poll::Ready(None),
         }
     }
 
@@ -92,6 +123,7 @@ impl Body for ResponseBody {
         match &self.0 {
             Octets::Http1(body) => body.incoming.is_end_stream(),
             Octets::Http2(body) => body.is_end_stream(),
+            Octets::Switched(_) => true,
         }
     }
 
@@ -99,6 +131,7 @@ impl Body for ResponseBody {
         match &self.0 {
             Octets::Http1(body) => body.incoming.size_hint(),
             Octets::Http2(body) => body.size_hint(),
+            Octets::Switched(_) => SizeHint::with_exact(0),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The way a request shares its connection with other requests.
 
-use http::header::{CONNECTION, UPGRADE};
+use http::header::{CONNECTION, SEC_WEBSOCKET_KEY, UPGRADE};
 use http::{HeaderMap, HeaderValue, Request};
 use hyper::body::Body as _;
 
@@ -43,8 +43,10 @@ pub(super) fn say_close(headers: &mut HeaderMap) {
 /// The protocols that a request may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Protocols {
-    /// HTTP/1.1 alone: it is not encrypted, or asks to switch protocols, which HTTP/2 does otherwise (RFC 8441).
+    /// HTTP/1.1 alone: it is not encrypted, or asks to switch protocols, which HTTP/2 does otherwise.
     Http1,
+    /// HTTP/1.1, or a stream of a connection that is there already and takes WebSockets (RFC 8441).
+    WebSocket,
     /// Also a stream of a shared HTTP/2 connection.
     Shared,
     /// Also HTTP/2, on a new connection. Others may use that afterwards.
@@ -61,7 +63,12 @@ impl Protocols {
         match send_permit {
             _ if scheme != Scheme::Https => Protocols::Http1,
             SendPermit::Robots(_) => Protocols::New,
-            SendPermit::Page(..) if request.headers().contains_key(UPGRADE) => Protocols::Http1,
+            SendPermit::Page(..) if request.headers().contains_key(UPGRADE) => {
+                match request.headers().contains_key(SEC_WEBSOCKET_KEY) {
+                    true => Protocols::WebSocket,
+                    false => Protocols::Http1,
+                }
+            }
             SendPermit::Page(..) => Protocols::Shared,
         }
     }

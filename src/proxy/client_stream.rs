@@ -77,7 +77,8 @@ impl OnClientStream {
             }
             OnClientStream::Http2(tunnel) => {
                 let mut tunnel = tunnel.opening.await.map_err(io::Error::other)?;
-                tunnel.obey(slot);
+                let slot = Arc::clone(slot);
+                tunnel.obey(move || slot.resets());
                 Ok(Box::new(tunnel))
             }
         }

@@ -8,8 +8,9 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::sync::oneshot;
 
-use super::http2::{Tunnel, Upload};
+use super::http2::Upload;
 use crate::egress::BodyError;
+use crate::http2_body::Tunnel;
 
 /// The octets after the answer to a CONNECT on HTTP/2.
 #[derive(Debug)]

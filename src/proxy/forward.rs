@@ -3,7 +3,6 @@
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body as _;
-use hyper_util::rt::TokioIo;
 
 use super::body::{Answer, Passing};
 use super::client_stream::OnClientStream;
@@ -18,7 +17,7 @@ use super::stall::StallLimit;
 use super::target::{self, Scope};
 use super::upstream::{self, Received, Unanswered, UpstreamTimeouts};
 use super::{fields, self_test};
-use crate::egress::{Failure, ResponseBody};
+use crate::egress::{Failure, ResponseBody, switched};
 use crate::gate::Kind;
 use crate::policy::{Permit, Target};
 use crate::rep::Origin;
@@ -201,12 +200,11 @@ impl Connection {
     /// Relays octets both ways from now on. The record is written when both sides have finished.
     fn switch(
         &self,
-        mut response: Response<ResponseBody>,
+        response: Response<ResponseBody>,
         client_stream: OnClientStream,
         mut recorder: Box<ExchangeRecorder>,
         switching: Switching,
     ) -> Response<Answer> {
-        let upstream = hyper::upgrade::on(&mut response);
         let mut answer = Response::new(());
         *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         *answer.headers_mut() = switching_fields(response.headers());
@@ -217,12 +215,11 @@ impl Connection {
         recorder.response_started(StatusCode::SWITCHING_PROTOCOLS.as_u16(), None);
         let downstream = self.downstream.clone();
         self.downstream.proxy.spawn(async move {
-            let both = tokio::join!(client_stream.ready(&downstream.slot), upstream);
+            let both = tokio::join!(client_stream.ready(&downstream.slot), switched(response));
             let (Ok(client_stream), Ok(upstream)) = both else {
                 recorder.client_closed();
                 return;
             };
-            let upstream = TokioIo::new(upstream);
             switching
                 .relay(&downstream, client_stream, upstream, recorder)
                 .await;

@@ -9,7 +9,6 @@
 mod abuse;
 pub mod form;
 mod stream;
-mod tunnel;
 mod upload;
 mod watched;
 mod websocket;
@@ -31,7 +30,6 @@ use tracing::debug;
 use self::abuse::Abuse;
 pub use self::stream::Http2Exchange;
 use self::stream::Shared;
-pub use self::tunnel::Tunnel;
 pub use self::upload::Upload;
 use self::watched::Watched;
 use super::checked_stream::{CHANCE, ConnectionTimeouts};

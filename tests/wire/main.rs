@@ -75,5 +75,6 @@ mod upstream_http2_breaks;
 mod upstream_http2_hostile;
 mod upstream_http2_messages;
 mod upstream_http2_retries;
+mod upstream_http2_websocket;
 mod upstream_proxies;
 mod verdicts;

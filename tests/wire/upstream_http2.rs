@@ -307,64 +307,6 @@ fn http2_can_be_switched_off_and_on() {
 }
 
 #[test]
-fn a_websocket_gets_a_connection_by_http1() {
-    let gate = Gate::start();
-    let switched =
-        "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
-    let origin = Http2Origin::start().http1(switched);
-    gate.get(&origin.url("/page")).is_origins(200, "page /page");
-    let mut wire = gate.intercept(&origin.authority(), "site.test");
-    let answer = wire.exchange(format!(
-        "GET /socket HTTP/1.1\r\nHost: {}\r\nUser-Agent: TestBot/1.0\r\nConnection: upgrade\r\n\
-         Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
-        origin.authority()
-    ));
-    assert_eq!(answer.status, 101, "{answer:?}");
-    wire.send("hello");
-    assert_eq!(wire.read(5), b"hello");
-    drop(wire);
-    assert_eq!(origin.last("/socket").version, "1.1");
-    let record = gate.record_of(&origin.url("/socket"));
-    assert_eq!(
-        (&record["status"], &record["upstream_version"]),
-        (&101.into(), &"1.1".into())
-    );
-    gate.get(&origin.url("/after"))
-        .is_origins(200, "page /after");
-    assert_eq!(origin.last("/after").version, "2");
-}
-
-#[test]
-fn a_websocket_to_an_origin_with_http2_alone_is_refused_in_words() {
-    let gate = Gate::start();
-    let origin = Http2Origin::with(&["h2"], |_| ());
-    gate.get(&origin.url("/page")).is_origins(200, "page /page");
-    let mut wire = gate.intercept(&origin.authority(), "site.test");
-    let answer = wire.exchange(format!(
-        "GET /socket HTTP/1.1\r\nHost: {}\r\nUser-Agent: TestBot/1.0\r\nConnection: upgrade\r\n\
-         Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
-        origin.authority()
-    ));
-    assert_eq!(answer.status, 502, "{answer:?}");
-    assert!(
-        answer.text().contains("does not speak HTTP/1.1"),
-        "{answer:?}"
-    );
-    let record = gate.record_of(&origin.url("/socket"));
-    assert_eq!(record["error"], "tls_alert_received", "{record}");
-    assert!(origin.seen_of("/socket").is_empty());
-    gate.get(&origin.url("/after"))
-        .is_origins(200, "page /after");
-    assert_eq!(
-        (
-            origin.last("/after").version,
-            origin.last("/after").connection
-        ),
-        ("2", 1)
-    );
-}
-
-#[test]
 fn clients_share_no_http2_connection() {
     use base64::Engine as _;
     let gate = Gate::with(|setup| {

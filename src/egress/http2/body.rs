@@ -41,7 +41,9 @@ impl<H> Body<H> {
     /// Splits a response to a request by `method` into its head and its body, which holds `held`. An upload goes on
     /// beside it.
     pub(in super::super) fn of(method: &Method, opened: Opened, held: H) -> Response<Body<H>> {
-        let Opened { response, upload } = opened;
+        let Opened {
+            response, upload, ..
+        } = opened;
         let is_empty = *method == Method::HEAD
             || matches!(
                 response.status(),

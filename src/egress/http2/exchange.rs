@@ -4,13 +4,15 @@ use std::future::{Future as _, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
-use h2::{Reason, RecvStream};
-use http::{HeaderMap, Request, Response, StatusCode};
+use bytes::Bytes;
+use h2::{Reason, RecvStream, SendStream};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use hyper::body::Body as _;
 
 use super::super::interim::InterimCount;
 use super::super::proof::Proof;
 use super::super::{Failure, RequestBody};
+use super::websocket::{self, Switched};
 use super::{Connection, fields};
 use crate::http2_body::{End, Sending};
 
@@ -36,6 +38,35 @@ pub(in super::super) enum Rejected {
 pub(in super::super) struct Opened {
     pub(super) response: Response<RecvStream>,
     pub(super) upload: Option<Sending<RequestBody>>,
+    /// The answer to the key of a WebSocket's handshake, and the way for its octets.
+    pub(super) websocket: Option<(HeaderValue, SendStream<Bytes>)>,
+}
+
+impl Opened {
+    /// Begins the WebSocket that was asked for, which holds `held`.
+    ///
+    /// # Errors
+    /// The response and `held`: it begins none.
+    #[allow(
+        clippy::result_large_err,
+        reason = "it lives for an instant, and a box would cost more"
+    )]
+    pub(in super::super) fn switch<H>(
+        mut self,
+        held: H,
+    ) -> Result<Response<Switched<H>>, (Opened, H)> {
+        match self.websocket.take() {
+            Some((accept, sending)) if self.response.status().is_success() => {
+                Ok(Switched::of(self.response, sending, accept, held))
+            }
+            Some((_, mut sending)) => {
+                // The crawler sends nothing more. A stream that was reset is at its end.
+                drop(sending.send_data(Bytes::new(), true));
+                Err((self, held))
+            }
+            None => Err((self, held)),
+        }
+    }
 }
 
 /// Opens a stream for a request, and waits for the head of its response. The stream is opened before the first wait,
@@ -46,11 +77,15 @@ pub(in super::super) async fn open(
     mut request: Request<RequestBody>,
     interim: impl Fn(StatusCode, &HeaderMap),
 ) -> Result<Opened, Rejected> {
-    let Some(head) = fields::head(&request, &connection.authority) else {
+    let Some(mut head) = fields::head(&request, &connection.authority) else {
         return Err(Rejected::Failed(Failure::Unaddressable));
     };
+    let accept = websocket::translate(&mut head, request.headers());
     let is_whole = request.body().is_end_stream();
-    let sent = connection.sender.clone().send_request(head, is_whole);
+    let sent = connection
+        .sender
+        .clone()
+        .send_request(head, is_whole && accept.is_none());
     let (mut response, stream) = match sent {
         Ok(sent) => sent,
         Err(error) => {
@@ -64,9 +99,13 @@ pub(in super::super) async fn open(
     if response.stream_id().as_u32() >= LAST_STREAM {
         connection.retire();
     }
-    let mut upload = match is_whole {
-        true => None,
-        false => Some(Sending::new(stream, std::mem::take(request.body_mut()))),
+    let (mut upload, websocket) = match (accept, is_whole) {
+        (Some(accept), _) => (None, Some((accept, stream))),
+        (None, true) => (None, None),
+        (None, false) => {
+            let body = std::mem::take(request.body_mut());
+            (Some(Sending::new(stream, body)), None)
+        }
     };
     let mut count = InterimCount::default();
     let answered = poll_fn(|cx| {
@@ -105,7 +144,11 @@ pub(in super::super) async fn open(
         {
             Err(Rejected::WantsHttp1(unspent(request, upload, is_whole)))
         }
-        Ok(response) => Ok(Opened { response, upload }),
+        Ok(response) => Ok(Opened {
+            response,
+            upload,
+            websocket,
+        }),
         Err(Halt::Failed(failure)) => Err(Rejected::Failed(failure)),
         Err(Halt::Origin(error)) => {
             let rejection = Rejection::of(&error);

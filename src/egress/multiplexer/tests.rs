@@ -122,10 +122,10 @@ async fn streams_and_connections_are_bounded() {
             let leave = dial(&multiplexer, &key).await;
             places.push(adopt(&multiplexer, &key, origins_most, true).await);
             drop(leave);
-            places.extend(multiplexer.take(&key));
+            places.extend(multiplexer.take(&key, |_| true));
         }
         assert_eq!(places.len(), 4);
-        assert!(multiplexer.take(&key).is_none());
+        assert!(multiplexer.take(&key, |_| true).is_none());
         let mut waiting = pin!(multiplexer.turn(&key, WITHIN));
         assert!(poll(waiting.as_mut()).is_pending(), "no third connection");
         drop(places.pop());
@@ -144,7 +144,7 @@ async fn an_idle_connection_is_kept_for_its_time_and_counted() {
     assert_eq!(idle.count(), 1);
     clock.advance(IDLE / 2);
     multiplexer.sweep();
-    let place = multiplexer.take(&key).expect("it is kept");
+    let place = multiplexer.take(&key, |_| true).expect("it is kept");
     assert_eq!(
         (idle.count(), place.idle_for, place.past),
         (0, IDLE / 2, UseCount::Once)
@@ -156,7 +156,7 @@ async fn an_idle_connection_is_kept_for_its_time_and_counted() {
     clock.advance(IDLE);
     multiplexer.sweep();
     assert_eq!(idle.count(), 0);
-    assert!(multiplexer.take(&key).is_none());
+    assert!(multiplexer.take(&key, |_| true).is_none());
     assert!(multiplexer.groups.is_empty());
 }
 
@@ -170,7 +170,10 @@ async fn idle_connections_make_room() {
     assert_eq!((multiplexer.close_idle(), idle.count()), (1, 0));
     idle.keep_at_most(0);
     drop(adopt(&multiplexer, &key, 10, true).await);
-    assert!(multiplexer.take(&key).is_none(), "there is no room for it");
+    assert!(
+        multiplexer.take(&key, |_| true).is_none(),
+        "there is no room for it"
+    );
 }
 
 #[tokio::test]
@@ -178,10 +181,10 @@ async fn a_connection_of_its_own_is_shared_once_its_exchange_has_ended() {
     let (multiplexer, _, idle) = multiplexer(8, 100);
     let key = key(None);
     let place = adopt(&multiplexer, &key, 10, false).await;
-    assert!(multiplexer.take(&key).is_none());
+    assert!(multiplexer.take(&key, |_| true).is_none());
     drop(place);
     assert_eq!(idle.count(), 1);
-    let shared = multiplexer.take(&key).expect("it is shared now");
+    let shared = multiplexer.take(&key, |_| true).expect("it is shared now");
     // A second one is not needed.
     drop(adopt(&multiplexer, &key, 10, false).await);
     assert_eq!(idle.count(), 0);
@@ -198,12 +201,12 @@ async fn connections_made_before_a_change_take_no_further_request() {
     let own = adopt(&multiplexer, &key, 10, false).await;
     let (group, generation) = (multiplexer.group(&key), multiplexer.generation());
     multiplexer.empty();
-    assert!(multiplexer.take(&key).is_none());
+    assert!(multiplexer.take(&key, |_| true).is_none());
     drop((shared, own));
     // One that was under way at the change.
     let connection = connect(origin(10), &group.changed()).await;
     drop(group.adopt(connection, generation, true));
-    assert!(multiplexer.take(&key).is_none());
+    assert!(multiplexer.take(&key, |_| true).is_none());
     assert_eq!(
         (idle.count(), multiplexer.protocol(key.origin())),
         (0, None)
@@ -216,7 +219,7 @@ async fn a_connection_that_has_ended_takes_no_further_request() {
     let key = key(None);
     let place = adopt(&multiplexer, &key, 10, true).await;
     place.connection.retire();
-    assert!(multiplexer.take(&key).is_none());
+    assert!(multiplexer.take(&key, |_| true).is_none());
     drop(place);
     assert_eq!(idle.count(), 0);
 }
@@ -225,7 +228,7 @@ async fn a_connection_that_has_ended_takes_no_further_request() {
 async fn clients_share_no_connection() {
     let (multiplexer, ..) = multiplexer(8, 100);
     drop(adopt(&multiplexer, &key(Some("a")), 10, true).await);
-    assert!(multiplexer.take(&key(Some("b"))).is_none());
-    assert!(multiplexer.take(&key(None)).is_none());
-    assert!(multiplexer.take(&key(Some("a"))).is_some());
+    assert!(multiplexer.take(&key(Some("b")), |_| true).is_none());
+    assert!(multiplexer.take(&key(None), |_| true).is_none());
+    assert!(multiplexer.take(&key(Some("a")), |_| true).is_some());
 }

@@ -30,11 +30,10 @@ use super::super::stall::{StallLimit, StallTimer};
 use super::super::target::Scope;
 use super::abuse::Abuse;
 use super::form;
-use super::tunnel::Tunnel;
 use super::upload::Upload;
 use super::websocket;
 use crate::client::AuthCache;
-use crate::http2_body::{End, Sending};
+use crate::http2_body::{End, Sending, Tunnel};
 
 /// Interim responses that wait for the stream's task; an origin that sends more loses the rest.
 const MAX_INTERIM: usize = 64;

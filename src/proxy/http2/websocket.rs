@@ -3,7 +3,6 @@
 //! The extended CONNECT becomes the GET that RFC 6455 asks for. So it is judged, sent, recorded and judged again like
 //! any other handshake, and the origin may speak HTTP/1.1 alone.
 
-use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use aws_lc_rs::rand;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,8 +13,7 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
-/// The value that a server hashes with the client's key (RFC 6455 1.3).
-const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+use crate::websocket::accept;
 
 /// The reason that an extended CONNECT begins no WebSocket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +36,7 @@ pub(super) fn translate(parts: &mut Parts) -> Option<Result<Box<str>, NoWebSocke
         return Some(Err(NoWebSocket::NoKey));
     }
     let key = STANDARD.encode(key);
-    let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, &[key.as_bytes(), GUID].concat());
+    let accept = accept(key.as_bytes());
     let fields = &mut parts.headers;
     fields.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     fields.insert(UPGRADE, HeaderValue::from_static("websocket"));
@@ -50,7 +48,7 @@ pub(super) fn translate(parts: &mut Parts) -> Option<Result<Box<str>, NoWebSocke
         Err(_) => return Some(Err(NoWebSocket::NoKey)),
     };
     parts.method = Method::GET;
-    Some(Ok(STANDARD.encode(hash).into()))
+    Some(Ok(accept.into()))
 }
 
 /// Turns the head of the answer to a handshake into the one of HTTP/2 (RFC 8441 5). Tells whether the WebSocket begins.
@@ -93,11 +91,8 @@ mod tests {
         let key = STANDARD.decode(&parts.headers[SEC_WEBSOCKET_KEY]).unwrap();
         assert_eq!(key.len(), 16);
         assert_ne!(key, [0; 16]);
-        let hash = digest(
-            &SHA1_FOR_LEGACY_USE_ONLY,
-            &[parts.headers[SEC_WEBSOCKET_KEY].as_bytes(), GUID].concat(),
-        );
-        assert_eq!(*accept, STANDARD.encode(hash));
+        let key = parts.headers[SEC_WEBSOCKET_KEY].as_bytes();
+        assert_eq!(*accept, crate::websocket::accept(key));
         for (status, expected, begins) in [(101, 200, true), (404, 404, false)] {
             let mut status = StatusCode::from_u16(status).unwrap();
             let accept = (SEC_WEBSOCKET_ACCEPT, HeaderValue::from_static("x"));
@@ -112,12 +107,5 @@ mod tests {
         assert!(translate(&mut connect(None)).is_none());
         let other = translate(&mut connect(Some("connect-udp"))).unwrap();
         assert_eq!(other.err(), Some(NoWebSocket::Other));
-    }
-
-    #[test]
-    fn the_answer_to_a_key_is_that_of_rfc_6455() {
-        let sample = [b"dGhlIHNhbXBsZSBub25jZQ==".as_slice(), GUID].concat();
-        let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, &sample);
-        assert_eq!(STANDARD.encode(hash), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
     }
 }

@@ -1,17 +1,14 @@
-//! The octets of a CONNECT on an HTTP/2 stream (RFC 9113 8.5).
+//! The octets of a CONNECT on an HTTP/2 stream (RFC 9113 8.5, RFC 8441).
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf as _, Bytes};
 use h2::{Reason, RecvStream, SendStream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::super::limits::ConnectionSlot;
-
-use crate::http2_body::poll_room;
+use super::poll_room;
 
 /// A stream as a pair of octet streams. Dropped before its end, it resets the stream.
 pub struct Tunnel {
@@ -20,29 +17,30 @@ pub struct Tunnel {
     /// Octets of the last DATA frame that were not read yet.
     rest: Bytes,
     has_ended: bool,
-    /// The slot that may have the stream end with a reset.
-    slot: Option<Arc<ConnectionSlot>>,
+    /// Tells whether the stream is to end with a reset.
+    resets: Option<Box<dyn Fn() -> bool + Send + Sync>>,
 }
 
 impl Tunnel {
-    pub(super) fn new(receiving: RecvStream, sending: SendStream<Bytes>) -> Tunnel {
+    /// Reads and writes the octets of these two halves of a stream.
+    pub fn new(receiving: RecvStream, sending: SendStream<Bytes>) -> Tunnel {
         Tunnel {
             receiving,
             sending,
             rest: Bytes::new(),
             has_ended: false,
-            slot: None,
+            resets: None,
         }
     }
 
-    /// Ends the stream with a reset if its `slot` says so.
-    pub(in crate::proxy) fn obey(&mut self, slot: &Arc<ConnectionSlot>) {
-        self.slot = Some(Arc::clone(slot));
+    /// Ends the stream with a reset if `resets` says so at its end.
+    pub fn obey(&mut self, resets: impl Fn() -> bool + Send + Sync + 'static) {
+        self.resets = Some(Box::new(resets));
     }
 
     /// Tells whether the stream ends with a reset: the only sign that its octets are incomplete.
     fn resets(&self) -> bool {
-        self.slot.as_ref().is_some_and(|slot| slot.resets())
+        self.resets.as_ref().is_some_and(|resets| resets())
     }
 }
 

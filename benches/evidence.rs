@@ -142,7 +142,7 @@ fn request(set: char, n: u64, dice: &mut Dice) -> Request {
         user_agent,
         rule: format!("Disallow: /{}", WORDS[site as usize % WORDS.len()]),
         // The state of an origin's robots.txt changes twice in a set.
-        basis: digest(site << 8 | n / 60_000),
+        basis: digest((site << 8) | (n / 60_000)),
         is_denied,
         bytes_out: if is_denied {
             412

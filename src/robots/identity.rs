@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::HeaderValue;
+use thiserror::Error;
 
 use crate::rep::ProductToken;
 
@@ -223,11 +224,20 @@ fn names(user_agent: &str, token: &ProductToken) -> bool {
     crate::rep::product_tokens(user_agent.as_bytes()).contains(token)
 }
 
+/// The allowed form of a User-Agent from the configuration.
+#[derive(Debug, Error)]
+#[error(
+    "expected a User-Agent of 1 to {most} octets of visible ASCII: \"ExampleBot/1.0 (+https://example.com/bot)\""
+)]
+pub(crate) struct UserAgentExpected {
+    most: usize,
+}
+
 /// Checks a User-Agent from the configuration, of at most `most` octets.
 ///
 /// # Errors
-/// A description of the allowed form, if `text` has another.
-pub(crate) fn user_agent(text: &str, most: usize) -> Result<Box<str>, String> {
+/// The allowed form, if `text` has another.
+pub(crate) fn user_agent(text: &str, most: usize) -> Result<Box<str>, UserAgentExpected> {
     let is_visible = |octet: u8| matches!(octet, b' '..=b'~');
     let is_field = !text.is_empty()
         && text.len() <= most
@@ -236,9 +246,7 @@ pub(crate) fn user_agent(text: &str, most: usize) -> Result<Box<str>, String> {
         && HeaderValue::from_str(text).is_ok();
     match is_field {
         true => Ok(text.into()),
-        false => Err(format!(
-            "expected a User-Agent of 1 to {most} octets of visible ASCII: \"ExampleBot/1.0 (+https://example.com/bot)\""
-        )),
+        false => Err(UserAgentExpected { most }),
     }
 }
 

@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Method, StatusCode, Uri};
 use serde::Serialize;
+use thiserror::Error;
 use utoipa::ToSchema;
 
 /// The media type.
@@ -17,7 +18,8 @@ pub const MEDIA_TYPE: &str = "application/problem+json";
 const LONGEST: usize = 8 * 1024;
 
 /// The reason why a request failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, ToSchema)]
+#[error("{detail}")]
 pub struct Problem {
     /// The type of problem: always `about:blank`, as the status says it (RFC 9457, section 4.2.1).
     #[serde(rename = "type")]

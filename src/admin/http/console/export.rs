@@ -5,6 +5,7 @@ use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use http::HeaderValue;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::warn;
@@ -82,6 +83,17 @@ pub(super) async fn stream(
 
 type Sender = mpsc::Sender<Result<Bytes, std::io::Error>>;
 
+/// The end of an export before its last record.
+#[derive(Debug, Error)]
+enum ExportError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Problem(#[from] Problem),
+    #[error(transparent)]
+    Cells(#[from] csv::Error),
+}
+
 /// Writes the matching decisions up to the record `last`, in short steps that delay no other request.
 async fn write(
     site: &Site,
@@ -89,18 +101,16 @@ async fn write(
     format: Format,
     last: u64,
     sender: &Sender,
-) -> Result<(), String> {
-    let failed = |error: StoreError| error.to_string();
-    let store = site.store().ok_or("there is no store")?;
+) -> Result<(), ExportError> {
+    let store = site.kept()?;
     if format == Format::Csv {
-        let heading =
-            cells([HEADING.map(str::to_owned)].into_iter()).map_err(|error| error.to_string())?;
+        let heading = cells([HEADING.map(str::to_owned)].into_iter())?;
         if sender.send(Ok(heading.into())).await.is_err() {
             return Ok(());
         }
     }
     let mut from = 1;
-    if let Some(first) = store.links(0, 1).await.map_err(failed)?.first() {
+    if let Some(first) = store.links(0, 1).await?.first() {
         from = first.seq;
     }
     while from <= last {
@@ -115,8 +125,8 @@ async fn write(
             };
             let page = {
                 // Each step waits for a permit like any other request: an export is as long as the store.
-                let _turn = site.turn().await.map_err(|why| why.detail().to_owned())?;
-                store.decisions(page).await.map_err(failed)?
+                let _turn = site.turn().await?;
+                store.decisions(page).await?
             };
             let Some(end) = page.last() else { break };
             after = end.seq;
@@ -132,11 +142,9 @@ async fn write(
     Ok(())
 }
 
-fn written(page: &[StoredDecision], format: Format) -> Result<Bytes, String> {
+fn written(page: &[StoredDecision], format: Format) -> Result<Bytes, csv::Error> {
     Ok(match format {
-        Format::Csv => cells(page.iter().map(row))
-            .map_err(|error| error.to_string())?
-            .into(),
+        Format::Csv => cells(page.iter().map(row))?.into(),
         Format::Jsonl => {
             let lines = page.iter().flat_map(|one| [&*one.record, "\n"]);
             lines.collect::<String>().into()

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::{RawQuery, State};
 use serde::Deserialize;
+use thiserror::Error;
 
 use super::super::Site;
 use super::super::form::Posted;
@@ -17,7 +18,9 @@ use super::shell::{Page, Place, Shell, Shown};
 use super::text::Text;
 use super::words::{line, octets};
 use crate::config::Mode;
-use crate::explain::{self, Alternative, Evaluation, Evaluator, Judgement, meaning};
+use crate::explain::{
+    self, AgentError, Alternative, Evaluation, Evaluator, Judgement, UrlError, meaning,
+};
 use crate::policy::Verdict;
 use crate::policy::overrides::{Override, Overrides};
 use crate::rep::Lint;
@@ -89,7 +92,7 @@ pub(super) async fn judge(
     let judged = judged(&site, &question).await?;
     let (verdict, wrong) = match judged {
         Ok(judged) => (Some(Told::of(&judged)), None),
-        Err(wrong) => (None, Some(line(&wrong))),
+        Err(wrong) => (None, Some(line(&wrong.to_string()))),
     };
     Ok(Page(TryPage {
         shell: Shell::new(&site, Place::Try, "Try a URL"),
@@ -102,17 +105,30 @@ pub(super) async fn judge(
     }))
 }
 
-async fn judged(site: &Site, question: &Question) -> Result<Result<Judgement, String>, Problem> {
+/// A field of the form that names nothing to judge.
+#[derive(Debug, Error)]
+enum Mistake {
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    #[error("{url}: {error}")]
+    Url { url: String, error: UrlError },
+}
+
+async fn judged(site: &Site, question: &Question) -> Result<Result<Judgement, Mistake>, Problem> {
     let settings = site.proxy().settings();
     let now = site.now();
     let named = names(&question.agent);
     let agent = match explain::agent(&named, &settings) {
         Ok(agent) => agent,
-        Err(wrong) => return Ok(Err(wrong.to_string())),
+        Err(wrong) => return Ok(Err(wrong.into())),
     };
-    let target = match explain::target(question.url.trim()) {
+    let url = question.url.trim();
+    let target = match explain::target(url) {
         Ok(target) => target,
-        Err(wrong) => return Ok(Err(format!("{}: {wrong}", question.url.trim()))),
+        Err(error) => {
+            let url = url.to_owned();
+            return Ok(Err(Mistake::Url { url, error }));
+        }
     };
     let evaluator = Evaluator {
         agent,

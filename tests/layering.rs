@@ -20,6 +20,7 @@ const ROOMS: &[&str] = &[
     "clock",
     "gcra",
     "connection_limit",
+    "buffered_writes",
     "http2_body",
     "websocket",
     "descriptors",

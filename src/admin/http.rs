@@ -4,10 +4,11 @@
 //! it reads the store and counters. Its use of resources is bounded: connections, the octets and the time of a request,
 //! expensive requests, and readers of the live feed.
 //!
-//! `listener` accepts if `room` has a free slot → `guard` checks the request → a page answers → `guard` sets the
+//! `listener` accepts if `connections` has a free slot → `guard` checks the request → a page answers → `guard` sets the
 //! headers. Each failure is a `problem`.
 
 mod api;
+mod connections;
 mod console;
 mod decide;
 pub mod form;
@@ -17,7 +18,6 @@ pub mod health;
 mod listener;
 mod metrics;
 pub mod problem;
-mod room;
 mod token;
 
 use std::fmt;
@@ -77,7 +77,7 @@ impl Site {
     pub fn guarded(proxy: Arc<Proxy>, desk: Arc<dyn Service>, token: Option<Token>) -> Site {
         let hosts = proxy.settings().admin.hosts.clone();
         let instruments = Instruments::of(&proxy);
-        let decisions = room::decisions_of(proxy.settings().admin.connections);
+        let decisions = connections::decisions_of(proxy.settings().admin.connections);
         Site(Arc::new(Looked {
             proxy,
             desk,
@@ -184,7 +184,7 @@ impl fmt::Debug for Site {
 
 /// Returns the router of all pages.
 pub fn router(site: Site) -> Router {
-    let bounded = from_fn_with_state(site.clone(), room::bound_decisions);
+    let bounded = from_fn_with_state(site.clone(), connections::bound_decisions);
     Router::new()
         .merge(health::routes())
         .merge(metrics::routes())
@@ -193,7 +193,7 @@ pub fn router(site: Site) -> Router {
         .merge(console::routes())
         .fallback(problem::not_found)
         .method_not_allowed_fallback(problem::not_allowed)
-        .layer(axum::middleware::from_fn(room::spare))
+        .layer(axum::middleware::from_fn(connections::spare))
         .layer(DefaultBodyLimit::max(BODY))
         .layer(axum::middleware::from_fn(problem::rewrite))
         .layer(from_fn_with_state(site.clone(), console::dress))

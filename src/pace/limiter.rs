@@ -161,7 +161,7 @@ impl OriginLimiter {
         let group = crawl_delay.map(|crawl_delay| &crawl_delay.group);
         let before = (
             state.queue.ahead_of(client),
-            state.queue.line_of(client, group),
+            state.queue.len_in(client, group),
         );
         let expected = Due {
             at: state.history.expected(settings, crawl_delay, before, now),

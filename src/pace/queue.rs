@@ -30,13 +30,13 @@ struct GroupQueue<T> {
 #[derive(Debug)]
 struct ClientQueue<T> {
     client: ClientKey,
-    lines: Vec<GroupQueue<T>>,
+    groups: Vec<GroupQueue<T>>,
 }
 
 /// All waiting requests at one origin.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
-    parties: VecDeque<ClientQueue<T>>,
+    clients: VecDeque<ClientQueue<T>>,
     arrived: u64,
     len: usize,
 }
@@ -44,7 +44,7 @@ pub(super) struct Queue<T> {
 impl<T> Default for Queue<T> {
     fn default() -> Queue<T> {
         Queue {
-            parties: VecDeque::new(),
+            clients: VecDeque::new(),
             arrived: 0,
             len: 0,
         }
@@ -52,17 +52,17 @@ impl<T> Default for Queue<T> {
 }
 
 impl<T> ClientQueue<T> {
-    /// Returns the line with the earliest first request among the lines with a due first request.
-    fn next_line(&self, is_due: &impl Fn(&T) -> bool) -> Option<usize> {
-        let fronts = self.lines.iter().enumerate();
-        let fronts = fronts.filter_map(|(at, line)| Some((at, line.waiters.front()?)));
+    /// Returns the group with the earliest first request among the groups with a due first request.
+    fn next_group(&self, is_due: &impl Fn(&T) -> bool) -> Option<usize> {
+        let fronts = self.groups.iter().enumerate();
+        let fronts = fronts.filter_map(|(at, group)| Some((at, group.waiters.front()?)));
         let due = fronts.filter(|(_, front)| is_due(&front.what));
         let first = due.min_by_key(|(_, front)| front.number);
         first.map(|(at, _)| at)
     }
 
     fn len(&self) -> usize {
-        self.lines.iter().map(|line| line.waiters.len()).sum()
+        self.groups.iter().map(|group| group.waiters.len()).sum()
     }
 }
 
@@ -74,51 +74,51 @@ impl<T> Queue<T> {
 
     /// Returns the number of waiting requests of one client.
     pub(super) fn len_of(&self, client: &ClientKey) -> usize {
-        self.party(client).map_or(0, ClientQueue::len)
+        self.queue(client).map_or(0, ClientQueue::len)
     }
 
     /// Returns the number of this client's requests that wait under the same group.
-    pub(super) fn line_of(&self, client: &ClientKey, group: Option<&Group>) -> usize {
-        let lines = self.party(client).map_or(&[][..], |party| &party.lines);
-        let line = lines.iter().find(|line| line.group.as_ref() == group);
-        line.map_or(0, |line| line.waiters.len())
+    pub(super) fn len_in(&self, client: &ClientKey, group: Option<&Group>) -> usize {
+        let groups = self.queue(client).map_or(&[][..], |queue| &queue.groups);
+        let group = groups.iter().find(|one| one.group.as_ref() == group);
+        group.map_or(0, |group| group.waiters.len())
     }
 
     /// Returns the number of turns before the next request of `client`, if the queue stays as it is: all of the
     /// client's own requests, and one of each other client for each round.
     pub(super) fn ahead_of(&self, client: &ClientKey) -> usize {
         let own = self.len_of(client);
-        let others = self.parties.iter().filter(|party| party.client != *client);
+        let others = self.clients.iter().filter(|queue| queue.client != *client);
         // A new client stands behind all clients in the row.
         let rounds = own + usize::from(own == 0);
-        own + others.map(|party| party.len().min(rounds)).sum::<usize>()
+        own + others.map(|queue| queue.len().min(rounds)).sum::<usize>()
     }
 
-    /// Appends a request to its client's line and returns its number.
+    /// Appends a request to its client's group and returns its number.
     pub(super) fn push(&mut self, client: &ClientKey, group: Option<&Group>, what: T) -> u64 {
         self.arrived += 1;
         let number = self.arrived;
         let waiter = Waiter { number, what };
-        let known = self.parties.iter().any(|party| party.client == *client);
+        let known = self.clients.iter().any(|queue| queue.client == *client);
         if !known {
-            self.parties.push_back(ClientQueue {
+            self.clients.push_back(ClientQueue {
                 client: client.clone(),
-                lines: Vec::new(),
+                groups: Vec::new(),
             });
         }
-        let party = self
-            .parties
+        let queue = self
+            .clients
             .iter_mut()
-            .rfind(|party| party.client == *client);
-        let Some(party) = party else { return number };
+            .rfind(|queue| queue.client == *client);
+        let Some(queue) = queue else { return number };
         self.len += 1;
-        match party
-            .lines
+        match queue
+            .groups
             .iter_mut()
-            .find(|line| line.group.as_ref() == group)
+            .find(|one| one.group.as_ref() == group)
         {
-            Some(line) => line.waiters.push_back(waiter),
-            None => party.lines.push(GroupQueue {
+            Some(group) => group.waiters.push_back(waiter),
+            None => queue.groups.push(GroupQueue {
                 group: group.cloned(),
                 waiters: VecDeque::from([waiter]),
             }),
@@ -128,27 +128,27 @@ impl<T> Queue<T> {
 
     /// Returns the next request among those that `is_due` accepts, and its client.
     pub(super) fn next(&self, is_due: impl Fn(&T) -> bool) -> Option<(&ClientKey, &T)> {
-        self.parties.iter().find_map(|party| {
-            let line = party.next_line(&is_due)?;
-            let waiter = party.lines.get(line)?.waiters.front()?;
-            Some((&party.client, &waiter.what))
+        self.clients.iter().find_map(|queue| {
+            let group = queue.next_group(&is_due)?;
+            let waiter = queue.groups.get(group)?.waiters.front()?;
+            Some((&queue.client, &waiter.what))
         })
     }
 
     /// Removes the next request among those that `is_due` accepts; its client goes to the end of the row.
     pub(super) fn pop(&mut self, is_due: impl Fn(&T) -> bool) -> Option<T> {
-        let next = |party: &ClientQueue<T>| party.next_line(&is_due);
-        let (at, line) = self
-            .parties
+        let next = |queue: &ClientQueue<T>| queue.next_group(&is_due);
+        let (at, group) = self
+            .clients
             .iter()
             .enumerate()
-            .find_map(|(at, party)| Some((at, next(party)?)))?;
-        let mut party = self.parties.remove(at)?;
-        let waiter = party.lines.get_mut(line)?.waiters.pop_front()?;
+            .find_map(|(at, queue)| Some((at, next(queue)?)))?;
+        let mut queue = self.clients.remove(at)?;
+        let waiter = queue.groups.get_mut(group)?.waiters.pop_front()?;
         self.len -= 1;
-        party.lines.retain(|line| !line.waiters.is_empty());
-        if !party.lines.is_empty() {
-            self.parties.push_back(party);
+        queue.groups.retain(|group| !group.waiters.is_empty());
+        if !queue.groups.is_empty() {
+            self.clients.push_back(queue);
         }
         Some(waiter.what)
     }
@@ -156,39 +156,39 @@ impl<T> Queue<T> {
     /// Removes a request that no longer waits. Tells whether it was still there.
     pub(super) fn remove(&mut self, client: &ClientKey, number: u64) -> bool {
         let Some(at) = self
-            .parties
+            .clients
             .iter()
-            .position(|party| party.client == *client)
+            .position(|queue| queue.client == *client)
         else {
             return false;
         };
-        let Some(party) = self.parties.get_mut(at) else {
+        let Some(queue) = self.clients.get_mut(at) else {
             return false;
         };
-        let found = party.lines.iter_mut().any(|line| {
-            let found = line
+        let found = queue.groups.iter_mut().any(|group| {
+            let found = group
                 .waiters
                 .binary_search_by_key(&number, |waiter| waiter.number);
-            found.is_ok_and(|place| line.waiters.remove(place).is_some())
+            found.is_ok_and(|place| group.waiters.remove(place).is_some())
         });
         if found {
             self.len -= 1;
-            party.lines.retain(|line| !line.waiters.is_empty());
-            if party.lines.is_empty() {
-                self.parties.remove(at);
+            queue.groups.retain(|group| !group.waiters.is_empty());
+            if queue.groups.is_empty() {
+                self.clients.remove(at);
             }
         }
         found
     }
 
-    /// Returns the first request of each line: the candidates for the next turn.
+    /// Returns the first request of each group: the candidates for the next turn.
     pub(super) fn fronts(&self) -> impl Iterator<Item = &T> {
-        let lines = self.parties.iter().flat_map(|party| &party.lines);
-        lines.filter_map(|line| Some(&line.waiters.front()?.what))
+        let groups = self.clients.iter().flat_map(|queue| &queue.groups);
+        groups.filter_map(|group| Some(&group.waiters.front()?.what))
     }
 
-    fn party(&self, client: &ClientKey) -> Option<&ClientQueue<T>> {
-        self.parties.iter().find(|party| party.client == *client)
+    fn queue(&self, client: &ClientKey) -> Option<&ClientQueue<T>> {
+        self.clients.iter().find(|queue| queue.client == *client)
     }
 }
 
@@ -234,7 +234,7 @@ mod tests {
         assert!(!left.remove(&client("a"), 1), "a second time");
         assert!(left.remove(&client("b"), 3), "b1");
         assert!(!left.remove(&client("c"), 9), "never there");
-        assert_eq!((left.len, left.parties.len()), (1, 1));
+        assert_eq!((left.len, left.clients.len()), (1, 1));
         assert_eq!(all(left), ["a2"]);
     }
 
@@ -264,7 +264,7 @@ mod tests {
         ] {
             assert_eq!(waiting.ahead_of(&client(name)), ahead, "{name}");
         }
-        assert_eq!(waiting.line_of(&client("b"), None), 2);
-        assert_eq!(waiting.line_of(&client("b"), Some(&"slow".into())), 0);
+        assert_eq!(waiting.len_in(&client("b"), None), 2);
+        assert_eq!(waiting.len_in(&client("b"), Some(&"slow".into())), 0);
     }
 }

@@ -20,8 +20,8 @@ use tokio::time::sleep;
 use tower_service::Service as _;
 use tracing::{debug, warn};
 
+use super::connections::{ConnectionSlot, Connections, Kind};
 use super::framed::Framed;
-use super::room::{Kind, Room, Seat};
 
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 256;
@@ -90,24 +90,24 @@ impl Listener {
     }
 
     /// Serves at most `connections` connections at once, until this future is dropped: connections end with it. At the
-    /// limit the longest idle connection closes, see `room`.
+    /// limit the longest idle connection closes, see `connections`.
     pub async fn serve(self, router: Router, connections: usize) {
-        let room = Room::new(connections);
+        let slots = Connections::new(connections);
         let mut open = JoinSet::new();
         loop {
             let accepted = self.listener.accept().await;
             while open.try_join_next().is_some() {}
             match accepted {
-                Ok((stream, peer)) => match room.seat() {
-                    Some(seat) => {
-                        open.spawn(attend(stream, peer, seat, router.clone()));
+                Ok((stream, peer)) => match slots.slot() {
+                    Some(slot) => {
+                        open.spawn(attend(stream, peer, slot, router.clone()));
                     }
                     None => debug!(%peer, "a connection to the console is closed: all are busy"),
                 },
                 Err(error) => {
                     warn!(%error, "a connection to the console cannot be accepted");
                     // When descriptors run out, close an idle connection.
-                    room.make_room();
+                    slots.make_room();
                     sleep(BREATHER).await;
                 }
             }
@@ -115,7 +115,7 @@ impl Listener {
     }
 }
 
-async fn attend(stream: TcpStream, peer: SocketAddr, seat: Seat, router: Router) {
+async fn attend(stream: TcpStream, peer: SocketAddr, slot: ConnectionSlot, router: Router) {
     use rustix::net::sockopt::{set_socket_keepalive, set_tcp_user_timeout};
     let set = stream
         .set_nodelay(true)
@@ -124,10 +124,10 @@ async fn attend(stream: TcpStream, peer: SocketAddr, seat: Seat, router: Router)
     if let Err(error) = set {
         debug!(%peer, %error, "an option of a connection could not be set");
     }
-    let kind = seat.kind();
+    let kind = slot.kind();
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let mut router = router.clone();
-        let question = seat.question();
+        let active = slot.begin_request();
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(ConnectInfo(peer));
         request.extensions_mut().insert(kind);
@@ -137,7 +137,7 @@ async fn attend(stream: TcpStream, peer: SocketAddr, seat: Seat, router: Router)
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(CONNECTION, close);
             }
-            Ok::<_, Infallible>(response.map(|body| question.ends_with(body)))
+            Ok::<_, Infallible>(response.map(|body| active.ends_with(body)))
         }
     });
     let served = http1::Builder::new()
@@ -147,7 +147,7 @@ async fn attend(stream: TcpStream, peer: SocketAddr, seat: Seat, router: Router)
         .serve_connection(TokioIo::new(Framed::new(stream, HEAD)), service);
     let served = tokio::select! {
         served = served => served,
-        () = seat.has_to_leave() => return,
+        () = slot.has_to_leave() => return,
     };
     if let Err(error) = served {
         debug!(%peer, %error, "a connection to the console ended early");

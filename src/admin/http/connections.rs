@@ -33,7 +33,7 @@ pub(super) fn decisions_of(connections: usize) -> usize {
 
 /// The connection slots.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct Connections {
     ordinary: Arc<ConnectionLimit<()>>,
     spare: Arc<ConnectionLimit<()>>,
     most: usize,
@@ -50,19 +50,19 @@ pub(super) enum Kind {
 
 /// A connection's slot, given back on drop.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct ConnectionSlot {
     slot: Arc<Slot<()>>,
     kind: Kind,
 }
 
 /// A request in progress on a connection, until its answer is sent or given up.
 #[derive(Debug)]
-pub(super) struct Question(Arc<Slot<()>>);
+pub(super) struct ActiveRequest(Arc<Slot<()>>);
 
-impl Room {
+impl Connections {
     /// Creates so many slots, at least one.
-    pub(super) fn new(most: usize) -> Room {
-        Room {
+    pub(super) fn new(most: usize) -> Connections {
+        Connections {
             ordinary: Arc::default(),
             spare: Arc::default(),
             most: most.max(1),
@@ -70,13 +70,13 @@ impl Room {
     }
 
     /// Returns a slot for a new connection; none if even the spare ones are busy.
-    pub(super) fn seat(&self) -> Option<Seat> {
+    pub(super) fn slot(&self) -> Option<ConnectionSlot> {
         let ordinary = self.ordinary.slot(self.most);
         let (slot, kind) = match ordinary {
             Some(slot) => (slot, Kind::Ordinary),
             None => (self.spare.slot(SPARE)?, Kind::Spare),
         };
-        Some(Seat {
+        Some(ConnectionSlot {
             slot: Arc::new(slot),
             kind,
         })
@@ -88,7 +88,7 @@ impl Room {
     }
 }
 
-impl Seat {
+impl ConnectionSlot {
     pub(super) fn kind(&self) -> Kind {
         self.kind
     }
@@ -99,23 +99,23 @@ impl Seat {
     }
 
     /// Marks the beginning of a request.
-    pub(super) fn question(&self) -> Question {
+    pub(super) fn begin_request(&self) -> ActiveRequest {
         self.slot.begin();
-        Question(Arc::clone(&self.slot))
+        ActiveRequest(Arc::clone(&self.slot))
     }
 }
 
-impl Question {
+impl ActiveRequest {
     /// Wraps the answer's body; the request ends with it.
     pub(super) fn ends_with(self, body: Body) -> Body {
         Body::new(Answer {
             body,
-            _question: self,
+            _request: self,
         })
     }
 }
 
-impl Drop for Question {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         self.0.end();
     }
@@ -124,7 +124,7 @@ impl Drop for Question {
 /// A body that holds its request.
 struct Answer {
     body: Body,
-    _question: Question,
+    _request: ActiveRequest,
 }
 
 impl http_body::Body for Answer {
@@ -181,58 +181,58 @@ mod tests {
     use std::pin::pin;
     use std::task::Waker;
 
-    fn is_asked_to_leave(seat: &Seat) -> bool {
+    fn is_asked_to_leave(slot: &ConnectionSlot) -> bool {
         let mut context = Context::from_waker(Waker::noop());
-        pin!(seat.has_to_leave()).poll(&mut context).is_ready()
+        pin!(slot.has_to_leave()).poll(&mut context).is_ready()
     }
 
     #[test]
     fn the_longest_idle_makes_room() {
-        let room = Room::new(2);
-        let (first, second) = (room.seat().unwrap(), room.seat().unwrap());
+        let connections = Connections::new(2);
+        let (first, second) = (connections.slot().unwrap(), connections.slot().unwrap());
         // The first one sent a request since, so the second has been idle for longer.
-        drop(first.question());
-        let third = room.seat().unwrap();
+        drop(first.begin_request());
+        let third = connections.slot().unwrap();
         assert_eq!(third.kind(), Kind::Ordinary);
         assert!(is_asked_to_leave(&second));
         assert!(!is_asked_to_leave(&first));
         // The second has left and takes no slot.
-        drop(second.question());
+        drop(second.begin_request());
         drop(second);
-        assert_eq!(room.ordinary.taken(), 2);
+        assert_eq!(connections.ordinary.taken(), 2);
         drop((first, third));
-        assert_eq!(room.ordinary.taken(), 0);
+        assert_eq!(connections.ordinary.taken(), 0);
     }
 
     #[test]
     fn busy_connections_stay_and_spare_slots_remain() {
-        let room = Room::new(1);
-        let busy = room.seat().unwrap();
-        let question = busy.question();
-        let spare: Vec<Seat> = (0..SPARE).map(|_| room.seat().unwrap()).collect();
-        assert!(spare.iter().all(|seat| seat.kind() == Kind::Spare));
+        let connections = Connections::new(1);
+        let busy = connections.slot().unwrap();
+        let request = busy.begin_request();
+        let spare: Vec<ConnectionSlot> = (0..SPARE).map(|_| connections.slot().unwrap()).collect();
+        assert!(spare.iter().all(|slot| slot.kind() == Kind::Spare));
         assert!(!is_asked_to_leave(&busy));
         assert!(!spare.iter().any(is_asked_to_leave), "there is room");
-        let answers: Vec<Question> = spare.iter().map(Seat::question).collect();
-        assert!(room.seat().is_none(), "all are busy");
+        let answers: Vec<ActiveRequest> = spare.iter().map(ConnectionSlot::begin_request).collect();
+        assert!(connections.slot().is_none(), "all are busy");
         drop(answers);
         // Idle spare slots make room for each other.
-        assert_eq!(room.seat().unwrap().kind(), Kind::Spare);
-        drop((spare, question));
-        assert_eq!(room.seat().unwrap().kind(), Kind::Ordinary);
+        assert_eq!(connections.slot().unwrap().kind(), Kind::Spare);
+        drop((spare, request));
+        assert_eq!(connections.slot().unwrap().kind(), Kind::Ordinary);
         assert!(is_asked_to_leave(&busy));
     }
 
     #[test]
-    fn a_question_lasts_as_long_as_its_answer() {
-        let room = Room::new(1);
-        let seat = room.seat().unwrap();
-        let body = seat.question().ends_with(Body::from("abc"));
+    fn a_request_lasts_as_long_as_its_answer() {
+        let connections = Connections::new(1);
+        let slot = connections.slot().unwrap();
+        let body = slot.begin_request().ends_with(Body::from("abc"));
         assert_eq!(body.size_hint().exact(), Some(3));
-        assert_eq!(room.seat().unwrap().kind(), Kind::Spare);
+        assert_eq!(connections.slot().unwrap().kind(), Kind::Spare);
         drop(body);
-        assert_eq!(room.seat().unwrap().kind(), Kind::Ordinary);
-        assert!(is_asked_to_leave(&seat));
+        assert_eq!(connections.slot().unwrap().kind(), Kind::Ordinary);
+        assert!(is_asked_to_leave(&slot));
     }
 
     #[test]

@@ -91,8 +91,8 @@ impl Beside {
     }
 
     /// Returns the service that answers for the process.
-    fn desk(&self, proxy: &Arc<Proxy>) -> Arc<Desk> {
-        Arc::new(Desk {
+    fn service(&self, proxy: &Arc<Proxy>) -> Arc<ProxyService> {
+        Arc::new(ProxyService {
             proxy: Arc::clone(proxy),
             overrides_changed: Arc::clone(&self.overrides_changed),
             started: self.started,
@@ -117,7 +117,7 @@ impl Beside {
         // Before the first crawler connects, so that no crawler reaches the console through the proxy.
         proxy.egress().listens_on(&[address]);
         info!("console: http://{address}/");
-        let site = Site::guarded(Arc::clone(proxy), self.desk(proxy), token);
+        let site = Site::guarded(Arc::clone(proxy), self.service(proxy), token);
         let serving = listener.serve(router(site.clone()), settings.admin.connections);
         self.tasks.spawn(serving);
         Ok(Some(site))
@@ -128,7 +128,7 @@ impl Beside {
         match Socket::bind(path).await {
             Ok(socket) => {
                 info!(socket = %path.display(), "other commands reach this process here");
-                self.tasks.spawn(socket.serve(self.desk(proxy)));
+                self.tasks.spawn(socket.serve(self.service(proxy)));
             }
             Err(error) => {
                 warn!("other commands cannot reach this process: {error}");
@@ -194,13 +194,13 @@ async fn follow_overrides(
 }
 
 /// Answers for a running proxy.
-struct Desk {
+struct ProxyService {
     proxy: Arc<Proxy>,
     overrides_changed: Arc<Notify>,
     started: Moment,
 }
 
-impl Service for Desk {
+impl Service for ProxyService {
     fn answer(&self, request: Request) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
         Box::pin(async move {
             let answer = match request {
@@ -218,7 +218,7 @@ impl Service for Desk {
     }
 }
 
-impl Desk {
+impl ProxyService {
     async fn refresh(&self, url: &str, which: Option<String>) -> Result<Answer, String> {
         let (origin, which) = (origin(url)?, identity(which)?);
         let cache = self.proxy.gate().robots_cache();

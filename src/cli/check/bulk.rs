@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use self::lines::{Line, Lines};
-use self::question::{Asked, Desk, Fetch};
+use self::question::{Asked, Fetch, LineJudge};
 use super::judge::{AT_ONCE, Stopped};
 use super::{settle, source};
 use crate::cache::View;
@@ -35,7 +35,7 @@ const GATHERED: usize = 64 << 10;
 pub(super) fn run(named: &[String], config: &Config) -> Result<u8, String> {
     let clock = Clock::system();
     let cache = source::cache(config, &clock)?;
-    let desk = Desk::new(named, config)?;
+    let judge = LineJudge::new(named, config)?;
     let runtime = source::runtime()?;
     let (sender, batches) = mpsc::channel(2);
     std::thread::Builder::new()
@@ -43,7 +43,7 @@ pub(super) fn run(named: &[String], config: &Config) -> Result<u8, String> {
         .spawn(move || read(io::stdin().lock(), &sender))
         .map_err(|error| format!("the reader of standard input cannot be started: {error}"))?;
     let bulk = Bulk {
-        desk,
+        judge,
         ask: |fetch: &Fetch| {
             let (origin, agent) = (fetch.origin.clone(), Arc::clone(&fetch.agent));
             tokio::spawn(source::ask(Arc::clone(&cache), origin, agent))
@@ -78,7 +78,7 @@ enum Waiting {
 }
 
 struct Bulk<A, W> {
-    desk: Desk,
+    judge: LineJudge,
     /// Requests an origin's robots.txt.
     ask: A,
     waiting: VecDeque<Waiting>,
@@ -135,7 +135,7 @@ impl<A: Fn(&Fetch) -> JoinHandle<View>, W: Write> Bulk<A, W> {
         } else {
             &mut kept
         };
-        match self.desk.take(line, answer) {
+        match self.judge.take(line, answer) {
             Asked::Answered if is_next => self.gathered(),
             Asked::Answered => {
                 self.waiting.push_back(Waiting::Answered(kept));
@@ -154,7 +154,7 @@ impl<A: Fn(&Fetch) -> JoinHandle<View>, W: Write> Bulk<A, W> {
     fn land(&mut self, view: Result<View, tokio::task::JoinError>) -> io::Result<()> {
         if let Some(Waiting::Fetching(fetch, _)) = self.waiting.pop_front() {
             self.fetching -= 1;
-            self.desk
+            self.judge
                 .end(&fetch, view.ok().as_ref(), &mut self.answered);
         }
         while matches!(self.waiting.front(), Some(Waiting::Answered(_)))

@@ -86,7 +86,7 @@ pub(super) struct Fetch {
 }
 
 /// Answers lines. Keeps the last line's file: many lines in a row share one.
-pub(super) struct Desk {
+pub(super) struct LineJudge {
     options: ParseOptions,
     path_guard: bool,
     default: Arc<Agent>,
@@ -100,12 +100,12 @@ struct Parsed {
     rules: Vec<(Selection, Arc<Rules>)>,
 }
 
-impl Desk {
-    pub(super) fn new(named: &[String], config: &Config) -> Result<Desk, String> {
+impl LineJudge {
+    pub(super) fn new(named: &[String], config: &Config) -> Result<LineJudge, String> {
         // Base64 without padding has the same meaning.
         let padding = base64::engine::DecodePaddingMode::Indifferent;
         let decoding = NO_PAD.with_decode_padding_mode(padding);
-        Ok(Desk {
+        Ok(LineJudge {
             options: crate::explain::options(&config.robots),
             path_guard: config.robots.path_guard,
             default: crate::explain::agent(named, config).map_err(|error| error.to_string())?,

@@ -153,6 +153,14 @@ pub struct Received {
     pub was_crowded: bool,
 }
 
+impl Received {
+    /// Tells whether the origin wants the request by another connection than a shared one (RFC 9110 15.5.20).
+    fn is_misdirected(&self) -> bool {
+        self.response.status() == StatusCode::MISDIRECTED_REQUEST
+            && self.response.version() == Version::HTTP_2
+    }
+}
+
 impl Egress {
     /// Opens the egress as configured. Nothing is connected yet.
     ///
@@ -356,16 +364,12 @@ impl Egress {
         reuse: Reuse,
     ) -> Result<Received, Halt> {
         let sharing = Sharing::of(send_permit, &request);
-        let (key, path, to_connect, to_answer) = match send_permit {
-            SendPermit::Page(permit, client) => {
-                let target = permit.target();
-                let key = Key::new(&target.origin, client.clone());
-                (key, &target.path, self.0.connect_timeout, None)
-            }
-            SendPermit::Robots(send_permit) => {
-                let (origin, path) = send_permit.target();
-                let (to_connect, to_answer) = send_permit.patience();
-                (Key::new(origin, None), path, to_connect, Some(to_answer))
+        let (key, path) = send_permit.destination();
+        let (to_connect, to_answer) = match send_permit {
+            SendPermit::Page(..) => (self.0.connect_timeout, None),
+            SendPermit::Robots(permit) => {
+                let (to_connect, to_answer) = permit.patience();
+                (to_connect, Some(to_answer))
             }
         };
         *request.uri_mut() = Uri::from(path.clone());
@@ -379,16 +383,10 @@ impl Egress {
             let (lease, is_new) = match found {
                 Some(lease) => (lease, false),
                 None => {
-                    // No connection is made for a WebSocket by HTTP/2: the origin may not take one.
-                    let protocols = match protocols {
-                        Protocols::WebSocket => Protocols::Http1,
-                        protocols => protocols,
-                    };
                     // Boxed: state of a rare connect should not burden every request's future.
                     let way = request.extensions().get::<Way>().cloned();
-                    let connecting =
-                        self.0
-                            .connect(key.clone(), (sharing, protocols), to_connect, way);
+                    let use_for = (sharing, protocols.of_new_connection());
+                    let connecting = self.0.connect(key.clone(), use_for, to_connect, way);
                     let (lease, had_to_wait) = Box::pin(connecting).await.map_err(Halt::Failed)?;
                     was_crowded |= had_to_wait;
                     let is_new = lease.past().0 == UseCount::Fresh;
@@ -405,10 +403,7 @@ impl Egress {
             let attempt = answer(proof, lease, request, interim.clone(), to_answer);
             match (attempt.await, spare) {
                 (Ok(received), _) => {
-                    let response = &received.response;
-                    if response.status() == StatusCode::MISDIRECTED_REQUEST
-                        && response.version() == Version::HTTP_2
-                    {
+                    if received.is_misdirected() {
                         self.0.multiplexer.leave(&key);
                     }
                     return Ok(Received {

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
+use http::uri::PathAndQuery;
+
 use super::RobotsPermit;
+use super::key::Key;
 use crate::policy::generation::Changes;
 use crate::policy::{Current, Permit};
 
@@ -28,6 +31,20 @@ impl<'a> SendPermit<'a> {
         match self {
             SendPermit::Page(permit, _) => permit.current(changes).map(Proof::Page),
             SendPermit::Robots(send_permit) => Some(Proof::Robots(send_permit)),
+        }
+    }
+
+    /// Returns the connections that may carry the request, and its path there.
+    pub(super) fn destination(self) -> (Key, &'a PathAndQuery) {
+        match self {
+            SendPermit::Page(permit, client) => {
+                let target = permit.target();
+                (Key::new(&target.origin, client.clone()), &target.path)
+            }
+            SendPermit::Robots(permit) => {
+                let (origin, path) = permit.target();
+                (Key::new(origin, None), path)
+            }
         }
     }
 }

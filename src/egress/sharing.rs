@@ -72,4 +72,13 @@ impl Protocols {
             SendPermit::Page(..) => Protocols::Shared,
         }
     }
+
+    /// Returns the protocols to offer on a new connection: none is made for a WebSocket by HTTP/2, since the origin may
+    /// not take one.
+    pub(super) fn of_new_connection(self) -> Protocols {
+        match self {
+            Protocols::WebSocket => Protocols::Http1,
+            protocols => protocols,
+        }
+    }
 }

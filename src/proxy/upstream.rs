@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 
 use super::crawler_body::CrawlerBody;
 use super::downstream::Connection;
+use super::exchange_state::ExchangeState;
 use super::recorder::ExchangeRecorder;
 use super::stall::{StallLimit, Timer};
 use super::upload::{ContinueSignal, Upload, UploadProgress, UploadState};
@@ -92,23 +93,10 @@ pub async fn send(
 ) -> Result<Received, Unanswered> {
     let is_http_10 = request.version() == Version::HTTP_10;
     let (request, upload, continue_signal) = with_upload(request, recorder, crawler);
-    let interim = {
-        let state = (!is_http_10).then(|| Arc::clone(recorder.state()));
-        let continue_signal = continue_signal.clone();
-        move |status: StatusCode, fields: &HeaderMap| match (&state, status, &continue_signal) {
-            // HTTP/1.0 has no interim responses (RFC 9110 15.2).
-            (None, ..) => {}
-            (Some(state), StatusCode::CONTINUE, Some(continue_signal)) => {
-                if continue_signal.send() {
-                    state.push_continue();
-                }
-            }
-            // The crawler did not ask for it.
-            (Some(_), StatusCode::CONTINUE | StatusCode::SWITCHING_PROTOCOLS, _) => {}
-            (Some(state), status, _) => state.push_interim(status, fields),
-        }
-    };
     let state = Arc::clone(recorder.state());
+    // HTTP/1.0 has no interim responses (RFC 9110 15.2).
+    let takes_interim = (!is_http_10).then(|| Arc::clone(&state));
+    let interim = relay_interim(takes_interim, continue_signal.clone());
     let now = recorder.request_sent();
     let attempt = AtomicU8::new(Attempt::First as u8);
     let sent = deliver(
@@ -163,6 +151,24 @@ pub async fn send(
         continue_signal,
         timer,
     })
+}
+
+/// Passes interim responses of the origin on to the crawler, if it takes any. A 100 lets a body go that waits for one.
+fn relay_interim(
+    state: Option<Arc<ExchangeState>>,
+    continue_signal: Option<Arc<ContinueSignal>>,
+) -> impl Fn(StatusCode, &HeaderMap) + Clone {
+    move |status, fields| match (&state, status, &continue_signal) {
+        (None, ..) => {}
+        (Some(state), StatusCode::CONTINUE, Some(continue_signal)) => {
+            if continue_signal.send() {
+                state.push_continue();
+            }
+        }
+        // The crawler did not ask for it.
+        (Some(_), StatusCode::CONTINUE | StatusCode::SWITCHING_PROTOCOLS, _) => {}
+        (Some(state), status, _) => state.push_interim(status, fields),
+    }
 }
 
 /// Puts the body of a crawler's request under watch. Returns the request, the progress of its body if it has one, and

@@ -92,6 +92,20 @@ struct Span {
     until: Option<Moment>,
 }
 
+impl Span {
+    fn of(args: &VerifyArgs) -> Result<Span, String> {
+        let now = Clock::system().now();
+        let time = |name, text: &Option<String>, edge| {
+            let time = text.as_deref().map(|text| when::moment(text, edge, now));
+            time.transpose().map_err(|error| format!("{name} {error}"))
+        };
+        Ok(Span {
+            since: time("--since", &args.since, Edge::Since)?,
+            until: time("--until", &args.until, Edge::Until)?,
+        })
+    }
+}
+
 pub(super) async fn verify(
     args: &VerifyArgs,
     store: Arc<dyn Store>,
@@ -99,16 +113,7 @@ pub(super) async fn verify(
     written: Option<Head>,
 ) -> Result<Found, String> {
     let failed = |error: StoreError| error.to_string();
-    let now = Clock::system().now();
-    let time = |text: &Option<String>, edge| {
-        text.as_deref()
-            .map(|text| when::moment(text, edge, now))
-            .transpose()
-    };
-    let span = Span {
-        since: time(&args.since, Edge::Since).map_err(|error| format!("--since {error}"))?,
-        until: time(&args.until, Edge::Until).map_err(|error| format!("--until {error}"))?,
-    };
+    let span = Span::of(args)?;
     let seals = store.seals().await.map_err(failed)?;
     let mut faults = Vec::new();
     let mut verifier = ChainVerifier::new(&seals, &trusted.keys, args.head, &mut faults);

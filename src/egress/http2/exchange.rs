@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::Poll;
 
 use bytes::Bytes;
+use h2::client::ResponseFuture;
 use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use hyper::body::Body as _;
@@ -107,33 +108,7 @@ pub(in super::super) async fn open(
             (Some(Sending::new(stream, body)), None)
         }
     };
-    let mut count = InterimCount::default();
-    let answered = poll_fn(|cx| {
-        while let Poll::Ready(Some(Ok(one))) = response.poll_informational(cx) {
-            if one.status() == StatusCode::SWITCHING_PROTOCOLS {
-                // HTTP/2 has none (RFC 9113 8.6).
-                return Poll::Ready(Err(Halt::Failed(Failure::Protocol)));
-            }
-            if !count.holds(one.headers()) {
-                return Poll::Ready(Err(Halt::Failed(Failure::Interim)));
-            }
-            interim(one.status(), one.headers());
-        }
-        // Before the upload: a reset that ends both leaves a body untouched that was not read yet.
-        if let Poll::Ready(answer) = Pin::new(&mut response).poll(cx) {
-            return Poll::Ready(answer.map_err(Halt::Origin));
-        }
-        if let Some(body) = &mut upload
-            && let Poll::Ready(end) = Pin::new(body).poll(cx)
-        {
-            if end == End::Broken {
-                return Poll::Ready(Err(Halt::Failed(Failure::RequestBody)));
-            }
-            upload = None;
-        }
-        Poll::Pending
-    });
-    match answered.await {
+    match answered(&mut response, &mut upload, interim).await {
         Ok(response) if response.headers().len() > RESPONSE_FIELDS => {
             Err(Rejected::Failed(Failure::Protocol))
         }
@@ -163,6 +138,41 @@ pub(in super::super) async fn open(
             })
         }
     }
+}
+
+/// Waits for the head of the response, and sends the body meanwhile.
+async fn answered(
+    response: &mut ResponseFuture,
+    upload: &mut Option<Sending<RequestBody>>,
+    interim: impl Fn(StatusCode, &HeaderMap),
+) -> Result<Response<RecvStream>, Halt> {
+    let mut count = InterimCount::default();
+    poll_fn(|cx| {
+        while let Poll::Ready(Some(Ok(one))) = response.poll_informational(cx) {
+            if one.status() == StatusCode::SWITCHING_PROTOCOLS {
+                // HTTP/2 has none (RFC 9113 8.6).
+                return Poll::Ready(Err(Halt::Failed(Failure::Protocol)));
+            }
+            if !count.holds(one.headers()) {
+                return Poll::Ready(Err(Halt::Failed(Failure::Interim)));
+            }
+            interim(one.status(), one.headers());
+        }
+        // Before the upload: a reset that ends both leaves a body untouched that was not read yet.
+        if let Poll::Ready(answer) = Pin::new(&mut *response).poll(cx) {
+            return Poll::Ready(answer.map_err(Halt::Origin));
+        }
+        if let Some(body) = upload.as_mut()
+            && let Poll::Ready(end) = Pin::new(body).poll(cx)
+        {
+            if end == End::Broken {
+                return Poll::Ready(Err(Halt::Failed(Failure::RequestBody)));
+            }
+            *upload = None;
+        }
+        Poll::Pending
+    })
+    .await
 }
 
 /// Returns a request as it was if nothing of its body was taken.

@@ -24,6 +24,11 @@ fn forge(shelf: &Shelf) {
     }
 }
 
+/// Removes the state file, which names the last record.
+fn forget_the_end(shelf: &Shelf) {
+    std::fs::remove_file(shelf.directory().join("crawlgate.seal.state")).unwrap();
+}
+
 #[test]
 fn what_was_done_to_the_file_is_found() {
     type Attack = fn(&Shelf);
@@ -39,7 +44,11 @@ fn what_was_done_to_the_file_is_found() {
         ("a record taken out, and all made anew", |s| { s.tamper("DELETE FROM decision WHERE seq = 3"); forge(s); },
             &["at record 6 the chain is not what the seal"]),
         ("the first record taken out", |s| s.tamper("DELETE FROM decision WHERE seq = 1"), &["records before 2 are missing, and no seal says"]),
+        ("the end cut off, after the last seal", |s| s.tamper("DELETE FROM decision WHERE seq > 6"),
+            &["records 7 to 8 are missing: the state file beside the store speaks of record 8"]),
         ("the end cut off, back to before the seal", |s| s.tamper("DELETE FROM decision WHERE seq > 4"),
+            &["records 5 to 8 are missing: the state file beside the store speaks of record 8"]),
+        ("the same, and the state file taken away", |s| { s.tamper("DELETE FROM decision WHERE seq > 4"); forget_the_end(s); },
             &["records 5 to 6 are missing: the seal of 2026-11-20T12:00:05.123Z speaks of record 6"]),
         ("two records swapped", |s| s.tamper("UPDATE decision SET seq = 99 WHERE seq = 2; UPDATE decision SET seq = 2 WHERE seq = 3; UPDATE decision SET seq = 3 WHERE seq = 99"),
             &["record 2 does not follow", "record 3 does not follow", "record 4 does not follow"]),
@@ -116,6 +125,7 @@ fn undetected_attacks_are_documented() {
         let shelf = sealed();
         let head = shelf.run(&["audit", "head"]).out;
         attack(&shelf);
+        forget_the_end(&shelf);
         assert_eq!(shelf.run(&["audit", "verify", "--all"]).code, 0, "{name}");
         // Unless the operator has kept the head elsewhere.
         let said = shelf.run(&["audit", "verify", "--all", "--head", head.trim()]);

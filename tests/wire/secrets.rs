@@ -357,6 +357,7 @@ fn the_keys_of_leaves_never_reach_the_disk() {
             "crawlgate.db-shm",
             "crawlgate.db-wal",
             "crawlgate.seal.key",
+            "crawlgate.seal.state",
             "decisions.jsonl",
             "origin-ca.pem",
         ];

@@ -102,14 +102,19 @@ fn a_compressed_head_grows_to_its_bound_and_no_further() {
     };
     let before = gate.resident();
     for (case, times, expected) in [
-        ("within the bound", 10, Ok(200)),
-        ("beyond it", 20, Ok(431)),
-        ("far beyond it", 60_000, Err(End::GoAway(11))),
+        ("within the bound", 10, Some(200)),
+        ("beyond it", 20, Some(431)),
+        ("far beyond it", 60_000, None),
     ] {
         let mut frames = gate.intercept_frames(&authority, "site.test");
         let flags = flag::END_HEADERS | flag::END_STREAM;
         let found = frames.head(1, flags, &bomb(times)).answer(1);
-        assert_eq!(found.map(|(status, _)| status), expected, "{case}");
+        match (found, expected) {
+            (Ok((status, _)), expected) => assert_eq!(Some(status), expected, "{case}"),
+            // ENHANCE_YOUR_CALM; a close with unread octets may overtake it.
+            (Err(End::GoAway(11) | End::Closed), None) => {}
+            (Err(end), _) => panic!("{case}: {end:?}"),
+        }
     }
     let grown = gate.resident().saturating_sub(before);
     assert!(grown < ROOM, "memory grew by {grown} octets");

@@ -47,10 +47,10 @@
 //! # Reading order
 //!
 //! From the leaves up; each room imports only rooms before it, and `tests/layering.rs` holds that:
-//! [`clock`] · `gcra` · `connection_limit` · `buffered_writes` · `http2_body` · `websocket` · [`descriptors`] ·
-//! [`metrics`] · [`rep`] · [`socket`] · [`text`] · [`tlog`] · [`agent`] · [`robots`] · [`policy`] · [`config`] · [`ca`] ·
-//! [`client`] · [`pace`] · [`entry`] · [`store`] · [`trust`] · [`audit`] · [`egress`] · [`cache`] · [`telemetry`] ·
-//! [`explain`] · [`gate`] · [`proxy`] · [`admin`] · [`cli`]. One
+//! [`clock`] · `gcra` · `connection_limit` · `http2_body` · `websocket` · [`descriptors`] · [`metrics`] · [`rep`] · [`socket`] ·
+//! [`text`] · [`tlog`] · [`agent`] · [`robots`] · [`policy`] · [`config`] · [`ca`] · [`client`] · [`pace`] · [`entry`] · [`store`] ·
+//! [`trust`] · [`audit`] · [`egress`] · [`cache`] · [`telemetry`] · [`explain`] · [`gate`] · [`proxy`] · [`admin`] ·
+//! [`cli`]. One
 //! arrow points back, on purpose: [`egress`] sends a robots.txt only by a permit that [`cache::fetch`] alone can make, as
 //! only [`policy`] can make one for a page.
 //!
@@ -71,7 +71,6 @@
 pub mod admin;
 pub mod agent;
 pub mod audit;
-mod buffered_writes;
 pub mod ca;
 pub mod cache;
 pub mod cli;

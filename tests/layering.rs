@@ -20,7 +20,6 @@ const ROOMS: &[&str] = &[
     "clock",
     "gcra",
     "connection_limit",
-    "buffered_writes",
     "http2_body",
     "websocket",
     "descriptors",

@@ -30,7 +30,6 @@ pub(super) use self::body::Body;
 pub(super) use self::exchange::{Rejected, open};
 pub(super) use self::websocket::Switched;
 use super::Failure;
-use crate::buffered_writes::BufferedWrites;
 
 /// Longest DATA frame that an origin may send.
 const FRAME: u32 = 65_536;
@@ -110,7 +109,7 @@ impl Connection {
             .max_frame_size(FRAME)
             .max_header_list_size(FIELDS)
             .max_concurrent_reset_streams(RESET_STREAMS)
-            .handshake(BufferedWrites::new(io))
+            .handshake(io)
             .await
             .map_err(|error| Failure::of(&error))?;
         let status = Arc::<Status>::default();

@@ -37,7 +37,6 @@ use super::counts::Http2End;
 use super::downstream::Downstream;
 use super::limits::ConnectionSlot;
 use super::target::Scope;
-use crate::buffered_writes::BufferedWrites;
 use crate::config::Limits;
 
 /// The protocol's name in a TLS handshake (RFC 9113 3.1).
@@ -75,7 +74,7 @@ where
 }
 
 /// A connection that has exchanged its prefaces.
-type Http2<S> = h2::server::Connection<BufferedWrites<Watched<S>>, Bytes>;
+type Http2<S> = h2::server::Connection<Watched<S>, Bytes>;
 
 /// Progress of a connection towards its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +100,7 @@ async fn shake<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let handshake = timeout(patience, builder.handshake(BufferedWrites::new(io)));
+    let handshake = timeout(patience, builder.handshake(io));
     tokio::select! {
         shaken = handshake => match shaken {
             Ok(Ok(connection)) => Ok(connection),

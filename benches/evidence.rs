@@ -58,7 +58,7 @@ const WORDS: &[&str] = &[
     "number", "colour", "season", "weather", "morning", "evening", "friend", "family",
 ];
 
-/// What a set has of a request.
+/// One request of a set.
 struct Request {
     n: u64,
     id: [u8; 16],

@@ -2,8 +2,9 @@
 //!
 //! Each stream is an exchange like any other; [`stream`] runs one. This module accepts the streams of a connection and
 //! ends it: when it is idle, when it has to make room, when the proxy stops, behind an answer that says so, and when the
-//! crawler exceeds a bound of [`abuse`]. It stands on the `h2` crate and not on hyper's server, which sends no interim responses and ends the body of a
-//! request that the crawler resets with NO_ERROR as if it were whole: an origin would be sent half of an upload.
+//! crawler exceeds a bound of [`abuse`]. It stands on the `h2` crate and not on hyper's server, which sends no interim
+//! responses and ends the body of a request that the crawler resets with NO_ERROR as if it were whole: an origin would be
+//! sent half of an upload.
 //! The rules on a request's form that `h2` leaves open are in [`form`].
 
 mod abuse;

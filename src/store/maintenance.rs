@@ -165,7 +165,9 @@ impl Doubt {
                 warn!(
                     hours,
                     believed = %format_moment(belief.time),
-                    "the wall clock is ahead of the time that the records in the store show: for an hour no decision expires                      by it ([audit] keep), and then at most a day's decisions expire in an hour; if the clock is wrong, set it"
+                    "the wall clock is ahead of the time that the records in the store show: for an hour no decision expires \
+                     by it ([audit] keep), and then at most a day's decisions expire in an hour; if the clock is wrong, \
+                     set it"
                 );
                 *self = Self::Began;
             }

@@ -123,7 +123,7 @@ pub fn read(store: &Path) -> Result<Option<(State, Moment)>, StoreError> {
     };
     let read = || -> io::Result<(String, Moment)> {
         let file = File::open(&path)?;
-        // Where a file system knows no locks, a read may meet a write, and is told as damage.
+        // Some file systems have no locks. A read that meets a write there reports damage.
         let _ = file.lock_shared();
         let written = file.metadata()?.modified()?;
         let mut text = Vec::new();

@@ -22,7 +22,8 @@ fn object(objects: &mut HashMap<Digest, Vec<u8>>, write: impl FnOnce(&mut Vec<u8
     sha256
 }
 
-/// Asserts that the entry of a record has the record's own line, but for the whole digest of its settings.
+/// Asserts that an entry gives the same line as its record. Only the digest of the settings is longer: the entry keeps all
+/// of it.
 #[track_caller]
 fn agree(name: &str, record: &Record<'_>, redact_query: bool) {
     let mut objects = HashMap::new();

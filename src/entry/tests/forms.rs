@@ -68,7 +68,7 @@ fn each_decision_has_one_form() {
     let digest = [&[0x58, 32][..], &[9; 32]].concat();
     let pair = |key: &[u8], value: &[u8]| [key, value].concat();
     let origin = b"\x0e\x6bhttp://a.io";
-    // What a reader accepts, so that the refusals below have their reason.
+    // The reader accepts these, so each refusal below has its own reason.
     let accepted: &[(&str, Vec<u8>)] = &[
         ("a time of the decision", with(1, after_id, &[2, 1])),
         ("a verdict", with(1, after_id, &[4, 1])),

@@ -101,7 +101,7 @@ fn entries_and_their_lines_are_frozen() {
     assert!(rows.len() >= 200, "{}", rows.len());
     for row in &rows {
         assert_eq!(line_of(&row.entry, &objects), row.line, "{}", row.name);
-        // What a table of another release wrote is read and written again, too.
+        // Entries that an older table made are read, and written again, in the same octets.
         let mut again = Vec::new();
         match Entry::read(&row.entry).unwrap() {
             Entry::Decision(decision) => decision.encode(Bounds::CLIENTS, &mut again),

@@ -142,7 +142,7 @@ pub(super) fn end(connection: &Connection) -> Result<(u64, Sha256), Failure> {
     })
 }
 
-/// Runs a write whose commit waits for the disk, whatever `[store] synchronous` says.
+/// Runs a write with a commit that waits for the disk. `[store] synchronous` does not change that.
 pub(super) fn durably<T>(
     connection: &mut Connection,
     write: impl FnOnce(&mut Connection) -> Result<T, Failure>,

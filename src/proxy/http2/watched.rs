@@ -66,11 +66,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         match Pin::new(&mut watched.inner).poll_read(cx, buf) {
             Poll::Ready(read) => {
                 let octets = buf.filled().get(before..).unwrap_or_default();
-                let others = watched.frames.follow(octets);
-                if others > 0 {
-                    watched.abuse.count_frames(others);
+                let passed = watched.frames.follow(octets);
+                if passed.others > 0 {
+                    watched.abuse.count_frames(passed.others);
                 }
-                if !watched.frames.is_in_head {
+                if passed.ends_head {
+                    // The next head, if it has begun, has its own time.
                     watched.timer = None;
                 }
                 Poll::Ready(read)
@@ -119,6 +120,15 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     }
 }
 
+/// The frames in some octets.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Passed {
+    /// Frames begun that are no part of a request.
+    others: u32,
+    /// True if a head has come to its end.
+    ends_head: bool,
+}
+
 /// Follows the frames of one direction.
 #[derive(Debug)]
 struct Frames {
@@ -146,18 +156,19 @@ impl Default for Frames {
 }
 
 impl Frames {
-    /// Follows these octets, and returns the number of frames begun in them that are no part of a request.
-    fn follow(&mut self, mut octets: &[u8]) -> u32 {
-        let mut others = 0;
+    /// Follows these octets.
+    fn follow(&mut self, mut octets: &[u8]) -> Passed {
+        let mut in_these = Passed::default();
         loop {
             let passed = self.rest.min(octets.len());
             self.rest -= passed;
             octets = octets.get(passed..).unwrap_or_default();
             if self.rest > 0 {
-                return others;
+                return in_these;
             }
             if std::mem::take(&mut self.ends_head) {
                 self.is_in_head = false;
+                in_these.ends_head = true;
             }
             while let (Some(place), [first, after @ ..]) = (self.header.get_mut(self.count), octets)
             {
@@ -166,10 +177,10 @@ impl Frames {
                 octets = after;
             }
             if self.count < HEADER {
-                return others;
+                return in_these;
             }
             self.count = 0;
-            others += u32::from(self.begin());
+            in_these.others += u32::from(self.begin());
         }
     }
 
@@ -194,7 +205,11 @@ impl Frames {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+    use tokio::time::timeout;
+
     use super::*;
+    use crate::config::Config;
 
     fn frame(kind: u8, flags: u8, length: u8) -> Vec<u8> {
         let mut frame = vec![0, 0, length, kind, flags, 0, 0, 0, 1];
@@ -262,7 +277,8 @@ mod tests {
             // In one piece, and octet by octet.
             for size in [octets.len(), 1] {
                 let mut frames = Frames::default();
-                let found: u32 = octets.chunks(size).map(|part| frames.follow(part)).sum();
+                let parts = octets.chunks(size).map(|part| frames.follow(part));
+                let found: u32 = parts.map(|passed| passed.others).sum();
                 assert_eq!(
                     (frames.is_in_head, found),
                     (is_in_head, others),
@@ -270,5 +286,31 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_head_has_its_own_time() {
+        let patience = Duration::from_secs(10);
+        let abuse = Arc::new(Abuse::new(&Config::default().limits));
+        let (mut crawler, proxy) = duplex(1 << 16);
+        let mut watched = Watched::new(proxy, patience, Arc::clone(&abuse));
+        let head = frame(HEADERS, END_HEADERS, 20);
+        let (begin, end) = head.split_at(12);
+        crawler.write_all(&[0; PREFACE]).await.unwrap();
+        crawler.write_all(begin).await.unwrap();
+        let read = async |watched: &mut Watched<DuplexStream>, time: u64| {
+            let mut octets = vec![0; 1_024];
+            let reading = async { while watched.read(&mut octets).await.is_ok() {} };
+            drop(timeout(Duration::from_secs(time), reading).await);
+        };
+        for _ in 0..3 {
+            read(&mut watched, 7).await;
+            // The end of one head, and the beginning of the next.
+            crawler.write_all(&[end, begin].concat()).await.unwrap();
+        }
+        read(&mut watched, 9).await;
+        assert!(!abuse.is_exceeded(), "after thirty seconds");
+        read(&mut watched, 2).await;
+        assert!(abuse.is_exceeded(), "the last head has had its time");
     }
 }

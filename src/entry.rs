@@ -79,7 +79,7 @@ pub use self::decision::{Decision, Mode, Pace, Rule, Source, Url, Verdict, Via, 
 pub use self::event::{DropCause, Event, EventKind, Process, Row, RowClient, Rows};
 pub use self::line::{LineError, Objects, is_strange, write_line};
 pub use self::object::{Action, Asserted, Basis, Outage};
-pub use self::read::Entry;
+pub use self::read::{Entry, id_of, time_of};
 pub use self::value::{Octets, Text, Texts};
 pub use self::write::Bounds;
 

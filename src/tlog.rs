@@ -114,4 +114,4 @@ pub use self::tile::{ContentError, MAX_ENTRY, Resource, Tile, WIDTH, push_entry}
 pub use self::tree::{BUNDLE, Full, MAX_SIZE, SEGMENT, Tree, Unaligned};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -69,6 +69,29 @@ impl<'a> Entry<'a> {
     }
 }
 
+/// Returns the identifier of an entry of any kind, without reading the rest. `None` if the octets do not begin as an
+/// entry does.
+#[must_use]
+pub fn id_of(octets: &[u8]) -> Option<&[u8; 16]> {
+    let mut reader = Reader::new(octets);
+    let mut keys = Keys::of(&mut reader).ok()?;
+    let mut next = keys.next(&mut reader).ok()??;
+    if next == u64::from(key::KIND) {
+        reader.uint().ok()?;
+        next = keys.next(&mut reader).ok()??;
+    }
+    match next == u64::from(key::ID) {
+        true => reader.fixed().ok(),
+        false => None,
+    }
+}
+
+/// Returns the time of an entry of any kind, in milliseconds since the epoch; 0 if the octets are no entry.
+#[must_use]
+pub fn time_of(octets: &[u8]) -> u64 {
+    id_of(octets).map_or(0, super::decision::time_of)
+}
+
 fn nothing<'a>() -> Decision<'a> {
     Decision {
         id: [0; 16],

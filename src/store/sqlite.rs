@@ -17,6 +17,8 @@ mod agree;
 mod belief;
 mod bounds;
 mod digests;
+#[cfg_attr(not(test), expect(dead_code, reason = "the engine moves to it"))]
+mod entries;
 mod error;
 mod gaps;
 mod guard;

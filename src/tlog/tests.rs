@@ -42,7 +42,7 @@ pub(super) fn leaves(count: u64) -> Vec<Hash> {
 }
 
 /// Returns a secret key that is the same at each call.
-pub(super) fn pair(seed: u8) -> Ed25519KeyPair {
+pub(crate) fn pair(seed: u8) -> Ed25519KeyPair {
     Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap()
 }
 

@@ -1,0 +1,235 @@
+//! The appending of entries, and the making of blocks.
+
+use rusqlite::{Transaction, params};
+
+use super::super::error::Failure;
+use super::super::rows::integer;
+use super::frames::Frames;
+use super::head::Head;
+use crate::store::block::{Block, BlockSummary, BlockWriter, MOST_ENTRIES};
+use crate::store::failed;
+use crate::tlog::{BUNDLE, SEGMENT, push_entry};
+
+/// Entries of a batch from which on it becomes blocks at once.
+const AT_ONCE: u64 = 1_024;
+
+/// Entries, and octets, of the tail from which on it becomes blocks.
+const MOST_TAIL: u64 = 4_096;
+const MOST_TAIL_OCTETS: u64 = 4 * 1024 * 1024;
+
+/// Octets of entries from which on a block ends with the bundle at hand.
+const ENOUGH: usize = 8 * 1024 * 1024;
+
+/// One block of so many is read again and compared, in a program built for use.
+const LOOK: u64 = 64;
+
+/// The earliest and the latest time of entries, in milliseconds since the epoch.
+#[derive(Debug, Clone, Copy)]
+struct Times {
+    min: u64,
+    max: u64,
+}
+
+impl Times {
+    const NONE: Self = Self {
+        min: u64::MAX,
+        max: 0,
+    };
+
+    fn add(&mut self, entry: &[u8]) {
+        let time = crate::entry::time_of(entry);
+        self.min = self.min.min(time);
+        self.max = self.max.max(time);
+    }
+}
+
+/// Appends entries (`frames`) to the log; `head` becomes its new end. The tail becomes blocks when it is long, or takes
+/// more octets than `most`.
+pub(in crate::store::sqlite) fn append(
+    transaction: &Transaction<'_>,
+    head: &mut Head,
+    frames: &[u8],
+    most: Option<u64>,
+) -> Result<(), Failure> {
+    if frames.is_empty() {
+        return Ok(());
+    }
+    let first = head.size();
+    let mut times = Times::NONE;
+    for entry in Frames(frames) {
+        let entry = entry?;
+        head.push(entry);
+        times.add(entry);
+    }
+    put_row(transaction, first, head.size() - first, times, frames)?;
+    head.tail_octets += frames.len() as u64;
+    let most = most.unwrap_or(MOST_TAIL_OCTETS).min(MOST_TAIL_OCTETS);
+    let is_long = head.size() - first >= AT_ONCE
+        || head.tail_count() >= MOST_TAIL
+        || head.tail_octets >= most;
+    if is_long && head.tail_count() >= BUNDLE {
+        fold(transaction, head)?;
+    }
+    Ok(())
+}
+
+fn put_row(
+    transaction: &Transaction<'_>,
+    first: u64,
+    count: u64,
+    times: Times,
+    frames: &[u8],
+) -> Result<(), Failure> {
+    transaction
+        .prepare_cached("INSERT INTO tail VALUES (?1, ?2, ?3, ?4, ?5)")?
+        .execute(params![
+            integer(first),
+            integer(count),
+            integer(times.min),
+            integer(times.max),
+            frames,
+        ])?;
+    Ok(())
+}
+
+/// Turns the whole bundles of the tail into blocks. The rest of the tail stays, in one row.
+pub(in crate::store::sqlite) fn fold(
+    transaction: &Transaction<'_>,
+    head: &mut Head,
+) -> Result<(), Failure> {
+    let end = head.tail + head.tail_count() / BUNDLE * BUNDLE;
+    if end == head.tail {
+        return Ok(());
+    }
+    let mut rows: Vec<Vec<u8>> = Vec::new();
+    {
+        let mut tail = transaction.prepare_cached("SELECT entries FROM tail ORDER BY first")?;
+        let mut read = tail.query([])?;
+        while let Some(row) = read.next()? {
+            rows.push(row.get(0)?);
+        }
+    }
+    let mut entries = Vec::with_capacity(usize::try_from(head.tail_count()).unwrap_or(0));
+    for row in &rows {
+        for entry in Frames(row) {
+            entries.push(entry?);
+        }
+    }
+    if entries.len() as u64 != head.tail_count() {
+        return Err(Failure::Damaged(
+            "the end of the log has another number of entries than it was written with".to_owned(),
+        ));
+    }
+    let mut left = entries.as_slice();
+    while head.tail < end {
+        let (block, rest) = left.split_at(enough(left, head.tail, end));
+        put_block(transaction, head, block)?;
+        left = rest;
+    }
+    transaction
+        .prepare_cached("DELETE FROM tail")?
+        .execute([])?;
+    head.tail_octets = 0;
+    if !left.is_empty() {
+        let mut frames = Vec::new();
+        let mut times = Times::NONE;
+        for entry in left {
+            times.add(entry);
+            push_entry(&mut frames, entry).map_err(|error| failed(error.to_string()))?;
+        }
+        put_row(transaction, head.tail, left.len() as u64, times, &frames)?;
+        head.tail_octets = frames.len() as u64;
+    }
+    Ok(())
+}
+
+/// Returns the number of entries of the next block: whole bundles, within a segment.
+fn enough(entries: &[&[u8]], first: u64, end: u64) -> usize {
+    let to_segment = SEGMENT - first % SEGMENT;
+    let most = (end - first).min(to_segment).min(MOST_ENTRIES as u64);
+    let most = usize::try_from(most).unwrap_or(MOST_ENTRIES);
+    let bundle = usize::try_from(BUNDLE).unwrap_or(1);
+    let (mut count, mut octets) = (0, 0);
+    while count < most && octets < ENOUGH {
+        let bundle = entries.get(count..count + bundle).unwrap_or_default();
+        octets += bundle.iter().map(|entry| entry.len()).sum::<usize>();
+        count += bundle.len().max(1);
+    }
+    count.min(most)
+}
+
+/// Writes one block of the tail's first entries, and the segment that it completes.
+fn put_block(
+    transaction: &Transaction<'_>,
+    head: &mut Head,
+    entries: &[&[u8]],
+) -> Result<(), Failure> {
+    let (body, summary) = pack(entries, head.tail)?;
+    let end = head.tail + entries.len() as u64;
+    let bundles = usize::try_from((end - head.tail) / BUNDLE).unwrap_or(usize::MAX);
+    let roots = head.bundles.get(..bundles).unwrap_or_default();
+    transaction
+        .prepare_cached("INSERT INTO block VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?
+        .execute(params![
+            integer(head.tail),
+            integer(entries.len() as u64),
+            integer(summary.min_time),
+            integer(summary.max_time),
+            integer(summary.denials as u64),
+            roots.as_flattened(),
+            body,
+        ])?;
+    if end.is_multiple_of(SEGMENT)
+        && let Some(root) = head.segments.first()
+    {
+        transaction
+            .prepare_cached(
+                "INSERT INTO segment (number, root, min_time, max_time) \
+                 SELECT ?1, ?2, min(min_time), max(max_time) FROM block WHERE first >= ?3",
+            )?
+            .execute(params![
+                integer(end / SEGMENT - 1),
+                root,
+                integer(end - SEGMENT),
+            ])?;
+    }
+    head.move_tail(end);
+    Ok(())
+}
+
+/// Makes a block. Where the block would not give back each octet, the entries go into it as they are.
+fn pack(entries: &[&[u8]], first: u64) -> Result<(Vec<u8>, BlockSummary), Failure> {
+    let told = |error: &dyn std::fmt::Display| failed(format!("a block of records: {error}"));
+    let mut writer = BlockWriter::new().map_err(|error| told(&error))?;
+    for entry in entries {
+        writer.push(entry).map_err(|error| told(&error))?;
+    }
+    let mut body = Vec::new();
+    let summary = writer.finish(&mut body).map_err(|error| told(&error))?;
+    if !cfg!(debug_assertions) && !(first / BUNDLE).is_multiple_of(LOOK) {
+        return Ok((body, summary));
+    }
+    match differs(&body, entries) {
+        None => Ok((body, summary)),
+        Some(why) => Err(told(&why).into()),
+    }
+}
+
+/// Reads a block again, and returns what of it is not as the entries are.
+fn differs(body: &[u8], entries: &[&[u8]]) -> Option<String> {
+    let block = match Block::read(body) {
+        Ok(block) => block,
+        Err(error) => return Some(error.to_string()),
+    };
+    let mut again = Vec::new();
+    for (place, entry) in entries.iter().enumerate() {
+        again.clear();
+        if let Err(error) = block.entry(place, &mut again) {
+            return Some(error.to_string());
+        }
+        if again != *entry {
+            return Some(format!("entry {place} would not come back as it was"));
+        }
+    }
+    (block.len() != entries.len()).then(|| "another number of entries".to_owned())
+}

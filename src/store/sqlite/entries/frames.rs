@@ -1,0 +1,30 @@
+//! Entries one after the other: the length of each in two octets, big-endian, then its octets.
+
+use super::super::error::Failure;
+
+/// Entries one after the other.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Frames<'f>(pub(super) &'f [u8]);
+
+impl<'f> Iterator for Frames<'f> {
+    type Item = Result<&'f [u8], Failure>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let Some((entry, rest)) = split(self.0) else {
+            self.0 = &[];
+            return Some(Err(Failure::Damaged(
+                "an entry of the log is cut off".to_owned(),
+            )));
+        };
+        self.0 = rest;
+        Some(Ok(entry))
+    }
+}
+
+fn split(frames: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = frames.split_first_chunk::<2>()?;
+    rest.split_at_checked(u16::from_be_bytes(*length).into())
+}

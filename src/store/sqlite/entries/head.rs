@@ -1,0 +1,189 @@
+//! The end of the log: the tree over all entries, and the entries that are in no block yet.
+
+use rusqlite::{Connection, OptionalExtension as _};
+
+use super::super::error::Failure;
+use super::super::rows::{integer, number};
+use super::frames::Frames;
+use crate::store::Sha256;
+use crate::tlog::{BUNDLE, Full, Hash, SEGMENT, Tree, leaf_hash};
+
+/// The end of the log as of one transaction.
+#[derive(Debug, Clone, Default)]
+pub(in crate::store::sqlite) struct Head {
+    /// The tree over all entries.
+    pub(super) tree: Tree,
+    /// The index of the first entry that is in no block.
+    pub(super) tail: u64,
+    /// Octets of the rows of the tail.
+    pub(super) tail_octets: u64,
+    /// Roots of the whole bundles of the tail.
+    pub(super) bundles: Vec<Hash>,
+    /// Roots of the segments that end in the tail.
+    pub(super) segments: Vec<Hash>,
+}
+
+/// The end of the log that the writing process remembers, with the version of the database that it belongs to.
+#[derive(Debug, Default)]
+pub(in crate::store::sqlite) struct Memory {
+    head: Head,
+    version: Option<i64>,
+}
+
+impl Memory {
+    /// Returns the end of the log. Inside a transaction that writes, no other process changes it.
+    pub(in crate::store::sqlite) fn head(
+        &mut self,
+        connection: &Connection,
+    ) -> Result<Head, Failure> {
+        // The number changes with each commit of another connection.
+        let version = connection
+            .prepare_cached("PRAGMA data_version")?
+            .query_row([], |row| row.get(0))?;
+        if self.version != Some(version) {
+            self.head = match self.head.tree.size() {
+                0 => Head::read(connection)?,
+                _ => self.head.clone().follow(connection)?,
+            };
+            self.version = Some(version);
+        }
+        Ok(self.head.clone())
+    }
+
+    /// Remembers the end of the log after a commit of this process.
+    pub(in crate::store::sqlite) fn committed(&mut self, head: Head) {
+        self.head = head;
+    }
+
+    /// Forgets the end of the log: the database was changed in another way.
+    pub(in crate::store::sqlite) fn forget(&mut self) {
+        *self = Self::default();
+    }
+}
+
+impl Head {
+    /// Returns the number of entries that the log has ever taken.
+    pub(in crate::store::sqlite) fn size(&self) -> u64 {
+        self.tree.size()
+    }
+
+    /// Returns the root of the tree.
+    pub(in crate::store::sqlite) fn root(&self) -> Sha256 {
+        self.tree.root()
+    }
+
+    /// Returns the number of entries of the tail.
+    pub(super) fn tail_count(&self) -> u64 {
+        self.tree.size() - self.tail
+    }
+
+    /// Adds an entry to the tree.
+    pub(super) fn push(&mut self, entry: &[u8]) {
+        if let Some(Full { bundle, segment }) = self.tree.push(leaf_hash(entry)) {
+            self.bundles.push(bundle);
+            self.segments.extend(segment);
+        }
+    }
+
+    /// Reads the end of the log: the roots of segments, those of the bundles behind them, and the entries of the tail.
+    pub(in crate::store::sqlite) fn read(connection: &Connection) -> Result<Self, Failure> {
+        let mut head = Self::default();
+        let mut segments =
+            connection.prepare_cached("SELECT number, root FROM segment ORDER BY number")?;
+        let mut rows = segments.query([])?;
+        while let Some(row) = rows.next()? {
+            if number(row.get(0)?) * SEGMENT != head.size() {
+                return Err(hole(head.size()));
+            }
+            let pushed = head.tree.push_segment(row.get(1)?);
+            pushed.map_err(|_| hole(head.tree.size()))?;
+        }
+        let mut blocks = connection
+            .prepare_cached("SELECT first, roots FROM block WHERE first >= ?1 ORDER BY first")?;
+        let mut rows = blocks.query([integer(head.size())])?;
+        while let Some(row) = rows.next()? {
+            if number(row.get(0)?) != head.size() {
+                return Err(hole(head.size()));
+            }
+            let (roots, []) = row.get_ref(1)?.as_blob().unwrap_or_default().as_chunks() else {
+                return Err(hole(head.size()));
+            };
+            for root in roots {
+                let pushed = head.tree.push_bundle(*root);
+                pushed.map_err(|_| hole(head.tree.size()))?;
+            }
+        }
+        head.tail = head.size();
+        head.follow_tail(connection)?;
+        Ok(head)
+    }
+
+    /// Takes what other processes have appended.
+    fn follow(mut self, connection: &Connection) -> Result<Self, Failure> {
+        let tail: Option<i64> = connection
+            .prepare_cached("SELECT first FROM tail ORDER BY first LIMIT 1")?
+            .query_row([], |row| row.get(0))
+            .optional()?;
+        let is_same = match tail {
+            Some(first) => number(first) == self.tail,
+            None => self.tail_count() == 0 && end_of_blocks(connection)? == self.tail,
+        };
+        if !is_same {
+            return Self::read(connection);
+        }
+        self.follow_tail(connection)?;
+        Ok(self)
+    }
+
+    /// Takes the rows of the tail behind the end.
+    fn follow_tail(&mut self, connection: &Connection) -> Result<(), Failure> {
+        let mut tail = connection.prepare_cached(
+            "SELECT first, count, entries FROM tail WHERE first + count > ?1 ORDER BY first",
+        )?;
+        let mut rows = tail.query([integer(self.size())])?;
+        while let Some(row) = rows.next()? {
+            let (first, count) = (number(row.get(0)?), number(row.get(1)?));
+            if first != self.size() {
+                return Err(hole(self.size()));
+            }
+            let octets = row.get_ref(2)?.as_blob().unwrap_or_default();
+            for entry in Frames(octets) {
+                self.push(entry?);
+            }
+            if self.size() != first + count {
+                return Err(hole(self.size()));
+            }
+            self.tail_octets += octets.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Moves the beginning of the tail, whose entries before are in blocks now.
+    pub(super) fn move_tail(&mut self, to: u64) {
+        let bundles = usize::try_from((to - self.tail) / BUNDLE).unwrap_or(usize::MAX);
+        self.bundles.drain(..bundles.min(self.bundles.len()));
+        let segments = usize::try_from(to / SEGMENT - self.tail / SEGMENT).unwrap_or(usize::MAX);
+        self.segments.drain(..segments.min(self.segments.len()));
+        self.tail = to;
+    }
+}
+
+/// Returns the index behind the last block.
+pub(super) fn end_of_blocks(connection: &Connection) -> Result<u64, Failure> {
+    let mut last =
+        connection.prepare_cached("SELECT first + count FROM block ORDER BY first DESC LIMIT 1")?;
+    let end: Option<i64> = last.query_row([], |row| row.get(0)).optional()?;
+    if let Some(end) = end {
+        return Ok(number(end));
+    }
+    // Blocks of the last segment may be gone; its root stays.
+    let mut last = connection.prepare_cached("SELECT coalesce(max(number) + 1, 0) FROM segment")?;
+    let segments: i64 = last.query_row([], |row| row.get(0))?;
+    Ok(number(segments) * SEGMENT)
+}
+
+pub(super) fn hole(index: u64) -> Failure {
+    Failure::Damaged(format!(
+        "the log of decisions breaks off behind record {index}"
+    ))
+}

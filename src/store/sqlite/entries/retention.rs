@@ -1,0 +1,147 @@
+//! Blocks that go: the oldest first, their entries at once.
+//!
+//! The roots of a block stay, and those of its segment when the whole segment is gone. Before, each checkpoint in that
+//! ground gets the few hashes that proofs from it still need. An entry of the log says what was dropped.
+
+use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+
+use super::super::error::Failure;
+use super::super::rows::{integer, number};
+use super::append::append;
+use super::head::Head;
+use super::read::Blocks;
+use super::tree::Ground;
+use crate::clock::Moment;
+use crate::entry::{DropCause, Event, EventKind};
+use crate::store::HOUR;
+use crate::text::DecisionId;
+use crate::tlog::{self, SEGMENT, push_entry};
+
+/// The oldest block with its entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store::sqlite) struct Oldest {
+    /// The index of its first entry.
+    pub(in crate::store::sqlite) first: u64,
+    /// Number of entries.
+    pub(in crate::store::sqlite) count: u64,
+    /// The latest time of an entry.
+    pub(in crate::store::sqlite) max_time: Moment,
+    /// Octets of the block.
+    pub(in crate::store::sqlite) octets: u64,
+}
+
+/// Returns the oldest block whose entries are kept.
+pub(in crate::store::sqlite) fn oldest(connection: &Connection) -> Result<Option<Oldest>, Failure> {
+    let mut oldest = connection.prepare_cached(
+        "SELECT first, count, max_time, length(body) FROM block WHERE body IS NOT NULL ORDER BY first LIMIT 1",
+    )?;
+    let oldest = oldest.query_row([], |row| {
+        Ok(Oldest {
+            first: number(row.get(0)?),
+            count: number(row.get(1)?),
+            max_time: Moment::from_millis(number(row.get(2)?)),
+            octets: number(row.get(3)?),
+        })
+    });
+    Ok(oldest.optional()?)
+}
+
+/// Drops the entries of the oldest blocks, up to `end`, the end of a block.
+pub(in crate::store::sqlite) fn drop_before(
+    transaction: &Transaction<'_>,
+    blocks: &Blocks,
+    end: u64,
+) -> Result<(), Failure> {
+    let ground = Ground::new(transaction, blocks);
+    let from = number(
+        transaction
+            .prepare_cached("SELECT coalesce(min(first), 0) FROM block WHERE body IS NOT NULL")?
+            .query_row([], |row| row.get(0))?,
+    );
+    // The whole segments that go with their rows.
+    let first_row = number(
+        transaction
+            .prepare_cached("SELECT coalesce(min(first), 0) FROM block")?
+            .query_row([], |row| row.get(0))?,
+    );
+    let gone = end / SEGMENT * SEGMENT;
+    keep_edges(transaction, &ground, (from, end), tlog::Ground::Bundle)?;
+    if gone > first_row {
+        keep_edges(
+            transaction,
+            &ground,
+            (first_row, gone),
+            tlog::Ground::Segment,
+        )?;
+    }
+    transaction
+        .prepare_cached("UPDATE block SET body = NULL WHERE first < ?1 AND body IS NOT NULL")?
+        .execute([integer(end)])?;
+    transaction
+        .prepare_cached("DELETE FROM block WHERE first < ?1")?
+        .execute([integer(gone)])?;
+    thin(transaction, gone)?;
+    transaction
+        .prepare_cached("DELETE FROM acknowledgement WHERE seq <= ?1")?
+        .execute([integer(end)])?;
+    Ok(())
+}
+
+/// Keeps the hashes around each checkpoint in ground that goes.
+fn keep_edges(
+    transaction: &Transaction<'_>,
+    ground: &Ground<'_>,
+    (from, to): (u64, u64),
+    kind: tlog::Ground,
+) -> Result<(), Failure> {
+    let mut sizes = transaction.prepare_cached(
+        "SELECT size FROM checkpoint WHERE size > ?1 AND size <= ?2 ORDER BY size",
+    )?;
+    let sizes = sizes.query_map([integer(from), integer(to)], |row| row.get::<_, i64>(0))?;
+    let sizes: Vec<i64> = sizes.collect::<Result<_, _>>()?;
+    let mut keep = transaction.prepare_cached("UPDATE checkpoint SET edge = ?2 WHERE size = ?1")?;
+    for size in sizes {
+        let edge = ground.edge_of(number(size), kind)?.to_bytes();
+        keep.execute(params![size, edge])?;
+    }
+    Ok(())
+}
+
+/// Leaves of the checkpoints in dropped segments one for each day, and those that a witness has cosigned.
+fn thin(transaction: &Transaction<'_>, end: u64) -> Result<(), Failure> {
+    let day = integer(24 * u64::try_from(HOUR.as_millis()).unwrap_or(1));
+    transaction
+        .prepare_cached(
+            "DELETE FROM checkpoint WHERE size < ?1 AND size NOT IN \
+             (SELECT max(size) FROM checkpoint WHERE size < ?1 GROUP BY time / ?2)",
+        )?
+        .execute([integer(end), day])?;
+    Ok(())
+}
+
+/// Appends the entry that says which entries were dropped, and why.
+pub(in crate::store::sqlite) fn tell(
+    transaction: &Transaction<'_>,
+    head: &mut Head,
+    end: u64,
+    cause: DropCause,
+    now: Moment,
+) -> Result<(), Failure> {
+    let event = Event {
+        id: DecisionId::mint(now).octets(),
+        kind: EventKind::Dropped { index: end, cause },
+    };
+    append_event(transaction, head, &event)
+}
+
+/// Appends one event.
+pub(in crate::store::sqlite) fn append_event(
+    transaction: &Transaction<'_>,
+    head: &mut Head,
+    event: &Event<'_>,
+) -> Result<(), Failure> {
+    let (mut entry, mut frames) = (Vec::new(), Vec::new());
+    event.encode(&mut entry);
+    push_entry(&mut frames, &entry).map_err(|error| crate::store::failed(error.to_string()))?;
+    append(transaction, head, &frames, None)
+}

@@ -1,0 +1,58 @@
+//! The tables of the decision log.
+
+/// Creates the tables.
+pub(in crate::store::sqlite) const TABLES: &str = r#"
+-- Entries that are in no block yet, those of a batch in each row: for each its length in two octets, then its octets.
+CREATE TABLE tail (
+    first INTEGER PRIMARY KEY,
+    count INTEGER NOT NULL,
+    min_time INTEGER NOT NULL,
+    max_time INTEGER NOT NULL,
+    entries BLOB NOT NULL
+) STRICT;
+
+-- Entries in columns, compressed. `roots` are the roots of their bundles of 256, 32 octets each. `body` is NULL once
+-- the entries are dropped.
+CREATE TABLE block (
+    first INTEGER PRIMARY KEY,
+    count INTEGER NOT NULL,
+    min_time INTEGER NOT NULL,
+    max_time INTEGER NOT NULL,
+    denials INTEGER NOT NULL,
+    roots BLOB NOT NULL,
+    body BLOB
+) STRICT;
+CREATE INDEX block_time ON block (max_time, min_time);
+
+-- 65,536 entries each: the root over them, and what a search asks before it reads a block. `keys` and `sums` can be made
+-- anew from the blocks.
+CREATE TABLE segment (
+    number INTEGER PRIMARY KEY,
+    root BLOB NOT NULL,
+    min_time INTEGER NOT NULL,
+    max_time INTEGER NOT NULL,
+    keys BLOB,
+    sums BLOB
+) STRICT;
+
+-- What entries name by its SHA-256: settings (kind 0), states of a robots.txt (1), overrides (2). `names` is the SHA-256
+-- of the robots.txt in a state; `used` a time up to which entries may name the object, at least.
+CREATE TABLE object (
+    sha256 BLOB PRIMARY KEY,
+    kind INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    used INTEGER NOT NULL,
+    names BLOB
+) STRICT, WITHOUT ROWID;
+CREATE INDEX object_names ON object (names) WHERE names IS NOT NULL;
+CREATE INDEX object_used ON object (used);
+
+-- The root of the tree at some size, signed: a note of c2sp.org/tlog-checkpoint. `edge` holds the hashes that proofs need
+-- once the entries around that size are dropped.
+CREATE TABLE checkpoint (
+    size INTEGER PRIMARY KEY,
+    time INTEGER NOT NULL,
+    note TEXT NOT NULL,
+    edge BLOB
+) STRICT;
+"#;

@@ -83,6 +83,12 @@ impl Signature {
         Self { name, id, octets }
     }
 
+    /// Returns the name of the key that the line names.
+    #[must_use]
+    pub const fn name(&self) -> &KeyName {
+        &self.name
+    }
+
     /// Tells whether the line names this key. Only the signature itself shows that the key has signed.
     #[must_use]
     pub fn is_named_after(&self, key: &VerifierKey) -> bool {

@@ -1,0 +1,270 @@
+//! The key of the decision log: it signs checkpoints, and lies outside the store.
+//!
+//! A process with write access to the store could write the whole log anew. A [`StoredCheckpoint`] is a signed size and
+//! root of the log (see [`crate::tlog`]); a log written anew later does not lead to the roots that were signed before. It
+//! proves that, without the key, no entry below its size was altered, removed or inserted since. It proves neither that
+//! the entries were true when they were written, nor that entries after the last checkpoint are complete.
+
+use std::fmt;
+use std::fs;
+use std::io::{self, Read as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
+use rustls::pki_types::{PrivatePkcs8KeyDer, pem::PemObject as _};
+
+use super::chain::sync_folder;
+use super::{Sha256, StoreError, StoreErrorKind};
+use crate::clock::Moment;
+use crate::text::{hex, pem};
+use crate::tlog::{KeyName, Note, Signer, VerifierKey};
+
+/// A signed size and root of the log, as the store keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredCheckpoint {
+    /// Entries of the log.
+    pub size: u64,
+    /// Time of the signature by our own clock. No signature covers it.
+    pub time: Moment,
+    /// The signed note with all its signatures (c2sp.org/tlog-checkpoint).
+    pub note: String,
+}
+
+/// The key of the log, and the name under which it signs.
+pub struct LogKey {
+    pair: Ed25519KeyPair,
+    name: KeyName,
+}
+
+impl LogKey {
+    /// Returns a new key. Without a name of its own, the log is named after the key.
+    ///
+    /// # Errors
+    /// When the system gives no randomness.
+    pub fn generate(name: Option<KeyName>) -> Result<Self, StoreError> {
+        let pair = Ed25519KeyPair::generate().map_err(|_| no_key("no randomness for a new key"))?;
+        Self::of(pair, name)
+    }
+
+    fn of(pair: Ed25519KeyPair, name: Option<KeyName>) -> Result<Self, StoreError> {
+        let name = match name {
+            Some(name) => name,
+            None => default_name(pair.public_key().as_ref())?,
+        };
+        Ok(Self { pair, name })
+    }
+
+    /// Loads the key from the file at `path` (PEM, PKCS #8), and creates the file if there is none.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written, is open to others, or holds no such key.
+    pub fn load_or_create(path: &Path, name: Option<KeyName>) -> Result<Self, StoreError> {
+        match Self::load(path, name.clone()) {
+            Err(error) if error.kind == StoreErrorKind::Missing => {}
+            done => return done,
+        }
+        let key = Self::generate(name.clone())?;
+        let failed = |error: &dyn fmt::Display| {
+            no_key(&format!(
+                "{}: {error}; the key that signs the log is kept there, beside the store: let this user write there, or \
+                 set [store] path to another place",
+                path.display()
+            ))
+        };
+        let pkcs8 = key.pair.to_pkcs8v1().map_err(|error| failed(&error))?;
+        let made = fs::File::options()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)
+            .and_then(|mut file| {
+                io::Write::write_all(&mut file, pem("PRIVATE KEY", pkcs8.as_ref()).as_bytes())?;
+                file.sync_all()?;
+                sync_folder(path)
+            });
+        match made {
+            Ok(()) => Ok(key),
+            // Another process was faster: the store uses that key.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Self::load(path, name),
+            Err(error) => Err(failed(&error)),
+        }
+    }
+
+    /// Loads the key from the file at `path`.
+    ///
+    /// # Errors
+    /// When the file is missing, cannot be read, is open to others, or holds no such key.
+    pub fn load(path: &Path, name: Option<KeyName>) -> Result<Self, StoreError> {
+        let told = |kind, what: &dyn fmt::Display, advice: &str| StoreError {
+            kind,
+            message: format!("{}: {what}; {advice}", path.display()),
+        };
+        let unreadable = |error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound => told(
+                StoreErrorKind::Missing,
+                &"there is no key that signs the log",
+                "it is made when the store is first written",
+            ),
+            _ => told(
+                StoreErrorKind::Denied,
+                &error,
+                "the key that signs the log is kept there: let this user read it",
+            ),
+        };
+        // Check before opening: opening a pipe would wait for ever.
+        let found = fs::metadata(path).map_err(unreadable)?;
+        if !found.is_file() {
+            return Err(told(
+                StoreErrorKind::Denied,
+                &format!("this is {}", super::sqlite::kind_of(&found)),
+                "the key that signs the log is kept there: move it away",
+            ));
+        }
+        let file = fs::File::open(path).map_err(unreadable)?;
+        let mode = file.metadata().map_err(unreadable)?.mode() & 0o777;
+        if mode & 0o077 != 0 {
+            return Err(told(
+                StoreErrorKind::Denied,
+                &format!("the key that signs the log is open to others (mode {mode:o})"),
+                "chmod 600 it",
+            ));
+        }
+        let mut text = String::new();
+        file.take(1 << 16)
+            .read_to_string(&mut text)
+            .map_err(unreadable)?;
+        let der = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes()).ok();
+        let pair = der.and_then(|der| Ed25519KeyPair::from_pkcs8(der.secret_pkcs8_der()).ok());
+        let pair = pair.ok_or_else(|| {
+            told(
+                StoreErrorKind::Corrupt,
+                &"this is no Ed25519 key in PEM",
+                "restore it; or, if it is lost, move it away: a new one is made then and signs from then on, and what the \
+                 old one has signed is checked with its public half (`crawlgate audit verify --key`, for each of them)",
+            )
+        })?;
+        Self::of(pair, name)
+    }
+
+    /// Returns the name of the log.
+    #[must_use]
+    pub const fn name(&self) -> &KeyName {
+        &self.name
+    }
+
+    /// Returns the public half with the name, with which others check a checkpoint.
+    #[must_use]
+    pub fn vkey(&self) -> VerifierKey {
+        self.signer().key().clone()
+    }
+
+    /// Returns the signer of the log.
+    #[must_use]
+    pub fn signer(&self) -> Signer<'_> {
+        Signer::new(self.name.clone(), &self.pair)
+    }
+
+    /// Signs size and root of the log. See [`Signer::checkpoint`] for the duty of the caller.
+    #[must_use]
+    pub fn checkpoint(&self, size: u64, root: Sha256) -> Note {
+        self.signer().checkpoint(size, root)
+    }
+}
+
+impl fmt::Debug for LogKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogKey")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Returns the place of a store's key: beside the store, `crawlgate.log.key` for `crawlgate.db`.
+#[must_use]
+pub fn log_key_file(store: &Path) -> PathBuf {
+    store.with_extension("log.key")
+}
+
+/// Returns the name of a log without a configured one: `crawlgate/` and the beginning of the public key's SHA-256.
+fn default_name(public: &[u8]) -> Result<KeyName, StoreError> {
+    let mut digits = hex(digest(&SHA256, public));
+    digits.truncate(16);
+    let name = format!("crawlgate/{digits}");
+    name.parse()
+        .map_err(|error| no_key(&format!("{name}: {error}")))
+}
+
+fn no_key(what: &str) -> StoreError {
+    StoreError {
+        kind: StoreErrorKind::Denied,
+        message: what.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+    use crate::tlog::{Checkpoint, EMPTY_ROOT};
+
+    #[test]
+    fn a_key_is_made_once_and_read_again_and_never_open_to_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = log_key_file(&folder.path().join("crawlgate.db"));
+        assert!(path.ends_with("crawlgate.log.key"));
+        let missing = LogKey::load(&path, None).unwrap_err();
+        assert_eq!(missing.kind, StoreErrorKind::Missing);
+
+        let made = LogKey::load_or_create(&path, None).unwrap();
+        let read = LogKey::load_or_create(&path, None).unwrap();
+        assert_eq!(made.vkey(), read.vkey());
+        let mode = fs::metadata(&path).unwrap().mode() & 0o777;
+        assert_eq!(mode, 0o600);
+
+        let named = Some("logs.example.org/fra-1".parse().unwrap());
+        let named = LogKey::load(&path, named).unwrap();
+        assert_eq!(named.vkey().public(), made.vkey().public());
+        assert_eq!(named.vkey().name().as_str(), "logs.example.org/fra-1");
+
+        type Change = fn(&Path);
+        #[rustfmt::skip] // one row, one case
+        let rows: [(&str, Change, StoreErrorKind, &str); 4] = [
+            ("open to others", |path| mode_of(path, 0o644), StoreErrorKind::Denied, "chmod 600"),
+            ("nonsense", |path| { fs::write(path, "nonsense").unwrap(); mode_of(path, 0o600); }, StoreErrorKind::Corrupt, "restore it"),
+            ("empty", |path| fs::write(path, "").unwrap(), StoreErrorKind::Corrupt, "restore it"),
+            ("a folder", |path| { fs::remove_file(path).unwrap(); fs::create_dir(path).unwrap(); }, StoreErrorKind::Denied, "move it away"),
+        ];
+        for (name, change, kind, advice) in rows {
+            change(&path);
+            let error = LogKey::load_or_create(&path, None).unwrap_err();
+            assert_eq!(error.kind, kind, "{name}");
+            assert!(error.message.contains(advice), "{name}: {error}");
+        }
+    }
+
+    fn mode_of(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn a_log_without_a_name_is_named_after_its_key() {
+        let pair = Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
+        let key = LogKey::of(pair, None).unwrap();
+        let of_key = hex(digest(&SHA256, key.vkey().public()));
+        assert_eq!(key.name().as_str(), format!("crawlgate/{}", &of_key[..16]));
+        let note = key.checkpoint(0, EMPTY_ROOT);
+        let keys = [key.vkey().to_string().parse().unwrap()];
+        let (checkpoint, _) = Checkpoint::open(&note, &keys).unwrap();
+        assert_eq!((&checkpoint.origin, checkpoint.size), (key.name(), 0));
+        let other = LogKey::generate(None).unwrap();
+        assert_ne!(other.name(), key.name());
+        let shown = format!("{key:?}");
+        assert!(
+            shown.ends_with(", .. }") && !shown.contains("pair"),
+            "{shown}"
+        );
+    }
+}

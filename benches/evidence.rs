@@ -8,8 +8,8 @@
 //! - D: hostile, a path of 170 octets, hexadecimal digits at random, and another User-Agent each time;
 //! - E: as A, paths of some 74 octets with parameters of trackers.
 //!
-//! Each set is encoded, filed into blocks of `EVIDENCE_BLOCK` (4,096) entries, read back and compared. Times are CPU
-//! times of the thread, the least of `EVIDENCE_ROUNDS` (5); `EVIDENCE_RECORDS` (131,072) sets the number of decisions.
+//! Each set is encoded, filed into blocks of `EVIDENCE_BLOCK` (4,096) entries, read back and compared, and verified: each
+//! entry hashed, each root compared, and a checkpoint every 4,096 entries. Times are CPU times of the thread, the least of `EVIDENCE_ROUNDS` (5); `EVIDENCE_RECORDS` (131,072) sets the number of decisions.
 
 #![allow(
     clippy::disallowed_methods,
@@ -24,8 +24,12 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crawlgate::audit::verify::walk::{Known, LogVerifier, Subtree};
+use crawlgate::clock::Moment;
 use crawlgate::entry::{Bounds, Decision, Digest, Mode, Rule, Source, Texts, Url, Verdict, Via};
 use crawlgate::store::block::{Block, BlockWriter};
+use crawlgate::store::{LogKey, StoredCheckpoint};
+use crawlgate::tlog::{BUNDLE, Tree, leaf_hash};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Numbers that look random (SplitMix64).
@@ -239,7 +243,7 @@ fn main() {
     let at_once = setting("EVIDENCE_BLOCK", 4_096) as usize;
     let rounds = setting("EVIDENCE_ROUNDS", 5);
     println!(
-        "set  entry B  block B  encode ns  file ns  read ns   (a record; blocks of {at_once})"
+        "set  entry B  block B  encode ns  file ns  read ns  verify ns   (a record; blocks of {at_once})"
     );
     let policy = digest(1);
     for set in ['A', 'B', 'C', 'D', 'E'] {
@@ -254,7 +258,15 @@ fn main() {
         let raw = entries.len();
         let entry = |nth: usize| &entries[ends[nth]..ends[nth + 1]];
         let count = requests.len();
-        let mut least = [Duration::MAX; 3];
+        let mut least = [Duration::MAX; 4];
+        let key = LogKey::generate(None).unwrap();
+        let (roots, checkpoints) = signed(&key, count, entry);
+        let keys = [key.vkey()];
+        let known = Known {
+            keys: &keys,
+            checkpoints: &checkpoints,
+            ..Known::default()
+        };
         let mut packed = 0;
         let mut out = Vec::with_capacity(4_096);
         for _ in 0..rounds {
@@ -289,22 +301,65 @@ fn main() {
                     nth += 1;
                 }
             }
-            let took = [encoded - began, filed - encoded, cpu() - filed];
-            least = [0, 1, 2].map(|step| least[step].min(took[step]));
+            let read = cpu();
+            let mut faults = Vec::new();
+            let mut verifier = LogVerifier::new(&known, roots.iter().copied(), &mut faults);
+            for nth in 0..count {
+                verifier.step(nth as u64, entry(nth), &mut faults);
+            }
+            let walked = verifier.end(&mut faults);
+            let verified = cpu();
+            assert_eq!(
+                (walked.agreeing, faults),
+                (checkpoints.len() as u64, Vec::new())
+            );
+            let took = [
+                encoded - began,
+                filed - encoded,
+                read - filed,
+                verified - read,
+            ];
+            least = [0, 1, 2, 3].map(|step| least[step].min(took[step]));
             packed = blocks.iter().map(Vec::len).sum();
         }
-        let [encoding, filing, reading] = least;
+        let [encoding, filing, reading, verifying] = least;
         let each = |octets: usize| octets as f64 / records as f64;
         let ns = |time: Duration| time.as_nanos() as f64 / records as f64;
         println!(
-            "{set}  {:8.0} {:8.1} {:10.0} {:8.0} {:8.0}",
+            "{set}  {:8.0} {:8.1} {:10.0} {:8.0} {:8.0} {:10.0}",
             each(raw),
             each(packed),
             ns(encoding),
             ns(filing),
-            ns(reading)
+            ns(reading),
+            ns(verifying)
         );
     }
+}
+
+/// Returns the roots of a log's bundles and segments, and a checkpoint for every 4,096 entries.
+fn signed<'e>(
+    key: &LogKey,
+    count: usize,
+    entry: impl Fn(usize) -> &'e [u8],
+) -> (Vec<Subtree>, Vec<StoredCheckpoint>) {
+    let (mut roots, mut checkpoints) = (Vec::new(), Vec::new());
+    let mut tree = Tree::new();
+    for nth in 0..count {
+        if let Some(full) = tree.push(leaf_hash(entry(nth))) {
+            let of = |count, root| Subtree::of(tree.size() - count, count, root).unwrap();
+            roots.push(of(BUNDLE, full.bundle));
+            roots.extend(full.segment.map(|root| of(crawlgate::tlog::SEGMENT, root)));
+        }
+        if tree.size().is_multiple_of(4_096) {
+            checkpoints.push(StoredCheckpoint {
+                size: tree.size(),
+                time: Moment::default(),
+                note: key.checkpoint(tree.size(), tree.root()).to_string(),
+            });
+        }
+    }
+    (roots, checkpoints)
 }
 
 fn setting(name: &str, default: u64) -> u64 {

@@ -22,6 +22,7 @@ mod error;
 mod filter;
 #[cfg(test)]
 pub(crate) mod in_memory;
+pub mod log_key;
 mod maintenance;
 mod origins;
 pub mod persist;
@@ -37,6 +38,7 @@ pub use self::decisions::{
 use self::error::failed;
 pub use self::error::{StoreError, StoreErrorKind};
 pub(crate) use self::filter::Filter;
+pub use self::log_key::{LogKey, StoredCheckpoint};
 pub use self::maintenance::keep;
 pub use self::origins::{Fetch, OriginMemory, OriginQuery, OtherAnswer, SnapshotMeta, StoredState};
 pub use self::room::{Pruned, Retention, Size};

@@ -24,7 +24,10 @@
 //!   is evidence of a decision, and none is chained.
 
 pub mod case;
+pub mod covering;
+pub mod fault;
 pub mod review;
+pub mod walk;
 
 use std::fmt;
 

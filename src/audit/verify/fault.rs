@@ -1,0 +1,220 @@
+//! Contradictions in the log.
+//!
+//! A fault names entries by their index, from 0; its sentence names records by their number, from 1.
+
+use std::fmt;
+
+use crate::clock::Moment;
+use crate::text::time_text;
+
+/// A contradiction in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogFault {
+    /// An entry of these bundles was altered: they do not have the stored roots.
+    Bundle {
+        /// The first entry of the first bundle.
+        from: u64,
+        /// The last entry of the last bundle.
+        to: u64,
+    },
+    /// The stored roots of these bundles were altered: a checkpoint confirms the entries.
+    Root {
+        /// The first entry of the first bundle.
+        from: u64,
+        /// The last entry of the last bundle.
+        to: u64,
+    },
+    /// The stored root of a segment does not follow from its bundles.
+    Segment {
+        /// The first entry.
+        from: u64,
+        /// The last entry.
+        to: u64,
+    },
+    /// Entries are missing.
+    Gap {
+        /// The first.
+        from: u64,
+        /// The last.
+        to: u64,
+    },
+    /// An entry stands at a place that another one has already.
+    Order {
+        /// Its index.
+        index: u64,
+    },
+    /// Entries are missing at the front, and no entry says that retention has dropped them.
+    Front {
+        /// The first entry present.
+        first: u64,
+    },
+    /// Entries are not at hand, and neither are all roots of them.
+    Roots {
+        /// The first.
+        from: u64,
+        /// The last.
+        to: u64,
+    },
+    /// Entries are missing at the end.
+    Tail {
+        /// Entries present, those dropped by retention included.
+        size: u64,
+        /// The number of entries that the anchor names.
+        named: u64,
+        /// The anchor.
+        by: Anchor,
+    },
+    /// The log has another root than an earlier statement says.
+    Anchor {
+        /// The size of which the root differs.
+        size: u64,
+        /// The largest size before it that a checkpoint confirms.
+        good: u64,
+        /// The statement.
+        by: Anchor,
+    },
+    /// A checkpoint is damaged, or of another size than its place says.
+    Note {
+        /// Its size.
+        size: u64,
+        /// The checkpoint.
+        by: Anchor,
+    },
+    /// A trusted key has not made the signature in its name.
+    Signature {
+        /// The size of the checkpoint.
+        size: u64,
+        /// The checkpoint.
+        by: Anchor,
+    },
+    /// No trusted key has signed these checkpoints.
+    Key {
+        /// The name of the key that has.
+        name: String,
+        /// The size of the first such checkpoint.
+        size: u64,
+        /// Their number.
+        count: u64,
+    },
+}
+
+/// The source of a statement about the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Anchor {
+    /// A checkpoint of the store, of this time.
+    Checkpoint(Moment),
+    /// A checkpoint that was kept elsewhere.
+    Kept,
+    /// The state file, which names the last size that was written. It is not signed.
+    Written,
+    /// A stored root.
+    Roots,
+}
+
+impl Anchor {
+    pub(super) const fn is_signed(self) -> bool {
+        matches!(self, Self::Checkpoint(_) | Self::Kept)
+    }
+
+    pub(super) const fn is_same_kind(self, other: Self) -> bool {
+        matches!(
+            (self, other),
+            (Self::Checkpoint(_), Self::Checkpoint(_))
+                | (Self::Kept, Self::Kept)
+                | (Self::Written, Self::Written)
+        )
+    }
+}
+
+impl fmt::Display for Anchor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Checkpoint(time) => write!(f, "the checkpoint of {}", time_text(*time)),
+            Self::Kept => f.write_str("the checkpoint that was kept"),
+            Self::Written => f.write_str("the state file beside the store"),
+            Self::Roots => f.write_str("a stored root"),
+        }
+    }
+}
+
+/// Writes `record 5` or `records 5 to 7` of indices from 0.
+struct Records(u64, u64);
+
+impl fmt::Display for Records {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (from, to) = (self.0.saturating_add(1), self.1.saturating_add(1));
+        match from == to {
+            true => write!(f, "record {from}"),
+            false => write!(f, "records {from} to {to}"),
+        }
+    }
+}
+
+impl fmt::Display for LogFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let are = |from, to| if from == to { "is" } else { "are" };
+        match *self {
+            Self::Bundle { from, to } => write!(
+                f,
+                "an entry of {} was altered, removed or moved: they do not have the root that is stored for them",
+                Records(from, to)
+            ),
+            Self::Root { from, to } => write!(
+                f,
+                "the stored root of {} was altered: the records agree with the next checkpoint",
+                Records(from, to)
+            ),
+            Self::Segment { from, to } => write!(
+                f,
+                "the stored root of the segment with {} does not follow from its bundles",
+                Records(from, to)
+            ),
+            Self::Gap { from, to } => write!(f, "{} {} missing", Records(from, to), are(from, to)),
+            Self::Order { index } => {
+                write!(
+                    f,
+                    "{} is there more than once, or out of order",
+                    Records(index, index)
+                )
+            }
+            Self::Front { first } => write!(
+                f,
+                "records before {} are missing, and no entry says that retention has dropped them",
+                first.saturating_add(1)
+            ),
+            Self::Roots { from, to } => write!(
+                f,
+                "the roots of {} are missing: checkpoints from there on cannot be compared",
+                Records(from, to)
+            ),
+            Self::Tail { size, named, by } => write!(
+                f,
+                "{} {} missing: {by} speaks of {named}",
+                Records(size, named.saturating_sub(1)),
+                are(size + 1, named)
+            ),
+            Self::Anchor { size, good, by } => write!(
+                f,
+                "with record {size} the log is not what {by} says: something from record {} on was altered, and the \
+                 roots made anew",
+                good.saturating_add(1)
+            ),
+            Self::Note { size, by } => {
+                write!(f, "{by}, of {size} records, is damaged or out of place")
+            }
+            Self::Signature { size, by } => write!(
+                f,
+                "the signature of {by}, of {size} records, is not valid: the checkpoint was altered"
+            ),
+            Self::Key {
+                ref name,
+                size,
+                count,
+            } => write!(
+                f,
+                "{count} checkpoints, the first of {size} records, are signed by no trusted key but by {name}; if that \
+                 is an earlier key of this log, name it beside the present one (--key, more than once)"
+            ),
+        }
+    }
+}

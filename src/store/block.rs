@@ -18,22 +18,26 @@
 //! client is the address without its port, with the name. Basis and upstream are usually those of the decision before,
 //! on the same origin, which takes no octet to say.
 //!
-//! [`BlockWriter`] makes blocks, [`Block`] reads them. What a reader restores from foreign octets is bounded, but may be
+//! [`BlockWriter`] makes blocks, [`Block`] reads them: [`Block::read`] unpacks keys and words, which a search needs, and
+//! each other section is unpacked when it is needed first. What a reader restores from foreign octets is bounded, but may be
 //! any octets: the digest over the entries tells whether they are the right ones.
 //!
 //! The room knows no IO, clock or log.
 
 mod columns;
-mod frame;
+pub(super) mod frame;
+mod keys;
+mod measures;
 mod read;
 mod rebuild;
 mod shape;
-mod varint;
-mod words;
+pub(super) mod varint;
+pub(super) mod words;
 mod write;
 
 pub use self::frame::BlockError;
-pub use self::read::{Block, Row, Word, WordKind};
+pub use self::keys::{Found, Keys, NO_WORD, Row};
+pub use self::read::{Block, Word, WordKind};
 pub use self::write::{BlockSummary, BlockWriter, Refused};
 
 /// Maximum number of entries in a block.

@@ -1,5 +1,8 @@
 //! The head of a block, and its sections as compressed frames.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe;
 
@@ -20,7 +23,7 @@ const LEVEL: i32 = 1;
 /// A block that is damaged, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("damaged block: {0}")]
-pub struct BlockError(pub(super) &'static str);
+pub struct BlockError(pub(in super::super) &'static str);
 
 /// The sections of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,73 +91,94 @@ impl Packer {
 #[derive(Debug)]
 pub(super) struct Packed<'a> {
     pub(super) count: usize,
-    sections: [Option<(usize, &'a [u8])>; Section::ALL.len()],
+    octets: Cow<'a, [u8]>,
+    sections: Sections,
 }
 
 impl<'a> Packed<'a> {
     /// Reads the head of a block; unpacks nothing.
-    pub(super) fn read(block: &'a [u8]) -> Result<Self, BlockError> {
-        const CUT_OFF: BlockError = BlockError("it is cut off");
-        let (head, rest) = block.split_at_checked(HEAD).ok_or(CUT_OFF)?;
-        let [a, b, c, d, listed, count @ ..] = head else {
-            return Err(CUT_OFF);
-        };
-        if [*a, *b, *c, *d] != *MAGIC {
-            return Err(BlockError("it does not begin as a block"));
-        }
-        let count = number(count)?;
-        if !(1..=MOST_ENTRIES).contains(&count) {
-            return Err(BlockError("a number of entries out of range"));
-        }
-        let (list, mut rest) = rest
-            .split_at_checked(usize::from(*listed) * LISTED)
-            .ok_or(CUT_OFF)?;
-        let mut sections = [None; Section::ALL.len()];
-        let (mut last, mut whole) = (0, 0_usize);
-        for one in list.chunks_exact(LISTED) {
-            let [id, lengths @ ..] = one else {
-                return Err(CUT_OFF);
-            };
-            let (raw, packed) = lengths.split_at_checked(4).ok_or(CUT_OFF)?;
-            let raw = number(raw)?;
-            whole = whole.saturating_add(raw);
-            if *id <= last || raw == 0 || whole > MOST_RAW {
-                return Err(BlockError("a list of sections that is none"));
-            }
-            let slot = sections.get_mut(usize::from(*id) - 1);
-            let slot = slot.ok_or(BlockError("an unknown section"))?;
-            let (frame, after) = rest.split_at_checked(number(packed)?).ok_or(CUT_OFF)?;
-            *slot = Some((raw, frame));
-            (last, rest) = (*id, after);
-        }
-        match rest {
-            [] => Ok(Self { count, sections }),
-            _ => Err(BlockError("octets after its end")),
-        }
+    pub(super) fn read(octets: Cow<'a, [u8]>) -> Result<Self, BlockError> {
+        let (count, sections) = read_head(&octets)?;
+        Ok(Self {
+            count,
+            octets,
+            sections,
+        })
     }
 
     /// Unpacks a section; one that was left out has no octets.
     pub(super) fn unpack(&self, section: Section) -> Result<Vec<u8>, BlockError> {
-        let of = self.sections.get(section as usize).copied().flatten();
-        let Some((raw, frame)) = of else {
+        let of = self.sections.get(section as usize).and_then(Option::as_ref);
+        let Some((raw, place)) = of else {
             return Ok(Vec::new());
         };
-        // A frame names its length itself: nothing is allocated for one that says another.
-        let named = zstd_safe::get_frame_content_size(frame).ok().flatten();
-        let whole = zstd_safe::find_frame_compressed_size(frame).ok();
-        if named != Some(raw as u64) || whole != Some(frame.len()) {
-            return Err(BlockError("a section of another length"));
+        let frame = self.octets.get(place.clone()).unwrap_or_default();
+        unpack(frame, *raw)
+    }
+}
+
+/// The raw length of each section, and its frame's place in the block.
+type Sections = [Option<(usize, Range<usize>)>; Section::ALL.len()];
+
+/// Returns the number of entries, and the sections.
+fn read_head(block: &[u8]) -> Result<(usize, Sections), BlockError> {
+    const CUT_OFF: BlockError = BlockError("it is cut off");
+    let (head, rest) = block.split_at_checked(HEAD).ok_or(CUT_OFF)?;
+    let [a, b, c, d, listed, count @ ..] = head else {
+        return Err(CUT_OFF);
+    };
+    if [*a, *b, *c, *d] != *MAGIC {
+        return Err(BlockError("it does not begin as a block"));
+    }
+    let count = number(count)?;
+    if !(1..=MOST_ENTRIES).contains(&count) {
+        return Err(BlockError("a number of entries out of range"));
+    }
+    let (list, mut rest) = rest
+        .split_at_checked(usize::from(*listed) * LISTED)
+        .ok_or(CUT_OFF)?;
+    let mut sections = Sections::default();
+    let (mut last, mut whole) = (0, 0_usize);
+    for one in list.chunks_exact(LISTED) {
+        let [id, lengths @ ..] = one else {
+            return Err(CUT_OFF);
+        };
+        let (raw, packed) = lengths.split_at_checked(4).ok_or(CUT_OFF)?;
+        let raw = number(raw)?;
+        whole = whole.saturating_add(raw);
+        if *id <= last || raw == 0 || whole > MOST_RAW {
+            return Err(BlockError("a list of sections that is none"));
         }
-        let mut out = Vec::with_capacity(raw);
-        let failed = |_| BlockError("a section with a wrong checksum");
-        let mut decompressor = Decompressor::new().map_err(failed)?;
-        decompressor
-            .decompress_to_buffer(frame, &mut out)
-            .map_err(failed)?;
-        match out.len() == raw {
-            true => Ok(out),
-            false => Err(BlockError("a section of another length")),
-        }
+        let slot = sections.get_mut(usize::from(*id) - 1);
+        let slot = slot.ok_or(BlockError("an unknown section"))?;
+        let (frame, after) = rest.split_at_checked(number(packed)?).ok_or(CUT_OFF)?;
+        let start = block.len() - rest.len();
+        *slot = Some((raw, start..start + frame.len()));
+        (last, rest) = (*id, after);
+    }
+    match rest {
+        [] => Ok((count, sections)),
+        _ => Err(BlockError("octets after its end")),
+    }
+}
+
+/// Unpacks a frame of `raw` octets.
+pub(in super::super) fn unpack(frame: &[u8], raw: usize) -> Result<Vec<u8>, BlockError> {
+    // A frame names its length itself: nothing is allocated for one that says another.
+    let named = zstd_safe::get_frame_content_size(frame).ok().flatten();
+    let whole = zstd_safe::find_frame_compressed_size(frame).ok();
+    if named != Some(raw as u64) || whole != Some(frame.len()) {
+        return Err(BlockError("a section of another length"));
+    }
+    let mut out = Vec::with_capacity(raw);
+    let failed = |_| BlockError("a section with a wrong checksum");
+    let mut decompressor = Decompressor::new().map_err(failed)?;
+    decompressor
+        .decompress_to_buffer(frame, &mut out)
+        .map_err(failed)?;
+    match out.len() == raw {
+        true => Ok(out),
+        false => Err(BlockError("a section of another length")),
     }
 }
 

@@ -1,66 +1,28 @@
 //! The reading of blocks.
 
-use super::columns::{Origins, Predicted};
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
 use super::frame::{BlockError, Packed, Section};
-use super::shape::{RARE, Shape, value};
+use super::keys::{Found, Keys, Row};
+use super::measures::{Measures, Parts};
+use super::shape::{Shape, value};
 use super::varint::Input;
-use super::words::{Places, Words};
+use super::words::Words;
 use crate::entry::key;
 
-/// A block that is unpacked.
+/// A block, of which the keys are unpacked, and the rest on demand.
 #[derive(Debug)]
-pub struct Block {
-    pub(super) count: usize,
-    /// The places of entries that are no decisions, in order.
-    pub(super) other_places: Vec<u32>,
-    pub(super) others: Vec<u8>,
-    /// The end of each of these entries in `others`.
-    pub(super) other_bounds: Vec<(u32, u32)>,
-    pub(super) rows: Vec<Row>,
-    pub(super) measures: Vec<Measures>,
+pub struct Block<'a> {
+    packed: Packed<'a>,
+    keys: Keys,
     /// The section of the words.
     pub(super) words: Vec<u8>,
     pub(super) dictionaries: Dictionaries,
     pub(super) shapes: Vec<Shape>,
-    pub(super) paths: Vec<u8>,
-    /// The section of the measures, in which the rare values lie.
-    pub(super) rest: Vec<u8>,
-}
-
-/// The keys of one decision: by them, a search finds it. Words are numbers in their dictionaries.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Row {
-    /// The place in the block.
-    pub place: u32,
-    /// The time, in milliseconds since the epoch.
-    pub time: u64,
-    /// The counter in the identifier.
-    pub counter: u32,
-    /// The shape.
-    pub shape: u32,
-    /// The client.
-    pub client: u32,
-    /// The requester.
-    pub requester: u32,
-    /// The origin, if there is one.
-    pub origin: Option<u32>,
-    /// The rule, if there is one.
-    pub rule: Option<u32>,
-}
-
-/// The other values of a decision.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Measures {
-    pub(super) decided_after: i64,
-    pub(super) port: u64,
-    pub(super) basis: u32,
-    pub(super) hold: u64,
-    pub(super) duration: u64,
-    pub(super) bytes_in: u64,
-    pub(super) bytes_out: u64,
-    pub(super) upstream: u32,
-    pub(super) path: (u32, u32),
-    pub(super) rest: [(u32, u32); RARE.len()],
+    measures: OnceLock<Measures>,
+    paths: OnceLock<Parts>,
+    others: OnceLock<Parts>,
 }
 
 /// The kinds of words.
@@ -126,54 +88,82 @@ impl Dictionaries {
     }
 }
 
-impl Block {
-    /// Reads a block.
+impl<'a> Block<'a> {
+    /// Reads a block: its head, keys and words. The other sections are unpacked when they are needed first.
     ///
     /// # Errors
-    /// When it is damaged, or none. Nothing is unpacked beyond 64 MiB.
-    pub fn read(block: &[u8]) -> Result<Self, BlockError> {
-        let packed = Packed::read(block)?;
-        let mut block = Self {
-            count: packed.count,
-            other_places: Vec::new(),
-            others: packed.unpack(Section::Others)?,
-            other_bounds: Vec::new(),
-            rows: Vec::new(),
-            measures: Vec::new(),
-            words: packed.unpack(Section::Words)?,
-            dictionaries: Dictionaries::default(),
-            shapes: Vec::new(),
-            paths: packed.unpack(Section::Paths)?,
-            rest: packed.unpack(Section::Measures)?,
-        };
-        block.dictionaries = Dictionaries::read(&block.words, packed.count)?;
-        for place in 0..block.dictionaries.shape.len() {
-            let word = block.dictionaries.shape.get(&block.words, place as u32)?;
-            block.shapes.push(Shape::read(word)?);
+    /// When these are damaged, or it is no block. Nothing is unpacked beyond 64 MiB.
+    pub fn read(block: impl Into<Cow<'a, [u8]>>) -> Result<Self, BlockError> {
+        let packed = Packed::read(block.into())?;
+        let words = packed.unpack(Section::Words)?;
+        let dictionaries = Dictionaries::read(&words, packed.count)?;
+        let mut shapes = Vec::with_capacity(dictionaries.shape.len());
+        for place in 0..dictionaries.shape.len() {
+            shapes.push(Shape::read(dictionaries.shape.get(&words, place as u32)?)?);
         }
-        block.read_keys(&packed.unpack(Section::Keys)?)?;
-        block.read_measures()?;
-        block.read_paths()?;
-        block.read_others()?;
-        Ok(block)
+        let of_keys = [
+            &dictionaries.shape,
+            &dictionaries.client,
+            &dictionaries.requester,
+            &dictionaries.origin,
+            &dictionaries.rule,
+        ];
+        let section = packed.unpack(Section::Keys)?;
+        let keys = Keys::read(&section, packed.count, &shapes, of_keys)?;
+        Ok(Self {
+            packed,
+            keys,
+            words,
+            dictionaries,
+            shapes,
+            measures: OnceLock::new(),
+            paths: OnceLock::new(),
+            others: OnceLock::new(),
+        })
+    }
+
+    /// Unpacks all sections.
+    ///
+    /// # Errors
+    /// When one of them is damaged.
+    pub fn check(&self) -> Result<(), BlockError> {
+        self.measures()?;
+        self.paths()?;
+        self.others()?;
+        Ok(())
     }
 
     /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.count
+        self.packed.count
     }
 
     /// Tells whether there are no entries. A block has some.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        self.packed.count == 0
     }
 
     /// Returns the keys of the decisions, in order.
     #[must_use]
-    pub fn rows(&self) -> &[Row] {
-        &self.rows
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// Returns the keys row by row.
+    pub fn rows(&self) -> impl Iterator<Item = Row> {
+        (0..self.keys.len()).filter_map(|row| self.keys.row(row))
+    }
+
+    /// Returns the identifier of a decision by its row.
+    #[must_use]
+    pub fn id(&self, row: usize) -> Option<[u8; 16]> {
+        let keys = &self.keys;
+        let shape = self.shapes.get(*keys.shape.get(row)? as usize)?;
+        let time = u128::from(*keys.time.get(row)?) << 80;
+        let counter = u128::from(*keys.counter.get(row)?) << 48;
+        Some((time | counter | u128::from(shape.process)).to_be_bytes())
     }
 
     /// Returns the words of a kind, in the order of their numbers.
@@ -189,11 +179,48 @@ impl Block {
         all.map(move |octets| Word { kind, octets })
     }
 
-    /// Returns the path or URL of a decision by its place among the [rows](Self::rows).
+    /// Returns the path or URL of a decision by its row; nothing if it has none.
+    ///
+    /// # Errors
+    /// When the section of the paths is damaged.
+    pub fn path(&self, row: usize) -> Result<&[u8], BlockError> {
+        Ok(self.paths()?.get(row).unwrap_or_default())
+    }
+
+    /// Tells whether a row has a path, which follows its origin, instead of a URL.
     #[must_use]
-    pub fn path(&self, row: usize) -> &[u8] {
-        let measures = self.measures.get(row);
-        measures.map_or(&[], |measures| slice(&self.paths, measures.path))
+    pub fn follows_origin(&self, row: usize) -> bool {
+        let shape = self.keys.shape.get(row).map(|shape| *shape as usize);
+        let shape = shape.and_then(|shape| self.shapes.get(shape));
+        shape.is_some_and(|shape| shape.holes.has(key::PATH))
+    }
+
+    /// Returns the client's port of a decision by its row.
+    ///
+    /// # Errors
+    /// When the section of the measures is damaged.
+    pub fn port(&self, row: usize) -> Result<u64, BlockError> {
+        let measured = self.measures()?.row(row);
+        Ok(measured.map_or(0, |measured| measured.port))
+    }
+
+    /// Returns an entry that is kept as it is, by its place among those ([`Found::Other`]).
+    ///
+    /// # Errors
+    /// When their section is damaged.
+    pub fn other(&self, nth: usize) -> Result<&[u8], BlockError> {
+        let other = self.others()?.get(nth);
+        other.ok_or(BlockError("an entry that is not there"))
+    }
+
+    /// Returns the places of the entries that are kept as they are: events, and what is no entry.
+    #[must_use]
+    pub fn other_places(&self) -> &[u32] {
+        &self.keys.other_places
+    }
+
+    pub(super) fn at(&self, place: usize) -> Option<Found> {
+        self.keys.at(u32::try_from(place).ok()?)
     }
 
     pub(super) fn shape(&self, place: u32) -> Result<&Shape, BlockError> {
@@ -201,198 +228,39 @@ impl Block {
         shape.ok_or(BlockError("a shape that is not there"))
     }
 
-    fn read_keys(&mut self, section: &[u8]) -> Result<(), BlockError> {
-        let mut input = Input(section);
-        let others = input.length()?;
-        let decisions = self
-            .count
-            .checked_sub(others)
-            .ok_or(BlockError("more entries than there are"))?;
-        let mut place = 0_u64;
-        for nth in 0..others {
-            let step = input.number()?;
-            place = place.saturating_add(step);
-            if (nth > 0 && step == 0) || place >= self.count as u64 {
-                return Err(BlockError("places that do not ascend"));
-            }
-            self.other_places.push(place as u32);
-        }
-        let mut others = self.other_places.iter().copied().peekable();
-        let places = (0..self.count as u32).filter(|place| others.next_if_eq(place).is_none());
-        self.rows = places
-            .map(|place| Row {
-                place,
-                ..Row::default()
-            })
-            .collect();
-        debug_assert_eq!(self.rows.len(), decisions);
-
-        let mut time = 0_u64;
-        for row in &mut self.rows {
-            time = time.wrapping_add_signed(input.signed()?) & 0xffff_ffff_ffff;
-            row.time = time;
-        }
-        let mut counter = 0_i64;
-        for row in &mut self.rows {
-            counter = counter.wrapping_add(input.signed()?);
-            let of_id = u32::try_from(counter);
-            row.counter = of_id.map_err(|_| BlockError("a counter out of range"))?;
-        }
-        let dictionaries = &self.dictionaries;
-        let mut shapes = Places::new(&dictionaries.shape);
-        for row in &mut self.rows {
-            row.shape = shapes.place(input.number()?)?;
-        }
-        shapes.end()?;
-        let mut clients = Places::new(&dictionaries.client);
-        for row in &mut self.rows {
-            row.client = clients.place(input.number()?)?;
-        }
-        clients.end()?;
-        let mut requesters = Places::new(&dictionaries.requester);
-        for row in &mut self.rows {
-            row.requester = requesters.place(input.number()?)?;
-        }
-        requesters.end()?;
-        let shapes = &self.shapes;
-        let has = |row: &Row, key| {
-            let shape = shapes.get(row.shape as usize);
-            shape.is_some_and(|shape| shape.holes.has(key))
-        };
-        let mut origins = Places::new(&dictionaries.origin);
-        for row in self.rows.iter_mut().filter(|row| has(row, key::ORIGIN)) {
-            row.origin = Some(origins.place(input.number()?)?);
-        }
-        origins.end()?;
-        let mut rules = Places::new(&dictionaries.rule);
-        for row in self.rows.iter_mut().filter(|row| has(row, key::RULE)) {
-            row.rule = Some(rules.place(input.number()?)?);
-        }
-        rules.end()?;
-        input.end()
+    pub(super) fn measures(&self) -> Result<&Measures, BlockError> {
+        on_demand(&self.measures, || {
+            let section = self.packed.unpack(Section::Measures)?;
+            let Dictionaries {
+                basis, upstream, ..
+            } = &self.dictionaries;
+            Measures::read(section, &self.keys, &self.shapes, basis, upstream)
+        })
     }
 
-    fn read_measures(&mut self) -> Result<(), BlockError> {
-        let mut measures = vec![Measures::default(); self.rows.len()];
-        let mut input = Input(&self.rest);
-        // The rows that have a value at a key, each with the place for it.
-        let mut each =
-            |key: u8, put: &mut dyn FnMut(&mut Measures, &Row) -> Result<(), BlockError>| {
-                for (row, measures) in self.rows.iter().zip(&mut measures) {
-                    if self.shape(row.shape)?.holes.has(key) {
-                        put(measures, row)?;
-                    }
-                }
-                Ok(())
-            };
-        each(key::DECIDED_AFTER, &mut |to, _| {
-            to.decided_after = input.signed()?;
-            Ok(())
-        })?;
-        each(key::CLIENT, &mut |to, _| {
-            to.port = input.number()?;
-            Ok(())
-        })?;
-        let mut origins = Origins::default();
-        let mut bases = Places::new(&self.dictionaries.basis);
-        each(key::BASIS, &mut |to, row| {
-            let last = &mut origins.of(row.origin).basis;
-            to.basis = predicted(input.number()?, &mut bases, last)?;
-            Ok(())
-        })?;
-        bases.end()?;
-        each(key::HOLD, &mut |to, _| {
-            to.hold = input.number()?;
-            Ok(())
-        })?;
-        each(key::DURATION, &mut |to, _| {
-            to.duration = input.number()?;
-            Ok(())
-        })?;
-        each(key::BYTES_IN, &mut |to, _| {
-            to.bytes_in = input.number()?;
-            Ok(())
-        })?;
-        each(key::BYTES_OUT, &mut |to, _| {
-            to.bytes_out = input.number()?;
-            Ok(())
-        })?;
-        let mut upstreams = Places::new(&self.dictionaries.upstream);
-        each(key::UPSTREAM, &mut |to, row| {
-            let last = &mut origins.of(row.origin).upstream;
-            to.upstream = predicted(input.number()?, &mut upstreams, last)?;
-            Ok(())
-        })?;
-        upstreams.end()?;
-        // Lengths first, then the octets; both row by row.
-        for (row, to) in self.rows.iter().zip(&mut measures) {
-            let holes = self.shape(row.shape)?.holes;
-            for (key, bounds) in RARE.into_iter().zip(&mut to.rest) {
-                if holes.has(key) {
-                    bounds.1 = input.length()? as u32;
-                }
-            }
-        }
-        let mut end = self.rest.len() - input.0.len();
-        for bounds in measures.iter_mut().flat_map(|to| &mut to.rest) {
-            *bounds = take(&mut input, &mut end, bounds.1)?;
-        }
-        self.measures = measures;
-        input.end()
+    fn paths(&self) -> Result<&Parts, BlockError> {
+        on_demand(&self.paths, || {
+            let section = self.packed.unpack(Section::Paths)?;
+            Parts::of_paths(section, &self.keys, &self.shapes)
+        })
     }
 
-    fn read_paths(&mut self) -> Result<(), BlockError> {
-        let mut input = Input(&self.paths);
-        let mut measures = std::mem::take(&mut self.measures);
-        for (row, to) in self.rows.iter().zip(&mut measures) {
-            let holes = self.shape(row.shape)?.holes;
-            if holes.has(key::PATH) || holes.has(key::URL) {
-                to.path.1 = input.length()? as u32;
-            }
-        }
-        let mut end = self.paths.len() - input.0.len();
-        for to in &mut measures {
-            to.path = take(&mut input, &mut end, to.path.1)?;
-        }
-        self.measures = measures;
-        input.end()
-    }
-
-    fn read_others(&mut self) -> Result<(), BlockError> {
-        let mut input = Input(&self.others);
-        for _ in &self.other_places {
-            let length = input.length()? as u32;
-            let mut start = self.others.len() - input.0.len();
-            self.other_bounds
-                .push(take(&mut input, &mut start, length)?);
-        }
-        input.end()
+    fn others(&self) -> Result<&Parts, BlockError> {
+        on_demand(&self.others, || {
+            let section = self.packed.unpack(Section::Others)?;
+            Parts::of_others(section, self.keys.other_places.len())
+        })
     }
 }
 
-/// Returns the octets between bounds that were checked when they were read.
-pub(super) fn slice(octets: &[u8], (start, end): (u32, u32)) -> &[u8] {
-    octets.get(start as usize..end as usize).unwrap_or_default()
-}
-
-/// Takes the next octets, and returns their bounds in the section.
-fn take(input: &mut Input<'_>, end: &mut usize, length: u32) -> Result<(u32, u32), BlockError> {
-    input.take(length as usize)?;
-    let start = *end as u32;
-    *end += length as usize;
-    Ok((start, *end as u32))
-}
-
-/// Reads a predicted place.
-fn predicted(
-    number: u64,
-    places: &mut Places<'_>,
-    last: &mut Option<u32>,
-) -> Result<u32, BlockError> {
-    let place = match number {
-        Predicted::AS_LAST => last.ok_or(BlockError("a value that none comes before"))?,
-        number => places.place(number - Predicted::NEW)?,
-    };
-    *last = Some(place);
-    Ok(place)
+/// Returns the content of a cell, which it reads before if there is none.
+fn on_demand<T>(
+    cell: &OnceLock<T>,
+    read: impl FnOnce() -> Result<T, BlockError>,
+) -> Result<&T, BlockError> {
+    if let Some(read) = cell.get() {
+        return Ok(read);
+    }
+    let read = read()?;
+    Ok(cell.get_or_init(|| read))
 }

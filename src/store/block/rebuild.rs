@@ -1,29 +1,24 @@
 //! Entries, restored from their columns.
 
 use super::frame::BlockError;
-use super::read::{Block, Measures, Row, slice};
-use super::shape::RARE;
+use super::keys::{Found, Row};
+use super::read::Block;
 use crate::entry::cbor;
 use crate::entry::{self, key};
 
-impl Block {
+impl Block<'_> {
     /// Appends an entry to `out`, by its place in the block: the octets that the writer was given.
     ///
     /// # Errors
-    /// When there is no such place, or the entry is too long. `out` may then have a part of it.
+    /// When there is no such place, a section is damaged, or the entry is too long. `out` may then have a part of it.
     pub fn entry(&self, place: usize, out: &mut Vec<u8>) -> Result<(), BlockError> {
         const ABSENT: BlockError = BlockError("an entry that is not there");
-        let wanted = u32::try_from(place).map_err(|_| ABSENT)?;
         let start = out.len();
-        match self.other_places.binary_search(&wanted) {
-            Ok(nth) => {
-                let bounds = self.other_bounds.get(nth).ok_or(ABSENT)?;
-                out.extend_from_slice(slice(&self.others, *bounds));
-            }
-            Err(before) => {
-                let nth = place.checked_sub(before).ok_or(ABSENT)?;
-                let row = self.rows.get(nth).ok_or(ABSENT)?;
-                self.rebuild(row, self.measures.get(nth).ok_or(ABSENT)?, out)?;
+        match self.at(place).ok_or(ABSENT)? {
+            Found::Other(nth) => out.extend_from_slice(self.other(nth)?),
+            Found::Row(nth) => {
+                let row = self.keys().row(nth).ok_or(ABSENT)?;
+                self.rebuild(nth, &row, out)?;
             }
         }
         match out.len() - start <= entry::MOST {
@@ -32,7 +27,10 @@ impl Block {
         }
     }
 
-    fn rebuild(&self, row: &Row, measures: &Measures, out: &mut Vec<u8>) -> Result<(), BlockError> {
+    fn rebuild(&self, nth: usize, row: &Row, out: &mut Vec<u8>) -> Result<(), BlockError> {
+        let all = self.measures()?;
+        let measures = all.row(nth);
+        let measures = measures.ok_or(BlockError("an entry that is not there"))?;
         let shape = self.shape(row.shape)?;
         let words = &self.words;
         let dictionaries = &self.dictionaries;
@@ -47,8 +45,9 @@ impl Block {
         let word = dictionaries.shape.get(words, row.shape)?;
         let mut start = 0;
         for (end, hole) in &shape.pieces {
-            out.extend_from_slice(slice(word, (start, *end)));
-            start = *end;
+            let end = *end as usize;
+            out.extend_from_slice(word.get(start..end).unwrap_or_default());
+            start = end;
             let Some(hole) = hole else { continue };
             match *hole {
                 key::ID => {
@@ -69,7 +68,7 @@ impl Block {
                     let origin = row.origin.unwrap_or_default();
                     out.extend_from_slice(dictionaries.origin.get(words, origin)?);
                 }
-                key::PATH | key::URL => cbor::bytes(out, slice(&self.paths, measures.path)),
+                key::PATH | key::URL => cbor::bytes(out, self.path(nth)?),
                 key::RULE => {
                     let rule = row.rule.unwrap_or_default();
                     out.extend_from_slice(dictionaries.rule.get(words, rule)?);
@@ -84,13 +83,7 @@ impl Block {
                 key::BYTES_IN => cbor::uint(out, measures.bytes_in),
                 key::BYTES_OUT => cbor::uint(out, measures.bytes_out),
                 key::DURATION => cbor::uint(out, measures.duration),
-                rare => {
-                    let rest = RARE.iter().zip(measures.rest);
-                    let of_key = rest.filter(|(key, _)| **key == rare);
-                    for (_, bounds) in of_key {
-                        out.extend_from_slice(slice(&self.rest, bounds));
-                    }
-                }
+                rare => out.extend_from_slice(all.rare(measures, rare)),
             }
         }
         Ok(())

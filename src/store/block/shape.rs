@@ -144,6 +144,8 @@ pub(super) struct Shape {
     pub(super) holes: KeySet,
     /// The ends of the pieces between the holes, and the hole after each; `None` at the end.
     pub(super) pieces: Vec<(u32, Option<u8>)>,
+    /// The last 48 bits of the identifiers: the number of the process.
+    pub(super) process: u64,
 }
 
 impl Shape {
@@ -153,6 +155,7 @@ impl Shape {
         let none = |_| NONE;
         let mut holes = KeySet::default();
         let mut pieces = Vec::new();
+        let mut process = 0;
         let mut reader = Reader::new(word);
         let mut keys = Keys::of(&mut reader).map_err(none)?;
         while let Some(key) = keys.next(&mut reader).map_err(none)? {
@@ -164,7 +167,10 @@ impl Shape {
             holes.add(key);
             pieces.push(((word.len() - reader.rest().len()) as u32, Some(key)));
             if key == key::ID {
+                let before = reader.rest();
                 reader = skip_process(reader).ok_or(NONE)?;
+                let octets = before.iter().take(PROCESS);
+                process = octets.fold(0, |number, octet| number << 8 | u64::from(*octet));
             }
         }
         reader.end().map_err(none)?;
@@ -173,7 +179,11 @@ impl Shape {
             return Err(NONE);
         }
         pieces.push((word.len() as u32, None));
-        Ok(Self { holes, pieces })
+        Ok(Self {
+            holes,
+            pieces,
+            process,
+        })
     }
 }
 

@@ -13,7 +13,7 @@ fn block(entries: &[Vec<u8>]) -> (Vec<u8>, BlockSummary) {
     (out, summary)
 }
 
-fn rebuilt(block: &Block) -> Result<Vec<Vec<u8>>, BlockError> {
+fn rebuilt(block: &Block<'_>) -> Result<Vec<Vec<u8>>, BlockError> {
     let one = |place| {
         let mut out = Vec::new();
         block.entry(place, &mut out).map(|()| out)
@@ -41,12 +41,16 @@ fn every_entry_is_restored() {
         assert_eq!(out[6..], block(&entries).0);
         let block = Block::read(&out[6..]).unwrap();
         assert!(rebuilt(&block).unwrap() == entries, "seed {seed}");
-        for (nth, row) in block.rows().iter().enumerate() {
+        block.check().unwrap();
+        for nth in 0..block.keys().len() {
+            let row = block.keys().row(nth).unwrap();
             let decision = match crate::entry::Entry::read(&entries[row.place as usize]).unwrap() {
                 crate::entry::Entry::Decision(decision) => decision,
                 other => panic!("{other:?}"),
             };
             assert_eq!(row.time, decision.time());
+            assert_eq!(block.id(nth), Some(decision.id));
+            assert_eq!(block.port(nth), Ok(u64::from(decision.client.port())));
             assert_eq!(row.origin.is_some(), decision.origin.is_some());
             let shape = block
                 .words(WordKind::Shape)
@@ -57,7 +61,7 @@ fn every_entry_is_restored() {
             assert_eq!(shape.value(crate::entry::key::REASON), Some(&reason[..]));
             assert_eq!(shape.value(crate::entry::key::DURATION), None);
             let path = decision.url.pieces(None).0.concat();
-            assert_eq!(block.path(nth), path);
+            assert_eq!(block.path(nth), Ok(&path[..]));
         }
         let times = entries
             .iter()
@@ -174,7 +178,7 @@ fn a_block_that_is_cut_off_is_refused() {
     for end in 0..out.len() {
         assert!(Block::read(&out[..end]).is_err(), "{end}");
     }
-    assert!(Block::read(&[&out[..], &[0]].concat()).is_err());
+    assert!(Block::read([&out[..], &[0]].concat()).is_err());
 }
 
 /// A block with this head and these sections, which may say other lengths than they have.
@@ -246,7 +250,7 @@ fn packed(count: usize, sections: &[Vec<u8>]) -> Vec<u8> {
 }
 
 fn unpacked(block: &[u8]) -> (usize, Vec<Vec<u8>>) {
-    let packed = frame::Packed::read(block).unwrap();
+    let packed = frame::Packed::read(block.into()).unwrap();
     let sections = frame::Section::ALL.map(|section| packed.unpack(section).unwrap());
     (packed.count, sections.to_vec())
 }
@@ -285,7 +289,7 @@ proptest! {
                 _ => drop(section.remove(at)),
             }
         }
-        if let Ok(block) = Block::read(&packed(count, &sections)) {
+        if let Ok(block) = Block::read(packed(count, &sections)) {
             for place in 0..=block.len() {
                 let mut out = Vec::new();
                 if block.entry(place, &mut out).is_ok() {

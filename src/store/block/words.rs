@@ -4,13 +4,13 @@ use super::frame::BlockError;
 use super::varint::{self, Input};
 
 /// The number of a new word; the next known word is one less.
-pub(super) const NEW: u64 = 0;
+pub(in super::super) const NEW: u64 = 0;
 
 /// A dictionary under construction.
 ///
 /// A table of places with open addressing: the words lie one after the other, and no word is allocated by itself.
 #[derive(Debug, Default)]
-pub(super) struct Dictionary {
+pub(in super::super) struct Dictionary {
     /// Places plus one, by hash; zero is free. The length is a power of two, at least twice that of the words.
     table: Vec<u32>,
     /// The hash of each word, and its end among the octets.
@@ -24,7 +24,7 @@ pub(super) struct Dictionary {
 impl Dictionary {
     /// Returns the place of a word, and tells whether it is new.
     #[inline]
-    pub(super) fn place(&mut self, word: &[u8]) -> (u32, bool) {
+    pub(in super::super) fn place(&mut self, word: &[u8]) -> (u32, bool) {
         if self.is(self.last, word) {
             return (self.last, false);
         }
@@ -35,7 +35,7 @@ impl Dictionary {
 
     /// Tells whether the word at `place` is this one.
     #[inline]
-    pub(super) fn is(&self, place: u32, word: &[u8]) -> bool {
+    pub(in super::super) fn is(&self, place: u32, word: &[u8]) -> bool {
         let place = place as usize;
         let Some((_, end)) = self.words.get(place) else {
             return false;
@@ -88,7 +88,7 @@ impl Dictionary {
 
     /// Appends the place of a word to a column, and returns it.
     #[inline]
-    pub(super) fn put(&mut self, column: &mut Vec<u8>, word: &[u8]) -> u32 {
+    pub(in super::super) fn put(&mut self, column: &mut Vec<u8>, word: &[u8]) -> u32 {
         let (place, is_new) = self.place(word);
         let number = if is_new { NEW } else { u64::from(place) + 1 };
         varint::put(column, number);
@@ -96,7 +96,7 @@ impl Dictionary {
     }
 
     /// Appends the words to their section.
-    pub(super) fn finish(&mut self, section: &mut Vec<u8>) {
+    pub(in super::super) fn finish(&mut self, section: &mut Vec<u8>) {
         varint::put(section, self.words.len() as u64);
         let mut start = 0;
         for (_, end) in &self.words {

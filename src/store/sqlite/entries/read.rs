@@ -22,17 +22,17 @@ const REMEMBERED: usize = 4;
 
 /// The unpacked blocks that were read last, by their first entry. A block never changes.
 #[derive(Debug, Default)]
-pub(in crate::store::sqlite) struct Blocks(Mutex<VecDeque<(u64, Arc<Block>)>>);
+pub(in crate::store::sqlite) struct Blocks(Mutex<VecDeque<(u64, Arc<Block<'static>>)>>);
 
 impl Blocks {
-    fn get(&self, first: u64) -> Option<Arc<Block>> {
+    fn get(&self, first: u64) -> Option<Arc<Block<'static>>> {
         let remembered = self.0.lock();
         let mut all = remembered.iter();
         all.find(|(known, _)| *known == first)
             .map(|(_, block)| Arc::clone(block))
     }
 
-    fn put(&self, first: u64, block: &Arc<Block>) {
+    fn put(&self, first: u64, block: &Arc<Block<'static>>) {
         let mut remembered = self.0.lock();
         if remembered.len() == REMEMBERED {
             remembered.pop_front();
@@ -47,7 +47,7 @@ pub(in crate::store::sqlite) enum Run {
     /// A row of the tail.
     Tail(Vec<u8>),
     /// A block.
-    Block(Arc<Block>),
+    Block(Arc<Block<'static>>),
     /// A block whose entries were dropped.
     Dropped,
 }
@@ -91,7 +91,7 @@ impl Placed {
     }
 }
 
-fn entry_of(block: &Block, place: u64) -> Result<Vec<u8>, Failure> {
+fn entry_of(block: &Block<'_>, place: u64) -> Result<Vec<u8>, Failure> {
     let mut entry = Vec::new();
     let place = usize::try_from(place).unwrap_or(usize::MAX);
     block
@@ -138,11 +138,16 @@ pub(super) fn run_of(
     Ok(Some(Placed { first, count, run }))
 }
 
-fn unpacked(blocks: &Blocks, first: u64, count: u64, body: &[u8]) -> Result<Arc<Block>, Failure> {
+fn unpacked(
+    blocks: &Blocks,
+    first: u64,
+    count: u64,
+    body: &[u8],
+) -> Result<Arc<Block<'static>>, Failure> {
     if let Some(block) = blocks.get(first) {
         return Ok(block);
     }
-    let block = Block::read(body).map_err(|error| damaged(&error))?;
+    let block = Block::read(body.to_vec()).map_err(|error| damaged(&error))?;
     if block.len() as u64 != count {
         return Err(damaged(&"another number of records than its row says"));
     }

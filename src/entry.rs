@@ -77,6 +77,7 @@ mod write;
 pub use self::cbor::Malformed;
 pub use self::decision::{Decision, Mode, Pace, Rule, Source, Url, Verdict, Via, key, most};
 pub use self::event::{DropCause, Event, EventKind, Process, Row, RowClient, Rows};
+pub(crate) use self::line::origin_parts;
 pub use self::line::{LineError, Objects, is_strange, write_line};
 pub use self::object::{Action, Asserted, Basis, Outage};
 pub use self::read::{Entry, id_of, time_of};

@@ -27,6 +27,8 @@ mod maintenance;
 mod origins;
 pub mod persist;
 mod room;
+pub mod search;
+pub mod segment;
 pub mod sqlite;
 pub mod state_file;
 

@@ -311,6 +311,12 @@ impl<'a> Url<'a> {
         self.len() == 0
     }
 
+    /// Tells whether the octets follow the origin, which is then the beginning of the URL.
+    #[must_use]
+    pub fn follows_origin(&self) -> bool {
+        self.follows
+    }
+
     /// Returns the kept part of the whole URL in pieces, and the number of octets that were cut off.
     #[must_use]
     pub fn pieces(&self, origin: Option<&'a str>) -> ([&'a [u8]; 4], u64) {

@@ -165,7 +165,7 @@ fn write_decision(
     );
     code_or_null(&mut line, f::VERSION, decision.version);
     write_url(&mut line, decision, most_of(most_in_line::URL));
-    let (scheme, host, port) = decision.origin.map_or(("", "", 0), parts_of);
+    let (scheme, host, port) = decision.origin.map_or(("", "", 0), origin_parts);
     line.text(f::SCHEME, scheme.as_bytes(), most::TOKEN);
     line.text(f::HOST, host.as_bytes(), most::ORIGIN);
     line.number(f::PORT, port);
@@ -264,7 +264,7 @@ fn write_url(line: &mut Object<'_>, decision: &Decision<'_>, most: usize) {
 }
 
 /// Splits a canonical origin into scheme, host and port.
-fn parts_of(origin: &str) -> (&str, &str, u64) {
+pub(crate) fn origin_parts(origin: &str) -> (&str, &str, u64) {
     let (scheme, authority) = origin.split_once("://").unwrap_or(("", origin));
     let after_address = authority.rfind(']').map_or(0, |end| end + 1);
     let colon = authority.rfind(':').filter(|&colon| colon >= after_address);

@@ -2,7 +2,7 @@
 
 pub(crate) mod dice;
 mod forms;
-mod golden;
+pub(crate) mod golden;
 mod table;
 
 use std::collections::HashMap;

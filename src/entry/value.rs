@@ -211,7 +211,7 @@ impl<'a> Texts<'a> {
     }
 
     /// Reads a list.
-    pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+    pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
         let count = reader.array()?;
         let items = *reader;
         for _ in 0..count {

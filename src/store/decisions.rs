@@ -27,6 +27,8 @@ pub struct DecisionQuery {
     pub verdict: Option<String>,
     /// The mode.
     pub mode: Option<String>,
+    /// True for requests that crawlgate let through and that failed after that, false for the others.
+    pub failed: Option<bool>,
     /// True for acknowledged decisions, false for the others.
     pub acknowledged: Option<bool>,
     /// Decisions after this place in the order; the last `seq` of a page leads to the next.

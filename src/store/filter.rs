@@ -45,6 +45,7 @@ pub(super) struct Facts<'r> {
     port: u16,
     #[serde(borrow)]
     rule: Option<Rule<'r>>,
+    error: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -252,6 +253,9 @@ impl<'q> Filter<'q> {
             && is(&query.verdict, &facts.verdict)
             && is(&query.reason, &facts.reason)
             && is(&query.mode, &facts.mode)
+            && query
+                .failed
+                .is_none_or(|wanted| wanted == facts.has_failed())
             && self.holds_rule(facts)
             && self.holds_time(facts)
             && self.holds_origin(facts)
@@ -315,6 +319,12 @@ impl<'q> Filter<'q> {
 impl Facts<'_> {
     pub(super) fn time(&self) -> Moment {
         moment(&self.time)
+    }
+
+    /// Tells whether the exchange failed, other than by a refusal of ours.
+    fn has_failed(&self) -> bool {
+        let is_refusal = self.mode == "enforce" && self.verdict != "allow";
+        self.error.is_some() && !is_refusal
     }
 
     /// Returns the origin as [`crate::rep::Origin`] writes it; empty for an unreadable target.

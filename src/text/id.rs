@@ -3,6 +3,7 @@
 use std::{
     fmt,
     hash::{BuildHasher, RandomState},
+    ops::RangeInclusive,
     sync::{
         OnceLock,
         atomic::{AtomicU32, Ordering},
@@ -72,6 +73,39 @@ impl DecisionId {
         let is_whole = id.len() == 26 && id.starts_with(|first| first <= '7');
         is_whole.then(|| Moment::from_millis((number >> 80) as u64))
     }
+
+    /// Returns the time, in milliseconds since the epoch.
+    #[must_use]
+    pub fn time(self) -> Moment {
+        Moment::from_millis((self.0 >> 80) as u64)
+    }
+
+    /// Returns the identifiers that begin with these 1 to 26 characters, as a range; `None` if none can. Case does not
+    /// matter, and `I`, `L` and `O` are the digits that they look like.
+    #[must_use]
+    pub fn with_prefix(prefix: &str) -> Option<RangeInclusive<Self>> {
+        let digit = |octet: u8| {
+            let octet = match octet.to_ascii_uppercase() {
+                b'I' | b'L' => b'1',
+                b'O' => b'0',
+                other => other,
+            };
+            ALPHABET.iter().position(|&known| known == octet)
+        };
+        let left = 26_usize.checked_sub(prefix.len())?;
+        // The characters have room for two bits more than an identifier has.
+        prefix
+            .bytes()
+            .next()
+            .and_then(digit)
+            .filter(|first| *first < 8)?;
+        let mut first: u128 = 0;
+        for octet in prefix.bytes() {
+            first = first << 5 | digit(octet)? as u128;
+        }
+        let first = first << (5 * left);
+        Some(Self(first)..=Self(first | ((1 << (5 * left)) - 1)))
+    }
 }
 
 /// Returns this process's own number.
@@ -117,6 +151,29 @@ mod tests {
         ];
         for (name, number, want) in cases {
             assert_eq!(DecisionId(number).to_string(), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_is_a_range_of_ids() {
+        let id = DecisionId(0x0156_3E3A_B5D3_D676_4C61_EFB9_9302_BD5B);
+        let text = id.to_string();
+        for end in 1..=26 {
+            for prefix in [text[..end].to_owned(), text[..end].to_lowercase()] {
+                let range = DecisionId::with_prefix(&prefix).expect("a prefix");
+                assert!(range.contains(&id), "{prefix}");
+                let edges = [*range.start(), *range.end()].map(|id| id.to_string());
+                assert!(edges.iter().all(|edge| edge.starts_with(&text[..end])));
+                assert!(edges[0].ends_with(&"0".repeat(26 - end)), "{edges:?}");
+                assert!(edges[1].ends_with(&"Z".repeat(26 - end)), "{edges:?}");
+            }
+        }
+        assert_eq!(DecisionId::with_prefix(&text), Some(id..=id));
+        let all = DecisionId::with_prefix("OiL").expect("a prefix");
+        assert_eq!(Some(all), DecisionId::with_prefix("011"));
+        let longer = format!("{text}0");
+        for other in ["", "8", "Z", "0U", "0-", "0 ", "0é", &longer] {
+            assert_eq!(DecisionId::with_prefix(other), None, "{other:?}");
         }
     }
 

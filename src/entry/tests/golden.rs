@@ -35,6 +35,12 @@ fn octets(digits: &str) -> Vec<u8> {
     (0..digits.len()).step_by(2).map(digit).collect()
 }
 
+/// Returns the entries of the file with their lines.
+pub(crate) fn entries() -> Vec<(Vec<u8>, String)> {
+    let rows = read().1.into_iter();
+    rows.map(|row| (row.entry, row.line)).collect()
+}
+
 /// Reads the file: its objects and its rows.
 fn read() -> (HashMap<Digest, Vec<u8>>, Vec<Row>) {
     let text = std::fs::read_to_string(PATH).unwrap_or_default();

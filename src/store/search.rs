@@ -1,0 +1,226 @@
+//! The search for decisions in entries and blocks, without lines.
+//!
+//! A [`Search`] prepares the conditions of a [`DecisionQuery`] once and answers in two ways, always the same:
+//!
+//! ```text
+//! let search = Search::new(&query)?;
+//! search.admits(&decision, acknowledged)                   one decision: of the tail, or just recorded
+//! search.places(&block, range, newest_first, acknowledged) the matching places of a block, one after the other
+//! search.wanted().may_be_in(&segment_keys)                 false: the segment has no such decision
+//!
+//! let mut tallies = Tallies::new(key);
+//! tallies.count(&decision)
+//! tallies.count_block(&search, &block, range, acknowledged)?
+//! tallies.into_most_frequent(limit)
+//!
+//! let ids = DecisionId::with_prefix(prefix)                the range of a prefix, of which the ends tell the times
+//! decisions_by_id(&block, &ids)                            the places with these identifiers
+//! ```
+//!
+//! `range` is the part of the block that the search may visit. `acknowledged` tells the search, by the place of a
+//! decision, whether a person has acknowledged that decision; it is called only if the query asks for it. `limit`,
+//! `after`, `from` and `to` of the query are left to the engine. In a block each condition is evaluated once per word of the dictionaries, then
+//! on the numbers of the columns; the section of the paths is unpacked only for a query that asks for a path, and each
+//! path is read where all else holds.
+//!
+//! Texts are compared as lines show them: an octet that is not UTF-8 is `\xNN`. Of a text that was cut the kept part is
+//! compared. A path is compared as it was sent.
+//!
+//! The room knows no IO, clock or log.
+
+mod columns;
+mod ids;
+mod tally;
+mod wanted;
+pub(super) mod words;
+
+use std::net::{IpAddr, SocketAddr};
+
+pub use self::columns::Places;
+pub use self::ids::decisions_by_id;
+pub use self::tally::Tallies;
+pub use self::wanted::Wanted;
+use self::words::{path_of, shown};
+use super::{DecisionQuery, StoreError, failed};
+use crate::entry::{Decision, Mode, Verdict, origin_parts};
+use crate::rep::{ComparisonPath, PathPattern};
+
+/// The conditions of a [`DecisionQuery`], prepared for many decisions.
+#[derive(Clone, Debug)]
+pub struct Search {
+    query: DecisionQuery,
+    path: Option<PathPattern>,
+    client: Option<ClientIs>,
+}
+
+/// A wanted client.
+#[derive(Clone, Debug)]
+struct ClientIs {
+    name: String,
+    /// The address, if the name is one.
+    address: Option<IpAddr>,
+    /// The port beside the address.
+    port: Option<u16>,
+}
+
+/// The answer of a client's word to a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ClientMatch {
+    No,
+    Yes,
+    /// If the port is this one, too.
+    IfPort(u16),
+}
+
+/// The facts that decisions of one shape share.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ShapeFacts<'a> {
+    pub(super) mode: Mode,
+    pub(super) verdict: Verdict,
+    pub(super) reason: &'a str,
+    has_error: bool,
+}
+
+impl ShapeFacts<'_> {
+    /// Tells whether the exchange failed, other than by a refusal of ours.
+    fn has_failed(&self) -> bool {
+        let is_refusal = self.mode == Mode::Enforce && self.verdict != Verdict::Allow;
+        self.has_error && !is_refusal
+    }
+}
+
+impl ClientIs {
+    fn of(text: &str) -> Self {
+        let with_port = text.parse::<SocketAddr>().ok();
+        let address = text.parse().ok();
+        Self {
+            name: text.to_owned(),
+            address: address.or(with_port.map(|at| at.ip())),
+            port: with_port.map(|at| at.port()),
+        }
+    }
+
+    fn holds(&self, address: Option<IpAddr>, name: Option<&str>) -> ClientMatch {
+        let is_there = self.address.is_some() && self.address == address;
+        match self.port {
+            _ if name == Some(&self.name) => ClientMatch::Yes,
+            Some(port) if is_there => ClientMatch::IfPort(port),
+            None if is_there => ClientMatch::Yes,
+            _ => ClientMatch::No,
+        }
+    }
+}
+
+impl Search {
+    /// Prepares a query.
+    ///
+    /// # Errors
+    /// When no path can match the pattern.
+    pub fn new(query: &DecisionQuery) -> Result<Self, StoreError> {
+        let path = query
+            .path
+            .as_deref()
+            .map(|text| PathPattern::new(text).map_err(|error| failed(format!("{text}: {error}"))));
+        Ok(Self {
+            path: path.transpose()?,
+            client: query.client.as_deref().map(ClientIs::of),
+            query: query.clone(),
+        })
+    }
+
+    /// Tells whether a decision matches. `acknowledged` is true of a decision that a person has acknowledged.
+    #[must_use]
+    pub fn admits(&self, decision: &Decision<'_>, acknowledged: bool) -> bool {
+        let facts = ShapeFacts {
+            mode: decision.mode,
+            verdict: decision.verdict,
+            reason: decision.reason,
+            has_error: decision.error.is_some(),
+        };
+        let client = decision.client;
+        let name = decision.client_name.map(|name| name.kept);
+        self.holds_acknowledged(acknowledged)
+            && self.holds_time(decision.time())
+            && self.holds_shape(&facts)
+            && self.holds_origin(decision.origin)
+            && match self.holds_client(Some(client.ip()), name) {
+                ClientMatch::Yes => true,
+                ClientMatch::IfPort(port) => port == client.port(),
+                ClientMatch::No => false,
+            }
+            && self.holds_agent(decision.chain.iter().map(|token| token.kept))
+            && self.holds_rule(decision.rule.map(|rule| rule.text.kept))
+            && (self.path.is_none() || {
+                let (pieces, _) = decision.url.pieces(None);
+                self.holds_path(&pieces.concat(), decision.url.follows_origin())
+            })
+    }
+
+    fn holds_acknowledged(&self, acknowledged: bool) -> bool {
+        let wanted = self.query.acknowledged;
+        wanted.is_none_or(|wanted| wanted == acknowledged)
+    }
+
+    fn holds_time(&self, time: u64) -> bool {
+        let query = &self.query;
+        query.since.is_none_or(|since| time >= since.as_millis())
+            && query.until.is_none_or(|until| time < until.as_millis())
+    }
+
+    fn holds_shape(&self, facts: &ShapeFacts<'_>) -> bool {
+        let is = |wanted: &Option<String>, value: &str| {
+            wanted.as_deref().is_none_or(|wanted| wanted == value)
+        };
+        let wanted = self.query.failed;
+        is(&self.query.mode, facts.mode.name())
+            && is(&self.query.verdict, facts.verdict.name())
+            && is(&self.query.reason, facts.reason)
+            && wanted.is_none_or(|wanted| wanted == facts.has_failed())
+    }
+
+    fn holds_origin(&self, origin: Option<&str>) -> bool {
+        let Some(wanted) = self.query.origin.as_deref() else {
+            return true;
+        };
+        let origin = origin.unwrap_or_default();
+        match self.is_any_scheme() {
+            true => origin_parts(origin).1.eq_ignore_ascii_case(wanted),
+            false => origin.eq_ignore_ascii_case(wanted),
+        }
+    }
+
+    /// Tells whether the query asks for a host, whatever the scheme and the port.
+    fn is_any_scheme(&self) -> bool {
+        let origin = self.query.origin.as_deref();
+        origin.is_some_and(|origin| !origin.contains("://"))
+    }
+
+    fn holds_client(&self, address: Option<IpAddr>, name: Option<&str>) -> ClientMatch {
+        let wanted = self.client.as_ref();
+        wanted.map_or(ClientMatch::Yes, |wanted| wanted.holds(address, name))
+    }
+
+    fn holds_agent<'t>(&self, mut chain: impl Iterator<Item = &'t str>) -> bool {
+        let wanted = self.query.agent.as_deref();
+        wanted.is_none_or(|wanted| chain.any(|token| token.eq_ignore_ascii_case(wanted)))
+    }
+
+    fn holds_rule(&self, rule: Option<&[u8]>) -> bool {
+        let wanted = self.query.rule.as_deref();
+        wanted.is_none_or(|wanted| rule.is_some_and(|rule| shown(rule) == wanted))
+    }
+
+    /// Tells whether the pattern matches what follows the origin, or the path of a whole URL.
+    fn holds_path(&self, octets: &[u8], follows_origin: bool) -> bool {
+        self.path.as_ref().is_none_or(|pattern| {
+            let path = match follows_origin {
+                true => octets,
+                false => path_of(octets),
+            };
+            pattern.matches(&ComparisonPath::new(path))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

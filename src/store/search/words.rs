@@ -1,0 +1,78 @@
+//! The texts in the words of a block, as a search compares them.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use super::ShapeFacts;
+use crate::entry::cbor::Reader;
+use crate::entry::{Mode, Texts, Verdict, key};
+use crate::store::block::Word;
+
+/// Returns foreign octets as the text of a line: an octet that is not UTF-8 is the four characters `\xNN`.
+pub(in crate::store) fn shown(octets: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(octets) {
+        return Cow::Borrowed(text);
+    }
+    let mut text = String::with_capacity(octets.len() + 16);
+    for chunk in octets.utf8_chunks() {
+        text.push_str(chunk.valid());
+        for octet in chunk.invalid() {
+            let _ = write!(text, "\\x{octet:02X}"); // writing to a String does not fail
+        }
+    }
+    Cow::Owned(text)
+}
+
+/// Returns the path of a URL with its query; `/` for a URL without a path.
+pub(super) fn path_of(url: &[u8]) -> &[u8] {
+    let scheme = url.windows(3).position(|three| three == b"://");
+    let rest = url.get(scheme.map_or(0, |at| at + 3)..).unwrap_or_default();
+    let start = rest.iter().position(|octet| matches!(octet, b'/' | b'?'));
+    start.and_then(|start| rest.get(start..)).unwrap_or(b"/")
+}
+
+/// Returns the facts of a shape; `None` for one that no decision has.
+pub(in crate::store) fn shape_facts<'b>(shape: &Word<'b>) -> Option<ShapeFacts<'b>> {
+    let number = |key| match shape.value(key) {
+        Some(item) => Reader::new(item).uint().ok(),
+        None => Some(0),
+    };
+    Some(ShapeFacts {
+        mode: Mode::from_number(number(key::MODE)?)?,
+        verdict: Verdict::from_number(number(key::VERDICT)?)?,
+        reason: Reader::new(shape.value(key::REASON)?).text().ok()?,
+        has_error: shape.value(key::ERROR).is_some(),
+    })
+}
+
+/// Returns the text of an origin's word.
+pub(in crate::store) fn origin<'b>(word: &Word<'b>) -> Option<&'b str> {
+    Reader::new(word.octets).text().ok()
+}
+
+/// Returns the address and the name of a client's word.
+pub(in crate::store) fn client<'b>(word: &Word<'b>) -> (Option<IpAddr>, Option<&'b str>) {
+    let mut reader = Reader::new(word.octets);
+    let octets = reader.bytes().unwrap_or_default();
+    let v4 = <[u8; 4]>::try_from(octets).map(IpAddr::from);
+    let address = v4.or_else(|_| <[u8; 16]>::try_from(octets).map(IpAddr::from));
+    (address.ok(), reader.text().ok())
+}
+
+/// Returns the product tokens of a requester's word.
+pub(in crate::store) fn chain<'b>(word: &Word<'b>) -> Texts<'b> {
+    let mut reader = Reader::new(word.octets);
+    match reader.is_array() {
+        true => Texts::read(&mut reader).unwrap_or_default(),
+        false => Texts::default(),
+    }
+}
+
+/// Returns the text of a rule's word.
+pub(in crate::store) fn rule<'b>(word: &Word<'b>) -> Option<&'b [u8]> {
+    let mut reader = Reader::new(word.octets);
+    reader.array().ok().filter(|count| *count == 3)?;
+    reader.item().ok()?;
+    reader.bytes().ok()
+}

@@ -9,7 +9,9 @@
 //! - E: as A, paths of some 74 octets with parameters of trackers.
 //!
 //! Each set is encoded, filed into blocks of `EVIDENCE_BLOCK` (4,096) entries, read back and compared, and verified: each
-//! entry hashed, each root compared, and a checkpoint every 4,096 entries. Times are CPU times of the thread, the least of `EVIDENCE_ROUNDS` (5); `EVIDENCE_RECORDS` (131,072) sets the number of decisions.
+//! entry hashed, each root compared, and a checkpoint every 4,096 entries. Times are CPU times of the thread, the least
+//! of `EVIDENCE_ROUNDS` (5); `EVIDENCE_RECORDS` (131,072) sets the number of decisions, `EVIDENCE_SETS` the sets. Below A,
+//! B and E stand the costs of searching their blocks: nanoseconds a decision, with the number of decisions found.
 
 #![allow(
     clippy::disallowed_methods,
@@ -20,6 +22,9 @@
     clippy::unwrap_used,
     reason = "a measurement reads the clock, prints, and ends loudly where it cannot be set up"
 )]
+
+#[path = "evidence/search.rs"]
+mod search;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -246,7 +251,8 @@ fn main() {
         "set  entry B  block B  encode ns  file ns  read ns  verify ns   (a record; blocks of {at_once})"
     );
     let policy = digest(1);
-    for set in ['A', 'B', 'C', 'D', 'E'] {
+    let sets = std::env::var("EVIDENCE_SETS").unwrap_or_else(|_| "ABCDE".to_owned());
+    for set in sets.chars() {
         let mut dice = Dice(u64::from(u32::from(set)));
         let requests: Vec<Request> = (0..records).map(|n| request(set, n, &mut dice)).collect();
         // One after the other, as the queue holds them.
@@ -267,7 +273,7 @@ fn main() {
             checkpoints: &checkpoints,
             ..Known::default()
         };
-        let mut packed = 0;
+        let mut packed = Vec::new();
         let mut out = Vec::with_capacity(4_096);
         for _ in 0..rounds {
             let began = cpu();
@@ -320,7 +326,7 @@ fn main() {
                 verified - read,
             ];
             least = [0, 1, 2, 3].map(|step| least[step].min(took[step]));
-            packed = blocks.iter().map(Vec::len).sum();
+            packed = blocks;
         }
         let [encoding, filing, reading, verifying] = least;
         let each = |octets: usize| octets as f64 / records as f64;
@@ -328,12 +334,15 @@ fn main() {
         println!(
             "{set}  {:8.0} {:8.1} {:10.0} {:8.0} {:8.0} {:10.0}",
             each(raw),
-            each(packed),
+            each(packed.iter().map(Vec::len).sum()),
             ns(encoding),
             ns(filing),
             ns(reading),
             ns(verifying)
         );
+        if matches!(set, 'A' | 'B' | 'E') {
+            search::measure(&packed, records, rounds);
+        }
     }
 }
 

@@ -96,7 +96,8 @@ fn record(log: &Log, n: u64, time: Moment, last: &mut String) {
         "https://{host}/some/path/of/usual/length/{n}.html?page={}",
         n % 50
     );
-    let robots = format!("https://{host}/robots.txt");
+    let origin = format!("https://{host}");
+    let robots = format!("{origin}/robots.txt");
     let id = DecisionId::mint(time);
     if is_denied {
         *last = id.to_string();
@@ -114,7 +115,7 @@ fn record(log: &Log, n: u64, time: Moment, last: &mut String) {
             name: None,
         },
         agent: Agent {
-            chain: &["ExampleBot"],
+            chain: (&["ExampleBot"][..]).into(),
             source: "user_agent",
             mismatch: false,
         },
@@ -122,9 +123,7 @@ fn record(log: &Log, n: u64, time: Moment, last: &mut String) {
         method: "GET",
         version: Some("1.1"),
         url: url.as_bytes(),
-        scheme: "https",
-        host: &host,
-        port: 443,
+        origin: Some(&origin),
         via: "intercepted",
         opaque: false,
         rule: is_denied.then_some(RuleLine {
@@ -135,7 +134,6 @@ fn record(log: &Log, n: u64, time: Moment, last: &mut String) {
         reading: None,
         overridden: None,
         robots: Some(RobotsCopy {
-            url: &robots,
             identity: Some("benchbot"),
             user_agent: Some("BenchBot crawlgate/0.1"),
             final_url: Some(&robots),

@@ -110,7 +110,8 @@ fn record(log: &Log, n: u64, now: Moment) {
         "https://{host}/some/path/of/usual/length/{n}.html?page={}",
         n % 50
     );
-    let robots = format!("https://{host}/robots.txt");
+    let origin = format!("https://{host}");
+    let robots = format!("{origin}/robots.txt");
     log.record(&Record {
         time: now,
         id: DecisionId::mint(now),
@@ -124,7 +125,7 @@ fn record(log: &Log, n: u64, now: Moment) {
             name: None,
         },
         agent: Agent {
-            chain: &["ExampleBot"],
+            chain: (&["ExampleBot"][..]).into(),
             source: "user_agent",
             mismatch: false,
         },
@@ -132,9 +133,7 @@ fn record(log: &Log, n: u64, now: Moment) {
         method: "GET",
         version: Some("1.1"),
         url: url.as_bytes(),
-        scheme: "https",
-        host: &host,
-        port: 443,
+        origin: Some(&origin),
         via: "intercepted",
         opaque: false,
         rule: is_denied.then_some(RuleLine {
@@ -145,7 +144,6 @@ fn record(log: &Log, n: u64, now: Moment) {
         reading: None,
         overridden: None,
         robots: Some(RobotsCopy {
-            url: &robots,
             identity: Some("benchbot"),
             user_agent: Some("BenchBot crawlgate/0.1"),
             final_url: Some(&robots),

@@ -3,21 +3,21 @@
 //! Every exchange ends in one [`Record`]. It names the rule that decided and the robots.txt that held it, so that a
 //! denial can be explained, and an allowance defended, long after the site has changed its file. Three promises:
 //!
-//! * **A record is a line.** One JSON object per line, valid whatever octets a crawler or a site has sent, bounded in
-//!   length, and without the passwords that a URL may carry.
+//! * **A record is an entry, and shown as a line.** The line is derived from the entry: one JSON object, valid whatever
+//!   octets a crawler or a site has sent, bounded in length, and without the passwords that a URL may carry.
 //! * **No record, no request.** The gate awaits [`Log::ready`] *before* it judges. While records cannot be written (a
 //!   full disk), it fails, and by default the proxy denies rather than decide unseen.
 //! * **The file is never half a line.** Neither a full disk, nor a kill, nor a power cut leaves one behind for a
 //!   reader: a torn line is cut off before the next write.
 //!
-//! Recording is cheap for the exchange: it builds a line in memory and hands it to one writer thread, which gathers for
-//! some milliseconds and writes in one go. A kill loses at most the lines gathered since the last write. [`Log::flush`]
-//! and [`Log::close`] wait until all lines are written; with `[audit] durability = "strict"`, the answer to each denial
+//! Recording is cheap for the exchange: it encodes an entry in memory and hands it to one writer thread, which gathers
+//! for some milliseconds and writes in one go. A kill loses at most the entries gathered since the last write. [`Log::flush`]
+//! and [`Log::close`] wait until all entries are written; with `[audit] durability = "strict"`, the answer to each denial
 //! waits for the former. Only [`Log::close`] waits for the disk itself.
 //!
-//! `record` is a line's content, [`field`] its names, `crate::text` its
-//! spelling. The proxy holds the `log`; a `queue` connects it with the `writer`, a
-//! thread. The writer writes to each `sink`: a `file`, which consists of whole `lines` and is put aside by `rotate`, or
+//! `record` is an entry's content, `entry` its form, [`field`] has the names of its line. The proxy holds the `log`; a
+//! `queue` connects it with the `writer`, a thread. The writer gives the entries to the store, and their lines
+//! (`derived`) to each `sink`: a `file`, which consists of whole `lines` and is put aside by `rotate`, or
 //! a stream. `repeats` counts refusals that are too many for single records. [`Summary`] counts the same records for
 //! the end of a run.
 //!
@@ -29,6 +29,7 @@
 mod backlog;
 pub(crate) mod cells;
 mod counts;
+mod derived;
 mod entry;
 mod error;
 mod file;

@@ -21,7 +21,7 @@ use crate::clock::Moment;
 use crate::config::{Config, RobotsConfig};
 use crate::policy::generation::OriginUpdates;
 use crate::policy::identity::{Required, decide_by_identity};
-use crate::policy::overrides::{Override, Overrides};
+use crate::policy::overrides::{InForce, Overrides};
 use crate::policy::{self, Decision, Reason, Ruling, Target};
 use crate::rep::{
     Explanation, Group, Origin, OriginError, Other, ParseOptions, ProductToken, Robots, Scheme,
@@ -53,7 +53,7 @@ pub struct Judgement {
 #[derive(Debug)]
 pub enum Alternative {
     /// An override: the proxy would apply it, but the question was about a file.
-    Override(Arc<Override>),
+    Override(Arc<InForce>),
     /// robots.txt: an override decided instead of it.
     Robots(Decision),
 }

@@ -248,8 +248,7 @@ impl Gate {
         let clients = profiles.into_iter().map(|name| config.robots.under(name));
         let all = std::iter::once(config.robots.clone()).chain(clients);
         for terms in all.map(|robots| robots.terms()) {
-            let digest = terms.digest().to_string();
-            self.log.policy(digest.into(), terms.text().into());
+            self.log.policy(&terms.text());
         }
     }
 

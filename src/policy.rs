@@ -39,7 +39,7 @@ use http::uri::PathAndQuery;
 use self::address_policy::Prohibited;
 use self::generation::{Changes, Generation};
 pub use self::mode::Mode;
-use self::overrides::{Action, Override, Overrides};
+use self::overrides::{Action, InForce, Overrides};
 pub use self::reason::{Answer, Info, Reason, Replay, Verdict};
 use self::terms::PolicyDigest;
 use crate::agent::Agent;
@@ -171,7 +171,7 @@ pub struct Decision {
     /// The reading of the path that the rule matches, in comparison form, if it differs from the path as written.
     pub reading: Option<Box<str>>,
     /// The deciding override, if there is one.
-    pub asserted: Option<Arc<Override>>,
+    pub asserted: Option<Arc<InForce>>,
     /// The state of the origin's robots.txt, if it was consulted.
     pub basis: Option<Arc<State>>,
     /// The identity and User-Agent of the fetch behind that state. Informative only; it decides nothing.
@@ -324,7 +324,7 @@ pub fn decide_tunnel_by_override(
     }
 }
 
-fn by_hand(target: Target, asserted: &Arc<Override>, under: Under, now: Moment) -> Ruling {
+fn by_hand(target: Target, asserted: &Arc<InForce>, under: Under, now: Moment) -> Ruling {
     let Under { mode, generation } = under;
     let reason = match asserted.action {
         Action::Allow => Reason::OperatorAllow,

@@ -5,8 +5,8 @@
 //! engine shared by many gates fits behind it as well as the embedded one ([`sqlite`]) and the one for tests
 //! (`in_memory`).
 //!
-//! A [`Batch`] is written as a whole or not at all, its origin updates before its records, so the store keeps no record
-//! without the robots.txt behind it.
+//! A [`Batch`] is written as a whole or not at all, its origin updates and objects before its records, so the store keeps
+//! no record without the robots.txt behind it. A record is the line that an entry and its objects give.
 //!
 //! Records are chained: the hash of each record covers its predecessor's hash and its own text ([`chain`]). At
 //! intervals a key outside the store signs the head of the chain. A walk along the chain finds every later change or
@@ -18,6 +18,7 @@ pub mod block;
 pub mod chain;
 mod changes;
 mod decisions;
+mod derived;
 mod error;
 mod filter;
 #[cfg(test)]
@@ -32,7 +33,7 @@ pub mod segment;
 pub mod sqlite;
 pub mod state_file;
 
-pub use self::batch::{Batch, DecisionKind, OriginUpdate, Party, RecordSummary};
+pub use self::batch::{Batch, Entries, Object, ObjectKind, OriginUpdate, Party};
 pub use self::believed::{Belief, Progress, Reading};
 pub use self::decisions::{
     Acknowledgement, DecisionQuery, Hourly, Removed, StoredDecision, Tally, TallyKey,
@@ -60,7 +61,7 @@ use crate::rep::Origin;
 use crate::robots::identity::Identity;
 
 /// The event of a line that tells of many refusals at once.
-pub(crate) const REFUSALS_REPEATED: &str = "refusals_repeated";
+const REFUSALS_REPEATED: &str = "refusals_repeated";
 
 /// Fetches kept per origin and identity; newer ones replace older ones.
 pub const FETCHES_KEPT: usize = 32;
@@ -76,8 +77,8 @@ pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + S
 
 /// An engine that keeps data beyond the process.
 pub trait Store: fmt::Debug + Send + Sync + 'static {
-    /// Writes all of a batch or nothing of it: origin updates first, then records in their order, each linked to the
-    /// chain. A killed process loses nothing of the batch once this call has resolved.
+    /// Writes all of a batch or nothing of it: origin updates and objects first, then the lines of the entries in their
+    /// order, each linked to the chain. A killed process loses nothing of the batch once this call has resolved.
     fn write(&self, batch: Batch) -> Pending<'_, ()>;
 
     /// Returns the states of an origin, one for each identity, that of `*` first.
@@ -96,8 +97,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Returns the text of a robots.txt that was once in force.
     fn snapshot(&self, sha256: Sha256) -> Pending<'_, Option<Vec<u8>>>;
 
+    /// Returns the body of an object that an entry names.
+    fn object(&self, sha256: Sha256) -> Pending<'_, Option<Vec<u8>>>;
+
     /// Returns the settings of a decision, by the digest in its record.
-    fn policy(&self, digest: &str) -> Pending<'_, Option<String>>;
+    fn policy(&self, sha256: Sha256) -> Pending<'_, Option<String>>;
 
     /// Returns a page of decisions.
     fn decisions(&self, query: DecisionQuery) -> Pending<'_, Vec<StoredDecision>>;
@@ -219,4 +223,4 @@ pub(crate) fn named(config: &Config) -> Result<&Path, StoreError> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

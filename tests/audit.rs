@@ -21,6 +21,7 @@ use crawlgate::{
     audit::{Agent, Client, DecisionId, Log, Record},
     clock::Clock,
     config::{Config, LogConfig, LogFormat, OnFailure, Recorded},
+    entry::Texts,
 };
 
 /// The variable that makes this program the child: the log to write.
@@ -74,7 +75,7 @@ fn record_for_ever(file: PathBuf) -> ! {
                     name: None,
                 },
                 agent: Agent {
-                    chain: &[],
+                    chain: Texts::default(),
                     source: "user_agent",
                     mismatch: false,
                 },
@@ -82,9 +83,7 @@ fn record_for_ever(file: PathBuf) -> ! {
                 method: "GET",
                 version: Some("1.1"),
                 url: url.as_bytes(),
-                scheme: "http",
-                host: "site.example",
-                port: 80,
+                origin: Some("http://site.example"),
                 via: "plain",
                 opaque: false,
                 rule: None,

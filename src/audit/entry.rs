@@ -8,26 +8,85 @@ use crate::entry::{
     Action, Asserted, Basis, Bounds, Decision, Digest, Mode, Outage, Pace, Rule, Source, Url,
     Verdict, Via,
 };
+use crate::policy::terms::PolicyDigest;
+use crate::store::{Batch, Object, ObjectKind};
 use crate::text::{public_parts, public_url};
 
-/// The parts of an entry that a record does not hold in the entry's form.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Grounds<'a> {
-    /// The canonical origin; `None` for an unreadable target.
-    pub origin: Option<&'a str>,
-    /// SHA-256 of the settings behind the verdict.
-    pub policy: Option<&'a Digest>,
+/// The digests of the objects that a record names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Grounds {
     /// SHA-256 of the override that decided ([`Assertion::encode`]).
-    pub overridden: Option<&'a Digest>,
+    pub overridden: Option<Digest>,
     /// SHA-256 of the basis ([`RobotsCopy::encode`]).
-    pub basis: Option<&'a Digest>,
+    pub basis: Option<Digest>,
+}
+
+impl Grounds {
+    /// Returns the digests with their kinds.
+    pub(super) fn named(&self) -> impl Iterator<Item = (ObjectKind, Digest)> {
+        let overridden = self.overridden.map(|digest| (ObjectKind::Override, digest));
+        let basis = self.basis.map(|digest| (ObjectKind::Basis, digest));
+        [overridden, basis].into_iter().flatten()
+    }
 }
 
 impl Record<'_> {
+    /// Returns the digests of the record's objects, computed anew.
+    #[must_use]
+    pub fn grounds(&self) -> Grounds {
+        let digest = |kind| self.object_digest(kind);
+        Grounds {
+            overridden: self.overridden.map(|_| digest(ObjectKind::Override)),
+            basis: self.robots.map(|_| digest(ObjectKind::Basis)),
+        }
+    }
+
+    /// Returns the SHA-256 of the record's object of this kind, computed anew.
+    #[must_use]
+    pub fn object_digest(&self, kind: ObjectKind) -> Digest {
+        let mut body = Vec::with_capacity(512);
+        self.encode_object(kind, &mut body);
+        sha256_of([&body, &[], &[]])
+    }
+
+    /// Adds the record to a batch, with its objects.
+    pub fn file(&self, redact_query: bool, batch: &mut Batch) {
+        let grounds = self.grounds();
+        for (kind, sha256) in grounds.named() {
+            if batch.objects.iter().any(|one| one.sha256 == sha256) {
+                continue;
+            }
+            let mut body = Vec::new();
+            self.encode_object(kind, &mut body);
+            batch.objects.push(Object::new(kind, &body));
+        }
+        batch
+            .entries
+            .push(|out| self.encode(&grounds, redact_query, out));
+    }
+
+    /// Appends the body of the record's object of this kind to `out`.
+    pub(super) fn encode_object(&self, kind: ObjectKind, out: &mut Vec<u8>) {
+        match kind {
+            // The gate registers settings before their first record.
+            ObjectKind::Terms => {}
+            ObjectKind::Override => {
+                if let Some(overridden) = &self.overridden {
+                    overridden.encode(out);
+                }
+            }
+            ObjectKind::Basis => {
+                if let Some(robots) = &self.robots {
+                    robots.encode(self.origin.unwrap_or_default(), out);
+                }
+            }
+        }
+    }
+
     /// Appends the record's entry to `out`. Allocates nothing once the buffer has grown.
     ///
     /// `redact_query` replaces the query of the URL, which may be private.
-    pub fn encode(&self, grounds: &Grounds<'_>, redact_query: bool, out: &mut Vec<u8>) {
+    pub fn encode(&self, grounds: &Grounds, redact_query: bool, out: &mut Vec<u8>) {
         let bounds = match self.is_of_a_stranger() {
             true => Bounds::STRANGERS,
             false => Bounds::CLIENTS,
@@ -38,13 +97,13 @@ impl Record<'_> {
 
     fn decision<'a>(
         &'a self,
-        grounds: &Grounds<'a>,
+        grounds: &'a Grounds,
         redact_query: bool,
         bounds: Bounds,
     ) -> Decision<'a> {
         let id = self.id.octets();
         let parts = public_parts(self.url, redact_query);
-        let mut url = Url::of(parts, grounds.origin);
+        let mut url = Url::of(parts, self.origin);
         if url.len() > bounds.url {
             url = url.with_sha256(sha256_of(parts));
         }
@@ -54,16 +113,16 @@ impl Record<'_> {
             mode: known(Mode::from_name, self.mode),
             verdict: known(Verdict::from_name, self.verdict),
             reason: self.reason,
-            policy: grounds.policy,
+            policy: self.policy.as_ref().map(|PolicyDigest(digest)| digest),
             client: self.client.address,
             client_name: self.client.name.map(Into::into),
-            chain: self.agent.chain.into(),
+            chain: self.agent.chain,
             source: known(Source::from_name, self.agent.source),
             mismatch: self.agent.mismatch,
             user_agent: self.user_agent.map(Into::into),
             method: self.method.into(),
             version: self.version,
-            origin: grounds.origin,
+            origin: self.origin,
             url,
             via: known(Via::from_name, self.via),
             opaque: self.opaque,
@@ -73,8 +132,8 @@ impl Record<'_> {
                 line: rule.line,
             }),
             reading: self.reading.map(|reading| reading.as_bytes().into()),
-            overridden: grounds.overridden,
-            basis: grounds.basis,
+            overridden: grounds.overridden.as_ref(),
+            basis: grounds.basis.as_ref(),
             hold: micros(self.hold),
             pace: self.pace.map(|pace| Pace {
                 interval: micros(pace.interval),
@@ -93,7 +152,7 @@ impl Record<'_> {
 }
 
 /// Returns the variant of a name that this program has written itself.
-fn known<T: Default>(from: fn(&str) -> Option<T>, name: &str) -> T {
+pub(super) fn known<T: Default>(from: fn(&str) -> Option<T>, name: &str) -> T {
     let found = from(name);
     debug_assert!(found.is_some(), "unknown name {name}");
     found.unwrap_or_default()
@@ -121,10 +180,11 @@ impl RobotsCopy<'_> {
         // A redirect's target is foreign: it may contain userinfo.
         let final_url = self.final_url.map(|url| public_url(url.as_bytes(), false));
         let millis = |moment: Option<Moment>| moment.map(Moment::as_millis);
+        let cause = self.unreachable.map(|outage| outage.cause.code());
         let outage = self.unreachable.map(|outage| Outage {
             since: outage.since.as_millis(),
-            cause: outage.cause,
-            answers: outage.answers,
+            cause: cause.as_deref().unwrap_or_default(),
+            answers: outage.cause.is_answer(),
             attempts: outage.attempts,
             next_attempt: outage.next_attempt.as_millis(),
             last_failure: millis(outage.last_failure),
@@ -148,8 +208,8 @@ impl RobotsCopy<'_> {
 }
 
 impl Assertion<'_> {
-    /// Appends the body of the override object to `out`. `created` is the time of the override's creation.
-    pub fn encode(&self, created: Moment, out: &mut Vec<u8>) {
+    /// Appends the body of the override object to `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
         let asserted = Asserted {
             id: &self.id.to_string(),
             origin: self.origin,
@@ -158,7 +218,7 @@ impl Assertion<'_> {
             by: self.by,
             reason: self.reason,
             until: self.until.map(Moment::as_millis),
-            created: created.as_millis(),
+            created: self.created.as_millis(),
         };
         asserted.encode(out);
     }

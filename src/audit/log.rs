@@ -4,6 +4,8 @@
 //! force ([`Log::policy`]). So the store keeps no record without its grounds.
 
 use std::{
+    cell::Cell,
+    collections::HashMap,
     io,
     path::PathBuf,
     sync::{
@@ -20,12 +22,13 @@ use tracing::error;
 use super::{
     backlog::Backlog,
     counts::Counts,
+    entry::Grounds,
     error::LogFailed,
     file,
     live::{Line, Live, Watch},
     queue::{Bounds, Landed, Queue},
     record::Record,
-    repeats::Allowance,
+    repeats::{Allowance, Refusal},
     rotate::Rotation,
     sink::{Sink, Stream},
     writer::{self, Outlet, Pace},
@@ -33,9 +36,10 @@ use super::{
 use crate::{
     clock::Clock,
     config::{Config, Durability, OnFailure, Recorded},
+    entry::{self, Entry},
     metrics::Registry,
     rep::Origin,
-    store::{OriginUpdate, Store},
+    store::{Object, ObjectKind, OriginUpdate, Store},
     text::DecisionId,
 };
 
@@ -241,38 +245,67 @@ impl Log {
     /// Records a decision, if such decisions are recorded, and shows it to watchers. Never waits for the disk. Refusals
     /// beyond a number in each minute are counted, not recorded one by one, unless durability is strict.
     pub fn record(&self, record: &Record<'_>) {
-        self.record_of(record, Exceeds::Nothing);
+        if self.wants(record.verdict) {
+            self.record_of(record, &record.grounds(), Exceeds::Nothing);
+        }
     }
 
-    /// Records a decision on a request that may exceed its client's limits: few of such are recorded one by one.
-    pub fn record_of(&self, record: &Record<'_>, exceeds: Exceeds) {
-        let redact = self.redacts_query.load(Ordering::Relaxed);
+    /// Records a decision with the digests of its objects, on a request that may exceed its client's limits: few of such
+    /// are recorded one by one.
+    pub fn record_of(&self, record: &Record<'_>, grounds: &Grounds, exceeds: Exceeds) {
+        thread_local! {
+            /// A buffer for entries: encoded outside of the queue's lock, and without an allocation.
+            static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+        }
+
         let is_recorded = self.records(record.verdict);
-        if self.shows() {
-            self.show(record, redact, is_recorded);
+        let is_shown = self.shows();
+        let writer = self.writer.as_ref().filter(|_| is_recorded);
+        let writer = writer.filter(|writer| self.admits(writer, record, exceeds));
+        if writer.is_none() && !is_shown {
+            return;
         }
-        if let Some(writer) = &self.writer
-            && is_recorded
-        {
-            let write = |out: &mut Vec<u8>| record.write_line(out, redact);
-            // A count lives in memory until its minute is over: a refusal with an answer that waits for the disk needs
-            // a record.
-            if !record.is_refusal() || self.is_strict() {
-                return writer.queue.put(record.note(), write);
-            }
-            let most = self.refusals_per_minute.load(Ordering::Relaxed);
-            let allowance = match exceeds {
-                Exceeds::Nothing => Allowance::Ordinary(most),
-                Exceeds::ItsAllowance => Allowance::Exceeded,
-            };
-            writer.queue.put_refusal(record.note(), allowance, write);
+        // A thread that ends has no buffer any more.
+        let mut entry = SCRATCH.try_with(Cell::take).unwrap_or_default();
+        entry.clear();
+        let redact = self.redacts_query.load(Ordering::Relaxed);
+        record.encode(grounds, redact, &mut entry);
+        if is_shown {
+            self.show(record, grounds, &entry, is_recorded);
         }
+        if let Some(writer) = writer {
+            writer.queue.put(record, grounds, &entry);
+        }
+        let _ = SCRATCH.try_with(|scratch| scratch.set(entry));
+    }
+
+    /// Tells whether a decision gets a record of its own.
+    fn admits(&self, writer: &Writer, record: &Record<'_>, exceeds: Exceeds) -> bool {
+        // A count lives in memory until its minute is over: a refusal with an answer that waits for the disk needs a
+        // record.
+        if !record.is_refusal() || self.is_strict() {
+            return true;
+        }
+        let most = self.refusals_per_minute.load(Ordering::Relaxed);
+        let allowance = match exceeds {
+            Exceeds::Nothing => Allowance::Ordinary(most),
+            Exceeds::ItsAllowance => Allowance::Exceeded,
+        };
+        writer.queue.admits(&Refusal::of(record), allowance)
     }
 
     #[cold]
-    fn show(&self, record: &Record<'_>, redact: bool, is_recorded: bool) {
+    fn show(&self, record: &Record<'_>, grounds: &Grounds, entry: &[u8], is_recorded: bool) {
+        let objects = grounds.named().map(|(kind, sha256)| {
+            let mut body = Vec::new();
+            record.encode_object(kind, &mut body);
+            (sha256, body)
+        });
+        let objects: HashMap<_, _> = objects.collect();
         let mut line = Vec::with_capacity(1024);
-        record.write_line(&mut line, redact);
+        let written =
+            Entry::read(entry).map(|entry| entry::write_line(&entry, &objects, &mut line));
+        debug_assert!(matches!(written, Ok(Ok(()))), "{written:?}");
         // A line is JSON, and so UTF-8.
         if let Ok(text) = std::str::from_utf8(&line) {
             let text = text.trim_end_matches('\n').into();
@@ -281,8 +314,8 @@ impl Log {
         }
     }
 
-    /// Takes back the record of a request that was answered `log_failed` instead. If it is stored already, a line of its
-    /// own says so.
+    /// Takes back the record of a request that was answered `log_failed` instead. If it is stored already, an entry of
+    /// its own says so.
     pub fn withdraw(&self, id: DecisionId) {
         if let Some(writer) = &self.writer {
             writer.queue.withdraw(id, self.clock.now());
@@ -323,10 +356,12 @@ impl Log {
             .map_or_else(Vec::new, |writer| writer.queue.landed(origin))
     }
 
-    /// Keeps the settings that later records name by `digest`, if there is a store. Once for each digest is enough.
-    pub fn policy(&self, digest: Arc<str>, text: Arc<str>) {
+    /// Keeps the text of settings that later records name by its digest, if there is a store. Once for each text is
+    /// enough.
+    pub fn policy(&self, text: &str) {
         if let Some(writer) = self.keeper() {
-            writer.queue.policy(digest, text);
+            let object = Object::new(ObjectKind::Terms, text.as_bytes());
+            writer.queue.object(object);
         }
     }
 

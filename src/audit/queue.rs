@@ -1,6 +1,6 @@
 //! The queue between the exchanges, which must not wait, and the writer, which may have to.
 //!
-//! Lines gather in one buffer, with their grounds beside it: origin updates and settings. The writer takes the buffer
+//! Entries gather in one buffer, with their grounds beside it: origin updates and objects. The writer takes the buffer
 //! as a whole and leaves an empty one. Grounds queued before a record are taken no later than the record. The queue
 //! publishes its state as one small number, so that the check before every request costs one load.
 
@@ -21,12 +21,14 @@ use self::content::{Inner, Life};
 pub(super) use self::writer_side::Batch;
 use super::{
     counts::Counts,
+    entry::Grounds,
     error::LogFailed,
-    repeats::{Admission, Allowance},
+    record::Record,
+    repeats::{Admission, Allowance, Refusal},
 };
 use crate::clock::{Clock, Moment};
 use crate::rep::Origin;
-use crate::store::{OriginUpdate, RecordSummary};
+use crate::store::{Object, OriginUpdate};
 use crate::text::DecisionId;
 
 /// Bounds of the queue, in octets.
@@ -38,7 +40,7 @@ pub(super) struct Bounds {
     pub(super) lose: usize,
 }
 
-/// Lines on their way to the writer.
+/// Entries on their way to the writer.
 #[derive(Debug)]
 pub(super) struct Queue {
     /// A [`State`], for readers without the lock. Changed under the lock of `inner` alone.
@@ -60,7 +62,7 @@ pub(super) struct Queue {
 pub(super) struct Backlog {
     /// Approximate octets.
     pub(super) octets: usize,
-    /// Lines, origin updates and settings.
+    /// Entries, origin updates and settings.
     pub(super) entries: u64,
     /// True if the writer cannot write at present.
     pub(super) is_failing: bool,
@@ -123,8 +125,16 @@ impl Queue {
         .await
     }
 
-    /// Queues the one line that `write` appends, with its `note`, or counts it as lost.
-    pub(super) fn put(&self, note: RecordSummary, write: impl FnOnce(&mut Vec<u8>)) {
+    /// Queues the entry of a record with the objects that it is the first to name, or counts it as lost.
+    pub(super) fn put(&self, record: &Record<'_>, grounds: &Grounds, entry: &[u8]) {
+        self.put_entry(record.time, |inner| {
+            inner.name_objects(record, grounds);
+            inner.next.entries.push(|out| out.extend_from_slice(entry));
+        });
+    }
+
+    /// Lets `put` queue an entry of this time, or counts it as lost.
+    fn put_entry(&self, time: Moment, put: impl FnOnce(&mut Inner)) {
         let mut inner = self.inner.lock();
         let enduring = inner.failure.is_some() && !self.deny.load(Ordering::Relaxed);
         let bound = if enduring {
@@ -133,50 +143,40 @@ impl Queue {
             self.bounds.lose
         };
         if inner.held() >= bound || inner.life == Life::Over {
-            inner.lose(note.time);
+            inner.lose(time);
             self.counts.lost();
             return;
         }
-        self.add(&mut inner, |inner| {
-            write(&mut inner.next.lines);
-            inner.note(note);
-        });
+        self.add(&mut inner, put);
     }
 
-    /// Queues the line of a refusal while its client has single records left in this minute; counts it otherwise.
-    pub(super) fn put_refusal(
-        &self,
-        note: RecordSummary,
-        allowance: Allowance,
-        write: impl FnOnce(&mut Vec<u8>),
-    ) {
-        {
-            let mut inner = self.inner.lock();
-            let mut over = None;
-            let admission = inner
-                .repeats
-                .admits(&note, allowance, |line| over = Some(line));
-            if let Some(line) = over {
-                self.add(&mut inner, |inner| inner.put_line(line));
-            }
-            match admission {
-                Admission::Recorded => {}
-                Admission::CountedFirst => {
-                    // A writer that sleeps on an empty queue must learn that there is a count to report.
-                    self.wake.notify_one();
-                    return;
-                }
-                Admission::Counted => return,
-            }
+    /// Tells whether a refusal gets a record of its own: while its client has single records left in this minute.
+    /// Counts it otherwise.
+    pub(super) fn admits(&self, refusal: &Refusal<'_>, allowance: Allowance) -> bool {
+        let mut inner = self.inner.lock();
+        let mut over = None;
+        let admission = inner
+            .repeats
+            .admits(refusal, allowance, |entry| over = Some(entry));
+        if let Some(entry) = over {
+            self.add(&mut inner, |inner| inner.put_repeats(&entry));
         }
-        self.put(note, write);
+        match admission {
+            Admission::Recorded => true,
+            Admission::CountedFirst => {
+                // A writer that sleeps on an empty queue must learn that there is a count to report.
+                self.wake.notify_one();
+                false
+            }
+            Admission::Counted => false,
+        }
     }
 
     /// Takes back the record of a request that was answered `log_failed` instead. A record that the writer has taken is
     /// left to the writer.
     pub(super) fn withdraw(&self, id: DecisionId, now: Moment) {
         let mut inner = self.inner.lock();
-        if inner.next.withdraw(id) {
+        if inner.next.entries.withdraw(id) {
             return;
         }
         match inner.taken {
@@ -219,16 +219,13 @@ impl Queue {
         });
     }
 
-    /// Queues settings that later records will name.
-    pub(super) fn policy(&self, digest: Arc<str>, text: Arc<str>) {
+    /// Queues an object that later records will name.
+    pub(super) fn object(&self, object: Object) {
         let mut inner = self.inner.lock();
         if inner.life == Life::Over {
             return;
         }
-        self.add(&mut inner, |inner| {
-            inner.weight += digest.len() + text.len();
-            inner.next.policies.push((digest, text));
-        });
+        self.add(&mut inner, |inner| inner.put_object(object));
     }
 
     /// Returns the failure that stops the writer at present.
@@ -329,145 +326,4 @@ impl Queue {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io;
-    use std::time::Duration;
-
-    use super::*;
-    use crate::store::Party;
-
-    const NOTE: RecordSummary = RecordSummary {
-        time: Moment::from_millis(0),
-        party: Party::Own,
-        kind: None,
-        count: 1,
-        sha256: None,
-    };
-
-    fn take(queue: &Queue) -> Batch {
-        let clock = Clock::manual(Moment::default());
-        queue.take(Vec::new(), Duration::ZERO, &clock).unwrap()
-    }
-
-    #[test]
-    fn a_failure_and_its_end_are_reported_once() {
-        let bounds = Bounds {
-            wait: 100,
-            lose: 100,
-        };
-        let queue = Queue::new(bounds, true, Clock::manual(Moment::default()));
-        let failure = || LogFailed::new("log", &io::Error::from(io::ErrorKind::StorageFull));
-        for _ in 0..2 {
-            queue.put(NOTE, |out| out.extend_from_slice(b"{}\n"));
-            let batch = take(&queue);
-            let news = [(); 3].map(|()| queue.failed(failure()));
-            assert_eq!(news, [true, false, false]);
-            let ends = [(); 2].map(|()| queue.wrote(&batch, Moment::default()));
-            assert_eq!(ends, [Some(0), None]);
-        }
-    }
-
-    #[test]
-    fn unwritten_lines_still_fill_the_queue() {
-        let bounds = Bounds { wait: 3, lose: 6 };
-        let queue = Queue::new(bounds, true, Clock::manual(Moment::default()));
-        let put = || queue.put(NOTE, |out| out.extend_from_slice(b"{}\n"));
-        let state = || queue.state.load(Ordering::Relaxed);
-        put();
-        assert_eq!(state(), State::Full as u8);
-        let batch = take(&queue);
-        assert_eq!(state(), State::Full as u8, "taken is not written");
-        put();
-        put();
-        assert_eq!(
-            queue.wrote(&batch, Moment::default()),
-            Some(1),
-            "one found no room"
-        );
-        assert_eq!(state(), State::Full as u8, "the second is there still");
-        let batch = take(&queue);
-        assert_eq!(
-            batch.content.lines.split(|&octet| octet == b'\n').count(),
-            3
-        );
-        assert_eq!(queue.wrote(&batch, Moment::default()), None);
-        assert_eq!(state(), State::Open as u8);
-    }
-
-    #[test]
-    fn late_records_make_requests_wait_and_a_stuck_write_refuses_them() {
-        let millis = Duration::from_millis;
-        let bounds = Bounds {
-            wait: 100,
-            lose: 100,
-        };
-        let clock = Clock::manual(Moment::default());
-        let queue = Queue::new(bounds, true, clock.clone());
-        let put = || queue.put(NOTE, |out| out.extend_from_slice(b"{}\n"));
-        let take = || queue.take(Vec::new(), Duration::ZERO, &clock).unwrap();
-        put();
-        clock.advance(millis(10));
-        let batch = take();
-        let cases = [
-            (0, Some(90), State::Open, false),
-            (90, Some(900), State::Full, false),
-            (900, Some(4_010), State::Full, true),
-            (4_010, None, State::Refusing, true),
-        ];
-        for (passes, next, state, is_behind) in cases {
-            clock.advance(millis(passes));
-            assert_eq!(queue.look(&batch, &clock), next.map(millis), "{passes}");
-            assert_eq!(queue.state.load(Ordering::Relaxed), state as u8, "{passes}");
-            assert_eq!(queue.backlog().is_behind, is_behind, "{passes}");
-        }
-        put();
-        assert_eq!(queue.wrote(&batch, Moment::default()), Some(0));
-        assert_eq!(queue.state.load(Ordering::Relaxed), State::Open as u8);
-        assert!(queue.backlog().is_behind, "until a batch is in time");
-        let batch = take();
-        assert_eq!(queue.look(&batch, &clock), Some(millis(100)));
-        assert_eq!(queue.wrote(&batch, Moment::default()), None);
-        assert!(!queue.backlog().is_behind);
-    }
-
-    #[test]
-    fn a_withdrawn_record_is_not_written_or_told_where_it_was() {
-        let bounds = Bounds {
-            wait: 1_000,
-            lose: 1_000,
-        };
-        let clock = Clock::manual(Moment::default());
-        let queue = Queue::new(bounds, true, clock.clone());
-        let put = |id| {
-            queue.put(NOTE, |out| {
-                out.extend_from_slice(format!("{{\"id\":\"{id}\"}}\n").as_bytes());
-            });
-        };
-        let ids = [1, 2, 3].map(|n| DecisionId::mint(Moment::from_millis(n)));
-        put(ids[0]);
-        let batch = take(&queue);
-        put(ids[1]);
-        put(ids[2]);
-        queue.withdraw(ids[0], Moment::default());
-        queue.withdraw(ids[1], Moment::default());
-        assert_eq!(queue.wrote(&batch, Moment::default()), None);
-        let batch = take(&queue);
-        let text = String::from_utf8(batch.content.lines.clone()).unwrap();
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), 2, "{text}");
-        assert!(lines[0].contains(&ids[2].to_string()), "{text}");
-        let told = format!(
-            "\"event\":\"answered_log_failed\",\"decision\":\"{}\"",
-            ids[0]
-        );
-        assert!(lines[1].contains(&told), "{text}");
-        assert_eq!(batch.content.notes.len(), 2);
-        queue.wrote(&batch, Moment::default());
-        // Alone in the queue: a flush does not wait for it.
-        put(ids[1]);
-        queue.withdraw(ids[1], Moment::default());
-        queue.close();
-        assert!(queue.take(Vec::new(), Duration::ZERO, &clock).is_none());
-        assert!(queue.outcome().is_ok());
-    }
-}
+mod tests;

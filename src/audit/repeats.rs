@@ -1,20 +1,20 @@
-//! Counts of repeated refusals: one line stands for many with the same client and reason.
+//! Counts of repeated refusals: one entry stands for many with the same client and reason.
 //!
 //! A refusal costs its client nothing, so a client could fill the store with as many as it can send requests. A limited
 //! number of refusals a minute is recorded one by one for each client (each address without one) and each reason; the
-//! rest are counted, and at the end of the minute one line reports their number. A kill before that loses the count, so
+//! rest are counted, and at the end of the minute one entry reports their number. A kill before that loses the count, so
 //! `[audit] durability = "strict"` records each refusal instead.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use super::field;
-use crate::client::ClientKey;
+use super::entry::known;
+use super::record::Record;
+use crate::client::network_of;
 use crate::clock::Moment;
-use crate::store::{DecisionKind, Party, REFUSALS_REPEATED, RecordSummary};
-use crate::text::json::Object;
-use crate::text::timestamp;
+use crate::entry::{Event, EventKind, Mode, Verdict};
+use crate::text::DecisionId;
 
 /// The span over which refusals are counted together.
 pub(super) const WINDOW: Duration = Duration::from_secs(60);
@@ -25,29 +25,71 @@ const MOST: usize = 4_096;
 /// Single records of refusals beyond a client's rate or quota, for each reason in a minute: enough for a diagnosis.
 const BEYOND_ITS_RATE: u64 = 10;
 
-/// Counts refusals by client and reason.
+/// Counts refusals by client and reason. A look-up by name allocates nothing.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
-    windows: HashMap<(Party, &'static str), Window>,
+    named: HashMap<Box<str>, Vec<Window>>,
+    unnamed: HashMap<Unnamed, Vec<Window>>,
+    /// Number of windows.
+    count: usize,
     /// Time of the last search for ended minutes.
     looked: Moment,
+}
+
+/// A client without a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Unnamed {
+    /// The client at this address.
+    At(IpAddr),
+    /// All requests without an identified client.
+    Strangers,
+}
+
+/// The client of a refusal.
+#[derive(Clone, Copy, Debug)]
+enum Who<'a> {
+    Named(&'a str),
+    Unnamed(Unnamed),
 }
 
 /// One minute of one client and one reason.
 #[derive(Debug)]
 struct Window {
     began: Moment,
-    kind: DecisionKind,
+    mode: &'static str,
+    verdict: &'static str,
+    reason: &'static str,
     recorded: u64,
     /// Refusals without a record of their own: the first, the last, their number.
     beyond: Option<(Moment, Moment, u64)>,
 }
 
-/// A line to be recorded, with its note.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Line {
-    pub(super) note: RecordSummary,
-    pub(super) text: Vec<u8>,
+/// A refusal, as far as counting needs it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refusal<'a> {
+    time: Moment,
+    mode: &'static str,
+    verdict: &'static str,
+    reason: &'static str,
+    who: Who<'a>,
+}
+
+impl<'a> Refusal<'a> {
+    /// Returns the refusal that this is the record of.
+    pub(super) fn of(record: &Record<'a>) -> Self {
+        let address = record.client.address.ip();
+        Self {
+            time: record.time,
+            mode: record.mode,
+            verdict: record.verdict,
+            reason: record.reason,
+            who: match record.client.name {
+                _ if record.is_of_a_stranger() => Who::Unnamed(Unnamed::Strangers),
+                Some(name) => Who::Named(name),
+                None => Who::Unnamed(Unnamed::At(network_of(address))),
+            },
+        }
+    }
 }
 
 /// The handling of a refusal.
@@ -71,31 +113,25 @@ pub(super) enum Allowance {
 }
 
 impl Repeats {
-    /// Decides on the handling of a refusal, and counts it unless it gets a record of its own. Gives an ended count to
-    /// `tell`.
+    /// Decides on the handling of a refusal, and counts it unless it gets a record of its own. Gives the entry of an
+    /// ended count to `tell`.
     pub(super) fn admits(
         &mut self,
-        note: &RecordSummary,
+        refusal: &Refusal<'_>,
         allowance: Allowance,
-        tell: impl FnOnce(Line),
+        tell: impl FnOnce(Vec<u8>),
     ) -> Admission {
-        let Some(kind) = note.kind else {
-            return Admission::Recorded;
-        };
         let most = match allowance {
             Allowance::Ordinary(most) => most,
             Allowance::Exceeded => BEYOND_ITS_RATE,
         };
-        let mut key = (note.party.clone(), kind.reason);
-        if self.windows.len() >= MOST && !self.windows.contains_key(&key) {
-            key.0 = Party::Client(ClientKey::At(OTHERS));
-        }
-        let window = self.windows.entry(key.clone());
-        let window = window.or_insert(Window::at(note.time, kind));
-        if window.is_over(note.time) {
-            let over = std::mem::replace(window, Window::at(note.time, kind));
-            if let Some(line) = over.line(&key.0) {
-                tell(line);
+        let Some((who, window)) = self.window(refusal) else {
+            return Admission::Recorded;
+        };
+        if window.is_over(refusal.time) {
+            let over = std::mem::replace(window, Window::at(refusal));
+            if let Some(entry) = over.entry(who) {
+                tell(entry);
             }
         }
         if window.recorded < most {
@@ -104,36 +140,75 @@ impl Repeats {
         }
         match &mut window.beyond {
             Some((_, last, count)) => {
-                *last = note.time.max(*last);
+                *last = refusal.time.max(*last);
                 *count += 1;
                 Admission::Counted
             }
             none => {
-                *none = Some((note.time, note.time, 1));
+                *none = Some((refusal.time, refusal.time, 1));
                 Admission::CountedFirst
             }
         }
     }
 
-    /// Gives `tell` the counts of ended minutes, or all of them. Called often, it searches once a second.
-    pub(super) fn drain(&mut self, now: Moment, all: bool, mut tell: impl FnMut(Line)) {
+    /// Returns the window of a refusal, made if need be, and the client that it counts for.
+    fn window<'w>(&mut self, refusal: &Refusal<'w>) -> Option<(Who<'w>, &mut Window)> {
+        let is_known = |windows: &Vec<Window>| windows.iter().any(|one| one.is_of(refusal));
+        let is_known = match refusal.who {
+            Who::Named(name) => self.named.get(name).is_some_and(is_known),
+            Who::Unnamed(who) => self.unnamed.get(&who).is_some_and(is_known),
+        };
+        let who = match is_known || self.count < MOST {
+            true => refusal.who,
+            false => Who::Unnamed(Unnamed::At(OTHERS)),
+        };
+        let windows = match who {
+            Who::Named(name) => {
+                if !self.named.contains_key(name) {
+                    self.named.insert(name.into(), Vec::new());
+                }
+                self.named.get_mut(name)?
+            }
+            Who::Unnamed(who) => self.unnamed.entry(who).or_default(),
+        };
+        if !windows.iter().any(|one| one.is_of(refusal)) {
+            windows.push(Window::at(refusal));
+            self.count += 1;
+        }
+        let window = windows.iter_mut().find(|one| one.is_of(refusal));
+        window.map(|window| (who, window))
+    }
+
+    /// Gives `tell` the entries of ended minutes, or of all. Called often, it searches once a second.
+    pub(super) fn drain(&mut self, now: Moment, all: bool, mut tell: impl FnMut(Vec<u8>)) {
         let since = now.since(self.looked).max(self.looked.since(now));
-        if self.windows.is_empty() || (since < Duration::from_secs(1) && !all) {
+        if self.count == 0 || (since < Duration::from_secs(1) && !all) {
             return;
         }
         self.looked = now;
-        self.windows.retain(|(party, _), window| {
-            let is_over = all || window.is_over(now);
-            if is_over && let Some(line) = window.line(party) {
-                tell(line);
-            }
-            !is_over
-        });
+        let mut count = 0;
+        let mut stays = |who: Who<'_>, windows: &mut Vec<Window>| {
+            windows.retain(|window| {
+                let is_over = all || window.is_over(now);
+                if is_over && let Some(entry) = window.entry(who) {
+                    tell(entry);
+                }
+                !is_over
+            });
+            count += windows.len();
+            !windows.is_empty()
+        };
+        self.named
+            .retain(|name, windows| stays(Who::Named(name), windows));
+        self.unnamed
+            .retain(|who, windows| stays(Who::Unnamed(*who), windows));
+        self.count = count;
     }
 
     /// Tells whether there is a count to report later.
     pub(super) fn is_pending(&self) -> bool {
-        self.windows.values().any(|window| window.beyond.is_some())
+        let mut all = self.named.values().chain(self.unnamed.values()).flatten();
+        all.any(|window| window.beyond.is_some())
     }
 }
 
@@ -141,13 +216,19 @@ impl Repeats {
 const OTHERS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 impl Window {
-    fn at(began: Moment, kind: DecisionKind) -> Window {
+    fn at(refusal: &Refusal<'_>) -> Window {
         Window {
-            began,
-            kind,
+            began: refusal.time,
+            mode: refusal.mode,
+            verdict: refusal.verdict,
+            reason: refusal.reason,
             recorded: 0,
             beyond: None,
         }
+    }
+
+    fn is_of(&self, refusal: &Refusal<'_>) -> bool {
+        self.reason == refusal.reason
     }
 
     /// True also if the clock was set back: otherwise the count would wait for that time to come again.
@@ -155,60 +236,58 @@ impl Window {
         now.since(self.began).max(self.began.since(now)) >= WINDOW
     }
 
-    fn line(&self, party: &Party) -> Option<Line> {
+    /// Returns the entry of the count, unless nothing was counted.
+    fn entry(&self, who: Who<'_>) -> Option<Vec<u8>> {
         let (first, last, count) = self.beyond?;
-        let mut text = Vec::with_capacity(320);
-        let mut event = Object::open(&mut text);
-        event.plain(field::TIME, &timestamp::rfc3339(last));
-        event.plain(field::EVENT, REFUSALS_REPEATED.as_bytes());
-        let mut client = event.object(field::CLIENT);
-        let (address, name) = match party {
-            Party::Client(ClientKey::Named(name)) => (OTHERS, Some(name.as_bytes())),
-            Party::Client(ClientKey::At(address)) => (*address, None),
-            Party::Strangers | Party::Own => (OTHERS, None),
+        let (client, client_name) = match who {
+            Who::Named(name) => (OTHERS, Some(name.into())),
+            Who::Unnamed(Unnamed::At(address)) => (address, None),
+            Who::Unnamed(Unnamed::Strangers) => (OTHERS, None),
         };
-        client.address(field::ADDRESS, SocketAddr::new(address, 0));
-        client.text_or_null(field::NAME, name, NAME);
-        client.close();
-        event.plain(field::MODE, self.kind.mode.as_bytes());
-        event.plain(field::VERDICT, self.kind.verdict.as_bytes());
-        event.plain(field::REASON, self.kind.reason.as_bytes());
-        event.number(field::COUNT, count);
-        event.plain(field::FIRST, &timestamp::rfc3339(first));
-        event.plain(field::LAST, &timestamp::rfc3339(last));
-        event.close();
-        text.push(b'\n');
-        let note = RecordSummary {
-            time: last,
-            party: party.clone(),
-            kind: Some(self.kind),
-            count,
-            sha256: None,
+        let event = Event {
+            id: DecisionId::mint(last).octets(),
+            kind: EventKind::Repeated {
+                mode: known(Mode::from_name, self.mode),
+                verdict: known(Verdict::from_name, self.verdict),
+                reason: self.reason,
+                client,
+                client_name,
+                count,
+                first: first.as_millis(),
+                last: last.as_millis(),
+            },
         };
-        Some(Line { note, text })
+        let mut entry = Vec::new();
+        event.encode(&mut entry);
+        Some(entry)
     }
 }
-
-/// The longest name, in octets of the line.
-const NAME: usize = 256;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    use crate::entry::Entry;
+
     const NOON: Moment = Moment::from_millis(1_795_176_000_000);
 
-    fn note(name: &str, reason: &'static str, after: u64) -> RecordSummary {
-        RecordSummary {
+    fn refusal<'a>(name: &'a str, reason: &'static str, after: u64) -> Refusal<'a> {
+        Refusal {
             time: NOON + Duration::from_secs(after),
-            party: Party::Client(ClientKey::Named(name.into())),
-            kind: Some(DecisionKind {
-                mode: "enforce",
-                verdict: "deny",
-                reason,
-            }),
-            count: 1,
-            sha256: None,
+            mode: "enforce",
+            verdict: "deny",
+            reason,
+            who: Who::Named(name),
+        }
+    }
+
+    fn count(entry: &[u8]) -> u64 {
+        match Entry::read(entry).unwrap() {
+            Entry::Event(Event {
+                kind: EventKind::Repeated { count, .. },
+                ..
+            }) => count,
+            other => panic!("{other:?}"),
         }
     }
 
@@ -217,24 +296,27 @@ mod tests {
         let mut repeats = Repeats::default();
         let mut told = Vec::new();
         let mut admitted = 0;
-        let mut see = |note: &RecordSummary| {
+        let mut see = |refusal: &Refusal<'_>| {
             let allowance = Allowance::Ordinary(3);
-            let admission = repeats.admits(note, allowance, |line| told.push(line));
+            let admission = repeats.admits(refusal, allowance, |entry| told.push(entry));
             admitted += u64::from(admission == Admission::Recorded);
         };
         for _ in 0..1_000 {
-            see(&note("a", "robots_disallow", 0));
+            see(&refusal("a", "robots_disallow", 0));
         }
         // Another reason, another client: each has its own.
-        see(&note("a", "path_guard", 1));
-        see(&note("b", "robots_disallow", 1));
-        see(&note("a", "robots_disallow", 59));
-        see(&note("a", "robots_disallow", 60));
+        see(&refusal("a", "path_guard", 1));
+        see(&refusal("b", "robots_disallow", 1));
+        see(&refusal("a", "robots_disallow", 59));
+        see(&refusal("a", "robots_disallow", 60));
         assert_eq!(admitted, 3 + 1 + 1 + 1);
-        let [line] = told.as_slice() else {
+        let [entry] = told.as_slice() else {
             panic!("{told:?}")
         };
-        let read: serde_json::Value = serde_json::from_slice(&line.text).unwrap();
+        let mut line = Vec::new();
+        let read = Entry::read(entry).unwrap();
+        crate::entry::write_line(&read, &HashMap::new(), &mut line).unwrap();
+        let read: serde_json::Value = serde_json::from_slice(&line).unwrap();
         assert_eq!(
             read,
             serde_json::json!({
@@ -244,7 +326,6 @@ mod tests {
                 "last": "2026-11-20T12:00:59.000Z",
             })
         );
-        assert_eq!(line.note.count, 998);
     }
 
     #[test]
@@ -258,10 +339,10 @@ mod tests {
         ] {
             let mut repeats = Repeats::default();
             for _ in 0..20 {
-                repeats.admits(&note("a", "quota_spent", 0), Allowance::Exceeded, |_| {});
+                repeats.admits(&refusal("a", "quota_spent", 0), Allowance::Exceeded, |_| {});
             }
             let mut told = Vec::new();
-            repeats.drain(now, all, |line| told.push(line.note.count));
+            repeats.drain(now, all, |entry| told.push(count(&entry)));
             assert_eq!(told, vec![10; want], "{name}");
             assert_eq!(repeats.is_pending(), want == 0, "{name}");
         }
@@ -272,11 +353,12 @@ mod tests {
         let mut repeats = Repeats::default();
         let mut admitted = 0;
         for n in 0..3 * MOST {
-            let note = note(&n.to_string(), "robots_disallow", 0);
-            let admission = repeats.admits(&note, Allowance::Ordinary(5), |_| {});
+            let name = n.to_string();
+            let refusal = refusal(&name, "robots_disallow", 0);
+            let admission = repeats.admits(&refusal, Allowance::Ordinary(5), |_| {});
             admitted += usize::from(admission == Admission::Recorded);
         }
         assert_eq!(admitted, MOST + 5);
-        assert!(repeats.windows.len() <= MOST + 1);
+        assert_eq!(repeats.count, MOST + 1);
     }
 }

@@ -37,8 +37,6 @@ struct Rest {
     reported: CodeCounts,
     origins: HashMap<String, Denials>,
     denied_elsewhere: u64,
-    /// Scratch space for an origin's name, which is rarely a new one.
-    name: String,
 }
 
 /// Counts by one of our codes, of which there are few.
@@ -161,25 +159,17 @@ impl Rest {
     }
 
     fn add_origin(&mut self, record: &Record<'_>) {
-        if record.host.is_empty() {
+        let Some(origin) = record.origin else {
             return; // an unreadable target
-        }
-        self.name.clear();
-        let _ = write!(self.name, "{}://{}", record.scheme, record.host);
-        if !matches!(
-            (record.scheme, record.port),
-            ("http", 80) | ("https", 443) | ("ftp", 21)
-        ) {
-            let _ = write!(self.name, ":{}", record.port);
-        }
-        if !self.origins.contains_key(&self.name) {
+        };
+        if !self.origins.contains_key(origin) {
             if self.origins.len() >= ORIGINS {
                 self.denied_elsewhere += 1;
                 return;
             }
-            self.origins.insert(self.name.clone(), Denials::default());
+            self.origins.insert(origin.to_owned(), Denials::default());
         }
-        if let Some(denials) = self.origins.get_mut(&self.name) {
+        if let Some(denials) = self.origins.get_mut(origin) {
             denials.count += 1;
             denials
                 .grounds
@@ -328,10 +318,10 @@ mod tests {
         summary.count(&record);
         record.rule = Some(rule("Disallow: /\u{1b}[2J"));
         summary.count(&record);
-        (record.scheme, record.host, record.port) = ("http", "other.example", 8080);
+        record.origin = Some("http://other.example:8080");
         (record.reason, record.rule) = ("robots_unreachable", None);
         summary.count(&record);
-        (record.reason, record.host) = ("misdirected", "");
+        (record.reason, record.origin) = ("misdirected", None);
         summary.count(&record);
         (record.verdict, record.reason) = ("defer", "paced");
         summary.count(&record);
@@ -411,13 +401,13 @@ mod tests {
     fn origins_and_rules_are_bounded() {
         let summary = Summary::default();
         for number in 0..ORIGINS + 5 {
-            let host = format!("h{number}.example");
+            let origin = format!("https://h{number}.example");
             let text = format!("Disallow: /{number}");
             let mut record = denial();
             record.rule = Some(rule(&text));
-            record.host = "often.example";
+            record.origin = Some("https://often.example");
             summary.count(&record);
-            record.host = &host;
+            record.origin = Some(&origin);
             summary.count(&record);
         }
         let rest = summary.rest.lock();

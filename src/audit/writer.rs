@@ -1,6 +1,6 @@
 //! The writing thread.
 //!
-//! Each outlet gets every batch: the store as a whole or not at all, a sink as far as it takes the lines. One outlet
+//! Each outlet gets every batch: the store as a whole or not at all, a sink as far as it takes the lines of the entries. One outlet
 //! may fail while another succeeds, so each remembers its progress in the batch at hand.
 
 use std::{
@@ -17,17 +17,18 @@ use tracing::{error, info, warn};
 
 use super::{
     counts::Place,
+    derived::DerivedLines,
     error::LogFailed,
     queue::{Batch, Queue, add_withdrawal},
     sink::Sink,
 };
 use crate::clock::Clock;
-use crate::store::Store;
+use crate::store::{Entries, Store};
 
 /// The writer's two delays.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    /// Time for which lines gather after the first one, to be written together.
+    /// Time for which entries gather after the first one, to be written together.
     pub(super) gather: Duration,
     /// Time before a failed write is tried again.
     pub(super) retry: Duration,
@@ -57,19 +58,27 @@ pub(super) fn run(queue: &Queue, mut outlets: Vec<Outlet>, clock: &Clock, pace: 
     const SPARE: usize = 1024 * 1024;
 
     let _end = End(queue);
-    let mut spare = Vec::new();
+    let mut spare = Entries::default();
+    let mut lines = DerivedLines::default();
     while let Some(mut batch) = queue.take(spare, pace.gather, clock) {
-        if !write_out(queue, &mut batch, &mut outlets, clock, pace.retry) {
+        if !write_out(
+            queue,
+            &mut batch,
+            &mut lines,
+            &mut outlets,
+            clock,
+            pace.retry,
+        ) {
             return;
         }
+        lines.end(&batch);
         match queue.wrote(&batch, clock.now()) {
             None => {}
             Some(0) => info!("decisions are recorded again, and none was lost"),
             Some(lost) => warn!(lost, "decisions are recorded again; some were lost"),
         }
-        spare = batch.content.lines;
-        spare.clear();
-        spare.shrink_to(SPARE);
+        spare = batch.content.entries;
+        spare.clear(SPARE);
     }
     for outlet in &mut outlets {
         if let Outlet::Sink { sink, .. } = outlet
@@ -85,11 +94,12 @@ pub(super) fn run(queue: &Queue, mut outlets: Vec<Outlet>, clock: &Clock, pace: 
 fn write_out(
     queue: &Queue,
     batch: &mut Batch,
+    lines: &mut DerivedLines,
     outlets: &mut [Outlet],
     clock: &Clock,
     retry: Duration,
 ) -> bool {
-    while let Err((log, error)) = try_outlets(queue, batch, outlets, clock) {
+    while let Err((log, error)) = try_outlets(queue, batch, lines, outlets, clock) {
         let is_news = queue.failed(LogFailed::new(&log, &*error));
         if queue.is_closing() {
             // The caller of `Log::close` learns about the rest.
@@ -100,8 +110,10 @@ fn write_out(
         }
         queue.pause(retry);
         if outlets.iter().all(Outlet::has_none) {
+            lines.discard();
             for id in queue.take_withdrawn() {
-                let is_last = batch.content.withdraw(id) && batch.content.lines.is_empty();
+                let entries = &mut batch.content.entries;
+                let is_last = entries.withdraw(id) && entries.is_empty();
                 if is_last {
                     // An empty batch would be written to a full disk, too, and end the failure.
                     add_withdrawal(&mut batch.content, id, clock.now());
@@ -122,12 +134,13 @@ fn write_out(
 fn try_outlets(
     queue: &Queue,
     batch: &Batch,
+    lines: &mut DerivedLines,
     outlets: &mut [Outlet],
     clock: &Clock,
 ) -> Result<(), (String, Box<dyn fmt::Display>)> {
     let mut first = Ok(());
     for outlet in outlets {
-        let done = outlet.attempt(queue, batch, clock);
+        let done = outlet.attempt(queue, batch, lines, clock);
         if done.is_err() {
             queue.counts.failed(outlet.place());
         }
@@ -157,6 +170,7 @@ impl Outlet {
         &mut self,
         queue: &Queue,
         batch: &Batch,
+        lines: &mut DerivedLines,
         clock: &Clock,
     ) -> Result<(), (String, Box<dyn fmt::Display>)> {
         match self {
@@ -174,7 +188,7 @@ impl Outlet {
                 }
             }
             Self::Sink { sink, written } => {
-                let lines = &batch.content.lines;
+                let lines = lines.of(batch);
                 let rest = lines.get(*written..).unwrap_or_default();
                 if rest.is_empty() {
                     return Ok(());

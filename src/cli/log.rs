@@ -290,16 +290,13 @@ mod tests {
     use crate::clock::Moment;
     use crate::store::Batch;
     use crate::store::in_memory::InMemoryStore;
+    use crate::store::tests::ROW;
 
     #[tokio::test]
     async fn a_note_stands_until_it_is_replaced_on_purpose() {
-        const ID: &str = "01KB7W3Y5E000000000VY7H1Q2";
         let store: Arc<dyn Store> = Arc::new(InMemoryStore::new());
-        let lines = format!("{}\n", sheet::tests::decision("enforce", "null").record);
-        let batch = Batch {
-            lines: lines.into_bytes(),
-            ..Batch::default()
-        };
+        let mut batch = Batch::default();
+        let id = ROW.file(&mut batch);
         store.write(batch).await.unwrap();
         let note = |by: &str| Acknowledgement {
             time: Moment::from_millis(1_795_176_000_123),
@@ -307,17 +304,17 @@ mod tests {
             note: "known".to_owned(),
         };
         let by = async || {
-            let kept = store.decision(ID).await.unwrap().unwrap();
+            let kept = store.decision(&id).await.unwrap().unwrap();
             kept.acknowledged.map(|seen| seen.by)
         };
-        let ids = ["01KB7W3Y5E000000000VY7H1Q3", ID].map(str::to_owned);
+        let ids = ["01KB7W3Y5E000000000VY7H1Q3", &*id].map(str::to_owned);
         let refused = acknowledge(&store, &ids, &note("Ada"), false).await;
         let refused = refused.expect_err("one is not there");
         assert!(
             refused.starts_with(&format!("{}: no such", ids[0])),
             "{refused}"
         );
-        assert!(!refused.contains(ID), "{refused}");
+        assert!(!refused.contains(&id), "{refused}");
         assert_eq!(by().await.as_deref(), Some("Ada"), "the other one is");
 
         let refused = acknowledge(&store, &ids[1..], &note("Grace"), false).await;

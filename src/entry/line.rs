@@ -15,7 +15,6 @@ use aws_lc_rs::digest::{SHA256, digest};
 use super::Digest;
 use super::cbor::Malformed;
 use super::decision::{Decision, Pace, Rule, most};
-use super::event::EventKind;
 use super::field as f;
 use super::object::{Asserted, Basis, Outage};
 use super::read::Entry;
@@ -85,21 +84,12 @@ pub fn write_line(
     objects: &impl Objects,
     out: &mut Vec<u8>,
 ) -> Result<(), LineError> {
+    let [overridden, basis] = entry.objects();
+    let overridden = read(f::OVERRIDE, overridden, objects, Asserted::read)?;
+    let basis = read(f::ROBOTS, basis, objects, Basis::read)?;
     match entry {
-        Entry::Decision(decision) => {
-            let overridden = read(f::OVERRIDE, decision.overridden, objects, Asserted::read)?;
-            let basis = read(f::ROBOTS, decision.basis, objects, Basis::read)?;
-            write_decision(decision, overridden, basis, out);
-        }
-        Entry::Event(event) => {
-            let named = match event.kind {
-                EventKind::OverrideAdded { overridden }
-                | EventKind::OverrideRemoved { overridden, .. } => Some(overridden),
-                _ => None,
-            };
-            let overridden = read(f::OVERRIDE, named, objects, Asserted::read)?;
-            self::event::write_event(event, overridden, out);
-        }
+        Entry::Decision(decision) => write_decision(decision, overridden, basis, out),
+        Entry::Event(event) => self::event::write_event(event, overridden, out),
     }
     out.push(b'\n');
     Ok(())

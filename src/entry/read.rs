@@ -1,10 +1,10 @@
 //! The reader of entries: strict, so that each decision has one form, and each form that it accepts one decision.
 
-use super::MOST;
 use super::cbor::{Keys, Malformed, Reader};
 use super::decision::{Decision, Mode, Pace, Rule, Source, Url, Verdict, Via, key};
-use super::event::Event;
+use super::event::{Event, EventKind};
 use super::value::{Octets, Text, Texts, cut, given, variant, yes};
+use super::{Digest, MOST};
 
 /// An entry of the log.
 #[expect(
@@ -66,6 +66,21 @@ impl<'a> Entry<'a> {
     #[must_use]
     pub fn time(&self) -> u64 {
         super::decision::time_of(self.id())
+    }
+}
+
+impl<'a> Entry<'a> {
+    /// Returns the digests of the objects that the line needs: of the override, and of the basis.
+    #[must_use]
+    pub fn objects(&self) -> [Option<&'a Digest>; 2] {
+        match self {
+            Self::Decision(decision) => [decision.overridden, decision.basis],
+            Self::Event(event) => match event.kind {
+                EventKind::OverrideAdded { overridden }
+                | EventKind::OverrideRemoved { overridden, .. } => [Some(overridden), None],
+                _ => [None, None],
+            },
+        }
     }
 }
 

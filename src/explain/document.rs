@@ -184,7 +184,7 @@ pub fn of(judged: &Judgement) -> Vec<u8> {
             Some(_) => None,
             None => group(decision, speaker),
         },
-        asserted: decision.asserted.as_deref().map(assertion_of),
+        asserted: decision.asserted.as_deref().map(|one| assertion_of(one)),
         override_left_aside: match &judged.alternative {
             Some(Alternative::Override(asserted)) => Some(assertion_of(asserted)),
             _ => None,

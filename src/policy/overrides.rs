@@ -12,7 +12,8 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
 
 use crate::clock::Moment;
 use crate::rep::{ComparisonPath, Origin, PathPattern, PathVariants, Spelling};
@@ -112,7 +113,38 @@ pub struct Overrides {
 #[derive(Debug)]
 struct Entry {
     pattern: PathPattern,
-    asserted: Arc<Override>,
+    asserted: Arc<InForce>,
+}
+
+/// An override in force, with its digest once a record has named it.
+#[derive(Debug)]
+pub struct InForce {
+    asserted: Override,
+    digest: OnceLock<[u8; 32]>,
+}
+
+impl InForce {
+    /// Puts an override in force.
+    #[must_use]
+    pub fn new(asserted: Override) -> InForce {
+        InForce {
+            asserted,
+            digest: OnceLock::new(),
+        }
+    }
+
+    /// Returns the digest by which records name the override; `compute` is asked once.
+    pub fn digest(&self, compute: impl FnOnce(&Override) -> [u8; 32]) -> [u8; 32] {
+        *self.digest.get_or_init(|| compute(&self.asserted))
+    }
+}
+
+impl Deref for InForce {
+    type Target = Override;
+
+    fn deref(&self) -> &Override {
+        &self.asserted
+    }
 }
 
 impl Entry {
@@ -133,7 +165,7 @@ impl Overrides {
             let entries = overrides.by_origin.entry(asserted.origin.clone());
             entries.or_default().push(Entry {
                 pattern,
-                asserted: Arc::new(asserted),
+                asserted: Arc::new(InForce::new(asserted)),
             });
         }
         for entries in overrides.by_origin.values_mut() {
@@ -153,7 +185,7 @@ impl Overrides {
     }
 
     /// Returns the override that decides about a path (with its query) of an origin at `now`.
-    pub fn about(&self, origin: &Origin, path: &[u8], now: Moment) -> Option<&Arc<Override>> {
+    pub fn about(&self, origin: &Origin, path: &[u8], now: Moment) -> Option<&Arc<InForce>> {
         let entries = self.of(origin)?;
         let path = ComparisonPath::new(path);
         let written = first(entries, &path, Spelling::Written, now);
@@ -184,7 +216,7 @@ impl Overrides {
     }
 
     /// Returns the override that decides about everything that an origin serves at `now`.
-    pub fn about_all(&self, origin: &Origin, now: Moment) -> Option<&Arc<Override>> {
+    pub fn about_all(&self, origin: &Origin, now: Moment) -> Option<&Arc<InForce>> {
         let holding = || {
             let entries = self.of(origin).into_iter().flatten();
             entries.filter(move |entry| entry.asserted.holds(now))

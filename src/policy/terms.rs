@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::rep::ParseOptions;
 use crate::robots::timing::{Finally, ProfileName, ProfileRules};
+use crate::text::from_hex;
 use crate::text::hex::Hex;
 
 /// The settings of `[robots]` that can change a verdict.
@@ -92,24 +93,25 @@ impl PolicySettings {
     }
 }
 
-/// The first half of the SHA-256 of a [`PolicySettings::text`].
+/// The SHA-256 of a [`PolicySettings::text`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PolicyDigest(pub [u8; 16]);
+pub struct PolicyDigest(pub [u8; 32]);
 
 impl PolicyDigest {
     /// Returns the digest of a text.
     pub fn of(text: &str) -> PolicyDigest {
         let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());
-        let mut half = [0; 16];
-        for (octet, of_digest) in half.iter_mut().zip(digest.as_ref()) {
-            *octet = *of_digest;
-        }
-        PolicyDigest(half)
+        PolicyDigest(digest.as_ref().try_into().unwrap_or_default())
+    }
+
+    /// Returns the digest with these 64 hexadecimal digits.
+    pub fn from_digits(digits: &str) -> Option<PolicyDigest> {
+        from_hex(digits).map(PolicyDigest)
     }
 }
 
 impl fmt::Display for PolicyDigest {
-    /// Writes 32 hexadecimal digits.
+    /// Writes 64 hexadecimal digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", Hex(&self.0))
     }
@@ -172,10 +174,11 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_is_32_digits() {
-        assert_eq!(
-            PolicyDigest::of("").to_string(),
-            "e3b0c44298fc1c149afbf4c8996fb924"
-        );
+    fn a_digest_is_64_digits_and_read_back() {
+        let digest = PolicyDigest::of("");
+        let digits = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert_eq!(digest.to_string(), digits);
+        assert_eq!(PolicyDigest::from_digits(digits), Some(digest));
+        assert_eq!(PolicyDigest::from_digits(&digits[..32]), None);
     }
 }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::overrides::OverrideId;
+use super::overrides::{Override, OverrideId};
 use super::*;
 use crate::agent;
 use crate::rep::{ParseOptions, ProductToken, Robots};
@@ -41,7 +41,7 @@ fn settings(mode: Mode, path_guard: bool) -> DecisionInputs {
         mode,
         generation: Generation::default(),
         path_guard,
-        terms: PolicyDigest([7; 16]),
+        terms: PolicyDigest([7; 32]),
     }
 }
 

@@ -7,11 +7,13 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use http::HeaderValue;
+use parking_lot::Mutex;
 use thiserror::Error;
 
+use super::state::State;
 use crate::rep::ProductToken;
 
 /// Identities of one origin that have states of their own, besides `*`. Further ones share the state of `*`.
@@ -158,7 +160,7 @@ impl fmt::Display for Identity {
 }
 
 /// The fetch behind a state: its identity and User-Agent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct FetchedAs {
     /// The identity that the state belongs to.
     pub identity: Identity,
@@ -166,6 +168,8 @@ pub struct FetchedAs {
     pub name: Box<str>,
     /// The User-Agent of the fetch that the state rests on.
     pub user_agent: Arc<str>,
+    /// The state that a record has named last, and its digest.
+    named: Mutex<(Weak<State>, [u8; 32])>,
 }
 
 impl FetchedAs {
@@ -176,7 +180,19 @@ impl FetchedAs {
             name: identity.to_string().into(),
             identity,
             user_agent,
+            named: Mutex::default(),
         }
+    }
+
+    /// Returns the digest by which records name a state that rests on this fetch, at one origin. `compute` is asked once
+    /// for each state, unless records on two states alternate.
+    pub fn digest(&self, state: &Arc<State>, compute: impl FnOnce() -> [u8; 32]) -> [u8; 32] {
+        let mut named = self.named.lock();
+        // The weak reference keeps the address from being used again.
+        if !std::ptr::eq(named.0.as_ptr(), Arc::as_ptr(state)) {
+            *named = (Arc::downgrade(state), compute());
+        }
+        named.1
     }
 }
 

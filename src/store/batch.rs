@@ -4,10 +4,11 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use aws_lc_rs::digest::{SHA256, digest};
+
 use super::Sha256;
 use super::origins::Fetch;
 use crate::client::ClientKey;
-use crate::clock::Moment;
 use crate::entry::is_strange;
 use crate::rep::Origin;
 use crate::robots::state::State;
@@ -18,47 +19,146 @@ use crate::text::DecisionId;
 pub struct Batch {
     /// Updates of origins, in order.
     pub landings: Vec<OriginUpdate>,
-    /// Settings that records of this batch name for the first time: digest and text.
-    pub policies: Vec<(Arc<str>, Arc<str>)>,
-    /// Records as lines, each a JSON object and a line feed, as [`crate::audit::Record::write_line`] writes them.
-    pub lines: Vec<u8>,
-    /// A summary of each line, in their order, by the writer of the lines. If their numbers differ, the store reads the
-    /// lines.
-    pub notes: Vec<RecordSummary>,
+    /// Objects that entries of this batch or of later ones name. A writer adds each object at the latest with the first
+    /// entry that names it.
+    pub objects: Vec<Object>,
+    /// Entries of the log, in order.
+    pub entries: Entries,
 }
 
-impl Batch {
-    /// Takes the line of a record, with its summary, out again. False if the line is not in this batch.
-    pub fn withdraw(&mut self, id: DecisionId) -> bool {
-        let id = format!("\"id\":\"{id}\"");
-        let Some(at) = memchr::memmem::find(&self.lines, id.as_bytes()) else {
-            return false;
-        };
-        let (before, behind) = self.lines.split_at(at);
-        let start = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
-        let end = memchr::memchr(b'\n', behind).map_or(self.lines.len(), |end| at + end + 1);
-        let place = memchr::memchr_iter(b'\n', before).count();
-        self.lines.drain(start..end);
-        if place < self.notes.len() {
-            self.notes.remove(place);
+/// A body that entries name by its SHA-256.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Object {
+    /// SHA-256 of the body.
+    pub sha256: Sha256,
+    /// The kind.
+    pub kind: ObjectKind,
+    /// The body.
+    pub body: Arc<[u8]>,
+}
+
+impl Object {
+    /// Returns the object with this body.
+    #[must_use]
+    pub fn new(kind: ObjectKind, body: &[u8]) -> Self {
+        let sha256 = digest(&SHA256, body);
+        Self {
+            sha256: sha256.as_ref().try_into().unwrap_or_default(),
+            kind,
+            body: body.into(),
         }
-        true
     }
 }
 
-/// The facts by which the store files a record, known without reading the record again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RecordSummary {
-    /// Time of the record.
-    pub time: Moment,
-    /// The party that pays for the room of the record.
-    pub party: Party,
-    /// The kind of decision that its hour counts; `None` for a line that counts no decision.
-    pub kind: Option<DecisionKind>,
-    /// Number of decisions that the record covers.
-    pub count: u64,
-    /// Digest of the robots.txt behind the decision.
-    pub sha256: Option<Sha256>,
+/// The kinds of objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ObjectKind {
+    /// The settings behind verdicts: JSON text.
+    Terms = 0,
+    /// The state of an origin's robots.txt: a [`Basis`](crate::entry::Basis).
+    Basis = 1,
+    /// An override: an [`Asserted`](crate::entry::Asserted).
+    Override = 2,
+}
+
+impl ObjectKind {
+    /// Returns the number in the store.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        self as u64
+    }
+}
+
+/// Entries one after the other, each behind its length as 16 bits, the most significant octet first.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Entries {
+    frames: Vec<u8>,
+    count: usize,
+}
+
+impl Entries {
+    /// Adds the entry that `write` appends. An entry that is longer than any may be is left out.
+    pub fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.frames.len();
+        self.frames.extend_from_slice(&[0; LENGTH]);
+        write(&mut self.frames);
+        let length = u16::try_from(self.frames.len() - start - LENGTH);
+        debug_assert!(length.is_ok(), "the encoders bound each entry");
+        match (length, self.frames.get_mut(start..start + LENGTH)) {
+            (Ok(length), Some(head)) => {
+                head.copy_from_slice(&length.to_be_bytes());
+                self.count += 1;
+            }
+            _ => self.frames.truncate(start),
+        }
+    }
+
+    /// Returns the entries in order.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = &*self.frames;
+        std::iter::from_fn(move || {
+            let (entry, next) = split(rest)?;
+            rest = next;
+            Some(entry)
+        })
+    }
+
+    /// Takes the entry with this identifier out again. False if it is not here.
+    pub fn withdraw(&mut self, id: DecisionId) -> bool {
+        let id = id.octets();
+        let mut start = 0;
+        while let Some((entry, _)) = self.frames.get(start..).and_then(split) {
+            let end = start + LENGTH + entry.len();
+            if crate::entry::id_of(entry) == Some(&id) {
+                self.frames.drain(start..end);
+                self.count -= 1;
+                return true;
+            }
+            start = end;
+        }
+        false
+    }
+
+    /// Returns the number of entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Tells whether there is no entry.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Returns the octets of all entries with their lengths.
+    #[must_use]
+    pub fn octets(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Drops all entries, and keeps room for as many octets, at most `spare`.
+    pub fn clear(&mut self, spare: usize) {
+        self.frames.clear();
+        self.frames.shrink_to(spare);
+        self.count = 0;
+    }
+}
+
+impl fmt::Debug for Entries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { frames, count } = self;
+        write!(f, "Entries({count} in {} octets)", frames.len())
+    }
+}
+
+/// Octets of an entry's length.
+const LENGTH: usize = 2;
+
+/// Splits the first entry off.
+fn split(frames: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = frames.split_first_chunk::<LENGTH>()?;
+    rest.split_at_checked(u16::from_be_bytes(*length).into())
 }
 
 /// A party that takes room with its records. Each has a share that others cannot take.
@@ -98,17 +198,6 @@ impl fmt::Display for Party {
     }
 }
 
-/// The traits by which hours count decisions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DecisionKind {
-    /// `enforce` or `report`.
-    pub mode: &'static str,
-    /// `allow`, `deny` or `defer`.
-    pub verdict: &'static str,
-    /// The reason code.
-    pub reason: &'static str,
-}
-
 /// An ended fetch of robots.txt, with the new state of its identity.
 #[derive(Debug, Clone)]
 pub struct OriginUpdate {
@@ -125,30 +214,44 @@ pub struct OriginUpdate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Moment;
+    use crate::entry::{Event, EventKind};
+    use crate::store::tests::ROW;
 
     #[test]
-    fn a_withdrawn_record_leaves_with_its_summary_and_takes_no_other() {
+    fn a_withdrawn_entry_leaves_and_takes_no_other() {
         let ids = [1, 2, 3].map(|n| DecisionId::mint(Moment::from_millis(n)));
-        let line = |id: &DecisionId| format!("{{\"time\":\"x\",\"id\":\"{id}\"}}\n");
-        let note = |count| RecordSummary {
-            time: Moment::default(),
-            party: Party::Own,
-            kind: None,
-            count,
-            sha256: None,
+        let entries = ids.map(|id| ROW.entry_of(id));
+        let mut all = Entries::default();
+        for entry in &entries {
+            all.push(|out| out.extend_from_slice(entry));
+        }
+        // An event that names a decision is not its entry.
+        let event = Event {
+            id: DecisionId::mint(Moment::from_millis(4)).octets(),
+            kind: EventKind::AnsweredLogFailed {
+                decision: ids[1].octets(),
+            },
         };
-        let mut batch = Batch {
-            lines: ids.iter().map(line).collect::<String>().into_bytes(),
-            notes: [1, 2, 3].map(note).to_vec(),
-            ..Batch::default()
-        };
+        all.push(|out| event.encode(out));
+        assert_eq!(all.len(), 4);
         for (id, left) in [(1, vec![0, 2]), (2, vec![0]), (0, vec![])] {
-            assert!(batch.withdraw(ids[id]));
-            assert!(!batch.withdraw(ids[id]), "once");
-            let lines: String = left.iter().map(|&at: &usize| line(&ids[at])).collect();
-            assert_eq!(batch.lines, lines.into_bytes());
-            let notes: Vec<_> = left.iter().map(|&at| note(at as u64 + 1)).collect();
-            assert_eq!(batch.notes, notes);
+            assert!(all.withdraw(ids[id]));
+            assert!(!all.withdraw(ids[id]), "once");
+            let kept: Vec<&[u8]> = all.iter().collect();
+            let (last, kept) = kept.split_last().unwrap();
+            assert_eq!(
+                kept,
+                left.iter()
+                    .map(|&at: &usize| &*entries[at])
+                    .collect::<Vec<_>>()
+            );
+            assert_eq!(crate::entry::id_of(last), Some(&event.id));
+            assert_eq!(all.len(), left.len() + 1);
+            assert_eq!(
+                all.octets(),
+                all.iter().map(|entry| entry.len() + 2).sum::<usize>()
+            );
         }
     }
 }

@@ -12,10 +12,11 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::{
-    Acknowledgement, DecisionKind, DecisionQuery, HOUR, Hourly, Party, RecordSummary, Sha256,
-    StoreError, StoreErrorKind, Tally, TallyKey, failed,
+    Acknowledgement, DecisionQuery, HOUR, Hourly, Party, Sha256, StoreError, StoreErrorKind, Tally,
+    TallyKey, failed,
 };
 use crate::clock::Moment;
+use crate::entry::{Entry, Event, EventKind};
 use crate::rep::{ComparisonPath, PathPattern};
 
 /// The facts of a record that a query may ask for.
@@ -129,21 +130,51 @@ impl<'r> Head<'r> {
         })
     }
 
-    /// Returns the facts that the writer of a record has noted.
-    pub(super) fn noted(note: &RecordSummary) -> Head<'static> {
-        let kind = note.kind.unwrap_or(DecisionKind {
-            mode: "",
-            verdict: "",
-            reason: "",
-        });
+    /// Returns the facts of an entry; `sha256` is the digest of the robots.txt behind the decision.
+    pub(super) fn of_entry(entry: &Entry<'r>, sha256: Option<Sha256>) -> Head<'r> {
+        let time = Moment::from_millis(entry.time());
+        let (decisions, mode, verdict, reason, client) = match entry {
+            Entry::Decision(one) => {
+                let client = (one.client_name, one.client.ip());
+                (1, one.mode, one.verdict, one.reason, client)
+            }
+            Entry::Event(Event {
+                kind:
+                    EventKind::Repeated {
+                        mode,
+                        verdict,
+                        reason,
+                        client,
+                        client_name,
+                        count,
+                        ..
+                    },
+                ..
+            }) => (*count, *mode, *verdict, *reason, (*client_name, *client)),
+            Entry::Event(_) => return Head::of_own(time),
+        };
+        let (name, address) = client;
         Head {
-            decisions: note.kind.is_some().then_some(note.count),
-            time: note.time,
-            mode: kind.mode.into(),
-            verdict: kind.verdict.into(),
-            reason: kind.reason.into(),
-            sha256: note.sha256,
-            party: note.party.clone(),
+            decisions: Some(decisions),
+            time,
+            mode: mode.name().into(),
+            verdict: verdict.name().into(),
+            reason: reason.into(),
+            sha256,
+            party: Party::of(name.map(|name| name.kept), address, reason),
+        }
+    }
+
+    /// Returns the facts of a record about crawlgate itself.
+    fn of_own(time: Moment) -> Head<'r> {
+        Head {
+            decisions: None,
+            time,
+            mode: "".into(),
+            verdict: "".into(),
+            reason: "".into(),
+            sha256: None,
+            party: Party::Own,
         }
     }
 
@@ -410,10 +441,4 @@ fn moment(text: &str) -> Moment {
 fn without_port(address: &str) -> &str {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     host.trim_start_matches('[').trim_end_matches(']')
-}
-
-/// Returns the records of a batch, without their line feeds.
-pub(super) fn records_of(lines: &[u8]) -> Result<impl Iterator<Item = &str>, StoreError> {
-    let lines = std::str::from_utf8(lines).map_err(|error| failed(format!("a record: {error}")))?;
-    Ok(lines.split_terminator('\n'))
 }

@@ -12,9 +12,9 @@ use super::changes::Announcer;
 use super::filter::{Filter, Tallies};
 use super::origins::place;
 use super::{
-    Acknowledgement, Batch, Belief, DecisionQuery, Fetch, HOUR, Hourly, OriginMemory, OriginQuery,
-    Pending, Progress, Pruned, Removed, Retention, Sha256, Size, Store, StoreError, StoredDecision,
-    Tally, TallyKey, chain,
+    Acknowledgement, Batch, Belief, DecisionQuery, Fetch, HOUR, Hourly, ObjectKind, OriginMemory,
+    OriginQuery, Pending, Progress, Pruned, Removed, Retention, Sha256, Size, Store, StoreError,
+    StoredDecision, Tally, TallyKey, chain,
 };
 use crate::clock::Moment;
 use crate::policy::overrides::{Override, OverrideId};
@@ -102,8 +102,16 @@ impl Store for InMemoryStore {
         self.with(|kept| Ok(kept.snapshots.get(&sha256).map(|kept| kept.text.clone())))
     }
 
-    fn policy(&self, digest: &str) -> Pending<'_, Option<String>> {
-        self.with(|kept| Ok(kept.policies.get(digest).cloned()))
+    fn object(&self, sha256: Sha256) -> Pending<'_, Option<Vec<u8>>> {
+        self.with(|kept| Ok(kept.objects.get(&sha256).map(|(_, body)| body.clone())))
+    }
+
+    fn policy(&self, sha256: Sha256) -> Pending<'_, Option<String>> {
+        self.with(|kept| {
+            let found = kept.objects.get(&sha256);
+            let text = found.filter(|(kind, _)| *kind == ObjectKind::Terms);
+            Ok(text.and_then(|(_, body)| String::from_utf8(body.clone()).ok()))
+        })
     }
 
     fn decisions(&self, query: DecisionQuery) -> Pending<'_, Vec<StoredDecision>> {

@@ -241,7 +241,8 @@ mod tests {
     use super::*;
     use crate::config::Synchronous;
     use crate::config::{Config, Places};
-    use crate::store::{Access, Batch, in_memory::InMemoryStore, sqlite::Sqlite};
+    use crate::store::tests::{ROW, Row};
+    use crate::store::{Access, in_memory::InMemoryStore, sqlite::Sqlite};
 
     #[tokio::test]
     async fn the_chain_is_sealed_at_intervals_and_old_records_go() {
@@ -254,12 +255,8 @@ mod tests {
             ..Config::builtin(&Places::default()).audit
         };
         let write = async |now| {
-            let time = format_moment(now);
-            let batch = Batch {
-                lines: format!("{{\"time\":\"{time}\"}}\n").into_bytes(),
-                ..Batch::default()
-            };
-            store.write(batch).await.unwrap();
+            let row = Row { time: now, ..ROW };
+            store.write(row.batch()).await.unwrap();
         };
         let key = Arc::new(chain::SealingKey::generate().unwrap());
         let mut keeper = Maintenance::new(Arc::clone(&store) as Arc<dyn Store>, key);
@@ -301,13 +298,11 @@ mod tests {
             let count = async || store.size().await.unwrap().decisions;
             // Ten records a day.
             for _ in 0..200 {
-                let time = format_moment(clock.now());
-                let lines = format!("{{\"time\":\"{time}\"}}\n").into_bytes();
-                let batch = Batch {
-                    lines,
-                    ..Batch::default()
+                let row = Row {
+                    time: clock.now(),
+                    ..ROW
                 };
-                store.write(batch).await.unwrap();
+                store.write(row.batch()).await.unwrap();
                 clock.advance(DAY / 10);
             }
             keeper.look(&config, &clock).await;

@@ -27,6 +27,7 @@ mod hours;
 mod keeping;
 mod landing;
 mod log;
+mod objects;
 mod open;
 mod overrides;
 mod prune;
@@ -206,10 +207,14 @@ impl Store for Sqlite {
             .ask(move |connection| read::snapshot(connection, sha256))
     }
 
-    fn policy(&self, digest: &str) -> Pending<'_, Option<String>> {
-        let digest = digest.to_owned();
+    fn object(&self, sha256: Sha256) -> Pending<'_, Option<Vec<u8>>> {
         self.readers
-            .ask(move |connection| read::policy(connection, &digest))
+            .ask(move |connection| objects::body(connection, &sha256))
+    }
+
+    fn policy(&self, sha256: Sha256) -> Pending<'_, Option<String>> {
+        self.readers
+            .ask(move |connection| objects::terms(connection, &sha256))
     }
 
     fn decisions(&self, query: DecisionQuery) -> Pending<'_, Vec<StoredDecision>> {

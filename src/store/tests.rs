@@ -13,12 +13,15 @@ use super::in_memory::InMemoryStore;
 use super::sqlite::Sqlite;
 use super::*;
 use crate::config::Synchronous;
+use crate::entry::{
+    Basis, Bounds, Decision, Event, EventKind, Mode, Rule, Source, Url, Verdict, Via,
+};
 use crate::policy::overrides::{Action, OverrideId};
 use crate::rep::{ParseOptions, Robots};
 use crate::robots::access::{Absence, Cause};
 use crate::robots::snapshot::Snapshot;
 use crate::robots::state::{Fresh, Outage, State};
-use crate::text::{DecisionId, hex};
+use crate::text::DecisionId;
 
 /// 2026-11-20T12:00:00Z
 const NOON: Moment = Moment::from_millis(1_795_176_000_000);
@@ -98,21 +101,21 @@ pub(super) fn landing(host: &str, state: State, time: Moment) -> OriginUpdate {
 
 /// A record, as far as a store reads it.
 #[derive(Clone)]
-pub(super) struct Row<'a> {
-    pub(super) time: Moment,
-    pub(super) verdict: &'a str,
-    pub(super) reason: &'a str,
-    pub(super) host: &'a str,
-    pub(super) port: u16,
-    pub(super) path: &'a str,
-    pub(super) agent: &'a str,
-    pub(super) client: &'a str,
-    pub(super) name: Option<&'a str>,
-    pub(super) rule: &'a str,
-    pub(super) sha256: Option<Sha256>,
+pub(crate) struct Row<'a> {
+    pub(crate) time: Moment,
+    pub(crate) verdict: &'a str,
+    pub(crate) reason: &'a str,
+    pub(crate) host: &'a str,
+    pub(crate) port: u16,
+    pub(crate) path: &'a str,
+    pub(crate) agent: &'a str,
+    pub(crate) client: &'a str,
+    pub(crate) name: Option<&'a str>,
+    pub(crate) rule: &'a str,
+    pub(crate) sha256: Option<Sha256>,
 }
 
-pub(super) const ROW: Row<'_> = Row {
+pub(crate) const ROW: Row<'_> = Row {
     time: NOON,
     verdict: "deny",
     reason: "robots_disallow",
@@ -127,35 +130,114 @@ pub(super) const ROW: Row<'_> = Row {
 };
 
 impl Row<'_> {
-    /// Returns the identifier and the line.
-    pub(super) fn line(&self) -> (String, Vec<u8>) {
-        let id = DecisionId::mint(self.time).to_string();
-        let time = crate::text::time_text(self.time);
-        let record = serde_json::json!({
-            "time": time, "id": id, "mode": "enforce", "verdict": self.verdict, "reason": self.reason,
-            "client": {"address": self.client, "name": self.name},
-            "agent": {"chain": [format!("{}-Image", self.agent), self.agent]},
-            "url": format!("https://{}:{}{}", self.host, self.port, self.path),
-            "scheme": "https", "host": self.host, "port": self.port,
-            "rule": {"group": "*", "text": self.rule, "line": 3},
-            "robots": {"sha256": self.sha256.map(hex)},
-        });
-        (id, format!("{record}\n").into_bytes())
+    /// Adds the record to a batch, and returns its identifier.
+    pub(crate) fn file(&self, batch: &mut Batch) -> String {
+        let id = DecisionId::mint(self.time);
+        let entry = self.entry_of(id);
+        batch.entries.push(|out| out.extend_from_slice(&entry));
+        batch.objects.extend(self.basis());
+        id.to_string()
     }
+
+    /// Returns a batch of this record alone.
+    pub(crate) fn batch(&self) -> Batch {
+        let mut batch = Batch::default();
+        self.file(&mut batch);
+        batch
+    }
+
+    /// Returns the state of the robots.txt behind the decision.
+    fn basis(&self) -> Option<Object> {
+        let sha256 = self.sha256.as_ref()?;
+        let basis = Basis {
+            origin: "https://site.example",
+            state: "successful",
+            sha256: Some(sha256),
+            ..Basis::default()
+        };
+        let mut body = Vec::new();
+        basis.encode(&mut body);
+        Some(Object::new(ObjectKind::Basis, &body))
+    }
+
+    /// Returns the entry with this identifier.
+    pub(crate) fn entry_of(&self, id: DecisionId) -> Vec<u8> {
+        let origin = match self.port {
+            443 => format!("https://{}", self.host),
+            port => format!("https://{}:{port}", self.host),
+        };
+        let image = format!("{}-Image", self.agent);
+        let chain = [&*image, self.agent];
+        let basis = self.basis();
+        let decision = Decision {
+            id: id.octets(),
+            decided_after: 0,
+            mode: Mode::Enforce,
+            verdict: Verdict::from_name(self.verdict).unwrap(),
+            reason: self.reason,
+            policy: None,
+            client: self.client.parse().unwrap(),
+            client_name: self.name.map(Into::into),
+            chain: (&chain[..]).into(),
+            source: Source::UserAgent,
+            mismatch: false,
+            user_agent: None,
+            method: "GET".into(),
+            version: None,
+            origin: Some(&origin),
+            url: Url::of(
+                [origin.as_bytes(), self.path.as_bytes(), b""],
+                Some(&origin),
+            ),
+            via: Via::Plain,
+            opaque: false,
+            rule: Some(Rule {
+                group: "*".into(),
+                text: self.rule.as_bytes().into(),
+                line: 3,
+            }),
+            reading: None,
+            overridden: None,
+            basis: basis.as_ref().map(|basis| &basis.sha256),
+            hold: 0,
+            pace: None,
+            upstream: None,
+            upstream_version: None,
+            status: None,
+            bytes_in: 0,
+            bytes_out: 0,
+            duration: 0,
+            error: None,
+        };
+        let mut entry = Vec::new();
+        decision.encode(Bounds::CLIENTS, &mut entry);
+        entry
+    }
+}
+
+/// Returns a batch with one event.
+pub(crate) fn event(time: Moment, kind: EventKind<'_>) -> Batch {
+    let id = DecisionId::mint(time).octets();
+    let mut batch = Batch::default();
+    batch.entries.push(|out| Event { id, kind }.encode(out));
+    batch
+}
+
+/// Returns a batch with the event that three records were lost at noon.
+pub(crate) fn lost() -> Batch {
+    let noon = NOON.as_millis();
+    let kind = EventKind::Lost {
+        count: 3,
+        first: noon,
+        last: noon,
+    };
+    event(NOON, kind)
 }
 
 /// Writes records, a second apart, and returns their identifiers.
 pub(super) async fn record(store: &dyn Store, rows: &[Row<'_>]) -> Vec<String> {
-    let (mut ids, mut lines) = (Vec::new(), Vec::new());
-    for row in rows {
-        let (id, line) = row.line();
-        ids.push(id);
-        lines.extend(line);
-    }
-    let batch = Batch {
-        lines,
-        ..Batch::default()
-    };
+    let mut batch = Batch::default();
+    let ids = rows.iter().map(|row| row.file(&mut batch)).collect();
     store.write(batch).await.unwrap();
     ids
 }

@@ -3,7 +3,7 @@
 //! Written by hand rather than derived, because a general serialiser has no rule for text that is not UTF-8, for a
 //! bound on every text, and for characters that end a line, drive a terminal or turn the direction of the text.
 
-use std::{borrow::Cow, fmt::Write as _, io::Write as _, net::SocketAddr, time::Duration};
+use std::{borrow::Cow, fmt::Write as _, io::Write as _, net::SocketAddr};
 
 /// One JSON object under construction at the end of a buffer.
 pub(crate) struct Object<'b> {
@@ -62,13 +62,6 @@ impl<'b> Object<'b> {
             }
             None => self.null(name),
         }
-    }
-
-    /// Writes a list of foreign texts, at most `count` of them; the last entry gives the number of the others.
-    pub(crate) fn texts(&mut self, name: &str, foreign: &[&str], count: usize, most: usize) {
-        let texts = foreign.iter().take(count).map(|text| (text.as_bytes(), 0));
-        let more = foreign.len().saturating_sub(count) as u64;
-        self.cut_texts(name, texts, more, most);
     }
 
     /// Writes a list of foreign texts, each with the number of octets cut off before; `more` texts are left out.
@@ -160,15 +153,7 @@ impl<'b> Object<'b> {
         }
     }
 
-    /// Writes milliseconds with three decimals: a denial takes microseconds.
-    pub(crate) fn millis(&mut self, name: &str, duration: Duration) {
-        self.micros(
-            name,
-            u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
-        );
-    }
-
-    /// Writes microseconds as milliseconds with three decimals.
+    /// Writes microseconds as milliseconds with three decimals: a denial takes microseconds.
     pub(crate) fn micros(&mut self, name: &str, micros: u64) {
         let out = self.name(name);
         decimal(out, micros / 1_000);
@@ -449,14 +434,14 @@ mod tests {
 
     #[test]
     fn durations_are_milliseconds_with_three_decimals() {
-        for (duration, want) in [
-            (Duration::ZERO, r#"{"ms":0.000}"#),
-            (Duration::from_micros(42), r#"{"ms":0.042}"#),
-            (Duration::from_micros(1_234_567), r#"{"ms":1234.567}"#),
+        for (micros, want) in [
+            (0, r#"{"ms":0.000}"#),
+            (42, r#"{"ms":0.042}"#),
+            (1_234_567, r#"{"ms":1234.567}"#),
         ] {
             let mut out = Vec::new();
             let mut object = Object::open(&mut out);
-            object.millis("ms", duration);
+            object.micros("ms", micros);
             object.close();
             assert_eq!(String::from_utf8(out).unwrap(), want);
         }

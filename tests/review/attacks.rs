@@ -55,8 +55,8 @@ fn what_was_done_to_the_file_is_found() {
         ("a seal altered", |s| s.tamper("UPDATE seal SET time = time + 1"), &["the signature of the seal of record 6 is not valid"]),
         ("a robots.txt altered", other_file, &["the robots.txt that it rests on was altered"]),
         ("a robots.txt taken out", |s| s.tamper("PRAGMA foreign_keys = OFF; DELETE FROM snapshot"), &["the robots.txt that it rests on is not in the store"]),
-        ("settings altered", |s| s.tamper("UPDATE policy SET text = replace(text, '\"path_guard\":true', '\"path_guard\":false')"), &["the settings that it rests on were altered"]),
-        ("settings taken out", |s| s.tamper("DELETE FROM policy"), &["the settings that it rests on are not in the store"]),
+        ("settings altered", |s| s.tamper("UPDATE object SET body = CAST(replace(CAST(body AS TEXT), '\"path_guard\":true', '\"path_guard\":false') AS BLOB) WHERE kind = 0"), &["the settings that it rests on were altered"]),
+        ("settings taken out", |s| s.tamper("DELETE FROM object WHERE kind = 0"), &["the settings that it rests on are not in the store"]),
         ("a record hidden from queries for its time", |s| s.tamper("UPDATE decision SET time = 0 WHERE seq = 2"), &["record 2", "the store finds it by another time than its own"]),
     ];
     for (name, attack, found) in attacks {

@@ -1,5 +1,6 @@
 //! Decisions, made and recorded as by the proxy.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use crawlgate::agent::{Agent, Source};
 use crawlgate::audit::{self, DecisionId, Record};
 use crawlgate::clock::Moment;
 use crawlgate::config::Mode;
+use crawlgate::entry::{self, Entry};
 use crawlgate::policy::generation::Generation;
 use crawlgate::policy::overrides::{Action, Override, OverrideId, Overrides};
 use crawlgate::policy::terms::PolicySettings;
@@ -14,6 +16,7 @@ use crawlgate::policy::{self, Decision, DecisionInputs, Ruling, Target};
 use crawlgate::rep::{Origin, ProductToken, Robots};
 use crawlgate::robots::snapshot::Snapshot;
 use crawlgate::robots::state::{Stance, State};
+use crawlgate::store::Batch;
 use http::uri::PathAndQuery;
 
 /// 2026-11-20T12:00:00.123Z
@@ -119,19 +122,25 @@ impl Case {
 
     /// Returns the decision's record, as a line without its line feed.
     pub fn record(&self, decision: &Decision) -> String {
+        let mut batch = Batch::default();
+        self.file(decision, &mut batch);
+        let objects = batch.objects.iter();
+        let objects: HashMap<_, _> = objects.map(|one| (one.sha256, one.body.to_vec())).collect();
+        let entry = batch.entries.iter().next().unwrap();
+        let mut line = Vec::new();
+        entry::write_line(&Entry::read(entry).unwrap(), &objects, &mut line).unwrap();
+        let line = String::from_utf8(line).expect("UTF-8");
+        line.trim_end().to_owned()
+    }
+
+    /// Adds the decision's record to a batch, and returns its identifier.
+    pub fn file(&self, decision: &Decision, batch: &mut Batch) -> String {
         let target = self.target();
         let chain = self.chain();
-        let chain: Vec<&str> = chain.iter().map(ProductToken::as_str).collect();
-        let robots_url = target.origin.robots_url();
         let url = match self.opaque {
             true => format!("{}:{}", target.origin.host(), target.origin.port()),
             false => format!("{}{}", self.origin, self.path),
         };
-        let basis = decision.basis.as_deref();
-        let cause = basis
-            .and_then(State::outage)
-            .map(|outage| outage.cause.code());
-        let mut line = Vec::new();
         let record = Record {
             time: self.asked,
             id: DecisionId::mint(self.asked),
@@ -140,13 +149,16 @@ impl Case {
             reason: decision.reason.as_str(),
             decided_at: decision.at,
             policy: decision.terms,
-            overridden: decision.asserted.as_deref().map(audit::Assertion::of),
+            overridden: decision
+                .asserted
+                .as_deref()
+                .map(|asserted| audit::Assertion::of(asserted)),
             client: audit::Client {
                 address: ([127, 0, 0, 1], 40_000).into(),
                 name: None,
             },
             agent: audit::Agent {
-                chain: &chain,
+                chain: (&*chain).into(),
                 source: "user_agent",
                 mismatch: false,
             },
@@ -154,9 +166,7 @@ impl Case {
             method: if self.opaque { "CONNECT" } else { "GET" },
             version: Some("1.1"),
             url: url.as_bytes(),
-            scheme: target.origin.scheme().as_str(),
-            host: target.origin.host(),
-            port: target.origin.port(),
+            origin: Some(target.origin.as_str()),
             via: if self.opaque { "tunnel" } else { "intercepted" },
             opaque: self.opaque,
             rule: decision.rule.as_ref().map(|rule| audit::RuleLine {
@@ -165,9 +175,10 @@ impl Case {
                 line: rule.line,
             }),
             reading: decision.reading.as_deref(),
-            robots: basis.map(|state| {
-                audit::RobotsCopy::of(state, &robots_url, cause.as_deref().unwrap_or(""), None)
-            }),
+            robots: decision
+                .basis
+                .as_deref()
+                .map(|state| audit::RobotsCopy::of(state, None)),
             hold: Duration::ZERO,
             pace: None,
             upstream: None,
@@ -178,9 +189,8 @@ impl Case {
             duration: Duration::from_micros(42),
             error: None,
         };
-        record.write_line(&mut line, self.redact);
-        let line = String::from_utf8(line).expect("UTF-8");
-        line.trim_end().to_owned()
+        record.file(self.redact, batch);
+        record.id.to_string()
     }
 }
 

@@ -10,7 +10,7 @@ use crawlgate::policy::Decision;
 use crawlgate::rep::Origin;
 use crawlgate::store::chain::{Seal, SealingKey, key_file};
 use crawlgate::store::sqlite::Sqlite;
-use crawlgate::store::{Access, Batch, Fetch, OriginUpdate, Store};
+use crawlgate::store::{Access, Batch, Fetch, Object, ObjectKind, OriginUpdate, Store};
 use tempfile::TempDir;
 
 use crate::case::{Case, NOON};
@@ -77,15 +77,10 @@ impl Shelf {
         let mut ids = Vec::new();
         for case in cases {
             let decision: Decision = case.decide();
-            let record = case.record(&decision);
-            let read: serde_json::Value = serde_json::from_str(&record).unwrap();
-            ids.push(read["id"].as_str().unwrap().to_owned());
-            batch.lines.extend_from_slice(record.as_bytes());
-            batch.lines.push(b'\n');
+            ids.push(case.file(&decision, &mut batch));
             let terms = case.terms.text();
-            batch
-                .policies
-                .push((case.terms.digest().to_string().into(), terms.into()));
+            let terms = Object::new(ObjectKind::Terms, terms.as_bytes());
+            batch.objects.push(terms);
             if let Some(snapshot) = case.state.snapshot() {
                 batch.landings.push(OriginUpdate {
                     origin: Origin::parse(&case.origin).unwrap().0,

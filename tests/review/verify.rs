@@ -171,13 +171,20 @@ fn retention_is_no_fault() {
 
 #[test]
 fn lines_about_the_log_itself_are_chained_and_no_decisions() {
+    use crawlgate::audit::DecisionId;
+    use crawlgate::entry::{Event, EventKind};
     use crawlgate::store::Batch;
     let (shelf, _) = Shelf::with(&some_cases());
-    let line = "{\"time\":\"2026-11-20T12:00:09.000Z\",\"event\":\"records_lost\",\"count\":3}\n";
-    let batch = Batch {
-        lines: line.into(),
-        ..Batch::default()
+    let event = Event {
+        id: DecisionId::mint(NOON).octets(),
+        kind: EventKind::Lost {
+            count: 3,
+            first: 0,
+            last: 0,
+        },
     };
+    let mut batch = Batch::default();
+    batch.entries.push(|out| event.encode(out));
     shelf.ask(async |store| store.write(batch).await).unwrap();
     let said = shelf.run(&["audit", "verify", "--all"]);
     assert_eq!(said.code, 0, "{said:?}");
@@ -240,10 +247,7 @@ fn how_long_a_million_takes() {
         let mut batch = crawlgate::store::Batch::default();
         for at in 0..5_000 {
             let (case, decision) = of(page + at);
-            batch
-                .lines
-                .extend_from_slice(case.record(decision).as_bytes());
-            batch.lines.push(b'\n');
+            case.file(decision, &mut batch);
         }
         shelf.ask(async |store| store.write(batch).await).unwrap();
     }

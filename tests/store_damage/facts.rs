@@ -236,14 +236,15 @@ fn of_the_rest() -> Vec<Fact> {
         },
         Fact {
             name: "other settings",
-            damage: |place| sql(place, "UPDATE policy SET text = text || ' '"),
-            check: "policy: the settings ",
+            damage: |place| {
+                sql(
+                    place,
+                    "UPDATE object SET body = CAST(body || ' ' AS BLOB) WHERE kind = 0",
+                );
+            },
+            check: "object ",
             refused: None,
-            then: Then::Rebuilt(
-                &["policy: 0 saved, 1 lost", "not what their digest names"],
-                DECISIONS,
-                2,
-            ),
+            then: Then::Rebuilt(&["1 lost", "not what its digest names"], DECISIONS, 2),
         },
     ]
 }

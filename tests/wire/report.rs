@@ -72,7 +72,7 @@ fn a_request_that_would_be_denied_goes_out_and_its_record_has_the_denial() {
         );
         let policy = record["policy"].as_str().unwrap();
         assert!(
-            policy.len() == 32 && policy.bytes().all(|b| b.is_ascii_hexdigit()),
+            policy.len() == 64 && policy.bytes().all(|b| b.is_ascii_hexdigit()),
             "{record}"
         );
         assert!(

@@ -1,37 +1,47 @@
 //! The content of the queue, under its lock.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::super::entry::Grounds;
 use super::super::error::LogFailed;
-use super::super::field;
-use super::super::repeats::{self, Repeats};
+use super::super::record::Record;
+use super::super::repeats::Repeats;
 use crate::clock::{Moment, Uptime};
+use crate::entry::{Digest, Event, EventKind};
 use crate::rep::Origin;
 use crate::robots::identity::Identity;
 use crate::robots::state::State as OriginState;
-use crate::store::{self, Party, RecordSummary};
+use crate::store::{self, Object};
 use crate::text::DecisionId;
-use crate::text::json::Object;
-use crate::text::timestamp;
+
+/// Objects that the queue remembers; then it forgets all, and later entries queue theirs again.
+pub(super) const MOST_KNOWN: usize = 16_384;
+
+/// Approximate octets of an object beside its body.
+const OBJECT: usize = 64;
 
 /// The content of a queue, under its lock.
 #[derive(Debug)]
 pub(super) struct Inner {
-    /// Data that the writer has not taken yet; the lines in it are whole.
+    /// Data that the writer has not taken yet.
     pub(super) next: store::Batch,
-    /// Approximate octets in `next` beside its lines.
+    /// Objects that were queued: later entries name them without queueing them again.
+    known: HashSet<Digest, ahash::RandomState>,
+    /// Number of objects in `next` that were queued before the known ones were forgotten.
+    pub(super) forgotten: Option<usize>,
+    /// Approximate octets in `next` beside its entries.
     pub(super) weight: usize,
     /// Octets that the writer has taken and not written yet.
     pub(super) taken: usize,
     /// The latest unwritten state of each origin and identity, with its number in the order of entries.
     pub(super) landings: HashMap<Origin, Vec<(Landed, u64)>>,
-    /// Lines, origin updates and settings that were ever queued, and how many of them are written.
+    /// Entries, origin updates and settings that were ever queued, and how many of them are written.
     pub(super) put: u64,
     pub(super) written: u64,
     /// Refusals that are too many for single records.
     pub(super) repeats: Repeats,
-    /// True while a task waits for the lines to be written: do not gather.
+    /// True while a task waits for the entries to be written: do not gather.
     pub(super) hurry: bool,
     /// The failure that stops the writer at present.
     pub(super) failure: Option<LogFailed>,
@@ -88,6 +98,8 @@ impl Inner {
     pub(super) fn new() -> Inner {
         Inner {
             next: store::Batch::default(),
+            known: HashSet::default(),
+            forgotten: None,
             weight: 0,
             taken: 0,
             landings: HashMap::new(),
@@ -105,34 +117,54 @@ impl Inner {
     }
 
     pub(super) fn held(&self) -> usize {
-        self.next.lines.len() + self.weight + self.taken
+        self.next.entries.octets() + self.weight + self.taken
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        // Only notes have no weight, and each comes with a line.
-        self.next.lines.is_empty() && self.weight == 0
+        self.next.entries.is_empty() && self.weight == 0
+    }
+
+    /// Queues the objects that this record is the first to name.
+    pub(super) fn name_objects(&mut self, record: &Record<'_>, grounds: &Grounds) {
+        for (kind, sha256) in grounds.named() {
+            if self.known.contains(&sha256) {
+                continue;
+            }
+            if self.known.len() >= MOST_KNOWN {
+                self.known.clear();
+                self.forgotten = Some(self.next.objects.len());
+            }
+            self.known.insert(sha256);
+            let mut body = Vec::new();
+            record.encode_object(kind, &mut body);
+            self.put_object(Object {
+                sha256,
+                kind,
+                body: body.into(),
+            });
+        }
+    }
+
+    pub(super) fn put_object(&mut self, object: Object) {
+        self.weight += object.body.len() + OBJECT;
+        self.next.objects.push(object);
     }
 
     /// Queues the counts of refusals at the end of their minute; at the end of the log, all of them.
     pub(super) fn tell_repeats(&mut self, now: Moment) {
         let is_last = self.life != Life::Running;
-        let mut lines = Vec::new();
-        self.repeats.drain(now, is_last, |line| lines.push(line));
-        for line in lines {
-            self.put_line(line);
+        let mut entries = Vec::new();
+        self.repeats
+            .drain(now, is_last, |entry| entries.push(entry));
+        for entry in entries {
+            self.put_repeats(&entry);
             self.put += 1;
         }
     }
 
-    /// Queues a line without waking the writer.
-    pub(super) fn put_line(&mut self, line: repeats::Line) {
-        self.next.lines.extend_from_slice(&line.text);
-        self.note(line.note);
-    }
-
-    /// Adds a note without a weight: its line weighs ten times as much.
-    pub(super) fn note(&mut self, note: RecordSummary) {
-        self.next.notes.push(note);
+    /// Queues the entry of a count without waking the writer.
+    pub(super) fn put_repeats(&mut self, entry: &[u8]) {
+        self.next.entries.push(|out| out.extend_from_slice(entry));
     }
 
     pub(super) fn lose(&mut self, time: Moment) {
@@ -145,9 +177,14 @@ impl Inner {
         lost.last = time;
     }
 
-    /// Queues the line that says which record has another answer than the request got.
+    /// Queues the entry that says which record has another answer than the request got.
     pub(super) fn tell_withdrawal(&mut self, id: DecisionId, now: Moment) {
         add_withdrawal(&mut self.next, id, now);
+    }
+
+    /// Queues the entry of an event of the log itself.
+    pub(super) fn tell(&mut self, kind: EventKind<'_>, now: Moment) {
+        add_event(&mut self.next, kind, now);
     }
 
     pub(super) fn failure(&self) -> LogFailed {
@@ -155,37 +192,24 @@ impl Inner {
     }
 }
 
-/// Adds the line that says which decision was answered `log_failed`.
+/// Adds the entry that says which decision was answered `log_failed`.
 pub(in crate::audit) fn add_withdrawal(batch: &mut store::Batch, id: DecisionId, now: Moment) {
-    let mut event = Object::open(&mut batch.lines);
-    event.plain(field::TIME, &timestamp::rfc3339(now));
-    event.plain(field::EVENT, b"answered_log_failed");
-    event.plain(field::DECISION, id.to_string().as_bytes());
-    event.close();
-    batch.lines.push(b'\n');
-    batch.notes.push(own(now, 1));
+    let decision = id.octets();
+    add_event(batch, EventKind::AnsweredLogFailed { decision }, now);
 }
 
-/// Returns the summary of a line about the log itself.
-pub(super) fn own(time: Moment, count: u64) -> RecordSummary {
-    RecordSummary {
-        time,
-        party: Party::Own,
-        kind: None,
-        count,
-        sha256: None,
-    }
+fn add_event(batch: &mut store::Batch, kind: EventKind<'_>, now: Moment) {
+    let id = DecisionId::mint(now).octets();
+    batch.entries.push(|out| Event { id, kind }.encode(out));
 }
 
 impl Lost {
-    pub(super) fn write_line(&self, now: Moment, out: &mut Vec<u8>) {
-        let mut event = Object::open(out);
-        event.plain(field::TIME, &timestamp::rfc3339(now));
-        event.plain(field::EVENT, b"records_lost");
-        event.number(field::COUNT, self.count);
-        event.plain(field::FIRST, &timestamp::rfc3339(self.first));
-        event.plain(field::LAST, &timestamp::rfc3339(self.last));
-        event.close();
-        out.push(b'\n');
+    /// Returns the event that reports the loss.
+    pub(super) fn event(&self) -> EventKind<'static> {
+        EventKind::Lost {
+            count: self.count,
+            first: self.first.as_millis(),
+            last: self.last.as_millis(),
+        }
     }
 }

@@ -6,13 +6,13 @@ use std::time::Duration;
 use tracing::{error, info, warn};
 
 use super::Queue;
-use super::content::{Inner, Life, own};
+use super::content::{Inner, Life};
 use crate::audit::error::LogFailed;
 use crate::clock::{Clock, Moment, Uptime};
-use crate::store;
+use crate::store::{self, Entries};
 use crate::text::DecisionId;
 
-/// Interval between two checks for counts to report, while no lines come.
+/// Interval between two checks for counts to report, while no entries come.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// A record reaches the store within this time, or requests wait.
@@ -34,16 +34,18 @@ pub(in crate::audit) struct Batch {
     taken: Uptime,
     /// The data to write; not empty.
     pub(in crate::audit) content: store::Batch,
+    /// Number of objects in it that were queued before the queue forgot them.
+    pub(in crate::audit) forgotten: Option<usize>,
     /// Number of entries that were ever queued up to here.
     upto: u64,
 }
 
 impl Queue {
-    /// Sleeps until there is an entry, gathers for `gather`, and takes all entries, leaving `spare` for the lines to
+    /// Sleeps until there is an entry, gathers for `gather`, and takes all entries, leaving `spare` for those to
     /// come. `None` if the queue was closed and is empty.
     pub(in crate::audit) fn take(
         &self,
-        spare: Vec<u8>,
+        spare: Entries,
         gather: Duration,
         clock: &Clock,
     ) -> Option<Batch> {
@@ -80,10 +82,11 @@ impl Queue {
         let since = inner.since.take().unwrap_or(taken);
         inner.weight = 0;
         let next = store::Batch {
-            lines: spare,
+            entries: spare,
             ..store::Batch::default()
         };
         Some(Batch {
+            forgotten: inner.forgotten.take(),
             content: mem::replace(&mut inner.next, next),
             upto: inner.put,
             since,
@@ -139,13 +142,13 @@ impl Queue {
         mem::take(&mut self.inner.lock().withdrawn)
     }
 
-    /// Marks `batch` as written. After a failure, returns the number of records lost meanwhile; a line about them is
-    /// then in the queue.
+    /// Marks `batch` as written. After a failure, returns the number of records lost meanwhile; an entry about them
+    /// is then in the queue.
     pub(in crate::audit) fn wrote(&self, batch: &Batch, now: Moment) -> Option<u64> {
         let mut inner = self.inner.lock();
         inner.taken = 0;
         inner.end_delay();
-        // Too late to take them back: another line says which answer left.
+        // Too late to take them back: another entry says which answer left.
         for id in mem::take(&mut inner.withdrawn) {
             inner.tell_withdrawal(id, now);
             inner.put += 1;
@@ -158,8 +161,7 @@ impl Queue {
         let recovered = inner.failure.take().is_some();
         let lost = inner.lost.take();
         if let Some(lost) = lost {
-            lost.write_line(now, &mut inner.next.lines);
-            inner.note(own(now, lost.count));
+            inner.tell(lost.event(), now);
             inner.put += 1;
         }
         self.publish(&inner);

@@ -18,20 +18,15 @@ impl<'a> Assertion<'a> {
             by: &asserted.by,
             reason: &asserted.reason,
             until: asserted.until,
+            created: asserted.created,
         }
     }
 }
 
 impl<'a> RobotsCopy<'a> {
-    /// Returns the record's part about the state of an origin, with its robots.txt at `url`. `cause` is the code of the
-    /// outage's cause, see [`Cause::code`]; it counts only during an outage.
+    /// Returns the record's part about the state of an origin.
     #[must_use]
-    pub fn of(
-        state: &'a State,
-        url: &'a str,
-        cause: &'a str,
-        fetched_as: Option<&'a FetchedAs>,
-    ) -> Self {
+    pub fn of(state: &'a State, fetched_as: Option<&'a FetchedAs>) -> Self {
         let snapshot = state.snapshot();
         let status = match state {
             State::Unreachable { outage, .. } => match outage.cause {
@@ -55,13 +50,11 @@ impl<'a> RobotsCopy<'a> {
         let unreachable = state.outage().map(|outage| Outage {
             since: outage.since,
             last_failure: outage.last_failure,
-            cause,
-            answers: outage.cause.is_answer(),
+            cause: outage.cause,
             attempts: outage.attempts,
             next_attempt: outage.next_attempt,
         });
         Self {
-            url,
             identity: fetched_as.map(|known| &*known.name),
             user_agent: fetched_as.map(|known| &*known.user_agent),
             final_url: snapshot.map(|snapshot| &*snapshot.final_url),

@@ -6,7 +6,7 @@ use super::review::{Finding, Review};
 use super::{Chain, ChainVerifier, Fault, Head, is_signed};
 use crate::audit::replay::{Evidence, Missing, Outcome, Unreadable};
 use crate::config::Config;
-use crate::policy::terms::PolicySettings;
+use crate::policy::terms::{PolicyDigest, PolicySettings};
 use crate::rep::Origin;
 use crate::robots::identity::OWN_STATES;
 use crate::store::chain::{self, SealingKey};
@@ -78,7 +78,10 @@ impl<'a> Case<'a> {
                 fetch = fetch_of(evidence, store).await?;
             }
             if let Some(digest) = &evidence.policy {
-                let text = store.policy(digest).await?;
+                let text = match PolicyDigest::from_digits(digest) {
+                    Some(PolicyDigest(digest)) => store.policy(digest).await?,
+                    None => None,
+                };
                 terms = text.and_then(|text| PolicySettings::read(&text).ok());
             }
         }

@@ -205,9 +205,14 @@ impl<'s> Review<'s> {
         if self.policies.contains_key(digest) {
             return Ok(());
         }
-        let held = match self.store.policy(digest).await? {
+        let named = PolicyDigest::from_digits(digest);
+        let text = match named {
+            Some(PolicyDigest(sha256)) => self.store.policy(sha256).await?,
+            None => None,
+        };
+        let held = match text {
             None => Held::Missing,
-            Some(text) if PolicyDigest::of(&text).to_string() != digest => Held::Altered,
+            Some(text) if Some(PolicyDigest::of(&text)) != named => Held::Altered,
             Some(text) => PolicySettings::read(&text)
                 .map_or(Held::Altered, |terms| Held::Whole(Arc::new(terms))),
         };

@@ -170,8 +170,12 @@ impl Store for Faulty {
         self.inner.fetches(origin, limit)
     }
 
-    fn policy(&self, digest: &str) -> Pending<'_, Option<String>> {
-        self.inner.policy(digest)
+    fn object(&self, sha256: Sha256) -> Pending<'_, Option<Vec<u8>>> {
+        self.inner.object(sha256)
+    }
+
+    fn policy(&self, sha256: Sha256) -> Pending<'_, Option<String>> {
+        self.inner.policy(sha256)
     }
 
     fn decisions(&self, query: DecisionQuery) -> Pending<'_, Vec<StoredDecision>> {

@@ -33,7 +33,7 @@ fn overrides(texts: &[&str]) -> Overrides {
     }))
 }
 
-fn number(found: Option<&Arc<Override>>) -> Option<OverrideId> {
+fn number(found: Option<&Arc<InForce>>) -> Option<OverrideId> {
     found.map(|asserted| asserted.id)
 }
 

@@ -6,11 +6,11 @@ use http::HeaderValue;
 
 use super::ExchangeRecorder;
 use super::phase::Phase;
-use crate::audit::{self, Exceeds, Record};
+use crate::audit::{self, Exceeds, Grounds, Record};
 use crate::client::{Reserved as _, SharedUsage as _};
 use crate::policy::{Reason, Verdict};
 use crate::rep::Origin;
-use crate::robots::access::Cause;
+use crate::store::ObjectKind;
 use crate::telemetry::trace::{self, Trace};
 
 impl ExchangeRecorder {
@@ -106,14 +106,17 @@ impl ExchangeRecorder {
     }
 
     fn write(&self, exceeds: Exceeds, error: Option<&str>) {
+        thread_local! {
+            /// A buffer for URLs that come in parts.
+            static URL: std::cell::Cell<Vec<u8>> = const { std::cell::Cell::new(Vec::new()) };
+        }
+
         let now = self.proxy.clock.now();
-        let url = self.url.text();
-        let tokens = &self.agent.tokens;
-        let chain: Vec<&str> = tokens.iter().map(|token| token.as_str()).collect();
-        let origin = self.origin.as_ref();
-        let robots_url = origin.map(Origin::robots_url).unwrap_or_default();
+        // A thread that ends has no buffer any more.
+        let mut url = URL.try_with(std::cell::Cell::take).unwrap_or_default();
+        url.clear();
+        self.url.write(&mut url);
         let decision = &self.decision;
-        let cause = decision.cause().map(Cause::code);
         let record = Record {
             time: self.time,
             id: self.id,
@@ -127,7 +130,7 @@ impl ExchangeRecorder {
                 name: self.client.name.as_deref(),
             },
             agent: audit::Agent {
-                chain: &chain,
+                chain: (&*self.agent.tokens).into(),
                 source: self.agent.source.as_str(),
                 mismatch: self.agent.mismatch,
             },
@@ -135,9 +138,7 @@ impl ExchangeRecorder {
             method: self.method.as_str(),
             version: self.version,
             url: &url,
-            scheme: origin.map_or("", |origin| origin.scheme().as_str()),
-            host: origin.map_or("", Origin::host),
-            port: origin.map_or(0, Origin::port),
+            origin: self.origin.as_ref().map(Origin::as_str),
             via: self.via,
             opaque: self.is_opaque,
             rule: decision.rule.as_ref().map(|rule| audit::RuleLine {
@@ -146,11 +147,14 @@ impl ExchangeRecorder {
                 line: rule.line,
             }),
             reading: decision.reading.as_deref(),
-            overridden: decision.asserted.as_deref().map(audit::Assertion::of),
-            robots: decision.basis.as_deref().map(|state| {
-                let cause = cause.as_deref().unwrap_or_default();
-                audit::RobotsCopy::of(state, &robots_url, cause, decision.fetched_as.as_deref())
-            }),
+            overridden: decision
+                .asserted
+                .as_deref()
+                .map(|asserted| audit::Assertion::of(asserted)),
+            robots: decision
+                .basis
+                .as_deref()
+                .map(|state| audit::RobotsCopy::of(state, decision.fetched_as.as_deref())),
             hold: match self.phase {
                 Phase::Held { .. } => now.since(self.time),
                 _ => self.hold,
@@ -170,8 +174,29 @@ impl ExchangeRecorder {
         };
         // A failing log would only be flooded with its own failures.
         if self.decision.reason != Reason::LogFailed {
-            self.proxy.log.record_of(&record, exceeds);
+            let grounds = self.grounds(&record);
+            self.proxy.log.record_of(&record, &grounds, exceeds);
         }
         self.proxy.summary.count(&record);
+        let _ = URL.try_with(|buffer| buffer.set(url));
+    }
+
+    /// Returns the digests of the record's objects. The override and the state that the decision rests on keep them.
+    fn grounds(&self, record: &Record<'_>) -> Grounds {
+        let decision = &self.decision;
+        let overridden = decision.asserted.as_ref();
+        let basis = decision.basis.as_ref();
+        Grounds {
+            overridden: overridden
+                .map(|asserted| asserted.digest(|_| record.object_digest(ObjectKind::Override))),
+            basis: basis.map(|state| {
+                let digest = || record.object_digest(ObjectKind::Basis);
+                match &decision.fetched_as {
+                    Some(fetched_as) => fetched_as.digest(state, digest),
+                    // Nothing was fetched.
+                    None => digest(),
+                }
+            }),
+        }
     }
 }

@@ -59,11 +59,10 @@ impl Url {
         }
     }
 
-    /// Returns the text that the record keeps.
-    pub(super) fn text(&self) -> Vec<u8> {
+    /// Appends the text that the record keeps to `text`.
+    pub(super) fn write(&self, text: &mut Vec<u8>) {
         match self {
             Url::Whole(uri) => {
-                let mut text = Vec::with_capacity(128);
                 if let Some(scheme) = uri.scheme_str() {
                     text.extend_from_slice(scheme.as_bytes());
                     text.extend_from_slice(b"://");
@@ -72,13 +71,13 @@ impl Url {
                 text.extend_from_slice(authority.as_bytes());
                 let path = uri.path_and_query().map_or("", |path| path.as_str());
                 text.extend_from_slice(path.as_bytes());
-                text
             }
             Url::Inside(origin, uri) => {
                 let path = uri.path_and_query().map_or("", |path| path.as_str());
-                [origin.as_str().as_bytes(), path.as_bytes()].concat()
+                text.extend_from_slice(origin.as_str().as_bytes());
+                text.extend_from_slice(path.as_bytes());
             }
-            Url::Excerpt(bytes) => bytes.to_vec(),
+            Url::Excerpt(bytes) => text.extend_from_slice(bytes),
         }
     }
 }

@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::clock::Moment;
+use crate::entry::Objects;
 use crate::policy::overrides::Override;
 use crate::rep::Origin;
 use crate::robots::identity::OWN_STATES;
-use crate::store::filter::{Head, records_of};
+use crate::store::derived;
+use crate::store::filter::Head;
 use crate::store::persist::to_stored;
 use crate::store::{
-    Batch, Belief, FETCHES_KEPT, Fetch, HOUR, OriginMemory, OriginUpdate, Pruned, Removed,
-    Retention, Sha256, StoreError, StoredDecision, chain,
+    Batch, Belief, FETCHES_KEPT, Fetch, HOUR, Object, ObjectKind, OriginMemory, OriginUpdate,
+    Pruned, Removed, Retention, Sha256, StoreError, StoredDecision, chain,
 };
 
 #[derive(Debug, Default)]
@@ -18,7 +20,7 @@ pub(super) struct Kept {
     /// By origin and identity.
     pub(super) origins: BTreeMap<(String, String), (OriginMemory, Vec<Fetch>)>,
     pub(super) snapshots: HashMap<Sha256, Text>,
-    pub(super) policies: HashMap<String, String>,
+    pub(super) objects: HashMap<Sha256, (ObjectKind, Vec<u8>)>,
     /// The first one's number is one more than the number of dropped decisions.
     pub(super) decisions: Vec<StoredDecision>,
     /// By hour, mode, verdict and reason.
@@ -41,18 +43,35 @@ pub(super) struct Text {
     pub(super) used: Moment,
 }
 
+/// The objects of a batch and those before.
+struct Named<'a> {
+    kept: &'a HashMap<Sha256, (ObjectKind, Vec<u8>)>,
+    new: &'a [Object],
+}
+
+impl Objects for Named<'_> {
+    fn body(&self, sha256: &Sha256) -> Option<&[u8]> {
+        let new = self.new.iter().find(|one| one.sha256 == *sha256);
+        let new = new.map(|one| &*one.body);
+        new.or_else(|| self.kept.get(sha256).map(|(_, body)| body.as_slice()))
+    }
+}
+
 impl Kept {
     pub(super) fn write(&mut self, batch: Batch) -> Result<(), StoreError> {
-        // Read the lines first: a batch with an unreadable line must change nothing.
+        // Read the entries first: a batch with an unreadable one must change nothing.
         let mut records = Vec::new();
-        for record in records_of(&batch.lines)? {
-            let head = Head::of(record)?;
-            let hour = head.hourly().map(|new| {
+        let objects = Named {
+            kept: &self.objects,
+            new: &batch.objects,
+        };
+        for row in derived::rows(&batch.entries, &objects)? {
+            let hour = row.head.hourly().map(|new| {
                 let [mode, verdict, reason] =
                     [new.mode, new.verdict, new.reason].map(str::to_owned);
                 ((new.hour, mode, verdict, reason), new.count)
             });
-            records.push((record.to_owned(), head.time(), hour));
+            records.push((row.line, row.head.time(), hour));
         }
         for OriginUpdate {
             origin,
@@ -90,9 +109,9 @@ impl Kept {
             fetches.drain(..surplus);
             self.replace(&origin);
         }
-        for (digest, text) in batch.policies {
-            let known = self.policies.entry(digest.to_string());
-            known.or_insert_with(|| text.to_string());
+        for object in batch.objects {
+            let known = self.objects.entry(object.sha256);
+            known.or_insert_with(|| (object.kind, object.body.to_vec()));
         }
         for (record, time, hour) in records {
             if let Some((hour, count)) = hour {

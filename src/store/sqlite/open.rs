@@ -119,7 +119,7 @@ fn probe(connection: &Connection) -> Result<(), Failure> {
         "acknowledgement NOT INDEXED",
         "hourly",
         "origin INDEXED BY origin_state WHERE state >= ''",
-        "policy",
+        "object",
         "override NOT INDEXED",
         "seal NOT INDEXED",
         "party NOT INDEXED",

@@ -92,11 +92,6 @@ pub(super) fn snapshot(
     })
 }
 
-pub(super) fn policy(connection: &Connection, digest: &str) -> Result<Option<String>, Failure> {
-    let mut statement = connection.prepare_cached("SELECT text FROM policy WHERE digest = ?1")?;
-    Ok(statement.query_row([digest], |row| row.get(0)).optional()?)
-}
-
 /// See [`Store::decisions`](crate::store::Store::decisions).
 pub(super) fn decisions(
     connection: &Connection,

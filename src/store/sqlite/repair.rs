@@ -22,13 +22,14 @@ use super::agree::{self, Relation};
 use super::digests;
 use super::error::{Failure, said};
 use super::header::Header;
+use super::objects;
 use super::open::PATIENCE;
 use super::schema::APPLICATION;
 use super::{open, read};
-use crate::policy::terms::PolicyDigest;
 use crate::store::filter::Head;
 use crate::store::state_file::state_file;
 use crate::store::{Access, Sha256, StoreError, StoreErrorKind, chain};
+use crate::text::hex;
 use crate::text::json::printable;
 
 /// Faults of the engine's own structure that are named one by one.
@@ -91,7 +92,7 @@ pub fn check(path: &Path) -> Result<Faults, StoreError> {
         evidence::places,
         evidence::links,
         texts,
-        settings,
+        self::objects,
     ];
     for look in looks {
         if let Err(failure) = look(&connection, &mut faults) {
@@ -329,30 +330,15 @@ fn wrong_texts(connection: &Connection) -> Result<Vec<i64>, Failure> {
     Ok(wrong)
 }
 
-/// Finds settings that differ from their digests.
-fn settings(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
-    for digest in wrong_settings(connection)? {
-        let digest = printable(&digest);
+/// Finds objects that differ from their digests.
+fn objects(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
+    for sha256 in objects::wrong(connection)? {
         faults.damaged.push(format!(
-            "policy: the settings {digest} are not what their digest names"
+            "object {}: it is not what its digest names",
+            hex(sha256)
         ));
     }
     Ok(())
-}
-
-/// Returns the digests of settings that differ from them.
-fn wrong_settings(connection: &Connection) -> Result<Vec<String>, Failure> {
-    let mut statement = connection.prepare("SELECT digest, text FROM policy")?;
-    let mut rows = statement.query([])?;
-    let mut wrong = Vec::new();
-    while let Some(row) = rows.next()? {
-        let digest: String = row.get(0)?;
-        let text = row.get_ref(1)?.as_str().unwrap_or_default();
-        if PolicyDigest::of(text).to_string() != digest {
-            wrong.push(digest);
-        }
-    }
-    Ok(wrong)
 }
 
 fn digest(text: &[u8]) -> Sha256 {

@@ -119,10 +119,14 @@ CREATE TABLE acknowledgement (
     note TEXT NOT NULL
 ) STRICT;
 
--- The settings that decisions name by their digest.
-CREATE TABLE policy (
-    digest TEXT PRIMARY KEY,
-    text TEXT NOT NULL
+-- What entries name by its SHA-256. `kind`: 0 settings (a JSON text), 1 the state of a robots.txt, 2 an override (CBOR).
+-- `used` is the day of a latest record on it, `names` the SHA-256 of the robots.txt of a state.
+CREATE TABLE object (
+    sha256 BLOB PRIMARY KEY,
+    kind INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    used INTEGER NOT NULL,
+    names BLOB
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE override (

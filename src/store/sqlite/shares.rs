@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 use super::error::Failure;
 use super::rows::{integer, number};
 use crate::store::Party;
-use crate::store::filter::{Head, records_of};
+use crate::store::filter::Head;
 
 /// Maximum number of parties: without it, an attacker with a network of addresses would have a share for each of them.
 const MOST: i64 = 1_024;
@@ -164,11 +164,4 @@ pub(super) fn recount(transaction: &Transaction<'_>) -> Result<(), Failure> {
         put.execute([seq, party])?;
     }
     shares.write(transaction)
-}
-
-/// Returns the approximate room of records before they are written.
-pub(super) fn octets_of_lines(lines: &[u8]) -> Result<u64, Failure> {
-    Ok(records_of(lines)?
-        .map(|record| octets_of(record.len() as u64))
-        .sum())
 }

@@ -11,12 +11,13 @@ use super::error::Failure;
 use super::hours::Hours;
 use super::keeping::Keeping;
 use super::landing::landing_or_nothing;
+use super::objects;
 use super::rows::{self, integer, number, time};
 use super::shares::{self, Shares};
 use crate::clock::Moment;
-use crate::store::filter::{Head, records_of};
+use crate::store::derived::{self, Row};
 use crate::store::state_file::End;
-use crate::store::{Acknowledgement, Batch, Pruned, RecordSummary, Sha256, chain};
+use crate::store::{Acknowledgement, Batch, Pruned, Sha256, chain};
 
 /// Begins a transaction that writes.
 pub(super) fn begin(connection: &mut Connection) -> Result<Transaction<'_>, Failure> {
@@ -42,21 +43,17 @@ pub(super) fn batch(
     for one in &batch.landings {
         dropped.origins += landing_or_nothing(&mut transaction, one, parts)?;
     }
-    for (digest, text) in &batch.policies {
-        let mut statement =
-            transaction.prepare_cached(
-                // Repair settings that were altered meanwhile.
-                "INSERT INTO policy VALUES (?1, ?2) ON CONFLICT (digest) DO UPDATE SET text = excluded.text \
-                 WHERE text <> excluded.text",
-            )?;
-        statement.execute(params![&**digest, &**text])?;
-    }
-    if !batch.lines.is_empty() {
+    objects::write(&transaction, batch)?;
+    if !batch.entries.is_empty() {
+        let bodies = objects::needed(&transaction, batch)?;
+        let rows = derived::rows(&batch.entries, &bodies)?;
         if let Some(keeping) = &keeping {
-            let incoming = shares::octets_of_lines(&batch.lines)?;
-            dropped.add(keeping.make_room(&transaction, incoming)?.told());
+            let room = rows
+                .iter()
+                .map(|row| shares::octets_of(row.line.len() as u64));
+            dropped.add(keeping.make_room(&transaction, room.sum())?.told());
         }
-        end = Some(records(&transaction, &batch.lines, &batch.notes)?);
+        end = Some(records(&transaction, &rows)?);
     }
     transaction.commit()?;
     if let Some(keeping) = keeping {
@@ -66,14 +63,7 @@ pub(super) fn batch(
 }
 
 /// Adds records to the chain and returns the last one.
-fn records(
-    transaction: &Transaction<'_>,
-    lines: &[u8],
-    notes: &[RecordSummary],
-) -> Result<End, Failure> {
-    // Without one summary per line, parse each line.
-    let is_noted = memchr::memchr_iter(b'\n', lines).count() == notes.len();
-    let mut notes = notes.iter().filter(|_| is_noted);
+fn records(transaction: &Transaction<'_>, rows: &[Row<'_>]) -> Result<End, Failure> {
     let (mut seq, mut hash) = end(transaction)?;
     let mut used: HashMap<Sha256, (u64, Moment)> = HashMap::new();
     let mut hours = Hours::default();
@@ -82,19 +72,15 @@ fn records(
         let mut add = transaction.prepare_cached(
             "INSERT INTO decision (seq, time, hash, record, party) VALUES (?1, ?2, ?3, ?4, ?5)",
         )?;
-        for record in records_of(lines)? {
-            let facts = match notes.next() {
-                Some(note) => Head::noted(note),
-                None => Head::of(record)?,
-            };
-            hours.count(&facts);
+        for Row { line, head } in rows {
+            hours.count(head);
             seq += 1;
-            hash = chain::link(&hash, record.as_bytes());
-            let party = shares.count(transaction, facts.party(), seq, record.len())?;
-            let at = time(facts.time());
-            add.execute(params![integer(seq), at, hash, record, party])?;
-            if let Some(sha256) = facts.sha256() {
-                used.insert(sha256, (seq, facts.time()));
+            hash = chain::link(&hash, line.as_bytes());
+            let party = shares.count(transaction, head.party(), seq, line.len())?;
+            let at = time(head.time());
+            add.execute(params![integer(seq), at, hash, line, party])?;
+            if let Some(sha256) = head.sha256() {
+                used.insert(sha256, (seq, head.time()));
             }
         }
     }

@@ -63,35 +63,23 @@ async fn decisions_are_counted_by_each_key() {
 async fn decisions_are_counted_by_the_hour() {
     for (name, store, _folder) in engines() {
         let minutes = |minutes: u64| NOON + Duration::from_secs(60 * minutes);
-        let at = |time, reason| {
-            Row {
-                time,
-                reason,
-                ..ROW
-            }
-            .line()
-            .1
+        let at = |time, reason| Row {
+            time,
+            reason,
+            ..ROW
         };
-        let event =
-            b"{\"time\":\"2026-11-20T12:00:00.000Z\",\"event\":\"records_lost\"}\n".to_vec();
-        for lines in [
-            [
+        for rows in [
+            vec![
                 at(minutes(0), "robots_disallow"),
                 at(minutes(59), "robots_disallow"),
-            ]
-            .concat(),
-            [
+            ],
+            vec![
                 at(minutes(1), "path_guard"),
-                event,
                 at(minutes(60), "robots_disallow"),
-            ]
-            .concat(),
+            ],
         ] {
-            let lines = Batch {
-                lines,
-                ..Batch::default()
-            };
-            store.write(lines).await.unwrap();
+            store.write(lost()).await.unwrap();
+            record(&*store, &rows).await;
         }
         let counted = async |since, until| {
             let hours = store.hours(since, until).await.unwrap();

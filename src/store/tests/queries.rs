@@ -85,12 +85,7 @@ async fn decisions_are_found_by_each_condition() {
     let table = differing();
     for (engine, store, _folder) in engines() {
         let ids = record(&*store, &table).await;
-        let lost = br#"{"time":"2026-11-20T12:00:00.000Z","event":"records_lost","count":3}"#;
-        let batch = Batch {
-            lines: [&lost[..], b"\n"].concat(),
-            ..Batch::default()
-        };
-        store.write(batch).await.unwrap();
+        store.write(lost()).await.unwrap();
         let note = Acknowledgement {
             time: NOON + DAY,
             by: "Ada".to_owned(),
@@ -180,12 +175,7 @@ async fn a_search_goes_no_further_than_it_may() {
             } else {
                 "robots_disallow"
             };
-            let (_, lines) = Row { reason, ..ROW }.line();
-            let lines = Batch {
-                lines,
-                ..Batch::default()
-            };
-            store.write(lines).await.unwrap();
+            record(&*store, &[Row { reason, ..ROW }]).await;
         }
         #[rustfmt::skip] // one row, one case
         let cases: [Case<'_>; 7] = [

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn records_are_kept_octet_for_octet_and_chained() {
+async fn records_are_kept_as_lines_and_chained() {
     for (engine, store, _folder) in engines() {
         record(&*store, &rows(3)).await;
         record(&*store, &rows(2)).await;
@@ -23,15 +23,13 @@ async fn records_are_kept_octet_for_octet_and_chained() {
 }
 
 #[tokio::test]
-async fn a_batch_with_a_line_that_is_no_record_is_refused_as_a_whole() {
+async fn a_batch_with_octets_that_are_no_entry_is_refused_as_a_whole() {
     for (engine, store, _folder) in engines() {
-        let (_, mut lines) = ROW.line();
-        lines.extend(b"nonsense\n");
-        let batch = Batch {
-            landings: vec![landing("site.example", successful("", NOON), NOON)],
-            lines,
-            ..Batch::default()
-        };
+        let mut batch = ROW.batch();
+        batch.entries.push(|out| out.extend_from_slice(b"nonsense"));
+        batch
+            .landings
+            .push(landing("site.example", successful("", NOON), NOON));
         store.write(batch).await.unwrap_err();
         assert_eq!(store.links(0, 100).await.unwrap(), [], "{engine}");
         assert_eq!(
@@ -68,5 +66,45 @@ async fn a_grown_chain_is_sealed() {
         record(&*store, &rows(1)).await;
         assert!(store.seal(key, NOON + DAY).await.unwrap().is_some());
         assert_eq!(store.seals().await.unwrap().len(), 2, "{engine}");
+    }
+}
+
+#[tokio::test]
+async fn objects_are_kept_once_by_their_digest_and_found_by_later_batches() {
+    let row = Row {
+        sha256: Some([7; 32]),
+        ..ROW
+    };
+    for (engine, store, _folder) in engines() {
+        let first = row.batch();
+        let object = first.objects[0].clone();
+        store.write(first).await.unwrap();
+        assert_eq!(
+            store.object(object.sha256).await.unwrap().as_deref(),
+            Some(&*object.body),
+            "{engine}"
+        );
+        assert_eq!(store.object([0; 32]).await.unwrap(), None, "{engine}");
+        // An entry that names what no batch has brought has no line.
+        let mut orphan = Row {
+            sha256: Some([8; 32]),
+            ..ROW
+        }
+        .batch();
+        orphan.objects.clear();
+        let refused = store.write(orphan).await.unwrap_err();
+        assert!(
+            refused.message.contains("is missing"),
+            "{engine}: {refused}"
+        );
+        let mut second = row.batch();
+        second.objects.clear();
+        store.write(second).await.unwrap();
+        let links = store.links(0, 100).await.unwrap();
+        assert_eq!(links.len(), 2, "{engine}");
+        for link in links {
+            let digest = format!("\"sha256\":\"{}\"", "07".repeat(32));
+            assert!(link.record.contains(&digest), "{engine}: {}", link.record);
+        }
     }
 }

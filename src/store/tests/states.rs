@@ -107,8 +107,7 @@ async fn texts_that_lose_several_references_hold_up_no_record() {
             for round in 1..=2 {
                 let batch = Batch {
                     landings: landings.clone(),
-                    lines: ROW.line().1,
-                    ..Batch::default()
+                    ..ROW.batch()
                 };
                 store.write(batch).await.unwrap();
                 let head = store.links(0, 10).await.unwrap().len();
@@ -213,16 +212,14 @@ async fn origins_come_by_page_and_by_query() {
 #[tokio::test]
 async fn settings_are_kept_by_their_digest() {
     for (engine, store, _folder) in engines() {
+        let settings = Object::new(ObjectKind::Terms, b"{}");
         let batch = Batch {
-            policies: vec![("d1".into(), "{}".into()), ("d1".into(), "{}".into())],
+            objects: vec![settings.clone(), settings.clone()],
             ..Batch::default()
         };
         store.write(batch).await.unwrap();
-        assert_eq!(
-            store.policy("d1").await.unwrap().as_deref(),
-            Some("{}"),
-            "{engine}"
-        );
-        assert_eq!(store.policy("d2").await.unwrap(), None, "{engine}");
+        let kept = store.policy(settings.sha256).await.unwrap();
+        assert_eq!(kept.as_deref(), Some("{}"), "{engine}");
+        assert_eq!(store.policy([0; 32]).await.unwrap(), None, "{engine}");
     }
 }

@@ -89,7 +89,7 @@ mod tests {
     use crate::clock::Moment;
     use crate::store::Batch;
     use crate::store::in_memory::InMemoryStore;
-    use crate::text::time_text;
+    use crate::store::tests::{ROW, Row};
 
     /// A little more than two pages pass.
     const COUNT: u64 = 2 * REACH + 10;
@@ -101,19 +101,21 @@ mod tests {
     /// Only the first and the last are denials.
     async fn store() -> InMemoryStore {
         let store = InMemoryStore::new();
-        let line = |n: u64| {
+        let mut batch = Batch::default();
+        for n in 1..=COUNT {
             let verdict = if n == 1 || n == COUNT {
                 "deny"
             } else {
                 "allow"
             };
-            let time = time_text(time(n));
-            format!("{{\"id\":\"{n}\",\"time\":\"{time}\",\"verdict\":\"{verdict}\"}}\n")
-        };
-        let batch = Batch {
-            lines: (1..=COUNT).map(line).collect::<String>().into_bytes(),
-            ..Batch::default()
-        };
+            let time = time(n);
+            let row = Row {
+                time,
+                verdict,
+                ..ROW
+            };
+            row.file(&mut batch);
+        }
         store.write(batch).await.expect("written");
         store
     }

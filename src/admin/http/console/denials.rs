@@ -310,20 +310,21 @@ mod tests {
     use super::*;
     use crate::store::Batch;
     use crate::store::in_memory::InMemoryStore;
-    use crate::text::time_text;
+    use crate::store::tests::{ROW, Row};
 
     #[tokio::test]
     async fn a_page_looks_where_records_may_match() {
         let store = InMemoryStore::new();
         let time = |n: u64| Moment::from_millis(1_795_176_000_000 + n * 1_000);
         let count = REACH + 100;
-        let lines = (1..=count)
-            .map(|n| format!("{{\"id\":\"{n}\",\"time\":\"{}\"}}\n", time_text(time(n))));
-        let lines = lines.collect::<String>().into_bytes();
-        let batch = Batch {
-            lines,
-            ..Batch::default()
-        };
+        let mut batch = Batch::default();
+        for n in 1..=count {
+            let row = Row {
+                time: time(n),
+                ..ROW
+            };
+            row.file(&mut batch);
+        }
         store.write(batch).await.expect("written");
         let none = DecisionQuery::default();
         let since = |n| DecisionQuery {

@@ -1,8 +1,6 @@
 //! The page to try a URL: the verdict, explained as by `crawlgate check`. Only robots.txt is fetched, and nothing is
 //! recorded.
 
-use std::sync::Arc;
-
 use askama::Template;
 use axum::extract::{RawQuery, State};
 use serde::Deserialize;
@@ -202,7 +200,7 @@ impl Told {
             },
             reason: decision.reason.as_str(),
             meaning: line(&meaning(decision)),
-            asserted: decision.asserted.as_ref().map(asserted),
+            asserted: decision.asserted.as_ref().map(|one| asserted(one)),
             aside: judged.alternative.as_ref().map(alternative),
             file: judged.snapshot.as_ref().map(|file| {
                 let octets = file.robots.text().len();
@@ -231,7 +229,7 @@ impl Told {
     }
 }
 
-fn asserted(one: &Arc<Override>) -> String {
+fn asserted(one: &Override) -> String {
     let (id, action, origin, pattern) = (one.id, one.action.as_str(), &one.origin, &one.pattern);
     line(&format!(
         "{id}: {action} {origin}{pattern}, by {}: {}",

@@ -49,7 +49,7 @@ async fn the_grounds_of_records_are_kept_and_readable_before_they_are_written() 
     let config = config(OnFailure::Deny);
     let sinks: Vec<Box<dyn Sink>> = vec![Box::new(tank.clone())];
     let log = Log::start(&config, Some(shared), sinks, &clock, BOUNDS, pace).unwrap();
-    log.policy("digest".into(), "settings".into());
+    log.policy("settings");
     log.landed(landing());
     record(&log, "a");
     log.flush().await.unwrap_err();
@@ -63,7 +63,8 @@ async fn the_grounds_of_records_are_kept_and_readable_before_they_are_written() 
     assert!(log.unwritten(&origin).is_empty());
     assert_eq!(store.links(0, 10).await.unwrap().len(), 1, "each once");
     assert!(!store.origin(&origin).await.unwrap().is_empty());
-    let policy = store.policy("digest").await.unwrap();
+    let sha256 = Object::new(ObjectKind::Terms, b"settings").sha256;
+    let policy = store.policy(sha256).await.unwrap();
     assert_eq!(policy.as_deref(), Some("settings"));
     log.landed(landing());
     log.flush().await.unwrap();
@@ -80,7 +81,7 @@ async fn without_a_store_no_origin_updates_gather() {
     let tank = Tank::with_room(100);
     let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(tank)]);
     log.landed(landing());
-    log.policy("digest".into(), "settings".into());
+    log.policy("settings");
     assert!(log.unwritten(&landing().origin).is_empty());
     log.flush().await.unwrap();
 }

@@ -27,7 +27,7 @@ const TABLES: [(&str, Key); 10] = [
     ("fetch", Key::Number("number")),
     ("decision", Key::Number("seq")),
     ("acknowledgement", Key::Number("seq")),
-    ("policy", Key::Text("digest")),
+    ("object", Key::Text("sha256")),
     ("override", Key::Number("number")),
     ("seal", Key::Number("number")),
     ("gap", Key::Number("first")),

@@ -5,13 +5,14 @@ use rusqlite::{Transaction, params};
 use super::super::digests;
 use super::super::error::Failure;
 use super::super::gaps;
+use super::super::objects;
 use super::super::rows::{integer, number, time};
 use super::copy::Saved;
-use super::{evidence, overrides, wrong_settings, wrong_texts};
+use super::{evidence, overrides, wrong_texts};
 use crate::clock::Moment;
 use crate::store::filter::Head;
 use crate::store::{Sha256, chain};
-use crate::text::json::printable;
+use crate::text::hex;
 
 /// Drops saved rows without their references, and notes losses, so that the new store is consistent: `audit verify`
 /// goes on reporting records that can no longer be proven. Adds repairs and losses to the report.
@@ -24,11 +25,11 @@ pub(super) fn drop_remains(
     for number in wrong_texts(target)? {
         target.execute("DELETE FROM snapshot WHERE number = ?1", [number])?;
     }
-    for digest in wrong_settings(target)? {
-        target.execute("DELETE FROM policy WHERE digest = ?1", [&digest])?;
+    for sha256 in objects::wrong(target)? {
+        target.execute("DELETE FROM object WHERE sha256 = ?1", [&sha256])?;
         told.push(format!(
-            "policy {}: the settings were not what their digest names",
-            printable(&digest)
+            "object {}: it was not what its digest names",
+            hex(sha256)
         ));
     }
     evidence::drop_unproven(target, &mut told)?;

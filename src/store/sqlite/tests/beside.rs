@@ -232,18 +232,18 @@ async fn a_store_beside_another_ones_files_is_refused() {
 async fn a_log_that_belongs_to_a_later_state_is_refused() {
     let (_folder, path) = place();
     let (store, _) = begin(&path);
-    record(&store, &rows(2_000)).await;
+    record(&store, &rows(1_000)).await;
     drop(store);
     let backup = Left::of(&path);
     let (store, _) = begin(&path);
     for _ in 0..10 {
-        record(&store, &rows(1_000)).await;
+        record(&store, &rows(500)).await;
     }
     store
         .write(|connection| bounds::carry_over(connection))
         .await
         .unwrap();
-    record(&store, &rows(500)).await;
+    record(&store, &rows(250)).await;
     backup.take(&path, LOG);
     drop(store);
     let before = fs::read(backup.path()).unwrap();
@@ -258,5 +258,5 @@ async fn a_log_that_belongs_to_a_later_state_is_refused() {
     );
     backup.remove("-wal");
     let (store, _) = begin(&backup.path());
-    assert_eq!(store.links(0, 10_000).await.unwrap().len(), 2_000);
+    assert_eq!(store.links(0, 10_000).await.unwrap().len(), 1_000);
 }

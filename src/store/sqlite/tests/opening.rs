@@ -15,7 +15,7 @@ fn what_is_made_is_its_owners_alone() {
 async fn an_older_store_is_brought_up_to_date_and_a_newer_one_is_left_alone() {
     let (_folder, path) = place();
     filled(&path, 2).await;
-    let next = [schema::STEPS, &["ALTER TABLE policy ADD COLUMN later TEXT"]].concat();
+    let next = [schema::STEPS, &["ALTER TABLE object ADD COLUMN later TEXT"]].concat();
     let mut connection = shell(&path);
     schema::migrate(&mut connection, &next).unwrap();
     schema::migrate(&mut connection, &next).unwrap();
@@ -29,7 +29,10 @@ async fn an_older_store_is_brought_up_to_date_and_a_newer_one_is_left_alone() {
         "nothing is lost"
     );
     connection
-        .execute("INSERT INTO policy VALUES ('d', 't', 'new')", [])
+        .execute(
+            "INSERT INTO object VALUES (x'00', 0, x'', 0, NULL, 'new')",
+            [],
+        )
         .unwrap();
     drop(connection);
 
@@ -131,10 +134,7 @@ async fn a_store_moved_away_while_open_takes_no_more_records() {
         let before = store.links(0, 9).await.unwrap().len();
         fs::rename(file, &elsewhere).unwrap();
         replace(file, &elsewhere);
-        let batch = || Batch {
-            lines: ROW.line().1,
-            ..Batch::default()
-        };
+        let batch = || ROW.batch();
         let refused = Store::write(&store, batch()).await.unwrap_err();
         assert_eq!(refused.kind, StoreErrorKind::Missing, "{name}: {refused}");
         assert!(
@@ -196,10 +196,7 @@ async fn a_store_overwritten_while_open_takes_no_more_records() {
             noticed.message.contains("while it was open"),
             "{name}: {noticed}"
         );
-        let batch = || Batch {
-            lines: ROW.line().1,
-            ..Batch::default()
-        };
+        let batch = || ROW.batch();
         let refused = Store::write(&store, batch()).await.unwrap_err();
         assert_eq!(refused.kind, StoreErrorKind::Missing, "{name}: {refused}");
         fs::write(&path, &whole).unwrap();

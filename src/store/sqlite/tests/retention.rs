@@ -33,7 +33,7 @@ async fn a_long_read_makes_retention_drop_no_more_than_the_excess() {
         .query_row("SELECT count(*) FROM decision", [], |_| Ok(()))
         .unwrap();
     for _ in 0..30 {
-        record(&store, &rows(100)).await;
+        record(&store, &rows(50)).await;
     }
     let full = store.size().await.unwrap();
     assert!(

@@ -82,7 +82,7 @@ async fn the_views_are_readable_in_a_shell() {
             })
             .unwrap()
     };
-    let hex = hex(sha256);
+    let hex = crate::text::hex(sha256);
     let denial = row(
         "SELECT seq, time, reason, origin, url, rule, line, sha256, acknowledged_by FROM denials",
     );
@@ -135,8 +135,7 @@ async fn a_landing_that_cannot_be_kept_holds_up_no_record() {
             lands("bad.example"),
             lands("two.example"),
         ],
-        lines: ROW.line().1,
-        ..Batch::default()
+        ..ROW.batch()
     };
     Store::write(&store, batch).await.unwrap();
     assert_eq!(store.links(0, 10).await.unwrap().len(), 1);
@@ -163,11 +162,10 @@ async fn a_full_disk_is_reported_as_such_and_passes() {
         })
     };
     bound(60).await.unwrap();
-    let (_, line) = ROW.line();
-    let batch = Batch {
-        lines: line.repeat(1_000),
-        ..Batch::default()
-    };
+    let mut batch = Batch::default();
+    for _ in 0..1_000 {
+        ROW.file(&mut batch);
+    }
     let full = Store::write(&store, batch.clone()).await.unwrap_err();
     assert_eq!(full.kind, StoreErrorKind::Full, "{full}");
     assert!(full.message.contains("no room is left"), "{full}");
@@ -182,70 +180,74 @@ async fn a_full_disk_is_reported_as_such_and_passes() {
 }
 
 #[tokio::test]
-async fn summaries_of_records_are_kept_like_parsed_records() {
-    let kept = async |notes: Vec<RecordSummary>| {
-        let (_folder, path) = place();
-        let store = open(&path).unwrap();
-        let robots = landing("site.example", successful("User-agent: *\n", NOON), NOON);
-        land(&store, robots).await;
-        let digest: Sha256 = shell(&path)
-            .query_row("SELECT sha256 FROM snapshot", [], |row| row.get(0))
-            .unwrap();
-        let hex = hex(digest);
-        let lines = format!(
-            "{{\"time\":\"2026-11-20T12:00:00.001Z\",\"id\":\"1\",\"mode\":\"report\",\"verdict\":\"deny\",\
-             \"reason\":\"robots_disallow\",\"robots\":{{\"sha256\":\"{hex}\"}}}}\n\
-             {{\"time\":\"2026-11-20T12:00:00.002Z\",\"event\":\"records_lost\"}}\n"
-        );
-        let notes = notes.into_iter().map(|note| RecordSummary {
-            sha256: note.sha256.map(|_| digest),
-            ..note
-        });
-        let batch = Batch {
-            lines: lines.into_bytes(),
-            notes: notes.collect(),
-            ..Batch::default()
-        };
-        Store::write(&store, batch).await.unwrap();
-        drop(store);
-        let shell = shell(&path);
-        let all = |sql: &str| {
-            let mut statement = shell.prepare(sql).unwrap();
-            let width = statement.column_count();
-            let rows = statement.query_map([], |row| {
-                (0..width)
-                    .map(|at| row.get::<_, rusqlite::types::Value>(at))
-                    .collect::<Result<Vec<_>, _>>()
-            });
-            rows.unwrap().map(Result::unwrap).collect::<Vec<_>>()
-        };
-        [
-            all("SELECT * FROM decision ORDER BY seq"),
-            all("SELECT * FROM hourly"),
-            all("SELECT sha256, last_decision FROM snapshot"),
-        ]
+async fn records_are_filed_by_what_their_lines_say() {
+    use crate::store::filter::Head;
+    let (_folder, path) = place();
+    let store = open(&path).unwrap();
+    let robots = landing("site.example", successful("User-agent: *\n", NOON), NOON);
+    let sha256 = robots.state.snapshot().map(|snapshot| snapshot.sha256);
+    land(&store, robots).await;
+    let row = Row { sha256, ..ROW };
+    let strange = Row {
+        reason: "unknown_client",
+        ..ROW
     };
-    let first = RecordSummary {
-        time: NOON + Duration::from_millis(1),
-        party: Party::Own,
-        count: 1,
-        kind: Some(DecisionKind {
-            mode: "report",
-            verdict: "deny",
-            reason: "robots_disallow",
-        }),
-        sha256: Some([0; 32]),
+    let unnamed = Row { name: None, ..ROW };
+    record(&store, &[row, strange, unnamed]).await;
+    Store::write(&store, lost()).await.unwrap();
+    let repeated = |client_name| EventKind::Repeated {
+        mode: Mode::Enforce,
+        verdict: Verdict::Deny,
+        reason: "robots_disallow",
+        client: [0, 0, 0, 0].into(),
+        client_name,
+        count: 5,
+        first: NOON.as_millis(),
+        last: NOON.as_millis(),
     };
-    let second = RecordSummary {
-        time: NOON + Duration::from_millis(2),
-        party: Party::Own,
-        count: 1,
-        kind: None,
-        sha256: None,
-    };
-    let read = kept(Vec::new()).await;
-    assert_eq!(read.each_ref().map(Vec::len), [2, 1, 1]);
-    assert_eq!(kept(vec![first, second.clone()]).await, read, "noted");
-    // One note too few, which could belong to either line: none counts.
-    assert_eq!(kept(vec![second]).await, read, "not all noted");
+    for kind in [repeated(None), repeated(Some("crawler-7".into()))] {
+        Store::write(&store, event(NOON, kind)).await.unwrap();
+    }
+    drop(store);
+    let shell = shell(&path);
+    let mut rows = shell
+        .prepare("SELECT time, record, name FROM decision JOIN party ON party = number")
+        .unwrap();
+    let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+    let mut hours: Vec<Hourly> = Vec::new();
+    let mut count = 0;
+    for row in rows.unwrap() {
+        let (time, line, party): (i64, String, String) = row.unwrap();
+        let head = Head::of(&line).unwrap();
+        assert_eq!(head.time().as_millis(), time as u64, "{line}");
+        assert_eq!(head.party().to_string(), party, "{line}");
+        if let Some(new) = head.hourly() {
+            match hours.iter_mut().find(|known| known.is_kind(&new)) {
+                Some(known) => known.count += new.count,
+                None => hours.push(Hourly {
+                    hour: new.hour,
+                    mode: new.mode.to_owned(),
+                    verdict: new.verdict.to_owned(),
+                    reason: new.reason.to_owned(),
+                    count: new.count,
+                }),
+            }
+        }
+        count += 1;
+    }
+    assert_eq!(count, 6);
+    hours.sort_by(|one, other| one.reason.cmp(&other.reason));
+    let counted = super::hours::read(&shell, Moment::default(), NOON + Duration::from_secs(1));
+    assert_eq!(counted.unwrap(), hours);
+    let used: Vec<u8> = shell
+        .query_row(
+            "SELECT sha256 FROM snapshot WHERE last_decision = 1",
+            [],
+            |row| row.get(0),
+        )
+        .unwrap();
+    assert_eq!(
+        Some(used.as_slice()),
+        sha256.as_ref().map(|digest| &digest[..])
+    );
 }

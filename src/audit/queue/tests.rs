@@ -1,0 +1,196 @@
+//! Back-pressure, failures and withdrawals.
+
+use std::io;
+use std::time::Duration;
+
+use super::content::MOST_KNOWN;
+use super::*;
+use crate::audit::record::tests::denial;
+use crate::entry::{Entry, Event, EventKind};
+use crate::store::Entries;
+
+fn take(queue: &Queue) -> Batch {
+    let clock = Clock::manual(Moment::default());
+    queue
+        .take(Entries::default(), Duration::ZERO, &clock)
+        .unwrap()
+}
+
+/// Queues three octets, framed as an entry.
+fn put(queue: &Queue) {
+    queue.put_entry(Moment::default(), |inner| {
+        inner.next.entries.push(|out| out.push(0));
+    });
+}
+
+#[test]
+fn a_failure_and_its_end_are_reported_once() {
+    let bounds = Bounds {
+        wait: 100,
+        lose: 100,
+    };
+    let queue = Queue::new(bounds, true, Clock::manual(Moment::default()));
+    let failure = || LogFailed::new("log", &io::Error::from(io::ErrorKind::StorageFull));
+    for _ in 0..2 {
+        put(&queue);
+        let batch = take(&queue);
+        let news = [(); 3].map(|()| queue.failed(failure()));
+        assert_eq!(news, [true, false, false]);
+        let ends = [(); 2].map(|()| queue.wrote(&batch, Moment::default()));
+        assert_eq!(ends, [Some(0), None]);
+    }
+}
+
+#[test]
+fn unwritten_lines_still_fill_the_queue() {
+    let bounds = Bounds { wait: 3, lose: 6 };
+    let queue = Queue::new(bounds, true, Clock::manual(Moment::default()));
+    let put = || put(&queue);
+    let state = || queue.state.load(Ordering::Relaxed);
+    put();
+    assert_eq!(state(), State::Full as u8);
+    let batch = take(&queue);
+    assert_eq!(state(), State::Full as u8, "taken is not written");
+    put();
+    put();
+    assert_eq!(
+        queue.wrote(&batch, Moment::default()),
+        Some(1),
+        "one found no room"
+    );
+    assert_eq!(state(), State::Full as u8, "the second is there still");
+    let batch = take(&queue);
+    assert_eq!(batch.content.entries.len(), 2);
+    assert_eq!(queue.wrote(&batch, Moment::default()), None);
+    assert_eq!(state(), State::Open as u8);
+}
+
+#[test]
+fn late_records_make_requests_wait_and_a_stuck_write_refuses_them() {
+    let millis = Duration::from_millis;
+    let bounds = Bounds {
+        wait: 100,
+        lose: 100,
+    };
+    let clock = Clock::manual(Moment::default());
+    let queue = Queue::new(bounds, true, clock.clone());
+    let put = || put(&queue);
+    let take = || {
+        let batch = queue.take(Entries::default(), Duration::ZERO, &clock);
+        batch.unwrap()
+    };
+    put();
+    clock.advance(millis(10));
+    let batch = take();
+    let cases = [
+        (0, Some(90), State::Open, false),
+        (90, Some(900), State::Full, false),
+        (900, Some(4_010), State::Full, true),
+        (4_010, None, State::Refusing, true),
+    ];
+    for (passes, next, state, is_behind) in cases {
+        clock.advance(millis(passes));
+        assert_eq!(queue.look(&batch, &clock), next.map(millis), "{passes}");
+        assert_eq!(queue.state.load(Ordering::Relaxed), state as u8, "{passes}");
+        assert_eq!(queue.backlog().is_behind, is_behind, "{passes}");
+    }
+    put();
+    assert_eq!(queue.wrote(&batch, Moment::default()), Some(0));
+    assert_eq!(queue.state.load(Ordering::Relaxed), State::Open as u8);
+    assert!(queue.backlog().is_behind, "until a batch is in time");
+    let batch = take();
+    assert_eq!(queue.look(&batch, &clock), Some(millis(100)));
+    assert_eq!(queue.wrote(&batch, Moment::default()), None);
+    assert!(!queue.backlog().is_behind);
+}
+
+#[test]
+fn a_withdrawn_record_is_not_written_or_told_where_it_was() {
+    let bounds = Bounds {
+        wait: 1_000,
+        lose: 1_000,
+    };
+    let clock = Clock::manual(Moment::default());
+    let queue = Queue::new(bounds, true, clock.clone());
+    let put = |id| {
+        let record = Record {
+            id,
+            robots: None,
+            overridden: None,
+            ..denial()
+        };
+        let mut entry = Vec::new();
+        record.encode(&Grounds::default(), false, &mut entry);
+        queue.put(&record, &Grounds::default(), &entry);
+    };
+    let ids = [1, 2, 3].map(|n| DecisionId::mint(Moment::from_millis(n)));
+    put(ids[0]);
+    let batch = take(&queue);
+    put(ids[1]);
+    put(ids[2]);
+    queue.withdraw(ids[0], Moment::default());
+    queue.withdraw(ids[1], Moment::default());
+    assert_eq!(queue.wrote(&batch, Moment::default()), None);
+    let batch = take(&queue);
+    let entries: Vec<_> = batch.content.entries.iter().map(Entry::read).collect();
+    let [Ok(Entry::Decision(kept)), Ok(Entry::Event(told))] = entries[..] else {
+        panic!("{entries:?}");
+    };
+    assert_eq!(kept.id, ids[2].octets());
+    let decision = ids[0].octets();
+    assert!(
+        matches!(told, Event { kind: EventKind::AnsweredLogFailed { decision: id }, .. } if id == decision),
+        "{told:?}"
+    );
+    queue.wrote(&batch, Moment::default());
+    // Alone in the queue: a flush does not wait for it.
+    put(ids[1]);
+    queue.withdraw(ids[1], Moment::default());
+    queue.close();
+    let rest = queue.take(Entries::default(), Duration::ZERO, &clock);
+    assert!(rest.is_none());
+    assert!(queue.outcome().is_ok());
+}
+
+#[test]
+fn an_object_is_queued_once_and_again_after_the_queue_has_forgotten() {
+    let bounds = Bounds {
+        wait: usize::MAX,
+        lose: usize::MAX,
+    };
+    let queue = Queue::new(bounds, true, Clock::manual(Moment::default()));
+    let put = |n: u64| {
+        let robots = denial().robots.map(|robots| crate::audit::RobotsCopy {
+            bytes: Some(n),
+            ..robots
+        });
+        let record = Record {
+            robots,
+            overridden: None,
+            ..denial()
+        };
+        let grounds = record.grounds();
+        let mut entry = Vec::new();
+        record.encode(&grounds, false, &mut entry);
+        queue.put(&record, &grounds, &entry);
+        grounds.basis.unwrap()
+    };
+    let first = put(0);
+    put(0);
+    let batch = take(&queue);
+    assert_eq!((batch.content.objects.len(), batch.forgotten), (1, None));
+    queue.wrote(&batch, Moment::default());
+    put(0);
+    let batch = take(&queue);
+    assert!(batch.content.objects.is_empty(), "it is known");
+    queue.wrote(&batch, Moment::default());
+    for n in 1..=MOST_KNOWN as u64 {
+        put(n);
+    }
+    assert_eq!(put(0), first);
+    let batch = take(&queue);
+    // The last of the new ones found no room, and was the first of those that are known now.
+    assert_eq!(batch.content.objects.len(), MOST_KNOWN + 1);
+    assert_eq!(batch.forgotten, Some(MOST_KNOWN - 1));
+    assert_eq!(batch.content.objects.last().unwrap().sha256, first);
+}

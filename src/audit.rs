@@ -27,6 +27,7 @@
 //! changed since.
 
 mod backlog;
+pub mod bundle;
 pub(crate) mod cells;
 mod counts;
 mod derived;

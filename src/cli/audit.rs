@@ -3,6 +3,7 @@
 mod all;
 pub(super) mod evidence;
 mod excerpt;
+mod file;
 mod one;
 
 use std::process::ExitCode;
@@ -35,6 +36,11 @@ enum Command {
     /// records are chained, and the chain is sealed.
     #[command(after_help = VERIFY_HELP)]
     Verify(VerifyArgs),
+    /// Prove the records of an evidence file by the key of the log; needs no store
+    ///
+    /// Checks that each record is in the log that the key has signed, and makes the decision again from the file alone.
+    #[command(after_help = file::HELP)]
+    VerifyEvidence(file::FileArgs),
     /// Print the end of the chain, to keep it out of reach of this machine's users
     ///
     /// `audit verify --all --head` checks later whether any record up to it was altered or removed, even by a holder of
@@ -116,6 +122,9 @@ fn told(args: &AuditArgs, config: &Config) -> Result<Found, String> {
         super::screen::say(format!("{}\n", hex(key)).as_bytes())?;
         return Ok(Found::Nothing);
     }
+    if let Command::VerifyEvidence(args) = &args.command {
+        return file::verify(args, config);
+    }
     let store = store::open(config, Access::Read).map_err(|error| error.to_string())?;
     let runtime = super::small_runtime()?;
     runtime.block_on(async {
@@ -128,7 +137,7 @@ fn told(args: &AuditArgs, config: &Config) -> Result<Found, String> {
                 }
             }
             Command::Head { json } => head(&store, *json).await,
-            Command::Key => Ok(Found::Nothing),
+            Command::Key | Command::VerifyEvidence(_) => Ok(Found::Nothing),
         }
     })
 }

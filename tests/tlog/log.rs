@@ -26,7 +26,11 @@ impl Log {
     /// Makes a log of entries from 0 to 400 octets.
     pub(crate) fn new(size: usize) -> Self {
         let entry = |n: usize| vec![(n % 251) as u8; n * 7 % 401];
-        let entries: Vec<_> = (0..size).map(entry).collect();
+        Self::of((0..size).map(entry).collect())
+    }
+
+    /// Makes a log of these entries.
+    pub(crate) fn of(entries: Vec<Vec<u8>>) -> Self {
         let leaves: Vec<_> = entries.iter().map(|entry| leaf_hash(entry)).collect();
         let (mut tree, mut bundles, mut segments) = (Tree::new(), Vec::new(), Vec::new());
         for full in leaves.iter().filter_map(|leaf| tree.push(*leaf)) {

@@ -156,7 +156,7 @@ fn tlog_scales_verifies_a_log() {
 }
 
 /// Names a program that is not installed; fails if all are required.
-fn missing(name: &str) {
+pub(crate) fn missing(name: &str) {
     let required = env::var("CRAWLGATE_REQUIRE_CLIENTS").is_ok_and(|value| value == "1");
     assert!(!required, "{name} is missing");
     eprintln!("skipped: {name} is missing");

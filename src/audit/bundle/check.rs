@@ -1,0 +1,228 @@
+//! The check of an evidence file: each record is proven by the key of the log, then decided again.
+
+use std::io::Read;
+
+use super::json::Json;
+use super::read::Claimed;
+use super::{Header, Malformed, Reader, objects_of};
+use crate::audit::replay::{self, Evidence, Outcome};
+use crate::entry::{Basis, Digest, Entry, LineError, write_line};
+use crate::policy::terms::PolicySettings;
+use crate::text::hex;
+use crate::tlog::{Checkpoint, EntryProofError, VerifierKey, leaf_hash};
+
+/// The reason why a record is not proven.
+#[derive(Debug, thiserror::Error)]
+pub enum Broken {
+    /// The file is malformed.
+    #[error(transparent)]
+    Form(#[from] Malformed),
+    /// The entry is malformed.
+    #[error("the entry is {0}")]
+    Entry(#[from] crate::entry::Malformed),
+    /// The path or the checkpoint does not hold.
+    #[error("the entry is not proven to be in the log: {0}")]
+    Proof(#[from] EntryProofError),
+    /// The checkpoint is of another log.
+    #[error("the checkpoint is of the log {0}, the file is of another one")]
+    Log(String),
+    /// A named witness has not cosigned the checkpoint.
+    #[error("the witness {0} has not cosigned the checkpoint")]
+    Witness(String),
+    /// An object that the entry names is missing or damaged.
+    #[error("{0}")]
+    Object(#[from] LineError),
+    /// A body that the entry names is not in the file, or of another kind.
+    #[error("the {what} with SHA-256 {} is missing", hex(.sha256))]
+    Missing {
+        /// The meaning of the body.
+        what: &'static str,
+        /// SHA-256 of the body.
+        sha256: Digest,
+    },
+    /// The file has a body that the entry does not name.
+    #[error("a body with SHA-256 {} belongs to nothing", hex(.0))]
+    Needless(Digest),
+    /// The record is not the one of the entry.
+    #[error("the record is not what the entry says{0}")]
+    Record(String),
+}
+
+/// A record that is proven to be in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proven {
+    /// The place of the entry, from 0.
+    pub index: u64,
+    /// The checkpoint.
+    pub checkpoint: Checkpoint,
+    /// The witnesses that have cosigned it, with the seconds since 1970 at which they saw the tree.
+    pub seen: Vec<(String, u64)>,
+    /// The line of the record, derived from the entry.
+    pub record: String,
+    /// The robots.txt that it rests on.
+    pub robots: Option<Vec<u8>>,
+    /// The settings that it rests on.
+    pub terms: Option<PolicySettings>,
+    /// Result of making the decision again; `None` for an event that is no decision.
+    pub outcome: Option<Outcome>,
+}
+
+/// A reader that proves each record.
+#[derive(Debug)]
+pub struct Checker<'k, R: Read> {
+    reader: Reader<R>,
+    keys: &'k [VerifierKey],
+    witnesses: usize,
+}
+
+impl<'k, R: Read> Checker<'k, R> {
+    /// Opens a file. `keys` are the trusted keys, of the log and of the witnesses that must have cosigned.
+    ///
+    /// # Errors
+    /// When the file is malformed.
+    pub fn new(file: R, keys: &'k [VerifierKey]) -> Result<Self, Malformed> {
+        let is_witness = |key: &&VerifierKey| key.kind() == crate::tlog::KeyKind::CosignatureV1;
+        Ok(Self {
+            reader: Reader::new(file)?,
+            keys,
+            witnesses: keys.iter().filter(is_witness).count(),
+        })
+    }
+
+    /// Returns what the file says about itself.
+    pub fn header(&self) -> &Header {
+        self.reader.header()
+    }
+
+    /// Tells whether the file may have many records.
+    pub fn is_lines(&self) -> bool {
+        self.reader.is_lines()
+    }
+
+    /// Proves the next record; `None` at the end. After an error about the form of the file nothing more can be read.
+    ///
+    /// # Errors
+    /// When the record is not proven.
+    pub fn prove_next(&mut self) -> Result<Option<Proven>, Broken> {
+        match self.reader.next()? {
+            Some(claimed) => self.prove(claimed).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn prove(&self, claimed: Claimed) -> Result<Proven, Broken> {
+        let leaf = leaf_hash(&claimed.entry);
+        let (checkpoint, signed) = claimed.proof.verify(&leaf, self.keys)?;
+        if checkpoint.origin != *self.header().vkey.name() {
+            return Err(Broken::Log(checkpoint.origin.to_string()));
+        }
+        let seen = signed.iter();
+        let seen = seen.filter_map(|one| Some((one.key.name().to_string(), one.time?)));
+        let seen: Vec<_> = seen.collect();
+        if seen.len() < self.witnesses {
+            return Err(Broken::Witness(self.silent(&seen)));
+        }
+        let entry = Entry::read(&claimed.entry)?;
+        let robots = self.bodies(&entry, &claimed)?;
+        let mut line = Vec::new();
+        write_line(&entry, &self.reader.bodies, &mut line)?;
+        let mut line = String::from_utf8_lossy(&line).into_owned();
+        line.truncate(line.trim_end().len());
+        compare(&claimed.record, &line)?;
+        let (terms, outcome) = self.decide(&entry, &line, robots.as_deref());
+        Ok(Proven {
+            index: claimed.proof.index,
+            checkpoint,
+            seen,
+            record: line,
+            robots,
+            terms,
+            outcome,
+        })
+    }
+
+    fn silent(&self, seen: &[(String, u64)]) -> String {
+        let mut keys = self.keys.iter();
+        let silent = keys.find(|key| {
+            let name = key.name().as_str();
+            key.kind() == crate::tlog::KeyKind::CosignatureV1
+                && !seen.iter().any(|(seen, _)| seen == name)
+        });
+        silent.map_or_else(String::new, |key| key.name().to_string())
+    }
+
+    /// Checks that the file has the bodies that the entry names, and no others. Returns the robots.txt.
+    fn bodies(&self, entry: &Entry<'_>, claimed: &Claimed) -> Result<Option<Vec<u8>>, Broken> {
+        let named = objects_of(entry);
+        for (digest, kind) in &claimed.objects {
+            if !named.contains(&(*kind, digest)) {
+                return Err(Broken::Needless(*digest));
+            }
+        }
+        let bodies = &self.reader.bodies;
+        let body = |what, sha256: &Digest| {
+            let missing = Broken::Missing {
+                what,
+                sha256: *sha256,
+            };
+            bodies.get(sha256).ok_or(missing)
+        };
+        let mut wanted = None;
+        for (kind, digest) in &named {
+            let body = body(kind.name(), digest)?;
+            if *kind == super::ObjectKind::Basis
+                && let Ok(basis) = Basis::read(body)
+            {
+                wanted = basis.sha256;
+            }
+        }
+        match (claimed.robots, wanted) {
+            (Some(given), wanted) if Some(&given) != wanted => Err(Broken::Needless(given)),
+            (_, Some(wanted)) => body("robots.txt", wanted).map(|body| Some(body.clone())),
+            (_, None) => Ok(None),
+        }
+    }
+
+    /// Makes the decision again from the file alone.
+    fn decide(
+        &self,
+        entry: &Entry<'_>,
+        line: &str,
+        robots: Option<&[u8]>,
+    ) -> (Option<PolicySettings>, Option<Outcome>) {
+        let Entry::Decision(decision) = entry else {
+            return (None, None);
+        };
+        let terms = decision.policy.and_then(|digest| {
+            let body = self.reader.bodies.get(digest)?;
+            PolicySettings::read(str::from_utf8(body).ok()?).ok()
+        });
+        let Ok(evidence) = Evidence::read(line) else {
+            return (terms, None);
+        };
+        let truncated = evidence
+            .robots
+            .as_ref()
+            .is_some_and(|robots| robots.truncated);
+        let snapshot = terms.as_ref().zip(robots);
+        let snapshot = snapshot.map(|(terms, text)| replay::snapshot(text, terms, truncated));
+        let outcome = replay::replay(&evidence, terms.as_ref(), snapshot.as_ref());
+        (terms, Some(outcome))
+    }
+}
+
+/// Compares the record of the file with the derived one, and names the first field that differs.
+fn compare(found: &Json, line: &str) -> Result<(), Broken> {
+    let derived: Json =
+        serde_json::from_str(line).map_err(|error| Broken::Record(format!(": {error}")))?;
+    if *found == derived {
+        return Ok(());
+    }
+    let (Json::Map(found), Json::Map(derived)) = (found, &derived) else {
+        return Err(Broken::Record(String::new()));
+    };
+    let mut names = derived.keys().chain(found.keys());
+    let field = names.find(|name| found.get(*name) != derived.get(*name));
+    let field = field.map_or_else(String::new, |name| format!(": the field {name} differs"));
+    Err(Broken::Record(field))
+}

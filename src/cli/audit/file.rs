@@ -1,0 +1,224 @@
+//! Proves the records of an evidence file, without a store.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufReader, IsTerminal as _};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::excerpt::{Extent, excerpt};
+use super::{Found, evidence};
+use crate::audit::bundle::{Broken, Checker, Proven};
+use crate::audit::replay::{self, Evidence, Outcome};
+use crate::cli::screen::{self, Paint, Tone, printable};
+use crate::clock::Moment;
+use crate::config::Config;
+use crate::store::log_key::{LogKey, log_key_file};
+use crate::text::time_text;
+use crate::tlog::{KeyKind, VerifierKey};
+
+pub(super) const HELP: &str = "\
+Exit codes: 0 every record is proven; 1 a record is not; 2 crawlgate itself failed.
+
+Attested only: the evidence of such a decision cannot be kept, as when a robots.txt was late. Its \
+record is still proven to be in the log.
+
+docs/verify-evidence.py does the same without crawlgate, but for making the decision again.
+
+Examples:
+  crawlgate audit verify-evidence evidence.json --key crawlgate.vkey
+  crawlgate audit verify-evidence site.jsonl --key crawlgate.vkey --witness witness.vkey";
+
+#[derive(Args, Clone, Debug)]
+pub(super) struct FileArgs {
+    /// The file, or `-` for the standard input
+    file: PathBuf,
+    /// The key of the log, as name+id+base64 or a file with it, from another source than the evidence; repeat it if the
+    /// key has changed [default: the key beside the store]
+    #[arg(long, value_name = "VKEY|FILE")]
+    key: Vec<String>,
+    /// The key of a witness that must have cosigned
+    #[arg(long, value_name = "VKEY|FILE")]
+    witness: Vec<String>,
+    /// Show the whole robots.txt, not only the lines around the deciding one
+    #[arg(long)]
+    full: bool,
+}
+
+/// Proves the records of a file and tells the result.
+pub(super) fn verify(args: &FileArgs, config: &Config) -> Result<Found, String> {
+    let keys = keys(args, config)?;
+    let name = args.file.display();
+    let input: Box<dyn std::io::Read> = match args.file.as_os_str() == "-" {
+        true => Box::new(std::io::stdin().lock()),
+        false => Box::new(File::open(&args.file).map_err(|error| format!("{name}: {error}"))?),
+    };
+    let paint = Paint::on(std::io::stdout().is_terminal());
+    let mut checker = match Checker::new(BufReader::new(input), &keys) {
+        Ok(checker) => checker,
+        Err(error) => {
+            let text = format!("{}\n", paint.tone(Tone::Bad, printable(&error.to_string())));
+            screen::say(text.as_bytes())?;
+            return Ok(Found::Faults);
+        }
+    };
+    let mut count = Count::default();
+    loop {
+        let (is_right, text) = match checker.prove_next() {
+            Ok(None) => break,
+            Ok(Some(proven)) => {
+                let is_one = !checker.is_lines();
+                let extent = match args.full {
+                    true => Extent::Whole,
+                    false => Extent::Around,
+                };
+                told(&proven, is_one, extent, paint)
+            }
+            Err(error) => {
+                let place = count.right + count.wrong + 1;
+                let said = format!("record {place} of the file is not proven: {error}");
+                let said = format!("{}\n", paint.tone(Tone::Bad, printable(&said)));
+                if let Broken::Form(_) = error {
+                    // Nothing after it can be read.
+                    screen::say(said.as_bytes())?;
+                    return Ok(Found::Faults);
+                }
+                (false, said)
+            }
+        };
+        screen::say(text.as_bytes())?;
+        match is_right {
+            true => count.right += 1,
+            false => count.wrong += 1,
+        }
+    }
+    if count.right + count.wrong != 1 {
+        let Count { right, wrong } = count;
+        screen::say(format!("{right} records are proven, {wrong} are not\n").as_bytes())?;
+    }
+    Ok(match count {
+        Count {
+            right: 1..,
+            wrong: 0,
+        } => Found::Nothing,
+        _ => Found::Faults,
+    })
+}
+
+#[derive(Default)]
+struct Count {
+    right: u64,
+    wrong: u64,
+}
+
+/// Returns the named keys, or else the one beside the store.
+fn keys(args: &FileArgs, config: &Config) -> Result<Vec<VerifierKey>, String> {
+    let mut keys = all_of("--key", &args.key, KeyKind::Ed25519)?;
+    if keys.is_empty() {
+        let store = config.store.path.as_deref().unwrap_or(Path::new(""));
+        let key = LogKey::load(&log_key_file(store), None).map_err(|error| {
+            format!(
+                "no --key is given, and {error}. Name the key of the log with --key; the one that the file names proves \
+                 nothing by itself"
+            )
+        })?;
+        keys.push(key.vkey());
+    }
+    keys.extend(all_of("--witness", &args.witness, KeyKind::CosignatureV1)?);
+    Ok(keys)
+}
+
+/// Reads keys of one kind, each given by itself or in a file.
+fn all_of(option: &str, named: &[String], kind: KeyKind) -> Result<Vec<VerifierKey>, String> {
+    let read = |named: &String| {
+        let told = |error: &dyn std::fmt::Display| format!("{option} {named}: {error}");
+        let key: VerifierKey = match (named.parse(), std::fs::read_to_string(named)) {
+            (Ok(key), _) => key,
+            (Err(_), Ok(text)) => text.trim().parse().map_err(|error| told(&error))?,
+            (Err(error), Err(_)) => return Err(told(&error)),
+        };
+        match (key.kind() == kind, key.kind()) {
+            (true, _) => Ok(key),
+            (false, KeyKind::Ed25519) => Err(told(&"this is the key of a log, not of a witness")),
+            (false, _) => Err(told(&"this is the key of a witness, not of a log")),
+        }
+    };
+    named.iter().map(read).collect()
+}
+
+/// Returns whether a record is right, and what is to be said about it.
+fn told(proven: &Proven, is_one: bool, extent: Extent, paint: Paint) -> (bool, String) {
+    let (tone, said) = match &proven.outcome {
+        Some(Outcome::Same) => (
+            Tone::Good,
+            "proven: it is in the log, and the same decision follows from the file".to_owned(),
+        ),
+        Some(Outcome::Attested(why)) => (
+            Tone::Remark,
+            format!("proven to be in the log; the decision is attested only: {why}"),
+        ),
+        Some(Outcome::Differs(_)) => (
+            Tone::Bad,
+            "proven to be in the log, but another decision follows from the file".to_owned(),
+        ),
+        Some(Outcome::Missing(_)) => (
+            Tone::Bad,
+            "proven to be in the log, but its settings cannot be read here".to_owned(),
+        ),
+        None => (
+            Tone::Good,
+            "proven: it is in the log; it is no decision".to_owned(),
+        ),
+    };
+    let read = Evidence::read(&proven.record);
+    let name = match &read {
+        Ok(evidence) => printable(&evidence.id).into_owned(),
+        Err(_) => format!("entry {}", proven.index),
+    };
+    let mut text = format!("{name} {}\n", paint.tone(tone, printable(&said)));
+    if let Some(Outcome::Differs(differences)) = &proven.outcome {
+        for one in differences {
+            let said = format!(
+                "{}: recorded \"{}\", replayed \"{}\"",
+                one.what, one.recorded, one.replayed
+            );
+            evidence::line(&mut text, "differs", &said);
+        }
+    }
+    if is_one {
+        at_length(proven, read.as_ref().ok(), extent, paint, &mut text);
+    }
+    (tone != Tone::Bad, text)
+}
+
+fn at_length(
+    proven: &Proven,
+    read: Option<&Evidence<'_>>,
+    extent: Extent,
+    paint: Paint,
+    text: &mut String,
+) {
+    match read {
+        Some(read) => evidence::essentials(text, read),
+        None => evidence::line(text, "record", &proven.record),
+    }
+    let (origin, size) = (&proven.checkpoint.origin, proven.checkpoint.size);
+    let place = format!("entry {} of {size} in {origin}", proven.index);
+    evidence::line(text, "log", &place);
+    for (witness, seconds) in &proven.seen {
+        let time = Moment::from_millis(seconds.saturating_mul(1_000));
+        let said = format!("{witness}, at {}", time_text(time));
+        evidence::line(text, "seen by", &said);
+    }
+    let deciding = read.and_then(|read| Some(read.rule.as_ref()?.line));
+    if let (Some(file), Some(terms)) = (&proven.robots, &proven.terms)
+        && (deciding.is_some() || extent == Extent::Whole)
+    {
+        let robots = read.and_then(|read| read.robots.as_ref());
+        let truncated = robots.is_some_and(|robots| robots.truncated);
+        let snapshot = replay::snapshot(file, terms, truncated);
+        let lines = excerpt(&snapshot.robots, deciding, extent, paint);
+        let _ = write!(text, "\n{lines}"); // a String takes all
+    }
+}

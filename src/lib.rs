@@ -15,7 +15,8 @@
 //! 3. **One path.** Plain requests, intercepted ones and tunnels ask the same [`gate`] and leave through the same exit,
 //!    which records each exchange once, even if it fails or the crawler hangs up.
 //! 4. **The answer names the rule that decided.** One [`policy::Decision`] feeds the response, the record and the
-//!    summary, so they cannot disagree; [`audit::replay`] derives it again from the record, by the same code.
+//!    summary, so they cannot disagree; [`audit::replay`] derives it again from the record, by the same code, and
+//!    [`audit::bundle`] proves a record to strangers.
 //! 5. **Time is an argument.** [`clock`] alone reads it. Durations that a change of the wall clock must not distort are
 //!    measured by a clock that is never set.
 //!

@@ -6,9 +6,9 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crawlgate::audit::bundle::{Checker, Proven};
+use crawlgate::audit::bundle::{Checker, Exhibit, Proven, write};
 use crawlgate::audit::replay::Outcome;
-use crawlgate::tlog::VerifierKey;
+use crawlgate::tlog::{EntryProof, VerifierKey};
 
 use self::corpus::Corpus;
 use super::log::{Log, TIME, WITNESS};
@@ -194,7 +194,7 @@ fn the_script_proves_what_the_library_wrote() {
         &*format!(
             "Proven: entry {last} (counted from 0) of the log logs.example.org/crawlgate/test-1 is this record"
         ),
-        "its key has signed",
+        "The key of the log has signed its",
         "The witness witness.example/w1 saw these entries at 2026-07-25T17:20:00.000Z.",
         "asked for https://site.example/private/x?q=1.",
         "The decision was: deny, robots_disallow.",
@@ -303,5 +303,47 @@ fn the_command_proves_a_file_without_a_store() {
         let (found, told) = run(content, keys);
         assert_eq!(found, Some(code), "{name}: {told}");
         assert!(told.contains(want), "{name}: {told}");
+    }
+}
+
+#[test]
+fn an_entry_that_readers_could_take_for_two_is_refused_though_the_log_has_it() {
+    let corpus = Corpus::new();
+    let last = corpus.entries.len() - 1;
+    let entry = &corpus.entries[last];
+    let with = |pair: &[u8]| {
+        let mut entry = [entry, pair].concat();
+        let at = usize::from(entry[0] & 0x1f == 24);
+        entry[at] += 1;
+        entry
+    };
+    #[rustfmt::skip] // one row, one case
+    let rows = [
+        ("octets after the end", [entry, &[0][..]].concat()),
+        ("an unknown key", with(&[0x18, 0x25, 0x00])),
+        ("another reason after the first", with(&[0x05, 0x61, b'x'])),
+        ("a cut end", entry[..entry.len() - 1].to_vec()),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("evidence.json");
+    let script = path("docs/verify-evidence.py");
+    for (name, entry) in rows {
+        let log = Log::of(vec![entry.clone()]);
+        let inclusion = log.prover(1).inclusion(0).unwrap();
+        let exhibit = Exhibit {
+            entry,
+            proof: EntryProof::new(inclusion, log.checkpoint(1)),
+            ..corpus.exhibit(last)
+        };
+        let mut content = Vec::new();
+        write(&corpus.header(), &exhibit, &mut content);
+        let error = prove(&content, &log.keys()).unwrap_err();
+        assert!(error.contains("not canonical"), "{name}: {error}");
+        fs::write(&file, &content).unwrap();
+        let key = log.keys()[0].to_string();
+        let Some(output) = python(&[&script, file.to_str().unwrap(), &key]) else {
+            return;
+        };
+        assert_eq!(output.status.code(), Some(1), "{name}");
     }
 }

@@ -66,7 +66,7 @@ impl Corpus {
         }
     }
 
-    fn header(&self) -> Header {
+    pub(super) fn header(&self) -> Header {
         Header {
             vkey: self.log.signer().key().clone(),
             made_by: "crawlgate test".to_owned(),

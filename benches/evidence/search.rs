@@ -6,6 +6,7 @@ use crawlgate::clock::Moment;
 use crawlgate::store::block::Block;
 use crawlgate::store::search::{Search, Tallies};
 use crawlgate::store::segment::keys::{SegmentKeys, SegmentKeysBuilder};
+use crawlgate::store::segment::sums::{Sums, SumsBuilder};
 use crawlgate::store::{DecisionQuery, TallyKey};
 
 use crate::cpu;
@@ -77,7 +78,22 @@ pub(crate) fn measure(blocks: &[Vec<u8>], records: u64, rounds: u64) {
         std::hint::black_box(wanted.may_be_in(SegmentKeys::read(&set).unwrap()));
     }
     let probe = (cpu() - began).as_nanos() as f64 / 1_000.0;
-    println!(" · keys {ns:.1} ns, {octets:.2} octets, a probe {probe:.0} ns");
+    print!(" · keys {ns:.1} ns, {octets:.2} octets, a probe {probe:.0} ns");
+    let ns = least(Box::new(|| {
+        let mut builder = SumsBuilder::new();
+        for block in blocks {
+            builder.add_block(&Block::read(block).unwrap()).unwrap();
+        }
+        set = builder.finish().unwrap().unwrap();
+    }));
+    let octets = set.len() as f64 / records as f64;
+    let answer = least(Box::new(|| {
+        let mut tallies = Tallies::new(TallyKey::Origin);
+        assert!(Sums::read(&set).unwrap().tally(&search, &mut tallies));
+        std::hint::black_box(tallies.into_most_frequent(100));
+    }));
+    let answer = answer * records as f64 / 1e6;
+    println!(" · sums {ns:.1} ns, {octets:.2} octets, a tally of origins {answer:.2} ms");
 }
 
 fn queries() -> Vec<(&'static str, DecisionQuery)> {

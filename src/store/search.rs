@@ -38,10 +38,12 @@ use std::net::{IpAddr, SocketAddr};
 
 pub use self::columns::Places;
 pub use self::ids::decisions_by_id;
+pub(super) use self::tally::Group;
 pub use self::tally::Tallies;
 pub use self::wanted::Wanted;
 use self::words::{path_of, shown};
 use super::{DecisionQuery, StoreError, failed};
+use crate::clock::Moment;
 use crate::entry::{Decision, Mode, Verdict, origin_parts};
 use crate::rep::{ComparisonPath, PathPattern};
 
@@ -78,7 +80,7 @@ pub(super) struct ShapeFacts<'a> {
     pub(super) mode: Mode,
     pub(super) verdict: Verdict,
     pub(super) reason: &'a str,
-    has_error: bool,
+    pub(super) has_error: bool,
 }
 
 impl ShapeFacts<'_> {
@@ -156,18 +158,32 @@ impl Search {
             })
     }
 
+    /// Tells whether the query asks only for what the sums of a segment tell: mode, verdict, reason, origin, rule, time.
+    pub(super) fn asks_only_for_sums(&self) -> bool {
+        let query = &self.query;
+        let others = query.failed.is_some() || query.acknowledged.is_some();
+        !others && query.agent.is_none() && self.client.is_none() && self.path.is_none()
+    }
+
+    /// Tells whether the span of the query lies between two times, both of which are outside.
+    pub(super) fn lies_between(&self, first: u64, last: u64) -> bool {
+        let since = self.query.since.map_or(0, Moment::as_millis);
+        let until = self.query.until.map_or(u64::MAX, Moment::as_millis);
+        first < since && last >= until
+    }
+
     fn holds_acknowledged(&self, acknowledged: bool) -> bool {
         let wanted = self.query.acknowledged;
         wanted.is_none_or(|wanted| wanted == acknowledged)
     }
 
-    fn holds_time(&self, time: u64) -> bool {
+    pub(super) fn holds_time(&self, time: u64) -> bool {
         let query = &self.query;
         query.since.is_none_or(|since| time >= since.as_millis())
             && query.until.is_none_or(|until| time < until.as_millis())
     }
 
-    fn holds_shape(&self, facts: &ShapeFacts<'_>) -> bool {
+    pub(super) fn holds_shape(&self, facts: &ShapeFacts<'_>) -> bool {
         let is = |wanted: &Option<String>, value: &str| {
             wanted.as_deref().is_none_or(|wanted| wanted == value)
         };
@@ -178,7 +194,7 @@ impl Search {
             && wanted.is_none_or(|wanted| wanted == facts.has_failed())
     }
 
-    fn holds_origin(&self, origin: Option<&str>) -> bool {
+    pub(super) fn holds_origin(&self, origin: Option<&str>) -> bool {
         let Some(wanted) = self.query.origin.as_deref() else {
             return true;
         };
@@ -205,7 +221,7 @@ impl Search {
         wanted.is_none_or(|wanted| chain.any(|token| token.eq_ignore_ascii_case(wanted)))
     }
 
-    fn holds_rule(&self, rule: Option<&[u8]>) -> bool {
+    pub(super) fn holds_rule(&self, rule: Option<&[u8]>) -> bool {
         let wanted = self.query.rule.as_deref();
         wanted.is_none_or(|wanted| rule.is_some_and(|rule| shown(rule) == wanted))
     }

@@ -5,10 +5,20 @@
 //! keys.add_block(&block)?; keys.add(&decision);
 //! let octets = keys.finish();
 //! search.wanted().may_be_in(SegmentKeys::read(&octets)?)
+//!
+//! let mut sums = SumsBuilder::new();
+//! sums.add_block(&block)?; sums.add(&entry); sums.merge(&other);
+//! let octets = sums.finish()?;          None: too long, the segment has no sums
+//! let sums = Sums::read(&octets)?;
+//! sums.tally(&search, &mut tallies)     false: count its blocks instead
+//! hours.add(&sums, since, until)
+//! sums.requests()                       by hour, client, product token and verdict
 //! ```
 //!
-//! All of it follows from the blocks, and can be made anew from them.
+//! All of it follows from the blocks, and can be made anew from them. Where retention has dropped a part of a segment, its
+//! sums still count that part, and its key set may say yes for it.
 //!
 //! The room knows no IO, clock or log.
 
 pub mod keys;
+pub mod sums;

@@ -1,6 +1,7 @@
 //! The head of a block, and its sections as compressed frames.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::ops::Range;
 
 use zstd::bulk::{Compressor, Decompressor};
@@ -162,6 +163,11 @@ fn read_head(block: &[u8]) -> Result<(usize, Sections), BlockError> {
     }
 }
 
+thread_local! {
+    /// Kept from frame to frame: a new one takes longer than a small frame.
+    static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
 /// Unpacks a frame of `raw` octets.
 pub(in super::super) fn unpack(frame: &[u8], raw: usize) -> Result<Vec<u8>, BlockError> {
     // A frame names its length itself: nothing is allocated for one that says another.
@@ -171,10 +177,15 @@ pub(in super::super) fn unpack(frame: &[u8], raw: usize) -> Result<Vec<u8>, Bloc
         return Err(BlockError("a section of another length"));
     }
     let mut out = Vec::with_capacity(raw);
-    let failed = |_| BlockError("a section with a wrong checksum");
-    let mut decompressor = Decompressor::new().map_err(failed)?;
-    decompressor
-        .decompress_to_buffer(frame, &mut out)
+    let failed = |_: std::io::Error| BlockError("a section with a wrong checksum");
+    DECOMPRESSOR
+        .with_borrow_mut(|kept| {
+            let decompressor = match kept {
+                Some(decompressor) => decompressor,
+                None => kept.insert(Decompressor::new()?),
+            };
+            decompressor.decompress_to_buffer(frame, &mut out)
+        })
         .map_err(failed)?;
     match out.len() == raw {
         true => Ok(out),

@@ -4,7 +4,7 @@ use super::frame::BlockError;
 
 /// Appends a number.
 #[inline]
-pub(super) fn put(out: &mut Vec<u8>, mut number: u64) {
+pub(in super::super) fn put(out: &mut Vec<u8>, mut number: u64) {
     while number > 0x7f {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -14,25 +14,32 @@ pub(super) fn put(out: &mut Vec<u8>, mut number: u64) {
 
 /// Appends a number with a sign; small ones are short whatever their sign.
 #[inline]
-pub(super) fn put_signed(out: &mut Vec<u8>, number: i64) {
+pub(in super::super) fn put_signed(out: &mut Vec<u8>, number: i64) {
     put(out, ((number << 1) ^ (number >> 63)).cast_unsigned());
 }
 
 /// Octets that are read from their start.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Input<'a>(pub(super) &'a [u8]);
+pub(in super::super) struct Input<'a>(pub(in super::super) &'a [u8]);
 
 impl<'a> Input<'a> {
     #[inline]
-    pub(super) fn number(&mut self) -> Result<u64, BlockError> {
-        let [first, rest @ ..] = self.0 else {
-            return Err(BlockError("a column that is too short"));
-        };
-        self.0 = rest;
-        if *first < 0x80 {
-            return Ok(u64::from(*first));
+    pub(in super::super) fn number(&mut self) -> Result<u64, BlockError> {
+        match self.0 {
+            [first @ ..0x80, rest @ ..] => {
+                self.0 = rest;
+                Ok(u64::from(*first))
+            }
+            [first, second @ 1..0x80, rest @ ..] => {
+                self.0 = rest;
+                Ok(u64::from(first & 0x7f) | u64::from(*second) << 7)
+            }
+            [first, rest @ ..] => {
+                self.0 = rest;
+                self.long(*first)
+            }
+            [] => Err(BlockError("a column that is too short")),
         }
-        self.long(*first)
     }
 
     fn long(&mut self, first: u8) -> Result<u64, BlockError> {
@@ -57,13 +64,13 @@ impl<'a> Input<'a> {
     }
 
     #[inline]
-    pub(super) fn signed(&mut self) -> Result<i64, BlockError> {
+    pub(in super::super) fn signed(&mut self) -> Result<i64, BlockError> {
         let number = self.number()?;
         Ok((number >> 1).cast_signed() ^ -((number & 1).cast_signed()))
     }
 
     /// Reads a number of things that are there: octets, or values in a column.
-    pub(super) fn length(&mut self) -> Result<usize, BlockError> {
+    pub(in super::super) fn length(&mut self) -> Result<usize, BlockError> {
         let length = usize::try_from(self.number()?).unwrap_or(usize::MAX);
         match length <= super::MOST_RAW {
             true => Ok(length),
@@ -71,14 +78,14 @@ impl<'a> Input<'a> {
         }
     }
 
-    pub(super) fn take(&mut self, length: usize) -> Result<&'a [u8], BlockError> {
+    pub(in super::super) fn take(&mut self, length: usize) -> Result<&'a [u8], BlockError> {
         let taken = self.0.split_at_checked(length);
         let (taken, rest) = taken.ok_or(BlockError("a column that is too short"))?;
         self.0 = rest;
         Ok(taken)
     }
 
-    pub(super) fn end(self) -> Result<(), BlockError> {
+    pub(in super::super) fn end(self) -> Result<(), BlockError> {
         match self.0 {
             [] => Ok(()),
             _ => Err(BlockError("a column that is too long")),

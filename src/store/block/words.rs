@@ -95,6 +95,11 @@ impl Dictionary {
         place
     }
 
+    /// Returns the number of words.
+    pub(in super::super) fn len(&self) -> usize {
+        self.words.len()
+    }
+
     /// Appends the words to their section.
     pub(in super::super) fn finish(&mut self, section: &mut Vec<u8>) {
         varint::put(section, self.words.len() as u64);
@@ -112,7 +117,7 @@ impl Dictionary {
 
 /// The words of a dictionary that is read: their ends in the section.
 #[derive(Debug, Default)]
-pub(super) struct Words {
+pub(in super::super) struct Words {
     /// The start of each word, and the end of the last.
     bounds: Vec<u32>,
 }
@@ -120,7 +125,7 @@ pub(super) struct Words {
 impl Words {
     /// Reads the words of one dictionary of a block of `most` entries. `section` is the whole section, of which `input`
     /// is the rest.
-    pub(super) fn read(
+    pub(in super::super) fn read(
         section: &[u8],
         input: &mut Input<'_>,
         most: usize,
@@ -145,12 +150,16 @@ impl Words {
         Ok(Self { bounds })
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in super::super) fn len(&self) -> usize {
         self.bounds.len().saturating_sub(1)
     }
 
     /// Returns a word out of its section.
-    pub(super) fn get<'s>(&self, section: &'s [u8], place: u32) -> Result<&'s [u8], BlockError> {
+    pub(in super::super) fn get<'s>(
+        &self,
+        section: &'s [u8],
+        place: u32,
+    ) -> Result<&'s [u8], BlockError> {
         let place = place as usize;
         let bounds = self.bounds.get(place).zip(self.bounds.get(place + 1));
         let word = bounds.and_then(|(start, end)| section.get(*start as usize..*end as usize));

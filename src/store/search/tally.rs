@@ -33,15 +33,17 @@ pub(in crate::store) struct Group {
 
 impl Default for Group {
     fn default() -> Self {
-        Self {
-            count: 0,
-            first: u64::MAX,
-            last: 0,
-        }
+        Self::NOTHING
     }
 }
 
 impl Group {
+    pub(in crate::store) const NOTHING: Self = Self {
+        count: 0,
+        first: u64::MAX,
+        last: 0,
+    };
+
     /// Counts one decision.
     #[inline]
     pub(in crate::store) fn count(&mut self, time: u64) {

@@ -16,6 +16,8 @@
 //!
 //! - Entries removed from the end, or altered, after the last checkpoint, together with their roots and the state file. A
 //!   checkpoint kept elsewhere reveals those below it.
+//! - Entries that a process with access to the store appends as crawlgate does: the next checkpoint covers them. One may
+//!   say that retention has dropped others.
 //! - Changes by a holder of the key, or by crawlgate itself at the time, unless a checkpoint was kept elsewhere: a
 //!   signature says that nothing was changed since, not that it was true.
 

@@ -6,6 +6,9 @@ use super::varint::Input;
 use super::words::{Places, Words};
 use crate::entry::key;
 
+/// The error of all columns.
+const DAMAGED: BlockError = BlockError("a column that is cut off, or has a wrong number");
+
 /// The number in a column where a decision has no word.
 pub const NO_WORD: u32 = u32::MAX;
 
@@ -73,26 +76,15 @@ impl Keys {
         let mut input = Input(section);
         let other_places = other_places(&mut input, count)?;
         let rows = count - other_places.len();
-        let mut times = vec![0; rows];
-        let mut time = 0_u64;
-        for slot in &mut times {
-            time = time.wrapping_add_signed(input.signed()?) & 0xffff_ffff_ffff;
-            *slot = time;
-        }
-        let mut counters = vec![0; rows];
-        let mut counter = 0_i64;
-        for slot in &mut counters {
-            counter = counter.wrapping_add(input.signed()?);
-            let of_id = u32::try_from(counter);
-            *slot = of_id.map_err(|_| BlockError("a counter out of range"))?;
-        }
+        let times = times(&mut input, rows).ok_or(DAMAGED)?;
+        let counters = counters(&mut input, rows).ok_or(DAMAGED)?;
         let [shape, client, requester, origin, rule] = words;
-        let shape = column(&mut input, shape, rows)?;
+        let shape = column(&mut input, shape, rows).ok_or(DAMAGED)?;
         let keys = Self {
-            client: column(&mut input, client, rows)?,
-            requester: column(&mut input, requester, rows)?,
-            origin: sparse(&mut input, origin, &shape, shapes, key::ORIGIN)?,
-            rule: sparse(&mut input, rule, &shape, shapes, key::RULE)?,
+            client: column(&mut input, client, rows).ok_or(DAMAGED)?,
+            requester: column(&mut input, requester, rows).ok_or(DAMAGED)?,
+            origin: sparse(&mut input, origin, &shape, shapes, key::ORIGIN).ok_or(DAMAGED)?,
+            rule: sparse(&mut input, rule, &shape, shapes, key::RULE).ok_or(DAMAGED)?,
             places: places(&other_places, count),
             other_places,
             time: times,
@@ -188,15 +180,35 @@ fn places(others: &[u32], count: usize) -> Vec<u32> {
         .collect()
 }
 
+fn times(input: &mut Input<'_>, rows: usize) -> Option<Vec<u64>> {
+    let mut times = vec![0; rows];
+    let mut time = 0_u64;
+    for slot in &mut times {
+        time = time.wrapping_add_signed(input.next_signed()?) & 0xffff_ffff_ffff;
+        *slot = time;
+    }
+    Some(times)
+}
+
+fn counters(input: &mut Input<'_>, rows: usize) -> Option<Vec<u32>> {
+    let mut counters = vec![0; rows];
+    let mut counter = 0_i64;
+    for slot in &mut counters {
+        counter = counter.wrapping_add(input.next_signed()?);
+        *slot = u32::try_from(counter).ok()?;
+    }
+    Some(counters)
+}
+
 /// Reads the words of all rows.
-fn column(input: &mut Input<'_>, words: &Words, rows: usize) -> Result<Vec<u32>, BlockError> {
+fn column(input: &mut Input<'_>, words: &Words, rows: usize) -> Option<Vec<u32>> {
     let mut column = vec![NO_WORD; rows];
     let mut places = Places::new(words);
     for slot in &mut column {
-        *slot = places.place(input.number()?)?;
+        *slot = places.next_place(input.next_number()?)?;
     }
-    places.end()?;
-    Ok(column)
+    places.end().ok()?;
+    Some(column)
 }
 
 /// Reads the words of the rows that have one.
@@ -206,15 +218,15 @@ fn sparse(
     rows: &[u32],
     shapes: &[Shape],
     key: u8,
-) -> Result<Vec<u32>, BlockError> {
+) -> Option<Vec<u32>> {
     let has: Vec<bool> = shapes.iter().map(|shape| shape.holes.has(key)).collect();
     let mut column = vec![NO_WORD; rows.len()];
     let mut places = Places::new(words);
     for (slot, shape) in column.iter_mut().zip(rows) {
-        if has.get(*shape as usize).is_some_and(|has| *has) {
-            *slot = places.place(input.number()?)?;
+        if *has.get(*shape as usize)? {
+            *slot = places.next_place(input.next_number()?)?;
         }
     }
-    places.end()?;
-    Ok(column)
+    places.end().ok()?;
+    Some(column)
 }

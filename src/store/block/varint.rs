@@ -18,6 +18,8 @@ pub(in super::super) fn put_signed(out: &mut Vec<u8>, number: i64) {
     put(out, ((number << 1) ^ (number >> 63)).cast_unsigned());
 }
 
+const NO_NUMBER: BlockError = BlockError("a column that is cut off, or a number that is none");
+
 /// Octets that are read from their start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in super::super) struct Input<'a>(pub(in super::super) &'a [u8]);
@@ -25,48 +27,53 @@ pub(in super::super) struct Input<'a>(pub(in super::super) &'a [u8]);
 impl<'a> Input<'a> {
     #[inline]
     pub(in super::super) fn number(&mut self) -> Result<u64, BlockError> {
-        match self.0 {
-            [first @ ..0x80, rest @ ..] => {
-                self.0 = rest;
-                Ok(u64::from(*first))
-            }
-            [first, second @ 1..0x80, rest @ ..] => {
-                self.0 = rest;
-                Ok(u64::from(first & 0x7f) | u64::from(*second) << 7)
-            }
-            [first, rest @ ..] => {
-                self.0 = rest;
-                self.long(*first)
-            }
-            [] => Err(BlockError("a column that is too short")),
-        }
-    }
-
-    fn long(&mut self, first: u8) -> Result<u64, BlockError> {
-        let mut number = u64::from(first & 0x7f);
-        for shift in (7..64).step_by(7) {
-            let [next, rest @ ..] = self.0 else {
-                return Err(BlockError("a column that is too short"));
-            };
-            self.0 = rest;
-            let bits = u64::from(*next & 0x7f);
-            if bits << shift >> shift != bits {
-                break;
-            }
-            number |= bits << shift;
-            match next {
-                0 => break, // not the shortest form
-                0x01..=0x7f => return Ok(number),
-                0x80.. => {}
-            }
-        }
-        Err(BlockError("a number that is none"))
+        self.next_number().ok_or(NO_NUMBER)
     }
 
     #[inline]
     pub(in super::super) fn signed(&mut self) -> Result<i64, BlockError> {
-        let number = self.number()?;
-        Ok((number >> 1).cast_signed() ^ -((number & 1).cast_signed()))
+        self.next_signed().ok_or(NO_NUMBER)
+    }
+
+    /// Reads a number, for loops over long columns: without an error, the answer fits into registers.
+    #[inline]
+    pub(in super::super) fn next_number(&mut self) -> Option<u64> {
+        let [first, rest @ ..] = self.0 else {
+            return None;
+        };
+        self.0 = rest;
+        match first {
+            0..0x80 => Some(u64::from(*first)),
+            _ => self.long(*first),
+        }
+    }
+
+    /// Reads a number with a sign, as [`next_number`](Self::next_number) one without.
+    #[inline]
+    pub(in super::super) fn next_signed(&mut self) -> Option<i64> {
+        let number = self.next_number()?;
+        Some((number >> 1).cast_signed() ^ -((number & 1).cast_signed()))
+    }
+
+    fn long(&mut self, first: u8) -> Option<u64> {
+        let mut number = u64::from(first & 0x7f);
+        for shift in (7..64).step_by(7) {
+            let [next, rest @ ..] = self.0 else {
+                return None;
+            };
+            self.0 = rest;
+            let bits = u64::from(*next & 0x7f);
+            if bits << shift >> shift != bits {
+                return None;
+            }
+            number |= bits << shift;
+            match next {
+                0 => return None, // not the shortest form
+                0x01..=0x7f => return Some(number),
+                0x80.. => {}
+            }
+        }
+        None
     }
 
     /// Reads a number of things that are there: octets, or values in a column.

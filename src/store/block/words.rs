@@ -135,17 +135,19 @@ impl Words {
         if count > most {
             return Err(BlockError("more words than entries"));
         }
-        let mut lengths = Vec::with_capacity(count);
-        for _ in 0..count {
-            lengths.push(input.length()?);
-        }
+        // First from the start of the first word, which lies behind the lengths.
         let mut bounds = Vec::with_capacity(count + 1);
-        let mut end = section.len() - input.0.len();
-        bounds.push(end as u32);
-        for length in lengths {
-            input.take(length)?;
-            end += length;
-            bounds.push(end as u32);
+        let mut end = 0_usize;
+        bounds.push(0);
+        for _ in 0..count {
+            end = end.saturating_add(input.length()?);
+            bounds.push(u32::try_from(end).unwrap_or(u32::MAX));
+        }
+        let start = (section.len() - input.0.len()) as u32;
+        input.take(end)?;
+        // The words are there, so that no bound is beyond the section.
+        for bound in &mut bounds {
+            *bound = bound.saturating_add(start);
         }
         Ok(Self { bounds })
     }
@@ -180,20 +182,21 @@ impl<'w> Places<'w> {
     }
 
     /// Takes the number of a place, with `NEW` for the next word.
-    #[inline]
     pub(super) fn place(&mut self, number: u64) -> Result<u32, BlockError> {
+        let place = self.next_place(number);
+        place.ok_or(BlockError("a word that is not there"))
+    }
+
+    /// Takes the number of a place, for loops over long columns.
+    #[inline]
+    pub(super) fn next_place(&mut self, number: u64) -> Option<u32> {
         if number == NEW {
             let place = self.next;
             self.next += 1;
-            return match (place as usize) < self.words.len() {
-                true => Ok(place),
-                false => Err(BlockError("a word that is not there")),
-            };
+            return ((place as usize) < self.words.len()).then_some(place);
         }
-        match u32::try_from(number - 1) {
-            Ok(place) if place < self.next => Ok(place),
-            _ => Err(BlockError("a word that is not there")),
-        }
+        let place = u32::try_from(number - 1).ok();
+        place.filter(|place| *place < self.next)
     }
 
     /// Refuses words that no entry has.

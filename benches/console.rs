@@ -155,6 +155,7 @@ fn record(log: &Log, n: u64, time: Moment, last: &mut String) {
         bytes_out: 12_345,
         duration: Duration::from_micros(23_456),
         error: None,
+        detail: None,
     });
 }
 

@@ -230,6 +230,7 @@ fn encode(request: &Request, policy: &Digest, out: &mut Vec<u8>) {
         bytes_out: request.bytes_out,
         duration: request.duration,
         error: is_denied.then(|| "http_request_denied".into()),
+        detail: None,
     };
     decision.encode(Bounds::CLIENTS, out);
 }

@@ -165,6 +165,7 @@ fn record(log: &Log, n: u64, now: Moment) {
         bytes_out: 12_345,
         duration: Duration::from_micros(23_456),
         error: None,
+        detail: None,
     });
 }
 

@@ -18,7 +18,8 @@
 //! `record` is an entry's content, `entry` its form, [`field`] has the names of its line. The proxy holds the `log`; a
 //! `queue` connects it with the `writer`, a thread. The writer gives the entries to the store, and their lines
 //! (`derived`) to each `sink`: a `file`, which consists of whole `lines` and is put aside by `rotate`, or
-//! a stream. `repeats` counts refusals that are too many for single records. [`Summary`] counts the same records for
+//! a stream. `repeats` counts refusals that are too many for single records, and
+//! `forwarded` the requests that are forwarded without one. [`Summary`] counts the same records for
 //! the end of a run.
 //!
 //! [`live`] shows the same records to watchers.
@@ -34,6 +35,7 @@ mod derived;
 mod entry;
 mod error;
 mod file;
+mod forwarded;
 mod lines;
 pub mod live;
 mod log;
@@ -55,6 +57,8 @@ pub use self::{
     error::LogFailed,
     log::{Exceeds, Log, LogError},
     queue::Landed,
-    record::{Agent, Assertion, Client, Outage, PaceLine, Record, RobotsCopy, RuleLine},
+    record::{
+        Agent, Assertion, Client, Outage, PaceLine, Record, RobotsCopy, RuleLine, has_failed,
+    },
     summary::{Summary, Totals},
 };

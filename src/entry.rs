@@ -35,7 +35,7 @@
 //! | 32, 33 | version of HTTP that the crawler spoke; of the origin's answer | text |
 //! | 34 | the path as the origin may read it | octets |
 //! | 35 | SHA-256 of a URL that is cut | 32 octets |
-//! | 36 | reserved for the words of an answer | |
+//! | 36 | the words of the answer, where they tell what no other value does | text |
 //!
 //! A token, or the group of a rule, that is cut itself stands as an array: the text, and the number of octets cut off.
 //!

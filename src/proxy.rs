@@ -212,6 +212,7 @@ impl Proxy {
         self.egress.reconfigure(&config);
         self.gate.reconfigure(&config);
         self.log.adopt(&config);
+        self.log.settings(&config);
         self.settings.store(Arc::new(config));
     }
 

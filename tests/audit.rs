@@ -99,6 +99,7 @@ fn record_for_ever(file: PathBuf) -> ! {
                 bytes_out: 0,
                 duration: Duration::ZERO,
                 error: None,
+                detail: None,
             });
         }
         runtime.block_on(log.flush()).unwrap();

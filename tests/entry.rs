@@ -73,6 +73,7 @@ fn record<'a>(url: &'a [u8], reason: &'a str, tokens: &'a [&'a str]) -> Record<'
         bytes_out: 512,
         duration: Duration::from_micros(42),
         error: Some("http_request_denied"),
+        detail: Some("a detail"),
     }
 }
 

@@ -147,6 +147,7 @@ impl Record<'_> {
             bytes_out: self.bytes_out,
             duration: micros(self.duration),
             error: self.error.map(Into::into),
+            detail: self.detail.map(Into::into),
         }
     }
 }

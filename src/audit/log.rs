@@ -3,11 +3,12 @@
 //! The grounds of records take the same way ahead of them: fetched robots.txt ([`Log::landed`]) and the settings in
 //! force ([`Log::policy`]). So the store keeps no record without its grounds.
 
+mod error;
+
 use std::{
     cell::Cell,
     collections::HashMap,
-    io,
-    path::PathBuf,
+    net::IpAddr,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -16,13 +17,16 @@ use std::{
     time::Duration,
 };
 
+use aws_lc_rs::digest::{SHA256, digest};
 use parking_lot::Mutex;
 use tracing::error;
 
+pub use self::error::LogError;
+use self::error::Place;
 use super::{
     backlog::Backlog,
     counts::Counts,
-    entry::Grounds,
+    entry::{Grounds, known},
     error::LogFailed,
     file,
     live::{Line, Live, Watch},
@@ -34,10 +38,11 @@ use super::{
     writer::{self, Outlet, Pace},
 };
 use crate::{
-    clock::Clock,
-    config::{Config, Durability, OnFailure, Recorded},
-    entry::{self, Entry},
+    clock::{Clock, Moment},
+    config::{self, Config, Durability, OnFailure, Recorded},
+    entry::{self, Entry, EventKind, Mode},
     metrics::Registry,
+    policy::terms::PolicyDigest,
     rep::Origin,
     store::{Object, ObjectKind, OriginUpdate, Store},
     text::DecisionId,
@@ -205,16 +210,18 @@ impl Log {
         self.writer.is_some() && self.is_strict.load(Ordering::Relaxed)
     }
 
-    /// Tells whether a decision with this verdict is recorded, or shown to a watcher. Saves building a record that
-    /// would be dropped.
+    /// Tells whether a decision with this verdict, on an exchange that has failed or not, is recorded or shown to a
+    /// watcher. Saves building a record that would be dropped.
     #[must_use]
-    pub fn wants(&self, verdict: &str) -> bool {
-        self.records(verdict) || self.shows()
+    pub fn wants(&self, verdict: &str, has_failed: bool) -> bool {
+        self.records(verdict, has_failed) || self.shows()
     }
 
-    /// Tells whether decisions with this verdict are recorded at all.
-    fn records(&self, verdict: &str) -> bool {
-        self.writer.is_some() && (verdict != "allow" || self.records_all.load(Ordering::Relaxed))
+    /// Tells whether such decisions are recorded at all: denials and failures always are.
+    #[must_use]
+    pub fn records(&self, verdict: &str, has_failed: bool) -> bool {
+        let is_allowed = verdict == "allow" && !has_failed;
+        self.writer.is_some() && (!is_allowed || self.records_all.load(Ordering::Relaxed))
     }
 
     /// Tells whether there is a watcher, and room for another record.
@@ -245,7 +252,7 @@ impl Log {
     /// Records a decision, if such decisions are recorded, and shows it to watchers. Never waits for the disk. Refusals
     /// beyond a number in each minute are counted, not recorded one by one, unless durability is strict.
     pub fn record(&self, record: &Record<'_>) {
-        if self.wants(record.verdict) {
+        if self.wants(record.verdict, record.has_failed()) {
             self.record_of(record, &record.grounds(), Exceeds::Nothing);
         }
     }
@@ -258,7 +265,7 @@ impl Log {
             static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
         }
 
-        let is_recorded = self.records(record.verdict);
+        let is_recorded = self.records(record.verdict, record.has_failed());
         let is_shown = self.shows();
         let writer = self.writer.as_ref().filter(|_| is_recorded);
         let writer = writer.filter(|writer| self.admits(writer, record, exceeds));
@@ -312,6 +319,52 @@ impl Log {
             let line = Line { text, is_recorded };
             self.live.show(line, self.clock.now());
         }
+    }
+
+    /// Counts a request that was forwarded without a record, by the name of its client or else by its address.
+    pub fn forwarded(&self, name: Option<&Arc<str>>, address: IpAddr, time: Moment) {
+        if let Some(writer) = &self.writer {
+            writer.queue.forwarded.count(name, address, time);
+        }
+    }
+
+    /// Records that this process has begun, and its settings. Its end is then recorded, too.
+    pub fn begin(&self, config: &Config) {
+        let Some(writer) = &self.writer else { return };
+        let configuration = digest(&SHA256, config.to_toml().as_bytes());
+        let configuration = configuration.as_ref().try_into().unwrap_or_default();
+        writer.queue.begin(configuration, self.clock.now());
+        self.settings(config);
+    }
+
+    /// Records that settings have come into force, if the start of this process is recorded.
+    pub fn settings(&self, config: &Config) {
+        let Some(writer) = &self.writer else { return };
+        let text = config.robots.terms().text();
+        let PolicyDigest(policy) = PolicyDigest::of(&text);
+        // Before the first entry that names them.
+        self.policy(&text);
+        let policy_config = &config.policy;
+        let origins: Vec<&str> = policy_config
+            .report_origins
+            .iter()
+            .map(Origin::as_str)
+            .collect();
+        let networks = policy_config.report_clients.iter().map(ToString::to_string);
+        let named = config
+            .clients
+            .iter()
+            .filter(|one| one.mode == Some(config::Mode::Report));
+        let named = named.map(|one| one.name.to_string());
+        let clients: Vec<String> = networks.chain(named).collect();
+        let clients: Vec<&str> = clients.iter().map(String::as_str).collect();
+        let kind = EventKind::Settings {
+            policy: &policy,
+            mode: known(Mode::from_name, policy_config.mode.as_str()),
+            report_origins: (&*origins).into(),
+            report_clients: (&*clients).into(),
+        };
+        writer.queue.tell(kind, self.clock.now());
     }
 
     /// Takes back the record of a request that was answered `log_failed` instead. If it is stored already, an entry of
@@ -431,52 +484,6 @@ impl Drop for Log {
         if is_open && let Err(failure) = self.close() {
             error!("{failure}");
         }
-    }
-}
-
-/// A failure to open the decision log.
-#[derive(Debug, thiserror::Error)]
-#[error("{}", told(.place, .error))]
-pub struct LogError {
-    place: Place,
-    #[source]
-    error: io::Error,
-}
-
-#[derive(Debug)]
-enum Place {
-    File(PathBuf),
-    Stdout,
-    Thread,
-}
-
-impl LogError {
-    /// Tells whether another process writes the file.
-    #[must_use]
-    pub fn is_taken(&self) -> bool {
-        self.error.kind() == io::ErrorKind::ResourceBusy
-    }
-}
-
-/// Returns the failure in words, with the way out.
-fn told(place: &Place, error: &io::Error) -> String {
-    match place {
-        Place::File(path) => {
-            let way_out = match error.kind() {
-                io::ErrorKind::ResourceBusy => {
-                    "end that process, or give this one a file of its own with [log] file"
-                }
-                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                    "let this user write there, or name another file with [log] file"
-                }
-                _ => "name another file with [log] file, or \"\" for none",
-            };
-            format!("decision log {}: {error}; {way_out}", path.display())
-        }
-        Place::Stdout => format!(
-            "decision log: standard output is not open: {error}; open it, or set [log] stdout = false"
-        ),
-        Place::Thread => format!("decision log: no thread to write it: {error}"),
     }
 }
 

@@ -23,10 +23,12 @@ use super::{
     counts::Counts,
     entry::Grounds,
     error::LogFailed,
+    forwarded::Forwarded,
     record::Record,
     repeats::{Admission, Allowance, Refusal},
 };
 use crate::clock::{Clock, Moment};
+use crate::entry::{Digest, EventKind};
 use crate::rep::Origin;
 use crate::store::{Object, OriginUpdate};
 use crate::text::DecisionId;
@@ -55,6 +57,7 @@ pub(super) struct Queue {
     /// Wakes tasks that wait for the writer: it has written, or failed, or ended.
     moved: Notify,
     pub(super) counts: Counts,
+    pub(super) forwarded: Forwarded,
 }
 
 /// The size of a queue's content.
@@ -90,6 +93,7 @@ impl Queue {
             wake: Condvar::new(),
             moved: Notify::new(),
             counts: Counts::default(),
+            forwarded: Forwarded::default(),
         }
     }
 
@@ -148,6 +152,23 @@ impl Queue {
             return;
         }
         self.add(&mut inner, put);
+    }
+
+    /// Queues the start of this process, which then tells its end, too.
+    pub(super) fn begin(&self, configuration: Digest, now: Moment) {
+        let mut inner = self.inner.lock();
+        inner.configuration = Some(configuration);
+        self.add(&mut inner, |inner| {
+            inner.tell_process(false, now);
+        });
+    }
+
+    /// Queues an event, if the start of this process was told.
+    pub(super) fn tell(&self, kind: EventKind<'_>, now: Moment) {
+        let mut inner = self.inner.lock();
+        if inner.configuration.is_some() && inner.life == Life::Running {
+            self.add(&mut inner, |inner| inner.tell(kind, now));
+        }
     }
 
     /// Tells whether a refusal gets a record of its own: while its client has single records left in this minute.

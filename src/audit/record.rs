@@ -74,6 +74,8 @@ pub struct Record<'a> {
     pub duration: Duration,
     /// The failure: the error type of the answer's Proxy-Status field (RFC 9209, section 2.3).
     pub error: Option<&'a str>,
+    /// The words of the answer, where they tell the crawler more than its reason and the rest of the record do.
+    pub detail: Option<&'a str>,
 }
 
 /// The crawler's end of the connection.
@@ -188,9 +190,25 @@ impl Record<'_> {
         self.verdict != "allow" && self.mode != "report"
     }
 
+    /// Tells whether the request went out and failed.
+    pub(super) fn has_failed(&self) -> bool {
+        has_failed(self.error, self.status)
+    }
+
     /// Tells whether the request was refused because its client is unidentified.
     pub(super) fn is_of_a_stranger(&self) -> bool {
         is_strange(self.reason)
+    }
+}
+
+/// Tells whether an exchange with this error, and this status of its answer, has failed. If the origin has answered and
+/// the crawler had enough, it has not.
+#[must_use]
+pub fn has_failed(error: Option<&str>, status: Option<u16>) -> bool {
+    match error {
+        None => false,
+        Some("client_closed") => status.is_none(),
+        Some(_) => true,
     }
 }
 

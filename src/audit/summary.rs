@@ -67,10 +67,8 @@ impl Summary {
     /// Counts the outcome of a request that went out.
     fn count_outcome(&self, record: &Record<'_>) {
         match record.error {
-            None => self.count_forwarded(),
-            // The origin answered and the crawler had enough: this is no failure.
-            Some("client_closed") if record.status.is_some() => self.count_forwarded(),
-            Some(error) => self.rest.lock().failed.add(error, usize::MAX),
+            Some(error) if record.has_failed() => self.rest.lock().failed.add(error, usize::MAX),
+            _ => self.count_forwarded(),
         }
     }
 

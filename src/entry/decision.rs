@@ -45,7 +45,6 @@ pub mod key {
     pub const UPSTREAM_VERSION: u8 = 33;
     pub const READING: u8 = 34;
     pub const URL_SHA256: u8 = 35;
-    /// Reserved for the words of an answer that its reason does not tell.
     pub const DETAIL: u8 = 36;
     pub const COUNT: u8 = 40;
     pub const FIRST: u8 = 41;
@@ -85,6 +84,8 @@ pub mod most {
     pub const ORIGIN: usize = 1_024;
     /// A longer remark of a person is cut.
     pub const WORDS: usize = 4 * 1024;
+    /// A longer detail of an answer is cut.
+    pub const DETAIL: usize = 1_024;
     /// Octets of all texts of one list.
     pub const LIST: usize = 24 * 1024;
 }
@@ -249,6 +250,8 @@ pub struct Decision<'a> {
     pub duration: u64,
     /// The failure: an error type of Proxy-Status.
     pub error: Option<Text<'a>>,
+    /// The words of the answer, where they tell what no other value does.
+    pub detail: Option<Text<'a>>,
 }
 
 impl Decision<'_> {

@@ -66,6 +66,7 @@ pub const BYTES_IN: &str = "bytes_in";
 pub const BYTES_OUT: &str = "bytes_out";
 pub const DURATION_MS: &str = "duration_ms";
 pub const ERROR: &str = "error";
+pub const DETAIL: &str = "detail";
 /// Only in lines about other events than decisions, such as `records_lost`.
 pub const EVENT: &str = "event";
 /// Number of counted things.

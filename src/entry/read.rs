@@ -140,6 +140,7 @@ fn nothing<'a>() -> Decision<'a> {
         bytes_out: 0,
         duration: 0,
         error: None,
+        detail: None,
     }
 }
 
@@ -150,7 +151,7 @@ fn decision<'a>(
     reader: &mut Reader<'a>,
 ) -> Result<Decision<'a>, Malformed> {
     let mut read = Decision { id, ..nothing() };
-    let mut cuts = None;
+    let mut cuts = LaterCuts::default();
     let (mut has_reason, mut has_client, mut has_method) = (false, false, false);
     let mut has_chain = false;
     while let Some(next) = keys.next(reader)? {
@@ -195,15 +196,14 @@ fn decision<'a>(
             key::BYTES_OUT => read.bytes_out = given(reader.uint()?)?,
             key::DURATION => read.duration = given(reader.uint()?)?,
             key::ERROR => read.error = Some(reader.text()?.into()),
-            key::CUTS => cuts = Some(self::cuts(&mut read, reader)?),
+            key::CUTS => cuts = self::cuts(&mut read, reader)?,
             key::VERSION => read.version = Some(reader.text()?),
             key::UPSTREAM_VERSION => read.upstream_version = Some(reader.text()?),
             key::READING => {
                 read.reading = Some(Octets {
                     kept: reader.bytes()?,
-                    cut: cuts.unwrap_or_default(),
+                    cut: std::mem::take(&mut cuts.reading),
                 });
-                cuts = cuts.map(|_| 0);
             }
             key::URL_SHA256 => {
                 if read.url.cut == 0 {
@@ -211,13 +211,19 @@ fn decision<'a>(
                 }
                 read.url.sha256 = Some(*reader.fixed()?);
             }
+            key::DETAIL => {
+                read.detail = Some(Text {
+                    kept: reader.text()?,
+                    cut: std::mem::take(&mut cuts.detail),
+                });
+            }
             _ => return Err(Malformed("an unknown key")),
         }
     }
     if !(has_reason && has_client && has_method) {
         return Err(Malformed("a decision without reason, client or method"));
     }
-    if cuts.unwrap_or_default() != 0 {
+    if cuts != LaterCuts::default() {
         return Err(Malformed("a cut of nothing"));
     }
     let is_chain = !read.chain.is_empty() || read.chain.more() > 0;
@@ -272,14 +278,21 @@ fn pace<'a>(reader: &mut Reader<'a>) -> Result<Pace<'a>, Malformed> {
     })
 }
 
-/// Enters the numbers of octets cut off; returns that of the reading, which comes later.
-fn cuts(read: &mut Decision<'_>, reader: &mut Reader<'_>) -> Result<u64, Malformed> {
+/// Numbers of octets cut off values that come later.
+#[derive(Default, PartialEq, Eq)]
+struct LaterCuts {
+    reading: u64,
+    detail: u64,
+}
+
+/// Enters the numbers of octets cut off, and returns those of values that come later.
+fn cuts(read: &mut Decision<'_>, reader: &mut Reader<'_>) -> Result<LaterCuts, Malformed> {
     const NOTHING: Malformed = Malformed("a cut of nothing");
     let mut keys = Keys::of(reader)?;
     if keys.left() == 0 {
         return Err(NOTHING);
     }
-    let mut of_reading = 0;
+    let mut later = LaterCuts::default();
     while let Some(next) = keys.next(reader)? {
         let place = match u8::try_from(next).unwrap_or(u8::MAX) {
             key::CLIENT_NAME => read.client_name.as_mut().map(|name| &mut name.cut),
@@ -294,10 +307,11 @@ fn cuts(read: &mut Decision<'_>, reader: &mut Reader<'_>) -> Result<u64, Malform
                 .map(|url| &mut url.cut),
             key::RULE => read.rule.as_mut().map(|rule| &mut rule.text.cut),
             key::ERROR => read.error.as_mut().map(|error| &mut error.cut),
-            key::READING => Some(&mut of_reading),
+            key::READING => Some(&mut later.reading),
+            key::DETAIL => Some(&mut later.detail),
             _ => None,
         };
         *place.ok_or(NOTHING)? = cut(reader)?;
     }
-    Ok(of_reading)
+    Ok(later)
 }

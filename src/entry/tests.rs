@@ -84,6 +84,7 @@ fn a_text_beyond_its_bound_is_cut_and_says_so() {
         }),
         reading: Some((&octets[..]).into()),
         error: Some((&*long).into()),
+        detail: Some((&*long).into()),
         reason: &long,
         ..read(&least)
     };
@@ -114,6 +115,7 @@ fn a_text_beyond_its_bound_is_cut_and_says_so() {
     );
     assert_eq!(octets_of(found.reading.unwrap()), (16_384, 23_616));
     assert_eq!(lengths(found.error.unwrap()), (256, 39_744));
+    assert_eq!(lengths(found.detail.unwrap()), (1_024, 38_976));
     assert_eq!(encoded(&found, Bounds::CLIENTS), entry);
 
     let strange = encoded(&decision, Bounds::STRANGERS);
@@ -328,6 +330,7 @@ fn entry_is_cut(decision: &Decision<'_>) -> bool {
         + decision.url.cut
         + octets(decision.reading)
         + text(decision.error)
+        + text(decision.detail)
         + rule
         + tokens
         + decision.chain.more()

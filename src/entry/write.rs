@@ -133,8 +133,10 @@ impl Decision<'_> {
         let error = map.cut_text(key::ERROR, self.error, most::TOKEN);
         let reading = self.reading.map(|reading| reading.at_most(most::URL));
         let of_reading = reading.map_or(0, |reading| reading.cut);
+        let detail = self.detail.map(|detail| detail.at_most(most::DETAIL));
+        let of_detail = detail.map_or(0, |detail| detail.cut);
         // Nearly always nothing is cut.
-        if name | chain | user_agent | method | url | rule | error | of_reading != 0 {
+        if name | chain | user_agent | method | url | rule | error | of_reading | of_detail != 0 {
             let of_url = if self.url.follows {
                 key::PATH
             } else {
@@ -149,6 +151,7 @@ impl Decision<'_> {
             cuts.uint(key::RULE, rule);
             cuts.uint(key::ERROR, error);
             cuts.uint(key::READING, of_reading);
+            cuts.uint(key::DETAIL, of_detail);
             cuts.close();
         }
         map.text_if(key::VERSION, self.version.map(ours));
@@ -158,6 +161,7 @@ impl Decision<'_> {
             key::URL_SHA256,
             self.url.sha256.as_ref().filter(|_| url > 0),
         );
+        map.cut_text(key::DETAIL, detail, most::DETAIL);
         map.close();
     }
 }

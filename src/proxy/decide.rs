@@ -257,7 +257,7 @@ impl Subject {
 fn allow_response(recorder: &mut ExchangeRecorder, traits: RequestTraits) -> Response<Bytes> {
     let mut body = Vec::with_capacity(512);
     let mut answer = Object::open(&mut body);
-    respond::Facts::of(recorder, true).write(&mut answer, traits.audience);
+    respond::Facts::of(recorder, true, None).write(&mut answer, traits.audience);
     answer.close();
     body.push(b'\n');
     recorder.response_started(StatusCode::OK.as_u16(), None);

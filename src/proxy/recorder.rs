@@ -98,6 +98,8 @@ pub struct ExchangeRecorder {
     bytes_out: u64,
     /// The error, as a Proxy-Status error type.
     error: Option<&'static str>,
+    /// The words of our answer, where they tell more than the rest of the record.
+    detail: Option<Box<str>>,
 }
 
 /// Facts known when an exchange begins.
@@ -171,6 +173,7 @@ impl ExchangeRecorder {
             bytes_in: None,
             bytes_out: 0,
             error: None,
+            detail: None,
         })
     }
 
@@ -357,6 +360,11 @@ impl ExchangeRecorder {
         if let Some(trace) = &mut self.trace {
             trace.answered = Some(self.proxy.clock.tick());
         }
+    }
+
+    /// Enters the words of our answer, where they tell more than the rest of the record.
+    pub fn set_detail(&mut self, detail: Option<&str>) {
+        self.detail = detail.map(Into::into);
     }
 
     /// Enters the error of the exchange.

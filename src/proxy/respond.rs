@@ -55,6 +55,17 @@ pub enum Refusal {
     Upgrade,
 }
 
+impl Refusal {
+    /// Tells whether the request went out, or was about to, and failed: its answer has an error, and no reason of a
+    /// decision.
+    fn is_failure(&self) -> bool {
+        matches!(
+            self,
+            Self::Loop | Self::Upstream(_) | Self::Handshake | Self::Upgrade
+        )
+    }
+}
+
 /// Facts about a request that shape its answer.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestTraits {
@@ -106,6 +117,7 @@ pub fn refuse(
         error,
         title,
         detail,
+        is_telling,
         retry_after,
         close,
     } = tell(refusal, recorder, traits, now);
@@ -115,7 +127,8 @@ pub fn refuse(
     };
     let reason = recorder.decision().reason.as_str();
     // Without a decision, the answer is about the request or the way, not about a robots.txt.
-    let facts = Facts::of(recorder, matches!(refusal, Refusal::Decided));
+    let failure = refusal.is_failure().then_some(error);
+    let facts = Facts::of(recorder, matches!(refusal, Refusal::Decided), failure);
     let (content_type, body) = if traits.wants_text {
         let mut text = format!("{} {title}\n\n{detail}\n\n", status.as_u16());
         facts.write_lines(&mut text);
@@ -137,6 +150,7 @@ pub fn refuse(
         body.push(b'\n');
         ("application/problem+json", body)
     };
+    recorder.set_detail(is_telling.then_some(&*detail));
     recorder.response_started(status.as_u16(), Some(error));
     let length = body.len();
     let body = if traits.is_head {
@@ -152,7 +166,9 @@ pub fn refuse(
         headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if let Ok(value) = HeaderValue::from_str(&proxy_status(error, reason)) {
+    if let Ok(value) =
+        HeaderValue::from_str(&proxy_status(error, failure.map_or(Some(reason), |_| None)))
+    {
         headers.insert(PROXY_STATUS, value);
     }
     if let Some(after) = retry_after {
@@ -176,6 +192,9 @@ pub fn refuse(
 }
 
 /// Returns the member of an answer's Proxy-Status (RFC 9209 2).
-fn proxy_status(error: &str, reason: &str) -> String {
-    format!("{NAME}; error={error}; details=\"{reason}\"")
+fn proxy_status(error: &str, reason: Option<&str>) -> String {
+    match reason {
+        Some(reason) => format!("{NAME}; error={error}; details=\"{reason}\""),
+        None => format!("{NAME}; error={error}"),
+    }
 }

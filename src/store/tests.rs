@@ -208,6 +208,7 @@ impl Row<'_> {
             bytes_out: 0,
             duration: 0,
             error: None,
+            detail: None,
         };
         let mut entry = Vec::new();
         decision.encode(Bounds::CLIENTS, &mut entry);

@@ -30,7 +30,7 @@ impl DecisionId {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let count = NEXT.fetch_add(1, Ordering::Relaxed);
         let millis = u128::from(now.as_millis() & 0xffff_ffff_ffff);
-        Self(millis << 80 | u128::from(count) << 48 | u128::from(process() >> 16))
+        Self(millis << 80 | u128::from(count) << 48 | u128::from(Self::process()))
     }
 
     /// Returns the identifier with these octets, the most significant first.
@@ -108,7 +108,15 @@ impl DecisionId {
     }
 }
 
-/// Returns this process's own number.
+impl DecisionId {
+    /// Returns the number that this process has drawn: the last 48 bits of its identifiers.
+    #[must_use]
+    pub fn process() -> u64 {
+        process() >> 16
+    }
+}
+
+/// Returns this process's own random number.
 fn process() -> u64 {
     static PROCESS: OnceLock<u64> = OnceLock::new();
     *PROCESS.get_or_init(|| {

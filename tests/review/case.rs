@@ -188,6 +188,7 @@ impl Case {
             bytes_out: 512,
             duration: Duration::from_micros(42),
             error: None,
+            detail: None,
         };
         record.file(self.redact, batch);
         record.id.to_string()

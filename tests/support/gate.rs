@@ -338,9 +338,17 @@ impl Gate {
         self.setup.dir().join("decisions.jsonl")
     }
 
-    /// Returns the whole lines of the decision log; each must be a JSON object.
+    /// Returns the records of the decision log: of decisions, and of what is counted or lost in their place.
     #[track_caller]
     pub(crate) fn records(&self) -> Vec<Value> {
+        let mut lines = self.log_lines();
+        lines.retain(|line| line["event"] != "forwarded");
+        lines
+    }
+
+    /// Returns the whole lines of the decision log; each must be a JSON object.
+    #[track_caller]
+    pub(crate) fn log_lines(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.log_path()).unwrap_or_default();
         let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
         whole

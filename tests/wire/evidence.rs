@@ -19,6 +19,135 @@ fn by_default_the_log_holds_denials_only() {
 }
 
 #[test]
+fn a_failed_exchange_is_recorded_beside_denials() {
+    let gate = Gate::with(|setup| {
+        setup.set("log", "decisions", "\"denied\"");
+    });
+    let origin = Origin::with_rules(RULES).on("/open", [Reply::silent().reset()]);
+    let answer = gate.request("POST", &origin.url("/open"), "Content-Length: 0\r\n");
+    assert_eq!((answer.status, answer.is_ours()), (502, true), "{answer:?}");
+    let problem = answer.problem();
+    assert!(problem["reason"].is_null(), "{problem}");
+    assert_eq!(problem["error"], "connection_terminated", "{problem}");
+    assert_eq!(
+        answer.field("proxy-status").as_deref(),
+        Some("crawlgate; error=connection_terminated")
+    );
+    let record = gate.record("the failure", |record| record["id"] == problem["id"]);
+    assert_eq!(
+        (
+            &record["verdict"],
+            &record["reason"],
+            &record["error"],
+            &record["detail"]
+        ),
+        (
+            &json!("allow"),
+            &json!("robots_allow"),
+            &problem["error"],
+            &problem["detail"]
+        ),
+        "{record}"
+    );
+    assert_eq!(origin.seen_but_robots(), ["POST /open"]);
+}
+
+#[test]
+fn requests_that_are_forwarded_without_a_record_are_counted() {
+    let mut gate = Gate::with(|setup| {
+        setup.set("log", "decisions", "\"denied\"");
+    });
+    let origin = Origin::with_rules(RULES);
+    for _ in 0..3 {
+        gate.get(&origin.url("/open")).is_origins(200, "page /open");
+    }
+    gate.denied(&gate.get(&origin.url("/private")));
+    gate.signal(Signal::TERM);
+    assert!(gate.wait().success(), "{}", gate.said());
+    let lines = gate.log_lines();
+    let [_, forwarded] = &lines[..] else {
+        panic!("{lines:?}");
+    };
+    assert_eq!(
+        (
+            &forwarded["event"],
+            &forwarded["count"],
+            &forwarded["clients"]
+        ),
+        (
+            &json!("forwarded"),
+            &json!(3),
+            &json!([{"address": "127.0.0.1", "count": 3}])
+        ),
+        "{forwarded}"
+    );
+    // The store has the same, and it is part of the proof.
+    let (_, said, _) = gate.beside("audit", &["verify", "--all"]);
+    assert!(said.contains("1 forwarded"), "{said}");
+}
+
+#[test]
+fn the_id_in_each_answer_of_ours_is_found_with_what_the_crawler_was_told() {
+    let gate = Gate::with(|setup| {
+        setup.set("log", "decisions", "\"denied\"");
+    });
+    let origin = Origin::with_rules(RULES).on("/reset", [Reply::silent().reset()]);
+    let down = Origin::http().on("/robots.txt", [Reply::status(500, "")]);
+    let get = |url: &str| format!("GET {url} HTTP/1.1\r\nHost: x\r\n\r\n");
+    let post = |url: &str| format!("POST {url} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
+    let denied = origin.url("/private");
+    #[rustfmt::skip] // one row, one case
+    let cases: Vec<(&str, String, u16, bool)> = vec![
+        ("a rule", get(&denied), 403, false),
+        ("a reading of the path", get(&origin.url("/a/../private")), 403, false),
+        ("an unreachable robots.txt", get(&down.url("/")), 403, false),
+        ("a prohibited address", get("http://10.0.0.1/"), 403, true),
+        ("a request that is not for a proxy", get("/x"), 400, true),
+        ("a malformed head", "GET http://x/ HTTP/1.1\r\nHost x\r\n\r\n".to_owned(), 400, true),
+        ("a scheme that is not forwarded", get("ftp://x/"), 501, true),
+        ("TRACE", format!("TRACE {} HTTP/1.1\r\nHost: x\r\n\r\n", origin.url("/open")), 405, true),
+        ("an origin that hangs up", post(&origin.url("/reset")), 502, true),
+    ];
+    for (name, request, status, has_detail) in cases {
+        for accept in ["application/json", "text/plain"] {
+            let request = request.replacen("\r\n\r\n", &format!("\r\nAccept: {accept}\r\n\r\n"), 1);
+            let answer = gate.connect().exchange(request);
+            assert_eq!(
+                (answer.status, answer.is_ours()),
+                (status, true),
+                "{name}: {answer:?}"
+            );
+            let text = answer.text();
+            // A head that cannot be read asks for nothing.
+            let is_text = answer
+                .field("content-type")
+                .unwrap()
+                .starts_with("text/plain");
+            let (id, detail) = if is_text {
+                let id = text
+                    .lines()
+                    .last()
+                    .unwrap()
+                    .strip_prefix("decision: ")
+                    .unwrap();
+                (id.to_owned(), text.lines().nth(2).unwrap().to_owned())
+            } else {
+                let problem = answer.problem();
+                let of = |key: &str| problem[key].as_str().unwrap().to_owned();
+                (of("id"), of("detail"))
+            };
+            let shown = gate.beside_until("log", &["show", &id], |said| said.starts_with(&id));
+            assert!(shown.contains(&format!("{status}, ")), "{name}: {shown}");
+            assert_eq!(
+                shown.contains(&detail),
+                has_detail,
+                "{name}: {detail}: {shown}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_query_is_redacted_where_so_configured() {
     let gate = Gate::with(|setup| {
         setup.set("log", "redact_query", "true");

@@ -3,7 +3,7 @@
 mod failures;
 mod grounds;
 
-use std::{future::Future, sync::mpsc};
+use std::{future::Future, io, sync::mpsc};
 
 use super::*;
 use crate::robots::state::State;
@@ -161,6 +161,54 @@ async fn records_are_written_in_order() {
 }
 
 #[tokio::test]
+async fn a_process_tells_its_start_its_settings_what_it_forwarded_and_its_end() {
+    let tank = Tank::with_room(100);
+    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(tank.clone())]);
+    let mut settings = config(OnFailure::Deny);
+    log.settings(&settings);
+    log.begin(&settings);
+    record(&log, "a");
+    let name: Arc<str> = "news".into();
+    log.forwarded(Some(&name), [127, 0, 0, 1].into(), Moment::from_millis(1));
+    settings.policy.mode = config::Mode::Report;
+    log.settings(&settings);
+    log.close().unwrap();
+    let lines = tank.0.lock().lines.clone();
+    let lines = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let lines: Vec<serde_json::Value> = lines.collect();
+    let events: Vec<&str> = lines
+        .iter()
+        .map(|line| line["event"].as_str().unwrap_or("a decision"))
+        .collect();
+    assert_eq!(
+        events,
+        [
+            "started",
+            "settings",
+            "a decision",
+            "settings",
+            "forwarded",
+            "stopped"
+        ]
+    );
+    for part in ["process", "release", "configuration"] {
+        assert!(!lines[0][part].is_null(), "{}", lines[0]);
+        assert_eq!(lines[0][part], lines[5][part]);
+    }
+    assert_eq!(
+        (&lines[1]["mode"], &lines[3]["mode"]),
+        (&"enforce".into(), &"report".into())
+    );
+    assert_eq!(lines[1]["policy"].as_str().unwrap().len(), 64);
+    assert_eq!(
+        lines[4]["clients"],
+        serde_json::json!([{"name": "news", "count": 1}])
+    );
+}
+
+#[tokio::test]
 async fn requests_wait_while_the_writer_is_behind() {
     let bounds = Bounds {
         wait: 1,
@@ -225,13 +273,14 @@ async fn only_the_wanted_decisions_are_recorded_also_after_a_reload() {
         reason: "robots_allow",
         ..denial()
     };
-    assert!(log.wants("deny") && log.wants("defer") && !log.wants("allow"));
+    assert!(log.wants("deny", false) && log.wants("defer", false) && !log.wants("allow", false));
+    assert!(log.wants("allow", true), "it failed");
     log.record(&allowed);
     let mut other = config(OnFailure::Deny);
     other.log.decisions = Recorded::All;
     other.log.redact_query = true;
     log.adopt(&other);
-    assert!(log.wants("allow"));
+    assert!(log.wants("allow", false));
     log.record(&allowed);
     log.flush().await.unwrap();
     assert_eq!(tank.reasons(), ["robots_allow"]);
@@ -241,7 +290,7 @@ async fn only_the_wanted_decisions_are_recorded_also_after_a_reload() {
 #[tokio::test]
 async fn a_log_without_destinations_takes_no_record_and_stops_no_request() {
     let log = Log::open(&config(OnFailure::Deny), None, &Clock::system()).unwrap();
-    assert!(!log.wants("deny"));
+    assert!(!log.wants("deny", false));
     record(&log, "a");
     log.ready().await.unwrap();
     log.flush().await.unwrap();

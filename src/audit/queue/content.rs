@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use super::super::entry::Grounds;
 use super::super::error::LogFailed;
+use super::super::forwarded::Forwarded;
 use super::super::record::Record;
 use super::super::repeats::Repeats;
 use crate::clock::{Moment, Uptime};
-use crate::entry::{Digest, Event, EventKind};
+use crate::entry::{Digest, Event, EventKind, Process};
 use crate::rep::Origin;
 use crate::robots::identity::Identity;
 use crate::robots::state::State as OriginState;
@@ -41,6 +42,8 @@ pub(super) struct Inner {
     pub(super) written: u64,
     /// Refusals that are too many for single records.
     pub(super) repeats: Repeats,
+    /// SHA-256 of the configuration, once the start of this process is told.
+    pub(super) configuration: Option<Digest>,
     /// True while a task waits for the entries to be written: do not gather.
     pub(super) hurry: bool,
     /// The failure that stops the writer at present.
@@ -106,6 +109,7 @@ impl Inner {
             put: 0,
             written: 0,
             repeats: Repeats::default(),
+            configuration: None,
             hurry: false,
             failure: None,
             lost: None,
@@ -160,6 +164,41 @@ impl Inner {
             self.put_repeats(&entry);
             self.put += 1;
         }
+    }
+
+    /// Queues the requests that were forwarded without a record in the last hour; at the end of the log, all of them.
+    pub(super) fn tell_forwarded(&mut self, forwarded: &Forwarded, now: Moment) {
+        let is_last = self.life != Life::Running;
+        if let Some(sum) = forwarded.take(now, is_last) {
+            sum.tell(|kind| self.tell(kind, now));
+            self.put += 1;
+        }
+    }
+
+    /// Queues the end of this process, after all else.
+    pub(super) fn tell_end(&mut self, now: Moment) {
+        if self.life != Life::Running && self.configuration.is_some() {
+            self.tell_process(true, now);
+            self.put += 1;
+            self.configuration = None;
+        }
+    }
+
+    /// Queues the start of this process, or its end.
+    pub(super) fn tell_process(&mut self, is_end: bool, now: Moment) {
+        let Some(configuration) = self.configuration else {
+            return;
+        };
+        let process = Process {
+            number: DecisionId::process(),
+            release: env!("CARGO_PKG_VERSION"),
+            configuration: &configuration,
+        };
+        let kind = match is_end {
+            true => EventKind::Stopped(process),
+            false => EventKind::Started(process),
+        };
+        self.tell(kind, now);
     }
 
     /// Queues the entry of a count without waking the writer.

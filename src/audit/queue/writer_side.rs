@@ -15,6 +15,9 @@ use crate::text::DecisionId;
 /// Interval between two checks for counts to report, while no entries come.
 const LOOK: Duration = Duration::from_secs(5);
 
+/// Interval between two looks whether an hour is over, while no lines come.
+const LOOK_FORWARDED: Duration = Duration::from_secs(60);
+
 /// A record reaches the store within this time, or requests wait.
 const LATE: Duration = Duration::from_millis(100);
 
@@ -56,7 +59,10 @@ impl Queue {
                 inner.written = inner.put;
                 self.publish(&inner);
             }
-            inner.tell_repeats(clock.now());
+            let now = clock.now();
+            inner.tell_repeats(now);
+            inner.tell_forwarded(&self.forwarded, now);
+            inner.tell_end(now);
             if !inner.is_empty() || inner.life != Life::Running {
                 break;
             }
@@ -64,7 +70,7 @@ impl Queue {
             if inner.repeats.is_pending() {
                 self.wake.wait_for(&mut inner, LOOK);
             } else {
-                self.wake.wait(&mut inner);
+                self.wake.wait_for(&mut inner, LOOK_FORWARDED);
             }
         }
         if inner.is_empty() {

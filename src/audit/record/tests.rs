@@ -84,6 +84,7 @@ pub(in crate::audit) fn denial() -> Record<'static> {
         bytes_out: 512,
         duration: Duration::from_micros(42),
         error: None,
+        detail: None,
     }
 }
 

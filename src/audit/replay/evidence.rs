@@ -61,6 +61,8 @@ pub struct Evidence<'a> {
     pub overridden: Option<Overridden>,
     pub status: Option<u16>,
     pub error: Option<String>,
+    #[serde(borrow, default)]
+    pub detail: Option<Cow<'a, str>>,
 }
 
 /// The client.

@@ -85,6 +85,9 @@ fn decided(text: &mut String, evidence: &Evidence<'_>) {
     if let Some(answer) = evidence.answered() {
         line(text, "answered", &answer);
     }
+    if let Some(detail) = &evidence.detail {
+        line(text, "", detail);
+    }
 }
 
 fn robots(text: &mut String, evidence: &Evidence<'_>) {

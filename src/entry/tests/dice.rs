@@ -113,6 +113,7 @@ pub(crate) fn with_decision(dice: &mut Dice, to: impl FnOnce(&Decision<'_>, Boun
         .collect();
     let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
     let (name, method, error) = (dice.text(long), dice.text(20), dice.text(long));
+    let detail = dice.text(long);
     let (agent, reading) = (dice.octets(long * 2), dice.octets(long));
     let (group, rule) = (dice.text(long), dice.octets(long));
     let origin = format!("https://host-{}.example", dice.below(30));
@@ -173,6 +174,7 @@ pub(crate) fn with_decision(dice: &mut Dice, to: impl FnOnce(&Decision<'_>, Boun
         bytes_out: dice.maybe(Dice::number).unwrap_or(0),
         duration: dice.maybe(Dice::number).unwrap_or(0),
         error: dice.maybe(|_| (&*error).into()),
+        detail: dice.maybe(|_| (&*detail).into()),
     };
     to(&decision, bounds);
 }

@@ -298,6 +298,7 @@ fn usual<'a>(basis: &'a Digest) -> Decision<'a> {
         bytes_out: 12_345,
         duration: 23_456,
         error: None,
+        detail: None,
     }
 }
 
@@ -456,7 +457,39 @@ pub(super) fn entries() -> Vec<(String, Vec<u8>)> {
         "answered that it could not be recorded",
         EventKind::AnsweredLogFailed { decision },
     );
+    details(&mut table, &usual, &full);
     table.rows
+}
+
+fn details(table: &mut Table, usual: &Decision<'_>, full: &Decision<'_>) {
+    let (long, slashes) = ("é".repeat(1_000), vec![b'/'; 17_000]);
+    for (name, detail) in [
+        (
+            "a detail",
+            "https://site.example is at 10.0.0.7, which is private.",
+        ),
+        (
+            "a detail of another script",
+            "проверка \u{202e}\u{1b}[2J\"\\",
+        ),
+        ("a detail that is cut", &*long),
+    ] {
+        table.add(
+            name,
+            &Decision {
+                detail: Some(detail.into()),
+                ..*full
+            },
+        );
+    }
+    table.add(
+        "a reading and a detail that are cut",
+        &Decision {
+            reading: Some((&*slashes).into()),
+            detail: Some((&*long).into()),
+            ..*usual
+        },
+    );
 }
 
 /// Adds rows that differ in one field from others.

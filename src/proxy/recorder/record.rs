@@ -8,7 +8,7 @@ use super::ExchangeRecorder;
 use super::phase::Phase;
 use crate::audit::{self, Exceeds, Grounds, Record};
 use crate::client::{Reserved as _, SharedUsage as _};
-use crate::policy::{Reason, Verdict};
+use crate::policy::Reason;
 use crate::rep::Origin;
 use crate::store::ObjectKind;
 use crate::telemetry::trace::{self, Trace};
@@ -98,7 +98,13 @@ impl ExchangeRecorder {
         }
         let verdict = self.decision.verdict();
         let error = self.error();
-        if error.is_none() && verdict == Verdict::Allow && !self.proxy.log.wants(verdict.as_str()) {
+        let (verdict, log) = (verdict.as_str(), &self.proxy.log);
+        let has_failed = audit::has_failed(error, self.status);
+        if !log.records(verdict, has_failed) {
+            let (name, address) = (self.client.name.as_ref(), self.address.ip());
+            log.forwarded(name, address, self.time);
+        }
+        if error.is_none() && verdict == "allow" && !log.wants(verdict, false) {
             self.proxy.summary.count_forwarded();
         } else {
             self.write(exceeds, error);
@@ -171,6 +177,7 @@ impl ExchangeRecorder {
             bytes_out: self.bytes_out,
             duration: now.since(self.time),
             error,
+            detail: self.detail.as_deref(),
         };
         // A failing log would only be flooded with its own failures.
         if self.decision.reason != Reason::LogFailed {

@@ -13,6 +13,8 @@ use crate::text::json::Object;
 /// Facts of a decision in an answer, in members that never change their names.
 pub struct Facts<'a> {
     decision: &'a Decision,
+    /// The error of an exchange that failed: it has the place of the decision's reason.
+    failure: Option<&'static str>,
     id: String,
     rule: Option<&'a Rule>,
     asserted: Option<String>,
@@ -20,8 +22,13 @@ pub struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    /// Collects the facts of this decision; `decided` unless the answer is about the request's form or its way.
-    pub fn of(recorder: &'a ExchangeRecorder, decided: bool) -> Facts<'a> {
+    /// Collects the facts of this decision; `decided` unless the answer is about the request's form or its way, or the
+    /// exchange failed with the error `failure`.
+    pub fn of(
+        recorder: &'a ExchangeRecorder,
+        decided: bool,
+        failure: Option<&'static str>,
+    ) -> Facts<'a> {
         let decision = recorder.decision();
         let asked_robots = !matches!(
             decision.reason,
@@ -30,6 +37,7 @@ impl<'a> Facts<'a> {
         let origin = recorder.origin();
         Facts {
             decision,
+            failure,
             id: recorder.id().to_string(),
             rule: decision.rule.as_ref().filter(|_| decided),
             asserted: decision
@@ -50,8 +58,18 @@ impl<'a> Facts<'a> {
             object.plain("verdict", decision.verdict().as_str().as_bytes());
             object.plain("mode", decision.mode.as_str().as_bytes());
         }
-        object.plain("reason", decision.reason.as_str().as_bytes());
-        let reading = decision.reading.as_deref().map(str::as_bytes);
+        match self.failure {
+            None => object.plain("reason", decision.reason.as_str().as_bytes()),
+            Some(error) => {
+                object.null("reason");
+                object.plain("error", error.as_bytes());
+            }
+        }
+        let reading = decision
+            .reading
+            .as_deref()
+            .filter(|_| self.failure.is_none());
+        let reading = reading.map(str::as_bytes);
         object.text_or_null("rule", self.rule.map(|rule| rule.text.as_bytes()), MOST);
         object.number_or_null("line", self.rule.map(|rule| u64::from(rule.line)));
         object.text_or_null("group", self.rule.map(|rule| rule.group.as_bytes()), MOST);
@@ -80,7 +98,10 @@ impl<'a> Facts<'a> {
 
     /// Writes the facts as lines.
     pub(super) fn write_lines(&self, text: &mut String) {
-        let _ = writeln!(text, "reason: {}", self.decision.reason.as_str());
+        let _ = match self.failure {
+            None => writeln!(text, "reason: {}", self.decision.reason.as_str()),
+            Some(error) => writeln!(text, "error: {error}"),
+        };
         if let Some(rule) = self.rule {
             let _ = writeln!(
                 text,

@@ -19,6 +19,8 @@ pub(super) struct Problem {
     pub(super) error: &'static str,
     pub(super) title: &'static str,
     pub(super) detail: String,
+    /// True if the detail tells what the reason and the rest of the record do not.
+    pub(super) is_telling: bool,
     pub(super) retry_after: Option<Duration>,
     pub(super) close: bool,
 }
@@ -32,6 +34,7 @@ impl Problem {
             error: answer.error_type,
             title: answer.title,
             detail,
+            is_telling: true,
             retry_after: None,
             close: false,
         }
@@ -98,6 +101,7 @@ fn bad_gateway(error: &'static str, title: &'static str, detail: String) -> Prob
         error,
         title,
         detail,
+        is_telling: true,
         retry_after: None,
         close: false,
     }
@@ -161,6 +165,8 @@ fn decided(
     let detail = detail(decision, pace, origin)
         .unwrap_or_else(|| reason.info().answer.detail.replace("{origin}", origin));
     let problem = Problem {
+        // Of the other reasons, the record has the cause, the pace, the override or the reading.
+        is_telling: reason == Reason::AddressProhibited,
         retry_after: decision.retry_at.map(|at| at.since(now)),
         ..Problem::of(reason, detail)
     };
@@ -176,6 +182,7 @@ fn decided(
         Reason::Unauthenticated if decision.retry_at.is_some() => Problem {
             status: StatusCode::TOO_MANY_REQUESTS,
             title: "Too many wrong passwords",
+            is_telling: true,
             detail: "Too many credentials that came from your address were wrong; send the request again later, with the right ones.".to_owned(),
             ..problem
         },

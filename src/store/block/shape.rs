@@ -49,7 +49,7 @@ pub(super) struct Parts<'e> {
     pub(super) bytes_out: u64,
     pub(super) duration: u64,
     /// Values of rare keys, in their order.
-    pub(super) rest: [&'e [u8]; 3],
+    pub(super) rest: [&'e [u8]; 4],
     pub(super) is_denial: bool,
 }
 
@@ -121,6 +121,7 @@ pub(super) fn split<'e>(entry: &'e [u8], shape: &mut Vec<u8>) -> Result<Parts<'e
             key::CUTS => parts.rest[0] = reader.item()?,
             key::READING => parts.rest[1] = reader.item()?,
             key::URL_SHA256 => parts.rest[2] = reader.item()?,
+            key::DETAIL => parts.rest[3] = reader.item()?,
             _ => return Err(OTHER),
         }
         shape.extend_from_slice(entry.get(from..start).ok_or(OTHER)?);
@@ -136,7 +137,7 @@ pub(super) fn split<'e>(entry: &'e [u8], shape: &mut Vec<u8>) -> Result<Parts<'e
 }
 
 /// The keys of the rare values, in the order of [`Parts::rest`].
-pub(super) const RARE: [u8; 3] = [key::CUTS, key::READING, key::URL_SHA256];
+pub(super) const RARE: [u8; 4] = [key::CUTS, key::READING, key::URL_SHA256, key::DETAIL];
 
 /// A shape that is read.
 #[derive(Debug)]
@@ -215,6 +216,7 @@ fn is_hole(key: u8) -> bool {
             | key::CUTS
             | key::READING
             | key::URL_SHA256
+            | key::DETAIL
     )
 }
 

@@ -1,5 +1,7 @@
 //! A log that cannot write: requests wait or are refused, and no record is lost in silence.
 
+use std::path::PathBuf;
+
 use super::*;
 
 #[tokio::test]

@@ -1,0 +1,51 @@
+//! Failures to open the decision log, with the way out.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A failure to open the decision log.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", told(.place, .error))]
+pub struct LogError {
+    pub(super) place: Place,
+    #[source]
+    pub(super) error: io::Error,
+}
+
+/// The place that cannot be opened.
+#[derive(Debug)]
+pub(super) enum Place {
+    File(PathBuf),
+    Stdout,
+    Thread,
+}
+
+impl LogError {
+    /// Tells whether another process writes the file.
+    #[must_use]
+    pub fn is_taken(&self) -> bool {
+        self.error.kind() == io::ErrorKind::ResourceBusy
+    }
+}
+
+/// Returns the failure in words, with the way out.
+fn told(place: &Place, error: &io::Error) -> String {
+    match place {
+        Place::File(path) => {
+            let way_out = match error.kind() {
+                io::ErrorKind::ResourceBusy => {
+                    "end that process, or give this one a file of its own with [log] file"
+                }
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                    "let this user write there, or name another file with [log] file"
+                }
+                _ => "name another file with [log] file, or \"\" for none",
+            };
+            format!("decision log {}: {error}; {way_out}", path.display())
+        }
+        Place::Stdout => format!(
+            "decision log: standard output is not open: {error}; open it, or set [log] stdout = false"
+        ),
+        Place::Thread => format!("decision log: no thread to write it: {error}"),
+    }
+}

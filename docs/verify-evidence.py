@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Verifies an evidence file of crawlgate: verify-evidence.py FILE VKEY [--witness VKEY]...
-VKEY, the key of the log, must come from another source than the file. docs/evidence-files.md describes the file. Exits
-0 if every record in it is proven, else 1. Needs Python 3.9 or newer, nothing else, and is short enough to read.
+VKEY, the key of the log, must come from another source than the file. docs/evidence.md describes the file. Exits 0 if
+every record in it is proven, else 1. Needs Python 3.9 or newer, nothing else, and is short, so that you can read it.
 """
 import base64, codecs, functools, hashlib, ipaddress, json, re, sys
 from datetime import datetime, timedelta
@@ -13,7 +13,6 @@ def b64(text):
     need(base64.b64encode(octets).decode() == text, "base64 that is not canonical")
     return octets
 def sha(*parts): return hashlib.sha256(b"".join(parts)).digest()
-def plain(text): return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 # Ed25519, RFC 8032 section 5.1.
 P, L = 2**255 - 19, 2**252 + 27742317777372353535851937790883648493
@@ -180,7 +179,7 @@ def prove(part, log, witnesses, bodies):
     need(0 not in e, "the record is no decision, and this program compares decisions alone")
     need({*e} <= {*range(1, 31), *range(32, 37)}, "an entry with unknown keys")
     need(not any(type(e[key]) is int and e[key] < 0 for key in e if key != 2), "an entry with a number below 0")
-    for one in part["objects"] + [robots] * (robots is not None):
+    for one in part["objects"] + ([robots] if robots else []):
         body = one["body"].encode() if "body" in one else b64(one["body_base64"])
         kind = {"kind"} - ({"kind"} if one is robots else set())
         need(one.keys() == {"sha256", "body" if "body" in one else "body_base64"} | kind, "missing or unknown fields")
@@ -193,20 +192,20 @@ def prove(part, log, witnesses, bodies):
     wrong = want.keys() ^ record.keys() or {name for name in want if not same(record[name], want[name])}
     need(not wrong, "the record is not what the entry says: " + ", ".join(sorted(wrong)))
     file = want["robots"] and want["robots"]["sha256"]
-    need(robots is None or robots["sha256"] == file, "a needless robots.txt")
+    need(not robots or robots["sha256"] == file, "a needless robots.txt")
     need(not file or bytes.fromhex(file) in bodies, "the robots.txt that the record rests on is missing")
     told = ["Proven: entry %d (counted from 0) of the log %s is this record." % (index, name),
         "The key of the log has signed its %d entries." % size,
         *("The witness %s saw these entries at %s." % one for one in seen),
         "At %s, by the log's own clock, %s asked for %s." % (want["time"], want["client"]["address"], record["url"]),
-        "The decision was: %s, %s%s." % (want["verdict"], e[5], " (report mode)" * e.get(3, 0))]
+        "The decision was: %s, %s%s." % (want["verdict"], record["reason"], " (report mode)" * e.get(3, 0))]
     if record["rule"]:
         told += ["It rests on the rule \"%s\", line %d of the robots.txt." % (record["rule"]["text"], e[19][2])]
     if file:
         lines = re.split("\r\n|\r|\n", bodies[bytes.fromhex(file)].decode("utf-8", "show"))
         told += ["That is %s of %s, SHA-256 %s." % (record["robots"]["url"], want["robots"]["fetched_at"], file)]
         told += ["Its line %d: %s" % (e[19][2], lines[e[19][2] - 1])] if 19 in e else []
-    return "\n".join(map(plain, told))
+    return "\n".join("".join(c if c.isprintable() else ascii(c)[1:-1] for c in one) for one in told)
 def once(pairs):
     need(len(dict(pairs)) == len(pairs), "a field that stands there twice")
     return dict(pairs)
@@ -230,7 +229,6 @@ def verify(data, log, witnesses=()):
 FAILURES = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, OSError)
 if __name__ == "__main__":
     if len(sys.argv) < 3 or len(sys.argv) % 2 == 0 or {*sys.argv[3::2]} - {"--witness"}: sys.exit(__doc__)
-    sys.stdout.reconfigure(errors="backslashreplace")
     try: print("\n\n".join(verify(open(sys.argv[1], "rb").read(), sys.argv[2], sys.argv[4::2])))
-    except (ValueError, OSError) as error: sys.exit("Not proven: " + plain(str(error)))
-    except FAILURES as error: sys.exit("Not proven: the file is malformed: " + plain(repr(error)))
+    except (ValueError, OSError) as error: sys.exit("Not proven: %s" % error)
+    except FAILURES as error: sys.exit("Not proven: the file is malformed: %r" % error)

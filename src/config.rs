@@ -76,6 +76,7 @@ pub use crate::robots::timing::{Finally, ProfileName, ProfileRules, Timing};
 
 use crate::policy::overrides::Override;
 use crate::rep::{Origin, ProductToken};
+use crate::tlog::KeyName;
 
 /// The whole configuration, validated. Each field is a section of the file.
 #[derive(Clone, Debug, PartialEq)]
@@ -469,8 +470,10 @@ pub struct AuditConfig {
     pub max_size: Option<u64>,
     /// Refusals of one client, for one reason, that are recorded one by one in a minute; further ones are counted.
     pub refusals_per_minute: u32,
-    /// Interval of seals over the chain of records.
-    pub seal_every: Duration,
+    /// Interval of checkpoints of the decision log.
+    pub checkpoint_every: Duration,
+    /// The name of the decision log; `None`: one made of its key.
+    pub log_name: Option<KeyName>,
 }
 
 /// The time by which a denial must be in the store.

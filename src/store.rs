@@ -2,27 +2,21 @@
 //! the proof of them, and the overrides and acknowledgements that people have added.
 //!
 //! The rest of crawlgate sees a [`Store`]. The trait knows no SQL, every call may wait, and writes come in batches: an
-//! engine shared by many gates fits behind it as well as the embedded one ([`sqlite`]) and the one for tests
-//! (`in_memory`).
+//! engine shared by many gates fits behind it as well as the embedded one ([`sqlite`]).
 //!
 //! A [`Batch`] is written as a whole or not at all, its origin updates and objects before its records, so the store keeps
 //! no record without the robots.txt behind it. A record is the line that an entry and its objects give.
 //!
-//! Records are chained: the hash of each record covers its predecessor's hash and its own text ([`chain`]). At
-//! intervals a key outside the store signs the head of the chain. A walk along the chain finds every later change or
-//! removal.
+//! Entries are leaves of a tree ([`crate::tlog`]). At intervals a key outside the store signs its size and root
+//! ([`StoredCheckpoint`]), so every later change or removal of an entry is found.
 
 mod batch;
 mod believed;
 pub mod block;
-pub mod chain;
 mod changes;
 mod decisions;
-mod derived;
 mod error;
 mod filter;
-#[cfg(test)]
-pub(crate) mod in_memory;
 pub mod log_key;
 mod maintenance;
 mod origins;
@@ -36,7 +30,8 @@ pub mod state_file;
 pub use self::batch::{Batch, Entries, Object, ObjectKind, OriginUpdate, Party};
 pub use self::believed::{Belief, Progress, Reading};
 pub use self::decisions::{
-    Acknowledgement, DecisionQuery, Hourly, Removed, StoredDecision, Tally, TallyKey,
+    Acknowledgement, DecisionQuery, Extent, Hourly, Removed, StoredDecision, StoredRoot, Tally,
+    TallyKey,
 };
 use self::error::failed;
 pub use self::error::{StoreError, StoreErrorKind};
@@ -59,9 +54,7 @@ use crate::config::Config;
 use crate::policy::overrides::Override;
 use crate::rep::Origin;
 use crate::robots::identity::Identity;
-
-/// The event of a line that tells of many refusals at once.
-const REFUSALS_REPEATED: &str = "refusals_repeated";
+use crate::tlog::{ConsistencyProof, InclusionProof};
 
 /// Fetches kept per origin and identity; newer ones replace older ones.
 pub const FETCHES_KEPT: usize = 32;
@@ -78,7 +71,7 @@ pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + S
 /// An engine that keeps data beyond the process.
 pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Writes all of a batch or nothing of it: origin updates and objects first, then the lines of the entries in their
-    /// order, each linked to the chain. A killed process loses nothing of the batch once this call has resolved.
+    /// order, appended to the log. A killed process loses nothing of the batch once this call has resolved.
     fn write(&self, batch: Batch) -> Pending<'_, ()>;
 
     /// Returns the states of an origin, one for each identity, that of `*` first.
@@ -119,20 +112,29 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Records that a person has seen a decision. False if there is no such decision.
     fn acknowledge(&self, id: &str, note: Acknowledgement) -> Pending<'_, bool>;
 
-    /// Returns at most `limit` links of the chain after the record `after`, with the records that they cover.
-    fn links(&self, after: u64, limit: usize) -> Pending<'_, Vec<StoredDecision>>;
+    /// Returns at most `limit` records of all kinds after the record `after`, in order.
+    fn records(&self, after: u64, limit: usize) -> Pending<'_, Vec<StoredDecision>>;
 
-    /// Returns the seals, oldest first.
-    fn seals(&self) -> Pending<'_, Vec<chain::Seal>>;
+    /// Returns the checkpoints, by their sizes.
+    fn checkpoints(&self) -> Pending<'_, Vec<StoredCheckpoint>>;
 
-    /// Returns the gaps of the chain that touch the records `from` to `to`, in order.
-    fn gaps(&self, from: u64, to: u64) -> Pending<'_, Vec<chain::Gap>>;
+    /// Returns which entries the log has.
+    fn extent(&self) -> Pending<'_, Extent>;
+
+    /// Returns the roots of bundles and segments that the store keeps, those of dropped entries included.
+    fn roots(&self) -> Pending<'_, Vec<StoredRoot>>;
+
+    /// Returns the proof that the tree over the first `size` entries holds the entry `index`.
+    fn inclusion(&self, index: u64, size: u64) -> Pending<'_, InclusionProof>;
+
+    /// Returns the proof that the tree over the first `new` entries begins with the one over the first `old`.
+    fn consistency(&self, old: u64, new: u64) -> Pending<'_, ConsistencyProof>;
 
     /// Tells whether retention has dropped the text of a robots.txt, or refused it, to make room.
     fn is_dropped(&self, sha256: Sha256) -> Pending<'_, bool>;
 
-    /// Seals the chain at its present head unless a seal for it exists.
-    fn seal(&self, key: Arc<chain::SealingKey>, now: Moment) -> Pending<'_, Option<chain::Seal>>;
+    /// Signs the log as it is now, unless a checkpoint of it exists. It is on the disk when the call has resolved.
+    fn checkpoint(&self, key: Arc<LogKey>, now: Moment) -> Pending<'_, Option<StoredCheckpoint>>;
 
     /// Returns the overrides that were added and not removed, those that have expired included.
     fn overrides(&self) -> Pending<'_, Vec<Override>>;
@@ -167,14 +169,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Drops a part of the data that is older or larger than `retention` allows, in one small step that delays other
     /// writers only briefly. Later writes make their own room within `retention`.
     ///
-    /// Decisions make room for newer decisions alone: the states of origins have a room of their own. The client that
-    /// takes most room loses its oldest decisions first.
-    fn prune(
-        &self,
-        retention: Retention,
-        key: Arc<chain::SealingKey>,
-        now: Moment,
-    ) -> Pending<'_, Pruned>;
+    /// Decisions make room for newer decisions alone: the states of origins have a room of their own. The oldest decisions
+    /// go first.
+    fn prune(&self, retention: Retention, now: Moment) -> Pending<'_, Pruned>;
 
     /// Returns how much the store keeps.
     fn size(&self) -> Pending<'_, Size>;
@@ -198,20 +195,21 @@ pub fn open(config: &Config, access: Access) -> Result<Arc<dyn Store>, StoreErro
     let store = sqlite::Sqlite::open(path, access, config.store.synchronous)?;
     if access == Access::Write {
         // The key is made together with the store: later, an empty store beside a key was emptied by others.
-        let key = sealing_key(config)?;
+        let key = log_key(config)?;
         StateFile::of(path)
-            .set_key(key.public())
+            .set_key(*key.vkey().public())
             .map_err(|error| state_file::unwritable(path, &error))?;
     }
     Ok(Arc::new(store))
 }
 
-/// Returns the sealing key of the configured store, and creates it if there is none.
+/// Returns the key of the configured store's log, and creates it if there is none.
 ///
 /// # Errors
 /// When no store is configured, or the key can neither be read nor made.
-pub fn sealing_key(config: &Config) -> Result<Arc<chain::SealingKey>, StoreError> {
-    let key = chain::SealingKey::load_or_create(&chain::key_file(named(config)?))?;
+pub fn log_key(config: &Config) -> Result<Arc<LogKey>, StoreError> {
+    let path = log_key::log_key_file(named(config)?);
+    let key = LogKey::load_or_create(&path, config.audit.log_name.clone())?;
     Ok(Arc::new(key))
 }
 

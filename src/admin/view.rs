@@ -10,6 +10,7 @@ use crate::policy::overrides::{Override, OverrideId};
 use crate::store::{self, OriginMemory, Removed, SnapshotMeta, StoredDecision, StoredState};
 use crate::text::hex;
 use crate::text::time_text;
+use crate::tlog::leaf_hash;
 
 /// A stored decision.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -17,7 +18,7 @@ pub struct Decision {
     /// The number in the order of writing, from 1.
     #[schema(minimum = 1)]
     pub seq: u64,
-    /// The hash in the chain, SHA-256 in hexadecimal.
+    /// The hash of its leaf in the tree over the log (RFC 9162), in hexadecimal.
     pub hash: String,
     /// The acknowledgement, if a person has seen the decision.
     pub acknowledged: Option<Acknowledgement>,
@@ -42,7 +43,7 @@ impl Decision {
     pub fn of(kept: &StoredDecision) -> Decision {
         Decision {
             seq: kept.seq,
-            hash: hex(kept.hash),
+            hash: hex(leaf_hash(&kept.entry)),
             acknowledged: kept.acknowledged.as_ref().map(|seen| Acknowledgement {
                 time: time_text(seen.time),
                 by: seen.by.clone(),

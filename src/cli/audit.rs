@@ -6,17 +6,18 @@ mod excerpt;
 mod file;
 mod one;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 
 use super::fail;
-use crate::audit::verify::Head;
 use crate::audit::verify::case::Trusted;
 use crate::config::Config;
-use crate::store::{self, Access, Store, chain, state_file};
-use crate::text::hex;
+use crate::store::state_file::End;
+use crate::store::{self, Access, Store, StoreError, StoredCheckpoint, state_file};
+use crate::tlog::{Checkpoint, Note, hash_text};
 
 /// Exit code for a fault in the store's records.
 const WRONG: u8 = 1;
@@ -33,7 +34,7 @@ enum Command {
     /// Prove a decision, or all of them, from the stored evidence
     ///
     /// Replays the decision from its record and the robots.txt of that time, and checks that neither was altered since:
-    /// records are chained, and the chain is sealed.
+    /// records are leaves of a tree (RFC 9162), and its root is signed.
     #[command(after_help = VERIFY_HELP)]
     Verify(VerifyArgs),
     /// Prove the records of an evidence file by the key of the log; needs no store
@@ -41,22 +42,27 @@ enum Command {
     /// Checks that each record is in the log that the key has signed, and makes the decision again from the file alone.
     #[command(after_help = file::HELP)]
     VerifyEvidence(file::FileArgs),
-    /// Print the end of the chain, to keep it out of reach of this machine's users
+    /// Print the newest signed root of the log, to keep it out of reach of this machine's users
     ///
-    /// `audit verify --all --head` checks later whether any record up to it was altered or removed, even by a holder of
-    /// the sealing key.
-    Head {
-        /// As JSON
-        #[arg(long)]
-        json: bool,
+    /// A signed note of c2sp.org/tlog-checkpoint. `audit verify --all --checkpoint` checks later whether any record up to
+    /// it was altered or removed, even by a holder of the key.
+    Checkpoint,
+    /// Prove that the log only grew between two sizes, each that of a checkpoint
+    ///
+    /// Prints the hashes of the proof (RFC 9162, section 2.1.4), in base64, a line each, and checks it.
+    Consistency {
+        /// The older size
+        old: u64,
+        /// The later size
+        new: u64,
     },
-    /// Print the public key that seals are checked with, in hexadecimal
+    /// Print the public key that checkpoints are checked with (c2sp.org/signed-note)
     Key,
 }
 
 const VERIFY_HELP: &str = "\
 Exit codes: 0 no fault; 1 a decision does not follow from its evidence, a record was altered or \
-removed, or there is no key to check the seals; 2 crawlgate itself failed.
+removed, or there is no key to check the log with; 2 crawlgate itself failed.
 
 Attested only: the store never had the evidence of such a decision, as when a robots.txt was late. \
 Its record is still checked for alterations.
@@ -64,29 +70,29 @@ Its record is still checked for alterations.
 Examples:
   crawlgate audit verify 01KB7W3Y5E000000000VY7H1Q2
   crawlgate audit verify --all --key auditor/crawlgate.pub
-  crawlgate audit verify --all --head \"$(cat safe/head)\"";
+  crawlgate audit verify --all --checkpoint safe/checkpoint";
 
 #[derive(Args, Clone, Debug)]
 struct VerifyArgs {
     /// The decision's id, as answers and records have it
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     id: Option<String>,
-    /// Verify the whole chain, and every decision
+    /// Verify the whole log, and every decision
     #[arg(long)]
     all: bool,
-    /// Replay only decisions from this time on; the chain is checked whole
+    /// Replay only decisions from this time on; the log is checked whole
     #[arg(long, value_name = "TIME", requires = "all")]
     since: Option<String>,
     /// Replay only decisions up to this time
     #[arg(long, value_name = "TIME", requires = "all")]
     until: Option<String>,
-    /// The trusted sealing key: a file, or the public key in hexadecimal; repeat it if the key has changed [default:
-    /// the key beside the store]
-    #[arg(long, value_name = "FILE|HEX")]
+    /// The trusted key of the log: a file, or what `crawlgate audit key` prints; repeat it if the key has changed
+    /// [default: the key beside the store]
+    #[arg(long, value_name = "FILE|KEY")]
     key: Vec<String>,
-    /// The end of the chain, noted earlier (`crawlgate audit head`)
-    #[arg(long, value_name = "SEQ:HASH", requires = "all")]
-    head: Option<Head>,
+    /// A checkpoint that was kept elsewhere (`crawlgate audit checkpoint`); may be repeated
+    #[arg(long, value_name = "FILE", requires = "all")]
+    checkpoint: Vec<PathBuf>,
     /// Show the whole robots.txt, not only the lines around the deciding one
     #[arg(long, conflicts_with = "all")]
     full: bool,
@@ -119,7 +125,7 @@ fn told(args: &AuditArgs, config: &Config) -> Result<Found, String> {
             .keys
             .first()
             .ok_or("there is no key yet: it is made when the store is first written")?;
-        super::screen::say(format!("{}\n", hex(key)).as_bytes())?;
+        super::screen::say(format!("{key}\n").as_bytes())?;
         return Ok(Found::Nothing);
     }
     if let Command::VerifyEvidence(args) = &args.command {
@@ -136,68 +142,65 @@ fn told(args: &AuditArgs, config: &Config) -> Result<Found, String> {
                     None => all::verify(args, store, &trusted, written(config)?).await,
                 }
             }
-            Command::Head { json } => head(&store, *json).await,
+            Command::Checkpoint => checkpoint(&store).await,
+            Command::Consistency { old, new } => consistency(&store, *old, *new).await,
             Command::Key | Command::VerifyEvidence(_) => Ok(Found::Nothing),
         }
     })
 }
 
-/// Returns the last record that the state file of the store names. Read before the records: the file is never ahead of
-/// them.
-fn written(config: &Config) -> Result<Option<Head>, String> {
+/// Returns size and root of the log as the state file says. Read before the records: the file is never ahead of them.
+fn written(config: &Config) -> Result<Option<End>, String> {
     let path = store::named(config).map_err(|error| error.to_string())?;
     let read = state_file::read(path).map_err(|error| error.to_string())?;
     Ok(read
         .map(|(state, _)| state.written)
-        .filter(|(seq, _)| *seq > 0)
-        .map(|(seq, hash)| Head { seq, hash }))
+        .filter(|(size, _)| *size > 0))
 }
 
-async fn head(store: &Arc<dyn Store>, json: bool) -> Result<Found, String> {
-    let failed = |error: store::StoreError| error.to_string();
-    let newest = store::DecisionQuery {
-        newest_first: true,
-        limit: 1,
-        ..store::DecisionQuery::default()
+async fn checkpoint(store: &Arc<dyn Store>) -> Result<Found, String> {
+    let failed = |error: StoreError| error.to_string();
+    let checkpoints = store.checkpoints().await.map_err(failed)?;
+    let last = checkpoints.last().ok_or(
+        "there is no checkpoint yet: `crawlgate serve` signs one soon after its first record",
+    )?;
+    super::screen::say(last.note.as_bytes())?;
+    Ok(Found::Nothing)
+}
+
+async fn consistency(store: &Arc<dyn Store>, old: u64, new: u64) -> Result<Found, String> {
+    let failed = |error: StoreError| error.to_string();
+    let checkpoints = store.checkpoints().await.map_err(failed)?;
+    let root = |size| {
+        root_of(&checkpoints, size).ok_or_else(|| {
+            let sizes: Vec<String> = checkpoints.iter().map(|one| one.size.to_string()).collect();
+            format!(
+                "{size}: there is no checkpoint of this size; there are those of {}",
+                sizes.join(", ")
+            )
+        })
     };
-    let seals = store.seals().await.map_err(failed)?;
-    // Decisions are not the only chained records; few follow the newest decision.
-    let newest = store.decisions(newest).await.map_err(failed)?;
-    let sealed = seals.last();
-    let mut head = sealed.map_or(
-        Head {
-            seq: 0,
-            hash: chain::GENESIS,
-        },
-        |seal| Head {
-            seq: seal.seq,
-            hash: seal.hash,
-        },
-    );
-    if let Some(newest) = newest.first().filter(|newest| newest.seq > head.seq) {
-        (head.seq, head.hash) = (newest.seq, newest.hash);
-    }
-    loop {
-        let page = store.links(head.seq, 1_000).await.map_err(failed)?;
-        let Some(last) = page.last() else { break };
-        (head.seq, head.hash) = (last.seq, last.hash);
-    }
-    let text = if json {
-        let seal = sealed.map(|seal| {
-            serde_json::json!({
-                "seq": seal.seq,
-                "hash": hex(seal.hash),
-                "time": crate::text::time_text(seal.time),
-                "key": hex(seal.key),
-            })
-        });
-        format!(
-            "{}\n",
-            serde_json::json!({"head": head.to_string(), "seal": seal})
-        )
-    } else {
-        format!("{head}\n")
+    let (before, after) = (root(old)?, root(new)?);
+    let proof = store.consistency(old, new).await.map_err(failed)?;
+    let mut text: String = proof
+        .path
+        .iter()
+        .map(|hash| hash_text(hash) + "\n")
+        .collect();
+    let found = match proof.verify(&before, &after) {
+        Ok(()) => Found::Nothing,
+        Err(error) => {
+            text = format!("the log of {new} records does not continue that of {old}: {error}\n");
+            Found::Faults
+        }
     };
     super::screen::say(text.as_bytes())?;
-    Ok(Found::Nothing)
+    Ok(found)
+}
+
+/// Returns the root that a checkpoint of this size names.
+fn root_of(checkpoints: &[StoredCheckpoint], size: u64) -> Option<[u8; 32]> {
+    let checkpoint = checkpoints.iter().find(|one| one.size == size)?;
+    let note = Note::parse(checkpoint.note.as_bytes()).ok()?;
+    Checkpoint::from_text(note.text()).map(|checkpoint| checkpoint.root)
 }

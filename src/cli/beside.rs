@@ -1,4 +1,4 @@
-//! The background tasks of a serving proxy: they open the store, take over changed overrides, seal the chain, drop old
+//! The background tasks of a serving proxy: they open the store, take over changed overrides, sign the log, drop old
 //! decisions, and answer the admin socket and HTTP.
 //!
 //! No request waits for these tasks. They report a failure and try again.
@@ -22,15 +22,14 @@ use crate::proxy::Proxy;
 use crate::rep::Origin;
 use crate::robots::identity::Identity;
 use crate::robots::state::State;
-use crate::store::chain::SealingKey;
-use crate::store::{self, Access, Store, StoreError};
+use crate::store::{self, Access, LogKey, Store, StoreError};
 use crate::text::time_text;
 
 /// Time until the next attempt when the overrides cannot be read.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Time for the last seal: the end of a process waits for it.
-const LAST_SEAL: Duration = Duration::from_secs(5);
+/// Time for the last checkpoint: the end of a process waits for it.
+const LAST_CHECKPOINT: Duration = Duration::from_secs(5);
 
 /// Opens the configured store, if there is one.
 pub(super) fn open_store(config: &Config) -> Result<Option<Arc<dyn Store>>, String> {
@@ -45,8 +44,8 @@ pub(super) fn open_store(config: &Config) -> Result<Option<Arc<dyn Store>>, Stri
 pub(super) struct Beside {
     tasks: JoinSet<()>,
     overrides_changed: Arc<Notify>,
-    /// The store, and the key that seals it.
-    sealed: Option<(Arc<dyn Store>, Arc<SealingKey>)>,
+    /// The store, and the key of its log.
+    log: Option<(Arc<dyn Store>, Arc<LogKey>)>,
     clock: Clock,
     started: Moment,
 }
@@ -61,7 +60,7 @@ impl Beside {
         let mut beside = Beside {
             tasks: JoinSet::new(),
             overrides_changed: Arc::default(),
-            sealed: None,
+            log: None,
             started: clock.now(),
             clock,
         };
@@ -73,8 +72,8 @@ impl Beside {
     }
 
     async fn care_for(&mut self, proxy: &Arc<Proxy>, store: &Arc<dyn Store>) -> Result<(), String> {
-        let key = store::sealing_key(&proxy.settings()).map_err(|error| error.to_string())?;
-        self.sealed = Some((Arc::clone(store), Arc::clone(&key)));
+        let key = store::log_key(&proxy.settings()).map_err(|error| error.to_string())?;
+        self.log = Some((Arc::clone(store), Arc::clone(&key)));
         let seen = take_over(proxy, &**store)
             .await
             .map_err(|error| format!("the overrides cannot be read: {error}"))?;
@@ -136,17 +135,17 @@ impl Beside {
         }
     }
 
-    /// Ends the tasks and seals the chain. Called after the last record is written, so the seal covers every record.
+    /// Ends the tasks and signs the log. Called after the last record is written, so the checkpoint covers every record.
     pub(super) async fn end(mut self) {
         self.tasks.shutdown().await;
-        let Some((store, key)) = self.sealed else {
+        let Some((store, key)) = self.log else {
             return;
         };
-        match timeout(LAST_SEAL, store.seal(key, self.clock.now())).await {
+        match timeout(LAST_CHECKPOINT, store.checkpoint(key, self.clock.now())).await {
             Ok(Ok(_)) => {}
-            // The next process begins with a seal.
-            Ok(Err(error)) => warn!("the last records are not sealed yet: {error}"),
-            Err(_) => warn!("the last records are not sealed yet: the store takes too long"),
+            // The next process begins with a checkpoint.
+            Ok(Err(error)) => warn!("the last records are not signed yet: {error}"),
+            Err(_) => warn!("the last records are not signed yet: the store takes too long"),
         }
     }
 }

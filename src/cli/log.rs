@@ -289,12 +289,12 @@ mod tests {
     use super::*;
     use crate::clock::Moment;
     use crate::store::Batch;
-    use crate::store::in_memory::InMemoryStore;
+    use crate::store::sqlite::Sqlite;
     use crate::store::tests::ROW;
 
     #[tokio::test]
     async fn a_note_stands_until_it_is_replaced_on_purpose() {
-        let store: Arc<dyn Store> = Arc::new(InMemoryStore::new());
+        let store: Arc<dyn Store> = Arc::new(Sqlite::temporary());
         let mut batch = Batch::default();
         let id = ROW.file(&mut batch);
         store.write(batch).await.unwrap();

@@ -10,7 +10,7 @@ use super::{
     EgressConfig, GIB, KIB, Limits, Listen, LogConfig, LogFormat, MIB, Mismatch, Mode, OnFailure,
     PaceConfig, Places, PolicyConfig, PortRange, ProfileName, ProfileRules, Recorded, RobotsConfig,
     Source, StoreConfig, Synchronous, TelemetryConfig, Timing, TlsConfig, UpstreamConfig, days,
-    hours, secs,
+    secs,
 };
 use crate::robots::identity::OWN;
 
@@ -170,7 +170,8 @@ impl Config {
                 keep: Some(days(90)),
                 max_size: Some(10 * GIB),
                 refusals_per_minute: 6_000,
-                seal_every: hours(1),
+                checkpoint_every: secs(600),
+                log_name: None,
             },
             admin: AdminConfig {
                 socket: Some(socket),

@@ -163,7 +163,8 @@ durability = "strict"
 keep = "forever"
 max_size = "unlimited"
 refusals_per_minute = 60
-seal_every = "1m"
+checkpoint_every = "1m"
+log_name = "logs.example.org/fra-1"
 [admin]
 socket = "/run/gate.sock"
 address = '[::]:9000'

@@ -70,6 +70,20 @@ impl<'a> Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
+    /// Returns the digests of all objects that the entry names: of settings, override and basis.
+    #[must_use]
+    pub fn named(&self) -> [Option<&'a Digest>; 3] {
+        let policy = match self {
+            Self::Decision(decision) => decision.policy,
+            Self::Event(event) => match event.kind {
+                EventKind::Settings { policy, .. } => Some(policy),
+                _ => None,
+            },
+        };
+        let [overridden, basis] = self.objects();
+        [policy, overridden, basis]
+    }
+
     /// Returns the digests of the objects that the line needs: of the override, and of the basis.
     #[must_use]
     pub fn objects(&self) -> [Option<&'a Digest>; 2] {

@@ -103,6 +103,11 @@ impl Entries {
         })
     }
 
+    /// Returns the entries with their lengths.
+    pub(crate) fn frames(&self) -> &[u8] {
+        &self.frames
+    }
+
     /// Takes the entry with this identifier out again. False if it is not here.
     pub fn withdraw(&mut self, id: DecisionId) -> bool {
         let id = id.octets();

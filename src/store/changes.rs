@@ -44,6 +44,7 @@ impl Announcer {
 mod tests {
     use std::pin::Pin;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
     use std::task::{Context, Poll, Waker};
 
     use super::*;
@@ -51,7 +52,6 @@ mod tests {
     use crate::config::Synchronous;
     use crate::policy::overrides::{Action, Override, OverrideId};
     use crate::rep::Origin;
-    use crate::store::in_memory::InMemoryStore;
     use crate::store::sqlite::Sqlite;
     use crate::store::{Access, Store};
 
@@ -74,28 +74,20 @@ mod tests {
 
     /// The clock stands still, so no look at the store finds the changes.
     #[tokio::test(start_paused = true)]
-    async fn a_write_through_the_store_is_announced_at_once() {
-        let store = InMemoryStore::new();
-        let mut seen = store.version().await.unwrap();
-        let mut number = 0;
-        for is_added in [true, false] {
-            let mut changes = store.changes(seen);
-            assert_eq!(poll(&mut changes), Poll::Pending);
-            if is_added {
-                number = store.add_override(deny()).await.unwrap();
-            } else {
-                let by = "Grace".to_owned();
-                let removed = store.remove_override(number, by, Moment::default());
-                assert!(removed.await.unwrap());
-            }
-            let Poll::Ready(Ok(version)) = poll(&mut changes) else {
-                panic!("the change is not announced");
-            };
-            assert_ne!(version, seen);
-            seen = version;
-        }
-        assert_eq!(poll(&mut store.changes(seen)), Poll::Pending);
-        assert_eq!(poll(&mut store.changes(seen - 1)), Poll::Ready(Ok(seen)));
+    async fn an_announcement_ends_the_wait_at_once() {
+        let announcer = Announcer::default();
+        let present = AtomicU64::new(7);
+        let version = || -> Pending<'_, u64> {
+            Box::pin(std::future::ready(Ok(present.load(Ordering::Relaxed))))
+        };
+        let mut changes: Pending<'_, u64> = Box::pin(announcer.changed(7, version));
+        assert_eq!(poll(&mut changes), Poll::Pending);
+        present.store(8, Ordering::Relaxed);
+        assert_eq!(poll(&mut changes), Poll::Pending, "not announced");
+        announcer.announce();
+        assert_eq!(poll(&mut changes), Poll::Ready(Ok(8)));
+        let mut later: Pending<'_, u64> = Box::pin(announcer.changed(7, version));
+        assert_eq!(poll(&mut later), Poll::Ready(Ok(8)), "changed before");
     }
 
     #[tokio::test]

@@ -48,14 +48,34 @@ pub struct DecisionQuery {
 pub struct StoredDecision {
     /// Its place in the order of writing, from 1, without gaps.
     pub seq: u64,
-    /// The indexed time: its record's, unless the file was altered.
+    /// Its time.
     pub time: Moment,
-    /// The record: a JSON object, octet for octet as it was written, without its line feed.
+    /// The entry, octet for octet as it was written.
+    pub entry: Vec<u8>,
+    /// The line of the entry, without its line feed.
     pub record: String,
-    /// The link in the chain.
-    pub hash: Sha256,
     /// The person who has seen the decision, and their note.
     pub acknowledged: Option<Acknowledgement>,
+}
+
+/// The entries of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// The index of the first entry that is kept.
+    pub first: u64,
+    /// Number of entries that the log has ever taken.
+    pub size: u64,
+}
+
+/// The root of a bundle or a segment of the tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoredRoot {
+    /// The index of its first entry.
+    pub first: u64,
+    /// Number of its entries.
+    pub count: u64,
+    /// The root.
+    pub root: Sha256,
 }
 
 /// A person's note of having seen a decision.

@@ -5,18 +5,13 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr};
 
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{
-    Acknowledgement, DecisionQuery, HOUR, Hourly, Party, Sha256, StoreError, StoreErrorKind, Tally,
-    TallyKey, failed,
-};
+use super::{Acknowledgement, DecisionQuery, StoreError, StoreErrorKind, Tally, TallyKey};
 use crate::clock::Moment;
-use crate::entry::{Entry, Event, EventKind};
 use crate::rep::{ComparisonPath, PathPattern};
 
 /// The facts of a record that a query may ask for.
@@ -68,157 +63,6 @@ struct Rule<'r> {
     text: Cow<'r, str>,
 }
 
-/// The facts by which an engine files a record.
-pub(super) struct Head<'r> {
-    /// Number of decisions that the record covers; `None` for a record about something else.
-    decisions: Option<u64>,
-    time: Moment,
-    mode: Cow<'r, str>,
-    verdict: Cow<'r, str>,
-    reason: Cow<'r, str>,
-    sha256: Option<Sha256>,
-    party: Party,
-}
-
-/// The facts of a head, as the record writes them.
-#[derive(Deserialize)]
-struct Written<'r> {
-    /// `None` for a line that is no decision.
-    id: Option<IgnoredAny>,
-    #[serde(borrow, default)]
-    event: Cow<'r, str>,
-    #[serde(default)]
-    count: u64,
-    #[serde(borrow, default)]
-    time: Cow<'r, str>,
-    #[serde(borrow, default)]
-    mode: Cow<'r, str>,
-    #[serde(borrow, default)]
-    verdict: Cow<'r, str>,
-    #[serde(borrow, default)]
-    reason: Cow<'r, str>,
-    #[serde(borrow)]
-    client: Option<Client<'r>>,
-    #[serde(borrow)]
-    robots: Option<Robots<'r>>,
-}
-
-#[derive(Deserialize)]
-struct Robots<'r> {
-    #[serde(borrow, default)]
-    sha256: Option<Cow<'r, str>>,
-}
-
-impl<'r> Head<'r> {
-    /// Reads a record.
-    pub(super) fn of(record: &'r str) -> Result<Self, StoreError> {
-        let written: Written<'r> =
-            serde_json::from_str(record).map_err(|error| failed(format!("a record: {error}")))?;
-        let sha256 = written.robots.as_ref().and_then(|one| one.sha256.as_ref());
-        Ok(Head {
-            decisions: match (&written.id, &*written.event) {
-                (Some(_), _) => Some(1),
-                (None, super::REFUSALS_REPEATED) => Some(written.count),
-                (None, _) => None,
-            },
-            time: moment(&written.time),
-            sha256: sha256.and_then(|digest| crate::text::from_hex(digest)),
-            party: written.party(),
-            mode: written.mode,
-            verdict: written.verdict,
-            reason: written.reason,
-        })
-    }
-
-    /// Returns the facts of an entry; `sha256` is the digest of the robots.txt behind the decision.
-    pub(super) fn of_entry(entry: &Entry<'r>, sha256: Option<Sha256>) -> Head<'r> {
-        let time = Moment::from_millis(entry.time());
-        let (decisions, mode, verdict, reason, client) = match entry {
-            Entry::Decision(one) => {
-                let client = (one.client_name, one.client.ip());
-                (1, one.mode, one.verdict, one.reason, client)
-            }
-            Entry::Event(Event {
-                kind:
-                    EventKind::Repeated {
-                        mode,
-                        verdict,
-                        reason,
-                        client,
-                        client_name,
-                        count,
-                        ..
-                    },
-                ..
-            }) => (*count, *mode, *verdict, *reason, (*client_name, *client)),
-            Entry::Event(_) => return Head::of_own(time),
-        };
-        let (name, address) = client;
-        Head {
-            decisions: Some(decisions),
-            time,
-            mode: mode.name().into(),
-            verdict: verdict.name().into(),
-            reason: reason.into(),
-            sha256,
-            party: Party::of(name.map(|name| name.kept), address, reason),
-        }
-    }
-
-    /// Returns the facts of a record about crawlgate itself.
-    fn of_own(time: Moment) -> Head<'r> {
-        Head {
-            decisions: None,
-            time,
-            mode: "".into(),
-            verdict: "".into(),
-            reason: "".into(),
-            sha256: None,
-            party: Party::Own,
-        }
-    }
-
-    /// Returns the party that pays for the room of the record.
-    pub(super) fn party(&self) -> Party {
-        self.party.clone()
-    }
-
-    pub(super) fn time(&self) -> Moment {
-        self.time
-    }
-
-    /// Returns the record's count for its hour; `None` unless it is a decision.
-    pub(super) fn hourly(&self) -> Option<Hourly<&str>> {
-        let count = self.decisions?;
-        let time = self.time.as_millis();
-        let hour = u64::try_from(HOUR.as_millis()).unwrap_or(1);
-        Some(Hourly {
-            hour: Moment::from_millis(time - time % hour),
-            mode: &self.mode,
-            verdict: &self.verdict,
-            reason: &self.reason,
-            count,
-        })
-    }
-
-    /// Returns the digest of the robots.txt behind the decision.
-    pub(super) fn sha256(&self) -> Option<Sha256> {
-        self.sha256
-    }
-}
-
-impl Written<'_> {
-    /// Returns the party that pays for the room of the record.
-    fn party(&self) -> Party {
-        let Some(client) = &self.client else {
-            return Party::Own;
-        };
-        let address = without_port(&client.address).parse();
-        let address = address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-        Party::of(client.name.as_deref(), address, &self.reason)
-    }
-}
-
 /// The conditions of a [`DecisionQuery`], prepared for many records.
 pub(crate) struct Filter<'q> {
     query: &'q DecisionQuery,
@@ -240,21 +84,6 @@ impl<'q> Filter<'q> {
             path,
             any_scheme: origin.is_some_and(|origin| !origin.contains("://")),
         })
-    }
-
-    /// Returns the host that all matching records have.
-    pub(super) fn host(&self) -> Option<&'q str> {
-        let origin = self.query.origin.as_deref()?;
-        if self.any_scheme {
-            return Some(origin);
-        }
-        let (_, authority) = origin.split_once("://")?;
-        let host = match authority.rsplit_once(':') {
-            // The colons of an IPv6 address are inside its brackets.
-            Some((host, port)) if !port.ends_with(']') => host,
-            _ => authority,
-        };
-        Some(host)
     }
 
     /// Returns the facts of a record that matches.

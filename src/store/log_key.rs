@@ -15,7 +15,6 @@ use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use rustls::pki_types::{PrivatePkcs8KeyDer, pem::PemObject as _};
 
-use super::chain::sync_folder;
 use super::{Sha256, StoreError, StoreErrorKind};
 use crate::clock::Moment;
 use crate::text::{hex, pem};
@@ -194,6 +193,12 @@ fn default_name(public: &[u8]) -> Result<KeyName, StoreError> {
     let name = format!("crawlgate/{digits}");
     name.parse()
         .map_err(|error| no_key(&format!("{name}: {error}")))
+}
+
+/// Makes the names in the folder of `path` outlive a power cut.
+pub(in crate::store) fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 fn no_key(what: &str) -> StoreError {

@@ -1,4 +1,4 @@
-//! Maintenance of a store while a process serves: seals at intervals, and removal of expired data.
+//! Maintenance of a store while a process serves: checkpoints at intervals, and removal of expired data.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,9 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use super::{Belief, HOUR, Pruned, Reading, Retention, Store, StoreError, chain};
+use super::{
+    Belief, HOUR, LogKey, Pruned, Reading, Retention, Store, StoreError, StoredCheckpoint,
+};
 use crate::clock::{Clock, Moment};
 use crate::config::{AuditConfig, format_bytes, format_moment};
 
@@ -19,13 +21,13 @@ const LEAST: Duration = Duration::from_secs(1);
 /// A pause between two steps, in which others write.
 const BREATH: Duration = Duration::from_millis(20);
 
-/// Maintains a store until the future is dropped; `settings` returns the settings in force. Begins with a seal, because
-/// a killed process leaves unsealed records.
+/// Maintains a store until the future is dropped; `settings` returns the settings in force. Begins with a checkpoint,
+/// because a killed process leaves unsigned records.
 ///
-/// The caller that ends it seals once more after the last record ([`Store::seal`]).
+/// The caller that ends it signs once more after the last record ([`Store::checkpoint`]).
 pub async fn keep(
     store: Arc<dyn Store>,
-    key: Arc<chain::SealingKey>,
+    key: Arc<LogKey>,
     settings: impl Fn() -> AuditConfig + Send,
     clock: Clock,
 ) {
@@ -33,16 +35,16 @@ pub async fn keep(
     loop {
         let settings = settings();
         keeper.look(&settings, &clock).await;
-        sleep(LOOK.min(settings.seal_every.max(LEAST))).await;
+        sleep(LOOK.min(settings.checkpoint_every.max(LEAST))).await;
     }
 }
 
 struct Maintenance {
     store: Arc<dyn Store>,
-    key: Arc<chain::SealingKey>,
-    /// Time of the last seal by this process.
-    sealed: Option<Moment>,
-    sealing: WarnOnce,
+    key: Arc<LogKey>,
+    /// Time of the last checkpoint by this process.
+    signed: Option<Moment>,
+    signing: WarnOnce,
     pruning: WarnOnce,
     early: Early,
     doubt: Doubt,
@@ -50,12 +52,12 @@ struct Maintenance {
 }
 
 impl Maintenance {
-    fn new(store: Arc<dyn Store>, key: Arc<chain::SealingKey>) -> Self {
+    fn new(store: Arc<dyn Store>, key: Arc<LogKey>) -> Self {
         Self {
             store,
             key,
-            sealed: None,
-            sealing: WarnOnce::default(),
+            signed: None,
+            signing: WarnOnce::default(),
             pruning: WarnOnce::default(),
             early: Early::default(),
             doubt: Doubt::default(),
@@ -66,14 +68,14 @@ impl Maintenance {
     /// Does the due work.
     async fn look(&mut self, config: &AuditConfig, clock: &Clock) {
         let now = clock.now();
-        let is_due = |last| now.since(last) >= config.seal_every || now < last;
-        if self.sealed.is_none_or(is_due) {
-            let outcome = self.store.seal(Arc::clone(&self.key), now).await;
-            let what = "the records cannot be sealed";
-            // The first record of this process is sealed soon: a young store has no other seal.
-            if self.sealing.is_over(&outcome, what) && (self.sealed.is_some() || is_made(&outcome))
+        let is_due = |last| now.since(last) >= config.checkpoint_every || now < last;
+        if self.signed.is_none_or(is_due) {
+            let outcome = self.store.checkpoint(Arc::clone(&self.key), now).await;
+            let what = "no checkpoint of the log can be signed";
+            // The first record of this process is signed soon: a young log has no other checkpoint.
+            if self.signing.is_over(&outcome, what) && (self.signed.is_some() || is_made(&outcome))
             {
-                self.sealed = Some(now);
+                self.signed = Some(now);
             }
         }
         let retention = Retention {
@@ -114,8 +116,7 @@ impl Maintenance {
         let now = self.believe(retention.keep, clock).await?;
         let mut all = Pruned::default();
         loop {
-            let key = Arc::clone(&self.key);
-            let step = self.store.prune(retention, key, now).await?;
+            let step = self.store.prune(retention, now).await?;
             let is_over = !step.more;
             all.add(step);
             if is_over {
@@ -144,7 +145,7 @@ impl Maintenance {
     }
 }
 
-fn is_made(outcome: &Result<Option<chain::Seal>, StoreError>) -> bool {
+fn is_made(outcome: &Result<Option<StoredCheckpoint>, StoreError>) -> bool {
     matches!(outcome, Ok(Some(_)))
 }
 
@@ -205,9 +206,8 @@ impl Early {
         }
         warn!(
             decisions = self.count,
-            of = gone.of.as_deref().unwrap_or("several"),
             "decisions were dropped from the store before their time ([audit] keep): it has no more room ([audit] \
-             max_size). The client that takes most loses its oldest first; raise max_size, or lower what is recorded"
+             max_size). The oldest went first; raise max_size, or lower what is recorded"
         );
         self.count = 0;
         self.told = Some(now);
@@ -239,42 +239,46 @@ impl WarnOnce {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Synchronous;
     use crate::config::{Config, Places};
+    use crate::store::Batch;
+    use crate::store::sqlite::Sqlite;
     use crate::store::tests::{ROW, Row};
-    use crate::store::{Access, in_memory::InMemoryStore, sqlite::Sqlite};
 
     #[tokio::test]
-    async fn the_chain_is_sealed_at_intervals_and_old_records_go() {
+    async fn the_log_is_signed_at_intervals_and_old_records_go() {
         const DAY: Duration = Duration::from_secs(86_400);
         let noon = Moment::from_millis(1_795_176_000_000);
-        let store = Arc::new(InMemoryStore::new());
+        let store = Arc::new(Sqlite::temporary());
         let config = AuditConfig {
             keep: Some(DAY),
-            seal_every: Duration::from_secs(600),
+            checkpoint_every: Duration::from_secs(600),
             ..Config::builtin(&Places::default()).audit
         };
         let write = async |now| {
-            let row = Row { time: now, ..ROW };
-            store.write(row.batch()).await.unwrap();
+            let mut batch = Batch::default();
+            for _ in 0..256 {
+                Row { time: now, ..ROW }.file(&mut batch);
+            }
+            store.write(batch).await.unwrap();
         };
-        let key = Arc::new(chain::SealingKey::generate().unwrap());
+        let key = Arc::new(LogKey::generate(None).unwrap());
         let mut keeper = Maintenance::new(Arc::clone(&store) as Arc<dyn Store>, key);
         let clock = Clock::manual(noon);
+        // The drop is a record of its own, after the checkpoint.
         let cases = [
-            ("what was left is sealed at once", Duration::ZERO, 1, 1),
-            ("not yet", Duration::from_secs(599), 1, 1),
-            ("it is time", Duration::from_secs(600), 3, 1),
-            ("a day later all but the last is old", DAY * 2, 4, 4),
+            ("what was left is signed at once", Duration::ZERO, 256, 1),
+            ("not yet", Duration::from_secs(599), 256, 1),
+            ("it is time", Duration::from_secs(600), 768, 1),
+            ("a day later all but the last is old", DAY * 2, 1_024, 769),
         ];
-        for (name, after, sealed, first) in cases {
+        for (name, after, signed, first) in cases {
             let now = noon + after;
             write(now).await;
             clock.advance_to(now);
             keeper.look(&config, &clock).await;
-            let seals = store.seals().await.unwrap();
-            assert_eq!(seals.last().unwrap().seq, sealed, "{name}");
-            let left = store.links(0, 100).await.unwrap();
+            let checkpoints = store.checkpoints().await.unwrap();
+            assert_eq!(checkpoints.last().unwrap().size, signed, "{name}");
+            let left = store.records(0, 100).await.unwrap();
             assert_eq!(left[0].seq, first, "{name}");
         }
     }
@@ -283,37 +287,39 @@ mod tests {
     async fn a_clock_that_jumps_expires_no_record() {
         const DAY: Duration = Duration::from_secs(86_400);
         let noon = Moment::from_millis(1_795_176_000_000);
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("crawlgate.db");
-        let sqlite = Sqlite::open(&path, Access::Write, Synchronous::Normal).unwrap();
-        let engines: [Arc<dyn Store>; 2] = [Arc::new(InMemoryStore::new()), Arc::new(sqlite)];
-        for store in engines {
+        {
+            let store: Arc<dyn Store> = Arc::new(Sqlite::temporary());
             let config = AuditConfig {
                 keep: Some(DAY * 30),
                 ..Config::builtin(&Places::default()).audit
             };
             let clock = Clock::manual(noon - DAY * 20);
-            let key = Arc::new(chain::SealingKey::generate().unwrap());
+            let key = Arc::new(LogKey::generate(None).unwrap());
             let mut keeper = Maintenance::new(Arc::clone(&store), Arc::clone(&key));
             let count = async || store.size().await.unwrap().decisions;
-            // Ten records a day.
+            // Ten bundles a day.
             for _ in 0..200 {
-                let row = Row {
-                    time: clock.now(),
-                    ..ROW
-                };
-                store.write(row.batch()).await.unwrap();
+                let mut batch = Batch::default();
+                for _ in 0..256 {
+                    let row = Row {
+                        time: clock.now(),
+                        ..ROW
+                    };
+                    row.file(&mut batch);
+                }
+                store.write(batch).await.unwrap();
                 clock.advance(DAY / 10);
             }
+            let bundles = async || count().await / 256;
             keeper.look(&config, &clock).await;
-            assert_eq!(count().await, 200);
+            assert_eq!(bundles().await, 200);
             let right = clock.now();
             clock.set(right + DAY * 31);
             for _ in 0..2 {
                 keeper.look(&config, &clock).await;
                 clock.advance(LOOK);
             }
-            assert_eq!(count().await, 200, "for some seconds");
+            assert_eq!(bundles().await, 200, "for some seconds");
             // A process that starts meanwhile believes no more.
             keeper = Maintenance::new(Arc::clone(&store), key);
             const MINUTES: Duration = Duration::from_secs(290);
@@ -321,16 +327,16 @@ mod tests {
                 keeper.look(&config, &clock).await;
                 clock.advance(MINUTES);
             }
-            assert_eq!(count().await, 200, "for an hour");
+            assert_eq!(bundles().await, 200, "for an hour");
             for _ in 0..150 {
                 keeper.look(&config, &clock).await;
                 clock.advance(MINUTES);
             }
-            let left = count().await;
+            let left = bundles().await;
             assert!((170..=190).contains(&left), "{left} after 13 hours");
             clock.set(right + DAY / 2);
             keeper.look(&config, &clock).await;
-            assert_eq!(count().await, left, "and none once it is right");
+            assert_eq!(bundles().await, left, "and none once it is right");
         }
     }
 }

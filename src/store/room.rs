@@ -7,8 +7,7 @@ use std::time::Duration;
 pub struct Retention {
     /// Time for which decisions, and snapshots without references, are kept; `None`: for ever.
     pub keep: Option<Duration>,
-    /// Octets of the store on disk. Without room for new decisions, the client that takes most loses its oldest ones;
-    /// `None`: no bound.
+    /// Octets of the store on disk. Without room for new decisions, the oldest ones go; `None`: no bound.
     pub max_size: Option<u64>,
 }
 
@@ -19,8 +18,6 @@ pub struct Pruned {
     pub decisions: u64,
     /// Of these, decisions younger than [`Retention::keep`], dropped for lack of room.
     pub early: u64,
-    /// The party of the last of those.
-    pub of: Option<String>,
     /// Snapshots.
     pub snapshots: u64,
     /// Origins, and texts of theirs, dropped for lack of room.
@@ -37,7 +34,6 @@ impl Pruned {
         let Pruned {
             decisions,
             early,
-            of,
             snapshots,
             origins,
             more,
@@ -45,7 +41,6 @@ impl Pruned {
         } = other;
         self.decisions += decisions;
         self.early += early;
-        self.of = of.or_else(|| self.of.take());
         self.snapshots += snapshots;
         self.origins += origins;
         self.more |= more;

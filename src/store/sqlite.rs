@@ -9,18 +9,16 @@
 //! - `rows`: values as columns; `digests`: whether a row is what was written; `error`: failures as sentences
 //! - `guard`: the files of an open store stay as they are; `log`: the write-ahead log stays bounded
 //! - `write`, `read`, `prune`: the work on it; `landing`: the update of an origin; `overrides`: those that people add
-//! - `bounds`: the room of each part; `shares`: which client's decisions give room; `robots`: which texts give room;
-//!   `gaps`: the proof of a chain with removed records; `belief`: the time that retention believes
+//! - [`entries`]: the decision log and the tree over it; `objects`: what its entries name
+//! - `bounds`: the room of each part; `robots`: which texts give room; `belief`: the time that retention believes
 //! - [`repair`]: checks and rebuilds of a damaged database
 
 mod agree;
 mod belief;
 mod bounds;
 mod digests;
-#[cfg_attr(not(test), expect(dead_code, reason = "the engine moves to it"))]
 mod entries;
 mod error;
-mod gaps;
 mod guard;
 mod header;
 mod hours;
@@ -36,7 +34,6 @@ pub mod repair;
 mod robots;
 mod rows;
 mod schema;
-mod shares;
 mod worker;
 mod write;
 
@@ -46,24 +43,26 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use self::bounds::Parts;
+use self::entries::{Blocks, Ground, Head};
 use self::guard::Guard;
 use self::keeping::Keeping;
 use self::log::CarryOver;
 pub(super) use self::open::kind_of;
-use self::read::Hints;
 use self::worker::Workers;
+use self::write::LogMemory;
 use super::changes::Announcer;
 use super::state_file::{StateFile, unwritable};
 use super::{
-    Access, Acknowledgement, Batch, Belief, DecisionQuery, Fetch, Hourly, OriginMemory,
-    OriginQuery, Pending, Progress, Pruned, Removed, Retention, Sha256, Size, Store, StoreError,
-    StoreErrorKind, StoredDecision, Tally, TallyKey, chain,
+    Access, Acknowledgement, Batch, Belief, DecisionQuery, Extent, Fetch, Hourly, LogKey,
+    OriginMemory, OriginQuery, Pending, Progress, Pruned, Removed, Retention, Sha256, Size, Store,
+    StoreError, StoreErrorKind, StoredCheckpoint, StoredDecision, StoredRoot, Tally, TallyKey,
 };
 use crate::clock::Moment;
 use crate::config::Synchronous;
 use crate::policy::overrides::Override;
 use crate::rep::Origin;
 use crate::robots::identity;
+use crate::tlog::{ConsistencyProof, InclusionProof};
 
 /// Threads that read beside the one that writes.
 const READERS: usize = 2;
@@ -75,7 +74,9 @@ pub struct Sqlite {
     readers: Workers,
     /// The reader for long searches through many records, so that a request's own read never waits behind one.
     walker: Workers,
-    hints: Arc<Mutex<Hints>>,
+    blocks: Arc<Blocks>,
+    /// The end of the log. The writer alone locks it.
+    memory: Arc<Mutex<LogMemory>>,
     /// The bounds of a batch; `None` until maintenance begins. The writer alone locks it.
     keeping: Arc<Mutex<Option<Keeping>>>,
     announcer: Announcer,
@@ -83,6 +84,9 @@ pub struct Sqlite {
     log: Arc<CarryOver>,
     /// `None` for a store opened to be read. Dropped last: the last connection that writes carries the log over.
     writer: Option<Writer>,
+    /// The place of a temporary store, which goes with it.
+    #[cfg(test)]
+    _folder: Option<tempfile::TempDir>,
 }
 
 /// The thread that writes.
@@ -107,8 +111,9 @@ impl Sqlite {
                 let at = |failure: error::Failure| failure.at(&path);
                 agree::refuse_foreign_log(&path).map_err(at)?;
                 let mut connection = open::writer(&path, synchronous)?;
-                agree::require(&mut connection, &path).map_err(at)?;
-                let end = write::end(&connection).map_err(at)?;
+                agree::require(&mut connection, &path, &state).map_err(at)?;
+                let head = Head::read(&connection).map_err(at)?;
+                let end = (head.size(), head.root());
                 state
                     .begin(end)
                     .map_err(|error| unwritable(&path, &error))?;
@@ -117,20 +122,36 @@ impl Sqlite {
                 Some(Writer { thread, guard })
             }
         };
+        let blocks = Arc::new(Blocks::default());
         let readers = (0..READERS).map(|_| open::reader(&path));
         let readers = readers.collect::<Result<_, _>>()?;
         let walker = vec![open::reader(&path)?];
         Ok(Self {
             readers: Workers::start("store-reader", &path, readers)?,
             walker: Workers::start("store-walker", &path, walker)?,
-            hints: Arc::default(),
+            memory: Arc::new(Mutex::new(LogMemory::new(Arc::clone(&blocks)))),
+            blocks,
             keeping: Arc::default(),
             announcer: Announcer::default(),
             state,
             log: Arc::default(),
             writer,
             path,
+            #[cfg(test)]
+            _folder: None,
         })
+    }
+
+    /// Opens a new store that goes with this value.
+    #[cfg(test)]
+    pub(crate) fn temporary() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("crawlgate.db");
+        let store = Self::open(&path, Access::Write, Synchronous::Normal);
+        Self {
+            _folder: Some(folder),
+            ..store.unwrap()
+        }
     }
 
     /// Runs a closure on the writing thread.
@@ -158,12 +179,14 @@ impl Store for Sqlite {
     fn write(&self, batch: Batch) -> Pending<'_, ()> {
         let (path, keeping) = (Arc::clone(&self.path), Arc::clone(&self.keeping));
         let (state, log) = (Arc::clone(&self.state), Arc::clone(&self.log));
+        let memory = Arc::clone(&self.memory);
         self.write(move |connection| {
             let mut keeping = keeping.lock();
+            let mut memory = memory.lock();
             let parts = keeping.as_ref().and_then(Keeping::parts);
             log.before(connection, &path, parts)?;
             let mut work = |connection: &mut rusqlite::Connection| {
-                write::batch(connection, &batch, keeping.as_mut())
+                write::batch(connection, &batch, keeping.as_mut(), &mut memory)
             };
             // The first record must not vanish with the store's whole memory.
             let end = match state.is_first() {
@@ -218,25 +241,21 @@ impl Store for Sqlite {
     }
 
     fn decisions(&self, query: DecisionQuery) -> Pending<'_, Vec<StoredDecision>> {
-        let hints = Arc::clone(&self.hints);
-        self.walker.ask(move |connection| {
-            let mut known = hints.lock().clone();
-            let page = read::decisions(connection, &query, &mut known);
-            *hints.lock() = known;
-            page
-        })
+        let blocks = Arc::clone(&self.blocks);
+        self.walker
+            .ask(move |connection| read::decisions(connection, &blocks, &query))
     }
 
     fn decision(&self, id: &str) -> Pending<'_, Option<StoredDecision>> {
-        let id = id.to_owned();
+        let (id, blocks) = (id.to_owned(), Arc::clone(&self.blocks));
         self.readers
-            .ask(move |connection| read::decision(connection, &id))
+            .ask(move |connection| read::decision(connection, &blocks, &id))
     }
 
     fn tally(&self, query: DecisionQuery, key: TallyKey, limit: usize) -> Pending<'_, Vec<Tally>> {
-        self.walker.ask(move |connection| {
-            read::tally(connection, &query, key, limit, &mut Hints::default())
-        })
+        let blocks = Arc::clone(&self.blocks);
+        self.walker
+            .ask(move |connection| read::tally(connection, &blocks, &query, key, limit))
     }
 
     fn hours(&self, since: Moment, until: Moment) -> Pending<'_, Vec<Hourly>> {
@@ -246,21 +265,47 @@ impl Store for Sqlite {
 
     fn acknowledge(&self, id: &str, note: Acknowledgement) -> Pending<'_, bool> {
         let id = id.to_owned();
-        self.write(move |connection| write::acknowledge(connection, &id, &note))
+        let (memory, state) = (Arc::clone(&self.memory), Arc::clone(&self.state));
+        self.write(move |connection| {
+            let mut memory = memory.lock();
+            let is_seen = write::acknowledge(connection, &mut memory, &id, &note)?;
+            note_end(connection, &mut memory, &state)?;
+            Ok(is_seen)
+        })
     }
 
-    fn links(&self, after: u64, limit: usize) -> Pending<'_, Vec<StoredDecision>> {
+    fn records(&self, after: u64, limit: usize) -> Pending<'_, Vec<StoredDecision>> {
+        let blocks = Arc::clone(&self.blocks);
         self.readers
-            .ask(move |connection| read::links(connection, after, limit))
+            .ask(move |connection| read::records(connection, &blocks, after, limit))
     }
 
-    fn seals(&self) -> Pending<'_, Vec<chain::Seal>> {
-        self.readers.ask(|connection| read::seals(connection))
-    }
-
-    fn gaps(&self, from: u64, to: u64) -> Pending<'_, Vec<chain::Gap>> {
+    fn checkpoints(&self) -> Pending<'_, Vec<StoredCheckpoint>> {
         self.readers
-            .ask(move |connection| gaps::between(connection, from, to))
+            .ask(|connection| entries::checkpoint::all(connection))
+    }
+
+    fn extent(&self) -> Pending<'_, Extent> {
+        self.readers.ask(|connection| {
+            let (first, size) = entries::extent(connection)?;
+            Ok(Extent { first, size })
+        })
+    }
+
+    fn roots(&self) -> Pending<'_, Vec<StoredRoot>> {
+        self.readers.ask(|connection| entries::roots(connection))
+    }
+
+    fn inclusion(&self, index: u64, size: u64) -> Pending<'_, InclusionProof> {
+        let blocks = Arc::clone(&self.blocks);
+        self.readers
+            .ask(move |connection| Ground::new(connection, &blocks).inclusion(index, size))
+    }
+
+    fn consistency(&self, old: u64, new: u64) -> Pending<'_, ConsistencyProof> {
+        let blocks = Arc::clone(&self.blocks);
+        self.readers
+            .ask(move |connection| Ground::new(connection, &blocks).consistency(old, new))
     }
 
     fn is_dropped(&self, sha256: Sha256) -> Pending<'_, bool> {
@@ -268,14 +313,17 @@ impl Store for Sqlite {
             .ask(move |connection| robots::is_dropped(connection, sha256))
     }
 
-    fn seal(&self, key: Arc<chain::SealingKey>, now: Moment) -> Pending<'_, Option<chain::Seal>> {
-        let state = Arc::clone(&self.state);
+    fn checkpoint(&self, key: Arc<LogKey>, now: Moment) -> Pending<'_, Option<StoredCheckpoint>> {
+        let (memory, state) = (Arc::clone(&self.memory), Arc::clone(&self.state));
         self.write(move |connection| {
-            let seal = write::durably(connection, |connection| write::seal(connection, &key, now))?;
-            if let Some(seal) = &seal {
-                state.sealed((seal.seq, seal.hash));
-            }
-            Ok(seal)
+            let mut memory = memory.lock();
+            let signed = write::durably(connection, |connection| {
+                write::checkpoint(connection, &mut memory, &key, now)
+            })?;
+            Ok(signed.map(|(checkpoint, root)| {
+                state.signed((checkpoint.size, root));
+                checkpoint
+            }))
         })
     }
 
@@ -290,18 +338,24 @@ impl Store for Sqlite {
 
     fn add_override(&self, new: Override) -> Pending<'_, u64> {
         let announcer = self.announcer.clone();
+        let (memory, state) = (Arc::clone(&self.memory), Arc::clone(&self.state));
         self.write(move |connection| {
-            let number = overrides::add(connection, &new)?;
+            let mut memory = memory.lock();
+            let number = overrides::add(connection, &mut memory, &new)?;
             announcer.announce();
+            note_end(connection, &mut memory, &state)?;
             Ok(number)
         })
     }
 
     fn remove_override(&self, number: u64, by: String, now: Moment) -> Pending<'_, bool> {
         let announcer = self.announcer.clone();
+        let (memory, state) = (Arc::clone(&self.memory), Arc::clone(&self.state));
         self.write(move |connection| {
-            let is_removed = overrides::remove(connection, number, &by, now)?;
+            let mut memory = memory.lock();
+            let is_removed = overrides::remove(connection, &mut memory, number, &by, now)?;
             announcer.announce();
+            note_end(connection, &mut memory, &state)?;
             Ok(is_removed)
         })
     }
@@ -332,27 +386,26 @@ impl Store for Sqlite {
         self.write(move |connection| belief::note(connection, &belief))
     }
 
-    fn prune(
-        &self,
-        retention: Retention,
-        key: Arc<chain::SealingKey>,
-        now: Moment,
-    ) -> Pending<'_, Pruned> {
+    fn prune(&self, retention: Retention, now: Moment) -> Pending<'_, Pruned> {
         let (path, keeping) = (Arc::clone(&self.path), Arc::clone(&self.keeping));
-        let log = Arc::clone(&self.log);
+        let (log, memory) = (Arc::clone(&self.log), Arc::clone(&self.memory));
+        let state = Arc::clone(&self.state);
         self.write(move |connection| {
             log.again(connection, &path, retention.max_size.map(Parts::of));
-            let how = gaps::How {
+            let how = prune::How {
                 keep: retention.keep,
-                key: &key,
                 now,
             };
-            let mut step = prune::step(connection, &path, retention, &how)?;
+            let mut memory = memory.lock();
+            let mut step = prune::step(connection, &mut memory, &path, retention, &how)?;
+            if step.decisions > 0 {
+                note_end(connection, &mut memory, &state)?;
+            }
             let mut keeping = keeping.lock();
             if let Some(keeping) = keeping.as_mut() {
                 step.add(keeping.take());
             }
-            let next = Keeping::new(retention, Arc::clone(&key), now);
+            let next = Keeping::new(retention, now);
             bounds::bound_log(connection, next.parts())?;
             *keeping = Some(next);
             Ok(step)
@@ -367,6 +420,18 @@ impl Store for Sqlite {
             Ok(Size { bytes, ..size })
         })
     }
+}
+
+/// Notes in the state file how far the log goes after a write that appended an event.
+fn note_end(
+    connection: &mut rusqlite::Connection,
+    memory: &mut LogMemory,
+    state: &StateFile,
+) -> Result<(), error::Failure> {
+    let transaction = write::begin(connection)?;
+    let head = memory.head(&transaction)?;
+    state.wrote((head.size(), head.root()));
+    Ok(())
 }
 
 #[cfg(test)]

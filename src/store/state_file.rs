@@ -1,12 +1,12 @@
-//! The state file: a short note beside the store of the last record that the store has taken.
+//! The state file: a short note beside the store of how far its log went.
 //!
 //! A database cannot tell that its end is missing: a log that is deleted after a kill, or an older copy in its place,
-//! looks whole. The note lies in a file of its own and names the last record that was written and the last one that was
-//! sealed, each by its place and its link. It is at most as new as the store: the store commits first.
+//! looks whole. The note lies in a file of its own and names the size and the root of the log after its last write, and at
+//! its last checkpoint. It is at most as new as the store: the store commits first.
 //!
-//! The note of a written record costs one write without a wait for the disk, so a kill of the process leaves it true. The
-//! note of a sealed record replaces the file (temporary file, fsync, rename), after the seal itself is on the disk.
-//! Neither ever goes back to an earlier record.
+//! The note of a write costs one write without a wait for the disk, so a kill of the process leaves it true. The note of a
+//! checkpoint replaces the file (temporary file, fsync, rename), after the checkpoint itself is on the disk. Neither ever
+//! goes back to a smaller size, but where a loss is noted in the log.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -16,24 +16,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracing::warn;
 
-use super::chain::sync_folder;
-use super::{Sha256, StoreError, StoreErrorKind, chain};
+use super::log_key::sync_folder;
+use super::{Sha256, StoreError, StoreErrorKind};
 use crate::clock::Moment;
 use crate::text::{from_hex, hex};
+use crate::tlog::EMPTY_ROOT;
 
-const TITLE: &str = "crawlgate store state 1";
+const TITLE: &str = "crawlgate log state 1";
 
-/// A place in the chain of records, and its link. Place 0 is before the first record.
+/// A size of the log, and the root of its tree at that size.
 pub type End = (u64, Sha256);
 
 /// The content of the state file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct State {
-    /// The public half of the key that seals the store; zeros before there is one.
+    /// The public half of the key that signs the log; zeros before there is one.
     pub key: [u8; 32],
-    /// The last record that was sealed.
-    pub sealed: End,
-    /// The last record that was written.
+    /// The log at its last checkpoint.
+    pub signed: End,
+    /// The log after the last write.
     pub written: End,
 }
 
@@ -41,8 +42,8 @@ impl Default for State {
     fn default() -> Self {
         Self {
             key: [0; 32],
-            sealed: (0, chain::GENESIS),
-            written: (0, chain::GENESIS),
+            signed: (0, EMPTY_ROOT),
+            written: (0, EMPTY_ROOT),
         }
     }
 }
@@ -52,9 +53,9 @@ impl State {
     fn text(&self) -> String {
         let end = |name: &str, (seq, hash): End| format!("{name} {seq:020} {}\n", hex(hash));
         let key = hex(self.key);
-        let sealed = end("sealed", self.sealed);
+        let signed = end("signed", self.signed);
         let written = end("written", self.written);
-        let text = format!("{TITLE}\nkey {key}\n{sealed}{written}");
+        let text = format!("{TITLE}\nkey {key}\n{signed}{written}");
         let sum = sum(&text);
         format!("{text}sum {sum}\n")
     }
@@ -73,7 +74,7 @@ impl State {
         };
         let state = Self {
             key,
-            sealed: end("sealed")?,
+            signed: end("signed")?,
             written: end("written")?,
         };
         (state.text() == text).then_some(state)
@@ -86,9 +87,9 @@ impl State {
         }
     }
 
-    fn note_sealed(&mut self, end: End) {
-        if end.0 > self.sealed.0 {
-            self.sealed = end;
+    fn note_signed(&mut self, end: End) {
+        if end.0 > self.signed.0 {
+            self.signed = end;
         }
         self.note_written(end);
     }
@@ -101,10 +102,10 @@ fn sum(text: &str) -> String {
     sum
 }
 
-/// Returns the place of a store's state file: `crawlgate.seal.state` for `crawlgate.db`.
+/// Returns the place of a store's state file: `crawlgate.log.state` for `crawlgate.db`.
 #[must_use]
 pub fn state_file(store: &Path) -> PathBuf {
-    store.with_extension("seal.state")
+    store.with_extension("log.state")
 }
 
 /// Reads the state file of a store, and the time at which it was last written. `None` if there is none.
@@ -190,9 +191,17 @@ impl StateFile {
         self.tell(self.update(false, |state| state.note_written(end)));
     }
 
-    /// Notes a record with a seal that is on the disk.
-    pub(super) fn sealed(&self, end: End) {
-        self.tell(self.update(true, |state| state.note_sealed(end)));
+    /// Notes a checkpoint that is on the disk.
+    pub(super) fn signed(&self, end: End) {
+        self.tell(self.update(true, |state| state.note_signed(end)));
+    }
+
+    /// Notes that the store has lost what was written behind `end`, and says so itself.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub(super) fn lost(&self, end: End) -> io::Result<()> {
+        self.update(true, |state| state.written = end)
     }
 
     /// Makes the file if there is none, with the record that the store ends with.
@@ -206,7 +215,7 @@ impl StateFile {
         }
     }
 
-    /// Notes the key that seals the store.
+    /// Notes the key that signs the log.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -294,18 +303,18 @@ mod tests {
         assert_eq!(state().written, (3, [3; 32]));
         file.begin((1, [1; 32])).unwrap();
         file.set_key([9; 32]).unwrap();
-        for (written, sealed) in [((7, [7; 32]), (5, [5; 32])), ((4, [4; 32]), (2, [2; 32]))] {
+        for (written, signed) in [((7, [7; 32]), (5, [5; 32])), ((4, [4; 32]), (2, [2; 32]))] {
             file.wrote(written);
-            file.sealed(sealed);
+            file.signed(signed);
             let want = State {
                 key: [9; 32],
-                sealed: (5, [5; 32]),
+                signed: (5, [5; 32]),
                 written: (7, [7; 32]),
             };
             assert_eq!(state(), want);
         }
-        file.sealed((8, [8; 32]));
-        assert_eq!(state().written, (8, [8; 32]), "what is sealed was written");
+        file.signed((8, [8; 32]));
+        assert_eq!(state().written, (8, [8; 32]), "what is signed was written");
         let path = state_file(&store);
         let whole = fs::read(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
@@ -335,7 +344,7 @@ mod tests {
                     for n in 0..100 {
                         let seq = n * 4 + offset;
                         match n % 10 {
-                            0 => file.sealed((seq, [1; 32])),
+                            0 => file.signed((seq, [1; 32])),
                             _ => file.wrote((seq, [1; 32])),
                         }
                     }
@@ -343,6 +352,6 @@ mod tests {
             }
         });
         let (state, _) = read(&store).unwrap().unwrap();
-        assert_eq!((state.written.0, state.sealed.0), (399, 363));
+        assert_eq!((state.written.0, state.signed.0), (399, 363));
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of the behaviour common to all engines.
+//! Tests of the behaviour that any engine must have.
 
 mod counts;
 mod overrides;
@@ -7,12 +7,8 @@ mod records;
 mod retention;
 mod states;
 
-use tempfile::TempDir;
-
-use super::in_memory::InMemoryStore;
 use super::sqlite::Sqlite;
 use super::*;
-use crate::config::Synchronous;
 use crate::entry::{
     Basis, Bounds, Decision, Event, EventKind, Mode, Rule, Source, Url, Verdict, Via,
 };
@@ -27,15 +23,9 @@ use crate::text::DecisionId;
 const NOON: Moment = Moment::from_millis(1_795_176_000_000);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Returns an empty store of each engine, and a guard to keep until the end.
-fn engines() -> Vec<(&'static str, Arc<dyn Store>, Option<TempDir>)> {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("crawlgate.db");
-    let sqlite = Sqlite::open(&path, Access::Write, Synchronous::Normal).unwrap();
-    vec![
-        ("memory", Arc::new(InMemoryStore::new()), None),
-        ("sqlite", Arc::new(sqlite), Some(folder)),
-    ]
+/// Returns an empty store.
+fn engine() -> Sqlite {
+    Sqlite::temporary()
 }
 
 fn origin(host: &str) -> Origin {
@@ -268,8 +258,8 @@ fn forever() -> Retention {
     }
 }
 
-fn key() -> Arc<chain::SealingKey> {
-    Arc::new(chain::SealingKey::generate().unwrap())
+fn key() -> Arc<LogKey> {
+    Arc::new(LogKey::generate(None).unwrap())
 }
 
 pub(super) fn absent(fetched: Moment) -> State {
@@ -294,10 +284,9 @@ fn unavailable(fetched: Moment) -> State {
 
 /// Prunes until there is nothing more to drop, and returns the amounts.
 async fn prune(store: &dyn Store, retention: Retention, now: Moment) -> Pruned {
-    let key = key();
     let mut all = Pruned::default();
     loop {
-        let step = store.prune(retention, Arc::clone(&key), now).await.unwrap();
+        let step = store.prune(retention, now).await.unwrap();
         all.decisions += step.decisions;
         all.snapshots += step.snapshots;
         if !step.more {

@@ -62,16 +62,16 @@ impl DecisionId {
 }
 
 impl DecisionId {
-    /// Returns the time of the decision with this identifier; `None` for a text that is no identifier.
+    /// Returns the identifier that [`Display`](fmt::Display) writes so; `None` for another text.
     #[must_use]
-    pub fn time_of(id: &str) -> Option<Moment> {
+    pub fn from_text(id: &str) -> Option<Self> {
         let mut number: u128 = 0;
         for octet in id.bytes() {
             let digit = ALPHABET.iter().position(|&known| known == octet)?;
             number = number << 5 | digit as u128;
         }
         let is_whole = id.len() == 26 && id.starts_with(|first| first <= '7');
-        is_whole.then(|| Moment::from_millis((number >> 80) as u64))
+        is_whole.then_some(Self(number))
     }
 
     /// Returns the time, in milliseconds since the epoch.

@@ -1,20 +1,18 @@
-//! The proof of one decision: its evidence looked up, the decision made again, and the chain walked around it.
+//! The proof of one decision: its evidence looked up, the decision made again, and its place in the signed log.
 
 use std::path::{Path, PathBuf};
 
+use super::covering::Covering;
 use super::review::{Finding, Review};
-use super::{Chain, ChainVerifier, Fault, Head, is_signed};
 use crate::audit::replay::{Evidence, Missing, Outcome, Unreadable};
 use crate::config::Config;
-use crate::policy::terms::{PolicyDigest, PolicySettings};
+use crate::policy::terms::PolicySettings;
 use crate::rep::Origin;
 use crate::robots::identity::OWN_STATES;
-use crate::store::chain::{self, SealingKey};
+use crate::store::log_key::{LogKey, log_key_file};
 use crate::store::{FETCHES_KEPT, Fetch, Store, StoreError, StoreErrorKind, StoredDecision};
-use crate::text::{from_hex, hex, time_text};
-
-/// Links read at once.
-const PAGE: usize = 1_000;
+use crate::text::{from_hex, time_text};
+use crate::tlog::{KeyName, VerifierKey};
 
 /// A decision with all evidence for its proof.
 #[derive(Debug)]
@@ -25,20 +23,81 @@ pub struct Case<'a> {
     pub evidence: Result<Evidence<'a>, Unreadable>,
     /// Result of making the decision again.
     pub finding: Finding,
-    /// Contradictions in the chain around it.
-    pub faults: Vec<Fault>,
-    /// The fault of the seals' key, if there is one.
-    pub keyless: Option<String>,
-    /// The walked part of the chain, from the record before the decision on.
-    pub chain: Chain,
-    /// True if the walk ended before a seal or the end of the chain.
-    pub is_cut: bool,
+    /// Its place in the log.
+    pub in_log: InLog,
     /// The robots.txt behind the decision, if it is stored and agrees with the record.
     pub file: Option<Vec<u8>>,
     /// The settings of the decision, if they are stored.
     pub terms: Option<PolicySettings>,
     /// The fetch that brought the file, if it is still stored.
     pub fetch: Option<Fetch>,
+}
+
+/// The place of a decision in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InLog {
+    /// The log that a trusted key has signed holds the decision.
+    Signed {
+        /// Number of records in that log.
+        size: u64,
+    },
+    /// The decision is newer than the last checkpoint.
+    Unsigned,
+    /// The signed log holds another record at this place.
+    Altered(String),
+    /// No trusted key has signed a checkpoint that covers the decision.
+    Keyless(String),
+}
+
+impl InLog {
+    async fn of(
+        decision: &StoredDecision,
+        store: &dyn Store,
+        trusted: &Trusted,
+    ) -> Result<Self, StoreError> {
+        let index = decision.seq.saturating_sub(1);
+        let checkpoints = store.checkpoints().await?;
+        let Some(covering) = Covering::of(index, &checkpoints, &trusted.keys) else {
+            let is_covered = checkpoints.iter().any(|one| one.size > index);
+            return Ok(match is_covered {
+                false => Self::Unsigned,
+                true => Self::Keyless(trusted.fault()),
+            });
+        };
+        let size = covering.checkpoint.size;
+        let altered = |why: &dyn std::fmt::Display| {
+            Self::Altered(format!(
+                "record {} is not the one in the log of {size} records that was signed: {why}",
+                decision.seq
+            ))
+        };
+        Ok(match store.inclusion(index, size).await {
+            Ok(proof) => match covering.verify(&decision.entry, &proof) {
+                Ok(()) => Self::Signed { size },
+                Err(error) => altered(&error),
+            },
+            Err(error) if error.kind == StoreErrorKind::Corrupt => altered(&error),
+            Err(error) => return Err(error),
+        })
+    }
+
+    /// Returns the contradiction, if there is one.
+    #[must_use]
+    pub fn fault(&self) -> Option<&str> {
+        match self {
+            Self::Signed { .. } | Self::Unsigned => None,
+            Self::Altered(why) | Self::Keyless(why) => Some(why),
+        }
+    }
+
+    /// Returns the size of the signed log that holds the decision.
+    #[must_use]
+    pub fn signed(&self) -> Option<u64> {
+        match self {
+            Self::Signed { size } => Some(*size),
+            _ => None,
+        }
+    }
 }
 
 /// The verdict on a decision.
@@ -53,8 +112,7 @@ pub enum Held {
 }
 
 impl<'a> Case<'a> {
-    /// Looks up all evidence of `decision`, and walks the chain from the record before it to the first seal after it,
-    /// over `reach` records at most.
+    /// Looks up all evidence of `decision`, and its place in the log.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -62,11 +120,8 @@ impl<'a> Case<'a> {
         decision: &'a StoredDecision,
         store: &dyn Store,
         trusted: &Trusted,
-        reach: u64,
     ) -> Result<Case<'a>, StoreError> {
-        let mut faults = Vec::new();
-        let (chain, is_cut) = walk(decision.seq, store, trusted, reach, &mut faults).await?;
-        let keyless = trusted.fault(&store.seals().await?);
+        let in_log = InLog::of(decision, store, trusted).await?;
         let evidence = Evidence::read(&decision.record);
         let finding = Review::new(store).look(decision, &evidence).await?;
         let (mut file, mut terms, mut fetch) = (None, None, None);
@@ -77,11 +132,9 @@ impl<'a> Case<'a> {
                 file = store.snapshot(sha256).await?;
                 fetch = fetch_of(evidence, store).await?;
             }
-            if let Some(digest) = &evidence.policy {
-                let text = match PolicyDigest::from_digits(digest) {
-                    Some(PolicyDigest(digest)) => store.policy(digest).await?,
-                    None => None,
-                };
+            let digest = evidence.policy.as_deref().and_then(from_hex);
+            if let Some(digest) = digest {
+                let text = store.policy(digest).await?;
                 terms = text.and_then(|text| PolicySettings::read(&text).ok());
             }
         }
@@ -89,10 +142,7 @@ impl<'a> Case<'a> {
             decision,
             evidence,
             finding,
-            faults,
-            keyless,
-            chain,
-            is_cut,
+            in_log,
             file,
             terms,
             fetch,
@@ -110,105 +160,47 @@ impl Case<'_> {
                 | Finding::Event(_)
                 | Finding::Dropped
         );
-        fits && self.faults.is_empty() && self.keyless.is_none()
+        fits && self.in_log.fault().is_none()
     }
 
     /// Returns the verdict and its first sentence.
     #[must_use]
     pub fn headline(&self) -> (Held, String) {
-        if !self.faults.is_empty() {
-            return (
+        match (&self.in_log, &self.finding) {
+            (InLog::Altered(_), _) => (
                 Held::Broken,
                 "altered: the store has changed since the decision was recorded".to_owned(),
-            );
-        }
-        match &self.finding {
-            Finding::Replayed(Outcome::Same | Outcome::Attested(_)) if self.keyless.is_some() => (
+            ),
+            (InLog::Keyless(_), Finding::Replayed(Outcome::Same | Outcome::Attested(_))) => (
                 Held::Broken,
                 "not proven: whether it was altered cannot be told".to_owned(),
             ),
-            Finding::Replayed(Outcome::Same) => (
+            (_, Finding::Replayed(Outcome::Same)) => (
                 Held::Proven,
                 "proven: the same decision follows from what was kept".to_owned(),
             ),
-            Finding::Replayed(Outcome::Attested(why)) => {
+            (_, Finding::Replayed(Outcome::Attested(why))) => {
                 (Held::Attested, format!("attested, not proven: {why}"))
             }
-            Finding::Event(event) => (Held::Attested, format!("no decision: {event}")),
-            finding => (Held::Broken, format!("not proven: {finding}")),
+            (_, Finding::Event(event)) => (Held::Attested, format!("no decision: {event}")),
+            (_, finding) => (Held::Broken, format!("not proven: {finding}")),
         }
     }
 
-    /// Returns a sentence about the seal over the decision.
+    /// Returns a sentence about the checkpoint over the decision.
     #[must_use]
-    pub fn sealed(&self, trusted: &Trusted) -> String {
+    pub fn signed(&self, trusted: &Trusted) -> String {
         let seq = self.decision.seq;
-        match self.chain.sealed {
-            Some(sealed) if sealed >= seq => format!(
-                "record {seq}, linked to the seal of record {sealed}, by {}",
+        match self.in_log {
+            InLog::Signed { size } => format!(
+                "record {seq}, in the log of {size} records signed by {}",
                 trusted.told()
             ),
-            _ if self.is_cut => format!(
-                "record {seq}, linked to record {}; the next seal is further on",
-                self.chain.head.seq
-            ),
-            _ => format!("record {seq}, linked to the last one; not sealed yet"),
+            InLog::Unsigned => format!("record {seq}; no checkpoint covers it yet"),
+            InLog::Altered(_) => format!("record {seq}; the signed log has another one there"),
+            InLog::Keyless(_) => format!("record {seq}; no trusted key has signed it"),
         }
     }
-}
-
-/// Walks from the record before this one to the first seal after it; tells whether the walk ended earlier.
-async fn walk(
-    seq: u64,
-    store: &dyn Store,
-    trusted: &Trusted,
-    reach: u64,
-    faults: &mut Vec<Fault>,
-) -> Result<(Chain, bool), StoreError> {
-    let seals = store.seals().await?;
-    let mut seals_faults = Vec::new();
-    let mut verifier = ChainVerifier::new(&seals, &trusted.keys, None, &mut seals_faults);
-    // A fault of a seal matters here only if that seal should confirm this record.
-    faults.extend(seals_faults.into_iter().filter(|fault| match fault {
-        Fault::Signature { seq: sealed } | Fault::Key { seq: sealed, .. } => *sealed >= seq,
-        _ => true,
-    }));
-    if let Some(before) = seq.checked_sub(2) {
-        let page = store.links(before, 1).await?;
-        if let Some(before) = page.first().filter(|link| link.seq < seq) {
-            verifier.resume(Head {
-                seq: before.seq,
-                hash: before.hash,
-            });
-        } else if let Some(gap) = store.gaps(seq - 1, seq - 1).await?.first()
-            && is_signed(gap, &trusted.keys)
-        {
-            verifier.resume(Head {
-                seq: gap.last,
-                hash: gap.after,
-            });
-        }
-    }
-    let mut after = seq.saturating_sub(1);
-    let end = seq.saturating_add(reach);
-    while after < end {
-        let page = store.links(after, PAGE).await?;
-        let Some(last) = page.last() else {
-            return Ok((verifier.end(faults), false));
-        };
-        if last.seq.saturating_sub(after) != page.len() as u64 {
-            verifier.admit(store.gaps(after, last.seq).await?);
-        }
-        after = last.seq;
-        for link in &page {
-            verifier.step(link, faults);
-            let is_sealed = verifier.sealed().is_some_and(|sealed| sealed >= seq);
-            if is_sealed || !faults.is_empty() {
-                return Ok((verifier.so_far(), false));
-            }
-        }
-    }
-    Ok((verifier.so_far(), true))
 }
 
 /// Returns the fetch that brought the file, by its time.
@@ -229,7 +221,7 @@ async fn fetch_of(evidence: &Evidence<'_>, store: &dyn Store) -> Result<Option<F
     Ok(fetches.into_iter().find(is_its))
 }
 
-/// A key of seals that cannot be read.
+/// A key of the log that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The named file cannot be read.
@@ -248,33 +240,34 @@ pub enum KeyError {
     Own(#[from] StoreError),
 }
 
-/// The trusted keys of seals.
+/// The trusted keys of the log.
 #[derive(Clone, Debug)]
 pub struct Trusted {
-    /// The public keys; without any, each seal counts as genuine by the key that it names.
-    pub keys: Vec<[u8; 32]>,
+    /// The public halves, with the name of the log.
+    pub keys: Vec<VerifierKey>,
     /// Source of the keys.
     pub from: String,
 }
 
 impl Trusted {
-    /// Returns the named keys, each a file or in hexadecimal, or else the one beside the store.
+    /// Returns the named keys, each a verifier key or a file, or else the one beside the store.
     ///
     /// # Errors
     /// When one cannot be read.
     pub fn of(named: &[String], config: &Config) -> Result<Trusted, KeyError> {
+        let name = config.audit.log_name.clone();
         if !named.is_empty() {
-            let keys = named.iter().map(|named| public(named));
+            let keys = named.iter().map(|named| public(named, name.clone()));
             return Ok(Trusted {
                 keys: keys.collect::<Result<_, _>>()?,
                 from: "the command line".to_owned(),
             });
         }
         let store = config.store.path.as_deref().unwrap_or(Path::new(""));
-        let file = chain::key_file(store);
-        match SealingKey::load(&file) {
+        let file = log_key_file(store);
+        match LogKey::load(&file, name) {
             Ok(key) => Ok(Trusted {
-                keys: vec![key.public()],
+                keys: vec![key.vkey()],
                 from: file.display().to_string(),
             }),
             Err(error) if error.kind == StoreErrorKind::Missing => Ok(Trusted {
@@ -285,35 +278,36 @@ impl Trusted {
         }
     }
 
-    /// Returns the fault if there are seals and no key to check them: without a key, seals by a forger look genuine.
+    /// Returns the fault of checkpoints that none of the keys has signed.
     #[must_use]
-    pub fn fault(&self, seals: &[chain::Seal]) -> Option<String> {
-        let is_lost = self.keys.is_empty() && !seals.is_empty();
-        is_lost.then(|| {
-            format!(
-                "the chain is sealed, and there is no key to check the seals with: none in {}; name the public key with --key",
+    pub fn fault(&self) -> String {
+        match self.keys.is_empty() {
+            true => format!(
+                "the log is signed, and there is no key to check it with: none in {}; name the public key with --key",
                 self.from
-            )
-        })
+            ),
+            false => format!(
+                "no trusted key has signed a checkpoint of it: trusted is {}; name an earlier key of this log, too (--key, \
+                 more than once)",
+                self.told()
+            ),
+        }
     }
 
     /// Returns the keys in a sentence.
     #[must_use]
     pub fn told(&self) -> String {
-        if self.keys.is_empty() {
-            return format!(
-                "whatever key each seal names: there is none in {}",
-                self.from
-            );
+        let keys: Vec<String> = self.keys.iter().map(ToString::to_string).collect();
+        match keys.as_slice() {
+            [] => format!("no key: there is none in {}", self.from),
+            keys => format!("{} ({})", keys.join(" or "), self.from),
         }
-        let keys: Vec<String> = self.keys.iter().map(hex).collect();
-        format!("key {} ({})", keys.join(" or "), self.from)
     }
 }
 
-/// Returns the public key from hexadecimal, or from a file with hexadecimal or the sealing key.
-fn public(named: &str) -> Result<[u8; 32], KeyError> {
-    if let Some(key) = from_hex(named) {
+/// Returns the public key from its text, or from a file with its text or with the key of the log.
+fn public(named: &str, name: Option<KeyName>) -> Result<VerifierKey, KeyError> {
+    if let Ok(key) = named.parse() {
         return Ok(key);
     }
     let file = PathBuf::from(named);
@@ -321,13 +315,11 @@ fn public(named: &str) -> Result<[u8; 32], KeyError> {
         named: named.to_owned(),
         error,
     })?;
-    match from_hex(text.trim()) {
-        Some(key) => Ok(key),
-        None => {
-            let key = SealingKey::load(&file).map_err(KeyError::Named)?;
-            Ok(key.public())
-        }
+    if let Ok(key) = text.trim().parse() {
+        return Ok(key);
     }
+    let key = LogKey::load(&file, name).map_err(KeyError::Named)?;
+    Ok(key.vkey())
 }
 
 #[cfg(test)]
@@ -335,30 +327,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seals_without_a_key_are_a_fault() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let key = SealingKey::load_or_create(&folder.path().join("key")).expect("a key");
-        let seal = chain::Seal {
-            time: crate::clock::Moment::default(),
-            seq: 1,
-            hash: chain::GENESIS,
-            start: (1, chain::GENESIS),
-            signature: [0; 64],
-            key: key.public(),
+    fn a_signed_log_without_a_key_is_a_fault() {
+        let trusted = |keys: Vec<VerifierKey>| Trusted {
+            keys,
+            from: "crawlgate.log.key, which is not there".to_owned(),
         };
-        let trusted = |keys: &[[u8; 32]]| Trusted {
-            keys: keys.to_vec(),
-            from: "crawlgate.seal.key, which is not there".to_owned(),
-        };
-        assert_eq!(trusted(&[]).fault(&[]), None, "nothing is sealed");
-        assert_eq!(
-            trusted(&[key.public()]).fault(std::slice::from_ref(&seal)),
-            None
-        );
-        let fault = trusted(&[]).fault(&[seal]).expect("there is no key");
+        let fault = trusted(Vec::new()).fault();
         assert!(
             fault.ends_with("which is not there; name the public key with --key"),
             "{fault}"
         );
+        let other = LogKey::generate(None).expect("a key").vkey();
+        let fault = trusted(vec![other.clone()]).fault();
+        assert!(fault.contains(&other.to_string()), "{fault}");
     }
 }

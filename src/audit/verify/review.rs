@@ -154,7 +154,10 @@ impl<'s> Review<'s> {
         let finding = self.replay(evidence).await?;
         if let Finding::Replayed(Outcome::Missing(missing)) = finding {
             // Retention may have dropped both since the record was read.
-            let page = self.store.links(decision.seq.saturating_sub(1), 1).await?;
+            let page = self
+                .store
+                .records(decision.seq.saturating_sub(1), 1)
+                .await?;
             if page.first().is_none_or(|found| found.seq != decision.seq) {
                 return Ok(Finding::Dropped);
             }

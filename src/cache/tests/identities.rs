@@ -6,7 +6,7 @@ use super::*;
 use crate::audit::Log;
 use crate::client::Client;
 use crate::robots::identity::{OWN, OWN_STATES};
-use crate::store::in_memory::InMemoryStore;
+use crate::store::sqlite::Sqlite;
 
 /// The answers of an origin, by User-Agent.
 type Answers = Box<dyn Fn(&str) -> AccessResult + Send + Sync>;
@@ -23,7 +23,7 @@ struct Site {
 impl Site {
     fn new(answers: impl Fn(&str) -> AccessResult + Send + Sync + 'static) -> Site {
         Site::on(
-            Arc::new(InMemoryStore::new()),
+            Arc::new(Sqlite::temporary()),
             Clock::manual(START),
             Box::new(answers),
         )
@@ -253,7 +253,7 @@ async fn a_thousand_names_have_nine_states_in_memory_and_in_the_store() {
 
 #[tokio::test]
 async fn a_restart_knows_each_state_and_lets_no_further_one_in() {
-    let store: Arc<dyn store::Store> = Arc::new(InMemoryStore::new());
+    let store: Arc<dyn store::Store> = Arc::new(Sqlite::temporary());
     let clock = Clock::manual(START);
     let answers = |user_agent: &str| match user_agent.split(' ').next() {
         Some("bad") => absent(404),

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::*;
 use crate::audit::Log;
 use crate::policy::overrides::Override;
-use crate::store::chain::{Gap, Seal, SealingKey};
-use crate::store::in_memory::InMemoryStore;
+use crate::store::sqlite::Sqlite;
 use crate::store::{
-    Acknowledgement, Batch, DecisionQuery, OriginMemory, OriginQuery, Pending, Pruned, Retention,
-    Sha256, Size, Store, StoreErrorKind, StoredDecision, StoredState, Tally, TallyKey,
+    Acknowledgement, Batch, DecisionQuery, LogKey, OriginMemory, OriginQuery, Pending, Pruned,
+    Retention, Sha256, Size, Store, StoreErrorKind, StoredCheckpoint, StoredDecision, StoredState,
+    Tally, TallyKey,
 };
+use crate::tlog::{ConsistencyProof, InclusionProof};
 
 /// The parts that outlive the process.
 pub(super) struct World {
@@ -103,16 +104,29 @@ pub(super) fn is_disallowed(stance: &Stance) -> bool {
     matches!(stance, Stance::DisallowAll { .. })
 }
 
-/// A store in memory that fails on command.
-#[derive(Debug, Default)]
+/// A store that fails on command.
+#[derive(Debug)]
 pub(super) struct Faulty {
-    inner: InMemoryStore,
+    inner: Sqlite,
     /// Number of look-ups of an origin.
     pub(super) asked: std::sync::atomic::AtomicUsize,
     pub(super) fails_reads: AtomicBool,
     pub(super) hangs_reads: AtomicBool,
     pub(super) loses_texts: AtomicBool,
     pub(super) holds_writes: AtomicBool,
+}
+
+impl Default for Faulty {
+    fn default() -> Self {
+        Self {
+            inner: Sqlite::temporary(),
+            asked: Default::default(),
+            fails_reads: AtomicBool::default(),
+            hangs_reads: AtomicBool::default(),
+            loses_texts: AtomicBool::default(),
+            holds_writes: AtomicBool::default(),
+        }
+    }
 }
 
 impl Faulty {
@@ -198,16 +212,32 @@ impl Store for Faulty {
         self.inner.acknowledge(id, note)
     }
 
-    fn links(&self, after: u64, limit: usize) -> Pending<'_, Vec<StoredDecision>> {
-        self.inner.links(after, limit)
+    fn records(&self, after: u64, limit: usize) -> Pending<'_, Vec<StoredDecision>> {
+        self.inner.records(after, limit)
     }
 
-    fn seals(&self) -> Pending<'_, Vec<Seal>> {
-        self.inner.seals()
+    fn checkpoints(&self) -> Pending<'_, Vec<StoredCheckpoint>> {
+        self.inner.checkpoints()
     }
 
-    fn seal(&self, key: Arc<SealingKey>, now: Moment) -> Pending<'_, Option<Seal>> {
-        self.inner.seal(key, now)
+    fn checkpoint(&self, key: Arc<LogKey>, now: Moment) -> Pending<'_, Option<StoredCheckpoint>> {
+        self.inner.checkpoint(key, now)
+    }
+
+    fn extent(&self) -> Pending<'_, store::Extent> {
+        self.inner.extent()
+    }
+
+    fn roots(&self) -> Pending<'_, Vec<store::StoredRoot>> {
+        self.inner.roots()
+    }
+
+    fn inclusion(&self, index: u64, size: u64) -> Pending<'_, InclusionProof> {
+        self.inner.inclusion(index, size)
+    }
+
+    fn consistency(&self, old: u64, new: u64) -> Pending<'_, ConsistencyProof> {
+        self.inner.consistency(old, new)
     }
 
     fn overrides(&self) -> Pending<'_, Vec<Override>> {
@@ -224,10 +254,6 @@ impl Store for Faulty {
 
     fn remove_override(&self, number: u64, by: String, now: Moment) -> Pending<'_, bool> {
         self.inner.remove_override(number, by, now)
-    }
-
-    fn gaps(&self, from: u64, to: u64) -> Pending<'_, Vec<Gap>> {
-        self.inner.gaps(from, to)
     }
 
     fn is_dropped(&self, sha256: Sha256) -> Pending<'_, bool> {
@@ -250,13 +276,8 @@ impl Store for Faulty {
         self.inner.note_belief(belief)
     }
 
-    fn prune(
-        &self,
-        retention: Retention,
-        key: Arc<SealingKey>,
-        now: Moment,
-    ) -> Pending<'_, Pruned> {
-        self.inner.prune(retention, key, now)
+    fn prune(&self, retention: Retention, now: Moment) -> Pending<'_, Pruned> {
+        self.inner.prune(retention, now)
     }
 
     fn size(&self) -> Pending<'_, Size> {

@@ -1,8 +1,9 @@
-//! Walks the whole chain, and proves every decision.
+//! Walks the whole log, and proves every decision.
 
 mod report;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -12,11 +13,14 @@ use super::{Found, VerifyArgs};
 use crate::admin::query::when::{self, Edge};
 use crate::audit::replay::{Evidence, Outcome, evidence};
 use crate::audit::verify::case::Trusted;
+use crate::audit::verify::fault::LogFault;
 use crate::audit::verify::review::{Finding, Review};
-use crate::audit::verify::{ChainVerifier, Fault, Head};
+use crate::audit::verify::walk::{Known, LogVerifier, Subtree};
 use crate::cli::screen;
 use crate::clock::{Clock, Moment};
-use crate::store::{DecisionQuery, Store, StoreError, StoredDecision};
+use crate::store::state_file::End;
+use crate::store::{Extent, Store, StoreError, StoredDecision, StoredRoot};
+use crate::tlog::Note;
 
 /// Records to read at once.
 const PAGE: usize = 1_000;
@@ -29,15 +33,15 @@ const TOLD: usize = 100;
 struct Tally {
     records: u64,
     proven: u64,
-    /// Of these, decisions after the last record that a seal or head confirms.
+    /// Of these, decisions after the last record that a checkpoint confirms.
     proven_since: u64,
-    /// Replayed, but the record's hash does not fit the chain, or a seal or head contradicts it.
+    /// Replayed, but the record is among some that the log contradicts.
     unlinked: u64,
     /// Attested decisions by reason.
     attested: BTreeMap<&'static str, u64>,
     /// Lines that are no decisions, by kind.
     events: BTreeMap<String, u64>,
-    /// Decisions outside the requested time: chained, not replayed.
+    /// Decisions outside the requested time: in the log, not replayed.
     passed: u64,
     wrong: u64,
     /// The first faults.
@@ -50,40 +54,6 @@ struct Wrong {
     id: Option<String>,
     code: &'static str,
     said: String,
-}
-
-/// The relation of a record to the chain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Link {
-    /// The record follows from the one before.
-    Follows,
-    /// The record follows, and a seal or head confirms the chain up to here.
-    Vouched,
-    /// The record does not follow.
-    Broken,
-    /// The record follows, but a seal or head contradicts it: no record since the last confirmed one can be trusted.
-    Denied,
-}
-
-impl Link {
-    /// Returns the relation of the record `seq`, just walked past, at which these faults were found.
-    fn of(seq: u64, verifier: &ChainVerifier, found: &[Fault]) -> Link {
-        if found
-            .iter()
-            .any(|fault| matches!(fault, Fault::Anchor { .. }))
-        {
-            Link::Denied
-        } else if found
-            .iter()
-            .any(|fault| matches!(fault, Fault::Link { .. }))
-        {
-            Link::Broken
-        } else if verifier.vouched() == seq {
-            Link::Vouched
-        } else {
-            Link::Follows
-        }
-    }
 }
 
 /// The time of the decisions to replay.
@@ -110,50 +80,57 @@ pub(super) async fn verify(
     args: &VerifyArgs,
     store: Arc<dyn Store>,
     trusted: &Trusted,
-    written: Option<Head>,
+    written: Option<End>,
 ) -> Result<Found, String> {
     let failed = |error: StoreError| error.to_string();
     let span = Span::of(args)?;
-    let seals = store.seals().await.map_err(failed)?;
+    let kept = args
+        .checkpoint
+        .iter()
+        .map(kept)
+        .collect::<Result<Vec<_>, _>>()?;
+    let checkpoints = store.checkpoints().await.map_err(failed)?;
+    let extent = store.extent().await.map_err(failed)?;
+    let roots = store.roots().await.map_err(failed)?;
     let mut faults = Vec::new();
-    let mut verifier = ChainVerifier::new(&seals, &trusted.keys, args.head, &mut faults);
-    if let Some(written) = written {
-        verifier.expect(written);
-    }
+    let known = Known {
+        keys: &trusted.keys,
+        checkpoints: &checkpoints,
+        kept: &kept,
+        written,
+    };
+    let mut verifier = LogVerifier::new(&known, subtrees(&roots, 0), &mut faults);
+    verifier.learn(extent.first, []);
     let mut tally = Tally::default();
-    let bar = bar(&store).await.map_err(failed)?;
+    let bar = bar(extent);
     let mut review = Review::new(store.as_ref());
     let mut after = 0;
-    let mut page = store.links(after, PAGE).await.map_err(failed)?;
+    let mut page = store.records(after, PAGE).await.map_err(failed)?;
     while let Some(last) = page.last() {
         // The next page is read while this one is processed.
         let next = tokio::spawn({
             let (store, after) = (Arc::clone(&store), last.seq);
-            async move { store.links(after, PAGE).await }
+            async move { store.records(after, PAGE).await }
         });
         tokio::task::yield_now().await;
         let is_gap = |first: &StoredDecision| first.seq > after.saturating_add(1);
         if page.first().is_some_and(is_gap) {
-            // Retention may have dropped the next records since the last page: a new seal says so then.
-            verifier.learn(&store.seals().await.map_err(failed)?);
-        }
-        let is_whole = last.seq.saturating_sub(after) == page.len() as u64;
-        if !is_whole {
-            verifier.admit(store.gaps(after, last.seq).await.map_err(failed)?);
+            // Retention may have dropped the next records since the last page.
+            let extent = store.extent().await.map_err(failed)?;
+            let roots = store.roots().await.map_err(failed)?;
+            verifier.learn(extent.first, subtrees(&roots, after));
         }
         after = last.seq;
         for decision in &page {
-            let known = faults.len();
-            verifier.step(decision, &mut faults);
-            let link = Link::of(
-                decision.seq,
-                &verifier,
-                faults.get(known..).unwrap_or_default(),
-            );
+            let index = decision.seq.saturating_sub(1);
+            verifier.step(index, &decision.entry, &mut faults);
             tally
-                .look(decision, &span, &mut review, link)
+                .count(decision, &span, &mut review)
                 .await
                 .map_err(failed)?;
+            if verifier.signed() == Some(decision.seq) {
+                tally.proven_since = 0;
+            }
         }
         bar.inc(page.len() as u64);
         page = next
@@ -161,15 +138,24 @@ pub(super) async fn verify(
             .map_err(|error| error.to_string())?
             .map_err(failed)?;
     }
-    let chain = verifier.end(&mut faults);
+    bridge(&mut verifier, &store, &mut faults).await;
+    let walked = verifier.end(&mut faults);
     bar.finish_and_clear();
+    tally.doubt(&faults);
     let is_whole = faults.is_empty();
-    let mut faults: Vec<String> = faults.iter().map(Fault::to_string).collect();
-    faults.extend(trusted.fault(&seals));
+    let faults: Vec<String> = faults.iter().map(LogFault::to_string).collect();
     let text = if args.json {
-        screen::json_line(&as_json(&tally, &chain, &faults, trusted))
+        screen::json_line(&as_json(&tally, &walked, &faults, trusted))
     } else {
-        as_text(&tally, &chain, is_whole, &faults, seals.last(), trusted).into_bytes()
+        as_text(
+            &tally,
+            &walked,
+            is_whole,
+            &faults,
+            checkpoints.last(),
+            trusted,
+        )
+        .into_bytes()
     };
     screen::say(&text)?;
     Ok(if faults.is_empty() && tally.wrong == 0 {
@@ -179,42 +165,45 @@ pub(super) async fn verify(
     })
 }
 
+/// Reads a checkpoint that was kept elsewhere.
+fn kept(path: &PathBuf) -> Result<Note, String> {
+    let told = |error: &dyn std::fmt::Display| format!("--checkpoint {}: {error}", path.display());
+    let octets = std::fs::read(path).map_err(|error| told(&error))?;
+    Note::parse(&octets).map_err(|error| told(&error))
+}
+
+/// Returns the stored roots of what lies from an index on.
+fn subtrees(roots: &[StoredRoot], from: u64) -> impl Iterator<Item = Subtree> {
+    let later = roots.iter().filter(move |one| one.first >= from);
+    later.filter_map(|one| Subtree::of(one.first, one.count, one.root))
+}
+
+/// Compares the checkpoints in dropped ground, each by a proof that the log continues it.
+async fn bridge(verifier: &mut LogVerifier, store: &Arc<dyn Store>, faults: &mut Vec<LogFault>) {
+    let sizes: Vec<u64> = verifier.unreached().collect();
+    for size in sizes {
+        // A checkpoint without a proof stays uncompared, and the result says so.
+        if let Ok(proof) = store.consistency(size, verifier.size()).await {
+            verifier.bridge(&proof, faults);
+        }
+    }
+}
+
 /// Creates a progress bar on a terminal; elsewhere none is drawn.
-async fn bar(store: &Arc<dyn Store>) -> Result<ProgressBar, StoreError> {
-    let end = |newest_first| DecisionQuery {
-        newest_first,
-        limit: 1,
-        ..DecisionQuery::default()
-    };
-    let seq = |page: Vec<StoredDecision>| page.first().map_or(0, |decision| decision.seq);
-    let first = seq(store.decisions(end(false)).await?);
-    let last = seq(store.decisions(end(true)).await?);
-    let bar = ProgressBar::new(last.saturating_sub(first).saturating_add(1));
+fn bar(extent: Extent) -> ProgressBar {
+    let bar = ProgressBar::new(extent.size.saturating_sub(extent.first));
     if let Ok(style) = ProgressStyle::with_template(
         "{wide_bar} {human_pos} of {human_len} records, {per_sec}, {eta} left",
     ) {
         bar.set_style(style);
     }
-    Ok(bar)
+    bar
 }
 
 impl Tally {
-    async fn look(
-        &mut self,
-        decision: &StoredDecision,
-        span: &Span,
-        review: &mut Review<'_>,
-        link: Link,
-    ) -> Result<(), StoreError> {
-        self.count(decision, span, review, link).await?;
-        self.settle(link);
-        Ok(())
-    }
-
     /// Counts a decision that the evidence confirms, or does not contradict.
-    fn replayed(&mut self, outcome: &Outcome, link: Link) {
+    fn replayed(&mut self, outcome: &Outcome) {
         match outcome {
-            _ if link == Link::Broken => self.unlinked += 1,
             Outcome::Attested(why) => *self.attested.entry(why.as_str()).or_default() += 1,
             _ => {
                 self.proven += 1;
@@ -223,17 +212,21 @@ impl Tally {
         }
     }
 
-    /// Takes back the proofs since the last confirmed record when a seal or head contradicts the chain.
-    fn settle(&mut self, link: Link) {
-        match link {
-            Link::Follows | Link::Broken => {}
-            Link::Vouched => self.proven_since = 0,
-            Link::Denied => {
-                let doubted = std::mem::take(&mut self.proven_since);
-                self.proven = self.proven.saturating_sub(doubted);
-                self.unlinked += doubted;
-            }
+    /// Takes proofs back that rest on records which the log contradicts.
+    fn doubt(&mut self, faults: &[LogFault]) {
+        let span = |from: u64, to: u64| to.saturating_sub(from).saturating_add(1);
+        let mut doubted = 0;
+        for fault in faults {
+            doubted += match fault {
+                LogFault::Bundle { from, to } => span(*from, *to),
+                LogFault::Anchor { .. } => self.proven_since,
+                LogFault::Order { .. } => 1,
+                _ => 0,
+            };
         }
+        let doubted = doubted.min(self.proven);
+        self.proven -= doubted;
+        self.unlinked += doubted;
     }
 
     async fn count(
@@ -241,7 +234,6 @@ impl Tally {
         decision: &StoredDecision,
         span: &Span,
         review: &mut Review<'_>,
-        link: Link,
     ) -> Result<(), StoreError> {
         self.records += 1;
         let evidence = Evidence::read(&decision.record);
@@ -254,7 +246,7 @@ impl Tally {
         }
         match review.look(decision, &evidence).await? {
             Finding::Replayed(outcome @ (Outcome::Same | Outcome::Attested(_))) => {
-                self.replayed(&outcome, link);
+                self.replayed(&outcome);
             }
             Finding::Dropped => self.records -= 1,
             Finding::Event(event) => *self.events.entry(event).or_default() += 1,
@@ -284,86 +276,5 @@ impl Span {
             self.since.is_none_or(|since| time >= since)
                 && self.until.is_none_or(|until| time < until)
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::audit::verify::Head;
-    use crate::store::chain;
-
-    /// Returns the relation of each of three records to the chain, one of them altered, with a stored head of the last.
-    fn links(altered: Option<usize>, kept: [u8; 32]) -> Vec<Link> {
-        let mut before = chain::GENESIS;
-        let mut records: Vec<StoredDecision> = ["one", "two", "three"]
-            .into_iter()
-            .zip(1..)
-            .map(|(record, seq)| {
-                before = chain::link(&before, record.as_bytes());
-                StoredDecision {
-                    seq,
-                    time: Moment::default(),
-                    record: record.to_owned(),
-                    hash: before,
-                    acknowledged: None,
-                }
-            })
-            .collect();
-        let hash = if kept == [0; 32] { before } else { kept };
-        if let Some(record) = altered.and_then(|place| records.get_mut(place)) {
-            record.record.push('!');
-        }
-        let mut faults = Vec::new();
-        let kept = Some(Head { seq: 3, hash });
-        let mut verifier = ChainVerifier::new(&[], &[], kept, &mut faults);
-        let links = records.iter().map(|record| {
-            let known = faults.len();
-            verifier.step(record, &mut faults);
-            Link::of(
-                record.seq,
-                &verifier,
-                faults.get(known..).unwrap_or_default(),
-            )
-        });
-        links.collect()
-    }
-
-    #[test]
-    fn unlinked_records_are_not_proven() {
-        use Link::{Broken, Denied, Follows, Vouched};
-        let cases = [
-            (
-                "nothing was altered",
-                None,
-                [0; 32],
-                [Follows, Follows, Vouched],
-                (3, 0),
-            ),
-            (
-                "one was altered",
-                Some(1),
-                [0; 32],
-                [Follows, Broken, Vouched],
-                (2, 1),
-            ),
-            (
-                "all were made anew",
-                None,
-                [1; 32],
-                [Follows, Follows, Denied],
-                (0, 3),
-            ),
-        ];
-        for (name, altered, kept, want, (proven, unlinked)) in cases {
-            let found = links(altered, kept);
-            assert_eq!(found, want, "{name}");
-            let mut tally = Tally::default();
-            for link in found {
-                tally.replayed(&Outcome::Same, link);
-                tally.settle(link);
-            }
-            assert_eq!((tally.proven, tally.unlinked), (proven, unlinked), "{name}");
-        }
     }
 }

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use super::excerpt::{Extent, excerpt};
 use super::{Found, VerifyArgs, evidence};
 use crate::audit::replay::{self, Outcome};
-use crate::audit::verify::Fault;
 use crate::audit::verify::case::{Case, Held, Trusted};
 use crate::audit::verify::review::Finding;
 use crate::cli::screen::{self, Paint, Tone, printable};
 use crate::store::{Store, StoreError};
 use crate::text::hex;
+use crate::tlog::leaf_hash;
 
 pub(super) async fn verify(
     id: &str,
@@ -34,7 +34,7 @@ pub(super) async fn verify(
         screen::say(text.as_bytes())?;
         return Ok(Found::Faults);
     };
-    let case = Case::of(&decision, &**store, trusted, u64::MAX)
+    let case = Case::of(&decision, &**store, trusted)
         .await
         .map_err(failed)?;
     let text = if args.json {
@@ -75,10 +75,7 @@ fn as_text(case: &Case<'_>, trusted: &Trusted, extent: Extent, paint: Paint) -> 
         ),
         Err(_) => format!("{}\n", paint.tone(tone, printable(&headline))),
     };
-    for fault in &case.faults {
-        evidence::line(&mut text, "fault", &fault.to_string());
-    }
-    if let Some(fault) = &case.keyless {
+    if let Some(fault) = case.in_log.fault() {
         evidence::line(&mut text, "fault", fault);
     }
     if let Finding::Replayed(Outcome::Differs(differences)) = &case.finding {
@@ -96,7 +93,7 @@ fn as_text(case: &Case<'_>, trusted: &Trusted, extent: Extent, paint: Paint) -> 
     if let Some(fetch) = case.fetch.as_ref().filter(|fetch| fetch.hops.len() > 1) {
         evidence::line(&mut text, "hops", &fetch.hops.join(" → "));
     }
-    evidence::line(&mut text, "chain", &case.sealed(trusted));
+    evidence::line(&mut text, "log", &case.signed(trusted));
     if let (Some(file), Some(terms)) = (&case.file, &case.terms) {
         let robots = case.evidence.as_ref().ok();
         let robots = robots.and_then(|evidence| evidence.robots.as_ref());
@@ -127,11 +124,11 @@ fn as_json(case: &Case<'_>, trusted: &Trusted) -> Value {
         "said": case.headline().1,
         "ok": case.holds(),
         "differences": differences.collect::<Vec<_>>(),
-        "faults": case.faults.iter().map(Fault::to_string).chain(case.keyless.clone()).collect::<Vec<_>>(),
+        "faults": case.in_log.fault().into_iter().collect::<Vec<_>>(),
         "seq": case.decision.seq,
-        "hash": hex(case.decision.hash),
-        "sealed": case.chain.sealed.filter(|sealed| *sealed >= case.decision.seq),
-        "keys": trusted.keys.iter().map(hex).collect::<Vec<_>>(),
+        "hash": hex(leaf_hash(&case.decision.entry)),
+        "signed": case.in_log.signed(),
+        "keys": trusted.keys.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "record": record,
         "hops": case.fetch.as_ref().map(|fetch| &fetch.hops),
         "robots_txt": file,

@@ -7,12 +7,13 @@ use tracing_subscriber::EnvFilter;
 
 use super::super::{
     AdminConfig, AuditConfig, KIB, LogConfig, MIB, StoreConfig, days, hours,
-    read::Section,
+    read::{Read, Refusal, Section, Value},
     secs,
     values::{boolean, bytes, choice, duration, integer, one_or_list, path, text, unless},
 };
 use super::{DURABILITY, FOREVER, LOG_FORMATS, ON_FAILURE, RECORDED, SYNCHRONOUS, UNLIMITED};
 use crate::policy::host::canonical_host;
+use crate::tlog::KeyName;
 
 pub(super) fn log(mut section: Section<'_, '_>, base: &Path, to: &mut LogConfig) {
     section.set("decisions", &mut to.decisions, choice(&RECORDED));
@@ -58,9 +59,26 @@ pub(super) fn audit(mut section: Section<'_, '_>, to: &mut AuditConfig) {
         &mut to.refusals_per_minute,
         integer(1..=10_000_000),
     );
-    let seal = secs(1)..=days(365);
-    section.set("seal_every", &mut to.seal_every, duration(seal));
+    let every = secs(1)..=days(365);
+    section.set(
+        "checkpoint_every",
+        &mut to.checkpoint_every,
+        duration(every),
+    );
+    section.set("log_name", &mut to.log_name, unless("", log_name));
     section.finish();
+}
+
+/// Reads the name of a log (c2sp.org/signed-note).
+fn log_name(value: &Value<'_>) -> Read<KeyName> {
+    let name = value.get_ref().as_str().unwrap_or_default();
+    let wrong = |_| {
+        Refusal::new(
+            value,
+            "a name without spaces and plus signs, such as \"logs.example.org/fra-1\"",
+        )
+    };
+    name.parse().map_err(wrong)
 }
 
 pub(super) fn admin(mut section: Section<'_, '_>, base: &Path, to: &mut AdminConfig) {

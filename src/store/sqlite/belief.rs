@@ -18,15 +18,10 @@ const STEADY: &str = "believed_steady";
 
 /// See [`Store::progress`](crate::store::Store::progress).
 pub(super) fn progress(connection: &Connection) -> Result<Progress, Failure> {
-    let time = |text: &str| -> Result<Option<Moment>, Failure> {
-        let mut statement = connection.prepare_cached(text)?;
-        let time = statement.query_row([], |row| row.get(0)).optional()?;
-        Ok(time.map(|time| Moment::from_millis(number(time))))
-    };
     Ok(Progress {
         belief: noted(connection)?,
-        first: time("SELECT time FROM decision ORDER BY seq LIMIT 1")?,
-        last: time("SELECT time FROM decision ORDER BY seq DESC LIMIT 1")?,
+        first: super::prune::oldest_kept(connection)?,
+        last: newest(connection)?,
     })
 }
 
@@ -48,6 +43,16 @@ fn noted(connection: &Connection) -> Result<Option<Belief>, Failure> {
         doubted: millis(DOUBTED)?,
         steady: millis(STEADY)?.unwrap_or_default(),
     }))
+}
+
+/// Returns the time of the last entry.
+fn newest(connection: &Connection) -> Result<Option<Moment>, Failure> {
+    let mut newest = connection.prepare_cached(
+        "SELECT max_time FROM (SELECT first, max_time FROM block UNION ALL SELECT first, max_time FROM tail) \
+         ORDER BY first DESC LIMIT 1",
+    )?;
+    let newest = newest.query_row([], |row| row.get(0)).optional()?;
+    Ok(newest.map(|time| Moment::from_millis(number(time))))
 }
 
 /// See [`Store::note_belief`](crate::store::Store::note_belief).

@@ -11,8 +11,8 @@ use rusqlite::Connection;
 
 use super::error::Failure;
 use super::open::{LOG_SIZE, PAGE, PATIENCE, beside};
+use super::robots;
 use super::rows::number;
-use super::shares;
 
 /// The parts of a bounded store, in octets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,9 +47,11 @@ impl Parts {
 
 /// Returns by how many octets the decisions would exceed their part after a write of `incoming`.
 pub(super) fn excess(connection: &Connection, parts: Parts, incoming: u64) -> Result<u64, Failure> {
-    let by_share = (shares::octets(connection)? + incoming).saturating_sub(parts.decisions);
-    let by_page = (content(connection)? + incoming).saturating_sub(parts.content);
-    Ok(by_share.max(by_page))
+    let content = content(connection)?;
+    let of_decisions = content.saturating_sub(robots::octets(connection)?);
+    let by_part = (of_decisions + incoming).saturating_sub(parts.decisions);
+    let by_page = (content + incoming).saturating_sub(parts.content);
+    Ok(by_part.max(by_page))
 }
 
 /// Returns the octets of the database and its log on disk.

@@ -110,20 +110,6 @@ pub(super) fn stamp(
     Ok(())
 }
 
-/// Writes the digest into each row of a table.
-pub(super) fn stamp_all(connection: &Connection, table: &str) -> Result<(), Failure> {
-    let (columns, condition) = key(table);
-    let mut all = connection.prepare(&format!("SELECT {columns} FROM \"{table}\""))?;
-    let width = all.column_count();
-    let mut rows = all.query([])?;
-    while let Some(row) = rows.next()? {
-        let names: Vec<Value> = (0..width).map(|at| row.get(at)).collect::<Result<_, _>>()?;
-        let names: Vec<&dyn ToSql> = names.iter().map(|name| name as &dyn ToSql).collect();
-        stamp(connection, table, condition, &names)?;
-    }
-    Ok(())
-}
-
 /// Drops the damaged rows of a table and returns their number.
 pub(super) fn drop_damaged(connection: &Connection, table: &str) -> Result<u64, Failure> {
     let (columns, condition) = key(table);

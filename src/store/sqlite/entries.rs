@@ -8,21 +8,34 @@
 //! - [`schema`]: the tables; `frames`: entries one after the other in a row
 //! - [`head`]: the tree at its end, which a writing process keeps in memory
 //! - [`append`]: new entries, and the making of blocks
-//! - [`read`]: entries by their places
+//! - [`read`]: entries by their places; `lines`: their lines; `uses`: what they count for
 //! - [`tree`]: roots and proofs
 //! - [`checkpoint`]: signed roots
-//! - [`retention`]: blocks that go
+//! - [`retention`]: blocks that go; `check`: blocks that are damaged
 //!
 //! An *index* counts entries from 0, as proofs do. A column `first` is the index of a row's first entry.
 
 mod append;
-mod checkpoint;
+mod check;
+pub(super) mod checkpoint;
 mod frames;
 mod head;
+mod lines;
 mod read;
-mod retention;
+pub(super) mod retention;
 mod schema;
 mod tree;
+mod uses;
+
+pub(super) use self::append::{append, fold};
+pub(super) use self::check::{Roots, blocks_from, entries_at};
+pub(super) use self::head::{Head, Memory};
+pub(super) use self::lines::Lines;
+pub(super) use self::read::{Blocks, extent, walk, with_ids};
+pub(super) use self::retention::append_event;
+pub(super) use self::schema::TABLES;
+pub(super) use self::tree::{Ground, roots};
+pub(super) use self::uses::Uses;
 
 #[cfg(test)]
 mod tests;

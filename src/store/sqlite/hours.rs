@@ -3,10 +3,11 @@
 
 use rusqlite::{Connection, params};
 
+use super::entries::{self, Blocks};
 use super::error::Failure;
 use super::rows::{integer, number, time};
 use crate::clock::Moment;
-use crate::store::filter::Head;
+use crate::entry::{Entry, EventKind};
 use crate::store::{HOUR, Hourly};
 
 /// The counts of one batch. A batch has few kinds of decisions, and mostly the same one again.
@@ -15,8 +16,8 @@ pub(super) struct Hours(Vec<Hourly>);
 
 impl Hours {
     /// Counts a record, unless it is no decision.
-    pub(super) fn count(&mut self, head: &Head<'_>) {
-        let Some(new) = head.hourly() else { return };
+    pub(super) fn count(&mut self, entry: &Entry<'_>) {
+        let Some(new) = hourly(entry) else { return };
         match self.0.iter_mut().rev().find(|known| known.is_kind(&new)) {
             Some(known) => known.count += new.count,
             None => self.0.push(Hourly {
@@ -65,17 +66,49 @@ pub(super) fn read(
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Drops the hours without any decision left.
-pub(super) fn prune(connection: &Connection) -> Result<(), Failure> {
-    let mut drop = connection.prepare_cached(
-        "DELETE FROM hourly WHERE hour + 3600000 <= (SELECT time FROM decision ORDER BY seq LIMIT 1)",
-    )?;
-    drop.execute([])?;
+/// Returns the count of an entry for its hour; `None` unless it stands for decisions.
+pub(in crate::store) fn hourly<'e>(entry: &Entry<'e>) -> Option<Hourly<&'e str>> {
+    let (mode, verdict, reason, count) = match entry {
+        Entry::Decision(one) => (one.mode, one.verdict, one.reason, 1),
+        Entry::Event(event) => match event.kind {
+            EventKind::Repeated {
+                mode,
+                verdict,
+                reason,
+                count,
+                ..
+            } => (mode, verdict, reason, count),
+            _ => return None,
+        },
+    };
+    let time = entry.time();
+    let hour = u64::try_from(HOUR.as_millis()).unwrap_or(1);
+    Some(Hourly {
+        hour: Moment::from_millis(time - time % hour),
+        mode: mode.name(),
+        verdict: verdict.name(),
+        reason,
+        count,
+    })
+}
+
+/// Drops the hours that end before `oldest`, the time of the first kept entry.
+pub(super) fn prune(connection: &Connection, oldest: Moment) -> Result<(), Failure> {
+    connection
+        .prepare_cached("DELETE FROM hourly WHERE hour + 3600000 <= ?1")?
+        .execute([time(oldest)])?;
     Ok(())
 }
 
 /// Counts all decisions anew, after a rebuild of a damaged store.
-pub(super) fn recount(connection: &Connection) -> Result<(), Failure> {
-    connection.execute_batch(super::schema::RECOUNT)?;
-    Ok(())
+pub(super) fn recount(connection: &Connection, blocks: &Blocks) -> Result<(), Failure> {
+    connection.execute("DELETE FROM hourly", [])?;
+    let mut hours = Hours::default();
+    entries::walk(connection, blocks, 0..=u64::MAX, false, |_, octets| {
+        if let Ok(entry) = Entry::read(octets) {
+            hours.count(&entry);
+        }
+        Ok(true)
+    })?;
+    hours.write(connection)
 }

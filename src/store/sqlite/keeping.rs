@@ -1,34 +1,30 @@
-//! The room for a batch of decisions, made before the batch is written.
-
-use std::sync::Arc;
+//! The room for a batch of entries, made before the batch is written.
 
 use rusqlite::Transaction;
 
 use super::bounds::{Parts, excess};
+use super::entries::{Blocks, Head};
 use super::error::Failure;
-use super::gaps;
-use super::prune::{self, Dropped};
+use super::prune;
 use crate::clock::Moment;
-use crate::store::{Pruned, Retention, chain};
+use crate::store::{Pruned, Retention};
 
-/// Octets dropped at once beyond twice the room that a batch needs, after the bound was lowered.
-const AT_ONCE: u64 = 1024 * 1024;
+/// Blocks dropped at once.
+const AT_ONCE: usize = 16;
 
 /// The latest request of maintenance: it bounds batches, too.
 #[derive(Debug)]
 pub(super) struct Keeping {
     retention: Retention,
-    key: Arc<chain::SealingKey>,
     now: Moment,
     /// Amounts dropped by batches since the last maintenance step.
     dropped: Pruned,
 }
 
 impl Keeping {
-    pub(super) fn new(retention: Retention, key: Arc<chain::SealingKey>, now: Moment) -> Self {
+    pub(super) fn new(retention: Retention, now: Moment) -> Self {
         Self {
             retention,
-            key,
             now,
             dropped: Pruned::default(),
         }
@@ -49,46 +45,32 @@ impl Keeping {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Drops as many decisions as `incoming` octets of new ones need.
+    /// Drops as many of the oldest entries as `incoming` octets of new ones need.
     pub(super) fn make_room(
         &self,
         transaction: &Transaction<'_>,
+        head: &mut Head,
+        blocks: &Blocks,
         incoming: u64,
-    ) -> Result<Dropped, Failure> {
-        match self.parts() {
-            Some(parts) => {
-                let how = gaps::How {
-                    keep: self.retention.keep,
-                    key: &self.key,
-                    now: self.now,
-                };
-                make_room(transaction, parts, incoming, &how)
+    ) -> Result<Pruned, Failure> {
+        let mut gone = Pruned::default();
+        let Some(parts) = self.parts() else {
+            return Ok(gone);
+        };
+        for _ in 0..AT_ONCE {
+            if excess(transaction, parts, incoming)? == 0 {
+                break;
             }
-            None => Ok(Dropped::default()),
+            let how = prune::How {
+                keep: self.retention.keep,
+                now: self.now,
+            };
+            let step = prune::drop_for_room(transaction, head, blocks, &how)?;
+            if step.decisions == 0 {
+                break;
+            }
+            gone.add(step);
         }
+        Ok(gone)
     }
-}
-
-/// Drops decisions until `incoming` octets of new ones have room, each time the oldest of the client that takes most.
-pub(super) fn make_room(
-    transaction: &Transaction<'_>,
-    parts: Parts,
-    incoming: u64,
-    how: &gaps::How<'_>,
-) -> Result<Dropped, Failure> {
-    let mut all = Dropped::default();
-    let most = incoming.saturating_mul(2).saturating_add(AT_ONCE);
-    while all.octets < most {
-        let need = excess(transaction, parts, incoming)?;
-        if need == 0 {
-            break;
-        }
-        let step = prune::drop_largest(transaction, need.min(most), how)?;
-        let is_over = step.count == 0;
-        all.add(step);
-        if is_over {
-            break;
-        }
-    }
-    Ok(all)
 }

@@ -1,6 +1,5 @@
 //! The objects that entries name by their SHA-256.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -11,13 +10,21 @@ use crate::clock::Moment;
 use crate::entry::{Basis, Entry};
 use crate::store::{Batch, Object, ObjectKind, Sha256};
 
+/// Time for which a process may use an object that it has added.
+const IN_USE: Duration = Duration::from_secs(30 * 86_400);
+
+/// Objects dropped at once.
+const AT_ONCE: i64 = 64;
+
 /// Precision of the time that an object was last used.
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// Returns the body of an object.
 pub(super) fn body(connection: &Connection, sha256: &Sha256) -> Result<Option<Vec<u8>>, Failure> {
     let mut statement = connection.prepare_cached("SELECT body FROM object WHERE sha256 = ?1")?;
-    Ok(statement.query_row([sha256], |row| row.get(0)).optional()?)
+    let body: Option<Vec<u8>> = statement.query_row([sha256], |row| row.get(0)).optional()?;
+    // An altered body is another object's.
+    Ok(body.filter(|body| Object::new(ObjectKind::Terms, body).sha256 == *sha256))
 }
 
 /// Returns the text of settings.
@@ -44,51 +51,51 @@ pub(super) fn write(connection: &Connection, batch: &Batch) -> Result<(), Failur
     };
     let day = u64::try_from(DAY.as_millis()).unwrap_or(1);
     let used = time(Moment::from_millis(used - used % day));
-    let mut statement = connection.prepare_cached(
-        "INSERT INTO object (sha256, kind, body, used, names) VALUES (?1, ?2, ?3, ?4, ?5) \
-         ON CONFLICT (sha256) DO UPDATE SET kind = excluded.kind, body = excluded.body, names = excluded.names, \
-         used = max(used, excluded.used) \
-         WHERE kind <> excluded.kind OR body <> excluded.body OR used < excluded.used",
-    )?;
     for object in &batch.objects {
-        let Object { sha256, kind, body } = object;
-        let basis = match kind {
-            ObjectKind::Basis => Basis::read(body).ok(),
-            ObjectKind::Terms | ObjectKind::Override => None,
-        };
-        let names = basis.and_then(|basis| basis.sha256);
-        statement.execute(params![
-            sha256,
-            integer(kind.number()),
-            &**body,
-            used,
-            names
-        ])?;
+        put(connection, object, used)?;
     }
     Ok(())
 }
 
-/// Returns the bodies of the objects that the lines of a batch need.
-pub(super) fn needed(
+/// Adds an object that is used at this time.
+pub(super) fn add(connection: &Connection, object: &Object, at: Moment) -> Result<(), Failure> {
+    put(connection, object, time(at))
+}
+
+fn put(connection: &Connection, object: &Object, used: i64) -> Result<(), Failure> {
+    let Object { sha256, kind, body } = object;
+    let basis = match kind {
+        ObjectKind::Basis => Basis::read(body).ok(),
+        ObjectKind::Terms | ObjectKind::Override => None,
+    };
+    let names = basis.and_then(|basis| basis.sha256);
+    connection
+        .prepare_cached(
+            "INSERT INTO object (sha256, kind, body, used, names) VALUES (?1, ?2, ?3, ?4, ?5) \
+             ON CONFLICT (sha256) DO UPDATE SET kind = excluded.kind, body = excluded.body, names = excluded.names, \
+             used = max(used, excluded.used) \
+             WHERE kind <> excluded.kind OR body <> excluded.body OR used < excluded.used",
+        )?
+        .execute(params![sha256, integer(kind.number()), &**body, used, names])?;
+    Ok(())
+}
+
+/// Drops states and overrides that no entry can name: those that were last used long before `oldest`, the time of the
+/// first kept entry. Returns their number. A process adds settings only once, so they stay.
+pub(super) fn drop_unused(
     connection: &Connection,
-    batch: &Batch,
-) -> Result<HashMap<Sha256, Vec<u8>>, Failure> {
-    let mut bodies: HashMap<Sha256, Vec<u8>> = HashMap::new();
-    for object in &batch.objects {
-        bodies.insert(object.sha256, object.body.to_vec());
-    }
-    let entries = batch
-        .entries
-        .iter()
-        .filter_map(|entry| Entry::read(entry).ok());
-    for sha256 in entries.flat_map(|entry| entry.objects()).flatten() {
-        if !bodies.contains_key(sha256)
-            && let Some(body) = body(connection, sha256)?
-        {
-            bodies.insert(*sha256, body);
-        }
-    }
-    Ok(bodies)
+    oldest: Moment,
+    now: Moment,
+) -> Result<usize, Failure> {
+    // A day for the precision of the column, and one for entries that are not quite in order. A process may still use
+    // what it has added some time ago.
+    let before = (oldest - DAY - DAY).min(now - IN_USE);
+    let mut drop = connection.prepare_cached(
+        "DELETE FROM object WHERE sha256 IN \
+         (SELECT sha256 FROM object WHERE used < ?1 AND kind <> ?2 ORDER BY used LIMIT ?3)",
+    )?;
+    let terms = integer(ObjectKind::Terms.number());
+    Ok(drop.execute(params![time(before), terms, AT_ONCE])?)
 }
 
 /// Returns the digests of objects that differ from them.

@@ -18,8 +18,9 @@ use super::error::Failure;
 use super::schema::{self, STEPS, Standing};
 use crate::config::Synchronous;
 use crate::descriptors::is_exhaustion;
+use crate::store::log_key::{log_key_file, sync_folder};
 use crate::store::state_file;
-use crate::store::{Access, StoreError, StoreErrorKind, chain, failed};
+use crate::store::{Access, StoreError, StoreErrorKind, failed};
 
 /// Time that one process waits for another's write.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -89,7 +90,7 @@ fn begin_anew(path: &Path) -> Result<(), Failure> {
 fn outlive_a_power_cut(connection: &Connection, path: &Path) -> Result<(), Failure> {
     let is_busy: bool =
         connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
-    let synced = chain::sync_folder(path);
+    let synced = sync_folder(path);
     match synced {
         Ok(()) if !is_busy => Ok(()),
         Ok(()) => Err(failed(format!(
@@ -102,8 +103,8 @@ fn outlive_a_power_cut(connection: &Connection, path: &Path) -> Result<(), Failu
 }
 
 /// Reads one row by way of each table and each index: an unusable one is better reported now than by every request.
-fn probe(connection: &Connection) -> Result<(), Failure> {
-    const LOOKS: [&str; 22] = [
+pub(super) fn probe(connection: &Connection) -> Result<(), Failure> {
+    const LOOKS: [&str; 23] = [
         "meta",
         "snapshot NOT INDEXED",
         "snapshot WHERE sha256 >= x''",
@@ -114,16 +115,17 @@ fn probe(connection: &Connection) -> Result<(), Failure> {
         "fetch NOT INDEXED",
         "fetch INDEXED BY fetch_origin WHERE origin >= ''",
         "fetch INDEXED BY fetch_sha256 WHERE sha256 IS NOT NULL",
-        "decision NOT INDEXED",
-        "decision INDEXED BY decision_time WHERE time >= 0",
+        "tail",
+        "block NOT INDEXED",
+        "block INDEXED BY block_time WHERE max_time >= 0",
+        "segment",
+        "object",
+        "checkpoint",
         "acknowledgement NOT INDEXED",
         "hourly",
         "origin INDEXED BY origin_state WHERE state >= ''",
         "object",
         "override NOT INDEXED",
-        "seal NOT INDEXED",
-        "party NOT INDEXED",
-        "gap NOT INDEXED",
         "kept INDEXED BY kept_used WHERE used >= 0",
         "domain INDEXED BY domain_octets WHERE octets >= 0",
     ];
@@ -131,27 +133,23 @@ fn probe(connection: &Connection) -> Result<(), Failure> {
         let mut statement = connection.prepare(&format!("SELECT 1 FROM {look} LIMIT 1"))?;
         statement.exists([])?;
     }
-    // The next decision links to the last one.
-    super::write::head(connection)?;
+    // The next entry follows the last one.
+    super::entries::Head::read(connection)?;
     Ok(())
 }
 
-/// Warns if the sealing key has gone. A new key replaces it; seals of the old one need its public half, which is no
-/// longer trusted by itself.
+/// Warns if the key of the log has gone. A new key replaces it; checkpoints of the old one need its public half, which is
+/// no longer trusted by itself.
 fn tell_of_a_key_that_is_gone(connection: &Connection, path: &Path) -> Result<(), Failure> {
-    let key = chain::key_file(path);
+    let key = log_key_file(path);
     if key.exists() {
         return Ok(());
     }
-    let mut statement = connection.prepare("SELECT DISTINCT lower(hex(key)) FROM seal")?;
-    let keys = statement.query_map([], |row| row.get::<_, String>(0))?;
-    let keys: Vec<String> = keys.collect::<Result<_, _>>()?;
-    if !keys.is_empty() {
+    if let Some(last) = super::entries::checkpoint::last(connection)? {
         warn!(
-            key = %key.display(), ?keys,
-            "the key that has sealed the store is gone; a new one seals from now on. Unless it is brought back, \
-             `crawlgate audit verify` needs the public half of the old one beside the new one's (--key): trust the one \
-             that you have noted elsewhere, the store itself names these"
+            key = %key.display(), checkpoint = last.note,
+            "the key that has signed the log of the store is gone; a new one signs from now on. Unless it is brought back, \
+             `crawlgate audit verify` needs the public half of the old one beside the new one's (--key)"
         );
     }
     Ok(())
@@ -180,14 +178,14 @@ pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
 /// Fails if there is no store to read, or the store has gone from its place.
 pub(super) fn require(path: &Path, access: Access) -> Result<(), StoreError> {
     // Check the key first: it is created after the store, so a key proves that there was a store.
-    let key = chain::key_file(path);
+    let key = log_key_file(path);
     let was_begun = key.exists();
     let is_there = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
     match fs::metadata(path) {
         Err(error) if !is_there(&error) && was_begun => Err(StoreError {
             kind: StoreErrorKind::Corrupt,
             message: format!(
-                "{}: the store is gone: there is no such file, but {}, the key that has sealed it, is still there; bring \
+                "{}: the store is gone: there is no such file, but {}, the key that has signed its log, is still there; bring \
                  the store back, or move the key away, too, to begin anew",
                 path.display(),
                 key.display(),
@@ -315,19 +313,27 @@ pub(super) fn connect(path: &Path, mode: OpenFlags) -> Result<Connection, Failur
 
 /// Returns the schema version of a database, if this crawlgate knows it.
 fn known(connection: &Connection, path: &Path) -> Result<Standing, Failure> {
-    let was_begun = chain::key_file(path).exists();
+    let was_begun = log_key_file(path).exists();
     let path = path.display();
     match schema::standing(connection)? {
         Standing::Newer(version) if schema::is_present(connection)? => {
             Err(misnumbered(i64::from(version)))
         }
         Standing::Known(steps) if steps < STEPS.len() && schema::is_present(connection)? => {
-            Err(misnumbered(steps as i64))
+            Err(misnumbered(schema::version(steps)))
         }
         // The schema is on the disk before the key is made.
         Standing::Empty if was_begun => Err(Failure::Damaged(
-            "it holds no table, but the key that seals it was made after its tables".to_owned(),
+            "it holds no table, but the key that signs its log was made after its tables"
+                .to_owned(),
         )),
+        Standing::Former => Err(Failure::Told(StoreError {
+            kind: StoreErrorKind::Corrupt,
+            message: format!(
+                "{path}: an unreleased crawlgate has written the store in a form that is no longer read; move it and the \
+                 files beside it away, or name another file with [store] path"
+            ),
+        })),
         // All steps are taken at once, so 0 is damage; and there will never be as many as 1,000.
         Standing::Known(0) => Err(Failure::Damaged("it has no schema".to_owned())),
         Standing::Newer(1_000..) => Err(Failure::Damaged(
@@ -341,7 +347,7 @@ fn known(connection: &Connection, path: &Path) -> Result<Standing, Failure> {
             message: format!(
                 "{path}: a newer crawlgate has written the store (schema {version}, known here: up to {}); run that \
                  version, or name another file with [store] path",
-                STEPS.len()
+                schema::present()
             ),
         })),
         Standing::Foreign => Err(Failure::Told(StoreError {
@@ -358,7 +364,7 @@ fn known(connection: &Connection, path: &Path) -> Result<Standing, Failure> {
 fn misnumbered(version: i64) -> Failure {
     Failure::Damaged(format!(
         "it says that its schema is {version}, but its tables are those of {}",
-        STEPS.len()
+        schema::present()
     ))
 }
 
@@ -405,14 +411,14 @@ fn make_file(path: &Path) -> Result<(), StoreError> {
 fn refuse_emptied(path: &Path) -> Result<(), StoreError> {
     let is_empty = fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() == 0);
     let logged = fs::metadata(beside(path, "-wal")).is_ok_and(|log| log.len() > 0);
-    if is_empty && (logged || chain::key_file(path).exists()) {
+    if is_empty && (logged || log_key_file(path).exists()) {
         return Err(StoreError {
             kind: StoreErrorKind::Corrupt,
             message: format!(
                 "{}: the store was emptied: the file has no content, but what lies beside it shows that there was some; \
                  bring it back, or move it and {} away to begin anew",
                 path.display(),
-                chain::key_file(path).display(),
+                log_key_file(path).display(),
             ),
         });
     }

@@ -1,8 +1,8 @@
 //! Removal of old data, a little at a time: each step is one short transaction, so that writers wait for some
 //! milliseconds at most.
 //!
-//! Old data goes from the front. For lack of room, data goes client by client, see [`shares`](super::shares). A text
-//! goes after its last reference: triggers note each lost reference, and a step looks whether another one is left.
+//! Entries go from the front, a block at once, when they are old or for lack of room. A text goes after its last
+//! reference: triggers note each lost reference, and a step looks whether another one is left.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,18 +10,21 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
 use super::bounds::{self, Parts};
+use super::entries::retention::{self, Oldest};
+use super::entries::{Blocks, Head, extent, fold};
 use super::error::Failure;
-use super::gaps::{self, Going, How};
 use super::open::LOG_SIZE;
-use super::rows::{integer, number, time};
-use super::write::{begin, head};
-use super::{robots, shares};
+use super::rows::{number, time};
+use super::write::{LogMemory, begin, event};
+use super::{hours, objects, robots};
 use crate::clock::Moment;
-use crate::store::filter::Head;
+use crate::entry::{DropCause, EventKind};
 use crate::store::{Pruned, Retention, Sha256};
 
-/// Decisions visited by one step.
-const DECISIONS: u64 = 250;
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Blocks dropped by one step.
+const BLOCKS: usize = 8;
 
 /// Texts visited by one step.
 const TEXTS: usize = 32;
@@ -29,44 +32,22 @@ const TEXTS: usize = 32;
 /// Free pages that one step gives back to the file system.
 const PAGES: i64 = 64;
 
-/// An amount of dropped decisions.
-#[derive(Debug, Default)]
-pub(super) struct Dropped {
-    /// Number of decisions.
-    pub(super) count: u64,
-    /// Octets of their room.
-    pub(super) octets: u64,
-    /// Number of decisions younger than [`How::keep`].
-    pub(super) early: u64,
-    /// The party of the last of those.
-    pub(super) of: Option<String>,
-}
-
-impl Dropped {
-    pub(super) fn add(&mut self, more: Dropped) {
-        self.count += more.count;
-        self.octets += more.octets;
-        self.early += more.early;
-        self.of = more.of.or_else(|| self.of.take());
-    }
-
-    /// Returns the amounts for a report.
-    pub(super) fn told(self) -> Pruned {
-        Pruned {
-            decisions: self.count,
-            early: self.early,
-            of: self.of,
-            ..Pruned::default()
-        }
-    }
+/// The parameters of a removal.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct How {
+    /// Younger entries go only for lack of room.
+    pub(super) keep: Option<Duration>,
+    /// Time of the step.
+    pub(super) now: Moment,
 }
 
 /// See [`Store::prune`](crate::store::Store::prune).
 pub(super) fn step(
     connection: &mut Connection,
+    log: &mut LogMemory,
     path: &Path,
     retention: Retention,
-    how: &How<'_>,
+    how: &How,
 ) -> Result<Pruned, Failure> {
     let bound = retention.max_size.map(|most| (most, Parts::of(most)));
     let is_held = match bound {
@@ -74,17 +55,21 @@ pub(super) fn step(
         None => false,
     };
     let transaction = begin(connection)?;
-    let mut dropped = drop_old(&transaction, how)?;
-    let mut origins = 0;
+    let mut head = log.head(&transaction)?;
+    let mut dropped = drop_old(&transaction, &mut head, log.blocks(), how)?;
     if let (Some((_, parts)), false) = (bound, is_held) {
-        origins = robots::make_room(&transaction, parts.robots, 0, how.now)?;
-        let need = bounds::excess(&transaction, parts, 0)?;
-        if need > 0 {
-            dropped.add(drop_largest(&transaction, need, how)?);
+        dropped.origins = robots::make_room(&transaction, parts.robots, 0, how.now)?;
+        if bounds::excess(&transaction, parts, 0)? > 0 {
+            dropped.add(drop_for_room(&transaction, &mut head, log.blocks(), how)?);
         }
     }
+    let oldest = oldest_kept(&transaction)?.unwrap_or(how.now);
+    let objects = objects::drop_unused(&transaction, oldest, how.now)?;
     let (looked_at, snapshots) = texts(&transaction, retention.keep, how.now)?;
-    transaction.commit()?;
+    if dropped.decisions > 0 {
+        hours::prune(&transaction, oldest)?;
+    }
+    log.commit(transaction, head)?;
     let mut given_back = 0;
     if let (Some((_, parts)), false) = (bound, is_held) {
         if bounds::file_size(connection)? > parts.content {
@@ -95,11 +80,24 @@ pub(super) fn step(
     let most = bound.map_or(2 * number(LOG_SIZE), |(_, parts)| parts.log);
     Ok(Pruned {
         snapshots,
-        origins,
         long_log: bounds::log_beyond(connection, path, most)?,
-        more: dropped.count > 0 || origins > 0 || looked_at == TEXTS || given_back > 0,
-        ..dropped.told()
+        more: dropped.decisions > 0
+            || dropped.origins > 0
+            || objects > 0
+            || looked_at == TEXTS
+            || given_back > 0,
+        ..dropped
     })
+}
+
+/// Returns the time of the first entry that is kept.
+pub(super) fn oldest_kept(connection: &Connection) -> Result<Option<Moment>, Failure> {
+    let mut oldest = connection.prepare_cached(
+        "SELECT min_time FROM (SELECT first, min_time FROM block WHERE body IS NOT NULL \
+         UNION ALL SELECT first, min_time FROM tail) ORDER BY first LIMIT 1",
+    )?;
+    let oldest = oldest.query_row([], |row| row.get(0)).optional()?;
+    Ok(oldest.map(|time| Moment::from_millis(number(time))))
 }
 
 /// Tells whether the store exceeds its bound while a reader keeps the log from being carried over: every removal would
@@ -113,95 +111,97 @@ fn is_held(connection: &Connection, path: &Path, parts: Parts, most: u64) -> Res
     Ok(is_long && bounds::on_disk(connection, path)? > most)
 }
 
-/// Drops expired decisions, from the front.
-fn drop_old(transaction: &Transaction<'_>, how: &How<'_>) -> Result<Dropped, Failure> {
+/// Drops blocks whose entries have all expired.
+fn drop_old(
+    transaction: &Transaction<'_>,
+    head: &mut Head,
+    blocks: &Blocks,
+    how: &How,
+) -> Result<Pruned, Failure> {
+    let mut dropped = Pruned::default();
     let Some(keep) = how.keep else {
-        return Ok(Dropped::default());
+        return Ok(dropped);
     };
     let oldest_kept = how.now - keep;
-    let mut oldest = transaction.prepare_cached(
-        "SELECT seq, time, hash, party, record FROM decision ORDER BY seq LIMIT ?1",
-    )?;
-    let rows = oldest.query([integer(DECISIONS)])?;
-    // A decision from the future is not old: either clock may be wrong.
-    let going = read(transaction, rows, |_, at| at < oldest_kept)?;
-    take_out(transaction, &going, how)
-}
-
-/// Drops the oldest decisions of the client that takes most, until `need` octets are free or the step is full.
-pub(super) fn drop_largest(
-    transaction: &Transaction<'_>,
-    need: u64,
-    how: &How<'_>,
-) -> Result<Dropped, Failure> {
-    // Mostly the first party has decisions to give; but its only one may be the head of the chain.
-    for party in shares::by_size(transaction)? {
-        let mut oldest = transaction.prepare_cached(
-            "SELECT seq, time, hash, party, record FROM decision WHERE seq >= ?1 AND party = ?2 ORDER BY seq LIMIT ?3",
-        )?;
-        let rows = oldest.query([party.oldest, party.party, integer(DECISIONS)])?;
-        let going = read(transaction, rows, |freed, _| freed < need)?;
-        let Some((last, _)) = going.last() else {
-            continue;
+    fold_before(transaction, head, oldest_kept.max(how.now - DAY))?;
+    for _ in 0..BLOCKS {
+        let Some(oldest) = retention::oldest(transaction)? else {
+            break;
         };
-        shares::move_on(transaction, party.party, last.seq + 1)?;
-        let mut dropped = take_out(transaction, &going, how)?;
-        if dropped.early > 0 {
-            dropped.of = Some(party.name);
-        }
-        return Ok(dropped);
-    }
-    Ok(Dropped::default())
-}
-
-/// A decision to be removed, and its time.
-type Old = (Going, Moment);
-
-/// Reads decisions while `go` accepts them by the octets before them and by their time. The head of the chain stays:
-/// the next link follows from it.
-fn read(
-    transaction: &Transaction<'_>,
-    mut rows: rusqlite::Rows<'_>,
-    go: impl Fn(u64, Moment) -> bool,
-) -> Result<Vec<Old>, Failure> {
-    let (last, _) = head(transaction)?;
-    let (mut going, mut freed) = (Vec::new(), 0);
-    while let Some(row) = rows.next()? {
-        let seq = number(row.get(0)?);
-        let at = Moment::from_millis(number(row.get(1)?));
-        if seq == last || !go(freed, at) {
+        // An entry from the future is not old: either clock may be wrong.
+        if oldest.max_time >= oldest_kept {
             break;
         }
-        // A damaged decision goes as well; its text is looked at when another decision on it goes.
-        let record = row.get_ref(4)?.as_str().unwrap_or_default();
-        let octets = shares::octets_of(record.len() as u64);
-        freed += octets;
-        let one = Going {
-            seq,
-            hash: row.get(2)?,
-            party: row.get(3)?,
-            octets,
-            sha256: Head::of(record).ok().and_then(|head| head.sha256()),
-        };
-        going.push((one, at));
+        dropped.add(drop_block(transaction, blocks, &oldest, how)?);
     }
-    Ok(going)
+    tell(transaction, head, &dropped, DropCause::Keep, how.now)?;
+    Ok(dropped)
 }
 
-fn take_out(transaction: &Transaction<'_>, old: &[Old], how: &How<'_>) -> Result<Dropped, Failure> {
-    let going: Vec<Going> = old.iter().map(|(going, _)| going.clone()).collect();
-    if going.is_empty() {
-        return Ok(Dropped::default());
+/// Turns entries of the tail that are older than `before` into blocks: a block goes as a whole, so it must not wait for
+/// entries of another month.
+fn fold_before(
+    transaction: &Transaction<'_>,
+    head: &mut Head,
+    before: Moment,
+) -> Result<(), Failure> {
+    let mut young = transaction
+        .prepare_cached("SELECT first FROM tail WHERE max_time >= ?1 ORDER BY first LIMIT 1")?;
+    let young: Option<i64> = young
+        .query_row([time(before)], |row| row.get(0))
+        .optional()?;
+    fold(transaction, head, young.map_or(u64::MAX, number))
+}
+
+/// Drops the oldest block to make room. The tail becomes blocks if there is none.
+pub(super) fn drop_for_room(
+    transaction: &Transaction<'_>,
+    head: &mut Head,
+    blocks: &Blocks,
+    how: &How,
+) -> Result<Pruned, Failure> {
+    let mut oldest = retention::oldest(transaction)?;
+    if oldest.is_none() {
+        fold(transaction, head, u64::MAX)?;
+        oldest = retention::oldest(transaction)?;
     }
-    gaps::take_out(transaction, &going, how)?;
+    let Some(oldest) = oldest else {
+        return Ok(Pruned::default());
+    };
+    let dropped = drop_block(transaction, blocks, &oldest, how)?;
+    tell(transaction, head, &dropped, DropCause::Size, how.now)?;
+    Ok(dropped)
+}
+
+fn drop_block(
+    transaction: &Transaction<'_>,
+    blocks: &Blocks,
+    oldest: &Oldest,
+    how: &How,
+) -> Result<Pruned, Failure> {
+    retention::drop_before(transaction, blocks, oldest.first + oldest.count)?;
     let oldest_kept = how.keep.map_or(Moment::default(), |keep| how.now - keep);
-    let early = old.iter().filter(|(_, at)| *at >= oldest_kept).count();
-    Ok(Dropped {
-        count: going.len() as u64,
-        octets: going.iter().map(|one| one.octets).sum(),
-        early: early as u64,
-        of: None,
+    let is_early = oldest.max_time >= oldest_kept;
+    Ok(Pruned {
+        decisions: oldest.count,
+        early: if is_early { oldest.count } else { 0 },
+        ..Pruned::default()
     })
+}
+
+/// Appends the entry that says what was dropped.
+fn tell(
+    transaction: &Transaction<'_>,
+    head: &mut Head,
+    dropped: &Pruned,
+    cause: DropCause,
+    now: Moment,
+) -> Result<(), Failure> {
+    if dropped.decisions == 0 {
+        return Ok(());
+    }
+    let (index, _) = extent(transaction)?;
+    event(transaction, head, now, EventKind::Dropped { index, cause })
 }
 
 /// Drops texts that are old enough and without references. Returns the numbers of visited and of dropped texts.
@@ -225,7 +225,7 @@ fn texts(
             "SELECT last_fetched, dropped IS NOT NULL, \
              EXISTS (SELECT 1 FROM origin WHERE origin.sha256 = snapshot.sha256) \
              OR EXISTS (SELECT 1 FROM fetch WHERE fetch.sha256 = snapshot.sha256) \
-             OR last_decision >= (SELECT coalesce(min(seq), 1) FROM decision) AND last_decision > 0 \
+             OR EXISTS (SELECT 1 FROM object WHERE object.names = snapshot.sha256) \
              FROM snapshot WHERE sha256 = ?1",
         )?;
         let found = look.query_row([sha256], |row| {

@@ -1,41 +1,28 @@
 //! All queries of the database.
 //!
-//! An index on time narrows the search; [`Filter`] decides. Long searches run in steps, each a statement of its own: a
-//! single statement of minutes would keep the engine from carrying over its log.
+//! Long searches run in steps, each a statement of its own: a single statement of minutes would keep the engine from
+//! carrying over its log.
 
-use memchr::memmem;
-use rusqlite::{Connection, OptionalExtension as _, Row, named_params, params};
+use std::ops::RangeInclusive;
+
+use rusqlite::{Connection, Row, named_params, params};
 use tracing::error;
 
 use super::digests;
+use super::entries::{self, Blocks, Lines};
 use super::error::Failure;
-use super::rows::{self, integer, number, time};
+use super::rows::{self, integer, number};
 use crate::clock::Moment;
+use crate::entry;
 use crate::policy::overrides::Override;
 use crate::store::filter::{Filter, Tallies};
 use crate::store::origins::place as place_of;
 use crate::store::{
     DecisionQuery, Fetch, OriginMemory, OriginQuery, Removed, Sha256, Size, StoreError,
-    StoreErrorKind, StoredDecision, Tally, TallyKey, chain,
+    StoreErrorKind, StoredDecision, Tally, TallyKey,
 };
 use crate::text::DecisionId;
 use crate::text::json::printable;
-
-/// Records read by one statement of a long search.
-const STEP: usize = 2_000;
-
-/// A decision's columns, with its acknowledgement.
-const DECISION: &str = "SELECT decision.seq, decision.time AS time, record, hash, acknowledgement.time AS seen, person, note \
-     FROM decision LEFT JOIN acknowledgement USING (seq)";
-
-/// Bounds that a reader has found and need not search again.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Hints {
-    /// The last requested start, and the first record from then on.
-    since: Option<(Moment, u64)>,
-    /// The last requested end, and the last record before it.
-    until: Option<(Moment, u64)>,
-}
 
 pub(super) fn origin(connection: &Connection, name: &str) -> Result<Vec<OriginMemory>, Failure> {
     let mut statement =
@@ -95,15 +82,15 @@ pub(super) fn snapshot(
 /// See [`Store::decisions`](crate::store::Store::decisions).
 pub(super) fn decisions(
     connection: &Connection,
+    blocks: &Blocks,
     query: &DecisionQuery,
-    hints: &mut Hints,
 ) -> Result<Vec<StoredDecision>, Failure> {
     let filter = Filter::new(query)?;
     let mut page = Vec::new();
     if query.limit == 0 {
         return Ok(page);
     }
-    walk(connection, query, &filter, hints, |decision| {
+    visit(connection, blocks, query, |decision| {
         let seen = decision.acknowledged.as_ref();
         if filter.facts(&decision.record, seen).is_some() {
             page.push(decision);
@@ -116,14 +103,14 @@ pub(super) fn decisions(
 /// See [`Store::tally`](crate::store::Store::tally).
 pub(super) fn tally(
     connection: &Connection,
+    blocks: &Blocks,
     query: &DecisionQuery,
     key: TallyKey,
     most: usize,
-    hints: &mut Hints,
 ) -> Result<Vec<Tally>, Failure> {
     let filter = Filter::new(query)?;
     let mut tallies = Tallies::new(key);
-    walk(connection, query, &filter, hints, |decision| {
+    visit(connection, blocks, query, |decision| {
         if let Some(facts) = filter.facts(&decision.record, decision.acknowledged.as_ref()) {
             tallies.count(&facts);
         }
@@ -133,156 +120,103 @@ pub(super) fn tally(
 }
 
 /// Gives `visit` the candidate records, in order, until it returns false.
-fn walk(
+fn visit(
     connection: &Connection,
+    blocks: &Blocks,
     query: &DecisionQuery,
-    filter: &Filter<'_>,
-    hints: &mut Hints,
     mut visit: impl FnMut(StoredDecision) -> bool,
 ) -> Result<(), Failure> {
-    let (mut least, mut most) = bounds(connection, query, hints)?;
-    let narrowed = match query.acknowledged {
-        Some(true) => "AND person IS NOT NULL",
-        _ => "",
+    let Some(range) = bounds(query) else {
+        return Ok(());
     };
-    let order = if query.newest_first { "DESC" } else { "ASC" };
-    let text = format!(
-        "{DECISION} WHERE decision.seq BETWEEN ?1 AND ?2 {narrowed} ORDER BY decision.seq {order} LIMIT ?3"
-    );
-    let mut statement = connection.prepare_cached(&text)?;
-    // Most records are of another host, and show it without being read as JSON.
-    let host = filter.host().map(str::to_ascii_lowercase);
-    let host = host.as_ref().map(memmem::Finder::new);
-    while least <= most {
-        let mut rows = statement.query(params![integer(least), integer(most), limit(STEP)])?;
-        let (mut count, mut last) = (0, 0);
-        while let Some(row) = rows.next()? {
-            (count, last) = (count + 1, number(row.get("seq")?));
-            let record = row.get_ref("record")?.as_bytes().unwrap_or_default();
-            if host
-                .as_ref()
-                .is_some_and(|host| host.find(record).is_none())
-            {
-                continue;
-            }
-            if !visit(rows::decision(row)?) {
-                return Ok(());
-            }
-        }
-        if count < STEP {
-            return Ok(());
-        }
-        if query.newest_first {
-            most = last.saturating_sub(1);
-        } else {
-            least = last + 1;
-        }
-    }
-    Ok(())
+    let mut lines = Lines::new(connection);
+    entries::walk(
+        connection,
+        blocks,
+        range,
+        query.newest_first,
+        |index, entry| Ok(visit(stored(connection, &mut lines, index, entry)?)),
+    )
 }
 
-/// Returns the first and the last candidate record.
-fn bounds(
-    connection: &Connection,
-    query: &DecisionQuery,
-    hints: &mut Hints,
-) -> Result<(u64, u64), Failure> {
-    let (mut least, mut most) = (
-        query.from.unwrap_or(0),
-        query.to.unwrap_or(u64::MAX).min(u64::MAX >> 1),
-    );
+/// Returns the indices of the candidates.
+fn bounds(query: &DecisionQuery) -> Option<RangeInclusive<u64>> {
+    let (mut least, mut most) = (query.from.unwrap_or(1), query.to.unwrap_or(u64::MAX));
     match (query.after, query.newest_first) {
-        (Some(after), true) => most = most.min(after.saturating_sub(1)),
-        (Some(after), false) => least = least.max(after.saturating_add(1)),
+        (Some(after), true) => most = most.min(after.checked_sub(1)?),
+        (Some(after), false) => least = least.max(after.checked_add(1)?),
         (None, _) => {}
     }
-    // A record's time is the start of its exchange, so records are not quite in the order of their times: the index
-    // finds the candidates.
-    if let Some(since) = query.since {
-        let first = match hints.since {
-            Some((moment, first)) if moment == since => Some(first),
-            _ => edge(
-                connection,
-                "SELECT min(seq) FROM decision INDEXED BY decision_time WHERE time >= ?1",
-                since,
-            )?,
-        };
-        // Later records come after it, so this stays true. An empty range proves nothing for later.
-        match first {
-            Some(first) => {
-                hints.since = Some((since, first));
-                least = least.max(first);
-            }
-            None => return Ok((1, 0)),
-        }
-    }
-    if let Some(until) = query.until {
-        let last = match hints.until {
-            // The first page sets the end for the others.
-            Some((moment, last)) if moment == until && query.after.is_some() => Some(last),
-            _ => edge(
-                connection,
-                "SELECT max(seq) FROM decision INDEXED BY decision_time WHERE time < ?1",
-                until,
-            )?,
-        };
-        match last {
-            Some(last) => {
-                hints.until = Some((until, last));
-                most = most.min(last);
-            }
-            None => return Ok((1, 0)),
-        }
-    }
-    Ok((least, most))
+    Some(least.saturating_sub(1)..=most.checked_sub(1)?)
 }
 
-fn edge(connection: &Connection, text: &str, at: Moment) -> Result<Option<u64>, Failure> {
-    let mut statement = connection.prepare_cached(text)?;
-    let seq: Option<i64> = statement.query_row([time(at)], |row| row.get(0))?;
-    Ok(seq.map(number))
+/// Returns the record of an entry.
+fn stored(
+    connection: &Connection,
+    lines: &mut Lines<'_>,
+    index: u64,
+    entry: &[u8],
+) -> Result<StoredDecision, Failure> {
+    let seq = index + 1;
+    let mut seen = connection
+        .prepare_cached("SELECT time, person, note FROM acknowledgement WHERE seq = ?1")?;
+    Ok(StoredDecision {
+        seq,
+        time: Moment::from_millis(entry::time_of(entry)),
+        record: lines.line(entry)?,
+        entry: entry.to_vec(),
+        acknowledged: first(seen.query([integer(seq)])?, rows::acknowledgement)?,
+    })
 }
 
 pub(super) fn decision(
     connection: &Connection,
+    blocks: &Blocks,
     id: &str,
 ) -> Result<Option<StoredDecision>, Failure> {
-    let Some(seq) = place(connection, id)? else {
+    let Some((index, entry)) = place(connection, blocks, id)? else {
         return Ok(None);
     };
-    let mut statement =
-        connection.prepare_cached(&format!("{DECISION} WHERE decision.seq = ?1"))?;
-    first(statement.query([seq])?, rows::decision)
+    stored(connection, &mut Lines::new(connection), index, &entry).map(Some)
 }
 
-/// Returns the place of the decision `id`. Its time, which an index finds, is part of its identifier.
-pub(super) fn place(connection: &Connection, id: &str) -> Result<Option<i64>, Failure> {
-    let Some(began) = DecisionId::time_of(id) else {
-        return Ok(None);
-    };
-    let mut statement = connection
-        .prepare_cached("SELECT seq FROM decision WHERE time = ?1 AND record->>'id' = ?2")?;
-    let seq = statement.query_row(params![time(began), id], |row| row.get(0));
-    Ok(seq.optional()?)
-}
-
-pub(super) fn links(
+/// Returns the index and the entry of the decision `id`.
+pub(super) fn place(
     connection: &Connection,
+    blocks: &Blocks,
+    id: &str,
+) -> Result<Option<(u64, Vec<u8>)>, Failure> {
+    let Some(id) = DecisionId::from_text(id) else {
+        return Ok(None);
+    };
+    let id = u128::from_be_bytes(id.octets());
+    let found = entries::with_ids(connection, blocks, &(id..=id), 1)?;
+    Ok(found.into_iter().next())
+}
+
+/// See [`Store::records`](crate::store::Store::records).
+pub(super) fn records(
+    connection: &Connection,
+    blocks: &Blocks,
     after: u64,
     most: usize,
 ) -> Result<Vec<StoredDecision>, Failure> {
-    let mut statement = connection.prepare_cached(&format!(
-        "{DECISION} WHERE decision.seq > ?1 ORDER BY decision.seq LIMIT ?2"
-    ))?;
-    all(
-        statement.query(params![integer(after), limit(most)])?,
-        rows::decision,
-    )
-}
-
-pub(super) fn seals(connection: &Connection) -> Result<Vec<chain::Seal>, Failure> {
-    let mut statement = connection.prepare_cached("SELECT * FROM seal ORDER BY number")?;
-    all(statement.query([])?, rows::seal)
+    let mut lines = Lines::new(connection);
+    let mut page = Vec::new();
+    if most == 0 {
+        return Ok(page);
+    }
+    entries::walk(
+        connection,
+        blocks,
+        after..=u64::MAX,
+        false,
+        |index, entry| {
+            page.push(stored(connection, &mut lines, index, entry)?);
+            Ok(page.len() < most)
+        },
+    )?;
+    Ok(page)
 }
 
 pub(super) fn overrides(connection: &Connection) -> Result<Vec<Override>, Failure> {
@@ -338,16 +272,12 @@ pub(super) fn size(connection: &Connection) -> Result<Size, Failure> {
         let mut statement = connection.prepare_cached(text)?;
         Ok(number(statement.query_row([], |row| row.get(0))?))
     };
+    let (first, end) = entries::extent(connection)?;
     Ok(Size {
         bytes: 0,
         origins: count("SELECT count(*) FROM origin")?,
         snapshots: count("SELECT count(*) FROM snapshot")?,
-        // The chain is complete except for its gaps, so no rows need counting.
-        decisions: count(
-            "SELECT coalesce(max(seq) - min(seq) + 1 - (SELECT coalesce(sum(last - first + 1), 0) FROM gap \
-             WHERE first > (SELECT min(seq) FROM decision)), 0) \
-             FROM decision",
-        )?,
+        decisions: end - first,
     })
 }
 
@@ -384,15 +314,4 @@ fn sound<T>(
         }
     }
     Ok(sound)
-}
-
-fn all<T>(
-    mut rows: rusqlite::Rows<'_>,
-    read: impl Fn(&Row<'_>) -> Result<T, Failure>,
-) -> Result<Vec<T>, Failure> {
-    let mut read_so_far = Vec::new();
-    while let Some(row) = rows.next()? {
-        read_so_far.push(read(row)?);
-    }
-    Ok(read_so_far)
 }

@@ -6,7 +6,6 @@
 
 mod copy;
 mod evidence;
-mod links;
 mod overrides;
 mod remains;
 mod salvage;
@@ -26,27 +25,24 @@ use super::objects;
 use super::open::PATIENCE;
 use super::schema::APPLICATION;
 use super::{open, read};
-use crate::store::filter::Head;
+use crate::store::log_key::log_key_file;
 use crate::store::state_file::state_file;
-use crate::store::{Access, Sha256, StoreError, StoreErrorKind, chain};
+use crate::store::{Access, Sha256, StoreError, StoreErrorKind};
 use crate::text::hex;
 use crate::text::json::printable;
 
 /// Faults of the engine's own structure that are named one by one.
 const MOST_FAULTS: i64 = 20;
 
-/// Links of the chain that a check walks, back from its head; `crawlgate audit verify --all` walks all.
-const LINKS: u64 = 10_000;
-
-/// Decisions read by one statement.
-const STEP: i64 = 2_000;
+/// The latest records, which a check reads; `crawlgate audit verify --all` reads all.
+const RECORDS: u64 = 10_000;
 
 /// The faults of a store, a sentence for each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Faults that a rebuild mends, or leaves out and names.
     pub damaged: Vec<String>,
-    /// Faults that contradict the chain or its seals: a rebuild leaves this evidence as it is.
+    /// Faults that contradict what was signed: a rebuild leaves this evidence as it is.
     pub altered: Vec<String>,
 }
 
@@ -82,15 +78,14 @@ pub fn check(path: &Path) -> Result<Faults, StoreError> {
         Err(error) => return Err(error),
     };
     // An unreadable part is reported, too, and the next check runs all the same.
-    let looks: [Look; 10] = [
+    let looks: [Look; 9] = [
         structure,
         references,
         rows,
-        evidence::gaps,
         fetched_texts,
-        decisive_texts,
-        evidence::places,
-        evidence::links,
+        evidence::rows,
+        evidence::signed,
+        evidence::named,
         texts,
         self::objects,
     ];
@@ -105,10 +100,10 @@ pub fn check(path: &Path) -> Result<Faults, StoreError> {
     match agree::look(&connection, path) {
         Ok(Relation::Agrees) => {}
         Ok(Relation::Misses(missing)) => {
-            faults.damaged.push(format!("decision: {}", missing.told()));
+            faults.damaged.push(missing.told());
         }
-        Ok(Relation::Differs(seq)) => faults.altered.push(format!(
-            "decision {seq}: it is not the one that {} names",
+        Ok(Relation::Differs(size)) => faults.altered.push(format!(
+            "the log of {size} records is not the one that {} names",
             state_file(path).display()
         )),
         Err(failure) => faults.damaged.push(sentence(failure, path)),
@@ -142,7 +137,7 @@ fn sentence(failure: Failure, path: &Path) -> String {
 /// is none, and even that may be one if a store's key lies beside it.
 fn may_be_ours(path: &Path) -> bool {
     let may_be = header(path).is_none_or(|header| header.application == APPLICATION);
-    may_be || chain::key_file(path).exists()
+    may_be || log_key_file(path).exists()
 }
 
 fn header(path: &Path) -> Option<Header> {
@@ -195,56 +190,26 @@ fn references(connection: &Connection, faults: &mut Faults) -> Result<(), Failur
     Ok(())
 }
 
-/// Finds fetches without their text.
+/// Finds fetches, and states behind records, without their text.
 fn fetched_texts(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     let count: i64 = connection.query_row(
         "SELECT count(*) FROM fetch WHERE sha256 IS NOT NULL AND sha256 NOT IN (SELECT sha256 FROM snapshot)",
         [],
         |row| row.get(0),
     )?;
+    let named: i64 = connection.query_row(
+        "SELECT count(*) FROM object WHERE names IS NOT NULL AND names NOT IN (SELECT sha256 FROM snapshot)",
+        [],
+        |row| row.get(0),
+    )?;
+    if named > 0 {
+        faults.damaged.push(format!(
+            "object: {named} name a robots.txt that is not there"
+        ));
+    }
     if count > 0 {
         faults.damaged.push(format!(
             "fetch: {count} have got a robots.txt that is not there"
-        ));
-    }
-    Ok(())
-}
-
-/// Counts decisions without their text. They are read in steps, and only counted: there may be millions.
-fn decisive_texts(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
-    let mut step = connection
-        .prepare("SELECT seq, record FROM decision WHERE seq > ?1 ORDER BY seq LIMIT ?2")?;
-    let mut look = connection.prepare("SELECT 1 FROM snapshot WHERE sha256 = ?1")?;
-    let (mut after, mut count, mut first) = (i64::MIN, 0_u64, None);
-    // Most decisions rest on the same text as the previous one.
-    let mut before: Option<(Sha256, bool)> = None;
-    loop {
-        let mut rows = step.query([after, STEP])?;
-        let mut seen = 0;
-        while let Some(row) = rows.next()? {
-            (after, seen) = (row.get(0)?, seen + 1);
-            let record = row.get_ref(1)?.as_str().unwrap_or_default();
-            // The check of the chain reports an unreadable record.
-            let Some(sha256) = Head::of(record).ok().and_then(|head| head.sha256()) else {
-                continue;
-            };
-            let is_there = match before {
-                Some((same, is_there)) if same == sha256 => is_there,
-                _ => look.exists([sha256])?,
-            };
-            before = Some((sha256, is_there));
-            if !is_there {
-                count += 1;
-                first.get_or_insert(after);
-            }
-        }
-        if seen < STEP {
-            break;
-        }
-    }
-    if let Some(first) = first {
-        faults.damaged.push(format!(
-            "decision: {count} rest on a robots.txt that is not there, the first of them is decision {first}"
         ));
     }
     Ok(())

@@ -7,6 +7,7 @@
 //! passes. The row of a dropped text behind decisions stays, so that no check takes the text for lost by damage.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -22,6 +23,8 @@ const SHARE: u64 = 16;
 
 /// Texts, or times as many origins, dropped at once.
 const AT_ONCE: usize = 2_048;
+
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// Origins dropped together.
 const ORIGINS: i64 = 32;
@@ -69,7 +72,7 @@ pub(super) fn make_room(
     if octets(transaction)? + incoming <= most {
         return Ok(gone);
     }
-    let first = first_decision(transaction)?;
+    let first = first_named(transaction)?;
     for _ in 0..AT_ONCE {
         if octets(transaction)? + incoming <= most {
             break;
@@ -90,10 +93,11 @@ pub(super) fn make_room(
     Ok(gone)
 }
 
-/// Returns the first decision: texts of it and of later ones are protected.
-fn first_decision(connection: &Connection) -> Result<i64, Failure> {
-    let mut first = connection.prepare_cached("SELECT coalesce(min(seq), 1) FROM decision")?;
-    Ok(first.query_row([], |row| row.get(0))?)
+/// Returns the time from which on texts that entries name are protected.
+fn first_named(connection: &Connection) -> Result<i64, Failure> {
+    // Notes of use are precise to a day.
+    let first = super::prune::oldest_kept(connection)?;
+    Ok(first.map_or(1, |first| time(first - 2 * DAY).max(1)))
 }
 
 /// Returns the domain that takes most if that is more than `share`.
@@ -128,7 +132,7 @@ fn drop_one(
 struct Text {
     number: i64,
     sha256: Sha256,
-    last_decision: i64,
+    last_named: i64,
 }
 
 /// Returns the least recently fetched text without a decision from `first` on. Among texts behind decisions, it returns
@@ -140,23 +144,23 @@ fn oldest_text(
 ) -> Result<Option<Text>, Failure> {
     let mut oldest = connection.prepare_cached(match domain {
         _ if first == i64::MAX => {
-            "SELECT number, sha256, last_decision FROM snapshot WHERE (?1 IS NULL OR domain = ?1) \
-             AND dropped IS NULL AND last_decision < ?2 ORDER BY last_decision LIMIT 1"
+            "SELECT number, sha256, last_named FROM snapshot WHERE (?1 IS NULL OR domain = ?1) \
+             AND dropped IS NULL AND last_named < ?2 ORDER BY last_named LIMIT 1"
         }
         Some(_) => {
-            "SELECT number, sha256, last_decision FROM snapshot WHERE domain = ?1 AND dropped IS NULL \
-             AND last_decision < ?2 ORDER BY last_fetched LIMIT 1"
+            "SELECT number, sha256, last_named FROM snapshot WHERE domain = ?1 AND dropped IS NULL \
+             AND last_named < ?2 ORDER BY last_fetched LIMIT 1"
         }
         None => {
-            "SELECT number, sha256, last_decision FROM snapshot WHERE ?1 IS NULL AND dropped IS NULL \
-             AND last_decision < ?2 ORDER BY last_fetched LIMIT 1"
+            "SELECT number, sha256, last_named FROM snapshot WHERE ?1 IS NULL AND dropped IS NULL \
+             AND last_named < ?2 ORDER BY last_fetched LIMIT 1"
         }
     })?;
     let found = oldest.query_row(params![domain, first], |row| {
         Ok(Text {
             number: row.get(0)?,
             sha256: row.get(1)?,
-            last_decision: row.get(2)?,
+            last_named: row.get(2)?,
         })
     });
     Ok(found.optional()?)
@@ -190,7 +194,7 @@ fn drop_text(
     let is_fetched = transaction
         .prepare_cached("SELECT 1 FROM fetch WHERE sha256 = ?1")?
         .exists([text.sha256])?;
-    let is_named = text.last_decision >= first && text.last_decision > 0;
+    let is_named = text.last_named >= first && text.last_named > 0;
     match is_fetched || is_named {
         true => transaction
             .prepare_cached("UPDATE snapshot SET body = x'', dropped = ?2 WHERE number = ?1")?

@@ -14,8 +14,7 @@ use crate::robots::access::{Absence, Cause};
 use crate::robots::identity::Identity;
 use crate::robots::state::{Fresh, Outage};
 use crate::store::{
-    Acknowledgement, Fetch, OriginMemory, OtherAnswer, Removed, Sha256, SnapshotMeta,
-    StoredDecision, StoredState, chain,
+    Acknowledgement, Fetch, OriginMemory, OtherAnswer, Removed, Sha256, SnapshotMeta, StoredState,
 };
 
 /// Converts a number for the engine; one beyond its range becomes the largest.
@@ -38,10 +37,6 @@ fn moment(integer: i64) -> Moment {
 
 fn moment_at(row: &Row<'_>, column: &str) -> Result<Moment, Failure> {
     Ok(moment(row.get(column)?))
-}
-
-fn digest_at(row: &Row<'_>, column: &str) -> Result<Sha256, Failure> {
-    digest_or_null(row, column)?.ok_or_else(|| nonsense(column))
 }
 
 fn digest_or_null(row: &Row<'_>, column: &str) -> Result<Option<Sha256>, Failure> {
@@ -261,72 +256,13 @@ fn json(texts: &impl serde::Serialize) -> String {
     serde_json::to_string(texts).unwrap_or_default()
 }
 
-/// Reads a decision's row, joined with its acknowledgement.
-pub(super) fn decision(row: &Row<'_>) -> Result<StoredDecision, Failure> {
-    let acknowledged = match row.get::<_, Option<String>>("person")? {
-        Some(by) => Some(Acknowledgement {
-            time: moment_at(row, "seen")?,
-            by,
-            note: row.get("note")?,
-        }),
-        None => None,
-    };
-    Ok(StoredDecision {
-        seq: number(row.get("seq")?),
+/// Reads the acknowledgement of a record, whose columns are `time`, `person` and `note`.
+pub(super) fn acknowledgement(row: &Row<'_>) -> Result<Acknowledgement, Failure> {
+    Ok(Acknowledgement {
         time: moment_at(row, "time")?,
-        record: row.get("record")?,
-        hash: digest_at(row, "hash")?,
-        acknowledged,
+        by: row.get("person")?,
+        note: row.get("note")?,
     })
-}
-
-/// Reads a seal's row.
-pub(super) fn seal(row: &Row<'_>) -> Result<chain::Seal, Failure> {
-    Ok(chain::Seal {
-        seq: number(row.get("seq")?),
-        hash: digest_at(row, "hash")?,
-        time: moment_at(row, "time")?,
-        start: (number(row.get("start_seq")?), digest_at(row, "start_hash")?),
-        signature: octets(row, "signature")?.ok_or_else(|| nonsense("signature"))?,
-        key: octets(row, "key")?.ok_or_else(|| nonsense("key"))?,
-    })
-}
-
-/// Reads a gap's row.
-pub(super) fn gap(row: &Row<'_>) -> Result<chain::Gap, Failure> {
-    let proof = match (octets(row, "signature")?, octets(row, "key")?) {
-        (Some(signature), Some(key)) => Some(chain::GapProof { signature, key }),
-        _ => None,
-    };
-    Ok(chain::Gap {
-        first: number(row.get("first")?),
-        last: number(row.get("last")?),
-        before: digest_at(row, "link_before")?,
-        after: digest_at(row, "link_after")?,
-        time: moment_at(row, "time")?,
-        proof,
-    })
-}
-
-/// Adds a seal.
-pub(super) fn write_seal(
-    connection: &rusqlite::Connection,
-    seal: &chain::Seal,
-) -> rusqlite::Result<()> {
-    let mut statement = connection.prepare_cached(
-        "INSERT INTO seal (seq, hash, time, start_seq, start_hash, signature, key) \
-         VALUES (:seq, :hash, :time, :start_seq, :start_hash, :signature, :key)",
-    )?;
-    statement.execute(named_params! {
-        ":seq": integer(seal.seq),
-        ":hash": seal.hash,
-        ":time": time(seal.time),
-        ":start_seq": integer(seal.start.0),
-        ":start_hash": seal.start.1,
-        ":signature": seal.signature,
-        ":key": seal.key,
-    })?;
-    Ok(())
 }
 
 /// Reads an override's row.

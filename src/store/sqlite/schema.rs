@@ -1,21 +1,22 @@
 //! The schema of the database, and the steps from an older one.
 //!
 //! People read the tables through the views below, in the `sqlite3` shell. Times are milliseconds since the epoch, UTC,
-//! in tables, and text in views. Of a decision the table stores the record alone, with an index (`time`) and the proof
-//! (`hash`). A view computes everything else from the record, so the view cannot disagree with it; generated columns of
-//! the table would be computed with each insertion, at twice its price.
+//! in tables, and text in views. Decisions lie in entries ([`entries`](super::entries)).
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use super::digests;
+use super::entries;
 use super::error::Failure;
 
 /// Marks a database as ours (`PRAGMA application_id`): "crlg".
 pub(super) const APPLICATION: i32 = 0x6372_6c67;
 
-/// The steps from an empty database to the present schema. The database's `user_version` is the number of steps taken.
-/// A released step is never changed: a new one follows.
-pub(super) const STEPS: &[&str] = &[FIRST, SECOND, RECOUNT, BOUNDS, DIGESTS];
+/// The steps from an empty database to the present schema. The database's `user_version` is [`FORMER`] and the number of
+/// steps taken. A released step is never changed: a new one follows.
+pub(super) const STEPS: &[&str] = &[FIRST, entries::TABLES, COUNTS, DIGESTS];
+
+/// Versions up to this one kept decisions in another form, before the first release.
+const FORMER: i32 = 5;
 
 const FIRST: &str = r#"
 CREATE TABLE meta (
@@ -24,7 +25,9 @@ CREATE TABLE meta (
 ) STRICT, WITHOUT ROWID;
 INSERT INTO meta VALUES ('version', 0);
 
--- Each robots.txt once, by the SHA-256 of the text that counts. `body` is that text, compressed with zstd.
+-- Each robots.txt once, by the SHA-256 of the text that counts. `body` is that text, compressed with zstd. `last_named` is
+-- the time up to which entries may rest on it, at least. A text that was dropped to make room leaves its row, without the
+-- text, for as long as an entry names it.
 CREATE TABLE snapshot (
     number INTEGER PRIMARY KEY,
     sha256 BLOB NOT NULL UNIQUE,
@@ -32,7 +35,9 @@ CREATE TABLE snapshot (
     body BLOB NOT NULL,
     first_fetched INTEGER NOT NULL,
     last_fetched INTEGER NOT NULL,
-    last_decision INTEGER NOT NULL DEFAULT 0
+    last_named INTEGER NOT NULL DEFAULT 0,
+    domain TEXT NOT NULL DEFAULT '',
+    dropped INTEGER
 ) STRICT;
 
 -- Snapshots that lost one of those who referred to them, to be looked at from `due` on: the last one may be gone.
@@ -102,32 +107,13 @@ CREATE TRIGGER fetch_gone AFTER DELETE ON fetch
     AND NOT EXISTS (SELECT 1 FROM leftover WHERE sha256 = old.sha256)
     BEGIN INSERT INTO leftover VALUES (old.sha256, 0); END;
 
--- `record` is the decision, octet for octet as it was written, and `time` is its time, to be found by.
--- `hash` is the SHA-256 of the hash before it (of 32 zero octets before the first) and `record`. `seq` has no gaps.
-CREATE TABLE decision (
-    seq INTEGER PRIMARY KEY,
-    time INTEGER NOT NULL,
-    hash BLOB NOT NULL,
-    record TEXT NOT NULL
-) STRICT;
-CREATE INDEX decision_time ON decision (time);
-
+-- A person has seen the decision. The log has an entry of it, too.
 CREATE TABLE acknowledgement (
-    seq INTEGER PRIMARY KEY REFERENCES decision (seq) ON DELETE CASCADE,
+    seq INTEGER PRIMARY KEY,
     time INTEGER NOT NULL,
     person TEXT NOT NULL,
     note TEXT NOT NULL
 ) STRICT;
-
--- What entries name by its SHA-256. `kind`: 0 settings (a JSON text), 1 the state of a robots.txt, 2 an override (CBOR).
--- `used` is the day of a latest record on it, `names` the SHA-256 of the robots.txt of a state.
-CREATE TABLE object (
-    sha256 BLOB PRIMARY KEY,
-    kind INTEGER NOT NULL,
-    body BLOB NOT NULL,
-    used INTEGER NOT NULL,
-    names BLOB
-) STRICT, WITHOUT ROWID;
 
 CREATE TABLE override (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -141,31 +127,6 @@ CREATE TABLE override (
     removed INTEGER,
     removed_by TEXT
 ) STRICT;
-
--- The head of the chain of decisions at some time, signed (Ed25519).
-CREATE TABLE seal (
-    number INTEGER PRIMARY KEY,
-    seq INTEGER NOT NULL,
-    hash BLOB NOT NULL,
-    time INTEGER NOT NULL,
-    start_seq INTEGER NOT NULL,
-    start_hash BLOB NOT NULL,
-    signature BLOB NOT NULL,
-    key BLOB NOT NULL
-) STRICT;
-
-CREATE VIEW decisions AS
-SELECT seq, record->>'time' AS time, record->>'id' AS id, record->>'mode' AS mode, record->>'verdict' AS verdict,
-    record->>'reason' AS reason,
-    (record->>'scheme') || '://' || (record->>'host') || iif((record->>'scheme') || (record->>'port') IN ('http80', 'https443', 'ftp21'),
-        '', ':' || (record->>'port')) AS origin,
-    record->>'method' AS method, record->>'url' AS url, record->>'$.rule.text' AS rule, record->>'$.rule.line' AS line,
-    record->>'$.agent.chain' AS agent, record->>'user_agent' AS user_agent, record->>'$.client.address' AS client,
-    record->>'status' AS status, record->>'$.robots.sha256' AS sha256, person AS acknowledged_by, note
-FROM decision LEFT JOIN acknowledgement USING (seq)
-WHERE record->>'id' IS NOT NULL;
-
-CREATE VIEW denials AS SELECT * FROM decisions WHERE verdict <> 'allow';
 
 CREATE VIEW origins AS
 SELECT origin, identity, state, absence, cause, user_agent,
@@ -187,7 +148,7 @@ SELECT lower(hex(sha256)) AS sha256, bytes, length(body) AS compressed,
 FROM snapshot;
 "#;
 
-const SECOND: &str = r#"
+const COUNTS: &str = r#"
 -- How many decisions were written of each hour (its start, in milliseconds since the epoch), by what they have in
 -- common: what a chart asks for.
 CREATE TABLE hourly (
@@ -201,45 +162,7 @@ CREATE TABLE hourly (
 
 -- Those that are unreachable are few among many, and looked for.
 CREATE INDEX origin_state ON origin (state, origin, identity);
-"#;
 
-/// Fills `hourly` from the stored decisions.
-pub(super) const RECOUNT: &str = r#"
-DELETE FROM hourly;
-INSERT INTO hourly
-SELECT time - time % 3600000, coalesce(record->>'mode', ''), coalesce(record->>'verdict', ''),
-    coalesce(record->>'reason', ''), sum(iif(record->>'id' IS NULL, record->>'count', 1))
-FROM decision WHERE json_valid(record) AND (record->>'id' IS NOT NULL OR record->>'event' = 'refusals_repeated')
-GROUP BY 1, 2, 3, 4;
-"#;
-
-const BOUNDS: &str = r#"
--- Each client, and each address without one, has a share of the room for decisions: `octets` is what it takes of it, about,
--- and before `oldest` it has no decision. Number 0 stands for all that came when there were too many to tell apart.
-ALTER TABLE decision ADD COLUMN party INTEGER NOT NULL DEFAULT 0;
-CREATE TABLE party (
-    number INTEGER PRIMARY KEY,
-    name TEXT NOT NULL UNIQUE,
-    octets INTEGER NOT NULL,
-    oldest INTEGER NOT NULL
-) STRICT;
-INSERT INTO party SELECT 0, 'others', coalesce(sum(length(record) + 128), 0), 0 FROM decision;
-
--- Decisions `first` to `last` were dropped to make room, between others that stay: the links before and after them,
--- signed (Ed25519). Without a signature they were lost to damage.
-CREATE TABLE gap (
-    first INTEGER PRIMARY KEY,
-    last INTEGER NOT NULL,
-    link_before BLOB NOT NULL,
-    link_after BLOB NOT NULL,
-    time INTEGER NOT NULL,
-    signature BLOB,
-    key BLOB
-) STRICT;
-
--- A text that was dropped to make room leaves its row, without the text, for as long as a decision names it.
-ALTER TABLE snapshot ADD COLUMN domain TEXT NOT NULL DEFAULT '';
-ALTER TABLE snapshot ADD COLUMN dropped INTEGER;
 CREATE INDEX snapshot_used ON snapshot (last_fetched);
 CREATE INDEX snapshot_domain ON snapshot (domain, last_fetched);
 
@@ -295,11 +218,23 @@ CREATE TRIGGER snapshot_gone AFTER DELETE ON snapshot BEGIN
     UPDATE domain SET octets = octets - length(old.body) - 256 WHERE name = old.domain;
     DELETE FROM domain WHERE name = old.domain AND octets <= 0;
 END;
-INSERT INTO domain SELECT '', sum(length(body) + 256) FROM snapshot HAVING count(*) > 0;
-INSERT INTO kept SELECT origin, '', updated, 1024 FROM origin;
+
+-- A text stays while an object names it, and an object while an entry may name it.
+CREATE TRIGGER object_new AFTER INSERT ON object WHEN new.names IS NOT NULL BEGIN
+    INSERT INTO snapshot (sha256, bytes, body, first_fetched, last_fetched, last_named, dropped)
+    SELECT new.names, 0, x'', new.used, new.used, new.used, new.used
+    WHERE NOT EXISTS (SELECT 1 FROM snapshot WHERE sha256 = new.names);
+    UPDATE snapshot SET last_named = max(last_named, new.used) WHERE sha256 = new.names;
+END;
+CREATE TRIGGER object_used_again AFTER UPDATE OF used ON object WHEN new.names IS NOT NULL
+    BEGIN UPDATE snapshot SET last_named = max(last_named, new.used) WHERE sha256 = new.names; END;
+CREATE TRIGGER object_gone AFTER DELETE ON object
+    WHEN old.names IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM leftover WHERE sha256 = old.names)
+    BEGIN INSERT INTO leftover VALUES (old.names, 0); END;
 "#;
 
-/// Existing rows get their digests during the step, see [`migrate`].
+/// Rows of these tables carry a digest each.
 const DIGESTS: &str = r#"
 -- The first 16 octets of the SHA-256 of all that the row says: one that says something else is damaged.
 ALTER TABLE origin ADD COLUMN digest BLOB;
@@ -314,6 +249,8 @@ pub(super) enum Standing {
     Empty,
     /// Number of steps taken, no more than there are.
     Known(usize),
+    /// An older crawlgate has written it in a form that no released one ever had.
+    Former,
     /// A newer crawlgate has taken steps that are unknown here.
     Newer(i32),
     /// It belongs to another program.
@@ -329,9 +266,11 @@ pub(super) fn standing(connection: &Connection) -> rusqlite::Result<Standing> {
         let count = "SELECT count(*) FROM sqlite_schema";
         connection.query_row(count, [], |row| row.get::<_, i64>(0))
     };
-    Ok(match (application, version, usize::try_from(version)) {
+    let steps = usize::try_from(version.saturating_sub(FORMER).max(0));
+    Ok(match (application, version, steps) {
         (0, 0, _) if is_empty()? == 0 => Standing::Empty,
-        (APPLICATION, _, Ok(steps)) if steps <= STEPS.len() => Standing::Known(steps),
+        (APPLICATION, 1..=FORMER, _) => Standing::Former,
+        (APPLICATION, 0.., Ok(steps)) if steps <= STEPS.len() => Standing::Known(steps),
         (APPLICATION, version, _) if version > 0 => Standing::Newer(version),
         _ => Standing::Foreign,
     })
@@ -350,26 +289,28 @@ pub(super) fn is_present(connection: &Connection) -> Result<bool, Failure> {
     Ok(shape(connection)? == shape(&new)?)
 }
 
+/// Returns the version after so many steps.
+pub(super) fn version(steps: usize) -> i64 {
+    i64::from(FORMER) + i64::try_from(steps).unwrap_or(0)
+}
+
+/// Returns the version of the present schema.
+pub(super) fn present() -> i64 {
+    version(STEPS.len())
+}
+
 /// Takes the missing steps, all or none.
 pub(super) fn migrate(connection: &mut Connection, steps: &[&str]) -> Result<(), Failure> {
     let transaction = Transaction::new(connection, TransactionBehavior::Immediate)?;
     // Read inside the transaction: another process may have been faster.
     let taken: i32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let taken = taken.saturating_sub(FORMER).max(0);
     let missing = steps.iter().skip(usize::try_from(taken).unwrap_or(0));
     for step in missing {
         transaction.execute_batch(step)?;
-        if *step == DIGESTS {
-            for table in digests::TABLES {
-                digests::stamp_all(&transaction, table)?;
-            }
-        }
     }
     transaction.pragma_update(None, "application_id", APPLICATION)?;
-    transaction.pragma_update(
-        None,
-        "user_version",
-        i32::try_from(steps.len()).unwrap_or(0),
-    )?;
+    transaction.pragma_update(None, "user_version", version(steps.len()))?;
     transaction.commit()?;
     Ok(())
 }

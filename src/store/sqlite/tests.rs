@@ -17,8 +17,8 @@ use tempfile::TempDir;
 
 use super::open::beside;
 use super::*;
-use crate::entry::{EventKind, Mode, Verdict};
-use crate::store::tests::{ROW, Row, event, land, landing, lost, record, rows, successful};
+use crate::store::log_key::log_key_file;
+use crate::store::tests::{ROW, Row, land, landing, record, rows, successful};
 
 const NOON: Moment = Moment::from_millis(1_795_176_000_000);
 

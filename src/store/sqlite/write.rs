@@ -1,23 +1,24 @@
 //! Every change of the database, each in one transaction.
 //!
-//! A transaction begins as a writing one and reads the head of the chain inside, so that several processes may write to
-//! one store and the chain stays one.
+//! A transaction begins as a writing one and reads the end of the log inside, so that several processes may write to one
+//! store and the log stays one.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
+use super::entries::{Blocks, Head, Memory, Uses, append, append_event, checkpoint};
 use super::error::Failure;
-use super::hours::Hours;
 use super::keeping::Keeping;
 use super::landing::landing_or_nothing;
 use super::objects;
-use super::rows::{self, integer, number, time};
-use super::shares::{self, Shares};
+use super::rows::{integer, time};
 use crate::clock::Moment;
-use crate::store::derived::{self, Row};
+use crate::entry::{Event, EventKind};
+use crate::store::log_key::{LogKey, StoredCheckpoint};
 use crate::store::state_file::End;
-use crate::store::{Acknowledgement, Batch, Pruned, Sha256, chain};
+use crate::store::{Acknowledgement, Batch, Pruned, Sha256};
+use crate::text::DecisionId;
 
 /// Begins a transaction that writes.
 pub(super) fn begin(connection: &mut Connection) -> Result<Transaction<'_>, Failure> {
@@ -29,103 +30,96 @@ pub(super) fn begin(connection: &mut Connection) -> Result<Transaction<'_>, Fail
     Ok(connection.transaction_with_behavior(behavior)?)
 }
 
+/// The log as the writing process remembers it.
+#[derive(Debug, Default)]
+pub(super) struct LogMemory {
+    memory: Memory,
+    uses: Uses,
+    blocks: Arc<Blocks>,
+}
+
+impl LogMemory {
+    pub(super) fn new(blocks: Arc<Blocks>) -> Self {
+        Self {
+            blocks,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the end of the log, inside a transaction that writes.
+    pub(super) fn head(&mut self, transaction: &Transaction<'_>) -> Result<Head, Failure> {
+        self.memory.head(transaction)
+    }
+
+    /// Commits a transaction, after which the log ends so.
+    pub(super) fn commit(
+        &mut self,
+        transaction: Transaction<'_>,
+        head: Head,
+    ) -> Result<(), Failure> {
+        if let Err(error) = transaction.commit() {
+            self.memory.forget();
+            self.uses.forget();
+            return Err(error.into());
+        }
+        self.memory.committed(head);
+        Ok(())
+    }
+
+    /// Returns the blocks that were read last.
+    pub(super) fn blocks(&self) -> &Blocks {
+        &self.blocks
+    }
+}
+
 /// See [`Store::write`](crate::store::Store::write). Under maintenance, the batch makes its room within the bound. Returns
-/// the last record, if there are any.
+/// the new end of the log, if it has one.
 pub(super) fn batch(
     connection: &mut Connection,
     batch: &Batch,
     keeping: Option<&mut Keeping>,
+    log: &mut LogMemory,
 ) -> Result<Option<End>, Failure> {
     let parts = keeping.as_ref().and_then(|keeping| keeping.parts());
     let mut dropped = Pruned::default();
-    let mut end = None;
     let mut transaction = begin(connection)?;
     for one in &batch.landings {
         dropped.origins += landing_or_nothing(&mut transaction, one, parts)?;
     }
     objects::write(&transaction, batch)?;
-    if !batch.entries.is_empty() {
-        let bodies = objects::needed(&transaction, batch)?;
-        let rows = derived::rows(&batch.entries, &bodies)?;
-        if let Some(keeping) = &keeping {
-            let room = rows
-                .iter()
-                .map(|row| shares::octets_of(row.line.len() as u64));
-            dropped.add(keeping.make_room(&transaction, room.sum())?.told());
+    if batch.entries.is_empty() {
+        transaction.commit()?;
+        if let Some(keeping) = keeping {
+            keeping.tell(dropped);
         }
-        end = Some(records(&transaction, &rows)?);
+        return Ok(None);
     }
-    transaction.commit()?;
+    let mut head = log.head(&transaction)?;
+    if let Some(keeping) = &keeping {
+        let incoming = batch.entries.octets() as u64;
+        dropped.add(keeping.make_room(&transaction, &mut head, log.blocks(), incoming)?);
+    }
+    let noted = log.uses.count(&transaction, &batch.entries)?;
+    let most = parts.map(|parts| parts.decisions / 8);
+    append(&transaction, &mut head, batch.entries.frames(), most)?;
+    let end = (head.size(), head.root());
+    log.commit(transaction, head)?;
+    log.uses.committed(noted);
     if let Some(keeping) = keeping {
         keeping.tell(dropped);
     }
-    Ok(end)
+    Ok(Some(end))
 }
 
-/// Adds records to the chain and returns the last one.
-fn records(transaction: &Transaction<'_>, rows: &[Row<'_>]) -> Result<End, Failure> {
-    let (mut seq, mut hash) = end(transaction)?;
-    let mut used: HashMap<Sha256, (u64, Moment)> = HashMap::new();
-    let mut hours = Hours::default();
-    let mut shares = Shares::default();
-    {
-        let mut add = transaction.prepare_cached(
-            "INSERT INTO decision (seq, time, hash, record, party) VALUES (?1, ?2, ?3, ?4, ?5)",
-        )?;
-        for Row { line, head } in rows {
-            hours.count(head);
-            seq += 1;
-            hash = chain::link(&hash, line.as_bytes());
-            let party = shares.count(transaction, head.party(), seq, line.len())?;
-            let at = time(head.time());
-            add.execute(params![integer(seq), at, hash, line, party])?;
-            if let Some(sha256) = head.sha256() {
-                used.insert(sha256, (seq, head.time()));
-            }
-        }
-    }
-    hours.write(transaction)?;
-    shares.write(transaction)?;
-    let mut refer =
-        transaction.prepare_cached("UPDATE snapshot SET last_decision = ?2 WHERE sha256 = ?1")?;
-    // A process may know a text for which the store had no room any more.
-    let mut lack = transaction.prepare_cached(
-        "INSERT INTO snapshot (sha256, bytes, body, first_fetched, last_fetched, last_decision, dropped) \
-         VALUES (?1, 0, x'', ?3, ?3, ?2, ?3)",
-    )?;
-    for (sha256, (seq, at)) in used {
-        if refer.execute(params![sha256, integer(seq)])? == 0 {
-            lack.execute(params![sha256, integer(seq), time(at)])?;
-        }
-    }
-    Ok((seq, hash))
-}
-
-/// Returns the last record's place and link.
-pub(super) fn head(connection: &Connection) -> Result<(u64, Sha256), Failure> {
-    let mut statement =
-        connection.prepare_cached("SELECT seq, hash FROM decision ORDER BY seq DESC LIMIT 1")?;
-    let last = statement.query_row([], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?)));
-    Ok(match last.optional()? {
-        Some((seq, hash)) => (number(seq), hash),
-        None => (0, chain::GENESIS),
-    })
-}
-
-/// Returns the place and the link that the next record follows: those of the last record, or of the last one that was lost
-/// behind it.
-pub(super) fn end(connection: &Connection) -> Result<(u64, Sha256), Failure> {
-    let (seq, hash) = head(connection)?;
-    let mut lost = connection.prepare_cached(
-        "SELECT last, link_after FROM gap WHERE first > ?1 ORDER BY first DESC LIMIT 1",
-    )?;
-    let lost = lost.query_row([integer(seq)], |row| {
-        Ok((row.get::<_, i64>(0)?, row.get(1)?))
-    });
-    Ok(match lost.optional()? {
-        Some((last, hash)) => (number(last), hash),
-        None => (seq, hash),
-    })
+/// Appends one event to the log, in a transaction with more.
+pub(super) fn event(
+    transaction: &Transaction<'_>,
+    head: &mut Head,
+    now: Moment,
+    kind: EventKind<'_>,
+) -> Result<(), Failure> {
+    let id = DecisionId::mint(now).octets();
+    append_event(transaction, head, &Event { id, kind })
 }
 
 /// Runs a write with a commit that waits for the disk. `[store] synchronous` does not change that.
@@ -140,71 +134,21 @@ pub(super) fn durably<T>(
     outcome
 }
 
-/// Returns `now`, or the last record's time if a clock that was set back makes that later: a seal is never older than
-/// its records.
-pub(super) fn not_before_last(connection: &Connection, now: Moment) -> Result<Moment, Failure> {
-    let mut statement =
-        connection.prepare_cached("SELECT time FROM decision ORDER BY seq DESC LIMIT 1")?;
-    let last = statement.query_row([], |row| row.get::<_, i64>(0));
-    let last = last.optional()?.map_or(0, number);
-    Ok(now.max(Moment::from_millis(last)))
-}
-
-/// Returns the first record's place, and the link before it.
-pub(super) fn start(connection: &Connection) -> Result<(u64, Sha256), Failure> {
-    let mut statement =
-        connection.prepare_cached("SELECT seq FROM decision ORDER BY seq LIMIT 1")?;
-    let first = statement
-        .query_row([], |row| row.get::<_, i64>(0))
-        .optional()?;
-    let first = first.map_or(1, number);
-    if first == 1 {
-        return Ok((1, chain::GENESIS));
-    }
-    // Earlier records are gone; the seal from that time names the link.
-    let mut statement = connection.prepare_cached(
-        "SELECT start_hash FROM seal WHERE start_seq = ?1 ORDER BY number DESC LIMIT 1",
-    )?;
-    let mut before: Option<Sha256> = statement
-        .query_row([integer(first)], |row| row.get(0))
-        .optional()?;
-    if before.is_none() {
-        // Or damage took them, and a rebuild has noted the link.
-        before = connection
-            .prepare_cached("SELECT link_after FROM gap WHERE first = 1 AND last = ?1")?
-            .query_row([integer(first - 1)], |row| row.get(0))
-            .optional()?;
-    }
-    before.map(|before| (first, before)).ok_or_else(|| {
-        Failure::Damaged(format!(
-            "decisions before {first} are gone, and no seal says why"
-        ))
-    })
-}
-
-/// See [`Store::seal`](crate::store::Store::seal).
-pub(super) fn seal(
+/// See [`Store::checkpoint`](crate::store::Store::checkpoint).
+pub(super) fn checkpoint(
     connection: &mut Connection,
-    key: &chain::SealingKey,
+    log: &mut LogMemory,
+    key: &LogKey,
     now: Moment,
-) -> Result<Option<chain::Seal>, Failure> {
+) -> Result<Option<(StoredCheckpoint, Sha256)>, Failure> {
     let transaction = begin(connection)?;
-    let (seq, hash) = head(&transaction)?;
-    let sealed = transaction
-        .query_row(
-            "SELECT seq FROM seal ORDER BY number DESC LIMIT 1",
-            [],
-            |row| row.get::<_, i64>(0),
-        )
-        .optional()?;
-    if seq == 0 || sealed.map(number) == Some(seq) {
+    let head = log.head(&transaction)?;
+    let Some(signed) = checkpoint::sign(&transaction, &head, &key.signer(), now)? else {
         return Ok(None);
-    }
-    let now = not_before_last(&transaction, now)?;
-    let seal = key.seal(seq, hash, start(&transaction)?, now);
-    rows::write_seal(&transaction, &seal)?;
-    transaction.commit()?;
-    Ok(Some(seal))
+    };
+    let root = head.root();
+    log.commit(transaction, head)?;
+    Ok(Some((signed, root)))
 }
 
 /// See [`Store::forget`](crate::store::Store::forget).
@@ -228,18 +172,26 @@ pub(super) fn forget(
 /// See [`Store::acknowledge`](crate::store::Store::acknowledge).
 pub(super) fn acknowledge(
     connection: &mut Connection,
+    log: &mut LogMemory,
     id: &str,
     note: &Acknowledgement,
 ) -> Result<bool, Failure> {
     let transaction = begin(connection)?;
-    let Some(seq) = super::read::place(&transaction, id)? else {
+    let Some((index, _)) = super::read::place(&transaction, log.blocks(), id)? else {
         return Ok(false);
     };
     transaction.execute(
         "INSERT OR REPLACE INTO acknowledgement VALUES (?1, ?2, ?3, ?4)",
-        params![seq, time(note.time), note.by, note.note],
+        params![integer(index + 1), time(note.time), note.by, note.note],
     )?;
-    transaction.commit()?;
+    let mut head = log.head(&transaction)?;
+    let kind = EventKind::Acknowledged {
+        index,
+        by: note.by.as_str().into(),
+        note: note.note.as_str().into(),
+    };
+    event(&transaction, &mut head, note.time, kind)?;
+    log.commit(transaction, head)?;
     Ok(true)
 }
 

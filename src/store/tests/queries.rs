@@ -83,50 +83,46 @@ fn by_condition() -> Vec<(&'static str, DecisionQuery, &'static [u64])> {
 #[tokio::test]
 async fn decisions_are_found_by_each_condition() {
     let table = differing();
-    for (engine, store, _folder) in engines() {
-        let ids = record(&*store, &table).await;
-        store.write(lost()).await.unwrap();
-        let note = Acknowledgement {
-            time: NOON + DAY,
-            by: "Ada".to_owned(),
-            note: "as agreed".to_owned(),
-        };
-        assert!(
-            store.acknowledge(&ids[1], note.clone()).await.unwrap(),
-            "{engine}"
-        );
-        for unknown in ["", "nonsense", "01KAGJ0000000000000000000Z"] {
-            assert!(!store.acknowledge(unknown, note.clone()).await.unwrap());
-            assert_eq!(store.decision(unknown).await.unwrap(), None);
-        }
-        for (name, query, want) in by_condition() {
-            let page = store.decisions(query).await.unwrap();
-            let seqs: Vec<u64> = page.iter().map(|one| one.seq).collect();
-            assert_eq!(seqs, want, "{engine}: {name}");
-        }
-        let seen = store.decision(&ids[1]).await.unwrap().unwrap();
-        assert_eq!((seen.seq, seen.acknowledged), (2, Some(note)), "{engine}");
-        assert!(seen.record.contains(&ids[1]));
-        let odd = DecisionQuery {
-            path: Some("no/slash".to_owned()),
-            ..all()
-        };
-        assert!(
-            store.decisions(odd).await.is_err(),
-            "a pattern that can match nothing"
-        );
+    let store = engine();
+    let ids = record(&store, &table).await;
+    store.write(lost()).await.unwrap();
+    let note = Acknowledgement {
+        time: NOON + DAY,
+        by: "Ada".to_owned(),
+        note: "as agreed".to_owned(),
+    };
+    assert!(store.acknowledge(&ids[1], note.clone()).await.unwrap());
+    for unknown in ["", "nonsense", "01KAGJ0000000000000000000Z"] {
+        assert!(!store.acknowledge(unknown, note.clone()).await.unwrap());
+        assert_eq!(store.decision(unknown).await.unwrap(), None);
     }
+    for (name, query, want) in by_condition() {
+        let page = store.decisions(query).await.unwrap();
+        let seqs: Vec<u64> = page.iter().map(|one| one.seq).collect();
+        assert_eq!(seqs, want, "{name}");
+    }
+    let seen = store.decision(&ids[1]).await.unwrap().unwrap();
+    assert_eq!((seen.seq, seen.acknowledged), (2, Some(note)));
+    assert!(seen.record.contains(&ids[1]));
+    let odd = DecisionQuery {
+        path: Some("no/slash".to_owned()),
+        ..all()
+    };
+    assert!(
+        store.decisions(odd).await.is_err(),
+        "a pattern that can match nothing"
+    );
 }
 
 #[tokio::test]
 async fn a_long_search_goes_in_steps_and_leaves_none_out() {
-    let (_, store, _folder) = engines().remove(1);
-    record(&*store, &rows(5_000)).await;
+    let store = engine();
+    record(&store, &rows(5_000)).await;
     let last = Row {
         host: "rare.example",
         ..ROW
     };
-    record(&*store, &[last]).await;
+    record(&store, &[last]).await;
     for newest_first in [false, true] {
         let mut query = DecisionQuery {
             limit: 700,
@@ -168,43 +164,42 @@ async fn a_search_goes_no_further_than_it_may() {
         Option<u64>,
         &'a [u64],
     );
-    for (name, store, _folder) in engines() {
-        for number in 0..6 {
-            let reason = if number % 2 == 0 {
-                "path_guard"
-            } else {
-                "robots_disallow"
-            };
-            record(&*store, &[Row { reason, ..ROW }]).await;
-        }
-        #[rustfmt::skip] // one row, one case
-        let cases: [Case<'_>; 7] = [
-            ("everything", None, None, true, None, &[5, 3, 1]),
-            ("the last four", Some(3), None, true, None, &[5, 3]),
-            ("forwards", Some(2), None, false, None, &[3, 5]),
-            ("behind a page", Some(3), None, true, Some(5), &[3]),
-            ("forwards, before the cursor", Some(1), None, false, Some(3), &[5]),
-            ("a part", Some(2), Some(4), true, None, &[3]),
-            ("forwards, up to the cursor and no further", None, Some(3), false, Some(1), &[3]),
-        ];
-        for (case, from, to, newest_first, after, want) in cases {
-            let query = DecisionQuery {
-                reason: Some("path_guard".to_owned()),
-                from,
-                to,
-                newest_first,
-                after,
-                limit: 10,
-                ..DecisionQuery::default()
-            };
-            let found = store.decisions(query.clone()).await.unwrap();
-            let found: Vec<u64> = found.iter().map(|one| one.seq).collect();
-            assert_eq!(found, want, "{name}: {case}");
-            if after.is_none() {
-                let tallies = store.tally(query, TallyKey::Reason, 5).await.unwrap();
-                let count: u64 = tallies.iter().map(|tally| tally.count).sum();
-                assert_eq!(count, want.len() as u64, "{name}: {case}");
-            }
+    let store = engine();
+    for number in 0..6 {
+        let reason = if number % 2 == 0 {
+            "path_guard"
+        } else {
+            "robots_disallow"
+        };
+        record(&store, &[Row { reason, ..ROW }]).await;
+    }
+    #[rustfmt::skip] // one row, one case
+    let cases: [Case<'_>; 7] = [
+        ("everything", None, None, true, None, &[5, 3, 1]),
+        ("the last four", Some(3), None, true, None, &[5, 3]),
+        ("forwards", Some(2), None, false, None, &[3, 5]),
+        ("behind a page", Some(3), None, true, Some(5), &[3]),
+        ("forwards, before the cursor", Some(1), None, false, Some(3), &[5]),
+        ("a part", Some(2), Some(4), true, None, &[3]),
+        ("forwards, up to the cursor and no further", None, Some(3), false, Some(1), &[3]),
+    ];
+    for (case, from, to, newest_first, after, want) in cases {
+        let query = DecisionQuery {
+            reason: Some("path_guard".to_owned()),
+            from,
+            to,
+            newest_first,
+            after,
+            limit: 10,
+            ..DecisionQuery::default()
+        };
+        let found = store.decisions(query.clone()).await.unwrap();
+        let found: Vec<u64> = found.iter().map(|one| one.seq).collect();
+        assert_eq!(found, want, "{case}");
+        if after.is_none() {
+            let tallies = store.tally(query, TallyKey::Reason, 5).await.unwrap();
+            let count: u64 = tallies.iter().map(|tally| tally.count).sum();
+            assert_eq!(count, want.len() as u64, "{case}");
         }
     }
 }

@@ -50,32 +50,27 @@ async fn states_come_back_as_they_were() {
             },
         ));
     }
-    for (engine, store, _folder) in engines() {
-        assert_eq!(store.origin(&origin("none.example")).await.unwrap(), []);
-        for (name, state) in &states {
-            let before = landing("site.example", state.clone(), NOON + DAY);
-            land(&*store, before.clone()).await;
-            let after = store.origin(&before.origin).await.unwrap().remove(0);
-            assert_eq!(
-                Some(after.state),
-                crate::store::persist::to_stored(state),
-                "{engine}: {name}"
-            );
-            assert_eq!(after.updated, NOON + DAY);
-            if let Some(snapshot) = state.snapshot() {
-                let text = store.snapshot(snapshot.sha256).await.unwrap();
-                assert_eq!(
-                    text.as_deref(),
-                    Some(snapshot.robots.text()),
-                    "{engine}: {name}"
-                );
-            }
-            let last = store.fetches(&before.origin, 1).await.unwrap();
-            assert_eq!(last, [before.fetch], "{engine}: {name}");
+    let store = engine();
+    assert_eq!(store.origin(&origin("none.example")).await.unwrap(), []);
+    for (name, state) in &states {
+        let before = landing("site.example", state.clone(), NOON + DAY);
+        land(&store, before.clone()).await;
+        let after = store.origin(&before.origin).await.unwrap().remove(0);
+        assert_eq!(
+            Some(after.state),
+            crate::store::persist::to_stored(state),
+            "{name}"
+        );
+        assert_eq!(after.updated, NOON + DAY);
+        if let Some(snapshot) = state.snapshot() {
+            let text = store.snapshot(snapshot.sha256).await.unwrap();
+            assert_eq!(text.as_deref(), Some(snapshot.robots.text()), "{name}");
         }
-        let all = store.fetches(&origin("site.example"), 100).await.unwrap();
-        assert_eq!(all.len(), states.len());
+        let last = store.fetches(&before.origin, 1).await.unwrap();
+        assert_eq!(last, [before.fetch], "{name}");
     }
+    let all = store.fetches(&origin("site.example"), 100).await.unwrap();
+    assert_eq!(all.len(), states.len());
 }
 
 #[tokio::test]
@@ -100,126 +95,122 @@ async fn texts_that_lose_several_references_hold_up_no_record() {
         ),
     ];
     for (name, landings) in cases {
-        for (engine, store, _folder) in engines() {
-            for host in ["a.example", "b.example"] {
-                land(&*store, lands(host, Some("first"), 1)).await;
+        let store = engine();
+        for host in ["a.example", "b.example"] {
+            land(&store, lands(host, Some("first"), 1)).await;
+        }
+        for round in 1..=2 {
+            let batch = Batch {
+                landings: landings.clone(),
+                ..ROW.batch()
+            };
+            store.write(batch).await.unwrap();
+            let head = store.records(0, 10).await.unwrap().len();
+            assert_eq!(head, round, "{name}");
+            for landing in &landings {
+                let kept = store.origin(&landing.origin).await.unwrap().remove(0);
+                let last = landings.iter().rfind(|one| one.origin == landing.origin);
+                assert_eq!(kept.updated, last.unwrap().fetch.time, "{name}");
             }
-            for round in 1..=2 {
-                let batch = Batch {
-                    landings: landings.clone(),
-                    ..ROW.batch()
-                };
-                store.write(batch).await.unwrap();
-                let head = store.links(0, 10).await.unwrap().len();
-                assert_eq!(head, round, "{engine}, {name}");
-                for landing in &landings {
-                    let kept = store.origin(&landing.origin).await.unwrap().remove(0);
-                    let last = landings.iter().rfind(|one| one.origin == landing.origin);
-                    assert_eq!(kept.updated, last.unwrap().fetch.time, "{engine}, {name}");
-                }
-                // Pruning leaves the note, and the text is noted once more.
-                prune(&*store, forever(), NOON).await;
-                land(&*store, lands("a.example", Some("first"), 1)).await;
-            }
+            // Pruning leaves the note, and the text is noted once more.
+            prune(&store, forever(), NOON).await;
+            land(&store, lands("a.example", Some("first"), 1)).await;
         }
     }
 }
 
 #[tokio::test]
 async fn the_history_of_an_origin_is_bounded_and_ends_with_it() {
-    for (engine, store, _folder) in engines() {
-        for n in 0..FETCHES_KEPT as u64 + 5 {
-            let time = NOON + Duration::from_secs(n);
-            land(&*store, landing("site.example", successful("", time), time)).await;
-        }
-        let site = origin("site.example");
-        let kept = store.fetches(&site, 1_000).await.unwrap();
-        assert_eq!(kept.len(), FETCHES_KEPT, "{engine}");
-        assert!(kept.is_sorted_by(|a, b| a.time > b.time), "newest first");
-        assert!(store.forget(&site, None).await.unwrap());
-        assert!(!store.forget(&site, None).await.unwrap());
-        assert_eq!(store.fetches(&site, 1_000).await.unwrap(), []);
-        assert_eq!(store.origin(&site).await.unwrap(), []);
+    let store = engine();
+    for n in 0..FETCHES_KEPT as u64 + 5 {
+        let time = NOON + Duration::from_secs(n);
+        land(&store, landing("site.example", successful("", time), time)).await;
     }
+    let site = origin("site.example");
+    let kept = store.fetches(&site, 1_000).await.unwrap();
+    assert_eq!(kept.len(), FETCHES_KEPT);
+    assert!(kept.is_sorted_by(|a, b| a.time > b.time), "newest first");
+    assert!(store.forget(&site, None).await.unwrap());
+    assert!(!store.forget(&site, None).await.unwrap());
+    assert_eq!(store.fetches(&site, 1_000).await.unwrap(), []);
+    assert_eq!(store.origin(&site).await.unwrap(), []);
 }
 
 #[tokio::test]
 async fn origins_come_by_page_and_by_query() {
-    for (engine, store, _folder) in engines() {
-        for host in ["c.example", "a.example", "b.test"] {
-            land(&*store, landing(host, successful("", NOON), NOON)).await;
-        }
-        let down = State::Unreachable {
-            outage: outage(NOON),
-            last_good: None,
-        };
-        land(&*store, landing("d.example", down, NOON)).await;
-        let names = async |query: OriginQuery| {
-            let page = store.origins(query).await.unwrap();
-            page.iter()
-                .map(|one| one.origin.host().to_owned())
-                .collect::<Vec<_>>()
-        };
-        let all = OriginQuery {
-            limit: 100,
-            ..OriginQuery::default()
-        };
-        let cases: [(&str, OriginQuery, &[&str]); 5] = [
-            (
-                "all",
-                all.clone(),
-                &["a.example", "b.test", "c.example", "d.example"],
-            ),
-            (
-                "a page",
-                OriginQuery {
-                    limit: 2,
-                    ..all.clone()
-                },
-                &["a.example", "b.test"],
-            ),
-            (
-                "the next page",
-                OriginQuery {
-                    after: Some("https://b.test".to_owned()),
-                    ..all.clone()
-                },
-                &["c.example", "d.example"],
-            ),
-            (
-                "by part of the name",
-                OriginQuery {
-                    containing: Some(".test".to_owned()),
-                    ..all.clone()
-                },
-                &["b.test"],
-            ),
-            (
-                "by state",
-                OriginQuery {
-                    state: Some("unreachable".to_owned()),
-                    ..all
-                },
-                &["d.example"],
-            ),
-        ];
-        for (name, query, want) in cases {
-            assert_eq!(names(query).await, want, "{engine}: {name}");
-        }
+    let store = engine();
+    for host in ["c.example", "a.example", "b.test"] {
+        land(&store, landing(host, successful("", NOON), NOON)).await;
+    }
+    let down = State::Unreachable {
+        outage: outage(NOON),
+        last_good: None,
+    };
+    land(&store, landing("d.example", down, NOON)).await;
+    let names = async |query: OriginQuery| {
+        let page = store.origins(query).await.unwrap();
+        page.iter()
+            .map(|one| one.origin.host().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let all = OriginQuery {
+        limit: 100,
+        ..OriginQuery::default()
+    };
+    let cases: [(&str, OriginQuery, &[&str]); 5] = [
+        (
+            "all",
+            all.clone(),
+            &["a.example", "b.test", "c.example", "d.example"],
+        ),
+        (
+            "a page",
+            OriginQuery {
+                limit: 2,
+                ..all.clone()
+            },
+            &["a.example", "b.test"],
+        ),
+        (
+            "the next page",
+            OriginQuery {
+                after: Some("https://b.test".to_owned()),
+                ..all.clone()
+            },
+            &["c.example", "d.example"],
+        ),
+        (
+            "by part of the name",
+            OriginQuery {
+                containing: Some(".test".to_owned()),
+                ..all.clone()
+            },
+            &["b.test"],
+        ),
+        (
+            "by state",
+            OriginQuery {
+                state: Some("unreachable".to_owned()),
+                ..all
+            },
+            &["d.example"],
+        ),
+    ];
+    for (name, query, want) in cases {
+        assert_eq!(names(query).await, want, "{name}");
     }
 }
 
 #[tokio::test]
 async fn settings_are_kept_by_their_digest() {
-    for (engine, store, _folder) in engines() {
-        let settings = Object::new(ObjectKind::Terms, b"{}");
-        let batch = Batch {
-            objects: vec![settings.clone(), settings.clone()],
-            ..Batch::default()
-        };
-        store.write(batch).await.unwrap();
-        let kept = store.policy(settings.sha256).await.unwrap();
-        assert_eq!(kept.as_deref(), Some("{}"), "{engine}");
-        assert_eq!(store.policy([0; 32]).await.unwrap(), None, "{engine}");
-    }
+    let store = engine();
+    let settings = Object::new(ObjectKind::Terms, b"{}");
+    let batch = Batch {
+        objects: vec![settings.clone(), settings.clone()],
+        ..Batch::default()
+    };
+    store.write(batch).await.unwrap();
+    let kept = store.policy(settings.sha256).await.unwrap();
+    assert_eq!(kept.as_deref(), Some("{}"));
+    assert_eq!(store.policy([0; 32]).await.unwrap(), None);
 }

@@ -16,15 +16,12 @@ use crate::admin::query::params::{CONDITIONS, cursor};
 use crate::admin::query::{Wrong, modes, verdicts};
 use crate::admin::view::{Decision, Tally};
 use crate::audit::replay::Outcome;
-use crate::audit::verify::Fault;
 use crate::audit::verify::case::{Case, Held, Trusted};
 use crate::audit::verify::review::Finding;
 use crate::policy::{Reason, overrides};
 use crate::store::{Acknowledgement, DecisionQuery, StoredDecision};
 use crate::text::hex;
-
-/// Records that a walk to the next seal may pass.
-const REACH: u64 = 20_000;
+use crate::tlog::leaf_hash;
 
 /// Groups counted at most.
 const GROUPS: usize = 1_000;
@@ -194,17 +191,17 @@ pub(super) struct EvidenceReport {
     said: String,
     /// The fields that differ when the decision is made again.
     differences: Vec<Difference>,
-    /// The faults of the chain.
+    /// The contradictions between the record and the signed log.
     faults: Vec<String>,
-    /// The record's number in the chain.
+    /// The record's number in the log.
     seq: u64,
-    /// The record's hash in the chain, SHA-256 in hexadecimal.
+    /// The hash of the record's leaf in the tree over the log (RFC 9162), in hexadecimal.
     hash: String,
-    /// The number of the record with the seal that covers this one; none without a seal yet.
-    sealed: Option<u64>,
-    /// The state of the chain around the record, for people.
-    chain: String,
-    /// The public keys of trusted seals, in hexadecimal.
+    /// The size of the signed log that holds the record; none without a checkpoint yet.
+    signed: Option<u64>,
+    /// The place of the record in the log, for people.
+    log: String,
+    /// The trusted keys of the log: name, id and public key (c2sp.org/signed-note).
     keys: Vec<String>,
     /// The record.
     #[schema(value_type = Object)]
@@ -228,7 +225,7 @@ pub(super) struct Difference {
     replayed: String,
 }
 
-/// Prove a decision: make it again from the stored evidence, and check the chain around its record
+/// Prove a decision: make it again from the stored evidence, and check its place in the signed log
 #[utoipa::path(
     get, path = "/decisions/{id}/evidence", tag = "decisions",
     params(("id" = String, Path, description = "The decision's id, as answers and records have it", example = "01KB7W3Y5E000000000VY7H1Q2")),
@@ -248,13 +245,12 @@ pub(super) async fn evidence(
     let trusted = Trusted::of(&[], &site.proxy().settings())
         .map_err(|error| Problem::new(StatusCode::CONFLICT, error.to_string()))?;
     let _turn = site.turn().await?;
-    let case = Case::of(&decision, &**site.kept()?, &trusted, REACH).await?;
+    let case = Case::of(&decision, &**site.kept()?, &trusted).await?;
     let (held, said) = case.headline();
     let differences = match &case.finding {
         Finding::Replayed(Outcome::Differs(differences)) => differences.as_slice(),
         _ => &[],
     };
-    let faults = case.faults.iter().map(Fault::to_string);
     let policy = case
         .evidence
         .as_ref()
@@ -277,12 +273,12 @@ pub(super) async fn evidence(
                 replayed: one.replayed.to_string(),
             })
             .collect(),
-        faults: faults.chain(case.keyless.clone()).collect(),
+        faults: case.in_log.fault().map(str::to_owned).into_iter().collect(),
         seq: decision.seq,
-        hash: hex(decision.hash),
-        sealed: case.chain.sealed.filter(|sealed| *sealed >= decision.seq),
-        chain: case.sealed(&trusted),
-        keys: trusted.keys.iter().map(hex).collect(),
+        hash: hex(leaf_hash(&decision.entry)),
+        signed: case.in_log.signed(),
+        log: case.signed(&trusted),
+        keys: trusted.keys.iter().map(ToString::to_string).collect(),
         record: Decision::of(&decision).record,
         hops: case.fetch.as_ref().map(|fetch| fetch.hops.clone()),
         robots_txt: case

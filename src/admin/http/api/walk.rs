@@ -88,7 +88,7 @@ mod tests {
     use super::*;
     use crate::clock::Moment;
     use crate::store::Batch;
-    use crate::store::in_memory::InMemoryStore;
+    use crate::store::sqlite::Sqlite;
     use crate::store::tests::{ROW, Row};
 
     /// A little more than two pages pass.
@@ -99,8 +99,8 @@ mod tests {
     }
 
     /// Only the first and the last are denials.
-    async fn store() -> InMemoryStore {
-        let store = InMemoryStore::new();
+    async fn store() -> Sqlite {
+        let store = Sqlite::temporary();
         let mut batch = Batch::default();
         for n in 1..=COUNT {
             let verdict = if n == 1 || n == COUNT {

@@ -14,16 +14,12 @@ use super::text::Text;
 use super::words::{When, encoded, line};
 use crate::audit::replay::evidence::Robots;
 use crate::audit::replay::{self, Evidence, Outcome};
-use crate::audit::verify::Fault;
 use crate::audit::verify::case::{Case, Held, Trusted};
 use crate::audit::verify::review::Finding;
 use crate::clock::Moment;
 use crate::policy::Reason;
 use crate::rep::{Origin, ProductToken};
 use crate::store::{Store, StoredDecision};
-
-/// Records to walk from this one to the next seal. `crawlgate audit verify` has no such limit.
-const REACH: u64 = 5_000;
 
 #[derive(Template)]
 #[template(path = "decision.html", config = "src/admin/http/console/askama.toml")]
@@ -68,7 +64,7 @@ struct Proof {
     /// `good`, `fair` or `bad`.
     class: &'static str,
     headline: String,
-    sealed: String,
+    signed: String,
     faults: Vec<String>,
     differences: Vec<(String, String, String)>,
 }
@@ -94,7 +90,7 @@ pub(super) async fn page(
     let settings = site.proxy().settings();
     let trusted = Trusted::of(&[], &settings).map_err(|error| Problem::busy(error.to_string()))?;
     let turn = site.turn().await?;
-    let case = Case::of(&decision, &**store, &trusted, REACH).await?;
+    let case = Case::of(&decision, &**store, &trusted).await?;
     drop(turn);
     let now = site.now();
     let mut page = DecisionPage {
@@ -171,7 +167,6 @@ impl Proof {
             Finding::Replayed(Outcome::Differs(differences)) => differences.as_slice(),
             _ => &[],
         };
-        let faults = case.faults.iter().map(Fault::to_string);
         Proof {
             class: match held {
                 Held::Proven => "good",
@@ -179,11 +174,8 @@ impl Proof {
                 Held::Broken => "bad",
             },
             headline: line(&headline),
-            sealed: line(&case.sealed(trusted)),
-            faults: faults
-                .chain(case.keyless.clone())
-                .map(|said| line(&said))
-                .collect(),
+            signed: line(&case.signed(trusted)),
+            faults: case.in_log.fault().map(line).into_iter().collect(),
             differences: differences
                 .iter()
                 .map(|one| {

@@ -191,7 +191,7 @@ impl Span {
         };
         let from = end.saturating_sub(REACH).max(1);
         // The oldest record left: retention deletes older ones.
-        let first = store.links(from.saturating_sub(1), 1).await?.pop();
+        let first = store.records(from.saturating_sub(1), 1).await?.pop();
         let back_to = first.as_ref().map(|first| first.time);
         let begins = first.map_or(from, |first| first.seq);
         let is_before_since =
@@ -309,12 +309,12 @@ pub(super) fn origin_link(origin: &str) -> String {
 mod tests {
     use super::*;
     use crate::store::Batch;
-    use crate::store::in_memory::InMemoryStore;
+    use crate::store::sqlite::Sqlite;
     use crate::store::tests::{ROW, Row};
 
     #[tokio::test]
     async fn a_page_looks_where_records_may_match() {
-        let store = InMemoryStore::new();
+        let store = Sqlite::temporary();
         let time = |n: u64| Moment::from_millis(1_795_176_000_000 + n * 1_000);
         let count = REACH + 100;
         let mut batch = Batch::default();

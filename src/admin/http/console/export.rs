@@ -110,7 +110,7 @@ async fn write(
         }
     }
     let mut from = 1;
-    if let Some(first) = store.links(0, 1).await?.first() {
+    if let Some(first) = store.records(0, 1).await?.first() {
         from = first.seq;
     }
     while from <= last {

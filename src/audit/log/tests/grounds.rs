@@ -36,7 +36,7 @@ fn landing() -> OriginUpdate {
 
 #[tokio::test]
 async fn the_grounds_of_records_are_kept_and_readable_before_they_are_written() {
-    let store = Arc::new(crate::store::in_memory::InMemoryStore::new());
+    let store = Arc::new(crate::store::sqlite::Sqlite::temporary());
     let shared: Arc<dyn Store> = Arc::clone(&store) as Arc<dyn Store>;
     // A failing sink beside it does not make the store keep anything twice.
     let tank = Tank::default();
@@ -61,7 +61,7 @@ async fn the_grounds_of_records_are_kept_and_readable_before_they_are_written() 
     tank.make_room(100);
     recovered(&log).await;
     assert!(log.unwritten(&origin).is_empty());
-    assert_eq!(store.links(0, 10).await.unwrap().len(), 1, "each once");
+    assert_eq!(store.records(0, 10).await.unwrap().len(), 1, "each once");
     assert!(!store.origin(&origin).await.unwrap().is_empty());
     let sha256 = Object::new(ObjectKind::Terms, b"settings").sha256;
     let policy = store.policy(sha256).await.unwrap();

@@ -5,26 +5,26 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::{TOLD, Tally};
-use crate::audit::verify::Chain;
 use crate::audit::verify::case::Trusted;
+use crate::audit::verify::walk::Walked;
 use crate::cli::screen::printable;
-use crate::store::chain::Seal;
-use crate::text::hex;
+use crate::store::StoredCheckpoint;
 use crate::text::time_text;
+use crate::tlog::hash_text;
 
 /// Writes the result for people.
 pub(super) fn as_text(
     tally: &Tally,
-    chain: &Chain,
+    walked: &Walked,
     is_whole: bool,
     faults: &[String],
-    seal: Option<&Seal>,
+    last: Option<&StoredCheckpoint>,
     trusted: &Trusted,
 ) -> String {
     let mut text = String::new();
     tell_faults(&mut text, tally, faults);
-    tell_chain(&mut text, tally.records, chain, is_whole);
-    tell_seals(&mut text, chain, seal, trusted);
+    tell_log(&mut text, tally.records, walked, is_whole);
+    tell_checkpoints(&mut text, walked, last, trusted);
     tell_decisions(&mut text, tally);
     for (event, count) in &tally.events {
         // Writing to a String cannot fail.
@@ -38,7 +38,10 @@ fn tell_faults(text: &mut String, tally: &Tally, faults: &[String]) {
         let _ = writeln!(text, "fault: {}", printable(fault));
     }
     if let Some(more @ 1..) = faults.len().checked_sub(TOLD) {
-        let _ = writeln!(text, "fault: and {more} more of the chain and its seals");
+        let _ = writeln!(
+            text,
+            "fault: and {more} more of the log and its checkpoints"
+        );
     }
     for wrong in &tally.told {
         let id = wrong.id.as_deref().unwrap_or("?");
@@ -50,42 +53,54 @@ fn tell_faults(text: &mut String, tally: &Tally, faults: &[String]) {
     }
 }
 
-fn tell_chain(text: &mut String, records: u64, chain: &Chain, is_whole: bool) {
+fn tell_log(text: &mut String, records: u64, walked: &Walked, is_whole: bool) {
     let whole = if is_whole { "whole" } else { "NOT whole" };
-    let (first, head) = (chain.first, chain.head);
     let _ = match records {
-        0 => writeln!(text, "chain     no records, {whole}"),
+        0 => writeln!(text, "log       no records, {whole}"),
         records => writeln!(
             text,
-            "chain     {records} records, {first} to {}, {whole}",
-            head.seq
+            "log       {records} records, {} to {}, {whole}",
+            walked.first + 1,
+            walked.size
         ),
     };
-    let _ = writeln!(text, "head      {head}");
-}
-
-fn tell_seals(text: &mut String, chain: &Chain, seal: Option<&Seal>, trusted: &Trusted) {
-    let _ = match (chain.sealed, seal) {
-        (Some(sealed), Some(seal)) => writeln!(
-            text,
-            "sealed    up to record {sealed}, last at {}; {} records after it are linked only",
-            time_text(seal.time),
-            chain.head.seq.saturating_sub(sealed)
-        ),
-        _ => writeln!(
-            text,
-            "sealed    not yet: nothing vouches for the chain but its own links"
-        ),
-    };
-    let _ = writeln!(text, "seals     believed of {}", trusted.told());
-    if chain.kept_is_dropped {
-        let _ = writeln!(text, "kept head retention has dropped its record");
-    }
-    if chain.taken_out > 0 {
+    if let Some(root) = &walked.root {
         let _ = writeln!(
             text,
-            "taken out {} records between others: they had no room ([audit] max_size), and the chain is signed across them",
-            chain.taken_out
+            "root      {} of {} records",
+            hash_text(root),
+            walked.size
+        );
+    }
+}
+
+fn tell_checkpoints(
+    text: &mut String,
+    walked: &Walked,
+    last: Option<&StoredCheckpoint>,
+    trusted: &Trusted,
+) {
+    let _ = match (walked.signed, last) {
+        (Some(signed), Some(last)) => writeln!(
+            text,
+            "signed    up to record {signed}, last at {}; {} records after it are not signed yet",
+            time_text(last.time),
+            walked.size.saturating_sub(signed)
+        ),
+        _ => writeln!(text, "signed    not yet: no checkpoint vouches for the log"),
+    };
+    let _ = writeln!(
+        text,
+        "          {} checkpoints agree, {} do not; trusted is {}",
+        walked.agreeing,
+        walked.differing,
+        trusted.told()
+    );
+    if !walked.unreached.is_empty() {
+        let _ = writeln!(
+            text,
+            "          {} checkpoints in dropped ground could not be compared",
+            walked.unreached.len()
         );
     }
 }
@@ -108,7 +123,7 @@ fn tell_decisions(text: &mut String, tally: &Tally) {
     if tally.unlinked > 0 {
         let _ = write!(
             text,
-            ", {} not proven: their links do not fit",
+            ", {} not proven: the log contradicts them",
             tally.unlinked
         );
     }
@@ -125,18 +140,24 @@ fn tell_decisions(text: &mut String, tally: &Tally) {
 }
 
 /// Returns the result for programs.
-pub(super) fn as_json(tally: &Tally, chain: &Chain, faults: &[String], trusted: &Trusted) -> Value {
+pub(super) fn as_json(
+    tally: &Tally,
+    walked: &Walked,
+    faults: &[String],
+    trusted: &Trusted,
+) -> Value {
     let wrong = tally.told.iter().map(|wrong| {
         json!({"seq": wrong.seq, "id": wrong.id, "outcome": wrong.code, "said": wrong.said})
     });
     json!({
         "ok": faults.is_empty() && tally.wrong == 0,
         "records": tally.records,
-        "first": chain.first,
-        "head": chain.head.to_string(),
-        "sealed": chain.sealed,
-        "taken_out": chain.taken_out,
-        "keys": trusted.keys.iter().map(hex).collect::<Vec<_>>(),
+        "first": walked.first + 1,
+        "size": walked.size,
+        "root": walked.root.as_ref().map(hash_text),
+        "signed": walked.signed,
+        "checkpoints": {"agree": walked.agreeing, "differ": walked.differing, "not_compared": walked.unreached},
+        "keys": trusted.keys.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "proven": tally.proven,
         "unlinked": tally.unlinked,
         "attested": tally.attested,

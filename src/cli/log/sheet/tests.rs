@@ -14,7 +14,7 @@ pub(in crate::cli::log) fn decision(mode: &str, rule: &str) -> StoredDecision {
         seq: 1,
         time: Moment::default(),
         record,
-        hash: [0; 32],
+        entry: Vec::new(),
         acknowledged: None,
     }
 }

@@ -68,7 +68,7 @@ pub(in crate::store::sqlite) fn append(
         || head.tail_count() >= MOST_TAIL
         || head.tail_octets >= most;
     if is_long && head.tail_count() >= BUNDLE {
-        fold(transaction, head)?;
+        fold(transaction, head, u64::MAX)?;
     }
     Ok(())
 }
@@ -92,12 +92,14 @@ fn put_row(
     Ok(())
 }
 
-/// Turns the whole bundles of the tail into blocks. The rest of the tail stays, in one row.
+/// Turns the whole bundles of the tail before the index `until` into blocks. The rest of the tail stays, in one row.
 pub(in crate::store::sqlite) fn fold(
     transaction: &Transaction<'_>,
     head: &mut Head,
+    until: u64,
 ) -> Result<(), Failure> {
-    let end = head.tail + head.tail_count() / BUNDLE * BUNDLE;
+    let count = until.min(head.size()).saturating_sub(head.tail);
+    let end = head.tail + count / BUNDLE * BUNDLE;
     if end == head.tail {
         return Ok(());
     }

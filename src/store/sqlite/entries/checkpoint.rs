@@ -6,18 +6,8 @@ use super::super::error::Failure;
 use super::super::rows::{integer, number};
 use super::head::Head;
 use crate::clock::Moment;
+use crate::store::log_key::StoredCheckpoint;
 use crate::tlog::Signer;
-
-/// A checkpoint as it is stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::store::sqlite) struct Stored {
-    /// Number of entries below the root.
-    pub(in crate::store::sqlite) size: u64,
-    /// Time of the signature, by the clock of the process. It is not signed.
-    pub(in crate::store::sqlite) time: Moment,
-    /// The signed note.
-    pub(in crate::store::sqlite) note: String,
-}
 
 /// Signs the root of the present tree, unless it is signed already. The caller commits to the disk before the note
 /// leaves the process.
@@ -26,13 +16,13 @@ pub(in crate::store::sqlite) fn sign(
     head: &Head,
     signer: &Signer<'_>,
     now: Moment,
-) -> Result<Option<Stored>, Failure> {
+) -> Result<Option<StoredCheckpoint>, Failure> {
     let last = last(transaction)?;
     let size = head.size();
     if size == 0 || last.as_ref().is_some_and(|last| last.size >= size) {
         return Ok(None);
     }
-    let stored = Stored {
+    let stored = StoredCheckpoint {
         size,
         // A clock that was set back does not make a later root look older.
         time: last.map_or(now, |last| last.time.max(now)),
@@ -49,22 +39,26 @@ pub(in crate::store::sqlite) fn sign(
 }
 
 /// Returns the newest checkpoint.
-pub(in crate::store::sqlite) fn last(connection: &Connection) -> Result<Option<Stored>, Failure> {
+pub(in crate::store::sqlite) fn last(
+    connection: &Connection,
+) -> Result<Option<StoredCheckpoint>, Failure> {
     let mut last = connection
         .prepare_cached("SELECT size, time, note FROM checkpoint ORDER BY size DESC LIMIT 1")?;
     Ok(last.query_row([], stored).optional()?)
 }
 
 /// Returns all checkpoints, by their sizes.
-pub(in crate::store::sqlite) fn all(connection: &Connection) -> Result<Vec<Stored>, Failure> {
+pub(in crate::store::sqlite) fn all(
+    connection: &Connection,
+) -> Result<Vec<StoredCheckpoint>, Failure> {
     let mut all =
         connection.prepare_cached("SELECT size, time, note FROM checkpoint ORDER BY size")?;
     let all = all.query_map([], stored)?;
     Ok(all.collect::<Result<_, _>>()?)
 }
 
-fn stored(row: &rusqlite::Row<'_>) -> rusqlite::Result<Stored> {
-    Ok(Stored {
+fn stored(row: &rusqlite::Row<'_>) -> rusqlite::Result<StoredCheckpoint> {
+    Ok(StoredCheckpoint {
         size: number(row.get(0)?),
         time: Moment::from_millis(number(row.get(1)?)),
         note: row.get(2)?,

@@ -215,7 +215,8 @@ pub(in crate::store::sqlite) fn walk(
 }
 
 /// Returns the entry of an index.
-pub(in crate::store::sqlite) fn entry(
+#[cfg(test)]
+pub(super) fn entry(
     connection: &Connection,
     blocks: &Blocks,
     index: u64,

@@ -12,9 +12,8 @@ use super::head::Head;
 use super::read::Blocks;
 use super::tree::Ground;
 use crate::clock::Moment;
-use crate::entry::{DropCause, Event, EventKind};
+use crate::entry::Event;
 use crate::store::HOUR;
-use crate::text::DecisionId;
 use crate::tlog::{self, SEGMENT, push_entry};
 
 /// The oldest block with its entries.
@@ -117,21 +116,6 @@ fn thin(transaction: &Transaction<'_>, end: u64) -> Result<(), Failure> {
         )?
         .execute([integer(end), day])?;
     Ok(())
-}
-
-/// Appends the entry that says which entries were dropped, and why.
-pub(in crate::store::sqlite) fn tell(
-    transaction: &Transaction<'_>,
-    head: &mut Head,
-    end: u64,
-    cause: DropCause,
-    now: Moment,
-) -> Result<(), Failure> {
-    let event = Event {
-        id: DecisionId::mint(now).octets(),
-        kind: EventKind::Dropped { index: end, cause },
-    };
-    append_event(transaction, head, &event)
 }
 
 /// Appends one event.

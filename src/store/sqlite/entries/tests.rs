@@ -8,7 +8,7 @@ use super::append::{append, fold};
 use super::head::{Head, Memory};
 use super::read::{Blocks, entry, extent, walk, with_ids};
 use super::tree::Ground;
-use super::{checkpoint, retention, schema};
+use super::{append_event, checkpoint, retention, schema};
 use crate::clock::Moment;
 use crate::entry::tests::dice::{self, Dice};
 use crate::entry::{DropCause, Event, EventKind, id_of};
@@ -267,11 +267,16 @@ fn a_drop_is_an_entry_of_its_own_and_old_tails_become_blocks() {
     assert_eq!(log.counts(), (1, 0, 0));
     let transaction = begin(&mut log.connection);
     let mut head = log.memory.head(&transaction).unwrap();
-    fold(&transaction, &mut head).unwrap();
+    fold(&transaction, &mut head, u64::MAX).unwrap();
     let oldest = retention::oldest(&transaction).unwrap().unwrap();
     assert_eq!((oldest.first, oldest.count), (0, 2 * BUNDLE));
     retention::drop_before(&transaction, &log.blocks, 2 * BUNDLE).unwrap();
-    retention::tell(&transaction, &mut head, 2 * BUNDLE, DropCause::Keep, NOON).unwrap();
+    let kind = EventKind::Dropped {
+        index: 2 * BUNDLE,
+        cause: DropCause::Keep,
+    };
+    let id = DecisionId::mint(NOON).octets();
+    append_event(&transaction, &mut head, &Event { id, kind }).unwrap();
     transaction.commit().unwrap();
     log.memory.committed(head);
     let told = entry(&log.connection, &log.blocks, 600).unwrap().unwrap();

@@ -6,7 +6,7 @@ use super::super::error::Failure;
 use super::super::rows::{integer, number};
 use super::head::hole;
 use super::read::{Blocks, Run, extent, run_of};
-use crate::store::failed;
+use crate::store::{StoredRoot, failed};
 use crate::tlog::{
     BUNDLE, ConsistencyProof, Edge, Hash, InclusionProof, Prover, ProverError, SEGMENT, Tile, Tree,
     leaf_hash,
@@ -175,6 +175,34 @@ impl<'c> Ground<'c> {
         }
         Ok(roots)
     }
+}
+
+/// Returns the roots of bundles and segments in the tables.
+pub(in crate::store::sqlite) fn roots(connection: &Connection) -> Result<Vec<StoredRoot>, Failure> {
+    let mut all = Vec::new();
+    let mut segments =
+        connection.prepare_cached("SELECT number, root FROM segment ORDER BY number")?;
+    let mut rows = segments.query([])?;
+    while let Some(row) = rows.next()? {
+        all.push(StoredRoot {
+            first: number(row.get(0)?) * SEGMENT,
+            count: SEGMENT,
+            root: row.get(1)?,
+        });
+    }
+    let mut blocks = connection.prepare_cached("SELECT first, roots FROM block ORDER BY first")?;
+    let mut rows = blocks.query([])?;
+    while let Some(row) = rows.next()? {
+        let first = number(row.get(0)?);
+        let (roots, _) = row.get_ref(1)?.as_blob().unwrap_or_default().as_chunks();
+        let roots = (0..).zip(roots).map(|(nth, root)| StoredRoot {
+            first: first + nth * BUNDLE,
+            count: BUNDLE,
+            root: *root,
+        });
+        all.extend(roots);
+    }
+    Ok(all)
 }
 
 fn told(error: ProverError<Failure>) -> Failure {

@@ -21,16 +21,17 @@ pub struct Saved {
 }
 
 /// A table, and the column that gives its order.
-const TABLES: [(&str, Key); 10] = [
+const TABLES: [(&str, Key); 11] = [
     ("snapshot", Key::Number("number")),
     ("origin", Key::Text("origin")),
     ("fetch", Key::Number("number")),
-    ("decision", Key::Number("seq")),
+    ("segment", Key::Number("number")),
+    ("block", Key::Number("first")),
+    ("tail", Key::Number("first")),
+    ("checkpoint", Key::Number("size")),
     ("acknowledgement", Key::Number("seq")),
     ("object", Key::Text("sha256")),
     ("override", Key::Number("number")),
-    ("seal", Key::Number("number")),
-    ("gap", Key::Number("first")),
     ("leftover", Key::Text("sha256")),
 ];
 

@@ -1,189 +1,208 @@
-//! The chain, its seals and its gaps: checks and repairs.
+//! Checks of the decision log, and what a rebuild saves of it.
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+use std::collections::HashSet;
 
+use rusqlite::{Connection, Transaction, params};
+
+use super::super::entries::{self, Blocks, Ground, Head, Roots, append, checkpoint};
 use super::super::error::Failure;
-use super::super::rows::{self, integer, number};
-use super::super::write;
-use super::links::{self, Doubt};
-use super::{Faults, LINKS};
-use crate::store::chain;
+use super::super::rows::{integer, number};
+use super::super::{objects, write};
+use super::{Faults, RECORDS};
+use crate::clock::Moment;
+use crate::entry::{Entry, EventKind};
+use crate::store::Sha256;
+use crate::text::hex;
+use crate::tlog::{Checkpoint, Note, push_entry};
 
-/// Finds gaps of the chain that contradict their neighbours.
-pub(super) fn gaps(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
-    let mut link_of = connection.prepare("SELECT hash FROM decision WHERE seq = ?1")?;
-    let mut within = connection.prepare("SELECT 1 FROM decision WHERE seq BETWEEN ?1 AND ?2")?;
-    let mut all = connection.prepare("SELECT * FROM gap ORDER BY first")?;
-    let mut all = all.query([])?;
-    while let Some(row) = all.next()? {
-        let gap = match rows::gap(row) {
-            Err(Failure::Damaged(what)) => {
-                let first: i64 = row.get("first")?;
-                let what = format!("gap: of the decisions from {first} on: {what}");
-                faults.damaged.push(what);
-                continue;
-            }
-            gap => gap?,
-        };
-        let (first, last) = (gap.first, gap.last);
-        let tell = |what: &str| format!("gap: of the decisions {first} to {last}: {what}");
-        if gap.proof.is_some() && !gap.is_genuine() {
-            faults.damaged.push(tell("the signature is not genuine"));
-        }
-        if within.exists([integer(first), integer(last)])? {
-            faults.damaged.push(tell("some are there all the same"));
-        }
-        let before: Option<Vec<u8>> = link_of
-            .query_row([integer(first.saturating_sub(1))], |row| row.get(0))
-            .optional()?;
-        if gap.proof.is_some() && before.is_some_and(|before| before != gap.before) {
-            let what = "the decision before them is not the one that was there";
-            faults.altered.push(tell(what));
+/// Finds what breaks the log: rows that do not follow one another, and blocks without sense.
+pub(super) fn rows(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
+    Head::read(connection)?;
+    if let Some(record) = unreadable_tail(connection)? {
+        faults
+            .damaged
+            .push(format!("record {record}: it cannot be read"));
+    }
+    let (first, size) = entries::extent(connection)?;
+    let from = first.max(size.saturating_sub(RECORDS));
+    for block in entries::blocks_from(connection, from)? {
+        match block.roots_of(connection)? {
+            Roots::Right | Roots::Dropped => {}
+            Roots::Differ => faults.damaged.push(format!(
+                "the roots stored for {} are not those of the records",
+                block.told()
+            )),
+            Roots::Unreadable(why) => faults.damaged.push(format!("{}: {why}", block.told())),
         }
     }
     Ok(())
 }
 
-/// Finds missing decisions.
-pub(super) fn places(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
-    let (first, _) = write::start(connection)?;
-    let text = "SELECT count(*), coalesce(max(seq), 0) FROM decision";
-    let (count, last) = connection.query_row(text, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let text = "SELECT coalesce(sum(last - first + 1), 0) FROM gap \
-                WHERE first > (SELECT min(seq) FROM decision)";
-    let dropped: i64 = connection.query_row(text, [], |row| row.get(0))?;
-    let there = number(count).saturating_add(number(dropped));
-    let missing = (number(last) + 1).saturating_sub(first.saturating_add(there));
-    if missing > 0 {
+/// Returns the first record of the tail that cannot be read.
+fn unreadable_tail(connection: &Connection) -> Result<Option<u64>, Failure> {
+    let mut rows = connection.prepare("SELECT first FROM tail ORDER BY first")?;
+    let rows = rows.query_map([], |row| row.get::<_, i64>(0))?;
+    for first in rows {
+        for (index, entry) in entries::entries_at(connection, number(first?))? {
+            if Entry::read(&entry).is_err() {
+                return Ok(Some(index + 1));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Finds a checkpoint that the log contradicts.
+pub(super) fn signed(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
+    let (first, size) = entries::extent(connection)?;
+    let blocks = Blocks::default();
+    let ground = Ground::new(connection, &blocks);
+    for stored in checkpoint::all(connection)? {
+        let read = Note::parse(stored.note.as_bytes()).ok();
+        let Some(read) = read.and_then(|note| Checkpoint::from_text(note.text())) else {
+            faults
+                .altered
+                .push(format!("checkpoint {}: it is no checkpoint", stored.size));
+            continue;
+        };
+        if stored.size > size {
+            faults.altered.push(format!(
+                "records {} to {} are missing: a checkpoint names them",
+                size + 1,
+                stored.size
+            ));
+        } else if stored.size > first && ground.root(stored.size)? != read.root {
+            faults.altered.push(format!(
+                "the records up to {} are not those that were signed",
+                stored.size
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Finds objects that are missing behind the latest records.
+pub(super) fn named(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
+    let (_, size) = entries::extent(connection)?;
+    let range = size.saturating_sub(RECORDS)..=u64::MAX;
+    let (mut known, mut missing): (HashSet<Sha256>, HashSet<Sha256>) = Default::default();
+    entries::walk(connection, &Blocks::default(), range, true, |_, octets| {
+        let Ok(entry) = Entry::read(octets) else {
+            return Ok(true);
+        };
+        for sha256 in entry.named().into_iter().flatten() {
+            if known.insert(*sha256) && objects::body(connection, sha256)?.is_none() {
+                missing.insert(*sha256);
+            }
+        }
+        Ok(true)
+    })?;
+    for sha256 in missing {
         faults.damaged.push(format!(
-            "decision: {missing} between the first and the last are missing"
+            "object {}: it is missing, and records rest on it",
+            hex(sha256)
         ));
     }
     Ok(())
 }
 
-/// Checks the end of the chain, and its seals.
-pub(super) fn links(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
-    let text = "SELECT coalesce(max(seq), 0) FROM decision";
-    let last: i64 = connection.query_row(text, [], |row| row.get(0))?;
-    let doubts = links::doubts(connection, number(last).saturating_sub(LINKS))?;
-    for doubt in &doubts {
-        match doubt {
-            Doubt::Link { seq, .. } => faults.damaged.push(format!(
-                "decision {seq}: its link is damaged; the chain proves what it was"
-            )),
-            Doubt::Unreadable { seq } => faults.damaged.push(format!(
-                "decision {seq}: its link cannot be read, and nothing proves what it was"
-            )),
-            Doubt::Altered { seq } => faults.altered.push(format!(
-                "decision {seq}: it is not what the chain says it was"
-            )),
-        }
-    }
-    seals(connection, &doubts, faults)
-}
-
-/// Finds seals that are unreadable, not genuine, or of other decisions than the stored ones.
-fn seals(connection: &Connection, doubts: &[Doubt], faults: &mut Faults) -> Result<(), Failure> {
-    let mut link_of = connection.prepare("SELECT hash FROM decision WHERE seq = ?1")?;
-    let mut all = connection.prepare("SELECT * FROM seal ORDER BY number")?;
-    let mut all = all.query([])?;
-    while let Some(row) = all.next()? {
-        let seal = match rows::seal(row) {
-            Err(Failure::Damaged(what)) => {
-                let seq: i64 = row.get("seq")?;
-                let what = format!("seal: the one of decision {seq}: {what}");
-                faults.damaged.push(what);
-                continue;
-            }
-            seal => seal?,
-        };
-        let seq = seal.seq;
-        if !seal.is_genuine() {
-            let what = format!("seal: the one of decision {seq} is not genuine");
-            faults.damaged.push(what);
-            continue;
-        }
-        let link: Option<Vec<u8>> = link_of
-            .query_row([integer(seq)], |row| row.get(0))
-            .optional()?;
-        match link {
-            None => {
-                let what = format!("seal: decision {seq} was sealed and is missing");
-                faults.damaged.push(what);
-            }
-            // The check of links has reported a damaged link.
-            Some(link)
-                if link != seal.hash && !doubts.iter().any(|doubt| doubt.is_of_link(seq)) =>
-            {
-                let what =
-                    format!("seal: the chain up to decision {seq} is not the one that was sealed");
-                faults.altered.push(what);
-            }
-            Some(_) => {}
-        }
-    }
-    Ok(())
-}
-
-/// Drops seals and gaps that are unreadable or not genuine: they prove nothing.
-pub(super) fn drop_unproven(
+/// Mends the rows of the log in a rebuilt store. True if the log is a new one, without the checkpoints of the old.
+pub(super) fn mend(
     target: &Transaction<'_>,
+    now: Moment,
+    told: &mut Vec<String>,
+) -> Result<bool, Failure> {
+    let mut is_lost = false;
+    for block in entries::blocks_from(target, 0)? {
+        match block.roots_of(target)? {
+            Roots::Right | Roots::Dropped => {}
+            Roots::Unreadable(why) => {
+                told.push(format!("{}: {why}; they are lost", block.told()));
+                target.execute(
+                    "UPDATE block SET body = NULL WHERE first = ?1",
+                    [integer(block.first)],
+                )?;
+            }
+            Roots::Differ => is_lost = true,
+        }
+    }
+    if !is_lost && Head::read(target).is_ok() && unreadable_tail(target)?.is_none() {
+        return Ok(false);
+    }
+    begin_anew(target, now, None, told)?;
+    Ok(true)
+}
+
+/// Makes a new log of all entries that can be read: places are missing, or roots, so that the old tree cannot go on.
+pub(super) fn begin_anew(
+    target: &Transaction<'_>,
+    now: Moment,
+    missing: Option<EventKind<'static>>,
     told: &mut Vec<String>,
 ) -> Result<(), Failure> {
-    let mut dropped = Vec::new();
-    let mut seals = target.prepare("SELECT * FROM seal ORDER BY number")?;
-    let mut rows = seals.query([])?;
-    while let Some(row) = rows.next()? {
-        if !rows::seal(row).is_ok_and(|seal| seal.is_genuine()) {
-            let (number, seq): (i64, i64) = (row.get("number")?, row.get("seq")?);
-            dropped.push(("DELETE FROM seal WHERE number = ?1", number));
-            told.push(format!(
-                "seal of decision {seq}: it was damaged and vouches for nothing any more"
-            ));
+    let last = checkpoint::last(target).ok().flatten();
+    let last = last.and_then(|last| {
+        let note = Note::parse(last.note.as_bytes()).ok()?;
+        Checkpoint::from_text(note.text())
+    });
+    let mut saved: Vec<(u64, Vec<u8>)> = Vec::new();
+    for first in firsts(target)? {
+        // Entries of a row that cannot be read are lost.
+        if let Ok(entries) = entries::entries_at(target, first) {
+            let whole = entries.into_iter();
+            saved.extend(whole.filter(|(_, entry)| Entry::read(entry).is_ok()));
         }
     }
-    let mut gaps = target.prepare("SELECT * FROM gap ORDER BY first")?;
-    let mut rows = gaps.query([])?;
-    while let Some(row) = rows.next()? {
-        let holds = |gap: &chain::Gap| gap.proof.is_none() || gap.is_genuine();
-        if !rows::gap(row).is_ok_and(|gap| holds(&gap)) {
-            let first: i64 = row.get("first")?;
-            dropped.push(("DELETE FROM gap WHERE first = ?1", first));
-            told.push(format!(
-                "gap from decision {first} on: it was damaged, so nothing proves that retention made it"
-            ));
-        }
+    saved.sort_by_key(|(index, _)| *index);
+    saved.dedup_by_key(|(index, _)| *index);
+    target.execute_batch(
+        "DELETE FROM tail; DELETE FROM block; DELETE FROM segment; DELETE FROM checkpoint; DELETE FROM acknowledgement;",
+    )?;
+    let mut head = Head::default();
+    if let Some(last) = &last {
+        let kind = EventKind::Forked {
+            log: last.origin.as_str(),
+            size: last.size,
+            root: &last.root,
+            reason: "the store was damaged, and rebuilt".into(),
+        };
+        write::event(target, &mut head, now, kind)?;
     }
-    for (text, number) in dropped {
-        target.execute(text, [number])?;
+    let mut frames = Vec::new();
+    let mut next = saved.first().map_or(0, |(index, _)| *index);
+    let mut lost = 0;
+    for (index, entry) in &saved {
+        lost += index - next;
+        next = index + 1;
+        push_entry(&mut frames, entry)
+            .map_err(|error| Failure::Damaged(format!("an entry of the log: {error}")))?;
     }
+    append(target, &mut head, &frames, None)?;
+    if let Some(missing) = missing {
+        write::event(target, &mut head, now, missing)?;
+    }
+    if lost > 0 {
+        let at = now.as_millis();
+        let kind = EventKind::Lost {
+            count: lost,
+            first: at,
+            last: at,
+        };
+        write::event(target, &mut head, now, kind)?;
+        told.push(format!("{lost} records between others are lost"));
+    }
+    told.push(format!(
+        "the log could not go on: {} records begin a new one, with new numbers and a new key; what was signed before is \
+         proven by the damaged store alone",
+        saved.len()
+    ));
     Ok(())
 }
 
-/// Restores the links that the chain proves, and drops decisions without a provable link. An altered decision stays as
-/// it is: it is evidence.
-pub(super) fn mend_links(target: &Transaction<'_>, told: &mut Vec<String>) -> Result<(), Failure> {
-    for doubt in links::doubts(target, 0)? {
-        match doubt {
-            Doubt::Link { seq, proven } => {
-                target.execute(
-                    "UPDATE decision SET hash = ?2 WHERE seq = ?1",
-                    params![integer(seq), proven],
-                )?;
-                told.push(format!(
-                    "decision {seq}: its link was damaged; the chain proves what it was, and it is put back"
-                ));
-            }
-            Doubt::Unreadable { seq } => {
-                target.execute("DELETE FROM decision WHERE seq = ?1", [integer(seq)])?;
-                told.push(format!(
-                    "decision {seq}: its link cannot be read and nothing proves what it was, so it is not in the new \
-                     store"
-                ));
-            }
-            Doubt::Altered { .. } => {}
-        }
-    }
-    Ok(())
+fn firsts(target: &Transaction<'_>) -> Result<Vec<u64>, Failure> {
+    let mut all =
+        target.prepare("SELECT first FROM block UNION SELECT first FROM tail ORDER BY 1")?;
+    let all = all.query_map(params![], |row| row.get::<_, i64>(0))?;
+    let all: Vec<i64> = all.collect::<Result<_, _>>()?;
+    Ok(all.into_iter().map(number).collect())
 }

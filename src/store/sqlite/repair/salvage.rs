@@ -8,19 +8,20 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Transaction};
 use rustix::fs::{FlockOperation, fcntl_lock};
 
 use super::super::agree::{self, Relation};
 use super::super::error::Failure;
 use super::super::open::{self, PAGE, beside};
 use super::copy::{Saved, save};
-use super::may_be_ours;
 use super::remains::drop_remains;
+use super::{evidence, may_be_ours};
 use crate::clock::Moment;
 use crate::config::Synchronous;
+use crate::store::log_key::log_key_file;
 use crate::store::state_file::state_file;
-use crate::store::{Access, StoreError, StoreErrorKind, chain, failed};
+use crate::store::{Access, StoreError, StoreErrorKind, failed};
 
 /// The result of a rebuild.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +36,7 @@ pub struct Rebuilt {
 
 /// Saves the readable data of the store at `path` into a new one in its place, and keeps the damaged one beside it.
 ///
-/// Records keep their places and links, so the chain shows any loss.
+/// Records keep their places, or begin a new log, so that no signature is contradicted.
 ///
 /// # Errors
 /// When another process has the store open, none of it is readable, or the new one cannot be written. The store is then
@@ -54,13 +55,22 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
     refuse_company(path)?;
     let new = beside(path, ".rebuilding");
     remove(&new);
-    let (tables, told) = salvage(path, &new, now).inspect_err(|_| remove(&new))?;
+    let (tables, told, is_new) = salvage(path, &new, now).inspect_err(|_| remove(&new))?;
     let aside = beside(path, &format!(".damaged-{}", now.as_millis()));
     let moved = || -> io::Result<()> {
         for suffix in ["", "-wal"] {
             let (from, to) = (beside(path, suffix), beside(&aside, suffix));
             if suffix.is_empty() || from.exists() {
                 fs::rename(from, to)?;
+            }
+        }
+        // Nothing that the old key signs may contradict what it has signed: a new log gets a new key.
+        for file in [log_key_file(path), state_file(path)] {
+            if is_new && file.exists() {
+                fs::rename(
+                    &file,
+                    beside(&file, &format!(".damaged-{}", now.as_millis())),
+                )?;
             }
         }
         // Useless without its process.
@@ -110,7 +120,9 @@ fn remove(path: &Path) {
     }
 }
 
-fn salvage(path: &Path, new: &Path, now: Moment) -> Result<(Vec<Saved>, Vec<String>), StoreError> {
+type Salvaged = (Vec<Saved>, Vec<String>, bool);
+
+fn salvage(path: &Path, new: &Path, now: Moment) -> Result<Salvaged, StoreError> {
     let mut target = open::writer(new, Synchronous::Normal)?;
     let mut tables = save(path, &mut target).map_err(|failure| failure.at(path))?;
     if nothing_saved(&tables) {
@@ -125,11 +137,13 @@ fn salvage(path: &Path, new: &Path, now: Moment) -> Result<(Vec<Saved>, Vec<Stri
     if nothing_saved(&tables) {
         return Err(nothing_left(path));
     }
-    let mut told = Vec::new();
+    let (mut told, mut is_new) = (Vec::new(), false);
     let mut last = || -> Result<(), Failure> {
         let transaction = target.transaction()?;
-        told = drop_remains(&transaction, &mut tables, now)?;
-        note_missing(&transaction, path, &mut told)?;
+        (told, is_new) = drop_remains(&transaction, &mut tables, now)?;
+        if !is_new {
+            is_new = note_missing(&transaction, path, now, &mut told)?;
+        }
         transaction.commit()?;
         target.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         Ok(())
@@ -138,22 +152,33 @@ fn salvage(path: &Path, new: &Path, now: Moment) -> Result<(Vec<Saved>, Vec<Stri
     target
         .close()
         .map_err(|(_, error)| Failure::from(error).at(new))?;
-    Ok((tables, told))
+    Ok((tables, told, is_new))
 }
 
-/// Leaves a gap in the place of records that are missing at the end, so that the store agrees with its state file.
-fn note_missing(target: &Connection, path: &Path, told: &mut Vec<String>) -> Result<(), Failure> {
+/// Notes records that are missing at the end. Returns whether the log is a new one from here on: a checkpoint has named
+/// what is missing.
+fn note_missing(
+    target: &Transaction<'_>,
+    path: &Path,
+    now: Moment,
+    told: &mut Vec<String>,
+) -> Result<bool, Failure> {
     match agree::look(target, path) {
         Ok(Relation::Misses(missing)) => {
-            agree::note(target, &missing)?;
             told.push(missing.told());
+            if !missing.is_refused() {
+                // The next process that opens the store notes it.
+                return Ok(false);
+            }
+            evidence::begin_anew(target, now, Some(missing.event()), told)?;
+            return Ok(true);
         }
         Ok(_) => {}
         // A damaged state file names its own way out.
         Err(Failure::Told(error)) => told.push(error.message),
         Err(failure) => return Err(failure),
     }
-    Ok(())
+    Ok(false)
 }
 
 /// Tells whether there were unreadable rows, and no readable one.
@@ -198,7 +223,7 @@ fn mend(path: &Path, target: &Connection, new: &Path, mended: &Path) -> Result<(
 
 /// Reports that nothing can be saved, and the way out.
 fn nothing_left(path: &Path) -> StoreError {
-    let key = chain::key_file(path);
+    let key = log_key_file(path);
     let beside_it = [beside(path, "-wal"), key, state_file(path)];
     let beside_it = beside_it.iter().filter(|file| file.exists());
     let beside_it: Vec<_> = beside_it.map(|file| file.display().to_string()).collect();

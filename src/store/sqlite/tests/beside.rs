@@ -41,7 +41,7 @@ fn files(path: &Path) -> [PathBuf; 4] {
     [
         path.to_owned(),
         beside(path, "-wal"),
-        chain::key_file(path),
+        log_key_file(path),
         state_file::state_file(path),
     ]
 }
@@ -51,11 +51,11 @@ fn state(path: &Path) -> State {
 }
 
 /// Opens a store with its key, as `serve` does.
-fn begin(path: &Path) -> (Sqlite, Arc<chain::SealingKey>) {
+fn begin(path: &Path) -> (Sqlite, Arc<LogKey>) {
     let store = open(path).unwrap();
-    let key = chain::SealingKey::load_or_create(&chain::key_file(path)).unwrap();
+    let key = LogKey::load_or_create(&log_key_file(path), None).unwrap();
     state_file::StateFile::of(path)
-        .set_key(key.public())
+        .set_key(*key.vkey().public())
         .unwrap();
     (store, Arc::new(key))
 }
@@ -81,7 +81,7 @@ fn a_file_without_tables_beside_a_key_is_refused() {
     shell(&path)
         .pragma_update(None, "journal_mode", "WAL")
         .unwrap();
-    chain::SealingKey::load_or_create(&chain::key_file(&path)).unwrap();
+    LogKey::load_or_create(&log_key_file(&path), None).unwrap();
     let error = open(&path).unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::Corrupt);
     assert!(error.message.contains("it holds no table"), "{error}");
@@ -97,35 +97,33 @@ async fn a_young_store_without_its_log_is_refused_until_the_loss_is_noted() {
     left.remove("-wal");
     let error = open(&left.path()).unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::Corrupt);
-    for want in ["decisions 1 to 200 are missing (200)", "store rebuild"] {
+    for want in ["records 1 to 200 are missing (200)", "store rebuild"] {
         assert!(error.message.contains(want), "{error}");
     }
     let faults = repair::check(&left.path()).unwrap();
     assert!(
-        faults.damaged[0].contains("decisions 1 to 200 are missing"),
+        faults.damaged[0].contains("records 1 to 200 are missing"),
         "{faults:?}"
     );
     let rebuilt = repair::rebuild(&left.path(), NOON).unwrap();
     assert!(
-        rebuilt.told[0].contains("decisions 1 to 200 are missing"),
+        rebuilt.told[0].contains("records 1 to 200 are missing"),
         "{rebuilt:?}"
     );
     let (store, key) = begin(&left.path());
     record(&store, &rows(1)).await;
-    let first = store.links(0, 9).await.unwrap().remove(0);
-    assert_eq!(first.seq, 201, "no number is given twice");
-    let seal = store.seal(key, NOON).await.unwrap().unwrap();
-    assert_eq!(seal.start.0, 201);
-    let link = chain::link(&seal.start.1, first.record.as_bytes());
-    assert_eq!(link, first.hash, "it follows the last lost one");
+    let lines = store.records(0, 9).await.unwrap();
+    assert_eq!(lines.len(), 2);
+    assert!(lines[0].record.contains("\"count\":200"), "{:?}", lines[0]);
+    assert!(store.checkpoint(key, NOON).await.unwrap().is_some());
 }
 
 #[tokio::test]
-async fn a_lost_end_of_the_log_is_told_and_leaves_a_gap() {
+async fn a_lost_end_of_the_log_is_told_in_the_log() {
     let (_folder, path) = place();
     let (store, key) = begin(&path);
     record(&store, &rows(100)).await;
-    store.seal(Arc::clone(&key), NOON).await.unwrap();
+    store.checkpoint(Arc::clone(&key), NOON).await.unwrap();
     drop(store);
     let (store, _) = begin(&path);
     record(&store, &rows(50)).await;
@@ -145,22 +143,21 @@ async fn a_lost_end_of_the_log_is_told_and_leaves_a_gap() {
         let left = Left::of(&whole.path());
         damage(&left);
         let faults = repair::check(&left.path()).unwrap();
-        let want = "decisions 101 to 150 are missing (50)";
+        let want = "records 101 to 150 are missing (50)";
         assert!(faults.damaged[0].contains(want), "{name}: {faults:?}");
         let (store, key) = begin(&left.path());
-        let gaps = store.gaps(1, 1_000).await.unwrap();
-        assert_eq!((gaps[0].first, gaps[0].last), (101, 150), "{name}");
-        assert_eq!(
-            gaps[0].proof, None,
-            "{name}: nothing says that retention did it"
-        );
         record(&store, &rows(2)).await;
-        let links = store.links(100, 9).await.unwrap();
-        assert_eq!((links[0].seq, links.len()), (151, 2), "{name}");
-        assert!(store.seal(key, NOON).await.unwrap().is_some(), "{name}");
+        let lines = store.records(100, 9).await.unwrap();
+        assert_eq!(lines.len(), 3, "{name}");
+        let told = "\"event\":\"records_lost\",\"count\":50";
+        assert!(lines[0].record.contains(told), "{name}: {:?}", lines[0]);
+        assert!(
+            store.checkpoint(key, NOON).await.unwrap().is_some(),
+            "{name}"
+        );
         drop(store);
         assert!(open(&left.path()).is_ok(), "{name}: told once");
-        assert_eq!(state(&left.path()).sealed.0, 152, "{name}");
+        assert_eq!(state(&left.path()).signed.0, 103, "{name}");
     }
 }
 
@@ -173,11 +170,11 @@ async fn an_older_copy_is_refused_where_a_later_record_was_sealed() {
     let old = Left::of(&path);
     let (store, _) = begin(&path);
     record(&store, &rows(20)).await;
-    store.seal(Arc::clone(&key), NOON).await.unwrap();
+    store.checkpoint(Arc::clone(&key), NOON).await.unwrap();
     drop(store);
     old.take(&path, 3);
     let error = open(&old.path()).unwrap_err();
-    let want = "decisions 101 to 120 are missing (20)";
+    let want = "records 101 to 120 are missing (20)";
     assert!(error.message.contains(want), "{error}");
     repair::rebuild(&old.path(), NOON).unwrap();
     begin(&old.path());
@@ -190,12 +187,12 @@ async fn a_store_beside_another_ones_files_is_refused() {
     let (_folder, path) = place();
     let (store, key) = begin(&path);
     record(&store, &rows(30)).await;
-    store.seal(key, NOON).await.unwrap();
+    store.checkpoint(key, NOON).await.unwrap();
     drop(store);
     let (_other_folder, other) = place();
     let (store, key) = begin(&other);
     record(&store, &rows(40)).await;
-    store.seal(key, NOON).await.unwrap();
+    store.checkpoint(key, NOON).await.unwrap();
     drop(store);
     let refused = |left: &Left, want: &str| {
         let error = open(&left.path()).unwrap_err();
@@ -206,11 +203,11 @@ async fn a_store_beside_another_ones_files_is_refused() {
     // With the other's key alone.
     let left = Left::of(&path);
     left.take(&other, KEY);
-    refused(&left, "this store was sealed by another key than");
+    refused(&left, "this log was signed by another key than");
     // Without a state file, too.
     fs::remove_file(state_file::state_file(&left.path())).unwrap();
-    refused(&left, "this store was sealed by another key than");
-    fs::remove_file(chain::key_file(&left.path())).unwrap();
+    refused(&left, "this log was signed by another key than");
+    fs::remove_file(log_key_file(&left.path())).unwrap();
     begin(&left.path());
 
     // With both: the way out leads to a store again.
@@ -258,5 +255,5 @@ async fn a_log_that_belongs_to_a_later_state_is_refused() {
     );
     backup.remove("-wal");
     let (store, _) = begin(&backup.path());
-    assert_eq!(store.links(0, 10_000).await.unwrap().len(), 1_000);
+    assert_eq!(store.records(0, 10_000).await.unwrap().len(), 1_000);
 }

@@ -189,7 +189,7 @@ async fn another_kind_of_file_in_a_files_place_is_named() {
     let pipe = |path: &Path| {
         rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::RWXU).unwrap();
     };
-    let key = chain::key_file(&path);
+    let key = log_key_file(&path);
     type Put<'a> = &'a dyn Fn(&Path);
     let cases: [(&str, Put<'_>); 2] = [
         ("a directory", &|path| fs::create_dir(path).unwrap()),
@@ -206,7 +206,7 @@ async fn another_kind_of_file_in_a_files_place_is_named() {
         }
         let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir(&path));
         put(&key);
-        let error = chain::SealingKey::load_or_create(&key).unwrap_err();
+        let error = LogKey::load_or_create(&key, None).unwrap_err();
         assert!(error.message.contains(name), "{error}");
         let _ = fs::remove_file(&key).or_else(|_| fs::remove_dir(&key));
     }

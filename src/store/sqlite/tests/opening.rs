@@ -23,11 +23,7 @@ async fn an_older_store_is_brought_up_to_date_and_a_newer_one_is_left_alone() {
         let text = format!("SELECT count(*) FROM {table}");
         connection.query_row(&text, [], |row| row.get(0)).unwrap()
     };
-    assert_eq!(
-        (count("decision"), count("origin")),
-        (2, 1),
-        "nothing is lost"
-    );
+    assert_eq!((count("tail"), count("origin")), (1, 1), "nothing is lost");
     connection
         .execute(
             "INSERT INTO object VALUES (x'00', 0, x'', 0, NULL, 'new')",
@@ -41,7 +37,7 @@ async fn an_older_store_is_brought_up_to_date_and_a_newer_one_is_left_alone() {
         let error = Sqlite::open(&path, access, Synchronous::Normal).unwrap_err();
         assert_eq!(error.kind, StoreErrorKind::Newer);
         assert!(
-            error.message.contains("schema 6, known here: up to 5"),
+            error.message.contains("schema 10, known here: up to 9"),
             "{error}"
         );
     }
@@ -59,9 +55,9 @@ async fn a_file_that_is_no_store_is_refused_with_the_way_out() {
         ("another program's", |path| { shell(path).execute_batch("CREATE TABLE theirs (a)").unwrap(); }, Access::Write, Corrupt, "another program's database"),
         ("a folder", |path| fs::create_dir(path).unwrap(), Access::Write, Denied, "[store] path"),
         ("cut short", |path| { drop(open(path).unwrap()); let file = fs::File::options().write(true).open(path).unwrap(); file.set_len(file.metadata().unwrap().len() / 2).unwrap(); }, Access::Write, Corrupt, "crawlgate store rebuild"),
-        ("emptied", |path| { drop(open(path).unwrap()); chain::SealingKey::load_or_create(&chain::key_file(path)).unwrap(); fs::write(path, "").unwrap(); }, Access::Write, Corrupt, "was emptied"),
-        ("gone, but for its key", |path| { chain::SealingKey::load_or_create(&chain::key_file(path)).unwrap(); }, Access::Write, Corrupt, "move the key away"),
-        ("gone, and only asked", |path| { chain::SealingKey::load_or_create(&chain::key_file(path)).unwrap(); }, Access::Read, Corrupt, "the store is gone"),
+        ("emptied", |path| { drop(open(path).unwrap()); LogKey::load_or_create(&log_key_file(path), None).unwrap(); fs::write(path, "").unwrap(); }, Access::Write, Corrupt, "was emptied"),
+        ("gone, but for its key", |path| { LogKey::load_or_create(&log_key_file(path), None).unwrap(); }, Access::Write, Corrupt, "move the key away"),
+        ("gone, and only asked", |path| { LogKey::load_or_create(&log_key_file(path), None).unwrap(); }, Access::Read, Corrupt, "the store is gone"),
         ("emptied, but for its log", |path| { fs::write(path, "").unwrap(); fs::write(beside(path, "-wal"), "log").unwrap(); }, Access::Write, Corrupt, "was emptied"),
     ];
     for (name, make, access, kind, want) in cases {
@@ -131,7 +127,7 @@ async fn a_store_moved_away_while_open_takes_no_more_records() {
     for (name, file, replace, comes_back) in cases {
         let store = open(&path).unwrap();
         record(&store, &rows(1)).await;
-        let before = store.links(0, 9).await.unwrap().len();
+        let before = store.records(0, 9).await.unwrap().len();
         fs::rename(file, &elsewhere).unwrap();
         replace(file, &elsewhere);
         let batch = || ROW.batch();
@@ -144,7 +140,7 @@ async fn a_store_moved_away_while_open_takes_no_more_records() {
         fs::rename(&elsewhere, file).unwrap();
         let written = Store::write(&store, batch()).await;
         assert_eq!(written.is_ok(), comes_back, "{name}: {written:?}");
-        let after = store.links(0, 9).await.unwrap().len();
+        let after = store.records(0, 9).await.unwrap().len();
         assert_eq!(after == before + 1, comes_back, "{name}");
     }
 }
@@ -160,7 +156,7 @@ async fn a_reader_alone_can_read_the_remains_of_a_kill() {
     fs::copy(&path, &left).unwrap();
     fs::copy(beside(&path, "-wal"), beside(&left, "-wal")).unwrap();
     let reader = Sqlite::open(&left, Access::Read, Synchronous::Normal).unwrap();
-    assert_eq!(reader.links(0, 10).await.unwrap().len(), 3);
+    assert_eq!(reader.records(0, 10).await.unwrap().len(), 3);
 }
 
 #[tokio::test]
@@ -202,7 +198,7 @@ async fn a_store_overwritten_while_open_takes_no_more_records() {
         fs::write(&path, &whole).unwrap();
         store.version().await.unwrap();
         Store::write(&store, batch()).await.unwrap();
-        assert_eq!(store.links(4_010, 9).await.unwrap().len(), 1, "{name}");
+        assert_eq!(store.records(4_010, 9).await.unwrap().len(), 1, "{name}");
         drop(store);
         for suffix in ["-wal", "-shm"] {
             let _ = fs::remove_file(beside(&path, suffix));
@@ -223,5 +219,5 @@ async fn a_log_carried_over_by_another_process_is_no_fault() {
         record(&one, &rows(1)).await;
         record(&two, &rows(1)).await;
     }
-    assert_eq!(one.links(0, 999).await.unwrap().len(), 156);
+    assert_eq!(one.records(0, 999).await.unwrap().len(), 156);
 }

@@ -1,0 +1,75 @@
+//! The lines of entries.
+
+use std::collections::HashMap;
+
+use rusqlite::Connection;
+
+use super::super::error::Failure;
+use super::super::objects;
+use crate::entry::{Entry, write_line};
+use crate::store::Sha256;
+
+/// Octets of objects to remember while lines are made.
+const MOST: usize = 4 * 1024 * 1024;
+
+/// A maker of lines, which remembers the objects that they need.
+pub(in crate::store::sqlite) struct Lines<'c> {
+    connection: &'c Connection,
+    bodies: HashMap<Sha256, Vec<u8>>,
+    octets: usize,
+    line: Vec<u8>,
+}
+
+impl<'c> Lines<'c> {
+    pub(in crate::store::sqlite) fn new(connection: &'c Connection) -> Self {
+        Self {
+            connection,
+            bodies: HashMap::new(),
+            octets: 0,
+            line: Vec::new(),
+        }
+    }
+
+    /// Returns the line of an entry, without its line feed. If an object is missing, the line goes without it and says so.
+    pub(in crate::store::sqlite) fn line(&mut self, octets: &[u8]) -> Result<String, Failure> {
+        let entry = Entry::read(octets)
+            .map_err(|error| Failure::Damaged(format!("an entry of the log: {error}")))?;
+        for sha256 in entry.objects().into_iter().flatten() {
+            self.learn(sha256)?;
+        }
+        self.line.clear();
+        let Err(error) = write_line(&entry, &self.bodies, &mut self.line) else {
+            return Ok(text(&self.line));
+        };
+        let Entry::Decision(mut decision) = entry else {
+            return Ok(format!("{{\"missing\":\"{error}\"}}"));
+        };
+        (decision.basis, decision.overridden) = (None, None);
+        // It names no object any more.
+        let _ = write_line(&Entry::Decision(decision), &self.bodies, &mut self.line);
+        let line = text(&self.line);
+        let line = line.strip_suffix('}').unwrap_or(&line);
+        Ok(format!("{line},\"missing\":\"{error}\"}}"))
+    }
+
+    fn learn(&mut self, sha256: &Sha256) -> Result<(), Failure> {
+        if self.bodies.contains_key(sha256) {
+            return Ok(());
+        }
+        if self.octets > MOST {
+            self.bodies.clear();
+            self.octets = 0;
+        }
+        if let Some(body) = objects::body(self.connection, sha256)? {
+            self.octets += body.len();
+            self.bodies.insert(*sha256, body);
+        }
+        Ok(())
+    }
+}
+
+/// Returns a line, which is UTF-8, without its line feed.
+fn text(line: &[u8]) -> String {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    String::from_utf8_lossy(line).into_owned()
+}

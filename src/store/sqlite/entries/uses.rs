@@ -1,0 +1,69 @@
+//! What entries count for beside the log: their hour, and the objects that they name.
+
+use std::collections::HashMap;
+
+use rusqlite::{Transaction, params};
+
+use super::super::error::Failure;
+use super::super::hours::Hours;
+use super::super::rows::integer;
+use crate::entry::Entry;
+use crate::store::{Entries, Sha256, failed};
+
+/// Precision of the time that an object was last used, in milliseconds.
+pub(super) const DAY: u64 = 86_400_000;
+
+/// Objects to remember.
+const MOST: usize = 65_536;
+
+/// The objects that this process has noted as used, with the day.
+#[derive(Debug, Default)]
+pub(in crate::store::sqlite) struct Uses(HashMap<Sha256, u64>);
+
+/// The notes of one batch.
+#[derive(Debug, Default)]
+pub(in crate::store::sqlite) struct Noted(HashMap<Sha256, u64>);
+
+impl Uses {
+    /// Counts the entries of a batch, and notes the objects that they name.
+    pub(in crate::store::sqlite) fn count(
+        &self,
+        transaction: &Transaction<'_>,
+        entries: &Entries,
+    ) -> Result<Noted, Failure> {
+        let mut hours = Hours::default();
+        let mut noted = Noted::default();
+        for octets in entries.iter() {
+            let entry =
+                Entry::read(octets).map_err(|error| failed(format!("an entry: {error}")))?;
+            hours.count(&entry);
+            let day = entry.time() / DAY;
+            for sha256 in entry.named().into_iter().flatten() {
+                if self.0.get(sha256).is_none_or(|known| *known < day) {
+                    let last = noted.0.entry(*sha256).or_default();
+                    *last = day.max(*last);
+                }
+            }
+        }
+        hours.write(transaction)?;
+        let mut note = transaction
+            .prepare_cached("UPDATE object SET used = ?2 WHERE sha256 = ?1 AND used < ?2")?;
+        for (sha256, day) in &noted.0 {
+            note.execute(params![sha256, integer(day * DAY)])?;
+        }
+        Ok(noted)
+    }
+
+    /// Remembers the notes of a batch after its commit.
+    pub(in crate::store::sqlite) fn committed(&mut self, noted: Noted) {
+        if self.0.len() + noted.0.len() > MOST {
+            self.0.clear();
+        }
+        self.0.extend(noted.0);
+    }
+
+    /// Forgets all notes.
+    pub(in crate::store::sqlite) fn forget(&mut self) {
+        self.0.clear();
+    }
+}

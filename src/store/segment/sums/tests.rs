@@ -8,7 +8,6 @@ use super::*;
 use crate::entry::tests::dice::{Dice, entry, objects};
 use crate::entry::{self, Bounds, Entry, write_line};
 use crate::store::block::{Block, BlockWriter};
-use crate::store::filter::Head;
 use crate::store::{DecisionQuery, TallyKey};
 
 /// Returns entries at random over some hours.
@@ -150,17 +149,23 @@ fn hours_are_those_of_the_lines() {
     for entry in &entries {
         let mut line = Vec::new();
         write_line(&Entry::read(entry).unwrap(), &objects(), &mut line).unwrap();
-        let head = Head::of(std::str::from_utf8(&line).unwrap()).unwrap();
-        if let Some(one) = head.hourly() {
-            let key = (
-                one.hour,
-                one.mode.into(),
-                one.verdict.into(),
-                one.reason.into(),
-            );
-            let sum = want.entry(key).or_default();
-            *sum = sum.saturating_add(one.count);
-        }
+        let line: serde_json::Value = serde_json::from_slice(&line).unwrap();
+        let count = match line["event"].as_str() {
+            None => 1,
+            Some("refusals_repeated") => line["count"].as_u64().unwrap(),
+            Some(_) => continue,
+        };
+        let time: jiff::Timestamp = line["time"].as_str().unwrap().parse().unwrap();
+        let time = u64::try_from(time.as_millisecond()).unwrap();
+        let text = |name: &str| line[name].as_str().unwrap().to_owned();
+        let key = (
+            Moment::from_millis(time - time % MILLIS),
+            text("mode"),
+            text("verdict"),
+            text("reason"),
+        );
+        let sum = want.entry(key).or_default();
+        *sum = sum.saturating_add(count);
     }
     want.retain(|_, count| *count > 0);
     let hours = all_hours(&sums);

@@ -29,6 +29,7 @@ pub mod state_file;
 
 pub use self::batch::{Batch, Entries, Object, ObjectKind, OriginUpdate, Party};
 pub use self::believed::{Belief, Progress, Reading};
+use self::decisions::hourly;
 pub use self::decisions::{
     Acknowledgement, DecisionQuery, Extent, Hourly, Removed, StoredDecision, StoredRoot, Tally,
     TallyKey,

@@ -1,7 +1,9 @@
 //! The kept decisions with the acts of people on them, and the query for them.
 
+use super::HOUR;
 use super::Sha256;
 use crate::clock::Moment;
+use crate::entry::{Entry, EventKind};
 use crate::policy::overrides::Override;
 
 /// A query for decisions, and their order.
@@ -147,4 +149,30 @@ impl Hourly {
             && self.verdict == other.verdict
             && self.mode == other.mode
     }
+}
+
+/// Returns the count of an entry for its hour; `None` unless it stands for decisions.
+pub(super) fn hourly<'e>(entry: &Entry<'e>) -> Option<Hourly<&'e str>> {
+    let (mode, verdict, reason, count) = match entry {
+        Entry::Decision(one) => (one.mode, one.verdict, one.reason, 1),
+        Entry::Event(event) => match event.kind {
+            EventKind::Repeated {
+                mode,
+                verdict,
+                reason,
+                count,
+                ..
+            } => (mode, verdict, reason, count),
+            _ => return None,
+        },
+    };
+    let time = entry.time();
+    let hour = u64::try_from(HOUR.as_millis()).unwrap_or(1);
+    Some(Hourly {
+        hour: Moment::from_millis(time - time % hour),
+        mode: mode.name(),
+        verdict: verdict.name(),
+        reason,
+        count,
+    })
 }

@@ -4,13 +4,12 @@
 //! filter reads each record as JSON.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{Acknowledgement, DecisionQuery, StoreError, StoreErrorKind, Tally, TallyKey};
+use super::{Acknowledgement, DecisionQuery, StoreError, StoreErrorKind};
 use crate::clock::Moment;
 use crate::rep::{ComparisonPath, PathPattern};
 
@@ -207,54 +206,6 @@ impl Facts<'_> {
             .map_or(&*self.url, |(_, rest)| rest);
         let start = after.find(['/', '?']);
         start.and_then(|start| after.get(start..)).unwrap_or("/")
-    }
-
-    fn key(&self, key: TallyKey) -> Vec<String> {
-        match key {
-            TallyKey::Origin => vec![self.origin()],
-            TallyKey::Reason => vec![self.reason.clone().into_owned()],
-            TallyKey::Rule => {
-                let rule = self
-                    .rule
-                    .as_ref()
-                    .map(|rule| rule.text.clone().into_owned());
-                vec![self.origin(), rule.unwrap_or_default()]
-            }
-        }
-    }
-}
-
-/// Counts of records by key, updated record by record.
-pub(super) struct Tallies {
-    key: TallyKey,
-    counts: HashMap<Vec<String>, Tally>,
-}
-
-impl Tallies {
-    pub(super) fn new(key: TallyKey) -> Self {
-        let counts = HashMap::new();
-        Self { key, counts }
-    }
-
-    pub(super) fn count(&mut self, facts: &Facts<'_>) {
-        let (key, time) = (facts.key(self.key), facts.time());
-        let tally = self.counts.entry(key).or_insert_with_key(|key| Tally {
-            key: key.clone(),
-            count: 0,
-            first: time,
-            last: time,
-        });
-        tally.count += 1;
-        tally.first = tally.first.min(time);
-        tally.last = tally.last.max(time);
-    }
-
-    /// Returns the groups, the most frequent first; groups of equal size by name.
-    pub(super) fn into_most_frequent(self, limit: usize) -> Vec<Tally> {
-        let mut tallies: Vec<_> = self.counts.into_values().collect();
-        tallies.sort_unstable_by(|a, b| b.count.cmp(&a.count).then_with(|| a.key.cmp(&b.key)));
-        tallies.truncate(limit);
-        tallies
     }
 }
 

@@ -8,7 +8,7 @@
 //! - `open`: the checks before a file is used as a store; `agree`: its agreement with the files beside it
 //! - `rows`: values as columns; `digests`: whether a row is what was written; `error`: failures as sentences
 //! - `guard`: the files of an open store stay as they are; `log`: the write-ahead log stays bounded
-//! - `write`, `read`, `prune`: the work on it; `landing`: the update of an origin; `overrides`: those that people add
+//! - `write`, `read`, `search`, `prune`: the work on it; `landing`: the update of an origin; `overrides`: those that people add
 //! - [`entries`]: the decision log and the tree over it; `objects`: what its entries name
 //! - `bounds`: the room of each part; `robots`: which texts give room; `belief`: the time that retention believes
 //! - [`repair`]: checks and rebuilds of a damaged database
@@ -34,6 +34,7 @@ pub mod repair;
 mod robots;
 mod rows;
 mod schema;
+mod search;
 mod worker;
 mod write;
 
@@ -243,7 +244,7 @@ impl Store for Sqlite {
     fn decisions(&self, query: DecisionQuery) -> Pending<'_, Vec<StoredDecision>> {
         let blocks = Arc::clone(&self.blocks);
         self.walker
-            .ask(move |connection| read::decisions(connection, &blocks, &query))
+            .ask(move |connection| search::decisions(connection, &blocks, &query))
     }
 
     fn decision(&self, id: &str) -> Pending<'_, Option<StoredDecision>> {
@@ -255,7 +256,7 @@ impl Store for Sqlite {
     fn tally(&self, query: DecisionQuery, key: TallyKey, limit: usize) -> Pending<'_, Vec<Tally>> {
         let blocks = Arc::clone(&self.blocks);
         self.walker
-            .ask(move |connection| read::tally(connection, &blocks, &query, key, limit))
+            .ask(move |connection| search::tally(connection, &blocks, &query, key, limit))
     }
 
     fn hours(&self, since: Moment, until: Moment) -> Pending<'_, Vec<Hourly>> {

@@ -9,7 +9,7 @@ use crate::clock::Moment;
 use crate::entry::tests::dice::{Dice, entry, objects};
 use crate::entry::{Entry, write_line};
 use crate::store::block::{Block, BlockWriter};
-use crate::store::filter::{self, Filter};
+use crate::store::filter::Filter;
 use crate::store::segment::keys::{SegmentKeys, SegmentKeysBuilder};
 use crate::store::{Acknowledgement, TallyKey};
 use crate::text::DecisionId;
@@ -224,7 +224,7 @@ fn compare(entries: Vec<(Vec<u8>, String)>, dice: &mut Dice) -> usize {
 /// Compares the counts over a block with those over its decisions, and of the log with `whole` texts over its lines.
 fn tallied(log: &Log, whole: &Log, query: &DecisionQuery, key: TallyKey) {
     let search = Search::new(query).unwrap();
-    for (log, has_lines) in [(log, false), (whole, true)] {
+    for log in [log, whole] {
         let acknowledged = |place| log.acknowledged.contains(&place);
         let block = Block::read(&log.block).unwrap();
         let mut of_block = Tallies::new(key);
@@ -239,16 +239,6 @@ fn tallied(log: &Log, whole: &Log, query: &DecisionQuery, key: TallyKey) {
         }
         let of_block = of_block.into_most_frequent(usize::MAX);
         assert_eq!(of_block, of_decisions.into_most_frequent(usize::MAX));
-        if has_lines {
-            let mut of_lines = filter::Tallies::new(key);
-            let all = DecisionQuery::default();
-            let filter = Filter::new(&all).unwrap();
-            for place in log.filtered(query) {
-                let line = &log.lines[place as usize];
-                of_lines.count(&filter.facts(line, None).unwrap());
-            }
-            assert_eq!(of_block, of_lines.into_most_frequent(usize::MAX));
-        }
     }
 }
 

@@ -7,8 +7,8 @@ use super::entries::{self, Blocks};
 use super::error::Failure;
 use super::rows::{integer, number, time};
 use crate::clock::Moment;
-use crate::entry::{Entry, EventKind};
-use crate::store::{HOUR, Hourly};
+use crate::entry::Entry;
+use crate::store::{HOUR, Hourly, hourly};
 
 /// The counts of one batch. A batch has few kinds of decisions, and mostly the same one again.
 #[derive(Debug, Default)]
@@ -64,32 +64,6 @@ pub(super) fn read(
         })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
-}
-
-/// Returns the count of an entry for its hour; `None` unless it stands for decisions.
-pub(in crate::store) fn hourly<'e>(entry: &Entry<'e>) -> Option<Hourly<&'e str>> {
-    let (mode, verdict, reason, count) = match entry {
-        Entry::Decision(one) => (one.mode, one.verdict, one.reason, 1),
-        Entry::Event(event) => match event.kind {
-            EventKind::Repeated {
-                mode,
-                verdict,
-                reason,
-                count,
-                ..
-            } => (mode, verdict, reason, count),
-            _ => return None,
-        },
-    };
-    let time = entry.time();
-    let hour = u64::try_from(HOUR.as_millis()).unwrap_or(1);
-    Some(Hourly {
-        hour: Moment::from_millis(time - time % hour),
-        mode: mode.name(),
-        verdict: verdict.name(),
-        reason,
-        count,
-    })
 }
 
 /// Drops the hours that end before `oldest`, the time of the first kept entry.

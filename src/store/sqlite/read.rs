@@ -3,8 +3,6 @@
 //! Long searches run in steps, each a statement of its own: a single statement of minutes would keep the engine from
 //! carrying over its log.
 
-use std::ops::RangeInclusive;
-
 use rusqlite::{Connection, Row, named_params, params};
 use tracing::error;
 
@@ -15,11 +13,10 @@ use super::rows::{self, integer, number};
 use crate::clock::Moment;
 use crate::entry;
 use crate::policy::overrides::Override;
-use crate::store::filter::{Filter, Tallies};
 use crate::store::origins::place as place_of;
 use crate::store::{
-    DecisionQuery, Fetch, OriginMemory, OriginQuery, Removed, Sha256, Size, StoreError,
-    StoreErrorKind, StoredDecision, Tally, TallyKey,
+    Fetch, OriginMemory, OriginQuery, Removed, Sha256, Size, StoreError, StoreErrorKind,
+    StoredDecision, failed,
 };
 use crate::text::DecisionId;
 use crate::text::json::printable;
@@ -79,79 +76,16 @@ pub(super) fn snapshot(
     })
 }
 
-/// See [`Store::decisions`](crate::store::Store::decisions).
-pub(super) fn decisions(
-    connection: &Connection,
-    blocks: &Blocks,
-    query: &DecisionQuery,
-) -> Result<Vec<StoredDecision>, Failure> {
-    let filter = Filter::new(query)?;
-    let mut page = Vec::new();
-    if query.limit == 0 {
-        return Ok(page);
-    }
-    visit(connection, blocks, query, |decision| {
-        let seen = decision.acknowledged.as_ref();
-        if filter.facts(&decision.record, seen).is_some() {
-            page.push(decision);
-        }
-        page.len() < query.limit
-    })?;
-    Ok(page)
-}
-
-/// See [`Store::tally`](crate::store::Store::tally).
-pub(super) fn tally(
-    connection: &Connection,
-    blocks: &Blocks,
-    query: &DecisionQuery,
-    key: TallyKey,
-    most: usize,
-) -> Result<Vec<Tally>, Failure> {
-    let filter = Filter::new(query)?;
-    let mut tallies = Tallies::new(key);
-    visit(connection, blocks, query, |decision| {
-        if let Some(facts) = filter.facts(&decision.record, decision.acknowledged.as_ref()) {
-            tallies.count(&facts);
-        }
-        true
-    })?;
-    Ok(tallies.into_most_frequent(most))
-}
-
-/// Gives `visit` the candidate records, in order, until it returns false.
-fn visit(
-    connection: &Connection,
-    blocks: &Blocks,
-    query: &DecisionQuery,
-    mut visit: impl FnMut(StoredDecision) -> bool,
-) -> Result<(), Failure> {
-    let Some(range) = bounds(query) else {
-        return Ok(());
-    };
-    let mut lines = Lines::new(connection);
-    entries::walk(
-        connection,
-        blocks,
-        range,
-        query.newest_first,
-        |index, entry| Ok(visit(stored(connection, &mut lines, index, entry)?)),
-    )
-}
-
-/// Returns the indices of the candidates.
-fn bounds(query: &DecisionQuery) -> Option<RangeInclusive<u64>> {
-    let (mut least, mut most) = (query.from.unwrap_or(1), query.to.unwrap_or(u64::MAX));
-    match (query.after, query.newest_first) {
-        (Some(after), true) => most = most.min(after.checked_sub(1)?),
-        (Some(after), false) => least = least.max(after.checked_add(1)?),
-        (None, _) => {}
-    }
-    Some(least.saturating_sub(1)..=most.checked_sub(1)?)
+/// Tells whether a person has acknowledged a decision.
+pub(super) fn is_acknowledged(connection: &Connection, index: u64) -> bool {
+    let seen = connection.prepare_cached("SELECT 1 FROM acknowledgement WHERE seq = ?1");
+    // An error shows when the page is made.
+    seen.and_then(|mut seen| seen.exists([integer(index + 1)]))
+        .unwrap_or_default()
 }
 
 /// Returns the record of an entry.
-fn stored(
+pub(super) fn stored(
     connection: &Connection,
     lines: &mut Lines<'_>,
     index: u64,
@@ -180,18 +114,23 @@ pub(super) fn decision(
     stored(connection, &mut Lines::new(connection), index, &entry).map(Some)
 }
 
-/// Returns the index and the entry of the decision `id`.
+/// Returns the index and the entry of the decision whose identifier begins with `id`.
 pub(super) fn place(
     connection: &Connection,
     blocks: &Blocks,
     id: &str,
 ) -> Result<Option<(u64, Vec<u8>)>, Failure> {
-    let Some(id) = DecisionId::from_text(id) else {
+    let Some(ids) = DecisionId::with_prefix(id) else {
         return Ok(None);
     };
-    let id = u128::from_be_bytes(id.octets());
-    let found = entries::with_ids(connection, blocks, &(id..=id), 1)?;
-    Ok(found.into_iter().next())
+    let mut found = entries::with_ids(connection, blocks, &ids, 2)?;
+    match found.len() {
+        0 | 1 => Ok(found.pop()),
+        _ => Err(failed(format!(
+            "{id}: more than one decision has an identifier that begins so; write more of it"
+        ))
+        .into()),
+    }
 }
 
 /// See [`Store::records`](crate::store::Store::records).

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::entry::tests::dice::{Dice, entry, objects};
-use crate::entry::{self, Bounds, Entry, write_line};
+use crate::entry::tests::dice::{Dice, entry};
+use crate::entry::{self, Bounds, Entry};
 use crate::store::block::{Block, BlockWriter};
-use crate::store::{DecisionQuery, TallyKey};
+use crate::store::{DecisionQuery, TallyKey, hourly};
 
 /// Returns entries at random over some hours.
 fn entries(seed: u64, count: usize) -> Vec<Vec<u8>> {
@@ -147,25 +147,16 @@ fn hours_are_those_of_the_lines() {
     let sums = Sums::read(&sums_of(&[&entries])).unwrap();
     let mut want: HashMap<(Moment, String, String, String), u64> = HashMap::new();
     for entry in &entries {
-        let mut line = Vec::new();
-        write_line(&Entry::read(entry).unwrap(), &objects(), &mut line).unwrap();
-        let line: serde_json::Value = serde_json::from_slice(&line).unwrap();
-        let count = match line["event"].as_str() {
-            None => 1,
-            Some("refusals_repeated") => line["count"].as_u64().unwrap(),
-            Some(_) => continue,
-        };
-        let time: jiff::Timestamp = line["time"].as_str().unwrap().parse().unwrap();
-        let time = u64::try_from(time.as_millisecond()).unwrap();
-        let text = |name: &str| line[name].as_str().unwrap().to_owned();
-        let key = (
-            Moment::from_millis(time - time % MILLIS),
-            text("mode"),
-            text("verdict"),
-            text("reason"),
-        );
-        let sum = want.entry(key).or_default();
-        *sum = sum.saturating_add(count);
+        if let Some(one) = hourly(&Entry::read(entry).unwrap()) {
+            let key = (
+                one.hour,
+                one.mode.into(),
+                one.verdict.into(),
+                one.reason.into(),
+            );
+            let sum = want.entry(key).or_default();
+            *sum = sum.saturating_add(one.count);
+        }
     }
     want.retain(|_, count| *count > 0);
     let hours = all_hours(&sums);

@@ -14,8 +14,11 @@ use super::super::error::Failure;
 use super::super::rows::{integer, number};
 use super::frames::Frames;
 use super::head::end_of_blocks;
-use crate::entry::{id_of, time_of};
+use crate::entry::Entry;
 use crate::store::block::Block;
+use crate::store::search::decisions_by_id;
+use crate::text::DecisionId;
+use crate::tlog::SEGMENT;
 
 /// Unpacked blocks to remember.
 const REMEMBERED: usize = 4;
@@ -56,15 +59,15 @@ pub(in crate::store::sqlite) enum Run {
 #[derive(Debug)]
 pub(in crate::store::sqlite) struct Placed {
     /// The index of the first entry.
-    pub(super) first: u64,
+    pub(in crate::store::sqlite) first: u64,
     /// Number of entries.
-    pub(super) count: u64,
-    pub(super) run: Run,
+    pub(in crate::store::sqlite) count: u64,
+    pub(in crate::store::sqlite) run: Run,
 }
 
 impl Placed {
     /// Returns the entries, each with its index, as far as they are in `range`.
-    pub(super) fn entries(
+    pub(in crate::store::sqlite) fn entries(
         &self,
         range: &RangeInclusive<u64>,
     ) -> Result<Vec<(u64, Vec<u8>)>, Failure> {
@@ -100,7 +103,7 @@ fn entry_of(block: &Block<'_>, place: u64) -> Result<Vec<u8>, Failure> {
     Ok(entry)
 }
 
-fn damaged(error: &dyn std::fmt::Display) -> Failure {
+pub(in crate::store::sqlite) fn damaged(error: &dyn std::fmt::Display) -> Failure {
     Failure::Damaged(format!("a block of records: {error}"))
 }
 
@@ -172,22 +175,33 @@ pub(in crate::store::sqlite) fn extent(connection: &Connection) -> Result<(u64, 
     Ok((kept.or(tail).unwrap_or(size), size))
 }
 
-/// Gives `visit` the entries of a range, in order or from the newest on, until it returns false.
-pub(in crate::store::sqlite) fn walk(
+/// Gives `visit` the runs of a range, each with the part of the range in it, in order or from the newest on, until it
+/// returns false. `skip` is asked before the blocks of each whole segment.
+pub(in crate::store::sqlite) fn runs(
     connection: &Connection,
     blocks: &Blocks,
     range: RangeInclusive<u64>,
     newest_first: bool,
-    mut visit: impl FnMut(u64, &[u8]) -> Result<bool, Failure>,
+    skip: impl Fn(u64) -> Result<bool, Failure>,
+    mut visit: impl FnMut(&Placed, &RangeInclusive<u64>) -> Result<bool, Failure>,
 ) -> Result<(), Failure> {
     let (first, size) = extent(connection)?;
-    let (mut least, end) = (
-        (*range.start()).max(first),
-        (*range.end()).saturating_add(1).min(size),
-    );
-    let mut end = end;
+    let mut least = (*range.start()).max(first);
+    let mut end = (*range.end()).saturating_add(1).min(size);
+    let mut asked = None;
     while least < end {
         let at = if newest_first { end - 1 } else { least };
+        let segment = at / SEGMENT;
+        if asked != Some(segment) {
+            asked = Some(segment);
+            if skip(segment)? {
+                match newest_first {
+                    true => end = segment * SEGMENT,
+                    false => least = (segment + 1) * SEGMENT,
+                }
+                continue;
+            }
+        }
         let Some(placed) = run_of(connection, blocks, at)? else {
             // Retention drops the oldest meanwhile, whole segments with their rows.
             let (first, _) = extent(connection)?;
@@ -197,14 +211,8 @@ pub(in crate::store::sqlite) fn walk(
             least = first;
             continue;
         };
-        let mut entries = placed.entries(&(least..=end - 1))?;
-        if newest_first {
-            entries.reverse();
-        }
-        for (index, entry) in &entries {
-            if !visit(*index, entry)? {
-                return Ok(());
-            }
+        if !visit(&placed, &(least..=end - 1))? {
+            return Ok(());
         }
         match newest_first {
             true => end = placed.first,
@@ -212,6 +220,35 @@ pub(in crate::store::sqlite) fn walk(
         }
     }
     Ok(())
+}
+
+/// Gives `visit` the entries of a range, in order or from the newest on, until it returns false.
+pub(in crate::store::sqlite) fn walk(
+    connection: &Connection,
+    blocks: &Blocks,
+    range: RangeInclusive<u64>,
+    newest_first: bool,
+    mut visit: impl FnMut(u64, &[u8]) -> Result<bool, Failure>,
+) -> Result<(), Failure> {
+    runs(
+        connection,
+        blocks,
+        range,
+        newest_first,
+        |_| Ok(false),
+        |placed, range| {
+            let mut entries = placed.entries(range)?;
+            if newest_first {
+                entries.reverse();
+            }
+            for (index, entry) in &entries {
+                if !visit(*index, entry)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        },
+    )
 }
 
 /// Returns the entry of an index.
@@ -228,15 +265,14 @@ pub(super) fn entry(
     Ok(entries.into_iter().next().map(|(_, entry)| entry))
 }
 
-/// Returns the entries with identifiers of a range, each with its index, at most `most`.
+/// Returns the decisions with identifiers of a range, each with its index, at most `most`.
 pub(in crate::store::sqlite) fn with_ids(
     connection: &Connection,
     blocks: &Blocks,
-    ids: &RangeInclusive<u128>,
+    ids: &RangeInclusive<DecisionId>,
     most: usize,
 ) -> Result<Vec<(u64, Vec<u8>)>, Failure> {
-    let millis = |id: &u128| i64::try_from(id >> 80).unwrap_or(i64::MAX);
-    let times = [millis(ids.start()), millis(ids.end())];
+    let times = [ids.start(), ids.end()].map(|id| integer(id.time().as_millis()));
     let mut starts: Vec<u64> = Vec::new();
     // The tail first: its entries may become a block meanwhile.
     for text in [
@@ -252,15 +288,12 @@ pub(in crate::store::sqlite) fn with_ids(
     starts.sort_unstable();
     starts.dedup();
     let mut found: Vec<(u64, Vec<u8>)> = Vec::new();
-    let is_its =
-        |entry: &[u8]| id_of(entry).is_some_and(|id| ids.contains(&u128::from_be_bytes(*id)));
     for first in starts {
         let Some(placed) = run_of(connection, blocks, first)? else {
             continue;
         };
-        let range = (millis(ids.start()), millis(ids.end()));
-        for (index, entry) in placed.entries_of(range)? {
-            if is_its(&entry) && found.iter().all(|(known, _)| *known != index) {
+        for (index, entry) in placed.with_ids(ids)? {
+            if found.iter().all(|(known, _)| *known != index) {
                 found.push((index, entry));
             }
             if found.len() == most {
@@ -272,34 +305,32 @@ pub(in crate::store::sqlite) fn with_ids(
 }
 
 impl Placed {
-    /// Returns the entries of these times, and others that are cheap to tell.
-    fn entries_of(&self, (from, to): (i64, i64)) -> Result<Vec<(u64, Vec<u8>)>, Failure> {
-        let is_between = |time: u64| (from..=to).contains(&integer(time));
+    fn with_ids(&self, ids: &RangeInclusive<DecisionId>) -> Result<Vec<(u64, Vec<u8>)>, Failure> {
         let Run::Block(block) = &self.run else {
             let mut all = self.entries(&(0..=u64::MAX))?;
-            all.retain(|(_, entry)| is_between(time_of(entry)));
+            all.retain(|(_, entry)| match Entry::read(entry) {
+                Ok(Entry::Decision(one)) => ids.contains(&DecisionId::from_octets(one.id)),
+                _ => false,
+            });
             return Ok(all);
         };
-        // Decisions by their column, then what is no decision.
-        let rows = block.rows();
-        let mut places: Vec<u64> = Vec::new();
-        let mut next = 0;
-        for row in rows {
-            let place = u64::from(row.place);
-            places.extend(next..place);
-            next = place + 1;
-            if is_between(row.time) {
-                places.push(place);
-            }
+        let places = decisions_by_id(block, ids).map_err(|error| damaged(&error))?;
+        let entries = places.into_iter().map(|(place, _)| {
+            let place = u64::from(place);
+            Ok((self.first + place, self.entry(place)?))
+        });
+        entries.collect()
+    }
+
+    /// Returns the entry at a place of the run.
+    pub(in crate::store::sqlite) fn entry(&self, place: u64) -> Result<Vec<u8>, Failure> {
+        if let Run::Block(block) = &self.run {
+            return entry_of(block, place);
         }
-        places.extend(next..self.count);
-        let mut entries = Vec::new();
-        for place in places {
-            let entry = entry_of(block, place)?;
-            if is_between(time_of(&entry)) {
-                entries.push((self.first + place, entry));
-            }
-        }
-        Ok(entries)
+        let index = self.first + place;
+        let found = self.entries(&(index..=index))?.pop();
+        found
+            .map(|(_, entry)| entry)
+            .ok_or_else(|| damaged(&"a record that is not there"))
     }
 }

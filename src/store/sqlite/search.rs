@@ -1,0 +1,195 @@
+//! Questions to the decision log.
+//!
+//! A search goes from run to run of entries: rows of the tail are read entry by entry, blocks by their columns
+//! ([`Search`]). Before the blocks of a whole segment it asks the keys of the segment, and a count its sums.
+
+use std::ops::{Range, RangeInclusive};
+
+use rusqlite::{Connection, OptionalExtension as _};
+
+use super::entries::{self, Blocks, Lines, Placed, Run};
+use super::error::Failure;
+use super::read::{is_acknowledged, stored};
+use super::rows::integer;
+use crate::entry::Entry;
+use crate::store::search::{Search, Tallies};
+use crate::store::segment::keys::SegmentKeys;
+use crate::store::segment::sums::Sums;
+use crate::store::{DecisionQuery, StoredDecision, Tally, TallyKey};
+use crate::tlog::SEGMENT;
+
+/// See [`Store::decisions`](crate::store::Store::decisions).
+pub(super) fn decisions(
+    connection: &Connection,
+    blocks: &Blocks,
+    query: &DecisionQuery,
+) -> Result<Vec<StoredDecision>, Failure> {
+    let search = Search::new(query)?;
+    let wanted = search.wanted();
+    let (mut page, mut lines) = (Vec::new(), Lines::new(connection));
+    let Some(range) = bounds(query).filter(|_| query.limit > 0) else {
+        return Ok(page);
+    };
+    let skip = |segment| {
+        let keys = column(connection, segment, "keys")?;
+        let keys = keys.as_deref().and_then(SegmentKeys::read);
+        Ok(keys.is_some_and(|keys| !wanted.may_be_in(keys)))
+    };
+    entries::runs(
+        connection,
+        blocks,
+        range,
+        query.newest_first,
+        skip,
+        |placed, range| {
+            let room = query.limit - page.len();
+            let newest_first = query.newest_first;
+            for place in places(connection, &search, placed, range, newest_first, room)? {
+                let entry = placed.entry(place)?;
+                page.push(stored(
+                    connection,
+                    &mut lines,
+                    placed.first + place,
+                    &entry,
+                )?);
+            }
+            Ok(page.len() < query.limit)
+        },
+    )?;
+    Ok(page)
+}
+
+/// See [`Store::tally`](crate::store::Store::tally).
+pub(super) fn tally(
+    connection: &Connection,
+    blocks: &Blocks,
+    query: &DecisionQuery,
+    key: TallyKey,
+    most: usize,
+) -> Result<Vec<Tally>, Failure> {
+    let search = Search::new(query)?;
+    let wanted = search.wanted();
+    let mut tallies = std::cell::RefCell::new(Tallies::new(key));
+    let Some(range) = bounds(query) else {
+        return Ok(Vec::new());
+    };
+    let (first, _) = entries::extent(connection)?;
+    let whole = range.clone();
+    let skip = |segment: u64| {
+        let keys = column(connection, segment, "keys")?;
+        let keys = keys.as_deref().and_then(SegmentKeys::read);
+        if keys.is_some_and(|keys| !wanted.may_be_in(keys)) {
+            return Ok(true);
+        }
+        // Sums count dropped entries, too.
+        let start = segment * SEGMENT;
+        let is_whole =
+            start >= first && whole.contains(&start) && whole.contains(&(start + SEGMENT - 1));
+        let sums = match is_whole {
+            true => column(connection, segment, "sums")?,
+            false => None,
+        };
+        let sums = sums.and_then(|sums| Sums::read(&sums).ok());
+        Ok(sums.is_some_and(|sums| sums.tally(&search, &mut tallies.borrow_mut())))
+    };
+    entries::runs(connection, blocks, range, false, skip, |placed, range| {
+        let mut tallies = tallies.borrow_mut();
+        match &placed.run {
+            Run::Dropped => {}
+            Run::Block(block) => {
+                let seen = |place| is_acknowledged(connection, placed.first + u64::from(place));
+                let counted = tallies.count_block(&search, block, in_block(placed, range), seen);
+                counted.map_err(|error| entries::damaged(&error))?;
+            }
+            Run::Tail(_) => {
+                for (index, entry) in placed.entries(range)? {
+                    if let Some(decision) = admitted(connection, &search, index, &entry) {
+                        tallies.count(&decision);
+                    }
+                }
+            }
+        }
+        Ok(true)
+    })?;
+    Ok(std::mem::replace(tallies.get_mut(), Tallies::new(key)).into_most_frequent(most))
+}
+
+/// Returns the places of the matching decisions of a run, at most `most`.
+fn places(
+    connection: &Connection,
+    search: &Search,
+    placed: &Placed,
+    range: &RangeInclusive<u64>,
+    newest_first: bool,
+    most: usize,
+) -> Result<Vec<u64>, Failure> {
+    match &placed.run {
+        Run::Dropped => Ok(Vec::new()),
+        Run::Block(block) => {
+            let seen = |place| is_acknowledged(connection, placed.first + u64::from(place));
+            let found = search.places(block, in_block(placed, range), newest_first, seen);
+            let found = found.take(most).map(|place| place.map(u64::from));
+            found
+                .collect::<Result<_, _>>()
+                .map_err(|error| entries::damaged(&error))
+        }
+        Run::Tail(_) => {
+            let mut found = Vec::new();
+            for (index, entry) in placed.entries(range)? {
+                if admitted(connection, search, index, &entry).is_some() {
+                    found.push(index - placed.first);
+                }
+            }
+            if newest_first {
+                found.reverse();
+            }
+            found.truncate(most);
+            Ok(found)
+        }
+    }
+}
+
+/// Returns a decision that matches.
+fn admitted<'e>(
+    connection: &Connection,
+    search: &Search,
+    index: u64,
+    entry: &'e [u8],
+) -> Option<crate::entry::Decision<'e>> {
+    let Ok(Entry::Decision(decision)) = Entry::read(entry) else {
+        return None;
+    };
+    let is_seen = is_acknowledged(connection, index);
+    search.admits(&decision, is_seen).then_some(decision)
+}
+
+/// Returns the part of a range that lies in a block, by places.
+fn in_block(placed: &Placed, range: &RangeInclusive<u64>) -> Range<usize> {
+    let place =
+        |index: u64| usize::try_from(index.saturating_sub(placed.first)).unwrap_or(usize::MAX);
+    let end = (*range.end())
+        .saturating_add(1)
+        .min(placed.first + placed.count);
+    place(*range.start())..place(end)
+}
+
+/// Returns the indices of the candidates.
+fn bounds(query: &DecisionQuery) -> Option<RangeInclusive<u64>> {
+    let (mut least, mut most) = (query.from.unwrap_or(1), query.to.unwrap_or(u64::MAX));
+    match (query.after, query.newest_first) {
+        (Some(after), true) => most = most.min(after.checked_sub(1)?),
+        (Some(after), false) => least = least.max(after.checked_add(1)?),
+        (None, _) => {}
+    }
+    Some(least.saturating_sub(1)..=most.checked_sub(1)?)
+}
+
+/// Reads `keys` or `sums` of a segment.
+fn column(connection: &Connection, segment: u64, name: &str) -> Result<Option<Vec<u8>>, Failure> {
+    let text = format!("SELECT {name} FROM segment WHERE number = ?1");
+    let mut one = connection.prepare_cached(&text)?;
+    let found: Option<Option<Vec<u8>>> = one
+        .query_row([integer(segment)], |row| row.get(0))
+        .optional()?;
+    Ok(found.flatten())
+}

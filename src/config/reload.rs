@@ -1,6 +1,8 @@
 //! The changes that a reload makes to the configuration in force, and those that wait for a restart.
 
-use super::{Config, Listen, LogConfig, RobotsConfig, TakesEffect, TlsConfig, UpstreamConfig};
+use super::{
+    AuditConfig, Config, Listen, LogConfig, RobotsConfig, TakesEffect, TlsConfig, UpstreamConfig,
+};
 
 /// The changes of a new configuration, by key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,7 +70,10 @@ impl Config {
             },
             telemetry: old.telemetry,
             store: old.store,
-            audit: new.audit,
+            audit: AuditConfig {
+                log_name: old.audit.log_name,
+                ..new.audit
+            },
             admin: old.admin,
             policy: new.policy,
             clients: new.clients,

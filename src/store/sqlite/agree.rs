@@ -14,6 +14,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use tracing::{error, warn};
 
+use super::bounds;
 use super::entries::{self, Blocks, Ground, Head, Roots, checkpoint};
 use super::error::{Failure, said};
 use super::open::{beside, connect, probe};
@@ -25,6 +26,9 @@ use crate::store::log_key::{LogKey, StoredCheckpoint, log_key_file};
 use crate::store::state_file::{self, State, StateFile};
 use crate::store::{StoreError, StoreErrorKind};
 use crate::tlog::{Checkpoint, KeyKind, Note, VerifierKey};
+
+/// Octets of a database whose structure is checked as a whole.
+const SMALL: u64 = 64 * 1024 * 1024;
 
 /// Blocks at the end of the log that are read in any case.
 const LATEST: usize = 4;
@@ -257,20 +261,25 @@ pub(super) fn refuse_foreign_log(path: &Path) -> Result<(), Failure> {
 
 /// Reads a database and its log as a process does that opens them now, and returns what is wrong with them.
 pub(super) fn examine(path: &Path) -> Result<Option<String>, Failure> {
-    let connection = to_examine(path)?;
-    if !is_ours(&connection) {
-        return Ok(Some("it is no store".to_owned()));
+    let look = || -> Result<Option<String>, Failure> {
+        let connection = to_examine(path)?;
+        if !is_ours(&connection) {
+            return Ok(Some("it is no store".to_owned()));
+        }
+        if let Some(why) = broken(&connection)? {
+            return Ok(Some(why));
+        }
+        Ok(match look(&connection, path)? {
+            Relation::Agrees => None,
+            Relation::Misses(missing) => Some(missing.told()),
+            Relation::Differs(size) => Some(format!("the log of {size} records is another one")),
+        })
+    };
+    match look() {
+        Err(Failure::Engine(error)) => Ok(Some(said(&error))),
+        Err(Failure::Damaged(why)) => Ok(Some(why)),
+        outcome => outcome,
     }
-    if let Some(why) = broken(&connection)? {
-        return Ok(Some(why));
-    }
-    Ok(match look(&connection, path) {
-        Ok(Relation::Agrees) => None,
-        Ok(Relation::Misses(missing)) => Some(missing.told()),
-        Ok(Relation::Differs(size)) => Some(format!("the log of {size} records is another one")),
-        Err(Failure::Engine(error)) => Some(said(&error)),
-        Err(failure) => return Err(failure),
-    })
 }
 
 fn to_examine(path: &Path) -> Result<Connection, Failure> {
@@ -292,6 +301,13 @@ fn broken(connection: &Connection) -> Result<Option<String>, Failure> {
     let look = || {
         Head::read(connection)?;
         probe(connection)?;
+        if bounds::file_size(connection)? <= SMALL {
+            let said: String =
+                connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+            if said != "ok" {
+                return Err(Failure::Damaged(said));
+            }
+        }
         let latest = entries::blocks_from(connection, 0)?;
         for block in latest.iter().rev().take(LATEST) {
             if let Roots::Unreadable(why) = block.roots_of(connection)? {

@@ -7,7 +7,7 @@
 //!
 //! - [`schema`]: the tables; `frames`: entries one after the other in a row
 //! - [`head`]: the tree at its end, which a writing process keeps in memory
-//! - [`append`]: new entries, and the making of blocks
+//! - [`append`]: new entries, and the making of blocks; `segment`: what a search asks of a whole segment
 //! - [`read`]: entries by their places; `lines`: their lines; `uses`: what they count for
 //! - [`tree`]: roots and proofs
 //! - [`checkpoint`]: signed roots
@@ -24,6 +24,7 @@ mod lines;
 mod read;
 pub(super) mod retention;
 mod schema;
+mod segment;
 mod tree;
 mod uses;
 

@@ -203,3 +203,63 @@ async fn a_search_goes_no_further_than_it_may() {
         }
     }
 }
+
+#[tokio::test]
+async fn blocks_and_the_tail_are_searched_alike() {
+    let store = engine();
+    let hosts = ["a.example", "b.example", "c.example"];
+    let reasons = ["robots_disallow", "path_guard"];
+    let row = |n: usize| Row {
+        time: NOON + Duration::from_secs(n as u64),
+        host: hosts[n % 3],
+        reason: reasons[n % 2],
+        ..ROW
+    };
+    // Blocks, then rows of the tail.
+    for range in [0..1_500, 1_500..3_000, 3_000..3_100, 3_100..3_101] {
+        let rows: Vec<_> = range.map(row).collect();
+        record(&store, &rows).await;
+    }
+    let seq = |n: &usize| *n as u64 + 1;
+    let matching = |n: &usize| n % 3 == 1 && n % 2 == 0 && (100..3_050).contains(n);
+    let want: Vec<u64> = (0..3_101).filter(matching).map(|n| seq(&n)).collect();
+    for newest_first in [false, true] {
+        let mut query = DecisionQuery {
+            origin: Some("b.example".to_owned()),
+            reason: Some("robots_disallow".to_owned()),
+            since: Some(NOON + Duration::from_secs(100)),
+            until: Some(NOON + Duration::from_secs(3_050)),
+            limit: 70,
+            newest_first,
+            ..DecisionQuery::default()
+        };
+        let mut found = Vec::new();
+        loop {
+            let page = store.decisions(query.clone()).await.unwrap();
+            let Some(last) = page.last() else { break };
+            query.after = Some(last.seq);
+            found.extend(page.iter().map(|one| one.seq));
+        }
+        if newest_first {
+            found.reverse();
+        }
+        assert_eq!(found, want, "{newest_first}");
+        query.after = None;
+        let tally = store.tally(query, TallyKey::Origin, 9).await.unwrap();
+        let told: Vec<_> = tally.iter().map(|one| (&*one.key[0], one.count)).collect();
+        assert_eq!(told, [("https://b.example", want.len() as u64)]);
+    }
+    // An identifier by its beginning: the first ten characters are the time.
+    let one = store.records(2_000, 1).await.unwrap().remove(0);
+    let id = one.record.split('"').nth(7).unwrap().to_owned();
+    for prefix in [&id[..], &id[..13], &id.to_lowercase()] {
+        let found = store.decision(prefix).await.unwrap().unwrap();
+        assert_eq!(found, one, "{prefix}");
+    }
+    let ambiguous = store.decision(&id[..4]).await.unwrap_err();
+    assert!(
+        ambiguous.message.contains("write more of it"),
+        "{ambiguous}"
+    );
+    assert_eq!(store.decision("7ZZZZZZZZZZZ").await.unwrap(), None);
+}

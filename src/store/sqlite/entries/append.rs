@@ -6,6 +6,7 @@ use super::super::error::Failure;
 use super::super::rows::integer;
 use super::frames::Frames;
 use super::head::Head;
+use super::segment;
 use crate::store::block::{Block, BlockSummary, BlockWriter, MOST_ENTRIES};
 use crate::store::failed;
 use crate::tlog::{BUNDLE, SEGMENT, push_entry};
@@ -184,15 +185,18 @@ fn put_block(
     if end.is_multiple_of(SEGMENT)
         && let Some(root) = head.segments.first()
     {
+        let number = end / SEGMENT - 1;
+        let (keys, sums) = segment::index(transaction, number)?;
         transaction
             .prepare_cached(
-                "INSERT INTO segment (number, root, min_time, max_time) \
-                 SELECT ?1, ?2, min(min_time), max(max_time) FROM block WHERE first >= ?3",
+                "INSERT INTO segment SELECT ?1, ?2, min(min_time), max(max_time), ?4, ?5 FROM block WHERE first >= ?3",
             )?
             .execute(params![
-                integer(end / SEGMENT - 1),
+                integer(number),
                 root,
                 integer(end - SEGMENT),
+                keys,
+                sums,
             ])?;
     }
     head.move_tail(end);

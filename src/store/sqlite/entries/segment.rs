@@ -1,0 +1,36 @@
+//! What a search asks before it reads the blocks of a segment.
+
+use rusqlite::Connection;
+
+use super::super::error::Failure;
+use super::super::rows::integer;
+use crate::store::block::{Block, BlockError};
+use crate::store::segment::keys::SegmentKeysBuilder;
+use crate::store::segment::sums::SumsBuilder;
+use crate::tlog::SEGMENT;
+
+/// Returns the keys and the sums of a segment whose blocks are written. Without them a search reads the blocks, so damage
+/// is no failure.
+pub(super) fn index(
+    connection: &Connection,
+    number: u64,
+) -> Result<(Option<Vec<u8>>, Option<Vec<u8>>), Failure> {
+    let mut blocks = connection.prepare_cached(
+        "SELECT body FROM block WHERE first >= ?1 AND first < ?2 AND body IS NOT NULL ORDER BY first",
+    )?;
+    let bounds = [integer(number * SEGMENT), integer((number + 1) * SEGMENT)];
+    let mut rows = blocks.query(bounds)?;
+    let (mut keys, mut sums) = (SegmentKeysBuilder::new(), SumsBuilder::new());
+    while let Some(row) = rows.next()? {
+        let body = row.get_ref(0)?.as_blob().unwrap_or_default();
+        let mut add = || -> Result<(), BlockError> {
+            let block = Block::read(body)?;
+            keys.add_block(&block)?;
+            sums.add_block(&block)
+        };
+        if add().is_err() {
+            return Ok((None, None));
+        }
+    }
+    Ok((Some(keys.finish()), sums.finish().ok().flatten()))
+}

@@ -3,7 +3,7 @@
 use rusqlite::{Transaction, params};
 
 use super::super::error::Failure;
-use super::super::rows::integer;
+use super::super::rows::{integer, number};
 use super::frames::Frames;
 use super::head::Head;
 use super::segment;
@@ -93,7 +93,7 @@ fn put_row(
     Ok(())
 }
 
-/// Turns the whole bundles of the tail before the index `until` into blocks. The rest of the tail stays, in one row.
+/// Turns the whole bundles of the tail before the index `until` into blocks. The rest of the tail stays.
 pub(in crate::store::sqlite) fn fold(
     transaction: &Transaction<'_>,
     head: &mut Head,
@@ -104,44 +104,47 @@ pub(in crate::store::sqlite) fn fold(
     if end == head.tail {
         return Ok(());
     }
-    let mut rows: Vec<Vec<u8>> = Vec::new();
+    let mut rows: Vec<(u64, Vec<u8>)> = Vec::new();
     {
-        let mut tail = transaction.prepare_cached("SELECT entries FROM tail ORDER BY first")?;
-        let mut read = tail.query([])?;
+        let mut tail = transaction
+            .prepare_cached("SELECT first, entries FROM tail WHERE first < ?1 ORDER BY first")?;
+        let mut read = tail.query([integer(end)])?;
         while let Some(row) = read.next()? {
-            rows.push(row.get(0)?);
+            rows.push((number(row.get(0)?), row.get(1)?));
         }
     }
     let mut entries = Vec::with_capacity(usize::try_from(head.tail_count()).unwrap_or(0));
-    for row in &rows {
+    for (first, row) in &rows {
+        if head.tail + entries.len() as u64 != *first {
+            return Err(super::head::hole(*first));
+        }
         for entry in Frames(row) {
             entries.push(entry?);
         }
     }
-    if entries.len() as u64 != head.tail_count() {
-        return Err(Failure::Damaged(
-            "the end of the log has another number of entries than it was written with".to_owned(),
-        ));
-    }
-    let mut left = entries.as_slice();
+    let count = usize::try_from(end - head.tail).unwrap_or(usize::MAX);
+    let Some((mut left, rest)) = entries.split_at_checked(count) else {
+        return Err(super::head::hole(head.tail + entries.len() as u64));
+    };
     while head.tail < end {
-        let (block, rest) = left.split_at(enough(left, head.tail, end));
+        let (block, behind) = left.split_at(enough(left, head.tail, end));
         put_block(transaction, head, block)?;
-        left = rest;
+        left = behind;
     }
     transaction
-        .prepare_cached("DELETE FROM tail")?
-        .execute([])?;
-    head.tail_octets = 0;
-    if !left.is_empty() {
+        .prepare_cached("DELETE FROM tail WHERE first < ?1")?
+        .execute([integer(end)])?;
+    let folded: usize = rows.iter().map(|(_, row)| row.len()).sum();
+    head.tail_octets = head.tail_octets.saturating_sub(folded as u64);
+    if !rest.is_empty() {
         let mut frames = Vec::new();
         let mut times = Times::NONE;
-        for entry in left {
+        for entry in rest {
             times.add(entry);
             push_entry(&mut frames, entry).map_err(|error| failed(error.to_string()))?;
         }
-        put_row(transaction, head.tail, left.len() as u64, times, &frames)?;
-        head.tail_octets = frames.len() as u64;
+        put_row(transaction, end, rest.len() as u64, times, &frames)?;
+        head.tail_octets += frames.len() as u64;
     }
     Ok(())
 }

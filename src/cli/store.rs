@@ -28,7 +28,7 @@ pub struct StoreArgs {
 enum Command {
     /// Check the store
     ///
-    /// Checks its structure, its references, the seals and the end of the chain of records, and every robots.txt and
+    /// Checks its structure, its references, the latest records and all checkpoints of the log, and every robots.txt and
     /// all settings against their digests. Exits 0 if all is right, 1 if not. `crawlgate audit verify --all` proves
     /// every record.
     Check,

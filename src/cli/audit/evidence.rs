@@ -12,11 +12,7 @@ use crate::text::time_text;
 pub(in crate::cli) fn told(evidence: &Evidence<'_>, decision: &StoredDecision) -> String {
     let mut text = format!("{}\n", printable(&evidence.id));
     essentials(&mut text, evidence);
-    line(
-        &mut text,
-        "record",
-        &format!("{} in the chain", decision.seq),
-    );
+    line(&mut text, "record", &format!("{} in the log", decision.seq));
     if let Some(seen) = &decision.acknowledged {
         let seen = format!("{} at {}: {}", seen.by, time_text(seen.time), seen.note);
         line(&mut text, "seen by", &seen);

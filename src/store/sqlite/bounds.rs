@@ -23,7 +23,7 @@ pub(super) struct Parts {
     pub(super) content: u64,
     /// Part of the content for origins: states, fetches, and the texts of robots.txt.
     pub(super) robots: u64,
-    /// Part of the content for decisions and the proof of them.
+    /// Part of the content for decisions, with what they name.
     pub(super) decisions: u64,
 }
 
@@ -34,7 +34,7 @@ impl Parts {
         let log = (most / 8).clamp(LEAST_LOG, number(LOG_SIZE) + 8 * 1024 * 1024);
         let content = most.saturating_sub(log);
         let robots = content / 4;
-        // The rest is for data without a room of its own: overrides, settings, hours, seals.
+        // The rest is for data without a room of its own: overrides, hours, checkpoints.
         let decisions = content - robots - content / 32;
         Self {
             log,

@@ -3,8 +3,8 @@
 //! One flipped bit in a moment lifts a disallow, or hides the removal of an override. The engine keeps no check sums of
 //! its pages, so each row carries the first half of the SHA-256 of all its columns. The digest has no key: every reader
 //! of the store must be able to check it, and it finds accidental changes by a disk, a memory or a person. A process
-//! that may write the file and wants to deceive could as well write the configuration; evidence is chained and sealed
-//! with a key.
+//! that may write the file and wants to deceive could as well write the configuration; evidence is in the log,
+//! which a key signs.
 //!
 //! A row that contradicts its digest counts as unreadable: the origin is asked anew, and crawlgate refuses to start
 //! with an unreadable override.

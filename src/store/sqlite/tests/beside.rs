@@ -162,7 +162,7 @@ async fn a_lost_end_of_the_log_is_told_in_the_log() {
 }
 
 #[tokio::test]
-async fn an_older_copy_is_refused_where_a_later_record_was_sealed() {
+async fn an_older_copy_is_refused_where_a_later_record_was_signed() {
     let (_folder, path) = place();
     let (store, key) = begin(&path);
     record(&store, &rows(100)).await;

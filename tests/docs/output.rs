@@ -71,7 +71,7 @@ fn named<'a>(word: &'a str, before: &str) -> &'a str {
         |text: &str| !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_digit());
     if is_id {
         "ID"
-    } else if is_hex && (word.len() >= 32 || before.ends_with("bykey")) {
+    } else if is_hex && word.len() >= 32 {
         "HEX"
     } else if is_number(word)
         && (before.ends_with("127.0.0.1:") || before.ends_with("content-length:"))

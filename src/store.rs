@@ -71,8 +71,8 @@ pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + S
 
 /// An engine that keeps data beyond the process.
 pub trait Store: fmt::Debug + Send + Sync + 'static {
-    /// Writes all of a batch or nothing of it: origin updates and objects first, then the lines of the entries in their
-    /// order, appended to the log. A killed process loses nothing of the batch once this call has resolved.
+    /// Writes all of a batch or nothing of it: origin updates and objects first, then the entries in their order, at the
+    /// end of the log. A killed process loses nothing of the batch once this call has resolved.
     fn write(&self, batch: Batch) -> Pending<'_, ()>;
 
     /// Returns the states of an origin, one for each identity, that of `*` first.

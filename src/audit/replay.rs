@@ -9,8 +9,8 @@
 //!
 //! It proves that verdict, reason, rule, line, group and the reading of the path follow from the robots.txt, the state,
 //! the settings and the override that the record names. It takes their truth on trust: that the site did answer so,
-//! that the crawler did ask so, and that no other override was in force. The chain, not the replay, proves that the
-//! record is unchanged (see [`super::verify`]).
+//! that the crawler did ask so, and that no other override was in force. The signed log, not the replay, proves that
+//! the record is unchanged (see [`super::verify`]).
 //!
 //! Some decisions rest on facts that cannot be kept. They are [attested](NotReplayable), not proven.
 

@@ -39,6 +39,7 @@ mod forwarded;
 mod lines;
 pub mod live;
 mod log;
+pub mod prove;
 mod queue;
 mod record;
 pub(crate) mod repeats;

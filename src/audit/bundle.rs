@@ -104,7 +104,7 @@ pub fn objects_of<'e>(entry: &Entry<'e>) -> Vec<(ObjectKind, &'e Digest)> {
         .collect()
 }
 
-fn sha256(octets: &[u8]) -> Digest {
+pub(super) fn sha256(octets: &[u8]) -> Digest {
     let mut sha256 = [0; 32];
     sha256.copy_from_slice(digest(&SHA256, octets).as_ref());
     sha256

@@ -5,6 +5,7 @@ pub(super) mod evidence;
 mod excerpt;
 mod file;
 mod one;
+mod prove;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -42,6 +43,12 @@ enum Command {
     /// Checks that each record is in the log that the key has signed, and makes the decision again from the file alone.
     #[command(after_help = file::HELP)]
     VerifyEvidence(file::FileArgs),
+    /// Write the evidence of a decision, or of many, for a reader without the store
+    ///
+    /// The file holds the record, its proof under the newest checkpoint, and all that the decision rests on: settings,
+    /// robots.txt, override. `audit verify-evidence` and docs/verify-evidence.py prove it. It shows the client's address.
+    #[command(after_help = prove::HELP)]
+    Prove(prove::ProveArgs),
     /// Print the newest signed root of the log, to keep it out of reach of this machine's users
     ///
     /// A signed note of c2sp.org/tlog-checkpoint. `audit verify --all --checkpoint` checks later whether any record up to
@@ -142,6 +149,7 @@ fn told(args: &AuditArgs, config: &Config) -> Result<Found, String> {
                     None => all::verify(args, store, &trusted, written(config)?).await,
                 }
             }
+            Command::Prove(args) => prove::prove(args, &store, config).await,
             Command::Checkpoint => checkpoint(&store).await,
             Command::Consistency { old, new } => consistency(&store, *old, *new).await,
             Command::Key | Command::VerifyEvidence(_) => Ok(Found::Nothing),

@@ -1,6 +1,6 @@
 //! `crawlgate log`: lists decisions, page by page, and people's notes on them.
 
-mod filter;
+pub(super) mod filter;
 mod list;
 mod sheet;
 mod summary;

@@ -8,7 +8,7 @@ use crate::store::DecisionQuery;
 
 /// Conditions; all that are given must hold.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct FilterArgs {
+pub(in crate::cli) struct FilterArgs {
     /// Earliest time
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
@@ -49,7 +49,7 @@ pub(super) struct FilterArgs {
 
 impl FilterArgs {
     /// Returns the query for the store.
-    pub(super) fn query(&self, now: Moment) -> Result<DecisionQuery, String> {
+    pub(in crate::cli) fn query(&self, now: Moment) -> Result<DecisionQuery, String> {
         let conditions = Conditions {
             since: self.since.clone(),
             until: self.until.clone(),

@@ -1,0 +1,177 @@
+//! Evidence files out of the store: a record with its path to a signed checkpoint, and the bodies that it names.
+
+use std::fmt;
+
+use super::bundle::{Exhibit, Header, Named, ObjectKind, objects_of, sha256};
+use super::verify::case::Trusted;
+use super::verify::covering::Covering;
+use crate::entry::{Basis, Digest, Entry};
+use crate::store::{Store, StoreError, StoreErrorKind, StoredDecision};
+use crate::text::hex;
+use crate::tlog::{Checkpoint, EntryProof, KeyKind, VerifierKey};
+
+/// The maker of exhibits under one checkpoint.
+#[derive(Debug)]
+pub struct Prover {
+    covering: Covering,
+    vkey: VerifierKey,
+}
+
+/// A record with its evidence, and the bodies that it names and the store no longer has.
+#[derive(Debug)]
+pub struct Shown {
+    /// The content of a file.
+    pub exhibit: Exhibit,
+    /// The missing bodies. The file proves that the record is in the log, but not that its decision follows.
+    pub missing: Vec<Missing>,
+}
+
+/// A body that the store no longer has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Missing {
+    /// The kind: that of an object, or a robots.txt.
+    pub what: &'static str,
+    /// The SHA-256 by which the record, or its basis, names it.
+    pub sha256: Digest,
+    /// True if retention has dropped it, or refused it, to make room.
+    pub is_dropped: bool,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = match self.is_dropped {
+            true => "was dropped to make room ([audit] max_size)",
+            false => "is missing in the store, or altered there",
+        };
+        write!(
+            f,
+            "the {} with SHA-256 {} {why}",
+            self.what,
+            hex(self.sha256)
+        )
+    }
+}
+
+/// The reason why there is no proof of a record.
+#[derive(Debug, thiserror::Error)]
+pub enum Unproven {
+    /// No checkpoint covers the record yet.
+    #[error("no checkpoint covers record {0} yet")]
+    Unsigned(u64),
+    /// No trusted key has signed a checkpoint that covers the record.
+    #[error("{0}")]
+    Keyless(String),
+    /// The signed log holds another record at this place.
+    #[error(
+        "record {seq} is not the one in the log of {size} records that was signed, and nothing can prove it: {why}"
+    )]
+    Altered {
+        /// The number of the record.
+        seq: u64,
+        /// The size of the signed log.
+        size: u64,
+        /// The contradiction.
+        why: String,
+    },
+    /// The store cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Prover {
+    /// Returns a prover of all records up to `seq`, by the newest checkpoint that a trusted key has signed.
+    ///
+    /// # Errors
+    /// When no such checkpoint covers the record `seq`, or the store cannot be read.
+    pub async fn of(seq: u64, store: &dyn Store, trusted: &Trusted) -> Result<Self, Unproven> {
+        let index = seq.saturating_sub(1);
+        let checkpoints = store.checkpoints().await?;
+        let covering = Covering::of(index, &checkpoints, &trusted.keys);
+        let Some(covering) = covering else {
+            let is_covered = checkpoints.iter().any(|one| one.size > index);
+            return Err(match is_covered {
+                true => Unproven::Keyless(trusted.fault()),
+                false => Unproven::Unsigned(seq),
+            });
+        };
+        let signed = Checkpoint::open(&covering.note, &trusted.keys).ok();
+        let signed = signed.map(|(_, signed)| signed).unwrap_or_default();
+        let mut signed = signed.iter().map(|one| one.key);
+        let vkey = signed.find(|key| key.kind() == KeyKind::Ed25519).cloned();
+        let vkey = vkey.ok_or_else(|| Unproven::Keyless(trusted.fault()))?;
+        Ok(Self { covering, vkey })
+    }
+
+    /// Returns the beginning of a file.
+    #[must_use]
+    pub fn header(&self) -> Header {
+        Header {
+            vkey: self.vkey.clone(),
+            made_by: concat!("crawlgate ", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
+
+    /// Collects the evidence of a record, and checks that the signed log holds it.
+    ///
+    /// # Errors
+    /// When the log holds another record there, or the store cannot be read.
+    pub async fn show(
+        &self,
+        decision: &StoredDecision,
+        store: &dyn Store,
+    ) -> Result<Shown, Unproven> {
+        let size = self.covering.checkpoint.size;
+        let altered = |why: &dyn fmt::Display| Unproven::Altered {
+            seq: decision.seq,
+            size,
+            why: why.to_string(),
+        };
+        let proof = match store.inclusion(decision.seq.saturating_sub(1), size).await {
+            Err(error) if error.kind == StoreErrorKind::Corrupt => return Err(altered(&error)),
+            proof => proof?,
+        };
+        self.covering
+            .verify(&decision.entry, &proof)
+            .map_err(|error| altered(&error))?;
+        let entry = Entry::read(&decision.entry).map_err(|error| altered(&error))?;
+        let (mut objects, mut missing, mut named) = (Vec::new(), Vec::new(), None);
+        for (kind, digest) in objects_of(&entry) {
+            let Some(body) = store.object(*digest).await? else {
+                missing.push(Missing {
+                    what: kind.name(),
+                    sha256: *digest,
+                    is_dropped: false,
+                });
+                continue;
+            };
+            if kind == ObjectKind::Basis {
+                named = Basis::read(&body)
+                    .ok()
+                    .and_then(|basis| basis.sha256.copied());
+            }
+            objects.push(Named { kind, body });
+        }
+        let mut robots = None;
+        if let Some(digest) = named {
+            robots = match store.snapshot(digest).await {
+                Err(error) if error.kind == StoreErrorKind::Corrupt => None,
+                body => body?.filter(|body| sha256(body) == digest),
+            };
+            if robots.is_none() {
+                missing.push(Missing {
+                    what: "robots.txt",
+                    sha256: digest,
+                    is_dropped: store.is_dropped(digest).await?,
+                });
+            }
+        }
+        let exhibit = Exhibit {
+            entry: decision.entry.clone(),
+            record: decision.record.clone(),
+            proof: EntryProof::new(proof, self.covering.note.clone()),
+            objects,
+            robots,
+        };
+        Ok(Shown { exhibit, missing })
+    }
+}

@@ -1,0 +1,246 @@
+//! Writes evidence files out of the store.
+
+use std::collections::HashSet;
+use std::fmt::Display;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use tempfile::NamedTempFile;
+
+use super::Found;
+use crate::audit::bundle::{LinesWriter, write};
+use crate::audit::prove::{Missing, Prover, Shown, Unproven};
+use crate::audit::verify::case::Trusted;
+use crate::cli::log::filter::FilterArgs;
+use crate::cli::screen::{self, printable};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::store::log_key::{LogKey, log_key_file};
+use crate::store::{self, Access, DecisionQuery, Store, StoreError, StoredDecision};
+
+pub(super) const HELP: &str = "\
+With conditions, as of `crawlgate log`, the file is JSON Lines: all decisions that meet them, oldest first.
+
+If no checkpoint covers the decision yet, this command opens the store for writing and signs one; a running \
+`crawlgate serve` is not disturbed.
+
+Exit codes: 0 the file proves every decision; 1 a decision is unknown or altered, or something that \
+it rests on is missing: the file then proves its record alone; 2 crawlgate itself failed.
+
+Examples:
+  crawlgate audit prove 01KB7W3Y5E000000000VY7H1Q2 -o evidence.json
+  crawlgate audit prove --origin https://example.com --since 30d -o example.com.jsonl";
+
+/// Decisions to read at once.
+const PAGE: usize = 100;
+
+#[derive(Args, Clone, Debug)]
+pub(super) struct ProveArgs {
+    /// The decision's id, as answers and records have it
+    #[arg(required_unless_present = "FilterArgs", conflicts_with = "FilterArgs")]
+    id: Option<String>,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// The file to write; it is replaced as a whole, and open to its owner alone [default: the standard output]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The trusted key of the log: a file, or what `crawlgate audit key` prints; repeat it if the key has changed
+    /// [default: the key beside the store]
+    #[arg(long, value_name = "FILE|KEY")]
+    key: Vec<String>,
+}
+
+/// Writes the evidence that the arguments ask for.
+pub(super) async fn prove(
+    args: &ProveArgs,
+    store: &Arc<dyn Store>,
+    config: &Config,
+) -> Result<Found, String> {
+    let failed = |error: StoreError| error.to_string();
+    let trusted = Trusted::of(&args.key, config).map_err(|error| error.to_string())?;
+    let query = args.filter.query(Clock::system().now())?;
+    let newest = match &args.id {
+        Some(id) => {
+            let found = store.decision(&id.to_ascii_uppercase()).await;
+            found
+                .map_err(failed)?
+                .ok_or_else(|| crate::cli::log::unknown(id))
+        }
+        None => {
+            let newest = DecisionQuery {
+                newest_first: true,
+                limit: 1,
+                ..query.clone()
+            };
+            let found = store.decisions(newest).await.map_err(failed)?.pop();
+            found.ok_or_else(|| "no decision that is kept meets all of these conditions".to_owned())
+        }
+    };
+    let newest = match newest {
+        Ok(newest) => newest,
+        Err(why) => {
+            tell(&why);
+            return Ok(Found::Faults);
+        }
+    };
+    let prover = match Prover::of(newest.seq, &**store, &trusted).await {
+        Err(why @ Unproven::Unsigned(_)) => {
+            sign(config, &why).await?;
+            Prover::of(newest.seq, &**store, &trusted).await
+        }
+        prover => prover,
+    };
+    let prover = match prover {
+        Ok(prover) => prover,
+        Err(Unproven::Store(error)) => return Err(error.to_string()),
+        Err(why) => {
+            tell(&why);
+            return Ok(Found::Faults);
+        }
+    };
+    let mut sheet = Sheet::new(args.output.as_deref(), prover)?;
+    match args.id {
+        Some(_) => {
+            if let Some(shown) = sheet.show(&newest, store).await? {
+                let mut file = Vec::new();
+                write(&sheet.prover.header(), &shown.exhibit, &mut file);
+                sheet.put(&file)?;
+            }
+        }
+        None => sheet.many(query, newest.seq, store).await?,
+    }
+    sheet.end()
+}
+
+/// Signs the log as it is now, by the key beside the store. A store without its key gets none: it may be a copy.
+async fn sign(config: &Config, why: &Unproven) -> Result<(), String> {
+    let failed = |error: StoreError| format!("{why}, and none can be made: {error}");
+    let path = store::named(config).map_err(failed)?;
+    let key = LogKey::load(&log_key_file(path), config.audit.log_name.clone()).map_err(failed)?;
+    let store = store::open(config, Access::Write).map_err(failed)?;
+    let signed = store.checkpoint(Arc::new(key), Clock::system().now());
+    signed.await.map(drop).map_err(failed)
+}
+
+/// An evidence file under construction.
+struct Sheet {
+    prover: Prover,
+    /// The file beside its place, and the place; `None` for the standard output.
+    file: Option<(NamedTempFile, PathBuf)>,
+    records: u64,
+    found: Found,
+    told: HashSet<Missing>,
+}
+
+impl Sheet {
+    fn new(path: Option<&Path>, prover: Prover) -> Result<Self, String> {
+        let file = path.map(|path| {
+            let failed = |error: &dyn Display| format!("{}: {error}", path.display());
+            if path.metadata().is_ok_and(|found| !found.is_file()) {
+                return Err(failed(&"this is no regular file; name another one"));
+            }
+            let folder = path.parent().filter(|folder| *folder != Path::new(""));
+            let file = NamedTempFile::new_in(folder.unwrap_or(Path::new(".")));
+            Ok((file.map_err(|error| failed(&error))?, path.to_owned()))
+        });
+        Ok(Self {
+            prover,
+            file: file.transpose()?,
+            records: 0,
+            found: Found::Nothing,
+            told: HashSet::new(),
+        })
+    }
+
+    /// Collects the evidence of a record, and reports what is missing. `None` if the log holds another record there.
+    async fn show(
+        &mut self,
+        decision: &StoredDecision,
+        store: &Arc<dyn Store>,
+    ) -> Result<Option<Shown>, String> {
+        let shown = match self.prover.show(decision, &**store).await {
+            Ok(shown) => shown,
+            Err(Unproven::Store(error)) => return Err(error.to_string()),
+            Err(why) => {
+                self.found = Found::Faults;
+                tell(&why);
+                return Ok(None);
+            }
+        };
+        for one in &shown.missing {
+            self.found = Found::Faults;
+            if self.told.insert(*one) {
+                let seq = decision.seq;
+                tell(&format!("record {seq}: {one}; the file goes without it"));
+            }
+        }
+        Ok(Some(shown))
+    }
+
+    /// Writes all records that meet the conditions, up to the record `last`.
+    async fn many(
+        &mut self,
+        query: DecisionQuery,
+        last: u64,
+        store: &Arc<dyn Store>,
+    ) -> Result<(), String> {
+        let mut text = Vec::new();
+        let mut lines = LinesWriter::new(&self.prover.header(), &mut text);
+        let mut after = 0;
+        loop {
+            let page = DecisionQuery {
+                after: Some(after),
+                to: Some(last),
+                limit: PAGE,
+                ..query.clone()
+            };
+            let page = store.decisions(page).await;
+            let page = page.map_err(|error| error.to_string())?;
+            let Some(end) = page.last() else {
+                return Ok(());
+            };
+            after = end.seq;
+            for decision in &page {
+                let Some(shown) = self.show(decision, store).await? else {
+                    continue;
+                };
+                lines.line(&shown.exhibit, &mut text);
+                if !self.put(&text)? {
+                    return Ok(());
+                }
+                text.clear();
+            }
+        }
+    }
+
+    /// Writes the next record. False when the reader has gone.
+    fn put(&mut self, text: &[u8]) -> Result<bool, String> {
+        self.records += 1;
+        match &mut self.file {
+            None => screen::say(text),
+            Some((file, path)) => {
+                let written = file.write_all(text);
+                written.map_err(|error| format!("{}: {error}", path.display()))?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// Puts the file in its place, if it holds a record.
+    fn end(self) -> Result<Found, String> {
+        if let Some((file, path)) = self.file.filter(|_| self.records > 0) {
+            let failed = |error: &dyn Display| format!("{}: {error}", path.display());
+            file.as_file().sync_all().map_err(|error| failed(&error))?;
+            file.persist(&path).map_err(|error| failed(&error.error))?;
+        }
+        Ok(self.found)
+    }
+}
+
+/// Reports on standard error: the standard output may be the file.
+fn tell(what: &dyn Display) {
+    let text = what.to_string();
+    let _ = writeln!(std::io::stderr(), "crawlgate: {}", printable(&text)); // stderr may be closed
+}

@@ -16,7 +16,7 @@
 //!    which records each exchange once, even if it fails or the crawler hangs up.
 //! 4. **The answer names the rule that decided.** One [`policy::Decision`] feeds the response, the record and the
 //!    summary, so they cannot disagree; [`audit::replay`] derives it again from the record, by the same code, and
-//!    [`audit::bundle`] proves a record to strangers.
+//!    [`audit::prove`] writes a file ([`audit::bundle`]) that proves it to strangers.
 //! 5. **Time is an argument.** [`clock`] alone reads it. Durations that a change of the wall clock must not distort are
 //!    measured by a clock that is never set.
 //!

@@ -214,6 +214,15 @@ pub fn log_key(config: &Config) -> Result<Arc<LogKey>, StoreError> {
     Ok(Arc::new(key))
 }
 
+/// Returns the key of the configured store's log, which must be there.
+///
+/// # Errors
+/// When no store is configured, or the key is missing or cannot be read.
+pub(crate) fn kept_log_key(config: &Config) -> Result<Arc<LogKey>, StoreError> {
+    let path = log_key::log_key_file(named(config)?);
+    LogKey::load(&path, config.audit.log_name.clone()).map(Arc::new)
+}
+
 pub(crate) fn named(config: &Config) -> Result<&Path, StoreError> {
     config.store.path.as_deref().ok_or_else(|| StoreError {
         kind: StoreErrorKind::Missing,

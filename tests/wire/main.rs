@@ -56,6 +56,7 @@ mod overtaken;
 mod pace;
 mod pooled;
 mod proof;
+mod prove;
 mod report;
 mod requests;
 mod restart;

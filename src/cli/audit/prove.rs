@@ -17,7 +17,6 @@ use crate::cli::log::filter::FilterArgs;
 use crate::cli::screen::{self, printable};
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::store::log_key::{LogKey, log_key_file};
 use crate::store::{self, Access, DecisionQuery, Store, StoreError, StoredDecision};
 
 pub(super) const HELP: &str = "\
@@ -117,10 +116,9 @@ pub(super) async fn prove(
 /// Signs the log as it is now, by the key beside the store. A store without its key gets none: it may be a copy.
 async fn sign(config: &Config, why: &Unproven) -> Result<(), String> {
     let failed = |error: StoreError| format!("{why}, and none can be made: {error}");
-    let path = store::named(config).map_err(failed)?;
-    let key = LogKey::load(&log_key_file(path), config.audit.log_name.clone()).map_err(failed)?;
+    let key = store::kept_log_key(config).map_err(failed)?;
     let store = store::open(config, Access::Write).map_err(failed)?;
-    let signed = store.checkpoint(Arc::new(key), Clock::system().now());
+    let signed = store.checkpoint(key, Clock::system().now());
     signed.await.map(drop).map_err(failed)
 }
 
@@ -240,7 +238,7 @@ impl Sheet {
 }
 
 /// Reports on standard error: the standard output may be the file.
-fn tell(what: &dyn Display) {
+pub(super) fn tell(what: &dyn Display) {
     let text = what.to_string();
     let _ = writeln!(std::io::stderr(), "crawlgate: {}", printable(&text)); // stderr may be closed
 }

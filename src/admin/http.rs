@@ -18,6 +18,7 @@ pub mod health;
 mod listener;
 mod metrics;
 pub mod problem;
+mod proof;
 mod token;
 
 use std::fmt;

@@ -68,6 +68,21 @@ fn every_operation_answers_as_it_is_described() {
         "{evidence}"
     );
     assert_eq!(evidence["robots_txt"], RULES);
+    let proof = held(
+        "get",
+        "/decisions/{id}/proof",
+        &format!("/decisions/{id}/proof"),
+        None,
+    );
+    assert_eq!(
+        proof.field("content-type").as_deref(),
+        Some("application/json")
+    );
+    let proof = body(&proof);
+    assert_eq!(
+        (&proof["record"]["id"], &proof["robots"]["body"]),
+        (&json!(id), &json!(RULES))
+    );
     let note = json!({"by": "Ada", "note": "seen"});
     let target = format!("/decisions/{id}/acknowledgement");
     held(
@@ -146,6 +161,13 @@ fn every_operation_answers_as_it_is_described() {
             "get",
             "/decisions/{id}/evidence",
             "/decisions/nonsense/evidence",
+            None,
+            404,
+        ),
+        (
+            "get",
+            "/decisions/{id}/proof",
+            "/decisions/nonsense/proof",
             None,
             404,
         ),

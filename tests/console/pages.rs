@@ -245,6 +245,37 @@ fn all_results_of_a_filter_are_exported() {
 }
 
 #[test]
+fn the_evidence_of_a_decision_is_downloaded_and_proven() {
+    let origin = Origin::with_rules(RULES);
+    let gate = AdminGate::open();
+    let id = gate.deny(&origin, "/private/1");
+    let target = format!("/decisions/{id}/evidence.json");
+    let text = eventually("the decision to be stored", || {
+        let answer = gate.get(&format!("/decisions/{id}"));
+        (answer.status == 200).then(|| answer.text())
+    });
+    assert!(text.contains(&format!("href=\"{target}\"")), "{text}");
+    let answer = gate.get(&target);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let disposition = answer.field("content-disposition");
+    assert_eq!(
+        disposition.as_deref(),
+        Some("attachment; filename=\"evidence.json\"")
+    );
+    let file = gate.process.setup.dir().join("evidence.json");
+    std::fs::write(&file, answer.text()).unwrap();
+    let verify = ["verify-evidence", file.to_str().unwrap()];
+    let (code, told, error) = gate.process.beside("audit", &verify);
+    assert_eq!(code, Some(0), "{told}{error}");
+    assert!(
+        told.contains(&id) && told.contains("the same decision follows"),
+        "{told}"
+    );
+    assert_eq!(gate.get("/decisions/nonsense/evidence.json").status, 404);
+    assert_eq!(gate.get(&format!("{target}?x=1")).status, 400);
+}
+
+#[test]
 fn a_url_is_tried_against_the_origin_or_a_text() {
     let origin = Origin::with_rules(RULES);
     let gate = AdminGate::open();

@@ -66,6 +66,7 @@ pub fn routes() -> Router<Site> {
         decisions::list,
         decisions::one,
         decisions::evidence,
+        decisions::proof,
         decisions::acknowledge,
         decisions::tallies,
         live::live,

@@ -49,6 +49,7 @@ pub fn routes() -> Router<Site> {
         .route("/denials", get(denials::page))
         .route("/denials/export", get(export::stream))
         .route("/decisions/{id}", get(decision::page))
+        .route("/decisions/{id}/evidence.json", get(decision::file))
         .route("/decisions/{id}/acknowledge", post(act::acknowledge))
         .route("/origins", get(origins::page))
         .route("/origin", get(origin::page))

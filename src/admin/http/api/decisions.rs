@@ -1,9 +1,11 @@
 //! Decisions: listed, counted, proven, acknowledged.
 
 use axum::extract::{Path, State};
+use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use http::StatusCode;
+use http::header::CONTENT_TYPE;
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 use utoipa::{IntoParams, ToSchema};
@@ -12,6 +14,7 @@ use super::walk::Walk;
 use super::{Asked, MOST, USUAL, unknown_decision};
 use crate::admin::http::Site;
 use crate::admin::http::problem::Problem;
+use crate::admin::http::proof::evidence_file;
 use crate::admin::query::params::{CONDITIONS, cursor};
 use crate::admin::query::{Wrong, modes, verdicts};
 use crate::admin::view::{Decision, Tally};
@@ -31,6 +34,7 @@ pub(super) fn routes() -> Router<Site> {
         .route("/decisions", get(list))
         .route("/decisions/{id}", get(one))
         .route("/decisions/{id}/evidence", get(evidence))
+        .route("/decisions/{id}/proof", get(proof))
         .route("/decisions/{id}/acknowledgement", post(acknowledge))
         .route("/tallies", get(tallies))
 }
@@ -287,6 +291,58 @@ pub(super) async fn evidence(
             .map(|text| String::from_utf8_lossy(text).into_owned()),
         policy: policy.map(ToString::to_string),
     }))
+}
+
+/// An evidence file: a record with its proof, for a reader who has neither crawlgate nor the store.
+#[derive(ToSchema)]
+#[allow(
+    dead_code,
+    reason = "described here, written by the writer of evidence files"
+)]
+pub(super) struct EvidenceFile {
+    /// `crawlgate-evidence@1`.
+    format: String,
+    /// The name of the log.
+    log: String,
+    /// The key of the log, as the file says. The right key comes from another source.
+    vkey: String,
+    /// The program that made the file.
+    made_by: String,
+    /// The record.
+    #[schema(value_type = Object)]
+    record: serde_json::Value,
+    /// The octets of the entry in the log, in base64.
+    entry: String,
+    /// The path from the entry to a signed checkpoint (c2sp.org/tlog-proof).
+    proof: String,
+    /// The objects that the entry names; one that the store no longer has is missing.
+    #[schema(value_type = Vec<Object>)]
+    objects: Vec<serde_json::Value>,
+    /// The robots.txt that the decision rests on; none if there was none, or the store no longer has it.
+    #[schema(value_type = Option<Object>)]
+    robots: Option<serde_json::Value>,
+}
+
+/// The evidence file of a decision
+///
+/// It is what `crawlgate audit prove` writes. If no checkpoint covers the decision yet, one is signed.
+#[utoipa::path(
+    get, path = "/decisions/{id}/proof", operation_id = "decision_proof", tag = "decisions",
+    params(("id" = String, Path, description = "The decision's id, as answers and records have it", example = "01KB7W3Y5E000000000VY7H1Q2")),
+    responses(
+        (status = 200, description = "The file", body = EvidenceFile),
+        (status = "4XX", description = "There is no such decision, the signed log has another one there (409), or the request is not valid", body = Problem, content_type = "application/problem+json"),
+        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+pub(super) async fn proof(
+    State(site): State<Site>,
+    Path(id): Path<String>,
+    Asked(params): Asked,
+) -> Result<impl IntoResponse, Problem> {
+    params.finish(&[])?;
+    let file = evidence_file(&site, &find(&site, &id).await?).await?;
+    Ok(([(CONTENT_TYPE, "application/json")], file))
 }
 
 /// An acknowledgement to store: a person has seen a decision.

@@ -2,9 +2,12 @@
 
 use askama::Template;
 use axum::extract::{Path, RawQuery, State};
+use axum::response::IntoResponse;
+use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 
 use super::super::Site;
 use super::super::problem::Problem;
+use super::super::proof::evidence_file;
 use super::explained::Explained;
 use super::filter::{params, wrong};
 use super::json::spread;
@@ -129,6 +132,25 @@ pub(super) async fn page(
         });
     }
     Ok(Page(page))
+}
+
+/// `/decisions/{id}/evidence.json`
+pub(super) async fn file(
+    State(site): State<Site>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<impl IntoResponse, Problem> {
+    params(query.as_deref()).finish(&[]).map_err(wrong)?;
+    let decision = find(&**site.kept()?, &id).await?;
+    let file = evidence_file(&site, &decision).await?;
+    let headers = [
+        (CONTENT_TYPE, "application/json"),
+        (
+            CONTENT_DISPOSITION,
+            "attachment; filename=\"evidence.json\"",
+        ),
+    ];
+    Ok((headers, file))
 }
 
 /// Returns the decision of this identifier.

@@ -197,6 +197,7 @@ pub fn open(config: &Config, access: Access) -> Result<Arc<dyn Store>, StoreErro
     if access == Access::Write {
         // The key is made together with the store: later, an empty store beside a key was emptied by others.
         let key = log_key(config)?;
+        sqlite::require_name(path, &key)?;
         StateFile::of(path)
             .set_key(*key.vkey().public())
             .map_err(|error| state_file::unwritable(path, &error))?;

@@ -43,6 +43,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+pub(super) use self::agree::require_name;
 use self::bounds::Parts;
 use self::entries::{Blocks, Ground, Head};
 use self::guard::Guard;

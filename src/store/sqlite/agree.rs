@@ -17,7 +17,7 @@ use tracing::{error, warn};
 use super::bounds;
 use super::entries::{self, Blocks, Ground, Head, Roots, checkpoint};
 use super::error::{Failure, said};
-use super::open::{beside, connect, probe};
+use super::open::{self, beside, connect, probe};
 use super::schema::{self, STEPS, Standing};
 use super::write;
 use crate::clock::Moment;
@@ -216,6 +216,31 @@ fn is_anothers_key(connection: &Connection, path: &Path) -> Result<bool, Failure
     };
     let all = checkpoint::all(connection)?;
     Ok(!all.is_empty() && !all.iter().any(|one| is_signed(one, *key.vkey().public())))
+}
+
+/// Fails if the key has signed the log before under another name: two names would be two logs.
+pub(in crate::store) fn require_name(path: &Path, key: &LogKey) -> Result<(), StoreError> {
+    let last = || checkpoint::last(&open::reader(path)?);
+    let Some(last) = last().map_err(|failure| failure.at(path))? else {
+        return Ok(());
+    };
+    let name = Note::parse(last.note.as_bytes())
+        .ok()
+        .and_then(|note| Some(Checkpoint::from_text(note.text())?.origin));
+    match name {
+        Some(name) if name != *key.name() && is_signed(&last, *key.vkey().public()) => {
+            Err(StoreError {
+                kind: StoreErrorKind::Denied,
+                message: format!(
+                    "{}: its log is signed under the name {name}, and [audit] log_name makes it {}; a log keeps its name: \
+                     set log_name = \"{name}\"",
+                    path.display(),
+                    key.name()
+                ),
+            })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Tells whether a key has signed a checkpoint, under the name that the checkpoint has.

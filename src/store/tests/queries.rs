@@ -221,7 +221,7 @@ async fn blocks_and_the_tail_are_searched_alike() {
         record(&store, &rows).await;
     }
     let seq = |n: &usize| *n as u64 + 1;
-    let matching = |n: &usize| n % 3 == 1 && n % 2 == 0 && (100..3_050).contains(n);
+    let matching = |n: &usize| n % 3 == 1 && n.is_multiple_of(2) && (100..3_050).contains(n);
     let want: Vec<u64> = (0..3_101).filter(matching).map(|n| seq(&n)).collect();
     for newest_first in [false, true] {
         let mut query = DecisionQuery {

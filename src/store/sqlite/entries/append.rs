@@ -6,7 +6,7 @@ use super::super::error::Failure;
 use super::super::rows::{integer, number};
 use super::frames::Frames;
 use super::head::Head;
-use super::segment;
+use super::segment::{self, Index};
 use crate::store::block::{Block, BlockSummary, BlockWriter, MOST_ENTRIES};
 use crate::store::failed;
 use crate::tlog::{BUNDLE, SEGMENT, push_entry};
@@ -189,7 +189,7 @@ fn put_block(
         && let Some(root) = head.segments.first()
     {
         let number = end / SEGMENT - 1;
-        let (keys, sums) = segment::index(transaction, number)?;
+        let Index { keys, sums } = segment::index(transaction, number)?;
         transaction
             .prepare_cached(
                 "INSERT INTO segment SELECT ?1, ?2, min(min_time), max(max_time), ?4, ?5 FROM block WHERE first >= ?3",

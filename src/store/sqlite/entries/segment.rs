@@ -9,12 +9,15 @@ use crate::store::segment::keys::SegmentKeysBuilder;
 use crate::store::segment::sums::SumsBuilder;
 use crate::tlog::SEGMENT;
 
-/// Returns the keys and the sums of a segment whose blocks are written. Without them a search reads the blocks, so damage
-/// is no failure.
-pub(super) fn index(
-    connection: &Connection,
-    number: u64,
-) -> Result<(Option<Vec<u8>>, Option<Vec<u8>>), Failure> {
+/// The columns of a segment that spare a search its blocks.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    pub(super) keys: Option<Vec<u8>>,
+    pub(super) sums: Option<Vec<u8>>,
+}
+
+/// Returns the index of a segment whose blocks are written. Without it a search reads the blocks, so damage is no failure.
+pub(super) fn index(connection: &Connection, number: u64) -> Result<Index, Failure> {
     let mut blocks = connection.prepare_cached(
         "SELECT body FROM block WHERE first >= ?1 AND first < ?2 AND body IS NOT NULL ORDER BY first",
     )?;
@@ -29,8 +32,11 @@ pub(super) fn index(
             sums.add_block(&block)
         };
         if add().is_err() {
-            return Ok((None, None));
+            return Ok(Index::default());
         }
     }
-    Ok((Some(keys.finish()), sums.finish().ok().flatten()))
+    Ok(Index {
+        keys: Some(keys.finish()),
+        sums: sums.finish().ok().flatten(),
+    })
 }

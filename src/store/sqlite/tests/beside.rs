@@ -257,3 +257,26 @@ async fn a_log_that_belongs_to_a_later_state_is_refused() {
     let (store, _) = begin(&backup.path());
     assert_eq!(store.records(0, 10_000).await.unwrap().len(), 1_000);
 }
+
+#[tokio::test]
+async fn a_log_keeps_its_name() {
+    let (_folder, path) = place();
+    let (store, key) = begin(&path);
+    agree::require_name(&path, &key).unwrap();
+    record(&store, &rows(3)).await;
+    let name = key.name().to_string();
+    store.checkpoint(key, NOON).await.unwrap();
+    let named = |name: &str| {
+        let name = Some(name.parse().unwrap());
+        let key = LogKey::load(&log_key_file(&path), name).unwrap();
+        agree::require_name(&path, &key)
+    };
+    assert_eq!(named(&name), Ok(()));
+    let refused = named("logs.example.org/fra-1").unwrap_err();
+    let want = format!("log_name = \"{name}\"");
+    assert!(refused.message.contains(&want), "{refused}");
+    // A new key begins under a name of its own.
+    fs::remove_file(log_key_file(&path)).unwrap();
+    let new = LogKey::load_or_create(&log_key_file(&path), None).unwrap();
+    assert_eq!(agree::require_name(&path, &new), Ok(()));
+}

@@ -6,6 +6,7 @@ mod excerpt;
 mod file;
 mod one;
 mod prove;
+mod tiles;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,6 +23,9 @@ use crate::tlog::{Checkpoint, Note, hash_text};
 
 /// Exit code for a fault in the store's records.
 const WRONG: u8 = 1;
+
+const NO_CHECKPOINT: &str =
+    "there is no checkpoint yet: `crawlgate serve` signs one soon after its first record";
 
 /// Arguments of `crawlgate audit`.
 #[derive(Args, Clone, Debug)]
@@ -63,6 +67,9 @@ enum Command {
         /// The later size
         new: u64,
     },
+    /// Write the log as a tree of files, which other programs read and verify (c2sp.org/tlog-tiles)
+    #[command(after_help = tiles::HELP)]
+    Tiles(tiles::TilesArgs),
     /// Print the public key that checkpoints are checked with (c2sp.org/signed-note)
     Key,
 }
@@ -150,6 +157,7 @@ fn told(args: &AuditArgs, config: &Config) -> Result<Found, String> {
                 }
             }
             Command::Prove(args) => prove::prove(args, &store, config).await,
+            Command::Tiles(args) => tiles::write(args, &store, config).await,
             Command::Checkpoint => checkpoint(&store).await,
             Command::Consistency { old, new } => consistency(&store, *old, *new).await,
             Command::Key | Command::VerifyEvidence(_) => Ok(Found::Nothing),
@@ -169,9 +177,7 @@ fn written(config: &Config) -> Result<Option<End>, String> {
 async fn checkpoint(store: &Arc<dyn Store>) -> Result<Found, String> {
     let failed = |error: StoreError| error.to_string();
     let checkpoints = store.checkpoints().await.map_err(failed)?;
-    let last = checkpoints.last().ok_or(
-        "there is no checkpoint yet: `crawlgate serve` signs one soon after its first record",
-    )?;
+    let last = checkpoints.last().ok_or(NO_CHECKPOINT)?;
     super::screen::say(last.note.as_bytes())?;
     Ok(Found::Nothing)
 }

@@ -72,7 +72,11 @@ impl Log {
 
     /// Returns the checkpoint of a size, with a cosignature.
     pub(crate) fn checkpoint(&self, size: usize) -> Note {
-        let mut note = self.signer().checkpoint(size as u64, self.root(size));
+        self.cosigned(self.signer().checkpoint(size as u64, self.root(size)))
+    }
+
+    /// Returns a checkpoint with the cosignature of the witness.
+    pub(crate) fn cosigned(&self, mut note: Note) -> Note {
         let message = format!("cosignature/v1\ntime {TIME}\n{}", note.text());
         let signature = self.witness.sign(message.as_bytes());
         let octets = [&TIME.to_be_bytes(), signature.as_ref()].concat();

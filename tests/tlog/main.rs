@@ -19,3 +19,4 @@ mod evidence;
 mod log;
 mod oracle;
 mod peers;
+mod stored;

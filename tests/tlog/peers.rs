@@ -8,10 +8,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crawlgate::tlog::{EntryProof, Resource, Tile, hash_text, push_entry};
+use crawlgate::tlog::{EntryProof, Note, Resource, Tile, VerifierKey, hash_text, push_entry};
 use tempfile::TempDir;
 
 use super::log::Log;
+use super::stored::Shelf;
 
 /// Sizes with each form of an end, the last with three levels of tiles: the example of c2sp.org/tlog-tiles.
 const SIZES: [usize; 7] = [1, 2, 255, 256, 257, 600, 70_000];
@@ -19,11 +20,7 @@ const SIZES: [usize; 7] = [1, 2, 255, 256, 257, 600, 70_000];
 /// Writes the log as a directory: the checkpoint, all tiles and bundles, keys, older checkpoints, proofs.
 fn write(log: &Log, size: usize) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let put = |name: &str, content: &[u8]| {
-        let path = folder.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-    };
+    let put = |name: &str, content: &[u8]| put(folder.path(), name, content);
     let mut prover = log.prover(size);
     for tile in Tile::all(size as u64) {
         let hashes = prover.tile(tile).unwrap();
@@ -37,13 +34,29 @@ fn write(log: &Log, size: usize) -> TempDir {
             put(&Resource::Entries(tile).to_string(), &bundle);
         }
     }
-    let checkpoint = log.checkpoint(size);
-    put("checkpoint", checkpoint.to_string().as_bytes());
-    let [key, witness] = log.keys();
+    drop(prover);
+    vouch(folder.path(), log, size, log.keys(), |size| {
+        log.checkpoint(size)
+    });
+    folder
+}
+
+/// Adds to the tree of a log: checkpoints with a cosignature, keys, older checkpoints, proofs.
+fn vouch(
+    folder: &Path,
+    log: &Log,
+    size: usize,
+    [key, witness]: [VerifierKey; 2],
+    checkpoint: impl Fn(usize) -> Note,
+) {
+    let put = |name: &str, content: &[u8]| put(folder, name, content);
+    let mut prover = log.prover(size);
+    let newest = checkpoint(size);
+    put("checkpoint", newest.to_string().as_bytes());
     put("vkey", key.to_string().as_bytes());
     put("witness.vkey", witness.to_string().as_bytes());
     for index in [0, size / 3, size / 2, size - 1] {
-        let proof = EntryProof::new(prover.inclusion(index as u64).unwrap(), checkpoint.clone());
+        let proof = EntryProof::new(prover.inclusion(index as u64).unwrap(), newest.clone());
         put(&format!("proofs/{index}"), proof.to_string().as_bytes());
     }
     for old in [1, size.div_ceil(3), size.div_ceil(2), size - size / 256] {
@@ -55,28 +68,48 @@ fn write(log: &Log, size: usize) -> TempDir {
             .collect();
         put(
             &format!("older/{old}.checkpoint"),
-            log.checkpoint(old).to_string().as_bytes(),
+            checkpoint(old).to_string().as_bytes(),
         );
         put(&format!("older/{old}.consistency"), lines.as_bytes());
     }
-    folder
+}
+
+fn put(folder: &Path, name: &str, content: &[u8]) {
+    let path = folder.join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, content).unwrap();
 }
 
 /// Runs the verifier over whole directories, which pass, and over damaged ones, which do not.
 fn verify(peer: impl Fn(&Path) -> Output) {
     let log = Log::new(70_000);
-    for size in SIZES {
-        let folder = write(&log, size);
-        let output = peer(folder.path());
+    let whole = |folder: &Path, size: usize| {
+        let output = peer(folder);
         let told = String::from_utf8_lossy(&output.stdout);
         let failed = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{size}: {failed}");
         let want = format!(
             "size {size}, entries {size}, proofs {}, older {}, cosigned 1\n",
-            files(folder.path(), "proofs", ""),
-            files(folder.path(), "older", ".checkpoint")
+            files(folder, "proofs", ""),
+            files(folder, "older", ".checkpoint")
         );
         assert_eq!(told, want, "{failed}");
+    };
+    for size in SIZES {
+        whole(write(&log, size).path(), size);
+    }
+    // What the program writes out of a store, with its own key.
+    for size in [1, 600] {
+        let mut shelf = Shelf::new();
+        shelf.grow(size);
+        shelf.written();
+        let stored = Log::of(shelf.entries.clone());
+        let key = shelf.key();
+        let keys = [key.vkey(), stored.witness()];
+        vouch(&shelf.folder(), &stored, size, keys, |size| {
+            stored.cosigned(key.checkpoint(size as u64, stored.root(size)))
+        });
+        whole(&shelf.folder(), size);
     }
     let folder = write(&log, 600);
     #[rustfmt::skip] // one row, one file and octet

@@ -1,0 +1,240 @@
+//! Writes the log as the files of c2sp.org/tlog-tiles.
+
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use tempfile::NamedTempFile;
+
+use super::{Found, prove::tell};
+use crate::audit::verify::case::Trusted;
+use crate::audit::verify::covering::Covering;
+use crate::config::Config;
+use crate::store::{Store, StoreError};
+use crate::tlog::{
+    BUNDLE, Hash, Prover, ProverError, Resource, SEGMENT, Tile, Tree, leaf_hash, push_entry,
+};
+
+pub(super) const HELP: &str = "\
+The files are `checkpoint`, `tile/L/N[.p/W]` and `tile/entries/N[.p/W]` of c2sp.org/tlog-tiles, open to their owner alone. \
+Full tiles that are there and right stay, so a later run, or one after an interruption, writes what is new. The checkpoint \
+comes last, once the tree leads to its root.
+
+Entries that retention has dropped before they were written have no tiles: the tree is pruned on its left.
+
+Exit codes: 0 the directory holds the log of the newest checkpoint; 1 the log is not the one that was signed; 2 crawlgate \
+itself failed.
+
+Example:
+  crawlgate audit tiles /srv/log";
+
+#[derive(Args, Clone, Debug)]
+pub(super) struct TilesArgs {
+    /// The directory; it is made if it is not there
+    dir: PathBuf,
+    /// The trusted key of the log: a file, or what `crawlgate audit key` prints; repeat it if the key has changed
+    /// [default: the key beside the store]
+    #[arg(long, value_name = "FILE|KEY")]
+    key: Vec<String>,
+}
+
+/// Writes the tree of the newest checkpoint.
+pub(super) async fn write(
+    args: &TilesArgs,
+    store: &Arc<dyn Store>,
+    config: &Config,
+) -> Result<Found, String> {
+    let failed = |error: StoreError| error.to_string();
+    let trusted = Trusted::of(&args.key, config).map_err(|error| error.to_string())?;
+    let checkpoints = store.checkpoints().await.map_err(failed)?;
+    if checkpoints.is_empty() {
+        return Err(super::NO_CHECKPOINT.to_owned());
+    }
+    let Some(newest) = Covering::of(0, &checkpoints, &trusted.keys) else {
+        tell(&trusted.fault());
+        return Ok(Found::Faults);
+    };
+    let size = newest.checkpoint.size;
+    let mut roots = Roots::default();
+    for one in store.roots().await.map_err(failed)? {
+        match one.count {
+            SEGMENT => roots.segments.insert(one.first / SEGMENT, one.root),
+            _ => roots.bundles.insert(one.first / BUNDLE, one.root),
+        };
+    }
+    let folder = Folder(&args.dir);
+    let mut last = Vec::new();
+    let bottom = Tile::all(size).filter(|tile| tile.level() == 0);
+    let mut dropped = 0;
+    for tile in bottom {
+        let is_full = u64::from(tile.width()) == BUNDLE;
+        let known = roots.bundles.get(&tile.index()).copied();
+        let leaves = match known.and_then(|root| folder.whole(tile, &root)) {
+            Some(leaves) => leaves,
+            None => match entries(store, tile).await? {
+                None => {
+                    dropped += 1;
+                    continue;
+                }
+                Some(entries) => folder.bundle(tile, &entries, known.as_ref())?,
+            },
+        };
+        let root = Tree::root_of(&leaves);
+        if known.is_some_and(|known| known != root) {
+            let first = tile.index() * BUNDLE + 1;
+            tell(&format!(
+                "altered: the records from {first} on are not those that were hashed"
+            ));
+            return Ok(Found::Faults);
+        }
+        match is_full {
+            true => drop(roots.bundles.insert(tile.index(), root)),
+            false => last = leaves,
+        }
+    }
+    let mut prover = Prover::new(size, |tile: Tile| match tile.level() {
+        0 => Ok(last.clone()),
+        level => roots.of(tile, level),
+    });
+    for tile in Tile::all(size).filter(|tile| tile.level() > 0) {
+        match prover.tile(tile) {
+            Ok(hashes) => folder.put(&Resource::Hashes(tile), hashes.as_flattened())?,
+            // What was dropped long ago has left the root of its segment alone.
+            Err(ProverError::Source(Gone)) => dropped += 1,
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    let root = prover.root().map_err(|error| error.to_string())?;
+    if root != newest.checkpoint.root {
+        tell(&format!(
+            "altered: the log of {size} records is not the one that was signed; the checkpoint is not written"
+        ));
+        return Ok(Found::Faults);
+    }
+    let note = newest.note.to_string();
+    folder.put(&Resource::Checkpoint, note.as_bytes())?;
+    if dropped > 0 {
+        tell(&format!(
+            "{dropped} tiles are not written: retention has dropped their records"
+        ));
+    }
+    Ok(Found::Nothing)
+}
+
+/// Returns the entries below a tile of level 0; `None` if retention has dropped them.
+async fn entries(store: &Arc<dyn Store>, tile: Tile) -> Result<Option<Vec<Vec<u8>>>, String> {
+    let failed = |error: StoreError| error.to_string();
+    let first = tile.index() * BUNDLE;
+    let width = usize::from(tile.width());
+    let is_dropped = async || {
+        let extent = store.extent().await.map_err(failed);
+        extent.map(|extent| first < extent.first)
+    };
+    if is_dropped().await? {
+        return Ok(None);
+    }
+    let records = store.records(first, width).await.map_err(failed)?;
+    let in_order = (first + 1..).zip(&records);
+    let is_whole = records.len() == width && in_order.clone().all(|(seq, one)| one.seq == seq);
+    match (is_whole, is_dropped().await?) {
+        (true, _) => Ok(Some(records.into_iter().map(|one| one.entry).collect())),
+        (false, true) => Ok(None),
+        (false, false) => Err(format!(
+            "records are missing after record {first}: `crawlgate store check` tells more"
+        )),
+    }
+}
+
+/// The hashes that the store keeps, and those of the tail.
+#[derive(Default)]
+struct Roots {
+    bundles: HashMap<u64, Hash>,
+    segments: HashMap<u64, Hash>,
+}
+
+/// The store no longer has the hashes.
+#[derive(Debug, thiserror::Error)]
+#[error("the hashes of dropped records are needed, and gone")]
+struct Gone;
+
+impl Roots {
+    /// Returns the hashes of a tile of level 1 or 2.
+    fn of(&self, tile: Tile, level: u8) -> Result<Vec<Hash>, Gone> {
+        let first = tile.index() * 256;
+        let hashes = (first..first + u64::from(tile.width())).map(|index| match level {
+            1 => self.bundles.get(&index).copied(),
+            _ => self.segment(index),
+        });
+        hashes.collect::<Option<_>>().ok_or(Gone)
+    }
+
+    fn segment(&self, number: u64) -> Option<Hash> {
+        let known = self.segments.get(&number).copied();
+        known.or_else(|| {
+            let bundles = number * 256..(number + 1) * 256;
+            let bundles = bundles.map(|index| self.bundles.get(&index).copied());
+            Some(Tree::root_of(&bundles.collect::<Option<Vec<_>>>()?))
+        })
+    }
+}
+
+/// The directory of the files.
+struct Folder<'p>(&'p Path);
+
+impl Folder<'_> {
+    /// Returns the leaf hashes of a full bundle, if both of its files are there and right.
+    fn whole(&self, tile: Tile, root: &Hash) -> Option<Vec<Hash>> {
+        let read = |file: Resource| fs::read(self.0.join(file.to_string())).ok();
+        let hashes = tile.hashes(&read(Resource::Hashes(tile))?).ok()?;
+        let content = read(Resource::Entries(tile))?;
+        let entries = tile.entries(&content).ok()?;
+        let is_right = entries
+            .iter()
+            .map(|entry| leaf_hash(entry))
+            .eq(hashes.iter().copied());
+        (is_right && Tree::root_of(&hashes) == *root).then_some(hashes)
+    }
+
+    /// Writes the two files of a bundle, unless it is altered; returns its leaf hashes.
+    fn bundle(
+        &self,
+        tile: Tile,
+        entries: &[Vec<u8>],
+        root: Option<&Hash>,
+    ) -> Result<Vec<Hash>, String> {
+        let leaves: Vec<_> = entries.iter().map(|entry| leaf_hash(entry)).collect();
+        if root.is_some_and(|root| *root != Tree::root_of(&leaves)) {
+            return Ok(leaves);
+        }
+        let mut bundle = Vec::new();
+        for entry in entries {
+            push_entry(&mut bundle, entry).map_err(|error| error.to_string())?;
+        }
+        self.put(&Resource::Entries(tile), &bundle)?;
+        self.put(&Resource::Hashes(tile), leaves.as_flattened())?;
+        Ok(leaves)
+    }
+
+    /// Puts a file in its place as a whole, unless it is there already.
+    fn put(&self, file: &Resource, content: &[u8]) -> Result<(), String> {
+        let path = self.0.join(file.to_string());
+        let failed = |error: &dyn Display| format!("{}: {error}", path.display());
+        if fs::read(&path).is_ok_and(|found| found == content) {
+            return Ok(());
+        }
+        let folder = path.parent().unwrap_or(self.0);
+        let written = || -> io::Result<NamedTempFile> {
+            fs::create_dir_all(folder)?;
+            let mut beside = NamedTempFile::new_in(folder)?;
+            beside.write_all(content)?;
+            Ok(beside)
+        };
+        let beside = written().map_err(|error| failed(&error))?;
+        let placed = beside.persist(&path);
+        placed.map(drop).map_err(|error| failed(&error.error))
+    }
+}

@@ -1,0 +1,229 @@
+//! The tree that `crawlgate audit tiles` writes out of a store.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crawlgate::clock::Moment;
+use crawlgate::config::Synchronous;
+use crawlgate::entry::{Bounds, Decision, Entry};
+use crawlgate::store::log_key::{LogKey, log_key_file};
+use crawlgate::store::sqlite::Sqlite;
+use crawlgate::store::{Access, Batch, Store};
+use crawlgate::tlog::{Checkpoint, Note, Prover, Resource, Tile, leaf_hash};
+use tempfile::TempDir;
+
+/// A directory with a store of many decisions, its key, and a configuration that names them.
+pub(crate) struct Shelf {
+    directory: TempDir,
+    pub(crate) entries: Vec<Vec<u8>>,
+}
+
+impl Shelf {
+    pub(crate) fn new() -> Shelf {
+        let directory = tempfile::tempdir().unwrap();
+        let config = "[store]\npath = \"crawlgate.db\"\n";
+        fs::write(directory.path().join("config.toml"), config).unwrap();
+        Shelf {
+            directory,
+            entries: Vec::new(),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Returns the directory of the tree.
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.path("log/of")
+    }
+
+    /// Returns the key of the log.
+    pub(crate) fn key(&self) -> LogKey {
+        LogKey::load_or_create(&log_key_file(&self.path("crawlgate.db")), None).unwrap()
+    }
+
+    /// Adds decisions up to this number, and signs the log.
+    pub(crate) fn grow(&mut self, size: usize) {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/entry/tests/golden.txt");
+        let golden = fs::read_to_string(golden).unwrap();
+        let digits = golden
+            .lines()
+            .find_map(|line| line.strip_prefix("entry "))
+            .unwrap();
+        let octet = |at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
+        let usual: Vec<u8> = (0..digits.len()).step_by(2).map(octet).collect();
+        let Entry::Decision(usual) = Entry::read(&usual).unwrap() else {
+            panic!("the first golden entry is no decision")
+        };
+        let mut batch = Batch::default();
+        for nth in self.entries.len()..size {
+            let mut id = usual.id;
+            id[8..].copy_from_slice(&(nth as u64).to_be_bytes());
+            let decision = Decision {
+                id,
+                policy: None,
+                basis: None,
+                overridden: None,
+                ..usual
+            };
+            batch
+                .entries
+                .push(|out| decision.encode(Bounds::CLIENTS, out));
+        }
+        self.entries
+            .extend(batch.entries.iter().map(<[u8]>::to_vec));
+        let store = self.path("crawlgate.db");
+        let store = Sqlite::open(&store, Access::Write, Synchronous::Normal).unwrap();
+        // Only now: a key without a store is that of a store that is lost.
+        let key = self.key();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let now = Moment::from_millis(usual.time()) + Duration::from_secs(size as u64);
+        runtime.block_on(async {
+            store.write(batch).await.unwrap();
+            let signed = store.checkpoint(Arc::new(key), now).await.unwrap().unwrap();
+            assert_eq!(signed.size, size as u64);
+        });
+    }
+
+    fn tiles(&self) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_crawlgate"))
+            .env_clear()
+            .current_dir(self.directory.path())
+            .args(["--config", "config.toml", "audit", "tiles", "log/of"])
+            .output()
+            .unwrap()
+    }
+
+    /// Writes the tree and checks it, file by file.
+    #[track_caller]
+    pub(crate) fn written(&self) -> BTreeMap<String, u64> {
+        let output = self.tiles();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), &*said), (Some(0), ""));
+        let folder = self.folder();
+        let read = |file: Resource| fs::read(folder.join(file.to_string())).unwrap();
+        let keys = [self.key().vkey()];
+        let note = Note::parse(&read(Resource::Checkpoint)).unwrap();
+        let (checkpoint, _) = Checkpoint::open(&note, &keys).unwrap();
+        let size = self.entries.len() as u64;
+        assert_eq!(checkpoint.size, size);
+        // From the files alone: each hash follows from the tile below, the lowest from the entries.
+        for tile in Tile::all(size) {
+            let hashes = tile.hashes(&read(Resource::Hashes(tile))).unwrap();
+            if tile.level() == 0 {
+                let content = read(Resource::Entries(tile));
+                let first = tile.index() as usize * 256;
+                let entries = tile.entries(&content).unwrap();
+                assert_eq!(entries, self.entries[first..first + entries.len()]);
+                let leaves: Vec<_> = entries.iter().map(|entry| leaf_hash(entry)).collect();
+                assert_eq!(hashes, leaves, "{tile}");
+            }
+        }
+        let mut prover = Prover::new(size, |tile: Tile| {
+            tile.hashes(&read(Resource::Hashes(tile)))
+        });
+        assert_eq!(prover.root().unwrap(), checkpoint.root);
+        for tile in Tile::all(size).filter(|tile| tile.level() > 2) {
+            assert_eq!(
+                prover.tile(tile).unwrap().as_flattened(),
+                read(Resource::Hashes(tile))
+            );
+        }
+        let mut places = BTreeMap::new();
+        note_files(&folder, "", &mut places);
+        places
+    }
+}
+
+/// Collects the files with their inodes.
+fn note_files(folder: &Path, name: &str, places: &mut BTreeMap<String, u64>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let name = format!("{name}/{}", entry.file_name().to_str().unwrap());
+        let found = entry.metadata().unwrap();
+        match found.is_dir() {
+            true => note_files(&entry.path(), &name, places),
+            false => {
+                assert_eq!(found.permissions().mode() & 0o777, 0o600, "{name}");
+                places.insert(name, found.ino());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_tree_of_a_store_is_written_and_goes_on() {
+    let mut shelf = Shelf::new();
+    let none = shelf.tiles();
+    assert_eq!(none.status.code(), Some(2));
+    let mut before = BTreeMap::new();
+    // Entries of the tail alone, of blocks, more than one segment.
+    for size in [1, 255, 256, 600, 5_000, 66_100] {
+        shelf.grow(size);
+        let places = shelf.written();
+        if size <= 5_000 {
+            assert_eq!(shelf.written(), places, "{size}: nothing is written twice");
+        }
+        for (name, place) in before {
+            let is_kept = name == "/checkpoint" || places.get(&name) == Some(&place);
+            assert!(is_kept, "{size}: {name}");
+        }
+        before = places;
+    }
+
+    // Damaged and half-written files are made anew, all others stay.
+    let spoil = |name: &str, change: fn(&mut Vec<u8>)| {
+        let path = shelf.folder().join(name);
+        let mut content = fs::read(&path).unwrap();
+        change(&mut content);
+        fs::write(path, content).unwrap();
+    };
+    spoil("tile/0/003", |content| content[40] ^= 1);
+    spoil("tile/entries/007", |content| content[1_000] ^= 1);
+    spoil("tile/entries/009", Vec::clear);
+    spoil("tile/1/000", |content| content.truncate(77));
+    fs::remove_file(shelf.folder().join("tile/0/011")).unwrap();
+    let after = shelf.written();
+    let renewed: Vec<_> = after
+        .iter()
+        .filter(|(name, place)| before.get(*name) != Some(place))
+        .collect();
+    assert!((5..=8).contains(&renewed.len()), "{renewed:?}");
+}
+
+#[test]
+fn a_tree_that_was_not_signed_gets_no_checkpoint() {
+    let mut shelf = Shelf::new();
+    shelf.grow(600);
+    let store = rusqlite::Connection::open(shelf.path("crawlgate.db")).unwrap();
+    let (size, entries): (i64, Vec<u8>) = store
+        .query_row(
+            "SELECT first, entries FROM tail ORDER BY first LIMIT 1",
+            [],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+        .unwrap();
+    let mut altered = entries;
+    let place = altered.len() - 3;
+    altered[place] ^= 1;
+    store
+        .execute(
+            "UPDATE tail SET entries = ?1 WHERE first = ?2",
+            rusqlite::params![altered, size],
+        )
+        .unwrap();
+    drop(store);
+    let output = shelf.tiles();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(1 | 2)), "{said}");
+    assert!(!shelf.folder().join("checkpoint").exists(), "{said}");
+}

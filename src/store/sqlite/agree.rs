@@ -245,13 +245,17 @@ pub(in crate::store) fn require_name(path: &Path, key: &LogKey) -> Result<(), St
 
 /// Tells whether a key has signed a checkpoint, under the name that the checkpoint has.
 fn is_signed(checkpoint: &StoredCheckpoint, public: [u8; 32]) -> bool {
-    let signed = || -> Option<()> {
-        let note = Note::parse(checkpoint.note.as_bytes()).ok()?;
-        let name = Checkpoint::from_text(note.text())?.origin;
-        let key = VerifierKey::new(name, KeyKind::Ed25519, public);
-        Checkpoint::open(&note, &[key]).ok().map(drop)
-    };
-    signed().is_some()
+    signer(checkpoint, public).is_some()
+}
+
+/// Returns the key with this public half under the name that a checkpoint has, if it has signed the checkpoint.
+pub(super) fn signer(checkpoint: &StoredCheckpoint, public: [u8; 32]) -> Option<VerifierKey> {
+    let note = Note::parse(checkpoint.note.as_bytes()).ok()?;
+    let name = Checkpoint::from_text(note.text())?.origin;
+    let key = VerifierKey::new(name, KeyKind::Ed25519, public);
+    let keys = [key.clone()];
+    Checkpoint::open(&note, &keys).ok()?;
+    Some(key)
 }
 
 fn refused(message: String) -> Failure {

@@ -14,6 +14,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 use tracing::warn;
 
+use super::agree;
 use super::error::Failure;
 use super::schema::{self, STEPS, Standing};
 use crate::config::Synchronous;
@@ -145,13 +146,21 @@ fn tell_of_a_key_that_is_gone(connection: &Connection, path: &Path) -> Result<()
     if key.exists() {
         return Ok(());
     }
-    if let Some(last) = super::entries::checkpoint::last(connection)? {
-        warn!(
-            key = %key.display(), checkpoint = last.note,
-            "the key that has signed the log of the store is gone; a new one signs from now on. Unless it is brought back, \
-             `crawlgate audit verify` needs the public half of the old one beside the new one's (--key)"
-        );
-    }
+    let Some(last) = super::entries::checkpoint::last(connection)? else {
+        return Ok(());
+    };
+    // A checkpoint names its key without the public half, which the state file has.
+    let state = state_file::read(path)?;
+    let public = state.and_then(|(state, _)| agree::signer(&last, state.key));
+    let public = match &public {
+        Some(key) => key.to_string(),
+        None => "unknown: the state file beside the store does not have it".to_owned(),
+    };
+    warn!(
+        key = %key.display(), %public, checkpoint = last.note,
+        "the key that has signed the log of the store is gone; a new one signs from now on. Unless it is brought back, \
+         `crawlgate audit verify` needs the public half of the old one beside the new one's (--key)"
+    );
     Ok(())
 }
 

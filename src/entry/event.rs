@@ -23,7 +23,7 @@ pub struct Event<'a> {
 /// The kinds of events. Times are milliseconds since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum EventKind<'a> {
-    /// Records were lost for lack of room.
+    /// Records were lost: for lack of room before they were written, or from the store.
     Lost {
         /// Number of records.
         count: u64,
@@ -31,6 +31,8 @@ pub enum EventKind<'a> {
         first: u64,
         /// Time of the last record lost.
         last: u64,
+        /// Number of entries that the log had once, where entries of it are missing.
+        size: Option<u64>,
     },
     /// A process began to record.
     Started(Process<'a>),

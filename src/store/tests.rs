@@ -221,6 +221,7 @@ pub(crate) fn lost() -> Batch {
         count: 3,
         first: noon,
         last: noon,
+        size: None,
     };
     event(NOON, kind)
 }

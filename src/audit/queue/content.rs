@@ -249,6 +249,7 @@ impl Lost {
             count: self.count,
             first: self.first.as_millis(),
             last: self.last.as_millis(),
+            size: None,
         }
     }
 }

@@ -55,6 +55,15 @@ pub enum LogFault {
         /// The last.
         to: u64,
     },
+    /// Entries are missing, as an entry behind them says: the log had lost them, and went on.
+    Lost {
+        /// The index of the entry that says so.
+        index: u64,
+        /// Number of entries.
+        count: u64,
+        /// Number of entries that the log had before.
+        size: u64,
+    },
     /// Entries are missing at the end.
     Tail {
         /// Entries present, those dropped by retention included.
@@ -186,6 +195,11 @@ impl fmt::Display for LogFault {
                 f,
                 "the roots of {} are missing: checkpoints from there on cannot be compared",
                 Records(from, to)
+            ),
+            Self::Lost { index, count, size } => write!(
+                f,
+                "record {} says that {count} of {size} records are missing: the store had lost them",
+                index.saturating_add(1)
             ),
             Self::Tail { size, named, by } => write!(
                 f,

@@ -32,7 +32,7 @@ pub use self::ground::Subtree;
 use self::anchors::Anchors;
 use self::ground::{Ground, Taken};
 use super::fault::{Anchor, LogFault};
-use crate::entry::{Entry, Event, EventKind};
+use crate::entry::{Entry, EventKind};
 use crate::tlog::{BUNDLE, ConsistencyProof, Hash, leaf_hash};
 
 /// The result of a walk.
@@ -125,8 +125,14 @@ impl LogVerifier {
             self.pass(index, !is_told, faults);
         }
         self.first.get_or_insert(index);
-        if let Some(first) = dropped(entry) {
-            self.dropped = self.dropped.max(first);
+        match told(entry) {
+            Some(EventKind::Dropped { index, .. }) => self.dropped = self.dropped.max(index),
+            Some(EventKind::Lost {
+                count,
+                size: Some(size),
+                ..
+            }) => faults.push(LogFault::Lost { index, count, size }),
+            _ => {}
         }
         let taken = self.ground.push(leaf_hash(entry), faults);
         self.after(taken, faults);
@@ -221,17 +227,14 @@ impl LogVerifier {
     }
 }
 
-/// Returns the first index that stays, of an entry that tells of dropped ones.
-fn dropped(entry: &[u8]) -> Option<u64> {
+/// Returns the event of an entry that tells of lost or dropped entries.
+fn told(entry: &[u8]) -> Option<EventKind<'_>> {
     // A look at two octets saves reading each entry: key 0, the kind.
-    let [_, 0, 8, ..] = entry else {
+    let [_, 0, 1 | 8, ..] = entry else {
         return None;
     };
     match Entry::read(entry) {
-        Ok(Entry::Event(Event {
-            kind: EventKind::Dropped { index, .. },
-            ..
-        })) => Some(index),
+        Ok(Entry::Event(event)) => Some(event.kind),
         _ => None,
     }
 }

@@ -140,7 +140,12 @@ impl<'a> Pairs<'_, 'a> {
         Ok(match kind {
             1 => {
                 let (count, first, last) = self.span()?;
-                EventKind::Lost { count, first, last }
+                EventKind::Lost {
+                    count,
+                    first,
+                    last,
+                    size: self.if_given(key::SIZE, Reader::uint)?,
+                }
             }
             2 => EventKind::Started(self.process()?),
             3 => EventKind::Stopped(self.process()?),

@@ -44,7 +44,17 @@ impl Event<'_> {
 
 fn write_kind(kind: &EventKind<'_>, map: &mut MapWriter<'_>) {
     match kind {
-        EventKind::Lost { count, first, last } => write_span(map, *count, *first, *last),
+        EventKind::Lost {
+            count,
+            first,
+            last,
+            size,
+        } => {
+            write_span(map, *count, *first, *last);
+            if let Some(size) = size {
+                cbor::uint(map.key(key::SIZE), *size);
+            }
+        }
         EventKind::Started(process) | EventKind::Stopped(process) => {
             cbor::uint(map.key(key::PROCESS), process.number);
             let release = Text::from(process.release).at_most(most::TOKEN);

@@ -35,7 +35,17 @@ pub(super) fn write_event(event: &Event<'_>, overridden: Option<Asserted<'_>>, o
         line.cut_text(name, text.kept.as_bytes(), text.cut, most::WORDS);
     };
     match &event.kind {
-        EventKind::Lost { count, first, last } => write_span(&mut line, *count, *first, *last),
+        EventKind::Lost {
+            count,
+            first,
+            last,
+            size,
+        } => {
+            write_span(&mut line, *count, *first, *last);
+            if let Some(size) = size {
+                line.number(f::SIZE, *size);
+            }
+        }
         EventKind::Started(process) | EventKind::Stopped(process) => {
             write_process(&mut line, process);
         }

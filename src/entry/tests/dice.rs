@@ -200,7 +200,12 @@ pub(crate) fn with_event(dice: &mut Dice, to: impl FnOnce(&Event<'_>)) {
         configuration: &digest,
     };
     let kind = match dice.below(13) {
-        0 => EventKind::Lost { count, first, last },
+        0 => EventKind::Lost {
+            count,
+            first,
+            last,
+            size: count.is_multiple_of(2).then_some(first),
+        },
         1 => EventKind::Started(process),
         2 => EventKind::Stopped(process),
         3 => EventKind::Settings {

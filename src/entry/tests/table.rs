@@ -458,6 +458,13 @@ pub(super) fn entries() -> Vec<(String, Vec<u8>)> {
         EventKind::AnsweredLogFailed { decision },
     );
     details(&mut table, &usual, &full);
+    let missing = EventKind::Lost {
+        count: 7,
+        first: NOON - 1,
+        last: NOON - 1,
+        size: Some(99),
+    };
+    table.add_event("records missing", missing);
     table.rows
 }
 
@@ -900,7 +907,14 @@ fn events(table: &mut Table) {
         release: "0.1.0",
         configuration: &digest,
     };
-    table.add_event("records lost", EventKind::Lost { count, first, last });
+    let size = None;
+    let lost = EventKind::Lost {
+        count,
+        first,
+        last,
+        size,
+    };
+    table.add_event("records lost", lost);
     table.add_event("started", EventKind::Started(process));
     table.add_event("stopped", EventKind::Stopped(process));
     let names = ["crawler-7", "\u{202e}x"];

@@ -71,6 +71,7 @@ impl Missing {
             count: self.written - self.size,
             first: at,
             last: at,
+            size: Some(self.written),
         }
     }
 }

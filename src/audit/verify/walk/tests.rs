@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::clock::Moment;
-use crate::entry::DropCause;
+use crate::entry::{DropCause, Event};
 use crate::store::{LogKey, StoredCheckpoint};
 use crate::tlog::{Note, SEGMENT, Tree};
 
@@ -216,6 +216,25 @@ fn a_lost_bundle_leaves_the_rest_provable() {
     let (walked, _) = told.walk(&[&key]);
     assert_eq!((walked.signed, walked.root), (None, None));
     assert_eq!(walked.unreached, [300, 512, 900]);
+}
+
+#[test]
+fn a_loss_that_the_log_notes_is_told_and_a_lack_of_room_is_none() {
+    let want = "record 4 says that 7 of 10 records are missing: the store had lost them";
+    for (size, want) in [(None, &[][..]), (Some(10), &[want][..])] {
+        let mut log = Told::default();
+        let kind = EventKind::Lost {
+            count: 7,
+            first: 1,
+            last: 1,
+            size,
+        };
+        let mut lost = Vec::new();
+        Event { id: [1; 16], kind }.encode(&mut lost);
+        log.entries = (0..3).map(|n| (n, entry(n, 9, 0))).collect();
+        log.entries.push((3, lost));
+        log.check("a loss", &[], want);
+    }
 }
 
 #[test]

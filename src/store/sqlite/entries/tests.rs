@@ -58,6 +58,7 @@ impl Log {
             count: 1,
             first: 2,
             last: 3,
+            size: None,
         };
         let mut entry = Vec::new();
         Event { id: [0; 16], kind }.encode(&mut entry);

@@ -187,6 +187,7 @@ pub(super) fn begin_anew(
             count: lost,
             first: at,
             last: at,
+            size: Some(next),
         };
         write::event(target, &mut head, now, kind)?;
         told.push(format!("{lost} records between others are lost"));

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::schema::Description;
 use crate::support::admin_gate::{json as body, problem};
-use crate::support::{AdminGate, Origin, RULES, eventually};
+use crate::support::{AdminGate, Origin, RULES, StoredLog, eventually};
 
 pub fn encoded(text: &str) -> String {
     text.bytes()
@@ -30,7 +30,9 @@ pub fn decisions(gate: &AdminGate, query: &str, count: usize) -> Vec<Value> {
 #[test]
 fn every_operation_answers_as_it_is_described() {
     let origin = Origin::with_rules(RULES);
-    let gate = AdminGate::open();
+    let gate = AdminGate::with(|setup| {
+        setup.set("audit", "checkpoint_every", "\"1s\"");
+    });
     let described = Description::of(&gate);
     let held = |method: &str, path: &str, target: &str, document: Option<Value>| {
         let method_word = method.to_uppercase();
@@ -83,6 +85,21 @@ fn every_operation_answers_as_it_is_described() {
         (&proof["record"]["id"], &proof["robots"]["body"]),
         (&json!(id), &json!(RULES))
     );
+    let target = format!("/decisions/{id}/evidence");
+    let evidence = eventually("a checkpoint over the decision", || {
+        let evidence = gate.api(&target);
+        evidence["signed"].is_u64().then_some(evidence)
+    });
+    let (_, key, _) = gate.beside("audit", &["key"]);
+    assert_eq!(evidence["keys"], json!([key.trim()]));
+    let (place, size) = (&evidence["seq"], &evidence["signed"]);
+    let told = format!("record {place}, in the log of {size} records signed by ");
+    let log = evidence["log"].as_str().unwrap();
+    assert!(log.starts_with(&told) && log.contains(key.trim()), "{log}");
+    let stored = StoredLog::read(&gate.setup.dir().join("crawlgate.db"));
+    let leaf = stored.leaves[place.as_u64().unwrap() as usize - 1];
+    let leaf: String = leaf.iter().map(|octet| format!("{octet:02x}")).collect();
+    assert_eq!(evidence["hash"], leaf);
     let note = json!({"by": "Ada", "note": "seen"});
     let target = format!("/decisions/{id}/acknowledgement");
     held(

@@ -98,7 +98,9 @@ fn every_page_is_whole_and_says_what_it_should() {
     let origin = Origin::with_rules(
         "User-agent: *\nDisallow: /private\nCrawl-delay: 2\nSitemap: https://a.example/map\n",
     );
-    let gate = AdminGate::open();
+    let gate = AdminGate::with(|setup| {
+        setup.set("audit", "checkpoint_every", "\"1s\"");
+    });
     let id = gate.deny(&origin, "/private/diary");
     gate.process
         .get(&origin.url("/open"))
@@ -150,6 +152,22 @@ fn every_page_is_whole_and_says_what_it_should() {
         for needed in *needed {
             assert!(text.contains(needed), "{target}: no {needed}\n{text}");
         }
+    }
+    // Its place in the log, with the checkpoint over it.
+    let signed = eventually("the decision to be signed", || {
+        let text = page(&gate, &format!("/decisions/{id}"));
+        text.contains("The checkpoint over it").then_some(text)
+    });
+    let (_, key, _) = gate.process.beside("audit", &["key"]);
+    let name = key.split('+').next().unwrap();
+    for needed in [
+        "record 1, in the log of ",
+        key.trim(),
+        "Hash of its leaf: <code>",
+        &format!("{name}\n"),
+        &format!("— {name} "),
+    ] {
+        assert!(signed.contains(needed), "no {needed}\n{signed}");
     }
     let raw = gate.get(&format!("/robots/{sha256}?raw=true"));
     assert!(raw.text().starts_with("User-agent: *\n"));

@@ -22,7 +22,9 @@ use crate::audit::verify::review::Finding;
 use crate::clock::Moment;
 use crate::policy::Reason;
 use crate::rep::{Origin, ProductToken};
-use crate::store::{Store, StoredDecision};
+use crate::store::{Store, StoredCheckpoint, StoredDecision};
+use crate::text::hex;
+use crate::tlog::leaf_hash;
 
 #[derive(Template)]
 #[template(path = "decision.html", config = "src/admin/http/console/askama.toml")]
@@ -68,8 +70,18 @@ struct Proof {
     class: &'static str,
     headline: String,
     signed: String,
+    /// The hash of the record's leaf in the tree over the log.
+    leaf: String,
+    checkpoint: Option<SignedRoot>,
     faults: Vec<String>,
     differences: Vec<(String, String, String)>,
+}
+
+/// The checkpoint over the decision.
+struct SignedRoot {
+    time: When,
+    /// The signed note.
+    note: String,
 }
 
 /// The person who has seen it.
@@ -94,6 +106,14 @@ pub(super) async fn page(
     let trusted = Trusted::of(&[], &settings).map_err(|error| Problem::busy(error.to_string()))?;
     let turn = site.turn().await?;
     let case = Case::of(&decision, &**store, &trusted).await?;
+    let checkpoint = match case.in_log.signed() {
+        Some(size) => store
+            .checkpoints()
+            .await?
+            .into_iter()
+            .find(|one| one.size == size),
+        None => None,
+    };
     drop(turn);
     let now = site.now();
     let mut page = DecisionPage {
@@ -107,7 +127,11 @@ pub(super) async fn page(
         url: String::new(),
         facts: Vec::new(),
         origin: None,
-        proof: Proof::of(&case, &trusted),
+        proof: Proof::of(
+            &case,
+            &trusted,
+            checkpoint.map(|one| SignedRoot::of(&one, now)),
+        ),
         explained: explained(&case),
         text: None,
         record: spread(&decision.record),
@@ -182,8 +206,18 @@ fn explained(case: &Case<'_>) -> Option<Explained> {
     Some(Explained::of(&explanation))
 }
 
+impl SignedRoot {
+    fn of(checkpoint: &StoredCheckpoint, now: Moment) -> SignedRoot {
+        let lines: Vec<String> = checkpoint.note.lines().map(line).collect();
+        SignedRoot {
+            time: When::at(checkpoint.time, now),
+            note: lines.join("\n"),
+        }
+    }
+}
+
 impl Proof {
-    fn of(case: &Case<'_>, trusted: &Trusted) -> Proof {
+    fn of(case: &Case<'_>, trusted: &Trusted, checkpoint: Option<SignedRoot>) -> Proof {
         let (held, headline) = case.headline();
         let differences = match &case.finding {
             Finding::Replayed(Outcome::Differs(differences)) => differences.as_slice(),
@@ -197,6 +231,8 @@ impl Proof {
             },
             headline: line(&headline),
             signed: line(&case.signed(trusted)),
+            leaf: hex(leaf_hash(&case.decision.entry)),
+            checkpoint,
             faults: case.in_log.fault().map(line).into_iter().collect(),
             differences: differences
                 .iter()

@@ -225,6 +225,12 @@ impl Gate {
     pub(crate) fn restart(&mut self, signal: Signal) {
         self.signal(signal);
         self.wait();
+        self.start_again();
+    }
+
+    /// Starts a gate that has ended again, in the same directory.
+    #[track_caller]
+    pub(crate) fn start_again(&mut self) {
         let setup = std::mem::replace(&mut self.setup, Setup::new());
         let command = setup.command("serve");
         *self = Self::spawn(setup, command);
@@ -338,15 +344,15 @@ impl Gate {
         self.setup.dir().join("decisions.jsonl")
     }
 
-    /// Returns the records of the decision log: of decisions, and of what is counted or lost in their place.
+    /// Returns the records of decisions in the decision log.
     #[track_caller]
     pub(crate) fn records(&self) -> Vec<Value> {
         let mut lines = self.log_lines();
-        lines.retain(|line| line["event"] != "forwarded");
+        lines.retain(|line| line["event"].is_null());
         lines
     }
 
-    /// Returns the whole lines of the decision log; each must be a JSON object.
+    /// Returns the whole lines of the decision log, those of other events included; each must be a JSON object.
     #[track_caller]
     pub(crate) fn log_lines(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.log_path()).unwrap_or_default();

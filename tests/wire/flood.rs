@@ -9,7 +9,7 @@ use crate::support::{Gate, Origin, RULES};
 fn told(gate: &mut Gate, reason: &str) -> (u64, Vec<Value>) {
     gate.signal(Signal::TERM);
     gate.wait();
-    let records = gate.records();
+    let records = gate.log_lines();
     let (counts, single): (Vec<_>, Vec<_>) = records
         .into_iter()
         .filter(|record| record["reason"] == reason)
@@ -71,7 +71,7 @@ fn a_denial_counts_against_the_rate_of_its_client() {
         assert_ne!(wire.response("TRACE").status, 200);
     }
     let (single, counts) = told(&mut gate, "quota_spent");
-    let records = gate.records();
+    let records = gate.log_lines();
     let early = records
         .iter()
         .filter(|record| record["reason"] == "bad_request");

@@ -1,18 +1,17 @@
-//! The store under kill -9 and on a full disk.
+//! The store under kill -9 of its two writers, and on a full disk.
 
-use std::collections::HashSet;
-use std::io::{BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
+use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::{fs, thread};
 
-use crawlgate::store::chain;
 use rusqlite::{Connection, OpenFlags};
 use rustix::process::Signal;
 
-use crate::support::{Gate, Origin, RULES, Response, Setup, eventually};
+use crate::support::{Gate, Origin, RULES, Response, Setup, StoredLog, eventually};
 
 /// The number of kills in a row.
 const ROUNDS: usize = 50;
@@ -42,29 +41,34 @@ fn crawl(gate: SocketAddr, url: &str, told: &Mutex<Vec<String>>, count: &AtomicU
     }
 }
 
-/// Walks the chain from a head; returns its end, and the identifiers on the way.
-fn walk(store: &Path, from: (u64, [u8; 32])) -> ((u64, [u8; 32]), HashSet<String>) {
-    let connection = Connection::open_with_flags(store, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
-    let mut statement = connection
-        .prepare("SELECT seq, record, hash FROM decision WHERE seq > ?1 ORDER BY seq")
-        .unwrap();
-    let mut rows = statement.query([from.0 as i64]).unwrap();
-    let (mut head, mut ids) = (from, HashSet::new());
-    while let Some(row) = rows.next().unwrap() {
-        let (seq, record): (i64, String) = (row.get(0).unwrap(), row.get(1).unwrap());
-        let hash: [u8; 32] = row.get(2).unwrap();
-        let value: serde_json::Value = serde_json::from_str(&record).unwrap();
-        assert_eq!(seq as u64, head.0 + 1, "one is missing");
-        assert_eq!(
-            hash,
-            chain::link(&head.1, record.as_bytes()),
-            "the chain is broken at {seq}"
-        );
-        head = (seq as u64, hash);
-        // A line about the log itself has no id.
-        ids.extend(value["id"].as_str().map(str::to_owned));
+/// A second writer on the store of a gate: `crawlgate run`, with a command that waits for the end of its input.
+struct Run {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Run {
+    fn beside(gate: &Gate) -> Self {
+        let mut command = gate.setup.command("run");
+        command.args(["--", "sh", "-c", "echo $http_proxy; exec cat"]);
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+        let mut proxy = String::new();
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        said.read_line(&mut proxy).unwrap();
+        let address = proxy
+            .trim()
+            .trim_start_matches("http://")
+            .trim_end_matches('/');
+        let address = address
+            .parse()
+            .unwrap_or_else(|why| panic!("{why}: {proxy:?}"));
+        Self { child, address }
     }
-    (head, ids)
+
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
 }
 
 fn states(store: &Path) -> Vec<String> {
@@ -95,38 +99,68 @@ fn fifty_kills_under_load_lose_no_denial_that_was_told() {
     let known = states(&store);
     assert_eq!(known.len(), 2, "{known:?}");
 
-    let mut head = (0, chain::GENESIS);
-    let mut kept = HashSet::new();
+    let mut before = StoredLog::read(&store);
     let told = Arc::new(Mutex::new(Vec::new()));
     for round in 0..ROUNDS {
-        let count = Arc::new(AtomicUsize::new(0));
+        let run = Run::beside(&gate);
+        let (by_gate, by_run) = (Arc::default(), Arc::default());
         let crawlers: Vec<_> = (0..CRAWLERS)
             .map(|n| {
-                let (told, count) = (Arc::clone(&told), Arc::clone(&count));
-                let (address, url) = (gate.address, urls[n % 2].clone());
+                let told = Arc::clone(&told);
+                let (address, count) = match n / 2 % 2 {
+                    0 => (gate.address, Arc::clone(&by_gate)),
+                    _ => (run.address, Arc::clone(&by_run)),
+                };
+                let url = urls[n % 2].clone();
                 thread::spawn(move || crawl(address, &url, &told, &count))
             })
             .collect();
+        let wait = |count: &AtomicUsize, enough| {
+            eventually("denials", || {
+                (count.load(Ordering::Relaxed) >= enough).then_some(())
+            });
+        };
         // Each round ends at another point: in the first batch, or after many.
         let enough = 1 + round * 3;
-        eventually("denials", || {
-            (count.load(Ordering::Relaxed) >= enough).then_some(())
-        });
-        gate.restart(Signal::KILL);
+        wait(&by_gate, enough);
+        wait(&by_run, enough);
+        // The other writer goes on behind what the killed one has left.
+        let half = if round.is_multiple_of(2) {
+            gate.signal(Signal::KILL);
+            gate.wait();
+            wait(&by_run, by_run.load(Ordering::Relaxed) + 3);
+            let half = StoredLog::read(&store);
+            run.kill();
+            gate.start_again();
+            half
+        } else {
+            run.kill();
+            wait(&by_gate, by_gate.load(Ordering::Relaxed) + 3);
+            let half = StoredLog::read(&store);
+            gate.restart(Signal::KILL);
+            half
+        };
         for crawler in crawlers {
             crawler.join().unwrap();
         }
-        let (to, ids) = walk(&store, head);
-        head = to;
-        kept.extend(ids);
+        let log = StoredLog::read(&store);
+        for (earlier, later) in [(&before, &half), (&half, &log)] {
+            assert_eq!(
+                later.root(earlier.size()),
+                earlier.root(earlier.size()),
+                "round {round}: what was there has changed"
+            );
+        }
         for id in told.lock().unwrap().drain(..) {
             assert!(
-                kept.contains(&id),
+                log.decisions.contains(&id),
                 "round {round}: {id} was told and is not kept"
             );
         }
         assert_eq!(states(&store), known, "round {round}");
+        before = log;
     }
+    assert!(before.packed > 0, "no block was made meanwhile");
     assert_eq!(
         origin.robots_fetches(),
         1,
@@ -140,8 +174,19 @@ fn fifty_kills_under_load_lose_no_denial_that_was_told() {
     );
     gate.signal(Signal::TERM);
     gate.wait();
-    let (code, said, failed) = gate.beside("store", &["check"]);
-    assert_eq!(code, Some(0), "{said}{failed}");
+    let whole = StoredLog::read(&store);
+    assert_eq!(
+        whole.signed.last(),
+        Some(&whole.size()),
+        "signed at its end"
+    );
+    for (command, words) in [
+        ("store", ["check"].as_slice()),
+        ("audit", &["verify", "--all"]),
+    ] {
+        let (code, said, failed) = gate.beside(command, words);
+        assert_eq!(code, Some(0), "{said}{failed}");
+    }
 }
 
 /// Returns a gate with its store on a file system of 4 MiB of its own, and the path of that file system from outside.
@@ -225,7 +270,7 @@ fn without_room_requests_are_denied_and_with_it_they_go_on_and_nothing_is_lost()
     let copy = gate.setup.dir().join("copy.db");
     fs::copy(disk.join("crawlgate.db"), &copy).unwrap();
     fs::copy(disk.join("crawlgate.db-wal"), copy.with_extension("db-wal")).unwrap();
-    let (_, ids) = walk(&copy, (0, chain::GENESIS));
+    let ids = StoredLog::read(&copy).decisions;
     assert!(ids.contains(denial["id"].as_str().unwrap()), "{denial}");
     for answer in refused {
         let problem = answer.problem();

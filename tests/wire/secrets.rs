@@ -356,8 +356,8 @@ fn the_keys_of_leaves_never_reach_the_disk() {
             "crawlgate.db",
             "crawlgate.db-shm",
             "crawlgate.db-wal",
-            "crawlgate.seal.key",
-            "crawlgate.seal.state",
+            "crawlgate.log.key",
+            "crawlgate.log.state",
             "decisions.jsonl",
             "origin-ca.pem",
         ];
@@ -370,7 +370,7 @@ fn the_keys_of_leaves_never_reach_the_disk() {
         assert!(keys.contains(&"ca.key"), "the search finds no key at all");
         assert!(
             keys.iter()
-                .all(|name| ["ca.key", "crawlgate.seal.key"].contains(name)),
+                .all(|name| ["ca.key", "crawlgate.log.key"].contains(name)),
             "a key in {keys:?}"
         );
     }

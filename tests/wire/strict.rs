@@ -2,11 +2,10 @@
 
 use std::collections::HashSet;
 
-use rusqlite::{Connection, OpenFlags};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::{Gate, Origin, RULES, Setup};
+use crate::support::{Gate, Origin, RULES, Setup, StoredLog};
 
 fn strict(configure: impl FnOnce(&mut Setup)) -> Gate {
     Gate::with(|setup| {
@@ -108,10 +107,7 @@ fn a_kill_takes_no_refusal_that_was_told() {
     gate.signal(Signal::KILL);
     gate.wait();
     let store = gate.setup.dir().join("crawlgate.db");
-    let store = Connection::open_with_flags(store, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
-    let mut kept = store.prepare("SELECT record->>'id' FROM decision").unwrap();
-    let kept = kept.query_map([], |row| row.get(0)).unwrap();
-    let kept: HashSet<String> = kept.map(Result::unwrap).collect();
+    let kept = StoredLog::read(&store).decisions;
     assert_eq!(told.len(), 60);
     assert_eq!(told.difference(&kept).count(), 0, "{kept:?}");
     assert_eq!(origin.seen_but_robots(), [""; 0]);

@@ -32,7 +32,13 @@ fn a_restart_fetches_nothing_again() {
         gate.restart(signal);
         let private = gate.get(&origin.url("/private/2"));
         let after = gate.denied(&private);
-        assert_eq!(before["robots"], after["robots"], "{name}");
+        let copy = |record: &Value| {
+            let mut robots = record["robots"].clone();
+            // It grows with the time that the restart takes.
+            robots["age_s"].take();
+            robots
+        };
+        assert_eq!(copy(&before), copy(&after), "{name}");
         assert_eq!(gate.get(&origin.url("/page")).status, 200);
         assert_eq!(origin.robots_fetches(), 1, "{name}");
     }

@@ -181,6 +181,7 @@ fn lines_about_the_log_itself_are_chained_and_no_decisions() {
             count: 3,
             first: 0,
             last: 0,
+            size: None,
         },
     };
     let mut batch = Batch::default();

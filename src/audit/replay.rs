@@ -61,6 +61,10 @@ pub enum Missing {
     Snapshot,
     /// The settings of the decision.
     PolicySettings,
+    /// The state of robots.txt.
+    State,
+    /// The override.
+    Override,
 }
 
 /// The reason why a decision cannot be made again. The record alone attests it.
@@ -148,7 +152,10 @@ pub fn replay(
         &evidence.verdict,
         reason.verdict().as_str(),
     );
-    let replayed = decide(evidence, reason, terms, snapshot);
+    let replayed = match evidence.lacks() {
+        Some(missing) => Err(Gap::Missing(missing)),
+        None => decide(evidence, reason, terms, snapshot),
+    };
     let decision = match replayed {
         Ok(decision) => decision,
         Err(_) if !differences.is_empty() => return Outcome::Differs(differences),

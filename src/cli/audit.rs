@@ -17,7 +17,7 @@ use clap::{Args, Subcommand};
 use super::fail;
 use crate::audit::verify::case::Trusted;
 use crate::config::Config;
-use crate::store::state_file::End;
+use crate::store::state_file::State;
 use crate::store::{self, Access, Store, StoreError, StoredCheckpoint, state_file};
 use crate::tlog::{Checkpoint, Note, hash_text};
 
@@ -151,9 +151,10 @@ fn told(args: &AuditArgs, config: &Config) -> Result<Found, String> {
         match &args.command {
             Command::Verify(args) => {
                 let trusted = Trusted::of(&args.key, config).map_err(|error| error.to_string())?;
+                let state = state(config)?;
                 match &args.id {
-                    Some(id) => one::verify(id, args, &store, &trusted).await,
-                    None => all::verify(args, store, &trusted, written(config)?).await,
+                    Some(id) => one::verify(id, args, &store, &trusted, state).await,
+                    None => all::verify(args, store, &trusted, state).await,
                 }
             }
             Command::Prove(args) => prove::prove(args, &store, config).await,
@@ -165,13 +166,11 @@ fn told(args: &AuditArgs, config: &Config) -> Result<Found, String> {
     })
 }
 
-/// Returns size and root of the log as the state file says. Read before the records: the file is never ahead of them.
-fn written(config: &Config) -> Result<Option<End>, String> {
+/// Reads the state file. It comes before the records: the file is never ahead of them.
+fn state(config: &Config) -> Result<Option<State>, String> {
     let path = store::named(config).map_err(|error| error.to_string())?;
     let read = state_file::read(path).map_err(|error| error.to_string())?;
-    Ok(read
-        .map(|(state, _)| state.written)
-        .filter(|(size, _)| *size > 0))
+    Ok(read.map(|(state, _)| state))
 }
 
 async fn checkpoint(store: &Arc<dyn Store>) -> Result<Found, String> {

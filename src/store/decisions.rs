@@ -50,7 +50,7 @@ pub struct DecisionQuery {
 pub struct StoredDecision {
     /// Its place in the order of writing, from 1, without gaps.
     pub seq: u64,
-    /// Its time.
+    /// Its time, by which queries find it.
     pub time: Moment,
     /// The entry, octet for octet as it was written.
     pub entry: Vec<u8>,

@@ -1,84 +1,176 @@
 //! Attacks on the file of a store: which are found, and which are documented as not found.
 
-use crate::case::NOON;
-use crate::shelf::{Shelf, sealed, some_cases};
+use std::time::Duration;
 
-/// Computes all links again, as an attacker without the key would.
-fn forge(shelf: &Shelf) {
-    use crawlgate::store::chain::{GENESIS, link};
-    let connection = shelf.connection();
-    let mut statement = connection
-        .prepare("SELECT seq, record FROM decision ORDER BY seq")
-        .unwrap();
-    let rows = statement.query_map([], |row| {
-        Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
-    });
-    let rows: Vec<_> = rows.unwrap().map(Result::unwrap).collect();
-    let mut hash = GENESIS;
-    for (place, (seq, record)) in rows.into_iter().enumerate() {
-        hash = link(&hash, record.as_bytes());
-        let change = "UPDATE decision SET seq = ?1, hash = ?2 WHERE seq = ?3";
-        connection
-            .execute(change, (place as i64 + 1, hash, seq))
-            .unwrap();
-    }
-}
+use crawlgate::policy::overrides::Action;
+
+use crate::case::{Case, NOON, asserted};
+use crate::forger::Forger;
+use crate::shelf::{Said, Shelf, many_cases, signed, some_cases};
+
+type Attack = fn(&Shelf);
+
+/// The client's address in an entry, and another one.
+const CLIENT: &[u8] = &[127, 0, 0, 1];
+const OTHER: &[u8] = &[127, 0, 0, 9];
 
 /// Removes the state file, which names the last record.
 fn forget_the_end(shelf: &Shelf) {
-    std::fs::remove_file(shelf.directory().join("crawlgate.seal.state")).unwrap();
+    std::fs::remove_file(shelf.state_file()).unwrap();
+}
+
+/// Runs `attack` on the store of `make`, which was whole before, and checks the faults that are told.
+fn check(name: &str, make: fn() -> Shelf, attack: Attack, found: &[&str]) {
+    const VERIFY: [&str; 3] = ["audit", "verify", "--all"];
+    let shelf = make();
+    let said = shelf.run(&VERIFY);
+    assert_eq!(said.code, 0, "{name}: before: {said:?}");
+    attack(&shelf);
+    let said = shelf.run(&VERIFY);
+    assert_eq!((said.code, said.err.as_str()), (1, ""), "{name}: {said:?}");
+    for part in found {
+        assert!(said.out.contains(part), "{name}: {part}\n{}", said.out);
+    }
+    let json = shelf.run(&["audit", "verify", "--all", "--json"]);
+    assert_eq!(
+        (json.code, &json.json()["ok"]),
+        (1, &false.into()),
+        "{name}"
+    );
 }
 
 #[test]
-fn what_was_done_to_the_file_is_found() {
-    type Attack = fn(&Shelf);
+fn what_was_done_to_the_tail_is_found() {
     #[rustfmt::skip] // one row, one case
     let attacks: &[(&str, Attack, &[&str])] = &[
-        ("a record altered", |s| s.tamper("UPDATE decision SET record = replace(record, '/secret', '/sesame') WHERE seq = 1"),
-            &["record 1 does not follow from the one before", "another decision follows from what was kept: reason"]),
-        ("a record altered, and all links made anew", |s| { s.tamper("UPDATE decision SET record = replace(record, '127.0.0.1', '127.0.0.9') WHERE seq = 2"); forge(s); },
-            &["at record 6 the chain is not what the seal of 2026-11-20T12:00:05.123Z says"]),
-        ("a link altered", |s| s.tamper("UPDATE decision SET hash = zeroblob(32) WHERE seq = 3"),
-            &["record 3 does not follow", "record 4 does not follow"]),
-        ("a record taken out", |s| s.tamper("DELETE FROM decision WHERE seq = 3"), &["record 3 is missing"]),
-        ("a record taken out, and all made anew", |s| { s.tamper("DELETE FROM decision WHERE seq = 3"); forge(s); },
-            &["at record 6 the chain is not what the seal"]),
-        ("the first record taken out", |s| s.tamper("DELETE FROM decision WHERE seq = 1"), &["records before 2 are missing, and no seal says"]),
-        ("the end cut off, after the last seal", |s| s.tamper("DELETE FROM decision WHERE seq > 6"),
-            &["records 7 to 8 are missing: the state file beside the store speaks of record 8"]),
-        ("the end cut off, back to before the seal", |s| s.tamper("DELETE FROM decision WHERE seq > 4"),
-            &["records 5 to 8 are missing: the state file beside the store speaks of record 8"]),
-        ("the same, and the state file taken away", |s| { s.tamper("DELETE FROM decision WHERE seq > 4"); forget_the_end(s); },
-            &["records 5 to 6 are missing: the seal of 2026-11-20T12:00:05.123Z speaks of record 6"]),
-        ("two records swapped", |s| s.tamper("UPDATE decision SET seq = 99 WHERE seq = 2; UPDATE decision SET seq = 2 WHERE seq = 3; UPDATE decision SET seq = 3 WHERE seq = 99"),
-            &["record 2 does not follow", "record 3 does not follow", "record 4 does not follow"]),
-        ("a seal altered", |s| s.tamper("UPDATE seal SET time = time + 1"), &["the signature of the seal of record 6 is not valid"]),
+        ("an entry altered", |s| Forger::of(s).replace(0, b"/secret/x", b"/sesame/x").into_tail(),
+            &["with record 6 the log is not what the checkpoint of 2026-11-20T12:00:00.123Z says", "another decision follows from what was kept: reason"]),
+        ("an entry altered in what no replay needs", |s| Forger::of(s).replace(1, CLIENT, OTHER).into_tail(),
+            &["with record 6 the log is not what the checkpoint", "something from record 1 on was altered"]),
+        ("an entry altered behind the checkpoint", |s| Forger::of(s).replace(7, CLIENT, OTHER).into_tail(),
+            &["with record 8 the log is not what the state file beside the store says", "something from record 7 on"]),
+        ("an entry taken out", |s| { let mut all = Forger::of(s); all.entries.remove(2); all.into_tail(); },
+            &["with record 6 the log is not what the checkpoint", "record 8 is missing: the state file beside the store speaks of 8"]),
+        ("an entry put in", |s| { let mut all = Forger::of(s); let one = all.entries[0].clone(); all.entries.insert(3, one); all.into_tail(); },
+            &["with record 6 the log is not what the checkpoint"]),
+        ("two entries swapped", |s| { let mut all = Forger::of(s); all.entries.swap(1, 2); all.into_tail(); },
+            &["with record 6 the log is not what the checkpoint"]),
+        ("the first row taken out", |s| s.tamper("DELETE FROM tail WHERE first = 0"),
+            &["records before 7 are missing, and no entry says that retention has dropped them"]),
+        ("a row in between taken out", |s| { s.put(&some_cases()[..1]); s.tamper("DELETE FROM tail WHERE first = 6"); },
+            &["records 7 to 8 are missing"]),
+        ("a row moved", |s| s.tamper("UPDATE tail SET first = 9 WHERE first = 6"),
+            &["records 7 to 9 are missing"]),
+        ("a row of another number of entries", |s| s.tamper("UPDATE tail SET count = 5 WHERE first = 0"),
+            &["record 6 is missing"]),
+        ("entries cut off within a row", |s| s.tamper("UPDATE tail SET entries = substr(entries, 1, 400) WHERE first = 0"),
+            &["are missing or cannot be read"]),
+        ("an entry that is none", |s| { let mut all = Forger::of(s); all.entries[0][0] = 0xff; all.into_tail(); },
+            &["with record 6 the log is not what the checkpoint", "record 1 (?): the record cannot be read"]),
+        ("the end cut off, after the last checkpoint", |s| s.tamper("DELETE FROM tail WHERE first = 6"),
+            &["records 7 to 8 are missing: the state file beside the store speaks of 8"]),
+        ("the end cut off, back to before the checkpoint", |s| { let mut all = Forger::of(s); all.entries.truncate(4); all.into_tail(); },
+            &["records 5 to 8 are missing: the state file beside the store speaks of 8"]),
+        ("the same, and the state file taken away", |s| { let mut all = Forger::of(s); all.entries.truncate(4); all.into_tail(); forget_the_end(s); },
+            &["records 5 to 6 are missing: the checkpoint of 2026-11-20T12:00:00.123Z speaks of 6"]),
+        ("the end cut off with the checkpoint", |s| { let mut all = Forger::of(s); all.entries.truncate(4); all.into_tail(); s.tamper("DELETE FROM checkpoint"); },
+            &["records 5 to 8 are missing: the state file"]),
+        ("all taken out", |s| s.tamper("DELETE FROM tail; DELETE FROM checkpoint"),
+            &["records 1 to 8 are missing: the state file"]),
+        ("a record hidden from queries for its time", |s| s.tamper("UPDATE tail SET min_time = 0, max_time = 0 WHERE first = 0"),
+            &["record 2", "the store finds it by another time than its own"]),
+    ];
+    for (name, attack, found) in attacks {
+        check(name, signed, *attack, found);
+    }
+}
+
+#[test]
+fn what_was_done_to_checkpoints_and_evidence_is_found() {
+    #[rustfmt::skip] // one row, one case
+    let attacks: &[(&str, Attack, &[&str])] = &[
+        ("a checkpoint of another size", |s| s.tamper("UPDATE checkpoint SET size = 5"),
+            &["the checkpoint of 2026-11-20T12:00:00.123Z, of 5 records, is damaged or out of place"]),
+        ("a checkpoint of another text", |s| s.tamper("UPDATE checkpoint SET note = replace(note, char(10) || '6' || char(10), char(10) || '7' || char(10))"),
+            &["the signature of the checkpoint of 2026-11-20T12:00:00.123Z, of 6 records, is not valid: the checkpoint was altered"]),
+        ("a checkpoint that is none", |s| s.tamper("UPDATE checkpoint SET note = 'x'"),
+            &["of 6 records, is damaged or out of place"]),
+        ("checkpoints taken out", |s| s.tamper("DELETE FROM checkpoint"),
+            &["the checkpoint of 6 records is missing: the state file beside the store names it"]),
+        ("a checkpoint of another key", of_another_key,
+            &["1 checkpoints, the first of 6 records, are signed by no trusted key but by crawlgate/"]),
+        ("another key", other_key,
+            &["1 checkpoints, the first of 6 records, are signed by no trusted key but by crawlgate/"]),
+        ("a state file that speaks of another log", |s| {
+            let other = signed();
+            std::fs::copy(other.state_file(), s.state_file()).unwrap();
+        }, &["with record 8 the log is not what the state file beside the store says"]),
         ("a robots.txt altered", other_file, &["the robots.txt that it rests on was altered"]),
         ("a robots.txt taken out", |s| s.tamper("PRAGMA foreign_keys = OFF; DELETE FROM snapshot"), &["the robots.txt that it rests on is not in the store"]),
         ("settings altered", |s| s.tamper("UPDATE object SET body = CAST(replace(CAST(body AS TEXT), '\"path_guard\":true', '\"path_guard\":false') AS BLOB) WHERE kind = 0"), &["the settings that it rests on were altered"]),
         ("settings taken out", |s| s.tamper("DELETE FROM object WHERE kind = 0"), &["the settings that it rests on are not in the store"]),
-        ("a record hidden from queries for its time", |s| s.tamper("UPDATE decision SET time = 0 WHERE seq = 2"), &["record 2", "the store finds it by another time than its own"]),
+        ("settings hidden", |s| s.tamper("UPDATE object SET kind = 1 WHERE kind = 0"), &["the settings that it rests on are not in the store"]),
+        ("a state of a robots.txt altered", |s| s.tamper("UPDATE object SET body = CAST(replace(CAST(body AS TEXT), 'successful', 'unavailabl') AS BLOB) WHERE kind = 1"), &["the state of robots.txt that it rests on is not in the store, or was altered"]),
+        ("a state of a robots.txt taken out", |s| s.tamper("DELETE FROM object WHERE kind = 1"), &["the state of robots.txt that it rests on is not in the store, or was altered"]),
     ];
     for (name, attack, found) in attacks {
-        let shelf = sealed();
-        assert_eq!(
-            shelf.run(&["audit", "verify", "--all"]).code,
-            0,
-            "{name}: before"
-        );
-        attack(&shelf);
-        let said = shelf.run(&["audit", "verify", "--all"]);
-        assert_eq!((said.code, said.err.as_str()), (1, ""), "{name}: {said:?}");
-        for part in *found {
-            assert!(said.out.contains(part), "{name}: {part}\n{}", said.out);
+        check(name, signed, *attack, found);
+    }
+    let (altered, gone) = (
+        "UPDATE object SET body = CAST(replace(CAST(body AS TEXT), 'Ada', 'Eve') AS BLOB) WHERE kind = 2",
+        "DELETE FROM object WHERE kind = 2",
+    );
+    for (name, statement) in [("altered", altered), ("taken out", gone)] {
+        let case = Case {
+            overrides: vec![asserted("/open", Action::Deny, None)],
+            ..some_cases().swap_remove(1)
+        };
+        let (shelf, ids) = Shelf::with(&[case]);
+        shelf.sign(NOON);
+        for one in [
+            &["audit", "verify", "--all"][..],
+            &["audit", "verify", &ids[0]],
+        ] {
+            assert_eq!(shelf.run(one).code, 0, "{name}");
         }
-        let json = shelf.run(&["audit", "verify", "--all", "--json"]);
-        assert_eq!(
-            (json.code, &json.json()["ok"]),
-            (1, &false.into()),
-            "{name}"
+        shelf.tamper(statement);
+        for one in [
+            &["audit", "verify", "--all"][..],
+            &["audit", "verify", &ids[0]],
+        ] {
+            let said = shelf.run(one);
+            let want = "the override that it rests on is not in the store, or was altered";
+            assert!(
+                said.code == 1 && said.out.contains(want),
+                "{name}: {said:?}"
+            );
+        }
+        let said = shelf.run(&["store", "check"]);
+        assert!(
+            said.code == 1 && said.out.contains("object "),
+            "{name}: {said:?}"
         );
     }
+}
+
+/// Replaces the checkpoint by one that another key has signed.
+fn of_another_key(shelf: &Shelf) {
+    let other = signed();
+    let note: String = other
+        .connection()
+        .query_row("SELECT note FROM checkpoint", [], |row| row.get(0))
+        .unwrap();
+    shelf
+        .connection()
+        .execute("UPDATE checkpoint SET note = ?1", [note])
+        .unwrap();
+}
+
+/// Replaces the key beside the store.
+fn other_key(shelf: &Shelf) {
+    let key = |shelf: &Shelf| shelf.directory().join("crawlgate.log.key");
+    let other = signed();
+    std::fs::copy(key(&other), key(shelf)).unwrap();
 }
 
 /// Replaces the text of each file with that of another.
@@ -92,110 +184,334 @@ fn other_file(shelf: &Shelf) {
         .unwrap();
 }
 
-#[test]
-fn verifying_one_decision_reports_its_own_faults() {
-    let attack = |statement| {
-        let (shelf, ids) = Shelf::with(&some_cases());
-        shelf.seal(NOON);
-        shelf.tamper(statement);
-        ids.iter()
-            .map(|id| shelf.run(&["audit", "verify", id]).code)
-            .collect::<Vec<_>>()
-    };
-    // A record is proven by its own link, the one before it and the seal after it.
-    let altered =
-        "UPDATE decision SET record = replace(record, '127.0.0.1', '127.0.0.9') WHERE seq = 3";
-    assert_eq!(attack(altered), [1, 1, 1, 0, 0, 0]);
-    let gone = "DELETE FROM decision WHERE seq = 3";
-    assert_eq!(attack(gone), [1, 1, 1, 1, 0, 0]);
-    let tail = "DELETE FROM decision WHERE seq = 6";
-    assert_eq!(attack(tail), [1; 6]);
+/// Returns a signed store with a block of 256 entries, and 44 in the tail.
+fn with_a_block() -> Shelf {
+    let (shelf, _) = Shelf::with(&many_cases(300));
+    shelf.sign(NOON);
+    let day = Duration::from_secs(86_400);
+    assert_eq!(shelf.prune(day * 365, NOON + day * 3), 0);
+    let blocks: i64 = shelf
+        .connection()
+        .query_row("SELECT count(*) FROM block", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(blocks, 1);
+    shelf
 }
 
-/// Checks that the attacks that the chain does not detect are those in the documentation.
+#[test]
+fn what_was_done_to_blocks_is_found() {
+    #[rustfmt::skip] // one row, one case
+    let attacks: &[(&str, Attack, &[&str])] = &[
+        ("an entry altered", |s| Forger::of(s).replace(6, CLIENT, OTHER).into_block(false),
+            &["an entry of records 1 to 256 was altered, removed or moved", "250 not proven: the log contradicts them"]),
+        ("an entry altered, and the root made anew", |s| Forger::of(s).replace(6, CLIENT, OTHER).into_block(true),
+            &["with record 300 the log is not what the checkpoint", "something from record 1 on was altered, and the roots made anew"]),
+        ("two entries swapped", |s| { let mut all = Forger::of(s); all.entries.swap(3, 200); all.into_block(false); },
+            &["an entry of records 1 to 256 was altered, removed or moved"]),
+        ("an entry taken out, and the root made anew", |s| { let mut all = Forger::of(s); all.entries.remove(9); all.into_block(true); },
+            &["record 300 is missing"]),
+        ("a root altered", |s| s.tamper("UPDATE block SET roots = zeroblob(32)"),
+            &["the stored root of records 1 to 256 was altered: the records agree with the next checkpoint"]),
+        ("a block taken out", |s| s.tamper("DELETE FROM block"),
+            &["records before 257 are missing, and no entry says that retention has dropped them"]),
+        ("a block emptied, as retention does", |s| s.tamper("UPDATE block SET body = NULL"),
+            &["records before 257 are missing, and no entry says that retention has dropped them"]),
+        ("a block damaged", |s| s.tamper("UPDATE block SET body = substr(body, 1, length(body) - 9)"),
+            &["records before 257 are missing, and no entry says that retention has dropped them"]),
+        ("a block hidden from queries for its time", |s| s.tamper("UPDATE block SET max_time = min_time"),
+            &["record 2", "the store finds it by another time than its own"]),
+    ];
+    for (name, attack, found) in attacks {
+        check(name, with_a_block, *attack, found);
+    }
+}
+
+/// Damage to what the rows of the log say of their entries is mended; an altered entry stays as it is, for all to see.
+#[test]
+fn what_a_checkpoint_proves_is_mended_and_nothing_else() {
+    #[rustfmt::skip] // one row, one case
+    let damages: &[(&str, Attack, &str, &str, i32)] = &[
+        ("a root", |s| s.tamper("UPDATE block SET roots = zeroblob(32)"),
+            "the roots stored for records 1 to 256 are damaged: a checkpoint names others", "the roots of records 1 to 256 were damaged", 0),
+        ("a time", |s| s.tamper("UPDATE block SET max_time = max_time + 1"),
+            "the times or the denials stored for records 1 to 256 are not those of the records", "the times of records 1 to 256 were damaged", 0),
+        ("a number of denials", |s| s.tamper("UPDATE block SET denials = denials + 1"),
+            "the times or the denials stored for records 1 to 256", "the times of records 1 to 256 were damaged", 0),
+        ("the kind of an object", |s| s.tamper("UPDATE object SET kind = 0 WHERE kind = 1"),
+            "its row is not what its body says", "rebuilt", 0),
+        ("the last use of an object", |s| s.tamper("UPDATE object SET used = 0"),
+            "records rest on it that are later than its row says", "rebuilt", 0),
+        ("a block", |s| s.tamper("UPDATE block SET body = substr(body, 1, length(body) - 9)"),
+            "records 1 to 256: ", "; they are lost", 1),
+        ("an entry", |s| Forger::of(s).replace(6, CLIENT, OTHER).into_block(false),
+            "the roots stored for records 1 to 256 are not those of the records", "rebuilt", 1),
+        ("an entry and its root", |s| Forger::of(s).replace(6, CLIENT, OTHER).into_block(true),
+            "the records up to 300 are not those that were signed", "rebuilt", 1),
+    ];
+    for (name, damage, found, mended, left) in damages {
+        let shelf = with_a_block();
+        assert_eq!(shelf.run(&["store", "check"]).code, 0, "{name}");
+        damage(&shelf);
+        let said = shelf.run(&["store", "check"]);
+        assert!(
+            said.code == 1 && said.out.contains(found),
+            "{name}: {said:?}"
+        );
+        let said = shelf.run(&["store", "rebuild"]);
+        assert!(
+            said.code == 0 && said.out.contains(mended),
+            "{name}: {said:?}"
+        );
+        // The log is the same one: its checkpoint and its key are there.
+        let said = shelf.run(&["audit", "verify", "--all"]);
+        assert_eq!(said.code, *left, "{name}: {said:?}");
+        assert!(
+            shelf.run(&["audit", "checkpoint"]).out.contains("\n300\n"),
+            "{name}"
+        );
+        let code = shelf.run(&["store", "check"]).code;
+        assert_eq!(code, i32::from(name.starts_with("an entry")), "{name}");
+    }
+}
+
+#[test]
+fn a_fault_in_a_block_stays_there() {
+    let shelf = with_a_block();
+    let records = shelf.ask(async |store| store.records(0, usize::MAX).await);
+    let id = |index: usize| -> String {
+        let record: serde_json::Value =
+            serde_json::from_str(&records.as_ref().unwrap()[index].record).unwrap();
+        record["id"].as_str().unwrap().to_owned()
+    };
+    let code = |index| shelf.run(&["audit", "verify", &id(index)]).code;
+    assert_eq!([0, 6, 299].map(code), [0, 0, 0]);
+    // The record and its neighbours are in doubt; the root that was stored for them speaks for the others.
+    Forger::of(&shelf)
+        .replace(6, CLIENT, OTHER)
+        .into_block(false);
+    assert_eq!([0, 6, 299].map(code), [1, 1, 0]);
+    let said = shelf.run(&["store", "check"]);
+    let want = "the roots stored for records 1 to 256 are not those of the records";
+    assert!(said.code == 1 && said.out.contains(want), "{said:?}");
+}
+
+#[test]
+fn verifying_one_decision_reports_its_own_faults() {
+    let attack = |attack: Attack| {
+        let (shelf, ids) = Shelf::with(&some_cases());
+        shelf.sign(NOON);
+        attack(&shelf);
+        let codes = ids.iter().map(|id| shelf.run(&["audit", "verify", id]));
+        codes.map(|said| said.code).collect::<Vec<_>>()
+    };
+    // A record is proven by the signed root, to which the records of its bundle lead together.
+    let altered: Attack = |s| Forger::of(s).replace(2, CLIENT, OTHER).into_tail();
+    assert_eq!(attack(altered), [1; 6]);
+    let gone: Attack = |s| {
+        let mut all = Forger::of(s);
+        all.entries.remove(2);
+        all.into_tail();
+    };
+    assert_eq!(attack(gone), [1; 6]);
+    let end: Attack = |s| {
+        let mut all = Forger::of(s);
+        all.entries.truncate(5);
+        all.into_tail();
+    };
+    assert_eq!(attack(end), [1; 6]);
+    assert_eq!(attack(|_| {}), [0; 6]);
+    // Before there is a checkpoint, the state file speaks for them.
+    let (shelf, ids) = Shelf::with(&some_cases());
+    let code = || shelf.run(&["audit", "verify", &ids[2]]).code;
+    assert_eq!(code(), 0);
+    Forger::of(&shelf).replace(2, CLIENT, OTHER).into_tail();
+    assert_eq!(code(), 1);
+}
+
+/// Checks that the attacks that the log does not reveal are those in the documentation, and that a checkpoint that was
+/// kept elsewhere reveals them.
 #[test]
 fn undetected_attacks_are_documented() {
-    type Attack = fn(&Shelf);
     #[rustfmt::skip] // one row, one case
-    let attacks: &[(&str, Attack)] = &[
-        ("the end cut off, after the last seal", |s| s.tamper("DELETE FROM decision WHERE seq > 6")),
-        ("the end cut off, with its seal", |s| s.tamper("DELETE FROM decision WHERE seq > 4; DELETE FROM seal")),
+    let attacks: &[(&str, Attack, &str)] = &[
+        ("the end cut off", |s| { let mut all = Forger::of(s); all.entries.truncate(4); all.into_tail(); },
+            "records 5 to 8 are missing: the checkpoint that was kept speaks of 8"),
+        ("an entry altered", |s| Forger::of(s).replace(1, CLIENT, OTHER).into_tail(),
+            "with record 8 the log is not what the checkpoint that was kept says"),
     ];
-    for (name, attack) in attacks {
-        let shelf = sealed();
-        let head = shelf.run(&["audit", "head"]).out;
+    for (name, attack, found) in attacks {
+        let shelf = signed();
+        shelf.sign(NOON);
+        let kept = shelf.keep_checkpoint("kept");
         attack(&shelf);
+        shelf.tamper("DELETE FROM checkpoint");
         forget_the_end(&shelf);
         assert_eq!(shelf.run(&["audit", "verify", "--all"]).code, 0, "{name}");
-        // Unless the operator has kept the head elsewhere.
-        let said = shelf.run(&["audit", "verify", "--all", "--head", head.trim()]);
-        assert_eq!(said.code, 1, "{name}");
+        // Unless the operator has kept a checkpoint elsewhere.
+        let kept = ["--checkpoint", kept.to_str().unwrap()];
+        let said = shelf.run(&[&["audit", "verify", "--all"], &kept[..]].concat());
         assert!(
-            said.out
-                .contains("are missing: the head that was kept speaks of record 8"),
+            said.code == 1 && said.out.contains(found),
+            "{name}: {said:?}"
+        );
+        // Not even the holder of the key deceives it.
+        shelf.sign(NOON);
+        assert_eq!(shelf.run(&["audit", "verify", "--all"]).code, 0, "{name}");
+        let said = shelf.run(&[&["audit", "verify", "--all"], &kept[..]].concat());
+        assert!(
+            said.code == 1 && said.out.contains(found),
             "{name}: {said:?}"
         );
     }
-    let shelf = sealed();
+    let shelf = signed();
     let ids = shelf.run(&["log", "--all", "--format", "jsonl"]).out;
     let first: serde_json::Value = serde_json::from_str(ids.lines().next().unwrap()).unwrap();
-    shelf.run(&[
-        "log",
-        "ack",
-        first["id"].as_str().unwrap(),
-        "--note",
-        "seen",
-    ]);
+    let id = first["id"].as_str().unwrap();
+    let said = shelf.run(&["log", "ack", id, "--note", "seen"]);
+    assert_eq!(said.code, 0, "{said:?}");
     shelf.tamper("UPDATE acknowledgement SET note = 'not seen'");
-    assert_eq!(
-        shelf.run(&["audit", "verify", "--all"]).code,
-        0,
-        "a note is no evidence"
+    let said = shelf.run(&["audit", "verify", "--all"]);
+    assert_eq!(said.code, 0, "the table is no evidence: {said:?}");
+    // The entry is.
+    let forger = Forger::of(&shelf);
+    assert!(forger.entries[8].windows(4).any(|part| part == b"seen"));
+    forger.replace(8, b"seen", b"lost").into_tail();
+    assert_eq!(shelf.run(&["audit", "verify", "--all"]).code, 1);
+}
+
+#[test]
+fn a_checkpoint_that_was_kept_is_checked_itself() {
+    let shelf = signed();
+    let kept = shelf.keep_checkpoint("kept");
+    let verify = || -> Said {
+        shelf.run(&[
+            "audit",
+            "verify",
+            "--all",
+            "--checkpoint",
+            kept.to_str().unwrap(),
+        ])
+    };
+    let said = verify();
+    assert!(
+        said.code == 0 && said.out.contains("2 checkpoints agree"),
+        "{said:?}"
+    );
+    let text = std::fs::read_to_string(&kept).unwrap();
+    std::fs::write(&kept, text.replacen("\n6\n", "\n5\n", 1)).unwrap();
+    let said = verify();
+    let want = "the signature of the checkpoint that was kept, of 5 records, is not valid";
+    assert!(said.code == 1 && said.out.contains(want), "{said:?}");
+    std::fs::write(&kept, signed().run(&["audit", "checkpoint"]).out).unwrap();
+    let said = verify();
+    let want = "are signed by no trusted key but by crawlgate/";
+    assert!(said.code == 1 && said.out.contains(want), "{said:?}");
+    std::fs::write(&kept, "nonsense").unwrap();
+    let said = verify();
+    assert!(
+        said.code == 2 && said.err.contains("--checkpoint "),
+        "{said:?}"
     );
 }
 
 #[test]
-fn seals_are_believed_of_one_key() {
-    let shelf = sealed();
+fn checkpoints_are_believed_of_one_key() {
+    let shelf = signed();
     let key = shelf.run(&["audit", "key"]).out;
-    assert_eq!(
-        shelf
-            .run(&["audit", "verify", "--all", "--key", key.trim()])
-            .code,
-        0
-    );
+    let verify = |key: &str| shelf.run(&["audit", "verify", "--all", "--key", key]);
+    assert_eq!(verify(key.trim()).code, 0);
     let file = shelf.directory().join("auditor.pub");
     std::fs::write(&file, &key).unwrap();
-    assert_eq!(
-        shelf
-            .run(&["audit", "verify", "--all", "--key", file.to_str().unwrap()])
-            .code,
-        0
-    );
-    let other = "0".repeat(64);
-    let said = shelf.run(&["audit", "verify", "--all", "--key", &other]);
+    assert_eq!(verify(file.to_str().unwrap()).code, 0);
+    let other = signed().run(&["audit", "key"]).out;
+    let said = verify(other.trim());
     assert_eq!(said.code, 1);
-    assert!(
-        said.out.contains(&format!(
-            "the seal of record 6 is of another key, {}",
-            key.trim()
-        )),
-        "{said:?}"
+    let (name, _) = key.split_once('+').unwrap();
+    let want = format!(
+        "1 checkpoints, the first of 6 records, are signed by no trusted key but by {name}"
     );
-    let said = shelf.run(&["audit", "verify", "--all", "--key", "nowhere.pub"]);
+    assert!(said.out.contains(&want), "{said:?}");
+    let said = verify("nowhere.pub");
     assert_eq!(
         (said.code, said.err.contains("--key nowhere.pub: ")),
         (2, true),
         "{said:?}"
     );
+    // Both keys of a log whose key was exchanged.
+    let said = shelf.run(&[
+        "audit",
+        "verify",
+        "--all",
+        "--key",
+        other.trim(),
+        "--key",
+        key.trim(),
+    ]);
+    assert_eq!(said.code, 0, "{said:?}");
 
-    // Without the key file, each seal is checked with the key that it names. A forger could name another: a fault.
-    std::fs::remove_file(shelf.directory().join("crawlgate.seal.key")).unwrap();
+    // Without the key file no checkpoint is believed: a forger could name a key of their own.
+    std::fs::remove_file(shelf.directory().join("crawlgate.log.key")).unwrap();
     let said = shelf.run(&["audit", "verify", "--all"]);
-    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.code == 1 && said.out.contains(&want), "{said:?}");
+    let ids = shelf.run(&["log", "--all", "--format", "jsonl"]).out;
+    let first: serde_json::Value = serde_json::from_str(ids.lines().next().unwrap()).unwrap();
+    let said = shelf.run(&["audit", "verify", first["id"].as_str().unwrap()]);
     assert!(
-        said.out
-            .contains("believed of whatever key each seal names"),
+        said.code == 1 && said.out.contains("there is no key to check it with"),
         "{said:?}"
     );
+}
+
+/// A search asks the row of a segment before its blocks: a row that says less would hide records.
+#[test]
+fn what_was_done_to_a_segment_is_found_and_mended() {
+    use crawlgate::audit::DecisionId;
+    use crawlgate::entry::{Event, EventKind};
+    use crawlgate::store::Batch;
+    use crawlgate::tlog::SEGMENT;
+    let (shelf, ids) = Shelf::with(&many_cases(300));
+    shelf.ask(async |store| {
+        for _ in 0..SEGMENT / 8_192 {
+            let mut batch = Batch::default();
+            for count in 0..8_192 {
+                let kind = EventKind::Lost {
+                    count,
+                    first: 0,
+                    last: 0,
+                };
+                let id = DecisionId::mint(NOON).octets();
+                batch.entries.push(|out| Event { id, kind }.encode(out));
+            }
+            store.write(batch).await.unwrap();
+        }
+    });
+    shelf.sign(NOON);
+    let listed = || shelf.run(&["log", "--agent", "OtherBot", "--all", "--format", "jsonl"]);
+    let before = listed();
+    assert_eq!(before.out.lines().count(), 100, "{}", before.err);
+    assert!(before.out.contains(&ids[2]));
+    assert_eq!(shelf.run(&["store", "check"]).code, 0);
+    shelf.tamper("PRAGMA journal_mode = DELETE; PRAGMA journal_mode = WAL");
+    let whole = std::fs::read(shelf.file()).unwrap();
+    let damages = [
+        "UPDATE segment SET sums = substr(sums, 1, length(sums) - 1)",
+        "UPDATE segment SET root = zeroblob(32)",
+        "UPDATE segment SET max_time = 0",
+        "UPDATE segment SET keys = zeroblob(4)",
+    ];
+    for damage in damages {
+        std::fs::write(shelf.file(), &whole).unwrap();
+        shelf.tamper(damage);
+        let said = shelf.run(&["store", "check"]);
+        let want = "segment 0: its row does not follow from its blocks";
+        assert!(
+            said.code == 1 && said.out.contains(want),
+            "{damage}: {said:?}"
+        );
+    }
+    let said = shelf.run(&["store", "rebuild"]);
+    let want = "the row of segment 0 was damaged";
+    assert!(said.code == 0 && said.out.contains(want), "{said:?}");
+    assert_eq!(listed().out, before.out);
+    assert_eq!(shelf.run(&["store", "check"]).code, 0);
 }

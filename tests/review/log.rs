@@ -56,22 +56,35 @@ fn conditions_find_the_matching_decisions() {
 }
 
 #[test]
-fn records_are_given_as_they_are_kept() {
+fn records_are_given_as_their_entries_say() {
+    use std::collections::HashMap;
+
+    use crawlgate::entry::{Entry, write_line};
     let (shelf, ids) = Shelf::with(&some_cases());
+    // The lines are made here from nothing but the stored octets.
     let connection = shelf.connection();
-    let kept = |seq: i64| -> String {
-        let question = "SELECT record FROM decision WHERE seq = ?1";
-        connection
-            .query_row(question, [seq], |row| row.get(0))
-            .unwrap()
-    };
-    let said = shelf.run(&["log", "--format", "jsonl"]);
-    let lines: Vec<&str> = said.out.lines().collect();
-    assert_eq!(lines, (1..=6).map(kept).collect::<Vec<_>>());
-    assert_eq!(
-        shelf.run(&["log", "show", &ids[2], "--json"]).out,
-        kept(3) + "\n"
-    );
+    let frames: Vec<u8> = connection
+        .query_row("SELECT entries FROM tail", [], |row| row.get(0))
+        .unwrap();
+    let mut objects = connection
+        .prepare("SELECT sha256, body FROM object")
+        .unwrap();
+    let objects = objects
+        .query_map([], |row| Ok((row.get::<_, [u8; 32]>(0)?, row.get(1)?)))
+        .unwrap();
+    let objects: HashMap<[u8; 32], Vec<u8>> = objects.map(Result::unwrap).collect();
+    let mut lines = Vec::new();
+    let mut rest = &*frames;
+    while let Some((length, more)) = rest.split_first_chunk::<2>() {
+        let (entry, next) = more.split_at(u16::from_be_bytes(*length).into());
+        write_line(&Entry::read(entry).unwrap(), &objects, &mut lines).unwrap();
+        rest = next;
+    }
+    let kept = String::from_utf8(lines).unwrap();
+    assert_eq!(shelf.run(&["log", "--format", "jsonl"]).out, kept);
+    let third = kept.lines().nth(2).unwrap();
+    let shown = shelf.run(&["log", "show", &ids[2], "--json"]).out;
+    assert_eq!(shown, format!("{third}\n"));
 }
 
 #[test]
@@ -315,8 +328,8 @@ fn mistakes_get_a_clear_message() {
             "error: the following required arguments were not provided",
         ),
         (
-            &["audit", "verify", "--all", "--head", "7"],
-            "error: invalid value '7' for '--head <SEQ:HASH>': a head is a number",
+            &["audit", "verify", "--all", "--checkpoint", "nowhere"],
+            "crawlgate: --checkpoint nowhere: ",
         ),
     ] {
         let said = shelf.run(arguments);

@@ -12,6 +12,8 @@
 mod any_case;
 mod attacks;
 mod case;
+mod flips;
+mod forger;
 mod log;
 mod replay;
 mod shelf;

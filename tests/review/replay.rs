@@ -55,7 +55,7 @@ proptest! {
         match replayed(&record.to_string(), &case) {
             Outcome::Same => prop_assert!(is_true, "{record}"),
             Outcome::Differs(_) => prop_assert!(!is_true, "{record}"),
-            // Reasons without evidence: only the chain shows that they were changed.
+            // Reasons without evidence: only the log shows that they were changed.
             Outcome::Attested(_) => prop_assert!(verdict != "allow", "{record}"),
             Outcome::Missing(missing) => prop_assert!(false, "{missing:?}"),
         }

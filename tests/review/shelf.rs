@@ -3,14 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crawlgate::clock::Moment;
 use crawlgate::config::Synchronous;
 use crawlgate::policy::Decision;
 use crawlgate::rep::Origin;
-use crawlgate::store::chain::{Seal, SealingKey, key_file};
+use crawlgate::store::log_key::log_key_file;
 use crawlgate::store::sqlite::Sqlite;
-use crawlgate::store::{Access, Batch, Fetch, Object, ObjectKind, OriginUpdate, Store};
+use crawlgate::store::{
+    Access, Batch, Fetch, LogKey, Object, ObjectKind, OriginUpdate, Retention, Store,
+    StoredCheckpoint,
+};
 use tempfile::TempDir;
 
 use crate::case::{Case, NOON};
@@ -57,8 +61,12 @@ impl Shelf {
         self.directory.path()
     }
 
-    pub fn key(&self) -> Arc<SealingKey> {
-        Arc::new(SealingKey::load_or_create(&key_file(&self.file())).unwrap())
+    pub fn key(&self) -> Arc<LogKey> {
+        Arc::new(LogKey::load_or_create(&log_key_file(&self.file()), None).unwrap())
+    }
+
+    pub fn state_file(&self) -> PathBuf {
+        crawlgate::store::state_file::state_file(&self.file())
     }
 
     fn store(&self) -> Sqlite {
@@ -109,11 +117,32 @@ impl Shelf {
         ids
     }
 
-    pub fn seal(&self, now: Moment) -> Seal {
+    /// Signs the log as it is now.
+    pub fn sign(&self, now: Moment) -> StoredCheckpoint {
         let key = self.key();
-        self.ask(async |store| store.seal(key, now).await)
+        self.ask(async |store| store.checkpoint(key, now).await)
             .unwrap()
             .unwrap()
+    }
+
+    /// Turns whole bundles of old entries into blocks, and drops blocks whose entries are all older than `keep`.
+    /// Returns the number of dropped entries.
+    pub fn prune(&self, keep: Duration, now: Moment) -> u64 {
+        let retention = Retention {
+            keep: Some(keep),
+            max_size: None,
+        };
+        let pruned = self.ask(async |store| store.prune(retention, now).await);
+        pruned.unwrap().decisions
+    }
+
+    /// Prints the newest checkpoint into a file, as an operator keeps it elsewhere.
+    pub fn keep_checkpoint(&self, name: &str) -> PathBuf {
+        let said = self.run(&["audit", "checkpoint"]);
+        assert_eq!(said.code, 0, "{said:?}");
+        let file = self.directory().join(name);
+        std::fs::write(&file, said.out).unwrap();
+        file
     }
 
     /// Changes the file, as a user with the rights to it could.
@@ -191,10 +220,15 @@ pub fn some_cases() -> Vec<Case> {
     ]
 }
 
-/// Returns a sealed store of some cases.
-pub fn sealed() -> Shelf {
+/// Returns a store of some cases, of which the first six are signed.
+pub fn signed() -> Shelf {
     let (shelf, _) = Shelf::with(&some_cases());
-    shelf.seal(NOON);
+    shelf.sign(NOON);
     shelf.put(&some_cases()[..2]);
     shelf
+}
+
+/// Returns `count` cases, in the order of [`some_cases`], over and over.
+pub fn many_cases(count: usize) -> Vec<Case> {
+    some_cases().into_iter().cycle().take(count).collect()
 }

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use crate::case::{Case, NOON};
-use crate::shelf::{Said, Shelf, sealed, some_cases};
+use crate::shelf::{Said, Shelf, many_cases, some_cases};
 
 #[test]
 fn a_decision_is_proven_and_its_evidence_shown() {
     let (shelf, ids) = Shelf::with(&some_cases());
-    shelf.seal(NOON + Duration::from_secs(60));
+    shelf.sign(NOON + Duration::from_secs(60));
     let said = shelf.run(&["audit", "verify", &ids[0]]);
     assert_eq!((said.code, said.err.as_str()), (0, ""), "{said:?}");
     let key = shelf.run(&["audit", "key"]).out;
@@ -21,7 +21,7 @@ fn a_decision_is_proven_and_its_evidence_shown() {
         "https://site.example/robots.txt: successful, 200",
         "fetched 2026-11-20T11:00:00.123Z, fresh until 2026-11-20T13:00:00.123Z",
         "https://site.example/robots.txt → https://www.site.example/robots.txt",
-        "record 1, linked to the seal of record 6",
+        "record 1, in the log of 6 records signed by ",
         key.trim(),
         "·     5  User-agent: ExampleBot\n>     6  Disallow: /secret\n",
     ] {
@@ -43,7 +43,7 @@ fn a_decision_is_proven_and_its_evidence_shown() {
         .run(&["audit", "verify", &ids[0].to_lowercase(), "--json"])
         .json();
     assert_eq!(
-        (&json["outcome"], &json["ok"], &json["seq"], &json["sealed"]),
+        (&json["outcome"], &json["ok"], &json["seq"], &json["signed"]),
         (&"proven".into(), &true.into(), &1.into(), &6.into())
     );
     assert_eq!(json["record"]["id"], ids[0].as_str());
@@ -77,22 +77,22 @@ fn each_kind_of_decision_says_how_far_it_is_proven() {
     assert!(
         heads[0]
             .out
-            .contains("record 1, linked to the last one; not sealed yet")
+            .contains("record 1; no checkpoint covers it yet")
     );
 }
 
 #[test]
 fn every_record_is_counted() {
     let (shelf, _) = Shelf::with(&some_cases());
-    shelf.seal(NOON);
+    shelf.sign(NOON);
     shelf.put(&some_cases()[..2]);
     let said = shelf.run(&["audit", "verify", "--all"]);
     assert_eq!((said.code, said.err.as_str()), (0, ""), "{said:?}");
-    let head = shelf.run(&["audit", "head"]).out;
     for part in [
-        "chain     8 records, 1 to 8, whole\n",
-        &format!("head      {head}"),
-        "sealed    up to record 6, last at 2026-11-20T12:00:05.123Z; 2 records after it are linked only\n",
+        "log       8 records, 1 to 8, whole\n",
+        " of 8 records\n",
+        "signed    up to record 6, last at 2026-11-20T12:00:00.123Z; 2 records after it are not signed yet\n",
+        "          1 checkpoints agree, 0 do not; trusted is ",
         "decisions 7 proven, 1 attested only (1 redacted), 0 wrong\n",
     ] {
         assert!(said.out.contains(part), "{part}\n{}", said.out);
@@ -120,7 +120,7 @@ fn an_empty_store_is_whole() {
     let said = shelf.run(&["audit", "verify", "--all"]);
     assert_eq!(said.code, 0, "{said:?}");
     assert!(
-        said.out.contains("chain     no records, whole\n"),
+        said.out.contains("log       no records, whole\n"),
         "{said:?}"
     );
 }
@@ -139,38 +139,47 @@ fn a_missing_decision_is_reported() {
     }
 }
 
+/// Retention drops whole blocks. The roots that it leaves prove what stays, and lead from old checkpoints to new ones.
 #[test]
 fn retention_is_no_fault() {
-    use crawlgate::store::Retention;
-    let shelf = sealed();
-    let key = shelf.key();
-    let retention = Retention {
-        keep: Some(Duration::from_secs(1)),
-        max_size: None,
-    };
-    let pruned = shelf.ask(async |store| {
-        store
-            .prune(retention, key, NOON + Duration::from_secs(4))
-            .await
+    const DAY: Duration = Duration::from_secs(86_400);
+    let (shelf, ids) = Shelf::with(&many_cases(300));
+    shelf.sign(NOON);
+    let old = shelf.keep_checkpoint("old");
+    // A month later.
+    let later = NOON + DAY * 30;
+    let of_later = many_cases(20).into_iter().map(|case| Case {
+        asked: later,
+        ..case
     });
-    assert_eq!(pruned.unwrap().decisions, 3);
-    let said = shelf.run(&["audit", "verify", "--all"]);
+    shelf.put(&of_later.collect::<Vec<_>>());
+    shelf.sign(later);
+    assert_eq!(shelf.prune(DAY * 7, later), 256);
+    let verify = ["audit", "verify", "--all", "--checkpoint"];
+    let verify = || shelf.run(&[&verify[..], &[old.to_str().unwrap()]].concat());
+    let said = verify();
     assert_eq!(said.code, 0, "{said:?}");
+    // The entry that tells of the dropped ones is the last.
+    let kept = "log       65 records, 257 to 321, whole\n";
+    assert!(said.out.contains(kept), "{said:?}");
     assert!(
-        said.out.contains("chain     5 records, 4 to 8, whole\n"),
+        said.out.contains("3 checkpoints agree, 0 do not"),
         "{said:?}"
     );
-    shelf.tamper("DELETE FROM decision WHERE seq = 4");
-    let said = shelf.run(&["audit", "verify", "--all"]);
-    assert!(
-        said.out
-            .contains("records before 5 are missing, and no seal says"),
-        "{said:?}"
-    );
+    assert!(said.out.contains("events    1 dropped\n"), "{said:?}");
+    for (id, code) in [(&ids[255], 1), (&ids[256], 0)] {
+        assert_eq!(shelf.run(&["audit", "verify", id]).code, code);
+    }
+    // More is gone than the entry says.
+    shelf.tamper("DELETE FROM tail WHERE first = (SELECT min(first) FROM tail)");
+    let said = verify();
+    assert_eq!(said.code, 1, "{said:?}");
+    let want = "are missing, and no entry says that retention has dropped them";
+    assert!(said.out.contains(want), "{said:?}");
 }
 
 #[test]
-fn lines_about_the_log_itself_are_chained_and_no_decisions() {
+fn lines_about_the_log_itself_are_proven_and_no_decisions() {
     use crawlgate::audit::DecisionId;
     use crawlgate::entry::{Event, EventKind};
     use crawlgate::store::Batch;
@@ -190,7 +199,7 @@ fn lines_about_the_log_itself_are_chained_and_no_decisions() {
     let said = shelf.run(&["audit", "verify", "--all"]);
     assert_eq!(said.code, 0, "{said:?}");
     assert!(said.out.contains("events    1 records_lost\n"), "{said:?}");
-    assert!(shelf.run(&["audit", "head"]).out.starts_with("7:"));
+    assert!(said.out.contains("7 records, 1 to 7, whole\n"), "{said:?}");
 }
 
 #[test]
@@ -198,7 +207,7 @@ fn a_missing_store_is_reported() {
     let shelf = Shelf::new();
     for arguments in [
         &["audit", "verify", "--all"][..],
-        &["audit", "head"],
+        &["audit", "checkpoint"],
         &["log"],
         &["log", "ack", "01KB7W3Y5E000000000VY7H1Q2", "--note", "x"],
     ] {
@@ -226,10 +235,10 @@ fn many_records_are_walked_page_by_page() {
         .map(|at| cases[at % cases.len()].clone())
         .collect();
     let (shelf, _) = Shelf::with(&many);
-    shelf.seal(NOON);
+    shelf.sign(NOON);
     let json = shelf.run(&["audit", "verify", "--all", "--json"]).json();
     assert_eq!(
-        (&json["records"], &json["sealed"], &json["wrong"]),
+        (&json["records"], &json["signed"], &json["wrong"]),
         (&2_500.into(), &2_500.into(), &0.into())
     );
 }
@@ -252,7 +261,7 @@ fn how_long_a_million_takes() {
         }
         shelf.ask(async |store| store.write(batch).await).unwrap();
     }
-    shelf.seal(NOON);
+    shelf.sign(NOON);
     for arguments in [
         &["audit", "verify", "--all"][..],
         &["log", "--summary", "rule"],

@@ -3,10 +3,10 @@
 use std::fs;
 
 use crate::DECISIONS;
-use crate::place::{Place, Serve, Whole, overwrite, saved};
+use crate::place::{Place, Serve, Whole, overwrite};
 
-const IS_NEWER: &str = "its schema is 6, but its tables are those of 5";
-const IS_OLDER: &str = "its schema is 3, but its tables are those of 5";
+const IS_NEWER: &str = "its schema is 10, but its tables are those of 9";
+const IS_OLDER: &str = "its schema is 3, but its tables are those of 9";
 const BEGINS: &str = "the beginning of the file is damaged";
 
 /// A store in which one fact is damaged, and the expected outcome.
@@ -22,8 +22,10 @@ struct Fact {
 
 /// The result of the way out.
 enum Then {
-    /// `store rebuild` prints these words and saves this many decisions and overrides; then the store is in order.
+    /// `store rebuild` prints these words and saves all decisions and this many overrides; then the store is in order.
     Rebuilt(&'static [&'static str], usize, usize),
+    /// The same, but some decisions are lost: those left begin a new log.
+    BegunAnew(&'static [&'static str]),
     /// A rebuild leaves the store as it is, and `store check` says the same, without advising a rebuild.
     Stays,
     /// A rebuild refuses with these words, and the gate serves once the named file is moved away.
@@ -36,80 +38,81 @@ fn sql(place: &Place, text: &str) {
     shell.execute_batch(text).unwrap();
 }
 
-/// Returns damages of seals, links and records.
-fn of_the_chain() -> Vec<Fact> {
+/// Changes the octets of the entries, each where it is found.
+fn in_tail(place: &Place, from: &[u8], to: &[u8]) {
+    let shell = rusqlite::Connection::open(&place.path).unwrap();
+    let mut rows = shell.prepare("SELECT first, entries FROM tail").unwrap();
+    let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?)));
+    let rows: Vec<(i64, Vec<u8>)> = rows.unwrap().map(Result::unwrap).collect();
+    let mut changed = 0;
+    for (first, mut entries) in rows {
+        let found = entries.windows(from.len()).position(|part| part == from);
+        let Some(at) = found else { continue };
+        entries[at..at + to.len()].copy_from_slice(to);
+        let text = "UPDATE tail SET entries = ?2 WHERE first = ?1";
+        changed += shell
+            .execute(text, rusqlite::params![first, entries])
+            .unwrap();
+    }
+    assert_eq!(changed, 1);
+}
+
+/// Returns damages of checkpoints, entries and their rows.
+fn of_the_log() -> Vec<Fact> {
     vec![
         Fact {
-            name: "a seal that cannot be read",
-            damage: |place| sql(place, "UPDATE seal SET hash = x'00'"),
-            check: "seal: the one of decision 150: the column hash",
+            name: "a checkpoint that cannot be read",
+            damage: |place| sql(place, "UPDATE checkpoint SET note = 'x'"),
+            check: " records cannot be read\n",
             refused: None,
-            then: Then::Rebuilt(
-                &["seal: 0 saved, 1 lost", "seal of decision 150"],
-                DECISIONS,
-                2,
-            ),
+            then: Then::Rebuilt(&[" records: it was damaged; the next one"], DECISIONS, 2),
         },
         Fact {
-            name: "a seal with another signature",
-            damage: |place| sql(place, "UPDATE seal SET signature = zeroblob(64)"),
-            check: "seal: the one of decision 150 is not genuine",
+            name: "a checkpoint with another signature",
+            damage: |place| {
+                let text = "UPDATE checkpoint SET note = substr(note, 1, length(note) - 24) || 'AAAA' || substr(note, -20)";
+                sql(place, text);
+            },
+            check: " records is damaged: its signature does not hold\n",
             refused: None,
-            then: Then::Rebuilt(&["seal of decision 150: it was damaged"], DECISIONS, 2),
+            then: Then::Rebuilt(&[" records: it was damaged; the next one"], DECISIONS, 2),
         },
         Fact {
-            name: "a link that cannot be read",
-            damage: |place| sql(place, "UPDATE decision SET hash = x'00' WHERE seq = 7"),
-            check: "decision 7: its link is damaged; the chain proves what it was\n",
+            name: "a checkpoint of another size",
+            damage: |place| sql(place, "UPDATE checkpoint SET size = size - 1"),
+            check: " records cannot be read\n",
             refused: None,
-            then: Then::Rebuilt(&["decision 7: its link was damaged"], DECISIONS, 2),
+            then: Then::Rebuilt(&[" records: it was damaged; the next one"], DECISIONS, 2),
         },
         Fact {
-            name: "another link",
+            name: "other times",
             damage: |place| {
                 sql(
                     place,
-                    "UPDATE decision SET hash = zeroblob(32) WHERE seq = 7",
-                );
+                    "UPDATE tail SET max_time = max_time - 9 WHERE first = 0",
+                )
             },
-            check: "decision 7: its link is damaged; the chain proves what it was\n",
+            check: "record 1: the times of its row are not those of the records\n",
             refused: None,
-            then: Then::Rebuilt(&["decision 7: its link was damaged"], DECISIONS, 2),
+            then: Then::Rebuilt(&[], DECISIONS, 2),
         },
         Fact {
-            name: "the last link, which a seal proves",
-            damage: |place| sql(place, "UPDATE decision SET hash = x'' WHERE seq = 150"),
-            check: "decision 150: its link is damaged; the chain proves what it was\n",
-            refused: Some("a row holds what was never written there"),
-            then: Then::Rebuilt(&["decision 150: its link was damaged"], DECISIONS, 2),
-        },
-        Fact {
-            name: "the last link, which nothing proves",
+            name: "a row that breaks off",
             damage: |place| {
                 sql(
                     place,
-                    "UPDATE decision SET hash = x'' WHERE seq = 150; DELETE FROM seal",
+                    "UPDATE tail SET entries = substr(entries, 1, length(entries) - 1) WHERE first = \
+                     (SELECT first FROM tail WHERE count > 1 ORDER BY first LIMIT 1)",
                 );
             },
-            check: "decision 150: its link cannot be read",
-            refused: Some("a row holds what was never written there"),
-            then: Then::Rebuilt(
-                &[
-                    "decision: 149 saved, 1 lost",
-                    "decision 150: its link cannot be read",
-                ],
-                DECISIONS - 1,
-                2,
-            ),
+            check: "an entry of the log is cut off",
+            refused: Some("an entry of the log is cut off"),
+            then: Then::BegunAnew(&["1 records between others are lost", "begin a new one"]),
         },
         Fact {
             name: "another record",
-            damage: |place| {
-                let text =
-                    "UPDATE decision SET record = replace(record, 'deny', 'allow') WHERE seq = 7";
-                sql(place, text);
-            },
-            check: "decision 7: it is not what the chain says it was\n",
+            damage: |place| in_tail(place, b"/private/77", b"/private/zz"),
+            check: " are not those that were signed\n",
             refused: None,
             then: Then::Stays,
         },
@@ -121,7 +124,7 @@ fn of_the_file() -> Vec<Fact> {
     vec![
         Fact {
             name: "a version that is higher",
-            damage: |place| sql(place, "PRAGMA user_version = 6"),
+            damage: |place| sql(place, "PRAGMA user_version = 10"),
             check: BEGINS,
             refused: Some(IS_NEWER),
             then: Then::Rebuilt(&[], DECISIONS, 2),
@@ -142,7 +145,7 @@ fn of_the_file() -> Vec<Fact> {
         },
         Fact {
             name: "a newer store",
-            damage: |place| sql(place, "CREATE TABLE later (one); PRAGMA user_version = 6"),
+            damage: |place| sql(place, "CREATE TABLE later (one); PRAGMA user_version = 10"),
             check: "a newer crawlgate has written the store",
             refused: Some("run that version, or name another file"),
             then: Then::MoveAway("run that version, or name another file", "db"),
@@ -150,7 +153,7 @@ fn of_the_file() -> Vec<Fact> {
         Fact {
             name: "junk, and no key",
             damage: |place| {
-                fs::remove_file(place.path.with_extension("seal.key")).unwrap();
+                fs::remove_file(place.path.with_extension("log.key")).unwrap();
                 fs::write(&place.path, "junk ".repeat(4_000)).unwrap();
             },
             check: "file is not a database",
@@ -160,7 +163,7 @@ fn of_the_file() -> Vec<Fact> {
         Fact {
             name: "another program's database",
             damage: |place| {
-                fs::remove_file(place.path.with_extension("seal.key")).unwrap();
+                fs::remove_file(place.path.with_extension("log.key")).unwrap();
                 fs::remove_file(&place.path).unwrap();
                 sql(place, "CREATE TABLE theirs (one)");
             },
@@ -171,7 +174,7 @@ fn of_the_file() -> Vec<Fact> {
         Fact {
             name: "a lost key and a beginning of garbage",
             damage: |place| {
-                fs::remove_file(place.path.with_extension("seal.key")).unwrap();
+                fs::remove_file(place.path.with_extension("log.key")).unwrap();
                 overwrite(&place.path, 0, &[0x5a; 100]);
             },
             check: "file is not a database",
@@ -244,7 +247,14 @@ fn of_the_rest() -> Vec<Fact> {
             },
             check: "object ",
             refused: None,
-            then: Then::Rebuilt(&["1 lost", "not what its digest names"], DECISIONS, 2),
+            then: Then::Rebuilt(
+                &[
+                    "not what its digest names",
+                    "it is lost, and records rest on it",
+                ],
+                DECISIONS,
+                2,
+            ),
         },
     ]
 }
@@ -266,7 +276,7 @@ fn a_damaged_fact_is_named_and_nothing_else_is_lost() {
             ..whole
         }
     };
-    for fact in of_the_chain()
+    for fact in of_the_log()
         .into_iter()
         .chain(of_the_file())
         .chain(of_the_rest())
@@ -293,13 +303,26 @@ fn lead_out(place: &Place, fact: &Fact) {
     }
     let (code, rebuilt) = place.store("rebuild");
     match fact.then {
+        Then::BegunAnew(told) => {
+            assert_eq!(code, 0, "{name}: {rebuilt}");
+            for words in told {
+                assert!(rebuilt.contains(words), "{name}: {words}: {rebuilt}");
+            }
+            let left = place.decisions();
+            assert!((1..DECISIONS).contains(&left), "{name}: {left}: {rebuilt}");
+            let (code, checked) = place.store("check");
+            assert_eq!(code, 0, "{name}: {checked}");
+            // A key signs one log: the new log has a new one.
+            let key = place.path.with_extension("log.key");
+            assert!(!key.exists(), "{name}");
+        }
         Then::Rebuilt(told, decisions, overrides) => {
             assert_eq!(code, 0, "{name}: {rebuilt}");
             assert!(checked.contains("store rebuild"), "{name}: {checked}");
             for words in told {
                 assert!(rebuilt.contains(words), "{name}: {words}: {rebuilt}");
             }
-            assert_eq!(saved(&rebuilt), decisions, "{name}: {rebuilt}");
+            assert_eq!(place.decisions(), decisions, "{name}: {rebuilt}");
             let words = format!("override: {overrides} saved");
             assert!(rebuilt.contains(&words), "{name}: {rebuilt}");
             let (code, checked) = place.store("check");
@@ -318,7 +341,8 @@ fn lead_out(place: &Place, fact: &Fact) {
         Then::Stays => {
             assert!(!checked.contains("store rebuild"), "{name}: {checked}");
             assert!(checked.contains("audit verify --all"), "{name}: {checked}");
-            assert_eq!(saved(&rebuilt), DECISIONS, "{name}: {rebuilt}");
+            assert_eq!(code, 0, "{name}: {rebuilt}");
+            assert_eq!(place.decisions(), DECISIONS, "{name}: {rebuilt}");
             assert_eq!(place.store("check"), (1, checked), "{name}");
         }
         Then::MoveAway(words, extension) => {
@@ -328,7 +352,7 @@ fn lead_out(place: &Place, fact: &Fact) {
             assert_eq!(fs::read(&place.path).unwrap(), before, "{name}");
             let moved = place.path.with_extension(extension);
             fs::rename(&moved, moved.with_extension("moved")).unwrap();
-            let key = place.path.with_extension("seal.key");
+            let key = place.path.with_extension("log.key");
             if extension == "db" && key.exists() {
                 let Serve::Refused(said) = place.serve() else {
                     panic!("{name}: the key says that there was a store")

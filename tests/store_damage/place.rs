@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::DECISIONS;
 use crate::support::{Gate, Origin, RULES, Setup};
 
-/// An intact store that a gate has filled: the file, and the key that sealed it.
+/// An intact store that a gate has filled: the file, and the key that signed its log.
 pub struct Whole {
     pub store: Vec<u8>,
     pub key: Vec<u8>,
@@ -30,7 +30,7 @@ impl Whole {
         gate.signal(Signal::TERM);
         assert!(gate.wait().success());
         let store = fs::read(gate.setup.dir().join("crawlgate.db")).unwrap();
-        let key = fs::read(gate.setup.dir().join("crawlgate.seal.key")).unwrap();
+        let key = fs::read(gate.setup.dir().join("crawlgate.log.key")).unwrap();
         let page = usize::from(u16::from_be_bytes([store[16], store[17]]));
         Self { store, key, page }
     }
@@ -44,7 +44,7 @@ impl Whole {
         let setup = Setup::new();
         let path = setup.dir().join("crawlgate.db");
         fs::write(&path, &self.store).unwrap();
-        let key = setup.dir().join("crawlgate.seal.key");
+        let key = setup.dir().join("crawlgate.log.key");
         fs::write(&key, &self.key).unwrap();
         // The gate refuses a key that other users can read.
         fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
@@ -101,12 +101,23 @@ impl Place {
         (output.status.code().expect("it ended by itself"), said)
     }
 
+    /// Counts the decisions that the program lists.
+    pub fn decisions(&self) -> usize {
+        let mut command = self.setup.command("log");
+        let output = command.args(["--all", "--format", "jsonl"]).output();
+        let output = output.unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        no_panic(&said);
+        String::from_utf8(output.stdout).unwrap().lines().count()
+    }
+
     /// Moves away the files that a message names, and nothing else.
     pub fn move_away(&self, said: &str) {
         let (_, named) = said
             .split_once("move ")
             .unwrap_or_else(|| panic!("no way out: {said}"));
-        let key = self.path.with_extension("seal.key");
+        let key = self.path.with_extension("log.key");
         let log = self.path.with_extension("db-wal");
         for (file, shorter) in [(key, "the key away"), (log, "the log away")] {
             if named.contains(file.to_str().unwrap()) || named.starts_with(shorter) {
@@ -121,12 +132,6 @@ impl Place {
 
 pub fn no_panic(said: &str) {
     assert!(!said.contains("panicked"), "{said}");
-}
-
-/// Returns the number of decisions that `store rebuild` reports as saved.
-pub fn saved(said: &str) -> usize {
-    let rest = said.split_once("decision: ").unwrap().1;
-    rest.split(' ').next().unwrap().parse().unwrap()
 }
 
 pub fn overwrite(path: &Path, at: usize, octets: &[u8]) {

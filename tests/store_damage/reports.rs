@@ -9,7 +9,7 @@ fn a_lost_robots_txt_is_reported_for_every_record_that_needs_it() {
         (
             "decisions alone",
             "DELETE FROM origin; DELETE FROM fetch; DELETE FROM snapshot",
-            "decision: 150 rest on a robots.txt that is not there, the first of them is decision 1\n",
+            "object: 1 name a robots.txt that is not there\n",
         ),
         (
             "a fetch, too",

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::DECISIONS;
-use crate::place::{Place, Serve, Whole, cut, overwrite, saved};
+use crate::place::{Place, Serve, Whole, cut, overwrite};
 
 /// The result of the way out.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,7 +40,7 @@ fn follow(place: &Place, name: &str) -> Way {
         assert!(rebuilt.contains("audit verify --all"), "{name}: {rebuilt}");
         let (code, checked) = place.store("check");
         assert_eq!(code, 0, "{name}: the repaired store is in order: {checked}");
-        match saved(&rebuilt) {
+        match place.decisions() {
             DECISIONS => Way::SavesAll,
             0 => Way::SavesNone,
             _ => Way::SavesSome,

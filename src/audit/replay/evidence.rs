@@ -5,6 +5,7 @@ use std::str::FromStr as _;
 
 use serde::Deserialize;
 
+use super::Missing;
 use crate::clock::Moment;
 use crate::store::Sha256;
 use crate::text::from_hex;
@@ -63,6 +64,9 @@ pub struct Evidence<'a> {
     pub error: Option<String>,
     #[serde(borrow, default)]
     pub detail: Option<Cow<'a, str>>,
+    /// The object without which the line was made: the store does not have what the entry names, or another body.
+    #[serde(borrow, default)]
+    pub missing: Option<Cow<'a, str>>,
 }
 
 /// The client.
@@ -146,6 +150,15 @@ pub struct Overridden {
 }
 
 impl<'a> Evidence<'a> {
+    /// Returns what the record rests on and the store does not have.
+    pub fn lacks(&self) -> Option<Missing> {
+        let missing = self.missing.as_deref()?;
+        Some(match missing.starts_with("the override ") {
+            true => Missing::Override,
+            false => Missing::State,
+        })
+    }
+
     /// Reads a record.
     ///
     /// # Errors

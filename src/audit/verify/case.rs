@@ -10,9 +10,10 @@ use crate::policy::terms::PolicySettings;
 use crate::rep::Origin;
 use crate::robots::identity::OWN_STATES;
 use crate::store::log_key::{LogKey, log_key_file};
+use crate::store::state_file::End;
 use crate::store::{FETCHES_KEPT, Fetch, Store, StoreError, StoreErrorKind, StoredDecision};
 use crate::text::{from_hex, time_text};
-use crate::tlog::{KeyName, VerifierKey};
+use crate::tlog::{KeyName, VerifierKey, leaf_hash};
 
 /// A decision with all evidence for its proof.
 #[derive(Debug)]
@@ -151,6 +152,33 @@ impl<'a> Case<'a> {
 }
 
 impl Case<'_> {
+    /// Compares a record that no checkpoint covers yet with the root that the state file names.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn compare(
+        &mut self,
+        store: &dyn Store,
+        (size, root): End,
+    ) -> Result<(), StoreError> {
+        let seq = self.decision.seq;
+        if self.in_log != InLog::Unsigned || seq > size {
+            return Ok(());
+        }
+        let why = match store.inclusion(seq.saturating_sub(1), size).await {
+            Ok(proof) => match proof.verify(&leaf_hash(&self.decision.entry), &root) {
+                Ok(()) => return Ok(()),
+                Err(error) => error.to_string(),
+            },
+            Err(error) if error.kind == StoreErrorKind::Corrupt => error.to_string(),
+            Err(error) => return Err(error),
+        };
+        self.in_log = InLog::Altered(format!(
+            "record {seq} is not the one in the log of {size} records that the state file beside the store names: {why}"
+        ));
+        Ok(())
+    }
+
     /// Tells whether no evidence contradicts the decision.
     #[must_use]
     pub fn holds(&self) -> bool {
@@ -197,7 +225,7 @@ impl Case<'_> {
                 trusted.told()
             ),
             InLog::Unsigned => format!("record {seq}; no checkpoint covers it yet"),
-            InLog::Altered(_) => format!("record {seq}; the signed log has another one there"),
+            InLog::Altered(_) => format!("record {seq}; the log has another one there"),
             InLog::Keyless(_) => format!("record {seq}; no trusted key has signed it"),
         }
     }

@@ -31,7 +31,7 @@ pub enum LogFault {
         /// The last entry.
         to: u64,
     },
-    /// Entries are missing.
+    /// Entries are missing, or cannot be read.
     Gap {
         /// The first.
         from: u64,
@@ -95,6 +95,11 @@ pub enum LogFault {
         size: u64,
         /// The checkpoint.
         by: Anchor,
+    },
+    /// The checkpoint that the state file names is missing, and so is every later one.
+    Unsigned {
+        /// Its size.
+        size: u64,
     },
     /// No trusted key has signed these checkpoints.
     Key {
@@ -178,7 +183,10 @@ impl fmt::Display for LogFault {
                 "the stored root of the segment with {} does not follow from its bundles",
                 Records(from, to)
             ),
-            Self::Gap { from, to } => write!(f, "{} {} missing", Records(from, to), are(from, to)),
+            Self::Gap { from, to } => {
+                let are = are(from, to);
+                write!(f, "{} {are} missing or cannot be read", Records(from, to))
+            }
             Self::Order { index } => {
                 write!(
                     f,
@@ -216,6 +224,10 @@ impl fmt::Display for LogFault {
             Self::Note { size, by } => {
                 write!(f, "{by}, of {size} records, is damaged or out of place")
             }
+            Self::Unsigned { size } => write!(
+                f,
+                "the checkpoint of {size} records is missing: the state file beside the store names it"
+            ),
             Self::Signature { size, by } => write!(
                 f,
                 "the signature of {by}, of {size} records, is not valid: the checkpoint was altered"

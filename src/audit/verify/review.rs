@@ -98,6 +98,14 @@ impl fmt::Display for Finding {
             Self::Replayed(Outcome::Missing(Missing::PolicySettings)) => {
                 f.write_str("the settings that it rests on are not in the store")
             }
+            Self::Replayed(Outcome::Missing(Missing::State)) | Self::Altered(Missing::State) => f
+                .write_str(
+                    "the state of robots.txt that it rests on is not in the store, or was altered",
+                ),
+            Self::Replayed(Outcome::Missing(Missing::Override))
+            | Self::Altered(Missing::Override) => {
+                f.write_str("the override that it rests on is not in the store, or was altered")
+            }
             Self::Replayed(Outcome::Attested(why)) => write!(f, "{why}"),
             Self::Altered(Missing::Snapshot) => {
                 f.write_str("the robots.txt that it rests on was altered")

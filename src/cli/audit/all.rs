@@ -18,7 +18,7 @@ use crate::audit::verify::review::{Finding, Review};
 use crate::audit::verify::walk::{Known, LogVerifier, Subtree};
 use crate::cli::screen;
 use crate::clock::{Clock, Moment};
-use crate::store::state_file::End;
+use crate::store::state_file::State;
 use crate::store::{Extent, Store, StoreError, StoreErrorKind, StoredDecision, StoredRoot};
 use crate::tlog::{BUNDLE, Note};
 
@@ -80,7 +80,7 @@ pub(super) async fn verify(
     args: &VerifyArgs,
     store: Arc<dyn Store>,
     trusted: &Trusted,
-    written: Option<End>,
+    state: Option<State>,
 ) -> Result<Found, String> {
     let failed = |error: StoreError| error.to_string();
     let span = Span::of(args)?;
@@ -97,8 +97,14 @@ pub(super) async fn verify(
         keys: &trusted.keys,
         checkpoints: &checkpoints,
         kept: &kept,
-        written,
+        written: state
+            .map(|state| state.written)
+            .filter(|(size, _)| *size > 0),
     };
+    let signed = state.map_or(0, |state| state.signed.0);
+    if checkpoints.last().map_or(0, |last| last.size) < signed {
+        faults.push(LogFault::Unsigned { size: signed });
+    }
     let mut verifier = LogVerifier::new(&known, subtrees(&roots, 0), &mut faults);
     verifier.learn(extent.first, []);
     let mut tally = Tally::default();

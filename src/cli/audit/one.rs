@@ -11,6 +11,7 @@ use crate::audit::replay::{self, Outcome};
 use crate::audit::verify::case::{Case, Held, Trusted};
 use crate::audit::verify::review::Finding;
 use crate::cli::screen::{self, Paint, Tone, printable};
+use crate::store::state_file::State;
 use crate::store::{Store, StoreError};
 use crate::text::hex;
 use crate::tlog::leaf_hash;
@@ -20,6 +21,7 @@ pub(super) async fn verify(
     args: &VerifyArgs,
     store: &Arc<dyn Store>,
     trusted: &Trusted,
+    state: Option<State>,
 ) -> Result<Found, String> {
     let failed = |error: StoreError| error.to_string();
     let Some(decision) = store
@@ -34,9 +36,14 @@ pub(super) async fn verify(
         screen::say(text.as_bytes())?;
         return Ok(Found::Faults);
     };
-    let case = Case::of(&decision, &**store, trusted)
+    let mut case = Case::of(&decision, &**store, trusted)
         .await
         .map_err(failed)?;
+    if let Some(state) = state {
+        case.compare(&**store, state.written)
+            .await
+            .map_err(failed)?;
+    }
     let text = if args.json {
         screen::json_line(&as_json(&case, trusted))
     } else {

@@ -15,7 +15,7 @@ use rusqlite::{Connection, OpenFlags};
 use tracing::{error, warn};
 
 use super::bounds;
-use super::entries::{self, Blocks, Ground, Head, Roots, checkpoint};
+use super::entries::{self, Blocks, Ground, Head, checkpoint};
 use super::error::{Failure, said};
 use super::open::{self, beside, connect, probe};
 use super::schema::{self, STEPS, Standing};
@@ -340,7 +340,7 @@ fn broken(connection: &Connection) -> Result<Option<String>, Failure> {
         }
         let latest = entries::blocks_from(connection, 0)?;
         for block in latest.iter().rev().take(LATEST) {
-            if let Roots::Unreadable(why) = block.roots_of(connection)? {
+            if let entries::Relation::Unreadable(why) = block.relation(connection)? {
                 return Err(Failure::Damaged(format!("{}: {why}", block.told())));
             }
         }

@@ -29,14 +29,16 @@ mod tree;
 mod uses;
 
 pub(super) use self::append::{append, fold};
-pub(super) use self::check::{Roots, blocks_from, entries_at};
+pub(super) use self::check::{
+    BlockPlace, Relation, blocks_from, entries_at, misfiled, wrong_segments,
+};
 pub(super) use self::head::{Head, Memory};
 pub(super) use self::lines::Lines;
-pub(super) use self::read::{Blocks, Placed, Run, damaged, extent, runs, walk, with_ids};
+pub(super) use self::read::{Blocks, Placed, Run, damaged, extent, runs, salvage, walk, with_ids};
 pub(super) use self::retention::append_event;
 pub(super) use self::schema::TABLES;
 pub(super) use self::tree::{Ground, roots};
-pub(super) use self::uses::Uses;
+pub(super) use self::uses::{DAY, Uses};
 
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::error::Failure;
 use super::rows::{integer, time};
 use crate::clock::Moment;
-use crate::entry::{Basis, Entry};
+use crate::entry::{Asserted, Basis, Entry};
 use crate::store::{Batch, Object, ObjectKind, Sha256};
 
 /// Time for which a process may use an object that it has added.
@@ -35,7 +35,8 @@ pub(super) fn terms(connection: &Connection, sha256: &Sha256) -> Result<Option<S
     let body: Option<Vec<u8>> = statement
         .query_row(params![sha256, kind], |row| row.get(0))
         .optional()?;
-    // An altered text is reported by its digest.
+    // An altered text is reported by its digest; one without a body was lost.
+    let body = body.filter(|body| !body.is_empty());
     Ok(body.map(|body| String::from_utf8_lossy(&body).into_owned()))
 }
 
@@ -98,16 +99,73 @@ pub(super) fn drop_unused(
     Ok(drop.execute(params![time(before), terms, AT_ONCE])?)
 }
 
-/// Returns the digests of objects that differ from them.
-pub(super) fn wrong(connection: &Connection) -> Result<Vec<Vec<u8>>, Failure> {
-    let mut statement = connection.prepare("SELECT sha256, kind, body FROM object")?;
+/// Returns the kind of an object, and the robots.txt that it names.
+fn facts(body: &[u8]) -> (ObjectKind, Option<&Sha256>) {
+    match (Basis::read(body), Asserted::read(body)) {
+        (Ok(basis), _) => (ObjectKind::Basis, basis.sha256),
+        (_, Ok(_)) => (ObjectKind::Override, None),
+        _ => (ObjectKind::Terms, None),
+    }
+}
+
+/// Leaves a row without a body for an object that was lost, unless it is there. Tells whether it was not.
+pub(super) fn note_lost(
+    connection: &Connection,
+    sha256: &Sha256,
+    kind: ObjectKind,
+    now: Moment,
+) -> Result<bool, Failure> {
+    let mut note =
+        connection.prepare_cached("INSERT OR IGNORE INTO object VALUES (?1, ?2, x'', ?3, NULL)")?;
+    let kind = integer(kind.number());
+    Ok(note.execute(params![sha256, kind, time(now)])? > 0)
+}
+
+/// Returns the digests of objects whose rows differ from their bodies.
+pub(super) fn misnamed(connection: &Connection) -> Result<Vec<Vec<u8>>, Failure> {
+    let mut statement = connection
+        .prepare("SELECT sha256, kind, body, names FROM object WHERE length(body) > 0")?;
     let mut rows = statement.query([])?;
     let mut wrong = Vec::new();
     while let Some(row) = rows.next()? {
-        let (sha256, body): (Vec<u8>, Vec<u8>) = (row.get(0)?, row.get(2)?);
-        let is_known = matches!(row.get(1)?, 0_i64..=2);
-        let is_right = Object::new(ObjectKind::Terms, &body).sha256.as_slice() == sha256;
-        if !(is_known && is_right) {
+        let body = row.get_ref(2)?.as_blob().unwrap_or_default();
+        let (kind, names) = facts(body);
+        let named = row.get_ref(3)?.as_blob_or_null().unwrap_or(Some(&[]));
+        let is_right = row.get::<_, i64>(1)? == integer(kind.number())
+            && named == names.map(<[u8; 32]>::as_slice);
+        if !is_right {
+            wrong.push(row.get(0)?);
+        }
+    }
+    Ok(wrong)
+}
+
+/// Writes the rows of a rebuilt store as their bodies say. No record there is later than `now`, so objects are kept long
+/// enough.
+pub(super) fn mend(connection: &Connection, now: Moment) -> Result<(), Failure> {
+    for sha256 in misnamed(connection)? {
+        let text = "SELECT body FROM object WHERE sha256 = ?1";
+        let body: Vec<u8> = connection.query_row(text, [&sha256], |row| row.get(0))?;
+        let (kind, names) = facts(&body);
+        connection.execute(
+            "UPDATE object SET kind = ?2, names = ?3 WHERE sha256 = ?1",
+            params![sha256, integer(kind.number()), names],
+        )?;
+    }
+    let text = "UPDATE object SET used = max(used, ?1)";
+    connection.execute(text, [time(now)])?;
+    Ok(())
+}
+
+/// Returns the digests of objects that differ from them.
+pub(super) fn wrong(connection: &Connection) -> Result<Vec<Vec<u8>>, Failure> {
+    let mut statement =
+        connection.prepare("SELECT sha256, body FROM object WHERE length(body) > 0")?;
+    let mut rows = statement.query([])?;
+    let mut wrong = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (sha256, body): (Vec<u8>, Vec<u8>) = (row.get(0)?, row.get(1)?);
+        if Object::new(ObjectKind::Terms, &body).sha256.as_slice() != sha256 {
             wrong.push(sha256);
         }
     }

@@ -336,6 +336,10 @@ fn known(connection: &Connection, path: &Path) -> Result<Standing, Failure> {
             "it holds no table, but the key that signs its log was made after its tables"
                 .to_owned(),
         )),
+        Standing::Former if schema::is_present(connection)? => {
+            let version = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+            Err(misnumbered(version))
+        }
         Standing::Former => Err(Failure::Told(StoreError {
             kind: StoreErrorKind::Corrupt,
             message: format!(

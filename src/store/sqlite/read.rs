@@ -145,16 +145,15 @@ pub(super) fn records(
     if most == 0 {
         return Ok(page);
     }
-    entries::walk(
-        connection,
-        blocks,
-        after..=u64::MAX,
-        false,
-        |index, entry| {
-            page.push(stored(connection, &mut lines, index, entry)?);
-            Ok(page.len() < most)
-        },
-    )?;
+    // A check of the log tells what is missing here.
+    entries::salvage(connection, blocks, after, |index, time, entry| {
+        let time = Moment::from_millis(time);
+        page.push(StoredDecision {
+            time,
+            ..stored(connection, &mut lines, index, entry)?
+        });
+        Ok(page.len() < most)
+    })?;
     Ok(page)
 }
 

@@ -97,6 +97,17 @@ pub fn check(path: &Path) -> Result<Faults, StoreError> {
             }
         }
     }
+    match evidence::forged(&connection, path) {
+        Ok(sizes) => faults.damaged.extend(sizes.iter().map(|size| {
+            format!("the checkpoint of {size} records is damaged: its signature does not hold")
+        })),
+        Err(failure) => {
+            let told = sentence(failure, path);
+            if !faults.damaged.contains(&told) {
+                faults.damaged.push(told);
+            }
+        }
+    }
     match agree::look(&connection, path) {
         Ok(Relation::Agrees) => {}
         Ok(Relation::Misses(missing)) => {
@@ -300,6 +311,12 @@ fn objects(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> 
     for sha256 in objects::wrong(connection)? {
         faults.damaged.push(format!(
             "object {}: it is not what its digest names",
+            hex(sha256)
+        ));
+    }
+    for sha256 in objects::misnamed(connection)? {
+        faults.damaged.push(format!(
+            "object {}: its row is not what its body says",
             hex(sha256)
         ));
     }

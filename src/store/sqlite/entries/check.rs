@@ -1,4 +1,4 @@
-//! Whether blocks are what was written.
+//! Whether the rows of the log are what was written.
 
 use rusqlite::Connection;
 
@@ -6,8 +6,10 @@ use super::super::error::Failure;
 use super::super::rows::{integer, number};
 use super::frames::Frames;
 use super::read::{Blocks, run_of};
+use super::segment;
+use crate::entry::{Entry, Verdict, time_of};
 use crate::store::block::Block;
-use crate::tlog::{BUNDLE, Tree, leaf_hash};
+use crate::tlog::{BUNDLE, Hash, SEGMENT, Tree, leaf_hash};
 
 /// The place of a block.
 #[derive(Debug, Clone, Copy)]
@@ -18,73 +20,213 @@ pub(in crate::store::sqlite) struct BlockPlace {
     count: u64,
 }
 
-/// The relation of a block to the roots stored for it.
+/// The relation of a block to the row that it lies in.
 #[derive(Debug)]
-pub(in crate::store::sqlite) enum Roots {
-    /// The roots are those of its entries.
+pub(in crate::store::sqlite) enum Relation {
+    /// The row says what its entries are.
     Right,
-    /// The roots are others.
-    Differ,
+    /// The roots are others than these, which its entries have.
+    Roots(Vec<Hash>),
+    /// The times, or the number of denials, are others than these, which its entries have.
+    Facts(Facts),
     /// Retention has dropped the entries.
     Dropped,
     /// The block cannot be read.
     Unreadable(String),
 }
 
-impl BlockPlace {
-    /// Returns the records in words.
-    pub(in crate::store::sqlite) fn told(&self) -> String {
-        format!("records {} to {}", self.first + 1, self.first + self.count)
+/// What the row of some entries says of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store::sqlite) struct Facts {
+    /// The earliest time.
+    pub(in crate::store::sqlite) min_time: u64,
+    /// The latest time.
+    pub(in crate::store::sqlite) max_time: u64,
+    /// Number of decisions that deny.
+    pub(in crate::store::sqlite) denials: u64,
+}
+
+impl Facts {
+    const NONE: Self = Self {
+        min_time: u64::MAX,
+        max_time: 0,
+        denials: 0,
+    };
+
+    fn add(&mut self, entry: &[u8]) {
+        let time = time_of(entry);
+        self.min_time = self.min_time.min(time);
+        self.max_time = self.max_time.max(time);
+        let is_denial =
+            matches!(Entry::read(entry), Ok(Entry::Decision(one)) if one.verdict == Verdict::Deny);
+        self.denials += u64::from(is_denial);
     }
 
-    /// Reads the block, and compares its roots.
-    pub(in crate::store::sqlite) fn roots_of(
+    /// Returns the facts of entries.
+    fn of<'e>(entries: impl Iterator<Item = &'e [u8]>) -> Self {
+        let mut facts = Self::NONE;
+        entries.for_each(|entry| facts.add(entry));
+        facts
+    }
+}
+
+impl BlockPlace {
+    /// Returns the index behind its last entry.
+    pub(in crate::store::sqlite) fn end(&self) -> u64 {
+        self.first.saturating_add(self.count)
+    }
+
+    /// Returns the records in words.
+    pub(in crate::store::sqlite) fn told(&self) -> String {
+        format!("records {} to {}", self.first + 1, self.end())
+    }
+
+    /// Reads the block, and compares it with its row.
+    pub(in crate::store::sqlite) fn relation(
         &self,
         connection: &Connection,
-    ) -> Result<Roots, Failure> {
-        let mut block =
-            connection.prepare_cached("SELECT roots, body FROM block WHERE first = ?1")?;
+    ) -> Result<Relation, Failure> {
+        let mut block = connection.prepare_cached(
+            "SELECT roots, body, min_time, max_time, denials FROM block WHERE first = ?1",
+        )?;
         let mut rows = block.query([integer(self.first)])?;
         let Some(row) = rows.next()? else {
-            return Ok(Roots::Dropped);
+            return Ok(Relation::Dropped);
         };
         let (roots, rest) = row.get_ref(0)?.as_blob().unwrap_or_default().as_chunks();
+        if !rest.is_empty() || roots.len() as u64 != self.count / BUNDLE {
+            return Ok(Relation::Unreadable(
+                "another number of roots than of bundles".to_owned(),
+            ));
+        }
         let body = match row.get_ref(1)?.as_blob_or_null() {
             Ok(Some(body)) => body,
-            Ok(None) => return Ok(Roots::Dropped),
-            Err(error) => return Ok(Roots::Unreadable(error.to_string())),
+            Ok(None) => return Ok(Relation::Dropped),
+            Err(error) => return Ok(Relation::Unreadable(error.to_string())),
         };
-        let found = match found(body, self.count) {
+        let (found, facts) = match found(body, self.count) {
             Ok(found) => found,
-            Err(why) => return Ok(Roots::Unreadable(why)),
+            Err(why) => return Ok(Relation::Unreadable(why)),
         };
-        Ok(match rest.is_empty() && found == roots {
-            true => Roots::Right,
-            false => Roots::Differ,
+        if found != roots {
+            return Ok(Relation::Roots(found));
+        }
+        let stored = Facts {
+            min_time: number(row.get(2)?),
+            max_time: number(row.get(3)?),
+            denials: number(row.get(4)?),
+        };
+        Ok(match stored == facts {
+            true => Relation::Right,
+            false => Relation::Facts(facts),
         })
     }
 }
 
-/// Returns the roots of the bundles of a block.
-fn found(body: &[u8], count: u64) -> Result<Vec<[u8; 32]>, String> {
+/// Returns the roots of the bundles of a block, and the facts of its entries.
+fn found(body: &[u8], count: u64) -> Result<(Vec<Hash>, Facts), String> {
     let told = |error: &dyn std::fmt::Display| error.to_string();
     let block = Block::read(body).map_err(|error| told(&error))?;
     if block.len() as u64 != count {
         return Err("another number of records than its row says".to_owned());
     }
+    let mut facts = Facts::NONE;
     let (mut roots, mut leaves, mut entry) = (Vec::new(), Vec::new(), Vec::new());
     for place in 0..block.len() {
         entry.clear();
         block
             .entry(place, &mut entry)
             .map_err(|error| told(&error))?;
+        facts.add(&entry);
         leaves.push(leaf_hash(&entry));
         if leaves.len() as u64 == BUNDLE {
             roots.push(Tree::root_of(&leaves));
             leaves.clear();
         }
     }
-    Ok(roots)
+    Ok((roots, facts))
+}
+
+/// Returns the rows of the tail with other times than their entries have: the first index, and the right times.
+pub(in crate::store::sqlite) fn misfiled(
+    connection: &Connection,
+) -> Result<Vec<(u64, Facts)>, Failure> {
+    let mut tail = connection.prepare("SELECT first, min_time, max_time, entries FROM tail")?;
+    let mut rows = tail.query([])?;
+    let mut wrong = Vec::new();
+    while let Some(row) = rows.next()? {
+        let frames: Vec<u8> = row.get(3)?;
+        let facts = Facts::of(Frames(&frames).filter_map(Result::ok));
+        let stored = (number(row.get(1)?), number(row.get(2)?));
+        if stored != (facts.min_time, facts.max_time) {
+            wrong.push((number(row.get(0)?), facts));
+        }
+    }
+    Ok(wrong)
+}
+
+/// A segment whose row differs from its blocks, and what it should say.
+#[derive(Debug)]
+pub(in crate::store::sqlite) struct WrongSegment {
+    pub(in crate::store::sqlite) number: u64,
+    pub(in crate::store::sqlite) root: Hash,
+    pub(in crate::store::sqlite) times: (i64, i64),
+    pub(in crate::store::sqlite) keys: Option<Vec<u8>>,
+    pub(in crate::store::sqlite) sums: Option<Vec<u8>>,
+}
+
+/// Returns the segments that differ from their blocks, as far as those are there.
+pub(in crate::store::sqlite) fn wrong_segments(
+    connection: &Connection,
+) -> Result<Vec<WrongSegment>, Failure> {
+    let mut segments =
+        connection.prepare("SELECT number, root, min_time, max_time, keys, sums FROM segment")?;
+    let mut rows = segments.query([])?;
+    let mut wrong = Vec::new();
+    while let Some(row) = rows.next()? {
+        let at = number(row.get(0)?);
+        let range = [
+            integer(at.saturating_mul(SEGMENT)),
+            integer(at.saturating_add(1).saturating_mul(SEGMENT)),
+        ];
+        let (mut bundles, mut times): (Vec<Hash>, _) = (Vec::new(), (i64::MAX, i64::MIN));
+        let mut is_kept = true;
+        let mut blocks = connection.prepare_cached(
+            "SELECT roots, min_time, max_time, body IS NOT NULL FROM block WHERE first >= ?1 AND first < ?2 ORDER BY first",
+        )?;
+        let mut blocks = blocks.query(range)?;
+        while let Some(block) = blocks.next()? {
+            let (roots, _) = block.get_ref(0)?.as_blob().unwrap_or_default().as_chunks();
+            bundles.extend(roots);
+            times.0 = times.0.min(block.get(1)?);
+            times.1 = times.1.max(block.get(2)?);
+            is_kept &= block.get::<_, bool>(3)?;
+        }
+        if bundles.len() as u64 != SEGMENT / BUNDLE {
+            continue;
+        }
+        let root = Tree::root_of(&bundles);
+        let stored: (Option<Vec<u8>>, Option<Vec<u8>>) = (row.get(4)?, row.get(5)?);
+        // Keys and sums count dropped entries, too. A row without them costs time, and no answer.
+        let (keys, sums) = match is_kept {
+            true => segment::index(connection, at)?,
+            false => stored.clone(),
+        };
+        let is_right = stored.0.is_none_or(|stored| Some(stored) == keys)
+            && stored.1.is_none_or(|stored| Some(stored) == sums)
+            && row.get_ref(1)?.as_blob().unwrap_or_default() == root
+            && times == (row.get(2)?, row.get(3)?);
+        if !is_right {
+            wrong.push(WrongSegment {
+                number: at,
+                root,
+                times,
+                keys,
+                sums,
+            });
+        }
+    }
+    Ok(wrong)
 }
 
 /// Returns the places of the blocks that end behind an index.

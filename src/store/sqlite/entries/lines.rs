@@ -30,10 +30,13 @@ impl<'c> Lines<'c> {
         }
     }
 
-    /// Returns the line of an entry, without its line feed. If an object is missing, the line goes without it and says so.
+    /// Returns the line of an entry, without its line feed. If an object is missing, the line goes without it and says so;
+    /// that of octets that are no entry says only that.
     pub(in crate::store::sqlite) fn line(&mut self, octets: &[u8]) -> Result<String, Failure> {
-        let entry = Entry::read(octets)
-            .map_err(|error| Failure::Damaged(format!("an entry of the log: {error}")))?;
+        let entry = match Entry::read(octets) {
+            Ok(entry) => entry,
+            Err(error) => return Ok(format!("{{\"unreadable\":\"{error}\"}}")),
+        };
         for sha256 in entry.objects().into_iter().flatten() {
             self.learn(sha256)?;
         }

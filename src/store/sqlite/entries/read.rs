@@ -14,7 +14,7 @@ use super::super::error::Failure;
 use super::super::rows::{integer, number};
 use super::frames::Frames;
 use super::head::end_of_blocks;
-use crate::entry::Entry;
+use crate::entry::{Entry, time_of};
 use crate::store::block::Block;
 use crate::store::search::decisions_by_id;
 use crate::text::DecisionId;
@@ -62,6 +62,8 @@ pub(in crate::store::sqlite) struct Placed {
     pub(in crate::store::sqlite) first: u64,
     /// Number of entries.
     pub(in crate::store::sqlite) count: u64,
+    /// The earliest and the latest time of them, by which queries find the run.
+    times: (u64, u64),
     pub(in crate::store::sqlite) run: Run,
 }
 
@@ -94,6 +96,29 @@ impl Placed {
     }
 }
 
+impl Placed {
+    /// Returns the entries from an index on, each with its index, as far as they can be read.
+    fn readable(&self, from: u64) -> Vec<(u64, Vec<u8>)> {
+        let end = self.first.saturating_add(self.count);
+        match &self.run {
+            Run::Dropped => Vec::new(),
+            Run::Tail(frames) => {
+                let entries = (self.first..end).zip(Frames(frames));
+                let entries = entries.map_while(|(index, entry)| Some((index, entry.ok()?)));
+                let entries = entries.filter(|(index, _)| *index >= from);
+                entries
+                    .map(|(index, entry)| (index, entry.to_vec()))
+                    .collect()
+            }
+            Run::Block(block) => {
+                let entries = (from..end)
+                    .map_while(|index| Some((index, entry_of(block, index - self.first).ok()?)));
+                entries.collect()
+            }
+        }
+    }
+}
+
 fn entry_of(block: &Block<'_>, place: u64) -> Result<Vec<u8>, Failure> {
     let mut entry = Vec::new();
     let place = usize::try_from(place).unwrap_or(usize::MAX);
@@ -114,31 +139,42 @@ pub(super) fn run_of(
     index: u64,
 ) -> Result<Option<Placed>, Failure> {
     let mut tail = connection.prepare_cached(
-        "SELECT first, count, entries FROM tail WHERE first <= ?1 ORDER BY first DESC LIMIT 1",
+        "SELECT first, count, min_time, max_time, entries FROM tail WHERE first <= ?1 ORDER BY first DESC LIMIT 1",
     )?;
     let mut rows = tail.query([integer(index)])?;
     if let Some(row) = rows.next()? {
         let (first, count) = (number(row.get(0)?), number(row.get(1)?));
-        let run = Run::Tail(row.get(2)?);
-        return Ok((index < first + count).then_some(Placed { first, count, run }));
+        let placed = Placed {
+            first,
+            count,
+            times: (number(row.get(2)?), number(row.get(3)?)),
+            run: Run::Tail(row.get(4)?),
+        };
+        return Ok((index < first.saturating_add(count)).then_some(placed));
     }
     let mut block = connection.prepare_cached(
-        "SELECT first, count, body FROM block WHERE first <= ?1 ORDER BY first DESC LIMIT 1",
+        "SELECT first, count, min_time, max_time, body FROM block WHERE first <= ?1 ORDER BY first DESC LIMIT 1",
     )?;
     let mut rows = block.query([integer(index)])?;
     let Some(row) = rows.next()? else {
         return Ok(None);
     };
     let (first, count) = (number(row.get(0)?), number(row.get(1)?));
-    if index >= first + count {
+    if index >= first.saturating_add(count) {
         return Ok(None);
     }
-    let body = row.get_ref(2)?.as_blob_or_null();
+    let times = (number(row.get(2)?), number(row.get(3)?));
+    let body = row.get_ref(4)?.as_blob_or_null();
     let run = match body.map_err(|error| damaged(&error))? {
         None => Run::Dropped,
         Some(body) => Run::Block(unpacked(blocks, first, count, body)?),
     };
-    Ok(Some(Placed { first, count, run }))
+    Ok(Some(Placed {
+        first,
+        count,
+        times,
+        run,
+    }))
 }
 
 fn unpacked(
@@ -249,6 +285,50 @@ pub(in crate::store::sqlite) fn walk(
             Ok(true)
         },
     )
+}
+
+/// Gives `visit` the entries from an index on, in order, until it returns false, each with the time by which queries find
+/// it. Passes over what is missing or cannot be read.
+pub(in crate::store::sqlite) fn salvage(
+    connection: &Connection,
+    blocks: &Blocks,
+    from: u64,
+    mut visit: impl FnMut(u64, u64, &[u8]) -> Result<bool, Failure>,
+) -> Result<(), Failure> {
+    let (first, size) = extent(connection)?;
+    let mut at = from.max(first);
+    while at < size {
+        let placed = match run_of(connection, blocks, at) {
+            Ok(placed) => placed,
+            Err(Failure::Damaged(_)) => None,
+            Err(failure) => return Err(failure),
+        };
+        let next = match &placed {
+            Some(placed) => placed.first.saturating_add(placed.count),
+            None => next_run(connection, at)?.unwrap_or(size),
+        };
+        if let Some(placed) = placed {
+            for (index, entry) in placed.readable(at) {
+                let (min, max) = placed.times;
+                let time = time_of(&entry).clamp(min, max.max(min));
+                if !visit(index, time, &entry)? {
+                    return Ok(());
+                }
+            }
+        }
+        at = next;
+    }
+    Ok(())
+}
+
+/// Returns the first index behind `at` at which a run begins.
+fn next_run(connection: &Connection, at: u64) -> Result<Option<u64>, Failure> {
+    let mut next = connection.prepare_cached(
+        "SELECT min(first) FROM (SELECT min(first) AS first FROM tail WHERE first > ?1 \
+         UNION ALL SELECT min(first) FROM block WHERE first > ?1)",
+    )?;
+    let next: Option<i64> = next.query_row([integer(at)], |row| row.get(0))?;
+    Ok(next.map(number))
 }
 
 /// Returns the entry of an index.

@@ -11,7 +11,7 @@ use crate::entry::Entry;
 use crate::store::{Entries, Sha256, failed};
 
 /// Precision of the time that an object was last used, in milliseconds.
-pub(super) const DAY: u64 = 86_400_000;
+pub(in crate::store::sqlite) const DAY: u64 = 86_400_000;
 
 /// Objects to remember.
 const MOST: usize = 65_536;

@@ -1,19 +1,23 @@
 //! Checks of the decision log, and what a rebuild saves of it.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::path::Path;
 
 use rusqlite::{Connection, Transaction, params};
 
-use super::super::entries::{self, Blocks, Ground, Head, Roots, append, checkpoint};
+use super::super::entries::{
+    self, BlockPlace, Blocks, DAY, Ground, Head, Relation, append, checkpoint,
+};
 use super::super::error::Failure;
 use super::super::rows::{integer, number};
 use super::super::{objects, write};
 use super::{Faults, RECORDS};
 use crate::clock::Moment;
 use crate::entry::{Entry, EventKind};
-use crate::store::Sha256;
+use crate::store::log_key::{LogKey, log_key_file};
+use crate::store::{ObjectKind, Sha256, StoredCheckpoint};
 use crate::text::hex;
-use crate::tlog::{Checkpoint, Note, push_entry};
+use crate::tlog::{Checkpoint, KeyKind, Note, NoteError, VerifierKey, push_entry};
 
 /// Finds what breaks the log: rows that do not follow one another, and blocks without sense.
 pub(super) fn rows(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
@@ -23,19 +27,60 @@ pub(super) fn rows(connection: &Connection, faults: &mut Faults) -> Result<(), F
             .damaged
             .push(format!("record {record}: it cannot be read"));
     }
+    for (first, _) in entries::misfiled(connection)? {
+        faults.damaged.push(format!(
+            "record {}: the times of its row are not those of the records",
+            first + 1
+        ));
+    }
+    for segment in entries::wrong_segments(connection)? {
+        faults.damaged.push(format!(
+            "segment {}: its row does not follow from its blocks",
+            segment.number
+        ));
+    }
     let (first, size) = entries::extent(connection)?;
     let from = first.max(size.saturating_sub(RECORDS));
     for block in entries::blocks_from(connection, from)? {
-        match block.roots_of(connection)? {
-            Roots::Right | Roots::Dropped => {}
-            Roots::Differ => faults.damaged.push(format!(
-                "the roots stored for {} are not those of the records",
-                block.told()
+        let told = block.told();
+        match block.relation(connection)? {
+            Relation::Right | Relation::Dropped => {}
+            Relation::Roots(_) => match are_roots_signed(connection, &block)? {
+                Some(false) => faults.damaged.push(format!(
+                    "the roots stored for {told} are damaged: a checkpoint names others"
+                )),
+                _ => faults.altered.push(format!(
+                    "the roots stored for {told} are not those of the records"
+                )),
+            },
+            Relation::Facts(_) => faults.damaged.push(format!(
+                "the times or the denials stored for {told} are not those of the records"
             )),
-            Roots::Unreadable(why) => faults.damaged.push(format!("{}: {why}", block.told())),
+            Relation::Unreadable(why) => faults.damaged.push(format!("{told}: {why}")),
         }
     }
     Ok(())
+}
+
+/// Tells whether the stored roots lead to the newest checkpoint over a block. `None` if there is none.
+fn are_roots_signed(connection: &Connection, block: &BlockPlace) -> Result<Option<bool>, Failure> {
+    let blocks = Blocks::default();
+    let ground = Ground::new(connection, &blocks);
+    for stored in checkpoint::all(connection)?.iter().rev() {
+        if stored.size < block.end() {
+            break;
+        }
+        if let Some(signed) = content(stored) {
+            return Ok(Some(ground.root(stored.size)? == signed.root));
+        }
+    }
+    Ok(None)
+}
+
+/// Reads a checkpoint of the size that its row says.
+fn content(stored: &StoredCheckpoint) -> Option<Checkpoint> {
+    let note = Note::parse(stored.note.as_bytes()).ok()?;
+    Checkpoint::from_text(note.text()).filter(|one| one.size == stored.size)
 }
 
 /// Returns the first record of the tail that cannot be read.
@@ -52,56 +97,158 @@ fn unreadable_tail(connection: &Connection) -> Result<Option<u64>, Failure> {
     Ok(None)
 }
 
-/// Finds a checkpoint that the log contradicts.
+/// Finds checkpoints that the log contradicts.
 pub(super) fn signed(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     let (first, size) = entries::extent(connection)?;
     let blocks = Blocks::default();
     let ground = Ground::new(connection, &blocks);
     for stored in checkpoint::all(connection)? {
-        let read = Note::parse(stored.note.as_bytes()).ok();
-        let Some(read) = read.and_then(|note| Checkpoint::from_text(note.text())) else {
-            faults
-                .altered
-                .push(format!("checkpoint {}: it is no checkpoint", stored.size));
-            continue;
-        };
-        if stored.size > size {
-            faults.altered.push(format!(
-                "records {} to {} are missing: a checkpoint names them",
-                size + 1,
+        let Some(read) = content(&stored) else {
+            faults.damaged.push(format!(
+                "the checkpoint of {} records cannot be read",
                 stored.size
             ));
-        } else if stored.size > first && ground.root(stored.size)? != read.root {
+            continue;
+        };
+        if stored.size > first && stored.size <= size && ground.root(stored.size)? != read.root {
             faults.altered.push(format!(
                 "the records up to {} are not those that were signed",
                 stored.size
             ));
         }
     }
+    if let Some((size, signed)) = beyond(connection)? {
+        faults.damaged.push(format!(
+            "records {} to {signed} are missing: a checkpoint names them",
+            size + 1
+        ));
+    }
+    for size in wrong_edges(connection)? {
+        faults.damaged.push(format!(
+            "the hashes kept with the checkpoint of {size} records do not lead to the log"
+        ));
+    }
     Ok(())
 }
 
-/// Finds objects that are missing behind the latest records.
+/// Returns the size of the log and that of the largest checkpoint, if that is beyond it.
+pub(super) fn beyond(connection: &Connection) -> Result<Option<(u64, u64)>, Failure> {
+    let (_, size) = entries::extent(connection)?;
+    let all = checkpoint::all(connection)?;
+    let sizes = all.iter().filter_map(content).map(|one| one.size);
+    Ok(sizes
+        .max()
+        .filter(|signed| *signed > size)
+        .map(|signed| (size, signed)))
+}
+
+/// Returns the checkpoints whose hashes of dropped ground do not prove that the log continues them.
+fn wrong_edges(connection: &Connection) -> Result<Vec<u64>, Failure> {
+    let (_, size) = entries::extent(connection)?;
+    let blocks = Blocks::default();
+    let ground = Ground::new(connection, &blocks);
+    let mut wrong = Vec::new();
+    for stored in checkpoint::all(connection)? {
+        let mut edge =
+            connection.prepare_cached("SELECT edge IS NOT NULL FROM checkpoint WHERE size = ?1")?;
+        let has_edge: bool = edge.query_row([integer(stored.size)], |row| row.get(0))?;
+        let (true, Some(read)) = (has_edge && stored.size <= size, content(&stored)) else {
+            continue;
+        };
+        let proven = match ground.consistency(stored.size, size) {
+            Ok(proof) => proof.verify(&read.root, &ground.root(size)?).is_ok(),
+            Err(Failure::Damaged(_)) => false,
+            Err(failure) => return Err(failure),
+        };
+        if !proven {
+            wrong.push(stored.size);
+        }
+    }
+    Ok(wrong)
+}
+
+/// Finds checkpoints that the key beside the store has not made, though they bear its name.
+pub(super) fn forged(connection: &Connection, path: &Path) -> Result<Vec<u64>, Failure> {
+    let Ok(key) = LogKey::load(&log_key_file(path), None) else {
+        return Ok(Vec::new());
+    };
+    let mut forged = Vec::new();
+    for stored in checkpoint::all(connection)? {
+        let Ok(note) = Note::parse(stored.note.as_bytes()) else {
+            continue;
+        };
+        let name = note.text().lines().next().unwrap_or_default().parse();
+        let Ok(name) = name else { continue };
+        let key = VerifierKey::new(name, KeyKind::Ed25519, *key.vkey().public());
+        if let Err(NoteError::Invalid(_)) = note.verify(&[key]) {
+            forged.push(stored.size);
+        }
+    }
+    Ok(forged)
+}
+
+/// Finds objects that are missing behind the latest records, or may go too early.
 pub(super) fn named(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     let (_, size) = entries::extent(connection)?;
-    let range = size.saturating_sub(RECORDS)..=u64::MAX;
-    let (mut known, mut missing): (HashSet<Sha256>, HashSet<Sha256>) = Default::default();
-    entries::walk(connection, &Blocks::default(), range, true, |_, octets| {
-        let Ok(entry) = Entry::read(octets) else {
-            return Ok(true);
+    let mut named = latest_uses(connection, size.saturating_sub(RECORDS))?;
+    let mut used = connection.prepare("SELECT sha256, used FROM object")?;
+    let mut rows = used.query([])?;
+    while let Some(row) = rows.next()? {
+        let Ok(sha256) = Sha256::try_from(row.get_ref(0)?.as_blob().unwrap_or_default()) else {
+            continue;
         };
-        for sha256 in entry.named().into_iter().flatten() {
-            if known.insert(*sha256) && objects::body(connection, sha256)?.is_none() {
-                missing.insert(*sha256);
-            }
+        let day = named.remove(&sha256).map_or(0, |(_, day)| day);
+        if number(row.get(1)?) < day * DAY {
+            faults.damaged.push(format!(
+                "object {}: records rest on it that are later than its row says",
+                hex(sha256)
+            ));
         }
-        Ok(true)
-    })?;
-    for sha256 in missing {
+    }
+    for sha256 in named.into_keys() {
         faults.damaged.push(format!(
             "object {}: it is missing, and records rest on it",
             hex(sha256)
         ));
+    }
+    Ok(())
+}
+
+/// Returns the objects that the records from an index on name, each with its kind and the latest day.
+fn latest_uses(
+    connection: &Connection,
+    from: u64,
+) -> Result<HashMap<Sha256, (ObjectKind, u64)>, Failure> {
+    let mut named: HashMap<Sha256, (ObjectKind, u64)> = HashMap::new();
+    let kinds = [ObjectKind::Terms, ObjectKind::Override, ObjectKind::Basis];
+    entries::salvage(connection, &Blocks::default(), from, |_, _, octets| {
+        let Ok(entry) = Entry::read(octets) else {
+            return Ok(true);
+        };
+        let day = entry.time() / DAY;
+        for (sha256, kind) in entry.named().into_iter().zip(kinds) {
+            let Some(sha256) = sha256 else { continue };
+            let (_, latest) = named.entry(*sha256).or_insert((kind, day));
+            *latest = day.max(*latest);
+        }
+        Ok(true)
+    })?;
+    Ok(named)
+}
+
+/// Leaves a row for each lost object that a record names. The next process that uses it puts it back.
+pub(super) fn note_lost(
+    target: &Transaction<'_>,
+    now: Moment,
+    told: &mut Vec<String>,
+) -> Result<(), Failure> {
+    for (sha256, (kind, _)) in latest_uses(target, 0)? {
+        if objects::note_lost(target, &sha256, kind, now)? {
+            told.push(format!(
+                "object {}: it is lost, and records rest on it",
+                hex(sha256)
+            ));
+        }
     }
     Ok(())
 }
@@ -112,25 +259,100 @@ pub(super) fn mend(
     now: Moment,
     told: &mut Vec<String>,
 ) -> Result<bool, Failure> {
-    let mut is_lost = false;
     for block in entries::blocks_from(target, 0)? {
-        match block.roots_of(target)? {
-            Roots::Right | Roots::Dropped => {}
-            Roots::Unreadable(why) => {
+        let first = integer(block.first);
+        match block.relation(target)? {
+            Relation::Right | Relation::Dropped => {}
+            Relation::Unreadable(why) => {
                 told.push(format!("{}: {why}; they are lost", block.told()));
+                target.execute("UPDATE block SET body = NULL WHERE first = ?1", [first])?;
+            }
+            Relation::Roots(roots) => {
+                // Where the stored roots are those that were signed, the records are others: that is no damage to mend.
+                if are_roots_signed(target, &block)? == Some(false) {
+                    told.push(format!("the roots of {} were damaged", block.told()));
+                    target.execute(
+                        "UPDATE block SET roots = ?2 WHERE first = ?1",
+                        params![first, roots.as_flattened()],
+                    )?;
+                }
+            }
+            Relation::Facts(facts) => {
+                told.push(format!("the times of {} were damaged", block.told()));
                 target.execute(
-                    "UPDATE block SET body = NULL WHERE first = ?1",
-                    [integer(block.first)],
+                    "UPDATE block SET min_time = ?2, max_time = ?3, denials = ?4 WHERE first = ?1",
+                    params![
+                        first,
+                        integer(facts.min_time),
+                        integer(facts.max_time),
+                        integer(facts.denials)
+                    ],
                 )?;
             }
-            Roots::Differ => is_lost = true,
         }
     }
-    if !is_lost && Head::read(target).is_ok() && unreadable_tail(target)?.is_none() {
+    for segment in entries::wrong_segments(target)? {
+        told.push(format!("the row of segment {} was damaged", segment.number));
+        target.execute(
+            "UPDATE segment SET root = ?2, min_time = ?3, max_time = ?4, keys = ?5, sums = ?6 WHERE number = ?1",
+            params![
+                integer(segment.number),
+                segment.root,
+                segment.times.0,
+                segment.times.1,
+                segment.keys,
+                segment.sums,
+            ],
+        )?;
+    }
+    for (first, facts) in entries::misfiled(target)? {
+        target.execute(
+            "UPDATE tail SET min_time = ?2, max_time = ?3 WHERE first = ?1",
+            params![
+                integer(first),
+                integer(facts.min_time),
+                integer(facts.max_time)
+            ],
+        )?;
+    }
+    if Head::read(target).is_ok() && unreadable_tail(target)?.is_none() {
+        mend_checkpoints(target, told)?;
         return Ok(false);
     }
     begin_anew(target, now, None, told)?;
     Ok(true)
+}
+
+/// Drops checkpoints that cannot be read, and hashes that prove nothing.
+fn mend_checkpoints(target: &Transaction<'_>, told: &mut Vec<String>) -> Result<(), Failure> {
+    for stored in checkpoint::all(target)? {
+        if content(&stored).is_none() {
+            drop_checkpoint(target, stored.size, told)?;
+        }
+    }
+    for size in wrong_edges(target)? {
+        target.execute(
+            "UPDATE checkpoint SET edge = NULL WHERE size = ?1",
+            [integer(size)],
+        )?;
+        told.push(format!(
+            "the checkpoint of {size} records cannot be compared any more: the hashes kept with it were damaged"
+        ));
+    }
+    Ok(())
+}
+
+/// Drops a damaged checkpoint.
+pub(super) fn drop_checkpoint(
+    target: &Transaction<'_>,
+    size: u64,
+    told: &mut Vec<String>,
+) -> Result<(), Failure> {
+    target.execute("DELETE FROM checkpoint WHERE size = ?1", [integer(size)])?;
+    told.push(format!(
+        "the checkpoint of {size} records: it was damaged; the next one covers them, too"
+    ));
+    Ok(())
 }
 
 /// Makes a new log of all entries that can be read: places are missing, or roots, so that the old tree cannot go on.

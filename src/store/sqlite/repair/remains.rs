@@ -14,13 +14,14 @@ use crate::store::Sha256;
 use crate::text::hex;
 
 /// Drops saved rows without their references, and notes losses, so that the new store is consistent: `audit verify`
-/// goes on reporting records that can no longer be proven. Returns repairs and losses, and whether the log is a new one.
+/// goes on reporting records that can no longer be proven. Tells repairs and losses, and returns whether the log is a new
+/// one.
 pub(super) fn drop_remains(
     target: &Transaction<'_>,
     tables: &mut [Saved],
     now: Moment,
-) -> Result<(Vec<String>, bool), Failure> {
-    let mut told = Vec::new();
+    told: &mut Vec<String>,
+) -> Result<bool, Failure> {
     for number in wrong_texts(target)? {
         target.execute("DELETE FROM snapshot WHERE number = ?1", [number])?;
     }
@@ -31,7 +32,9 @@ pub(super) fn drop_remains(
             hex(sha256)
         ));
     }
-    let is_new = evidence::mend(target, now, &mut told)?;
+    objects::mend(target, now)?;
+    let is_new = evidence::mend(target, now, told)?;
+    evidence::note_lost(target, now, told)?;
     let damaged = overrides::damaged(target)?;
     for table in digests::TABLES {
         digests::drop_damaged(target, table)?;
@@ -43,7 +46,7 @@ pub(super) fn drop_remains(
          DELETE FROM fetch WHERE (origin, identity) NOT IN (SELECT origin, identity FROM origin);
          DELETE FROM leftover WHERE length(sha256) <> 32;",
     )?;
-    overrides::tell_lost(target, &damaged, &mut told)?;
+    overrides::tell_lost(target, &damaged, told)?;
     note_texts(target, now)?;
     super::super::hours::recount(target, &Blocks::default())?;
     super::super::robots::recount(target)?;
@@ -54,7 +57,7 @@ pub(super) fn drop_remains(
         saved.rows = left;
         saved.lost = saved.lost.map(|lost| lost + dropped);
     }
-    Ok((told, is_new))
+    Ok(is_new)
 }
 
 /// Leaves a row for each lost text that another row names, as for a dropped one.

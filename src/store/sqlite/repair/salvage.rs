@@ -19,6 +19,7 @@ use super::remains::drop_remains;
 use super::{evidence, may_be_ours};
 use crate::clock::Moment;
 use crate::config::Synchronous;
+use crate::entry::EventKind;
 use crate::store::log_key::log_key_file;
 use crate::store::state_file::state_file;
 use crate::store::{Access, StoreError, StoreErrorKind, failed};
@@ -140,7 +141,10 @@ fn salvage(path: &Path, new: &Path, now: Moment) -> Result<Salvaged, StoreError>
     let (mut told, mut is_new) = (Vec::new(), false);
     let mut last = || -> Result<(), Failure> {
         let transaction = target.transaction()?;
-        (told, is_new) = drop_remains(&transaction, &mut tables, now)?;
+        for size in evidence::forged(&transaction, path)? {
+            evidence::drop_checkpoint(&transaction, size, &mut told)?;
+        }
+        is_new = drop_remains(&transaction, &mut tables, now, &mut told)?;
         if !is_new {
             is_new = note_missing(&transaction, path, now, &mut told)?;
         }
@@ -166,19 +170,32 @@ fn note_missing(
     match agree::look(target, path) {
         Ok(Relation::Misses(missing)) => {
             told.push(missing.told());
-            if !missing.is_refused() {
-                // The next process that opens the store notes it.
-                return Ok(false);
+            if missing.is_refused() {
+                evidence::begin_anew(target, now, Some(missing.event()), told)?;
+                return Ok(true);
             }
-            evidence::begin_anew(target, now, Some(missing.event()), told)?;
-            return Ok(true);
+            // The next process that opens the store notes it.
         }
         Ok(_) => {}
         // A damaged state file names its own way out.
         Err(Failure::Told(error)) => told.push(error.message),
         Err(failure) => return Err(failure),
     }
-    Ok(false)
+    let Some((size, signed)) = evidence::beyond(target)? else {
+        return Ok(false);
+    };
+    told.push(format!(
+        "records {} to {signed} are missing: a checkpoint names them",
+        size + 1
+    ));
+    let at = now.as_millis();
+    let missing = EventKind::Lost {
+        count: signed - size,
+        first: at,
+        last: at,
+    };
+    evidence::begin_anew(target, now, Some(missing), told)?;
+    Ok(true)
 }
 
 /// Tells whether there were unreadable rows, and no readable one.

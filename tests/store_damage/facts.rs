@@ -90,7 +90,7 @@ fn of_the_log() -> Vec<Fact> {
                 sql(
                     place,
                     "UPDATE tail SET max_time = max_time - 9 WHERE first = 0",
-                )
+                );
             },
             check: "record 1: the times of its row are not those of the records\n",
             refused: None,

@@ -209,7 +209,10 @@ pub(in crate::store::sqlite) fn wrong_segments(
         let stored: (Option<Vec<u8>>, Option<Vec<u8>>) = (row.get(4)?, row.get(5)?);
         // Keys and sums count dropped entries, too. A row without them costs time, and no answer.
         let (keys, sums) = match is_kept {
-            true => segment::index(connection, at)?,
+            true => {
+                let index = segment::index(connection, at)?;
+                (index.keys, index.sums)
+            }
             false => stored.clone(),
         };
         let is_right = stored.0.is_none_or(|stored| Some(stored) == keys)

@@ -478,6 +478,7 @@ fn what_was_done_to_a_segment_is_found_and_mended() {
                     count,
                     first: 0,
                     last: 0,
+                    size: None,
                 };
                 let id = DecisionId::mint(NOON).octets();
                 batch.entries.push(|out| Event { id, kind }.encode(out));

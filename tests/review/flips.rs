@@ -33,6 +33,7 @@ fn store() -> Shelf {
                 count: n,
                 first: 0,
                 last: 0,
+                size: None,
             };
             let id = DecisionId::mint(NOON).octets();
             batch.entries.push(|out| Event { id, kind }.encode(out));

@@ -19,8 +19,8 @@ use crate::audit::verify::walk::{Known, LogVerifier, Subtree};
 use crate::cli::screen;
 use crate::clock::{Clock, Moment};
 use crate::store::state_file::State;
-use crate::store::{Extent, Store, StoreError, StoreErrorKind, StoredDecision, StoredRoot};
-use crate::tlog::{BUNDLE, Note};
+use crate::store::{Extent, Store, StoreError, StoredDecision, StoredRoot};
+use crate::tlog::Note;
 
 /// Records to read at once.
 const PAGE: usize = 1_000;
@@ -111,26 +111,23 @@ pub(super) async fn verify(
     let bar = bar(extent);
     let mut review = Review::new(store.as_ref());
     let mut after = 0;
-    let mut unread = Vec::new();
-    let mut page = page_after(&store, after, extent.size)
-        .await
-        .map_err(failed)?;
-    while let Some(last) = page.records.last() {
+    let mut page = store.records(after, PAGE).await.map_err(failed)?;
+    while let Some(last) = page.last() {
         // The next page is read while this one is processed.
         let next = tokio::spawn({
             let (store, after) = (Arc::clone(&store), last.seq);
-            async move { page_after(&store, after, extent.size).await }
+            async move { store.records(after, PAGE).await }
         });
         tokio::task::yield_now().await;
         let is_gap = |first: &StoredDecision| first.seq > after.saturating_add(1);
-        if page.records.first().is_some_and(is_gap) {
+        if page.first().is_some_and(is_gap) {
             // Retention may have dropped the next records since the last page.
             let extent = store.extent().await.map_err(failed)?;
             let roots = store.roots().await.map_err(failed)?;
             verifier.learn(extent.first, subtrees(&roots, after));
         }
         after = last.seq;
-        for decision in &page.records {
+        for decision in &page {
             let index = decision.seq.saturating_sub(1);
             verifier.step(index, &decision.entry, &mut faults);
             tally
@@ -141,21 +138,18 @@ pub(super) async fn verify(
                 tally.proven_since = 0;
             }
         }
-        bar.inc(page.records.len() as u64);
-        unread.append(&mut page.unread);
+        bar.inc(page.len() as u64);
         page = next
             .await
             .map_err(|error| error.to_string())?
             .map_err(failed)?;
     }
-    unread.append(&mut page.unread);
     bridge(&mut verifier, &store, &mut faults).await;
     let walked = verifier.end(&mut faults);
     bar.finish_and_clear();
     tally.doubt(&faults);
-    let is_whole = faults.is_empty() && unread.is_empty();
-    let faults = faults.iter().map(LogFault::to_string);
-    let faults: Vec<String> = unread.into_iter().chain(faults).collect();
+    let is_whole = faults.is_empty();
+    let faults: Vec<String> = faults.iter().map(LogFault::to_string).collect();
     let text = if args.json {
         screen::json_line(&as_json(&tally, &walked, &faults, trusted))
     } else {
@@ -175,36 +169,6 @@ pub(super) async fn verify(
     } else {
         Found::Faults
     })
-}
-
-/// Some records, and what could not be read before them.
-struct Page {
-    records: Vec<StoredDecision>,
-    unread: Vec<String>,
-}
-
-/// Returns the records after `after`, as far as they can be read: from bundle to bundle where they are damaged.
-async fn page_after(store: &Arc<dyn Store>, mut after: u64, size: u64) -> Result<Page, StoreError> {
-    let mut unread: Vec<String> = Vec::new();
-    let mut limit = PAGE;
-    loop {
-        match store.records(after, limit).await {
-            Ok(records) => return Ok(Page { records, unread }),
-            Err(error) if error.kind == StoreErrorKind::Corrupt && after < size => {
-                let left = BUNDLE - after % BUNDLE;
-                let to_bundle = usize::try_from(left).unwrap_or(PAGE);
-                if limit == to_bundle {
-                    if unread.last() != Some(&error.message) {
-                        unread.push(error.message);
-                    }
-                    after += left;
-                }
-                let left = BUNDLE - after % BUNDLE;
-                limit = usize::try_from(left).unwrap_or(PAGE);
-            }
-            Err(error) => return Err(error),
-        }
-    }
 }
 
 /// Reads a checkpoint that was kept elsewhere.

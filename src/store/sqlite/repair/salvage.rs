@@ -193,6 +193,7 @@ fn note_missing(
         count: signed - size,
         first: at,
         last: at,
+        size: Some(signed),
     };
     evidence::begin_anew(target, now, Some(missing), told)?;
     Ok(true)

@@ -1,6 +1,6 @@
 //! Verification of the store: of one decision ([`case`]), and of the whole log ([`walk`]).
 //!
-//! What a verification finds, and what it cannot find, stands in [`walk`]. Beside it, altered or missing settings, states
+//! The faults that a verification finds, and those that it cannot find, stand in [`walk`]. Beside them, altered or missing settings, states
 //! and texts of robots.txt are found: entries name each by its digest. Notes of people on decisions are entries; the
 //! present states of origins and the history of fetches are no evidence of a decision, and are not in the log.
 

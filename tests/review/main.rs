@@ -14,6 +14,7 @@ mod attacks;
 mod case;
 mod flips;
 mod forger;
+mod kept;
 mod log;
 mod replay;
 mod shelf;

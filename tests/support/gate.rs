@@ -421,15 +421,7 @@ impl Gate {
             );
         }
         let record = self.record(reason, |record| record["id"] == problem["id"]);
-        let verdict = if matches!(
-            reason,
-            "robots_pending"
-                | "paced"
-                | "log_failed"
-                | "quota_spent"
-                | "client_limit"
-                | "overloaded"
-        ) {
+        let verdict = if DEFERRED.contains(&reason) {
             "defer"
         } else {
             "deny"
@@ -479,6 +471,16 @@ impl Gate {
         });
     }
 }
+
+/// Reasons for which a request is refused for now.
+const DEFERRED: [&str; 6] = [
+    "robots_pending",
+    "paced",
+    "log_failed",
+    "quota_spent",
+    "client_limit",
+    "overloaded",
+];
 
 impl Drop for Gate {
     fn drop(&mut self) {

@@ -25,7 +25,7 @@ use crate::entry::EventKind;
 use crate::store::log_key::{LogKey, StoredCheckpoint, log_key_file};
 use crate::store::state_file::{self, State, StateFile};
 use crate::store::{StoreError, StoreErrorKind};
-use crate::tlog::{Checkpoint, KeyKind, Note, VerifierKey};
+use crate::tlog::{Checkpoint, Note};
 
 /// Octets of a database whose structure is checked as a whole.
 const SMALL: u64 = 64 * 1024 * 1024;
@@ -246,17 +246,7 @@ pub(in crate::store) fn require_name(path: &Path, key: &LogKey) -> Result<(), St
 
 /// Tells whether a key has signed a checkpoint, under the name that the checkpoint has.
 fn is_signed(checkpoint: &StoredCheckpoint, public: [u8; 32]) -> bool {
-    signer(checkpoint, public).is_some()
-}
-
-/// Returns the key with this public half under the name that a checkpoint has, if it has signed the checkpoint.
-pub(super) fn signer(checkpoint: &StoredCheckpoint, public: [u8; 32]) -> Option<VerifierKey> {
-    let note = Note::parse(checkpoint.note.as_bytes()).ok()?;
-    let name = Checkpoint::from_text(note.text())?.origin;
-    let key = VerifierKey::new(name, KeyKind::Ed25519, public);
-    let keys = [key.clone()];
-    Checkpoint::open(&note, &keys).ok()?;
-    Some(key)
+    checkpoint::signer(checkpoint, public).is_some()
 }
 
 fn refused(message: String) -> Failure {

@@ -14,7 +14,6 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 use tracing::warn;
 
-use super::agree;
 use super::error::Failure;
 use super::schema::{self, STEPS, Standing};
 use crate::config::Synchronous;
@@ -151,7 +150,7 @@ fn tell_of_a_key_that_is_gone(connection: &Connection, path: &Path) -> Result<()
     };
     // A checkpoint names its key without the public half, which the state file has.
     let state = state_file::read(path)?;
-    let public = state.and_then(|(state, _)| agree::signer(&last, state.key));
+    let public = state.and_then(|(state, _)| super::entries::checkpoint::signer(&last, state.key));
     let public = match &public {
         Some(key) => key.to_string(),
         None => "unknown: the state file beside the store does not have it".to_owned(),

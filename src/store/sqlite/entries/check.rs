@@ -1,4 +1,4 @@
-//! Whether the rows of the log are what was written.
+//! Checks of the rows of the log against their entries.
 
 use rusqlite::Connection;
 
@@ -35,7 +35,7 @@ pub(in crate::store::sqlite) enum Relation {
     Unreadable(String),
 }
 
-/// What the row of some entries says of them.
+/// The facts that the row of some entries holds about them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store::sqlite) struct Facts {
     /// The earliest time.

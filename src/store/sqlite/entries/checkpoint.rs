@@ -7,7 +7,7 @@ use super::super::rows::{integer, number};
 use super::head::Head;
 use crate::clock::Moment;
 use crate::store::log_key::StoredCheckpoint;
-use crate::tlog::Signer;
+use crate::tlog::{Checkpoint, KeyKind, Note, Signer, VerifierKey};
 
 /// Signs the root of the present tree, unless it is signed already. The caller commits to the disk before the note
 /// leaves the process.
@@ -63,4 +63,17 @@ fn stored(row: &rusqlite::Row<'_>) -> rusqlite::Result<StoredCheckpoint> {
         time: Moment::from_millis(number(row.get(1)?)),
         note: row.get(2)?,
     })
+}
+
+/// Returns the key with this public half under the name that a checkpoint has, if it has signed the checkpoint.
+pub(in crate::store::sqlite) fn signer(
+    checkpoint: &StoredCheckpoint,
+    public: [u8; 32],
+) -> Option<VerifierKey> {
+    let note = Note::parse(checkpoint.note.as_bytes()).ok()?;
+    let name = Checkpoint::from_text(note.text())?.origin;
+    let key = VerifierKey::new(name, KeyKind::Ed25519, public);
+    let keys = [key.clone()];
+    Checkpoint::open(&note, &keys).ok()?;
+    Some(key)
 }

@@ -1,4 +1,4 @@
-//! What a search asks before it reads the blocks of a segment.
+//! The keys and sums of a segment, which a search asks before it reads the blocks.
 
 use rusqlite::Connection;
 

@@ -1,4 +1,4 @@
-//! What entries count for beside the log: their hour, and the objects that they name.
+//! The effects of entries beside the log: counts of their hours, and notes on the objects that they name.
 
 use std::collections::HashMap;
 

@@ -176,7 +176,7 @@ async fn states_without_a_text_have_a_bound_too() {
 
 #[tokio::test]
 async fn the_file_and_its_log_stay_within_the_bound_while_records_come() {
-    for (most, batches, size) in [(2 * MIB, 150, 200), (6 * MIB, 12, 4_000)] {
+    for (most, batches, size) in [(2 * MIB, 150, 200), (6 * MIB, 24, 4_000)] {
         let (_folder, path) = place();
         let store = open(&path).unwrap();
         bound(&store, most).await;

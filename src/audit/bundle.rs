@@ -1,7 +1,7 @@
 //! Evidence files: records with everything that a stranger needs to check them (`docs/evidence.md` has the format).
 //!
 //! A file proves one record, or many as JSON Lines. It holds the entry, its path to a signed checkpoint, the objects that
-//! the entry names, and the robots.txt. [`write`] and [`LinesWriter`] write it, [`Reader`] reads it strictly, and
+//! the entry names, and the robots.txt. [`write()`] and [`LinesWriter`] write it, [`Reader`] reads it strictly, and
 //! [`Checker`] proves each record by a key that comes from another source. `docs/verify-evidence.py` does the same without
 //! crawlgate.
 

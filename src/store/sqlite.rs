@@ -9,7 +9,7 @@
 //! - `rows`: values as columns; `digests`: whether a row is what was written; `error`: failures as sentences
 //! - `guard`: the files of an open store stay as they are; `log`: the write-ahead log stays bounded
 //! - `write`, `read`, `search`, `prune`: the work on it; `landing`: the update of an origin; `overrides`: those that people add
-//! - [`entries`]: the decision log and the tree over it; `objects`: what its entries name
+//! - `entries`: the decision log and the tree over it; `objects`: what its entries name
 //! - `bounds`: the room of each part; `robots`: which texts give room; `belief`: the time that retention believes
 //! - [`repair`]: checks and rebuilds of a damaged database
 

@@ -271,7 +271,9 @@ impl Store for Sqlite {
         self.write(move |connection| {
             let mut memory = memory.lock();
             let is_seen = write::acknowledge(connection, &mut memory, &id, &note)?;
-            note_end(connection, &mut memory, &state)?;
+            if is_seen {
+                state.wrote(memory.end());
+            }
             Ok(is_seen)
         })
     }
@@ -345,7 +347,7 @@ impl Store for Sqlite {
             let mut memory = memory.lock();
             let number = overrides::add(connection, &mut memory, &new)?;
             announcer.announce();
-            note_end(connection, &mut memory, &state)?;
+            state.wrote(memory.end());
             Ok(number)
         })
     }
@@ -357,7 +359,9 @@ impl Store for Sqlite {
             let mut memory = memory.lock();
             let is_removed = overrides::remove(connection, &mut memory, number, &by, now)?;
             announcer.announce();
-            note_end(connection, &mut memory, &state)?;
+            if is_removed {
+                state.wrote(memory.end());
+            }
             Ok(is_removed)
         })
     }
@@ -401,7 +405,7 @@ impl Store for Sqlite {
             let mut memory = memory.lock();
             let mut step = prune::step(connection, &mut memory, &path, retention, &how)?;
             if step.decisions > 0 {
-                note_end(connection, &mut memory, &state)?;
+                state.wrote(memory.end());
             }
             let mut keeping = keeping.lock();
             if let Some(keeping) = keeping.as_mut() {
@@ -422,18 +426,6 @@ impl Store for Sqlite {
             Ok(Size { bytes, ..size })
         })
     }
-}
-
-/// Notes in the state file how far the log goes after a write that appended an event.
-fn note_end(
-    connection: &mut rusqlite::Connection,
-    memory: &mut LogMemory,
-    state: &StateFile,
-) -> Result<(), error::Failure> {
-    let transaction = write::begin(connection)?;
-    let head = memory.head(&transaction)?;
-    state.wrote((head.size(), head.root()));
-    Ok(())
 }
 
 #[cfg(test)]

@@ -66,6 +66,12 @@ impl LogMemory {
         Ok(())
     }
 
+    /// Returns the end of the log after the last commit of this process.
+    pub(super) fn end(&self) -> End {
+        let head = self.memory.last();
+        (head.size(), head.root())
+    }
+
     /// Returns the blocks that were read last.
     pub(super) fn blocks(&self) -> &Blocks {
         &self.blocks
@@ -102,13 +108,12 @@ pub(super) fn batch(
     let noted = log.uses.count(&transaction, &batch.entries)?;
     let most = parts.map(|parts| parts.decisions / 8);
     append(&transaction, &mut head, batch.entries.frames(), most)?;
-    let end = (head.size(), head.root());
     log.commit(transaction, head)?;
     log.uses.committed(noted);
     if let Some(keeping) = keeping {
         keeping.tell(dropped);
     }
-    Ok(Some(end))
+    Ok(Some(log.end()))
 }
 
 /// Appends one event to the log, in a transaction with more.

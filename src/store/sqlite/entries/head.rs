@@ -55,6 +55,11 @@ impl Memory {
         self.head = head;
     }
 
+    /// Returns the end of the log after the last commit of this process.
+    pub(in crate::store::sqlite) fn last(&self) -> &Head {
+        &self.head
+    }
+
     /// Forgets the end of the log: the database was changed in another way.
     pub(in crate::store::sqlite) fn forget(&mut self) {
         *self = Self::default();

@@ -13,6 +13,7 @@ use crate::entry::is_strange;
 use crate::rep::Origin;
 use crate::robots::state::State;
 use crate::text::DecisionId;
+use crate::tlog::split_entry;
 
 /// Data written at once.
 #[derive(Debug, Clone, Default)]
@@ -97,7 +98,7 @@ impl Entries {
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = &*self.frames;
         std::iter::from_fn(move || {
-            let (entry, next) = split(rest)?;
+            let (entry, next) = split_entry(rest)?;
             rest = next;
             Some(entry)
         })
@@ -112,7 +113,7 @@ impl Entries {
     pub fn withdraw(&mut self, id: DecisionId) -> bool {
         let id = id.octets();
         let mut start = 0;
-        while let Some((entry, _)) = self.frames.get(start..).and_then(split) {
+        while let Some((entry, _)) = self.frames.get(start..).and_then(split_entry) {
             let end = start + LENGTH + entry.len();
             if crate::entry::id_of(entry) == Some(&id) {
                 self.frames.drain(start..end);
@@ -159,12 +160,6 @@ impl fmt::Debug for Entries {
 
 /// Octets of an entry's length.
 const LENGTH: usize = 2;
-
-/// Splits the first entry off.
-fn split(frames: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (length, rest) = frames.split_first_chunk::<LENGTH>()?;
-    rest.split_at_checked(u16::from_be_bytes(*length).into())
-}
 
 /// A party that takes room with its records. Each has a share that others cannot take.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

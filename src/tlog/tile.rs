@@ -98,10 +98,7 @@ impl Tile {
     pub fn entries<'b>(&self, mut content: &'b [u8]) -> Result<Vec<&'b [u8]>, ContentError> {
         let mut entries = Vec::new();
         while !content.is_empty() {
-            let cut = content.split_first_chunk().and_then(|(length, rest)| {
-                rest.split_at_checked(u16::from_be_bytes(*length).into())
-            });
-            let (entry, rest) = cut.ok_or(ContentError::CutOff)?;
+            let (entry, rest) = split_entry(content).ok_or(ContentError::CutOff)?;
             entries.push(entry);
             content = rest;
         }
@@ -203,6 +200,13 @@ pub fn push_entry(bundle: &mut Vec<u8>, entry: &[u8]) -> Result<(), ContentError
     bundle.extend_from_slice(&length.to_be_bytes());
     bundle.extend_from_slice(entry);
     Ok(())
+}
+
+/// Splits the first entry off the content of a bundle. `None` if it is cut off.
+#[must_use]
+pub fn split_entry(content: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = content.split_first_chunk()?;
+    rest.split_at_checked(u16::from_be_bytes(*length).into())
 }
 
 #[cfg(test)]

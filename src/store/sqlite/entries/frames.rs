@@ -1,6 +1,7 @@
 //! Entries one after the other: the length of each in two octets, big-endian, then its octets.
 
 use super::super::error::Failure;
+use crate::tlog::split_entry;
 
 /// Entries one after the other.
 #[derive(Debug, Clone, Copy)]
@@ -13,7 +14,7 @@ impl<'f> Iterator for Frames<'f> {
         if self.0.is_empty() {
             return None;
         }
-        let Some((entry, rest)) = split(self.0) else {
+        let Some((entry, rest)) = split_entry(self.0) else {
             self.0 = &[];
             return Some(Err(Failure::Damaged(
                 "an entry of the log is cut off".to_owned(),
@@ -22,9 +23,4 @@ impl<'f> Iterator for Frames<'f> {
         self.0 = rest;
         Some(Ok(entry))
     }
-}
-
-fn split(frames: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (length, rest) = frames.split_first_chunk::<2>()?;
-    rest.split_at_checked(u16::from_be_bytes(*length).into())
 }

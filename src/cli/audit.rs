@@ -19,7 +19,7 @@ use crate::audit::verify::case::Trusted;
 use crate::config::Config;
 use crate::store::state_file::State;
 use crate::store::{self, Access, Store, StoreError, StoredCheckpoint, state_file};
-use crate::tlog::{Checkpoint, Note, hash_text};
+use crate::tlog::hash_text;
 
 /// Exit code for a fault in the store's records.
 const WRONG: u8 = 1;
@@ -214,6 +214,5 @@ async fn consistency(store: &Arc<dyn Store>, old: u64, new: u64) -> Result<Found
 /// Returns the root that a checkpoint of this size names.
 fn root_of(checkpoints: &[StoredCheckpoint], size: u64) -> Option<[u8; 32]> {
     let checkpoint = checkpoints.iter().find(|one| one.size == size)?;
-    let note = Note::parse(checkpoint.note.as_bytes()).ok()?;
-    Checkpoint::from_text(note.text()).map(|checkpoint| checkpoint.root)
+    checkpoint.content().map(|content| content.root)
 }

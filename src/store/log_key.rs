@@ -18,7 +18,7 @@ use rustls::pki_types::{PrivatePkcs8KeyDer, pem::PemObject as _};
 use super::{Sha256, StoreError, StoreErrorKind};
 use crate::clock::Moment;
 use crate::text::{hex, pem};
-use crate::tlog::{KeyName, Note, Signer, VerifierKey};
+use crate::tlog::{Checkpoint, KeyName, Note, Signer, VerifierKey};
 
 /// A signed size and root of the log, as the store keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +29,15 @@ pub struct StoredCheckpoint {
     pub time: Moment,
     /// The signed note with all its signatures (c2sp.org/tlog-checkpoint).
     pub note: String,
+}
+
+impl StoredCheckpoint {
+    /// Reads what the note says, without a look at its signatures.
+    #[must_use]
+    pub fn content(&self) -> Option<Checkpoint> {
+        let note = Note::parse(self.note.as_bytes()).ok()?;
+        Checkpoint::from_text(note.text())
+    }
 }
 
 /// The key of the log, and the name under which it signs.

@@ -25,7 +25,6 @@ use crate::entry::EventKind;
 use crate::store::log_key::{LogKey, StoredCheckpoint, log_key_file};
 use crate::store::state_file::{self, State, StateFile};
 use crate::store::{StoreError, StoreErrorKind};
-use crate::tlog::{Checkpoint, Note};
 
 /// Octets of a database whose structure is checked as a whole.
 const SMALL: u64 = 64 * 1024 * 1024;
@@ -225,10 +224,7 @@ pub(in crate::store) fn require_name(path: &Path, key: &LogKey) -> Result<(), St
     let Some(last) = last().map_err(|failure| failure.at(path))? else {
         return Ok(());
     };
-    let name = Note::parse(last.note.as_bytes())
-        .ok()
-        .and_then(|note| Some(Checkpoint::from_text(note.text())?.origin));
-    match name {
+    match last.content().map(|content| content.origin) {
         Some(name) if name != *key.name() && is_signed(&last, *key.vkey().public()) => {
             Err(StoreError {
                 kind: StoreErrorKind::Denied,

@@ -79,8 +79,7 @@ fn are_roots_signed(connection: &Connection, block: &BlockPlace) -> Result<Optio
 
 /// Reads a checkpoint of the size that its row says.
 fn content(stored: &StoredCheckpoint) -> Option<Checkpoint> {
-    let note = Note::parse(stored.note.as_bytes()).ok()?;
-    Checkpoint::from_text(note.text()).filter(|one| one.size == stored.size)
+    stored.content().filter(|one| one.size == stored.size)
 }
 
 /// Returns the first record of the tail that cannot be read.
@@ -363,10 +362,7 @@ pub(super) fn begin_anew(
     told: &mut Vec<String>,
 ) -> Result<(), Failure> {
     let last = checkpoint::last(target).ok().flatten();
-    let last = last.and_then(|last| {
-        let note = Note::parse(last.note.as_bytes()).ok()?;
-        Checkpoint::from_text(note.text())
-    });
+    let last = last.and_then(|last| last.content());
     let mut saved: Vec<(u64, Vec<u8>)> = Vec::new();
     for first in firsts(target)? {
         // Entries of a row that cannot be read are lost.

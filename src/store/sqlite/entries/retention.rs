@@ -25,21 +25,18 @@ pub(in crate::store::sqlite) struct Oldest {
     pub(in crate::store::sqlite) count: u64,
     /// The latest time of an entry.
     pub(in crate::store::sqlite) max_time: Moment,
-    /// Octets of the block.
-    pub(in crate::store::sqlite) octets: u64,
 }
 
 /// Returns the oldest block whose entries are kept.
 pub(in crate::store::sqlite) fn oldest(connection: &Connection) -> Result<Option<Oldest>, Failure> {
     let mut oldest = connection.prepare_cached(
-        "SELECT first, count, max_time, length(body) FROM block WHERE body IS NOT NULL ORDER BY first LIMIT 1",
+        "SELECT first, count, max_time FROM block WHERE body IS NOT NULL ORDER BY first LIMIT 1",
     )?;
     let oldest = oldest.query_row([], |row| {
         Ok(Oldest {
             first: number(row.get(0)?),
             count: number(row.get(1)?),
             max_time: Moment::from_millis(number(row.get(2)?)),
-            octets: number(row.get(3)?),
         })
     });
     Ok(oldest.optional()?)

@@ -1,7 +1,7 @@
 //! The writing thread.
 //!
-//! Each outlet gets every batch: the store as a whole or not at all, a sink as far as it takes the lines of the entries. One outlet
-//! may fail while another succeeds, so each remembers its progress in the batch at hand.
+//! Each outlet gets every batch: the store as a whole or not at all, a sink as far as it takes the lines of the entries.
+//! One outlet may fail while another succeeds, so each remembers its progress in the batch at hand.
 
 use std::{
     fmt,

@@ -24,7 +24,7 @@ Exit codes: 0 every record is proven; 1 a record is not; 2 crawlgate itself fail
 Attested only: the evidence of such a decision cannot be kept, as when a robots.txt was late. Its \
 record is still proven to be in the log.
 
-docs/verify-evidence.py does the same without crawlgate, but for making the decision again.
+docs/verify-evidence.py checks the same without crawlgate. It does not make the decision again.
 
 Examples:
   crawlgate audit verify-evidence evidence.json --key crawlgate.vkey

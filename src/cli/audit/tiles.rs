@@ -103,7 +103,7 @@ pub(super) async fn write(
     for tile in Tile::all(size).filter(|tile| tile.level() > 0) {
         match prover.tile(tile) {
             Ok(hashes) => folder.put(&Resource::Hashes(tile), hashes.as_flattened())?,
-            // What was dropped long ago has left the root of its segment alone.
+            // Of a dropped segment, the store keeps only the root.
             Err(ProverError::Source(Gone)) => dropped += 1,
             Err(error) => return Err(error.to_string()),
         }

@@ -88,8 +88,8 @@ pub(super) fn drop_unused(
     oldest: Moment,
     now: Moment,
 ) -> Result<usize, Failure> {
-    // A day for the precision of the column, and one for entries that are not quite in order. A process may still use
-    // what it has added some time ago.
+    // A day for the precision of the column, and one for entries that are not quite in order. A process may still name
+    // an object that it added up to `IN_USE` ago.
     let before = (oldest - DAY - DAY).min(now - IN_USE);
     let mut drop = connection.prepare_cached(
         "DELETE FROM object WHERE sha256 IN \
@@ -121,7 +121,7 @@ pub(super) fn note_lost(
     Ok(note.execute(params![sha256, kind, time(now)])? > 0)
 }
 
-/// Returns the digests of objects whose rows differ from their bodies.
+/// Returns the digests of objects whose rows name another kind or another object than their bodies do.
 pub(super) fn misnamed(connection: &Connection) -> Result<Vec<Vec<u8>>, Failure> {
     let mut statement = connection
         .prepare("SELECT sha256, kind, body, names FROM object WHERE length(body) > 0")?;

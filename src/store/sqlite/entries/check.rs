@@ -165,7 +165,7 @@ pub(in crate::store::sqlite) fn misfiled(
     Ok(wrong)
 }
 
-/// A segment whose row differs from its blocks, and what it should say.
+/// A segment whose row differs from its blocks, with the values that the blocks give.
 #[derive(Debug)]
 pub(in crate::store::sqlite) struct WrongSegment {
     pub(in crate::store::sqlite) number: u64,

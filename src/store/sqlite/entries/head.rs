@@ -163,7 +163,7 @@ impl Head {
         Ok(())
     }
 
-    /// Moves the beginning of the tail, whose entries before are in blocks now.
+    /// Moves the beginning of the tail to `to`. The entries before it are in blocks now.
     pub(super) fn move_tail(&mut self, to: u64) {
         let bundles = usize::try_from((to - self.tail) / BUNDLE).unwrap_or(usize::MAX);
         self.bundles.drain(..bundles.min(self.bundles.len()));

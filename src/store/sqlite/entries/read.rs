@@ -51,7 +51,7 @@ pub(in crate::store::sqlite) enum Run {
     Tail(Vec<u8>),
     /// A block.
     Block(Arc<Block<'static>>),
-    /// A block whose entries were dropped.
+    /// A block that has lost its entries to the retention.
     Dropped,
 }
 
@@ -195,7 +195,7 @@ fn unpacked(
     Ok(block)
 }
 
-/// Returns the first index whose entry is kept, and the number of entries that the log has ever taken.
+/// Returns the index of the first kept entry and the size of the log, which counts dropped entries, too.
 pub(in crate::store::sqlite) fn extent(connection: &Connection) -> Result<(u64, u64), Failure> {
     let one = |text: &str| -> Result<Option<u64>, Failure> {
         let mut statement = connection.prepare_cached(text)?;

@@ -27,7 +27,7 @@ pub(in crate::store::sqlite) struct Oldest {
     pub(in crate::store::sqlite) max_time: Moment,
 }
 
-/// Returns the oldest block whose entries are kept.
+/// Returns the oldest block that still has its entries.
 pub(in crate::store::sqlite) fn oldest(connection: &Connection) -> Result<Option<Oldest>, Failure> {
     let mut oldest = connection.prepare_cached(
         "SELECT first, count, max_time FROM block WHERE body IS NOT NULL ORDER BY first LIMIT 1",

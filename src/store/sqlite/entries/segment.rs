@@ -16,7 +16,9 @@ pub(super) struct Index {
     pub(super) sums: Option<Vec<u8>>,
 }
 
-/// Returns the index of a segment whose blocks are written. Without it a search reads the blocks, so damage is no failure.
+/// Returns the index of a segment whose blocks are written.
+///
+/// With a damaged block the index is empty. That is no failure: a search without the index reads the blocks.
 pub(super) fn index(connection: &Connection, number: u64) -> Result<Index, Failure> {
     let mut blocks = connection.prepare_cached(
         "SELECT body FROM block WHERE first >= ?1 AND first < ?2 AND body IS NOT NULL ORDER BY first",

@@ -138,7 +138,7 @@ impl<'c> Ground<'c> {
             }
             roots.extend(more);
         }
-        // What is in no block yet.
+        // The entries of the tail.
         let mut at = first + roots.len() as u64 * BUNDLE;
         while at < end {
             let leaves = self.leaves(at)?;

@@ -19,7 +19,10 @@ struct Case {
 
 impl Case {
     fn new() -> Case {
-        let gate = Gate::start();
+        Case::of(Gate::start())
+    }
+
+    fn of(gate: Gate) -> Case {
         let (code, key, error) = gate.beside("audit", &["key"]);
         assert_eq!(code, Some(0), "{error}");
         let has_python = Command::new("python3").arg("--version").output().is_ok();
@@ -226,4 +229,24 @@ fn the_decisions_about_a_site_are_proven_by_one_file() {
     let (code, _, _) = case.prove(&[&ids[0], "-o", name]);
     assert_eq!(code, Some(0));
     case.verified(&fs::read(&file).unwrap(), true);
+}
+
+#[test]
+fn a_log_with_a_name_is_proven_by_the_key_beside_the_store() {
+    let case = Case::of(Gate::with(|setup| {
+        setup.set("audit", "log_name", "\"logs.example.org/fra-1\"");
+    }));
+    assert!(case.vkey.starts_with("logs.example.org/fra-1+"));
+    let site = Origin::with_rules(RULES);
+    let id = case.deny(&site.url("/private"));
+    let (code, file, error) = case.prove(&[&id]);
+    assert_eq!((code, &*error), (Some(0), ""));
+    case.verified(file.as_bytes(), true);
+    let path = case.gate.setup.dir().join("evidence");
+    fs::write(&path, file).unwrap();
+    let words = ["verify-evidence", path.to_str().unwrap()];
+    let (code, told, error) = case.gate.beside("audit", &words);
+    assert_eq!((code, &*error), (Some(0), ""), "{told}");
+    let start = format!("{id} proven");
+    assert!(told.starts_with(&start), "{told}");
 }

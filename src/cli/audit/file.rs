@@ -117,7 +117,8 @@ fn keys(args: &FileArgs, config: &Config) -> Result<Vec<VerifierKey>, String> {
     let mut keys = all_of("--key", &args.key, KeyKind::Ed25519)?;
     if keys.is_empty() {
         let store = config.store.path.as_deref().unwrap_or(Path::new(""));
-        let key = LogKey::load(&log_key_file(store), None).map_err(|error| {
+        let name = config.audit.log_name.clone();
+        let key = LogKey::load(&log_key_file(store), name).map_err(|error| {
             format!(
                 "no --key is given, and {error}. Name the key of the log with --key; the one that the file names proves \
                  nothing by itself"

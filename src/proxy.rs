@@ -209,10 +209,10 @@ impl Proxy {
 
     /// Puts new settings in force for requests from now on; a connection keeps the limits it was opened with.
     pub fn reconfigure(&self, config: Config) {
+        self.log.settings(&config);
         self.egress.reconfigure(&config);
         self.gate.reconfigure(&config);
         self.log.adopt(&config);
-        self.log.settings(&config);
         self.settings.store(Arc::new(config));
     }
 

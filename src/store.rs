@@ -100,6 +100,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Returns a page of decisions.
     fn decisions(&self, query: DecisionQuery) -> Pending<'_, Vec<StoredDecision>>;
 
+    /// Returns a page of the entries that are no decisions, by the times, the order and the bounds of a query.
+    fn events(&self, query: DecisionQuery) -> Pending<'_, Vec<StoredDecision>>;
+
     /// Returns one decision.
     fn decision(&self, id: &str) -> Pending<'_, Option<StoredDecision>>;
 

@@ -15,9 +15,10 @@ impl LogFailed {
         Self(format!("decisions cannot be recorded in {log}: {error}").into())
     }
 
-    /// Returns the failure after the last attempt, with `count` decisions missing.
+    /// Returns the failure after the last attempt, with `count` records missing: of decisions, and of events such as the end of
+    /// the process.
     pub(super) fn at_the_end(&self, count: u64) -> Self {
-        Self(format!("decisions left unrecorded: {count}; {self}").into())
+        Self(format!("records left unwritten: {count}; {self}").into())
     }
 
     pub(super) fn ended() -> Self {

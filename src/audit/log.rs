@@ -4,6 +4,7 @@
 //! force ([`Log::policy`]). So the store keeps no record without its grounds.
 
 mod error;
+mod settings;
 
 use std::{
     cell::Cell,
@@ -23,10 +24,11 @@ use tracing::error;
 
 pub use self::error::LogError;
 use self::error::Place;
+use self::settings::Settings;
 use super::{
     backlog::Backlog,
     counts::Counts,
-    entry::{Grounds, known},
+    entry::Grounds,
     error::LogFailed,
     file,
     live::{Line, Live, Watch},
@@ -39,10 +41,9 @@ use super::{
 };
 use crate::{
     clock::{Clock, Moment},
-    config::{self, Config, Durability, OnFailure, Recorded},
-    entry::{self, Entry, EventKind, Mode},
+    config::{Config, Durability, OnFailure, Recorded},
+    entry::{self, Entry},
     metrics::Registry,
-    policy::terms::PolicyDigest,
     rep::Origin,
     store::{Object, ObjectKind, OriginUpdate, Store},
     text::DecisionId,
@@ -83,6 +84,8 @@ pub struct Log {
     records_all: AtomicBool,
     redacts_query: AtomicBool,
     refusals_per_minute: AtomicU64,
+    /// The settings that were recorded last.
+    settings: Mutex<Option<Settings>>,
 }
 
 /// The limit that a request exceeds.
@@ -182,6 +185,7 @@ impl Log {
             records_all: AtomicBool::default(),
             redacts_query: AtomicBool::default(),
             refusals_per_minute: AtomicU64::default(),
+            settings: Mutex::default(),
         };
         log.adopt(config);
         Ok(log)
@@ -328,7 +332,8 @@ impl Log {
         }
     }
 
-    /// Records that this process has begun, and its settings. Its end is then recorded, too.
+    /// Records that this process has begun, and its settings. Its end is then recorded, too. Called before the first
+    /// request.
     pub fn begin(&self, config: &Config) {
         let Some(writer) = &self.writer else { return };
         let configuration = digest(&SHA256, config.to_toml().as_bytes());
@@ -337,34 +342,22 @@ impl Log {
         self.settings(config);
     }
 
-    /// Records that settings have come into force, if the start of this process is recorded.
+    /// Records the settings that come into force, if they are others than before and the start of this process is
+    /// recorded. Called before the first request that is judged by them.
     pub fn settings(&self, config: &Config) {
         let Some(writer) = &self.writer else { return };
-        let text = config.robots.terms().text();
-        let PolicyDigest(policy) = PolicyDigest::of(&text);
+        if !writer.queue.has_begun() {
+            return;
+        }
+        let settings = Settings::of(config);
+        let mut told = self.settings.lock();
+        if told.as_ref() == Some(&settings) {
+            return;
+        }
         // Before the first entry that names them.
-        self.policy(&text);
-        let policy_config = &config.policy;
-        let origins: Vec<&str> = policy_config
-            .report_origins
-            .iter()
-            .map(Origin::as_str)
-            .collect();
-        let networks = policy_config.report_clients.iter().map(ToString::to_string);
-        let named = config
-            .clients
-            .iter()
-            .filter(|one| one.mode == Some(config::Mode::Report));
-        let named = named.map(|one| one.name.to_string());
-        let clients: Vec<String> = networks.chain(named).collect();
-        let clients: Vec<&str> = clients.iter().map(String::as_str).collect();
-        let kind = EventKind::Settings {
-            policy: &policy,
-            mode: known(Mode::from_name, policy_config.mode.as_str()),
-            report_origins: (&*origins).into(),
-            report_clients: (&*clients).into(),
-        };
-        writer.queue.tell(kind, self.clock.now());
+        self.policy(&config.robots.terms().text());
+        settings.tell(|kind| writer.queue.tell(kind, self.clock.now()));
+        *told = Some(settings);
     }
 
     /// Takes back the record of a request that was answered `log_failed` instead. If it is stored already, an entry of

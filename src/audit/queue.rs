@@ -163,6 +163,11 @@ impl Queue {
         });
     }
 
+    /// Tells whether the start of this process was told, and its end was not.
+    pub(super) fn has_begun(&self) -> bool {
+        self.inner.lock().configuration.is_some()
+    }
+
     /// Queues an event, if the start of this process was told.
     pub(super) fn tell(&self, kind: EventKind<'_>, now: Moment) {
         let mut inner = self.inner.lock();

@@ -51,7 +51,7 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// Puts the overrides of the store in force and starts the store's maintenance. Called before the first request.
+    /// Puts the overrides of the store in force. Called before the first request.
     ///
     /// # Errors
     /// When the key or the overrides cannot be read: without the overrides, no request can be judged.
@@ -80,13 +80,27 @@ impl Beside {
         let changed = Arc::clone(&self.overrides_changed);
         let following = follow_overrides(Arc::clone(proxy), Arc::clone(store), seen, changed);
         self.tasks.spawn(following);
+        Ok(())
+    }
+
+    /// Records the start of the process, and begins the store's maintenance with a checkpoint of it. Called before the
+    /// first request.
+    pub(super) fn begin(&mut self, proxy: &Arc<Proxy>) {
+        proxy.log().begin(&proxy.settings());
+        let Some((store, key)) = &self.log else {
+            return;
+        };
+        let (store, key) = (Arc::clone(store), Arc::clone(key));
         let settings = {
             let proxy = Arc::clone(proxy);
             move || proxy.settings().audit.clone()
         };
-        let keeping = store::keep(Arc::clone(store), key, settings, self.clock.clone());
-        self.tasks.spawn(keeping);
-        Ok(())
+        let (proxy, clock) = (Arc::clone(proxy), self.clock.clone());
+        self.tasks.spawn(async move {
+            // A failure is told by the log, and goes on here as soon as it is over.
+            let _ = proxy.log().flush().await;
+            store::keep(store, key, settings, clock).await;
+        });
     }
 
     /// Returns the service that answers for the process.

@@ -41,6 +41,9 @@ struct ListArgs {
     /// Continue with new decisions as they come
     #[arg(long, short, conflicts_with_all = ["all", "summary", "until"])]
     follow: bool,
+    /// List what else happened, instead of decisions: starts and stops, settings, overrides, acknowledgements, losses
+    #[arg(long, conflicts_with = "summary")]
+    events: bool,
     /// Count by this key instead of listing, with first and last time
     #[arg(long, value_name = "KEY", num_args = 0..=1, default_missing_value = "reason")]
     summary: Option<Key>,
@@ -59,6 +62,22 @@ impl ListArgs {
             false => self.format,
         }
     }
+
+    /// Fails for options that only decisions have.
+    fn check(&self) -> Result<(), String> {
+        if self.events && self.filter.asks_for_decisions() {
+            return Err(
+                "--events: of the conditions, only --since and --until are for events".to_owned(),
+            );
+        }
+        if self.events && self.format() == Format::Csv {
+            return Err(
+                "--events: the columns of csv are those of decisions; use --format jsonl"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
 }
 
 impl Default for ListArgs {
@@ -68,6 +87,7 @@ impl Default for ListArgs {
             limit: MOST,
             all: false,
             follow: false,
+            events: false,
             summary: None,
             format: Format::Table,
             json: false,
@@ -88,6 +108,7 @@ Examples:
   crawlgate log --follow
   crawlgate log --since 24h --verdict deny --origin https://example.com
   crawlgate log --since 7d --summary origin
+  crawlgate log --since 7d --events
   crawlgate log --all --format jsonl > decisions.jsonl
   crawlgate log ack 01KB7W3Y5E000000000VY7H1Q2 --note \"site owner informed\"";
 
@@ -165,6 +186,7 @@ fn told(args: &LogArgs, config: &Config) -> Result<(), String> {
     if args.command.is_some() && args.list != ListArgs::default() {
         return Err("the options of the list stand without a command".to_owned());
     }
+    args.list.check()?;
     let open = |access| store::open(config, access).map_err(|error| error.to_string());
     let mut store = open(Access::Read)?;
     if let Some(Command::Ack { .. }) = args.command {

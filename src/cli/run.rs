@@ -122,12 +122,13 @@ async fn supervised(args: &RunArgs, config: Config, tracer: Option<Tracer>) -> R
         proxy.trace_with(tracer);
     }
     serve::warn_of_authority(&proxy.authority(), &tls);
-    let beside = Beside::start(&proxy).await?;
+    let mut beside = Beside::start(&proxy).await?;
     let entrance = Entrance::open(args.confine)?;
     let url = format!("http://{}", entrance.address);
     let now = Clock::system().now();
     let files = PrivateFiles::create(&proxy.authority(), &tls, &url, now)
         .map_err(|error| format!("the files for the command cannot be written: {error}"))?;
+    beside.begin(&proxy);
     let ended = command(args, &proxy, &url, entrance, &files).await;
     // After the command, exchanges that it left behind have no reader.
     if tokio::time::timeout(GRACE, proxy.drain()).await.is_err() {

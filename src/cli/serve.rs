@@ -92,9 +92,12 @@ async fn serve(
     if let Some(path) = &kept.admin.socket {
         beside.listen(&proxy, path).await;
     }
+    // Bound before the start is recorded, as a process without a port never serves; connections wait meanwhile.
+    let listeners = listeners(&kept).await?;
+    // Before the console, which decides about URLs for other programs, too.
+    beside.begin(&proxy);
     let site = beside.open_site(&proxy)?;
     // Last: a new connection finds everything in place.
-    let listeners = listeners(&kept).await?;
     let places = proxy
         .serve_on(listeners)
         .map_err(|error| error.to_string())?;

@@ -248,6 +248,12 @@ impl Store for Sqlite {
             .ask(move |connection| search::decisions(connection, &blocks, &query))
     }
 
+    fn events(&self, query: DecisionQuery) -> Pending<'_, Vec<StoredDecision>> {
+        let blocks = Arc::clone(&self.blocks);
+        self.walker
+            .ask(move |connection| search::events(connection, &blocks, &query))
+    }
+
     fn decision(&self, id: &str) -> Pending<'_, Option<StoredDecision>> {
         let (id, blocks) = (id.to_owned(), Arc::clone(&self.blocks));
         self.readers

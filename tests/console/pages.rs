@@ -161,7 +161,8 @@ fn every_page_is_whole_and_says_what_it_should() {
     let (_, key, _) = gate.process.beside("audit", &["key"]);
     let name = key.split('+').next().unwrap();
     for needed in [
-        "record 1, in the log of ",
+        // Behind the start of the process, and its settings.
+        "record 3, in the log of ",
         key.trim(),
         "Hash of its leaf: <code>",
         &format!("{name}\n"),

@@ -65,9 +65,10 @@ fn requests_that_are_forwarded_without_a_record_are_counted() {
     gate.signal(Signal::TERM);
     assert!(gate.wait().success(), "{}", gate.said());
     let lines = gate.log_lines();
-    let [_, forwarded] = &lines[..] else {
+    let [_, _, denial, forwarded, _] = &lines[..] else {
         panic!("{lines:?}");
     };
+    assert_eq!(denial["reason"], "robots_disallow", "{denial}");
     assert_eq!(
         (
             &forwarded["event"],

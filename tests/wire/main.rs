@@ -46,6 +46,7 @@ mod life;
 mod limits;
 mod listener_tls;
 mod listeners;
+mod log_events;
 mod loops;
 mod memory;
 mod metrics;

@@ -170,7 +170,7 @@ async fn a_process_tells_its_start_its_settings_what_it_forwarded_and_its_end() 
     record(&log, "a");
     let name: Arc<str> = "news".into();
     log.forwarded(Some(&name), [127, 0, 0, 1].into(), Moment::from_millis(1));
-    settings.policy.mode = config::Mode::Report;
+    settings.policy.mode = crate::config::Mode::Report;
     log.settings(&settings);
     log.close().unwrap();
     let lines = tank.0.lock().lines.clone();
@@ -253,7 +253,7 @@ async fn closing_tries_once_more_and_returns_the_outcome() {
         log.flush().await.unwrap_err();
         tank.make_room(room);
         let left = log.close().err().map(|failure| failure.to_string());
-        let told = "decisions left unrecorded: 1; decisions cannot be recorded in ";
+        let told = "records left unwritten: 1; decisions cannot be recorded in ";
         assert_eq!(left.is_none(), is_written, "{left:?}");
         assert!(left.is_none_or(|left| left.starts_with(told)));
         assert_eq!(tank.reasons().len(), usize::from(is_written));

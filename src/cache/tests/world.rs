@@ -196,6 +196,10 @@ impl Store for Faulty {
         self.inner.decisions(query)
     }
 
+    fn events(&self, query: DecisionQuery) -> Pending<'_, Vec<StoredDecision>> {
+        self.inner.events(query)
+    }
+
     fn decision(&self, id: &str) -> Pending<'_, Option<StoredDecision>> {
         self.inner.decision(id)
     }

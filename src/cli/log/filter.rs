@@ -48,6 +48,16 @@ pub(in crate::cli) struct FilterArgs {
 }
 
 impl FilterArgs {
+    /// Tells whether there is a condition that only a decision can meet.
+    pub(super) fn asks_for_decisions(&self) -> bool {
+        let times = Self {
+            since: self.since.clone(),
+            until: self.until.clone(),
+            ..Self::default()
+        };
+        *self != times
+    }
+
     /// Returns the query for the store.
     pub(in crate::cli) fn query(&self, now: Moment) -> Result<DecisionQuery, String> {
         let conditions = Conditions {

@@ -1,4 +1,4 @@
-//! Writes the list: the latest, all, or new decisions.
+//! Writes the list: the latest, all, or new decisions, or other events.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
@@ -9,13 +9,30 @@ use super::sheet::Sheet;
 use super::{ListArgs, summary};
 use crate::cli::screen;
 use crate::clock::Clock;
-use crate::store::{DecisionQuery, Store};
+use crate::store::{DecisionQuery, Store, StoredDecision};
 
 /// Decisions to read at once.
 const PAGE: usize = 500;
 
 /// Interval at which `--follow` looks for new decisions.
 const EVERY: Duration = Duration::from_millis(250);
+
+/// The entries to list.
+struct Source {
+    store: Arc<dyn Store>,
+    /// True for events, false for decisions.
+    events: bool,
+}
+
+impl Source {
+    async fn page(&self, query: DecisionQuery) -> Result<Vec<StoredDecision>, String> {
+        let page = match self.events {
+            true => self.store.events(query),
+            false => self.store.decisions(query),
+        };
+        page.await.map_err(|error| error.to_string())
+    }
+}
 
 /// Writes the list that the arguments describe.
 pub(super) async fn list(args: &ListArgs, store: &Arc<dyn Store>) -> Result<(), String> {
@@ -30,10 +47,15 @@ pub(super) async fn list(args: &ListArgs, store: &Arc<dyn Store>) -> Result<(), 
         }
         return screen::say(&text).map(drop);
     }
+    let source = &Source {
+        store: Arc::clone(store),
+        events: args.events,
+    };
     // Before the first read: `--follow` may repeat a decision made meanwhile, but misses none.
-    let head = newest(store).await?;
+    let head = newest(source).await?;
     let mut sheet = Sheet::new(
         args.format(),
+        args.events,
         screen::width(),
         std::io::stdout().is_terminal(),
     );
@@ -41,12 +63,12 @@ pub(super) async fn list(args: &ListArgs, store: &Arc<dyn Store>) -> Result<(), 
         return Ok(());
     }
     let goes_on = if args.all {
-        forward(store, &query, None, &mut sheet).await?.is_some()
+        forward(source, &query, None, &mut sheet).await?.is_some()
     } else {
-        latest(store, &query, args.limit, head, &mut sheet).await?
+        latest(source, &query, args.limit, head, &mut sheet).await?
     };
     if args.follow && goes_on {
-        follow(store, &query, head, &mut sheet).await?;
+        follow(source, &query, head, &mut sheet).await?;
     } else if sheet.is_empty() {
         tell_of_none(args);
     }
@@ -55,33 +77,34 @@ pub(super) async fn list(args: &ListArgs, store: &Arc<dyn Store>) -> Result<(), 
 
 /// Reports an empty list on standard error, which keeps standard output to rows.
 fn tell_of_none(args: &ListArgs) {
-    let said = if args.filter != FilterArgs::default() {
+    let said = if args.events && args.filter != FilterArgs::default() {
+        "no event that is kept is of this time"
+    } else if args.filter != FilterArgs::default() {
         "no decision that is kept meets all of these conditions"
     } else if args.limit == 0 && !args.all {
         return; // an empty list is as requested
+    } else if args.events {
+        "no events are stored yet"
     } else {
         "no decisions are stored yet; [log] decisions selects them"
     };
     let _ = writeln!(std::io::stderr(), "crawlgate: {said}"); // stderr may be closed
 }
 
-/// Returns the number of the newest decision, of any kind.
-async fn newest(store: &Arc<dyn Store>) -> Result<u64, String> {
+/// Returns the number of the newest entry of the source.
+async fn newest(source: &Source) -> Result<u64, String> {
     let query = DecisionQuery {
         newest_first: true,
         limit: 1,
         ..DecisionQuery::default()
     };
-    let page = store
-        .decisions(query)
-        .await
-        .map_err(|error| error.to_string())?;
+    let page = source.page(query).await?;
     Ok(page.first().map_or(0, |decision| decision.seq))
 }
 
 /// Writes the latest `limit` decisions up to `head`, oldest first. Returns false when the reader has gone.
 async fn latest(
-    store: &Arc<dyn Store>,
+    source: &Source,
     query: &DecisionQuery,
     limit: usize,
     head: u64,
@@ -98,10 +121,7 @@ async fn latest(
             limit: left.min(PAGE),
             ..query.clone()
         };
-        let mut page = store
-            .decisions(query)
-            .await
-            .map_err(|error| error.to_string())?;
+        let mut page = source.page(query).await?;
         let Some(last) = page.last() else { break };
         before = Some(last.seq);
         page.retain(|decision| decision.seq <= head);
@@ -115,7 +135,7 @@ async fn latest(
         return screen::say(&sheet.rows(&few)?);
     }
     let after = before.map_or(head, |first| first.saturating_sub(1));
-    Ok(forward(store, query, Some((after, head)), sheet)
+    Ok(forward(source, query, Some((after, head)), sheet)
         .await?
         .is_some())
 }
@@ -123,7 +143,7 @@ async fn latest(
 /// Writes all decisions in their order, or those after one number up to another; returns the last number. `None` when
 /// the reader has gone.
 async fn forward(
-    store: &Arc<dyn Store>,
+    source: &Source,
     query: &DecisionQuery,
     between: Option<(u64, u64)>,
     sheet: &mut Sheet,
@@ -135,10 +155,7 @@ async fn forward(
             limit: PAGE,
             ..query.clone()
         };
-        let mut page = store
-            .decisions(query)
-            .await
-            .map_err(|error| error.to_string())?;
+        let mut page = source.page(query).await?;
         page.retain(|decision| decision.seq <= last);
         let Some(end) = page.last() else {
             return Ok(Some(after));
@@ -152,7 +169,7 @@ async fn forward(
 
 /// Writes new decisions after `seen` until the reader has gone.
 async fn follow(
-    store: &Arc<dyn Store>,
+    source: &Source,
     query: &DecisionQuery,
     mut seen: u64,
     sheet: &mut Sheet,
@@ -160,9 +177,9 @@ async fn follow(
     loop {
         tokio::time::sleep(EVERY).await;
         // Without the filter, so that each non-matching decision is looked at only once.
-        let head = newest(store).await?;
+        let head = newest(source).await?;
         if head > seen {
-            match forward(store, query, Some((seen, head)), sheet).await? {
+            match forward(source, query, Some((seen, head)), sheet).await? {
                 Some(_) => seen = head,
                 None => return Ok(()),
             }

@@ -1,4 +1,4 @@
-//! Decisions as rows: a table for people, stored records, cells for spreadsheets.
+//! Decisions or other events as rows: a table for people, stored records, cells for spreadsheets.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -13,6 +13,7 @@ use crate::store::StoredDecision;
 #[derive(Debug)]
 pub(super) struct Sheet {
     format: Format,
+    events: bool,
     layout: Layout,
     paint: Paint,
     is_empty: bool,
@@ -38,12 +39,19 @@ const SHORT_TIME: usize = 14;
 const ID: usize = 26;
 const REASON: usize = 18;
 const AGENT: usize = 18;
+const EVENT: usize = 19;
 
 impl Sheet {
-    /// Creates a sheet for standard output of this width, `None` without a terminal.
-    pub(super) fn new(format: Format, width: Option<usize>, is_terminal: bool) -> Sheet {
+    /// Creates a sheet for standard output of this width, `None` without a terminal; for events, or for decisions.
+    pub(super) fn new(
+        format: Format,
+        events: bool,
+        width: Option<usize>,
+        is_terminal: bool,
+    ) -> Sheet {
         Sheet {
             format,
+            events,
             layout: width.map_or(Layout::Free, Layout::Columns),
             paint: Paint::on(is_terminal),
             is_empty: true,
@@ -56,6 +64,9 @@ impl Sheet {
             Format::Jsonl => Ok(Vec::new()),
             Format::Csv => {
                 cells([HEADING.map(str::to_owned)].into_iter()).map_err(|error| error.to_string())
+            }
+            Format::Table if self.events => {
+                Ok(format!("{:TIME$}  {:EVENT$}  DETAILS\n", "TIME", "EVENT").into_bytes())
             }
             Format::Table => {
                 let cells = ["time", "id", "reason", "agent", "url", "rule"].map(str::to_owned);
@@ -81,10 +92,32 @@ impl Sheet {
             }
             Format::Csv => cells(page.iter().map(row)).map_err(|error| error.to_string()),
             Format::Table => {
-                let lines = page.iter().map(|decision| self.row(decision));
+                let lines = page.iter().map(|one| match self.events {
+                    true => self.event(one),
+                    false => self.row(one),
+                });
                 Ok(lines.collect::<String>().into_bytes())
             }
         }
+    }
+
+    /// Returns the row of an event: its time, its name, and the rest of its line as it is.
+    fn event(&self, event: &StoredDecision) -> String {
+        let line = printable(&event.record);
+        let parts = line.strip_prefix("{\"time\":\"").and_then(|rest| {
+            let (time, rest) = rest.split_once("\",\"event\":\"")?;
+            let (name, rest) = rest.split_once('"')?;
+            Some((time, name, rest.strip_suffix('}').unwrap_or(rest)))
+        });
+        let Some((time, name, rest)) = parts else {
+            return format!("record {} cannot be read: {line}\n", event.seq);
+        };
+        let (time, rest) = (day_and_time(time), rest.trim_start_matches(','));
+        let rest = match self.layout {
+            Layout::Free => Cow::Borrowed(rest),
+            Layout::Columns(width) => fitted(rest, width.saturating_sub(TIME + EVENT + 5).max(8)),
+        };
+        format!("{time:TIME$}  {name:EVENT$}  {rest}\n")
     }
 
     fn row(&self, decision: &StoredDecision) -> String {

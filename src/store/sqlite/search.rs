@@ -59,6 +59,58 @@ pub(super) fn decisions(
     Ok(page)
 }
 
+/// See [`Store::events`](crate::store::Store::events).
+pub(super) fn events(
+    connection: &Connection,
+    blocks: &Blocks,
+    query: &DecisionQuery,
+) -> Result<Vec<StoredDecision>, Failure> {
+    let search = Search::new(query)?;
+    let (mut page, mut lines) = (Vec::new(), Lines::new(connection));
+    let Some(range) = bounds(query).filter(|_| query.limit > 0) else {
+        return Ok(page);
+    };
+    let (every, newest_first) = (|_| Ok(false), query.newest_first);
+    entries::runs(
+        connection,
+        blocks,
+        range,
+        newest_first,
+        every,
+        |placed, range| {
+            let mut others = others(placed, range)?;
+            if newest_first {
+                others.reverse();
+            }
+            for (index, entry) in others {
+                match Entry::read(&entry) {
+                    Ok(Entry::Event(event)) if search.holds_time(event.time()) => {
+                        page.push(stored(connection, &mut lines, index, &entry)?);
+                    }
+                    _ => {}
+                }
+                if page.len() == query.limit {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        },
+    )?;
+    Ok(page)
+}
+
+/// Returns the entries of a run among which its events are, each with its index.
+fn others(placed: &Placed, range: &RangeInclusive<u64>) -> Result<Vec<(u64, Vec<u8>)>, Failure> {
+    let Run::Block(block) = &placed.run else {
+        return placed.entries(range);
+    };
+    let places = block.other_places().iter().map(|place| u64::from(*place));
+    let inside = places.filter(|place| range.contains(&(placed.first + place)));
+    inside
+        .map(|place| Ok((placed.first + place, placed.entry(place)?)))
+        .collect()
+}
+
 /// See [`Store::tally`](crate::store::Store::tally).
 pub(super) fn tally(
     connection: &Connection,

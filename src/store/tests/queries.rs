@@ -263,3 +263,52 @@ async fn blocks_and_the_tail_are_searched_alike() {
     );
     assert_eq!(store.decision("7ZZZZZZZZZZZ").await.unwrap(), None);
 }
+
+#[tokio::test]
+async fn events_are_found_in_blocks_and_in_the_tail_in_both_orders() {
+    let store = engine();
+    // Enough for blocks, with an event behind each hundred.
+    let mut batch = Batch::default();
+    for (n, row) in rows(2_500).iter().enumerate() {
+        row.file(&mut batch);
+        if n % 100 == 0 {
+            let time = NOON + Duration::from_secs(n as u64);
+            let one = event(time, EventKind::AnsweredLogFailed { decision: [7; 16] });
+            one.entries
+                .iter()
+                .for_each(|entry| batch.entries.push(|out| out.extend_from_slice(entry)));
+        }
+    }
+    store.write(batch).await.unwrap();
+    store.write(lost()).await.unwrap();
+    let records = store.records(0, 10_000).await.unwrap();
+    let mut want: Vec<u64> = records
+        .iter()
+        .filter(|one| one.record.contains("\"event\":"))
+        .map(|one| one.seq)
+        .collect();
+    assert_eq!(want.len(), 26);
+    for newest_first in [false, true] {
+        let mut query = DecisionQuery {
+            limit: 7,
+            newest_first,
+            ..DecisionQuery::default()
+        };
+        let mut found = Vec::new();
+        loop {
+            let page = store.events(query.clone()).await.unwrap();
+            let Some(last) = page.last() else { break };
+            query.after = Some(last.seq);
+            found.extend(page.iter().map(|one| one.seq));
+        }
+        assert_eq!(found, want, "newest first: {newest_first}");
+        want.reverse();
+    }
+    let some = DecisionQuery {
+        since: Some(NOON + Duration::from_secs(100)),
+        until: Some(NOON + Duration::from_secs(300)),
+        ..all()
+    };
+    let page = store.events(some).await.unwrap();
+    assert_eq!(page.len(), 2, "{page:?}");
+}

@@ -87,7 +87,7 @@ async fn unrecorded_decisions_are_reported_once_by_the_caller_or_the_log() {
         let said = String::from_utf8(said.lock().clone()).unwrap();
         assert_eq!(said.lines().count(), complaints, "{name}: {said}");
         assert_eq!(
-            said.matches("unrecorded: 1").count(),
+            said.matches("unwritten: 1").count(),
             complaints,
             "{name}: {said}"
         );
@@ -186,4 +186,28 @@ fn a_log_that_cannot_be_opened_names_the_file_and_the_key() {
             assert!(error.contains(part), "{error}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_start_that_finds_no_room_is_written_once_there_is_some() {
+    let tank = Tank::default();
+    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(tank.clone())]);
+    log.begin(&config(OnFailure::Deny));
+    log.flush().await.unwrap_err();
+    log.ready().await.unwrap_err();
+    record(&log, "a");
+    assert_eq!(tank.0.lock().lines, "");
+    tank.make_room(100);
+    recovered(&log).await;
+    log.close().unwrap();
+    let lines = tank.0.lock().lines.clone();
+    let lines = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let lines: Vec<serde_json::Value> = lines.collect();
+    let names: Vec<&str> = lines
+        .iter()
+        .map(|line| line["event"].as_str().unwrap_or("a decision"))
+        .collect();
+    assert_eq!(names, ["started", "settings", "a decision", "stopped"]);
 }

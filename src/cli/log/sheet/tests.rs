@@ -22,7 +22,7 @@ pub(in crate::cli::log) fn decision(mode: &str, rule: &str) -> StoredDecision {
 const RULE: &str = "{\"group\":\"*\",\"text\":\"Disallow: /a\",\"line\":3}";
 
 fn table(width: Option<usize>) -> Sheet {
-    Sheet::new(Format::Table, width, false)
+    Sheet::new(Format::Table, false, width, false)
 }
 
 fn rows(width: Option<usize>, decision: &StoredDecision) -> String {
@@ -112,7 +112,31 @@ fn a_record_that_cannot_be_read_is_reported() {
     let mut decision = decision("enforce", RULE);
     decision.record = "{}".to_owned();
     assert!(rows(None, &decision).starts_with("record 1 cannot be read: "));
-    let mut sheet = Sheet::new(Format::Csv, None, false);
+    let mut sheet = Sheet::new(Format::Csv, false, None, false);
     let row = sheet.rows(&[decision]).unwrap();
     assert!(row.starts_with(b"1,,"), "{row:?}");
+}
+
+#[test]
+fn an_event_is_a_row_of_its_time_its_name_and_its_line() {
+    let record = r#"{"time":"2026-11-20T12:00:00.123Z","event":"override_removed","override":{"id":"1"},"by":"Ada\u001b"}"#;
+    let event = StoredDecision {
+        record: record.to_owned(),
+        ..decision("enforce", "null")
+    };
+    let row = |width| {
+        let mut sheet = Sheet::new(Format::Table, true, width, false);
+        let rows = sheet.rows(std::slice::from_ref(&event)).unwrap();
+        String::from_utf8(rows).unwrap()
+    };
+    let whole = "2026-11-20 12:00:00  override_removed     \"override\":{\"id\":\"1\"},\"by\":\"Ada\\u001b\"\n";
+    assert_eq!(row(None), whole);
+    for width in 60..100 {
+        let row = row(Some(width));
+        assert!(row.chars().count() <= width, "{width}: {row}");
+        assert!(
+            row.starts_with("2026-11-20 12:00:00  override_removed     \"over"),
+            "{row}"
+        );
+    }
 }

@@ -1,0 +1,52 @@
+//! The settings that the log records when they come into force.
+
+use crate::audit::entry::known;
+use crate::config::{self, Config};
+use crate::entry::{EventKind, Mode};
+use crate::policy::terms::PolicyDigest;
+
+/// Settings as an entry has them.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Settings {
+    policy: PolicyDigest,
+    mode: Mode,
+    report_origins: Vec<String>,
+    /// Networks, then names.
+    report_clients: Vec<String>,
+}
+
+impl Settings {
+    /// Returns the settings of a configuration.
+    pub(super) fn of(config: &Config) -> Self {
+        let policy = &config.policy;
+        let networks = policy.report_clients.iter().map(ToString::to_string);
+        let named = config
+            .clients
+            .iter()
+            .filter(|client| client.mode == Some(config::Mode::Report));
+        let named = named.map(|client| client.name.to_string());
+        Self {
+            policy: PolicyDigest::of(&config.robots.terms().text()),
+            mode: known(Mode::from_name, policy.mode.as_str()),
+            report_origins: policy
+                .report_origins
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+            report_clients: networks.chain(named).collect(),
+        }
+    }
+
+    /// Gives `tell` the event.
+    pub(super) fn tell(&self, tell: impl FnOnce(EventKind<'_>)) {
+        let PolicyDigest(policy) = &self.policy;
+        let origins: Vec<&str> = self.report_origins.iter().map(String::as_str).collect();
+        let clients: Vec<&str> = self.report_clients.iter().map(String::as_str).collect();
+        tell(EventKind::Settings {
+            policy,
+            mode: self.mode,
+            report_origins: (&*origins).into(),
+            report_clients: (&*clients).into(),
+        });
+    }
+}

@@ -1,0 +1,265 @@
+//! What the log tells of its own life: starts, settings and ends of processes, in the order of the decisions.
+
+use std::process::Stdio;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::{Gate, Origin, RULES, eventually};
+
+const READ_AGAIN: &str = "the configuration was read again";
+
+/// Returns the name of each line: that of its event, or the reason of its decision.
+fn names(lines: &[Value]) -> Vec<&str> {
+    let mut names = Vec::new();
+    for line in lines {
+        let name = line["event"].as_str().or_else(|| line["reason"].as_str());
+        names.push(name.expect("a name"));
+    }
+    names
+}
+
+/// Returns the events of the store.
+#[track_caller]
+fn events(gate: &Gate) -> Vec<Value> {
+    let (code, said, error) = gate.beside("log", &["--events", "--json", "--all"]);
+    assert_eq!(code, Some(0), "{error}");
+    let lines = said.lines().map(|line| serde_json::from_str(line).unwrap());
+    lines.collect()
+}
+
+/// Ends a gate, and asserts that nothing was left unwritten.
+#[track_caller]
+fn end(gate: &mut Gate) {
+    gate.signal(Signal::TERM);
+    assert_eq!(gate.wait().code(), Some(0), "{}", gate.said());
+}
+
+/// Asserts that the whole log is proven.
+#[track_caller]
+fn proven(gate: &Gate) {
+    let (code, said, error) = gate.beside("audit", &["verify", "--all"]);
+    assert_eq!(code, Some(0), "{said}{error}");
+}
+
+#[test]
+fn a_process_records_its_start_its_settings_and_its_end() {
+    let mut gate = Gate::start();
+    let origin = Origin::with_rules(RULES);
+    let url = origin.url("/private");
+    gate.denied(&gate.get(&url));
+    gate.reload(
+        |setup| {
+            setup.set("policy", "mode", "\"report\"");
+            setup.set("policy", "report_origins", "[\"https://site.test\"]");
+        },
+        READ_AGAIN,
+    );
+    gate.get(&url).is_origins(200, "page /private");
+    gate.wait_records(2);
+    // Other keys than those of the settings.
+    gate.reload(
+        |setup| {
+            setup.set("limits", "drain", "\"5s\"");
+        },
+        READ_AGAIN,
+    );
+    gate.reload(
+        |setup| {
+            setup.set("robots", "lenient", "false");
+        },
+        READ_AGAIN,
+    );
+    end(&mut gate);
+    let lines = gate.log_lines();
+    let want = [
+        "started",
+        "settings",
+        "robots_disallow",
+        "settings",
+        "robots_disallow",
+        "settings",
+        "stopped",
+    ];
+    assert_eq!(names(&lines), want);
+    let [start, first, denial, second, report, third, end] = &lines[..] else {
+        panic!("{lines:?}");
+    };
+    assert_eq!(start["release"], env!("CARGO_PKG_VERSION"));
+    for part in ["process", "release", "configuration"] {
+        assert_eq!(start[part], end[part], "{start} {end}");
+    }
+    for (settings, decision, mode) in [(first, denial, "enforce"), (second, report, "report")] {
+        assert_eq!(settings["policy"], decision["policy"], "{settings}");
+        assert_eq!(settings["mode"], mode, "{settings}");
+        assert_eq!(decision["mode"], mode, "{decision}");
+    }
+    let none = serde_json::json!([]);
+    assert_eq!(first["report_origins"], none);
+    assert_eq!(
+        second["report_origins"],
+        serde_json::json!(["https://site.test"])
+    );
+    assert_ne!(second["policy"], third["policy"], "{third}");
+
+    // The store has the same entries, and proves them as all others.
+    let told: Vec<Value> = lines
+        .into_iter()
+        .filter(|line| !line["event"].is_null())
+        .collect();
+    assert_eq!(events(&gate), told);
+    proven(&gate);
+    let (_, said, _) = gate.beside("audit", &["verify", "--all", "--json"]);
+    let verified: Value = serde_json::from_str(&said).unwrap();
+    let counted = serde_json::json!({"settings": 3, "started": 1, "stopped": 1});
+    assert_eq!(verified["events"], counted, "{verified}");
+}
+
+#[test]
+fn a_strict_answer_leaves_after_the_start_and_the_settings_are_stored() {
+    let gate = Gate::with(|setup| {
+        setup.set("audit", "durability", "\"strict\"");
+    });
+    let origin = Origin::with_rules(RULES);
+    gate.denied(&gate.get(&origin.url("/private")));
+    // Read at once, without waiting.
+    let want = ["started", "settings", "robots_disallow"];
+    assert_eq!(names(&gate.log_lines()), want);
+    assert_eq!(names(&events(&gate)), want[..2]);
+}
+
+#[test]
+fn a_killed_process_has_no_end_in_the_log_and_the_next_start_shows_it() {
+    let mut gate = Gate::with(|setup| {
+        setup.set("audit", "durability", "\"strict\"");
+    });
+    let origin = Origin::with_rules(RULES);
+    gate.denied(&gate.get(&origin.url("/private/1")));
+    gate.restart(Signal::KILL);
+    gate.denied(&gate.get(&origin.url("/private/2")));
+    end(&mut gate);
+    let events = events(&gate);
+    let want = ["started", "settings", "started", "settings", "stopped"];
+    assert_eq!(names(&events), want);
+    assert_ne!(events[0]["process"], events[2]["process"]);
+    assert_eq!(events[2]["process"], events[4]["process"]);
+    proven(&gate);
+}
+
+#[test]
+fn each_of_several_processes_on_one_store_records_its_own_life() {
+    let mut gate = Gate::start();
+    let origin = Origin::with_rules(RULES);
+    let url = origin.url("/private");
+    gate.denied(&gate.get(&url));
+    let mut run = gate.setup.command("run");
+    run.args(["--", "sh", "-c", "cat"]);
+    let mut run = run.stdin(Stdio::piped()).spawn().unwrap();
+    let both = eventually("the second start", || {
+        let events = events(&gate);
+        (events.len() == 4).then_some(events)
+    });
+    assert_eq!(names(&both), ["started", "settings", "started", "settings"]);
+    // The command ends with its input.
+    drop(run.stdin.take());
+    assert!(run.wait().unwrap().success());
+    end(&mut gate);
+    let all = events(&gate);
+    assert_eq!(all[..4], both);
+    assert_eq!(names(&all[4..]), ["stopped", "stopped"]);
+    let process = |place: usize| &all[place]["process"];
+    assert_ne!(process(0), process(2));
+    assert_eq!([process(4), process(5)], [process(2), process(0)]);
+    proven(&gate);
+}
+
+#[test]
+fn a_command_that_only_reads_or_notes_records_no_start() {
+    let mut gate = Gate::start();
+    let origin = Origin::with_rules(RULES);
+    let url = origin.url("/private");
+    let id = gate.denied(&gate.get(&url))["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    end(&mut gate);
+    let before = events(&gate);
+    for (command, words) in [
+        ("log", &["--all"][..]),
+        ("log", &["show", &id]),
+        ("audit", &["verify", &id]),
+        ("audit", &["verify", "--all"]),
+        ("audit", &["checkpoint"]),
+        ("store", &["check"]),
+        ("store", &["size"]),
+        ("origins", &[]),
+        ("check", &[&url, "--allow", "127.0.0.1"]),
+    ] {
+        let (code, said, error) = gate.beside(command, words);
+        assert!(
+            code == Some(0) || command == "check",
+            "{command}: {said}{error}"
+        );
+        assert_eq!(events(&gate), before, "{command} {words:?}");
+    }
+    let (code, _, error) = gate.beside("log", &["ack", &id, "--note", "seen", "--by", "Ada"]);
+    assert_eq!(code, Some(0), "{error}");
+    let after = events(&gate);
+    assert_eq!(names(&after[before.len()..]), ["acknowledged"]);
+    proven(&gate);
+}
+
+#[test]
+fn a_log_that_takes_no_start_refuses_requests_and_tells_what_is_missing() {
+    let mut gate = Gate::with(|setup| {
+        setup.set("log", "file", "\"/dev/full\"");
+        setup.set("store", "path", "\"\"");
+    });
+    let origin = Origin::with_rules(RULES);
+    gate.wait_said("decisions cannot be recorded; it is tried again until it works");
+    let answer = gate.get(&origin.url("/open"));
+    assert_eq!(answer.status, 503, "{answer:?}");
+    assert_eq!(answer.problem()["reason"], "log_failed", "{answer:?}");
+    assert_eq!(origin.seen_but_robots().len(), 0, "it was forwarded");
+    gate.signal(Signal::TERM);
+    assert_eq!(gate.wait().code(), Some(2), "{}", gate.said());
+    gate.wait_said("records left unwritten: ");
+}
+
+#[test]
+fn the_list_of_events_has_its_own_form() {
+    let mut gate = Gate::start();
+    let origin = Origin::with_rules(RULES);
+    gate.denied(&gate.get(&origin.url("/private")));
+    end(&mut gate);
+    let (code, table, error) = gate.beside("log", &["--events", "--limit", "2"]);
+    assert_eq!(code, Some(0), "{error}");
+    let rows: Vec<&str> = table.lines().collect();
+    assert_eq!(rows.len(), 3, "{table}");
+    for (row, name) in rows.iter().zip(["EVENT", "settings", "stopped"]) {
+        assert_eq!(
+            row.split_whitespace()
+                .nth(if name == "EVENT" { 1 } else { 2 }),
+            Some(name),
+            "{table}"
+        );
+    }
+    let (_, none, told) = gate.beside("log", &["--events", "--until", "2020-01-01", "--json"]);
+    assert_eq!(none, "");
+    assert!(
+        told.contains("no event that is kept is of this time"),
+        "{told}"
+    );
+    for (word, value, mistake) in [
+        (
+            "--verdict",
+            "deny",
+            "only --since and --until are for events",
+        ),
+        ("--format", "csv", "use --format jsonl"),
+    ] {
+        let (code, _, said) = gate.beside("log", &["--events", word, value]);
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains(mistake), "{said}");
+    }
+}

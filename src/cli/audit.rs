@@ -4,6 +4,7 @@ mod all;
 pub(super) mod evidence;
 mod excerpt;
 mod file;
+mod fork;
 mod one;
 mod prove;
 mod tiles;
@@ -72,6 +73,12 @@ enum Command {
     Tiles(tiles::TilesArgs),
     /// Print the public key that checkpoints are checked with (c2sp.org/signed-note)
     Key,
+    /// Begin a new log where signed records are missing, as after an older copy of the store was brought back
+    ///
+    /// The new log goes on behind the records at hand, under another name and with another key; its next record names the
+    /// lost log and the reason. Nothing is deleted. No other process may have the store open.
+    #[command(after_help = fork::HELP)]
+    Fork(fork::ForkArgs),
 }
 
 const VERIFY_HELP: &str = "\
@@ -142,8 +149,10 @@ fn told(args: &AuditArgs, config: &Config) -> Result<Found, String> {
         super::screen::say(format!("{key}\n").as_bytes())?;
         return Ok(Found::Nothing);
     }
-    if let Command::VerifyEvidence(args) = &args.command {
-        return file::verify(args, config);
+    match &args.command {
+        Command::VerifyEvidence(args) => return file::verify(args, config),
+        Command::Fork(args) => return fork::fork(args, config),
+        _ => {}
     }
     let store = store::open(config, Access::Read).map_err(|error| error.to_string())?;
     let runtime = super::small_runtime()?;
@@ -161,7 +170,7 @@ fn told(args: &AuditArgs, config: &Config) -> Result<Found, String> {
             Command::Tiles(args) => tiles::write(args, &store, config).await,
             Command::Checkpoint => checkpoint(&store).await,
             Command::Consistency { old, new } => consistency(&store, *old, *new).await,
-            Command::Key | Command::VerifyEvidence(_) => Ok(Found::Nothing),
+            Command::Key | Command::VerifyEvidence(_) | Command::Fork(_) => Ok(Found::Nothing),
         }
     })
 }

@@ -18,7 +18,7 @@ use rustls::pki_types::{PrivatePkcs8KeyDer, pem::PemObject as _};
 use super::{Sha256, StoreError, StoreErrorKind};
 use crate::clock::Moment;
 use crate::text::{hex, pem};
-use crate::tlog::{Checkpoint, KeyName, Note, Signer, VerifierKey};
+use crate::tlog::{Checkpoint, KeyKind, KeyName, Note, Signer, VerifierKey};
 
 /// A signed size and root of the log, as the store keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -193,6 +193,60 @@ impl fmt::Debug for LogKey {
 #[must_use]
 pub fn log_key_file(store: &Path) -> PathBuf {
     store.with_extension("log.key")
+}
+
+/// Returns the place of the public keys that signed a store's log earlier: `crawlgate.log.earlier` for `crawlgate.db`.
+#[must_use]
+pub fn earlier_keys_file(store: &Path) -> PathBuf {
+    store.with_extension("log.earlier")
+}
+
+/// Returns the public keys that signed a store's log earlier, each with the name of the log at that time.
+///
+/// # Errors
+/// When their file cannot be read.
+pub fn earlier_keys(store: &Path) -> Result<Vec<VerifierKey>, StoreError> {
+    let path = earlier_keys_file(store);
+    let told = |error: &dyn fmt::Display| {
+        no_key(&format!(
+            "{}: {error}; it holds the public keys that signed the log earlier, a line each; bring it back, or move it away",
+            path.display()
+        ))
+    };
+    let text = match fs::read_to_string(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        text => text.map_err(|error| told(&error))?,
+    };
+    let keys = text.lines().map(|line| line.parse());
+    keys.collect::<Result<_, _>>().map_err(|error| told(&error))
+}
+
+/// Adds a public key that signs a store's log no longer, unless it is there.
+pub(in crate::store) fn add_earlier_key(store: &Path, key: &VerifierKey) -> io::Result<()> {
+    let known = earlier_keys(store).map_err(|error| io::Error::other(error.message))?;
+    if known.contains(key) {
+        return Ok(());
+    }
+    let path = earlier_keys_file(store);
+    let new = path.with_extension("earlier.new");
+    let mut text: String = known.iter().map(|known| format!("{known}\n")).collect();
+    text += &format!("{key}\n");
+    let mut file = fs::File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&new)?;
+    io::Write::write_all(&mut file, text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, &path)?;
+    sync_folder(&path)
+}
+
+/// Returns the key with this public half, under the name of a log without a configured one.
+pub(in crate::store) fn default_key(public: [u8; 32]) -> Result<VerifierKey, StoreError> {
+    let name = default_name(&public)?;
+    Ok(VerifierKey::new(name, KeyKind::Ed25519, public))
 }
 
 /// Returns the name of a log without a configured one: `crawlgate/` and the beginning of the public key's SHA-256.

@@ -11,7 +11,7 @@
 //! - `write`, `read`, `search`, `prune`: the work on it; `landing`: the update of an origin; `overrides`: those that people add
 //! - `entries`: the decision log and the tree over it; `objects`: what its entries name
 //! - `bounds`: the room of each part; `robots`: which texts give room; `belief`: the time that retention believes
-//! - [`repair`]: checks and rebuilds of a damaged database
+//! - [`repair`]: checks and rebuilds of a damaged database; [`fork`]: the way on behind a lost end of the log
 
 mod agree;
 mod belief;
@@ -19,6 +19,7 @@ mod bounds;
 mod digests;
 mod entries;
 mod error;
+pub mod fork;
 mod guard;
 mod header;
 mod hours;

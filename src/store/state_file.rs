@@ -215,6 +215,20 @@ impl StateFile {
         }
     }
 
+    /// Begins the notes of a new log, which ends so, with the key that signs it.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub(super) fn begin_anew(&self, key: [u8; 32], end: End) -> io::Result<()> {
+        self.update(true, |state| {
+            *state = State {
+                key,
+                written: end,
+                ..State::default()
+            }
+        })
+    }
+
     /// Notes the key that signs the log.
     ///
     /// # Errors

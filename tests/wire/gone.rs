@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crawlgate::store::state_file;
 use rustix::process::Signal;
 
 use crate::support::{Gate, Origin, RULES, eventually};
@@ -47,7 +48,7 @@ fn a_store_that_is_deleted_is_noticed_and_never_begun_anew_in_silence() {
     // The exit code also reports decisions that could not be recorded.
     gate.signal(Signal::TERM);
     assert_eq!(gate.wait().code(), Some(2), "{}", gate.said());
-    gate.wait_said("decisions left unrecorded: ");
+    gate.wait_said("records left unwritten: ");
 
     let (code, _, said) = gate.beside("serve", &[]);
     assert_eq!(code, Some(2), "{said}");
@@ -118,7 +119,7 @@ fn a_young_store_that_lost_its_log_is_never_begun_anew_in_silence() {
         assert_eq!(answer.status, 403);
     }
     kill_and_remove_the_log(&mut gate);
-    let missing = "records 1 to 20 are missing (20)";
+    let missing = "records 1 to 22 are missing (22)";
     let (code, _, said) = gate.beside("serve", &[]);
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains(missing), "{said}");
@@ -128,20 +129,22 @@ fn a_young_store_that_lost_its_log_is_never_begun_anew_in_silence() {
     let verified = |gate: &Gate| gate.beside("audit", &["verify", "--all"]);
     let (code, said, failed) = verified(&gate);
     assert_eq!(code, Some(1), "{said}{failed}");
-    assert!(said.contains("records 1 to 20 are missing"), "{said}");
+    assert!(said.contains("records 1 to 22 are missing"), "{said}");
 
     // The advised way out works, and the loss stays visible.
-    let (code, said, failed) = gate.beside("store", &["rebuild"]);
+    let fork = ["fork", "--reason", "a careless restore", "--yes"];
+    let (code, said, failed) = gate.beside("audit", &fork);
     assert_eq!(code, Some(0), "{said}{failed}");
-    assert!(said.contains(missing), "{said}");
+    assert!(said.contains("records 1 to 22 (22)"), "{said}");
     gate.start_again();
     assert_eq!(gate.get(&origin.url("/private/x")).status, 403);
     let (code, said, failed) = verified(&gate);
-    assert_eq!(code, Some(1), "{said}{failed}");
+    assert_eq!(code, Some(0), "{said}{failed}");
     assert!(
-        said.contains("20 of 20 records are missing: the store had lost them"),
+        said.contains("record 1: here begins a log in the place of crawlgate/"),
         "{said}"
     );
+    assert!(said.contains(": a careless restore"), "{said}");
 }
 
 #[test]
@@ -161,17 +164,29 @@ fn a_log_that_is_deleted_after_a_kill_is_noticed_and_the_loss_is_named() {
     gate.signal(Signal::TERM);
     assert_eq!(gate.wait().code(), Some(0), "{}", gate.said());
     gate.start_again();
+    let store = gate.setup.dir().join("crawlgate.db");
+    // Start, settings and end of the first process, start and settings of this one.
+    let begun = 5 + 5;
+    eventually("the start to be signed", || {
+        let (state, _) = state_file::read(&store).unwrap()?;
+        (state.signed.0 == begun).then_some(())
+    });
+    // What is signed leaves the log; what follows is in the log alone.
+    let carry_over = "PRAGMA wal_checkpoint(TRUNCATE)";
+    rusqlite::Connection::open(&store)
+        .and_then(|store| store.query_row(carry_over, [], |_| Ok(())))
+        .unwrap();
     deny(&gate, 7);
     kill_and_remove_the_log(&mut gate);
     gate.start_again();
-    gate.wait_said("records 6 to 12 are missing (7)");
+    gate.wait_said("records 11 to 17 are missing (7)");
     deny(&gate, 1);
     gate.signal(Signal::TERM);
     assert_eq!(gate.wait().code(), Some(0), "{}", gate.said());
     let (code, said, failed) = gate.beside("audit", &["verify", "--all"]);
     assert_eq!(code, Some(1), "{said}{failed}");
     assert!(
-        said.contains("record 6 says that 7 of 12 records are missing"),
+        said.contains("record 11 says that 7 of 17 records are missing"),
         "{said}"
     );
     let (code, said, failed) = gate.beside("store", &["check"]);
@@ -192,4 +207,133 @@ fn a_store_that_is_emptied_in_place_is_noticed_and_no_answer_rests_on_it() {
     let refused = gate.get(&private);
     assert_eq!(refused.status, 503, "{refused:?}");
     assert_eq!(refused.problem()["reason"], "log_failed", "{refused:?}");
+}
+
+/// Denies some pages, and returns the identifiers of the denials.
+#[track_caller]
+fn denials(gate: &Gate, origin: &Origin, count: usize) -> Vec<String> {
+    let deny = |n| {
+        let answer = gate.get(&origin.url(&format!("/private/{n}")));
+        assert_eq!(answer.status, 403, "{answer:?}");
+        answer.problem()["id"].as_str().unwrap().to_owned()
+    };
+    (0..count).map(deny).collect()
+}
+
+/// Ends a gate as an operator does.
+#[track_caller]
+fn end(gate: &mut Gate) {
+    gate.signal(Signal::TERM);
+    assert_eq!(gate.wait().code(), Some(0), "{}", gate.said());
+}
+
+#[test]
+fn a_store_that_was_rolled_back_goes_on_as_a_new_log_and_earlier_evidence_still_holds() {
+    let mut gate = strict();
+    let origin = Origin::with_rules(RULES);
+    let place = gate.setup.dir().to_owned();
+    let (store, copy) = (place.join("crawlgate.db"), place.join("copy.db"));
+    let audit = |gate: &Gate, words: &[&str], code: i32| {
+        let (ended, said, failed) = gate.beside("audit", words);
+        assert_eq!(ended, Some(code), "{words:?}: {said}{failed}");
+        said + &failed
+    };
+    let early = denials(&gate, &origin, 5);
+    end(&mut gate);
+    // The last process to leave carries the log over: the file is whole.
+    fs::copy(&store, &copy).unwrap();
+    gate.start_again();
+    let late = denials(&gate, &origin, 7);
+    end(&mut gate);
+    audit(&gate, &["prove", &early[0], "-o", "early.json"], 0);
+    audit(&gate, &["prove", &late[6], "-o", "late.json"], 0);
+    let old = audit(&gate, &["key"], 0).trim().to_owned();
+    fs::write(place.join("kept"), audit(&gate, &["checkpoint"], 0)).unwrap();
+    let nothing = audit(&gate, &["fork", "--reason", "none", "--yes"], 2);
+    assert!(
+        nothing.contains("no record that its state file names is missing"),
+        "{nothing}"
+    );
+
+    fs::copy(&copy, &store).unwrap();
+    let refused = |gate: &Gate| {
+        let (code, _, said) = gate.beside("serve", &[]);
+        assert_eq!(code, Some(2), "{said}");
+        // Start, settings, denials and end of each process.
+        for part in ["records 9 to 18 are missing (10)", "`crawlgate audit fork`"] {
+            assert!(said.contains(part), "{said}");
+        }
+    };
+    refused(&gate);
+    let files = || {
+        let names = fs::read_dir(&place)
+            .unwrap()
+            .map(|one| one.unwrap().file_name());
+        let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+        // The engine's own come and go.
+        names.retain(|name| !name.starts_with("crawlgate.db-"));
+        names.sort();
+        names
+    };
+    let (before, reason) = (files(), "the backup of Sunday");
+    let told = audit(&gate, &["fork", "--reason", reason], 1);
+    for part in [
+        "records 9 to 18 (10)",
+        "of 18 records, root ",
+        "at hand   8 records",
+    ] {
+        assert!(told.contains(part), "{told}");
+    }
+    assert_eq!(files(), before, "nothing is changed yet");
+    refused(&gate);
+    let told = audit(&gate, &["fork", "--reason", reason, "--yes"], 0);
+    assert!(told.contains("goes on with record 9"), "{told}");
+    let new = audit(&gate, &["key"], 0).trim().to_owned();
+    let name = |key: &str| key.split('+').next().unwrap().to_owned();
+    assert_ne!(name(&new), name(&old));
+    let kept = files();
+    for file in &before {
+        assert!(kept.contains(file), "{file} is gone: {kept:?}");
+    }
+    for file in [
+        "crawlgate.log.key.before-fork-",
+        "crawlgate.log.state.before-fork-",
+    ] {
+        assert!(kept.iter().any(|kept| kept.starts_with(file)), "{kept:?}");
+    }
+
+    gate.start_again();
+    let open = audit(&gate, &["fork", "--reason", "none", "--yes"], 2);
+    assert!(
+        open.contains("another process has the store open"),
+        "{open}"
+    );
+    let after = denials(&gate, &origin, 3);
+    end(&mut gate);
+    let whole = audit(&gate, &["verify", "--all"], 0);
+    let note = format!(
+        "record 9: here begins a log in the place of {}, of 18 records: {reason}",
+        name(&old)
+    );
+    assert!(whole.contains(&note), "{whole}");
+    let (_, events, _) = gate.beside("log", &["--events", "--json", "--all"]);
+    assert_eq!(
+        events.matches("\"event\":\"forked\"").count(),
+        1,
+        "{events}"
+    );
+
+    // What the old key has signed holds, by the old key.
+    for file in ["early.json", "late.json"] {
+        audit(&gate, &["verify-evidence", file, "--key", &old], 0);
+        audit(&gate, &["verify-evidence", file, "--key", &new], 1);
+    }
+    // The new log proves what it has taken over, and what came after.
+    for id in [&early[4], &after[2]] {
+        audit(&gate, &["verify", id], 0);
+        audit(&gate, &["prove", id, "-o", "again.json"], 0);
+        audit(&gate, &["verify-evidence", "again.json", "--key", &new], 0);
+    }
+    // A person who has kept a later checkpoint of the lost log finds that records of it are missing.
+    audit(&gate, &["verify", "--all", "--checkpoint", "kept"], 1);
 }

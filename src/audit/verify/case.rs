@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::policy::terms::PolicySettings;
 use crate::rep::Origin;
 use crate::robots::identity::OWN_STATES;
-use crate::store::log_key::{LogKey, log_key_file};
+use crate::store::log_key::{LogKey, earlier_keys, log_key_file};
 use crate::store::state_file::End;
 use crate::store::{FETCHES_KEPT, Fetch, Store, StoreError, StoreErrorKind, StoredDecision};
 use crate::text::{from_hex, time_text};
@@ -278,7 +278,8 @@ pub struct Trusted {
 }
 
 impl Trusted {
-    /// Returns the named keys, each a verifier key or a file, or else the one beside the store.
+    /// Returns the named keys, each a verifier key or a file, or else the one beside the store, with those that it has
+    /// replaced.
     ///
     /// # Errors
     /// When one cannot be read.
@@ -295,7 +296,7 @@ impl Trusted {
         let file = log_key_file(store);
         match LogKey::load(&file, name) {
             Ok(key) => Ok(Trusted {
-                keys: vec![key.vkey()],
+                keys: [vec![key.vkey()], earlier_keys(store)?].concat(),
                 from: file.display().to_string(),
             }),
             Err(error) if error.kind == StoreErrorKind::Missing => Ok(Trusted {

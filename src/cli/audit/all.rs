@@ -18,6 +18,7 @@ use crate::audit::verify::review::{Finding, Review};
 use crate::audit::verify::walk::{Known, LogVerifier, Subtree};
 use crate::cli::screen;
 use crate::clock::{Clock, Moment};
+use crate::entry::{Entry, EventKind};
 use crate::store::state_file::State;
 use crate::store::{Extent, Store, StoreError, StoredDecision, StoredRoot};
 use crate::tlog::Note;
@@ -41,6 +42,8 @@ struct Tally {
     attested: BTreeMap<&'static str, u64>,
     /// Lines that are no decisions, by kind.
     events: BTreeMap<String, u64>,
+    /// The entries that name a log before this one, in words.
+    forks: Vec<String>,
     /// Decisions outside the requested time: in the log, not replayed.
     passed: u64,
     wrong: u64,
@@ -255,7 +258,10 @@ impl Tally {
                 self.replayed(&outcome);
             }
             Finding::Dropped => self.records -= 1,
-            Finding::Event(event) => *self.events.entry(event).or_default() += 1,
+            Finding::Event(event) => {
+                self.forks.extend(fork(decision));
+                *self.events.entry(event).or_default() += 1;
+            }
             wrong => {
                 self.wrong += 1;
                 if self.told.len() < TOLD {
@@ -270,6 +276,24 @@ impl Tally {
         }
         Ok(())
     }
+}
+
+/// Returns the words of an entry that names a log before this one.
+fn fork(record: &StoredDecision) -> Option<String> {
+    let Ok(Entry::Event(event)) = Entry::read(&record.entry) else {
+        return None;
+    };
+    let EventKind::Forked {
+        log, size, reason, ..
+    } = event.kind
+    else {
+        return None;
+    };
+    let seq = record.seq;
+    Some(format!(
+        "record {seq}: here begins a log in the place of {log}, of {size} records: {}",
+        reason.kept
+    ))
 }
 
 impl Span {

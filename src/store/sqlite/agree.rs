@@ -58,6 +58,11 @@ impl Missing {
         )
     }
 
+    /// Returns the number of records that the log once had.
+    pub(super) fn written(&self) -> u64 {
+        self.written
+    }
+
     /// Tells whether a store that misses them may not go on.
     pub(super) fn is_refused(&self) -> bool {
         self.is_refused
@@ -141,8 +146,8 @@ pub(super) fn require(
             Err(foreign(path, missing.written))
         }
         Relation::Misses(missing) if missing.is_refused => Err(refused(format!(
-            "{}: {}; bring back the log, or the store as it was; or let `crawlgate store rebuild` note the loss and go on \
-             without them",
+            "{}: {}; bring back the log, or the store as it was; or let `crawlgate audit fork` note the loss and begin a \
+             new log, which goes on without them",
             path.display(),
             missing.told()
         ))),
@@ -178,7 +183,7 @@ fn note(
 }
 
 /// Reports a state file of another store.
-fn foreign(path: &Path, size: u64) -> Failure {
+pub(super) fn foreign(path: &Path, size: u64) -> Failure {
     let (state, key) = (state_file::state_file(path), log_key_file(path));
     let (state, key) = (state.display(), key.display());
     refused(format!(
@@ -190,7 +195,11 @@ fn foreign(path: &Path, size: u64) -> Failure {
 }
 
 /// Fails if the key beside the store is another store's.
-fn require_key(connection: &Connection, path: &Path, state: Option<&State>) -> Result<(), Failure> {
+pub(super) fn require_key(
+    connection: &Connection,
+    path: &Path,
+    state: Option<&State>,
+) -> Result<(), Failure> {
     let file = log_key_file(path);
     let is_anothers = match (state, LogKey::load(&file, None)) {
         // A missing key is told elsewhere, and so is an unreadable one.
@@ -210,7 +219,7 @@ fn require_key(connection: &Connection, path: &Path, state: Option<&State>) -> R
 }
 
 /// Tells whether the log is signed, but never by the key beside it.
-fn is_anothers_key(connection: &Connection, path: &Path) -> Result<bool, Failure> {
+pub(super) fn is_anothers_key(connection: &Connection, path: &Path) -> Result<bool, Failure> {
     let Ok(key) = LogKey::load(&log_key_file(path), None) else {
         return Ok(false);
     };

@@ -16,6 +16,8 @@ use std::path::Path;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub use self::copy::Saved;
+pub(super) use self::evidence::beyond;
+pub(super) use self::salvage::refuse_company;
 pub use self::salvage::{Rebuilt, rebuild};
 use super::agree::{self, Relation};
 use super::digests;

@@ -30,6 +30,9 @@ pub(super) fn as_text(
         // Writing to a String cannot fail.
         let _ = writeln!(text, "events    {count} {}", printable(event));
     }
+    for fork in &tally.forks {
+        let _ = writeln!(text, "fork      {}", printable(fork));
+    }
     text
 }
 
@@ -162,6 +165,7 @@ pub(super) fn as_json(
         "unlinked": tally.unlinked,
         "attested": tally.attested,
         "events": tally.events,
+        "forks": tally.forks,
         "not_replayed": tally.passed,
         "wrong": tally.wrong,
         "decisions": wrong.collect::<Vec<_>>(),

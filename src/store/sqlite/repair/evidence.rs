@@ -131,7 +131,9 @@ pub(super) fn signed(connection: &Connection, faults: &mut Faults) -> Result<(),
 }
 
 /// Returns the size of the log and that of the largest checkpoint, if that is beyond it.
-pub(super) fn beyond(connection: &Connection) -> Result<Option<(u64, u64)>, Failure> {
+pub(in crate::store::sqlite) fn beyond(
+    connection: &Connection,
+) -> Result<Option<(u64, u64)>, Failure> {
     let (_, size) = entries::extent(connection)?;
     let all = checkpoint::all(connection)?;
     let sizes = all.iter().filter_map(content).map(|one| one.size);

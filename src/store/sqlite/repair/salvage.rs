@@ -87,7 +87,7 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
 }
 
 /// Fails while another process has the database open: such a process holds a lock on part of it.
-fn refuse_company(path: &Path) -> Result<(), StoreError> {
+pub(in crate::store::sqlite) fn refuse_company(path: &Path) -> Result<(), StoreError> {
     let told = |error: io::Error| StoreError {
         kind: StoreErrorKind::Denied,
         message: format!(

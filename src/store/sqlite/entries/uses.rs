@@ -18,11 +18,11 @@ const MOST: usize = 65_536;
 
 /// The objects that this process has noted as used, with the day.
 #[derive(Debug, Default)]
-pub(in crate::store::sqlite) struct Uses(HashMap<Sha256, u64>);
+pub(in crate::store::sqlite) struct Uses(HashMap<Sha256, u64, ahash::RandomState>);
 
 /// The notes of one batch.
 #[derive(Debug, Default)]
-pub(in crate::store::sqlite) struct Noted(HashMap<Sha256, u64>);
+pub(in crate::store::sqlite) struct Noted(HashMap<Sha256, u64, ahash::RandomState>);
 
 impl Uses {
     /// Counts the entries of a batch, and notes the objects that they name.

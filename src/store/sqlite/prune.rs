@@ -150,7 +150,7 @@ fn fold_before(
     let young: Option<i64> = young
         .query_row([time(before)], |row| row.get(0))
         .optional()?;
-    fold(transaction, head, young.map_or(u64::MAX, number))
+    fold(transaction, head, young.map_or(u64::MAX, number), &[])
 }
 
 /// Drops the oldest block to make room. The tail becomes blocks if there is none.
@@ -162,7 +162,7 @@ pub(super) fn drop_for_room(
 ) -> Result<Pruned, Failure> {
     let mut oldest = retention::oldest(transaction)?;
     if oldest.is_none() {
-        fold(transaction, head, u64::MAX)?;
+        fold(transaction, head, u64::MAX, &[])?;
         oldest = retention::oldest(transaction)?;
     }
     let Some(oldest) = oldest else {

@@ -62,15 +62,15 @@ pub(in crate::store::sqlite) fn append(
         head.push(entry);
         times.add(entry);
     }
-    put_row(transaction, first, head.size() - first, times, frames)?;
-    head.tail_octets += frames.len() as u64;
     let most = most.unwrap_or(MOST_TAIL_OCTETS).min(MOST_TAIL_OCTETS);
     let is_long = head.size() - first >= AT_ONCE
         || head.tail_count() >= MOST_TAIL
-        || head.tail_octets >= most;
+        || head.tail_octets + frames.len() as u64 >= most;
     if is_long && head.tail_count() >= BUNDLE {
-        fold(transaction, head, u64::MAX)?;
+        return fold(transaction, head, u64::MAX, frames);
     }
+    put_row(transaction, first, head.size() - first, times, frames)?;
+    head.tail_octets += frames.len() as u64;
     Ok(())
 }
 
@@ -93,22 +93,29 @@ fn put_row(
     Ok(())
 }
 
-/// Turns the whole bundles of the tail before the index `until` into blocks. The rest of the tail stays.
+/// Turns the whole bundles of the tail before the index `until` into blocks. The rest of the tail stays. The last entries
+/// of the tail may be in no row yet (`latest`): then `until` lies behind them.
 pub(in crate::store::sqlite) fn fold(
     transaction: &Transaction<'_>,
     head: &mut Head,
     until: u64,
+    latest: &[u8],
 ) -> Result<(), Failure> {
     let count = until.min(head.size()).saturating_sub(head.tail);
     let end = head.tail + count / BUNDLE * BUNDLE;
     if end == head.tail {
         return Ok(());
     }
+    // The latest entries stand behind each row.
+    let read_to = match latest.is_empty() {
+        true => end,
+        false => head.size(),
+    };
     let mut rows: Vec<(u64, Vec<u8>)> = Vec::new();
     {
         let mut tail = transaction
             .prepare_cached("SELECT first, entries FROM tail WHERE first < ?1 ORDER BY first")?;
-        let mut read = tail.query([integer(end)])?;
+        let mut read = tail.query([integer(read_to)])?;
         while let Some(row) = read.next()? {
             rows.push((number(row.get(0)?), row.get(1)?));
         }
@@ -122,6 +129,12 @@ pub(in crate::store::sqlite) fn fold(
             entries.push(entry?);
         }
     }
+    for entry in Frames(latest) {
+        entries.push(entry?);
+    }
+    if !latest.is_empty() && entries.len() as u64 != head.tail_count() {
+        return Err(super::head::hole(head.tail));
+    }
     let count = usize::try_from(end - head.tail).unwrap_or(usize::MAX);
     let Some((mut left, rest)) = entries.split_at_checked(count) else {
         return Err(super::head::hole(head.tail + entries.len() as u64));
@@ -131,9 +144,11 @@ pub(in crate::store::sqlite) fn fold(
         put_block(transaction, head, block)?;
         left = behind;
     }
-    transaction
-        .prepare_cached("DELETE FROM tail WHERE first < ?1")?
-        .execute([integer(end)])?;
+    if !rows.is_empty() {
+        transaction
+            .prepare_cached("DELETE FROM tail WHERE first < ?1")?
+            .execute([integer(read_to)])?;
+    }
     let folded: usize = rows.iter().map(|(_, row)| row.len()).sum();
     head.tail_octets = head.tail_octets.saturating_sub(folded as u64);
     if !rest.is_empty() {

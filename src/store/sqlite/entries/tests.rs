@@ -23,6 +23,8 @@ struct Log {
     blocks: Blocks,
     /// All entries that were ever appended.
     model: Vec<Vec<u8>>,
+    /// Octets of the tail from which on it becomes blocks, if that is bounded.
+    most: Option<u64>,
 }
 
 fn log() -> Log {
@@ -36,6 +38,7 @@ fn log() -> Log {
         memory: Memory::default(),
         blocks: Blocks::default(),
         model: Vec::new(),
+        most: None,
     }
 }
 
@@ -78,7 +81,7 @@ impl Log {
         }
         let transaction = begin(&mut self.connection);
         let mut head = self.memory.head(&transaction).unwrap();
-        append(&transaction, &mut head, &frames, None).unwrap();
+        append(&transaction, &mut head, &frames, self.most).unwrap();
         transaction.commit().unwrap();
         self.memory.committed(head);
     }
@@ -270,7 +273,7 @@ fn a_drop_is_an_entry_of_its_own_and_old_tails_become_blocks() {
     assert_eq!(log.counts(), (1, 0, 0));
     let transaction = begin(&mut log.connection);
     let mut head = log.memory.head(&transaction).unwrap();
-    fold(&transaction, &mut head, u64::MAX).unwrap();
+    fold(&transaction, &mut head, u64::MAX, &[]).unwrap();
     let oldest = retention::oldest(&transaction).unwrap().unwrap();
     assert_eq!((oldest.first, oldest.count), (0, 2 * BUNDLE));
     retention::drop_before(&transaction, &log.blocks, 2 * BUNDLE).unwrap();
@@ -295,6 +298,23 @@ fn a_drop_is_an_entry_of_its_own_and_old_tails_become_blocks() {
     log.model.push(told);
     log.check();
     assert_eq!(log.counts(), (2, 1, 0));
+}
+
+#[test]
+fn a_tail_becomes_blocks_wherever_its_rows_end() {
+    let mut log = log();
+    // The last bundle ends in a row, at its end, and in the batch itself.
+    for (before, last) in [(700, 5), (507, 5), (400, 212), (0, 1_024), (3, 1_300)] {
+        log.most = None;
+        for _ in 0..before / 100 {
+            log.put(100);
+        }
+        log.put(before % 100);
+        log.most = Some(1);
+        log.put(last);
+        log.check();
+        assert!(log.head().tail_count() < BUNDLE, "{before} and {last}");
+    }
 }
 
 #[test]

@@ -50,6 +50,7 @@ use crate::{
 };
 
 const BOUNDS: Bounds = Bounds {
+    write: 2 * 1024 * 1024,
     wait: 8 * 1024 * 1024,
     lose: 32 * 1024 * 1024,
 };
@@ -59,13 +60,14 @@ fn bounds(config: &Config) -> Bounds {
     let part = config.audit.max_size.map_or(u64::MAX, |most| most / 32);
     let part = usize::try_from(part).unwrap_or(usize::MAX).max(64 * 1024);
     Bounds {
+        write: BOUNDS.write.min(part),
         wait: BOUNDS.wait.min(part),
         lose: BOUNDS.lose.min(part.saturating_mul(4)),
     }
 }
 
 const PACE: Pace = Pace {
-    gather: Duration::from_millis(10),
+    gather: Duration::from_millis(40),
     retry: Duration::from_secs(1),
 };
 

@@ -36,6 +36,8 @@ use crate::text::DecisionId;
 /// Bounds of the queue, in octets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
+    /// From this bound on, the writer gathers no longer. At most `wait`.
+    pub(super) write: usize,
     /// Above this bound, requests wait before they are judged.
     pub(super) wait: usize,
     /// Above this bound, records are lost. Those between the two bounds belong to requests that were judged already.
@@ -271,18 +273,19 @@ impl Queue {
     /// Adds one entry to the writer's next batch, and wakes the writer if need be.
     fn add(&self, inner: &mut Inner, put: impl FnOnce(&mut Inner)) {
         let was_empty = inner.is_empty();
-        let was_full = inner.held() >= self.bounds.wait;
+        let held = inner.held();
         if was_empty {
             inner.since = Some(self.clock.uptime());
         }
         put(inner);
         inner.put += 1;
-        let is_full_now = !was_full && inner.held() >= self.bounds.wait;
-        if is_full_now {
+        let reaches = |bound| held < bound && inner.held() >= bound;
+        let is_enough_now = reaches(self.bounds.write);
+        if reaches(self.bounds.wait) {
             self.publish(inner);
         }
         // A sleeping writer waits on an empty queue; a gathering one is woken when there is enough.
-        if was_empty || is_full_now {
+        if was_empty || is_enough_now {
             self.wake.notify_one();
         }
     }

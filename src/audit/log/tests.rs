@@ -211,6 +211,7 @@ async fn a_process_tells_its_start_its_settings_what_it_forwarded_and_its_end() 
 #[tokio::test]
 async fn requests_wait_while_the_writer_is_behind() {
     let bounds = Bounds {
+        write: 1,
         wait: 1,
         lose: usize::MAX,
     };
@@ -225,7 +226,11 @@ async fn requests_wait_while_the_writer_is_behind() {
 
 #[tokio::test]
 async fn memory_is_bounded_even_if_no_record_may_be_lost() {
-    let bounds = Bounds { wait: 1, lose: 2 };
+    let bounds = Bounds {
+        write: 1,
+        wait: 1,
+        lose: 2,
+    };
     let tank = Tank::default();
     let log = start(OnFailure::Deny, bounds, vec![Box::new(tank.clone())]);
     for reason in ["a", "b", "c"] {

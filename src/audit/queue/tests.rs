@@ -26,6 +26,7 @@ fn put(queue: &Queue) {
 #[test]
 fn a_failure_and_its_end_are_reported_once() {
     let bounds = Bounds {
+        write: 100,
         wait: 100,
         lose: 100,
     };
@@ -43,7 +44,11 @@ fn a_failure_and_its_end_are_reported_once() {
 
 #[test]
 fn unwritten_lines_still_fill_the_queue() {
-    let bounds = Bounds { wait: 3, lose: 6 };
+    let bounds = Bounds {
+        write: 3,
+        wait: 3,
+        lose: 6,
+    };
     let queue = Queue::new(bounds, true, Clock::manual(Moment::default()));
     let put = || put(&queue);
     let state = || queue.state.load(Ordering::Relaxed);
@@ -69,6 +74,7 @@ fn unwritten_lines_still_fill_the_queue() {
 fn late_records_make_requests_wait_and_a_stuck_write_refuses_them() {
     let millis = Duration::from_millis;
     let bounds = Bounds {
+        write: 100,
         wait: 100,
         lose: 100,
     };
@@ -107,6 +113,7 @@ fn late_records_make_requests_wait_and_a_stuck_write_refuses_them() {
 #[test]
 fn a_withdrawn_record_is_not_written_or_told_where_it_was() {
     let bounds = Bounds {
+        write: 1_000,
         wait: 1_000,
         lose: 1_000,
     };
@@ -155,6 +162,7 @@ fn a_withdrawn_record_is_not_written_or_told_where_it_was() {
 #[test]
 fn an_object_is_queued_once_and_again_after_the_queue_has_forgotten() {
     let bounds = Bounds {
+        write: usize::MAX,
         wait: usize::MAX,
         lose: usize::MAX,
     };

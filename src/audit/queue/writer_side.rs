@@ -78,7 +78,7 @@ impl Queue {
             self.publish(&inner);
             return None;
         }
-        let enough = inner.hurry || inner.held() >= self.bounds.wait;
+        let enough = inner.hurry || inner.held() >= self.bounds.write;
         if inner.life == Life::Running && !enough {
             self.wake.wait_for(&mut inner, gather);
         }

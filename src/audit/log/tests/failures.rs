@@ -29,6 +29,7 @@ async fn on_a_full_disk_requests_are_refused_and_no_record_is_lost_or_doubled() 
 #[tokio::test]
 async fn records_lost_while_requests_go_on_are_counted() {
     let bounds = Bounds {
+        write: 1,
         wait: 1, // room for one record
         lose: usize::MAX,
     };

@@ -1,9 +1,10 @@
 //! The cost of keeping every decision: `cargo bench --bench store`.
 //!
-//! Records of real length go through the log's queue and its writer into a store on disk, at full speed; then they are
-//! queried. `STORE_RECORDS` (1,000,000) sets their number, `STORE_ORIGINS` (0) the number of origins that are stored
-//! and then forgotten by the process, to show that opening does not depend on it, and `STORE_FOLDER` the place of the
-//! store (a temporary directory).
+//! The decisions of `evidence/sets.rs` go through the log's queue and its writer into a store on disk, at full speed and at
+//! 50,000 and 5,000 a second; then they are queried. Costs are CPU times: those of the requests' thread, and those of all
+//! other threads (the log's and the store's). `STORE_RECORDS` (1,000,000) sets the number of decisions at full speed,
+//! `STORE_SETS` (E) the sets, `STORE_ORIGINS` (0) the number of origins that are stored and then forgotten by the process,
+//! to show that opening does not depend on it, and `STORE_FOLDER` the place of the stores (a temporary directory).
 //!
 //! The last line of `cargo bench --bench exchange` shows the cost for exchanges.
 
@@ -17,13 +18,21 @@
     reason = "a measurement reads the clock, prints, and ends loudly where it cannot be set up"
 )]
 
+#[path = "evidence/sets.rs"]
+mod sets;
+
+use std::collections::HashMap;
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crawlgate::audit::{Agent, Client, DecisionId, Log, Record, RobotsCopy, RuleLine};
+use crawlgate::audit::{
+    Agent, Client, DecisionId, Exceeds, Grounds, Log, Record, RobotsCopy, RuleLine,
+};
 use crawlgate::clock::{Clock, Moment};
 use crawlgate::config::{Config, Recorded};
+use crawlgate::policy::terms::PolicyDigest;
 use crawlgate::rep::Origin;
 use crawlgate::robots::access::Absence;
 use crawlgate::robots::identity::Identity;
@@ -31,6 +40,12 @@ use crawlgate::robots::state::{Fresh, State};
 use crawlgate::store::{
     self, Access, Batch, DecisionQuery, Fetch, OriginQuery, OriginUpdate, Store, TallyKey,
 };
+use rustix::time::{ClockId, clock_gettime};
+
+use self::sets::{Dice, Request, request};
+
+/// Requests made at once, outside of the measured time.
+const AT_ONCE: u64 = 100_000;
 
 fn main() {
     if !std::env::args().any(|word| word == "--bench") {
@@ -42,25 +57,35 @@ fn main() {
     config.log.decisions = Recorded::All;
     config.log.file = None;
     config.audit.refusals_per_minute = u32::MAX;
-    config.store.path = Some(folder.join("bench.db"));
-    let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
-    runtime.block_on(measure(&config));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .build()
+        .unwrap();
+    let sets = std::env::var("STORE_SETS").unwrap_or_else(|_| "E".to_owned());
+    for set in sets.chars() {
+        config.store.path = Some(folder.join(format!("bench-{set}.db")));
+        runtime.block_on(measure(&config, set));
+    }
 }
 
-async fn measure(config: &Config) {
+async fn measure(config: &Config, set: char) {
     let path = config.store.path.as_deref().unwrap();
     let (records, origins) = (
         setting("STORE_RECORDS", 1_000_000),
         setting("STORE_ORIGINS", 0),
     );
+    println!("set {set}:");
     let store = store::open(config, Access::Write).unwrap();
+    let log = Log::open(config, Some(Arc::clone(&store)), &Clock::system()).unwrap();
+    let mut feed = Feed::of(set);
     let before = on_disk(path);
-    let took = write(config, &store, records).await;
-    let rate = records as f64 / took.as_secs_f64();
-    println!("{records} decisions through the log: {took:.1?}, {rate:.0}/s");
+    feed.run(&log, records, None).await;
+    let each = (on_disk(path) - before) as f64 / records as f64;
+    println!("  {each:.1} octets on disk for a decision");
+    feed.run(&log, 200_000, Some(50_000)).await;
+    feed.run(&log, 25_000, Some(5_000)).await;
+    drop(log);
     drop(store);
-    let per_million = (on_disk(path) - before) as f64 / records as f64;
-    println!("size: {per_million:.0} MB per million decisions");
 
     let store = store::open(config, Access::Read).unwrap();
     ask(&*store).await;
@@ -69,10 +94,10 @@ async fn measure(config: &Config) {
         let store = store::open(config, Access::Write).unwrap();
         let (took, before) = (Instant::now(), on_disk(path));
         land(&*store, origins).await;
-        println!("{origins} origins: {:.1?}", took.elapsed());
+        println!("  {origins} origins: {:.1?}", took.elapsed());
         drop(store);
         let each = (on_disk(path) - before) / origins;
-        println!("size: {each} octets per origin");
+        println!("  {each} octets on disk for an origin");
     }
     let began = Instant::now();
     let store = store::open(config, Access::Write).unwrap();
@@ -81,92 +106,166 @@ async fn measure(config: &Config) {
         ..OriginQuery::default()
     };
     store.origins(page).await.unwrap();
-    println!("opening it: {:.1?}", began.elapsed());
+    println!("  opening it: {:.1?}", began.elapsed());
 }
 
-async fn write(config: &Config, store: &Arc<dyn Store>, records: u64) -> Duration {
-    let clock = Clock::system();
-    let log = Log::open(config, Some(Arc::clone(store)), &clock).unwrap();
-    let began = Instant::now();
-    for n in 0..records {
-        log.ready().await.unwrap();
-        record(&log, n, clock.now());
+/// Decisions of a set, without end.
+struct Feed {
+    set: char,
+    dice: Dice,
+    n: u64,
+    fetched: Moment,
+    policy: PolicyDigest,
+    /// What the proxy keeps beside the state of each origin.
+    grounds: HashMap<u64, Grounds>,
+}
+
+impl Feed {
+    fn of(set: char) -> Self {
+        Self {
+            set,
+            dice: Dice::of_set(set),
+            n: 0,
+            fetched: Clock::system().now(),
+            policy: PolicyDigest::of("{}"),
+            grounds: HashMap::new(),
+        }
     }
-    log.flush().await.unwrap();
-    began.elapsed()
+
+    /// Records `count` decisions, at full speed or so many in a second, and prints what a decision took.
+    async fn run(&mut self, log: &Log, count: u64, rate: Option<u64>) {
+        let clock = Clock::system();
+        let (mut took, mut caller, mut others) = <(Duration, Duration, Duration)>::default();
+        let mut left = count;
+        while left > 0 {
+            let some = left.min(AT_ONCE);
+            left -= some;
+            let requests: Vec<Request> = (self.n..self.n + some)
+                .map(|n| request(self.set, n, &mut self.dice))
+                .collect();
+            self.n += some;
+            for request in &requests {
+                if !self.grounds.contains_key(&request.site) {
+                    let grounds = self.with(request, clock.now(), |record| record.grounds());
+                    self.grounds.insert(request.site, grounds);
+                }
+            }
+            let (began, before) = (Instant::now(), (own_cpu(), cpu_of_others()));
+            for (n, request) in (0..).zip(&requests) {
+                if let Some(rate) = rate
+                    && n % (rate / 1_000) == 0
+                {
+                    let due = Duration::from_micros(n * 1_000_000 / rate);
+                    std::thread::sleep(due.saturating_sub(began.elapsed()));
+                }
+                log.ready().await.unwrap();
+                let grounds = &self.grounds[&request.site];
+                self.with(request, clock.now(), |record| {
+                    log.record_of(record, grounds, Exceeds::Nothing);
+                });
+            }
+            log.flush().await.unwrap();
+            took += began.elapsed();
+            caller += own_cpu() - before.0;
+            others += cpu_of_others() - before.1;
+        }
+        let per = |time: Duration| time.as_nanos() as f64 / count as f64;
+        println!(
+            "  {count} decisions, {:.0}/s: {:.0} ns of CPU a decision for the request, {:.0} for the log and the store",
+            count as f64 / took.as_secs_f64(),
+            per(caller),
+            per(others),
+        );
+    }
+
+    /// Makes the record of a request.
+    fn with<T>(&self, request: &Request, now: Moment, then: impl FnOnce(&Record<'_>) -> T) -> T {
+        let Request {
+            site,
+            is_denied,
+            origin,
+            ..
+        } = request;
+        then(&Record {
+            time: now,
+            id: DecisionId::mint(now),
+            decided_at: now,
+            mode: "enforce",
+            verdict: if *is_denied { "deny" } else { "allow" },
+            reason: match is_denied {
+                true => "robots_disallow",
+                false => "robots_allow",
+            },
+            policy: Some(self.policy),
+            client: Client {
+                address: request.client,
+                name: Some("crawler-7"),
+            },
+            agent: Agent {
+                chain: (&[&*request.token][..]).into(),
+                source: "user_agent",
+                mismatch: false,
+            },
+            user_agent: Some(request.user_agent.as_bytes()),
+            method: "GET",
+            version: Some("1.1"),
+            url: request.url.as_bytes(),
+            origin: Some(origin),
+            via: "intercepted",
+            opaque: false,
+            rule: is_denied.then_some(RuleLine {
+                group: "*",
+                text: &request.rule,
+                line: 17,
+            }),
+            reading: None,
+            overridden: None,
+            robots: Some(RobotsCopy {
+                identity: Some("benchbot"),
+                user_agent: Some("BenchBot crawlgate/0.1"),
+                final_url: None,
+                state: "successful",
+                status: Some(200),
+                fetched_at: Some(self.fetched),
+                sha256: Some(sets::digest(*site)),
+                bytes: Some(1_234),
+                truncated: false,
+                fresh_until: Some(self.fetched + Duration::from_secs(86_400)),
+                unreachable: None,
+            }),
+            hold: Duration::ZERO,
+            pace: None,
+            upstream: (!is_denied).then(|| ([192, 0, 2, *site as u8], 443).into()),
+            upstream_version: (!is_denied).then_some("2"),
+            status: Some(if *is_denied { 403 } else { 200 }),
+            bytes_in: 0,
+            bytes_out: request.bytes_out,
+            duration: Duration::from_micros(request.duration),
+            error: is_denied.then_some("http_request_denied"),
+            detail: None,
+        })
+    }
 }
 
-/// One of ten is denied; a thousand sites.
-fn record(log: &Log, n: u64, now: Moment) {
-    let (host, is_denied) = (
-        format!("www.site-{}.example", n * 7 % 1_000),
-        n.is_multiple_of(10),
-    );
-    let (verdict, reason) = match is_denied {
-        true => ("deny", "robots_disallow"),
-        false => ("allow", "robots_allow"),
-    };
-    let url = format!(
-        "https://{host}/some/path/of/usual/length/{n}.html?page={}",
-        n % 50
-    );
-    let origin = format!("https://{host}");
-    let robots = format!("{origin}/robots.txt");
-    log.record(&Record {
-        time: now,
-        id: DecisionId::mint(now),
-        decided_at: now,
-        mode: "enforce",
-        verdict,
-        reason,
-        policy: None,
-        client: Client {
-            address: ([127, 0, 0, 1], 40_000).into(),
-            name: None,
-        },
-        agent: Agent {
-            chain: (&["ExampleBot"][..]).into(),
-            source: "user_agent",
-            mismatch: false,
-        },
-        user_agent: Some(b"ExampleBot/1.0 (+https://bot.example/about)"),
-        method: "GET",
-        version: Some("1.1"),
-        url: url.as_bytes(),
-        origin: Some(&origin),
-        via: "intercepted",
-        opaque: false,
-        rule: is_denied.then_some(RuleLine {
-            group: "*",
-            text: "Disallow: /some/path",
-            line: 17,
-        }),
-        reading: None,
-        overridden: None,
-        robots: Some(RobotsCopy {
-            identity: Some("benchbot"),
-            user_agent: Some("BenchBot crawlgate/0.1"),
-            final_url: Some(&robots),
-            state: "successful",
-            status: Some(200),
-            fetched_at: Some(now),
-            sha256: Some([n as u8; 32]),
-            bytes: Some(1_234),
-            truncated: false,
-            fresh_until: Some(now + Duration::from_secs(86_400)),
-            unreachable: None,
-        }),
-        hold: Duration::ZERO,
-        pace: None,
-        upstream: Some(([192, 0, 2, 1], 443).into()),
-        upstream_version: None,
-        status: Some(200),
-        bytes_in: 0,
-        bytes_out: 12_345,
-        duration: Duration::from_micros(23_456),
-        error: None,
-        detail: None,
-    });
+/// Returns the CPU time of this thread.
+fn own_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Returns the CPU time of the threads that write the log and the store.
+fn cpu_of_others() -> Duration {
+    let mut sum = 0;
+    for task in fs::read_dir("/proc/self/task").unwrap() {
+        let task = task.unwrap().path();
+        let name = fs::read_to_string(task.join("comm")).unwrap();
+        if name.starts_with("decision-log") || name.starts_with("store-") {
+            let times = fs::read_to_string(task.join("schedstat")).unwrap();
+            let ran = times.split(' ').next().unwrap();
+            sum += ran.parse::<u64>().unwrap();
+        }
+    }
+    Duration::from_nanos(sum)
 }
 
 async fn ask(store: &dyn Store) {
@@ -195,11 +294,11 @@ async fn ask(store: &dyn Store) {
     ] {
         let began = Instant::now();
         let count = store.decisions(query).await.unwrap().len();
-        println!("{name}: {count} in {:.1?}", began.elapsed());
+        println!("  {name}: {count} in {:.1?}", began.elapsed());
     }
     let began = Instant::now();
     store.tally(all, TallyKey::Origin, 10).await.unwrap();
-    println!("counted by origin: {:.1?}", began.elapsed());
+    println!("  counted by origin: {:.1?}", began.elapsed());
 }
 
 async fn land(store: &dyn Store, origins: u64) {

@@ -75,7 +75,9 @@ mod value;
 mod write;
 
 pub use self::cbor::Malformed;
-pub use self::decision::{Decision, Mode, Pace, Rule, Source, Url, Verdict, Via, key, most};
+pub use self::decision::{
+    Decision, Mode, Pace, Rule, Source, Url, Verdict, Via, has_failed, key, most,
+};
 pub use self::event::{DropCause, Event, EventKind, Process, Row, RowClient, Rows};
 pub(crate) use self::line::origin_parts;
 pub use self::line::{LineError, Objects, is_strange, write_line};

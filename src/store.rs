@@ -16,6 +16,7 @@ pub mod block;
 mod changes;
 mod decisions;
 mod error;
+pub mod figures;
 mod filter;
 pub mod log_key;
 mod maintenance;
@@ -36,6 +37,7 @@ pub use self::decisions::{
 };
 use self::error::failed;
 pub use self::error::{StoreError, StoreErrorKind};
+use self::figures::Figures;
 pub(crate) use self::filter::Filter;
 pub use self::log_key::{LogKey, StoredCheckpoint};
 pub use self::maintenance::keep;
@@ -108,6 +110,10 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Counts decisions by `key`, most frequent first, at most `limit` groups.
     fn tally(&self, query: DecisionQuery, key: TallyKey, limit: usize) -> Pending<'_, Vec<Tally>>;
+
+    /// Adds the decisions and events of the query's places to figures. Events have neither origin nor agent: of the
+    /// conditions, only time and client choose among them.
+    fn figures(&self, query: DecisionQuery, figures: Figures) -> Pending<'_, Figures>;
 
     /// Counts the decisions of each hour by mode, verdict and reason, in this order. The first hour contains `since`,
     /// the last one begins before `until`. Hours without a decision left after retention are gone.

@@ -5,6 +5,7 @@ mod basis;
 use std::{net::SocketAddr, time::Duration};
 
 use crate::clock::Moment;
+pub use crate::entry::has_failed;
 use crate::entry::{Texts, is_strange};
 use crate::policy::overrides::OverrideId;
 use crate::policy::terms::PolicyDigest;
@@ -198,17 +199,6 @@ impl Record<'_> {
     /// Tells whether the request was refused because its client is unidentified.
     pub(super) fn is_of_a_stranger(&self) -> bool {
         is_strange(self.reason)
-    }
-}
-
-/// Tells whether an exchange with this error, and this status of its answer, has failed. If the origin has answered and
-/// the crawler had enough, it has not.
-#[must_use]
-pub fn has_failed(error: Option<&str>, status: Option<u16>) -> bool {
-    match error {
-        None => false,
-        Some("client_closed") => status.is_none(),
-        Some(_) => true,
     }
 }
 

@@ -262,6 +262,17 @@ impl Decision<'_> {
     }
 }
 
+/// Tells whether an exchange with this error, and this status of its answer, has failed. If the origin has answered and
+/// the crawler had enough, it has not.
+#[must_use]
+pub fn has_failed(error: Option<&str>, status: Option<u16>) -> bool {
+    match error {
+        None => false,
+        Some("client_closed") => status.is_none(),
+        Some(_) => true,
+    }
+}
+
 /// Returns the time in an identifier, in milliseconds since the epoch.
 pub(super) fn time_of(id: &[u8; 16]) -> u64 {
     (u128::from_be_bytes(*id) >> 80) as u64

@@ -216,6 +216,16 @@ impl Search {
         wanted.map_or(ClientMatch::Yes, |wanted| wanted.holds(address, name))
     }
 
+    /// Tells whether the query asks for this client, on whatever port.
+    pub(super) fn holds_party(&self, address: IpAddr, name: Option<&str>) -> bool {
+        self.holds_client(Some(address), name) != ClientMatch::No
+    }
+
+    /// Tells whether the query asks for an origin.
+    pub(super) fn has_origin(&self) -> bool {
+        self.query.origin.is_some()
+    }
+
     fn holds_agent<'t>(&self, mut chain: impl Iterator<Item = &'t str>) -> bool {
         let wanted = self.query.agent.as_deref();
         wanted.is_none_or(|wanted| chain.any(|token| token.eq_ignore_ascii_case(wanted)))

@@ -8,7 +8,7 @@
 //! - `open`: the checks before a file is used as a store; `agree`: its agreement with the files beside it
 //! - `rows`: values as columns; `digests`: whether a row is what was written; `error`: failures as sentences
 //! - `guard`: the files of an open store stay as they are; `log`: the write-ahead log stays bounded
-//! - `write`, `read`, `search`, `prune`: the work on it; `landing`: the update of an origin; `overrides`: those that people add
+//! - `write`, `read`, `search`, `figures`, `prune`: the work on it; `landing`: the update of an origin; `overrides`: those that people add
 //! - `entries`: the decision log and the tree over it; `objects`: what its entries name
 //! - `bounds`: the room of each part; `robots`: which texts give room; `belief`: the time that retention believes
 //! - [`repair`]: checks and rebuilds of a damaged database; [`fork`]: the way on behind a lost end of the log
@@ -19,6 +19,7 @@ mod bounds;
 mod digests;
 mod entries;
 mod error;
+mod figures;
 pub mod fork;
 mod guard;
 mod header;
@@ -54,6 +55,7 @@ pub(super) use self::open::kind_of;
 use self::worker::Workers;
 use self::write::LogMemory;
 use super::changes::Announcer;
+use super::figures::Figures;
 use super::state_file::{StateFile, unwritable};
 use super::{
     Access, Acknowledgement, Batch, Belief, DecisionQuery, Extent, Fetch, Hourly, LogKey,
@@ -265,6 +267,12 @@ impl Store for Sqlite {
         let blocks = Arc::clone(&self.blocks);
         self.walker
             .ask(move |connection| search::tally(connection, &blocks, &query, key, limit))
+    }
+
+    fn figures(&self, query: DecisionQuery, figures: Figures) -> Pending<'_, Figures> {
+        let blocks = Arc::clone(&self.blocks);
+        self.walker
+            .ask(move |connection| figures::count(connection, &blocks, &query, figures))
     }
 
     fn hours(&self, since: Moment, until: Moment) -> Pending<'_, Vec<Hourly>> {

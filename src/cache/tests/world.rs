@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::*;
 use crate::audit::Log;
 use crate::policy::overrides::Override;
+use crate::store::figures::Figures;
 use crate::store::sqlite::Sqlite;
 use crate::store::{
     Acknowledgement, Batch, DecisionQuery, LogKey, OriginMemory, OriginQuery, Pending, Pruned,
@@ -206,6 +207,10 @@ impl Store for Faulty {
 
     fn tally(&self, query: DecisionQuery, key: TallyKey, limit: usize) -> Pending<'_, Vec<Tally>> {
         self.inner.tally(query, key, limit)
+    }
+
+    fn figures(&self, query: DecisionQuery, figures: Figures) -> Pending<'_, Figures> {
+        self.inner.figures(query, figures)
     }
 
     fn hours(&self, since: Moment, until: Moment) -> Pending<'_, Vec<store::Hourly>> {

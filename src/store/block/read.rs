@@ -38,6 +38,8 @@ pub enum WordKind {
     Origin,
     /// Group, text and line: a CBOR array.
     Rule,
+    /// The SHA-256 of a basis: a CBOR byte string.
+    Basis,
 }
 
 /// A word of a dictionary.
@@ -174,6 +176,7 @@ impl<'a> Block<'a> {
             WordKind::Requester => &self.dictionaries.requester,
             WordKind::Origin => &self.dictionaries.origin,
             WordKind::Rule => &self.dictionaries.rule,
+            WordKind::Basis => &self.dictionaries.basis,
         };
         let all = (0..words.len()).filter_map(|place| words.get(&self.words, place as u32).ok());
         all.map(move |octets| Word { kind, octets })
@@ -202,6 +205,19 @@ impl<'a> Block<'a> {
     pub fn port(&self, row: usize) -> Result<u64, BlockError> {
         let measured = self.measures()?.row(row);
         Ok(measured.map_or(0, |measured| measured.port))
+    }
+
+    /// Returns the number of the basis of a decision by its row; `None` if it has none.
+    ///
+    /// # Errors
+    /// When the section of the measures is damaged.
+    pub fn basis(&self, row: usize) -> Result<Option<u32>, BlockError> {
+        let shape = self.keys.shape.get(row).map(|shape| *shape as usize);
+        let shape = shape.and_then(|shape| self.shapes.get(shape));
+        if shape.is_none_or(|shape| !shape.holes.has(key::BASIS)) {
+            return Ok(None);
+        }
+        Ok(self.measures()?.row(row).map(|measured| measured.basis))
     }
 
     /// Returns an entry that is kept as it is, by its place among those ([`Found::Other`]).

@@ -199,7 +199,7 @@ impl Search {
 
 impl<'s, A: Fn(u32) -> bool> Places<'s, A> {
     /// Gives each matching decision to one of two functions: the row of one in the columns, or the entry of another.
-    pub(super) fn each(
+    pub(in crate::store) fn each(
         mut self,
         mut row: impl FnMut(usize),
         mut other: impl FnMut(&Entry<'_>),

@@ -69,6 +69,15 @@ pub(in crate::store) fn chain<'b>(word: &Word<'b>) -> Texts<'b> {
     }
 }
 
+/// Returns the User-Agent of a requester's word.
+pub(in crate::store) fn user_agent<'b>(word: &Word<'b>) -> Option<&'b [u8]> {
+    let mut reader = Reader::new(word.octets);
+    if reader.is_array() {
+        reader.item().ok()?;
+    }
+    reader.bytes().ok()
+}
+
 /// Returns the text of a rule's word.
 pub(in crate::store) fn rule<'b>(word: &Word<'b>) -> Option<&'b [u8]> {
     let mut reader = Reader::new(word.octets);

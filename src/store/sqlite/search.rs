@@ -216,7 +216,7 @@ fn admitted<'e>(
 }
 
 /// Returns the part of a range that lies in a block, by places.
-fn in_block(placed: &Placed, range: &RangeInclusive<u64>) -> Range<usize> {
+pub(super) fn in_block(placed: &Placed, range: &RangeInclusive<u64>) -> Range<usize> {
     let place =
         |index: u64| usize::try_from(index.saturating_sub(placed.first)).unwrap_or(usize::MAX);
     let end = (*range.end())
@@ -226,7 +226,7 @@ fn in_block(placed: &Placed, range: &RangeInclusive<u64>) -> Range<usize> {
 }
 
 /// Returns the indices of the candidates.
-fn bounds(query: &DecisionQuery) -> Option<RangeInclusive<u64>> {
+pub(super) fn bounds(query: &DecisionQuery) -> Option<RangeInclusive<u64>> {
     let (mut least, mut most) = (query.from.unwrap_or(1), query.to.unwrap_or(u64::MAX));
     match (query.after, query.newest_first) {
         (Some(after), true) => most = most.min(after.checked_sub(1)?),

@@ -1,0 +1,344 @@
+//! The counting of decisions, in the columns of a block and one by one.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::grounds::Use;
+use super::{DAY, FRESH, Fate, Figures, Lookup, Outcome, Sum};
+use crate::entry::cbor::Reader;
+use crate::entry::{Decision, Digest, Entry, Mode, Verdict, has_failed, key};
+use crate::store::block::{Block, BlockError, NO_WORD, Word, WordKind};
+use crate::store::search::Search;
+use crate::store::search::words::{chain, client, origin, rule, shape_facts, shown, user_agent};
+
+/// The facts of decisions that share a shape.
+#[derive(Clone, Copy, Debug)]
+struct Traits<'a> {
+    mode: Mode,
+    verdict: Verdict,
+    reason: &'a str,
+    error: Option<&'a str>,
+    fate: Fate,
+    is_opaque: bool,
+    policy: Option<Digest>,
+    overridden: Option<Digest>,
+}
+
+/// Returns the outcome of a request by what its record says.
+pub(super) fn fate(mode: Mode, verdict: Verdict, has_failed: bool) -> Fate {
+    let sent = match has_failed {
+        true => Outcome::Failed,
+        false => Outcome::Forwarded,
+    };
+    match (verdict, mode) {
+        (Verdict::Allow, _) => (sent, false),
+        (_, Mode::Report) => (sent, true),
+        (Verdict::Deny, Mode::Enforce) => (Outcome::Denied, false),
+        (Verdict::Defer, Mode::Enforce) => (Outcome::Deferred, false),
+    }
+}
+
+impl<'a> Traits<'a> {
+    /// Reads the word of a shape; `None` if no decision has such a shape.
+    fn of_word(word: &Word<'a>) -> Option<Self> {
+        let facts = shape_facts(word)?;
+        let value = |key| word.value(key).map(Reader::new);
+        let error = value(key::ERROR).and_then(|mut item| item.text().ok());
+        let status = value(key::STATUS).and_then(|mut item| item.small().ok());
+        let digest = |key| value(key).and_then(|mut item| item.fixed().ok().copied());
+        Some(Self {
+            mode: facts.mode,
+            verdict: facts.verdict,
+            reason: facts.reason,
+            error,
+            fate: fate(facts.mode, facts.verdict, has_failed(error, status)),
+            is_opaque: value(key::OPAQUE).is_some(),
+            policy: digest(key::POLICY),
+            overridden: digest(key::OVERRIDE),
+        })
+    }
+
+    fn of(decision: &Decision<'a>) -> Self {
+        let error = decision.error.map(|error| error.kept);
+        let has_failed = has_failed(error, decision.status);
+        Self {
+            mode: decision.mode,
+            verdict: decision.verdict,
+            reason: decision.reason,
+            error,
+            fate: fate(decision.mode, decision.verdict, has_failed),
+            is_opaque: decision.opaque,
+            policy: decision.policy.copied(),
+            overridden: decision.overridden.copied(),
+        }
+    }
+
+    /// Tells whether the request was refused, or would have been without report mode.
+    fn is_refusal(&self) -> bool {
+        self.verdict != Verdict::Allow
+    }
+}
+
+/// The sums of one block by the numbers of its words.
+struct Columns {
+    clients: Vec<Sum>,
+    requesters: Vec<Sum>,
+    /// The last is that of decisions without an origin.
+    origins: Vec<Sum>,
+    /// By day and shape, with the first row.
+    shapes: HashMap<(u64, u32), (Sum, usize), ahash::RandomState>,
+    /// By origin and rule.
+    rules: HashMap<(u32, u32), Sum, ahash::RandomState>,
+    /// By origin.
+    reported: HashMap<u32, Sum, ahash::RandomState>,
+    opaque: HashMap<u32, Sum, ahash::RandomState>,
+    /// By basis and shape, with the number of those that were fresh.
+    bases: HashMap<(u32, u32), (Sum, u64), ahash::RandomState>,
+}
+
+impl Figures {
+    /// Counts the matching decisions of a block within `range`, and its events.
+    ///
+    /// # Errors
+    /// When a section of the block is damaged. A part of its decisions may then be counted.
+    pub fn count_block(
+        &mut self,
+        search: &Search,
+        block: &Block<'_>,
+        range: Range<usize>,
+        acknowledged: impl Fn(u32) -> bool,
+        objects: Lookup<'_>,
+    ) -> Result<(), BlockError> {
+        for (nth, place) in block.other_places().iter().enumerate() {
+            if !range.contains(&(*place as usize)) {
+                continue;
+            }
+            if let Ok(entry) = Entry::read(block.other(nth)?) {
+                self.count_entry(search, &entry, acknowledged(*place), objects);
+            }
+        }
+        let mut rows = Vec::new();
+        let places = search.places(block, range, false, |_| false);
+        places.each(|row| rows.push(row), |_| {})?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        self.count_rows(block, &rows, acknowledged, objects)
+    }
+
+    fn count_rows(
+        &mut self,
+        block: &Block<'_>,
+        rows: &[usize],
+        acknowledged: impl Fn(u32) -> bool,
+        objects: Lookup<'_>,
+    ) -> Result<(), BlockError> {
+        let keys = block.keys();
+        let shapes: Vec<Word<'_>> = block.words(WordKind::Shape).collect();
+        let shapes: Vec<Option<Traits<'_>>> = shapes.iter().map(Traits::of_word).collect();
+        let bases = block.words(WordKind::Basis);
+        let bases: Vec<Option<Digest>> = bases
+            .map(|word| Reader::new(word.octets).fixed().ok().copied())
+            .collect();
+        let mut fetched: Vec<Option<Option<u64>>> = vec![None; bases.len()];
+        let sums = |kind| vec![Sum::default(); block.words(kind).count()];
+        let mut columns = Columns {
+            clients: sums(WordKind::Client),
+            requesters: sums(WordKind::Requester),
+            origins: sums(WordKind::Origin),
+            shapes: HashMap::default(),
+            rules: HashMap::default(),
+            reported: HashMap::default(),
+            opaque: HashMap::default(),
+            bases: HashMap::default(),
+        };
+        columns.origins.push(Sum::default());
+        let last = columns.origins.len() - 1;
+        for &row in rows {
+            let word = |column: &[u32]| column.get(row).copied().unwrap_or(NO_WORD);
+            let time = keys.time.get(row).copied().unwrap_or_default();
+            let (shape, of_origin) = (word(&keys.shape), word(&keys.origin));
+            let Some(Some(traits)) = shapes.get(shape as usize) else {
+                continue;
+            };
+            let count = |sum: &mut Sum| sum.count(traits.fate, 1, time, time);
+            self.records += 1;
+            for (sums, nth) in [
+                (&mut columns.clients, word(&keys.client) as usize),
+                (&mut columns.requesters, word(&keys.requester) as usize),
+                (&mut columns.origins, (of_origin as usize).min(last)),
+            ] {
+                sums.get_mut(nth).map(count);
+            }
+            let of_shape = columns.shapes.entry((time / DAY, shape));
+            count(&mut of_shape.or_insert_with(|| (Sum::default(), row)).0);
+            if traits.is_refusal() {
+                let rule = word(&keys.rule);
+                if rule != NO_WORD {
+                    count(columns.rules.entry((of_origin, rule)).or_default());
+                }
+                if traits.fate.1 {
+                    count(columns.reported.entry(of_origin).or_default());
+                }
+                self.acknowledgeable += 1;
+                let place = keys.row(row).map(|row| row.place);
+                self.acknowledged += u64::from(place.is_some_and(&acknowledged));
+            }
+            if traits.is_opaque {
+                count(columns.opaque.entry(of_origin).or_default());
+            }
+            if let Some(basis) = block.basis(row)? {
+                let at = (fetched.get_mut(basis as usize), bases.get(basis as usize));
+                let (Some(fetched), Some(Some(digest))) = at else {
+                    continue;
+                };
+                let fetched = *fetched.get_or_insert_with(|| self.ground(digest, objects));
+                let (sum, fresh) = columns.bases.entry((basis, shape)).or_default();
+                count(sum);
+                *fresh += u64::from(is_fresh(fetched, time));
+            }
+        }
+        self.take(block, &columns, &shapes, &bases);
+        Ok(())
+    }
+
+    /// Adds the sums of a block under the texts of its words.
+    fn take(
+        &mut self,
+        block: &Block<'_>,
+        columns: &Columns,
+        shapes: &[Option<Traits<'_>>],
+        bases: &[Option<Digest>],
+    ) {
+        for ((day, shape), (sum, row)) in &columns.shapes {
+            if let Some(Some(traits)) = shapes.get(*shape as usize) {
+                self.add_shape(traits, *day, sum, block.id(*row));
+            }
+        }
+        for (word, sum) in block.words(WordKind::Client).zip(&columns.clients) {
+            let (address, name) = client(&word);
+            let text = name.map(str::to_owned);
+            let text = text.or_else(|| Some(address?.to_string()));
+            self.clients.add(text.unwrap_or_default(), sum);
+        }
+        for (word, sum) in block.words(WordKind::Requester).zip(&columns.requesters) {
+            let token = chain(&word).iter().next().map_or("", |token| token.kept);
+            self.tokens.add(token.to_owned(), sum);
+            let user_agent = shown(user_agent(&word).unwrap_or_default());
+            self.user_agents.add(user_agent.into_owned(), sum);
+        }
+        let origins: Vec<Word<'_>> = block.words(WordKind::Origin).collect();
+        let name = |nth: u32| {
+            let word = origins.get(nth as usize);
+            word.and_then(origin).unwrap_or_default().to_owned()
+        };
+        for (nth, sum) in columns.origins.iter().enumerate() {
+            self.origins.add(name(nth as u32), sum);
+        }
+        for (nth, sum) in &columns.reported {
+            self.reported.add(name(*nth), sum);
+        }
+        for (nth, sum) in &columns.opaque {
+            self.opaque.add(name(*nth), sum);
+        }
+        let rules: Vec<Word<'_>> = block.words(WordKind::Rule).collect();
+        for ((nth, of_rule), sum) in &columns.rules {
+            let text = rules.get(*of_rule as usize).and_then(rule);
+            let text = shown(text.unwrap_or_default()).into_owned();
+            self.rules.add((name(*nth), text), sum);
+        }
+        for ((basis, shape), (sum, fresh)) in &columns.bases {
+            let digest = bases.get(*basis as usize).copied().flatten();
+            if let (Some(digest), Some(Some(traits))) = (digest, shapes.get(*shape as usize)) {
+                self.rest_on(&digest, Use::of(traits.reason), sum, *fresh);
+            }
+        }
+    }
+
+    /// Counts one entry: a decision if it matches, or an event.
+    pub fn count_entry(
+        &mut self,
+        search: &Search,
+        entry: &Entry<'_>,
+        acknowledged: bool,
+        objects: Lookup<'_>,
+    ) {
+        match entry {
+            Entry::Decision(one) if search.admits(one, acknowledged) => {
+                self.count_decision(one, acknowledged, objects);
+            }
+            Entry::Decision(_) => {}
+            Entry::Event(event) => self.count_event(search, event),
+        }
+    }
+
+    fn count_decision(&mut self, one: &Decision<'_>, acknowledged: bool, objects: Lookup<'_>) {
+        let (traits, time) = (Traits::of(one), one.time());
+        let mut sum = Sum::default();
+        sum.count(traits.fate, 1, time, time);
+        self.records += 1;
+        self.add_shape(&traits, time / DAY, &sum, Some(one.id));
+        let name = one.client_name.map(|name| name.kept.to_owned());
+        let client = name.unwrap_or_else(|| one.client.ip().to_string());
+        self.clients.add(client, &sum);
+        let token = one.chain.iter().next().map_or("", |token| token.kept);
+        self.tokens.add(token.to_owned(), &sum);
+        let user_agent = one.user_agent.map_or(&[][..], |user_agent| user_agent.kept);
+        self.user_agents.add(shown(user_agent).into_owned(), &sum);
+        let origin = one.origin.unwrap_or_default().to_owned();
+        if traits.is_refusal() {
+            if let Some(rule) = &one.rule {
+                let rule = shown(rule.text.kept).into_owned();
+                self.rules.add((origin.clone(), rule), &sum);
+            }
+            if traits.fate.1 {
+                self.reported.add(origin.clone(), &sum);
+            }
+            self.acknowledgeable += 1;
+            self.acknowledged += u64::from(acknowledged);
+        }
+        if traits.is_opaque {
+            self.opaque.add(origin.clone(), &sum);
+        }
+        self.origins.add(origin, &sum);
+        if let Some(digest) = one.basis {
+            let fresh = is_fresh(self.ground(digest, objects), time);
+            self.rest_on(digest, Use::of(traits.reason), &sum, u64::from(fresh));
+        }
+    }
+
+    fn add_shape(&mut self, traits: &Traits<'_>, day: u64, sum: &Sum, example: Option<[u8; 16]>) {
+        self.days.entry(day).or_default().add(sum);
+        self.add_reason((traits.mode, traits.verdict, traits.reason), sum, example);
+        if traits.fate.0 == Outcome::Failed {
+            let error = traits.error.unwrap_or_default().to_owned();
+            self.errors.add(error, sum);
+        }
+        if let Some(policy) = traits.policy {
+            self.policies.add(policy, sum);
+        }
+        if let Some(overridden) = traits.overridden {
+            self.overrides.add(overridden, sum);
+        }
+    }
+
+    pub(super) fn add_reason(
+        &mut self,
+        (mode, verdict, reason): (Mode, Verdict, &str),
+        sum: &Sum,
+        example: Option<[u8; 16]>,
+    ) {
+        let key = (mode, verdict, reason.to_owned());
+        let known = self.reasons.entry(key).or_default();
+        known.sum.add(sum);
+        known.example = match (known.example, example) {
+            (Some(known), Some(new)) => Some(known.min(new)),
+            (known, new) => known.or(new),
+        };
+    }
+}
+
+/// Tells whether a robots.txt was at most a day old at a time.
+fn is_fresh(fetched: Option<u64>, time: u64) -> bool {
+    fetched.is_some_and(|fetched| time.saturating_sub(fetched) <= FRESH)
+}

@@ -27,6 +27,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crawlgate::audit::report::{Gathering, Question, Report};
+use crawlgate::audit::verify::case::Trusted;
 use crawlgate::audit::{
     Agent, Client, DecisionId, Exceeds, Grounds, Log, Record, RobotsCopy, RuleLine,
 };
@@ -299,6 +301,29 @@ async fn ask(store: &dyn Store) {
     let began = Instant::now();
     store.tally(all, TallyKey::Origin, 10).await.unwrap();
     println!("  counted by origin: {:.1?}", began.elapsed());
+    let began = Instant::now();
+    let question = Question {
+        since: Moment::default(),
+        until: Clock::system().now() + Duration::from_secs(86_400),
+        client: None,
+        origin: None,
+        by: None,
+    };
+    let mut gathering = Gathering::begin(store, question).await.unwrap();
+    while gathering.step(store).await.unwrap().is_some() {}
+    let (config, now) = (Config::default(), Clock::system().now());
+    let trusted = Trusted {
+        keys: Vec::new(),
+        from: String::new(),
+    };
+    let report = Report::of(&gathering, store, &config, &trusted, now).await;
+    let report = report.unwrap();
+    let page = report.html().unwrap().len();
+    println!(
+        "  a report on {} requests, {page} octets: {:.1?}",
+        report.summary.outcomes.requests,
+        began.elapsed()
+    );
 }
 
 async fn land(store: &dyn Store, origins: u64) {

@@ -22,7 +22,7 @@
 //! `forwarded` the requests that are forwarded without one. [`Summary`] counts the same records for
 //! the end of a run.
 //!
-//! [`live`] shows the same records to watchers.
+//! [`live`] shows the same records to watchers, and [`report`] tells readers outside of a span of them.
 //!
 //! Afterwards, [`replay`] makes a decision again from its record alone, and [`verify`] tells whether any record was
 //! changed since.
@@ -44,6 +44,7 @@ mod queue;
 mod record;
 pub(crate) mod repeats;
 pub mod replay;
+pub mod report;
 mod rotate;
 mod sink;
 pub(crate) mod summary;

@@ -9,6 +9,7 @@ pub mod config;
 pub mod log;
 pub mod origins;
 pub mod overrides;
+pub mod report;
 pub mod run;
 mod screen;
 pub mod serve;
@@ -52,7 +53,7 @@ Examples:
   crawlgate ca setup                           print the set-up of each client
 
 Exit codes: 0 done (check: allowed), 1 denied (check), stored data damaged or altered (audit, \
-store), a wrong password (client check) or cut off by a second signal (serve), 2 crawlgate itself failed; run: the command's own code, \
+report, store), a wrong password (client check) or cut off by a second signal (serve), 2 crawlgate itself failed; run: the command's own code, \
 or 3 if no request came through (--require-traffic).";
 
 /// The commands.
@@ -71,6 +72,10 @@ pub enum Command {
     Log(log::LogArgs),
     /// Prove decisions from the stored evidence, and that no record was altered
     Audit(audit::AuditArgs),
+    /// Write a report on a span: requests, refusals, grounds, exceptions, and what of it is proven
+    ///
+    /// One HTML file that prints on A4, for readers outside, and the same figures as JSON.
+    Report(report::ReportArgs),
     /// Show the states of origins and the changes of their robots.txt
     Origins(origins::OriginsArgs),
     /// Allow or deny paths regardless of robots.txt, by name and until a date
@@ -132,6 +137,7 @@ pub fn main() -> ExitCode {
         }
         Command::Log(args) => log::run(&args, &config),
         Command::Audit(args) => audit::run(&args, &config),
+        Command::Report(args) => report::run(&args, &config),
         Command::Origins(args) => origins::run(&args, &config),
         Command::Override(args) => overrides::run(&args, &config),
         Command::Client(args) => client::run(&args, &config),

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 
+pub(super) use self::all::verification;
 use super::fail;
 use crate::audit::verify::case::Trusted;
 use crate::config::Config;

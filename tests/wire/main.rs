@@ -27,6 +27,7 @@ mod client_quotas;
 mod clients;
 mod configuration;
 mod confine;
+mod crawl_report;
 mod descriptors;
 mod evidence;
 mod failures;

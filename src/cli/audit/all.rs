@@ -12,15 +12,17 @@ use self::report::{as_json, as_text};
 use super::{Found, VerifyArgs};
 use crate::admin::query::when::{self, Edge};
 use crate::audit::replay::{Evidence, Outcome, evidence};
+use crate::audit::report::Verification;
 use crate::audit::verify::case::Trusted;
 use crate::audit::verify::fault::LogFault;
 use crate::audit::verify::review::{Finding, Review};
-use crate::audit::verify::walk::{Known, LogVerifier, Subtree};
+use crate::audit::verify::walk::{Known, LogVerifier, Subtree, Walked};
 use crate::cli::screen;
 use crate::clock::{Clock, Moment};
+use crate::config::Config;
 use crate::entry::{Entry, EventKind};
 use crate::store::state_file::State;
-use crate::store::{Extent, Store, StoreError, StoredDecision, StoredRoot};
+use crate::store::{Extent, Store, StoreError, StoredCheckpoint, StoredDecision, StoredRoot};
 use crate::tlog::Note;
 
 /// Records to read at once.
@@ -79,19 +81,96 @@ impl Span {
     }
 }
 
+/// The result for the whole log.
+struct Examined {
+    tally: Tally,
+    walked: Walked,
+    faults: Vec<LogFault>,
+    last: Option<StoredCheckpoint>,
+}
+
 pub(super) async fn verify(
     args: &VerifyArgs,
     store: Arc<dyn Store>,
     trusted: &Trusted,
     state: Option<State>,
 ) -> Result<Found, String> {
-    let failed = |error: StoreError| error.to_string();
     let span = Span::of(args)?;
     let kept = args
         .checkpoint
         .iter()
         .map(kept)
         .collect::<Result<Vec<_>, _>>()?;
+    let examined = examine(&store, trusted, state, &span, &kept).await?;
+    let Examined {
+        tally,
+        walked,
+        faults,
+        last,
+    } = &examined;
+    let is_whole = faults.is_empty();
+    let faults: Vec<String> = faults.iter().map(LogFault::to_string).collect();
+    let text = if args.json {
+        screen::json_line(&as_json(tally, walked, &faults, trusted))
+    } else {
+        as_text(tally, walked, is_whole, &faults, last.as_ref(), trusted).into_bytes()
+    };
+    screen::say(&text)?;
+    Ok(match examined.is_ok() {
+        true => Found::Nothing,
+        false => Found::Faults,
+    })
+}
+
+/// Verifies the whole log for a report, and the decisions of a span.
+pub(in crate::cli) async fn verification(
+    store: &Arc<dyn Store>,
+    trusted: &Trusted,
+    config: &Config,
+    (since, until): (Moment, Moment),
+) -> Result<Verification, String> {
+    let span = Span {
+        since: Some(since),
+        until: Some(until),
+    };
+    let state = super::state(config)?;
+    let examined = examine(store, trusted, state, &span, &[]).await?;
+    let Examined {
+        tally,
+        walked,
+        faults,
+        ..
+    } = &examined;
+    let wrong = tally
+        .told
+        .iter()
+        .map(|wrong| format!("record {}: {}", wrong.seq, wrong.said));
+    let told = faults.iter().map(LogFault::to_string).chain(wrong);
+    Ok(Verification {
+        ok: examined.is_ok(),
+        records: tally.records,
+        signed: walked.signed,
+        proven: tally.proven,
+        attested: tally.attested.values().sum(),
+        wrong: tally.wrong,
+        faults: told.take(TOLD).collect(),
+    })
+}
+
+impl Examined {
+    fn is_ok(&self) -> bool {
+        self.faults.is_empty() && self.tally.wrong == 0
+    }
+}
+
+async fn examine(
+    store: &Arc<dyn Store>,
+    trusted: &Trusted,
+    state: Option<State>,
+    span: &Span,
+    kept: &[Note],
+) -> Result<Examined, String> {
+    let failed = |error: StoreError| error.to_string();
     let checkpoints = store.checkpoints().await.map_err(failed)?;
     let extent = store.extent().await.map_err(failed)?;
     let roots = store.roots().await.map_err(failed)?;
@@ -99,7 +178,7 @@ pub(super) async fn verify(
     let known = Known {
         keys: &trusted.keys,
         checkpoints: &checkpoints,
-        kept: &kept,
+        kept,
         written: state
             .map(|state| state.written)
             .filter(|(size, _)| *size > 0),
@@ -118,7 +197,7 @@ pub(super) async fn verify(
     while let Some(last) = page.last() {
         // The next page is read while this one is processed.
         let next = tokio::spawn({
-            let (store, after) = (Arc::clone(&store), last.seq);
+            let (store, after) = (Arc::clone(store), last.seq);
             async move { store.records(after, PAGE).await }
         });
         tokio::task::yield_now().await;
@@ -134,7 +213,7 @@ pub(super) async fn verify(
             let index = decision.seq.saturating_sub(1);
             verifier.step(index, &decision.entry, &mut faults);
             tally
-                .count(decision, &span, &mut review)
+                .count(decision, span, &mut review)
                 .await
                 .map_err(failed)?;
             if verifier.signed() == Some(decision.seq) {
@@ -147,30 +226,15 @@ pub(super) async fn verify(
             .map_err(|error| error.to_string())?
             .map_err(failed)?;
     }
-    bridge(&mut verifier, &store, &mut faults).await;
+    bridge(&mut verifier, store, &mut faults).await;
     let walked = verifier.end(&mut faults);
     bar.finish_and_clear();
     tally.doubt(&faults);
-    let is_whole = faults.is_empty();
-    let faults: Vec<String> = faults.iter().map(LogFault::to_string).collect();
-    let text = if args.json {
-        screen::json_line(&as_json(&tally, &walked, &faults, trusted))
-    } else {
-        as_text(
-            &tally,
-            &walked,
-            is_whole,
-            &faults,
-            checkpoints.last(),
-            trusted,
-        )
-        .into_bytes()
-    };
-    screen::say(&text)?;
-    Ok(if faults.is_empty() && tally.wrong == 0 {
-        Found::Nothing
-    } else {
-        Found::Faults
+    Ok(Examined {
+        tally,
+        walked,
+        faults,
+        last: checkpoints.last().cloned(),
     })
 }
 

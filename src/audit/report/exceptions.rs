@@ -1,0 +1,138 @@
+//! The exceptions of a span, out of the events of the log.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::content::{
+    DropRow, Exceptions, GapRow, LogChange, LostRow, NamedCount, SettingsChange, StartRow,
+};
+use super::rows::{most_asked, time};
+use crate::entry::{Mode, Verdict};
+use crate::store::figures::{Figures, Noted, NotedKind};
+use crate::text::hex;
+
+/// Tells whether an event is the start or the end of a process.
+pub(super) fn is_of_a_process(event: &Noted) -> bool {
+    matches!(
+        event.kind,
+        NotedKind::Started { .. } | NotedKind::Stopped { .. }
+    )
+}
+
+/// Returns the exceptions.
+pub(super) fn exceptions(figures: &Figures, limit: usize) -> Exceptions {
+    let mut reported: BTreeMap<&str, u64> = BTreeMap::new();
+    for ((mode, verdict, reason), of) in &figures.reasons {
+        if *mode == Mode::Report && *verdict != Verdict::Allow {
+            *reported.entry(reason).or_default() += of.sum.requests();
+        }
+    }
+    let reported = reported.into_iter().map(|(name, count)| NamedCount {
+        name: name.to_owned(),
+        count,
+    });
+    let mut all = Exceptions {
+        reported: reported.collect(),
+        reported_origins: most_asked(&figures.reported, limit),
+        opaque_tunnels: most_asked(&figures.opaque, limit),
+        lost: Vec::new(),
+        gaps: Vec::new(),
+        started: Vec::new(),
+        without_end: 0,
+        settings: Vec::new(),
+        dropped: Vec::new(),
+        log_changes: Vec::new(),
+        events_left_out: figures.events_left_out,
+    };
+    let mut processes = Processes::default();
+    for event in &figures.events {
+        processes.note(event, &mut all);
+        note(event, &mut all);
+    }
+    all.without_end = processes.running.len() as u64;
+    all
+}
+
+fn note(event: &Noted, all: &mut Exceptions) {
+    let at = time(event.time);
+    match &event.kind {
+        NotedKind::Lost { count, first, last } => all.lost.push(LostRow {
+            count: *count,
+            first: time(*first),
+            last: time(*last),
+        }),
+        NotedKind::Started { release, .. } => all.started.push(StartRow {
+            time: at,
+            release: release.clone(),
+        }),
+        NotedKind::Settings {
+            policy,
+            mode,
+            origins,
+            clients,
+        } => all.settings.push(SettingsChange {
+            time: at,
+            sha256: hex(policy),
+            mode: mode.name(),
+            report_origins: origins.clone(),
+            report_clients: clients.clone(),
+        }),
+        NotedKind::Dropped { index, cause } => {
+            let known = all.dropped.iter().position(|row| row.cause == cause.name());
+            match known.and_then(|known| all.dropped.get_mut(known)) {
+                Some(row) => {
+                    row.times += 1;
+                    row.last = at;
+                    row.first_kept = row.first_kept.max(index + 1);
+                }
+                None => all.dropped.push(DropRow {
+                    cause: cause.name(),
+                    times: 1,
+                    last: at,
+                    first_kept: index + 1,
+                }),
+            }
+        }
+        NotedKind::Key { vkey } => all.log_changes.push(LogChange {
+            time: at,
+            change: format!("another key signs: {vkey}"),
+        }),
+        NotedKind::Forked { log, size, reason } => all.log_changes.push(LogChange {
+            time: at,
+            change: format!("continues the log {log} of {size} records: {reason}"),
+        }),
+        NotedKind::Stopped { .. }
+        | NotedKind::OverrideAdded { .. }
+        | NotedKind::OverrideRemoved { .. } => {}
+    }
+}
+
+/// The processes that run, as far as the log tells.
+#[derive(Default)]
+struct Processes {
+    running: BTreeSet<u64>,
+    /// The end of the last one, if none runs.
+    stopped: Option<u64>,
+}
+
+impl Processes {
+    fn note(&mut self, event: &Noted, all: &mut Exceptions) {
+        match &event.kind {
+            NotedKind::Started { process, .. } => {
+                if let Some(stopped) = self.stopped.take() {
+                    all.gaps.push(GapRow {
+                        from: time(stopped),
+                        until: time(event.time),
+                    });
+                }
+                self.running.insert(*process);
+            }
+            NotedKind::Stopped { process } => {
+                self.running.remove(process);
+                if self.running.is_empty() {
+                    self.stopped = Some(event.time);
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The tables of a report out of the figures.
+
+use std::collections::BTreeMap;
+
+use super::TOP;
+use super::content::{
+    Acknowledgements, Listed, NamedCount, OutageRow, Outcomes, Period, ReasonRow, RobotsFacts, Row,
+    RuleRow, SettingsRow, Summary,
+};
+use crate::clock::Moment;
+use crate::entry::Digest;
+use crate::policy::Reason;
+use crate::store::figures::{Figures, Robots, Sum, Table};
+use crate::store::{Store, StoreError};
+use crate::text::{DecisionId, hex, time_text};
+
+/// Milliseconds of a day.
+const DAY: u64 = 86_400_000;
+
+pub(super) fn time(millis: u64) -> String {
+    time_text(Moment::from_millis(millis))
+}
+
+fn outcomes(sum: &Sum) -> Outcomes {
+    Outcomes {
+        requests: sum.requests(),
+        forwarded: sum.forwarded,
+        failed: sum.failed,
+        denied: sum.denied,
+        deferred: sum.deferred,
+        reported: sum.reported,
+    }
+}
+
+pub(super) fn summary(figures: &Figures) -> Summary {
+    Summary {
+        outcomes: outcomes(&figures.total()),
+        forwarded_without_record: figures.unrecorded,
+        refused_without_record: figures.repeated,
+        judged: figures.robots.judged,
+        judged_within_24h: figures.robots.within_a_day,
+        errors: counts(&figures.errors),
+    }
+}
+
+/// Returns all rows with their numbers, the most frequent first.
+fn counts(table: &Table<String>) -> Vec<NamedCount> {
+    let rows = table.largest(TOP, Sum::requests).into_iter();
+    let named = |(name, sum): (&String, &Sum)| NamedCount {
+        name: name.clone(),
+        count: sum.requests(),
+    };
+    rows.map(named).collect()
+}
+
+/// Returns the requests of each month or day: of all days with the same first `length` characters.
+pub(super) fn periods(figures: &Figures, length: usize) -> Vec<Period> {
+    let mut periods: BTreeMap<String, Sum> = BTreeMap::new();
+    for (day, sum) in &figures.days {
+        let mut period = time(day.saturating_mul(DAY));
+        period.truncate(length);
+        periods.entry(period).or_default().add(sum);
+    }
+    let period = |(period, sum)| Period {
+        period,
+        outcomes: outcomes(&sum),
+    };
+    periods.into_iter().map(period).collect()
+}
+
+fn row((name, sum): (&String, &Sum)) -> Row {
+    Row {
+        name: name.clone(),
+        purpose: None,
+        outcomes: outcomes(sum),
+        first: time(sum.first),
+        last: time(sum.last),
+    }
+}
+
+/// Returns the most frequent rows of a table.
+pub(super) fn listed(table: &Table<String>, purpose: impl Fn(&String) -> Option<String>) -> Listed {
+    let rows = most_asked(table, TOP).into_iter().map(|row| Row {
+        purpose: purpose(&row.name),
+        ..row
+    });
+    Listed {
+        count: super::named(table),
+        rows: rows.collect(),
+        others: table.others.requests(),
+    }
+}
+
+pub(super) fn most_asked(table: &Table<String>, limit: usize) -> Vec<Row> {
+    let rows = table.largest(limit, Sum::requests).into_iter();
+    rows.map(row).collect()
+}
+
+pub(super) fn most_refused(table: &Table<String>, limit: usize) -> Vec<Row> {
+    let rows = table.largest(limit, refused).into_iter();
+    rows.map(row).collect()
+}
+
+/// Returns the number of refused requests, those of report mode included.
+fn refused(sum: &Sum) -> u64 {
+    sum.denied
+        .saturating_add(sum.deferred)
+        .saturating_add(sum.reported)
+}
+
+pub(super) fn rules(table: &Table<(String, String)>, limit: usize) -> Vec<RuleRow> {
+    let rows = table.largest(limit, refused).into_iter();
+    let rule = |((origin, rule), sum): (&(String, String), &Sum)| RuleRow {
+        origin: origin.clone(),
+        rule: rule.clone(),
+        count: refused(sum),
+        reported: sum.reported,
+        first: time(sum.first),
+        last: time(sum.last),
+    };
+    rows.map(rule).collect()
+}
+
+pub(super) fn reasons(figures: &Figures) -> Vec<ReasonRow> {
+    let mut rows: Vec<ReasonRow> = figures
+        .reasons
+        .iter()
+        .map(|((mode, verdict, reason), of)| ReasonRow {
+            reason: reason.clone(),
+            mode: mode.name(),
+            verdict: verdict.name(),
+            meaning: Reason::from_name(reason).map(|reason| reason.info().meaning),
+            count: of.sum.requests(),
+            example: of.example.map(|id| DecisionId::from_octets(id).to_string()),
+            first: time(of.sum.first),
+            last: time(of.sum.last),
+        })
+        .collect();
+    rows.sort_by(|a, b| {
+        let names = |row: &ReasonRow| (row.reason.clone(), row.mode, row.verdict);
+        b.count.cmp(&a.count).then_with(|| names(a).cmp(&names(b)))
+    });
+    rows
+}
+
+pub(super) fn robots(robots: &Robots, limit: usize) -> RobotsFacts {
+    let (origins, changed) = robots.changed();
+    let states = robots.states.iter();
+    let states = states.map(|(name, sum)| NamedCount {
+        name: (*name).to_owned(),
+        count: sum.requests(),
+    });
+    let mut outages: Vec<_> = robots.outages.iter().collect();
+    // One that no counted request met is no part of the span.
+    outages.retain(|outage| outage.last > 0);
+    let count = outages.len() as u64 + robots.outages_left_out;
+    let requests = |outage: &crate::store::figures::OutageFigures| {
+        outage.disallowed + outage.by_copy + outage.without_rules
+    };
+    outages.sort_by(|a, b| {
+        let key =
+            |outage: &crate::store::figures::OutageFigures| (outage.origin.clone(), outage.since);
+        requests(b)
+            .cmp(&requests(a))
+            .then_with(|| key(a).cmp(&key(b)))
+    });
+    outages.truncate(limit);
+    let row = |outage: &crate::store::figures::OutageFigures| OutageRow {
+        origin: outage.origin.clone(),
+        since: time(outage.since),
+        last_request: time(outage.last),
+        cause: outage.cause.clone(),
+        attempts: outage.attempts,
+        disallowed: outage.disallowed,
+        by_last_good_copy: outage.by_copy,
+        without_rules: outage.without_rules,
+    };
+    RobotsFacts {
+        states: states.collect(),
+        different: robots.different,
+        truncated: robots.truncated,
+        origins,
+        changed,
+        lost: robots.lost,
+        outage_count: count,
+        outages: outages.into_iter().map(row).collect(),
+    }
+}
+
+/// Returns the settings, in the order of their first use.
+pub(super) async fn settings(
+    table: &Table<Digest>,
+    store: &dyn Store,
+) -> Result<Vec<SettingsRow>, StoreError> {
+    let mut rows = Vec::new();
+    for (digest, sum) in table.largest(TOP, Sum::requests) {
+        let text = store.policy(*digest).await?;
+        rows.push(SettingsRow {
+            sha256: hex(digest),
+            count: sum.requests(),
+            first: time(sum.first),
+            last: time(sum.last),
+            settings: text.and_then(|text| serde_json::from_str(&text).ok()),
+        });
+    }
+    rows.sort_by(|a, b| a.first.cmp(&b.first));
+    Ok(rows)
+}
+
+pub(super) fn acknowledgements(figures: &Figures) -> Acknowledgements {
+    Acknowledgements {
+        refusals: figures.acknowledgeable,
+        acknowledged: figures.acknowledged,
+        unacknowledged: figures.acknowledgeable.saturating_sub(figures.acknowledged),
+    }
+}

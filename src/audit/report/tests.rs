@@ -1,0 +1,357 @@
+//! Reports on a table of records, counted by hand.
+
+mod files;
+mod table;
+
+use self::table::{HOUR, NOON, file, id, override_of_c};
+use super::*;
+use crate::clock::Moment;
+use crate::store::sqlite::Sqlite;
+use crate::store::{Acknowledgement, Batch};
+use crate::text::DecisionId;
+
+async fn store(copies: u64) -> Sqlite {
+    let store = Sqlite::temporary();
+    store.add_override(override_of_c()).await.unwrap();
+    let mut batch = Batch::default();
+    (0..copies).for_each(|copy| file(&mut batch, copy));
+    store.write(batch).await.unwrap();
+    let second = DecisionId::from_octets(id(NOON + 1, 2)).to_string();
+    let note = Acknowledgement {
+        time: Moment::from_millis(NOON + 2 * HOUR),
+        by: "Grace".to_owned(),
+        note: "known".to_owned(),
+    };
+    assert!(store.acknowledge(&second, note).await.unwrap());
+    store
+}
+
+fn question() -> Question {
+    Question {
+        since: Moment::from_millis(NOON - 12 * HOUR),
+        until: Moment::from_millis(NOON + 48 * HOUR),
+        client: None,
+        origin: None,
+        by: Some("Ada Lovelace".to_owned()),
+    }
+}
+
+async fn report(store: &Sqlite, question: Question) -> Report {
+    let mut gathering = Gathering::begin(store, question).await.unwrap();
+    while gathering.step(store).await.unwrap().is_some() {}
+    let clients = "[[client]]\nname = \"fleet\"\nnetworks = [\"192.0.2.1/32\"]\npurpose = 'news \"search\"'\n";
+    let config = Config::parse(clients, std::path::Path::new("crawlgate.toml")).unwrap();
+    let trusted = Trusted {
+        keys: Vec::new(),
+        from: String::new(),
+    };
+    let now = Moment::from_millis(NOON + 72 * HOUR);
+    let report = Report::of(&gathering, store, &config, &trusted, now);
+    report.await.unwrap()
+}
+
+fn outcomes(numbers: [u64; 6]) -> Outcomes {
+    let [requests, forwarded, failed, denied, deferred, reported] = numbers;
+    Outcomes {
+        requests,
+        forwarded,
+        failed,
+        denied,
+        deferred,
+        reported,
+    }
+}
+
+fn of_rows(rows: &[Row]) -> Vec<(&str, Outcomes)> {
+    rows.iter().map(|row| (&*row.name, row.outcomes)).collect()
+}
+
+/// Compares a report with the figures of the table, counted by hand, `times` as many.
+fn compare(report: &Report, times: u64) {
+    let o = |numbers: [u64; 6]| outcomes(numbers.map(|number| number * times));
+    let named = |name: &str, count: u64| NamedCount {
+        name: name.to_owned(),
+        count: count * times,
+    };
+    let summary = &report.summary;
+    // 12 records of the span, 10 requests without a record, 5 refusals without one.
+    assert_eq!(summary.outcomes, o([27, 15, 1, 10, 1, 1]));
+    assert_eq!(summary.forwarded_without_record, 10 * times);
+    assert_eq!(summary.refused_without_record, 5 * times);
+    // Not fresh: an outage without any fetch, one with a copy of thirty hours, and a fetch of twenty-five.
+    assert_eq!(
+        (summary.judged, summary.judged_within_24h),
+        (9 * times, 6 * times)
+    );
+    assert_eq!(summary.errors, [named("connection_refused", 1)]);
+    let days: Vec<_> = report
+        .days
+        .iter()
+        .map(|day| (&*day.period, day.outcomes))
+        .collect();
+    assert_eq!(
+        days,
+        [
+            ("2026-11-20", o([19, 14, 0, 4, 1, 1])),
+            ("2026-11-21", o([8, 1, 1, 6, 0, 0]))
+        ]
+    );
+    let months: Vec<_> = report
+        .months
+        .iter()
+        .map(|one| (&*one.period, one.outcomes))
+        .collect();
+    assert_eq!(months, [("2026-11", o([27, 15, 1, 10, 1, 1]))]);
+    assert_eq!(
+        of_rows(&report.clients.rows),
+        [
+            ("fleet", o([13, 11, 0, 2, 0, 1])),
+            ("192.0.2.7", o([9, 4, 1, 3, 1, 0])),
+            ("198.51.100.1", o([5, 0, 0, 5, 0, 0])),
+        ]
+    );
+    let purposes = report.clients.rows.iter().map(|row| row.purpose.as_deref());
+    assert_eq!(
+        purposes.collect::<Vec<_>>(),
+        [Some("news \"search\""), None, None]
+    );
+    assert_eq!(
+        of_rows(&report.product_tokens.rows),
+        [("NewsBot", o([12, 5, 1, 5, 1, 1]))]
+    );
+    let agent = "NewsBot/1 <script>alert(1)</script>";
+    assert_eq!(
+        of_rows(&report.user_agents.rows),
+        [(agent, o([12, 5, 1, 5, 1, 1]))]
+    );
+    assert_eq!(report.origins.count, 3, "an unreadable target is none");
+    assert_eq!(
+        of_rows(&report.origins.most_asked),
+        [
+            ("https://a.example", o([4, 1, 0, 3, 0, 0])),
+            ("https://c.example", o([4, 2, 1, 0, 1, 1])),
+            ("https://b.example", o([3, 2, 0, 1, 0, 0])),
+            ("", o([1, 0, 0, 1, 0, 0])),
+        ]
+    );
+    let refused = of_rows(&report.origins.most_refused).into_iter();
+    assert_eq!(
+        refused.map(|(name, _)| name).collect::<Vec<_>>(),
+        [
+            "https://a.example",
+            "https://c.example",
+            "",
+            "https://b.example"
+        ]
+    );
+    let rules = report.rules.iter();
+    let rules = rules.map(|row| (&*row.origin, &*row.rule, row.count, row.reported));
+    assert_eq!(
+        rules.collect::<Vec<_>>(),
+        [
+            ("https://a.example", "Disallow: /private", 2 * times, 0),
+            ("https://a.example", "Disallow: /x<b>\u{202e}", times, 0),
+            ("https://c.example", "Disallow: /", times, times),
+        ]
+    );
+    let reasons = report.reasons.iter();
+    let reasons = reasons.map(|row| (&*row.reason, row.mode, row.verdict, row.count));
+    assert_eq!(
+        reasons.collect::<Vec<_>>(),
+        [
+            ("unauthenticated", "enforce", "deny", 5 * times),
+            ("robots_allow", "enforce", "allow", 3 * times),
+            ("robots_disallow", "enforce", "deny", 3 * times),
+            ("bad_request", "enforce", "deny", times),
+            ("no_rules", "enforce", "allow", times),
+            ("operator_allow", "enforce", "allow", times),
+            ("paced", "enforce", "defer", times),
+            ("robots_disallow", "report", "deny", times),
+            ("robots_unreachable", "enforce", "deny", times),
+        ]
+    );
+    let first = DecisionId::from_octets(id(NOON + 1, 2)).to_string();
+    let example = report
+        .reasons
+        .iter()
+        .find(|row| row.reason == "robots_disallow");
+    assert_eq!(example.unwrap().example.as_deref(), Some(&*first));
+    let robots = &report.robots;
+    assert_eq!(
+        robots.states,
+        [named("successful", 7), named("unreachable", 2)]
+    );
+    assert_eq!(
+        (
+            robots.different,
+            robots.origins,
+            robots.changed,
+            robots.lost
+        ),
+        (5, 3, 1, 0)
+    );
+    let [outage] = &robots.outages[..] else {
+        panic!("{:?}", robots.outages);
+    };
+    assert_eq!(
+        (
+            &*outage.origin,
+            &*outage.since,
+            &*outage.cause,
+            outage.attempts
+        ),
+        (
+            "https://b.example",
+            "2026-11-20T10:00:00.000Z",
+            "connection_refused",
+            4
+        )
+    );
+    assert_eq!(
+        (
+            outage.disallowed,
+            outage.by_last_good_copy,
+            outage.without_rules
+        ),
+        (times, times, 0)
+    );
+    let [settings] = &report.settings[..] else {
+        panic!("{:?}", report.settings);
+    };
+    assert_eq!(settings.count, 2 * times);
+    let [asserted] = &report.overrides[..] else {
+        panic!("{:?}", report.overrides);
+    };
+    assert_eq!(
+        (&*asserted.id, &*asserted.by, asserted.decisions),
+        ("1", "Ada", times)
+    );
+    let exceptions = &report.exceptions;
+    assert_eq!(exceptions.reported, [named("robots_disallow", 1)]);
+    assert_eq!(
+        of_rows(&exceptions.reported_origins),
+        [("https://c.example", o([1, 1, 0, 0, 0, 1]))]
+    );
+    assert_eq!(
+        of_rows(&exceptions.opaque_tunnels),
+        [("https://b.example", o([1, 1, 0, 0, 0, 0]))]
+    );
+    assert_eq!(exceptions.lost.len() as u64, times);
+    assert_eq!(exceptions.lost[0].count, 3);
+    assert_eq!(
+        exceptions.dropped,
+        [DropRow {
+            cause: "keep",
+            times,
+            last: "2026-11-21T12:00:00.000Z".to_owned(),
+            first_kept: 41,
+        }]
+    );
+    let seen = report.acknowledgements;
+    assert_eq!((seen.refusals, seen.acknowledged), (7 * times, 1));
+    assert_eq!(seen.unacknowledged, 7 * times - 1);
+}
+
+#[tokio::test]
+async fn the_figures_are_those_counted_by_hand() {
+    let report = report(&store(1).await, question()).await;
+    compare(&report, 1);
+    assert_eq!(
+        report.exceptions.gaps,
+        [GapRow {
+            from: "2026-11-20T20:00:00.000Z".to_owned(),
+            until: "2026-11-21T06:00:00.000Z".to_owned(),
+        }]
+    );
+    assert_eq!(report.exceptions.started.len(), 2);
+    assert_eq!(report.exceptions.without_end, 1);
+    let [change] = &report.exceptions.settings[..] else {
+        panic!("{:?}", report.exceptions.settings);
+    };
+    assert_eq!(change.report_origins, ["https://c.example"]);
+}
+
+#[tokio::test]
+async fn blocks_are_counted_as_the_tail_is() {
+    const COPIES: u64 = 300;
+    let store = store(COPIES).await;
+    assert!(!store.roots().await.unwrap().is_empty(), "there are blocks");
+    compare(&report(&store, question()).await, COPIES);
+}
+
+#[tokio::test]
+async fn a_report_on_one_client_or_origin_holds_its_requests_alone() {
+    for copies in [1, 300] {
+        let store = store(copies).await;
+        let of = async |client: Option<&str>, origin: Option<&str>| {
+            let question = Question {
+                client: client.map(str::to_owned),
+                origin: origin.map(str::to_owned),
+                ..question()
+            };
+            let report = report(&store, question).await;
+            let told = report
+                .not_recorded
+                .iter()
+                .any(|one| one.contains("this origin"));
+            let requests = report.summary.outcomes.requests;
+            (
+                requests / copies,
+                requests % copies,
+                report.overrides.len(),
+                told,
+            )
+        };
+        assert_eq!(of(Some("192.0.2.7"), None).await, (9, 0, 1, false));
+        assert_eq!(of(Some("fleet"), None).await, (13, 0, 1, false));
+        assert_eq!(of(Some("stranger"), None).await, (0, 0, 1, false));
+        let a = of(None, Some("https://a.example")).await;
+        assert_eq!(a, (4, 0, 0, true), "what was counted has no origin");
+        assert_eq!(of(None, Some("c.example")).await, (4, 0, 1, true));
+        let both = of(Some("fleet"), Some("https://a.example")).await;
+        assert_eq!(both, (2, 0, 0, true));
+    }
+}
+
+#[tokio::test]
+async fn the_span_is_half_open() {
+    let store = store(1).await;
+    let of = async |since: u64, until: u64| {
+        let question = Question {
+            since: Moment::from_millis(since),
+            until: Moment::from_millis(until),
+            ..question()
+        };
+        report(&store, question).await.summary.outcomes.requests
+    };
+    assert_eq!(of(NOON, NOON + 1).await, 1);
+    assert_eq!(of(NOON + 1, NOON + 9).await, 8);
+    assert_eq!(of(NOON + 9, NOON + 10).await, 0);
+}
+
+#[tokio::test]
+async fn what_retention_has_dropped_is_told() {
+    let store = Sqlite::temporary();
+    let mut batch = Batch::default();
+    (0..1_200).for_each(|copy| file(&mut batch, copy));
+    store.write(batch).await.unwrap();
+    let first = store.extent().await.unwrap().first;
+    assert_eq!(first, 0);
+    assert!(!report(&store, question()).await.about.is_cut_off);
+    let retention = crate::store::Retention {
+        keep: None,
+        max_size: Some(1),
+    };
+    let now = Moment::from_millis(NOON + 240 * HOUR);
+    while store.prune(retention, now).await.unwrap().more {}
+    let first = store.extent().await.unwrap().first;
+    assert!(first > 0, "a part is dropped");
+    let report = report(&store, question()).await;
+    assert!(report.about.is_cut_off);
+    assert_eq!(report.about.first_kept, first + 1);
+    let page = report.html().unwrap();
+    assert!(
+        page.contains("Retention has dropped the records before"),
+        "{page}"
+    );
+}

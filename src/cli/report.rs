@@ -1,0 +1,326 @@
+//! `crawlgate report`: the report on a span of the log, as HTML and JSON.
+
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use tempfile::NamedTempFile;
+
+use super::{audit, fail, screen};
+use crate::admin::query::Conditions;
+use crate::audit::cells::cells;
+use crate::audit::report::{Gathering, Question, Report};
+use crate::audit::verify::case::Trusted;
+use crate::clock::{Clock, Moment};
+use crate::config::Config;
+use crate::store::figures::{Figures, Sum};
+use crate::store::{self, Access, Store, StoreError};
+use crate::text::time_text;
+
+/// Exit code for faults that the verification has found.
+const WRONG: u8 = 1;
+
+const HELP: &str = "\
+Times are UTC: 2026-11-20, 2026-11-20T12:00, or how long ago: 2h, 7d. A day at the end counts whole.
+
+The log is verified for the report, with every decision of the span. Where that takes too long, \
+--no-verify leaves it out, and the report says so.
+
+Exit codes: 0 done; 1 the report is written, and it tells of faults that the verification has found; 2 \
+crawlgate itself failed.
+
+Examples:
+  crawlgate report --since 90d -o report.html --json report.json
+  crawlgate report --since 2026-10-01 --until 2026-10-31 --client fleet -o october.html
+  crawlgate report --since 30d --origin https://example.com --by 'Ada Lovelace' -o example.com.html";
+
+/// Arguments of `crawlgate report`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = HELP)]
+pub struct ReportArgs {
+    /// The beginning of the span
+    #[arg(long, value_name = "TIME")]
+    since: String,
+    /// The end of the span, exclusive; a day counts whole
+    #[arg(long, value_name = "TIME", default_value = "now")]
+    until: String,
+    /// Only this client: its address or name
+    #[arg(long, value_name = "CLIENT")]
+    client: Option<String>,
+    /// Only this origin (https://example.com), or a host with any scheme and port
+    #[arg(long, value_name = "ORIGIN")]
+    origin: Option<String>,
+    /// The HTML file to write; - is the standard output
+    #[arg(long, short, value_name = "FILE", required_unless_present_any = ["json", "origins_csv"])]
+    output: Option<PathBuf>,
+    /// The JSON file to write; - is the standard output
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The file to write with the figures of all origins; - is the standard output
+    #[arg(long, value_name = "FILE")]
+    origins_csv: Option<PathBuf>,
+    /// Replace files that exist
+    #[arg(long)]
+    force: bool,
+    /// The person who makes the report, for its head
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+    /// The trusted key of the log: a file, or what `crawlgate audit key` prints; repeat it if the key has changed
+    /// [default: the key beside the store]
+    #[arg(long, value_name = "FILE|KEY")]
+    key: Vec<String>,
+    /// Leave the verification out
+    #[arg(long)]
+    no_verify: bool,
+}
+
+/// Runs `crawlgate report`; exits 0, 1 for faults in the log, or 2.
+#[must_use]
+pub fn run(args: &ReportArgs, config: &Config) -> ExitCode {
+    match written(args, config) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(WRONG),
+        Err(error) => fail(&error),
+    }
+}
+
+/// Writes the files. False if the verification has found faults.
+fn written(args: &ReportArgs, config: &Config) -> Result<bool, String> {
+    let now = Clock::system().now();
+    let question = question(args, now)?;
+    let outputs = [&args.output, &args.json, &args.origins_csv];
+    let outputs = outputs.map(|path| path.as_deref().map(|path| Output::of(path, args.force)));
+    let [html, json, origins] = outputs.map(Option::transpose);
+    let (mut html, mut json, mut origins) = (html?, json?, origins?);
+    let to_stdout = [&html, &json, &origins].map(|one| matches!(one, Some(Output::Stdout)));
+    if to_stdout.iter().filter(|is| **is).count() > 1 {
+        return Err("only one of the files can be the standard output".to_owned());
+    }
+    let trusted = Trusted::of(&args.key, config).map_err(|error| error.to_string())?;
+    let store = store::open(config, Access::Read).map_err(|error| error.to_string())?;
+    let runtime = super::small_runtime()?;
+    runtime.block_on(async {
+        let failed = |error: StoreError| error.to_string();
+        let gathering = gather(&store, &question).await?;
+        require_requests(gathering.figures(), &question, &store, config).await?;
+        let report = Report::of(&gathering, &*store, config, &trusted, now);
+        let mut report = report.await.map_err(failed)?;
+        if !args.no_verify {
+            let span = (question.since, question.until);
+            let verification = audit::verification(&store, &trusted, config, span).await?;
+            report.verification = Some(verification);
+        }
+        if let Some(html) = &mut html {
+            html.write(report.html()?.as_bytes())?;
+        }
+        if let Some(json) = &mut json {
+            let text = report.json().map_err(|error| error.to_string())?;
+            json.write(&text)?;
+        }
+        if let Some(origins) = &mut origins {
+            origins.write(&all_origins(gathering.figures())?)?;
+        }
+        // All of them are whole before the first is in its place.
+        for output in [html, json, origins].into_iter().flatten() {
+            output.keep()?;
+        }
+        let verification = report.verification;
+        Ok(verification.is_none_or(|verification| verification.ok))
+    })
+}
+
+/// Reads the span and the conditions.
+fn question(args: &ReportArgs, now: Moment) -> Result<Question, String> {
+    let conditions = Conditions {
+        since: Some(args.since.clone()),
+        until: Some(args.until.clone()),
+        client: args.client.clone(),
+        origin: args.origin.clone(),
+        ..Conditions::default()
+    };
+    let query = conditions
+        .query(now)
+        .map_err(|wrong| format!("--{wrong}"))?;
+    let (since, until) = (
+        query.since.unwrap_or_default(),
+        query.until.unwrap_or_default(),
+    );
+    if since >= until {
+        return Err(format!(
+            "--since {} is {}, and --until {} is {}: the span is empty; begin it before its end",
+            args.since,
+            time_text(since),
+            args.until,
+            time_text(until)
+        ));
+    }
+    Ok(Question {
+        since,
+        until,
+        client: query.client,
+        origin: query.origin,
+        by: args.by.clone(),
+    })
+}
+
+/// Counts the span, with a progress bar on a terminal.
+async fn gather(store: &Arc<dyn Store>, question: &Question) -> Result<Gathering, String> {
+    let failed = |error: StoreError| error.to_string();
+    let gathering = Gathering::begin(&**store, question.clone()).await;
+    let mut gathering = gathering.map_err(failed)?;
+    let bar = ProgressBar::new(gathering.entries());
+    if let Ok(style) =
+        ProgressStyle::with_template("{wide_bar} {human_pos} of {human_len} records counted")
+    {
+        bar.set_style(style);
+    }
+    while let Some(count) = gathering.step(&**store).await.map_err(failed)? {
+        bar.inc(count);
+    }
+    bar.finish_and_clear();
+    Ok(gathering)
+}
+
+/// Refuses a report about nothing.
+async fn require_requests(
+    figures: &Figures,
+    question: &Question,
+    store: &Arc<dyn Store>,
+    config: &Config,
+) -> Result<(), String> {
+    if figures.total().requests() > 0 {
+        return Ok(());
+    }
+    let span = format!(
+        "{} to {}",
+        time_text(question.since),
+        time_text(question.until)
+    );
+    if let Some(client) = &question.client {
+        let is_known = config.clients.iter().any(|known| *known.name == **client);
+        return Err(match is_known {
+            true => format!("the client {client} has no record from {span}"),
+            false => format!(
+                "{client}: no record from {span} is of this client, and the configuration has none of this name; write \
+                 its name or its address"
+            ),
+        });
+    }
+    if let Some(origin) = &question.origin {
+        return Err(format!("{origin}: no record from {span} is about it"));
+    }
+    let extent = store.extent().await.map_err(|error| error.to_string())?;
+    let first = store.records(extent.first, 1).await;
+    let first = first.map_err(|error| error.to_string())?;
+    let kept = match first.first() {
+        Some(first) => format!("the log keeps records from {} on", time_text(first.time)),
+        None => "the log is empty".to_owned(),
+    };
+    Err(format!("nothing was recorded from {span}; {kept}"))
+}
+
+/// Returns the figures of all origins as CSV.
+fn all_origins(figures: &Figures) -> Result<Vec<u8>, String> {
+    const HEADING: [&str; 9] = [
+        "origin",
+        "requests",
+        "forwarded",
+        "failed",
+        "denied",
+        "deferred",
+        "reported",
+        "first",
+        "last",
+    ];
+    let row = |(origin, sum): (&String, &Sum)| {
+        let counts = [
+            sum.requests(),
+            sum.forwarded,
+            sum.failed,
+            sum.denied,
+            sum.deferred,
+            sum.reported,
+        ];
+        let times = [sum.first, sum.last].map(|time| time_text(Moment::from_millis(time)));
+        let mut row = vec![origin.clone()];
+        row.extend(counts.map(|count| count.to_string()));
+        row.extend(times);
+        row
+    };
+    let rows = figures.origins.all().into_iter().map(row);
+    let heading = HEADING.map(str::to_owned).to_vec();
+    cells([heading].into_iter().chain(rows)).map_err(|error| error.to_string())
+}
+
+/// A file to write.
+enum Output {
+    Stdout,
+    File {
+        path: PathBuf,
+        force: bool,
+        /// The file beside its place.
+        file: NamedTempFile,
+    },
+}
+
+impl Output {
+    /// Refuses a place that cannot be written before the work begins.
+    fn of(path: &Path, force: bool) -> Result<Self, String> {
+        if path == Path::new("-") {
+            return Ok(Self::Stdout);
+        }
+        match path.symlink_metadata() {
+            Ok(_) if !force => return Err(exists(path)),
+            Ok(found) if found.is_dir() => {
+                let path = path.display();
+                return Err(format!("{path}: this is a directory; name a file in it"));
+            }
+            _ => {}
+        }
+        let folder = path.parent().filter(|folder| *folder != Path::new(""));
+        let file = NamedTempFile::new_in(folder.unwrap_or(Path::new(".")));
+        Ok(Self::File {
+            file: file.map_err(|error| format!("{}: {error}", path.display()))?,
+            path: path.to_owned(),
+            force,
+        })
+    }
+
+    /// Writes the content.
+    fn write(&mut self, text: &[u8]) -> Result<(), String> {
+        match self {
+            Self::Stdout => screen::say(text).map(drop),
+            Self::File { path, file, .. } => {
+                let written = file.write_all(text);
+                let synced = written.and_then(|()| file.as_file().sync_all());
+                synced.map_err(|error| format!("{}: {error}", path.display()))
+            }
+        }
+    }
+
+    /// Puts the file in its place.
+    fn keep(self) -> Result<(), String> {
+        let Self::File { path, force, file } = self else {
+            return Ok(());
+        };
+        let kept = match force {
+            true => file.persist(&path),
+            false => file.persist_noclobber(&path),
+        };
+        match kept {
+            Ok(_) => Ok(()),
+            Err(error) if error.error.kind() == ErrorKind::AlreadyExists => Err(exists(&path)),
+            Err(error) => Err(format!("{}: {}", path.display(), error.error)),
+        }
+    }
+}
+
+fn exists(path: &Path) -> String {
+    format!(
+        "{} exists already; name another file, or replace it with --force",
+        path.display()
+    )
+}

@@ -1,0 +1,109 @@
+//! Reports on a span, written beside a running gate.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::Value;
+
+use crate::support::{Gate, Origin, RULES};
+
+/// Starts a gate with one denial and one failure in its store.
+fn gate() -> (Gate, Origin) {
+    let gate = Gate::start();
+    let site = Origin::with_rules(RULES);
+    let url = site.url("/private");
+    assert_eq!(gate.get(&url).status, 403);
+    let record = gate.record("the denial", |record| record["url"] == url);
+    let id = record["id"].as_str().unwrap().to_owned();
+    gate.beside_until("log", &["show", &id], |told| !told.is_empty());
+    (gate, site)
+}
+
+#[test]
+fn a_report_tells_of_a_denial_and_of_its_proof() {
+    let (gate, site) = gate();
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (html, json, csv) = (path("report.html"), path("report.json"), path("all.csv"));
+    let words = ["--since", "1h", "-o", &html, "--json", &json];
+    let all = [&words[..], &["--origins-csv", &csv, "--by", "Ada & Bob"]].concat();
+    let (code, out, error) = gate.beside("report", &all);
+    assert_eq!((code, &*out, &*error), (Some(0), "", ""));
+    let report: Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
+    assert_eq!(report["format"], "crawlgate-report@1");
+    let count = |name: &str| report["summary"][name].as_u64().unwrap();
+    assert_eq!((count("requests"), count("denied")), (1, 1));
+    assert_eq!(count("judged_within_24h"), 1);
+    assert_eq!(report["rules"][0]["rule"], "Disallow: /private");
+    assert_eq!(report["verification"]["ok"], true);
+    assert_eq!(report["verification"]["proven"], 1);
+    let page = fs::read_to_string(&html).unwrap();
+    assert!(page.contains("by Ada &#38; Bob"), "{page}");
+    assert!(page.contains("No fault was found."), "{page}");
+    let mode = fs::metadata(&html).unwrap().permissions().mode();
+    assert_eq!(mode & 0o077, 0, "open to its owner alone");
+    let origin = site.url("");
+    let csv = fs::read_to_string(csv).unwrap();
+    let row = format!("{},1,0,0,1,0,0,", origin.trim_end_matches('/'));
+    assert!(csv.contains(&row), "{csv}");
+
+    // Files that exist stay, unless told otherwise; nothing is written then.
+    fs::write(&html, "mine").unwrap();
+    let (code, _, error) = gate.beside("report", &words);
+    assert_eq!(code, Some(2));
+    assert!(
+        error.contains("report.html exists already; name another file"),
+        "{error}"
+    );
+    assert_eq!(fs::read_to_string(&html).unwrap(), "mine");
+    let forced = [&words[..], &["--force", "--no-verify"]].concat();
+    assert_eq!(gate.beside("report", &forced).0, Some(0));
+    let page = fs::read_to_string(&html).unwrap();
+    assert!(
+        page.contains("The log was not verified for this report."),
+        "{page}"
+    );
+
+    let (code, out, _) = gate.beside("report", &["--since", "1h", "--no-verify", "--json", "-"]);
+    assert_eq!(code, Some(0));
+    let again: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(again["summary"], report["summary"]);
+    assert_eq!(again["verification"], Value::Null);
+}
+
+#[test]
+fn a_report_about_nothing_is_refused_in_words() {
+    let (gate, _site) = gate();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("report.html");
+    let file = file.to_str().unwrap();
+    let missing = format!("{file}/in/no/folder.html");
+    let within = folder.path().to_str().unwrap();
+    #[rustfmt::skip] // one row, one case
+    let cases: [(&[&str], &str); 9] = [
+        (&["--since", "1h", "--until", "2h"], "the span is empty; begin it before its end"),
+        (&["--since", "now", "--until", "now"], "the span is empty"),
+        (&["--since", "soon"], "--since soon: not a time"),
+        (&["--since", "1h", "--client", "stranger"], "stranger: no record from"),
+        (&["--since", "1h", "--origin", "other.example"], "other.example: no record from"),
+        (&["--since", "2020-01-01", "--until", "2020-01-31"], "nothing was recorded from 2020-01-01T00:00:00.000Z to 2020-02-01T00:00:00.000Z; the log keeps records from 20"),
+        (&["--since", "1h", "--json", within, "--force"], "this is a directory; name a file in it"),
+        (&["--since", "1h", "--json", &missing], "No such file or directory"),
+        (&["--since", "1h", "--key", "no-key"], "no-key"),
+    ];
+    for (words, said) in cases {
+        let words = [words, &["-o", file]].concat();
+        let (code, out, error) = gate.beside("report", &words);
+        assert_eq!((code, &*out), (Some(2), ""), "{words:?}: {error}");
+        assert!(error.contains(said), "{words:?}: {error}");
+        let left = fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(left, 0, "{words:?}");
+    }
+    let both = ["--since", "1h", "-o", "-", "--json", "-"];
+    let (code, _, error) = gate.beside("report", &both);
+    assert_eq!(code, Some(2));
+    assert!(
+        error.contains("only one of the files can be the standard output"),
+        "{error}"
+    );
+}

@@ -19,6 +19,7 @@ mod listener;
 mod metrics;
 pub mod problem;
 mod proof;
+mod report;
 mod token;
 
 use std::fmt;

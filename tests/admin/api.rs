@@ -50,6 +50,7 @@ fn every_operation_answers_as_it_is_described() {
     held("get", "/status", "/status", None);
     held("get", "/decisions", "/decisions?limit=1", None);
     held("get", "/tallies", "/tallies?by=rule", None);
+    held("get", "/report", "/report?since=1h", None);
     let one = body(&held(
         "get",
         "/decisions/{id}",
@@ -167,6 +168,7 @@ fn every_operation_answers_as_it_is_described() {
         ("get", "/status", "/status?x=1", None, 400),
         ("get", "/decisions", "/decisions?reason=none", None, 400),
         ("get", "/tallies", "/tallies?by=colour", None, 400),
+        ("get", "/report", "/report?since=soon", None, 400),
         (
             "get",
             "/decisions/{id}",
@@ -333,6 +335,7 @@ fn without_a_store_the_api_says_so() {
     for path in [
         "/decisions",
         "/tallies",
+        "/report",
         "/origins",
         "/decisions/01KB7W3Y5E000000000VY7H1Q2",
     ] {

@@ -26,6 +26,7 @@ const PAGES = [
   ["origin", `/origin?of=${of}`],
   ["forget", `/origin/forget?of=${of}`],
   ["overrides", "/overrides"],
+  ["report", "/report"],
   ["try", "/try"],
   ["live", "/watch"],
   ["setup", "/setup"],

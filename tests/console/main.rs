@@ -16,4 +16,5 @@ mod support;
 mod browser;
 mod forms;
 mod pages;
+mod report;
 mod self_test;

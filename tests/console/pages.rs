@@ -143,6 +143,8 @@ fn every_page_is_whole_and_says_what_it_should() {
         (&format!("/origin/diff?of={of}&old={sha256}&new={sha256}"), &["Nothing: they have the same lines"]),
         (&format!("/robots/{sha256}"), &["Crawl-delay: 2", "id=\"L3\""]),
         ("/overrides", &["robots.txt alone decides", "Add the override"]),
+        ("/report", &["that the site answered so", "2 requests: 1 were forwarded", "Disallow: /private", "9. Verification", "Save this report"]),
+        ("/report?since=7d&origin=other.test", &["0 requests:", "href=\"/report/crawlgate-report.json?since=7d&#38;origin=other.test\""]),
         ("/try", &["Judge it"]),
         ("/watch", &["/api/v1/decisions/live?", "Pause", "/private/diary"]),
         ("/setup", &["Download the certificate", "curl", &gate.process.address.to_string()]),
@@ -346,7 +348,13 @@ fn input_of_crawlers_and_sites_is_shown_as_text() {
     let origin = Origin::with_rules(robots);
     let gate = AdminGate::open();
     let id = gate.deny(&origin, "/private/%3Cscript%3E'&amp;");
-    for target in ["/denials", "/watch", &format!("/decisions/{id}"), "/"] {
+    for target in [
+        "/denials",
+        "/watch",
+        &format!("/decisions/{id}"),
+        "/",
+        "/report",
+    ] {
         let text = page(&gate, target);
         for raw in ["<img", "<b>", "\u{202e}"] {
             assert!(!text.contains(raw), "{target}: {raw}\n{text}");
@@ -365,7 +373,7 @@ fn without_a_store_pages_say_what_to_do() {
     let gate = AdminGate::with(|setup| {
         setup.set("store", "path", "\"\"");
     });
-    for target in ["/", "/denials", "/origins", "/overrides"] {
+    for target in ["/", "/denials", "/origins", "/overrides", "/report"] {
         let text = page(&gate, target);
         assert!(text.contains("[store] path"), "{target}: {text}");
     }

@@ -9,6 +9,7 @@ mod decisions;
 mod live;
 mod origins;
 mod overrides;
+mod report;
 mod snapshots;
 mod status;
 mod walk;
@@ -46,6 +47,7 @@ pub fn routes() -> Router<Site> {
         .merge(live::routes())
         .merge(origins::routes())
         .merge(overrides::routes())
+        .merge(report::routes())
         .merge(snapshots::routes())
         .merge(status::routes())
         .fallback(problem::not_found);
@@ -69,6 +71,7 @@ pub fn routes() -> Router<Site> {
         decisions::proof,
         decisions::acknowledge,
         decisions::tallies,
+        report::of_span,
         live::live,
         origins::list,
         origins::one,

@@ -26,6 +26,7 @@ mod origin;
 mod origins;
 mod overrides;
 mod overview;
+mod report;
 mod rows;
 mod setup;
 mod shell;
@@ -59,6 +60,9 @@ pub fn routes() -> Router<Site> {
         .route("/robots/{sha256}", get(text::page))
         .route("/overrides", get(overrides::page).post(act::add_override))
         .route("/overrides/remove", post(act::remove_override))
+        .route("/report", get(report::page))
+        .route("/report/crawlgate-report.html", get(report::html))
+        .route("/report/crawlgate-report.json", get(report::json))
         .route("/try", trial)
         .route("/watch", get(live::page))
         .route("/setup", get(setup::page))

@@ -17,6 +17,7 @@ pub(super) enum Place {
     Denials,
     Origins,
     Overrides,
+    Report,
     Try,
     Live,
     Setup,
@@ -31,11 +32,12 @@ pub(super) struct Entry {
     pub(super) name: &'static str,
 }
 
-const ENTRIES: [Entry; 7] = [
+const ENTRIES: [Entry; 8] = [
     entry(Place::Overview, "/", "Overview"),
     entry(Place::Denials, "/denials", "Denials"),
     entry(Place::Origins, "/origins", "Origins"),
     entry(Place::Overrides, "/overrides", "Overrides"),
+    entry(Place::Report, "/report", "Report"),
     entry(Place::Try, "/try", "Try a URL"),
     entry(Place::Live, "/watch", "Live"),
     entry(Place::Setup, "/setup", "Set-up"),

@@ -1,0 +1,115 @@
+//! The report on a span, as a page and as files.
+
+use askama::Template;
+use axum::extract::{RawQuery, State};
+use axum::response::{IntoResponse as _, Response};
+use http::HeaderValue;
+use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use url::form_urlencoded::Serializer;
+
+use super::super::Site;
+use super::super::problem::Problem;
+use super::super::report::{PARAMETERS, USUAL_SINCE, report};
+use super::filter::{params, wrong};
+use super::shell::{Page, Place, Shell, Shown};
+use crate::admin::query::Conditions;
+
+#[derive(Template)]
+#[template(path = "report.html", config = "src/admin/http/console/askama.toml")]
+pub(super) struct ReportPage {
+    shell: Shell,
+    since: String,
+    until: String,
+    client: String,
+    origin: String,
+    /// The query of the same report.
+    link: String,
+    is_kept: bool,
+    /// The sections, as HTML.
+    sections: String,
+}
+
+/// Reads the conditions of a form.
+fn conditions(query: Option<&str>) -> Result<Conditions, Problem> {
+    let mut params = params(query);
+    let conditions = Conditions {
+        since: params.text("since").map_err(wrong)?,
+        until: params.text("until").map_err(wrong)?,
+        client: params.text("client").map_err(wrong)?,
+        origin: params.text("origin").map_err(wrong)?,
+        ..Conditions::default()
+    };
+    params.finish(&PARAMETERS).map_err(wrong)?;
+    Ok(conditions)
+}
+
+/// `/report`
+pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) -> Shown<ReportPage> {
+    let conditions = conditions(query.as_deref())?;
+    let is_kept = site.store().is_some();
+    let sections = match is_kept {
+        true => {
+            let report = report(&site, conditions.clone()).await?;
+            report.sections().map_err(|error| unwritten(&error))?
+        }
+        false => String::new(),
+    };
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    let mut link = Serializer::new(String::new());
+    let since = conditions.since.as_deref().unwrap_or(USUAL_SINCE);
+    link.append_pair("since", since);
+    for (name, value) in [
+        ("until", &conditions.until),
+        ("client", &conditions.client),
+        ("origin", &conditions.origin),
+    ] {
+        if let Some(value) = value {
+            link.append_pair(name, value);
+        }
+    }
+    Ok(Page(ReportPage {
+        shell: Shell::new(&site, Place::Report, "Report"),
+        since: since.to_owned(),
+        until: text(&conditions.until),
+        client: text(&conditions.client),
+        origin: text(&conditions.origin),
+        link: link.finish(),
+        is_kept,
+        sections,
+    }))
+}
+
+/// `/report/crawlgate-report.html`
+pub(super) async fn html(
+    State(site): State<Site>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let report = report(&site, conditions(query.as_deref())?).await?;
+    let page = report.html().map_err(|error| unwritten(&error))?;
+    let name = "attachment; filename=\"crawlgate-report.html\"";
+    Ok(file("text/html; charset=utf-8", name, page.into_bytes()))
+}
+
+/// `/report/crawlgate-report.json`
+pub(super) async fn json(
+    State(site): State<Site>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let report = report(&site, conditions(query.as_deref())?).await?;
+    let json = report.json().map_err(|error| unwritten(&error))?;
+    let name = "attachment; filename=\"crawlgate-report.json\"";
+    Ok(file("application/json", name, json))
+}
+
+fn file(media_type: &'static str, name: &'static str, octets: Vec<u8>) -> Response {
+    let mut response = octets.into_response();
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(CONTENT_DISPOSITION, HeaderValue::from_static(name));
+    response
+}
+
+fn unwritten(error: &dyn std::fmt::Display) -> Problem {
+    let why = format!("the report cannot be written: {error}");
+    Problem::new(http::StatusCode::INTERNAL_SERVER_ERROR, why)
+}

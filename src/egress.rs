@@ -43,7 +43,7 @@ use http::{HeaderMap, Request, Response, StatusCode, Uri, Version};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use self::attempt::{Lease, Lost, answer, copy_if_safe};
+use self::attempt::{Halt, Lease, Lost, answer, copy_if_safe};
 use self::connect::Tls;
 pub(crate) use self::connect::tls_config;
 use self::counts::Counts;
@@ -365,13 +365,7 @@ impl Egress {
     ) -> Result<Received, Halt> {
         let sharing = Sharing::of(send_permit, &request);
         let (key, path) = send_permit.destination();
-        let (to_connect, to_answer) = match send_permit {
-            SendPermit::Page(..) => (self.0.connect_timeout, None),
-            SendPermit::Robots(permit) => {
-                let (to_connect, to_answer) = permit.patience();
-                (to_connect, Some(to_answer))
-            }
-        };
+        let (to_connect, to_answer) = send_permit.timeouts(self.0.connect_timeout);
         *request.uri_mut() = Uri::from(path.clone());
         let mut protocols = match self.0.tls.offers_http2() {
             true => Protocols::of(send_permit, key.origin().scheme(), &request),
@@ -401,8 +395,8 @@ impl Egress {
                 return Err(Halt::Overtaken(Box::new(request)));
             };
             let attempt = answer(proof, lease, request, interim.clone(), to_answer);
-            match (attempt.await, spare) {
-                (Ok(received), _) => {
+            let lost = match attempt.await {
+                Ok(received) => {
                     if received.is_misdirected() {
                         self.0.multiplexer.leave(&key);
                     }
@@ -411,36 +405,13 @@ impl Egress {
                         ..received
                     });
                 }
-                (Err(Lost::Unsent(_)), _) if is_new => {
-                    return Err(Halt::Failed(Failure::Terminated));
-                }
-                (Err(Lost::Unsent(unsent)), _) => request = unsent,
-                (Err(Lost::WantsHttp1(unprocessed)), _) => {
-                    self.0.multiplexer.leave(&key);
-                    match (unprocessed, reuse) {
-                        (Some(unprocessed), Reuse::Allowed) => return Err(Halt::Lost(unprocessed)),
-                        // The origin has said how it is to be asked.
-                        (Some(unprocessed), Reuse::Forbidden) => {
-                            request = *unprocessed;
-                            protocols = Protocols::Http1;
-                        }
-                        (None, _) => return Err(Halt::Failed(Failure::Reset)),
-                    }
-                }
-                (Err(Lost::Unprocessed(unprocessed)), _) => {
-                    return Err(match reuse {
-                        Reuse::Allowed => Halt::Lost(unprocessed),
-                        // Once is enough.
-                        Reuse::Forbidden => Halt::Failed(Failure::Terminated),
-                    });
-                }
-                // The origin may have closed the connection while the request was on its way: try once more, on a new
-                // connection.
-                (Err(Lost::Sent(Failure::Terminated)), Some(spare)) if reuse == Reuse::Allowed => {
-                    return Err(Halt::Lost(Box::new(spare)));
-                }
-                (Err(Lost::Sent(failure)), _) => return Err(Halt::Failed(failure)),
+                Err(lost) => lost,
+            };
+            if matches!(lost, Lost::WantsHttp1(_)) {
+                self.0.multiplexer.leave(&key);
+                protocols = Protocols::Http1;
             }
+            request = lost.send_again(is_new, spare, reuse)?;
         }
     }
 
@@ -473,13 +444,6 @@ pub enum Unconnected {
     Failed(Failure),
     /// A change has overtaken its permit: the tunnel is to be judged again.
     Overtaken(Target),
-}
-
-/// A request of any purpose that got no answer.
-enum Halt {
-    Failed(Failure),
-    Overtaken(Box<Request<RequestBody>>),
-    Lost(Box<Request<RequestBody>>),
 }
 
 impl Shared {

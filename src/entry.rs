@@ -78,7 +78,9 @@ pub use self::cbor::Malformed;
 pub use self::decision::{
     Decision, Mode, Pace, Rule, Source, Url, Verdict, Via, has_failed, key, most,
 };
-pub use self::event::{DropCause, Event, EventKind, Process, Row, RowClient, Rows};
+pub use self::event::{
+    DropCause, Event, EventKind, Process, Repeated, Row, RowClient, Rows, Settings,
+};
 pub(crate) use self::line::origin_parts;
 pub use self::line::{LineError, Objects, is_strange, write_line};
 pub use self::object::{Action, Asserted, Basis, Outage};

@@ -17,7 +17,7 @@ pub use self::write::{LinesWriter, write};
 
 use aws_lc_rs::digest::{SHA256, digest};
 
-use crate::entry::{Digest, Entry, EventKind};
+use crate::entry::{Digest, Entry, EventKind, Settings};
 use crate::tlog::{EntryProof, VerifierKey};
 
 /// The name of the format.
@@ -87,7 +87,7 @@ pub fn objects_of<'e>(entry: &Entry<'e>) -> Vec<(ObjectKind, &'e Digest)> {
     let [terms, overridden, basis] = match entry {
         Entry::Decision(decision) => [decision.policy, decision.overridden, decision.basis],
         Entry::Event(event) => match event.kind {
-            EventKind::Settings { policy, .. } => [Some(policy), None, None],
+            EventKind::Settings(Settings { policy, .. }) => [Some(policy), None, None],
             EventKind::OverrideAdded { overridden }
             | EventKind::OverrideRemoved { overridden, .. } => [None, Some(overridden), None],
             _ => [None; 3],

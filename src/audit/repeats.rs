@@ -13,7 +13,7 @@ use super::entry::known;
 use super::record::Record;
 use crate::client::network_of;
 use crate::clock::Moment;
-use crate::entry::{Event, EventKind, Mode, Verdict};
+use crate::entry::{Event, EventKind, Mode, Repeated, Verdict};
 use crate::text::DecisionId;
 
 /// The span over which refusals are counted together.
@@ -246,7 +246,7 @@ impl Window {
         };
         let event = Event {
             id: DecisionId::mint(last).octets(),
-            kind: EventKind::Repeated {
+            kind: EventKind::Repeated(Repeated {
                 mode: known(Mode::from_name, self.mode),
                 verdict: known(Verdict::from_name, self.verdict),
                 reason: self.reason,
@@ -255,7 +255,7 @@ impl Window {
                 count,
                 first: first.as_millis(),
                 last: last.as_millis(),
-            },
+            }),
         };
         let mut entry = Vec::new();
         event.encode(&mut entry);
@@ -284,7 +284,7 @@ mod tests {
     fn count(entry: &[u8]) -> u64 {
         match Entry::read(entry).unwrap() {
             Entry::Event(Event {
-                kind: EventKind::Repeated { count, .. },
+                kind: EventKind::Repeated(Repeated { count, .. }),
                 ..
             }) => count,
             other => panic!("{other:?}"),

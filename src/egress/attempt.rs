@@ -15,7 +15,7 @@ use super::multiplexer::Place;
 use super::pool;
 use super::proof::Proof;
 use super::sharing::say_close;
-use super::{Failure, Received, RequestBody, ResponseBody};
+use super::{Failure, Received, RequestBody, ResponseBody, Reuse};
 
 /// A connection, or a place on one, on loan to one exchange.
 pub(super) enum Lease {
@@ -57,6 +57,47 @@ pub(super) enum Lost {
     WantsHttp1(Option<Box<Request<RequestBody>>>),
     /// It may have been processed.
     Sent(Failure),
+}
+
+/// A request of any purpose that got no answer, and gets none by the same permit.
+pub(super) enum Halt {
+    /// The attempt failed.
+    Failed(Failure),
+    /// Nothing was sent: a change has overtaken the permit.
+    Overtaken(Box<Request<RequestBody>>),
+    /// The request may be sent once more.
+    Lost(Box<Request<RequestBody>>),
+}
+
+impl Lost {
+    /// Returns the request if the same permit may send it again. `spare` is its copy, if it may be sent twice.
+    pub(super) fn send_again(
+        self,
+        is_new: bool,
+        spare: Option<Request<RequestBody>>,
+        reuse: Reuse,
+    ) -> Result<Request<RequestBody>, Halt> {
+        let halt = match (self, reuse) {
+            (Lost::Unsent(_), _) if is_new => Halt::Failed(Failure::Terminated),
+            (Lost::Unsent(request), _) => return Ok(request),
+            (Lost::Unprocessed(request) | Lost::WantsHttp1(Some(request)), Reuse::Allowed) => {
+                Halt::Lost(request)
+            }
+            // Once is enough.
+            (Lost::Unprocessed(_), Reuse::Forbidden) => Halt::Failed(Failure::Terminated),
+            // The origin has said how it is to be asked.
+            (Lost::WantsHttp1(Some(request)), Reuse::Forbidden) => return Ok(*request),
+            (Lost::WantsHttp1(None), _) => Halt::Failed(Failure::Reset),
+            // The origin may have closed the connection while the request was on its way: try once more, on a new
+            // connection.
+            (Lost::Sent(Failure::Terminated), Reuse::Allowed) => match spare {
+                Some(spare) => Halt::Lost(Box::new(spare)),
+                None => Halt::Failed(Failure::Terminated),
+            },
+            (Lost::Sent(failure), _) => Halt::Failed(failure),
+        };
+        Err(halt)
+    }
 }
 
 /// Makes an attempt with the time-out `patience` for its response head; without one, it waits any time.

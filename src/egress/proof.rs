@@ -1,6 +1,7 @@
 //! The permit of a request, and the proof that it holds at the moment of sending.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::uri::PathAndQuery;
 
@@ -31,6 +32,18 @@ impl<'a> SendPermit<'a> {
         match self {
             SendPermit::Page(permit, _) => permit.current(changes).map(Proof::Page),
             SendPermit::Robots(send_permit) => Some(Proof::Robots(send_permit)),
+        }
+    }
+
+    /// Returns the time-outs for a connection and, from then on, for the response head: a page waits for the head
+    /// as long as its caller does.
+    pub(super) fn timeouts(self, to_connect: Duration) -> (Duration, Option<Duration>) {
+        match self {
+            SendPermit::Page(..) => (to_connect, None),
+            SendPermit::Robots(permit) => {
+                let (to_connect, to_answer) = permit.patience();
+                (to_connect, Some(to_answer))
+            }
         }
     }
 

@@ -39,16 +39,7 @@ pub enum EventKind<'a> {
     /// A process recorded its last entry.
     Stopped(Process<'a>),
     /// Settings came into force, at the start or by a reload.
-    Settings {
-        /// SHA-256 of the settings that verdicts follow from.
-        policy: &'a Digest,
-        /// The mode.
-        mode: Mode,
-        /// Origins in report mode.
-        report_origins: Texts<'a>,
-        /// Clients in report mode.
-        report_clients: Texts<'a>,
-    },
+    Settings(Settings<'a>),
     /// An override was added.
     OverrideAdded {
         /// SHA-256 of the override.
@@ -105,24 +96,7 @@ pub enum EventKind<'a> {
         rows: Rows<'a>,
     },
     /// Refusals with the same client and reason were counted instead of recorded one by one.
-    Repeated {
-        /// The mode.
-        mode: Mode,
-        /// The verdict.
-        verdict: Verdict,
-        /// The reason code.
-        reason: &'a str,
-        /// The client's address, without a port; `0.0.0.0` if the client has a name, or is one of many.
-        client: IpAddr,
-        /// The client's name.
-        client_name: Option<Text<'a>>,
-        /// Number of refusals.
-        count: u64,
-        /// Time of the first.
-        first: u64,
-        /// Time of the last.
-        last: u64,
-    },
+    Repeated(Repeated<'a>),
     /// A request was refused because its record could not be written in time; the record says otherwise.
     AnsweredLogFailed {
         /// The identifier of that record.
@@ -139,6 +113,40 @@ pub struct Process<'a> {
     pub release: &'a str,
     /// SHA-256 of the configuration.
     pub configuration: &'a Digest,
+}
+
+/// Settings that came into force.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings<'a> {
+    /// SHA-256 of the settings that verdicts follow from.
+    pub policy: &'a Digest,
+    /// The mode.
+    pub mode: Mode,
+    /// Origins in report mode.
+    pub report_origins: Texts<'a>,
+    /// Clients in report mode.
+    pub report_clients: Texts<'a>,
+}
+
+/// Refusals that were counted. Times are milliseconds since the epoch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Repeated<'a> {
+    /// The mode.
+    pub mode: Mode,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The reason code.
+    pub reason: &'a str,
+    /// The client's address, without a port; `0.0.0.0` if the client has a name, or is one of many.
+    pub client: IpAddr,
+    /// The client's name.
+    pub client_name: Option<Text<'a>>,
+    /// Number of refusals.
+    pub count: u64,
+    /// Time of the first.
+    pub first: u64,
+    /// Time of the last.
+    pub last: u64,
 }
 
 named! {
@@ -163,7 +171,7 @@ impl EventKind<'_> {
             Self::Lost { .. } => 1,
             Self::Started(_) => 2,
             Self::Stopped(_) => 3,
-            Self::Settings { .. } => 4,
+            Self::Settings(_) => 4,
             Self::OverrideAdded { .. } => 5,
             Self::OverrideRemoved { .. } => 6,
             Self::Acknowledged { .. } => 7,
@@ -171,7 +179,7 @@ impl EventKind<'_> {
             Self::Key { .. } => 9,
             Self::Forked { .. } => 10,
             Self::Forwarded { .. } => 11,
-            Self::Repeated { .. } => 12,
+            Self::Repeated(_) => 12,
             Self::AnsweredLogFailed { .. } => 13,
         }
     }
@@ -183,7 +191,7 @@ impl EventKind<'_> {
             Self::Lost { .. } => "records_lost",
             Self::Started(_) => "started",
             Self::Stopped(_) => "stopped",
-            Self::Settings { .. } => "settings",
+            Self::Settings(_) => "settings",
             Self::OverrideAdded { .. } => "override_added",
             Self::OverrideRemoved { .. } => "override_removed",
             Self::Acknowledged { .. } => "acknowledged",
@@ -191,7 +199,7 @@ impl EventKind<'_> {
             Self::Key { .. } => "key",
             Self::Forked { .. } => "forked",
             Self::Forwarded { .. } => "forwarded",
-            Self::Repeated { .. } => "refusals_repeated",
+            Self::Repeated(_) => "refusals_repeated",
             Self::AnsweredLogFailed { .. } => "answered_log_failed",
         }
     }

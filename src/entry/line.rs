@@ -139,12 +139,7 @@ fn write_decision(
     }
     write_client(&mut line, decision.client, decision.client_name);
 
-    let mut agent = line.object(f::AGENT);
-    write_texts(&mut agent, f::CHAIN, &decision.chain, most::TOKENS);
-    agent.text(f::SOURCE, decision.source.name().as_bytes(), most::TOKEN);
-    agent.truth(f::MISMATCH, decision.mismatch);
-    agent.close();
-
+    write_agent(&mut line, decision);
     let most = most_of(most::USER_AGENT);
     octets_or_null(&mut line, f::USER_AGENT, decision.user_agent, most);
     line.cut_text(
@@ -242,6 +237,14 @@ fn write_client(line: &mut Object<'_>, address: SocketAddr, name: Option<Text<'_
     client.address(f::ADDRESS, address);
     text_or_null(&mut client, f::NAME, name, most::TOKEN);
     client.close();
+}
+
+fn write_agent(line: &mut Object<'_>, decision: &Decision<'_>) {
+    let mut agent = line.object(f::AGENT);
+    write_texts(&mut agent, f::CHAIN, &decision.chain, most::TOKENS);
+    agent.text(f::SOURCE, decision.source.name().as_bytes(), most::TOKEN);
+    agent.truth(f::MISMATCH, decision.mismatch);
+    agent.close();
 }
 
 /// Writes the URL, and its digest if the line does not hold all of it.

@@ -2,7 +2,7 @@
 
 use super::cbor::{Keys, Malformed, Reader};
 use super::decision::{Decision, Mode, Pace, Rule, Source, Url, Verdict, Via, key};
-use super::event::{Event, EventKind};
+use super::event::{Event, EventKind, Settings};
 use super::value::{Octets, Text, Texts, cut, given, variant, yes};
 use super::{Digest, MOST};
 
@@ -76,7 +76,7 @@ impl<'a> Entry<'a> {
         let policy = match self {
             Self::Decision(decision) => decision.policy,
             Self::Event(event) => match event.kind {
-                EventKind::Settings { policy, .. } => Some(policy),
+                EventKind::Settings(Settings { policy, .. }) => Some(policy),
                 _ => None,
             },
         };
@@ -166,34 +166,23 @@ fn decision<'a>(
 ) -> Result<Decision<'a>, Malformed> {
     let mut read = Decision { id, ..nothing() };
     let mut cuts = LaterCuts::default();
-    let (mut has_reason, mut has_client, mut has_method) = (false, false, false);
-    let mut has_chain = false;
+    let mut given_keys = 0;
     while let Some(next) = keys.next(reader)? {
-        match u8::try_from(next).unwrap_or(u8::MAX) {
+        let next = u8::try_from(next).unwrap_or(u8::MAX);
+        given_keys |= bit(next);
+        match next {
             key::DECIDED_AFTER => read.decided_after = given(reader.int()?)?,
             key::MODE => read.mode = variant(reader, Mode::from_number)?,
             key::VERDICT => read.verdict = variant(reader, Verdict::from_number)?,
-            key::REASON => {
-                read.reason = reader.text()?;
-                has_reason = true;
-            }
+            key::REASON => read.reason = reader.text()?,
             key::POLICY => read.policy = Some(reader.fixed()?),
-            key::CLIENT => {
-                read.client = reader.address()?;
-                has_client = true;
-            }
+            key::CLIENT => read.client = reader.address()?,
             key::CLIENT_NAME => read.client_name = Some(reader.text()?.into()),
-            key::CHAIN => {
-                read.chain = Texts::read(reader)?;
-                has_chain = true;
-            }
+            key::CHAIN => read.chain = Texts::read(reader)?,
             key::SOURCE => read.source = variant(reader, Source::from_number)?,
             key::MISMATCH => read.mismatch = yes(reader)?,
             key::USER_AGENT => read.user_agent = Some(reader.bytes()?.into()),
-            key::METHOD => {
-                read.method = reader.text()?.into();
-                has_method = true;
-            }
+            key::METHOD => read.method = reader.text()?.into(),
             key::ORIGIN => read.origin = Some(reader.text()?),
             key::PATH => read.url = path(reader.bytes()?, read.origin)?,
             key::URL => read.url = url(reader.bytes()?, &read)?,
@@ -234,17 +223,23 @@ fn decision<'a>(
             _ => return Err(Malformed("an unknown key")),
         }
     }
-    if !(has_reason && has_client && has_method) {
+    let needed = bit(key::REASON) | bit(key::CLIENT) | bit(key::METHOD);
+    if given_keys & needed != needed {
         return Err(Malformed("a decision without reason, client or method"));
     }
     if cuts != LaterCuts::default() {
         return Err(Malformed("a cut of nothing"));
     }
     let is_chain = !read.chain.is_empty() || read.chain.more() > 0;
-    if has_chain != is_chain {
+    if (given_keys & bit(key::CHAIN) != 0) != is_chain {
         return Err(Malformed("a chain of no tokens"));
     }
     Ok(read)
+}
+
+/// Returns the bit of a key in a set of those that were read.
+const fn bit(key: u8) -> u64 {
+    1_u64.wrapping_shl(key as u32)
 }
 
 fn path<'a>(octets: &'a [u8], origin: Option<&str>) -> Result<Url<'a>, Malformed> {

@@ -206,12 +206,12 @@ fn the_longest_events_fit_into_an_entry() {
     ];
     let (id, digest) = ([1; 16], [2; 32]);
     let kinds = [
-        EventKind::Settings {
+        EventKind::Settings(Settings {
             policy: &digest,
             mode: Mode::Report,
             report_origins: (&names[..]).into(),
             report_clients: (&names[..]).into(),
-        },
+        }),
         EventKind::Forwarded {
             count: 9,
             first: 1,
@@ -232,7 +232,7 @@ fn the_longest_events_fit_into_an_entry() {
             panic!("{}: {:?}", kind.name(), Entry::read(&out))
         };
         match event.kind {
-            EventKind::Settings { report_origins, .. } => {
+            EventKind::Settings(Settings { report_origins, .. }) => {
                 assert_eq!((report_origins.len(), report_origins.more()), (96, 1_404));
             }
             EventKind::Forwarded { count, rows, .. } => {

@@ -67,6 +67,16 @@ impl MapWriter<'_> {
         text.cut
     }
 
+    /// Writes the numbers of octets or texts that were cut off, by key.
+    pub(super) fn cuts(&mut self, all: &[(u8, u64)]) {
+        if all.iter().all(|(_, cut)| *cut == 0) {
+            return;
+        }
+        let mut cuts = MapWriter::open(self.key(key::CUTS));
+        all.iter().for_each(|(key, cut)| cuts.uint(*key, *cut));
+        cuts.close();
+    }
+
     /// Writes at most `most` octets, and returns the number of octets cut off.
     fn cut_octets(&mut self, key: u8, octets: Option<Octets<'_>>, most: usize) -> u64 {
         let Some(octets) = octets.map(|octets| octets.at_most(most)) else {
@@ -137,22 +147,17 @@ impl Decision<'_> {
         let of_detail = detail.map_or(0, |detail| detail.cut);
         // Nearly always nothing is cut.
         if name | chain | user_agent | method | url | rule | error | of_reading | of_detail != 0 {
-            let of_url = if self.url.follows {
-                key::PATH
-            } else {
-                key::URL
-            };
-            let mut cuts = MapWriter::open(map.key(key::CUTS));
-            cuts.uint(key::CLIENT_NAME, name);
-            cuts.uint(key::CHAIN, chain);
-            cuts.uint(key::USER_AGENT, user_agent);
-            cuts.uint(key::METHOD, method);
-            cuts.uint(of_url, url);
-            cuts.uint(key::RULE, rule);
-            cuts.uint(key::ERROR, error);
-            cuts.uint(key::READING, of_reading);
-            cuts.uint(key::DETAIL, of_detail);
-            cuts.close();
+            map.cuts(&[
+                (key::CLIENT_NAME, name),
+                (key::CHAIN, chain),
+                (key::USER_AGENT, user_agent),
+                (key::METHOD, method),
+                (key_of(&self.url), url),
+                (key::RULE, rule),
+                (key::ERROR, error),
+                (key::READING, of_reading),
+                (key::DETAIL, of_detail),
+            ]);
         }
         map.text_if(key::VERSION, self.version.map(ours));
         map.text_if(key::UPSTREAM_VERSION, self.upstream_version.map(ours));
@@ -171,6 +176,13 @@ fn ours(code: &str) -> &str {
     Text::from(code).at_most(most::TOKEN).kept
 }
 
+fn key_of(url: &Url<'_>) -> u8 {
+    match url.follows {
+        true => key::PATH,
+        false => key::URL,
+    }
+}
+
 /// Writes the URL, or its path if it follows the origin. Returns the number of octets cut off.
 fn write_url(map: &mut MapWriter<'_>, url: &Url<'_>, most: usize) -> u64 {
     let length = url.len();
@@ -178,7 +190,7 @@ fn write_url(map: &mut MapWriter<'_>, url: &Url<'_>, most: usize) -> u64 {
         return 0;
     }
     let kept = length.min(most);
-    let out = map.key(if url.follows { key::PATH } else { key::URL });
+    let out = map.key(key_of(url));
     cbor::bytes_head(out, kept);
     let mut left = kept;
     for part in url.parts {

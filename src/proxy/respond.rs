@@ -138,33 +138,14 @@ pub fn refuse(
             Refusal::Decided => reason,
             _ => error,
         };
-        let mut body = Vec::with_capacity(512);
-        let mut problem = Object::open(&mut body);
-        let kind = ["urn:crawlgate:problem:", kind].concat();
-        problem.plain("type", kind.as_bytes());
-        problem.text("title", title.as_bytes(), MOST);
-        problem.number("status", u64::from(status.as_u16()));
-        problem.text("detail", detail.as_bytes(), MOST);
-        facts.write(&mut problem, traits.audience);
-        problem.close();
-        body.push(b'\n');
+        let write_facts = |problem: &mut Object<'_>| facts.write(problem, traits.audience);
+        let body = problem_document(kind, status, title, &detail, write_facts);
         ("application/problem+json", body)
     };
     recorder.set_detail(is_telling.then_some(&*detail));
     recorder.response_started(status.as_u16(), Some(error));
-    let length = body.len();
-    let body = if traits.is_head {
-        Bytes::new()
-    } else {
-        body.into()
-    };
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
+    let mut response = with_body(status, content_type, body, traits.is_head);
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    if traits.is_head {
-        headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
-    }
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if let Ok(value) =
         HeaderValue::from_str(&proxy_status(error, failure.map_or(Some(reason), |_| None)))
@@ -187,6 +168,46 @@ pub fn refuse(
     }
     if close || traits.ends_connection {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+/// Writes a problem document (RFC 9457).
+fn problem_document(
+    kind: &str,
+    status: StatusCode,
+    title: &str,
+    detail: &str,
+    write_facts: impl FnOnce(&mut Object<'_>),
+) -> Vec<u8> {
+    let mut body = Vec::with_capacity(512);
+    let mut problem = Object::open(&mut body);
+    let kind = ["urn:crawlgate:problem:", kind].concat();
+    problem.plain("type", kind.as_bytes());
+    problem.text("title", title.as_bytes(), MOST);
+    problem.number("status", u64::from(status.as_u16()));
+    problem.text("detail", detail.as_bytes(), MOST);
+    write_facts(&mut problem);
+    problem.close();
+    body.push(b'\n');
+    body
+}
+
+/// Returns a response with this body; the response to a HEAD names only its length.
+fn with_body(
+    status: StatusCode,
+    content_type: &'static str,
+    body: Vec<u8>,
+    is_head: bool,
+) -> Response<Bytes> {
+    let length = body.len();
+    let body = if is_head { Bytes::new() } else { body.into() };
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    if is_head {
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
     response
 }

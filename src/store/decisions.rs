@@ -156,13 +156,7 @@ pub(super) fn hourly<'e>(entry: &Entry<'e>) -> Option<Hourly<&'e str>> {
     let (mode, verdict, reason, count) = match entry {
         Entry::Decision(one) => (one.mode, one.verdict, one.reason, 1),
         Entry::Event(event) => match event.kind {
-            EventKind::Repeated {
-                mode,
-                verdict,
-                reason,
-                count,
-                ..
-            } => (mode, verdict, reason, count),
+            EventKind::Repeated(one) => (one.mode, one.verdict, one.reason, one.count),
             _ => return None,
         },
     };

@@ -2,7 +2,7 @@
 
 use crate::audit::entry::known;
 use crate::config::{self, Config};
-use crate::entry::{EventKind, Mode};
+use crate::entry::{self, EventKind, Mode};
 use crate::policy::terms::PolicyDigest;
 
 /// Settings as an entry has them.
@@ -42,11 +42,11 @@ impl Settings {
         let PolicyDigest(policy) = &self.policy;
         let origins: Vec<&str> = self.report_origins.iter().map(String::as_str).collect();
         let clients: Vec<&str> = self.report_clients.iter().map(String::as_str).collect();
-        tell(EventKind::Settings {
+        tell(EventKind::Settings(entry::Settings {
             policy,
             mode: self.mode,
             report_origins: (&*origins).into(),
             report_clients: (&*clients).into(),
-        });
+        }));
     }
 }

@@ -191,6 +191,29 @@ async fn examine(
     verifier.learn(extent.first, []);
     let mut tally = Tally::default();
     let bar = bar(extent);
+    walk(store, span, &mut verifier, &mut tally, &mut faults, &bar).await?;
+    bridge(&mut verifier, store, &mut faults).await;
+    let walked = verifier.end(&mut faults);
+    bar.finish_and_clear();
+    tally.doubt(&faults);
+    Ok(Examined {
+        tally,
+        walked,
+        faults,
+        last: checkpoints.last().cloned(),
+    })
+}
+
+/// Steps through all records of the store.
+async fn walk(
+    store: &Arc<dyn Store>,
+    span: &Span,
+    verifier: &mut LogVerifier,
+    tally: &mut Tally,
+    faults: &mut Vec<LogFault>,
+    bar: &ProgressBar,
+) -> Result<(), String> {
+    let failed = |error: StoreError| error.to_string();
     let mut review = Review::new(store.as_ref());
     let mut after = 0;
     let mut page = store.records(after, PAGE).await.map_err(failed)?;
@@ -211,31 +234,18 @@ async fn examine(
         after = last.seq;
         for decision in &page {
             let index = decision.seq.saturating_sub(1);
-            verifier.step(index, &decision.entry, &mut faults);
-            tally
-                .count(decision, span, &mut review)
-                .await
-                .map_err(failed)?;
+            verifier.step(index, &decision.entry, faults);
+            let counted = tally.count(decision, span, &mut review);
+            counted.await.map_err(failed)?;
             if verifier.signed() == Some(decision.seq) {
                 tally.proven_since = 0;
             }
         }
         bar.inc(page.len() as u64);
-        page = next
-            .await
-            .map_err(|error| error.to_string())?
-            .map_err(failed)?;
+        let read = next.await.map_err(|error| error.to_string())?;
+        page = read.map_err(failed)?;
     }
-    bridge(&mut verifier, store, &mut faults).await;
-    let walked = verifier.end(&mut faults);
-    bar.finish_and_clear();
-    tally.doubt(&faults);
-    Ok(Examined {
-        tally,
-        walked,
-        faults,
-        last: checkpoints.last().cloned(),
-    })
+    Ok(())
 }
 
 /// Reads a checkpoint that was kept elsewhere.

@@ -67,35 +67,11 @@ pub(super) async fn write(
         };
     }
     let folder = Folder(&args.dir);
-    let mut last = Vec::new();
-    let bottom = Tile::all(size).filter(|tile| tile.level() == 0);
-    let mut dropped = 0;
-    for tile in bottom {
-        let is_full = u64::from(tile.width()) == BUNDLE;
-        let known = roots.bundles.get(&tile.index()).copied();
-        let leaves = match known.and_then(|root| folder.whole(tile, &root)) {
-            Some(leaves) => leaves,
-            None => match entries(store, tile).await? {
-                None => {
-                    dropped += 1;
-                    continue;
-                }
-                Some(entries) => folder.bundle(tile, &entries, known.as_ref())?,
-            },
-        };
-        let root = Tree::root_of(&leaves);
-        if known.is_some_and(|known| known != root) {
-            let first = tile.index() * BUNDLE + 1;
-            tell(&format!(
-                "altered: the records from {first} on are not those that were hashed"
-            ));
-            return Ok(Found::Faults);
-        }
-        match is_full {
-            true => drop(roots.bundles.insert(tile.index(), root)),
-            false => last = leaves,
-        }
-    }
+    let Some(Bottom { last, mut dropped }) =
+        write_bundles(store, &folder, size, &mut roots).await?
+    else {
+        return Ok(Found::Faults);
+    };
     let mut prover = Prover::new(size, |tile: Tile| match tile.level() {
         0 => Ok(last.clone()),
         level => roots.of(tile, level),
@@ -123,6 +99,52 @@ pub(super) async fn write(
         ));
     }
     Ok(Found::Nothing)
+}
+
+/// The tiles of level 0, written.
+#[derive(Default)]
+struct Bottom {
+    /// The leaf hashes of the last bundle, if it is not full.
+    last: Vec<Hash>,
+    /// Number of tiles that retention has dropped.
+    dropped: usize,
+}
+
+/// Writes the tiles of level 0 with their entries, and adds the roots of full ones to `roots`. Returns `None` once a
+/// bundle is found altered.
+async fn write_bundles(
+    store: &Arc<dyn Store>,
+    folder: &Folder<'_>,
+    size: u64,
+    roots: &mut Roots,
+) -> Result<Option<Bottom>, String> {
+    let mut bottom = Bottom::default();
+    for tile in Tile::all(size).filter(|tile| tile.level() == 0) {
+        let known = roots.bundles.get(&tile.index()).copied();
+        let leaves = match known.and_then(|root| folder.whole(tile, &root)) {
+            Some(leaves) => leaves,
+            None => match entries(store, tile).await? {
+                None => {
+                    bottom.dropped += 1;
+                    continue;
+                }
+                Some(entries) => folder.bundle(tile, &entries, known.as_ref())?,
+            },
+        };
+        let root = Tree::root_of(&leaves);
+        if known.is_some_and(|known| known != root) {
+            let first = tile.index() * BUNDLE + 1;
+            tell(&format!(
+                "altered: the records from {first} on are not those that were hashed"
+            ));
+            return Ok(None);
+        }
+        match u64::from(tile.width()) == BUNDLE {
+            true => drop(roots.bundles.insert(tile.index(), root)),
+            false => bottom.last = leaves,
+        }
+    }
+    Ok(Some(bottom))
 }
 
 /// Returns the entries below a tile of level 0; `None` if retention has dropped them.

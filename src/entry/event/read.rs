@@ -4,7 +4,7 @@ use super::super::Digest;
 use super::super::cbor::{Keys, Malformed, Reader};
 use super::super::decision::{Mode, Verdict, key};
 use super::super::value::{Text, Texts, cut, variant};
-use super::{DropCause, Event, EventKind, Process, Rows};
+use super::{DropCause, Event, EventKind, Process, Repeated, Rows, Settings};
 
 impl<'a> Event<'a> {
     /// Reads the pairs after the identifier.
@@ -136,6 +136,44 @@ impl<'a> Pairs<'_, 'a> {
         })
     }
 
+    fn settings(&mut self) -> Result<Settings<'a>, Malformed> {
+        let mode = self.variant(key::MODE, Mode::from_number)?;
+        let policy = self.digest(key::POLICY)?;
+        let [origins, clients] = self.cuts([key::REPORT_ORIGINS, key::REPORT_CLIENTS])?;
+        Ok(Settings {
+            policy,
+            mode,
+            report_origins: self.list(key::REPORT_ORIGINS, origins)?,
+            report_clients: self.list(key::REPORT_CLIENTS, clients)?,
+        })
+    }
+
+    fn repeated(&mut self) -> Result<Repeated<'a>, Malformed> {
+        let mode = self.variant(key::MODE, Mode::from_number)?;
+        let verdict = self.variant(key::VERDICT, Verdict::from_number)?;
+        let reason = self.text(key::REASON)?;
+        let client = self.get(key::CLIENT, Reader::address)?;
+        if client.port() != 0 {
+            return Err(Malformed("a port of many requests"));
+        }
+        let name = self.if_given(key::CLIENT_NAME, Reader::text)?;
+        let [cut] = self.cuts([key::CLIENT_NAME])?;
+        if cut > 0 && name.is_none() {
+            return Err(Malformed("a cut of nothing"));
+        }
+        let (count, first, last) = self.span()?;
+        Ok(Repeated {
+            mode,
+            verdict,
+            reason,
+            client: client.ip(),
+            client_name: name.map(|kept| Text { kept, cut }),
+            count,
+            first,
+            last,
+        })
+    }
+
     fn kind(&mut self, kind: u64) -> Result<EventKind<'a>, Malformed> {
         Ok(match kind {
             1 => {
@@ -149,17 +187,7 @@ impl<'a> Pairs<'_, 'a> {
             }
             2 => EventKind::Started(self.process()?),
             3 => EventKind::Stopped(self.process()?),
-            4 => {
-                let mode = self.variant(key::MODE, Mode::from_number)?;
-                let policy = self.digest(key::POLICY)?;
-                let [origins, clients] = self.cuts([key::REPORT_ORIGINS, key::REPORT_CLIENTS])?;
-                EventKind::Settings {
-                    policy,
-                    mode,
-                    report_origins: self.list(key::REPORT_ORIGINS, origins)?,
-                    report_clients: self.list(key::REPORT_CLIENTS, clients)?,
-                }
-            }
+            4 => EventKind::Settings(self.settings()?),
             5 => EventKind::OverrideAdded {
                 overridden: self.digest(key::OVERRIDE)?,
             },
@@ -202,31 +230,7 @@ impl<'a> Pairs<'_, 'a> {
                     rows,
                 }
             }
-            12 => {
-                let mode = self.variant(key::MODE, Mode::from_number)?;
-                let verdict = self.variant(key::VERDICT, Verdict::from_number)?;
-                let reason = self.text(key::REASON)?;
-                let client = self.get(key::CLIENT, Reader::address)?;
-                if client.port() != 0 {
-                    return Err(Malformed("a port of many requests"));
-                }
-                let name = self.if_given(key::CLIENT_NAME, Reader::text)?;
-                let [cut] = self.cuts([key::CLIENT_NAME])?;
-                if cut > 0 && name.is_none() {
-                    return Err(Malformed("a cut of nothing"));
-                }
-                let (count, first, last) = self.span()?;
-                EventKind::Repeated {
-                    mode,
-                    verdict,
-                    reason,
-                    client: client.ip(),
-                    client_name: name.map(|kept| Text { kept, cut }),
-                    count,
-                    first,
-                    last,
-                }
-            }
+            12 => EventKind::Repeated(self.repeated()?),
             13 => EventKind::AnsweredLogFailed {
                 decision: *self.get(key::DECISION, Reader::fixed)?,
             },

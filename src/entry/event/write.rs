@@ -5,23 +5,13 @@ use std::net::SocketAddr;
 use super::super::cbor::{self, MapWriter};
 use super::super::decision::{key, most};
 use super::super::value::{Text, Texts};
-use super::{Event, EventKind, MOST_ROWS};
+use super::{Event, EventKind, MOST_ROWS, Repeated, Settings};
 
 /// Writes the span of counted things.
 fn write_span(map: &mut MapWriter<'_>, count: u64, first: u64, last: u64) {
     cbor::uint(map.key(key::COUNT), count);
     cbor::uint(map.key(key::FIRST), first);
     cbor::uint(map.key(key::LAST), last);
-}
-
-/// Writes the numbers of octets or texts that were cut off, by key.
-fn write_cuts(map: &mut MapWriter<'_>, all: &[(u8, u64)]) {
-    if all.iter().all(|(_, cut)| *cut == 0) {
-        return;
-    }
-    let mut cuts = MapWriter::open(map.key(key::CUTS));
-    all.iter().for_each(|(key, cut)| cuts.uint(*key, *cut));
-    cuts.close();
 }
 
 fn write_list(map: &mut MapWriter<'_>, key: u8, texts: &Texts<'_>) {
@@ -61,35 +51,19 @@ fn write_kind(kind: &EventKind<'_>, map: &mut MapWriter<'_>) {
             map.text(key::RELEASE, release.kept);
             cbor::bytes(map.key(key::CONFIGURATION), process.configuration);
         }
-        EventKind::Settings {
-            policy,
-            mode,
-            report_origins,
-            report_clients,
-        } => {
-            map.uint(key::MODE, mode.number());
-            cbor::bytes(map.key(key::POLICY), *policy);
-            // The heads come first in a map: a list that is written knows what it leaves out.
-            let left_out = [
-                (key::REPORT_ORIGINS, left_out(report_origins)),
-                (key::REPORT_CLIENTS, left_out(report_clients)),
-            ];
-            write_cuts(map, &left_out);
-            write_list(map, key::REPORT_ORIGINS, report_origins);
-            write_list(map, key::REPORT_CLIENTS, report_clients);
-        }
+        EventKind::Settings(settings) => write_settings(settings, map),
         EventKind::OverrideAdded { overridden } => {
             cbor::bytes(map.key(key::OVERRIDE), *overridden);
         }
         EventKind::OverrideRemoved { overridden, by } => {
             cbor::bytes(map.key(key::OVERRIDE), *overridden);
             let by = words(by);
-            write_cuts(map, &[(key::BY, by.cut)]);
+            map.cuts(&[(key::BY, by.cut)]);
             map.text(key::BY, by.kept);
         }
         EventKind::Acknowledged { index, by, note } => {
             let (by, note) = (words(by), words(note));
-            write_cuts(map, &[(key::BY, by.cut), (key::NOTE, note.cut)]);
+            map.cuts(&[(key::BY, by.cut), (key::NOTE, note.cut)]);
             map.text(key::BY, by.kept);
             map.text(key::NOTE, note.kept);
             cbor::uint(map.key(key::INDEX), *index);
@@ -106,7 +80,7 @@ fn write_kind(kind: &EventKind<'_>, map: &mut MapWriter<'_>) {
             reason,
         } => {
             let reason = words(reason);
-            write_cuts(map, &[(key::NOTE, reason.cut)]);
+            map.cuts(&[(key::NOTE, reason.cut)]);
             map.text(key::NOTE, reason.kept);
             map.text(key::LOG, bounded(log));
             cbor::uint(map.key(key::SIZE), *size);
@@ -121,28 +95,35 @@ fn write_kind(kind: &EventKind<'_>, map: &mut MapWriter<'_>) {
             write_span(map, *count, *first, *last);
             rows.write(map.key(key::ROWS));
         }
-        EventKind::Repeated {
-            mode,
-            verdict,
-            reason,
-            client,
-            client_name,
-            count,
-            first,
-            last,
-        } => {
-            map.uint(key::MODE, mode.number());
-            map.uint(key::VERDICT, verdict.number());
-            map.text(key::REASON, Text::from(*reason).at_most(most::TOKEN).kept);
-            cbor::address(map.key(key::CLIENT), SocketAddr::new(*client, 0));
-            let cut = map.cut_text(key::CLIENT_NAME, *client_name, most::TOKEN);
-            write_cuts(map, &[(key::CLIENT_NAME, cut)]);
-            write_span(map, *count, *first, *last);
-        }
+        EventKind::Repeated(repeated) => write_repeated(repeated, map),
         EventKind::AnsweredLogFailed { decision } => {
             cbor::bytes(map.key(key::DECISION), decision);
         }
     }
+}
+
+fn write_settings(settings: &Settings<'_>, map: &mut MapWriter<'_>) {
+    let (origins, clients) = (&settings.report_origins, &settings.report_clients);
+    map.uint(key::MODE, settings.mode.number());
+    cbor::bytes(map.key(key::POLICY), settings.policy);
+    // The heads come first in a map: a list that is written knows what it leaves out.
+    map.cuts(&[
+        (key::REPORT_ORIGINS, left_out(origins)),
+        (key::REPORT_CLIENTS, left_out(clients)),
+    ]);
+    write_list(map, key::REPORT_ORIGINS, origins);
+    write_list(map, key::REPORT_CLIENTS, clients);
+}
+
+fn write_repeated(repeated: &Repeated<'_>, map: &mut MapWriter<'_>) {
+    map.uint(key::MODE, repeated.mode.number());
+    map.uint(key::VERDICT, repeated.verdict.number());
+    let reason = Text::from(repeated.reason).at_most(most::TOKEN);
+    map.text(key::REASON, reason.kept);
+    cbor::address(map.key(key::CLIENT), SocketAddr::new(repeated.client, 0));
+    let cut = map.cut_text(key::CLIENT_NAME, repeated.client_name, most::TOKEN);
+    map.cuts(&[(key::CLIENT_NAME, cut)]);
+    write_span(map, repeated.count, repeated.first, repeated.last);
 }
 
 /// Bounds the words of a person.

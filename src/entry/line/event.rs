@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::super::decision::most;
-use super::super::event::{Event, EventKind, Process, RowClient, Rows};
+use super::super::event::{Event, EventKind, Process, Repeated, RowClient, Rows, Settings};
 use super::super::field as f;
 use super::super::object::Asserted;
 use super::super::value::Text;
@@ -22,6 +22,23 @@ fn write_process(line: &mut Object<'_>, process: &Process<'_>) {
     line.number(f::PROCESS, process.number);
     line.text(f::RELEASE, process.release.as_bytes(), most::TOKEN);
     line.plain(f::CONFIGURATION, &digits::<32, 64>(process.configuration));
+}
+
+fn write_settings(line: &mut Object<'_>, settings: &Settings<'_>) {
+    let (origins, clients) = (&settings.report_origins, &settings.report_clients);
+    line.plain(f::POLICY, &digits::<32, 64>(settings.policy));
+    line.plain(f::MODE, settings.mode.name().as_bytes());
+    write_texts(line, f::REPORT_ORIGINS, origins, usize::MAX);
+    write_texts(line, f::REPORT_CLIENTS, clients, usize::MAX);
+}
+
+fn write_repeated(line: &mut Object<'_>, repeated: &Repeated<'_>) {
+    let client = SocketAddr::new(repeated.client, 0);
+    write_client(line, client, repeated.client_name);
+    line.plain(f::MODE, repeated.mode.name().as_bytes());
+    line.plain(f::VERDICT, repeated.verdict.name().as_bytes());
+    line.text(f::REASON, repeated.reason.as_bytes(), most::TOKEN);
+    write_span(line, repeated.count, repeated.first, repeated.last);
 }
 
 pub(super) fn write_event(event: &Event<'_>, overridden: Option<Asserted<'_>>, out: &mut Vec<u8>) {
@@ -49,17 +66,7 @@ pub(super) fn write_event(event: &Event<'_>, overridden: Option<Asserted<'_>>, o
         EventKind::Started(process) | EventKind::Stopped(process) => {
             write_process(&mut line, process);
         }
-        EventKind::Settings {
-            policy,
-            mode,
-            report_origins,
-            report_clients,
-        } => {
-            line.plain(f::POLICY, &digits::<32, 64>(policy));
-            line.plain(f::MODE, mode.name().as_bytes());
-            write_texts(&mut line, f::REPORT_ORIGINS, report_origins, usize::MAX);
-            write_texts(&mut line, f::REPORT_CLIENTS, report_clients, usize::MAX);
-        }
+        EventKind::Settings(settings) => write_settings(&mut line, settings),
         EventKind::OverrideAdded { .. } => {}
         EventKind::OverrideRemoved { by, .. } => words(&mut line, f::BY, *by),
         EventKind::Acknowledged { index, by, note } => {
@@ -92,22 +99,7 @@ pub(super) fn write_event(event: &Event<'_>, overridden: Option<Asserted<'_>>, o
             write_span(&mut line, *count, *first, *last);
             write_rows(&mut line, rows);
         }
-        EventKind::Repeated {
-            mode,
-            verdict,
-            reason,
-            client,
-            client_name,
-            count,
-            first,
-            last,
-        } => {
-            write_client(&mut line, SocketAddr::new(*client, 0), *client_name);
-            line.plain(f::MODE, mode.name().as_bytes());
-            line.plain(f::VERDICT, verdict.name().as_bytes());
-            line.text(f::REASON, reason.as_bytes(), most::TOKEN);
-            write_span(&mut line, *count, *first, *last);
-        }
+        EventKind::Repeated(repeated) => write_repeated(&mut line, repeated),
         EventKind::AnsweredLogFailed { decision } => {
             line.plain(f::DECISION, &DecisionId::from_octets(*decision).text());
         }

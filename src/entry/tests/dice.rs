@@ -208,12 +208,12 @@ pub(crate) fn with_event(dice: &mut Dice, to: impl FnOnce(&Event<'_>)) {
         },
         1 => EventKind::Started(process),
         2 => EventKind::Stopped(process),
-        3 => EventKind::Settings {
+        3 => EventKind::Settings(Settings {
             policy: &digest,
             mode: dice.of(Mode::ALL),
             report_origins: (&names[..]).into(),
             report_clients: (&names[..names.len() / 2]).into(),
-        },
+        }),
         4 => EventKind::OverrideAdded {
             overridden: &overridden,
         },
@@ -246,7 +246,7 @@ pub(crate) fn with_event(dice: &mut Dice, to: impl FnOnce(&Event<'_>)) {
         11 => EventKind::AnsweredLogFailed {
             decision: dice.id(),
         },
-        _ => EventKind::Repeated {
+        _ => EventKind::Repeated(Repeated {
             mode: dice.of(Mode::ALL),
             verdict: dice.of(Verdict::ALL),
             reason: "overloaded",
@@ -255,7 +255,7 @@ pub(crate) fn with_event(dice: &mut Dice, to: impl FnOnce(&Event<'_>)) {
             count,
             first,
             last,
-        },
+        }),
     };
     let id = dice.id();
     to(&Event { id, kind });

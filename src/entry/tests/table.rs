@@ -925,12 +925,12 @@ fn events(table: &mut Table) {
         for mode in Mode::ALL {
             table.add_event(
                 &format!("settings {name}, {}", mode.name()),
-                EventKind::Settings {
+                EventKind::Settings(Settings {
                     policy: &digest,
                     mode: *mode,
                     report_origins: origins.into(),
                     report_clients: clients.into(),
-                },
+                }),
             );
         }
     }
@@ -1012,7 +1012,7 @@ fn events(table: &mut Table) {
     ] {
         table.add_event(
             &format!("refusals repeated {name}"),
-            EventKind::Repeated {
+            EventKind::Repeated(Repeated {
                 mode: Mode::Enforce,
                 verdict: Verdict::Defer,
                 reason: "quota_spent",
@@ -1021,7 +1021,7 @@ fn events(table: &mut Table) {
                 count,
                 first,
                 last,
-            },
+            }),
         );
     }
 }

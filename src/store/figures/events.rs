@@ -4,7 +4,9 @@ use std::net::IpAddr;
 
 use super::count::fate;
 use super::{DAY, Figures, Outcome, Sum};
-use crate::entry::{Digest, DropCause, Event, EventKind, Mode, RowClient, Texts};
+use crate::entry::{
+    Digest, DropCause, Event, EventKind, Mode, Repeated, RowClient, Settings, Texts,
+};
 use crate::store::search::Search;
 
 /// Events to tell one by one.
@@ -147,7 +149,7 @@ impl Figures {
                 };
                 return self.forwarded(search, others, rest, (*first, *last));
             }
-            EventKind::Repeated {
+            EventKind::Repeated(Repeated {
                 mode,
                 verdict,
                 reason,
@@ -156,7 +158,7 @@ impl Figures {
                 count,
                 first,
                 last,
-            } => {
+            }) => {
                 let client = Counted {
                     address: Some(*client),
                     name: client_name.map(|name| name.kept),
@@ -241,12 +243,12 @@ fn noted(kind: &EventKind<'_>) -> Option<NotedKind> {
         EventKind::Stopped(process) => NotedKind::Stopped {
             process: process.number,
         },
-        EventKind::Settings {
+        EventKind::Settings(Settings {
             policy,
             mode,
             report_origins,
             report_clients,
-        } => NotedKind::Settings {
+        }) => NotedKind::Settings {
             policy: **policy,
             mode: *mode,
             origins: texts(report_origins),

@@ -3,7 +3,7 @@
 use crate::clock::Moment;
 use crate::entry::{
     Action, Asserted, Basis, Bounds, Decision, DropCause, Event, EventKind, Mode, Outage, Process,
-    Row as ClientRow, RowClient, Rule, Source, Url, Verdict, Via,
+    Repeated, Row as ClientRow, RowClient, Rule, Settings, Source, Url, Verdict, Via,
 };
 use crate::policy::overrides::{self, Override, OverrideId};
 use crate::rep::Origin;
@@ -209,8 +209,8 @@ pub(super) fn file(batch: &mut Batch, copy: u64) {
         (HOUR, EventKind::Forwarded { count: 10, first, last, rows: (&clients[..]).into() }),
         (8 * HOUR, EventKind::Stopped(process(1))),
         (18 * HOUR, EventKind::Started(process(2))),
-        (18 * HOUR, EventKind::Settings { policy: &terms.sha256, mode: Mode::Enforce, report_origins: (&origins[..]).into(), report_clients: (&none[..]).into() }),
-        (tomorrow, EventKind::Repeated { mode: Mode::Enforce, verdict: Verdict::Deny, reason: "unauthenticated", client: "198.51.100.1".parse().unwrap(), client_name: None, count: 5, first: NOON + tomorrow, last: NOON + tomorrow }),
+        (18 * HOUR, EventKind::Settings(Settings { policy: &terms.sha256, mode: Mode::Enforce, report_origins: (&origins[..]).into(), report_clients: (&none[..]).into() })),
+        (tomorrow, EventKind::Repeated(Repeated { mode: Mode::Enforce, verdict: Verdict::Deny, reason: "unauthenticated", client: "198.51.100.1".parse().unwrap(), client_name: None, count: 5, first: NOON + tomorrow, last: NOON + tomorrow })),
         (tomorrow, EventKind::Dropped { index: 40, cause: DropCause::Keep }),
     ];
     for (after, kind) in events {

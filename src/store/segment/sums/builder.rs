@@ -125,17 +125,10 @@ impl SumsBuilder {
                 *self.requested.entry(requested).or_default() += 1;
             }
             Entry::Event(event) => {
-                if let EventKind::Repeated {
-                    mode,
-                    verdict,
-                    reason,
-                    count,
-                    ..
-                } = event.kind
-                {
-                    let facts = self.facts_of(mode, verdict, reason);
+                if let EventKind::Repeated(one) = event.kind {
+                    let facts = self.facts_of(one.mode, one.verdict, one.reason);
                     let sum = self.repeated.entry([hour, facts]).or_default();
-                    *sum = sum.saturating_add(count);
+                    *sum = sum.saturating_add(one.count);
                 }
             }
         }

@@ -17,7 +17,6 @@ mod changes;
 mod decisions;
 mod error;
 pub mod figures;
-mod filter;
 pub mod log_key;
 mod maintenance;
 mod origins;
@@ -38,7 +37,6 @@ pub use self::decisions::{
 use self::error::failed;
 pub use self::error::{StoreError, StoreErrorKind};
 use self::figures::Figures;
-pub(crate) use self::filter::Filter;
 pub use self::log_key::{LogKey, StoredCheckpoint};
 pub use self::maintenance::keep;
 pub use self::origins::{Fetch, OriginMemory, OriginQuery, OtherAnswer, SnapshotMeta, StoredState};

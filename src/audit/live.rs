@@ -43,7 +43,9 @@ struct Feed {
 /// A record, as it is or would be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// A JSON object, without its line feed.
+    /// The entry.
+    pub entry: Arc<[u8]>,
+    /// The entry as a JSON object, without a line feed.
     pub text: Arc<str>,
     /// True if the record is recorded, too.
     pub is_recorded: bool,
@@ -162,6 +164,7 @@ mod tests {
 
     fn line(text: &str) -> Line {
         Line {
+            entry: [].into(),
             text: text.into(),
             is_recorded: true,
         }

@@ -322,7 +322,11 @@ impl Log {
         // A line is JSON, and so UTF-8.
         if let Ok(text) = std::str::from_utf8(&line) {
             let text = text.trim_end_matches('\n').into();
-            let line = Line { text, is_recorded };
+            let line = Line {
+                entry: entry.into(),
+                text,
+                is_recorded,
+            };
             self.live.show(line, self.clock.now());
         }
     }

@@ -1,17 +1,19 @@
-//! Both ways of a search give the answers of today's filter on the derived lines.
+//! Both ways of a search give the answers of a plain filter on the derived lines.
+
+mod lines;
 
 use std::collections::HashSet;
 
 use proptest::prelude::*;
 
+use self::lines::Filter;
 use super::*;
 use crate::clock::Moment;
 use crate::entry::tests::dice::{Dice, entry, objects};
 use crate::entry::{Entry, write_line};
+use crate::store::TallyKey;
 use crate::store::block::{Block, BlockWriter};
-use crate::store::filter::Filter;
 use crate::store::segment::keys::{SegmentKeys, SegmentKeysBuilder};
-use crate::store::{Acknowledgement, TallyKey};
 use crate::text::DecisionId;
 
 /// Returns entries at random, with their lines.
@@ -74,17 +76,10 @@ impl Log {
     }
 
     fn filtered(&self, query: &DecisionQuery) -> Vec<u32> {
-        let filter = Filter::new(query).unwrap();
-        let note = Acknowledgement {
-            time: Moment::from_millis(0),
-            by: String::new(),
-            note: String::new(),
-        };
+        let filter = Filter::new(query);
         let all = (0..).zip(&self.lines);
-        let admits = |(place, line): &(u32, &String)| {
-            let note = self.acknowledged.contains(place).then_some(&note);
-            filter.facts(line, note).is_some()
-        };
+        let admits =
+            |(place, line): &(u32, &String)| filter.admits(line, self.acknowledged.contains(place));
         all.filter(admits).map(|(place, _)| place).collect()
     }
 }

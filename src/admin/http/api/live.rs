@@ -18,7 +18,8 @@ use crate::admin::http::problem::Problem;
 use crate::admin::query::Wrong;
 use crate::admin::query::params::CONDITIONS;
 use crate::audit::live::{Line, Seen, Watch};
-use crate::store::{DecisionQuery, Filter};
+use crate::entry::Entry;
+use crate::store::search::Search;
 
 /// The interval of the comments that keep the feed open.
 const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -58,9 +59,7 @@ pub(super) async fn live(
     if let Some((name, _)) = senseless.iter().find(|(_, is_said)| *is_said) {
         return Err(Wrong::new(name, "does not apply to future decisions").into());
     }
-    let query = conditions.query(site.now())?;
-    // Report a filter that can never match before the feed begins.
-    Filter::new(&query)?;
+    let search = Search::new(&conditions.query(site.now())?)?;
     let watch = site
         .proxy()
         .log()
@@ -68,19 +67,12 @@ pub(super) async fn live(
         .ok_or_else(|| Problem::busy("too many live views are open; close another one"))?;
     let (events, waiting) = mpsc::channel(WAITING);
     // Ends with the reader: its end of the channel goes with the connection.
-    tokio::spawn(show(watch, query, events));
+    tokio::spawn(show(watch, search, events));
     let heartbeat = KeepAlive::new().interval(HEARTBEAT);
     Ok(Sse::new(ReceiverStream::new(waiting)).keep_alive(heartbeat))
 }
 
-async fn show(
-    mut watch: Watch,
-    query: DecisionQuery,
-    events: mpsc::Sender<Result<Event, Infallible>>,
-) {
-    let Ok(filter) = Filter::new(&query) else {
-        return;
-    };
+async fn show(mut watch: Watch, search: Search, events: mpsc::Sender<Result<Event, Infallible>>) {
     let open = Event::default().event("open").data("{}");
     if events.send(Ok(open)).await.is_err() {
         return;
@@ -91,7 +83,7 @@ async fn show(
             () = events.closed() => return,
         };
         let event = match seen {
-            Seen::Line(line) if filter.admits(&line.text) => decision(&line),
+            Seen::Line(line) if is_wanted(&search, &line) => decision(&line),
             Seen::Line(_) => continue,
             Seen::Missed(count) => Event::default()
                 .event("missed")
@@ -103,8 +95,17 @@ async fn show(
     }
 }
 
+fn is_wanted(search: &Search, line: &Line) -> bool {
+    match Entry::read(&line.entry) {
+        Ok(Entry::Decision(decision)) => search.admits(&decision, false),
+        _ => false,
+    }
+}
+
 fn decision(line: &Line) -> Event {
-    let Line { text, is_recorded } = line;
+    let Line {
+        text, is_recorded, ..
+    } = line;
     // A record is a JSON object on one line.
     let data = format!("{{\"recorded\":{is_recorded},\"record\":{text}}}");
     Event::default().event("decision").data(data)

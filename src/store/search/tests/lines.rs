@@ -1,7 +1,4 @@
-//! Selection of records for a query.
-//!
-//! An engine may narrow the search by its indexes; this filter decides, so that every engine gives the same answer. The
-//! filter reads each record as JSON.
+//! A second implementation of a query: it reads each line as JSON and compares the fields one by one.
 
 use std::borrow::Cow;
 
@@ -9,13 +6,13 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{Acknowledgement, DecisionQuery, StoreError, StoreErrorKind};
 use crate::clock::Moment;
 use crate::rep::{ComparisonPath, PathPattern};
+use crate::store::DecisionQuery;
 
 /// The facts of a record that a query may ask for.
 #[derive(Deserialize)]
-pub(super) struct Facts<'r> {
+struct Facts<'r> {
     /// `None` for a line that is no decision, such as one about lost records.
     id: Option<Cow<'r, str>>,
     #[serde(borrow, default)]
@@ -63,7 +60,7 @@ struct Rule<'r> {
 }
 
 /// The conditions of a [`DecisionQuery`], prepared for many records.
-pub(crate) struct Filter<'q> {
+pub(super) struct Filter<'q> {
     query: &'q DecisionQuery,
     path: Option<PathPattern>,
     /// True for a query by host alone, whatever the scheme and the port.
@@ -71,33 +68,19 @@ pub(crate) struct Filter<'q> {
 }
 
 impl<'q> Filter<'q> {
-    pub(crate) fn new(query: &'q DecisionQuery) -> Result<Self, StoreError> {
-        let path = query.path.as_deref().map(PathPattern::new).transpose();
-        let path = path.map_err(|error| StoreError {
-            kind: StoreErrorKind::Failed,
-            message: format!("{}: {error}", query.path.as_deref().unwrap_or_default()),
-        })?;
+    pub(super) fn new(query: &'q DecisionQuery) -> Self {
+        let path = query.path.as_deref();
         let origin = query.origin.as_deref();
-        Ok(Self {
+        Self {
             query,
-            path,
+            path: path.map(|path| PathPattern::new(path).unwrap()),
             any_scheme: origin.is_some_and(|origin| !origin.contains("://")),
-        })
+        }
     }
 
-    /// Returns the facts of a record that matches.
-    pub(super) fn facts<'r>(
-        &self,
-        record: &'r str,
-        acknowledged: Option<&Acknowledgement>,
-    ) -> Option<Facts<'r>> {
-        let facts: Facts<'r> = serde_json::from_str(record).ok()?;
-        self.holds(&facts, acknowledged.is_some()).then_some(facts)
-    }
-
-    /// Tells whether a record without an acknowledgement matches.
-    pub(crate) fn admits(&self, record: &str) -> bool {
-        self.facts(record, None).is_some()
+    pub(super) fn admits(&self, record: &str, acknowledged: bool) -> bool {
+        let facts: Facts<'_> = serde_json::from_str(record).unwrap();
+        self.holds(&facts, acknowledged)
     }
 
     fn holds(&self, facts: &Facts<'_>, acknowledged: bool) -> bool {
@@ -176,7 +159,7 @@ impl<'q> Filter<'q> {
 }
 
 impl Facts<'_> {
-    pub(super) fn time(&self) -> Moment {
+    fn time(&self) -> Moment {
         moment(&self.time)
     }
 

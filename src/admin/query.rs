@@ -69,6 +69,8 @@ pub struct Conditions {
     pub verdict: Option<String>,
     /// The mode.
     pub mode: Option<String>,
+    /// True for requests that were let through and then failed, false for the others.
+    pub failed: Option<bool>,
     /// True for acknowledged decisions, false for the others.
     pub acknowledged: Option<bool>,
 }
@@ -98,6 +100,7 @@ impl Conditions {
             rule: self.rule.clone(),
             verdict: one_of("verdict", &self.verdict, &verdicts())?,
             mode: one_of("mode", &self.mode, &modes())?,
+            failed: self.failed,
             acknowledged: self.acknowledged,
             ..DecisionQuery::default()
         })

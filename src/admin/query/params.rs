@@ -95,6 +95,7 @@ impl Params {
             rule: self.text("rule")?,
             verdict: self.text("verdict")?,
             mode: self.text("mode")?,
+            failed: self.truth("failed")?,
             acknowledged: self.truth("acknowledged")?,
         })
     }
@@ -148,7 +149,7 @@ impl Params {
 }
 
 /// The names of the conditions.
-pub const CONDITIONS: [&str; 11] = [
+pub const CONDITIONS: [&str; 12] = [
     "since",
     "until",
     "origin",
@@ -159,6 +160,7 @@ pub const CONDITIONS: [&str; 11] = [
     "rule",
     "verdict",
     "mode",
+    "failed",
     "acknowledged",
 ];
 

@@ -39,6 +39,9 @@ pub(in crate::cli) struct FilterArgs {
     /// The mode: enforce or report
     #[arg(long, value_name = "MODE")]
     mode: Option<String>,
+    /// Only requests that were let through and then failed
+    #[arg(long)]
+    failed: bool,
     /// Only acknowledged decisions
     #[arg(long)]
     acknowledged: bool,
@@ -71,6 +74,7 @@ impl FilterArgs {
             reason: self.reason.clone(),
             verdict: self.verdict.clone(),
             mode: self.mode.clone(),
+            failed: self.failed.then_some(true),
             acknowledged: match (self.acknowledged, self.unacknowledged) {
                 (true, _) => Some(true),
                 (false, true) => Some(false),
@@ -91,12 +95,14 @@ mod tests {
         let args = FilterArgs {
             origin: Some("A.Example.".into()),
             reason: Some("paced".into()),
+            failed: true,
             unacknowledged: true,
             ..FilterArgs::default()
         };
         let query = args.query(now).expect("valid");
         assert_eq!(query.origin.as_deref(), Some("a.example"));
         assert_eq!(query.reason.as_deref(), Some("paced"));
+        assert_eq!(query.failed, Some(true));
         assert_eq!(query.acknowledged, Some(false));
         let args = FilterArgs {
             since: Some("soon".into()),

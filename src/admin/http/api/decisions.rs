@@ -72,6 +72,8 @@ pub(super) struct Described {
     /// The mode.
     #[param(schema_with = mode)]
     mode: Option<String>,
+    /// True for requests that were let through and then failed, false for the others.
+    failed: Option<bool>,
     /// True for acknowledged decisions, false for the others.
     acknowledged: Option<bool>,
 }

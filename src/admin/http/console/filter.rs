@@ -10,6 +10,9 @@ use crate::store::DecisionQuery;
 /// The word for any verdict, in a list that shows denials by default.
 const ANY: &str = "any";
 
+/// The choices of a condition that is true or false.
+const TRUTHS: [(&str, &str); 3] = [("", "either"), ("false", "no"), ("true", "yes")];
+
 /// Conditions as a person wrote them.
 pub(super) struct Filter {
     pub(super) since: String,
@@ -22,6 +25,7 @@ pub(super) struct Filter {
     pub(super) reason: String,
     pub(super) verdict: String,
     pub(super) mode: String,
+    pub(super) failed: String,
     pub(super) acknowledged: String,
     conditions: Conditions,
 }
@@ -34,17 +38,22 @@ pub(super) struct Choice {
 }
 
 impl Filter {
-    /// Reads the conditions of a form. The default verdict is `usual`.
+    /// Reads the conditions of a form. The default verdict is `usual`; any, for requests that failed: they were let
+    /// through.
     pub(super) fn take(params: &mut Params, usual: &str) -> Result<Filter, Problem> {
         let mut conditions = params.conditions().map_err(wrong)?;
         let verdict = conditions
             .verdict
             .take()
-            .unwrap_or_else(|| usual.to_owned());
+            .unwrap_or_else(|| match conditions.failed {
+                Some(true) => ANY.to_owned(),
+                _ => usual.to_owned(),
+            });
         if verdict != ANY {
             conditions.verdict = Some(verdict.clone());
         }
         let said = |text: &Option<String>| text.clone().unwrap_or_default();
+        let truth = |truth: Option<bool>| truth.map_or(String::new(), |truth| truth.to_string());
         Ok(Filter {
             since: said(&conditions.since),
             until: said(&conditions.until),
@@ -56,11 +65,8 @@ impl Filter {
             reason: said(&conditions.reason),
             verdict,
             mode: said(&conditions.mode),
-            acknowledged: match conditions.acknowledged {
-                Some(true) => "true".to_owned(),
-                Some(false) => "false".to_owned(),
-                None => String::new(),
-            },
+            failed: truth(conditions.failed),
+            acknowledged: truth(conditions.acknowledged),
             conditions,
         })
     }
@@ -83,7 +89,7 @@ impl Filter {
         query.finish()
     }
 
-    fn pairs(&self) -> [(&'static str, &str); 11] {
+    fn pairs(&self) -> [(&'static str, &str); 12] {
         [
             ("since", &self.since),
             ("until", &self.until),
@@ -95,6 +101,7 @@ impl Filter {
             ("reason", &self.reason),
             ("verdict", &self.verdict),
             ("mode", &self.mode),
+            ("failed", &self.failed),
             ("acknowledged", &self.acknowledged),
         ]
     }
@@ -126,9 +133,17 @@ impl Filter {
         choices(&[&[("", "any")][..], &all[..]].concat(), &self.mode)
     }
 
+    pub(super) fn failures(&self) -> Vec<Choice> {
+        choices(&TRUTHS, &self.failed)
+    }
+
     pub(super) fn seen(&self) -> Vec<Choice> {
-        let all = [("", "either"), ("false", "no"), ("true", "yes")];
-        choices(&all, &self.acknowledged)
+        choices(&TRUTHS, &self.acknowledged)
+    }
+
+    /// Tells whether the conditions ask for failed requests among those that were not let through.
+    pub(super) fn is_failure_denied(&self) -> bool {
+        self.failed == "true" && matches!(&*self.verdict, "deny" | "defer")
     }
 }
 
@@ -170,5 +185,11 @@ mod tests {
         let any = Filter::take(&mut super::params(Some("verdict=any")), "deny").expect("valid");
         assert_eq!(any.conditions.verdict, None);
         assert_eq!(any.link(&[]), "verdict=any");
+        let mut params = super::params(Some("failed=true"));
+        let failed = Filter::take(&mut params, "deny").expect("valid");
+        assert_eq!(
+            (failed.conditions.verdict, failed.conditions.failed),
+            (None, Some(true))
+        );
     }
 }

@@ -55,6 +55,8 @@ struct Figure {
     count: String,
     /// The parts of the number.
     parts: Vec<(String, String)>,
+    /// The list of these decisions, if there is one.
+    href: Option<&'static str>,
 }
 
 /// An origin with its count.
@@ -147,21 +149,29 @@ fn figures(site: &Site) -> Vec<Figure> {
         name,
         count: number(sum(codes)),
         parts: parts(codes),
+        href: None,
+    };
+    let is_kept = site.store().is_some();
+    let listed = |name, codes, href| Figure {
+        href: is_kept.then_some(href),
+        ..figure(name, codes)
     };
     let mut figures = vec![
         Figure {
             name: "Requests",
             count: number(totals.requests()),
             parts: Vec::new(),
+            href: None,
         },
         Figure {
             name: "Forwarded",
             count: number(totals.forwarded),
             parts: Vec::new(),
+            href: None,
         },
-        figure("Denied", &totals.denied),
-        figure("Put off", &totals.deferred),
-        figure("Failed", &totals.failed),
+        listed("Denied", &totals.denied, "/denials"),
+        listed("Put off", &totals.deferred, "/denials?verdict=defer"),
+        listed("Failed", &totals.failed, "/denials?failed=true"),
     ];
     if !totals.reported.is_empty() {
         figures.push(figure("Would be denied", &totals.reported));
@@ -170,11 +180,13 @@ fn figures(site: &Site) -> Vec<Figure> {
         name: "Held now",
         count: number(site.proxy().gate().pace().held() as u64),
         parts: Vec::new(),
+        href: None,
     });
     figures.push(Figure {
         name: "Origins in memory",
         count: number(site.proxy().gate().robots_cache().len() as u64),
         parts: Vec::new(),
+        href: None,
     });
     figures
 }

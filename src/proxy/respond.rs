@@ -59,10 +59,7 @@ impl Refusal {
     /// Tells whether the request went out, or was about to, and failed: its answer has an error, and no reason of a
     /// decision.
     fn is_failure(&self) -> bool {
-        matches!(
-            self,
-            Self::Loop | Self::Upstream(_) | Self::Handshake | Self::Upgrade
-        )
+        matches!(self, Self::Upstream(_) | Self::Handshake | Self::Upgrade)
     }
 }
 

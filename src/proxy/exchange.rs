@@ -140,7 +140,7 @@ impl Connection {
         response
     }
 
-    /// Tells the operator, once per address, of a crawler that begins HTTP/2 where it is not spoken.
+    /// Tells the operator, once per address, of a crawler that begins TLS or HTTP/2 where it is not spoken.
     fn warn_of(&self, refused: &http1_exchange::Refused) {
         let client = self.downstream.peer.address;
         let proxy = &self.downstream.proxy;
@@ -148,6 +148,12 @@ impl Connection {
             warn!(
                 %client,
                 "the crawler speaks HTTP/2 without TLS, which the gate does not: have it use HTTP/1.1 to the proxy"
+            );
+        }
+        if refused.is_tls() && proxy.is_news(client, Trouble::Protocol) {
+            warn!(
+                %client,
+                "the crawler begins TLS where HTTP is spoken: have it name the proxy by an http:// URL, or use a listener with tls"
             );
         }
     }

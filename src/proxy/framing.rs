@@ -17,6 +17,9 @@ const MAX_BLANKS: u8 = 8;
 /// Octets in one chunk-size line.
 const MAX_CHUNK_LINE: usize = 256;
 
+/// The first octets of a TLS handshake: a record's type and the major version, the same in all versions (RFC 8446 5.1).
+const TLS_HANDSHAKE: [u8; 2] = [0x16, 3];
+
 /// The answer to a request to switch protocols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Switch {
@@ -44,6 +47,8 @@ pub enum Violation {
     Syntax,
     /// The request target is not a URI, or has a fragment where none may be.
     Target,
+    /// A TLS handshake.
+    Tls,
     /// A line that ends in LF alone.
     BareLineFeed,
     /// Content-Length twice, beside Transfer-Encoding, or not a number.
@@ -231,6 +236,9 @@ impl Framer {
                 ..=MAX_BLANKS => Ok(2),
                 _ => Err(Violation::Syntax),
             };
+        }
+        if bytes.starts_with(&TLS_HANDSHAKE) {
+            return Err(Violation::Tls);
         }
         let has_begun = self.line > 0;
         let length = match self.head_length(bytes)? {

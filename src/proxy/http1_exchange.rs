@@ -52,6 +52,11 @@ impl Refused {
         }
     }
 
+    /// Tells whether the crawler began TLS where HTTP is spoken.
+    pub fn is_tls(&self) -> bool {
+        self.violation == Violation::Tls
+    }
+
     /// Tells whether the crawler began HTTP/2 without TLS (RFC 9113 3.3).
     pub fn is_prior_knowledge(&self) -> bool {
         self.excerpt

@@ -13,7 +13,26 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
 use crate::listeners::{RELOADED, at, gate_in, gate_with, port, refused};
-use crate::support::Origin;
+use crate::support::{Gate, Origin};
+
+#[test]
+fn a_tls_handshake_on_a_listener_without_tls_is_told_apart() {
+    // No time-out ends within the test.
+    let gate = Gate::with(|setup| {
+        setup.set("limits", "header_timeout", "\"10m\"");
+    });
+    let mut wire = gate.connect();
+    let answer = wire.exchange(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03");
+    let record = gate.refused(&answer, 400, "bad_request");
+    let detail = record["detail"].as_str().unwrap();
+    assert!(
+        detail.starts_with("A TLS handshake came where HTTP is spoken"),
+        "{record}"
+    );
+    assert_eq!(answer.problem()["detail"], detail);
+    assert!(wire.is_closed());
+    gate.wait_said("the crawler begins TLS where HTTP is spoken");
+}
 
 #[test]
 fn a_proxy_over_https_with_a_certificate_of_the_local_ca() {

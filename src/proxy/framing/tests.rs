@@ -113,7 +113,7 @@ fn a_violation_is_named() {
 
 #[test]
 fn a_first_line_that_is_no_request_line_is_refused_at_once() {
-    use Violation::{Syntax, Version};
+    use Violation::{Syntax, Tls, Version};
     for (start, expected) in [
         ("GET / HTTP/1.1\r\n", None),
         ("GET / HTTP/1.1\r\nX: y\r\n", None),
@@ -122,6 +122,8 @@ fn a_first_line_that_is_no_request_line_is_refused_at_once() {
         ("EHLO x\r\n", Some(Syntax)),
         ("GET /\r\n", Some(Syntax)),
         ("GET / HTTP/2.0\r\n", Some(Version)),
+        ("\x16\x03", Some(Tls)),
+        ("\r\n\x16\x03", Some(Tls)),
     ] {
         let mut framer = Framer::new(BOUNDS);
         let blank = start.len() - start.trim_start().len();

@@ -247,6 +247,9 @@ fn form(violation: Violation) -> (StatusCode, &'static str) {
         Violation::Target => {
             "The request target cannot be read as a URL; check its host, port and path."
         }
+        Violation::Tls => {
+            "A TLS handshake came where HTTP is spoken: write http:// in the proxy's URL, or connect to a listener with tls."
+        }
         Violation::BareLineFeed => "Every line of a request must end in CR LF.",
         Violation::ContentLength => {
             "Content-Length must be one number, without Transfer-Encoding beside it."

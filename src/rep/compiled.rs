@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 
 use super::key::Key;
 use super::parse::index;
-use super::pattern::Subject;
+use super::pattern::{Pattern, Subject};
 use super::rule::RuleKind;
 
 /// A pattern and the kind of its rule.
@@ -19,15 +19,6 @@ pub(super) struct CompiledPattern {
     at: [u16; 2],
     length: u16,
     octets: u16,
-}
-
-/// The way in which a pattern is matched.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct MatchMode {
-    /// True if the path must end where the pattern does.
-    pub(super) is_anchored: bool,
-    /// True if the pattern is matched in the literal form.
-    pub(super) is_literal: bool,
 }
 
 /// The texts of patterns.
@@ -41,6 +32,10 @@ pub(super) struct Texts<'a> {
 
 fn halves(at: u32) -> [u16; 2] {
     [at as u16, (at >> 16) as u16]
+}
+
+fn flag(is_set: bool, flag: u32) -> u32 {
+    if is_set { flag } else { 0 }
 }
 
 const IN_ARENA: u32 = 1 << 31;
@@ -58,39 +53,30 @@ impl CompiledPattern {
         length: usize,
         octets: usize,
     ) -> Self {
-        let mode = MatchMode {
-            is_anchored,
-            is_literal: false,
-        };
-        Self::new(kind, mode, place, length, octets)
+        Self::new(kind, flag(is_anchored, ANCHORED), place, length, octets)
     }
 
     /// Returns a pattern and puts its text into the arena.
     pub(super) fn rewritten(
         kind: RuleKind,
-        mode: MatchMode,
+        pattern: &Pattern,
         place: u32,
-        text: &[u8],
         octets: usize,
         arena: &mut Vec<u8>,
     ) -> Self {
         arena.extend(place.to_le_bytes());
         let at = index(arena.len());
-        arena.extend(text);
-        Self::new(kind, mode, at | IN_ARENA, text.len(), octets)
+        arena.extend(pattern.text());
+        let flags =
+            IN_ARENA | flag(pattern.is_anchored(), ANCHORED) | flag(pattern.is_literal(), LITERAL);
+        Self::new(kind, flags, at, pattern.text().len(), octets)
     }
 
-    fn new(kind: RuleKind, mode: MatchMode, at: u32, length: usize, octets: usize) -> Self {
-        let flag = |is_set, flag| if is_set { flag } else { 0 };
+    fn new(kind: RuleKind, flags: u32, at: u32, length: usize, octets: usize) -> Self {
         // In comparison form, the 16,663 octets of a line become at most three times as many.
         let short = |length| u16::try_from(length).unwrap_or(u16::MAX);
         Self {
-            at: halves(
-                at & (PLACE | IN_ARENA)
-                    | flag(kind == RuleKind::Allow, ALLOW)
-                    | flag(mode.is_anchored, ANCHORED)
-                    | flag(mode.is_literal, LITERAL),
-            ),
+            at: halves(at & PLACE | flags | flag(kind == RuleKind::Allow, ALLOW)),
             length: short(length),
             octets: short(octets),
         }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use memchr::{memchr, memrchr};
 
-use super::compiled::{CompiledPattern, MatchMode, Texts};
+use super::compiled::{CompiledPattern, Texts};
 use super::guard::{PathVariants, Punctuation, Spelling, decoded_value};
 use super::key::Key;
 use super::parse::File;
@@ -375,13 +375,9 @@ impl Patterns {
         let Some((pattern, octets)) = Pattern::new(value) else {
             return;
         };
-        let mode = MatchMode {
-            is_anchored: pattern.is_anchored(),
-            is_literal: pattern.is_literal(),
-        };
-        let text = pattern.text();
-        let compiled = CompiledPattern::rewritten(kind, mode, place, text, octets, &mut self.arena);
-        self.file(compiled, mode.is_literal || memchr(b'*', text).is_some());
+        let compiled = CompiledPattern::rewritten(kind, &pattern, place, octets, &mut self.arena);
+        let is_wild = pattern.is_literal() || memchr(b'*', pattern.text()).is_some();
+        self.file(compiled, is_wild);
     }
 
     fn file(&mut self, compiled: CompiledPattern, is_wild: bool) {

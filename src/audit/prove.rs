@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::bundle::{Exhibit, Header, Named, ObjectKind, objects_of, sha256};
-use super::verify::case::Trusted;
+use super::verify::case::{Trusted, Uncovered};
 use super::verify::covering::Covering;
 use crate::entry::{Basis, Digest, Entry};
 use crate::store::{Store, StoreError, StoreErrorKind, StoredDecision};
@@ -86,14 +86,11 @@ impl Prover {
     pub async fn of(seq: u64, store: &dyn Store, trusted: &Trusted) -> Result<Self, Unproven> {
         let index = seq.saturating_sub(1);
         let checkpoints = store.checkpoints().await?;
-        let covering = Covering::of(index, &checkpoints, &trusted.keys);
-        let Some(covering) = covering else {
-            let is_covered = checkpoints.iter().any(|one| one.size > index);
-            return Err(match is_covered {
-                true => Unproven::Keyless(trusted.fault()),
-                false => Unproven::Unsigned(seq),
-            });
-        };
+        let covering = trusted.covering(index, &checkpoints);
+        let covering = covering.map_err(|why| match why {
+            Uncovered::Unsigned => Unproven::Unsigned(seq),
+            Uncovered::Keyless(fault) => Unproven::Keyless(fault),
+        })?;
         let signed = Checkpoint::open(&covering.note, &trusted.keys).ok();
         let signed = signed.map(|(_, signed)| signed).unwrap_or_default();
         let mut signed = signed.iter().map(|one| one.key);

@@ -1,6 +1,6 @@
 //! The proof of one decision: its evidence looked up, the decision made again, and its place in the signed log.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::covering::Covering;
 use super::review::{Finding, Review};
@@ -11,9 +11,11 @@ use crate::rep::Origin;
 use crate::robots::identity::OWN_STATES;
 use crate::store::log_key::{LogKey, earlier_keys, log_key_file};
 use crate::store::state_file::End;
-use crate::store::{FETCHES_KEPT, Fetch, Store, StoreError, StoreErrorKind, StoredDecision};
+use crate::store::{
+    FETCHES_KEPT, Fetch, Store, StoreError, StoreErrorKind, StoredCheckpoint, StoredDecision,
+};
 use crate::text::{from_hex, time_text};
-use crate::tlog::{KeyName, VerifierKey, leaf_hash};
+use crate::tlog::{KeyKind, KeyName, VerifierKey, leaf_hash};
 
 /// A decision with all evidence for its proof.
 #[derive(Debug)]
@@ -57,13 +59,10 @@ impl InLog {
         trusted: &Trusted,
     ) -> Result<Self, StoreError> {
         let index = decision.seq.saturating_sub(1);
-        let checkpoints = store.checkpoints().await?;
-        let Some(covering) = Covering::of(index, &checkpoints, &trusted.keys) else {
-            let is_covered = checkpoints.iter().any(|one| one.size > index);
-            return Ok(match is_covered {
-                false => Self::Unsigned,
-                true => Self::Keyless(trusted.fault()),
-            });
+        let covering = match trusted.covering(index, &store.checkpoints().await?) {
+            Ok(covering) => covering,
+            Err(Uncovered::Unsigned) => return Ok(Self::Unsigned),
+            Err(Uncovered::Keyless(fault)) => return Ok(Self::Keyless(fault)),
         };
         let size = covering.checkpoint.size;
         let altered = |why: &dyn std::fmt::Display| {
@@ -252,20 +251,26 @@ async fn fetch_of(evidence: &Evidence<'_>, store: &dyn Store) -> Result<Option<F
 /// A key of the log that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// The named file cannot be read.
-    #[error("--key {named}: {error}")]
-    File {
-        /// The file.
-        named: String,
-        /// The failure.
-        error: std::io::Error,
+    /// The named key cannot be read, or is another one's.
+    #[error("{option} {fault}")]
+    Named {
+        /// The option.
+        option: &'static str,
+        /// The name, and the fault.
+        fault: String,
     },
-    /// The named file holds no key.
-    #[error("--key {0}")]
-    Named(StoreError),
     /// The key beside the store cannot be read.
     #[error(transparent)]
     Own(#[from] StoreError),
+}
+
+/// The reason why no trusted checkpoint covers an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Uncovered {
+    /// The entry is newer than the last checkpoint.
+    Unsigned,
+    /// No trusted key has signed a checkpoint that covers the entry.
+    Keyless(String),
 }
 
 /// The trusted keys of the log.
@@ -286,9 +291,8 @@ impl Trusted {
     pub fn of(named: &[String], config: &Config) -> Result<Trusted, KeyError> {
         let name = config.audit.log_name.clone();
         if !named.is_empty() {
-            let keys = named.iter().map(|named| public(named, name.clone()));
             return Ok(Trusted {
-                keys: keys.collect::<Result<_, _>>()?,
+                keys: named_keys("--key", named, KeyKind::Ed25519, name)?,
                 from: "the command line".to_owned(),
             });
         }
@@ -305,6 +309,23 @@ impl Trusted {
             }),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Returns the newest checkpoint that covers the entry `index` and that a trusted key has signed.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn covering(
+        &self,
+        index: u64,
+        checkpoints: &[StoredCheckpoint],
+    ) -> Result<Covering, Uncovered> {
+        let covering = Covering::of(index, checkpoints, &self.keys);
+        let is_covered = checkpoints.iter().any(|one| one.size > index);
+        covering.ok_or_else(|| match is_covered {
+            true => Uncovered::Keyless(self.fault()),
+            false => Uncovered::Unsigned,
+        })
     }
 
     /// Returns the fault of checkpoints that none of the keys has signed.
@@ -334,20 +355,44 @@ impl Trusted {
     }
 }
 
-/// Returns the public key from its text, or from a file with its text or with the key of the log.
-fn public(named: &str, name: Option<KeyName>) -> Result<VerifierKey, KeyError> {
-    if let Ok(key) = named.parse() {
-        return Ok(key);
-    }
-    let file = PathBuf::from(named);
-    let text = std::fs::read_to_string(&file).map_err(|error| KeyError::File {
-        named: named.to_owned(),
-        error,
-    })?;
+/// Returns the public keys of one kind, each given by its text, or by a file with its text or with the key of the log.
+///
+/// # Errors
+/// When one cannot be read, or is of another kind.
+pub fn named_keys(
+    option: &'static str,
+    named: &[String],
+    kind: KeyKind,
+    name: Option<KeyName>,
+) -> Result<Vec<VerifierKey>, KeyError> {
+    let read = |named: &String| {
+        let key = public(named, name.clone())?;
+        match (key.kind() == kind, key.kind()) {
+            (true, _) => Ok(key),
+            (false, KeyKind::Ed25519) => Err(format!(
+                "{named}: this is the key of a log, not of a witness"
+            )),
+            (false, _) => Err(format!(
+                "{named}: this is the key of a witness, not of a log"
+            )),
+        }
+    };
+    let keys = named.iter().map(read).collect::<Result<_, _>>();
+    keys.map_err(|fault| KeyError::Named { option, fault })
+}
+
+fn public(named: &str, name: Option<KeyName>) -> Result<VerifierKey, String> {
+    let malformed = match named.parse::<VerifierKey>() {
+        Ok(key) => return Ok(key),
+        Err(malformed) => malformed,
+    };
+    let file = Path::new(named);
+    let text = std::fs::read_to_string(file);
+    let text = text.map_err(|error| format!("{named}: {malformed}; as a file: {error}"))?;
     if let Ok(key) = text.trim().parse() {
         return Ok(key);
     }
-    let key = LogKey::load(&file, name).map_err(KeyError::Named)?;
+    let key = LogKey::load(file, name).map_err(|error| error.to_string())?;
     Ok(key.vkey())
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufReader, IsTerminal as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -11,10 +11,10 @@ use super::excerpt::{Extent, excerpt};
 use super::{Found, evidence};
 use crate::audit::bundle::{Broken, Checker, Proven};
 use crate::audit::replay::{self, Evidence, Outcome};
+use crate::audit::verify::case::{Trusted, named_keys};
 use crate::cli::screen::{self, Paint, Tone, printable};
 use crate::clock::Moment;
 use crate::config::Config;
-use crate::store::log_key::{LogKey, log_key_file};
 use crate::text::time_text;
 use crate::tlog::{KeyKind, VerifierKey};
 
@@ -114,38 +114,18 @@ struct Count {
 
 /// Returns the named keys, or else the one beside the store.
 fn keys(args: &FileArgs, config: &Config) -> Result<Vec<VerifierKey>, String> {
-    let mut keys = all_of("--key", &args.key, KeyKind::Ed25519)?;
-    if keys.is_empty() {
-        let store = config.store.path.as_deref().unwrap_or(Path::new(""));
-        let name = config.audit.log_name.clone();
-        let key = LogKey::load(&log_key_file(store), name).map_err(|error| {
-            format!(
-                "no --key is given, and {error}. Name the key of the log with --key; the one that the file names proves \
-                 nothing by itself"
-            )
-        })?;
-        keys.push(key.vkey());
+    let mut trusted = Trusted::of(&args.key, config).map_err(|error| error.to_string())?;
+    if trusted.keys.is_empty() {
+        return Err(format!(
+            "no --key is given, and there is none in {}. Name the key of the log with --key; the one that the file names \
+             proves nothing by itself",
+            trusted.from
+        ));
     }
-    keys.extend(all_of("--witness", &args.witness, KeyKind::CosignatureV1)?);
-    Ok(keys)
-}
-
-/// Reads keys of one kind, each given by itself or in a file.
-fn all_of(option: &str, named: &[String], kind: KeyKind) -> Result<Vec<VerifierKey>, String> {
-    let read = |named: &String| {
-        let told = |error: &dyn std::fmt::Display| format!("{option} {named}: {error}");
-        let key: VerifierKey = match (named.parse(), std::fs::read_to_string(named)) {
-            (Ok(key), _) => key,
-            (Err(_), Ok(text)) => text.trim().parse().map_err(|error| told(&error))?,
-            (Err(error), Err(_)) => return Err(told(&error)),
-        };
-        match (key.kind() == kind, key.kind()) {
-            (true, _) => Ok(key),
-            (false, KeyKind::Ed25519) => Err(told(&"this is the key of a log, not of a witness")),
-            (false, _) => Err(told(&"this is the key of a witness, not of a log")),
-        }
-    };
-    named.iter().map(read).collect()
+    let witnesses = named_keys("--witness", &args.witness, KeyKind::CosignatureV1, None);
+    let witnesses = witnesses.map_err(|error| error.to_string())?;
+    trusted.keys.extend(witnesses);
+    Ok(trusted.keys)
 }
 
 /// Returns whether a record is right, and what is to be said about it.

@@ -11,8 +11,7 @@ use clap::Args;
 use tempfile::NamedTempFile;
 
 use super::{Found, prove::tell};
-use crate::audit::verify::case::Trusted;
-use crate::audit::verify::covering::Covering;
+use crate::audit::verify::case::{Trusted, Uncovered};
 use crate::config::Config;
 use crate::store::{Store, StoreError};
 use crate::tlog::{
@@ -51,12 +50,13 @@ pub(super) async fn write(
     let failed = |error: StoreError| error.to_string();
     let trusted = Trusted::of(&args.key, config).map_err(|error| error.to_string())?;
     let checkpoints = store.checkpoints().await.map_err(failed)?;
-    if checkpoints.is_empty() {
-        return Err(super::NO_CHECKPOINT.to_owned());
-    }
-    let Some(newest) = Covering::of(0, &checkpoints, &trusted.keys) else {
-        tell(&trusted.fault());
-        return Ok(Found::Faults);
+    let newest = match trusted.covering(0, &checkpoints) {
+        Ok(newest) => newest,
+        Err(Uncovered::Unsigned) => return Err(super::NO_CHECKPOINT.to_owned()),
+        Err(Uncovered::Keyless(fault)) => {
+            tell(&fault);
+            return Ok(Found::Faults);
+        }
     };
     let size = newest.checkpoint.size;
     let mut roots = Roots::default();

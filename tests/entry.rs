@@ -5,10 +5,11 @@
 
 #[path = "entry/checks.rs"]
 mod checks;
+#[path = "support/corpus.rs"]
+mod corpus;
 
 use std::alloc::System;
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
 use crawlgate::audit::{
@@ -77,23 +78,11 @@ fn record<'a>(url: &'a [u8], reason: &'a str, tokens: &'a [&'a str]) -> Record<'
     }
 }
 
-type Check = (&'static str, fn(&[u8]));
-
 /// The only test of its program: the allocator counts for all threads.
 #[test]
 fn entries_need_no_allocation_and_the_kept_corpus_passes_the_checks() {
     count_allocations();
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
-    let checks: [Check; 2] = [("entry", checks::entry), ("block", checks::block)];
-    for (name, check) in checks {
-        let files: Vec<_> = fs::read_dir(corpus.join(name)).unwrap().collect();
-        assert!(!files.is_empty(), "{name}");
-        for file in files {
-            let file = file.unwrap().path();
-            println!("{}", file.display());
-            check(&fs::read(file).unwrap());
-        }
-    }
+    corpus::pass_through(&[("entry", checks::entry), ("block", checks::block)]);
 }
 
 fn count_allocations() {

@@ -6,7 +6,7 @@
 
 #[path = "rep/checks.rs"]
 mod checks;
-#[path = "rep/corpus.rs"]
+#[path = "support/corpus.rs"]
 mod corpus;
 #[path = "rep/naive.rs"]
 mod naive;
@@ -20,3 +20,12 @@ mod servers;
 mod strategies;
 #[path = "rep/tables.rs"]
 mod tables;
+
+#[test]
+fn the_kept_corpus_passes_the_checks() {
+    corpus::pass_through(&[
+        ("parse", checks::parse),
+        ("matching", checks::matching),
+        ("differential", checks::differential),
+    ]);
+}

@@ -70,15 +70,9 @@ fn a_lack_of_descriptors_is_reported_as_such() {
     let whole = Whole::new();
     let place = whole.copy();
     let check = |limit: usize| {
-        let inner = place.setup.command("store");
-        let mut command = std::process::Command::new("sh");
-        command
-            .args(["-c", &format!("ulimit -n {limit} && exec \"$0\" \"$@\"")])
-            .arg(inner.get_program())
-            .args(inner.get_args())
-            .arg("check")
-            .current_dir(place.setup.dir());
-        let output = command.output().unwrap();
+        let limited = format!("ulimit -n {limit} && exec \"$0\" \"$@\"");
+        let mut command = place.setup.command_in(&["sh", "-c", &limited], "store");
+        let output = command.arg("check").output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         (output.status.code(), said)
     };

@@ -104,8 +104,15 @@ impl Setup {
     /// Returns `crawlgate SUBCOMMAND --config FILE` in this directory, without proxy variables and with its output
     /// captured.
     pub(crate) fn command(&self, subcommand: &str) -> Command {
-        let mut command = Command::new(program());
+        self.command_in(&[], subcommand)
+    }
+
+    /// Returns the same as the last arguments of another program.
+    pub(crate) fn command_in(&self, other: &[&str], subcommand: &str) -> Command {
+        let mut words = other.iter().map(PathBuf::from).chain([program()]);
+        let mut command = Command::new(words.next().unwrap());
         command
+            .args(words)
             .arg(subcommand)
             .arg("--config")
             .arg(self.write())

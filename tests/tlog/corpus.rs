@@ -1,14 +1,10 @@
 //! Passes the seeds of fuzzing, and any octets, through the checks.
 
-use std::fs;
-use std::path::Path;
-
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::checks;
-
-type Check = (&'static str, fn(&[u8]));
+use super::kept::{Check, pass_through};
 
 const CHECKS: [Check; 3] = [
     ("note", checks::note),
@@ -18,16 +14,7 @@ const CHECKS: [Check; 3] = [
 
 #[test]
 fn the_kept_corpus_passes_the_checks() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
-    for (name, check) in CHECKS {
-        let files: Vec<_> = fs::read_dir(corpus.join(name)).unwrap().collect();
-        assert!(!files.is_empty(), "{name}");
-        for file in files {
-            let file = file.unwrap().path();
-            println!("{}", file.display());
-            check(&fs::read(file).unwrap());
-        }
-    }
+    pass_through(&CHECKS);
 }
 
 proptest! {

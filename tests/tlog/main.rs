@@ -16,6 +16,8 @@ mod checks;
 mod corpus;
 mod damage;
 mod evidence;
+#[path = "../support/corpus.rs"]
+mod kept;
 mod log;
 mod oracle;
 mod peers;

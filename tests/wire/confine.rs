@@ -164,13 +164,10 @@ fn where_the_kernel_refuses_a_network_nothing_is_started() {
     let setup = Setup::new();
     let trace = setup.dir().join("trace");
     // Forbids user namespaces inside a new one.
-    let forbid = "echo 0 >/proc/sys/user/max_user_namespaces && exec \"$@\"";
-    let run = setup.command("run");
-    let mut command = Command::new("unshare");
-    command.args(["--user", "--map-root-user", "sh", "-c", forbid, "_"]);
-    command.arg(run.get_program()).args(run.get_args());
-    command.current_dir(setup.dir());
-    let output = command
+    let forbid = "echo 0 >/proc/sys/user/max_user_namespaces && exec \"$0\" \"$@\"";
+    let unshare = ["unshare", "--user", "--map-root-user", "sh", "-c", forbid];
+    let output = setup
+        .command_in(&unshare, "run")
         .args(["--confine=net", "--", "touch"])
         .arg(&trace)
         .output()

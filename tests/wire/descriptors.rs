@@ -1,7 +1,6 @@
 //! A lack of descriptors is not the fault of an origin, causes no busy loop, and passes.
 
 use std::fs;
-use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
@@ -214,16 +213,8 @@ fn a_listener_without_descriptors_rests_and_comes_back() {
 #[test]
 fn a_low_limit_is_told_at_the_start_and_kept_within() {
     let setup = Setup::new();
-    let serve = setup.command("serve");
-    let mut command = Command::new("sh");
-    command
-        .args(["-c", "ulimit -Sn 64; ulimit -Hn 96; exec \"$0\" \"$@\""])
-        .arg(serve.get_program())
-        .args(serve.get_args())
-        .current_dir(setup.dir())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    let limited = "ulimit -Sn 64; ulimit -Hn 96; exec \"$0\" \"$@\"";
+    let command = setup.command_in(&["sh", "-c", limited], "serve");
     let gate = Gate::spawn(setup, command);
     // Raised to the hard limit, with a warning.
     assert_eq!(hard_limit(&gate), Some(96));

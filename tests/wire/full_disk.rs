@@ -1,7 +1,6 @@
 //! A disk that takes no more, of the database alone: its log is bounded, and its failure is told.
 
 use std::fs;
-use std::process::Command;
 
 use crate::support::{AdminGate, Gate, Origin, RULES, Setup, eventually};
 
@@ -16,21 +15,12 @@ fn confined() -> AdminGate {
     setup.set("audit", "durability", "\"strict\"");
     setup.set("audit", "refusals_per_minute", "10000000");
     setup.set("audit", "max_size", "\"16MiB\"");
-    let inner = setup.command("serve");
-    let mut command = Command::new("sh");
     // In units of 512 octets. Without its signal, a write beyond the limit is an error.
     let limited = format!(
         "trap '' XFSZ; ulimit -S -f {}; exec \"$0\" \"$@\"",
         FILE / 512
     );
-    command
-        .args(["-c", &limited])
-        .arg(inner.get_program())
-        .args(inner.get_args())
-        .current_dir(setup.dir())
-        .stdin(std::process::Stdio::null())
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped());
+    let command = setup.command_in(&["sh", "-c", &limited], "serve");
     AdminGate::of(Gate::spawn(setup, command))
 }
 

@@ -208,21 +208,8 @@ fn confined() -> Option<(Gate, std::path::PathBuf)> {
     if !probe.is_ok_and(|probe| probe.status.success()) {
         return None;
     }
-    let inner = setup.command("serve");
-    let mut command = std::process::Command::new("unshare");
-    command
-        .args([
-            "--mount",
-            "sh",
-            "-c",
-            &format!("{mount} && exec \"$0\" \"$@\""),
-        ])
-        .arg(inner.get_program())
-        .args(inner.get_args())
-        .current_dir(setup.dir())
-        .stdin(std::process::Stdio::null())
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped());
+    let mounted = format!("{mount} && exec \"$0\" \"$@\"");
+    let command = setup.command_in(&["unshare", "--mount", "sh", "-c", &mounted], "serve");
     let gate = Gate::spawn(setup, command);
     let root = format!("/proc/{}/root", gate.id());
     let seen = Path::new(&root).join(small.strip_prefix("/").unwrap());

@@ -183,13 +183,15 @@ fn no_flipped_bit_of_the_log_is_silent() {
                 flipped[*at] ^= 1 << bit;
                 fs::write(&other, &flipped).unwrap();
                 flipped[*at] ^= 1 << bit;
-                let is_found = !repair::check(&other).is_ok_and(|faults| faults.is_empty())
-                    || place.run(&["audit", "verify", "--all"]).code != 0;
+                let is_found = !repair::check(&other).is_ok_and(|faults| faults.is_empty());
                 if !is_found {
-                    harmless += 1;
-                    let answered = answered(&other).unwrap();
-                    let is_same = answered == before;
-                    assert!(is_same, "{table}: octet {at}, bit {bit} is silent");
+                    // The command takes the longest: only what changes an answer needs it.
+                    if answered(&other).is_ok_and(|answered| answered == before) {
+                        harmless += 1;
+                    } else {
+                        let said = place.run(&["audit", "verify", "--all"]);
+                        assert_ne!(said.code, 0, "{table}: octet {at}, bit {bit} is silent");
+                    }
                 }
                 for suffix in ["-wal", "-shm"] {
                     let _ = fs::remove_file(other.with_extension(format!("db{suffix}")));

@@ -160,7 +160,7 @@ fn an_upload_that_is_never_ended_counts_and_makes_room() {
         origin.url("/private")
     ));
     gate.denied(&answer);
-    // It has the only slot, and gives it up to a client with a request.
+    // The upload holds the only slot, and loses it to a client with a request.
     gate.connect()
         .get(&origin.url("/open"))
         .is_origins(200, "page /open");

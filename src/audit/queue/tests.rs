@@ -111,7 +111,7 @@ fn late_records_make_requests_wait_and_a_stuck_write_refuses_them() {
 }
 
 #[test]
-fn a_withdrawn_record_is_not_written_or_told_where_it_was() {
+fn a_withdrawn_record_is_dropped_or_contradicted_by_an_event() {
     let bounds = Bounds {
         write: 1_000,
         wait: 1_000,
@@ -150,7 +150,7 @@ fn a_withdrawn_record_is_not_written_or_told_where_it_was() {
         "{told:?}"
     );
     queue.wrote(&batch, Moment::default());
-    // Alone in the queue: a flush does not wait for it.
+    // A flush does not wait for a withdrawn record that is alone in the queue.
     put(ids[1]);
     queue.withdraw(ids[1], Moment::default());
     queue.close();
@@ -197,7 +197,7 @@ fn an_object_is_queued_once_and_again_after_the_queue_has_forgotten() {
     }
     assert_eq!(put(0), first);
     let batch = take(&queue);
-    // The last of the new ones found no room, and was the first of those that are known now.
+    // The last new object did not fit among the known ones: the queue forgot those, and this one is known first.
     assert_eq!(batch.content.objects.len(), MOST_KNOWN + 1);
     assert_eq!(batch.forgotten, Some(MOST_KNOWN - 1));
     assert_eq!(batch.content.objects.last().unwrap().sha256, first);

@@ -19,6 +19,7 @@ mod downstream;
 mod exchange;
 mod exchange_state;
 mod fields;
+pub(crate) mod filtered;
 mod forward;
 pub(crate) mod framing;
 mod hello;

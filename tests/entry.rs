@@ -9,7 +9,6 @@ mod checks;
 mod corpus;
 
 use std::alloc::System;
-use std::fs;
 use std::time::Duration;
 
 use crawlgate::audit::{

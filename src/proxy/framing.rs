@@ -18,7 +18,7 @@ const MAX_BLANKS: u8 = 8;
 const MAX_CHUNK_LINE: usize = 256;
 
 /// The first octets of a TLS handshake: a record's type and the major version, the same in all versions (RFC 8446 5.1).
-const TLS_HANDSHAKE: [u8; 2] = [0x16, 3];
+const TLS: [u8; 2] = [0x16, 3];
 
 /// The answer to a request to switch protocols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -237,7 +237,7 @@ impl Framer {
                 _ => Err(Violation::Syntax),
             };
         }
-        if bytes.starts_with(&TLS_HANDSHAKE) {
+        if bytes.starts_with(&TLS) {
             return Err(Violation::Tls);
         }
         let has_begun = self.line > 0;

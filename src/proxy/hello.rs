@@ -9,7 +9,9 @@ use std::task::{Context, Poll};
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use rustls::server::Acceptor;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
+
+use super::filtered::{Filtered, ReadFilter};
 
 /// Octets that a ClientHello may take, records included. Those of browsers take two thousand.
 const MOST: usize = 65_536;
@@ -64,64 +66,29 @@ pub async fn read(io: &mut (impl AsyncRead + Unpin), octets: &mut BytesMut) -> i
 }
 
 /// A stream that replays octets read earlier.
-pub struct Replayed<S> {
-    first: Bytes,
-    inner: S,
-}
+pub type Replayed<S> = Filtered<S, Replay>;
 
-impl<S> Replayed<S> {
-    /// Puts these octets before those of the stream.
-    pub fn new(first: Bytes, inner: S) -> Replayed<S> {
-        Replayed { first, inner }
-    }
-}
+/// Octets to read before those of the stream.
+pub struct Replay(pub Bytes);
 
-impl<S: AsyncRead + Unpin> AsyncRead for Replayed<S> {
+impl ReadFilter for Replay {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        &mut self,
+        inner: Pin<&mut (impl AsyncRead + Unpin)>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.first.is_empty() {
-            return Pin::new(&mut self.inner).poll_read(cx, buf);
+        let Replay(first) = self;
+        if first.is_empty() {
+            return inner.poll_read(cx, buf);
         }
-        let count = self.first.len().min(buf.remaining());
-        buf.put_slice(self.first.get(..count).unwrap_or_default());
-        self.first.advance(count);
-        if self.first.is_empty() {
-            self.first = Bytes::new();
+        let count = first.len().min(buf.remaining());
+        buf.put_slice(first.get(..count).unwrap_or_default());
+        first.advance(count);
+        if first.is_empty() {
+            *first = Bytes::new();
         }
         Poll::Ready(Ok(()))
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Replayed<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(cx, buf)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(cx)
     }
 }
 
@@ -230,7 +197,7 @@ mod tests {
     #[tokio::test]
     async fn octets_read_earlier_come_first_again() {
         let inner = io::Cursor::new(b" world".to_vec());
-        let mut io = Replayed::new(Bytes::from_static(b"hello"), inner);
+        let mut io = Filtered::new(inner, Replay(Bytes::from_static(b"hello")));
         let mut start = [0; 3];
         io.read_exact(&mut start).await.expect("readable");
         let mut all = start.to_vec();

@@ -32,10 +32,11 @@ use self::abuse::Abuse;
 pub use self::stream::Http2Exchange;
 use self::stream::Shared;
 pub use self::upload::Upload;
-use self::watched::Watched;
+use self::watched::{Watch, Watched};
 use super::checked_stream::{CHANCE, ConnectionTimeouts};
 use super::counts::Http2End;
 use super::downstream::Downstream;
+use super::filtered::Filtered;
 use super::limits::ConnectionSlot;
 use super::target::Scope;
 use crate::config::Limits;
@@ -157,7 +158,7 @@ where
         let timeouts = ConnectionTimeouts::of(limits, is_turned_away);
         (builder(limits), timeouts, Arc::new(Abuse::new(limits)))
     };
-    let io = Watched::new(io, timeouts.header, Arc::clone(&abuse));
+    let io = Filtered::new(io, Watch::new(timeouts.header, Arc::clone(&abuse)));
     let connection = match shake(io, builder, timeouts.header, &downstream).await {
         Ok(connection) => connection,
         Err(end) => return end,

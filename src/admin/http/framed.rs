@@ -4,27 +4,21 @@
 //! another URL than the one that is fetched, so [`Framer`] reads each head first. In the place of a head
 //! that it refuses, and in its turn, hyper reads one that hyper refuses, too: hyper answers and closes.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 
+use crate::proxy::filtered::ReadFilter;
 use crate::proxy::framing::{Bounds, Framer, Scan, USUAL_FIELDS, Violation};
 
 /// No beginning of a request: hyper answers 400.
 const MALFORMED: &[u8] = b"\0";
 
-/// A connection that checks the framing of each request.
-#[derive(Debug)]
-pub(super) struct Framed<S> {
-    inner: S,
-    checked: Checked,
-}
-
 /// The octets of a connection on their way through the framer.
 #[derive(Debug)]
-struct Checked {
+pub(super) struct Checked {
     framer: Framer,
     /// Octets read, but not yet fit to pass.
     held: Vec<u8>,
@@ -43,18 +37,9 @@ enum Phase {
     Broken,
 }
 
-impl<S> Framed<S> {
-    /// Wraps a connection from which nothing was read yet; a head has at most `head` octets.
-    pub(super) fn new(inner: S, head: usize) -> Framed<S> {
-        Framed {
-            inner,
-            checked: Checked::new(head),
-        }
-    }
-}
-
 impl Checked {
-    fn new(head: usize) -> Checked {
+    /// Checks a connection from which nothing was read yet; a head has at most `head` octets.
+    pub(super) fn new(head: usize) -> Checked {
         let bounds = Bounds {
             head,
             target: head,
@@ -109,18 +94,18 @@ fn stand_in(violation: Violation) -> Vec<u8> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Framed<S> {
+impl ReadFilter for Checked {
     fn poll_read(
-        self: Pin<&mut Self>,
+        &mut self,
+        mut inner: Pin<&mut (impl AsyncRead + Unpin)>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
         loop {
-            if this.checked.give(buf) {
+            if self.give(buf) {
                 return Poll::Ready(Ok(()));
             }
-            match this.checked.phase {
+            match self.phase {
                 Phase::Open => {}
                 // Pending, not an end of file: hyper has yet to answer.
                 Phase::Refused => return Poll::Pending,
@@ -130,44 +115,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Framed<S> {
                 }
             }
             let before = buf.filled().len();
-            ready!(Pin::new(&mut this.inner).poll_read(cx, buf))?;
+            ready!(inner.as_mut().poll_read(cx, buf))?;
             let fresh = buf.filled().get(before..).unwrap_or_default();
             if fresh.is_empty() {
                 return Poll::Ready(Ok(()));
             }
-            this.checked.take(fresh);
+            self.take(fresh);
             buf.set_filled(before);
         }
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Framed<S> {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        octets: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().inner).poll_write(cx, octets)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().inner).poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().inner).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().inner).poll_shutdown(cx)
     }
 }
 

@@ -21,7 +21,8 @@ use tower_service::Service as _;
 use tracing::{debug, warn};
 
 use super::connections::{ConnectionSlot, Connections, Kind};
-use super::framed::Framed;
+use super::framed::Checked;
+use crate::proxy::filtered::Filtered;
 
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 256;
@@ -144,7 +145,10 @@ async fn attend(stream: TcpStream, peer: SocketAddr, slot: ConnectionSlot, route
         .timer(TokioTimer::new())
         .header_read_timeout(PATIENCE)
         .max_buf_size(HEAD)
-        .serve_connection(TokioIo::new(Framed::new(stream, HEAD)), service);
+        .serve_connection(
+            TokioIo::new(Filtered::new(stream, Checked::new(HEAD))),
+            service,
+        );
     let served = tokio::select! {
         served = served => served,
         () = slot.has_to_leave() => return,

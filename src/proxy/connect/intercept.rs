@@ -21,7 +21,8 @@ use crate::proxy::checked_stream::CHANCE;
 use crate::proxy::client_stream::ClientStream;
 use crate::proxy::counts::Handshake;
 use crate::proxy::downstream::{Connection, Downstream};
-use crate::proxy::hello::{Replayed, TLS_HANDSHAKE};
+use crate::proxy::filtered::Filtered;
+use crate::proxy::hello::{Replay, Replayed, TLS_HANDSHAKE};
 use crate::proxy::recorder::ExchangeRecorder;
 use crate::proxy::refused::turned_away;
 use crate::proxy::relay::Relay;
@@ -58,7 +59,7 @@ pub(super) async fn intercept(
             return refuse_unheard(&connection, &origin, recorder);
         }
     };
-    let io = Replayed::new(Bytes::copy_from_slice(&[first]), io);
+    let io = Filtered::new(io, Replay(Bytes::copy_from_slice(&[first])));
     match first {
         TLS_HANDSHAKE => {
             drop(recorder);

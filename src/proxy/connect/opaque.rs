@@ -19,7 +19,8 @@ use crate::policy::{Decision, Reason, Ruling};
 use crate::proxy::body::Answer;
 use crate::proxy::client_stream::{ClientStream, OnClientStream};
 use crate::proxy::downstream::Connection;
-use crate::proxy::hello::{self, Hello, Replayed};
+use crate::proxy::filtered::Filtered;
+use crate::proxy::hello::{self, Hello, Replay};
 use crate::proxy::recorder::ExchangeRecorder;
 use crate::proxy::refused::{Refused, unsent};
 use crate::proxy::relay::Relay;
@@ -121,7 +122,7 @@ async fn pass(
         let _ = client_stream.shutdown().await; // the client may be gone
         return;
     }
-    let client_stream = Replayed::new(octets.freeze(), client_stream);
+    let client_stream = Filtered::new(client_stream, Replay(octets.freeze()));
     let relay = Relay::of(downstream, None);
     relay.run(client_stream, upstream, recorder, denied).await;
 }

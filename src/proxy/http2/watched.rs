@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 use super::abuse::Abuse;
+use crate::proxy::filtered::{Filtered, ReadFilter};
 
 /// Octets before the first frame (RFC 9113 3.4).
 const PREFACE: usize = 24;
@@ -28,8 +29,10 @@ const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
 /// A crawler's connection, watched.
-pub(super) struct Watched<S> {
-    inner: S,
+pub(super) type Watched<S> = Filtered<S, Watch>;
+
+/// The state of a connection that is watched.
+pub(super) struct Watch {
     frames: Frames,
     abuse: Arc<Abuse>,
     /// Time for the rest of a head.
@@ -38,11 +41,10 @@ pub(super) struct Watched<S> {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Watched<S> {
+impl Watch {
     /// Watches a connection from which nothing was read yet.
-    pub(super) fn new(inner: S, patience: Duration, abuse: Arc<Abuse>) -> Watched<S> {
-        Watched {
-            inner,
+    pub(super) fn new(patience: Duration, abuse: Arc<Abuse>) -> Watch {
+        Watch {
             frames: Frames::default(),
             abuse,
             patience,
@@ -51,72 +53,40 @@ impl<S> Watched<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl ReadFilter for Watch {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        &mut self,
+        inner: Pin<&mut (impl AsyncRead + Unpin)>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let watched = &mut *self;
-        if watched.abuse.is_exceeded() {
+        if self.abuse.is_exceeded() {
             // The connection's task ends the connection, and reads no more.
             return Poll::Pending;
         }
         let before = buf.filled().len();
-        match Pin::new(&mut watched.inner).poll_read(cx, buf) {
+        match inner.poll_read(cx, buf) {
             Poll::Ready(read) => {
                 let octets = buf.filled().get(before..).unwrap_or_default();
-                let passed = watched.frames.follow(octets);
+                let passed = self.frames.follow(octets);
                 if passed.others > 0 {
-                    watched.abuse.count_frames(passed.others);
+                    self.abuse.count_frames(passed.others);
                 }
                 if passed.ends_head {
                     // The next head, if it has begun, has its own time.
-                    watched.timer = None;
+                    self.timer = None;
                 }
                 Poll::Ready(read)
             }
-            Poll::Pending if watched.frames.is_in_head => {
-                let patience = watched.patience;
-                let timer = watched
-                    .timer
-                    .get_or_insert_with(|| Box::pin(sleep(patience)));
+            Poll::Pending if self.frames.is_in_head => {
+                let patience = self.patience;
+                let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(patience)));
                 ready!(timer.as_mut().poll(cx));
-                watched.abuse.time_out();
+                self.abuse.time_out();
                 Poll::Pending
             }
             Poll::Pending => Poll::Pending,
         }
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(cx, buf)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(cx)
     }
 }
 
@@ -293,7 +263,7 @@ mod tests {
         let patience = Duration::from_secs(10);
         let abuse = Arc::new(Abuse::new(&Config::default().limits));
         let (mut crawler, proxy) = duplex(1 << 16);
-        let mut watched = Watched::new(proxy, patience, Arc::clone(&abuse));
+        let mut watched = Filtered::new(proxy, Watch::new(patience, Arc::clone(&abuse)));
         let head = frame(HEADERS, END_HEADERS, 20);
         let (begin, end) = head.split_at(12);
         crawler.write_all(&[0; PREFACE]).await.unwrap();

@@ -32,6 +32,7 @@ pub(super) use self::append::{append, fold};
 pub(super) use self::check::{
     BlockPlace, Relation, blocks_from, entries_at, misfiled, wrong_segments,
 };
+pub(super) use self::frames::Frames;
 pub(super) use self::head::{Head, Memory};
 pub(super) use self::lines::Lines;
 pub(super) use self::read::{Blocks, Placed, Run, damaged, extent, runs, salvage, walk, with_ids};

@@ -5,7 +5,7 @@ use crate::tlog::split_entry;
 
 /// Entries one after the other.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Frames<'f>(pub(super) &'f [u8]);
+pub(in crate::store::sqlite) struct Frames<'f>(pub(in crate::store::sqlite) &'f [u8]);
 
 impl<'f> Iterator for Frames<'f> {
     type Item = Result<&'f [u8], Failure>;

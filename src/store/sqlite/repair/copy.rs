@@ -1,13 +1,17 @@
 //! The copy of the readable rows of each table, in their order, over the damage and back up to it from behind.
 
+use std::cell::Cell;
+use std::io::Read as _;
 use std::path::Path;
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, OpenFlags, params_from_iter};
+use rusqlite::{Connection, MAIN_DB, OpenFlags, Statement, params_from_iter};
 
+use super::super::entries::Frames;
 use super::super::error::Failure;
 use super::super::rows::number;
 use super::{lenient, overrides};
+use crate::entry::Entry;
 
 /// The saved rows of one table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,7 +105,7 @@ fn copy(source: &Connection, target: &Connection, table: &str, key: Key) -> Resu
     let mut put = target.prepare(&format!(
         "INSERT OR IGNORE INTO \"{table}\" ({columns}) VALUES ({marks})"
     ))?;
-    let mut count = 0;
+    let count = Cell::new(0);
     let mut take = |text: &str, bounds: &[&Value]| -> Result<(Option<Value>, bool), Failure> {
         let mut statement = source.prepare(text)?;
         let width = statement.column_count();
@@ -113,8 +117,7 @@ fn copy(source: &Connection, target: &Connection, table: &str, key: Key) -> Resu
                     let values: Result<Vec<Value>, _> = (0..width).map(|at| row.get(at)).collect();
                     let Ok(mut values) = values else { continue };
                     last = values.pop();
-                    // A row that the new store refuses is damaged, too.
-                    count += put.execute(params_from_iter(values)).unwrap_or_default() as u64;
+                    count.set(count.get() + put_row(&mut put, &values)?);
                 }
                 Ok(None) => return Ok((last, true)),
                 Err(_) => return Ok((last, false)),
@@ -147,6 +150,13 @@ fn copy(source: &Connection, target: &Connection, table: &str, key: Key) -> Resu
                 match last {
                     Some(Value::Integer(last)) => (at, leap) = (last, 1),
                     _ => {
+                        if let Some(next) = next_row(source, table, column, at) {
+                            if table == "tail" {
+                                count.set(count.get() + put_beginning(source, target, next)?);
+                            }
+                            (at, leap) = (next, 1);
+                            continue;
+                        }
                         at = at.max(0).saturating_add(leap);
                         leap = leap.saturating_mul(2);
                         let behind = Value::Integer(at.saturating_add(leap));
@@ -160,5 +170,64 @@ fn copy(source: &Connection, target: &Connection, table: &str, key: Key) -> Resu
             }
         }
     }
-    Ok(count)
+    Ok(count.get())
+}
+
+/// Puts a row into the new store; returns 0 if that refuses it: such a row is damaged, too.
+fn put_row(put: &mut Statement<'_>, values: &[Value]) -> Result<u64, Failure> {
+    match put.execute(params_from_iter(values)) {
+        Ok(count) => Ok(count as u64),
+        Err(error) => match Failure::from(error) {
+            failure if failure.is_of_one_row() => Ok(0),
+            // No room, for instance: that the row is lost would be wrong.
+            failure => Err(failure),
+        },
+    }
+}
+
+/// Returns the number of the row behind `at`, if the page that begins the row can be read.
+fn next_row(source: &Connection, table: &str, column: &str, at: i64) -> Option<i64> {
+    let text = format!(
+        "SELECT \"{column}\" FROM \"{table}\" WHERE \"{column}\" > ?1 ORDER BY \"{column}\" LIMIT 1"
+    );
+    source.query_row(&text, [at], |row| row.get(0)).ok()
+}
+
+/// Puts the entries at the beginning of a row of the tail, of which the end cannot be read.
+fn put_beginning(source: &Connection, target: &Connection, first: i64) -> Result<u64, Failure> {
+    let facts = "SELECT count, min_time, max_time FROM tail WHERE first = ?1";
+    let facts = source.query_row(facts, [first], |row| {
+        Ok([row.get(0)?, row.get(1)?, row.get(2)?])
+    });
+    let (Ok([count, min, max]), octets) = (facts, beginning(source, first)) else {
+        return Ok(0);
+    };
+    let readable = |entry: &&[u8]| Entry::read(entry).is_ok();
+    let whole = Frames(&octets).map_while(Result::ok);
+    let whole: Vec<&[u8]> = whole.take_while(readable).collect();
+    let kept = i64::try_from(whole.len()).unwrap_or(count).min(count);
+    if kept == 0 {
+        return Ok(0);
+    }
+    // Each entry has its length in two octets before it.
+    let end: usize = whole.iter().map(|entry| entry.len() + 2).sum();
+    let entries = octets.get(..end).unwrap_or_default().to_vec();
+    let numbers = [first, kept, min, max].map(Value::Integer);
+    let mut put = target.prepare_cached(
+        "INSERT OR IGNORE INTO tail (first, count, min_time, max_time, entries) VALUES (?, ?, ?, ?, ?)",
+    )?;
+    put_row(&mut put, &[&numbers[..], &[Value::Blob(entries)]].concat())
+}
+
+/// Returns the octets of a row's entries up to the first page that cannot be read.
+fn beginning(source: &Connection, first: i64) -> Vec<u8> {
+    let mut octets = Vec::new();
+    let Ok(mut blob) = source.blob_open(MAIN_DB, "tail", "entries", first, true) else {
+        return octets;
+    };
+    let mut part = [0; 512];
+    while let Ok(count @ 1..) = blob.read(&mut part) {
+        octets.extend_from_slice(part.get(..count).unwrap_or_default());
+    }
+    octets
 }

@@ -56,7 +56,18 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
     refuse_company(path)?;
     let new = beside(path, ".rebuilding");
     remove(&new);
-    let (tables, told, is_new) = salvage(path, &new, now).inspect_err(|_| remove(&new))?;
+    let salvaged = salvage(path, &new, now).inspect_err(|_| remove(&new));
+    let (tables, told, is_new) = salvaged.map_err(|error| match error.kind {
+        StoreErrorKind::Full => StoreError {
+            message: format!(
+                "{}: no room is left on the disk for the rebuilt store; make as much as the store takes; the store is as \
+                 it was",
+                path.display()
+            ),
+            ..error
+        },
+        _ => error,
+    })?;
     let aside = beside(path, &format!(".damaged-{}", now.as_millis()));
     let moved = || -> io::Result<()> {
         for suffix in ["", "-wal"] {

@@ -87,7 +87,7 @@ pub(super) fn is_acknowledged(connection: &Connection, index: u64) -> bool {
 /// Returns the record of an entry.
 pub(super) fn stored(
     connection: &Connection,
-    lines: &mut Lines<'_>,
+    lines: &mut Lines,
     index: u64,
     entry: &[u8],
 ) -> Result<StoredDecision, Failure> {
@@ -97,7 +97,7 @@ pub(super) fn stored(
     Ok(StoredDecision {
         seq,
         time: Moment::from_millis(entry::time_of(entry)),
-        record: lines.line(entry)?,
+        record: lines.line(connection, entry)?,
         entry: entry.to_vec(),
         acknowledged: first(seen.query([integer(seq)])?, rows::acknowledgement)?,
     })
@@ -111,7 +111,7 @@ pub(super) fn decision(
     let Some((index, entry)) = place(connection, blocks, id)? else {
         return Ok(None);
     };
-    stored(connection, &mut Lines::new(connection), index, &entry).map(Some)
+    stored(connection, &mut Lines::default(), index, &entry).map(Some)
 }
 
 /// Returns the index and the entry of the decision whose identifier begins with `id`.
@@ -140,7 +140,7 @@ pub(super) fn records(
     after: u64,
     most: usize,
 ) -> Result<Vec<StoredDecision>, Failure> {
-    let mut lines = Lines::new(connection);
+    let mut lines = Lines::default();
     let mut page = Vec::new();
     if most == 0 {
         return Ok(page);

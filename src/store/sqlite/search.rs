@@ -25,16 +25,11 @@ pub(super) fn decisions(
     query: &DecisionQuery,
 ) -> Result<Vec<StoredDecision>, Failure> {
     let search = Search::new(query)?;
-    let wanted = search.wanted();
-    let (mut page, mut lines) = (Vec::new(), Lines::new(connection));
+    let (mut page, mut lines) = (Vec::new(), Lines::default());
     let Some(range) = bounds(query).filter(|_| query.limit > 0) else {
         return Ok(page);
     };
-    let skip = |segment| {
-        let keys = column(connection, segment, "keys")?;
-        let keys = keys.as_deref().and_then(SegmentKeys::read);
-        Ok(keys.is_some_and(|keys| !wanted.may_be_in(keys)))
-    };
+    let skip = |segment| is_without(connection, &search, segment);
     entries::runs(
         connection,
         blocks,
@@ -66,7 +61,7 @@ pub(super) fn events(
     query: &DecisionQuery,
 ) -> Result<Vec<StoredDecision>, Failure> {
     let search = Search::new(query)?;
-    let (mut page, mut lines) = (Vec::new(), Lines::new(connection));
+    let (mut page, mut lines) = (Vec::new(), Lines::default());
     let Some(range) = bounds(query).filter(|_| query.limit > 0) else {
         return Ok(page);
     };
@@ -120,7 +115,6 @@ pub(super) fn tally(
     most: usize,
 ) -> Result<Vec<Tally>, Failure> {
     let search = Search::new(query)?;
-    let wanted = search.wanted();
     let mut tallies = std::cell::RefCell::new(Tallies::new(key));
     let Some(range) = bounds(query) else {
         return Ok(Vec::new());
@@ -128,9 +122,7 @@ pub(super) fn tally(
     let (first, _) = entries::extent(connection)?;
     let whole = range.clone();
     let skip = |segment: u64| {
-        let keys = column(connection, segment, "keys")?;
-        let keys = keys.as_deref().and_then(SegmentKeys::read);
-        if keys.is_some_and(|keys| !wanted.may_be_in(keys)) {
+        if is_without(connection, &search, segment)? {
             return Ok(true);
         }
         // Sums count dropped entries, too.
@@ -166,8 +158,19 @@ pub(super) fn tally(
     Ok(std::mem::replace(tallies.get_mut(), Tallies::new(key)).into_most_frequent(most))
 }
 
+/// Tells whether a segment has none of the wanted decisions, by its keys.
+pub(super) fn is_without(
+    connection: &Connection,
+    search: &Search,
+    segment: u64,
+) -> Result<bool, Failure> {
+    let keys = column(connection, segment, "keys")?;
+    let keys = keys.as_deref().and_then(SegmentKeys::read);
+    Ok(keys.is_some_and(|keys| !search.wanted().may_be_in(keys)))
+}
+
 /// Returns the places of the matching decisions of a run, at most `most`.
-fn places(
+pub(super) fn places(
     connection: &Connection,
     search: &Search,
     placed: &Placed,

@@ -13,32 +13,27 @@ use crate::store::Sha256;
 const MOST: usize = 4 * 1024 * 1024;
 
 /// A maker of lines, which remembers the objects that they need.
-pub(in crate::store::sqlite) struct Lines<'c> {
-    connection: &'c Connection,
+#[derive(Default)]
+pub(in crate::store::sqlite) struct Lines {
     bodies: HashMap<Sha256, Vec<u8>>,
     octets: usize,
     line: Vec<u8>,
 }
 
-impl<'c> Lines<'c> {
-    pub(in crate::store::sqlite) fn new(connection: &'c Connection) -> Self {
-        Self {
-            connection,
-            bodies: HashMap::new(),
-            octets: 0,
-            line: Vec::new(),
-        }
-    }
-
+impl Lines {
     /// Returns the line of an entry, without its line feed. If an object is missing, the line goes without it and says so;
     /// that of octets that are no entry says only that.
-    pub(in crate::store::sqlite) fn line(&mut self, octets: &[u8]) -> Result<String, Failure> {
+    pub(in crate::store::sqlite) fn line(
+        &mut self,
+        connection: &Connection,
+        octets: &[u8],
+    ) -> Result<String, Failure> {
         let entry = match Entry::read(octets) {
             Ok(entry) => entry,
             Err(error) => return Ok(format!("{{\"unreadable\":\"{error}\"}}")),
         };
         for sha256 in entry.objects().into_iter().flatten() {
-            self.learn(sha256)?;
+            self.learn(connection, sha256)?;
         }
         self.line.clear();
         let Err(error) = write_line(&entry, &self.bodies, &mut self.line) else {
@@ -55,7 +50,7 @@ impl<'c> Lines<'c> {
         Ok(format!("{line},\"missing\":\"{error}\"}}"))
     }
 
-    fn learn(&mut self, sha256: &Sha256) -> Result<(), Failure> {
+    fn learn(&mut self, connection: &Connection, sha256: &Sha256) -> Result<(), Failure> {
         if self.bodies.contains_key(sha256) {
             return Ok(());
         }
@@ -63,7 +58,7 @@ impl<'c> Lines<'c> {
             self.bodies.clear();
             self.octets = 0;
         }
-        if let Some(body) = objects::body(self.connection, sha256)? {
+        if let Some(body) = objects::body(connection, sha256)? {
             self.octets += body.len();
             self.bodies.insert(*sha256, body);
         }

@@ -5,7 +5,8 @@
 //! process loses nothing of it; a power cut loses the octets that the disk had not taken yet (`[store] synchronous`).
 //!
 //! - `schema`: tables, and views for people with the `sqlite3` shell
-//! - `open`: the checks before a file is used as a store; `agree`: its agreement with the files beside it
+//! - `open`: the checks before a file is used as a store; `agree`: its agreement with the files beside it; `still`:
+//!   reading where nothing can be written
 //! - `rows`: values as columns; `digests`: whether a row is what was written; `error`: failures as sentences
 //! - `guard`: the files of an open store stay as they are; `log`: the write-ahead log stays bounded
 //! - `write`, `read`, `search`, `figures`, `prune`: the work on it; `landing`: the update of an origin; `overrides`: those that people add
@@ -37,6 +38,7 @@ mod robots;
 mod rows;
 mod schema;
 mod search;
+mod still;
 mod worker;
 mod write;
 
@@ -128,9 +130,14 @@ impl Sqlite {
             }
         };
         let blocks = Arc::new(Blocks::default());
-        let readers = (0..READERS).map(|_| open::reader(&path));
+        // Beside a writer, a connection that leaves the log out would miss records.
+        let reader = match access {
+            Access::Read => still::reader,
+            Access::Write => open::reader,
+        };
+        let readers = (0..READERS).map(|_| reader(&path));
         let readers = readers.collect::<Result<_, _>>()?;
-        let walker = vec![open::reader(&path)?];
+        let walker = vec![reader(&path)?];
         Ok(Self {
             readers: Workers::start("store-reader", &path, readers)?,
             walker: Workers::start("store-walker", &path, walker)?,

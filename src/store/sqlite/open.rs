@@ -165,22 +165,24 @@ fn tell_of_a_key_that_is_gone(connection: &Connection, path: &Path) -> Result<()
 
 /// Returns a reading connection to a database that [`writer`] has prepared, now or earlier.
 pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
-    let open = || -> Result<Connection, Failure> {
-        let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        match known(&connection, path)? {
-            Standing::Known(steps) if steps == STEPS.len() => Ok(connection),
-            Standing::Empty => Err(missing(path).into()),
-            _ => Err(Failure::Told(StoreError {
-                kind: StoreErrorKind::Failed,
-                message: format!(
-                    "{}: an older crawlgate has written the store; it is brought up to date when `crawlgate serve` \
-                     starts",
-                    path.display()
-                ),
-            })),
-        }
-    };
-    open().map_err(|failure| failure.at(path))
+    connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
+        .and_then(|connection| prepared(path, connection))
+        .map_err(|failure| failure.at(path))
+}
+
+/// Returns a connection if [`writer`] has prepared its database.
+pub(super) fn prepared(path: &Path, connection: Connection) -> Result<Connection, Failure> {
+    match known(&connection, path)? {
+        Standing::Known(steps) if steps == STEPS.len() => Ok(connection),
+        Standing::Empty => Err(missing(path).into()),
+        _ => Err(Failure::Told(StoreError {
+            kind: StoreErrorKind::Failed,
+            message: format!(
+                "{}: an older crawlgate has written the store; it is brought up to date when `crawlgate serve` starts",
+                path.display()
+            ),
+        })),
+    }
 }
 
 /// Fails if there is no store to read, or the store has gone from its place.

@@ -26,7 +26,7 @@ use super::header::Header;
 use super::objects;
 use super::open::PATIENCE;
 use super::schema::APPLICATION;
-use super::{open, read};
+use super::{open, read, still};
 use crate::store::log_key::log_key_file;
 use crate::store::state_file::state_file;
 use crate::store::{Access, Sha256, StoreError, StoreErrorKind};
@@ -64,7 +64,7 @@ pub fn check(path: &Path) -> Result<Faults, StoreError> {
     open::require(path, Access::Read)?;
     let mut faults = Faults::default();
     let mut begins_well = true;
-    let connection = match open::reader(path) {
+    let connection = match still::reader(path) {
         Ok(connection) => connection,
         Err(error) if error.kind == StoreErrorKind::Corrupt && may_be_ours(path) => {
             begins_well = false;

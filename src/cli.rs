@@ -84,7 +84,7 @@ pub enum Command {
     Client(client::ClientArgs),
     /// Create, show, rotate and export the local CA that intercepts HTTPS
     Ca(ca::CaArgs),
-    /// Check, rebuild and measure the store
+    /// Check, back up, rebuild and measure the store
     Store(store::StoreArgs),
     /// Answer Squid, which asks a running instance whether a request may go out
     SquidHelper(squid_helper::SquidHelperArgs),

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
 
 use anstyle::{AnsiColor, Style};
+use indicatif::{ProgressBar, ProgressStyle};
 
 pub(super) use crate::explain::json::line as json_line;
 pub(super) use crate::text::json::printable;
@@ -70,6 +71,28 @@ pub(super) fn say(text: &[u8]) -> Result<bool, String> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(format!("standard output: {error}")),
     }
+}
+
+/// The unit of a progress bar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// Records.
+    Records,
+    /// Octets.
+    Octets,
+}
+
+/// Returns the progress bar of long work, which shows on a terminal alone.
+pub(super) fn bar(unit: Unit, length: u64) -> ProgressBar {
+    let bar = ProgressBar::new(length);
+    let style = ProgressStyle::with_template(match unit {
+        Unit::Records => "{wide_bar} {human_pos} of {human_len} records, {per_sec}, {eta} left",
+        Unit::Octets => "{wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
+    });
+    if let Ok(style) = style {
+        bar.set_style(style);
+    }
+    bar
 }
 
 /// The role of a piece of text, for its colour.

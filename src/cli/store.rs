@@ -1,13 +1,16 @@
-//! `crawlgate store`: checks, measures and rebuilds the store.
+//! `crawlgate store`: checks, backs up, measures and rebuilds the store.
 
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+use super::screen::Unit;
 use super::{fail, screen, small_runtime};
 use crate::clock::Clock;
 use crate::config::{Config, format_bytes};
+use crate::store::log_key::log_key_file;
 use crate::store::sqlite::repair;
 use crate::store::{self, Access};
 
@@ -24,7 +27,7 @@ pub struct StoreArgs {
     command: Command,
 }
 
-#[derive(Subcommand, Clone, Copy, Debug)]
+#[derive(Subcommand, Clone, Debug)]
 enum Command {
     /// Check the store
     ///
@@ -36,6 +39,14 @@ enum Command {
     ///
     /// The new store replaces the damaged one, which is kept beside it. No other process may have the store open.
     Rebuild,
+    /// Copy the store into a new file, while it is in use
+    ///
+    /// The copy is the store as it is when the copy begins. The key and the state file beside the store are not part of
+    /// it.
+    Backup {
+        /// The new file
+        file: PathBuf,
+    },
     /// Show the size of the store
     Size,
 }
@@ -43,9 +54,10 @@ enum Command {
 /// Runs `crawlgate store`.
 #[must_use]
 pub fn run(args: &StoreArgs, config: &Config) -> ExitCode {
-    let done = match args.command {
+    let done = match &args.command {
         Command::Check => check(config),
         Command::Rebuild => rebuild(config),
+        Command::Backup { file } => backup(config, file),
         Command::Size => size(config),
     };
     done.unwrap_or_else(|error| fail(&error))
@@ -108,6 +120,25 @@ fn rebuild(config: &Config) -> Result<ExitCode, String> {
     let _ = writeln!(
         text,
         "`crawlgate audit verify --all` tells what of it can be proven"
+    );
+    screen::say(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn backup(config: &Config, file: &Path) -> Result<ExitCode, String> {
+    let path = store::named(config).map_err(|error| error.to_string())?;
+    let bar = screen::bar(Unit::Octets, 0);
+    let done = store::sqlite::backup(path, file, |copied, all| {
+        bar.set_length(all);
+        bar.set_position(copied);
+    });
+    bar.finish_and_clear();
+    done.map_err(|error| error.to_string())?;
+    let text = format!(
+        "{}: a copy of {}; the key of its log is {}\n",
+        file.display(),
+        path.display(),
+        log_key_file(path).display()
     );
     screen::say(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)

@@ -13,8 +13,10 @@
 //! - `entries`: the decision log and the tree over it; `objects`: what its entries name
 //! - `bounds`: the room of each part; `robots`: which texts give room; `belief`: the time that retention believes
 //! - [`repair`]: checks and rebuilds of a damaged database; [`fork`]: the way on behind a lost end of the log
+//! - `backup`: a copy while it is in use; `new_file`: a file that is whole or not there
 
 mod agree;
+mod backup;
 mod belief;
 mod bounds;
 mod digests;
@@ -28,6 +30,7 @@ mod hours;
 mod keeping;
 mod landing;
 mod log;
+mod new_file;
 mod objects;
 mod open;
 mod overrides;
@@ -48,6 +51,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 pub(super) use self::agree::require_name;
+pub use self::backup::backup;
 use self::bounds::Parts;
 use self::entries::{Blocks, Ground, Head};
 use self::guard::Guard;

@@ -14,9 +14,11 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod backup;
 mod facts;
 mod place;
 mod reports;
+mod unwritable;
 mod way_out;
 
 /// Denials in the store before it is damaged.

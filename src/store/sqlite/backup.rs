@@ -1,0 +1,83 @@
+//! A copy of the store while it is in use.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::backup::{Backup, StepResult};
+use rusqlite::{Connection, ErrorCode};
+
+use super::error::Failure;
+use super::new_file::NewFile;
+use super::{open, still};
+use crate::store::{Access, StoreError, StoreErrorKind};
+
+/// Pages to copy at a time: 8 MiB.
+const STEP: i32 = 1_024;
+
+/// Time between two attempts while the database is locked.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// Copies the store at `path`, as it is when the copy begins, into a new file. Other processes go on reading and writing
+/// meanwhile. `progress` is told the copied octets, and how many there are. The file is there whole or not at all.
+///
+/// # Errors
+/// When the store cannot be read, or the file exists already or cannot be written.
+pub fn backup(
+    path: &Path,
+    target: &Path,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<(), StoreError> {
+    open::require(path, Access::Read)?;
+    let source = still::reader(path)?;
+    let failed = |kind, what: &dyn std::fmt::Display| StoreError {
+        kind,
+        message: format!("{}: {what}", target.display()),
+    };
+    let new = NewFile::beside(target).map_err(|error| failed(StoreErrorKind::Denied, &error))?;
+    let mut copied = || -> Result<(), Failure> {
+        let mut copy = Connection::open(new.path())?;
+        // The file is synced at its end, and has no reader before.
+        copy.pragma_update(None, "journal_mode", "OFF")?;
+        copy.pragma_update(None, "synchronous", "OFF")?;
+        // One state of the database from the first page to the last: a write would begin the copy anew.
+        source.execute_batch("BEGIN")?;
+        source.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+        pages(&source, &mut copy, &mut progress)?;
+        source.execute_batch("COMMIT")?;
+        // Without a write-ahead log, the copy can be read where nothing can be written.
+        copy.pragma_update(None, "journal_mode", "DELETE")?;
+        copy.close().map_err(|(_, error)| error)?;
+        Ok(())
+    };
+    copied().map_err(|failure| match failure {
+        // Of the new file: the store is only read.
+        Failure::Engine(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull) => {
+            failed(StoreErrorKind::Full, &"no room is left on the disk")
+        }
+        failure => failure.at(path),
+    })?;
+    new.place()
+        .map_err(|error| failed(StoreErrorKind::Failed, &error))
+}
+
+fn pages(
+    source: &Connection,
+    copy: &mut Connection,
+    progress: &mut impl FnMut(u64, u64),
+) -> Result<(), Failure> {
+    let size: i64 = source.pragma_query_value(None, "page_size", |row| row.get(0))?;
+    let size = size.unsigned_abs();
+    let backup = Backup::new(source, copy)?;
+    loop {
+        let step = backup.step(STEP)?;
+        let state = backup.progress();
+        let [left, all] =
+            [state.remaining, state.pagecount].map(|pages| u64::from(pages.unsigned_abs()));
+        progress(all.saturating_sub(left) * size, all * size);
+        match step {
+            StepResult::Done => return Ok(()),
+            StepResult::More => {}
+            _ => std::thread::sleep(AGAIN),
+        }
+    }
+}

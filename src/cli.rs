@@ -13,6 +13,7 @@ pub mod report;
 pub mod run;
 mod screen;
 pub mod serve;
+pub mod sql;
 pub mod squid_helper;
 pub mod store;
 
@@ -70,6 +71,8 @@ pub enum Command {
     Check(check::CheckArgs),
     /// List, follow, count and acknowledge decisions
     Log(log::LogArgs),
+    /// Read decisions and the tables of the store with SQL
+    Sql(sql::SqlArgs),
     /// Prove decisions from the stored evidence, and that no record was altered
     Audit(audit::AuditArgs),
     /// Write a report on a span: requests, refusals, grounds, exceptions, and what of it is proven
@@ -136,6 +139,7 @@ pub fn main() -> ExitCode {
             check::run(&args, &config)
         }
         Command::Log(args) => log::run(&args, &config),
+        Command::Sql(args) => sql::run(&args, &config),
         Command::Audit(args) => audit::run(&args, &config),
         Command::Report(args) => report::run(&args, &config),
         Command::Origins(args) => origins::run(&args, &config),

@@ -87,12 +87,18 @@ pub(crate) fn row(decision: &StoredDecision) -> [String; HEADING.len()] {
 pub(crate) fn cells<R: IntoIterator<Item = String>>(
     rows: impl Iterator<Item = R>,
 ) -> Result<Vec<u8>, csv::Error> {
+    lines(rows.map(|row| row.into_iter().map(harmless)))
+}
+
+/// Returns rows of harmless cells as CSV.
+pub(crate) fn lines<R: IntoIterator<Item = String>>(
+    rows: impl Iterator<Item = R>,
+) -> Result<Vec<u8>, csv::Error> {
     let mut writer = csv::WriterBuilder::new()
         .terminator(csv::Terminator::CRLF)
         .from_writer(Vec::new());
     for row in rows {
-        let row = row.into_iter().map(harmless);
-        writer.write_record(row.map(String::into_bytes))?;
+        writer.write_record(row.into_iter().map(String::into_bytes))?;
     }
     writer
         .into_inner()
@@ -101,7 +107,7 @@ pub(crate) fn cells<R: IntoIterator<Item = String>>(
 
 /// Makes a cell harmless, so that neither a spreadsheet takes it for a formula nor a terminal for orders. Crawlers and
 /// sites write parts of these cells: a User-Agent of `=HYPERLINK(…)` must not become a link for the reader of the file.
-fn harmless(cell: String) -> String {
+pub(crate) fn harmless(cell: String) -> String {
     let is_formula = matches!(
         cell.bytes().next(),
         Some(b'=' | b'+' | b'-' | b'@' | b'\t' | b'\r')

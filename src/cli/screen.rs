@@ -30,34 +30,60 @@ pub(super) fn fitted(text: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
-/// Lays out a heading and rows, shown whole: columns as wide as their widest cell, two spaces apart, lines fitted to
-/// `width`. A list that is written page by page has fixed widths instead, since no page knows the cells of the next.
+/// Lays out a heading and rows, shown whole, in lines fitted to `width`. A list that is written page by page has fixed
+/// widths instead, since no page knows the cells of the next.
 pub(super) fn table<const CELLS: usize>(
     heading: [&str; CELLS],
     rows: impl Iterator<Item = [String; CELLS]>,
     width: Option<usize>,
 ) -> String {
-    let rows = rows.map(|row| row.map(|cell| printable(&cell).into_owned()));
-    let rows: Vec<_> = [heading.map(str::to_owned)]
-        .into_iter()
-        .chain(rows)
-        .collect();
-    let mut widths = [0; CELLS];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
+    let heading = [heading.map(str::to_owned)].into_iter();
+    let rows: Vec<_> = heading.chain(rows).map(Vec::from).map(printed).collect();
+    Columns::of(&rows, width).lines(&rows)
+}
+
+/// Makes the cells of a row harmless to a terminal.
+pub(super) fn printed(row: Vec<String>) -> Vec<String> {
+    let cells = row.into_iter().map(|cell| match printable(&cell) {
+        Cow::Borrowed(_) => cell,
+        Cow::Owned(shown) => shown,
+    });
+    cells.collect()
+}
+
+/// Columns as wide as the widest cells of some rows, two spaces apart.
+#[derive(Debug)]
+pub(super) struct Columns {
+    widths: Vec<usize>,
+    /// The width of the terminal.
+    width: Option<usize>,
+}
+
+impl Columns {
+    /// Measures rows.
+    pub(super) fn of(rows: &[Vec<String>], width: Option<usize>) -> Self {
+        let mut widths = vec![0; rows.first().map_or(0, Vec::len)];
+        for row in rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = cell.chars().count().max(*width);
+            }
         }
+        Self { widths, width }
     }
-    let mut text = String::new();
-    for row in &rows {
-        let cells = row.iter().zip(widths);
-        let line: String = cells
-            .map(|(cell, width)| format!("{cell:width$}  "))
-            .collect();
-        text.push_str(&fitted(line.trim_end(), width.unwrap_or(usize::MAX)));
-        text.push('\n');
+
+    /// Returns a line for each row.
+    pub(super) fn lines(&self, rows: &[Vec<String>]) -> String {
+        let mut text = String::new();
+        for row in rows {
+            let cells = row.iter().zip(&self.widths);
+            let line: String = cells
+                .map(|(cell, width)| format!("{cell:width$}  "))
+                .collect();
+            text.push_str(&fitted(line.trim_end(), self.width.unwrap_or(usize::MAX)));
+            text.push('\n');
+        }
+        text
     }
-    text
 }
 
 /// Writes to standard output. A reader that has gone is no failure: the result is `false`.
@@ -71,6 +97,11 @@ pub(super) fn say(text: &[u8]) -> Result<bool, String> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(format!("standard output: {error}")),
     }
+}
+
+/// Reports on standard error.
+pub(super) fn note(what: &str) {
+    let _ = writeln!(io::stderr(), "crawlgate: {}", printable(what)); // stderr may be closed
 }
 
 /// The unit of a progress bar.

@@ -14,6 +14,7 @@
 //! - `bounds`: the room of each part; `robots`: which texts give room; `belief`: the time that retention believes
 //! - [`repair`]: checks and rebuilds of a damaged database; [`fork`]: the way on behind a lost end of the log
 //! - `backup`: a copy while it is in use; `new_file`: a file that is whole or not there
+//! - [`sql`]: statements that people write
 
 mod agree;
 mod backup;
@@ -41,6 +42,7 @@ mod robots;
 mod rows;
 mod schema;
 mod search;
+pub mod sql;
 mod still;
 mod worker;
 mod write;

@@ -1,0 +1,101 @@
+//! `crawlgate sql`: statements over the store, which only read.
+
+mod sheet;
+
+use std::io::{self, IsTerminal as _, Read as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+
+use self::sheet::Sheet;
+use super::log::filter::FilterArgs;
+use super::{fail, screen};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::store;
+use crate::store::sqlite::sql::Session;
+
+/// Octets of statements from standard input.
+const MOST: u64 = 1024 * 1024;
+
+/// Arguments of `crawlgate sql`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub struct SqlArgs {
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// The store [default: that of the configuration]
+    #[arg(long, value_name = "FILE")]
+    store: Option<PathBuf>,
+    /// The format of the output
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    format: Format,
+    /// A statement, or several with `;` between them [default: standard input]
+    statement: Option<String>,
+}
+
+const AFTER_HELP: &str = "\
+The views decisions and denials have a row for each decision that meets the conditions above, and a column for each \
+field of a record; `SELECT * FROM decisions LIMIT 1` shows them. All other tables and views are readable, too: \
+origins, snapshots, hourly, override, acknowledgement, checkpoint (schema store). Nothing can be changed.
+
+Examples:
+  crawlgate sql \"SELECT host, count(*) AS n FROM denials GROUP BY host ORDER BY n DESC LIMIT 10\"
+  crawlgate sql --since 7d \"SELECT rule_text, count(*) FROM denials GROUP BY rule_text\"
+  crawlgate sql --format csv \"SELECT time, url, status FROM decisions\" > decisions.csv
+  crawlgate sql < report.sql";
+
+/// The format of the rows.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    /// For people
+    Table,
+    /// An object per line
+    Jsonl,
+    /// For spreadsheets
+    Csv,
+}
+
+/// Runs `crawlgate sql`; exits 0, or 2 on failure.
+#[must_use]
+pub fn run(args: &SqlArgs, config: &Config) -> ExitCode {
+    match told(args, config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&screen::printable(&error)),
+    }
+}
+
+fn told(args: &SqlArgs, config: &Config) -> Result<(), String> {
+    let query = args.filter.query(Clock::system().now())?;
+    let path = match &args.store {
+        Some(path) => path,
+        None => store::named(config).map_err(|error| error.to_string())?,
+    };
+    let session = Session::open(path, &query).map_err(|error| error.to_string())?;
+    let text = match &args.statement {
+        Some(text) => text.clone(),
+        None => from_input()?,
+    };
+    if text.trim().is_empty() {
+        return Err("there is no statement; `crawlgate sql --help` has examples".to_owned());
+    }
+    let mut sheet = Sheet::new(args.format, screen::width());
+    let done = session.run(&text, &mut sheet);
+    // Rows before a failure are shown.
+    sheet.flush().map(drop).and(done)
+}
+
+fn from_input() -> Result<String, String> {
+    let input = io::stdin();
+    if input.is_terminal() {
+        screen::note("statements are read to the end of the input (Ctrl-D)");
+    }
+    let mut text = String::new();
+    let read = input.lock().take(MOST + 1).read_to_string(&mut text);
+    read.map_err(|error| format!("standard input: {error}"))?;
+    match text.len() as u64 > MOST {
+        true => Err(format!("standard input: more than {MOST} octets")),
+        false => Ok(text),
+    }
+}

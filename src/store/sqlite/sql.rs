@@ -1,0 +1,316 @@
+//! SQL for people: statements that only read, over the tables of the store and two views of the decisions.
+//!
+//! The views `decisions` and `denials` exist in a [`Session`] alone. Their rows are the indices of the decisions that meet
+//! the session's conditions, page by page from a function, and each column is a function of the index: a column that no
+//! statement names costs nothing, and rows are made while they are read.
+
+mod columns;
+mod export;
+mod source;
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rusqlite::fallible_iterator::FallibleIterator as _;
+use rusqlite::functions::FunctionFlags;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::types::ValueRef;
+use rusqlite::{Batch, Connection, Error, ErrorCode, OpenFlags, Statement};
+
+use self::columns::COLUMNS;
+pub use self::export::export;
+use self::source::{Source, View};
+use super::error::{Failure, said};
+use super::rows::number;
+use super::{open, still};
+use crate::store::{Access, DecisionQuery, StoreError, StoreErrorKind};
+
+/// A value of a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(missing_docs, reason = "each is what its name says")]
+pub enum Cell<'a> {
+    Null,
+    Integer(i64),
+    Real(f64),
+    Text(&'a [u8]),
+    Blob(&'a [u8]),
+}
+
+impl<'a> From<ValueRef<'a>> for Cell<'a> {
+    fn from(value: ValueRef<'a>) -> Self {
+        match value {
+            ValueRef::Null => Self::Null,
+            ValueRef::Integer(number) => Self::Integer(number),
+            ValueRef::Real(number) => Self::Real(number),
+            ValueRef::Text(text) => Self::Text(text),
+            ValueRef::Blob(octets) => Self::Blob(octets),
+        }
+    }
+}
+
+/// A taker of rows. Each call returns false when it wants no more.
+pub trait Rows {
+    /// Takes the names of the columns, once for each statement.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    fn names(&mut self, names: &[&str]) -> Result<bool, String>;
+
+    /// Takes the next row.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    fn row(&mut self, cells: &[Cell<'_>]) -> Result<bool, String>;
+
+    /// Takes the end of a statement's rows.
+    ///
+    /// # Errors
+    /// When what is left cannot be written.
+    fn end(&mut self) -> Result<bool, String>;
+}
+
+/// A connection for statements that only read.
+pub struct Session {
+    connection: Connection,
+}
+
+impl Session {
+    /// Opens the store at `path`. The views have the decisions that meet `query`.
+    ///
+    /// # Errors
+    /// When there is no store, it cannot be read, or a condition is wrong.
+    pub fn open(path: &Path, query: &DecisionQuery) -> Result<Self, StoreError> {
+        open::require(path, Access::Read)?;
+        let made = || -> Result<Self, Failure> {
+            let source = Source::new(still::reader(path)?, query, None)?;
+            let mut connection = beside_the_store(path)?;
+            views(&connection, path, source)?;
+            only_read(&mut connection)?;
+            Ok(Self { connection })
+        };
+        made().map_err(|failure| failure.at(path))
+    }
+
+    /// Runs the statements of `text`, one after the other, and gives their rows to `rows`.
+    ///
+    /// # Errors
+    /// When a statement is wrong, would change something, or fails; those before it have run.
+    pub fn run(&self, text: &str, rows: &mut impl Rows) -> Result<(), String> {
+        let mut statements = Batch::new(&self.connection, text);
+        let told = |error| told(&error, text);
+        while let Some(mut statement) = statements.next().map_err(told)? {
+            if !run_one(&mut statement, rows).map_err(|error| match error {
+                Stopped::By(error) => told(error),
+                Stopped::Output(error) => error,
+            })? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+enum Stopped {
+    By(Error),
+    Output(String),
+}
+
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Self {
+        Self::By(error)
+    }
+}
+
+impl From<String> for Stopped {
+    fn from(error: String) -> Self {
+        Self::Output(error)
+    }
+}
+
+fn run_one(statement: &mut Statement<'_>, to: &mut impl Rows) -> Result<bool, Stopped> {
+    let count = statement.column_count();
+    let names: Vec<&str> = statement.column_names().collect();
+    if !to.names(&names)? {
+        return Ok(false);
+    }
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let cells: Result<Vec<Cell<'_>>, Error> = (0..count)
+            .map(|at| row.get_ref(at).map(Cell::from))
+            .collect();
+        if !to.row(&cells?)? {
+            return Ok(false);
+        }
+    }
+    Ok(to.end()?)
+}
+
+/// Returns a connection to an empty database, with the store attached: functions of tables belong to the main database,
+/// so that a statement over the views alone would keep a state of the store if that were it.
+fn beside_the_store(path: &Path) -> Result<Connection, Failure> {
+    let connection = Connection::open_in_memory_with_flags(
+        OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_URI
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    connection.busy_timeout(open::PATIENCE)?;
+    // Before the views, which it drops: sorting by more than fits into the page cache goes to a file.
+    connection.pragma_update(None, "temp_store", "FILE")?;
+    let attach = |uri: &Path| -> rusqlite::Result<()> {
+        let uri = uri.to_string_lossy();
+        connection.execute("ATTACH ?1 AS store", [uri])?;
+        let look = "SELECT count(*) FROM store.sqlite_schema";
+        connection.query_row(look, [], |_| Ok(()))
+    };
+    if attach(&still::uri(path, "mode=ro")?).is_err() {
+        // The source was opened before: so it can be read as it lies there.
+        let _ = connection.execute("DETACH store", []);
+        attach(&still::uri(path, still::IMMUTABLE)?)?;
+    }
+    Ok(connection)
+}
+
+/// Makes the functions and the views.
+fn views(connection: &Connection, path: &Path, source: Source) -> Result<(), Failure> {
+    // Innocuous: a view may call them though the schema of a file is not trusted.
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS;
+    let source = Arc::new(Mutex::new(source));
+    let at: Arc<Path> = path.into();
+    let failed = move |failure: Failure| Error::UserFunctionError(failure.at(&at).into());
+    let (pages, failed_page) = (Arc::clone(&source), failed.clone());
+    connection.create_scalar_function("crawlgate_page", 2, flags, move |context| {
+        let view = match context.get::<i64>(0)? {
+            0 => View::Decisions,
+            _ => View::Denials,
+        };
+        let from = number(context.get(1)?);
+        pages.lock().page(view, from).map_err(&failed_page)
+    })?;
+    connection.create_scalar_function("crawlgate_column", 2, flags, move |context| {
+        let (index, column) = (number(context.get(0)?), context.get::<i64>(1)?);
+        let column = usize::try_from(column).unwrap_or(usize::MAX);
+        source.lock().value(index, column).map_err(&failed)
+    })?;
+    let mut columns = String::from("at.value + 1 AS seq");
+    for (place, column) in COLUMNS.iter().enumerate() {
+        let name = column.name;
+        // A String takes all.
+        let _ = write!(
+            columns,
+            ", crawlgate_column(at.value, {place}) AS \"{name}\""
+        );
+    }
+    for (name, view) in [("decisions", View::Decisions), ("denials", View::Denials)] {
+        let view = view as i64;
+        connection.execute_batch(&format!(
+            "CREATE TEMP VIEW {name} AS WITH RECURSIVE crawlgate_pages (page) AS (\
+             SELECT crawlgate_page({view}, 0) UNION ALL \
+             SELECT crawlgate_page({view}, page ->> '$.next') FROM crawlgate_pages WHERE page IS NOT NULL) \
+             SELECT {columns} FROM crawlgate_pages CROSS JOIN json_each(crawlgate_pages.page, '$.found') AS at"
+        ))?;
+    }
+    Ok(())
+}
+
+/// Makes a connection refuse whatever changes a file.
+fn only_read(connection: &mut Connection) -> Result<(), Failure> {
+    connection.pragma_update(None, "trusted_schema", false)?;
+    connection.pragma_update(None, "query_only", true)?;
+    connection.authorizer(Some(|context: AuthContext<'_>| {
+        match only_reads(&context.action) {
+            true => Authorization::Allow,
+            false => Authorization::Deny,
+        }
+    }))?;
+    Ok(())
+}
+
+/// Pragmas that tell something, without a value.
+const TELLS: [&str; 14] = [
+    "application_id",
+    "auto_vacuum",
+    "collation_list",
+    "compile_options",
+    "database_list",
+    "encoding",
+    "freelist_count",
+    "function_list",
+    "journal_mode",
+    "page_count",
+    "page_size",
+    "pragma_list",
+    "schema_version",
+    "user_version",
+];
+
+/// Pragmas that tell something of the table or the index that is their value.
+const TELLS_OF: [&str; 7] = [
+    "foreign_key_list",
+    "index_info",
+    "index_list",
+    "index_xinfo",
+    "table_info",
+    "table_list",
+    "table_xinfo",
+];
+
+/// Tells whether an action reads, and nothing else.
+fn only_reads(action: &AuthAction<'_>) -> bool {
+    match action {
+        AuthAction::Select | AuthAction::Recursive | AuthAction::Read { .. } => true,
+        AuthAction::Function { function_name } => {
+            !function_name.eq_ignore_ascii_case("load_extension")
+        }
+        AuthAction::Pragma {
+            pragma_name,
+            pragma_value,
+        } => {
+            let is = |name: &&str| name.eq_ignore_ascii_case(pragma_name);
+            TELLS_OF.iter().any(is) || pragma_value.is_none() && TELLS.iter().any(is)
+        }
+        _ => false,
+    }
+}
+
+/// Reports the fault of a statement, and its place in the text.
+fn told(error: &Error, text: &str) -> String {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::AuthorizationForStatementDenied | ErrorCode::ReadOnly) => {
+            return "the statement would change something, and only reading is possible here"
+                .to_owned();
+        }
+        Some(ErrorCode::DatabaseCorrupt) => {
+            return format!(
+                "the store is damaged: {}; `crawlgate store check` shows the damage",
+                said(error)
+            );
+        }
+        _ => {}
+    }
+    let Error::SqlInputError { sql, offset, .. } = error else {
+        return said(error);
+    };
+    let before = text.rfind(sql.as_str()).unwrap_or_default();
+    let at = before.saturating_add(usize::try_from(*offset).unwrap_or_default());
+    match text.get(..at).filter(|_| *offset >= 0) {
+        Some(before) => {
+            let line = before.matches('\n').count() + 1;
+            let column = before.rsplit('\n').next().unwrap_or(before).chars().count() + 1;
+            format!("{}, in line {line} at column {column}", said(error))
+        }
+        None => said(error),
+    }
+}
+
+/// Returns a failure that keeps a file from being made.
+fn not_made(path: &Path, error: &dyn std::fmt::Display) -> StoreError {
+    StoreError {
+        kind: StoreErrorKind::Failed,
+        message: format!("{}: {error}", path.display()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

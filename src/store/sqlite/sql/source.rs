@@ -1,0 +1,283 @@
+//! The source of the views' rows: pages of matching decisions, and the values of one decision.
+//!
+//! It has a connection of its own and reads one row by each statement, as every search here: a statement over the views
+//! alone keeps no state of the database, however long it takes, and the write-ahead log stays short.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension as _};
+
+use super::super::entries::{self, Blocks, Lines, Placed, Run};
+use super::super::error::Failure;
+use super::super::rows::{integer, number};
+use super::super::search::{is_without, places};
+use super::columns::{COLUMNS, Source as Of, of_line};
+use crate::clock::Moment;
+use crate::entry::Entry;
+use crate::store::block::Block;
+use crate::store::search::Search;
+use crate::store::{DecisionQuery, failed};
+use crate::text::time_text;
+
+/// Runs of entries to keep: a statement may join the views with themselves.
+const HELD: usize = 4;
+
+/// The verdict of the view `denials`.
+const DENY: &str = "deny";
+
+/// Which of the views.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum View {
+    Decisions = 0,
+    Denials = 1,
+}
+
+/// Notes the work done: entries that were passed, and all of them.
+pub(super) type Progress = Box<dyn FnMut(u64, u64) + Send>;
+
+/// The reader behind the views.
+pub(super) struct Source {
+    connection: Connection,
+    blocks: Blocks,
+    decisions: Search,
+    /// `None` if the conditions ask for another verdict.
+    denials: Option<Search>,
+    /// The first entry and the end of the log when a statement began.
+    extent: (u64, u64),
+    held: VecDeque<Held>,
+    lines: Lines,
+    /// The entry at hand, with its index.
+    entry: Option<(u64, Vec<u8>)>,
+    /// The line of an entry, and what it says.
+    line: Option<(u64, String, serde_json::Value)>,
+    progress: Option<Progress>,
+}
+
+/// A run of entries in memory.
+struct Held {
+    first: u64,
+    end: u64,
+    entries: Entries,
+}
+
+enum Entries {
+    Tail(Vec<Vec<u8>>),
+    Block(Arc<Block<'static>>),
+}
+
+impl Source {
+    /// Makes a source of the decisions that meet `query`.
+    pub(super) fn new(
+        connection: Connection,
+        query: &DecisionQuery,
+        progress: Option<Progress>,
+    ) -> Result<Self, Failure> {
+        let denials = match query.verdict.as_deref() {
+            None | Some(DENY) => Some(Search::new(&DecisionQuery {
+                verdict: Some(DENY.to_owned()),
+                ..query.clone()
+            })?),
+            Some(_) => None,
+        };
+        Ok(Self {
+            connection,
+            blocks: Blocks::default(),
+            decisions: Search::new(query)?,
+            denials,
+            extent: (0, 0),
+            held: VecDeque::new(),
+            lines: Lines::default(),
+            entry: None,
+            line: None,
+            progress,
+        })
+    }
+
+    /// Returns the indices of the matching decisions in the next run that has some, from the index `from` on, as JSON:
+    /// `{"next":N,"found":[…]}`, where `next` is the index to go on from. `None` at the end.
+    pub(super) fn page(&mut self, view: View, from: u64) -> Result<Option<String>, Failure> {
+        if from == 0 {
+            self.extent = entries::extent(&self.connection)?;
+        }
+        let (first, end) = self.extent;
+        let search = match view {
+            View::Decisions => Some(&self.decisions),
+            View::Denials => self.denials.as_ref(),
+        };
+        let (Some(search), Some(last)) = (search, end.checked_sub(1)) else {
+            return Ok(None);
+        };
+        let mut found = None;
+        let connection = &self.connection;
+        entries::runs(
+            connection,
+            &self.blocks,
+            from..=last,
+            false,
+            |segment| is_without(connection, search, segment),
+            |placed, range| {
+                let next = placed.first.saturating_add(placed.count);
+                if let Some(progress) = &mut self.progress {
+                    progress(next.saturating_sub(first), end.saturating_sub(first));
+                }
+                let places = places(connection, search, placed, range, false, usize::MAX)?;
+                if places.is_empty() {
+                    return Ok(true);
+                }
+                let mut page = format!("{{\"next\":{next},\"found\":[");
+                for (nth, place) in places.iter().enumerate() {
+                    let comma = if nth > 0 { "," } else { "" };
+                    let _ = write!(page, "{comma}{}", placed.first + place); // a String takes all
+                }
+                page.push_str("]}");
+                found = Some((page, Held::of(placed)?));
+                Ok(false)
+            },
+        )?;
+        let Some((page, held)) = found else {
+            return Ok(None);
+        };
+        self.hold(held);
+        Ok(Some(page))
+    }
+
+    /// Returns the value of a column for the decision at an index.
+    pub(super) fn value(&mut self, index: u64, column: usize) -> Result<Value, Failure> {
+        let column = COLUMNS
+            .get(column)
+            .ok_or_else(|| failed("there is no such column"))?;
+        match column.source {
+            Of::Acknowledgement(name) => self.acknowledgement(index, name),
+            Of::Whole => Ok(Value::Text(self.line(index)?.0.to_owned())),
+            Of::Line(pointer, short) => {
+                let value = match Entry::read(self.entry(index)?) {
+                    Ok(Entry::Decision(decision)) => short(&decision),
+                    _ => None,
+                };
+                match value {
+                    Some(value) => Ok(value),
+                    None => Ok(of_line(self.line(index)?.1, pointer)),
+                }
+            }
+        }
+    }
+
+    fn acknowledgement(&self, index: u64, name: &str) -> Result<Value, Failure> {
+        let text = format!("SELECT {name} FROM acknowledgement WHERE seq = ?1");
+        let mut seen = self.connection.prepare_cached(&text)?;
+        let value = seen.query_row([integer(index + 1)], |row| row.get(0));
+        Ok(match value.optional()? {
+            Some(Value::Integer(time)) => Value::Text(time_text(Moment::from_millis(number(time)))),
+            other => other.unwrap_or(Value::Null),
+        })
+    }
+
+    fn line(&mut self, index: u64) -> Result<(&str, &serde_json::Value), Failure> {
+        if self.line.as_ref().is_none_or(|(known, ..)| *known != index) {
+            self.entry(index)?;
+            let entry = self.entry.as_ref().map(|(_, entry)| entry.as_slice());
+            let line = self
+                .lines
+                .line(&self.connection, entry.unwrap_or_default())?;
+            let said = serde_json::from_str(&line).unwrap_or_default();
+            self.line = Some((index, line, said));
+        }
+        match &self.line {
+            Some((_, line, said)) => Ok((line, said)),
+            None => Ok(("", &serde_json::Value::Null)),
+        }
+    }
+
+    fn entry(&mut self, index: u64) -> Result<&[u8], Failure> {
+        let is_at_hand = |(known, _): &(u64, Vec<u8>)| *known == index;
+        if !self.entry.as_ref().is_some_and(is_at_hand) {
+            if !self.held.iter().any(|held| held.has(index)) {
+                self.read(index)?;
+            }
+            let held = self.held.iter().find(|held| held.has(index));
+            let mut octets = self
+                .entry
+                .take()
+                .map(|(_, octets)| octets)
+                .unwrap_or_default();
+            octets.clear();
+            held.ok_or_else(|| gone(index))?.entry(index, &mut octets)?;
+            self.entry = Some((index, octets));
+        }
+        let entry = self.entry.as_ref().map(|(_, entry)| entry.as_slice());
+        Ok(entry.unwrap_or_default())
+    }
+
+    /// Reads the run of an index again, which a statement has left for others.
+    fn read(&mut self, index: u64) -> Result<(), Failure> {
+        let mut found = None;
+        let none = |_| Ok(false);
+        let range = index..=index;
+        entries::runs(
+            &self.connection,
+            &self.blocks,
+            range,
+            false,
+            none,
+            |placed, _| {
+                found = Some(Held::of(placed)?);
+                Ok(false)
+            },
+        )?;
+        self.hold(found.ok_or_else(|| gone(index))?);
+        Ok(())
+    }
+
+    fn hold(&mut self, held: Held) {
+        self.held.retain(|other| other.first != held.first);
+        self.held.truncate(HELD - 1);
+        self.held.push_front(held);
+    }
+}
+
+impl Held {
+    fn of(placed: &Placed) -> Result<Self, Failure> {
+        let entries = match &placed.run {
+            Run::Block(block) => Entries::Block(Arc::clone(block)),
+            Run::Tail(_) | Run::Dropped => {
+                let entries = placed.entries(&(0..=u64::MAX))?;
+                Entries::Tail(entries.into_iter().map(|(_, entry)| entry).collect())
+            }
+        };
+        Ok(Self {
+            first: placed.first,
+            end: placed.first.saturating_add(placed.count),
+            entries,
+        })
+    }
+
+    fn has(&self, index: u64) -> bool {
+        (self.first..self.end).contains(&index)
+    }
+
+    fn entry(&self, index: u64, out: &mut Vec<u8>) -> Result<(), Failure> {
+        let place = usize::try_from(index - self.first).unwrap_or(usize::MAX);
+        match &self.entries {
+            Entries::Block(block) => block
+                .entry(place, out)
+                .map_err(|error| entries::damaged(&error)),
+            Entries::Tail(entries) => {
+                let entry = entries.get(place).ok_or_else(|| gone(index))?;
+                out.extend_from_slice(entry);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Reports a decision that retention has dropped while a statement ran.
+fn gone(index: u64) -> Failure {
+    let seq = index + 1;
+    failed(format!(
+        "record {seq} was dropped while the statement ran; run it again"
+    ))
+    .into()
+}

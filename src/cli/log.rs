@@ -1,10 +1,12 @@
 //! `crawlgate log`: lists decisions, page by page, and people's notes on them.
 
+mod export;
 pub(super) mod filter;
 mod list;
 mod sheet;
 mod summary;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -53,6 +55,9 @@ struct ListArgs {
     /// Short for --format jsonl
     #[arg(long, conflicts_with = "format")]
     json: bool,
+    /// The file of --format sqlite
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
 }
 
 impl ListArgs {
@@ -91,6 +96,7 @@ impl Default for ListArgs {
             summary: None,
             format: Format::Table,
             json: false,
+            output: None,
         }
     }
 }
@@ -102,7 +108,8 @@ const AFTER_HELP: &str = "\
 Times are UTC: 2026-11-20, 2026-11-20T12:00, or how long ago: 2h, 7d.
 
 Formats: table fits the terminal; jsonl gives each stored record octet for octet; csv is for \
-spreadsheets: a cell that looks like a formula gets a ' in front, and control characters are spelt out.
+spreadsheets: a cell that looks like a formula gets a ' in front, and control characters are spelt out; sqlite \
+writes all decisions that meet the conditions into a table of a new file, for sqlite3, DuckDB or pandas.
 
 Examples:
   crawlgate log --follow
@@ -110,6 +117,7 @@ Examples:
   crawlgate log --since 7d --summary origin
   crawlgate log --since 7d --events
   crawlgate log --all --format jsonl > decisions.jsonl
+  crawlgate log --since 7d --format sqlite -o week.db
   crawlgate log ack 01KB7W3Y5E000000000VY7H1Q2 --note \"site owner informed\"";
 
 #[derive(Subcommand, Clone, Debug)]
@@ -170,6 +178,8 @@ enum Format {
     Jsonl,
     /// For spreadsheets
     Csv,
+    /// A table in a new file
+    Sqlite,
 }
 
 /// Runs `crawlgate log`; exits 0, or 2 on failure.
@@ -187,6 +197,9 @@ fn told(args: &LogArgs, config: &Config) -> Result<(), String> {
         return Err("the options of the list stand without a command".to_owned());
     }
     args.list.check()?;
+    if args.list.format == Format::Sqlite || args.list.output.is_some() {
+        return export::export(&args.list, config);
+    }
     let open = |access| store::open(config, access).map_err(|error| error.to_string());
     let mut store = open(Access::Read)?;
     if let Some(Command::Ack { .. }) = args.command {

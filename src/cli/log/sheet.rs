@@ -61,7 +61,7 @@ impl Sheet {
     /// Returns the heading above the first row.
     pub(super) fn heading(&self) -> Result<Vec<u8>, String> {
         match self.format {
-            Format::Jsonl => Ok(Vec::new()),
+            Format::Jsonl | Format::Sqlite => Ok(Vec::new()),
             Format::Csv => {
                 cells([HEADING.map(str::to_owned)].into_iter()).map_err(|error| error.to_string())
             }
@@ -86,7 +86,7 @@ impl Sheet {
     pub(super) fn rows(&mut self, page: &[StoredDecision]) -> Result<Vec<u8>, String> {
         self.is_empty &= page.is_empty();
         match self.format {
-            Format::Jsonl => {
+            Format::Jsonl | Format::Sqlite => {
                 let lines = page.iter().flat_map(|decision| [&*decision.record, "\n"]);
                 Ok(lines.collect::<String>().into_bytes())
             }

@@ -19,7 +19,7 @@ pub(super) fn text(tallies: &[Tally], key: Key, format: Format) -> Result<Vec<u8
     };
     match format {
         Format::Table => Ok(table(tallies, names).into_bytes()),
-        Format::Jsonl => Ok(tallies
+        Format::Jsonl | Format::Sqlite => Ok(tallies
             .iter()
             .flat_map(|tally| line(tally, names))
             .collect()),

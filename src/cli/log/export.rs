@@ -1,0 +1,46 @@
+//! Writes decisions into a table of a new SQLite file.
+
+use super::{Format, ListArgs};
+use crate::cli::screen::{self, Unit};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::store;
+use crate::store::sqlite::sql;
+
+/// Writes all decisions that meet the conditions.
+pub(super) fn export(args: &ListArgs, config: &Config) -> Result<(), String> {
+    let (Some(file), Format::Sqlite) = (&args.output, args.format) else {
+        return Err("--format sqlite and --output FILE belong together".to_owned());
+    };
+    let plain = ListArgs {
+        filter: args.filter.clone(),
+        all: args.all,
+        format: args.format,
+        output: args.output.clone(),
+        ..ListArgs::default()
+    };
+    if *args != plain {
+        return Err(
+            "--format sqlite writes all decisions that meet the conditions: it goes without --limit, --follow, \
+             --summary and --events"
+                .to_owned(),
+        );
+    }
+    let query = args.filter.query(Clock::system().now())?;
+    let path = store::named(config).map_err(|error| error.to_string())?;
+    let bar = screen::bar(Unit::Records, 0);
+    let progress = {
+        let bar = bar.clone();
+        move |passed, all| {
+            bar.set_length(all);
+            bar.set_position(passed);
+        }
+    };
+    let count = sql::export(path, &query, file, progress);
+    bar.finish_and_clear();
+    let count = count.map_err(|error| error.to_string())?;
+    let said = format!("{}: {count} decisions\n", file.display());
+    screen::say(screen::printable(said.trim_end()).as_bytes())
+        .and_then(|_| screen::say(b"\n"))
+        .map(drop)
+}

@@ -113,8 +113,7 @@ impl Setup {
         let mut command = Command::new(words.next().unwrap());
         command
             .args(words)
-            .arg(subcommand)
-            .arg("--config")
+            .args([subcommand, "--config"])
             .arg(self.write())
             .current_dir(self.dir.path());
         for name in [
@@ -364,10 +363,8 @@ impl Gate {
     pub(crate) fn log_lines(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.log_path()).unwrap_or_default();
         let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
-        whole
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap_or_else(|why| panic!("{why}: {line}")))
-            .collect()
+        let read = |line| serde_json::from_str(line).unwrap_or_else(|why| panic!("{why}: {line}"));
+        whole.lines().map(read).collect()
     }
 
     /// Waits for a record that satisfies `predicate`.

@@ -38,6 +38,25 @@ impl StoredCheckpoint {
         let note = Note::parse(self.note.as_bytes()).ok()?;
         Checkpoint::from_text(note.text())
     }
+
+    /// Tells whether witnesses have added their lines. The lines are still to be verified.
+    #[must_use]
+    pub fn is_cosigned(&self) -> bool {
+        let lines = self.note.lines().filter(|line| line.starts_with("— "));
+        lines.count() > 1
+    }
+
+    /// Returns those of these witnesses that have cosigned it, each with the time at which it saw the log.
+    #[must_use]
+    pub fn cosigned<'k>(&self, witnesses: &'k [VerifierKey]) -> Vec<(&'k VerifierKey, Moment)> {
+        let Ok(note) = Note::parse(self.note.as_bytes()) else {
+            return Vec::new();
+        };
+        let held = note.holding(witnesses).into_iter();
+        let seen = |seconds: u64| Moment::from_millis(seconds.saturating_mul(1_000));
+        held.filter_map(|one| Some((one.key, seen(one.time?))))
+            .collect()
+    }
 }
 
 /// The key of the log, and the name under which it signs.

@@ -134,6 +134,15 @@ impl Note {
             false => Ok(verified),
         }
     }
+
+    /// Returns the signatures of these keys that hold, and passes over all others. A key counts once.
+    pub fn holding<'k>(&self, keys: &'k [VerifierKey]) -> Vec<Verified<'k>> {
+        let of = |key: &'k VerifierKey| {
+            let named = self.signatures.iter().filter(|one| one.is_named_after(key));
+            named.filter_map(|one| one.check(&self.text, key)).next()
+        };
+        keys.iter().filter_map(of).collect()
+    }
 }
 
 impl fmt::Display for Note {
@@ -281,6 +290,35 @@ mod tests {
         note.push(false_one).unwrap();
         let why = NoteError::Invalid("witness".parse().unwrap());
         assert_eq!(note.verify(&keys), Err(why));
+    }
+
+    #[test]
+    fn signatures_that_do_not_hold_are_passed_over() {
+        let pair = pair(1);
+        let log = signer("log", &pair);
+        let mut note = Note::sign("text\n".to_owned(), &log).unwrap();
+        let (witness, _) = cosign("other\n", "witness", 3, 7);
+        let (stranger, of_stranger) = cosign(note.text(), "stranger", 4, 8);
+        let (_, wrong) = cosign("other\n", "witness", 3, 7);
+        note.push(wrong).unwrap();
+        note.push(of_stranger).unwrap();
+        let holding = |keys: &[VerifierKey]| {
+            let all = note.holding(keys);
+            all.iter().map(|one| one.time).collect::<Vec<_>>()
+        };
+        let log = log.key().clone();
+        assert!(holding(&[]).is_empty());
+        assert!(holding(std::slice::from_ref(&witness)).is_empty());
+        assert_eq!(holding(&[witness.clone(), log, stranger]), [None, Some(8)]);
+        let (_, right) = cosign(note.text(), "witness", 3, 9);
+        let mut note = note.clone();
+        note.push(right).unwrap();
+        let keys = [witness];
+        let all = note.holding(&keys);
+        assert_eq!(
+            all.iter().map(|one| one.time).collect::<Vec<_>>(),
+            [Some(9)]
+        );
     }
 
     #[test]

@@ -95,6 +95,18 @@ impl Signature {
         self.name == *key.name() && self.id == key.id()
     }
 
+    /// Tells whether both lines name the same key.
+    #[must_use]
+    pub fn is_of_same_key(&self, other: &Self) -> bool {
+        self.name == other.name && self.id == other.id
+    }
+
+    /// Returns the time at which a witness has cosigned the text of a note, or `None` if this is no such signature.
+    #[must_use]
+    pub fn time_over(&self, text: &str, witness: &VerifierKey) -> Option<u64> {
+        self.check(text, witness)?.time
+    }
+
     /// Returns the statement that the key has signed over the text of a note, or `None` if it has not.
     pub(super) fn check<'k>(&self, text: &str, key: &'k VerifierKey) -> Option<Verified<'k>> {
         match key.kind() {

@@ -52,7 +52,7 @@ pub(super) fn signer<'k>(name: &str, pair: &'k Ed25519KeyPair) -> Signer<'k> {
 }
 
 /// Cosigns a text at a time as a witness, and returns the key of the witness.
-pub(super) fn cosign(text: &str, name: &str, seed: u8, time: u64) -> (VerifierKey, Signature) {
+pub(crate) fn cosign(text: &str, name: &str, seed: u8, time: u64) -> (VerifierKey, Signature) {
     let pair = pair(seed);
     let public = *signer(name, &pair).key().public();
     let key = VerifierKey::new(name.parse().unwrap(), KeyKind::CosignatureV1, public);

@@ -34,8 +34,8 @@ pub use self::decisions::{
     Acknowledgement, DecisionQuery, Extent, Hourly, Removed, StoredDecision, StoredRoot, Tally,
     TallyKey,
 };
-use self::error::failed;
 pub use self::error::{StoreError, StoreErrorKind};
+use self::error::{behind, failed};
 use self::figures::Figures;
 pub use self::log_key::{LogKey, StoredCheckpoint};
 pub use self::maintenance::keep;
@@ -55,7 +55,7 @@ use crate::config::Config;
 use crate::policy::overrides::Override;
 use crate::rep::Origin;
 use crate::robots::identity::Identity;
-use crate::tlog::{ConsistencyProof, InclusionProof};
+use crate::tlog::{ConsistencyProof, InclusionProof, KeyName, Signature};
 
 /// Fetches kept per origin and identity; newer ones replace older ones.
 pub const FETCHES_KEPT: usize = 32;
@@ -143,6 +143,20 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Signs the log as it is now, unless a checkpoint of it exists. It is on the disk when the call has resolved.
     fn checkpoint(&self, key: Arc<LogKey>, now: Moment) -> Pending<'_, Option<StoredCheckpoint>>;
+
+    /// Waits until the size of the newest checkpoint, 0 if there is none, is no longer `seen`, and returns it. A checkpoint
+    /// signed through this store ends the wait at once, one by another process within a second.
+    fn signed(&self, seen: u64) -> Pending<'_, u64>;
+
+    /// Adds the line of a witness to the checkpoint of this size. False if there is no such checkpoint.
+    fn cosign(&self, size: u64, line: Signature) -> Pending<'_, bool>;
+
+    /// Notes that a witness knows a checkpoint of a log, of this size, which the store does not have, or that it knows none.
+    /// While one does, [`Store::checkpoint`] under that name fails.
+    fn note_ahead(&self, witness: &str, log: &KeyName, size: Option<u64>) -> Pending<'_, ()>;
+
+    /// Returns the witnesses that know a checkpoint of a log which the store does not have, each with its size.
+    fn ahead(&self, log: &KeyName) -> Pending<'_, Vec<(String, u64)>>;
 
     /// Returns the overrides that were added and not removed, those that have expired included.
     fn overrides(&self) -> Pending<'_, Vec<Override>>;

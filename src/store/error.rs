@@ -38,3 +38,15 @@ pub(super) fn failed(what: impl Into<String>) -> StoreError {
         message: what.into(),
     }
 }
+
+/// Returns the error of a store that lacks a checkpoint which a witness knows.
+pub(super) fn behind(witness: &str, size: u64) -> StoreError {
+    StoreError {
+        kind: StoreErrorKind::Corrupt,
+        message: format!(
+            "no checkpoint is signed: the witness {witness} knows one of {size} records of this log, and this store does not \
+             have it. It is an older copy, or another store signs with the same key: end crawlgate and bring back the newer \
+             store; or, if the witness is wrong, remove its [[audit.witness]] section and restart"
+        ),
+    }
+}

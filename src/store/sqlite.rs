@@ -75,7 +75,7 @@ use crate::config::Synchronous;
 use crate::policy::overrides::Override;
 use crate::rep::Origin;
 use crate::robots::identity;
-use crate::tlog::{ConsistencyProof, InclusionProof};
+use crate::tlog::{ConsistencyProof, InclusionProof, KeyName, Signature};
 
 /// Threads that read beside the one that writes.
 const READERS: usize = 2;
@@ -93,6 +93,8 @@ pub struct Sqlite {
     /// The bounds of a batch; `None` until maintenance begins. The writer alone locks it.
     keeping: Arc<Mutex<Option<Keeping>>>,
     announcer: Announcer,
+    /// Announces checkpoints.
+    signing: Announcer,
     state: Arc<StateFile>,
     log: Arc<CarryOver>,
     /// `None` for a store opened to be read. Dropped last: the last connection that writes carries the log over.
@@ -151,6 +153,7 @@ impl Sqlite {
             blocks,
             keeping: Arc::default(),
             announcer: Announcer::default(),
+            signing: Announcer::default(),
             state,
             log: Arc::default(),
             writer,
@@ -347,6 +350,7 @@ impl Store for Sqlite {
 
     fn checkpoint(&self, key: Arc<LogKey>, now: Moment) -> Pending<'_, Option<StoredCheckpoint>> {
         let (memory, state) = (Arc::clone(&self.memory), Arc::clone(&self.state));
+        let signing = self.signing.clone();
         self.write(move |connection| {
             let mut memory = memory.lock();
             let signed = write::durably(connection, |connection| {
@@ -354,9 +358,35 @@ impl Store for Sqlite {
             })?;
             Ok(signed.map(|(checkpoint, root)| {
                 state.signed((checkpoint.size, root));
+                signing.announce();
                 checkpoint
             }))
         })
+    }
+
+    fn signed(&self, seen: u64) -> Pending<'_, u64> {
+        let newest = || {
+            self.readers.ask(|connection| {
+                let newest = entries::checkpoint::last(connection)?;
+                Ok(newest.map_or(0, |newest| newest.size))
+            })
+        };
+        Box::pin(self.signing.changed(seen, newest))
+    }
+
+    fn cosign(&self, size: u64, line: Signature) -> Pending<'_, bool> {
+        self.write(move |connection| write::cosign(connection, size, &line))
+    }
+
+    fn note_ahead(&self, witness: &str, log: &KeyName, size: Option<u64>) -> Pending<'_, ()> {
+        let (witness, log) = (witness.to_owned(), log.clone());
+        self.write(move |connection| write::note_ahead(connection, &witness, log.as_str(), size))
+    }
+
+    fn ahead(&self, log: &KeyName) -> Pending<'_, Vec<(String, u64)>> {
+        let log = log.clone();
+        self.readers
+            .ask(move |connection| entries::checkpoint::ahead(connection, log.as_str()))
     }
 
     fn overrides(&self) -> Pending<'_, Vec<Override>> {

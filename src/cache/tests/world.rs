@@ -12,7 +12,7 @@ use crate::store::{
     Retention, Sha256, Size, Store, StoreErrorKind, StoredCheckpoint, StoredDecision, StoredState,
     Tally, TallyKey,
 };
-use crate::tlog::{ConsistencyProof, InclusionProof};
+use crate::tlog::{ConsistencyProof, InclusionProof, KeyName, Signature};
 
 /// The parts that outlive the process.
 pub(super) struct World {
@@ -231,6 +231,22 @@ impl Store for Faulty {
 
     fn checkpoint(&self, key: Arc<LogKey>, now: Moment) -> Pending<'_, Option<StoredCheckpoint>> {
         self.inner.checkpoint(key, now)
+    }
+
+    fn signed(&self, seen: u64) -> Pending<'_, u64> {
+        self.inner.signed(seen)
+    }
+
+    fn cosign(&self, size: u64, line: Signature) -> Pending<'_, bool> {
+        self.inner.cosign(size, line)
+    }
+
+    fn note_ahead(&self, witness: &str, log: &KeyName, size: Option<u64>) -> Pending<'_, ()> {
+        self.inner.note_ahead(witness, log, size)
+    }
+
+    fn ahead(&self, log: &KeyName) -> Pending<'_, Vec<(String, u64)>> {
+        self.inner.ahead(log)
     }
 
     fn extent(&self) -> Pending<'_, store::Extent> {

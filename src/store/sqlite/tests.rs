@@ -6,6 +6,7 @@ mod flips;
 mod opening;
 mod retention;
 mod room;
+mod witnesses;
 mod writing;
 
 use std::fs;

@@ -19,6 +19,7 @@ use crate::store::log_key::{LogKey, StoredCheckpoint};
 use crate::store::state_file::End;
 use crate::store::{Acknowledgement, Batch, Pruned, Sha256};
 use crate::text::DecisionId;
+use crate::tlog::Signature;
 
 /// Begins a transaction that writes.
 pub(super) fn begin(connection: &mut Connection) -> Result<Transaction<'_>, Failure> {
@@ -154,6 +155,31 @@ pub(super) fn checkpoint(
     let root = head.root();
     log.commit(transaction, head)?;
     Ok(Some((signed, root)))
+}
+
+/// See [`Store::cosign`](crate::store::Store::cosign).
+pub(super) fn cosign(
+    connection: &mut Connection,
+    size: u64,
+    line: &Signature,
+) -> Result<bool, Failure> {
+    let transaction = begin(connection)?;
+    let is_known = checkpoint::cosign(&transaction, size, line)?;
+    transaction.commit()?;
+    Ok(is_known)
+}
+
+/// See [`Store::note_ahead`](crate::store::Store::note_ahead).
+pub(super) fn note_ahead(
+    connection: &mut Connection,
+    witness: &str,
+    log: &str,
+    size: Option<u64>,
+) -> Result<(), Failure> {
+    let transaction = begin(connection)?;
+    checkpoint::note_ahead(&transaction, witness, log, size)?;
+    transaction.commit()?;
+    Ok(())
 }
 
 /// See [`Store::forget`](crate::store::Store::forget).

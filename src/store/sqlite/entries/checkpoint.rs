@@ -7,7 +7,7 @@ use super::super::rows::{integer, number};
 use super::head::Head;
 use crate::clock::Moment;
 use crate::store::log_key::StoredCheckpoint;
-use crate::tlog::{Checkpoint, KeyKind, Note, Signer, VerifierKey};
+use crate::tlog::{Checkpoint, KeyKind, Note, Signature, Signer, VerifierKey};
 
 /// Signs the root of the present tree, unless it is signed already. The caller commits to the disk before the note
 /// leaves the process.
@@ -21,6 +21,12 @@ pub(in crate::store::sqlite) fn sign(
     let size = head.size();
     if size == 0 || last.as_ref().is_some_and(|last| last.size >= size) {
         return Ok(None);
+    }
+    if let Some((witness, known)) = ahead(transaction, signer.key().name().as_str())?
+        .into_iter()
+        .next()
+    {
+        return Err(crate::store::behind(&witness, known).into());
     }
     let stored = StoredCheckpoint {
         size,
@@ -36,6 +42,61 @@ pub(in crate::store::sqlite) fn sign(
             stored.note
         ])?;
     Ok(Some(stored))
+}
+
+/// Adds the line of a witness to the checkpoint of this size, unless it has one of that witness. False if there is no such
+/// checkpoint.
+pub(in crate::store::sqlite) fn cosign(
+    transaction: &Transaction<'_>,
+    size: u64,
+    line: &Signature,
+) -> Result<bool, Failure> {
+    let note: Option<String> = transaction
+        .prepare_cached("SELECT note FROM checkpoint WHERE size = ?1")?
+        .query_row([integer(size)], |row| row.get(0))
+        .optional()?;
+    let note = note.and_then(|note| Note::parse(note.as_bytes()).ok());
+    let Some(mut note) = note else {
+        return Ok(false);
+    };
+    if note.signatures().iter().any(|one| one.is_of_same_key(line)) {
+        return Ok(true);
+    }
+    note.push(line.clone())
+        .map_err(|error| crate::store::failed(error.to_string()))?;
+    transaction
+        .prepare_cached("UPDATE checkpoint SET note = ?2, cosigned = cosigned + 1 WHERE size = ?1")?
+        .execute(params![integer(size), note.to_string()])?;
+    Ok(true)
+}
+
+/// Returns the witnesses that know a checkpoint of a log which the store does not have, and its size.
+pub(in crate::store::sqlite) fn ahead(
+    connection: &Connection,
+    log: &str,
+) -> Result<Vec<(String, u64)>, Failure> {
+    let mut all = connection
+        .prepare_cached("SELECT witness, size FROM ahead WHERE log = ?1 ORDER BY witness")?;
+    let all = all.query_map([log], |row| Ok((row.get(0)?, number(row.get(1)?))))?;
+    Ok(all.collect::<Result<_, _>>()?)
+}
+
+/// Notes that a witness knows a checkpoint of a log, of this size, which the store does not have, or that it knows none.
+pub(in crate::store::sqlite) fn note_ahead(
+    transaction: &Transaction<'_>,
+    witness: &str,
+    log: &str,
+    size: Option<u64>,
+) -> Result<(), Failure> {
+    match size {
+        Some(size) => transaction
+            .prepare_cached("INSERT OR REPLACE INTO ahead VALUES (?1, ?2, ?3)")?
+            .execute(params![witness, log, integer(size)])?,
+        None => transaction
+            .prepare_cached("DELETE FROM ahead WHERE witness = ?1 AND log = ?2")?
+            .execute([witness, log])?,
+    };
+    Ok(())
 }
 
 /// Returns the newest checkpoint.

@@ -108,7 +108,7 @@ fn thin(transaction: &Transaction<'_>, end: u64) -> Result<(), Failure> {
     let day = integer(24 * u64::try_from(HOUR.as_millis()).unwrap_or(1));
     transaction
         .prepare_cached(
-            "DELETE FROM checkpoint WHERE size < ?1 AND size NOT IN \
+            "DELETE FROM checkpoint WHERE size < ?1 AND cosigned = 0 AND size NOT IN \
              (SELECT max(size) FROM checkpoint WHERE size < ?1 GROUP BY time / ?2)",
         )?
         .execute([integer(end), day])?;

@@ -56,3 +56,18 @@ CREATE TABLE checkpoint (
     edge BLOB
 ) STRICT;
 "#;
+
+/// Adds what witnesses state.
+pub(in crate::store::sqlite) const WITNESSES: &str = r#"
+-- How many witnesses have cosigned the checkpoint. Their lines stand in the note.
+ALTER TABLE checkpoint ADD COLUMN cosigned INTEGER NOT NULL DEFAULT 0;
+
+-- Witnesses that know a checkpoint of a log of this name which the store does not have, and the size in it. No checkpoint
+-- of that name is signed meanwhile.
+CREATE TABLE ahead (
+    witness TEXT NOT NULL,
+    log TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    PRIMARY KEY (witness, log)
+) STRICT, WITHOUT ROWID;
+"#;

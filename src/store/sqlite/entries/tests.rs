@@ -30,6 +30,7 @@ struct Log {
 fn log() -> Log {
     let connection = Connection::open_in_memory().unwrap();
     connection.execute_batch(schema::TABLES).unwrap();
+    connection.execute_batch(schema::WITNESSES).unwrap();
     connection
         .execute_batch("CREATE TABLE acknowledgement (seq INTEGER PRIMARY KEY)")
         .unwrap();
@@ -223,6 +224,18 @@ fn a_segment_keeps_its_root_when_its_blocks_are_gone() {
     let size = log.model.len() as u64;
     let root = log.root(size);
     assert_eq!((opened.size, opened.root), (size, root));
+    // Two more of one day, one of them cosigned.
+    for (size, cosigned) in [(4_998, 0), (4_999, 1)] {
+        let root = Tree::root_of(&leaves(&log.model, size));
+        let note = signer.checkpoint(size, root).to_string();
+        let day = 5_000_i64 * 86_400_000;
+        let row = rusqlite::params![size as i64, day, note, cosigned];
+        let put = "INSERT INTO checkpoint (size, time, note, cosigned) VALUES (?1, ?2, ?3, ?4)";
+        log.connection.execute(put, row).unwrap();
+        if cosigned > 0 {
+            roots.push((size, root));
+        }
+    }
     // The oldest blocks, one after the other.
     let mut ends = Vec::new();
     while let Some(oldest) = retention::oldest(&log.connection).unwrap() {
@@ -252,6 +265,13 @@ fn a_segment_keeps_its_root_when_its_blocks_are_gone() {
     assert!(
         ends.contains(&SEGMENT) || ends.iter().any(|end| *end > SEGMENT),
         "{ends:?}"
+    );
+    let left = checkpoint::all(&log.connection).unwrap();
+    let is_left = |size| left.iter().any(|one| one.size == size);
+    assert_eq!(
+        [4_998, 4_999, 5_000].map(is_left),
+        [false, true, true],
+        "one of each day, and those that a witness has cosigned"
     );
     assert_eq!(log.counts().2, 1, "the segment stays");
     log.put(2_000);
@@ -325,6 +345,7 @@ fn two_processes_append_to_one_log() {
     let mut first = log();
     first.connection = open();
     first.connection.execute_batch(schema::TABLES).unwrap();
+    first.connection.execute_batch(schema::WITNESSES).unwrap();
     first
         .connection
         .execute_batch("CREATE TABLE acknowledgement (seq INTEGER PRIMARY KEY)")

@@ -376,7 +376,8 @@ pub(super) fn begin_anew(
     saved.sort_by_key(|(index, _)| *index);
     saved.dedup_by_key(|(index, _)| *index);
     target.execute_batch(
-        "DELETE FROM tail; DELETE FROM block; DELETE FROM segment; DELETE FROM checkpoint; DELETE FROM acknowledgement;",
+        "DELETE FROM tail; DELETE FROM block; DELETE FROM segment; DELETE FROM checkpoint; DELETE FROM ahead; \
+         DELETE FROM acknowledgement;",
     )?;
     let mut head = Head::default();
     if let Some(last) = &last {

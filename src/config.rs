@@ -76,7 +76,7 @@ pub use crate::robots::timing::{Finally, ProfileName, ProfileRules, Timing};
 
 use crate::policy::overrides::Override;
 use crate::rep::{Origin, ProductToken};
-use crate::tlog::KeyName;
+use crate::tlog::{KeyName, VerifierKey};
 
 /// The whole configuration, validated. Each field is a section of the file.
 #[derive(Clone, Debug, PartialEq)]
@@ -474,6 +474,19 @@ pub struct AuditConfig {
     pub checkpoint_every: Duration,
     /// The name of the decision log; `None`: one made of its key.
     pub log_name: Option<KeyName>,
+    /// `[[audit.witness]]`: the witnesses of the decision log, in the order of the file.
+    pub witnesses: Vec<WitnessConfig>,
+}
+
+/// `[[audit.witness]]`: a witness that cosigns the checkpoints of the decision log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WitnessConfig {
+    /// Its name in messages, metrics and the console.
+    pub name: String,
+    /// Its submission prefix, without a slash at the end.
+    pub url: String,
+    /// Its key.
+    pub vkey: VerifierKey,
 }
 
 /// The time by which a denial must be in the store.

@@ -15,7 +15,7 @@ mod text;
 use std::fmt::{Display, Write as _};
 
 use self::{
-    tables::{client, hosts, listener, override_, route},
+    tables::{client, hosts, listener, override_, route, witness},
     text::{float, list, name, or_forever, or_unlimited, place, quoted, size, span, texts},
 };
 use super::{
@@ -165,6 +165,7 @@ const KEYS: &[Key] = &[
     ("audit.refusals_per_minute", AtReload, |config| config.audit.refusals_per_minute.to_string()),
     ("audit.checkpoint_every", AtReload, |config| span(config.audit.checkpoint_every)),
     ("audit.log_name", AtRestart, |config| quoted(config.audit.log_name.as_ref().map_or("", |name| name.as_str()))),
+    ("audit.witness", AtRestart, |config| list(&config.audit.witnesses, witness)),
     ("admin.socket", AtRestart, |config| place(config.admin.socket.as_deref())),
     ("admin.address", AtRestart, |config| config.admin.address.map_or_else(|| quoted(""), quoted)),
     ("admin.token_file", AtRestart, |config| place(config.admin.token_file.as_deref())),

@@ -13,6 +13,7 @@ mod policy;
 mod robots;
 mod telemetry;
 mod tls;
+mod witness;
 
 use std::{ops::RangeInclusive, path::Path, time::Duration};
 
@@ -29,6 +30,7 @@ use self::{
     robots::{cache, robots},
     telemetry::telemetry,
     tls::tls,
+    witness::witness,
 };
 use super::{
     ClientCert, Config, CrawlDelayMode, Durability, Finally, KIB, LogFormat, MIB, Mismatch, Mode,
@@ -176,7 +178,12 @@ pub(super) fn apply<'t>(
         let store = config.store.path.as_ref();
         config.admin.socket = store.map(|store| store.with_extension("sock"));
     }
-    audit(reader.section("audit", audit_table), &mut config.audit);
+    let witness_tables = audit(reader.section("audit", audit_table), &mut config.audit);
+    for table in witness_tables {
+        let section = reader.entry("[audit.witness]", table);
+        let witness = witness(section, &config.audit.witnesses);
+        config.audit.witnesses.extend(witness);
+    }
     policy(reader.section("policy", policy_table), &mut config.policy);
     for (place, table) in (1..).zip(override_tables) {
         let section = reader.entry("[override]", table);

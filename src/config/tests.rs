@@ -165,6 +165,10 @@ max_size = "unlimited"
 refusals_per_minute = 60
 checkpoint_every = "1m"
 log_name = "logs.example.org/fra-1"
+[[audit.witness]]
+name = "notary"
+url = "https://witness.example/w1/"
+vkey = "witness.example/w1+f5f1ad4c+BAcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcH"
 [admin]
 socket = "/run/gate.sock"
 address = '[::]:9000'

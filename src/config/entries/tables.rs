@@ -1,11 +1,11 @@
-//! Tables in one line each: those that repeat (`[[client]]`, `[[listener]]`, `[[override]]`, `[[upstream.proxy]]`) and
-//! `[upstream.hosts]`. The structs are taken apart field by field, so a new field does not compile until it stands here.
+//! Tables in one line each: those that repeat (`[[client]]`, `[[listener]]`, `[[override]]`, `[[upstream.proxy]]`,
+//! `[[audit.witness]]`) and `[upstream.hosts]`. The structs are taken apart field by field, so a new field does not compile until it stands here.
 
 use std::{collections::HashMap, net::IpAddr};
 
 use super::super::{
     ClientAuthority, ClientConfig, Conditions, Credentials, ListenAt, Listener,
-    ListenerCertificate, ListenerTls, PasswordHash, Quota, Route, Via,
+    ListenerCertificate, ListenerTls, PasswordHash, Quota, Route, Via, WitnessConfig,
     keys::{ACTIONS, CLIENT_CERTS, MODES, PROFILES},
     units::format_moment,
 };
@@ -163,6 +163,17 @@ pub(super) fn listener(listener: &Listener) -> String {
     let balancers = texts(proxy_protocol_from);
     keys.push(format!("proxy_protocol_from = {balancers}"));
     format!("{{ {} }}", keys.join(", "))
+}
+
+/// Writes one `[[audit.witness]]`.
+pub(super) fn witness(witness: &WitnessConfig) -> String {
+    let WitnessConfig {
+        name: called,
+        url,
+        vkey,
+    } = witness;
+    let (called, url, vkey) = (quoted(called), quoted(url), quoted(vkey));
+    format!("{{ name = {called}, url = {url}, vkey = {vkey} }}")
 }
 
 /// Writes `[upstream.hosts]`, by name.

@@ -7,7 +7,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::super::{
     AdminConfig, AuditConfig, KIB, LogConfig, MIB, StoreConfig, days, hours,
-    read::{Read, Refusal, Section, Value},
+    read::{Entry, Read, Refusal, Section, Value},
     secs,
     values::{boolean, bytes, choice, duration, integer, one_or_list, path, text, unless},
 };
@@ -48,7 +48,8 @@ pub(super) fn store(mut section: Section<'_, '_>, base: &Path, to: &mut StoreCon
     section.finish();
 }
 
-pub(super) fn audit(mut section: Section<'_, '_>, to: &mut AuditConfig) {
+/// Reads `[audit]`, and returns the tables of its witnesses.
+pub(super) fn audit<'t>(mut section: Section<'_, 't>, to: &mut AuditConfig) -> Vec<Entry<'t>> {
     section.set("durability", &mut to.durability, choice(&DURABILITY));
     let keep = hours(1)..=days(36_500);
     section.set("keep", &mut to.keep, unless(FOREVER, duration(keep)));
@@ -66,7 +67,9 @@ pub(super) fn audit(mut section: Section<'_, '_>, to: &mut AuditConfig) {
         duration(every),
     );
     section.set("log_name", &mut to.log_name, unless("", log_name));
+    let witnesses = section.subsections("witness");
     section.finish();
+    witnesses
 }
 
 /// Reads the name of a log (c2sp.org/signed-note).

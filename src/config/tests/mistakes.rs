@@ -167,6 +167,31 @@ fn each_mistake_is_reported_with_line_key_value_and_allowed_values() {
             "config.toml:4: [[upstream.proxy]] credentials_file = 'f': it goes with a url that holds no credentials itself",
         ),
         (
+            "a witness without a key",
+            "[[audit.witness]]\nname = 'notary'\nurl = 'https://witness.example'",
+            "config.toml:2: [[audit.witness]] vkey is missing",
+        ),
+        (
+            "a witness with a password in its URL, not repeated",
+            "[[audit.witness]]\nname = 'notary'\nurl = 'https://u:p@witness.example'\nvkey = 'witness.example/w1+f5f1ad4c+BAcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcH'",
+            "config.toml:3: [[audit.witness]] url = …: expected the submission prefix of a witness, without credentials, query \
+             and \"/add-checkpoint\": \"https://witness.example\", \"http://127.0.0.1:8080/w1\"",
+        ),
+        (
+            "a witness with the key of a log",
+            "[[audit.witness]]\nname = 'a'\nurl = 'https://a.example'\nvkey = 'example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k'",
+            "config.toml:4: [[audit.witness]] vkey = 'example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaAN…: this is the \
+             key of a log, which does not cosign; expected the vkey that the operator of the witness publishes: name+id+key",
+        ),
+        (
+            "two witnesses of one name",
+            "[[audit.witness]]\nname = 'a'\nurl = 'https://a.example'\nvkey = 'witness.example/w1+f5f1ad4c+BAcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcH'\n\
+             [[audit.witness]]\nname = 'a'\nurl = 'https://b.example'\nvkey = 'witness.example/w1+f5f1ad4c+BAcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcH'",
+            "config.toml:6: [[audit.witness]] name = 'a': an earlier witness has this name\n\
+             config.toml:8: [[audit.witness]] vkey = 'witness.example/w1+f5f1ad4c+BAcHBwcHBwcHBwcHBwcHBwcHBwcHBwc…: an earlier \
+             witness has this key",
+        ),
+        (
             "one table where there may be several",
             "[upstream]\nproxy = 'http://proxy.example'",
             "config.toml:2: [upstream] proxy: each one is written [[upstream.proxy]]",

@@ -1,0 +1,121 @@
+//! `[[audit.witness]]`: witnesses of the decision log.
+
+use url::Url;
+
+use super::super::{
+    WitnessConfig,
+    read::{Refusal, Section},
+    values::text,
+};
+use crate::robots::identity::client_name;
+use crate::tlog::{KeyKind, VerifierKey};
+
+/// Reads one `[[audit.witness]]`, after those of `earlier`.
+pub(super) fn witness(
+    mut section: Section<'_, '_>,
+    earlier: &[WitnessConfig],
+) -> Option<WitnessConfig> {
+    let (mut name, mut url, mut key) = (None, None, None);
+    section.set("name", &mut name, |value| {
+        let named = text(client_name)(value)?;
+        match earlier.iter().any(|one| one.name == *named) {
+            true => Err(Refusal::new(value, "an earlier witness has this name")),
+            false => Ok(Some(named.to_string())),
+        }
+    });
+    section.set("url", &mut url, |value| {
+        let text = value.get_ref().as_str().ok_or("expected a text in quotes");
+        // The value may hold a password, which is one of the faults, so the message does not repeat it.
+        let url = text.and_then(prefix).map(Some);
+        url.map_err(|why| match value.get_ref().as_str() {
+            Some(text) if !text.contains('@') => Refusal::new(value, why),
+            _ => Refusal::secret(value, why),
+        })
+    });
+    section.set("vkey", &mut key, |value| {
+        let key = text(vkey)(value)?;
+        match earlier.iter().any(|one| one.vkey == key) {
+            true => Err(Refusal::new(value, "an earlier witness has this key")),
+            false => Ok(Some(key)),
+        }
+    });
+    for key in ["name", "url", "vkey"] {
+        section.demand(key);
+    }
+    section.finish();
+    Some(WitnessConfig {
+        name: name?,
+        url: url?,
+        vkey: key?,
+    })
+}
+
+/// Reads the URL of a witness, without the name of a call, which crawlgate adds.
+fn prefix(text: &str) -> Result<String, &'static str> {
+    const ALLOWED: &str = "expected the submission prefix of a witness, without credentials, query and \"/add-checkpoint\": \
+        \"https://witness.example\", \"http://127.0.0.1:8080/w1\"";
+    let url = Url::parse(text).map_err(|_| ALLOWED)?;
+    let is_plain = matches!(url.scheme(), "http" | "https")
+        && url.has_host()
+        && url.username().is_empty()
+        && url.password().is_none()
+        && url.query().is_none()
+        && url.fragment().is_none();
+    let prefix = url.as_str().trim_end_matches('/');
+    match is_plain && !prefix.ends_with("/add-checkpoint") {
+        true => Ok(prefix.to_owned()),
+        false => Err(ALLOWED),
+    }
+}
+
+/// Reads the vkey of a witness.
+fn vkey(text: &str) -> Result<VerifierKey, String> {
+    let told = |why: &dyn std::fmt::Display| {
+        format!("{why}; expected the vkey that the operator of the witness publishes: name+id+key")
+    };
+    let key: VerifierKey = text.parse().map_err(|error| told(&error))?;
+    match key.kind() {
+        KeyKind::CosignatureV1 => Ok(key),
+        KeyKind::Ed25519 => Err(told(&"this is the key of a log, which does not cosign")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_witness_is_named_by_a_plain_prefix() {
+        #[rustfmt::skip] // one row, one case
+        let cases: &[(&str, &str, Option<&str>)] = &[
+            ("a host", "https://witness.example", Some("https://witness.example")),
+            ("a slash at the end", "https://witness.example/", Some("https://witness.example")),
+            ("a path", "http://127.0.0.1:8080/w1/", Some("http://127.0.0.1:8080/w1")),
+            ("the name of the call", "https://witness.example/add-checkpoint", None),
+            ("credentials", "https://user:secret@witness.example", None),
+            ("a query", "https://witness.example/?key=secret", None),
+            ("a fragment", "https://witness.example/#w1", None),
+            ("another scheme", "ftp://witness.example", None),
+            ("no scheme", "witness.example", None),
+        ];
+        for (name, text, want) in cases {
+            assert_eq!(prefix(text).ok().as_deref(), *want, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_witness_has_a_key_that_cosigns() {
+        let public = [7; 32];
+        let of = |kind| VerifierKey::new("witness.example/w1".parse().unwrap(), kind, public);
+        let right = of(KeyKind::CosignatureV1).to_string();
+        assert_eq!(vkey(&right).map(|key| key.to_string()), Ok(right.clone()));
+        for (wrong, why) in [
+            (of(KeyKind::Ed25519).to_string(), "the key of a log"),
+            (right.replace("+", "-"), "name+id+key"),
+            (right.replace("w1", "w2"), "name+id+key"),
+        ] {
+            let said = vkey(&wrong).unwrap_err();
+            assert!(said.contains(why), "{said}");
+        }
+    }
+}

@@ -27,6 +27,8 @@ use utoipa::ToSchema;
 pub use self::client::{AskError, ask};
 pub(crate) use self::server::claim;
 pub use self::server::{BindError, Service, Socket};
+use crate::text::time_text;
+use crate::witness;
 
 /// Octets of a request, its line feed included: a URL is the longest content.
 const LONGEST_REQUEST: u64 = 8 * 1024;
@@ -125,6 +127,44 @@ pub struct Status {
     pub origins: usize,
     /// Octets of these origins in memory, roughly.
     pub bytes: usize,
+    /// The witnesses of the decision log.
+    pub witnesses: Vec<WitnessReport>,
+}
+
+/// The state of a witness.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WitnessReport {
+    /// The name in the configuration.
+    pub name: String,
+    /// The URL.
+    pub url: String,
+    /// The public key.
+    pub vkey: String,
+    /// Records in the newest checkpoint that the witness has cosigned.
+    pub cosigned_size: Option<u64>,
+    /// The time of that cosignature by the clock of the witness, RFC 3339.
+    pub cosigned_at: Option<String>,
+    /// True while the newest checkpoint lacks its cosignature.
+    pub pending: bool,
+    /// Records in a checkpoint that the witness knows and the store does not have. No checkpoint is signed then.
+    pub ahead: Option<u64>,
+    /// The reason why the last answer was no cosignature.
+    pub failure: Option<String>,
+}
+
+impl From<witness::Status> for WitnessReport {
+    fn from(status: witness::Status) -> Self {
+        Self {
+            name: status.name,
+            url: status.url,
+            vkey: status.vkey,
+            cosigned_size: status.cosigned.map(|(size, _)| size),
+            cosigned_at: status.cosigned.map(|(_, time)| time_text(time)),
+            pending: status.is_pending,
+            ahead: status.ahead,
+            failure: status.failure,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@
 //! From the leaves up; each room imports only rooms before it, and `tests/layering.rs` holds that:
 //! [`clock`] · `gcra` · `connection_limit` · `http2_body` · `websocket` · [`descriptors`] · [`metrics`] · [`rep`] · [`socket`] ·
 //! [`text`] · [`tlog`] · [`agent`] · [`robots`] · [`policy`] · [`config`] · [`ca`] · [`client`] · [`pace`] · [`entry`] · [`store`] ·
-//! [`trust`] · [`audit`] · [`egress`] · [`cache`] · [`telemetry`] · [`explain`] · [`gate`] · [`proxy`] · [`admin`] ·
+//! [`trust`] · [`audit`] · [`egress`] · [`witness`] · [`cache`] · [`telemetry`] · [`explain`] · [`gate`] · [`proxy`] · [`admin`] ·
 //! [`cli`]. One
 //! arrow points back, on purpose: [`egress`] sends a robots.txt only by a permit that [`cache::fetch`] alone can make, as
 //! only [`policy`] can make one for a page.
@@ -99,3 +99,4 @@ pub mod text;
 pub mod tlog;
 pub mod trust;
 mod websocket;
+pub mod witness;

@@ -40,6 +40,7 @@ const ROOMS: &[&str] = &[
     "trust",
     "audit",
     "egress",
+    "witness",
     "cache",
     "telemetry",
     "explain",

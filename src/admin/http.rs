@@ -78,7 +78,7 @@ impl Site {
     /// Creates the same state; if there is a `token`, clients must send it.
     pub fn guarded(proxy: Arc<Proxy>, desk: Arc<dyn Service>, token: Option<Token>) -> Site {
         let hosts = proxy.settings().admin.hosts.clone();
-        let instruments = Instruments::of(&proxy);
+        let instruments = Instruments::of(&proxy, &*desk);
         let decisions = connections::decisions_of(proxy.settings().admin.connections);
         Site(Arc::new(Looked {
             proxy,

@@ -18,6 +18,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
 use super::{Answer, LONGEST_REQUEST, Request};
+use crate::metrics::Registry;
 use crate::socket::SocketFile;
 
 /// Requests that are open at once.
@@ -36,6 +37,9 @@ const BREATHER: Duration = Duration::from_millis(200);
 pub trait Service: Send + Sync + 'static {
     /// Does the work, and answers.
     fn answer(&self, request: Request) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>>;
+
+    /// Registers the instruments of its own.
+    fn register(&self, _: &mut Registry) {}
 }
 
 /// A socket of this process. Its file is removed on drop.

@@ -15,15 +15,19 @@ use tokio::time::{sleep, timeout};
 use tracing::{error, info, warn};
 
 use crate::admin::http::{Listener, Site, Token, router};
-use crate::admin::{Answer, RefreshedState, Request, Service, Socket, Status, query};
+use crate::admin::{
+    Answer, RefreshedState, Request, Service, Socket, Status, WitnessReport, query,
+};
 use crate::clock::{self, Clock, Moment};
 use crate::config::Config;
+use crate::metrics::Registry;
 use crate::proxy::Proxy;
 use crate::rep::Origin;
 use crate::robots::identity::Identity;
 use crate::robots::state::State;
 use crate::store::{self, Access, LogKey, Store, StoreError};
 use crate::text::time_text;
+use crate::witness::Witnesses;
 
 /// Time until the next attempt when the overrides cannot be read.
 const RETRY: Duration = Duration::from_secs(1);
@@ -44,10 +48,16 @@ pub(super) fn open_store(config: &Config) -> Result<Option<Arc<dyn Store>>, Stri
 pub(super) struct Beside {
     tasks: JoinSet<()>,
     overrides_changed: Arc<Notify>,
-    /// The store, and the key of its log.
-    log: Option<(Arc<dyn Store>, Arc<LogKey>)>,
+    log: Option<Kept>,
     clock: Clock,
     started: Moment,
+}
+
+/// The store, the key of its log, and the witnesses of it.
+struct Kept {
+    store: Arc<dyn Store>,
+    key: Arc<LogKey>,
+    witnesses: Arc<Witnesses>,
 }
 
 impl Beside {
@@ -72,8 +82,18 @@ impl Beside {
     }
 
     async fn care_for(&mut self, proxy: &Arc<Proxy>, store: &Arc<dyn Store>) -> Result<(), String> {
-        let key = store::log_key(&proxy.settings()).map_err(|error| error.to_string())?;
-        self.log = Some((Arc::clone(store), Arc::clone(&key)));
+        let settings = proxy.settings();
+        let key = store::log_key(&settings).map_err(|error| error.to_string())?;
+        let witnesses = Witnesses::of(&settings, store, &key, self.clock.clone()).await?;
+        let witnesses = Arc::new(witnesses);
+        self.log = Some(Kept {
+            store: Arc::clone(store),
+            key: Arc::clone(&key),
+            witnesses: Arc::clone(&witnesses),
+        });
+        for task in witnesses.tasks() {
+            self.tasks.spawn(task);
+        }
         let seen = take_over(proxy, &**store)
             .await
             .map_err(|error| format!("the overrides cannot be read: {error}"))?;
@@ -87,10 +107,11 @@ impl Beside {
     /// first request.
     pub(super) fn begin(&mut self, proxy: &Arc<Proxy>) {
         proxy.log().begin(&proxy.settings());
-        let Some((store, key)) = &self.log else {
+        let Some(kept) = &self.log else {
             return;
         };
-        let (store, key) = (Arc::clone(store), Arc::clone(key));
+        let (store, key) = (Arc::clone(&kept.store), Arc::clone(&kept.key));
+        let witnesses = Arc::clone(&kept.witnesses);
         let settings = {
             let proxy = Arc::clone(proxy);
             move || proxy.settings().audit.clone()
@@ -99,6 +120,7 @@ impl Beside {
         self.tasks.spawn(async move {
             // A failure is told by the log, and goes on here as soon as it is over.
             let _ = proxy.log().flush().await;
+            witnesses.asked().await;
             store::keep(store, key, settings, clock).await;
         });
     }
@@ -108,6 +130,7 @@ impl Beside {
         Arc::new(ProxyService {
             proxy: Arc::clone(proxy),
             overrides_changed: Arc::clone(&self.overrides_changed),
+            witnesses: self.log.as_ref().map(|log| Arc::clone(&log.witnesses)),
             started: self.started,
         })
     }
@@ -152,11 +175,16 @@ impl Beside {
     /// Ends the tasks and signs the log. Called after the last record is written, so the checkpoint covers every record.
     pub(super) async fn end(mut self) {
         self.tasks.shutdown().await;
-        let Some((store, key)) = self.log else {
+        let Some(Kept {
+            store,
+            key,
+            witnesses,
+        }) = self.log
+        else {
             return;
         };
         match timeout(LAST_CHECKPOINT, store.checkpoint(key, self.clock.now())).await {
-            Ok(Ok(_)) => {}
+            Ok(Ok(_)) => witnesses.offer_last().await,
             // The next process begins with a checkpoint.
             Ok(Err(error)) => warn!("the last records are not signed yet: {error}"),
             Err(_) => warn!("the last records are not signed yet: the store takes too long"),
@@ -210,6 +238,7 @@ async fn follow_overrides(
 struct ProxyService {
     proxy: Arc<Proxy>,
     overrides_changed: Arc<Notify>,
+    witnesses: Option<Arc<Witnesses>>,
     started: Moment,
 }
 
@@ -228,6 +257,12 @@ impl Service for ProxyService {
             };
             answer.unwrap_or_else(|error| Answer::Failed { error })
         })
+    }
+
+    fn register(&self, registry: &mut Registry) {
+        if let Some(witnesses) = &self.witnesses {
+            witnesses.register(registry);
+        }
     }
 }
 
@@ -283,6 +318,9 @@ impl ProxyService {
             mode: self.proxy.settings().policy.mode.as_str().to_owned(),
             origins: cache.len(),
             bytes: cache.bytes(),
+            witnesses: self.witnesses.as_ref().map_or_else(Vec::new, |all| {
+                all.status().into_iter().map(WitnessReport::from).collect()
+            }),
         }
     }
 }

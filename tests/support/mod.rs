@@ -25,6 +25,7 @@ pub(crate) mod peer;
 mod pki;
 mod reply;
 mod wire;
+pub(crate) mod witness;
 
 pub(crate) use admin_gate::AdminGate;
 pub(crate) use gate::{Gate, Setup, program};

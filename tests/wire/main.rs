@@ -81,3 +81,4 @@ mod upstream_http2_retries;
 mod upstream_http2_websocket;
 mod upstream_proxies;
 mod verdicts;
+mod witnesses;

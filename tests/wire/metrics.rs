@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
+use crate::support::witness::Witness;
 use crate::support::{Gate, Origin, RULES, Reply, Response, Wire, eventually};
 
 /// Starts a gate with an admin listener.
@@ -90,7 +91,10 @@ fn decisions(verdict: &str, reason: &str) -> String {
 
 /// Sends some traffic of each kind.
 fn busy() -> (Gate, Origin, Origin) {
-    let gate = watched(|_| ());
+    let witness = Witness::start("witness.test/w1");
+    let gate = watched(|setup| {
+        setup.tables(&witness.section("notary"));
+    });
     let http = Origin::with_rules(RULES).on("/page", [Reply::ok("twelve bytes")]);
     let https = Origin::https().robots(RULES).on("/page", [Reply::ok("x")]);
     gate.get(&http.url("/page")).is_origins(200, "twelve bytes");

@@ -16,6 +16,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 
 use super::Site;
 use super::health::readiness;
+use crate::admin::Service;
 use crate::metrics::exposition::Format;
 use crate::metrics::process::Process;
 use crate::metrics::{Collector, Registry, Unit, show};
@@ -33,11 +34,12 @@ pub(super) struct Instruments {
 }
 
 impl Instruments {
-    /// Registers all instruments of a proxy and its process.
-    pub(super) fn of(proxy: &Arc<Proxy>) -> Instruments {
+    /// Registers all instruments of a proxy, its process and the service beside it.
+    pub(super) fn of(proxy: &Arc<Proxy>, desk: &dyn Service) -> Instruments {
         let is_ready = Arc::<AtomicBool>::default();
         let mut registry = Registry::default();
         proxy.register(&mut registry);
+        desk.register(&mut registry);
         registry.register_collector(Box::new(Now {
             proxy: Arc::downgrade(proxy),
             is_ready: Arc::clone(&is_ready),

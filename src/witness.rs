@@ -1,0 +1,220 @@
+//! Witnesses of the decision log: they cosign its checkpoints, so that the log cannot show two histories
+//! (c2sp.org/tlog-witness@v1.0.0, `[[audit.witness]]`).
+//!
+//! A witness remembers how far it has seen the log, and cosigns a newer checkpoint only with a proof that the log has grown
+//! from there. crawlgate offers each new checkpoint to every witness and keeps the cosignatures with the checkpoint. No
+//! request and no record waits for a witness; a witness that is away gets the newest checkpoint when it is back.
+//!
+//! A witness that knows a checkpoint which the store does not have shows that the store is an older copy. No checkpoint is
+//! signed from then on: it would contradict an earlier one. Each process asks before its first checkpoint.
+//!
+//! - `protocol`: the words of the protocol, pure; `client`: the way to a witness
+//! - `offer`: the newest checkpoint for one witness; `status`: the state of each
+
+mod client;
+mod offer;
+mod protocol;
+mod status;
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tracing::{info, warn};
+
+use self::client::Client;
+use self::offer::Witness;
+use self::status::Instruments;
+pub use self::status::Status;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::egress;
+use crate::metrics::Registry;
+use crate::store::{LogKey, Store};
+
+/// Time for the first answers: the first checkpoint of a process waits for it.
+const FIRST: Duration = Duration::from_secs(5);
+
+/// Time for the cosignatures of the last checkpoint: the end of a process waits for it.
+const LAST: Duration = Duration::from_secs(2);
+
+/// The first and the longest delay after a failure.
+const RETRY: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// The witnesses of a process.
+#[derive(Debug)]
+pub struct Witnesses {
+    all: Vec<Arc<Witness>>,
+    /// Number of witnesses that have not been asked yet.
+    left: watch::Sender<usize>,
+    clock: Clock,
+}
+
+impl Witnesses {
+    /// Returns the configured witnesses of the log in `store`. None is asked before [`Witnesses::tasks`].
+    ///
+    /// # Errors
+    /// When the store or the trusted roots cannot be read; the message names the way out.
+    pub async fn of(
+        config: &Config,
+        store: &Arc<dyn Store>,
+        key: &Arc<LogKey>,
+        clock: Clock,
+    ) -> Result<Self, String> {
+        let mut all = Vec::new();
+        if !config.audit.witnesses.is_empty() {
+            let tls = egress::tls_config(&config.tls.extra_roots);
+            let client = Client::new(tls.map_err(|error| error.to_string())?);
+            for one in &config.audit.witnesses {
+                all.push(Arc::new(Witness::new(one, &client, store, key)?));
+            }
+        }
+        let log = key.name();
+        for (name, size) in store.ahead(log).await.map_err(|error| error.to_string())? {
+            match all.iter().find(|one| one.config.name == name) {
+                Some(witness) => witness.standing.change(|state| state.ahead = Some(size)),
+                None => {
+                    warn!(
+                        witness = name,
+                        "checkpoints are signed again: the witness that knew one of {size} records, which the store does not \
+                         have, is no longer configured"
+                    );
+                    let forgotten = store.note_ahead(&name, log, None).await;
+                    forgotten.map_err(|error| error.to_string())?;
+                }
+            }
+        }
+        if let names @ [_, ..] = &*names(&all) {
+            info!(witnesses = ?names, "witnesses cosign the checkpoints of the decision log");
+        }
+        let left = watch::Sender::new(all.len());
+        Ok(Self { all, left, clock })
+    }
+
+    /// Returns a task for each witness, which ends when it is dropped.
+    pub fn tasks(&self) -> impl Iterator<Item = impl Future<Output = ()> + Send + use<>> {
+        let (clock, left) = (&self.clock, &self.left);
+        let task = |witness: &Arc<Witness>| serve(Arc::clone(witness), clock.clone(), left.clone());
+        self.all.iter().map(task).collect::<Vec<_>>().into_iter()
+    }
+
+    /// Waits until each witness has been asked once, for a few seconds at most.
+    pub async fn asked(&self) {
+        let mut left = self.left.subscribe();
+        if timeout(FIRST, left.wait_for(|left| *left == 0))
+            .await
+            .is_err()
+        {
+            warn!("not every witness answers; the log is signed without their answers");
+        }
+    }
+
+    /// Offers the last checkpoint of a process to the witnesses that have not cosigned it, for a few seconds at most.
+    pub async fn offer_last(&self) {
+        let mut offers = JoinSet::new();
+        for witness in &self.all {
+            let (witness, now) = (Arc::clone(witness), self.clock.now());
+            offers.spawn(async move {
+                if witness.look().await.is_ok() && witness.standing.now().is_pending() {
+                    witness.offer(now).await;
+                }
+            });
+        }
+        if timeout(LAST, offers.join_all()).await.is_err() {
+            warn!(
+                "the last checkpoint is not cosigned by every witness yet: the next process offers it again"
+            );
+        }
+    }
+
+    /// Returns the state of each witness, in the order of the configuration.
+    #[must_use]
+    pub fn status(&self) -> Vec<Status> {
+        let status = |witness: &Arc<Witness>| {
+            let state = witness.standing.now();
+            Status {
+                name: witness.config.name.clone(),
+                url: witness.config.url.clone(),
+                vkey: witness.config.vkey.to_string(),
+                cosigned: state.cosigned,
+                is_pending: state.is_pending(),
+                ahead: state.ahead,
+                failure: state.failure,
+            }
+        };
+        self.all.iter().map(status).collect()
+    }
+
+    /// Registers the instruments, if there are witnesses.
+    pub fn register(&self, registry: &mut Registry) {
+        let standing = |witness: &Arc<Witness>| {
+            let name = witness.config.name.clone();
+            (name, Arc::clone(&witness.standing))
+        };
+        let all: Vec<_> = self.all.iter().map(standing).collect();
+        if !all.is_empty() {
+            registry.register_collector(Box::new(Instruments(all)));
+        }
+    }
+}
+
+fn names(all: &[Arc<Witness>]) -> Vec<&str> {
+    all.iter().map(|one| one.config.name.as_str()).collect()
+}
+
+/// Offers each new checkpoint to a witness, and the newest one again after a failure.
+async fn serve(witness: Arc<Witness>, clock: Clock, left: watch::Sender<usize>) {
+    let mut attempt = 0;
+    let mut outcome = witness.offer(clock.now()).await;
+    left.send_modify(|left| *left = left.saturating_sub(1));
+    loop {
+        // A store that cannot be read is a failure like others.
+        let news = match outcome {
+            Some(size) => witness.signed(size).await.ok(),
+            None => None,
+        };
+        if news.is_some() {
+            attempt = 0;
+        } else {
+            let _ = timeout(delay(attempt), witness.follow()).await; // the time alone ends it
+            attempt += 1;
+        }
+        outcome = witness.offer(clock.now()).await;
+    }
+}
+
+/// Returns the delay after so many failures: it doubles, and varies by half.
+fn delay(attempt: u32) -> Duration {
+    let whole = RETRY.saturating_mul(1 << attempt.min(16)).min(LONGEST);
+    let random = RandomState::new().hash_one(attempt) >> 11;
+    whole.mul_f64(0.5 + 0.5 * (random as f64 / (1_u64 << 53) as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_double_up_to_a_bound_and_differ() {
+        for (attempt, whole) in [
+            (0, 1),
+            (1, 2),
+            (5, 32),
+            (9, 512),
+            (10, 600),
+            (u32::MAX, 600),
+        ] {
+            let whole = Duration::from_secs(whole);
+            for _ in 0..100 {
+                let delay = delay(attempt);
+                assert!((whole / 2..=whole).contains(&delay), "{attempt}: {delay:?}");
+            }
+        }
+        let some: std::collections::HashSet<_> = (0..20).map(|_| delay(10)).collect();
+        assert!(some.len() > 1);
+    }
+}

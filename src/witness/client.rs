@@ -1,0 +1,109 @@
+//! The way to a witness: one POST, with bounds on its time and on its answer.
+//!
+//! A witness is named by the operator, like an OpenTelemetry collector: crawlgate reaches it directly, not as an origin.
+
+use std::error::Error;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::Buf as _;
+use http::header::{CONTENT_TYPE, USER_AGENT};
+use http::{HeaderValue, Request, Uri};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client as HyperClient;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::time::timeout;
+
+use super::protocol::Received;
+
+/// Time for a whole exchange.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Time that an unused connection is kept.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// Octets of an answer that are read. A signature line has about 200, one of a post-quantum key 4,500.
+const MOST: usize = 64 * 1024;
+
+const NAME: HeaderValue =
+    HeaderValue::from_static(concat!("crawlgate/", env!("CARGO_PKG_VERSION")));
+
+/// A client of witnesses. Clones share its connections.
+#[derive(Clone, Debug)]
+pub(super) struct Client(HyperClient<HttpsConnector<HttpConnector>, String>);
+
+impl Client {
+    /// Returns a client that trusts these roots.
+    pub(super) fn new(tls: rustls::ClientConfig) -> Self {
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls)
+            .https_or_http()
+            .enable_http1()
+            .build();
+        let client = HyperClient::builder(TokioExecutor::new())
+            .pool_idle_timeout(IDLE)
+            .pool_timer(TokioTimer::new())
+            .build(connector);
+        Self(client)
+    }
+
+    /// Sends a question, and returns the answer. It follows no redirect.
+    ///
+    /// # Errors
+    /// With the reason why no answer came, or not in time.
+    pub(super) async fn ask(&self, url: &Uri, question: String) -> Result<Received, String> {
+        let exchange = timeout(PATIENCE, self.exchange(url, question)).await;
+        exchange.unwrap_or_else(|_| {
+            Err(format!(
+                "it does not answer within {} seconds",
+                PATIENCE.as_secs()
+            ))
+        })
+    }
+
+    async fn exchange(&self, url: &Uri, question: String) -> Result<Received, String> {
+        let request = Request::post(url)
+            .header(USER_AGENT, NAME)
+            .body(question)
+            .map_err(|error| error.to_string())?;
+        let response = self.0.request(request).await;
+        let (head, body) = response.map_err(|error| causes(&error))?.into_parts();
+        let content_type = head.headers.get(CONTENT_TYPE);
+        let content_type = content_type.and_then(|value| value.to_str().ok());
+        Ok(Received {
+            status: head.status,
+            content_type: content_type.map(str::to_owned),
+            body: read(body).await?,
+        })
+    }
+}
+
+async fn read(mut body: Incoming) -> Result<Vec<u8>, String> {
+    let mut octets = Vec::new();
+    while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+        let frame = frame.map_err(|error| causes(&error))?;
+        if let Ok(data) = frame.into_data() {
+            if octets.len() + data.remaining() > MOST {
+                return Err(format!("its answer has more than {MOST} octets"));
+            }
+            octets.extend_from_slice(&data);
+        }
+    }
+    Ok(octets)
+}
+
+/// Returns an error with all its causes.
+fn causes(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    text
+}

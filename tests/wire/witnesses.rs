@@ -1,0 +1,414 @@
+//! Witnesses of the decision log: honest ones, wrong ones, and one that knows more than the store.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::witness::{Conduct, Witness};
+use crate::support::{AdminGate, Gate, Origin, RULES, Setup, eventually};
+
+/// The name of the witness in the configuration.
+const NAME: &str = "notary";
+
+/// The files of a store.
+const FILES: [&str; 3] = ["crawlgate.db", "crawlgate.log.key", "crawlgate.log.state"];
+
+fn configure(setup: &mut Setup, witness: &Witness) {
+    setup.set("admin", "address", "\"127.0.0.1:0\"");
+    setup.set("audit", "checkpoint_every", "\"1s\"");
+    setup.tables(&witness.section(NAME));
+}
+
+/// Starts a gate with a witness that knows its log.
+fn witnessed(witness: &Witness) -> AdminGate {
+    let gate = AdminGate::with(|setup| configure(setup, witness));
+    witness.trust(&vkey(&gate));
+    gate
+}
+
+fn vkey(gate: &Gate) -> String {
+    let (code, key, error) = gate.beside("audit", &["key"]);
+    assert_eq!(code, Some(0), "{error}");
+    key.trim().to_owned()
+}
+
+/// Makes a record, and waits until the witness has cosigned a checkpoint over it. Returns its id and the size.
+fn cosigned_denial(gate: &AdminGate, origin: &Origin, path: &str) -> (String, u64) {
+    let id = gate.deny(origin, path);
+    let seq = eventually("the record in the store", || {
+        let (_, told, _) = gate.beside("audit", &["verify", &id, "--json"]);
+        let told: Value = serde_json::from_str(&told).ok()?;
+        told["seq"].as_u64()
+    });
+    let size = eventually("a cosignature", || {
+        let state = status(gate);
+        let size = state["cosigned_size"].as_u64()?;
+        (size >= seq && state["pending"] == false).then_some(size)
+    });
+    (id, size)
+}
+
+/// Returns what the gate reports about its witness.
+fn status(gate: &AdminGate) -> Value {
+    gate.api("/status")["witnesses"][0].clone()
+}
+
+fn metric(gate: &AdminGate, series: &str) -> u64 {
+    let text = gate.get("/metrics").text();
+    let line = text.lines().find_map(|line| line.strip_prefix(series));
+    let value = line.unwrap_or_else(|| panic!("{series} is missing: {text}"));
+    value.trim().parse().unwrap()
+}
+
+#[test]
+fn a_witness_cosigns_each_checkpoint_and_proofs_say_so() {
+    let witness = Witness::start("witness.test/w1");
+    let gate = AdminGate::with(|setup| configure(setup, &witness));
+    let origin = Origin::with_rules(RULES);
+    gate.wait_said("it does not know this log (404)");
+    let (code, text, error) = gate.beside("audit", &["checkpoint", "--cosigned"]);
+    assert_eq!((code, text.as_str()), (Some(1), ""), "{error}");
+
+    witness.trust(&vkey(&gate));
+    let (id, first) = cosigned_denial(&gate, &origin, "/private/a");
+    gate.wait_said("the witness cosigns checkpoints again");
+    let (_, second) = cosigned_denial(&gate, &origin, "/private/b");
+    assert!(first < second);
+    assert!(
+        witness.asked().contains(&(first, second, 200)),
+        "{:?}",
+        witness.asked()
+    );
+
+    let (code, note, error) = gate.beside("audit", &["checkpoint", "--cosigned"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(error.contains("cosigned by notary at 20"), "{error}");
+    assert!(note.contains(&format!("\n{second}\n")), "{note}");
+    assert!(note.contains("\n— witness.test/w1 "), "{note}");
+
+    let series = format!("crawlgate_witness_cosigned_size{{witness=\"{NAME}\"}}");
+    assert_eq!(metric(&gate, &series), second);
+    let series = format!("crawlgate_witness_pending{{witness=\"{NAME}\"}}");
+    assert_eq!(metric(&gate, &series), 0);
+    let state = status(&gate);
+    assert_eq!(
+        (&state["name"], &state["failure"], &state["ahead"]),
+        (&NAME.into(), &Value::Null, &Value::Null),
+        "{state}"
+    );
+    let page = gate.get("/").text();
+    assert!(page.contains("Witnesses of the decision log"), "{page}");
+    let page = gate.get(&format!("/decisions/{id}")).text();
+    assert!(
+        page.contains("The witness notary saw this log at"),
+        "{page}"
+    );
+
+    proves(&gate, &id, &witness);
+    let (code, told, error) = gate.beside("audit", &["verify", "--all"]);
+    assert_eq!(code, Some(0), "{told}{error}");
+    assert!(told.contains("notary has cosigned up to record "), "{told}");
+}
+
+/// Proves a record by its file, the key of the log and that of the witness, with both verifiers.
+fn proves(gate: &Gate, id: &str, witness: &Witness) {
+    let (code, file, error) = gate.beside("audit", &["prove", id]);
+    assert_eq!(code, Some(0), "{error}");
+    let path = gate.setup.dir().join("evidence.json");
+    fs::write(&path, &file).unwrap();
+    let (path, log) = (path.to_str().unwrap(), vkey(gate));
+    let stranger = Witness::start("witness.test/w1");
+    for (one, is_proven) in [(witness, true), (&stranger, false)] {
+        let key = one.vkey();
+        let words = ["verify-evidence", path, "--key", &log, "--witness", &key];
+        let (code, told, error) = gate.beside("audit", &words);
+        assert_eq!(code, Some(i32::from(!is_proven)), "{told}{error}");
+        assert_eq!(told.contains("seen by   witness.test/w1, at 20"), is_proven);
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/verify-evidence.py");
+        let python = Command::new("python3")
+            .args([script.to_str().unwrap(), path, &log, "--witness", &key])
+            .output();
+        if let Ok(output) = python {
+            let told = String::from_utf8_lossy(&output.stdout);
+            assert_eq!(output.status.success(), is_proven, "{output:?}");
+            assert_eq!(told.contains("The witness witness.test/w1 saw"), is_proven);
+        }
+    }
+}
+
+#[test]
+fn a_witness_that_has_forgotten_the_log_is_asked_again_from_the_size_it_states() {
+    let witness = Witness::start("witness.test/w1");
+    let gate = witnessed(&witness);
+    let origin = Origin::with_rules(RULES);
+    let (_, first) = cosigned_denial(&gate, &origin, "/private/a");
+    let latest = witness.latest();
+    let (_, second) = cosigned_denial(&gate, &origin, "/private/b");
+    for (known, old) in [(None, 0), (latest, first)] {
+        witness.remember(known);
+        let before = witness.asked().len();
+        gate.deny(&origin, "/private/c");
+        eventually("a cosignature from there", || {
+            let asked = witness.asked();
+            let again = asked.get(before..)?;
+            let is_stated = again.iter().any(|one| one.2 == 409 && one.0 >= second);
+            let is_cosigned = again.iter().any(|one| one.2 == 200 && one.0 == old);
+            (is_stated && is_cosigned).then_some(())
+        });
+        // Until the cosignature is kept, the next record could share its checkpoint.
+        eventually("the cosignature in the store", || {
+            (status(&gate)["pending"] == false).then_some(())
+        });
+    }
+}
+
+#[test]
+fn a_witness_that_does_not_cosign_delays_nothing_and_is_told() {
+    use Conduct::{Answers, Early, Floods, Hangs, Lies};
+    let size = "Content-Type: text/x.tlog.size\r\n";
+    #[rustfmt::skip] // one row, one case
+    let cases = [
+        ("its signature lies", Lies, "its signature does not hold", "false"),
+        ("its clock is wrong", Early(7_200), "its clock or ours is wrong", "false"),
+        ("nonsense", Answers(200, "", "nonsense\n"), "its answer is not a list of signatures", "false"),
+        ("an answer without end", Floods, "its answer has more than 65536 octets", "unreachable"),
+        ("another key of the log", Answers(403, "", ""), "it knows this log by another key (403)", "refused"),
+        ("no proof", Answers(422, "", "bad proof\n"), "it finds no proof that the log continues the one it has seen (422): bad proof", "refused"),
+        ("a fault", Answers(503, "", "later\n"), "it answers 503 Service Unavailable: later", "refused"),
+        ("a redirect", Answers(302, "Location: http://127.0.0.1:1/\r\n", ""), "it answers 302 Found", "refused"),
+        ("a size that is none", Answers(409, size, "many\n"), "it answers 409 Conflict: many", "refused"),
+        ("no answer", Hangs, "it does not answer within 10 seconds", "unreachable"),
+    ];
+    let check = |(name, conduct, why, outcome): (&str, Conduct, &str, &str)| {
+        let witness = Witness::start("witness.test/w1");
+        let gate = witnessed(&witness);
+        let origin = Origin::with_rules(RULES);
+        let (_, first) = cosigned_denial(&gate, &origin, "/private/a");
+        witness.behave(conduct);
+        let id = gate.deny(&origin, "/private/b");
+        gate.wait_said(why);
+        let state = status(&gate);
+        assert_eq!(state["pending"], true, "{name}: {state}");
+        assert_eq!(state["cosigned_size"], first, "{name}: {state}");
+        let said = state["failure"].as_str().unwrap();
+        assert!(said.contains(why), "{name}: {said}");
+        let series =
+            format!("crawlgate_witness_requests_total{{witness=\"{NAME}\",outcome=\"{outcome}\"}}");
+        assert!(metric(&gate, &series) > 0, "{name}");
+        // The log is signed and proven as without a witness.
+        let (code, file, error) = gate.beside("audit", &["prove", &id]);
+        assert_eq!(code, Some(0), "{name}: {error}");
+        assert!(!file.contains("witness.test"), "{name}: {file}");
+        witness.behave(Conduct::Honest);
+        eventually("the cosignature of the newest checkpoint", || {
+            let state = status(&gate);
+            let is_newer = state["cosigned_size"].as_u64()? > first;
+            (is_newer && state["pending"] == false && state["failure"].is_null()).then_some(())
+        });
+    };
+    std::thread::scope(|scope| {
+        for case in cases {
+            scope.spawn(|| check(case));
+        }
+    });
+}
+
+#[test]
+fn a_witness_that_is_away_gets_the_newest_checkpoint_later() {
+    let (gone, other) = (
+        Witness::start("witness.test/w1"),
+        Witness::start("witness.test/w2"),
+    );
+    gone.stop();
+    let mut gate = AdminGate::with(|setup| {
+        configure(setup, &gone);
+        setup.tables(&(gone.section(NAME) + &other.section("other")));
+    });
+    other.trust(&vkey(&gate));
+    let origin = Origin::with_rules(RULES);
+    gate.deny(&origin, "/private/a");
+    gate.wait_said("Connection refused");
+    eventually("the cosignature of the other", || {
+        let state = gate.api("/status")["witnesses"][1].clone();
+        (state["pending"] == false && state["cosigned_size"].is_u64()).then_some(())
+    });
+    assert_eq!(gate.api("/status")["witnesses"][0]["pending"], true);
+    let (code, _, error) = gate.beside("audit", &["checkpoint", "--cosigned"]);
+    assert_eq!(code, Some(1), "{error}");
+    // A process offers its last checkpoint, and the next one begins with the newest.
+    gate.process.signal(Signal::TERM);
+    assert!(gate.process.wait().success(), "{}", gate.said());
+    let asked = other.asked();
+    let last = *asked.last().unwrap();
+    assert_eq!(last.2, 200, "{asked:?}");
+    let newest = other.latest().unwrap().0;
+    let back = Witness::start("witness.test/w3");
+    back.trust(&vkey(&gate));
+    gate.process.setup.tables(&back.section("back"));
+    gate.process.start_again();
+    let gate = AdminGate::of(gate.process);
+    eventually("the cosignature of the new witness", || {
+        let state = status(&gate);
+        (state["cosigned_size"].as_u64()? >= newest).then_some(())
+    });
+}
+
+#[test]
+fn a_witness_that_knows_more_than_the_store_stops_the_signing() {
+    let witness = Witness::start("witness.test/w1");
+    let mut gate = witnessed(&witness);
+    let origin = Origin::with_rules(RULES);
+    cosigned_denial(&gate, &origin, "/private/a");
+    gate.process.signal(Signal::TERM);
+    gate.process.wait();
+    let backup = tempfile::tempdir().unwrap();
+    let copy = |from: &Path, to: &Path| {
+        for file in FILES {
+            fs::copy(from.join(file), to.join(file)).unwrap();
+        }
+    };
+    copy(gate.setup.dir(), backup.path());
+    gate.process.start_again();
+    let mut gate = AdminGate::of(gate.process);
+    for path in ["/private/b", "/private/c", "/private/d"] {
+        cosigned_denial(&gate, &origin, path);
+    }
+    gate.process.signal(Signal::TERM);
+    gate.process.wait();
+    let (known, _) = witness.latest().unwrap();
+
+    // The whole store is an older one, with its key and its state file.
+    for file in ["crawlgate.db-wal", "crawlgate.db-shm"] {
+        drop(fs::remove_file(gate.setup.dir().join(file)));
+    }
+    copy(backup.path(), gate.setup.dir());
+    let (_, before, _) = gate.beside("audit", &["checkpoint"]);
+    gate.process.start_again();
+    let mut gate = AdminGate::of(gate.process);
+    gate.wait_said("NO CHECKPOINT IS SIGNED ANY MORE");
+    gate.wait_said(&format!("knows a checkpoint of {known} records"));
+    // Recording goes on; no process signs, so nothing new is proven.
+    let id = gate.deny(&origin, "/private/e");
+    gate.beside_until("log", &["show", &id], |told| !told.is_empty());
+    let (code, _, error) = gate.beside("audit", &["prove", &id]);
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("no checkpoint is signed"), "{error}");
+    assert_eq!(gate.beside("audit", &["checkpoint"]).1, before);
+    let state = status(&gate);
+    assert_eq!(state["ahead"], known, "{state}");
+    let series = format!("crawlgate_witness_ahead{{witness=\"{NAME}\"}}");
+    assert_eq!(metric(&gate, &series), 1);
+    let evidence = gate.get(&format!("/decisions/{id}/evidence.json"));
+    assert_ne!(evidence.status, 200, "{}", evidence.text());
+
+    // The witness cannot be reached at the next start: the store remembers.
+    witness.stop();
+    gate.process.restart(Signal::TERM);
+    let mut gate = AdminGate::of(gate.process);
+    gate.wait_said("no checkpoint of the log can be signed");
+    assert_eq!(gate.beside("audit", &["checkpoint"]).1, before);
+
+    // The operator takes the witness out of the configuration.
+    gate.process.setup.tables("");
+    gate.process.restart(Signal::TERM);
+    gate.wait_said("is no longer configured");
+    gate.beside_until("audit", &["checkpoint"], |note| note != before);
+}
+
+#[test]
+fn a_log_that_went_on_from_an_older_copy_is_found_by_its_witness() {
+    let witness = Witness::start("witness.test/w1");
+    let gate = witnessed(&witness);
+    let origin = Origin::with_rules(RULES);
+    cosigned_denial(&gate, &origin, "/private/a");
+    // The witness has seen another log of as many records, and one more, under the same key.
+    let (size, _) = witness.latest().unwrap();
+    witness.remember(Some((size + 1, [7; 32])));
+    for path in ["/private/b", "/private/c", "/private/d"] {
+        gate.deny(&origin, path);
+    }
+    gate.wait_said("NO CHECKPOINT IS SIGNED ANY MORE");
+}
+
+/// Another program's witness, and the pipe that ends it.
+struct Scales {
+    child: Child,
+    port: String,
+    vkey: String,
+}
+
+impl Scales {
+    /// Starts it; `None` if the program is not installed.
+    fn start() -> Option<Scales> {
+        let python = std::env::var("CRAWLGATE_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+        let found = Command::new(&python)
+            .args(["-c", "import tlog_scales.signing, tlog_scales.tlog"])
+            .output();
+        if !found.is_ok_and(|output| output.status.success()) {
+            let required =
+                std::env::var("CRAWLGATE_REQUIRE_CLIENTS").is_ok_and(|value| value == "1");
+            assert!(
+                !required,
+                "Python with tlog-scales (CRAWLGATE_PYTHON) is missing"
+            );
+            eprintln!("skipped: Python with tlog-scales (CRAWLGATE_PYTHON) is missing");
+            return None;
+        }
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wire/witness.py");
+        let mut child = Command::new(python)
+            .arg(script)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let output = child.stdout.take().unwrap();
+        BufReader::new(output).read_line(&mut line).unwrap();
+        let (port, vkey) = line.trim().split_once(' ').unwrap();
+        Some(Scales {
+            port: port.to_owned(),
+            vkey: vkey.to_owned(),
+            child,
+        })
+    }
+}
+
+impl Drop for Scales {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+#[test]
+fn a_witness_of_another_program_cosigns() {
+    let Some(mut witness) = Scales::start() else {
+        return;
+    };
+    let (port, key) = (witness.port.clone(), witness.vkey.clone());
+    let gate = AdminGate::with(|setup| {
+        setup.set("audit", "checkpoint_every", "\"1s\"");
+        setup.tables(&format!(
+            "[[audit.witness]]\nname = \"{NAME}\"\nurl = \"http://127.0.0.1:{port}\"\nvkey = \"{key}\"\n"
+        ));
+    });
+    let mut input = witness.child.stdin.take().unwrap();
+    writeln!(input, "{}", vkey(&gate)).unwrap();
+    let origin = Origin::with_rules(RULES);
+    let mut sizes = Vec::new();
+    for path in ["/private/a", "/private/b", "/private/c"] {
+        let (id, size) = cosigned_denial(&gate, &origin, path);
+        sizes.push(size);
+        let (code, file, error) = gate.beside("audit", &["prove", &id]);
+        assert_eq!(code, Some(0), "{error}");
+        assert!(file.contains("— witness.test/scales "), "{file}");
+    }
+    let (code, told, error) = gate.beside("audit", &["verify", "--all", "--json"]);
+    assert_eq!(code, Some(0), "{told}{error}");
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["witnesses"][0]["cosigned"], sizes[2], "{told}");
+}

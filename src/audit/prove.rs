@@ -79,7 +79,8 @@ pub enum Unproven {
 }
 
 impl Prover {
-    /// Returns a prover of all records up to `seq`, by the newest checkpoint that a trusted key has signed.
+    /// Returns a prover of all records up to `seq`, by the newest checkpoint that a trusted key has signed, if possible one
+    /// that witnesses have cosigned.
     ///
     /// # Errors
     /// When no such checkpoint covers the record `seq`, or the store cannot be read.
@@ -91,6 +92,8 @@ impl Prover {
             Uncovered::Unsigned => Unproven::Unsigned(seq),
             Uncovered::Keyless(fault) => Unproven::Keyless(fault),
         })?;
+        let witnessed = Covering::witnessed(index, &checkpoints, &trusted.keys);
+        let covering = witnessed.unwrap_or(covering);
         let signed = Checkpoint::open(&covering.note, &trusted.keys).ok();
         let signed = signed.map(|(_, signed)| signed).unwrap_or_default();
         let mut signed = signed.iter().map(|one| one.key);

@@ -21,7 +21,8 @@ use crate::audit::verify::case::Trusted;
 use crate::config::Config;
 use crate::store::state_file::State;
 use crate::store::{self, Access, Store, StoreError, StoredCheckpoint, state_file};
-use crate::tlog::hash_text;
+use crate::text::time_text;
+use crate::tlog::{VerifierKey, hash_text};
 
 /// Exit code for a fault in the store's records.
 const WRONG: u8 = 1;
@@ -59,7 +60,11 @@ enum Command {
     ///
     /// A signed note of c2sp.org/tlog-checkpoint. `audit verify --all --checkpoint` checks later whether any record up to
     /// it was altered or removed, even by a holder of the key.
-    Checkpoint,
+    Checkpoint {
+        /// The newest one that every witness of the configuration has cosigned; the time of each goes to standard error
+        #[arg(long)]
+        cosigned: bool,
+    },
     /// Prove that the log only grew between two sizes, each that of a checkpoint
     ///
     /// Prints the hashes of the proof (RFC 9162, section 2.1.4), in base64, a line each, and checks it.
@@ -164,12 +169,16 @@ fn told(args: &AuditArgs, config: &Config) -> Result<Found, String> {
                 let state = state(config)?;
                 match &args.id {
                     Some(id) => one::verify(id, args, &store, &trusted, state).await,
-                    None => all::verify(args, store, &trusted, state).await,
+                    None => {
+                        let witnesses = &config.audit.witnesses;
+                        all::verify(args, store, &trusted, state, witnesses).await
+                    }
                 }
             }
             Command::Prove(args) => prove::prove(args, &store, config).await,
             Command::Tiles(args) => tiles::write(args, &store, config).await,
-            Command::Checkpoint => checkpoint(&store).await,
+            Command::Checkpoint { cosigned: false } => checkpoint(&store).await,
+            Command::Checkpoint { cosigned: true } => cosigned(&store, config).await,
             Command::Consistency { old, new } => consistency(&store, *old, *new).await,
             Command::Key | Command::VerifyEvidence(_) | Command::Fork(_) => Ok(Found::Nothing),
         }
@@ -188,6 +197,33 @@ async fn checkpoint(store: &Arc<dyn Store>) -> Result<Found, String> {
     let checkpoints = store.checkpoints().await.map_err(failed)?;
     let last = checkpoints.last().ok_or(NO_CHECKPOINT)?;
     super::screen::say(last.note.as_bytes())?;
+    Ok(Found::Nothing)
+}
+
+/// Prints the newest checkpoint that all configured witnesses have cosigned.
+async fn cosigned(store: &Arc<dyn Store>, config: &Config) -> Result<Found, String> {
+    let witnesses = &config.audit.witnesses;
+    if witnesses.is_empty() {
+        return Err("no [[audit.witness]] is configured".to_owned());
+    }
+    let vkeys: Vec<VerifierKey> = witnesses.iter().map(|one| one.vkey.clone()).collect();
+    let checkpoints = store.checkpoints().await;
+    let checkpoints = checkpoints.map_err(|error| error.to_string())?;
+    let mut newest = checkpoints.iter().rev();
+    let found = newest.find_map(|one| {
+        let seen = one.cosigned(&vkeys);
+        (seen.len() == vkeys.len()).then_some((one, seen))
+    });
+    let Some((checkpoint, seen)) = found else {
+        prove::tell(&"no checkpoint is cosigned by every configured witness");
+        return Ok(Found::Faults);
+    };
+    super::screen::say(checkpoint.note.as_bytes())?;
+    for (vkey, time) in seen {
+        let named = witnesses.iter().find(|one| one.vkey == *vkey);
+        let name = named.map_or("", |one| one.name.as_str());
+        prove::tell(&format!("cosigned by {name} at {}", time_text(time)));
+    }
     Ok(Found::Nothing)
 }
 

@@ -17,8 +17,30 @@ impl Covering {
     /// none. Damaged checkpoints, and those of other keys, do not count.
     #[must_use]
     pub fn of(index: u64, checkpoints: &[StoredCheckpoint], keys: &[VerifierKey]) -> Option<Self> {
+        Self::first_by(index, checkpoints, keys, |one| (false, one.size))
+    }
+
+    /// Returns the same, but rather an older checkpoint that witnesses have cosigned than a newer one without them: they
+    /// vouch for it as the log alone cannot.
+    #[must_use]
+    pub fn witnessed(
+        index: u64,
+        checkpoints: &[StoredCheckpoint],
+        keys: &[VerifierKey],
+    ) -> Option<Self> {
+        Self::first_by(index, checkpoints, keys, |one| {
+            (one.is_cosigned(), one.size)
+        })
+    }
+
+    fn first_by(
+        index: u64,
+        checkpoints: &[StoredCheckpoint],
+        keys: &[VerifierKey],
+        rank: impl Fn(&StoredCheckpoint) -> (bool, u64),
+    ) -> Option<Self> {
         let mut covering: Vec<_> = checkpoints.iter().filter(|one| one.size > index).collect();
-        covering.sort_by_key(|one| std::cmp::Reverse(one.size));
+        covering.sort_by_key(|one| std::cmp::Reverse(rank(one)));
         covering.into_iter().find_map(|one| {
             let note = Note::parse(one.note.as_bytes()).ok()?;
             let (checkpoint, _) = Checkpoint::open(&note, keys).ok()?;

@@ -19,7 +19,7 @@ use crate::audit::verify::review::{Finding, Review};
 use crate::audit::verify::walk::{Known, LogVerifier, Subtree, Walked};
 use crate::cli::screen;
 use crate::clock::{Clock, Moment};
-use crate::config::Config;
+use crate::config::{Config, WitnessConfig};
 use crate::entry::{Entry, EventKind};
 use crate::store::state_file::State;
 use crate::store::{Extent, Store, StoreError, StoredCheckpoint, StoredDecision, StoredRoot};
@@ -61,6 +61,27 @@ struct Wrong {
     said: String,
 }
 
+/// The newest checkpoint that a configured witness has cosigned.
+struct Witnessed<'c> {
+    name: &'c str,
+    /// Its size, and the time of the cosignature.
+    seen: Option<(u64, Moment)>,
+}
+
+impl<'c> Witnessed<'c> {
+    fn of(witness: &'c WitnessConfig, checkpoints: &[StoredCheckpoint]) -> Self {
+        let vkey = std::slice::from_ref(&witness.vkey);
+        let seen = checkpoints.iter().rev().find_map(|one| {
+            let (_, time) = *one.cosigned(vkey).first()?;
+            Some((one.size, time))
+        });
+        Self {
+            name: &witness.name,
+            seen,
+        }
+    }
+}
+
 /// The time of the decisions to replay.
 struct Span {
     since: Option<Moment>,
@@ -94,6 +115,7 @@ pub(super) async fn verify(
     store: Arc<dyn Store>,
     trusted: &Trusted,
     state: Option<State>,
+    witnesses: &[WitnessConfig],
 ) -> Result<Found, String> {
     let span = Span::of(args)?;
     let kept = args
@@ -110,10 +132,17 @@ pub(super) async fn verify(
     } = &examined;
     let is_whole = faults.is_empty();
     let faults: Vec<String> = faults.iter().map(LogFault::to_string).collect();
+    let checkpoints = store.checkpoints().await;
+    let checkpoints = checkpoints.map_err(|error| error.to_string())?;
+    let seen: Vec<_> = witnesses
+        .iter()
+        .map(|one| Witnessed::of(one, &checkpoints))
+        .collect();
     let text = if args.json {
-        screen::json_line(&as_json(tally, walked, &faults, trusted))
+        screen::json_line(&as_json(tally, walked, &faults, trusted, &seen))
     } else {
-        as_text(tally, walked, is_whole, &faults, last.as_ref(), trusted).into_bytes()
+        let last = last.as_ref();
+        as_text(tally, walked, is_whole, &faults, last, trusted, &seen).into_bytes()
     };
     screen::say(&text)?;
     Ok(match examined.is_ok() {

@@ -20,6 +20,7 @@ use crate::audit::replay::{self, Evidence, Outcome};
 use crate::audit::verify::case::{Case, Held, Trusted};
 use crate::audit::verify::review::Finding;
 use crate::clock::Moment;
+use crate::config::WitnessConfig;
 use crate::policy::Reason;
 use crate::rep::{Origin, ProductToken};
 use crate::store::{Store, StoredCheckpoint, StoredDecision};
@@ -82,6 +83,8 @@ struct SignedRoot {
     time: When,
     /// The signed note.
     note: String,
+    /// The witnesses that have cosigned it, with the time of each.
+    cosigned: Vec<(String, When)>,
 }
 
 /// The person who has seen it.
@@ -130,7 +133,7 @@ pub(super) async fn page(
         proof: Proof::of(
             &case,
             &trusted,
-            checkpoint.map(|one| SignedRoot::of(&one, now)),
+            checkpoint.map(|one| SignedRoot::of(&one, &settings.audit.witnesses, now)),
         ),
         explained: explained(&case),
         text: None,
@@ -207,9 +210,15 @@ fn explained(case: &Case<'_>) -> Option<Explained> {
 }
 
 impl SignedRoot {
-    fn of(checkpoint: &StoredCheckpoint, now: Moment) -> SignedRoot {
+    fn of(checkpoint: &StoredCheckpoint, witnesses: &[WitnessConfig], now: Moment) -> SignedRoot {
         let lines: Vec<String> = checkpoint.note.lines().map(line).collect();
+        let cosigned = witnesses.iter().filter_map(|witness| {
+            let vkey = std::slice::from_ref(&witness.vkey);
+            let (_, time) = *checkpoint.cosigned(vkey).first()?;
+            Some((line(&witness.name), When::at(time, now)))
+        });
         SignedRoot {
+            cosigned: cosigned.collect(),
             time: When::at(checkpoint.time, now),
             note: lines.join("\n"),
         }

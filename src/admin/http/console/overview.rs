@@ -13,7 +13,8 @@ use super::denials::{Reached, Span, origin_link};
 use super::filter::{params, wrong};
 use super::origins::OriginRow;
 use super::shell::{Page, Place, Shell, Shown};
-use super::words::{line, number};
+use super::words::{When, line, number};
+use crate::admin::{Answer, Request, WitnessReport};
 use crate::audit::summary::sum;
 use crate::clock::Moment;
 use crate::pace::Source;
@@ -40,6 +41,47 @@ pub(super) struct OverviewPage {
     checks: Vec<Check>,
     is_ready: bool,
     is_kept: bool,
+    witnesses: Vec<WitnessRow>,
+}
+
+/// The state of a witness of the decision log.
+struct WitnessRow {
+    name: String,
+    url: String,
+    /// The number of records that it has seen, and when.
+    seen: Option<(String, When)>,
+    /// `good`, `fair` or `bad`.
+    class: &'static str,
+    said: String,
+}
+
+impl WitnessRow {
+    fn of(report: &WitnessReport, now: Moment) -> WitnessRow {
+        let (class, said) = match (report.ahead, &report.failure, report.pending) {
+            (Some(size), ..) => (
+                "bad",
+                format!(
+                    "knows a checkpoint of {} records, which the store does not have: no checkpoint is signed",
+                    number(size)
+                ),
+            ),
+            (None, Some(why), _) => ("bad", line(why)),
+            (None, None, true) => (
+                "fair",
+                "has not cosigned the newest checkpoint yet".to_owned(),
+            ),
+            (None, None, false) => ("good", "agrees".to_owned()),
+        };
+        let seen = report.cosigned_at.as_deref();
+        let seen = seen.and_then(|time| When::of(time, now));
+        WitnessRow {
+            name: line(&report.name),
+            url: line(&report.url),
+            seen: report.cosigned_size.map(number).zip(seen),
+            class,
+            said,
+        }
+    }
 }
 
 /// A range of time.
@@ -123,7 +165,18 @@ pub(super) async fn page(
         is_ready: readiness.ready,
         checks: readiness.checks,
         is_kept: site.store().is_some(),
+        witnesses: witnesses(&site, now).await,
     }))
+}
+
+async fn witnesses(site: &Site, now: Moment) -> Vec<WitnessRow> {
+    match site.desk().answer(Request::Status).await {
+        Answer::Status(status) => {
+            let rows = status.witnesses.iter();
+            rows.map(|one| WitnessRow::of(one, now)).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 async fn hours(site: &Site, now: Moment, count: u64) -> Result<Vec<Hourly>, Problem> {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::{TOLD, Tally};
+use super::{TOLD, Tally, Witnessed};
 use crate::audit::verify::case::Trusted;
 use crate::audit::verify::walk::Walked;
 use crate::cli::screen::printable;
@@ -20,11 +20,13 @@ pub(super) fn as_text(
     faults: &[String],
     last: Option<&StoredCheckpoint>,
     trusted: &Trusted,
+    witnesses: &[Witnessed<'_>],
 ) -> String {
     let mut text = String::new();
     tell_faults(&mut text, tally, faults);
     tell_log(&mut text, tally.records, walked, is_whole);
     tell_checkpoints(&mut text, walked, last, trusted);
+    tell_witnesses(&mut text, witnesses);
     tell_decisions(&mut text, tally);
     for (event, count) in &tally.events {
         // Writing to a String cannot fail.
@@ -108,6 +110,22 @@ fn tell_checkpoints(
     }
 }
 
+fn tell_witnesses(text: &mut String, witnesses: &[Witnessed<'_>]) {
+    for witness in witnesses {
+        let name = witness.name;
+        let _ = match witness.seen {
+            Some((size, time)) => {
+                let time = time_text(time);
+                writeln!(
+                    text,
+                    "          {name} has cosigned up to record {size}, at {time}"
+                )
+            }
+            None => writeln!(text, "          {name} has cosigned nothing that is kept"),
+        };
+    }
+}
+
 fn tell_decisions(text: &mut String, tally: &Tally) {
     let attested: u64 = tally.attested.values().sum();
     let _ = write!(
@@ -148,7 +166,12 @@ pub(super) fn as_json(
     walked: &Walked,
     faults: &[String],
     trusted: &Trusted,
+    witnesses: &[Witnessed<'_>],
 ) -> Value {
+    let witnesses = witnesses.iter().map(|one| {
+        let (size, time) = (one.seen.map(|seen| seen.0), one.seen.map(|seen| seen.1));
+        json!({"name": one.name, "cosigned": size, "at": time.map(time_text)})
+    });
     let wrong = tally.told.iter().map(|wrong| {
         json!({"seq": wrong.seq, "id": wrong.id, "outcome": wrong.code, "said": wrong.said})
     });
@@ -161,6 +184,7 @@ pub(super) fn as_json(
         "signed": walked.signed,
         "checkpoints": {"agree": walked.agreeing, "differ": walked.differing, "not_compared": walked.unreached},
         "keys": trusted.keys.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "witnesses": witnesses.collect::<Vec<_>>(),
         "proven": tally.proven,
         "unlinked": tally.unlinked,
         "attested": tally.attested,

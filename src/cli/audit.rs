@@ -3,6 +3,7 @@
 mod all;
 pub(super) mod evidence;
 mod excerpt;
+mod export;
 mod file;
 mod fork;
 mod one;
@@ -77,6 +78,12 @@ enum Command {
     /// Write the log as a tree of files, which other programs read and verify (c2sp.org/tlog-tiles)
     #[command(after_help = tiles::HELP)]
     Tiles(tiles::TilesArgs),
+    /// Write the log as immutable files, which any tool can carry to another machine
+    ///
+    /// Writes what is new up to the newest checkpoint: entries, all that they name, and the checkpoint. A running `crawlgate
+    /// serve` goes on undisturbed.
+    #[command(after_help = export::HELP)]
+    Export(export::ExportArgs),
     /// Print the public key that checkpoints are checked with (c2sp.org/signed-note)
     Key,
     /// Begin a new log where signed records are missing, as after an older copy of the store was brought back
@@ -177,6 +184,7 @@ fn told(args: &AuditArgs, config: &Config) -> Result<Found, String> {
             }
             Command::Prove(args) => prove::prove(args, &store, config).await,
             Command::Tiles(args) => tiles::write(args, &store, config).await,
+            Command::Export(args) => export::write(args, &store, config).await,
             Command::Checkpoint { cosigned: false } => checkpoint(&store).await,
             Command::Checkpoint { cosigned: true } => cosigned(&store, config).await,
             Command::Consistency { old, new } => consistency(&store, *old, *new).await,

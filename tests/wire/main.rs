@@ -30,6 +30,7 @@ mod confine;
 mod crawl_report;
 mod descriptors;
 mod evidence;
+mod export;
 mod failures;
 mod fields;
 mod flight;

@@ -1,5 +1,6 @@
 //! What the log tells of its own life: starts, settings and ends of processes, in the order of the decisions.
 
+use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
 use rustix::process::Signal;
@@ -153,8 +154,11 @@ fn each_of_several_processes_on_one_store_records_its_own_life() {
     let url = origin.url("/private");
     gate.denied(&gate.get(&url));
     let mut run = gate.setup.command("run");
-    run.args(["--", "sh", "-c", "cat"]);
+    run.args(["--", "sh", "-c", "echo; exec cat"]);
     let mut run = run.stdin(Stdio::piped()).spawn().unwrap();
+    // Each further command writes the configuration file anew: not before this process has read it.
+    let mut said = BufReader::new(run.stdout.take().unwrap());
+    said.read_line(&mut String::new()).unwrap();
     let both = eventually("the second start", || {
         let events = events(&gate);
         (events.len() == 4).then_some(events)

@@ -4,6 +4,8 @@
 //! in this process and in others, do not wait for each other. An answered write is in the file's log: a kill of the
 //! process loses nothing of it; a power cut loses the octets that the disk had not taken yet (`[store] synchronous`).
 //!
+//! Longer than 400 lines of code because it is the implementation of one trait, [`Store`], most of it a call into a part.
+//!
 //! - `schema`: tables, and views for people with the `sqlite3` shell
 //! - `open`: the checks before a file is used as a store; `agree`: its agreement with the files beside it; `still`:
 //!   reading where nothing can be written

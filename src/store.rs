@@ -31,8 +31,8 @@ pub use self::batch::{Batch, Entries, Object, ObjectKind, OriginUpdate, Party};
 pub use self::believed::{Belief, Progress, Reading};
 use self::decisions::hourly;
 pub use self::decisions::{
-    Acknowledgement, DecisionQuery, Extent, Hourly, Removed, StoredDecision, StoredRoot, Tally,
-    TallyKey,
+    Acknowledgement, Appended, DecisionQuery, Extent, Hourly, Removed, StoredDecision, StoredRoot,
+    Tally, TallyKey,
 };
 pub use self::error::{StoreError, StoreErrorKind};
 use self::error::{behind, failed};
@@ -74,6 +74,10 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Writes all of a batch or nothing of it: origin updates and objects first, then the entries in their order, at the
     /// end of the log. A killed process loses nothing of the batch once this call has resolved.
     fn write(&self, batch: Batch) -> Pending<'_, ()>;
+
+    /// Tells each entry that the store appends by itself from now on, and the end of each batch, in the order of the log,
+    /// after the commit. Entries that other processes append by themselves are told at the next write of this one.
+    fn tell_appended(&self, tell: Arc<dyn Fn(Appended) + Send + Sync>) -> Pending<'_, ()>;
 
     /// Returns the states of an origin, one for each identity, that of `*` first.
     fn origin(&self, origin: &Origin) -> Pending<'_, Vec<OriginMemory>>;

@@ -1,11 +1,13 @@
-//! The lines of a batch, derived from its entries for the sinks.
+//! The lines of a batch, derived from its entries for the sinks, with the events that the store has appended before it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use tracing::error;
 
-use super::queue::Batch;
+use super::live::Live;
+use super::queue::{Batch, Queue};
+use crate::clock::Moment;
 use crate::entry::{Digest, Entry, Objects, write_line};
 
 /// The lines of the batch at hand, and the objects that later batches may name.
@@ -14,6 +16,8 @@ pub(super) struct DerivedLines {
     objects: Bodies,
     text: Vec<u8>,
     is_current: bool,
+    /// Lines of events that the store has appended before the batch at hand, once they are taken.
+    before: Option<Vec<Box<str>>>,
 }
 
 /// Bodies by digest.
@@ -27,12 +31,34 @@ impl Objects for Bodies {
 }
 
 impl DerivedLines {
-    /// Returns the lines of the batch at hand.
-    pub(super) fn of(&mut self, batch: &Batch) -> &[u8] {
+    /// Returns the lines of the batch at hand. Where the store has it, the events that it has appended before come first;
+    /// where the store fails, all that it has appended so far.
+    pub(super) fn of(&mut self, batch: &Batch, queue: &Queue) -> &[u8] {
         if !self.is_current {
-            self.derive(batch);
+            self.derive(batch, queue);
         }
         &self.text
+    }
+
+    /// Shows the events of the batch at hand, and those before it, to watchers.
+    pub(super) fn show(&mut self, batch: &Batch, queue: &Queue, live: &Live, now: Moment) {
+        let before = self.before.get_or_insert_with(|| queue.take_appended());
+        if !live.is_watched() {
+            return;
+        }
+        for line in before {
+            live.show_event(line, now);
+        }
+        let mut line = Vec::new();
+        for entry in batch.content.entries.iter() {
+            line.clear();
+            if let Ok(entry @ Entry::Event(_)) = Entry::read(entry)
+                && write_line(&entry, &self.objects, &mut line).is_ok()
+                && let Ok(text) = std::str::from_utf8(&line)
+            {
+                live.show_event(text.trim_end_matches('\n'), now);
+            }
+        }
     }
 
     /// Discards the lines: the batch at hand has changed.
@@ -40,9 +66,18 @@ impl DerivedLines {
         self.is_current = false;
     }
 
-    fn derive(&mut self, batch: &Batch) {
-        let Self { objects, text, .. } = self;
+    fn derive(&mut self, batch: &Batch, queue: &Queue) {
+        let Self {
+            objects,
+            text,
+            before,
+            ..
+        } = self;
         text.clear();
+        for line in before.get_or_insert_with(|| queue.take_appended()) {
+            text.extend_from_slice(line.as_bytes());
+            text.push(b'\n');
+        }
         for object in &batch.content.objects {
             let body = Arc::clone(&object.body);
             objects.0.insert(object.sha256, body);
@@ -68,6 +103,7 @@ impl DerivedLines {
         const SPARE: usize = 1024 * 1024;
 
         self.is_current = false;
+        self.before = None;
         self.text.clear();
         self.text.shrink_to(SPARE);
         if let Some(forgotten) = batch.forgotten {

@@ -27,7 +27,7 @@ const SHOWN: u64 = 40;
 const COUNT: u64 = 16;
 
 /// The feed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Live(Arc<Feed>);
 
 #[derive(Debug)]
@@ -37,7 +37,7 @@ struct Feed {
     span: AtomicU64,
     /// Number of records left out since the process began.
     left_out: AtomicU64,
-    lines: broadcast::Sender<Line>,
+    lines: broadcast::Sender<Seen>,
 }
 
 /// A record, as it is or would be written.
@@ -56,6 +56,8 @@ pub struct Line {
 pub enum Seen {
     /// A record.
     Line(Line),
+    /// The line of an event, without its line feed. Events are shown once they are written, in the order of the log.
+    Event(Arc<str>),
     /// Number of records left out before the next.
     Missed(u64),
 }
@@ -64,7 +66,7 @@ pub enum Seen {
 #[derive(Debug)]
 pub struct Watch {
     feed: Arc<Feed>,
-    lines: broadcast::Receiver<Line>,
+    lines: broadcast::Receiver<Seen>,
     /// Number of left-out records that the watcher knows of.
     told: u64,
 }
@@ -94,8 +96,19 @@ impl Live {
         has_room
     }
 
+    /// Shows the line of an event, if there is a watcher and room.
+    pub(super) fn show_event(&self, line: &str, now: Moment) {
+        if self.is_watched() && self.has_room(now) {
+            self.send(Seen::Event(line.into()), now);
+        }
+    }
+
     /// Shows a record.
     pub(super) fn show(&self, line: Line, now: Moment) {
+        self.send(Seen::Line(line), now);
+    }
+
+    fn send(&self, seen: Seen, now: Moment) {
         let present = now.as_millis() / SPAN;
         // Two concurrent records may count as one: the bound need not be exact.
         let span = self.0.span.load(Ordering::Relaxed);
@@ -105,7 +118,7 @@ impl Live {
             (present << COUNT) + 1
         };
         self.0.span.store(next, Ordering::Relaxed);
-        let _ = self.0.lines.send(line); // the last watcher may have gone
+        let _ = self.0.lines.send(seen); // the last watcher may have gone
     }
 
     /// Subscribes from now on; `None` if there are too many watchers.
@@ -135,7 +148,7 @@ impl Watch {
                 return missed;
             }
             match self.lines.recv().await {
-                Ok(line) => return Seen::Line(line),
+                Ok(seen) => return seen,
                 Err(RecvError::Lagged(missed)) => return Seen::Missed(missed),
                 // This watcher holds the feed, and with it the sender: the channel does not close.
                 Err(RecvError::Closed) => std::future::pending().await,

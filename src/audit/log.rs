@@ -148,6 +148,7 @@ impl Log {
         bounds: Bounds,
         pace: Pace,
     ) -> Result<Self, LogError> {
+        let live = Live::new();
         // The store first: every line that a shipper has read is in the store, too.
         let to_store = store.clone().map(|store| Outlet::Store {
             store,
@@ -165,10 +166,17 @@ impl Log {
                 config.log.on_failure == OnFailure::Deny,
                 clock.clone(),
             ));
-            let (theirs, clock) = (Arc::clone(&queue), clock.clone());
+            if let Some(store) = &store {
+                let queue = Arc::clone(&queue);
+                let telling = store.tell_appended(Arc::new(move |one| queue.appended(one)));
+                // A store that cannot be read refuses writes, too, and says so then.
+                let _ = writer::wait(telling, || None);
+            }
+            let (theirs, live) = (Arc::clone(&queue), live.clone());
+            let clock = clock.clone();
             let thread = thread::Builder::new()
                 .name("decision-log".to_owned())
-                .spawn(move || writer::run(&theirs, outlets, &clock, pace))
+                .spawn(move || writer::run(&theirs, outlets, &live, &clock, pace))
                 .map_err(|error| LogError {
                     place: Place::Thread,
                     error,
@@ -181,7 +189,7 @@ impl Log {
         let log = Self {
             writer,
             store,
-            live: Live::new(),
+            live,
             clock: clock.clone(),
             is_strict: AtomicBool::default(),
             records_all: AtomicBool::default(),

@@ -30,7 +30,7 @@ use super::{
 use crate::clock::{Clock, Moment};
 use crate::entry::{Digest, EventKind};
 use crate::rep::Origin;
-use crate::store::{Object, OriginUpdate};
+use crate::store::{Appended, Object, OriginUpdate};
 use crate::text::DecisionId;
 
 /// Bounds of the queue, in octets.
@@ -176,6 +176,13 @@ impl Queue {
         if inner.configuration.is_some() && inner.life == Life::Running {
             self.add(&mut inner, |inner| inner.tell(kind, now));
         }
+    }
+
+    /// Notes what the store has appended.
+    pub(super) fn appended(&self, appended: Appended) {
+        let mut inner = self.inner.lock();
+        inner.appended.push_back(appended);
+        self.wake.notify_one();
     }
 
     /// Tells whether a refusal gets a record of its own: while its client has single records left in this minute.

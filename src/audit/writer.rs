@@ -19,6 +19,7 @@ use super::{
     counts::Place,
     derived::DerivedLines,
     error::LogFailed,
+    live::Live,
     queue::{Batch, Queue, add_withdrawal},
     sink::Sink,
 };
@@ -53,7 +54,8 @@ pub(super) enum Outlet {
 }
 
 /// Writes all batches of `queue` to all of `outlets` until the queue is closed and empty, or closed and failing.
-pub(super) fn run(queue: &Queue, mut outlets: Vec<Outlet>, clock: &Clock, pace: Pace) {
+/// Shows events to the watchers of `live`.
+pub(super) fn run(queue: &Queue, mut outlets: Vec<Outlet>, live: &Live, clock: &Clock, pace: Pace) {
     /// Buffers that had to grow far are not kept.
     const SPARE: usize = 1024 * 1024;
 
@@ -71,6 +73,7 @@ pub(super) fn run(queue: &Queue, mut outlets: Vec<Outlet>, clock: &Clock, pace: 
         ) {
             return;
         }
+        lines.show(&batch, queue, live, clock.now());
         lines.end(&batch);
         match queue.wrote(&batch, clock.now()) {
             None => {}
@@ -176,6 +179,10 @@ impl Outlet {
         match self {
             Self::Store { written: true, .. } => Ok(()),
             Self::Store { store, written } => {
+                if batch.is_empty() {
+                    // Lines of events alone, which the store has.
+                    return Ok(());
+                }
                 let start = clock.tick();
                 let writing = store.write(batch.content.clone());
                 match wait(writing, || queue.look(batch, clock)) {
@@ -188,7 +195,7 @@ impl Outlet {
                 }
             }
             Self::Sink { sink, written } => {
-                let lines = lines.of(batch);
+                let lines = lines.of(batch, queue);
                 let rest = lines.get(*written..).unwrap_or_default();
                 if rest.is_empty() {
                     return Ok(());
@@ -210,7 +217,7 @@ impl Outlet {
 
 /// Waits for a future on this thread, outside any runtime: the futures need none, and a program with a log may have
 /// none. Meanwhile runs `look`, again after the time that it returns.
-fn wait<F: Future>(future: F, look: impl Fn() -> Option<Duration>) -> F::Output {
+pub(super) fn wait<F: Future>(future: F, look: impl Fn() -> Option<Duration>) -> F::Output {
     struct Unpark(Thread);
 
     impl Wake for Unpark {

@@ -60,6 +60,15 @@ pub struct StoredDecision {
     pub acknowledged: Option<Acknowledgement>,
 }
 
+/// Entries that a store has appended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Appended {
+    /// The line of an entry that the store has made, without its line feed.
+    Event(Box<str>),
+    /// The entries of a batch.
+    Batch,
+}
+
 /// The entries of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {

@@ -13,6 +13,7 @@
 //! - `guard`: the files of an open store stay as they are; `log`: the write-ahead log stays bounded
 //! - `write`, `read`, `search`, `figures`, `prune`: the work on it; `landing`: the update of an origin; `overrides`: those that people add
 //! - `entries`: the decision log and the tree over it; `objects`: what its entries name
+//! - `teller`: the entries that the store appends by itself, told to the rest of the process
 //! - `bounds`: the room of each part; `robots`: which texts give room; `belief`: the time that retention believes
 //! - [`repair`]: checks and rebuilds of a damaged database; [`fork`]: the way on behind a lost end of the log
 //! - `backup`: a copy while it is in use; `new_file`: a file that is whole or not there
@@ -46,6 +47,7 @@ mod schema;
 mod search;
 pub mod sql;
 mod still;
+mod teller;
 mod worker;
 mod write;
 
@@ -68,7 +70,7 @@ use super::changes::Announcer;
 use super::figures::Figures;
 use super::state_file::{StateFile, unwritable};
 use super::{
-    Access, Acknowledgement, Batch, Belief, DecisionQuery, Extent, Fetch, Hourly, LogKey,
+    Access, Acknowledgement, Appended, Batch, Belief, DecisionQuery, Extent, Fetch, Hourly, LogKey,
     OriginMemory, OriginQuery, Pending, Progress, Pruned, Removed, Retention, Sha256, Size, Store,
     StoreError, StoreErrorKind, StoredCheckpoint, StoredDecision, StoredRoot, Tally, TallyKey,
 };
@@ -222,6 +224,11 @@ impl Store for Sqlite {
             log.after(connection, &path, parts);
             Ok(())
         })
+    }
+
+    fn tell_appended(&self, tell: Arc<dyn Fn(Appended) + Send + Sync>) -> Pending<'_, ()> {
+        let memory = Arc::clone(&self.memory);
+        self.write(move |connection| memory.lock().tell(connection, tell))
     }
 
     fn origin(&self, origin: &Origin) -> Pending<'_, Vec<OriginMemory>> {

@@ -28,7 +28,7 @@ fn engine() -> Sqlite {
     Sqlite::temporary()
 }
 
-fn origin(host: &str) -> Origin {
+pub(crate) fn origin(host: &str) -> Origin {
     Origin::parse(&format!("https://{host}")).unwrap().0
 }
 

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::admin_gate::problem;
 use crate::support::{AdminGate, Origin, PATIENCE, RULES};
@@ -35,9 +35,20 @@ impl Feed {
         feed
     }
 
-    /// Returns the next event and its data.
+    /// Returns the next event and its data, and leaves out the records that are no decisions.
     #[track_caller]
     fn next(&mut self) -> (String, Value) {
+        loop {
+            let next = self.next_of_all();
+            if next.0 != "event" {
+                return next;
+            }
+        }
+    }
+
+    /// Returns the next event and its data.
+    #[track_caller]
+    fn next_of_all(&mut self) -> (String, Value) {
         let (mut event, mut line) = (String::new(), String::new());
         loop {
             line.clear();
@@ -79,6 +90,28 @@ fn a_watcher_sees_each_decision_kept_or_not() {
         (&Value::from(id), &Value::Bool(true))
     );
     assert_eq!(gate.records().len(), 1, "watching records nothing");
+}
+
+#[test]
+fn a_watcher_of_everything_sees_other_records_too() {
+    let origin = Origin::with_rules(RULES);
+    let gate = AdminGate::open();
+    let mut feed = Feed::open(&gate, "");
+    let mut of_denials = Feed::open(&gate, "?verdict=deny");
+    let new = json!({"origin": "https://site.test", "pattern": "/p", "action": "deny", "until": "1d", "by": "Ada", "reason": "r"});
+    assert_eq!(gate.post("/overrides", &new).status, 201);
+    let seen = loop {
+        // The start of the process may be written only now.
+        let (event, seen) = feed.next_of_all();
+        assert_eq!(event, "event", "{seen}");
+        if seen["event"] == "override_added" {
+            break seen;
+        }
+    };
+    assert_eq!(seen["override"]["by"], "Ada", "{seen}");
+    let id = gate.deny(&origin, "/private/a");
+    let (event, seen) = of_denials.next_of_all();
+    assert_eq!((&*event, &seen["record"]["id"]), ("decision", &id.into()));
 }
 
 #[test]

@@ -267,3 +267,46 @@ fn the_list_of_events_has_its_own_form() {
         assert!(said.contains(mistake), "{said}");
     }
 }
+
+#[test]
+fn the_file_has_the_events_of_the_store_in_the_order_of_the_log() {
+    let mut gate = Gate::with(|setup| {
+        setup.set("audit", "durability", "\"strict\"");
+    });
+    let origin = Origin::with_rules(RULES);
+    let deny = |gate: &Gate, path: &str| {
+        let record = gate.denied(&gate.get(&origin.url(path)));
+        record["id"].as_str().unwrap().to_owned()
+    };
+    // By another process, while this one runs.
+    let beside = |gate: &Gate, command: &str, words: &[&str]| {
+        let (code, said, error) = gate.beside(command, words);
+        assert_eq!(code, Some(0), "{said}{error}");
+    };
+    let id = deny(&gate, "/private/1");
+    let named = origin.url("");
+    let until = ["--until", "1d", "--by", "Ada", "--reason", "a letter"];
+    let add = [&["add", &named, "/page", "deny"], &until[..]].concat();
+    beside(&gate, "override", &add);
+    beside(&gate, "log", &["ack", &id, "--note", "seen", "--by", "Ada"]);
+    deny(&gate, "/private/2");
+    beside(&gate, "override", &["remove", "1", "--by", "Ada"]);
+    end(&mut gate);
+    let lines = gate.log_lines();
+    let want = [
+        "started",
+        "settings",
+        "robots_disallow",
+        "override_added",
+        "acknowledged",
+        "robots_disallow",
+        "override_removed",
+        "stopped",
+    ];
+    assert_eq!(names(&lines), want);
+    let told: Vec<&Value> = lines
+        .iter()
+        .filter(|line| line["event"].is_string())
+        .collect();
+    assert_eq!(events(&gate).iter().collect::<Vec<_>>(), told);
+}

@@ -1,5 +1,6 @@
 //! The log as exchanges use it, with sinks that fail on demand.
 
+mod appended;
 mod failures;
 mod grounds;
 

@@ -1,6 +1,6 @@
 //! The content of the queue, under its lock.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::super::entry::Grounds;
@@ -13,7 +13,7 @@ use crate::entry::{Digest, Event, EventKind, Process};
 use crate::rep::Origin;
 use crate::robots::identity::Identity;
 use crate::robots::state::State as OriginState;
-use crate::store::{self, Object};
+use crate::store::{self, Appended, Object};
 use crate::text::DecisionId;
 
 /// Objects that the queue remembers; then it forgets all, and later entries queue theirs again.
@@ -49,6 +49,8 @@ pub(super) struct Inner {
     /// The failure that stops the writer at present.
     pub(super) failure: Option<LogFailed>,
     pub(super) lost: Option<Lost>,
+    /// What the store has appended and no sink has yet: lines of events, and the place of the batch at hand among them.
+    pub(super) appended: VecDeque<Appended>,
     /// Records of requests that were answered `log_failed` instead, with the batch of their record taken already.
     pub(super) withdrawn: Vec<DecisionId>,
     pub(super) delay: Delay,
@@ -113,6 +115,7 @@ impl Inner {
             hurry: false,
             failure: None,
             lost: None,
+            appended: VecDeque::new(),
             withdrawn: Vec::new(),
             delay: Delay::default(),
             since: None,
@@ -122,6 +125,12 @@ impl Inner {
 
     pub(super) fn held(&self) -> usize {
         self.next.entries.octets() + self.weight + self.taken
+    }
+
+    /// Tells whether the store has appended events that the writer has not taken.
+    pub(super) fn has_appended(&self) -> bool {
+        let is_event = |one: &Appended| matches!(one, Appended::Event(_));
+        self.appended.iter().any(is_event)
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -9,7 +9,7 @@ use super::Queue;
 use super::content::{Inner, Life};
 use crate::audit::error::LogFailed;
 use crate::clock::{Clock, Moment, Uptime};
-use crate::store::{self, Entries};
+use crate::store::{self, Appended, Entries};
 use crate::text::DecisionId;
 
 /// Interval between two checks for counts to report, while no entries come.
@@ -35,12 +35,24 @@ pub(in crate::audit) struct Batch {
     since: Uptime,
     /// Reading of the clock when the writer took the batch.
     taken: Uptime,
-    /// The data to write; not empty.
+    /// The data to write.
     pub(in crate::audit) content: store::Batch,
     /// Number of objects in it that were queued before the queue forgot them.
     pub(in crate::audit) forgotten: Option<usize>,
     /// Number of entries that were ever queued up to here.
     upto: u64,
+}
+
+impl Batch {
+    /// Tells whether there is nothing to write: the store has appended events meanwhile, which sinks have not.
+    pub(in crate::audit) fn is_empty(&self) -> bool {
+        let store::Batch {
+            landings,
+            objects,
+            entries,
+        } = &self.content;
+        landings.is_empty() && objects.is_empty() && entries.is_empty()
+    }
 }
 
 impl Queue {
@@ -63,7 +75,7 @@ impl Queue {
             inner.tell_repeats(now);
             inner.tell_forwarded(&self.forwarded, now);
             inner.tell_end(now);
-            if !inner.is_empty() || inner.life != Life::Running {
+            if !inner.is_empty() || inner.has_appended() || inner.life != Life::Running {
                 break;
             }
             inner.hurry = false;
@@ -73,7 +85,7 @@ impl Queue {
                 self.wake.wait_for(&mut inner, LOOK_FORWARDED);
             }
         }
-        if inner.is_empty() {
+        if inner.is_empty() && !inner.has_appended() {
             inner.life = Life::Over;
             self.publish(&inner);
             return None;
@@ -143,6 +155,16 @@ impl Queue {
         })
     }
 
+    /// Takes the lines of events that the store has appended before the batch at hand, or of all if it has not written that.
+    pub(in crate::audit) fn take_appended(&self) -> Vec<Box<str>> {
+        let mut inner = self.inner.lock();
+        let mut lines = Vec::new();
+        while let Some(Appended::Event(line)) = inner.appended.pop_front() {
+            lines.push(line);
+        }
+        lines
+    }
+
     /// Takes the records of the batch at hand that were withdrawn.
     pub(in crate::audit) fn take_withdrawn(&self) -> Vec<DecisionId> {
         mem::take(&mut self.inner.lock().withdrawn)
@@ -154,6 +176,9 @@ impl Queue {
         let mut inner = self.inner.lock();
         inner.taken = 0;
         inner.end_delay();
+        // Where no line of the batch was left to write, its place among the events was not taken.
+        let is_event = |one: &Appended| matches!(one, Appended::Event(_));
+        inner.appended.retain(is_event);
         // Too late to take them back: another entry says which answer left.
         for id in mem::take(&mut inner.withdrawn) {
             inner.tell_withdrawal(id, now);

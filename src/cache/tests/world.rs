@@ -158,6 +158,10 @@ impl Store for Faulty {
         })
     }
 
+    fn tell_appended(&self, tell: Arc<dyn Fn(store::Appended) + Send + Sync>) -> Pending<'_, ()> {
+        self.inner.tell_appended(tell)
+    }
+
     fn origin(&self, origin: &Origin) -> Pending<'_, Vec<OriginMemory>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         self.checked(self.inner.origin(origin))

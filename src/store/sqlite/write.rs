@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
-use super::entries::{Blocks, Head, Memory, Uses, append, append_event, checkpoint};
+use super::entries::{Blocks, Head, Memory, Uses, append, append_event, checkpoint, extent};
 use super::error::Failure;
 use super::keeping::Keeping;
 use super::landing::landing_or_nothing;
 use super::objects;
 use super::rows::{integer, time};
+use super::teller::{Tell, Teller};
 use crate::clock::Moment;
 use crate::entry::{Event, EventKind};
 use crate::store::log_key::{LogKey, StoredCheckpoint};
@@ -37,6 +38,7 @@ pub(super) struct LogMemory {
     memory: Memory,
     uses: Uses,
     blocks: Arc<Blocks>,
+    teller: Option<Teller>,
 }
 
 impl LogMemory {
@@ -52,18 +54,43 @@ impl LogMemory {
         self.memory.head(transaction)
     }
 
+    /// See [`Store::tell_appended`](crate::store::Store::tell_appended).
+    pub(super) fn tell(&mut self, connection: &Connection, tell: Tell) -> Result<(), Failure> {
+        let (_, size) = extent(connection)?;
+        self.teller = Some(Teller::new(tell, size));
+        Ok(())
+    }
+
     /// Commits a transaction, after which the log ends so.
     pub(super) fn commit(
         &mut self,
         transaction: Transaction<'_>,
         head: Head,
     ) -> Result<(), Failure> {
+        self.commit_batch(transaction, head, 0)
+    }
+
+    /// Commits a transaction, after which the log ends so, with `count` entries of a batch at its end.
+    fn commit_batch(
+        &mut self,
+        transaction: Transaction<'_>,
+        head: Head,
+        count: usize,
+    ) -> Result<(), Failure> {
+        let size = head.size();
+        let events = match &self.teller {
+            Some(teller) => teller.events(&transaction, size - count as u64),
+            None => Vec::new(),
+        };
         if let Err(error) = transaction.commit() {
             self.memory.forget();
             self.uses.forget();
             return Err(error.into());
         }
         self.memory.committed(head);
+        if let Some(teller) = &mut self.teller {
+            teller.tell(events, count > 0, size);
+        }
         Ok(())
     }
 
@@ -109,7 +136,7 @@ pub(super) fn batch(
     let noted = log.uses.count(&transaction, &batch.entries)?;
     let most = parts.map(|parts| parts.decisions / 8);
     append(&transaction, &mut head, batch.entries.frames(), most)?;
-    log.commit(transaction, head)?;
+    log.commit_batch(transaction, head, batch.entries.len())?;
     log.uses.committed(noted);
     if let Some(keeping) = keeping {
         keeping.tell(dropped);

@@ -15,8 +15,8 @@ use super::Asked;
 use super::decisions::Described;
 use crate::admin::http::Site;
 use crate::admin::http::problem::Problem;
-use crate::admin::query::Wrong;
 use crate::admin::query::params::CONDITIONS;
+use crate::admin::query::{Conditions, Wrong};
 use crate::audit::live::{Line, Seen, Watch};
 use crate::entry::Entry;
 use crate::store::search::Search;
@@ -33,8 +33,9 @@ pub(super) fn routes() -> Router<Site> {
 
 /// Decisions as they happen, as server-sent events
 ///
-/// Each event `decision` is an object with `recorded`, true if the decision is stored too, and `record`. An event
-/// `missed` gives as `count` the number of events left out, because there were too many or the reader was slow.
+/// Each event `decision` is an object with `recorded`, true if the decision is stored too, and `record`. Without
+/// conditions, an event `event` is the line of a record that is no decision, once it is written. An event `missed` gives
+/// as `count` the number of events left out, because there were too many or the reader was slow.
 /// `since`, `until` and `acknowledged` do not apply here.
 #[utoipa::path(
     get, path = "/decisions/live", tag = "decisions",
@@ -59,6 +60,7 @@ pub(super) async fn live(
     if let Some((name, _)) = senseless.iter().find(|(_, is_said)| *is_said) {
         return Err(Wrong::new(name, "does not apply to future decisions").into());
     }
+    let is_all = conditions == Conditions::default();
     let search = Search::new(&conditions.query(site.now())?)?;
     let watch = site
         .proxy()
@@ -67,12 +69,17 @@ pub(super) async fn live(
         .ok_or_else(|| Problem::busy("too many live views are open; close another one"))?;
     let (events, waiting) = mpsc::channel(WAITING);
     // Ends with the reader: its end of the channel goes with the connection.
-    tokio::spawn(show(watch, search, events));
+    tokio::spawn(show(watch, search, is_all, events));
     let heartbeat = KeepAlive::new().interval(HEARTBEAT);
     Ok(Sse::new(ReceiverStream::new(waiting)).keep_alive(heartbeat))
 }
 
-async fn show(mut watch: Watch, search: Search, events: mpsc::Sender<Result<Event, Infallible>>) {
+async fn show(
+    mut watch: Watch,
+    search: Search,
+    is_all: bool,
+    events: mpsc::Sender<Result<Event, Infallible>>,
+) {
     let open = Event::default().event("open").data("{}");
     if events.send(Ok(open)).await.is_err() {
         return;
@@ -84,7 +91,8 @@ async fn show(mut watch: Watch, search: Search, events: mpsc::Sender<Result<Even
         };
         let event = match seen {
             Seen::Line(line) if is_wanted(&search, &line) => decision(&line),
-            Seen::Line(_) => continue,
+            Seen::Event(line) if is_all => Event::default().event("event").data(line),
+            Seen::Line(_) | Seen::Event(_) => continue,
             Seen::Missed(count) => Event::default()
                 .event("missed")
                 .data(format!("{{\"count\":{count}}}")),

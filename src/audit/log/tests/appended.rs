@@ -1,0 +1,132 @@
+//! Events that the store appends by itself, among the lines of sinks and before watchers.
+
+use super::*;
+use crate::audit::live::Seen;
+use crate::policy::overrides::{Action, Override, OverrideId};
+use crate::store::{Acknowledgement, sqlite::Sqlite};
+
+const NOON: Moment = Moment::from_millis(1_795_176_000_000);
+
+/// Returns the lines of a tank.
+fn lines(tank: &Tank) -> Vec<String> {
+    let lines = tank.0.lock().lines.clone();
+    lines.lines().map(str::to_owned).collect()
+}
+
+/// Returns the lines of all records of a store.
+async fn records(store: &Sqlite) -> Vec<String> {
+    let records = store.records(0, 100).await.unwrap();
+    records.into_iter().map(|one| one.record).collect()
+}
+
+fn denial_of(path: &str) -> Override {
+    Override {
+        id: OverrideId::Stored(0),
+        origin: Origin::parse("https://site.example").unwrap().0,
+        pattern: path.to_owned(),
+        action: Action::Deny,
+        until: None,
+        by: "Ada".to_owned(),
+        reason: "a letter".to_owned(),
+        created: NOON,
+    }
+}
+
+fn note() -> Acknowledgement {
+    Acknowledgement {
+        time: NOON,
+        by: "Ada".to_owned(),
+        note: "known".to_owned(),
+    }
+}
+
+fn start_on(store: &Arc<Sqlite>, tank: &Tank) -> Log {
+    let pace = Pace {
+        gather: Duration::from_millis(1),
+        retry: Duration::from_millis(1),
+    };
+    let store: Arc<dyn Store> = Arc::clone(store) as Arc<dyn Store>;
+    let sinks: Vec<Box<dyn Sink>> = vec![Box::new(tank.clone())];
+    let config = config(OnFailure::Deny);
+    let log = Log::start(
+        &config,
+        Some(store),
+        sinks,
+        &Clock::manual(NOON),
+        BOUNDS,
+        pace,
+    );
+    log.unwrap()
+}
+
+#[tokio::test]
+async fn a_sink_has_the_events_of_the_store_in_the_order_of_the_log_each_once() {
+    let (store, tank) = (Arc::new(Sqlite::temporary()), Tank::with_room(100));
+    let log = start_on(&store, &tank);
+    log.begin(&config(OnFailure::Deny));
+    for n in 0..5 {
+        record(&log, "a");
+        if n % 2 == 0 {
+            // Not behind the record for sure: the store decides about the order.
+            log.flush().await.unwrap();
+        }
+        let number = store.add_override(denial_of("/x")).await.unwrap();
+        record(&log, "b");
+        let by = "Ada".to_owned();
+        assert!(store.remove_override(number, by, NOON).await.unwrap());
+    }
+    log.flush().await.unwrap();
+    let first = store.decisions(crate::store::DecisionQuery {
+        limit: 1,
+        ..crate::store::DecisionQuery::default()
+    });
+    let id = first.await.unwrap()[0].record.clone();
+    let id: serde_json::Value = serde_json::from_str(&id).unwrap();
+    let id = id["id"].as_str().unwrap();
+    assert!(store.acknowledge(id, note()).await.unwrap());
+    // No record follows before the end.
+    log.close().unwrap();
+    let all = records(&store).await;
+    assert_eq!(all.len(), 2 + 5 * 4 + 2, "{all:#?}");
+    assert_eq!(lines(&tank), all);
+}
+
+#[tokio::test]
+async fn a_sink_that_failed_gets_the_events_of_the_store_once_it_works() {
+    let (store, tank) = (Arc::new(Sqlite::temporary()), Tank::default());
+    let log = start_on(&store, &tank);
+    record(&log, "a");
+    log.flush().await.unwrap_err();
+    store.add_override(denial_of("/x")).await.unwrap();
+    record(&log, "b");
+    // The first line alone at first.
+    tank.make_room(1);
+    log.flush().await.unwrap_err();
+    store.add_override(denial_of("/y")).await.unwrap();
+    tank.make_room(100);
+    recovered(&log).await;
+    log.close().unwrap();
+    let all = records(&store).await;
+    assert_eq!(all.len(), 4);
+    assert_eq!(lines(&tank), all);
+}
+
+#[tokio::test]
+async fn events_alone_reach_the_sinks_and_the_watchers_without_another_record() {
+    let (store, tank) = (Arc::new(Sqlite::temporary()), Tank::with_room(100));
+    let log = start_on(&store, &tank);
+    let mut watch = log.watch().unwrap();
+    store.add_override(denial_of("/x")).await.unwrap();
+    let Seen::Event(seen) = watch.next().await else {
+        panic!("no event");
+    };
+    assert_eq!(lines(&tank), [&*seen]);
+    log.begin(&config(OnFailure::Deny));
+    for name in ["started", "settings"] {
+        let Seen::Event(seen) = watch.next().await else {
+            panic!("no event");
+        };
+        assert!(seen.contains(name), "{seen}");
+    }
+    assert_eq!(lines(&tank), records(&store).await);
+}

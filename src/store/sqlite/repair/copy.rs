@@ -93,14 +93,7 @@ fn is_known(source: &Connection, table: &str) -> bool {
 
 /// Copies the readable rows of a table and returns their number.
 fn copy(source: &Connection, target: &Connection, table: &str, key: Key) -> Result<u64, Failure> {
-    let mut columns = Vec::new();
-    {
-        let mut statement = target.prepare("SELECT name FROM pragma_table_info(?1)")?;
-        let mut rows = statement.query([table])?;
-        while let Some(row) = rows.next()? {
-            columns.push(format!("\"{}\"", row.get::<_, String>(0)?));
-        }
-    }
+    let columns = columns_of(target, table)?;
     let marks = vec!["?"; columns.len()].join(", ");
     let (columns, column) = (columns.join(", "), key.column());
     let mut put = target.prepare(&format!(
@@ -172,6 +165,15 @@ fn copy(source: &Connection, target: &Connection, table: &str, key: Key) -> Resu
         }
     }
     Ok(count.get())
+}
+
+/// Returns the names of a table's columns, quoted.
+fn columns_of(connection: &Connection, table: &str) -> Result<Vec<String>, Failure> {
+    let mut names = connection.prepare("SELECT name FROM pragma_table_info(?1)")?;
+    let names = names.query_map([table], |row| {
+        Ok(format!("\"{}\"", row.get::<_, String>(0)?))
+    })?;
+    Ok(names.collect::<Result<_, _>>()?)
 }
 
 /// Puts a row into the new store; returns 0 if that refuses it: such a row is damaged, too.

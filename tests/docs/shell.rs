@@ -82,7 +82,7 @@ pub(crate) fn only_reads(line: &str) -> bool {
             .and_then(|rest| rest.strip_prefix(*start))
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
     };
-    // The one of them that wants the store for itself.
-    let is_fork = line.starts_with("crawlgate audit fork");
-    reading.iter().any(begins) && !line.contains("--follow") && !is_fork
+    // These go on without end, want the store for themselves, or a witness.
+    let wants_more = ["--follow", "audit fork", "--cosigned"];
+    reading.iter().any(begins) && !wants_more.iter().any(|words| line.contains(words))
 }

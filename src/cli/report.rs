@@ -50,7 +50,7 @@ pub struct ReportArgs {
     /// Only this client: its address or name
     #[arg(long, value_name = "CLIENT")]
     client: Option<String>,
-    /// Only this origin (https://example.com), or a host with any scheme and port
+    /// Only this origin, with its scheme; or a host, with any scheme and port
     #[arg(long, value_name = "ORIGIN")]
     origin: Option<String>,
     /// The HTML file to write; - is the standard output

@@ -91,7 +91,10 @@ fn there_is_a_way_out_of_any_damage() {
     for (name, damage, want) in cases {
         let place = whole.copy();
         damage(&whole, &place.path);
-        assert_eq!(follow(&place, name), want, "{name}");
+        let way = follow(&place, name);
+        // The last page holds decisions, or what the process wrote at its end.
+        let is_more = (want, way) == (Way::SavesSome, Way::SavesAll);
+        assert!(way == want || is_more, "{name}: {way:?}");
     }
 }
 

@@ -136,7 +136,8 @@ impl Failure {
             Some(ErrorCode::SystemIoFailure) => told(
                 Kind::Failed,
                 &format!(
-                    "the disk fails under the store: {error}; see to the disk, then start again"
+                    "the disk fails under the store, or its file was cut off: {error}; see to the disk, then start again; if \
+                     the file is cut off, `crawlgate store rebuild` saves the readable data"
                 ),
             ),
             _ => told(Kind::Failed, &format!("the store fails: {error}")),

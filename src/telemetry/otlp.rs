@@ -4,7 +4,6 @@
 //! crawlgate reports once that the collector cannot be reached, and once that it can be again.
 
 use std::collections::HashMap;
-use std::error::Error;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -41,6 +40,7 @@ use super::Tracer;
 use super::error::TelemetryError;
 use crate::config::Config;
 use crate::egress;
+use crate::text::causes;
 
 /// Maximum time of one delivery.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -246,18 +246,6 @@ impl HttpClient for Client {
             result
         })
     }
-}
-
-/// Returns an error with all its causes.
-fn causes(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        next = cause.source();
-    }
-    text
 }
 
 /// An exporter that runs on our runtime, because it needs its sockets and timers, although a thread of the SDK waits

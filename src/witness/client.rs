@@ -2,7 +2,6 @@
 //!
 //! A witness is named by the operator, like an OpenTelemetry collector: crawlgate reaches it directly, not as an origin.
 
-use std::error::Error;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::time::Duration;
@@ -19,6 +18,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::timeout;
 
 use super::protocol::Received;
+use crate::text::causes;
 
 /// Time for a whole exchange.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -94,16 +94,4 @@ async fn read(mut body: Incoming) -> Result<Vec<u8>, String> {
         }
     }
     Ok(octets)
-}
-
-/// Returns an error with all its causes.
-fn causes(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        next = cause.source();
-    }
-    text
 }

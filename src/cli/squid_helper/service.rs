@@ -17,6 +17,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::timeout;
 
 use super::line::{Outcome, Question, Told};
+use crate::text::causes;
 
 /// Octets of an answer to read.
 const LONGEST_ANSWER: usize = 64 * 1024;
@@ -112,7 +113,8 @@ impl Service {
 
     async fn answer(&self, question: &Question) -> Result<Outcome, String> {
         let request = self.request(question)?;
-        let response = self.client.request(request).await.map_err(told)?;
+        let response = self.client.request(request).await;
+        let response = response.map_err(|error| causes(&error))?;
         let (head, body) = response.into_parts();
         let Some(verdict) = field(&head.headers, "x-crawlgate-verdict") else {
             return Err(match head.status {
@@ -230,18 +232,6 @@ async fn collect(mut body: Incoming) -> Vec<u8> {
         }
     }
     octets
-}
-
-/// Describes an error with its causes.
-fn told(error: hyper_util::client::legacy::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(&error);
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }
 
 /// Writes to Squid's log.

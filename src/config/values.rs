@@ -8,6 +8,7 @@ use std::{
 };
 
 use toml::de::{DeInteger, DeValue};
+use url::Url;
 
 use super::{
     read::{Read, Refusal, Value},
@@ -29,6 +30,33 @@ pub(super) fn text<T, E: Display>(
         Some(text) => parse(text).map_err(|error| Refusal::new(value, error.to_string())),
         None => Err(Refusal::new(value, "expected a text in quotes")),
     }
+}
+
+/// Reads the URL of a service with `parse`, as text. The value may hold a password, which is one of the faults, so the
+/// message does not repeat such a value.
+pub(super) fn service(
+    parse: impl Fn(&str) -> Result<String, &'static str>,
+) -> impl Fn(&Value<'_>) -> Read<String> {
+    move |value| {
+        let text = value.get_ref().as_str();
+        let url = text.ok_or("expected a text in quotes").and_then(&parse);
+        url.map_err(|why| match text {
+            Some(text) if !text.contains('@') => Refusal::new(value, why),
+            _ => Refusal::secret(value, why),
+        })
+    }
+}
+
+/// Returns a URL for HTTP without credentials, query and fragment; `None` for any other text.
+pub(super) fn plain_url(text: &str) -> Option<Url> {
+    let url = Url::parse(text).ok()?;
+    let is_plain = matches!(url.scheme(), "http" | "https")
+        && url.has_host()
+        && url.username().is_empty()
+        && url.password().is_none()
+        && url.query().is_none()
+        && url.fragment().is_none();
+    is_plain.then_some(url)
 }
 
 /// Reads one of a few names.

@@ -2,12 +2,10 @@
 
 use std::path::Path;
 
-use url::Url;
-
 use super::super::{
     TelemetryConfig,
-    read::{Refusal, Section},
-    values::{boolean, number, path, text, unless},
+    read::Section,
+    values::{boolean, number, path, plain_url, service, text, unless},
 };
 
 /// Octets of a service's name.
@@ -17,15 +15,7 @@ pub(super) fn telemetry(mut section: Section<'_, '_>, base: &Path, to: &mut Tele
     section.set(
         "otlp_endpoint",
         &mut to.otlp_endpoint,
-        unless("", |value| {
-            let text = value.get_ref().as_str().ok_or("expected a text in quotes");
-            // The value may hold a password, which is one of the faults, so the message does not repeat it.
-            let url = text.and_then(endpoint);
-            url.map_err(|why| match value.get_ref().as_str() {
-                Some(text) if !text.contains('@') => Refusal::new(value, why),
-                _ => Refusal::secret(value, why),
-            })
-        }),
+        unless("", service(endpoint)),
     );
     section.set("headers_file", &mut to.headers_file, unless("", path(base)));
     section.set("service_name", &mut to.service_name, text(service_name));
@@ -38,16 +28,9 @@ pub(super) fn telemetry(mut section: Section<'_, '_>, base: &Path, to: &mut Tele
 fn endpoint(text: &str) -> Result<String, &'static str> {
     const ALLOWED: &str = "expected the URL of an OpenTelemetry collector that takes OTLP over HTTP, without credentials \
         (they belong into headers_file) and query: \"http://127.0.0.1:4318\", \"https://otlp.example\"";
-    let url = Url::parse(text).map_err(|_| ALLOWED)?;
-    let is_plain = matches!(url.scheme(), "http" | "https")
-        && url.has_host()
-        && url.username().is_empty()
-        && url.password().is_none()
-        && url.query().is_none()
-        && url.fragment().is_none();
+    let url = plain_url(text).ok_or(ALLOWED)?;
     // The path of a signal would be added twice.
-    let is_whole = url.path().ends_with("/v1/traces") || url.path().ends_with("/v1/logs");
-    if !is_plain || is_whole {
+    if url.path().ends_with("/v1/traces") || url.path().ends_with("/v1/logs") {
         return Err(ALLOWED);
     }
     Ok(url.as_str().trim_end_matches('/').to_owned())

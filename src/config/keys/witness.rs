@@ -1,11 +1,9 @@
 //! `[[audit.witness]]`: witnesses of the decision log.
 
-use url::Url;
-
 use super::super::{
     WitnessConfig,
     read::{Refusal, Section},
-    values::text,
+    values::{plain_url, service, text},
 };
 use crate::robots::identity::client_name;
 use crate::tlog::{KeyKind, VerifierKey};
@@ -23,15 +21,7 @@ pub(super) fn witness(
             false => Ok(Some(named.to_string())),
         }
     });
-    section.set("url", &mut url, |value| {
-        let text = value.get_ref().as_str().ok_or("expected a text in quotes");
-        // The value may hold a password, which is one of the faults, so the message does not repeat it.
-        let url = text.and_then(prefix).map(Some);
-        url.map_err(|why| match value.get_ref().as_str() {
-            Some(text) if !text.contains('@') => Refusal::new(value, why),
-            _ => Refusal::secret(value, why),
-        })
-    });
+    section.set("url", &mut url, |value| service(prefix)(value).map(Some));
     section.set("vkey", &mut key, |value| {
         let key = text(vkey)(value)?;
         match earlier.iter().any(|one| one.vkey == key) {
@@ -54,17 +44,11 @@ pub(super) fn witness(
 fn prefix(text: &str) -> Result<String, &'static str> {
     const ALLOWED: &str = "expected the submission prefix of a witness, without credentials, query and \"/add-checkpoint\": \
         \"https://witness.example\", \"http://127.0.0.1:8080/w1\"";
-    let url = Url::parse(text).map_err(|_| ALLOWED)?;
-    let is_plain = matches!(url.scheme(), "http" | "https")
-        && url.has_host()
-        && url.username().is_empty()
-        && url.password().is_none()
-        && url.query().is_none()
-        && url.fragment().is_none();
+    let url = plain_url(text).ok_or(ALLOWED)?;
     let prefix = url.as_str().trim_end_matches('/');
-    match is_plain && !prefix.ends_with("/add-checkpoint") {
-        true => Ok(prefix.to_owned()),
-        false => Err(ALLOWED),
+    match prefix.ends_with("/add-checkpoint") {
+        true => Err(ALLOWED),
+        false => Ok(prefix.to_owned()),
     }
 }
 

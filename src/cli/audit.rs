@@ -18,7 +18,8 @@ use clap::{Args, Subcommand};
 
 pub(super) use self::all::verification;
 use super::fail;
-use crate::audit::verify::case::Trusted;
+use crate::audit::verify::case::{Trusted, Uncovered};
+use crate::audit::verify::covering::Covering;
 use crate::config::Config;
 use crate::store::state_file::State;
 use crate::store::{self, Access, Store, StoreError, StoredCheckpoint, state_file};
@@ -30,6 +31,26 @@ const WRONG: u8 = 1;
 
 const NO_CHECKPOINT: &str =
     "there is no checkpoint yet: `crawlgate serve` signs one soon after its first record";
+
+/// Returns the newest checkpoint that a trusted key has signed. `None` if there is none, which is told.
+///
+/// # Errors
+/// When nothing is signed yet, or the store cannot be read.
+async fn newest_trusted(
+    store: &Arc<dyn Store>,
+    trusted: &Trusted,
+) -> Result<Option<Covering>, String> {
+    let checkpoints = store.checkpoints().await;
+    let checkpoints = checkpoints.map_err(|error| error.to_string())?;
+    match trusted.covering(0, &checkpoints) {
+        Ok(newest) => Ok(Some(newest)),
+        Err(Uncovered::Unsigned) => Err(NO_CHECKPOINT.to_owned()),
+        Err(Uncovered::Keyless(fault)) => {
+            prove::tell(&fault);
+            Ok(None)
+        }
+    }
+}
 
 /// Arguments of `crawlgate audit`.
 #[derive(Args, Clone, Debug)]

@@ -15,7 +15,6 @@ use tempfile::NamedTempFile;
 use super::{Found, prove::tell};
 use crate::audit::bundle::{ObjectKind, objects_of};
 use crate::audit::verify::case::Trusted;
-use crate::audit::verify::covering::Covering;
 use crate::config::Config;
 use crate::entry::{Basis, Digest, Entry};
 use crate::store::block::{BlockWriter, MOST_ENTRIES, Refused};
@@ -61,14 +60,8 @@ pub(super) async fn write(
     store: &Arc<dyn Store>,
     config: &Config,
 ) -> Result<Found, String> {
-    let failed = |error: StoreError| error.to_string();
     let trusted = Trusted::of(&args.key, config).map_err(|error| error.to_string())?;
-    let checkpoints = store.checkpoints().await.map_err(failed)?;
-    if checkpoints.is_empty() {
-        return Err(super::NO_CHECKPOINT.to_owned());
-    }
-    let Some(newest) = Covering::of(0, &checkpoints, &trusted.keys) else {
-        tell(&trusted.fault());
+    let Some(newest) = super::newest_trusted(store, &trusted).await? else {
         return Ok(Found::Faults);
     };
     let folder = Folder::open(&args.to, &newest.checkpoint, &trusted.keys)?;

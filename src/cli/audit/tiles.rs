@@ -11,7 +11,7 @@ use clap::Args;
 use tempfile::NamedTempFile;
 
 use super::{Found, prove::tell};
-use crate::audit::verify::case::{Trusted, Uncovered};
+use crate::audit::verify::case::Trusted;
 use crate::config::Config;
 use crate::store::{Store, StoreError};
 use crate::tlog::{
@@ -49,14 +49,8 @@ pub(super) async fn write(
 ) -> Result<Found, String> {
     let failed = |error: StoreError| error.to_string();
     let trusted = Trusted::of(&args.key, config).map_err(|error| error.to_string())?;
-    let checkpoints = store.checkpoints().await.map_err(failed)?;
-    let newest = match trusted.covering(0, &checkpoints) {
-        Ok(newest) => newest,
-        Err(Uncovered::Unsigned) => return Err(super::NO_CHECKPOINT.to_owned()),
-        Err(Uncovered::Keyless(fault)) => {
-            tell(&fault);
-            return Ok(Found::Faults);
-        }
+    let Some(newest) = super::newest_trusted(store, &trusted).await? else {
+        return Ok(Found::Faults);
     };
     let size = newest.checkpoint.size;
     let mut roots = Roots::default();

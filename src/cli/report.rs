@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use tempfile::NamedTempFile;
 
-use super::{audit, fail, screen};
+use super::screen::{self, Unit};
+use super::{audit, fail};
 use crate::admin::query::Conditions;
 use crate::audit::cells::cells;
 use crate::audit::report::{Gathering, Question, Report};
@@ -171,12 +171,7 @@ async fn gather(store: &Arc<dyn Store>, question: &Question) -> Result<Gathering
     let failed = |error: StoreError| error.to_string();
     let gathering = Gathering::begin(&**store, question.clone()).await;
     let mut gathering = gathering.map_err(failed)?;
-    let bar = ProgressBar::new(gathering.entries());
-    if let Ok(style) =
-        ProgressStyle::with_template("{wide_bar} {human_pos} of {human_len} records counted")
-    {
-        bar.set_style(style);
-    }
+    let bar = screen::bar(Unit::Records, gathering.entries());
     while let Some(count) = gathering.step(&**store).await.map_err(failed)? {
         bar.inc(count);
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use self::report::{as_json, as_text};
 use super::{Found, VerifyArgs};
@@ -17,12 +17,12 @@ use crate::audit::verify::case::Trusted;
 use crate::audit::verify::fault::LogFault;
 use crate::audit::verify::review::{Finding, Review};
 use crate::audit::verify::walk::{Known, LogVerifier, Subtree, Walked};
-use crate::cli::screen;
+use crate::cli::screen::{self, Unit};
 use crate::clock::{Clock, Moment};
 use crate::config::{Config, WitnessConfig};
 use crate::entry::{Entry, EventKind};
 use crate::store::state_file::State;
-use crate::store::{Extent, Store, StoreError, StoredCheckpoint, StoredDecision, StoredRoot};
+use crate::store::{Store, StoreError, StoredCheckpoint, StoredDecision, StoredRoot};
 use crate::tlog::Note;
 
 /// Records to read at once.
@@ -219,7 +219,7 @@ async fn examine(
     let mut verifier = LogVerifier::new(&known, subtrees(&roots, 0), &mut faults);
     verifier.learn(extent.first, []);
     let mut tally = Tally::default();
-    let bar = bar(extent);
+    let bar = screen::bar(Unit::Records, extent.size.saturating_sub(extent.first));
     walk(store, span, &mut verifier, &mut tally, &mut faults, &bar).await?;
     bridge(&mut verifier, store, &mut faults).await;
     let walked = verifier.end(&mut faults);
@@ -299,17 +299,6 @@ async fn bridge(verifier: &mut LogVerifier, store: &Arc<dyn Store>, faults: &mut
             verifier.bridge(&proof, faults);
         }
     }
-}
-
-/// Creates a progress bar on a terminal; elsewhere none is drawn.
-fn bar(extent: Extent) -> ProgressBar {
-    let bar = ProgressBar::new(extent.size.saturating_sub(extent.first));
-    if let Ok(style) = ProgressStyle::with_template(
-        "{wide_bar} {human_pos} of {human_len} records, {per_sec}, {eta} left",
-    ) {
-        bar.set_style(style);
-    }
-    bar
 }
 
 impl Tally {

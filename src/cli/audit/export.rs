@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
 use super::{Found, prove::tell};
 use crate::audit::bundle::{ObjectKind, objects_of};
 use crate::audit::verify::case::Trusted;
+use crate::cli::screen::{self, Unit};
 use crate::config::Config;
 use crate::entry::{Basis, Digest, Entry};
 use crate::store::block::{BlockWriter, MOST_ENTRIES, Refused};
@@ -101,7 +101,7 @@ impl Export<'_> {
                 first + 1
             ));
         }
-        let bar = ProgressBar::new(size.saturating_sub(next));
+        let bar = screen::bar(Unit::Records, size.saturating_sub(next));
         let mut block = Pending::at(next)?;
         while next < size {
             let most = usize::try_from(size - next).unwrap_or(PAGE).min(PAGE);

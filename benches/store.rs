@@ -118,7 +118,7 @@ struct Feed {
     n: u64,
     fetched: Moment,
     policy: PolicyDigest,
-    /// What the proxy keeps beside the state of each origin.
+    /// The digests of the objects behind the decisions about each site. The proxy keeps them with the state of the origin.
     grounds: HashMap<u64, Grounds>,
 }
 

@@ -31,8 +31,8 @@ impl Objects for Bodies {
 }
 
 impl DerivedLines {
-    /// Returns the lines of the batch at hand. Where the store has it, the events that it has appended before come first;
-    /// where the store fails, all that it has appended so far.
+    /// Returns the lines of the batch at hand. If the store has the batch, the events that it has appended before come
+    /// first. If the store fails, all its events so far come first.
     pub(super) fn of(&mut self, batch: &Batch, queue: &Queue) -> &[u8] {
         if !self.is_current {
             self.derive(batch, queue);

@@ -161,7 +161,7 @@ fn a_rebuild_without_room_says_so_and_leaves_the_store_as_it_is() {
     assert_eq!(code, 0, "{said}");
 }
 
-/// Fills the file system `disk` but for so many KiB.
+/// Fills the file system `disk`, and leaves so many KiB free.
 fn room(kib: u32) -> String {
     format!("dd if=/dev/zero of=disk/keep bs=1k count={kib} 2>/dev/null\n{FULL}\nrm disk/keep")
 }

@@ -171,7 +171,7 @@ fn a_log_that_is_deleted_after_a_kill_is_noticed_and_the_loss_is_named() {
         let (state, _) = state_file::read(&store).unwrap()?;
         (state.signed.0 == begun).then_some(())
     });
-    // What is signed leaves the log; what follows is in the log alone.
+    // The database takes over the signed records; later ones are in the write-ahead log alone.
     let carry_over = "PRAGMA wal_checkpoint(TRUNCATE)";
     rusqlite::Connection::open(&store)
         .and_then(|store| store.query_row(carry_over, [], |_| Ok(())))
@@ -323,7 +323,7 @@ fn a_store_that_was_rolled_back_goes_on_as_a_new_log_and_earlier_evidence_still_
         "{events}"
     );
 
-    // What the old key has signed holds, by the old key.
+    // The old key proves the files from before the fork, and the new key does not.
     for file in ["early.json", "late.json"] {
         audit(&gate, &["verify-evidence", file, "--key", &old], 0);
         audit(&gate, &["verify-evidence", file, "--key", &new], 1);

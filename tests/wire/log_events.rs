@@ -1,4 +1,4 @@
-//! What the log tells of its own life: starts, settings and ends of processes, in the order of the decisions.
+//! Records of starts, settings and ends of processes, in the order of the decisions.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;

@@ -49,7 +49,7 @@ pub(super) struct Inner {
     /// The failure that stops the writer at present.
     pub(super) failure: Option<LogFailed>,
     pub(super) lost: Option<Lost>,
-    /// What the store has appended and no sink has yet: lines of events, and the place of the batch at hand among them.
+    /// Lines of events that the store has appended and no sink has yet, with a mark at the place of the batch at hand.
     pub(super) appended: VecDeque<Appended>,
     /// Records of requests that were answered `log_failed` instead, with the batch of their record taken already.
     pub(super) withdrawn: Vec<DecisionId>,

@@ -176,7 +176,7 @@ impl Queue {
         let mut inner = self.inner.lock();
         inner.taken = 0;
         inner.end_delay();
-        // Where no line of the batch was left to write, its place among the events was not taken.
+        // If no sink needed a line of the batch, its mark is still among the events.
         let is_event = |one: &Appended| matches!(one, Appended::Event(_));
         inner.appended.retain(is_event);
         // Too late to take them back: another entry says which answer left.

@@ -26,7 +26,7 @@ use crate::store::log_key::{LogKey, StoredCheckpoint, log_key_file};
 use crate::store::state_file::{self, State, StateFile};
 use crate::store::{StoreError, StoreErrorKind};
 
-/// The most octets of a database whose structure is checked as a whole.
+/// Maximum octets of a database. The structure of a larger one is not checked as a whole.
 const SMALL: u64 = 64 * 1024 * 1024;
 
 /// Blocks at the end of the log that are read in any case.

@@ -121,7 +121,7 @@ pub(super) fn note_lost(
     Ok(note.execute(params![sha256, kind, time(now)])? > 0)
 }
 
-/// Returns the digests of objects whose rows name another kind or another object than their bodies do.
+/// Returns the digests of objects with a row that names another kind, or another robots.txt, than the body does.
 pub(super) fn misnamed(connection: &Connection) -> Result<Vec<Vec<u8>>, Failure> {
     let mut statement = connection
         .prepare("SELECT sha256, kind, body, names FROM object WHERE length(body) > 0")?;

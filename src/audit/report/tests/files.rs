@@ -66,7 +66,7 @@ async fn foreign_text_stays_text_in_the_page() {
         .decode(json)
         .unwrap();
     assert_eq!(json, report.json().unwrap());
-    // What it does not show stands first, and the verification last.
+    // The rows that are not proven stand first, and the verification last.
     let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
     assert!(at("that the site answered so") < at("2. Requests"));
     assert!(at("8. Acknowledgements") < at("9. Verification"));

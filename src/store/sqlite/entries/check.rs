@@ -165,7 +165,7 @@ pub(in crate::store::sqlite) fn misfiled(
     Ok(wrong)
 }
 
-/// A segment whose row differs from its blocks, with the values that the blocks give.
+/// A segment with a row that differs from its blocks. The values are those of the blocks.
 #[derive(Debug)]
 pub(in crate::store::sqlite) struct WrongSegment {
     pub(in crate::store::sqlite) number: u64,

@@ -16,7 +16,7 @@ pub(super) struct Index {
     pub(super) sums: Option<Vec<u8>>,
 }
 
-/// Returns the index of a segment whose blocks are written.
+/// Returns the index of a segment, from its blocks.
 ///
 /// With a damaged block the index is empty. That is no failure: a search without the index reads the blocks.
 pub(super) fn index(connection: &Connection, number: u64) -> Result<Index, Failure> {

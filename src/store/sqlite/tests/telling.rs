@@ -1,4 +1,4 @@
-//! What the store appends by itself is told in the order of the log, each entry once.
+//! The store tells the events that it appends by itself in the order of the log, each once.
 
 use super::*;
 use crate::policy::overrides::{Action, Override, OverrideId};

@@ -25,33 +25,10 @@ pub(super) fn decisions(
     query: &DecisionQuery,
 ) -> Result<Vec<StoredDecision>, Failure> {
     let search = Search::new(query)?;
-    let (mut page, mut lines) = (Vec::new(), Lines::default());
-    let Some(range) = bounds(query).filter(|_| query.limit > 0) else {
-        return Ok(page);
-    };
     let skip = |segment| is_without(connection, &search, segment);
-    entries::runs(
-        connection,
-        blocks,
-        range,
-        query.newest_first,
-        skip,
-        |placed, range| {
-            let room = query.limit - page.len();
-            let newest_first = query.newest_first;
-            for place in places(connection, &search, placed, range, newest_first, room)? {
-                let entry = placed.entry(place)?;
-                page.push(stored(
-                    connection,
-                    &mut lines,
-                    placed.first + place,
-                    &entry,
-                )?);
-            }
-            Ok(page.len() < query.limit)
-        },
-    )?;
-    Ok(page)
+    page(connection, blocks, query, skip, |placed, range, most| {
+        places(connection, &search, placed, range, query.newest_first, most)
+    })
 }
 
 /// See [`Store::events`](crate::store::Store::events).
@@ -61,34 +38,48 @@ pub(super) fn events(
     query: &DecisionQuery,
 ) -> Result<Vec<StoredDecision>, Failure> {
     let search = Search::new(query)?;
+    let none = |_| Ok(false);
+    page(connection, blocks, query, none, |placed, range, most| {
+        let others = others(placed, range)?.into_iter();
+        let events = others.filter(|(_, entry)| {
+            matches!(Entry::read(entry), Ok(Entry::Event(event)) if search.holds_time(event.time()))
+        });
+        let mut places: Vec<u64> = events.map(|(index, _)| index - placed.first).collect();
+        if query.newest_first {
+            places.reverse();
+        }
+        places.truncate(most);
+        Ok(places)
+    })
+}
+
+/// Returns the entries of a query that `places` names in each run, given the most that are wanted, in the order of the
+/// query. Runs of segments that `skip` names are passed over.
+fn page(
+    connection: &Connection,
+    blocks: &Blocks,
+    query: &DecisionQuery,
+    skip: impl Fn(u64) -> Result<bool, Failure>,
+    places: impl Fn(&Placed, &RangeInclusive<u64>, usize) -> Result<Vec<u64>, Failure>,
+) -> Result<Vec<StoredDecision>, Failure> {
     let (mut page, mut lines) = (Vec::new(), Lines::default());
     let Some(range) = bounds(query).filter(|_| query.limit > 0) else {
         return Ok(page);
     };
-    let (every, newest_first) = (|_| Ok(false), query.newest_first);
+    let newest_first = query.newest_first;
     entries::runs(
         connection,
         blocks,
         range,
         newest_first,
-        every,
+        skip,
         |placed, range| {
-            let mut others = others(placed, range)?;
-            if newest_first {
-                others.reverse();
+            for place in places(placed, range, query.limit - page.len())? {
+                let entry = placed.entry(place)?;
+                let index = placed.first + place;
+                page.push(stored(connection, &mut lines, index, &entry)?);
             }
-            for (index, entry) in others {
-                match Entry::read(&entry) {
-                    Ok(Entry::Event(event)) if search.holds_time(event.time()) => {
-                        page.push(stored(connection, &mut lines, index, &entry)?);
-                    }
-                    _ => {}
-                }
-                if page.len() == query.limit {
-                    return Ok(false);
-                }
-            }
-            Ok(true)
+            Ok(page.len() < query.limit)
         },
     )?;
     Ok(page)

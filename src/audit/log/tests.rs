@@ -35,6 +35,17 @@ impl Tank {
         self.0.lock().room = room;
     }
 
+    /// Returns its lines, each with its event or `a decision`.
+    fn named(&self) -> Vec<(String, serde_json::Value)> {
+        let lines = self.0.lock().lines.clone();
+        let named = lines.lines().map(|line| {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            let name = line["event"].as_str().unwrap_or("a decision").to_owned();
+            (name, line)
+        });
+        named.collect()
+    }
+
     /// Returns the reasons in its lines, or the whole line if it has none.
     fn reasons(&self) -> Vec<String> {
         let lines = self.0.lock().lines.clone();
@@ -174,15 +185,7 @@ async fn a_process_tells_its_start_its_settings_what_it_forwarded_and_its_end() 
     settings.policy.mode = crate::config::Mode::Report;
     log.settings(&settings);
     log.close().unwrap();
-    let lines = tank.0.lock().lines.clone();
-    let lines = lines
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap());
-    let lines: Vec<serde_json::Value> = lines.collect();
-    let events: Vec<&str> = lines
-        .iter()
-        .map(|line| line["event"].as_str().unwrap_or("a decision"))
-        .collect();
+    let (events, lines): (Vec<_>, Vec<_>) = tank.named().into_iter().unzip();
     assert_eq!(
         events,
         [

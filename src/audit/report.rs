@@ -17,12 +17,13 @@ use self::exceptions::exceptions;
 use self::overrides::overrides;
 use self::rows::{acknowledgements, listed, periods, reasons, robots, rules, settings, summary};
 use super::verify::case::Trusted;
+use super::verify::covering::Covering;
 use crate::clock::Moment;
 use crate::config::Config;
 use crate::store::figures::{Figures, Table};
-use crate::store::{DecisionQuery, Extent, Store, StoreError};
+use crate::store::{DecisionQuery, Extent, Store, StoreError, StoredCheckpoint};
 use crate::text::time_text;
-use crate::tlog::SEGMENT;
+use crate::tlog::{SEGMENT, VerifierKey};
 
 /// Rows of a list.
 const TOP: usize = 100;
@@ -132,6 +133,7 @@ impl Report {
             let known = clients.find(|known| &*known.name == client)?;
             known.purpose.as_deref().map(str::to_owned)
         };
+        let checkpoints = store.checkpoints().await?;
         let none = |_: &String| None;
         let mut clients = listed(&figures.clients, purpose);
         if question.origin.is_some() {
@@ -139,7 +141,7 @@ impl Report {
         }
         Ok(Self {
             format: FORMAT,
-            about: about(gathering, store, trusted, now).await?,
+            about: about(gathering, store, trusted, &checkpoints, now).await?,
             not_shown: NOT_SHOWN.to_vec(),
             not_recorded: not_recorded(figures),
             summary: summary(figures),
@@ -162,7 +164,7 @@ impl Report {
             overrides: overrides(figures, question, store).await?,
             exceptions: exceptions(figures, TOP),
             acknowledgements: acknowledgements(figures),
-            checkpoint: checkpoint(store).await?,
+            checkpoint: checkpoints.last().map(facts),
             verification: None,
         })
     }
@@ -178,18 +180,24 @@ async fn about(
     gathering: &Gathering,
     store: &dyn Store,
     trusted: &Trusted,
+    checkpoints: &[StoredCheckpoint],
     now: Moment,
 ) -> Result<About, StoreError> {
     let Gathering {
         question, extent, ..
     } = gathering;
     let keys: Vec<String> = trusted.keys.iter().map(ToString::to_string).collect();
-    let name = keys.last().and_then(|key| key.split('+').next());
+    // Keys of earlier logs may be trusted, too.
+    let newest = Covering::of(0, checkpoints, &trusted.keys);
+    let name = match &newest {
+        Some(newest) => Some(&newest.checkpoint.origin),
+        None => trusted.keys.first().map(VerifierKey::name),
+    };
     let first = store.records(extent.first, 1).await?;
     let first = first.first().filter(|_| extent.first < extent.size);
     let kept_since = first.map(|first| first.time);
     Ok(About {
-        log: name.map(str::to_owned),
+        log: name.map(ToString::to_string),
         keys,
         release: env!("CARGO_PKG_VERSION"),
         made_at: time_text(now),
@@ -205,13 +213,12 @@ async fn about(
     })
 }
 
-async fn checkpoint(store: &dyn Store) -> Result<Option<CheckpointFacts>, StoreError> {
-    let checkpoints = store.checkpoints().await?;
-    Ok(checkpoints.last().map(|last| CheckpointFacts {
-        size: last.size,
-        signed_at: time_text(last.time),
-        note: last.note.clone(),
-    }))
+fn facts(checkpoint: &StoredCheckpoint) -> CheckpointFacts {
+    CheckpointFacts {
+        size: checkpoint.size,
+        signed_at: time_text(checkpoint.time),
+        note: checkpoint.note.clone(),
+    }
 }
 
 /// Returns what this log does not tell.

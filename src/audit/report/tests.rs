@@ -7,7 +7,7 @@ use self::table::{HOUR, NOON, file, id, override_of_c};
 use super::*;
 use crate::clock::Moment;
 use crate::store::sqlite::Sqlite;
-use crate::store::{Acknowledgement, Batch};
+use crate::store::{Acknowledgement, Batch, LogKey};
 use crate::text::DecisionId;
 
 async fn store(copies: u64) -> Sqlite {
@@ -37,17 +37,43 @@ fn question() -> Question {
 }
 
 async fn report(store: &Sqlite, question: Question) -> Report {
+    report_by(store, question, Vec::new()).await
+}
+
+async fn report_by(store: &Sqlite, question: Question, keys: Vec<VerifierKey>) -> Report {
     let mut gathering = Gathering::begin(store, question).await.unwrap();
     while gathering.step(store).await.unwrap().is_some() {}
     let clients = "[[client]]\nname = \"fleet\"\nnetworks = [\"192.0.2.1/32\"]\npurpose = 'news \"search\"'\n";
     let config = Config::parse(clients, std::path::Path::new("crawlgate.toml")).unwrap();
     let trusted = Trusted {
-        keys: Vec::new(),
+        keys,
         from: String::new(),
     };
     let now = Moment::from_millis(NOON + 72 * HOUR);
     let report = Report::of(&gathering, store, &config, &trusted, now);
     report.await.unwrap()
+}
+
+#[tokio::test]
+async fn the_log_has_the_name_that_its_newest_checkpoint_has() {
+    let store = store(1).await;
+    let [earlier, present] =
+        [(), ()].map(|()| std::sync::Arc::new(LogKey::generate(None).unwrap()));
+    for keys in [[&earlier, &present], [&present, &earlier]] {
+        let keys = keys.map(|key| key.vkey()).to_vec();
+        let unsigned = report_by(&store, question(), keys.clone()).await;
+        assert_eq!(unsigned.about.log, Some(keys[0].name().to_string()));
+    }
+    let now = Moment::from_millis(NOON + 72 * HOUR);
+    store
+        .checkpoint(std::sync::Arc::clone(&present), now)
+        .await
+        .unwrap();
+    for keys in [[&earlier, &present], [&present, &earlier]] {
+        let keys = keys.map(|key| key.vkey()).to_vec();
+        let signed = report_by(&store, question(), keys).await;
+        assert_eq!(signed.about.log, Some(present.name().to_string()));
+    }
 }
 
 fn outcomes(numbers: [u64; 6]) -> Outcomes {

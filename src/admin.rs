@@ -129,6 +129,12 @@ pub struct Status {
     pub bytes: usize,
     /// The witnesses of the decision log.
     pub witnesses: Vec<WitnessReport>,
+    /// The number of witnesses that a witnessed checkpoint has (`[audit] quorum`); null without witnesses.
+    pub quorum: Option<usize>,
+    /// Records in the newest witnessed checkpoint.
+    pub witnessed_size: Option<u64>,
+    /// The time by which it was witnessed, by the clocks of the witnesses, RFC 3339.
+    pub witnessed_at: Option<String>,
 }
 
 /// The state of a witness.

@@ -474,8 +474,18 @@ pub struct AuditConfig {
     pub checkpoint_every: Duration,
     /// The name of the decision log; `None`: one made of its key.
     pub log_name: Option<KeyName>,
+    /// Witnesses that must have cosigned a checkpoint for it to count as witnessed.
+    pub quorum: usize,
     /// `[[audit.witness]]`: the witnesses of the decision log, in the order of the file.
     pub witnesses: Vec<WitnessConfig>,
+}
+
+impl AuditConfig {
+    /// Returns the keys of the witnesses.
+    #[must_use]
+    pub fn witness_keys(&self) -> Vec<VerifierKey> {
+        self.witnesses.iter().map(|one| one.vkey.clone()).collect()
+    }
 }
 
 /// `[[audit.witness]]`: a witness that cosigns the checkpoints of the decision log.

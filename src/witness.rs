@@ -27,9 +27,9 @@ use tracing::{info, warn};
 
 use self::client::Client;
 use self::offer::Witness;
-use self::status::Instruments;
 pub use self::status::Status;
-use crate::clock::Clock;
+use self::status::{Instruments, Quorum};
+use crate::clock::{Clock, Moment};
 use crate::config::Config;
 use crate::egress;
 use crate::metrics::Registry;
@@ -51,6 +51,7 @@ pub struct Witnesses {
     all: Vec<Arc<Witness>>,
     /// Number of witnesses that have not been asked yet.
     left: watch::Sender<usize>,
+    quorum: Arc<Quorum>,
     clock: Clock,
 }
 
@@ -66,11 +67,12 @@ impl Witnesses {
         clock: Clock,
     ) -> Result<Self, String> {
         let mut all = Vec::new();
+        let quorum = Arc::new(Quorum::of(&config.audit));
         if !config.audit.witnesses.is_empty() {
             let tls = egress::tls_config(&config.tls.extra_roots);
             let client = Client::new(tls.map_err(|error| error.to_string())?);
             for one in &config.audit.witnesses {
-                all.push(Arc::new(Witness::new(one, &client, store, key)?));
+                all.push(Arc::new(Witness::new(one, &client, store, key, &quorum)?));
             }
         }
         let log = key.name();
@@ -92,7 +94,12 @@ impl Witnesses {
             info!(witnesses = ?names, "witnesses cosign the checkpoints of the decision log");
         }
         let left = watch::Sender::new(all.len());
-        Ok(Self { all, left, clock })
+        Ok(Self {
+            all,
+            left,
+            quorum,
+            clock,
+        })
     }
 
     /// Returns a task for each witness, which ends when it is dropped.
@@ -147,6 +154,12 @@ impl Witnesses {
             }
         };
         self.all.iter().map(status).collect()
+    }
+
+    /// Returns the size of the newest checkpoint that a quorum has cosigned, and the time by which it had.
+    #[must_use]
+    pub fn witnessed(&self) -> Option<(u64, Moment)> {
+        self.quorum.last()
     }
 
     /// Registers the instruments, if there are witnesses.

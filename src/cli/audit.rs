@@ -21,10 +21,11 @@ use super::fail;
 use crate::audit::verify::case::{Trusted, Uncovered};
 use crate::audit::verify::covering::Covering;
 use crate::config::Config;
+use crate::store::log_key::last_witnessed;
 use crate::store::state_file::State;
 use crate::store::{self, Access, Store, StoreError, StoredCheckpoint, state_file};
 use crate::text::time_text;
-use crate::tlog::{VerifierKey, hash_text};
+use crate::tlog::hash_text;
 
 /// Exit code for a fault in the store's records.
 const WRONG: u8 = 1;
@@ -83,7 +84,7 @@ enum Command {
     /// A signed note of c2sp.org/tlog-checkpoint. `audit verify --all --checkpoint` checks later whether any record up to
     /// it was altered or removed, even by a holder of the key.
     Checkpoint {
-        /// The newest one that every witness of the configuration has cosigned; the time of each goes to standard error
+        /// The newest one that enough witnesses have cosigned ([audit] quorum); the time of each goes to standard error
         #[arg(long)]
         cosigned: bool,
     },
@@ -197,10 +198,7 @@ fn told(args: &AuditArgs, config: &Config) -> Result<Found, String> {
                 let state = state(config)?;
                 match &args.id {
                     Some(id) => one::verify(id, args, &store, &trusted, state).await,
-                    None => {
-                        let witnesses = &config.audit.witnesses;
-                        all::verify(args, store, &trusted, state, witnesses).await
-                    }
+                    None => all::verify(args, store, &trusted, state, &config.audit).await,
                 }
             }
             Command::Prove(args) => prove::prove(args, &store, config).await,
@@ -229,26 +227,24 @@ async fn checkpoint(store: &Arc<dyn Store>) -> Result<Found, String> {
     Ok(Found::Nothing)
 }
 
-/// Prints the newest checkpoint that all configured witnesses have cosigned.
+/// Prints the newest checkpoint that a quorum of the configured witnesses have cosigned.
 async fn cosigned(store: &Arc<dyn Store>, config: &Config) -> Result<Found, String> {
     let witnesses = &config.audit.witnesses;
     if witnesses.is_empty() {
         return Err("no [[audit.witness]] is configured".to_owned());
     }
-    let vkeys: Vec<VerifierKey> = witnesses.iter().map(|one| one.vkey.clone()).collect();
+    let (vkeys, quorum) = (config.audit.witness_keys(), config.audit.quorum);
     let checkpoints = store.checkpoints().await;
     let checkpoints = checkpoints.map_err(|error| error.to_string())?;
-    let mut newest = checkpoints.iter().rev();
-    let found = newest.find_map(|one| {
-        let seen = one.cosigned(&vkeys);
-        (seen.len() == vkeys.len()).then_some((one, seen))
-    });
-    let Some((checkpoint, seen)) = found else {
-        prove::tell(&"no checkpoint is cosigned by every configured witness");
+    let Some((checkpoint, _)) = last_witnessed(&checkpoints, &vkeys, quorum) else {
+        let count = vkeys.len();
+        prove::tell(&format!(
+            "no checkpoint is cosigned by {quorum} of the {count} configured witnesses ([audit] quorum)"
+        ));
         return Ok(Found::Faults);
     };
     super::screen::say(checkpoint.note.as_bytes())?;
-    for (vkey, time) in seen {
+    for (vkey, time) in checkpoint.cosigned(&vkeys) {
         let named = witnesses.iter().find(|one| one.vkey == *vkey);
         let name = named.map_or("", |one| one.name.as_str());
         prove::tell(&format!("cosigned by {name} at {}", time_text(time)));

@@ -311,16 +311,21 @@ impl ProxyService {
 
     fn status(&self) -> Status {
         let cache = self.proxy.gate().robots_cache();
+        let settings = self.proxy.settings();
+        let witnessed = self.witnesses.as_ref().and_then(|all| all.witnessed());
+        let witnesses = self.witnesses.as_ref().map(|all| all.status());
+        let witnesses = witnesses.unwrap_or_default();
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             started: time_text(self.started),
-            mode: self.proxy.settings().policy.mode.as_str().to_owned(),
+            mode: settings.policy.mode.as_str().to_owned(),
             origins: cache.len(),
             bytes: cache.bytes(),
-            witnesses: self.witnesses.as_ref().map_or_else(Vec::new, |all| {
-                all.status().into_iter().map(WitnessReport::from).collect()
-            }),
+            quorum: (!witnesses.is_empty()).then_some(settings.audit.quorum),
+            witnessed_size: witnessed.map(|(size, _)| size),
+            witnessed_at: witnessed.map(|(_, time)| time_text(time)),
+            witnesses: witnesses.into_iter().map(WitnessReport::from).collect(),
         }
     }
 }

@@ -172,6 +172,7 @@ impl Config {
                 refusals_per_minute: 6_000,
                 checkpoint_every: secs(600),
                 log_name: None,
+                quorum: 1,
                 witnesses: Vec::new(),
             },
             admin: AdminConfig {

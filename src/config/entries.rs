@@ -165,6 +165,7 @@ const KEYS: &[Key] = &[
     ("audit.refusals_per_minute", AtReload, |config| config.audit.refusals_per_minute.to_string()),
     ("audit.checkpoint_every", AtReload, |config| span(config.audit.checkpoint_every)),
     ("audit.log_name", AtRestart, |config| quoted(config.audit.log_name.as_ref().map_or("", |name| name.as_str()))),
+    ("audit.quorum", AtRestart, |config| config.audit.quorum.to_string()),
     ("audit.witness", AtRestart, |config| list(&config.audit.witnesses, witness)),
     ("admin.socket", AtRestart, |config| place(config.admin.socket.as_deref())),
     ("admin.address", AtRestart, |config| config.admin.address.map_or_else(|| quoted(""), quoted)),

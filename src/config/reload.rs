@@ -72,6 +72,7 @@ impl Config {
             store: old.store,
             audit: AuditConfig {
                 log_name: old.audit.log_name,
+                quorum: old.audit.quorum,
                 witnesses: old.audit.witnesses,
                 ..new.audit
             },

@@ -165,10 +165,15 @@ max_size = "unlimited"
 refusals_per_minute = 60
 checkpoint_every = "1m"
 log_name = "logs.example.org/fra-1"
+quorum = 2
 [[audit.witness]]
 name = "notary"
 url = "https://witness.example/w1/"
 vkey = "witness.example/w1+f5f1ad4c+BAcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcH"
+[[audit.witness]]
+name = "second"
+url = "https://witness.example/w2/"
+vkey = "witness.example/w2+b638667e+BAgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI"
 [admin]
 socket = "/run/gate.sock"
 address = '[::]:9000'

@@ -57,6 +57,25 @@ impl StoredCheckpoint {
         held.filter_map(|one| Some((one.key, seen(one.time?))))
             .collect()
     }
+
+    /// Returns the time by which `quorum` of these witnesses have cosigned it, or `None` if fewer have.
+    #[must_use]
+    pub fn witnessed(&self, witnesses: &[VerifierKey], quorum: usize) -> Option<Moment> {
+        let mut times: Vec<Moment> = self.cosigned(witnesses).iter().map(|one| one.1).collect();
+        times.sort_unstable();
+        times.get(quorum.checked_sub(1)?).copied()
+    }
+}
+
+/// Returns the newest checkpoint that `quorum` of these witnesses have cosigned, and the time by which they had.
+#[must_use]
+pub fn last_witnessed<'c>(
+    checkpoints: &'c [StoredCheckpoint],
+    witnesses: &[VerifierKey],
+    quorum: usize,
+) -> Option<(&'c StoredCheckpoint, Moment)> {
+    let mut newest_first = checkpoints.iter().rev();
+    newest_first.find_map(|one| Some((one, one.witnessed(witnesses, quorum)?)))
 }
 
 /// The key of the log, and the name under which it signs.
@@ -334,6 +353,40 @@ mod tests {
 
     fn mode_of(path: &Path, mode: u32) {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn a_checkpoint_is_witnessed_by_as_many_as_the_quorum() {
+        let key = LogKey::generate(Some("log".parse().unwrap())).unwrap();
+        let checkpoint = |size, by: &[(&str, u8, u64)]| {
+            let mut note = key.checkpoint(size, [7; 32]);
+            for (name, seed, time) in by {
+                let line = crate::tlog::tests::cosign(note.text(), name, *seed, *time).1;
+                note.push(line).unwrap();
+            }
+            StoredCheckpoint {
+                size,
+                time: Moment::from_millis(0),
+                note: note.to_string(),
+            }
+        };
+        let vkey = |name, seed| crate::tlog::tests::cosign("log\n", name, seed, 1).0;
+        let known = [vkey("a", 1), vkey("b", 2), vkey("c", 3)];
+        let all = [
+            checkpoint(1, &[("a", 1, 30), ("b", 2, 10), ("c", 3, 20)]),
+            checkpoint(2, &[("b", 2, 50), ("a", 1, 40)]),
+            // A stranger, and a namesake with another key.
+            checkpoint(3, &[("c", 3, 60), ("stranger", 4, 60), ("a", 9, 60)]),
+            checkpoint(4, &[]),
+        ];
+        let last = |quorum| {
+            let found = last_witnessed(&all, &known, quorum);
+            found.map(|(one, time)| (one.size, time.as_millis() / 1_000))
+        };
+        let found = [0, 1, 2, 3, 4].map(last);
+        let want = [None, Some((3, 60)), Some((2, 50)), Some((1, 30)), None];
+        assert_eq!(found, want);
+        assert_eq!(last_witnessed(&all, &[], 1), None);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use tracing::{error, info, warn};
 
 use super::client::Client;
 use super::protocol::{Answer, Outcome, Refusal, question};
-use super::status::Standing;
+use super::status::{Quorum, Standing};
 use crate::clock::Moment;
 use crate::config::WitnessConfig;
 use crate::store::{LogKey, Store, StoreError, StoredCheckpoint};
@@ -30,6 +30,7 @@ pub(super) struct Witness {
     client: Client,
     store: Arc<dyn Store>,
     key: Arc<LogKey>,
+    quorum: Arc<Quorum>,
     /// The size at which the witness has last seen the log, as far as is known.
     seen: tokio::sync::Mutex<Option<u64>>,
 }
@@ -110,6 +111,7 @@ impl Witness {
         client: &Client,
         store: &Arc<dyn Store>,
         key: &Arc<LogKey>,
+        quorum: &Arc<Quorum>,
     ) -> Result<Self, String> {
         let url = format!("{}/add-checkpoint", config.url);
         Ok(Self {
@@ -121,6 +123,7 @@ impl Witness {
             client: client.clone(),
             store: Arc::clone(store),
             key: Arc::clone(key),
+            quorum: Arc::clone(quorum),
             seen: tokio::sync::Mutex::new(None),
         })
     }
@@ -144,6 +147,7 @@ impl Witness {
             Some((one.size, time))
         });
         let newest = checkpoints.last().map_or(0, |newest| newest.size);
+        self.quorum.look(&checkpoints);
         self.standing.change(|state| {
             state.cosigned = cosigned;
             state.newest = newest;

@@ -10,7 +10,11 @@ use prometheus_client::metrics::MetricType;
 
 use super::protocol::Outcome;
 use crate::clock::Moment;
+use crate::config::AuditConfig;
 use crate::metrics::Collector;
+use crate::store::StoredCheckpoint;
+use crate::store::log_key::last_witnessed;
+use crate::tlog::VerifierKey;
 
 /// The state of a witness.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +72,34 @@ impl Standing {
         if let Some(counter) = self.outcomes.get(outcome.place()) {
             counter.fetch_add(1, Ordering::Relaxed);
         }
+    }
+}
+
+/// The number of witnesses that a witnessed checkpoint has, and the newest such checkpoint.
+#[derive(Debug)]
+pub(super) struct Quorum {
+    count: usize,
+    keys: Vec<VerifierKey>,
+    last: Mutex<Option<(u64, Moment)>>,
+}
+
+impl Quorum {
+    pub(super) fn of(config: &AuditConfig) -> Self {
+        Self {
+            count: config.quorum,
+            keys: config.witness_keys(),
+            last: Mutex::default(),
+        }
+    }
+
+    /// Finds the newest of these checkpoints that enough witnesses have cosigned.
+    pub(super) fn look(&self, checkpoints: &[StoredCheckpoint]) {
+        let last = last_witnessed(checkpoints, &self.keys, self.count);
+        *self.last.lock() = last.map(|(one, time)| (one.size, time));
+    }
+
+    pub(super) fn last(&self) -> Option<(u64, Moment)> {
+        *self.last.lock()
     }
 }
 

@@ -451,6 +451,14 @@ pub struct Verification {
     pub records: u64,
     /// The number of records that a checkpoint confirms.
     pub signed: Option<u64>,
+    /// The number of configured witnesses.
+    pub witnesses: usize,
+    /// The number of witnesses that a witnessed checkpoint has (`[audit] quorum`).
+    pub quorum: usize,
+    /// The number of records in the newest witnessed checkpoint.
+    pub witnessed: Option<u64>,
+    /// The time by which it was witnessed, by the clocks of the witnesses.
+    pub witnessed_at: Option<String>,
     /// Decisions of the span that follow from their evidence.
     pub proven: u64,
     /// Decisions of the span that their records alone attest.

@@ -19,11 +19,13 @@ use crate::audit::verify::review::{Finding, Review};
 use crate::audit::verify::walk::{Known, LogVerifier, Subtree, Walked};
 use crate::cli::screen::{self, Unit};
 use crate::clock::{Clock, Moment};
-use crate::config::{Config, WitnessConfig};
+use crate::config::{AuditConfig, Config, WitnessConfig};
 use crate::entry::{Entry, EventKind};
+use crate::store::log_key::last_witnessed;
 use crate::store::state_file::State;
 use crate::store::{Store, StoreError, StoredCheckpoint, StoredDecision, StoredRoot};
-use crate::tlog::Note;
+use crate::text::time_text;
+use crate::tlog::{Note, VerifierKey};
 
 /// Records to read at once.
 const PAGE: usize = 1_000;
@@ -61,23 +63,33 @@ struct Wrong {
     said: String,
 }
 
-/// The newest checkpoint that a configured witness has cosigned.
+/// The size of a checkpoint, and the time by which it was cosigned.
+type Seen = Option<(u64, Moment)>;
+
+/// The newest checkpoints that the configured witnesses have cosigned.
 struct Witnessed<'c> {
-    name: &'c str,
-    /// Its size, and the time of the cosignature.
-    seen: Option<(u64, Moment)>,
+    /// The name of each witness, and the newest that it has cosigned.
+    each: Vec<(&'c str, Seen)>,
+    /// The number of witnesses that a witnessed checkpoint has.
+    quorum: usize,
+    /// The newest that so many have cosigned.
+    last: Seen,
 }
 
 impl<'c> Witnessed<'c> {
-    fn of(witness: &'c WitnessConfig, checkpoints: &[StoredCheckpoint]) -> Self {
-        let vkey = std::slice::from_ref(&witness.vkey);
-        let seen = checkpoints.iter().rev().find_map(|one| {
-            let (_, time) = *one.cosigned(vkey).first()?;
-            Some((one.size, time))
-        });
+    fn of(config: &'c AuditConfig, checkpoints: &[StoredCheckpoint]) -> Self {
+        let last = |keys: &[VerifierKey], quorum| {
+            let last = last_witnessed(checkpoints, keys, quorum);
+            last.map(|(one, time)| (one.size, time))
+        };
+        let one = |one: &'c WitnessConfig| {
+            let vkey = std::slice::from_ref(&one.vkey);
+            (one.name.as_str(), last(vkey, 1))
+        };
         Self {
-            name: &witness.name,
-            seen,
+            each: config.witnesses.iter().map(one).collect(),
+            quorum: config.quorum,
+            last: last(&config.witness_keys(), config.quorum),
         }
     }
 }
@@ -115,7 +127,7 @@ pub(super) async fn verify(
     store: Arc<dyn Store>,
     trusted: &Trusted,
     state: Option<State>,
-    witnesses: &[WitnessConfig],
+    config: &AuditConfig,
 ) -> Result<Found, String> {
     let span = Span::of(args)?;
     let kept = args
@@ -134,10 +146,7 @@ pub(super) async fn verify(
     let faults: Vec<String> = faults.iter().map(LogFault::to_string).collect();
     let checkpoints = store.checkpoints().await;
     let checkpoints = checkpoints.map_err(|error| error.to_string())?;
-    let seen: Vec<_> = witnesses
-        .iter()
-        .map(|one| Witnessed::of(one, &checkpoints))
-        .collect();
+    let seen = Witnessed::of(config, &checkpoints);
     let text = if args.json {
         screen::json_line(&as_json(tally, walked, &faults, trusted, &seen))
     } else {
@@ -174,11 +183,18 @@ pub(in crate::cli) async fn verification(
         .told
         .iter()
         .map(|wrong| format!("record {}: {}", wrong.seq, wrong.said));
+    let checkpoints = store.checkpoints().await;
+    let checkpoints = checkpoints.map_err(|error| error.to_string())?;
+    let seen = Witnessed::of(&config.audit, &checkpoints);
     let told = faults.iter().map(LogFault::to_string).chain(wrong);
     Ok(Verification {
         ok: examined.is_ok(),
         records: tally.records,
         signed: walked.signed,
+        witnesses: seen.each.len(),
+        quorum: seen.quorum,
+        witnessed: seen.last.map(|last| last.0),
+        witnessed_at: seen.last.map(|last| time_text(last.1)),
         proven: tally.proven,
         attested: tally.attested.values().sum(),
         wrong: tally.wrong,

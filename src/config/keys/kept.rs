@@ -67,7 +67,15 @@ pub(super) fn audit<'t>(mut section: Section<'_, 't>, to: &mut AuditConfig) -> V
         duration(every),
     );
     section.set("log_name", &mut to.log_name, unless("", log_name));
+    section.set("quorum", &mut to.quorum, integer(1..=100));
     let witnesses = section.subsections("witness");
+    // The default stands without a witness, too: nothing is witnessed then.
+    let most = witnesses.len().max(1);
+    section.require(to.quorum <= most, &["quorum"], || match witnesses.len() {
+        0 => "there is no [[audit.witness]]".to_owned(),
+        1 => "there is one [[audit.witness]] alone".to_owned(),
+        count => format!("there are only {count} [[audit.witness]]"),
+    });
     section.finish();
     witnesses
 }

@@ -192,6 +192,21 @@ fn each_mistake_is_reported_with_line_key_value_and_allowed_values() {
              witness has this key",
         ),
         (
+            "a quorum without witnesses",
+            "[audit]\nquorum = 2",
+            "config.toml:2: [audit] quorum = 2: there is no [[audit.witness]]",
+        ),
+        (
+            "a quorum of no witness",
+            "[audit]\nquorum = 0",
+            "config.toml:2: [audit] quorum = 0: expected a whole number from 1 to 100",
+        ),
+        (
+            "a quorum beyond the witnesses",
+            "[audit]\nquorum = 2\n[[audit.witness]]\nname = 'a'\nurl = 'https://a.example'\nvkey = 'witness.example/w1+f5f1ad4c+BAcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcH'",
+            "config.toml:2: [audit] quorum = 2: there is one [[audit.witness]] alone",
+        ),
+        (
             "one table where there may be several",
             "[upstream]\nproxy = 'http://proxy.example'",
             "config.toml:2: [upstream] proxy: each one is written [[upstream.proxy]]",

@@ -20,7 +20,7 @@ use crate::audit::replay::{self, Evidence, Outcome};
 use crate::audit::verify::case::{Case, Held, Trusted};
 use crate::audit::verify::review::Finding;
 use crate::clock::Moment;
-use crate::config::WitnessConfig;
+use crate::config::AuditConfig;
 use crate::policy::Reason;
 use crate::rep::{Origin, ProductToken};
 use crate::store::{Store, StoredCheckpoint, StoredDecision};
@@ -85,6 +85,8 @@ struct SignedRoot {
     note: String,
     /// The witnesses that have cosigned it, with the time of each.
     cosigned: Vec<(String, When)>,
+    /// The number that have, and the number that a witnessed checkpoint has, where that is larger.
+    lacking: Option<(usize, usize)>,
 }
 
 /// The person who has seen it.
@@ -133,7 +135,7 @@ pub(super) async fn page(
         proof: Proof::of(
             &case,
             &trusted,
-            checkpoint.map(|one| SignedRoot::of(&one, &settings.audit.witnesses, now)),
+            checkpoint.map(|one| SignedRoot::of(&one, &settings.audit, now)),
         ),
         explained: explained(&case),
         text: None,
@@ -210,15 +212,18 @@ fn explained(case: &Case<'_>) -> Option<Explained> {
 }
 
 impl SignedRoot {
-    fn of(checkpoint: &StoredCheckpoint, witnesses: &[WitnessConfig], now: Moment) -> SignedRoot {
+    fn of(checkpoint: &StoredCheckpoint, config: &AuditConfig, now: Moment) -> SignedRoot {
         let lines: Vec<String> = checkpoint.note.lines().map(line).collect();
-        let cosigned = witnesses.iter().filter_map(|witness| {
+        let cosigned = config.witnesses.iter().filter_map(|witness| {
             let vkey = std::slice::from_ref(&witness.vkey);
             let (_, time) = *checkpoint.cosigned(vkey).first()?;
             Some((line(&witness.name), When::at(time, now)))
         });
+        let cosigned: Vec<_> = cosigned.collect();
+        let is_lacking = !config.witnesses.is_empty() && cosigned.len() < config.quorum;
         SignedRoot {
-            cosigned: cosigned.collect(),
+            lacking: is_lacking.then_some((cosigned.len(), config.quorum)),
+            cosigned,
             time: When::at(checkpoint.time, now),
             note: lines.join("\n"),
         }

@@ -42,6 +42,8 @@ pub(super) struct OverviewPage {
     is_ready: bool,
     is_kept: bool,
     witnesses: Vec<WitnessRow>,
+    /// The newest witnessed checkpoint, in words.
+    witnessed: String,
 }
 
 /// The state of a witness of the decision log.
@@ -144,6 +146,7 @@ pub(super) async fn page(
     let denied: Vec<Hourly> = hours.iter().filter(is_denied).cloned().collect();
     let (most_denied, denied_of) = most_denied(&site).await?;
     let readiness = readiness(&site).await;
+    let (witnesses, witnessed) = witnesses(&site, now).await;
     Ok(Page(OverviewPage {
         shell: Shell::new(&site, Place::Overview, "Overview"),
         ranges: RANGES
@@ -165,18 +168,29 @@ pub(super) async fn page(
         is_ready: readiness.ready,
         checks: readiness.checks,
         is_kept: site.store().is_some(),
-        witnesses: witnesses(&site, now).await,
+        witnesses,
+        witnessed,
     }))
 }
 
-async fn witnesses(site: &Site, now: Moment) -> Vec<WitnessRow> {
-    match site.desk().answer(Request::Status).await {
-        Answer::Status(status) => {
-            let rows = status.witnesses.iter();
-            rows.map(|one| WitnessRow::of(one, now)).collect()
+/// Returns the state of each witness, and the newest witnessed checkpoint in words.
+async fn witnesses(site: &Site, now: Moment) -> (Vec<WitnessRow>, String) {
+    let Answer::Status(status) = site.desk().answer(Request::Status).await else {
+        return (Vec::new(), String::new());
+    };
+    let rows = status.witnesses.iter();
+    let rows: Vec<_> = rows.map(|one| WitnessRow::of(one, now)).collect();
+    let (quorum, count) = (status.quorum.unwrap_or_default(), rows.len());
+    let witnessed = match status.witnessed_size {
+        Some(size) => format!(
+            "The log is witnessed up to record {}: at least {quorum} of {count} have cosigned.",
+            number(size)
+        ),
+        None => {
+            format!("The log is not witnessed yet: fewer than {quorum} of {count} have cosigned.")
         }
-        _ => Vec::new(),
-    }
+    };
+    (rows, witnessed)
 }
 
 async fn hours(site: &Site, now: Moment, count: u64) -> Result<Vec<Hourly>, Problem> {

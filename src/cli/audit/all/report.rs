@@ -20,7 +20,7 @@ pub(super) fn as_text(
     faults: &[String],
     last: Option<&StoredCheckpoint>,
     trusted: &Trusted,
-    witnesses: &[Witnessed<'_>],
+    witnesses: &Witnessed<'_>,
 ) -> String {
     let mut text = String::new();
     tell_faults(&mut text, tally, faults);
@@ -110,10 +110,22 @@ fn tell_checkpoints(
     }
 }
 
-fn tell_witnesses(text: &mut String, witnesses: &[Witnessed<'_>]) {
-    for witness in witnesses {
-        let name = witness.name;
-        let _ = match witness.seen {
+fn tell_witnesses(text: &mut String, witnesses: &Witnessed<'_>) {
+    let (each, quorum) = (&witnesses.each, witnesses.quorum);
+    if each.is_empty() {
+        return;
+    }
+    let count = each.len();
+    let _ = match witnesses.last {
+        Some((size, time)) => writeln!(
+            text,
+            "witnessed up to record {size}, at {}, by {quorum} of {count} at least",
+            time_text(time)
+        ),
+        None => writeln!(text, "witnessed not yet by {quorum} of {count}"),
+    };
+    for (name, seen) in each {
+        let _ = match *seen {
             Some((size, time)) => {
                 let time = time_text(time);
                 writeln!(
@@ -166,12 +178,14 @@ pub(super) fn as_json(
     walked: &Walked,
     faults: &[String],
     trusted: &Trusted,
-    witnesses: &[Witnessed<'_>],
+    seen: &Witnessed<'_>,
 ) -> Value {
-    let witnesses = witnesses.iter().map(|one| {
-        let (size, time) = (one.seen.map(|seen| seen.0), one.seen.map(|seen| seen.1));
-        json!({"name": one.name, "cosigned": size, "at": time.map(time_text)})
+    let witnesses = seen.each.iter().map(|(name, seen)| {
+        let (size, time) = (seen.map(|seen| seen.0), seen.map(|seen| seen.1));
+        json!({"name": name, "cosigned": size, "at": time.map(time_text)})
     });
+    let at = seen.last.map(|last| time_text(last.1));
+    let witnessed = json!({"size": seen.last.map(|last| last.0), "at": at, "quorum": seen.quorum});
     let wrong = tally.told.iter().map(|wrong| {
         json!({"seq": wrong.seq, "id": wrong.id, "outcome": wrong.code, "said": wrong.said})
     });
@@ -185,6 +199,7 @@ pub(super) fn as_json(
         "checkpoints": {"agree": walked.agreeing, "differ": walked.differing, "not_compared": walked.unreached},
         "keys": trusted.keys.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "witnesses": witnesses.collect::<Vec<_>>(),
+        "witnessed": witnessed,
         "proven": tally.proven,
         "unlinked": tally.unlinked,
         "attested": tally.attested,

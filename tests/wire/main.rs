@@ -60,6 +60,7 @@ mod pace;
 mod pooled;
 mod proof;
 mod prove;
+mod quorum;
 mod report;
 mod requests;
 mod restart;

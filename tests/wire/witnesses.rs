@@ -12,12 +12,12 @@ use crate::support::witness::{Conduct, Witness};
 use crate::support::{AdminGate, Gate, Origin, RULES, Setup, eventually};
 
 /// The name of the witness in the configuration.
-const NAME: &str = "notary";
+pub(super) const NAME: &str = "notary";
 
 /// The files of a store.
 const FILES: [&str; 3] = ["crawlgate.db", "crawlgate.log.key", "crawlgate.log.state"];
 
-fn configure(setup: &mut Setup, witness: &Witness) {
+pub(super) fn configure(setup: &mut Setup, witness: &Witness) {
     setup.set("admin", "address", "\"127.0.0.1:0\"");
     setup.set("audit", "checkpoint_every", "\"1s\"");
     setup.tables(&witness.section(NAME));
@@ -30,14 +30,14 @@ fn witnessed(witness: &Witness) -> AdminGate {
     gate
 }
 
-fn vkey(gate: &Gate) -> String {
+pub(super) fn vkey(gate: &Gate) -> String {
     let (code, key, error) = gate.beside("audit", &["key"]);
     assert_eq!(code, Some(0), "{error}");
     key.trim().to_owned()
 }
 
 /// Makes a record, and waits until the witness has cosigned a checkpoint over it. Returns its id and the size.
-fn cosigned_denial(gate: &AdminGate, origin: &Origin, path: &str) -> (String, u64) {
+pub(super) fn cosigned_denial(gate: &AdminGate, origin: &Origin, path: &str) -> (String, u64) {
     let id = gate.deny(origin, path);
     let seq = eventually("the record in the store", || {
         let (_, told, _) = gate.beside("audit", &["verify", &id, "--json"]);
@@ -112,72 +112,6 @@ fn a_witness_cosigns_each_checkpoint_and_proofs_say_so() {
     let (code, told, error) = gate.beside("audit", &["verify", "--all"]);
     assert_eq!(code, Some(0), "{told}{error}");
     assert!(told.contains("notary has cosigned up to record "), "{told}");
-}
-
-#[test]
-fn a_checkpoint_is_witnessed_once_the_quorum_has_cosigned() {
-    let (first, second) = (
-        Witness::start("witness.test/w1"),
-        Witness::start("witness.test/w2"),
-    );
-    let gate = AdminGate::with(|setup| {
-        configure(setup, &first);
-        setup.set("audit", "quorum", "2");
-        setup.tables(&second.section("second"));
-    });
-    first.trust(&vkey(&gate));
-    let origin = Origin::with_rules(RULES);
-    let (id, _) = cosigned_denial(&gate, &origin, "/private/a");
-    let status = gate.api("/status");
-    assert_eq!(
-        (&status["quorum"], &status["witnessed_size"]),
-        (&2.into(), &Value::Null)
-    );
-    let (code, text, error) = gate.beside("audit", &["checkpoint", "--cosigned"]);
-    assert_eq!((code, text.as_str()), (Some(1), ""), "{error}");
-    assert!(
-        error.contains("no checkpoint is cosigned by 2 of the 2"),
-        "{error}"
-    );
-    let (_, told, _) = gate.beside("audit", &["verify", "--all"]);
-    assert!(told.contains("witnessed not yet by 2 of 2\n"), "{told}");
-    let page = gate.get(&format!("/decisions/{id}")).text();
-    assert!(
-        page.contains("This checkpoint is not witnessed: 1 of 2"),
-        "{page}"
-    );
-    assert!(
-        gate.get("/")
-            .text()
-            .contains("The log is not witnessed yet: fewer than 2 of 2")
-    );
-
-    second.trust(&vkey(&gate));
-    gate.deny(&origin, "/private/b");
-    let size = eventually("a witnessed checkpoint", || {
-        gate.api("/status")["witnessed_size"].as_u64()
-    });
-    let (code, note, error) = gate.beside("audit", &["checkpoint", "--cosigned"]);
-    assert_eq!(code, Some(0), "{error}");
-    assert!(
-        note.contains(&format!("\n{size}\n")) || size < first.latest().unwrap().0,
-        "{note}"
-    );
-    for name in ["notary", "second"] {
-        assert!(
-            error.contains(&format!("cosigned by {name} at 20")),
-            "{error}"
-        );
-    }
-    let (_, told, _) = gate.beside("audit", &["verify", "--all", "--json"]);
-    let told: Value = serde_json::from_str(&told).unwrap();
-    assert_eq!(told["witnessed"]["quorum"], 2, "{told}");
-    assert!(told["witnessed"]["size"].as_u64() >= Some(size), "{told}");
-    assert!(
-        gate.get("/")
-            .text()
-            .contains("at least 2 of 2 have cosigned")
-    );
 }
 
 /// Proves a record by its file, the key of the log and that of the witness, with both verifiers.
@@ -292,6 +226,7 @@ fn a_witness_that_is_away_gets_the_newest_checkpoint_later() {
     gone.stop();
     let mut gate = AdminGate::with(|setup| {
         configure(setup, &gone);
+        setup.set("audit", "quorum", "2");
         setup.tables(&(gone.section(NAME) + &other.section("other")));
     });
     other.trust(&vkey(&gate));
@@ -314,6 +249,7 @@ fn a_witness_that_is_away_gets_the_newest_checkpoint_later() {
     let newest = other.latest().unwrap().0;
     let back = Witness::start("witness.test/w3");
     back.trust(&vkey(&gate));
+    gate.process.setup.set("audit", "quorum", "1");
     gate.process.setup.tables(&back.section("back"));
     gate.process.start_again();
     let gate = AdminGate::of(gate.process);

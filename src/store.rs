@@ -22,6 +22,7 @@ mod maintenance;
 mod origins;
 pub mod persist;
 mod room;
+pub mod rotation;
 pub mod search;
 pub mod segment;
 pub mod sqlite;
@@ -41,6 +42,7 @@ pub use self::log_key::{LogKey, StoredCheckpoint};
 pub use self::maintenance::keep;
 pub use self::origins::{Fetch, OriginMemory, OriginQuery, OtherAnswer, SnapshotMeta, StoredState};
 pub use self::room::{Pruned, Retention, Size};
+use self::rotation::{Rotation, Words};
 use self::state_file::StateFile;
 
 use std::fmt;
@@ -148,6 +150,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Signs the log as it is now, unless a checkpoint of it exists. It is on the disk when the call has resolved.
     fn checkpoint(&self, key: Arc<LogKey>, now: Moment) -> Pending<'_, Option<StoredCheckpoint>>;
 
+    /// Returns the rotations of the key that signs the log, in their order, as far as they are undamaged.
+    fn rotations(&self) -> Pending<'_, Vec<Rotation>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
     /// Waits until the size of the newest checkpoint, 0 if there is none, is no longer `seen`, and returns it. A checkpoint
     /// signed through this store ends the wait at once, one by another process within a second.
     fn signed(&self, seen: u64) -> Pending<'_, u64>;
@@ -217,9 +224,14 @@ pub enum Access {
 /// # Errors
 /// When the configuration names none, or the store cannot be opened; the message names the file and the way out.
 pub fn open(config: &Config, access: Access) -> Result<Arc<dyn Store>, StoreError> {
+    Ok(Arc::new(engine(config, access)?))
+}
+
+fn engine(config: &Config, access: Access) -> Result<sqlite::Sqlite, StoreError> {
     let path = named(config)?;
     let store = sqlite::Sqlite::open(path, access, config.store.synchronous)?;
     if access == Access::Write {
+        sqlite::finish_rotation(path)?;
         // The key is made together with the store: later, an empty store beside a key was emptied by others.
         let key = log_key(config)?;
         sqlite::require_name(path, &key)?;
@@ -227,7 +239,36 @@ pub fn open(config: &Config, access: Access) -> Result<Arc<dyn Store>, StoreErro
             .set_key(*key.vkey().public())
             .map_err(|error| state_file::unwritable(path, &error))?;
     }
-    Ok(Arc::new(store))
+    Ok(store)
+}
+
+/// Replaces the key that signs the log of the configured store by a new one (see [`rotation`]). Other processes may have the
+/// store open: each finds the new key before it signs again.
+///
+/// # Errors
+/// When the store or the key cannot be read or written. Once the new key is in the log, the next process that opens the
+/// store does what is left.
+pub async fn rotate_key(
+    config: &Config,
+    words: Words,
+    now: Moment,
+) -> Result<Rotation, StoreError> {
+    let path = named(config)?;
+    let store = engine(config, Access::Write)?;
+    let file = log_key::log_key_file(path);
+    let lock = rotation::lock(&file).map_err(|error| rotation::unwritable(&file, &error))?;
+    let old = kept_log_key(config)?;
+    let new = old.successor()?;
+    let earlier = log_key::earlier_keys_file(path);
+    log_key::add_earlier_key(path, &old.vkey())
+        .map_err(|error| rotation::unwritable(&earlier, &error))?;
+    rotation::prepare(path, &new)?;
+    let rotation = store.rotate(new, words, now).await?;
+    rotation::put_in_place(path, &lock)?;
+    StateFile::of(path)
+        .set_key(*rotation.new.public())
+        .map_err(|error| state_file::unwritable(path, &error))?;
+    Ok(rotation)
 }
 
 /// Returns the key of the configured store's log, and creates it if there is none.

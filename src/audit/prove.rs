@@ -94,7 +94,7 @@ impl Prover {
         })?;
         let witnessed = Covering::witnessed(index, &checkpoints, &trusted.keys);
         let covering = witnessed.unwrap_or(covering);
-        let signed = Checkpoint::open(&covering.note, &trusted.keys).ok();
+        let signed = Checkpoint::open(&covering.note, &trusted.keys.all).ok();
         let signed = signed.map(|(_, signed)| signed).unwrap_or_default();
         let mut signed = signed.iter().map(|one| one.key);
         let vkey = signed.find(|key| key.kind() == KeyKind::Ed25519).cloned();

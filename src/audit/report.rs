@@ -186,12 +186,12 @@ async fn about(
     let Gathering {
         question, extent, ..
     } = gathering;
-    let keys: Vec<String> = trusted.keys.iter().map(ToString::to_string).collect();
+    let keys: Vec<String> = trusted.keys.all.iter().map(ToString::to_string).collect();
     // Keys of earlier logs may be trusted, too.
     let newest = Covering::of(0, checkpoints, &trusted.keys);
     let name = match &newest {
         Some(newest) => Some(&newest.checkpoint.origin),
-        None => trusted.keys.first().map(VerifierKey::name),
+        None => trusted.keys.all.first().map(VerifierKey::name),
     };
     let first = store.records(extent.first, 1).await?;
     let first = first.first().filter(|_| extent.first < extent.size);

@@ -7,5 +7,6 @@
 pub mod case;
 pub mod covering;
 pub mod fault;
+pub mod keys;
 pub mod review;
 pub mod walk;

@@ -6,6 +6,7 @@ mod excerpt;
 mod export;
 mod file;
 mod fork;
+mod key;
 mod one;
 mod prove;
 mod tiles;
@@ -106,8 +107,8 @@ enum Command {
     /// serve` goes on undisturbed.
     #[command(after_help = export::HELP)]
     Export(export::ExportArgs),
-    /// Print the public key that checkpoints are checked with (c2sp.org/signed-note)
-    Key,
+    /// Print the public key that checkpoints are checked with (c2sp.org/signed-note), or replace the key
+    Key(key::KeyArgs),
     /// Begin a new log where signed records are missing, as after an older copy of the store was brought back
     ///
     /// The new log goes on behind the records at hand, under another name and with another key; its next record names the
@@ -175,16 +176,8 @@ enum Found {
 }
 
 fn told(args: &AuditArgs, config: &Config) -> Result<Found, String> {
-    if let Command::Key = args.command {
-        let trusted = Trusted::of(&[], config).map_err(|error| error.to_string())?;
-        let key = trusted
-            .keys
-            .first()
-            .ok_or("there is no key yet: it is made when the store is first written")?;
-        super::screen::say(format!("{key}\n").as_bytes())?;
-        return Ok(Found::Nothing);
-    }
     match &args.command {
+        Command::Key(args) => return key::run(args, config),
         Command::VerifyEvidence(args) => return file::verify(args, config),
         Command::Fork(args) => return fork::fork(args, config),
         _ => {}
@@ -194,7 +187,8 @@ fn told(args: &AuditArgs, config: &Config) -> Result<Found, String> {
     runtime.block_on(async {
         match &args.command {
             Command::Verify(args) => {
-                let trusted = Trusted::of(&args.key, config).map_err(|error| error.to_string())?;
+                let trusted = Trusted::of_store(&args.key, config, &*store).await;
+                let trusted = trusted.map_err(|error| error.to_string())?;
                 let state = state(config)?;
                 match &args.id {
                     Some(id) => one::verify(id, args, &store, &trusted, state).await,
@@ -207,7 +201,7 @@ fn told(args: &AuditArgs, config: &Config) -> Result<Found, String> {
             Command::Checkpoint { cosigned: false } => checkpoint(&store).await,
             Command::Checkpoint { cosigned: true } => cosigned(&store, config).await,
             Command::Consistency { old, new } => consistency(&store, *old, *new).await,
-            Command::Key | Command::VerifyEvidence(_) | Command::Fork(_) => Ok(Found::Nothing),
+            Command::Key(_) | Command::VerifyEvidence(_) | Command::Fork(_) => Ok(Found::Nothing),
         }
     })
 }

@@ -219,7 +219,7 @@ fn told(args: &LogArgs, config: &Config) -> Result<(), String> {
             }) => {
                 let note = Acknowledgement {
                     time: Clock::system().now(),
-                    by: person(by.as_deref())?,
+                    by: person(by.as_deref(), "say who has seen it: --by NAME")?,
                     note: note.clone(),
                 };
                 acknowledge(&store, id, &note, *replace).await
@@ -265,13 +265,13 @@ pub(super) fn unknown(id: &str) -> String {
     )
 }
 
-/// Returns the person who acknowledges: by default the user who is logged in.
-fn person(by: Option<&str>) -> Result<String, String> {
+/// Returns the person who acts: by default the user who is logged in. `missing` asks for one.
+pub(super) fn person(by: Option<&str>, missing: &str) -> Result<String, String> {
     let name = |variable| std::env::var(variable).ok().filter(|name| !name.is_empty());
     by.map(str::to_owned)
         .or_else(|| name("USER"))
         .or_else(|| name("LOGNAME"))
-        .ok_or_else(|| "say who has seen it: --by NAME".to_owned())
+        .ok_or_else(|| missing.to_owned())
 }
 
 /// Stores `note` for each decision, and reports each result: a failure does not stop the others.

@@ -99,10 +99,11 @@ fn written(args: &ReportArgs, config: &Config) -> Result<bool, String> {
     if to_stdout.iter().filter(|is| **is).count() > 1 {
         return Err("only one of the files can be the standard output".to_owned());
     }
-    let trusted = Trusted::of(&args.key, config).map_err(|error| error.to_string())?;
     let store = store::open(config, Access::Read).map_err(|error| error.to_string())?;
     let runtime = super::small_runtime()?;
     runtime.block_on(async {
+        let trusted = Trusted::of_store(&args.key, config, &*store).await;
+        let trusted = trusted.map_err(|error| error.to_string())?;
         let failed = |error: StoreError| error.to_string();
         let gathering = gather(&store, &question).await?;
         require_requests(gathering.figures(), &question, &store, config).await?;

@@ -64,6 +64,7 @@ pub mod key {
     pub const ROOT: u8 = 55;
     pub const ROWS: u8 = 56;
     pub const DECISION: u8 = 57;
+    pub const OLD_VKEY: u8 = 58;
 }
 
 /// Bounds on texts, in octets.

@@ -68,10 +68,16 @@ pub enum EventKind<'a> {
         /// The cause.
         cause: DropCause,
     },
-    /// A new key signs the log from now on.
-    Key {
-        /// The verifier key, as a signed note names it.
-        vkey: &'a str,
+    /// A new key signs the log from now on. Keys are written as vkeys (c2sp.org/signed-note).
+    KeyRotated {
+        /// The key that signed before.
+        old: &'a str,
+        /// The key that signs from now on.
+        new: &'a str,
+        /// The person who replaced it.
+        by: Text<'a>,
+        /// The person's reason.
+        reason: Text<'a>,
     },
     /// The log goes on where another one ended.
     Forked {
@@ -176,7 +182,7 @@ impl EventKind<'_> {
             Self::OverrideRemoved { .. } => 6,
             Self::Acknowledged { .. } => 7,
             Self::Dropped { .. } => 8,
-            Self::Key { .. } => 9,
+            Self::KeyRotated { .. } => 9,
             Self::Forked { .. } => 10,
             Self::Forwarded { .. } => 11,
             Self::Repeated(_) => 12,
@@ -196,7 +202,7 @@ impl EventKind<'_> {
             Self::OverrideRemoved { .. } => "override_removed",
             Self::Acknowledged { .. } => "acknowledged",
             Self::Dropped { .. } => "dropped",
-            Self::Key { .. } => "key",
+            Self::KeyRotated { .. } => "key_rotated",
             Self::Forked { .. } => "forked",
             Self::Forwarded { .. } => "forwarded",
             Self::Repeated(_) => "refusals_repeated",

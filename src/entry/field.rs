@@ -93,8 +93,10 @@ pub const INDEX: &str = "index";
 pub const NOTE: &str = "note";
 /// Of `dropped`: the place of the first entry that stays.
 pub const BEFORE: &str = "before";
-/// Of `key`: the verifier key, as a signed note names it.
-pub const VKEY: &str = "vkey";
+/// Of `key_rotated`: the key that signed the log before, as a signed note names it.
+pub const OLD: &str = "old";
+/// Of `key_rotated`: the key that signs the log since.
+pub const NEW: &str = "new";
 /// Of `forked`: the name of the log that it continues.
 pub const LOG: &str = "log";
 /// Of `forked`: the number of that log's entries.

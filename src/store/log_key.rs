@@ -42,8 +42,14 @@ impl StoredCheckpoint {
     /// Tells whether witnesses have added their lines. The lines are still to be verified.
     #[must_use]
     pub fn is_cosigned(&self) -> bool {
-        let lines = self.note.lines().filter(|line| line.starts_with("— "));
-        lines.count() > 1
+        let Ok(note) = Note::parse(self.note.as_bytes()) else {
+            return false;
+        };
+        // Several keys of the log may have signed, under its name.
+        let log = note.text().lines().next().unwrap_or_default();
+        note.signatures()
+            .iter()
+            .any(|one| one.name().as_str() != log)
     }
 
     /// Returns those of these witnesses that have cosigned it, each with the time at which it saw the log.
@@ -78,11 +84,17 @@ pub fn last_witnessed<'c>(
     newest_first.find_map(|one| Some((one, one.witnessed(witnesses, quorum)?)))
 }
 
-/// The key of the log, and the name under which it signs.
+/// The key of the log, those that it has replaced, and the name under which they sign.
 pub struct LogKey {
+    /// The present key first.
     pair: Ed25519KeyPair,
+    /// Earlier keys, the newest first.
+    earlier: Vec<Ed25519KeyPair>,
     name: KeyName,
 }
+
+/// The line of a key's file that names the log, where its name does not follow from the key.
+const NAME_LINE: &str = "log: ";
 
 impl LogKey {
     /// Returns a new key. Without a name of its own, the log is named after the key.
@@ -91,15 +103,61 @@ impl LogKey {
     /// When the system gives no randomness.
     pub fn generate(name: Option<KeyName>) -> Result<Self, StoreError> {
         let pair = Ed25519KeyPair::generate().map_err(|_| no_key("no randomness for a new key"))?;
-        Self::of(pair, name)
+        Self::of(pair, Vec::new(), name)
     }
 
-    fn of(pair: Ed25519KeyPair, name: Option<KeyName>) -> Result<Self, StoreError> {
+    fn of(
+        pair: Ed25519KeyPair,
+        earlier: Vec<Ed25519KeyPair>,
+        name: Option<KeyName>,
+    ) -> Result<Self, StoreError> {
         let name = match name {
             Some(name) => name,
             None => default_name(pair.public_key().as_ref())?,
         };
-        Ok(Self { pair, name })
+        Ok(Self {
+            pair,
+            earlier,
+            name,
+        })
+    }
+
+    /// Returns a new key for the same log, which keeps the present keys as earlier ones.
+    ///
+    /// # Errors
+    /// When the system gives no randomness.
+    pub(in crate::store) fn successor(&self) -> Result<Self, StoreError> {
+        let copy = |pair: &Ed25519KeyPair| {
+            let pkcs8 = pair.to_pkcs8v1();
+            let pkcs8 = pkcs8.map_err(|error| no_key(&error.to_string()))?;
+            let copy = Ed25519KeyPair::from_pkcs8(pkcs8.as_ref());
+            copy.map_err(|error| no_key(&error.to_string()))
+        };
+        let earlier = [&self.pair].into_iter().chain(&self.earlier).map(copy);
+        let earlier = earlier.collect::<Result<_, _>>()?;
+        let pair = Ed25519KeyPair::generate().map_err(|_| no_key("no randomness for a new key"))?;
+        Self::of(pair, earlier, Some(self.name.clone()))
+    }
+
+    /// Writes the keys and the name of the log into a file, in the place of one that is there.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub(in crate::store) fn write(&self, path: &Path) -> io::Result<()> {
+        let mut text = format!("{NAME_LINE}{}\n", self.name);
+        for pair in [&self.pair].into_iter().chain(&self.earlier) {
+            let pkcs8 = pair.to_pkcs8v1().map_err(io::Error::other)?;
+            text += &pem("PRIVATE KEY", pkcs8.as_ref());
+        }
+        let _ = fs::remove_file(path); // Its mode may be another one; what matters fails below.
+        let mut file = fs::File::options()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)?;
+        io::Write::write_all(&mut file, text.as_bytes())?;
+        file.sync_all()?;
+        sync_folder(path)
     }
 
     /// Loads the key from the file at `path` (PEM, PKCS #8), and creates the file if there is none.
@@ -181,17 +239,23 @@ impl LogKey {
         file.take(1 << 16)
             .read_to_string(&mut text)
             .map_err(unreadable)?;
-        let der = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes()).ok();
-        let pair = der.and_then(|der| Ed25519KeyPair::from_pkcs8(der.secret_pkcs8_der()).ok());
-        let pair = pair.ok_or_else(|| {
-            told(
+        let pairs = PrivatePkcs8KeyDer::pem_slice_iter(text.as_bytes()).map(|der| {
+            let der = der.ok()?;
+            Ed25519KeyPair::from_pkcs8(der.secret_pkcs8_der()).ok()
+        });
+        let pairs: Option<Vec<_>> = pairs.collect();
+        let mut pairs = pairs.unwrap_or_default().into_iter();
+        let named = text.lines().find_map(|line| line.strip_prefix(NAME_LINE));
+        let named = named.map(str::parse).transpose();
+        let (Some(pair), Ok(named)) = (pairs.next(), named) else {
+            return Err(told(
                 StoreErrorKind::Corrupt,
                 &"this is no Ed25519 key in PEM",
                 "restore it; or, if it is lost, move it away: a new one is made then and signs from then on, and what the \
                  old one has signed is checked with its public half (`crawlgate audit verify --key`, for each of them)",
-            )
-        })?;
-        Self::of(pair, name)
+            ));
+        };
+        Self::of(pair, pairs.collect(), name.or(named))
     }
 
     /// Returns the name of the log.
@@ -210,6 +274,18 @@ impl LogKey {
     #[must_use]
     pub fn signer(&self) -> Signer<'_> {
         Signer::new(self.name.clone(), &self.pair)
+    }
+
+    /// Returns the signers of all keys, the present one first.
+    pub(in crate::store) fn signers(&self) -> impl Iterator<Item = Signer<'_>> {
+        let pairs = [&self.pair].into_iter().chain(&self.earlier);
+        pairs.map(|pair| Signer::new(self.name.clone(), pair))
+    }
+
+    /// Returns the public halves of all keys, the present one first.
+    #[must_use]
+    pub fn vkeys(&self) -> Vec<VerifierKey> {
+        self.signers().map(|signer| signer.key().clone()).collect()
     }
 
     /// Signs size and root of the log. See [`Signer::checkpoint`] for the duty of the caller.
@@ -231,6 +307,11 @@ impl fmt::Debug for LogKey {
 #[must_use]
 pub fn log_key_file(store: &Path) -> PathBuf {
     store.with_extension("log.key")
+}
+
+/// Returns the place of a new key until it is in the place of the old one: `crawlgate.log.key.next` for `crawlgate.db`.
+pub(in crate::store) fn next_key_file(store: &Path) -> PathBuf {
+    store.with_extension("log.key.next")
 }
 
 /// Returns the place of the public keys that signed a store's log earlier: `crawlgate.log.earlier` for `crawlgate.db`.
@@ -392,7 +473,7 @@ mod tests {
     #[test]
     fn a_log_without_a_name_is_named_after_its_key() {
         let pair = Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
-        let key = LogKey::of(pair, None).unwrap();
+        let key = LogKey::of(pair, Vec::new(), None).unwrap();
         let of_key = hex(digest(&SHA256, key.vkey().public()));
         assert_eq!(key.name().as_str(), format!("crawlgate/{}", &of_key[..16]));
         let note = key.checkpoint(0, EMPTY_ROOT);

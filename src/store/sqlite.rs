@@ -42,6 +42,7 @@ mod prune;
 mod read;
 pub mod repair;
 mod robots;
+mod rotations;
 mod rows;
 mod schema;
 mod search;
@@ -56,7 +57,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-pub(super) use self::agree::require_name;
+pub(super) use self::agree::{finish_rotation, require_name};
 pub use self::backup::backup;
 use self::bounds::Parts;
 use self::entries::{Blocks, Ground, Head};
@@ -68,6 +69,7 @@ use self::worker::Workers;
 use self::write::LogMemory;
 use super::changes::Announcer;
 use super::figures::Figures;
+use super::rotation::{Rotation, Words};
 use super::state_file::{StateFile, unwritable};
 use super::{
     Access, Acknowledgement, Appended, Batch, Belief, DecisionQuery, Extent, Fetch, Hourly, LogKey,
@@ -164,6 +166,22 @@ impl Sqlite {
             path,
             #[cfg(test)]
             _folder: None,
+        })
+    }
+
+    /// Replaces the key of the log by the first one of `new`, in one transaction. It is on the disk when the call has
+    /// resolved.
+    pub(super) fn rotate(&self, new: LogKey, words: Words, now: Moment) -> Pending<'_, Rotation> {
+        let (memory, state) = (Arc::clone(&self.memory), Arc::clone(&self.state));
+        let signing = self.signing.clone();
+        self.write(move |connection| {
+            let mut memory = memory.lock();
+            let (rotation, end) = write::durably(connection, |connection| {
+                rotations::rotate(connection, &mut memory, &new, &words, now)
+            })?;
+            state.signed(end);
+            signing.announce();
+            Ok(rotation)
         })
     }
 
@@ -359,11 +377,11 @@ impl Store for Sqlite {
 
     fn checkpoint(&self, key: Arc<LogKey>, now: Moment) -> Pending<'_, Option<StoredCheckpoint>> {
         let (memory, state) = (Arc::clone(&self.memory), Arc::clone(&self.state));
-        let signing = self.signing.clone();
+        let (signing, path) = (self.signing.clone(), Arc::clone(&self.path));
         self.write(move |connection| {
             let mut memory = memory.lock();
             let signed = write::durably(connection, |connection| {
-                write::checkpoint(connection, &mut memory, &key, now)
+                write::checkpoint(connection, &mut memory, &path, &key, now)
             })?;
             Ok(signed.map(|(checkpoint, root)| {
                 state.signed((checkpoint.size, root));
@@ -371,6 +389,11 @@ impl Store for Sqlite {
                 checkpoint
             }))
         })
+    }
+
+    fn rotations(&self) -> Pending<'_, Vec<Rotation>> {
+        self.readers
+            .ask(|connection| rotations::readable(connection))
     }
 
     fn signed(&self, seen: u64) -> Pending<'_, u64> {

@@ -17,7 +17,8 @@ pub(super) async fn evidence_file(
     let _place = site.export()?;
     let _turn = site.turn().await?;
     let (settings, store) = (site.proxy().settings(), site.kept()?);
-    let trusted = Trusted::of(&[], &settings)
+    let trusted = Trusted::of_store(&[], &settings, &**store)
+        .await
         .map_err(|error| Problem::new(StatusCode::CONFLICT, error.to_string()))?;
     let seq = decision.seq;
     let prover = match Prover::of(seq, &**store, &trusted).await {

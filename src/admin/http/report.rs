@@ -48,7 +48,8 @@ pub(super) async fn report(site: &Site, conditions: Conditions) -> Result<Report
         }
     }
     let settings = site.proxy().settings();
-    let trusted = Trusted::of(&[], &settings)
+    let trusted = Trusted::of_store(&[], &settings, &**store)
+        .await
         .map_err(|error| Problem::new(StatusCode::CONFLICT, error.to_string()))?;
     let _turn = site.turn().await?;
     Ok(Report::of(&gathering, &**store, &settings, &trusted, now).await?)

@@ -92,9 +92,14 @@ fn note(event: &Noted, all: &mut Exceptions) {
                 }),
             }
         }
-        NotedKind::Key { vkey } => all.log_changes.push(LogChange {
+        NotedKind::KeyRotated {
+            old,
+            new,
+            by,
+            reason,
+        } => all.log_changes.push(LogChange {
             time: at,
-            change: format!("another key signs: {vkey}"),
+            change: format!("{by} replaced the key {old} by {new}: {reason}"),
         }),
         NotedKind::Forked { log, size, reason } => all.log_changes.push(LogChange {
             time: at,

@@ -46,7 +46,7 @@ async fn report_by(store: &Sqlite, question: Question, keys: Vec<VerifierKey>) -
     let clients = "[[client]]\nname = \"fleet\"\nnetworks = [\"192.0.2.1/32\"]\npurpose = 'news \"search\"'\n";
     let config = Config::parse(clients, std::path::Path::new("crawlgate.toml")).unwrap();
     let trusted = Trusted {
-        keys,
+        keys: keys.into(),
         from: String::new(),
     };
     let now = Moment::from_millis(NOON + 72 * HOUR);

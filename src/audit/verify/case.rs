@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::covering::Covering;
+use super::keys::Keys;
 use super::review::{Finding, Review};
 use crate::audit::replay::{Evidence, Missing, Outcome, Unreadable};
 use crate::config::Config;
@@ -276,8 +277,8 @@ pub enum Uncovered {
 /// The trusted keys of the log.
 #[derive(Clone, Debug)]
 pub struct Trusted {
-    /// The public halves, with the name of the log.
-    pub keys: Vec<VerifierKey>,
+    /// The keys.
+    pub keys: Keys,
     /// Source of the keys.
     pub from: String,
 }
@@ -292,7 +293,7 @@ impl Trusted {
         let name = config.audit.log_name.clone();
         if !named.is_empty() {
             return Ok(Trusted {
-                keys: named_keys("--key", named, KeyKind::Ed25519, name)?,
+                keys: named_keys("--key", named, KeyKind::Ed25519, name)?.into(),
                 from: "the command line".to_owned(),
             });
         }
@@ -300,15 +301,29 @@ impl Trusted {
         let file = log_key_file(store);
         match LogKey::load(&file, name) {
             Ok(key) => Ok(Trusted {
-                keys: [vec![key.vkey()], earlier_keys(store)?].concat(),
+                keys: with_earlier(key.vkeys(), earlier_keys(store)?).into(),
                 from: file.display().to_string(),
             }),
             Err(error) if error.kind == StoreErrorKind::Missing => Ok(Trusted {
-                keys: Vec::new(),
+                keys: Keys::default(),
                 from: format!("{}, which is not there", file.display()),
             }),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Returns the keys of [`of`](Self::of), with those that the store proves to be of the same log.
+    ///
+    /// # Errors
+    /// When one, or the store, cannot be read.
+    pub async fn of_store(
+        named: &[String],
+        config: &Config,
+        store: &dyn Store,
+    ) -> Result<Trusted, KeyError> {
+        let mut trusted = Self::of(named, config)?;
+        trusted.keys.follow(&store.rotations().await?);
+        Ok(trusted)
     }
 
     /// Returns the newest checkpoint that covers the entry `index` and that a trusted key has signed.
@@ -331,7 +346,7 @@ impl Trusted {
     /// Returns the fault of checkpoints that none of the keys has signed.
     #[must_use]
     pub fn fault(&self) -> String {
-        match self.keys.is_empty() {
+        match self.keys.all.is_empty() {
             true => format!(
                 "the log is signed, and there is no key to check it with: none in {}; name the public key with --key",
                 self.from
@@ -347,12 +362,21 @@ impl Trusted {
     /// Returns the keys in a sentence.
     #[must_use]
     pub fn told(&self) -> String {
-        let keys: Vec<String> = self.keys.iter().map(ToString::to_string).collect();
+        let keys: Vec<String> = self.keys.all.iter().map(ToString::to_string).collect();
         match keys.as_slice() {
             [] => format!("no key: there is none in {}", self.from),
             keys => format!("{} ({})", keys.join(" or "), self.from),
         }
     }
+}
+
+fn with_earlier(mut keys: Vec<VerifierKey>, earlier: Vec<VerifierKey>) -> Vec<VerifierKey> {
+    for one in earlier {
+        if !keys.contains(&one) {
+            keys.push(one);
+        }
+    }
+    keys
 }
 
 /// Returns the public keys of one kind, each given by its text, or by a file with its text or with the key of the log.
@@ -403,7 +427,7 @@ mod tests {
     #[test]
     fn a_signed_log_without_a_key_is_a_fault() {
         let trusted = |keys: Vec<VerifierKey>| Trusted {
-            keys,
+            keys: keys.into(),
             from: "crawlgate.log.key, which is not there".to_owned(),
         };
         let fault = trusted(Vec::new()).fault();

@@ -1,7 +1,8 @@
 //! The proof that one entry is in the log: its path to the newest checkpoint that covers it.
 
+use super::keys::Keys;
 use crate::store::StoredCheckpoint;
-use crate::tlog::{Checkpoint, InclusionProof, Note, ProofError, VerifierKey, leaf_hash};
+use crate::tlog::{Checkpoint, InclusionProof, Note, ProofError, leaf_hash};
 
 /// The newest trusted checkpoint that covers an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,18 +17,14 @@ impl Covering {
     /// Returns the newest checkpoint that covers the entry `index` and that one of `keys` has signed; `None` if there is
     /// none. Damaged checkpoints, and those of other keys, do not count.
     #[must_use]
-    pub fn of(index: u64, checkpoints: &[StoredCheckpoint], keys: &[VerifierKey]) -> Option<Self> {
+    pub fn of(index: u64, checkpoints: &[StoredCheckpoint], keys: &Keys) -> Option<Self> {
         Self::first_by(index, checkpoints, keys, |one| (false, one.size))
     }
 
     /// Returns the same, but rather an older checkpoint that witnesses have cosigned than a newer one without them: they
     /// vouch for it as the log alone cannot.
     #[must_use]
-    pub fn witnessed(
-        index: u64,
-        checkpoints: &[StoredCheckpoint],
-        keys: &[VerifierKey],
-    ) -> Option<Self> {
+    pub fn witnessed(index: u64, checkpoints: &[StoredCheckpoint], keys: &Keys) -> Option<Self> {
         Self::first_by(index, checkpoints, keys, |one| {
             (one.is_cosigned(), one.size)
         })
@@ -36,14 +33,14 @@ impl Covering {
     fn first_by(
         index: u64,
         checkpoints: &[StoredCheckpoint],
-        keys: &[VerifierKey],
+        keys: &Keys,
         rank: impl Fn(&StoredCheckpoint) -> (bool, u64),
     ) -> Option<Self> {
         let mut covering: Vec<_> = checkpoints.iter().filter(|one| one.size > index).collect();
         covering.sort_by_key(|one| std::cmp::Reverse(rank(one)));
         covering.into_iter().find_map(|one| {
             let note = Note::parse(one.note.as_bytes()).ok()?;
-            let (checkpoint, _) = Checkpoint::open(&note, keys).ok()?;
+            let (checkpoint, _) = Checkpoint::open(&note, &keys.at(one.size)).ok()?;
             (checkpoint.size == one.size).then_some(Self { checkpoint, note })
         })
     }

@@ -60,11 +60,12 @@ pub(super) async fn write(
     store: &Arc<dyn Store>,
     config: &Config,
 ) -> Result<Found, String> {
-    let trusted = Trusted::of(&args.key, config).map_err(|error| error.to_string())?;
+    let trusted = Trusted::of_store(&args.key, config, &**store).await;
+    let trusted = trusted.map_err(|error| error.to_string())?;
     let Some(newest) = super::newest_trusted(store, &trusted).await? else {
         return Ok(Found::Faults);
     };
-    let folder = Folder::open(&args.to, &newest.checkpoint, &trusted.keys)?;
+    let folder = Folder::open(&args.to, &newest.checkpoint, &trusted.keys.all)?;
     folder.require_continued(store, &newest.checkpoint).await?;
     let mut export = Export {
         store,

@@ -115,7 +115,7 @@ struct Count {
 /// Returns the named keys, or else the one beside the store.
 fn keys(args: &FileArgs, config: &Config) -> Result<Vec<VerifierKey>, String> {
     let mut trusted = Trusted::of(&args.key, config).map_err(|error| error.to_string())?;
-    if trusted.keys.is_empty() {
+    if trusted.keys.all.is_empty() {
         return Err(format!(
             "no --key is given, and there is none in {}. Name the key of the log with --key; the one that the file names \
              proves nothing by itself",
@@ -124,8 +124,8 @@ fn keys(args: &FileArgs, config: &Config) -> Result<Vec<VerifierKey>, String> {
     }
     let witnesses = named_keys("--witness", &args.witness, KeyKind::CosignatureV1, None);
     let witnesses = witnesses.map_err(|error| error.to_string())?;
-    trusted.keys.extend(witnesses);
-    Ok(trusted.keys)
+    trusted.keys.all.extend(witnesses);
+    Ok(trusted.keys.all)
 }
 
 /// Returns whether a record is right, and what is to be said about it.

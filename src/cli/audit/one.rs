@@ -135,7 +135,7 @@ fn as_json(case: &Case<'_>, trusted: &Trusted) -> Value {
         "seq": case.decision.seq,
         "hash": hex(leaf_hash(&case.decision.entry)),
         "signed": case.in_log.signed(),
-        "keys": trusted.keys.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "keys": trusted.keys.all.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "record": record,
         "hops": case.fetch.as_ref().map(|fetch| &fetch.hops),
         "robots_txt": file,

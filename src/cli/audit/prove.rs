@@ -58,7 +58,8 @@ pub(super) async fn prove(
     config: &Config,
 ) -> Result<Found, String> {
     let failed = |error: StoreError| error.to_string();
-    let trusted = Trusted::of(&args.key, config).map_err(|error| error.to_string())?;
+    let trusted = Trusted::of_store(&args.key, config, &**store).await;
+    let trusted = trusted.map_err(|error| error.to_string())?;
     let query = args.filter.query(Clock::system().now())?;
     let newest = match &args.id {
         Some(id) => {

@@ -48,7 +48,8 @@ pub(super) async fn write(
     config: &Config,
 ) -> Result<Found, String> {
     let failed = |error: StoreError| error.to_string();
-    let trusted = Trusted::of(&args.key, config).map_err(|error| error.to_string())?;
+    let trusted = Trusted::of_store(&args.key, config, &**store).await;
+    let trusted = trusted.map_err(|error| error.to_string())?;
     let Some(newest) = super::newest_trusted(store, &trusted).await? else {
         return Ok(Found::Faults);
     };

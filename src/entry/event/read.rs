@@ -208,9 +208,15 @@ impl<'a> Pairs<'_, 'a> {
                 index: self.uint(key::INDEX)?,
                 cause: self.variant(key::CAUSE, DropCause::from_number)?,
             },
-            9 => EventKind::Key {
-                vkey: self.text(key::VKEY)?,
-            },
+            9 => {
+                let [by, reason] = self.cuts([key::BY, key::NOTE])?;
+                EventKind::KeyRotated {
+                    by: self.cut_text(key::BY, by)?,
+                    reason: self.cut_text(key::NOTE, reason)?,
+                    new: self.text(key::VKEY)?,
+                    old: self.text(key::OLD_VKEY)?,
+                }
+            }
             10 => {
                 let [reason] = self.cuts([key::NOTE])?;
                 EventKind::Forked {

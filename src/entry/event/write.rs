@@ -72,7 +72,19 @@ fn write_kind(kind: &EventKind<'_>, map: &mut MapWriter<'_>) {
             cbor::uint(map.key(key::INDEX), *index);
             map.uint(key::CAUSE, cause.number());
         }
-        EventKind::Key { vkey } => map.text(key::VKEY, bounded(vkey)),
+        EventKind::KeyRotated {
+            old,
+            new,
+            by,
+            reason,
+        } => {
+            let (by, reason) = (words(by), words(reason));
+            map.cuts(&[(key::BY, by.cut), (key::NOTE, reason.cut)]);
+            map.text(key::BY, by.kept);
+            map.text(key::NOTE, reason.kept);
+            map.text(key::VKEY, bounded(new));
+            map.text(key::OLD_VKEY, bounded(old));
+        }
         EventKind::Forked {
             log,
             size,

@@ -78,7 +78,17 @@ pub(super) fn write_event(event: &Event<'_>, overridden: Option<Asserted<'_>>, o
             line.number(f::BEFORE, *index);
             line.plain(f::CAUSE, cause.name().as_bytes());
         }
-        EventKind::Key { vkey } => drop(line.text(f::VKEY, vkey.as_bytes(), most::ORIGIN)),
+        EventKind::KeyRotated {
+            old,
+            new,
+            by,
+            reason,
+        } => {
+            line.text(f::OLD, old.as_bytes(), most::ORIGIN);
+            line.text(f::NEW, new.as_bytes(), most::ORIGIN);
+            words(&mut line, f::BY, *by);
+            words(&mut line, f::REASON, *reason);
+        }
         EventKind::Forked {
             log,
             size,

@@ -230,7 +230,12 @@ pub(crate) fn with_event(dice: &mut Dice, to: impl FnOnce(&Event<'_>)) {
             index: count,
             cause: dice.of(DropCause::ALL),
         },
-        8 => EventKind::Key { vkey: &name },
+        8 => EventKind::KeyRotated {
+            old: &name,
+            new: &name,
+            by: (&*by).into(),
+            reason: (&*note).into(),
+        },
         9 => EventKind::Forked {
             log: &name,
             size: count,

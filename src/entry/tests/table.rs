@@ -959,9 +959,12 @@ fn events(table: &mut Table) {
         );
     }
     table.add_event(
-        "a key",
-        EventKind::Key {
-            vkey: "logs.example.org/crawlgate+0badf00d+AbCd",
+        "a key that replaces another",
+        EventKind::KeyRotated {
+            old: "logs.example.org/crawlgate+0badf00d+AbCd",
+            new: "logs.example.org/crawlgate+600df00d+EfGh",
+            by: "Grace Hopper".into(),
+            reason: "yearly".into(),
         },
     );
     table.add_event(

@@ -76,9 +76,15 @@ pub enum NotedKind {
         cause: DropCause,
     },
     /// Another key signs the log.
-    Key {
-        /// The verifier key.
-        vkey: String,
+    KeyRotated {
+        /// The key that signed before.
+        old: String,
+        /// The key that signs since.
+        new: String,
+        /// The person who replaced it.
+        by: String,
+        /// The person's reason.
+        reason: String,
     },
     /// The log goes on where another one ended.
     Forked {
@@ -265,8 +271,16 @@ fn noted(kind: &EventKind<'_>) -> Option<NotedKind> {
             index: *index,
             cause: *cause,
         },
-        EventKind::Key { vkey } => NotedKind::Key {
-            vkey: (*vkey).to_owned(),
+        EventKind::KeyRotated {
+            old,
+            new,
+            by,
+            reason,
+        } => NotedKind::KeyRotated {
+            old: (*old).to_owned(),
+            new: (*new).to_owned(),
+            by: by.kept.to_owned(),
+            reason: reason.kept.to_owned(),
         },
         EventKind::Forked {
             log, size, reason, ..

@@ -18,13 +18,15 @@ use super::bounds;
 use super::entries::{self, Blocks, Ground, Head, checkpoint};
 use super::error::{Failure, said};
 use super::open::{self, beside, connect, probe};
+use super::rotations;
 use super::schema::{self, STEPS, Standing};
 use super::write;
 use crate::clock::Moment;
 use crate::entry::EventKind;
 use crate::store::log_key::{LogKey, StoredCheckpoint, log_key_file};
+use crate::store::rotation;
 use crate::store::state_file::{self, State, StateFile};
-use crate::store::{StoreError, StoreErrorKind};
+use crate::store::{Sha256, StoreError, StoreErrorKind};
 
 /// Maximum octets of a database. The structure of a larger one is not checked as a whole.
 const SMALL: u64 = 64 * 1024 * 1024;
@@ -204,7 +206,10 @@ pub(super) fn require_key(
     let is_anothers = match (state, LogKey::load(&file, None)) {
         // A missing key is told elsewhere, and so is an unreadable one.
         (_, Err(_)) => false,
-        (Some(state), Ok(key)) => state.key != [0; 32] && state.key != *key.vkey().public(),
+        (Some(state), Ok(key)) => {
+            let is_noted = state.key != [0; 32];
+            is_noted && !is_of_one_log(connection, state.key, &key)?
+        }
         (None, Ok(_)) => is_anothers_key(connection, path)?,
     };
     if !is_anothers {
@@ -218,13 +223,33 @@ pub(super) fn require_key(
     )))
 }
 
-/// Tells whether the log is signed, but never by the key beside it.
+/// Tells whether a key is the one with this public half, or one of them has replaced the other. The file of a key knows
+/// the keys before it, where the database is older than it.
+fn is_of_one_log(connection: &Connection, public: Sha256, key: &LogKey) -> Result<bool, Failure> {
+    let keys = key.vkeys();
+    Ok(keys.iter().any(|one| *one.public() == public) || {
+        let rotations = rotations::readable(connection)?;
+        let mut keys = keys.iter();
+        keys.any(|one| rotation::are_of_one_log(*one.public(), public, &rotations))
+    })
+}
+
+/// Tells whether the log is signed, but never by the key beside it, nor by one before it.
 pub(super) fn is_anothers_key(connection: &Connection, path: &Path) -> Result<bool, Failure> {
     let Ok(key) = LogKey::load(&log_key_file(path), None) else {
         return Ok(false);
     };
-    let all = checkpoint::all(connection)?;
-    Ok(!all.is_empty() && !all.iter().any(|one| is_signed(one, *key.vkey().public())))
+    let (all, keys) = (checkpoint::all(connection)?, key.vkeys());
+    let by_one = |one: &StoredCheckpoint| keys.iter().any(|key| is_signed(one, *key.public()));
+    Ok(!all.is_empty() && !all.iter().any(by_one))
+}
+
+/// Puts a new key in its place, if a process was killed that had replaced the key.
+pub(in crate::store) fn finish_rotation(path: &Path) -> Result<(), StoreError> {
+    let rotations = open::reader(path)
+        .map_err(Failure::from)
+        .and_then(|connection| rotations::readable(&connection));
+    rotation::finish(path, &rotations.map_err(|failure| failure.at(path))?)
 }
 
 /// Fails if the key has signed the log before under another name: two names would be two logs.
@@ -234,7 +259,13 @@ pub(in crate::store) fn require_name(path: &Path, key: &LogKey) -> Result<(), St
         return Ok(());
     };
     match last.content().map(|content| content.origin) {
-        Some(name) if name != *key.name() && is_signed(&last, *key.vkey().public()) => {
+        Some(name)
+            if name != *key.name()
+                && key
+                    .vkeys()
+                    .iter()
+                    .any(|one| is_signed(&last, *one.public())) =>
+        {
             Err(StoreError {
                 kind: StoreErrorKind::Denied,
                 message: format!(

@@ -115,6 +115,11 @@ impl Fork {
         };
         let last = checkpoint::last(connection)?;
         let old = last.and_then(|last| checkpoint::signer(&last, public));
+        // The key may have been replaced after the last checkpoint at hand: its file has the name of the log.
+        let old = old.or_else(|| {
+            let key = LogKey::load(&log_key_file(path), None).ok()?;
+            (*key.vkey().public() == public).then(|| key.vkey())
+        });
         Ok(Self {
             path: path.to_owned(),
             name,
@@ -171,7 +176,10 @@ impl Fork {
         let mut aside = Vec::new();
         let key = log_key_file(path);
         if let Ok(present) = LogKey::load(&key, None)
-            && *present.vkey().public() == *self.old.public()
+            && present
+                .vkeys()
+                .iter()
+                .any(|one| one.public() == self.old.public())
         {
             let to = self.aside(&key, now);
             fs::rename(&key, &to)

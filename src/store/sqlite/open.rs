@@ -104,7 +104,7 @@ fn outlive_a_power_cut(connection: &Connection, path: &Path) -> Result<(), Failu
 
 /// Reads one row by way of each table and each index: an unusable one is better reported now than by every request.
 pub(super) fn probe(connection: &Connection) -> Result<(), Failure> {
-    const LOOKS: [&str; 23] = [
+    const LOOKS: [&str; 24] = [
         "meta",
         "snapshot NOT INDEXED",
         "snapshot WHERE sha256 >= x''",
@@ -121,6 +121,7 @@ pub(super) fn probe(connection: &Connection) -> Result<(), Failure> {
         "segment",
         "object",
         "checkpoint",
+        "rotation",
         "acknowledgement NOT INDEXED",
         "hourly",
         "origin INDEXED BY origin_state WHERE state >= ''",

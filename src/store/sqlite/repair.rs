@@ -80,13 +80,14 @@ pub fn check(path: &Path) -> Result<Faults, StoreError> {
         Err(error) => return Err(error),
     };
     // An unreadable part is reported, too, and the next check runs all the same.
-    let looks: [Look; 9] = [
+    let looks: [Look; 10] = [
         structure,
         references,
         rows,
         fetched_texts,
         evidence::rows,
         evidence::signed,
+        evidence::rotated,
         evidence::named,
         texts,
         self::objects,

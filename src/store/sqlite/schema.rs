@@ -7,13 +7,21 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::entries;
 use super::error::Failure;
+use super::rotations;
 
 /// Marks a database as ours (`PRAGMA application_id`): "crlg".
 pub(super) const APPLICATION: i32 = 0x6372_6c67;
 
 /// The steps from an empty database to the present schema. The database's `user_version` is [`FORMER`] and the number of
 /// steps taken. A released step is never changed: a new one follows.
-pub(super) const STEPS: &[&str] = &[FIRST, entries::TABLES, COUNTS, DIGESTS, entries::WITNESSES];
+pub(super) const STEPS: &[&str] = &[
+    FIRST,
+    entries::TABLES,
+    COUNTS,
+    DIGESTS,
+    entries::WITNESSES,
+    rotations::TABLE,
+];
 
 /// Versions up to this one kept decisions in another form, before the first release.
 const FORMER: i32 = 5;

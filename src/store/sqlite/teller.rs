@@ -79,7 +79,7 @@ fn is_of_a_store(entry: &[u8]) -> bool {
             | EventKind::OverrideRemoved { .. }
             | EventKind::Acknowledged { .. }
             | EventKind::Dropped { .. }
-            | EventKind::Key { .. }
+            | EventKind::KeyRotated { .. }
             | EventKind::Forked { .. }
     )
 }

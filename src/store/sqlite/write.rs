@@ -3,6 +3,7 @@
 //! A transaction begins as a writing one and reads the end of the log inside, so that several processes may write to one
 //! store and the log stays one.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
@@ -12,11 +13,13 @@ use super::error::Failure;
 use super::keeping::Keeping;
 use super::landing::landing_or_nothing;
 use super::objects;
+use super::rotations;
 use super::rows::{integer, time};
 use super::teller::{Tell, Teller};
 use crate::clock::Moment;
 use crate::entry::{Event, EventKind};
 use crate::store::log_key::{LogKey, StoredCheckpoint};
+use crate::store::rotation;
 use crate::store::state_file::End;
 use crate::store::{Acknowledgement, Batch, Pruned, Sha256};
 use crate::text::DecisionId;
@@ -152,7 +155,7 @@ pub(super) fn event(
     kind: EventKind<'_>,
 ) -> Result<(), Failure> {
     let id = DecisionId::mint(now).octets();
-    append_event(transaction, head, &Event { id, kind })
+    append_event(transaction, head, &Event { id, kind }).map(drop)
 }
 
 /// Runs a write with a commit that waits for the disk. `[store] synchronous` does not change that.
@@ -171,12 +174,18 @@ pub(super) fn durably<T>(
 pub(super) fn checkpoint(
     connection: &mut Connection,
     log: &mut LogMemory,
+    path: &Path,
     key: &LogKey,
     now: Moment,
 ) -> Result<Option<(StoredCheckpoint, Sha256)>, Failure> {
     let transaction = begin(connection)?;
     let head = log.head(&transaction)?;
-    let Some(signed) = checkpoint::sign(&transaction, &head, &key.signer(), now)? else {
+    // Another process may have replaced the key.
+    let rotations = rotations::all(&transaction)?;
+    let later = rotation::follow(key, path, &rotations)?;
+    let key = later.as_ref().unwrap_or(key);
+    let sign = |end| rotation::sign(key, &rotations, now, end);
+    let Some(signed) = checkpoint::sign(&transaction, &head, sign, now)? else {
         return Ok(None);
     };
     let root = head.root();

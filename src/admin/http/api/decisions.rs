@@ -248,10 +248,12 @@ pub(super) async fn evidence(
 ) -> Result<Json<EvidenceReport>, Problem> {
     params.finish(&[])?;
     let decision = find(&site, &id).await?;
-    let trusted = Trusted::of(&[], &site.proxy().settings())
+    let (settings, store) = (site.proxy().settings(), site.kept()?);
+    let trusted = Trusted::of_store(&[], &settings, &**store)
+        .await
         .map_err(|error| Problem::new(StatusCode::CONFLICT, error.to_string()))?;
     let _turn = site.turn().await?;
-    let case = Case::of(&decision, &**site.kept()?, &trusted).await?;
+    let case = Case::of(&decision, &**store, &trusted).await?;
     let (held, said) = case.headline();
     let differences = match &case.finding {
         Finding::Replayed(Outcome::Differs(differences)) => differences.as_slice(),
@@ -284,7 +286,7 @@ pub(super) async fn evidence(
         hash: hex(leaf_hash(&decision.entry)),
         signed: case.in_log.signed(),
         log: case.signed(&trusted),
-        keys: trusted.keys.iter().map(ToString::to_string).collect(),
+        keys: trusted.keys.all.iter().map(ToString::to_string).collect(),
         record: Decision::of(&decision).record,
         hops: case.fetch.as_ref().map(|fetch| fetch.hops.clone()),
         robots_txt: case

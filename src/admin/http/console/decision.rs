@@ -108,7 +108,8 @@ pub(super) async fn page(
     let store = site.kept()?;
     let decision = find(&**store, &id).await?;
     let settings = site.proxy().settings();
-    let trusted = Trusted::of(&[], &settings).map_err(|error| Problem::busy(error.to_string()))?;
+    let trusted = Trusted::of_store(&[], &settings, &**store).await;
+    let trusted = trusted.map_err(|error| Problem::busy(error.to_string()))?;
     let turn = site.turn().await?;
     let case = Case::of(&decision, &**store, &trusted).await?;
     let checkpoint = match case.in_log.signed() {

@@ -3,17 +3,16 @@
 use std::collections::BTreeMap;
 
 use super::super::fault::{Anchor, LogFault};
+use super::super::keys::Keys;
 use super::ground::{Agrees, Ground};
 use crate::store::StoredCheckpoint;
-use crate::tlog::{
-    Checkpoint, CheckpointError, ConsistencyProof, Hash, Note, NoteError, VerifierKey,
-};
+use crate::tlog::{Checkpoint, CheckpointError, ConsistencyProof, Hash, Note, NoteError};
 
 /// Statements about the log to compare it with.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
     /// The trusted keys of the log. Without any, no checkpoint is trusted.
-    pub keys: &'a [VerifierKey],
+    pub keys: &'a Keys,
     /// The checkpoints of the store.
     pub checkpoints: &'a [StoredCheckpoint],
     /// Checkpoints that were kept elsewhere.
@@ -49,7 +48,7 @@ impl Anchors {
         // One sentence about all checkpoints of one unknown key.
         let mut strangers: BTreeMap<String, (u64, u64)> = BTreeMap::new();
         let mut open = |note: &Note, size: u64, by| {
-            let claim = match Checkpoint::open(note, known.keys) {
+            let claim = match Checkpoint::open(note, &known.keys.at(size)) {
                 Ok((checkpoint, _)) if checkpoint.size == size => Claim {
                     size,
                     root: checkpoint.root,

@@ -97,6 +97,7 @@ impl Told {
 
     fn walk(&self, trusted: &[&LogKey]) -> (Walked, Vec<LogFault>) {
         let keys: Vec<_> = trusted.iter().map(|key| key.vkey()).collect();
+        let keys = keys.into();
         let known = Known {
             keys: &keys,
             checkpoints: &self.checkpoints,

@@ -197,7 +197,7 @@ pub(super) fn as_json(
         "root": walked.root.as_ref().map(hash_text),
         "signed": walked.signed,
         "checkpoints": {"agree": walked.agreeing, "differ": walked.differing, "not_compared": walked.unreached},
-        "keys": trusted.keys.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "keys": trusted.keys.all.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "witnesses": witnesses.collect::<Vec<_>>(),
         "witnessed": witnessed,
         "proven": tally.proven,

@@ -7,32 +7,41 @@ use super::super::rows::{integer, number};
 use super::head::Head;
 use crate::clock::Moment;
 use crate::store::log_key::StoredCheckpoint;
-use crate::tlog::{Checkpoint, KeyKind, Note, Signature, Signer, VerifierKey};
+use crate::store::state_file::End;
+use crate::tlog::{Checkpoint, KeyKind, Note, Signature, VerifierKey};
 
 /// Signs the root of the present tree, unless it is signed already. The caller commits to the disk before the note
 /// leaves the process.
 pub(in crate::store::sqlite) fn sign(
     transaction: &Transaction<'_>,
     head: &Head,
-    signer: &Signer<'_>,
+    sign: impl FnOnce(End) -> Note,
     now: Moment,
 ) -> Result<Option<StoredCheckpoint>, Failure> {
     let last = last(transaction)?;
     let size = head.size();
-    if size == 0 || last.as_ref().is_some_and(|last| last.size >= size) {
+    if size == 0 || last.is_some_and(|last| last.size >= size) {
         return Ok(None);
     }
-    if let Some((witness, known)) = ahead(transaction, signer.key().name().as_str())?
-        .into_iter()
-        .next()
-    {
+    put(transaction, size, &sign((size, head.root())), now).map(Some)
+}
+
+/// Keeps a signed root, unless a witness knows more of the log.
+pub(in crate::store::sqlite) fn put(
+    transaction: &Transaction<'_>,
+    size: u64,
+    note: &Note,
+    now: Moment,
+) -> Result<StoredCheckpoint, Failure> {
+    let log = note.text().lines().next().unwrap_or_default();
+    if let Some((witness, known)) = ahead(transaction, log)?.into_iter().next() {
         return Err(crate::store::behind(&witness, known).into());
     }
     let stored = StoredCheckpoint {
         size,
         // A clock that was set back does not make a later root look older.
-        time: last.map_or(now, |last| last.time.max(now)),
-        note: signer.checkpoint(size, head.root()).to_string(),
+        time: last(transaction)?.map_or(now, |last| last.time.max(now)),
+        note: note.to_string(),
     };
     transaction
         .prepare_cached("INSERT INTO checkpoint (size, time, note) VALUES (?1, ?2, ?3)")?
@@ -41,7 +50,7 @@ pub(in crate::store::sqlite) fn sign(
             integer(stored.time.as_millis()),
             stored.note
         ])?;
-    Ok(Some(stored))
+    Ok(stored)
 }
 
 /// Adds the line of a witness to the checkpoint of this size, unless it has one of that witness. False if there is no such

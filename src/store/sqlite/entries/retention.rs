@@ -115,14 +115,15 @@ fn thin(transaction: &Transaction<'_>, end: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Appends one event.
+/// Appends one event, and returns its entry.
 pub(in crate::store::sqlite) fn append_event(
     transaction: &Transaction<'_>,
     head: &mut Head,
     event: &Event<'_>,
-) -> Result<(), Failure> {
+) -> Result<Vec<u8>, Failure> {
     let (mut entry, mut frames) = (Vec::new(), Vec::new());
     event.encode(&mut entry);
     push_entry(&mut frames, &entry).map_err(|error| crate::store::failed(error.to_string()))?;
-    append(transaction, head, &frames, None)
+    append(transaction, head, &frames, None)?;
+    Ok(entry)
 }

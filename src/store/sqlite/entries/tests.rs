@@ -192,11 +192,12 @@ fn a_segment_keeps_its_root_when_its_blocks_are_gone() {
     log.put_events(300);
     let transaction = begin(&mut log.connection);
     let head = log.memory.head(&transaction).unwrap();
-    let signed = checkpoint::sign(&transaction, &head, &signer, NOON)
+    let sign = |(size, root)| signer.checkpoint(size, root);
+    let signed = checkpoint::sign(&transaction, &head, sign, NOON)
         .unwrap()
         .unwrap();
     assert_eq!(
-        checkpoint::sign(&transaction, &head, &signer, NOON).unwrap(),
+        checkpoint::sign(&transaction, &head, sign, NOON).unwrap(),
         None
     );
     for size in [3, 300, 4_096, 5_000, SEGMENT - 1, SEGMENT, SEGMENT + 100] {

@@ -25,7 +25,7 @@ pub struct Saved {
 }
 
 /// A table, and the column that gives its order.
-const TABLES: [(&str, Key); 12] = [
+const TABLES: [(&str, Key); 13] = [
     ("snapshot", Key::Number("number")),
     ("origin", Key::Text("origin")),
     ("fetch", Key::Number("number")),
@@ -33,6 +33,7 @@ const TABLES: [(&str, Key); 12] = [
     ("block", Key::Number("first")),
     ("tail", Key::Number("first")),
     ("checkpoint", Key::Number("size")),
+    ("rotation", Key::Number("seq")),
     ("ahead", Key::Text("witness")),
     ("acknowledgement", Key::Number("seq")),
     ("object", Key::Text("sha256")),

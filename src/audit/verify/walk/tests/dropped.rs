@@ -151,7 +151,7 @@ fn skipped_entries_count_by_their_stored_roots() {
 fn an_entry_is_proven_by_the_newest_checkpoint_that_covers_it() {
     let key = key();
     let mut told = told(&key);
-    let keys = [key.vkey()];
+    let keys = vec![key.vkey()].into();
     let entry = |n: usize| told.entries[n].1.clone();
     let (early, late) = (entry(400), entry(950));
     let prove = |told: &Told, index: u64, entry: &[u8], of: u64| {

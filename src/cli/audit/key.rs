@@ -1,0 +1,92 @@
+//! The key of the log: its public half, and its replacement.
+
+use clap::{Args, Subcommand};
+
+use super::Found;
+use crate::audit::verify::case::Trusted;
+use crate::cli::screen::{self, printable};
+use crate::cli::{log, small_runtime};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::policy::overrides;
+use crate::store;
+use crate::store::rotation::Words;
+use crate::text::time_text;
+
+const ROTATE_HELP: &str = "\
+Both keys sign each checkpoint for 30 days. Give the new public key to witnesses and auditors in that time.
+
+Example:
+  crawlgate audit key rotate --reason \"yearly\"";
+
+#[derive(Args, Clone, Debug)]
+pub(super) struct KeyArgs {
+    #[command(subcommand)]
+    command: Option<KeyCommand>,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+enum KeyCommand {
+    /// Replace the key that signs the log
+    ///
+    /// A record of the log names both keys and the reason, and both sign it: that proves the new key to those who know the
+    /// old one. The log keeps its name. A running `crawlgate serve` goes on undisturbed, and signs with both from then on.
+    #[command(after_help = ROTATE_HELP)]
+    Rotate {
+        /// The reason, for the record
+        #[arg(long, value_name = "TEXT")]
+        reason: String,
+        /// The person who replaces the key [default: $USER]
+        #[arg(long, value_name = "NAME")]
+        by: Option<String>,
+    },
+}
+
+/// Prints the public key, or replaces the key.
+pub(super) fn run(args: &KeyArgs, config: &Config) -> Result<Found, String> {
+    match &args.command {
+        None => print(config),
+        Some(KeyCommand::Rotate { reason, by }) => rotate(reason, by.as_deref(), config),
+    }
+}
+
+fn print(config: &Config) -> Result<Found, String> {
+    let trusted = Trusted::of(&[], config).map_err(|error| error.to_string())?;
+    let key = trusted
+        .keys
+        .all
+        .first()
+        .ok_or("there is no key yet: it is made when the store is first written")?;
+    screen::say(format!("{key}\n").as_bytes())?;
+    Ok(Found::Nothing)
+}
+
+fn rotate(reason: &str, by: Option<&str>, config: &Config) -> Result<Found, String> {
+    let by = log::person(by, "say who replaces the key: --by NAME")?;
+    let words = |name, text: &str| {
+        let words = overrides::words(text).map_err(|error| format!("{name}: {error}"));
+        words.map(|words| words.to_string())
+    };
+    let words = Words {
+        by: words("--by", &by)?,
+        reason: words("--reason", reason)?,
+    };
+    let now = Clock::system().now();
+    let runtime = small_runtime()?;
+    let rotation = runtime.block_on(store::rotate_key(config, words, now));
+    let rotation = rotation.map_err(|error| error.to_string())?;
+    let text = format!(
+        "new key   {}\nold key   {}\n          signs beside the new one until {}\nrecord    {} of the log, signed by both\n",
+        rotation.new,
+        rotation.old,
+        time_text(rotation.until()),
+        rotation.seq
+    );
+    screen::say(printable_lines(&text).as_bytes())?;
+    Ok(Found::Nothing)
+}
+
+fn printable_lines(text: &str) -> String {
+    let lines = text.lines().map(printable);
+    lines.map(|line| format!("{line}\n")).collect()
+}

@@ -226,7 +226,7 @@ pub(in crate::store) fn prepare(store: &Path, new: &LogKey) -> Result<(), StoreE
     })
 }
 
-/// Puts the new key in the place of the old one, whose file is locked.
+/// Puts the new key in the place of the old one. The caller has locked the file of that.
 pub(in crate::store) fn put_in_place(store: &Path, _lock: &File) -> Result<(), StoreError> {
     let file = log_key_file(store);
     fs::rename(next_key_file(store), &file)
@@ -274,3 +274,6 @@ fn gone(store: &Path, present: Sha256, rotations: &[Rotation]) -> StoreError {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,6 +13,7 @@
 //! - `guard`: the files of an open store stay as they are; `log`: the write-ahead log stays bounded
 //! - `write`, `read`, `search`, `figures`, `prune`: the work on it; `landing`: the update of an origin; `overrides`: those that people add
 //! - `entries`: the decision log and the tree over it; `objects`: what its entries name
+//! - `rotate`: a new key for the log; `rotations`: the keys that others have replaced
 //! - `teller`: the entries that the store appends by itself, told to the rest of the process
 //! - `bounds`: the room of each part; `robots`: which texts give room; `belief`: the time that retention believes
 //! - [`repair`]: checks and rebuilds of a damaged database; [`fork`]: the way on behind a lost end of the log
@@ -42,6 +43,7 @@ mod prune;
 mod read;
 pub mod repair;
 mod robots;
+mod rotate;
 mod rotations;
 mod rows;
 mod schema;
@@ -177,7 +179,7 @@ impl Sqlite {
         self.write(move |connection| {
             let mut memory = memory.lock();
             let (rotation, end) = write::durably(connection, |connection| {
-                rotations::rotate(connection, &mut memory, &new, &words, now)
+                rotate::rotate(connection, &mut memory, &new, &words, now)
             })?;
             state.signed(end);
             signing.announce();

@@ -64,6 +64,7 @@ mod quorum;
 mod report;
 mod requests;
 mod restart;
+mod rotation;
 mod run;
 mod secrets;
 mod server_names;

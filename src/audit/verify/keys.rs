@@ -49,3 +49,46 @@ impl Keys {
         all.cloned().collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Moment;
+    use crate::store::LogKey;
+
+    #[test]
+    fn a_trusted_key_leads_to_those_before_and_after_it() {
+        let name = || Some("log".parse().unwrap());
+        let [a, b, c, stranger] = [(); 4].map(|()| LogKey::generate(name()).unwrap().vkey());
+        let rotation = |seq, old: &VerifierKey, new: &VerifierKey| Rotation {
+            seq,
+            time: Moment::from_millis(0),
+            old: old.clone(),
+            new: new.clone(),
+            entry: Vec::new(),
+            proof: String::new(),
+        };
+        let rotations = [rotation(10, &a, &b), rotation(20, &b, &c)];
+        let sorted = |mut keys: Vec<VerifierKey>| {
+            keys.sort_by_key(VerifierKey::id);
+            keys
+        };
+        for known in [&a, &b, &c] {
+            let mut keys = Keys::from(vec![known.clone()]);
+            keys.follow(&rotations);
+            let want = |keys: &[&VerifierKey]| sorted(keys.iter().copied().cloned().collect());
+            for (size, by) in [
+                (9, want(&[&a, &b, &c])),
+                // From the record on, the new key must have signed.
+                (10, want(&[&b, &c])),
+                (19, want(&[&b, &c])),
+                (20, want(&[&c])),
+            ] {
+                assert_eq!(sorted(keys.at(size)), by, "{size}");
+            }
+        }
+        let mut keys = Keys::from(vec![stranger.clone()]);
+        keys.follow(&rotations);
+        assert_eq!(keys.at(30), [stranger]);
+    }
+}

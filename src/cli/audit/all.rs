@@ -221,7 +221,7 @@ async fn examine(
     let roots = store.roots().await.map_err(failed)?;
     let mut faults = Vec::new();
     let known = Known {
-        keys: &trusted.keys,
+        keys: trusted.keys.clone(),
         checkpoints: &checkpoints,
         kept,
         written: state

@@ -8,6 +8,7 @@ mod copy;
 mod evidence;
 mod overrides;
 mod remains;
+mod rotations;
 mod salvage;
 
 use std::fs::{self, File};
@@ -87,7 +88,7 @@ pub fn check(path: &Path) -> Result<Faults, StoreError> {
         fetched_texts,
         evidence::rows,
         evidence::signed,
-        evidence::rotated,
+        self::rotations::check,
         evidence::named,
         texts,
         self::objects,

@@ -9,10 +9,10 @@ use crate::store::StoredCheckpoint;
 use crate::tlog::{Checkpoint, CheckpointError, ConsistencyProof, Hash, Note, NoteError};
 
 /// Statements about the log to compare it with.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Known<'a> {
     /// The trusted keys of the log. Without any, no checkpoint is trusted.
-    pub keys: &'a Keys,
+    pub keys: Keys,
     /// The checkpoints of the store.
     pub checkpoints: &'a [StoredCheckpoint],
     /// Checkpoints that were kept elsewhere.

@@ -97,9 +97,8 @@ impl Told {
 
     fn walk(&self, trusted: &[&LogKey]) -> (Walked, Vec<LogFault>) {
         let keys: Vec<_> = trusted.iter().map(|key| key.vkey()).collect();
-        let keys = keys.into();
         let known = Known {
-            keys: &keys,
+            keys: keys.into(),
             checkpoints: &self.checkpoints,
             kept: &self.kept,
             written: self.written,

@@ -10,8 +10,8 @@ use super::super::entries::{
 };
 use super::super::error::Failure;
 use super::super::rows::{integer, number};
-use super::super::{objects, rotations, write};
-use super::{Faults, RECORDS};
+use super::super::{objects, write};
+use super::{Faults, RECORDS, rotations};
 use crate::clock::Moment;
 use crate::entry::{Entry, EventKind};
 use crate::store::log_key::{LogKey, log_key_file};
@@ -188,13 +188,6 @@ pub(super) fn forged(connection: &Connection, path: &Path) -> Result<Vec<u64>, F
     Ok(forged)
 }
 
-/// Finds rotations of the key that cannot be read.
-pub(super) fn rotated(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
-    let damaged = rotations::damaged(connection)?.into_iter();
-    faults.damaged.extend(damaged.map(rotations::told));
-    Ok(())
-}
-
 /// Finds objects that are missing behind the latest records, or may go too early.
 pub(super) fn named(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     let (_, size) = entries::extent(connection)?;
@@ -325,7 +318,7 @@ pub(super) fn mend(
     }
     if Head::read(target).is_ok() && unreadable_tail(target)?.is_none() {
         mend_checkpoints(target, told)?;
-        mend_rotations(target, told)?;
+        rotations::mend(target, told)?;
         return Ok(false);
     }
     begin_anew(target, now, None, told)?;
@@ -346,18 +339,6 @@ fn mend_checkpoints(target: &Transaction<'_>, told: &mut Vec<String>) -> Result<
         )?;
         told.push(format!(
             "the checkpoint of {size} records cannot be compared any more: the hashes kept with it were damaged"
-        ));
-    }
-    Ok(())
-}
-
-/// Drops rotations that cannot be read: the present key signs alone then.
-fn mend_rotations(target: &Transaction<'_>, told: &mut Vec<String>) -> Result<(), Failure> {
-    for seq in rotations::damaged(target)? {
-        target.execute("DELETE FROM rotation WHERE seq = ?1", [integer(seq)])?;
-        told.push(format!(
-            "{}: it is dropped, and the present key signs alone",
-            rotations::told(seq)
         ));
     }
     Ok(())

@@ -10,7 +10,7 @@ fn entries_dropped_during_the_walk_are_no_gap() {
     let (whole, pruned) = (log(&key, 1_000, &[300, 900], 0), pruned(&key));
     let keys = [key.vkey()];
     let known = Known {
-        keys: &keys,
+        keys: keys.to_vec().into(),
         checkpoints: &whole.checkpoints,
         ..Known::default()
     };
@@ -86,7 +86,7 @@ fn dropped_segments_count_by_their_roots_and_old_checkpoints_by_proofs() {
     let keys = [key.vkey()];
     told.checkpoints[1].note = key.checkpoint(1_000, [7; 32]).to_string();
     let known = Known {
-        keys: &keys,
+        keys: keys.to_vec().into(),
         checkpoints: &told.checkpoints,
         ..Known::default()
     };
@@ -125,7 +125,7 @@ fn skipped_entries_count_by_their_stored_roots() {
     let told = told(&key);
     let keys = [key.vkey()];
     let known = Known {
-        keys: &keys,
+        keys: keys.to_vec().into(),
         checkpoints: &told.checkpoints,
         ..Known::default()
     };

@@ -1,0 +1,57 @@
+//! The replacement of the key that signs the log.
+
+use rusqlite::Connection;
+
+use super::entries::{self, Blocks, Ground, checkpoint};
+use super::error::Failure;
+use super::rotations;
+use super::write::{self, LogMemory};
+use crate::clock::Moment;
+use crate::entry::{Event, EventKind};
+use crate::store::failed;
+use crate::store::log_key::LogKey;
+use crate::store::rotation::{self, Rotation, Words};
+use crate::store::state_file::End;
+use crate::text::DecisionId;
+use crate::tlog::EntryProof;
+
+/// Replaces the key of the log by the first one of `new`: appends the entry, and signs the log with both.
+pub(super) fn rotate(
+    connection: &mut Connection,
+    log: &mut LogMemory,
+    new: &LogKey,
+    words: &Words,
+    now: Moment,
+) -> Result<(Rotation, End), Failure> {
+    let transaction = write::begin(connection)?;
+    let rotations = rotations::all(&transaction)?;
+    let keys = new.vkeys();
+    let [successor, old, ..] = &keys[..] else {
+        return Err(failed("a new key without the old one".to_owned()).into());
+    };
+    if rotation::present(*old.public(), &rotations) != *old.public() {
+        let told = "another process has replaced the key meanwhile; call this again";
+        return Err(failed(told.to_owned()).into());
+    }
+    let mut head = log.head(&transaction)?;
+    let id = DecisionId::mint(now).octets();
+    let (of_old, of_new) = (old.to_string(), successor.to_string());
+    let kind = EventKind::KeyRotated {
+        old: &of_old,
+        new: &of_new,
+        by: words.by.as_str().into(),
+        reason: words.reason.as_str().into(),
+    };
+    let entry = entries::append_event(&transaction, &mut head, &Event { id, kind })?;
+    let end = (head.size(), head.root());
+    let note = rotation::sign_as_new(new, *old.public(), &rotations, now, end);
+    let blocks = Blocks::default();
+    let proof = Ground::new(&transaction, &blocks).inclusion(end.0 - 1, end.0)?;
+    let proof = EntryProof::new(proof, note.clone()).to_string();
+    rotations::put(&transaction, end.0, &entry, &proof)?;
+    checkpoint::put(&transaction, end.0, &note, now)?;
+    let rotation = Rotation::read(entry, proof)
+        .ok_or_else(|| failed("the proof of the new key does not hold".to_owned()))?;
+    log.commit(transaction, head)?;
+    Ok((rotation, end))
+}

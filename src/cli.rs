@@ -16,6 +16,7 @@ pub mod serve;
 pub mod sql;
 pub mod squid_helper;
 pub mod store;
+pub mod witness;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -89,6 +90,8 @@ pub enum Command {
     Ca(ca::CaArgs),
     /// Check, back up, rebuild and measure the store
     Store(store::StoreArgs),
+    /// Cosign the checkpoints of other machines' logs, so that none of them shows two histories (c2sp.org/tlog-witness)
+    Witness(witness::WitnessArgs),
     /// Answer Squid, which asks a running instance whether a request may go out
     SquidHelper(squid_helper::SquidHelperArgs),
     /// Check and print the configuration
@@ -147,6 +150,7 @@ pub fn main() -> ExitCode {
         Command::Client(args) => client::run(&args, &config),
         Command::Ca(args) => ca::run(&args, &config),
         Command::Store(args) => store::run(&args, &config),
+        Command::Witness(args) => witness::run(&args, &config),
         Command::SquidHelper(args) => squid_helper::run(&args, explicit),
         Command::Config(args) => config::run(&args, explicit),
         Command::Confined(args) => run::run_confined(&args),

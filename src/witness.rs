@@ -8,12 +8,17 @@
 //! A witness that knows a checkpoint which the store does not have shows that the store is an older copy. No checkpoint is
 //! signed from then on: it would contradict an earlier one. Each process asks before its first checkpoint.
 //!
-//! - `protocol`: the words of the protocol, pure; `client`: the way to a witness
+//! - `question`, `protocol`: the words of the protocol, pure; `client`: the way to a witness
 //! - `offer`: the newest checkpoint for one witness; `status`: the state of each
+//! - `server`: a witness of one's own, for the logs of other machines; `judge`: its decisions, pure; `seen`: its memory
 
 mod client;
+mod judge;
 mod offer;
 mod protocol;
+mod question;
+mod seen;
+mod server;
 mod status;
 
 use std::hash::{BuildHasher as _, RandomState};
@@ -27,6 +32,7 @@ use tracing::{info, warn};
 
 use self::client::Client;
 use self::offer::Witness;
+pub use self::server::{OwnWitness, listen};
 pub use self::status::Status;
 use self::status::{Instruments, Quorum};
 use crate::clock::{Clock, Moment};
@@ -100,6 +106,28 @@ impl Witnesses {
             quorum,
             clock,
         })
+    }
+
+    /// Asks each configured witness of the log in `store` once, in their order, without a change to the store. Returns the
+    /// size that each knows and the store does not have, if there is one, or the reason why it does not answer.
+    ///
+    /// # Errors
+    /// When the trusted roots cannot be read.
+    pub async fn ask(
+        config: &Config,
+        store: &Arc<dyn Store>,
+        key: &Arc<LogKey>,
+        now: Moment,
+    ) -> Result<Vec<(String, Result<Option<u64>, String>)>, String> {
+        let tls = egress::tls_config(&config.tls.extra_roots);
+        let client = Client::new(tls.map_err(|error| error.to_string())?);
+        let quorum = Arc::new(Quorum::of(&config.audit));
+        let mut answers = Vec::new();
+        for one in &config.audit.witnesses {
+            let witness = Witness::new(one, &client, store, key, &quorum)?;
+            answers.push((one.name.clone(), witness.beyond(now).await));
+        }
+        Ok(answers)
     }
 
     /// Returns a task for each witness, which ends when it is dropped.

@@ -48,9 +48,19 @@ impl<'k> Signer<'k> {
     /// Returns the signer of a log: an Ed25519 key under the name of the log.
     #[must_use]
     pub fn new(name: KeyName, pair: &'k Ed25519KeyPair) -> Self {
+        Self::of(name, KeyKind::Ed25519, pair)
+    }
+
+    /// Returns the signer of a witness, under its name.
+    #[must_use]
+    pub fn of_witness(name: KeyName, pair: &'k Ed25519KeyPair) -> Self {
+        Self::of(name, KeyKind::CosignatureV1, pair)
+    }
+
+    fn of(name: KeyName, kind: KeyKind, pair: &'k Ed25519KeyPair) -> Self {
         let mut public = [0; 32];
         public.copy_from_slice(pair.public_key().as_ref());
-        let key = VerifierKey::new(name, KeyKind::Ed25519, public);
+        let key = VerifierKey::new(name, kind, public);
         Self { pair, key }
     }
 
@@ -66,6 +76,21 @@ impl<'k> Signer<'k> {
         let octets = self.pair.sign(text.as_bytes()).as_ref().to_vec();
         Signature::new(self.key.name().clone(), self.key.id(), octets)
     }
+
+    /// Cosigns the text of a checkpoint, as seen at this time in seconds since 1970.
+    ///
+    /// The caller must have kept size and root of the log before, and never cosigns two that contradict each other.
+    #[must_use]
+    pub fn cosign(&self, text: &str, seconds: u64) -> Signature {
+        let signature = self.pair.sign(cosigned(seconds, text).as_bytes());
+        let octets = [&seconds.to_be_bytes(), signature.as_ref()].concat();
+        Signature::new(self.key.name().clone(), self.key.id(), octets)
+    }
+}
+
+/// Returns the octets that a witness signs.
+fn cosigned(seconds: u64, text: &str) -> String {
+    format!("cosignature/v1\ntime {seconds}\n{text}")
 }
 
 impl fmt::Debug for Signer<'_> {
@@ -116,7 +141,7 @@ impl Signature {
             KeyKind::CosignatureV1 => {
                 let (time, signature) = self.octets.split_first_chunk()?;
                 let time = u64::from_be_bytes(*time);
-                let message = format!("cosignature/v1\ntime {time}\n{text}");
+                let message = cosigned(time, text);
                 let holds = time <= MAX_TIME && key.is_signed(message.as_bytes(), signature);
                 let time = Some(time);
                 holds.then_some(Verified { key, time })

@@ -47,7 +47,7 @@ pub(crate) fn pair(seed: u8) -> Ed25519KeyPair {
 }
 
 /// Returns a signer with a name.
-pub(super) fn signer<'k>(name: &str, pair: &'k Ed25519KeyPair) -> Signer<'k> {
+pub(crate) fn signer<'k>(name: &str, pair: &'k Ed25519KeyPair) -> Signer<'k> {
     Signer::new(name.parse().unwrap(), pair)
 }
 

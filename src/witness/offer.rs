@@ -12,7 +12,8 @@ use tokio::time::sleep;
 use tracing::{error, info, warn};
 
 use super::client::Client;
-use super::protocol::{Answer, Outcome, Refusal, question};
+use super::protocol::{Answer, Outcome, Refusal};
+use super::question::Question;
 use super::status::{Quorum, Standing};
 use crate::clock::Moment;
 use crate::config::WitnessConfig;
@@ -222,6 +223,19 @@ impl Witness {
         }
     }
 
+    /// Returns the size that the witness knows and the store does not have, if there is one. The store stays as it is.
+    ///
+    /// # Errors
+    /// With the reason why the witness does not say so.
+    pub(super) async fn beyond(&self, now: Moment) -> Result<Option<u64>, String> {
+        match self.try_offer(now).await {
+            Err(Failure::Ahead(size)) => Ok(Some(size)),
+            // Its cosignature cannot be kept in a store that was opened to be read.
+            Ok(_) | Err(Failure::Store(_)) => Ok(None),
+            Err(why) => Err(why.to_string()),
+        }
+    }
+
     async fn try_offer(&self, now: Moment) -> Result<u64, Failure> {
         let mut seen = self.seen.lock().await;
         let (mut checkpoints, mut stated) = (self.look().await?, None);
@@ -269,7 +283,12 @@ impl Witness {
             old if old == offered.size => None,
             old => Some(self.store.consistency(old, offered.size).await?),
         };
-        let question = question(old, proof.as_ref(), &offered.text);
+        let question = Question {
+            old,
+            path: proof.map(|proof| proof.path).unwrap_or_default(),
+            checkpoint: &offered.text,
+        };
+        let question = question.to_string();
         let received = self.client.ask(&self.url, question).await;
         let received = received.map_err(Failure::Unreachable)?;
         let answer = received.read(&offered.note, self.vkey(), now);

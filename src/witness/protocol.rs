@@ -1,35 +1,23 @@
-//! The words of the protocol: the question to a witness, and the meaning of its answer (c2sp.org/tlog-witness@v1.0.0).
+//! The meaning of a witness's answer (c2sp.org/tlog-witness@v1.0.0).
 //!
 //! Pure. An answer is foreign text: it is believed only where a signature of the witness holds.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use http::StatusCode;
 use thiserror::Error;
 
 use crate::clock::Moment;
-use crate::tlog::{ConsistencyProof, MAX_SIZE, Note, Signature, VerifierKey, hash_text};
+use crate::tlog::{MAX_SIZE, Note, Signature, VerifierKey};
 
 /// The content type of an answer that states a size.
-const SIZE_TYPE: &str = "text/x.tlog.size";
+pub(super) const SIZE_TYPE: &str = "text/x.tlog.size";
 
 /// The largest difference between the time of a cosignature and our clock.
 const SKEW: Duration = Duration::from_secs(3_600);
 
 /// Octets of a foreign text that a message repeats.
 const SHOWN: usize = 200;
-
-/// Writes the body of a request to cosign `checkpoint`, for a witness that knows the log with `old` entries.
-pub(super) fn question(old: u64, proof: Option<&ConsistencyProof>, checkpoint: &str) -> String {
-    let mut text = format!("old {old}\n");
-    for hash in proof.map_or(&[][..], |proof| &proof.path) {
-        let _ = writeln!(text, "{}", hash_text(hash)); // a String takes all
-    }
-    text.push('\n');
-    text.push_str(checkpoint);
-    text
-}
 
 /// The answer of a witness.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -199,24 +187,6 @@ mod tests {
     fn note() -> Note {
         let pair = pair(1);
         Signer::new("log".parse().unwrap(), &pair).checkpoint(0, EMPTY_ROOT)
-    }
-
-    #[test]
-    fn the_question_is_that_of_the_specification() {
-        let proof = ConsistencyProof {
-            old: 2,
-            new: 3,
-            path: vec![[0; 32], [1; 32]],
-        };
-        let note = note().to_string();
-        assert_eq!(question(0, None, &note), format!("old 0\n\n{note}"));
-        assert_eq!(
-            question(2, Some(&proof), &note),
-            format!(
-                "old 2\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n\
-                 AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=\n\n{note}"
-            )
-        );
     }
 
     #[test]

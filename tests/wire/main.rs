@@ -56,6 +56,7 @@ mod opaque;
 mod outage;
 mod overrides;
 mod overtaken;
+mod own_witness;
 mod pace;
 mod pooled;
 mod proof;

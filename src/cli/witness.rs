@@ -1,0 +1,115 @@
+//! `crawlgate witness`: a witness for the logs of other machines.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::info;
+
+use super::{fail, screen, small_runtime};
+use crate::audit::verify::case::named_keys;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::telemetry::Telemetry;
+use crate::tlog::{KeyKind, KeyName};
+use crate::witness::{OwnWitness, listen};
+
+const HELP: &str = "\
+It keeps the size and root of each log that it has cosigned in the state file, and cosigns a newer checkpoint only with a \
+proof that the log continues it. Key and state belong together: without one, the other is refused. Plain HTTP: put a front \
+with TLS before it, or a network that is private.
+
+Example:
+  crawlgate witness key --key w1.key --name witness.example/w1
+  crawlgate witness --listen 127.0.0.1:8121 --key w1.key --log crawlgate.vkey";
+
+/// Arguments of `crawlgate witness`.
+#[derive(Args, Clone, Debug)]
+#[command(subcommand_negates_reqs = true, after_help = HELP)]
+pub struct WitnessArgs {
+    #[command(subcommand)]
+    command: Option<WitnessCommand>,
+    #[command(flatten)]
+    files: Files,
+    /// The address to listen at, such as 127.0.0.1:8121
+    #[arg(long, value_name = "ADDRESS", required = true)]
+    listen: Option<SocketAddr>,
+    /// A log to cosign: the output of `crawlgate audit key`, or a file with it; repeat it for more logs, and for a second
+    /// key of one
+    #[arg(long, value_name = "VKEY|FILE", required = true)]
+    log: Vec<String>,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+enum WitnessCommand {
+    /// Print the public key of the witness, for [[audit.witness]] vkey; make the key if there is none
+    Key(Files),
+}
+
+/// The files of a witness.
+#[derive(Args, Clone, Debug)]
+struct Files {
+    /// The key of the witness; it is made if it is missing
+    #[arg(long, value_name = "FILE", required = true)]
+    key: Option<PathBuf>,
+    /// The state of the witness [default: beside the key, with .state behind its name]
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+    /// The name of the witness, for a new key: witness.example/w1 [default: one made of its key]
+    #[arg(long, value_name = "NAME")]
+    name: Option<KeyName>,
+}
+
+/// Runs `crawlgate witness`; exits 0 after SIGTERM or SIGINT, or 2.
+#[must_use]
+pub fn run(args: &WitnessArgs, config: &Config) -> ExitCode {
+    let outcome = match &args.command {
+        Some(WitnessCommand::Key(files)) => open(files, &[])
+            .and_then(|witness| screen::say(format!("{}\n", witness.vkey()).as_bytes()).map(drop)),
+        None => serve(args, config),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+fn open(files: &Files, logs: &[String]) -> Result<OwnWitness, String> {
+    let key = files.key.as_ref().ok_or("--key is missing")?;
+    let logs = named_keys("--log", logs, KeyKind::Ed25519, None);
+    let logs = logs.map_err(|error| error.to_string())?;
+    let (state, name) = (files.state.as_deref(), files.name.clone());
+    OwnWitness::open(key, state, name, &logs, Clock::system())
+}
+
+fn serve(args: &WitnessArgs, config: &Config) -> Result<(), String> {
+    let runtime = small_runtime()?;
+    let telemetry = Telemetry::start(config, &config.log.level, runtime.handle());
+    let telemetry = telemetry.map_err(|error| error.to_string())?;
+    let outcome = runtime.block_on(async {
+        let signals = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
+        let [Ok(mut terminate), Ok(mut interrupt)] = signals else {
+            return Err("signals cannot be received".to_owned());
+        };
+        let witness = Arc::new(open(&args.files, &args.log)?);
+        let address = args.listen.ok_or("--listen is missing")?;
+        let listener = listen(address).await;
+        let listener = listener.map_err(|error| format!("--listen {address}: {error}"))?;
+        let address = listener.local_addr().map_err(|error| error.to_string())?;
+        info!(vkey = %witness.vkey(), "the witness cosigns by this key");
+        info!("listening on {address}");
+        let end = async {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        };
+        witness.serve(listener, end).await;
+        Ok(())
+    });
+    telemetry.end();
+    outcome
+}

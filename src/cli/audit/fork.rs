@@ -9,9 +9,11 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::store::sqlite::fork::Fork;
 use crate::store::{self, Access};
+use crate::witness::Witnesses;
 
 pub(super) const HELP: &str = "\
-Without --yes it tells what is missing and what would happen, changes nothing, and exits 1.
+Without --yes it tells what is missing and what would happen, changes nothing, and exits 1. It asks the configured \
+witnesses first: one that knows a checkpoint which the store does not have shows an older copy, too.
 
 Example:
   crawlgate audit fork --reason \"restored the backup of Sunday after the disk failed\" --yes";
@@ -26,10 +28,38 @@ pub(super) struct ForkArgs {
     yes: bool,
 }
 
+/// Asks the configured witnesses, tells what they know, and returns the largest size that the store does not have.
+fn known(config: &Config) -> Result<Option<u64>, String> {
+    // A fork that was cut short may have no key: it was asked about before.
+    let key = store::kept_log_key(config).ok();
+    let Some(key) = key.filter(|_| !config.audit.witnesses.is_empty()) else {
+        return Ok(None);
+    };
+    let store = store::open(config, Access::Read).map_err(|error| error.to_string())?;
+    let now = Clock::system().now();
+    let answers = small_runtime()?.block_on(Witnesses::ask(config, &store, &key, now))?;
+    let (mut text, mut largest) = (String::new(), None);
+    for (name, answer) in answers {
+        let said = match answer {
+            Ok(Some(size)) => {
+                largest = largest.max(Some(size));
+                format!("knows a checkpoint of {size} records, which the store does not have")
+            }
+            Ok(None) => "knows nothing of this log that the store does not have".to_owned(),
+            Err(why) => format!("does not tell: {why}"),
+        };
+        text += &format!("{}\n", printable(&format!("witness   {name} {said}")));
+    }
+    screen::say(text.as_bytes())?;
+    Ok(largest)
+}
+
 /// Begins a new log, or tells what that would do.
 pub(super) fn fork(args: &ForkArgs, config: &Config) -> Result<Found, String> {
     let path = store::named(config).map_err(|error| error.to_string())?;
-    let fork = Fork::of(path, config.audit.log_name.clone()).map_err(|error| error.to_string())?;
+    let known = known(config)?;
+    let fork = Fork::of(path, config.audit.log_name.clone(), known);
+    let fork = fork.map_err(|error| error.to_string())?;
     screen::say(fork.told().as_bytes())?;
     if !args.yes {
         let text = "nothing is changed yet: with --yes a new log goes on behind the records at hand, under another name \

@@ -365,7 +365,7 @@ async fn an_older_copy_from_before_a_rotation_is_refused_and_forks() {
     for want in ["records 4 to 4 are missing", "audit fork"] {
         assert!(refused.message.contains(want), "{refused}");
     }
-    let fork = Fork::of(&place.db(), None).unwrap();
+    let fork = Fork::of(&place.db(), None, None).unwrap();
     let told = format!("lost log  {} of 4 records", old.name());
     assert!(fork.told().contains(&told), "{}", fork.told());
     fork.carry_out("a test", NOON).unwrap();

@@ -44,6 +44,8 @@ pub struct Fork {
     at: Moment,
     /// True if the entry is there already.
     is_noted: bool,
+    /// The size that a witness knows and the store does not have.
+    known: Option<u64>,
 }
 
 /// The files of a lost log, and the place of the entry about it.
@@ -58,11 +60,12 @@ pub struct Forked {
 }
 
 impl Fork {
-    /// Finds what a store has lost, without a change to it. `name` is the configured name of the log.
+    /// Finds what a store has lost, without a change to it. `name` is the configured name of the log, `known` a size that a
+    /// witness knows and the store does not have.
     ///
     /// # Errors
     /// When it lacks nothing that another log would help with, another process has it open, or it cannot be read.
-    pub fn of(path: &Path, name: Option<KeyName>) -> Result<Self, StoreError> {
+    pub fn of(path: &Path, name: Option<KeyName>, known: Option<u64>) -> Result<Self, StoreError> {
         open::require(path, Access::Read)?;
         let at = |failure: Failure| failure.at(path);
         agree::refuse_foreign_log(path).map_err(at)?;
@@ -74,7 +77,7 @@ impl Fork {
             )));
         };
         let connection = open::reader(path)?;
-        let fork = Self::look(&connection, path, name, state, written).map_err(at)?;
+        let fork = Self::look(&connection, path, name, (state, written), known).map_err(at)?;
         if fork.name.as_ref() == Some(fork.old.name()) {
             return Err(refused(format!(
                 "[audit] log_name = \"{0}\" names the log that the missing records belong to, and another history needs \
@@ -89,8 +92,8 @@ impl Fork {
         connection: &Connection,
         path: &Path,
         name: Option<KeyName>,
-        state: State,
-        at: Moment,
+        (state, at): (State, Moment),
+        known: Option<u64>,
     ) -> Result<Self, Failure> {
         if let Some((size, signed)) = beyond(connection)? {
             return Err(refused(format!(
@@ -106,7 +109,10 @@ impl Fork {
         let is_noted = noted.is_some_and(|lost| [state.signed, state.written].contains(&lost));
         let size = size - u64::from(is_noted);
         if !is_noted {
-            require_loss(connection, path, &state)?;
+            match known {
+                Some(_) => agree::require_key(connection, path, Some(&state))?,
+                None => require_loss(connection, path, &state)?,
+            }
         }
         let public = match (state.key, LogKey::load(&log_key_file(path), None)) {
             // A process that was killed before it could note its key.
@@ -129,13 +135,14 @@ impl Fork {
             },
             lost: match noted.filter(|_| is_noted) {
                 Some(lost) => lost,
-                None if state.signed.0 > size => state.signed,
+                None if state.signed.0 > size || known.is_some() => state.signed,
                 None => state.written,
             },
             state,
             size,
             at,
             is_noted,
+            known,
         })
     }
 
@@ -145,12 +152,21 @@ impl Fork {
         let Self { lost, size, .. } = self;
         let written = self.state.written.0;
         let unsigned = written.saturating_sub(self.state.signed.0);
-        let mut text = format!(
-            "missing   records {} to {written} ({}), the last of them written at {}; {unsigned} of them were not signed\n",
-            size + 1,
-            written.saturating_sub(*size),
-            crate::text::time_text(self.at),
-        );
+        let missing = written.saturating_sub(*size);
+        let mut text = match self.known {
+            Some(known) => format!(
+                "missing   the end of the log: a witness knows a checkpoint of {known} records, which the store does not have\n"
+            ),
+            None => String::new(),
+        };
+        if missing > 0 || self.known.is_none() {
+            text += &format!(
+                "missing   records {} to {written} ({}), the last of them written at {}; {unsigned} of them were not signed\n",
+                size + 1,
+                missing,
+                crate::text::time_text(self.at),
+            );
+        }
         text += &format!(
             "lost log  {} of {} records, root {}\n",
             self.old.name(),

@@ -305,7 +305,7 @@ async fn a_fork_that_was_cut_short_anywhere_is_refused_and_goes_on() {
     let left = rolled_back().await;
     let lost = state(&left.path()).signed;
     let forked = Left::of(&left.path());
-    let fork = Fork::of(&forked.path(), None).unwrap();
+    let fork = Fork::of(&forked.path(), None, None).unwrap();
     let done = fork.carry_out("a test", NOON).unwrap();
     assert_eq!((done.seq, done.aside.len()), (101, 2));
     // The files that a process has left that was killed after each step.
@@ -322,7 +322,7 @@ async fn a_fork_that_was_cut_short_anywhere_is_refused_and_goes_on() {
             cut.take(&from.path(), KEY);
         }
         assert!(open(&cut.path()).is_err(), "{name}");
-        let fork = Fork::of(&cut.path(), None).expect(name);
+        let fork = Fork::of(&cut.path(), None, None).expect(name);
         assert!(
             fork.told().contains("records 101 to 120 (20)"),
             "{name}: {}",
@@ -349,7 +349,7 @@ async fn a_fork_that_was_cut_short_anywhere_is_refused_and_goes_on() {
         assert_eq!(keys, [old], "{name}");
         drop(store);
         assert!(repair::check(&cut.path()).unwrap().is_empty(), "{name}");
-        let error = Fork::of(&cut.path(), None).unwrap_err();
+        let error = Fork::of(&cut.path(), None, None).unwrap_err();
         assert!(
             error
                 .message
@@ -366,7 +366,7 @@ async fn a_fork_needs_a_loss_that_was_signed_and_another_name() {
         .unwrap()
         .name()
         .clone();
-    let error = Fork::of(&left.path(), Some(name.clone())).unwrap_err();
+    let error = Fork::of(&left.path(), Some(name.clone()), None).unwrap_err();
     let want = format!("such as \"{name}-2\"");
     assert!(error.message.contains(&want), "{error}");
 
@@ -386,10 +386,10 @@ async fn a_fork_needs_a_loss_that_was_signed_and_another_name() {
     foreign.take(&path, KEY);
     #[rustfmt::skip] // one row, one case
     let rows = [
-        ("whole", Fork::of(&path, None), "no record that its state file names is missing"),
-        ("without a signed loss", Fork::of(&unsigned.path(), None), "`crawlgate serve` notes the loss"),
-        ("without a state file", Fork::of(&without_state.path(), None), "it alone would tell"),
-        ("with another key", Fork::of(&foreign.path(), None), "this log was signed by another key"),
+        ("whole", Fork::of(&path, None, None), "no record that its state file names is missing"),
+        ("without a signed loss", Fork::of(&unsigned.path(), None, None), "`crawlgate serve` notes the loss"),
+        ("without a state file", Fork::of(&without_state.path(), None, None), "it alone would tell"),
+        ("with another key", Fork::of(&foreign.path(), None, None), "this log was signed by another key"),
     ];
     for (name, fork, want) in rows {
         let error = fork.expect_err(name);

@@ -123,16 +123,31 @@ def record_of(e, bodies, found):
         want["robots"]["url"] = text(basis[0] + "/robots.txt")
         want["robots"]["age_s"] = max(0, time - basis[4]) // 1000 if 4 in basis else None
     return want
-def prove(part, log, witnesses, bodies):  # proves one record; returns the sentences about it
-    need(part.keys() == {"record", "entry", "proof", "objects", "robots"}, "missing or unknown fields")
-    record, entry, robots = part["record"], b64(part["entry"]), part["robots"]
+def placed(part, keys, witnesses=()):  # checks the path and the signatures of an entry; returns it, its index, …
     form = r"c2sp\.org/tlog-proof@v1\nindex (0|[1-9][0-9]*)\n((?:.+\n)*)\n((?:.+\n)+)\n((?:.+\n)+)"
-    index, path, signed, lines = need(match := re.fullmatch(form, part["proof"]), "a malformed proof", match).groups()
-    seen = [(key[0], signed_at(signed, lines, *key)) for key in (log, *witnesses)][1:]
+    entry, match = b64(part["entry"]), re.fullmatch(form, part["proof"])
+    index, path, signed, lines = need(match, "a malformed proof", match).groups()
     name, size, root = signed.split("\n")[:3]
+    log = [key for first, key in keys if first <= int(size)][-1]  # the key that had to sign at this size
+    seen = [(key[0], signed_at(signed, lines, *key)) for key in (log, *witnesses)][1:]
     need(name == log[0], "the checkpoint is of another log")
     is_there = root_of(sha(b"\0", entry), int(index), int(size), [b64(one) for one in path.split()]) == b64(root)
-    e = need(is_there, "the path leads to another checkpoint", whole(entry))
+    return need(is_there, "the path leads to another checkpoint", whole(entry)), int(index), int(size), name, seen
+def keys_of(log, rotations):  # returns the keys of the log, each with the size from which on it must sign
+    keys = []
+    for one in rotations:  # an entry under the signatures of both keys proves the new one
+        need(one.keys() == {"entry", "proof"}, "missing or unknown fields")
+        e = whole(b64(one["entry"]))
+        need(e.get(0) == 9, "the entry names no new key")
+        old, new = vkey(e[58]), vkey(e[52])
+        need(not keys or keys[-1][1] == old, "a new key replaces another one than the key before it")
+        for key in (old, new): index = placed(one, [(0, key)])[1]
+        keys = [*(keys or [(0, old)]), (index + 1, new)]
+    return need(not keys or log in [key for _, key in keys], "the key is none of this log", keys or [(0, log)])
+def prove(part, keys, witnesses, bodies):  # proves one record; returns the sentences about it
+    need(part.keys() == {"record", "entry", "proof", "objects", "robots"}, "missing or unknown fields")
+    record, robots = part["record"], part["robots"]
+    e, index, size, name, seen = placed(part, keys, witnesses)
     need({*e} <= {*range(1, 31), *range(32, 37)}, "it is no decision, and this program compares decisions alone")
     need(all(key == 2 or e[key] >= 0 for key in e if type(e[key]) is int), "an entry with a number below 0")
     for one in part["objects"] + [robots] * bool(robots):
@@ -166,11 +181,12 @@ def verify(data, log, witnesses=()):  # proves all records of a file; returns th
         part, at = json.JSONDecoder(object_pairs_hook=once, parse_float=Decimal).raw_decode(data, at)
         parts, at = [*parts, part], re.compile(r"[ \t\r\n]*").match(data, at).end()
     header = {name: parts[0].pop(name) for name in ("format", "log", "vkey", "made_by")} if parts else {}
+    keys = keys_of(log, parts[0].pop("rotations", []) if parts else [])
     need(len(parts) > 1 or parts and parts[0], "there is no record in the file")
     need(header["format"] == "crawlgate-evidence@1", "another format")
     need(vkey(header["vkey"])[0] == header["log"] == log[0], "the file is of another log")
     need(len(parts) == 1 or not parts[0], "something follows the record")
-    return [prove(part, log, witnesses, bodies) for part in parts if part]
+    return [prove(part, keys, witnesses, bodies) for part in parts if part]
 FAILURES = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, OSError)
 if __name__ == "__main__":
     if len(sys.argv) < 3 or len(sys.argv) % 2 == 0 or {*sys.argv[3::2]} - {"--witness"}: sys.exit(__doc__)

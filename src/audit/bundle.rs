@@ -18,6 +18,7 @@ pub use self::write::{LinesWriter, write};
 use aws_lc_rs::digest::{SHA256, digest};
 
 use crate::entry::{Digest, Entry, EventKind, Settings};
+use crate::store::rotation::Rotation;
 use crate::tlog::{EntryProof, VerifierKey};
 
 /// The name of the format.
@@ -30,6 +31,8 @@ pub struct Header {
     pub vkey: VerifierKey,
     /// The program that made the file.
     pub made_by: String,
+    /// The keys of the log that others have replaced, in their order, each with its proof.
+    pub rotations: Vec<Rotation>,
 }
 
 /// One record with its proof.

@@ -6,6 +6,7 @@ use super::bundle::{Exhibit, Header, Named, ObjectKind, objects_of, sha256};
 use super::verify::case::{Trusted, Uncovered};
 use super::verify::covering::Covering;
 use crate::entry::{Basis, Digest, Entry};
+use crate::store::rotation::Rotation;
 use crate::store::{Store, StoreError, StoreErrorKind, StoredDecision};
 use crate::text::hex;
 use crate::tlog::{Checkpoint, EntryProof, KeyKind, VerifierKey};
@@ -15,6 +16,7 @@ use crate::tlog::{Checkpoint, EntryProof, KeyKind, VerifierKey};
 pub struct Prover {
     covering: Covering,
     vkey: VerifierKey,
+    rotations: Vec<Rotation>,
 }
 
 /// A record with its evidence, and the bodies that it names and the store no longer has.
@@ -99,7 +101,13 @@ impl Prover {
         let mut signed = signed.iter().map(|one| one.key);
         let vkey = signed.find(|key| key.kind() == KeyKind::Ed25519).cloned();
         let vkey = vkey.ok_or_else(|| Unproven::Keyless(trusted.fault()))?;
-        Ok(Self { covering, vkey })
+        let mut rotations = store.rotations().await?;
+        rotations.retain(|one| one.new.name() == vkey.name());
+        Ok(Self {
+            covering,
+            vkey,
+            rotations,
+        })
     }
 
     /// Returns the beginning of a file.
@@ -108,6 +116,7 @@ impl Prover {
         Header {
             vkey: self.vkey.clone(),
             made_by: concat!("crawlgate ", env!("CARGO_PKG_VERSION")).to_owned(),
+            rotations: self.rotations.clone(),
         }
     }
 

@@ -21,4 +21,5 @@ mod kept;
 mod log;
 mod oracle;
 mod peers;
+mod rotated;
 mod stored;

@@ -6,10 +6,11 @@ use super::json::Json;
 use super::read::Claimed;
 use super::{Header, Malformed, Reader, objects_of};
 use crate::audit::replay::{self, Evidence, Outcome};
+use crate::audit::verify::keys::Keys;
 use crate::entry::{Basis, Digest, Entry, LineError, write_line};
 use crate::policy::terms::PolicySettings;
 use crate::text::hex;
-use crate::tlog::{Checkpoint, EntryProofError, VerifierKey, leaf_hash};
+use crate::tlog::{Checkpoint, EntryProofError, KeyKind, VerifierKey, leaf_hash};
 
 /// The reason why a record is not proven.
 #[derive(Debug, thiserror::Error)]
@@ -69,23 +70,27 @@ pub struct Proven {
 
 /// A reader that proves each record.
 #[derive(Debug)]
-pub struct Checker<'k, R: Read> {
+pub struct Checker<R: Read> {
     reader: Reader<R>,
-    keys: &'k [VerifierKey],
-    witnesses: usize,
+    log: Keys,
+    witnesses: Vec<VerifierKey>,
 }
 
-impl<'k, R: Read> Checker<'k, R> {
-    /// Opens a file. `keys` are the trusted keys, of the log and of the witnesses that must have cosigned.
+impl<R: Read> Checker<R> {
+    /// Opens a file. `keys` are the trusted keys, of the log and of the witnesses that must have cosigned. The file may prove
+    /// further keys of the log by those.
     ///
     /// # Errors
     /// When the file is malformed.
-    pub fn new(file: R, keys: &'k [VerifierKey]) -> Result<Self, Malformed> {
-        let is_witness = |key: &&VerifierKey| key.kind() == crate::tlog::KeyKind::CosignatureV1;
+    pub fn new(file: R, keys: &[VerifierKey]) -> Result<Self, Malformed> {
+        let is_witness = |key: &VerifierKey| key.kind() == KeyKind::CosignatureV1;
+        let (witnesses, log) = keys.iter().cloned().partition(is_witness);
+        let (reader, mut log) = (Reader::new(file)?, Keys::from(log));
+        log.follow(&reader.header().rotations);
         Ok(Self {
-            reader: Reader::new(file)?,
-            keys,
-            witnesses: keys.iter().filter(is_witness).count(),
+            reader,
+            log,
+            witnesses,
         })
     }
 
@@ -112,14 +117,17 @@ impl<'k, R: Read> Checker<'k, R> {
 
     fn prove(&self, claimed: Claimed) -> Result<Proven, Broken> {
         let leaf = leaf_hash(&claimed.entry);
-        let (checkpoint, signed) = claimed.proof.verify(&leaf, self.keys)?;
+        let stated = Checkpoint::from_text(claimed.proof.checkpoint.text());
+        let size = stated.map_or(0, |stated| stated.size);
+        let keys = [self.log.at(size), self.witnesses.clone()].concat();
+        let (checkpoint, signed) = claimed.proof.verify(&leaf, &keys)?;
         if checkpoint.origin != *self.header().vkey.name() {
             return Err(Broken::Log(checkpoint.origin.to_string()));
         }
         let seen = signed.iter();
         let seen = seen.filter_map(|one| Some((one.key.name().to_string(), one.time?)));
         let seen: Vec<_> = seen.collect();
-        if seen.len() < self.witnesses {
+        if seen.len() < self.witnesses.len() {
             return Err(Broken::Witness(self.silent(&seen)));
         }
         let entry = Entry::read(&claimed.entry)?;
@@ -142,12 +150,8 @@ impl<'k, R: Read> Checker<'k, R> {
     }
 
     fn silent(&self, seen: &[(String, u64)]) -> String {
-        let mut keys = self.keys.iter();
-        let silent = keys.find(|key| {
-            let name = key.name().as_str();
-            key.kind() == crate::tlog::KeyKind::CosignatureV1
-                && !seen.iter().any(|(seen, _)| seen == name)
-        });
+        let is_seen = |key: &VerifierKey| seen.iter().any(|(seen, _)| seen == key.name().as_str());
+        let silent = self.witnesses.iter().find(|key| !is_seen(key));
         silent.map_or_else(String::new, |key| key.name().to_string())
     }
 

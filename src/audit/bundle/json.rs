@@ -39,6 +39,14 @@ impl Json {
         }
     }
 
+    /// Takes a field out that need not be there.
+    pub(super) fn take(&mut self, name: &str) -> Option<Json> {
+        match self {
+            Json::Map(map) => map.remove(name),
+            _ => None,
+        }
+    }
+
     pub(super) fn has(&self, name: &str) -> bool {
         matches!(self, Json::Map(map) if map.contains_key(name))
     }

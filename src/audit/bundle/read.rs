@@ -12,6 +12,7 @@ use serde_json::{Deserializer, StreamDeserializer};
 use super::json::{Json, NotJson};
 use super::{FORMAT, Header, ObjectKind};
 use crate::entry::Digest;
+use crate::store::rotation::Rotation;
 use crate::text::hex;
 use crate::tlog::{EntryProof, EntryProofError, VerifierKey};
 
@@ -58,7 +59,8 @@ impl<R: Read> Reader<R> {
     /// When the file is no evidence file.
     pub fn new(file: R) -> Result<Self, Malformed> {
         let mut values = Deserializer::from_reader(file).into_iter();
-        let first: Json = values.next().ok_or_else(|| form("the file is empty"))??;
+        let mut first: Json = values.next().ok_or_else(|| form("the file is empty"))??;
+        let rotations = rotations(first.take("rotations"))?;
         let is_lines = !first.has("entry");
         let (facts, only) = match is_lines {
             true => (first.fields(["format", "log", "vkey", "made_by"])?, None),
@@ -98,7 +100,11 @@ impl<R: Read> Reader<R> {
         let made_by = made_by.text("made_by")?;
         Ok(Self {
             values,
-            header: Header { vkey, made_by },
+            header: Header {
+                vkey,
+                made_by,
+                rotations,
+            },
             only,
             is_lines,
             bodies: HashMap::new(),
@@ -187,6 +193,26 @@ impl<R: Read> fmt::Debug for Reader<R> {
 }
 
 const EXHIBIT: [&str; 5] = ["record", "entry", "proof", "objects", "robots"];
+
+/// Reads the keys that others have replaced: each must be proven, and lead to the next.
+fn rotations(all: Option<Json>) -> Result<Vec<Rotation>, Malformed> {
+    let Some(all) = all else {
+        return Ok(Vec::new());
+    };
+    let mut rotations: Vec<Rotation> = Vec::new();
+    for one in all.list("rotations")? {
+        let [entry, proof] = one.fields(["entry", "proof"])?;
+        let read = Rotation::read(octets(entry, "entry")?, proof.text("proof")?);
+        let read = read.ok_or_else(|| form("the proof of a new key does not hold"))?;
+        if rotations.last().is_some_and(|last| last.new != read.old) {
+            return Err(form(
+                "a new key replaces another one than the key before it",
+            ));
+        }
+        rotations.push(read);
+    }
+    Ok(rotations)
+}
 
 fn octets(json: Json, what: &str) -> Result<Vec<u8>, Malformed> {
     let text = json.text(what)?;

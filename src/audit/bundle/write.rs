@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::{Exhibit, FORMAT, Header, sha256};
 use crate::entry::Digest;
+use crate::store::rotation::Rotation;
 use crate::text::hex;
 
 /// Appends the file of one record, indented for people.
@@ -94,10 +95,20 @@ impl<'b> Fields<'b> {
     }
 
     fn header(self, header: &Header) -> Self {
-        self.text("format", FORMAT)
+        let all = self
+            .text("format", FORMAT)
             .text("log", header.vkey.name().as_str())
             .text("vkey", &header.vkey.to_string())
-            .text("made_by", &header.made_by)
+            .text("made_by", &header.made_by);
+        if header.rotations.is_empty() {
+            return all;
+        }
+        let rotation = |one: &Rotation| {
+            let (entry, proof) = (STANDARD.encode(&one.entry), quoted(&one.proof));
+            format!("{{\"entry\":\"{entry}\",\"proof\":{proof}}}")
+        };
+        let rotations: Vec<String> = header.rotations.iter().map(rotation).collect();
+        all.field("rotations", &format!("[{}]", rotations.join(",")))
     }
 
     fn exhibit<'o>(

@@ -70,6 +70,7 @@ impl Corpus {
         Header {
             vkey: self.log.signer().key().clone(),
             made_by: "crawlgate test".to_owned(),
+            rotations: Vec::new(),
         }
     }
 

@@ -1,0 +1,158 @@
+//! Evidence files of a log that has replaced its key twice.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crawlgate::audit::bundle::{Checker, write};
+use crawlgate::audit::prove::Prover;
+use crawlgate::audit::verify::case::Trusted;
+use crawlgate::clock::Moment;
+use crawlgate::config::Config;
+use crawlgate::entry::{Bounds, Decision, Entry};
+use crawlgate::store::rotation::Words;
+use crawlgate::store::{Access, Batch, Store, log_key, open, rotate_key};
+use crawlgate::tlog::{Note, VerifierKey};
+
+use super::peers::missing;
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Returns a decision that rests on nothing.
+fn decision(nth: u8) -> Batch {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/entry/tests/golden.txt");
+    let golden = fs::read_to_string(golden).unwrap();
+    let mut lines = golden.lines();
+    let digits = lines.find_map(|line| line.strip_prefix("entry ")).unwrap();
+    let octet = |at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
+    let usual: Vec<u8> = (0..digits.len()).step_by(2).map(octet).collect();
+    let Entry::Decision(usual) = Entry::read(&usual).unwrap() else {
+        panic!("the first golden entry is no decision")
+    };
+    let mut id = usual.id;
+    id[15] = nth;
+    let decision = Decision {
+        id,
+        policy: None,
+        basis: None,
+        overridden: None,
+        ..usual
+    };
+    let mut batch = Batch::default();
+    batch
+        .entries
+        .push(|out| decision.encode(Bounds::CLIENTS, out));
+    batch
+}
+
+/// Writes the evidence of a record.
+async fn evidence(store: &dyn Store, config: &Config, seq: u64) -> String {
+    let trusted = Trusted::of_store(&[], config, store).await.unwrap();
+    let prover = Prover::of(seq, store, &trusted).await.unwrap();
+    let record = store.records(seq - 1, 1).await.unwrap().remove(0);
+    let shown = prover.show(&record, store).await.unwrap();
+    let mut file = Vec::new();
+    write(&prover.header(), &shown.exhibit, &mut file);
+    String::from_utf8(file).unwrap()
+}
+
+fn is_proven(file: &str, key: &VerifierKey) -> bool {
+    let keys = [key.clone()];
+    let Ok(mut checker) = Checker::new(file.as_bytes(), &keys) else {
+        return false;
+    };
+    matches!(checker.prove_next(), Ok(Some(_))) && matches!(checker.prove_next(), Ok(None))
+}
+
+/// Proves a file by Python; `None` where there is none.
+fn is_proven_by_python(file: &str, key: &VerifierKey) -> Option<bool> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("evidence.json");
+    fs::write(&path, file).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/verify-evidence.py");
+    let output = Command::new("python3")
+        .arg(script)
+        .arg(path)
+        .arg(key.to_string())
+        .output();
+    let Ok(output) = output else {
+        missing("python3");
+        return None;
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() || said.contains("Not proven"),
+        "{said}"
+    );
+    Some(output.status.success())
+}
+
+#[test]
+fn a_reader_who_knows_one_key_of_the_log_needs_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        "[store]\npath = '{}/crawlgate.db'\n",
+        folder.path().display()
+    );
+    let config = Config::parse(&text, &folder.path().join("config.toml")).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let now = Moment::from_millis(1_795_176_000_000);
+    let words = || Words {
+        by: "Grace".to_owned(),
+        reason: "yearly".to_owned(),
+    };
+    let (early, late, keys) = runtime.unwrap().block_on(async {
+        let store: Arc<dyn Store> = open(&config, Access::Write).unwrap();
+        let held = log_key(&config).unwrap();
+        store.write(decision(1)).await.unwrap();
+        store.checkpoint(Arc::clone(&held), now).await.unwrap();
+        let early = evidence(&*store, &config, 1).await;
+        let first = rotate_key(&config, words(), now).await.unwrap();
+        let second = rotate_key(&config, words(), now + DAY * 40).await.unwrap();
+        store.write(decision(2)).await.unwrap();
+        let signed = store
+            .checkpoint(held, now + DAY * 100)
+            .await
+            .unwrap()
+            .unwrap();
+        let note = Note::parse(signed.note.as_bytes()).unwrap();
+        assert_eq!(note.signatures().len(), 1, "by the last key alone");
+        let late = evidence(&*store, &config, 4).await;
+        (early, late, [first.old, first.new, second.new])
+    });
+    assert!(!early.contains("rotations") && is_proven(&early, &keys[0]));
+    assert!(!is_proven(&early, &keys[2]), "it was made before");
+    for key in &keys {
+        assert!(is_proven(&late, key), "{late}");
+        assert_ne!(is_proven_by_python(&late, key), Some(false));
+    }
+    let stranger = VerifierKey::new(keys[0].name().clone(), keys[0].kind(), [8; 32]);
+    assert!(!is_proven(&late, &stranger));
+    assert_ne!(is_proven_by_python(&late, &stranger), Some(true));
+
+    // Without the proof of the new keys, or with an altered one, the old key proves nothing.
+    let from = late.find("\"rotations\"").unwrap();
+    let to = late[from..].find("\n  \"record\"").unwrap() + from;
+    let without = format!("{}{}", &late[..from], &late[to..]);
+    assert!(!is_proven(&without, &keys[0]) && is_proven(&without, &keys[2]));
+    assert_ne!(is_proven_by_python(&without, &keys[0]), Some(true));
+    for (nth, at) in (from..to - 1).step_by(5).enumerate() {
+        let mut flipped = late.clone().into_bytes();
+        flipped[at] ^= 1 << (nth % 7);
+        let Ok(flipped) = String::from_utf8(flipped) else {
+            continue;
+        };
+        assert!(!is_proven(&flipped, &keys[0]), "octet {at}: {flipped}");
+        if nth % 97 == 0 {
+            assert_ne!(
+                is_proven_by_python(&flipped, &keys[0]),
+                Some(true),
+                "octet {at}"
+            );
+        }
+    }
+}

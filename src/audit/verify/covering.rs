@@ -37,7 +37,7 @@ impl Covering {
         rank: impl Fn(&StoredCheckpoint) -> (bool, u64),
     ) -> Option<Self> {
         let mut covering: Vec<_> = checkpoints.iter().filter(|one| one.size > index).collect();
-        covering.sort_by_key(|one| std::cmp::Reverse(rank(one)));
+        covering.sort_by_cached_key(|one| std::cmp::Reverse(rank(one)));
         covering.into_iter().find_map(|one| {
             let note = Note::parse(one.note.as_bytes()).ok()?;
             let (checkpoint, _) = Checkpoint::open(&note, &keys.at(one.size)).ok()?;

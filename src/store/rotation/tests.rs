@@ -111,7 +111,10 @@ async fn both_keys_sign_for_thirty_days_and_then_the_new_one_alone() {
     assert_eq!(done.new.name(), old.name());
     assert_eq!(place.key().vkeys(), [done.new.clone(), done.old.clone()]);
     assert_eq!(place.key().name(), old.name(), "the log keeps its name");
-    assert_eq!(earlier_keys(&place.db()).unwrap(), [done.old.clone()]);
+    assert_eq!(
+        earlier_keys(&place.db()).unwrap(),
+        std::slice::from_ref(&done.old)
+    );
     let (state, _) = state_file::read(&place.db()).unwrap().unwrap();
     assert_eq!((state.key, state.signed.0), (*done.new.public(), 4));
     assert_eq!(
@@ -128,7 +131,10 @@ async fn both_keys_sign_for_thirty_days_and_then_the_new_one_alone() {
         done.old, done.new
     );
     assert!(entry.record.contains(&told), "{}", entry.record);
-    assert_eq!(beside.rotations().await.unwrap(), [done.clone()]);
+    assert_eq!(
+        beside.rotations().await.unwrap(),
+        std::slice::from_ref(&done)
+    );
     let at_once = beside.checkpoints().await.unwrap().pop().unwrap();
     assert!(
         !at_once.is_cosigned(),

@@ -109,10 +109,7 @@ impl Fork {
         let is_noted = noted.is_some_and(|lost| [state.signed, state.written].contains(&lost));
         let size = size - u64::from(is_noted);
         if !is_noted {
-            match known {
-                Some(_) => agree::require_key(connection, path, Some(&state))?,
-                None => require_loss(connection, path, &state)?,
-            }
+            require_loss(connection, path, &state, known.is_some())?;
         }
         let public = match (state.key, LogKey::load(&log_key_file(path), None)) {
             // A process that was killed before it could note its key.
@@ -266,14 +263,20 @@ fn fork_at_end(connection: &Connection, size: u64) -> Result<Option<End>, Failur
     Ok(found)
 }
 
-/// Fails unless the store lacks records for which it is refused.
-fn require_loss(connection: &Connection, path: &Path, state: &State) -> Result<(), Failure> {
+/// Fails unless the store lacks records for which it is refused, or which a witness knows.
+fn require_loss(
+    connection: &Connection,
+    path: &Path,
+    state: &State,
+    is_known: bool,
+) -> Result<(), Failure> {
     agree::require_key(connection, path, Some(state))?;
     let told = match agree::look(connection, path)? {
         Relation::Misses(missing) if agree::is_anothers_key(connection, path)? => {
             return Err(agree::foreign(path, missing.written()));
         }
-        Relation::Misses(missing) if missing.is_refused() => return Ok(()),
+        Relation::Misses(missing) if missing.is_refused() || is_known => return Ok(()),
+        Relation::Agrees if is_known => return Ok(()),
         Relation::Misses(missing) => format!(
             "{}; none of them was signed, so `crawlgate serve` notes the loss and goes on with the same log",
             missing.told()

@@ -127,7 +127,7 @@ fn main() {
         let (roots, checkpoints) = signed(&key, count, entry);
         let keys = [key.vkey()];
         let known = Known {
-            keys: &keys,
+            keys: keys.to_vec().into(),
             checkpoints: &checkpoints,
             ..Known::default()
         };

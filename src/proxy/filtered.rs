@@ -15,6 +15,9 @@ pub(crate) trait ReadFilter {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>>;
+
+    /// Takes note of octets that were written.
+    fn wrote(&mut self, _octets: usize) {}
 }
 
 /// The stream.
@@ -42,13 +45,15 @@ impl<S: AsyncRead + Unpin, F: ReadFilter + Unpin> AsyncRead for Filtered<S, F> {
     }
 }
 
-impl<S: AsyncWrite + Unpin, F: Unpin> AsyncWrite for Filtered<S, F> {
+impl<S: AsyncWrite + Unpin, F: ReadFilter + Unpin> AsyncWrite for Filtered<S, F> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().inner).poll_write(cx, buf)
+        let Filtered { inner, filter } = self.get_mut();
+        let written = Pin::new(inner).poll_write(cx, buf);
+        written.map_ok(|octets| noted(filter, octets))
     }
 
     fn poll_write_vectored(
@@ -56,7 +61,9 @@ impl<S: AsyncWrite + Unpin, F: Unpin> AsyncWrite for Filtered<S, F> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().inner).poll_write_vectored(cx, bufs)
+        let Filtered { inner, filter } = self.get_mut();
+        let written = Pin::new(inner).poll_write_vectored(cx, bufs);
+        written.map_ok(|octets| noted(filter, octets))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -70,4 +77,9 @@ impl<S: AsyncWrite + Unpin, F: Unpin> AsyncWrite for Filtered<S, F> {
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().inner).poll_shutdown(cx)
     }
+}
+
+fn noted(filter: &mut impl ReadFilter, octets: usize) -> usize {
+    filter.wrote(octets);
+    octets
 }

@@ -19,6 +19,13 @@ const PREFACE: usize = 24;
 /// Octets of a frame's header (RFC 9113 4.1).
 const HEADER: usize = 9;
 
+/// Written octets that let one WINDOW_UPDATE pass uncounted: the smallest part of an answer, a DATA frame of one octet,
+/// may open the window of its stream and that of the connection.
+const OCTETS_PER_UPDATE: usize = (HEADER + 1) / 2;
+
+/// Written octets that are remembered at most: crawlers open windows late, but not that late.
+const MOST_WRITTEN: usize = 1 << 20;
+
 /// Frame types and flags (RFC 9113 6).
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
@@ -35,6 +42,8 @@ pub(super) type Watched<S> = Filtered<S, Watch>;
 pub(super) struct Watch {
     frames: Frames,
     abuse: Arc<Abuse>,
+    /// Written octets for which no WINDOW_UPDATE has come.
+    written: usize,
     /// Time for the rest of a head.
     patience: Duration,
     /// Set while the rest of a head is awaited.
@@ -47,9 +56,18 @@ impl Watch {
         Watch {
             frames: Frames::default(),
             abuse,
+            written: 0,
             patience,
             timer: None,
         }
+    }
+
+    /// Returns the number of those WINDOW_UPDATEs that no written octets call for.
+    fn uncalled_for(&mut self, updates: u32) -> u32 {
+        let updates = updates as usize;
+        let called_for = updates.min(self.written / OCTETS_PER_UPDATE);
+        self.written -= called_for * OCTETS_PER_UPDATE;
+        u32::try_from(updates - called_for).unwrap_or(u32::MAX)
     }
 }
 
@@ -69,8 +87,9 @@ impl ReadFilter for Watch {
             Poll::Ready(read) => {
                 let octets = buf.filled().get(before..).unwrap_or_default();
                 let passed = self.frames.follow(octets);
-                if passed.others > 0 {
-                    self.abuse.count_frames(passed.others);
+                let frames = passed.others + self.uncalled_for(passed.window_updates);
+                if frames > 0 {
+                    self.abuse.count_frames(frames);
                 }
                 if passed.ends_head {
                     // The next head, if it has begun, has its own time.
@@ -88,6 +107,10 @@ impl ReadFilter for Watch {
             Poll::Pending => Poll::Pending,
         }
     }
+
+    fn wrote(&mut self, octets: usize) {
+        self.written = self.written.saturating_add(octets).min(MOST_WRITTEN);
+    }
 }
 
 /// The frames in some octets.
@@ -95,8 +118,20 @@ impl ReadFilter for Watch {
 struct Passed {
     /// Frames begun that are no part of a request.
     others: u32,
+    /// WINDOW_UPDATE frames begun.
+    window_updates: u32,
     /// True if a head has come to its end.
     ends_head: bool,
+}
+
+/// The part of a frame in the exchange.
+enum Kind {
+    /// It belongs to a request.
+    Request,
+    /// It opens a window for the answer.
+    WindowUpdate,
+    /// It is no part of a request.
+    Other,
 }
 
 /// Follows the frames of one direction.
@@ -150,12 +185,16 @@ impl Frames {
                 return in_these;
             }
             self.count = 0;
-            in_these.others += u32::from(self.begin());
+            match self.begin() {
+                Kind::Request => {}
+                Kind::WindowUpdate => in_these.window_updates += 1,
+                Kind::Other => in_these.others += 1,
+            }
         }
     }
 
-    /// Begins the frame of the header that has come, and tells whether it is no part of a request.
-    fn begin(&mut self) -> bool {
+    /// Begins the frame of the header that has come, and returns its kind.
+    fn begin(&mut self) -> Kind {
         let [first, second, third, kind, flags, ..] = self.header;
         let length = u32::from_be_bytes([0, first, second, third]);
         self.rest = usize::try_from(length).unwrap_or(usize::MAX);
@@ -163,12 +202,13 @@ impl Frames {
             HEADERS | CONTINUATION => {
                 self.is_in_head = true;
                 self.ends_head = flags & END_HEADERS != 0;
-                false
+                Kind::Request
             }
-            // A window grows with the octets that pass; resets have a bound of their own.
-            WINDOW_UPDATE | RST_STREAM => false,
-            DATA => length == 0 && flags & END_STREAM == 0,
-            _ => true,
+            WINDOW_UPDATE => Kind::WindowUpdate,
+            DATA if length > 0 || flags & END_STREAM != 0 => Kind::Request,
+            // Resets have a bound of their own.
+            RST_STREAM => Kind::Request,
+            _ => Kind::Other,
         }
     }
 }
@@ -255,6 +295,24 @@ mod tests {
                     "{name} by {size}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn window_updates_without_an_answer_are_counted() {
+        let abuse = Arc::new(Abuse::new(&Config::default().limits));
+        let mut watch = Watch::new(Duration::from_secs(10), abuse);
+        for (written, updates, uncalled_for) in [
+            (0, 3, 3),
+            (10, 3, 1),
+            (4, 1, 1),
+            (1, 1, 0),
+            (usize::MAX, 0, 0),
+            (usize::MAX, 300_000, 300_000 - (1 << 20) / 5),
+        ] {
+            watch.wrote(written);
+            let found = watch.uncalled_for(updates);
+            assert_eq!(found, uncalled_for, "{written} octets, {updates} frames");
         }
     }
 

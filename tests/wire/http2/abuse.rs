@@ -26,12 +26,13 @@ fn frames_that_are_no_part_of_a_request_are_bounded() {
     upload[0].1 = "POST";
     type Frame = (u8, u8, u32, &'static [u8]);
     #[rustfmt::skip] // one row, one case
-    let cases: [(&str, Frame); 5] = [
+    let cases: [(&str, Frame); 6] = [
         ("PING", (kind::PING, 0, 0, &[0; 8])),
         ("SETTINGS", (kind::SETTINGS, 0, 0, &[])),
         ("PRIORITY", (kind::PRIORITY, 0, 3, &[0, 0, 0, 0, 9])),
         ("an unknown frame", (99, 0, 0, &[0; 100])),
         ("empty DATA", (kind::DATA, 0, 1, &[])),
+        ("WINDOW_UPDATE without an answer", (kind::WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1])),
     ];
     for (case, (kind, flags, stream, payload)) in cases {
         let mut frames = gate.intercept_frames(&authority, "site.test");

@@ -313,7 +313,7 @@ async fn ask(store: &dyn Store) {
     while gathering.step(store).await.unwrap().is_some() {}
     let (config, now) = (Config::default(), Clock::system().now());
     let trusted = Trusted {
-        keys: Vec::new(),
+        keys: Vec::new().into(),
         from: String::new(),
     };
     let report = Report::of(&gathering, store, &config, &trusted, now).await;

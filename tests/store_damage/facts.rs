@@ -124,7 +124,7 @@ fn of_the_file() -> Vec<Fact> {
     vec![
         Fact {
             name: "a version that is higher",
-            damage: |place| sql(place, "PRAGMA user_version = 11"),
+            damage: |place| sql(place, "PRAGMA user_version = 12"),
             check: BEGINS,
             refused: Some(IS_NEWER),
             then: Then::Rebuilt(&[], DECISIONS, 2),
@@ -145,7 +145,7 @@ fn of_the_file() -> Vec<Fact> {
         },
         Fact {
             name: "a newer store",
-            damage: |place| sql(place, "CREATE TABLE later (one); PRAGMA user_version = 11"),
+            damage: |place| sql(place, "CREATE TABLE later (one); PRAGMA user_version = 12"),
             check: "a newer crawlgate has written the store",
             refused: Some("run that version, or name another file"),
             then: Then::MoveAway("run that version, or name another file", "db"),

@@ -43,7 +43,8 @@
 //! same gate and the same exit. One answer asks no gate: the self-test, at a host that exists nowhere else.
 //!
 //! The admin side ([`admin::http`]) has a listener of its own and shares with a request's way only counts, the store
-//! and one feed of decisions. Each room counts its own events; [`metrics`] holds the instruments.
+//! and one feed of decisions. Each room counts its own events; [`metrics`] holds the instruments. `crawlgate witness` is a
+//! service by itself ([`witness::OwnWitness`]), for the logs of other machines.
 //!
 //! # Reading order
 //!

@@ -5,8 +5,10 @@ use std::ops::Range;
 use proptest::prelude::*;
 
 use super::*;
+use crate::audit::verify::keys::Keys;
 use crate::clock::Moment;
 use crate::entry::{DropCause, Event};
+use crate::store::rotation::Rotation;
 use crate::store::{LogKey, StoredCheckpoint};
 use crate::tlog::{Note, SEGMENT, Tree};
 
@@ -97,8 +99,12 @@ impl Told {
 
     fn walk(&self, trusted: &[&LogKey]) -> (Walked, Vec<LogFault>) {
         let keys: Vec<_> = trusted.iter().map(|key| key.vkey()).collect();
+        self.walk_by(keys.into())
+    }
+
+    fn walk_by(&self, keys: Keys) -> (Walked, Vec<LogFault>) {
         let known = Known {
-            keys: keys.into(),
+            keys,
             checkpoints: &self.checkpoints,
             kept: &self.kept,
             written: self.written,
@@ -314,5 +320,40 @@ proptest! {
         }
         let (after, faults) = told.walk(&[&key]);
         prop_assert!(!faults.is_empty(), "harmless: {before:?} {after:?}");
+    }
+}
+
+#[test]
+fn a_replaced_key_vouches_for_nothing_later() {
+    let (old, new) = (key(), key());
+    let rotation = Rotation {
+        seq: 20,
+        time: NOON,
+        old: old.vkey(),
+        new: new.vkey(),
+        entry: Vec::new(),
+        proof: String::new(),
+    };
+    let mut told = log(&old, 40, &[10, 30], 0);
+    let of_new = log(&new, 40, &[20, 40], 0).checkpoints;
+    told.checkpoints.extend(of_new);
+    told.checkpoints.sort_by_key(|one| one.size);
+    for known in [&old, &new] {
+        let mut keys = Keys::from(vec![known.vkey()]);
+        keys.follow(std::slice::from_ref(&rotation));
+        let (walked, faults) = told.walk_by(keys);
+        assert_eq!(
+            (walked.signed, walked.agreeing),
+            (Some(40), 3),
+            "{faults:?}"
+        );
+        let [
+            LogFault::Key {
+                size: 30, count: 1, ..
+            },
+        ] = &faults[..]
+        else {
+            panic!("{faults:?}");
+        };
     }
 }

@@ -394,3 +394,44 @@ fn our_witness_cosigns_the_logs_of_gates_and_finds_one_that_went_back() {
     let (code, told, error) = first.beside("audit", &["verify", "--all"]);
     assert_eq!(code, Some(0), "{told}{error}");
 }
+
+#[test]
+fn a_body_that_does_not_come_is_given_up_and_one_under_way_is_answered_at_the_end() {
+    let pair = Ed25519KeyPair::generate().unwrap();
+    let log = Log { pair };
+    let mut own = Own::start(&[log.vkey()]);
+    let note = log.note(2, root(2));
+    let body = question(0, &[], &note);
+    // The witness asks for the body once the request is under way.
+    let begin = |address| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let length = body.len();
+        let head =
+            "POST /add-checkpoint HTTP/1.1\r\nHost: w\r\nExpect: 100-continue\r\nConnection: close";
+        write!(stream, "{head}\r\nContent-Length: {length}\r\n\r\n").unwrap();
+        let mut interim = [0; 25];
+        stream.read_exact(&mut interim).unwrap();
+        assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n");
+        stream
+    };
+    let end = |mut stream: TcpStream| {
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer); // the connection may be reset behind the answer
+        answer
+    };
+    let mut slow = begin(own.process.address);
+    slow.write_all(b"old").unwrap();
+    let slow = end(slow);
+    assert!(slow.starts_with("HTTP/1.1 408 "), "{slow}");
+
+    let mut under_way = begin(own.process.address);
+    own.process.signal(Signal::TERM);
+    under_way.write_all(body.as_bytes()).unwrap();
+    let answer = end(under_way);
+    let (head, line) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(
+        head.starts_with("HTTP/1.1 200 ") && is_cosigned(&own.vkey, &note, line),
+        "{answer}"
+    );
+    assert!(own.process.wait().success(), "{}", own.process.said());
+}

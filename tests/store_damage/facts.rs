@@ -5,8 +5,8 @@ use std::fs;
 use crate::DECISIONS;
 use crate::place::{Place, Serve, Whole, overwrite};
 
-const IS_NEWER: &str = "its schema is 11, but its tables are those of 10";
-const IS_OLDER: &str = "its schema is 3, but its tables are those of 10";
+const IS_NEWER: &str = "its schema is 12, but its tables are those of 11";
+const IS_OLDER: &str = "its schema is 3, but its tables are those of 11";
 const BEGINS: &str = "the beginning of the file is damaged";
 
 /// A store in which one fact is damaged, and the expected outcome.

@@ -19,9 +19,12 @@ const PREFACE: usize = 24;
 /// Octets of a frame's header (RFC 9113 4.1).
 const HEADER: usize = 9;
 
-/// Written octets that let one WINDOW_UPDATE pass uncounted: the smallest part of an answer, a DATA frame of one octet,
-/// may open the window of its stream and that of the connection.
-const OCTETS_PER_UPDATE: usize = (HEADER + 1) / 2;
+/// Octets of the smallest part of an answer, a DATA frame of one octet.
+const SMALLEST_DATA: usize = HEADER + 1;
+
+/// Written octets that let one WINDOW_UPDATE pass uncounted: for each DATA frame, a crawler may open the window of its
+/// stream and that of the connection.
+const OCTETS_PER_UPDATE: usize = SMALLEST_DATA / 2;
 
 /// Written octets that are remembered at most: crawlers open windows late, but not that late.
 const MOST_WRITTEN: usize = 1 << 20;

@@ -24,6 +24,8 @@
 //!
 //! [`live`] shows the same records to watchers, and [`report`] tells readers outside of a span of them.
 //!
+//! [`export`] has the form in which a log leaves its machine.
+//!
 //! Afterwards, [`replay`] makes a decision again from its record alone, and [`verify`] tells whether any record was
 //! changed since.
 
@@ -34,6 +36,7 @@ mod counts;
 mod derived;
 mod entry;
 mod error;
+pub mod export;
 mod file;
 mod forwarded;
 mod lines;

@@ -56,7 +56,7 @@ fn outage(since: Moment) -> Outage {
     }
 }
 
-pub(super) fn successful(text: &str, fetched: Moment) -> State {
+pub(crate) fn successful(text: &str, fetched: Moment) -> State {
     State::Successful {
         snapshot: snapshot(text, fetched),
         fresh: fresh(fetched),
@@ -64,7 +64,7 @@ pub(super) fn successful(text: &str, fetched: Moment) -> State {
     }
 }
 
-pub(super) fn landing(host: &str, state: State, time: Moment) -> OriginUpdate {
+pub(crate) fn landing(host: &str, state: State, time: Moment) -> OriginUpdate {
     let sha256 = state.snapshot().map(|snapshot| snapshot.sha256);
     OriginUpdate {
         origin: origin(host),

@@ -1,41 +1,43 @@
 //! Writes the log as immutable files that any tool can carry to another machine.
 
+mod folder;
+mod signed;
+
 use std::collections::HashSet;
-use std::fmt::Display;
-use std::fs::{self, File, TryLockError};
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use aws_lc_rs::digest::{SHA256, digest};
 use clap::Args;
-use serde_json::{Value, json};
-use tempfile::NamedTempFile;
 
+use self::folder::Folder;
+use self::signed::Signed;
 use super::{Found, prove::tell};
 use crate::audit::bundle::{ObjectKind, objects_of};
+use crate::audit::export::{Place, body_file, checkpoint_file, entries_file, ground_file};
 use crate::audit::verify::case::Trusted;
 use crate::cli::screen::{self, Unit};
 use crate::config::Config;
 use crate::entry::{Basis, Digest, Entry};
 use crate::store::block::{BlockWriter, MOST_ENTRIES, Refused};
-use crate::store::{Store, StoreError, StoreErrorKind};
+use crate::store::{Store, StoreError, StoreErrorKind, StoredDecision};
 use crate::text::hex;
-use crate::tlog::{Checkpoint, Hash, KeyKind, Note, VerifierKey};
+use crate::tlog::{BUNDLE, Checkpoint, leaf_hash};
 
 pub(super) const HELP: &str = "\
-The files are `log.json`, `entries/FIRST-END.cgb`, `objects/SHA256.zst`, `robots/SHA256.zst` and `checkpoints/SIZE` \
-(docs/evidence.md describes them), open to their owner alone. No file changes once it stands there, so rsync, rclone or \
+The files are `log.json`, `ground/FIRST.roots`, `entries/FIRST-END.cgb`, `objects/SHA256.zst`, `robots/SHA256.zst` and \
+`checkpoints/SIZE` (docs/evidence.md describes them), open to their owner alone. No file changes once it stands there, so rsync, rclone or \
 object storage carries the directory. A later run writes what is new, up to the newest checkpoint; one that was \
 interrupted is continued. The checkpoint comes last.
 
-Exit codes: 0 the directory holds the log of the newest checkpoint; 1 something that a record names is gone, or records \
-were dropped before they were exported; 2 crawlgate itself failed.
+Each record is compared with the signed root before it is written: `crawlgate collect` files such a directory elsewhere.
+
+Exit codes: 0 the directory holds the log of the newest checkpoint; 1 something that a record names is gone, records \
+were dropped before they were exported, or records are not those that were signed, and are not exported; 2 crawlgate \
+itself failed.
 
 Example:
   crawlgate audit export --to /srv/log";
-
-/// The name of the format.
-const FORMAT: &str = "crawlgate-export@1";
 
 /// Records to read at once.
 const PAGE: usize = 1_024;
@@ -73,11 +75,10 @@ pub(super) async fn write(
         written: HashSet::new(),
         found: Found::Nothing,
     };
-    export
-        .entries(folder.end()?, newest.checkpoint.size)
-        .await?;
-    let name = format!("checkpoints/{:020}", newest.checkpoint.size);
-    folder.put(&name, newest.note.to_string().as_bytes())?;
+    if export.entries(folder.end()?, &newest.checkpoint).await? {
+        let name = checkpoint_file(newest.checkpoint.size);
+        folder.put(&name, newest.note.to_string().as_bytes())?;
+    }
     Ok(export.found)
 }
 
@@ -91,50 +92,88 @@ struct Export<'e> {
 }
 
 impl Export<'_> {
-    /// Writes the entries from `first` up to `size`, each file after the bodies that its entries name.
-    async fn entries(&mut self, first: u64, size: u64) -> Result<(), String> {
+    /// Writes the entries from `first` up to the checkpoint, each file after the bodies that its entries name. False if
+    /// the store has other entries than the signed ones.
+    async fn entries(&mut self, first: u64, checkpoint: &Checkpoint) -> Result<bool, String> {
         let failed = |error: StoreError| error.to_string();
+        let size = checkpoint.size;
         let kept = self.store.extent().await.map_err(failed)?.first;
-        let mut next = first.max(kept);
+        if kept > size {
+            return Err(format!(
+                "retention has dropped every record that the newest checkpoint covers, of {size} records: export again after the \
+                 next checkpoint"
+            ));
+        }
+        let next = first.max(kept).min(size);
         if first > 0 && next > first {
             self.fault(&format!(
                 "records {} to {next} were dropped before they were exported",
                 first + 1
             ));
         }
-        let bar = screen::bar(Unit::Records, size.saturating_sub(next));
+        // Whole bundles are compared, also the one of which a part was exported before.
+        let mut at = next - next % BUNDLE;
+        let Some(signed) = Signed::of(self.store, checkpoint, at).await? else {
+            self.fault(&format!(
+                "the store does not lead to the root that was signed over {size} records: it is damaged or was altered, and \
+                 nothing is exported; `crawlgate audit verify --all` tells more"
+            ));
+            return Ok(false);
+        };
+        if next > first {
+            let ground = signed.ground.to_bytes();
+            self.folder.put(&ground_file(next), &ground)?;
+        }
+        let bar = screen::bar(Unit::Records, size - next);
         let mut block = Pending::at(next)?;
-        while next < size {
-            let most = usize::try_from(size - next).unwrap_or(PAGE).min(PAGE);
-            let page = self.store.records(next, most).await.map_err(failed)?;
-            let in_order = (next + 1..).zip(&page);
-            if page.is_empty() || in_order.clone().any(|(seq, one)| one.seq != seq) {
+        while at < size {
+            let most = usize::try_from(size - at).unwrap_or(PAGE).min(PAGE);
+            let page = self.store.records(at, most).await.map_err(failed)?;
+            let in_order = (at + 1..).zip(&page).all(|(seq, one)| one.seq == seq);
+            if page.len() < most || !in_order {
                 return Err(format!(
-                    "records are missing after record {next}: retention has dropped them just now, or `crawlgate store check` \
+                    "records are missing after record {at}: retention has dropped them just now, or `crawlgate store check` \
                      tells more"
                 ));
             }
-            for record in &page {
-                self.bodies(&record.entry).await?;
-                if !block.push(&record.entry)? {
-                    self.put(std::mem::replace(&mut block, Pending::at(record.seq - 1)?))?;
-                    block.push(&record.entry)?;
+            for bundle in page.chunks(BUNDLE as usize) {
+                let leaves: Vec<_> = bundle.iter().map(|one| leaf_hash(&one.entry)).collect();
+                if !signed.has(at, &leaves) {
+                    self.fault(&format!(
+                        "records {} to {} are not those that were signed: the store is damaged or was altered, and these \
+                         and all later ones are not exported; `crawlgate audit verify --all` tells more",
+                        at + 1,
+                        at + leaves.len() as u64
+                    ));
+                    return Ok(false);
+                }
+                at += leaves.len() as u64;
+                let new = bundle.iter().filter(|one| one.seq > next);
+                for record in new {
+                    self.entry(record, &mut block).await?;
+                    bar.inc(1);
                 }
             }
-            next += page.len() as u64;
-            bar.inc(page.len() as u64);
         }
         self.put(block)?;
         bar.finish_and_clear();
+        Ok(true)
+    }
+
+    /// Adds an entry to the next file, after the bodies that it names.
+    async fn entry(&mut self, record: &StoredDecision, block: &mut Pending) -> Result<(), String> {
+        self.bodies(&record.entry).await?;
+        if !block.push(&record.entry)? {
+            self.put(std::mem::replace(block, Pending::at(record.seq - 1)?))?;
+            block.push(&record.entry)?;
+        }
         Ok(())
     }
 
     fn put(&self, block: Pending) -> Result<(), String> {
         let (first, end) = (block.first, block.end);
         match block.finish()? {
-            Some(body) => self
-                .folder
-                .put(&format!("entries/{first:020}-{end:020}.cgb"), &body),
+            Some(body) => self.folder.put(&entries_file(first, end), &body),
             None => Ok(()),
         }
     }
@@ -147,7 +186,7 @@ impl Export<'_> {
                 continue;
             }
             let body = self.store.object(*digest).await;
-            let Some(body) = self.body(kind.name(), "objects", digest, body)? else {
+            let Some(body) = self.body(kind.name(), Place::Objects, digest, body)? else {
                 continue;
             };
             if kind == ObjectKind::Basis
@@ -155,7 +194,7 @@ impl Export<'_> {
                 && self.written.insert(*robots)
             {
                 let body = self.store.snapshot(*robots).await;
-                self.body("robots.txt", "robots", robots, body)?;
+                self.body("robots.txt", Place::Robots, robots, body)?;
             }
         }
         Ok(())
@@ -165,22 +204,23 @@ impl Export<'_> {
     fn body(
         &mut self,
         what: &str,
-        place: &str,
-        digest: &Digest,
+        place: Place,
+        sha256: &Digest,
         body: Result<Option<Vec<u8>>, StoreError>,
     ) -> Result<Option<Vec<u8>>, String> {
         let body = match body {
             Err(error) if error.kind == StoreErrorKind::Corrupt => None,
             body => body.map_err(|error| error.to_string())?,
         };
-        let sha256 = hex(digest);
-        let Some(body) = body else {
+        let is_whole = |body: &Vec<u8>| digest(&SHA256, body).as_ref() == sha256;
+        let Some(body) = body.filter(is_whole) else {
             self.fault(&format!(
-                "the {what} with SHA-256 {sha256} is gone; the export goes without it"
+                "the {what} with SHA-256 {} is gone; the export goes without it",
+                hex(sha256)
             ));
             return Ok(None);
         };
-        let name = format!("{place}/{sha256}.zst");
+        let name = body_file(place, sha256);
         if !self.folder.has(&name) {
             let packed = zstd::bulk::compress(&body, LEVEL).map_err(|error| error.to_string())?;
             self.folder.put(&name, &packed)?;
@@ -232,146 +272,5 @@ impl Pending {
     }
 }
 
-/// The directory, locked against a second export.
-struct Folder<'p> {
-    path: &'p Path,
-    /// The newest checkpoint in it.
-    newest: Option<(u64, Hash)>,
-    _lock: File,
-}
-
-impl<'p> Folder<'p> {
-    /// Opens the directory of a log, or begins one.
-    fn open(path: &'p Path, ours: &Checkpoint, keys: &[VerifierKey]) -> Result<Self, String> {
-        let failed = |path: &Path, error: &dyn Display| format!("{}: {error}", path.display());
-        for name in ["entries", "objects", "robots", "checkpoints"] {
-            let place = path.join(name);
-            fs::create_dir_all(&place).map_err(|error| failed(&place, &error))?;
-        }
-        let head = path.join("log.json");
-        if !head.exists() {
-            let is_log =
-                |key: &&VerifierKey| key.kind() == KeyKind::Ed25519 && *key.name() == ours.origin;
-            let vkey = keys.iter().find(is_log).map(ToString::to_string);
-            let text = json!({"format": FORMAT, "log": ours.origin.as_str(), "vkey": vkey});
-            put(path, "log.json", format!("{text}\n").as_bytes())?;
-        }
-        let lock = File::open(&head).map_err(|error| failed(&head, &error))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(failed(
-                    path,
-                    &"another export to this directory is under way",
-                ));
-            }
-            Err(TryLockError::Error(error)) => return Err(failed(&head, &error)),
-        }
-        let text = fs::read_to_string(&head).map_err(|error| failed(&head, &error))?;
-        let found: Value = serde_json::from_str(&text).unwrap_or_default();
-        let word = |name| found.get(name).and_then(Value::as_str).unwrap_or_default();
-        if word("format") != FORMAT {
-            return Err(failed(
-                &head,
-                &"this is no export of crawlgate; name another directory with --to",
-            ));
-        }
-        if word("log") != ours.origin.as_str() {
-            let (other, ours) = (word("log"), &ours.origin);
-            let told = format!(
-                "this is the export of the log {other}, and the store has the log {ours}; name another directory with --to"
-            );
-            return Err(failed(&head, &told));
-        }
-        let mut folder = Self {
-            path,
-            newest: None,
-            _lock: lock,
-        };
-        let sizes = folder.names("checkpoints")?;
-        let sizes = sizes.iter().filter_map(|name| name.parse::<u64>().ok());
-        if let Some(size) = sizes.max() {
-            let file = path.join(format!("checkpoints/{size:020}"));
-            let octets = fs::read(&file).map_err(|error| failed(&file, &error))?;
-            let note = Note::parse(&octets).map_err(|error| failed(&file, &error))?;
-            let opened = Checkpoint::open(&note, keys).map_err(|error| {
-                let told = format!("{error}; name another directory with --to, or the key that has signed it with --key");
-                failed(&file, &told)
-            })?;
-            folder.newest = Some((opened.0.size, opened.0.root));
-        }
-        Ok(folder)
-    }
-
-    /// Fails unless the log of the store continues the one in the directory.
-    async fn require_continued(
-        &self,
-        store: &Arc<dyn Store>,
-        ours: &Checkpoint,
-    ) -> Result<(), String> {
-        let Some((size, root)) = self.newest else {
-            return Ok(());
-        };
-        let place = self.path.display();
-        if size > ours.size {
-            return Err(format!(
-                "{place}: it has {size} records, and the newest checkpoint of the store covers {}: the store is an older copy; \
-                 bring back the newer store, or name another directory with --to",
-                ours.size
-            ));
-        }
-        let proof = store.consistency(size, ours.size).await;
-        let proof = proof.map_err(|error| error.to_string())?;
-        proof.verify(&root, &ours.root).map_err(|error| {
-            format!(
-                "{place}: the log of the store does not continue the one in it, of {size} records: {error}; `crawlgate audit \
-                 verify --all --checkpoint {place}/checkpoints/{size:020}` tells more; name another directory with --to"
-            )
-        })
-    }
-
-    /// Returns the index after the last entry in the directory.
-    fn end(&self) -> Result<u64, String> {
-        let names = self.names("entries")?;
-        let end = |name: &String| {
-            let (_, end) = name.strip_suffix(".cgb")?.split_once('-')?;
-            end.parse::<u64>().ok()
-        };
-        Ok(names.iter().filter_map(end).max().unwrap_or(0))
-    }
-
-    fn names(&self, place: &str) -> Result<Vec<String>, String> {
-        let place = self.path.join(place);
-        let read = || -> io::Result<Vec<String>> {
-            let names = fs::read_dir(&place)?;
-            let names = names.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
-            names.collect()
-        };
-        read().map_err(|error| format!("{}: {error}", place.display()))
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.path.join(name).exists()
-    }
-
-    /// Puts a file in its place as a whole, unless it is there already.
-    fn put(&self, name: &str, content: &[u8]) -> Result<(), String> {
-        match self.has(name) {
-            true => Ok(()),
-            false => put(self.path, name, content),
-        }
-    }
-}
-
-fn put(folder: &Path, name: &str, content: &[u8]) -> Result<(), String> {
-    let path = folder.join(name);
-    let beside = path.parent().unwrap_or(folder);
-    let written = || -> io::Result<()> {
-        let mut file = NamedTempFile::new_in(beside)?;
-        file.write_all(content)?;
-        file.as_file().sync_all()?;
-        file.persist(&path).map_err(|error| error.error)?;
-        File::open(beside)?.sync_all()
-    };
-    written().map_err(|error| format!("{}: {error}", path.display()))
-}
+#[cfg(test)]
+mod tests;

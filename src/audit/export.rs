@@ -1,0 +1,147 @@
+//! The log as immutable files, and their names.
+//!
+//! | file | content |
+//! |---|---|
+//! | `log.json` | the name of the format and of the log, and the public key |
+//! | `ground/FIRST.roots` | the roots below FIRST, where retention had dropped the entries before: of segments, then of bundles |
+//! | `entries/FIRST-END.cgb` | entries, in a block of the store |
+//! | `objects/SHA256.zst`, `robots/SHA256.zst` | bodies that entries name |
+//! | `checkpoints/SIZE` | a signed note |
+//!
+//! `crawlgate audit export` writes them.
+
+use crate::entry::Digest;
+use crate::text::hex;
+use crate::tlog::{BUNDLE, Hash, SEGMENT};
+
+/// The name of the format.
+pub const FORMAT: &str = "crawlgate-export@1";
+
+/// The file that names the log.
+pub const HEAD: &str = "log.json";
+
+/// A directory of an export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Roots below the first entry.
+    Ground,
+    /// Entries.
+    Entries,
+    /// Settings, states of a robots.txt and overrides.
+    Objects,
+    /// Texts of robots.txt.
+    Robots,
+    /// Signed notes.
+    Checkpoints,
+}
+
+impl Place {
+    /// All directories, in the order in which a reader needs them.
+    pub const ALL: [Self; 5] = [
+        Self::Ground,
+        Self::Entries,
+        Self::Objects,
+        Self::Robots,
+        Self::Checkpoints,
+    ];
+
+    /// Returns the name of the directory.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ground => "ground",
+            Self::Entries => "entries",
+            Self::Objects => "objects",
+            Self::Robots => "robots",
+            Self::Checkpoints => "checkpoints",
+        }
+    }
+}
+
+/// Returns the name of the file with the entries from `first` to before `end`.
+#[must_use]
+pub fn entries_file(first: u64, end: u64) -> String {
+    format!("{}/{first:020}-{end:020}.cgb", Place::Entries.name())
+}
+
+/// Returns the name of the file with the roots below `first`.
+#[must_use]
+pub fn ground_file(first: u64) -> String {
+    format!("{}/{first:020}.roots", Place::Ground.name())
+}
+
+/// Returns the name of the file with the checkpoint of a size.
+#[must_use]
+pub fn checkpoint_file(size: u64) -> String {
+    format!("{}/{size:020}", Place::Checkpoints.name())
+}
+
+/// Returns the name of the file with a body.
+#[must_use]
+pub fn body_file(place: Place, digest: &Digest) -> String {
+    format!("{}/{}.zst", place.name(), hex(digest))
+}
+
+/// The roots below an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ground {
+    /// The index of the entry, the first of a bundle.
+    pub first: u64,
+    /// The roots of the whole segments.
+    pub segments: Vec<Hash>,
+    /// The roots of the bundles behind them.
+    pub bundles: Vec<Hash>,
+}
+
+impl Ground {
+    /// Reads the octets of a file: the hashes one after the other. `None` unless these are as many as lie below `first`.
+    #[must_use]
+    pub fn from_bytes(first: u64, octets: &[u8]) -> Option<Self> {
+        let (hashes, []) = octets.as_chunks() else {
+            return None;
+        };
+        let segments = usize::try_from(first / SEGMENT).ok()?;
+        let bundles = usize::try_from(first % SEGMENT / BUNDLE).ok()?;
+        let (of_segments, of_bundles) = hashes.split_at_checked(segments)?;
+        let is_whole = first.is_multiple_of(BUNDLE) && of_bundles.len() == bundles;
+        is_whole.then(|| Self {
+            first,
+            segments: of_segments.to_vec(),
+            bundles: of_bundles.to_vec(),
+        })
+    }
+
+    /// Returns the octets of the file.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        [self.segments.as_flattened(), self.bundles.as_flattened()].concat()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ground_has_as_many_hashes_as_lie_below_it() {
+        let first = 2 * SEGMENT + 3 * BUNDLE;
+        let octets = vec![9; 32 * 5];
+        let ground = Ground::from_bytes(first, &octets).unwrap();
+        assert_eq!((ground.segments.len(), ground.bundles.len()), (2, 3));
+        assert_eq!(ground.to_bytes(), octets);
+        for (first, length) in [
+            (first, 32 * 4),
+            (first, 32 * 6),
+            (first, 159),
+            (first + 1, 160),
+            (0, 32),
+        ] {
+            assert_eq!(
+                Ground::from_bytes(first, &vec![9; length]),
+                None,
+                "{first}, {length}"
+            );
+        }
+        assert!(Ground::from_bytes(0, &[]).is_some());
+    }
+}

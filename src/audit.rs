@@ -24,7 +24,7 @@
 //!
 //! [`live`] shows the same records to watchers, and [`report`] tells readers outside of a span of them.
 //!
-//! [`export`] has the form in which a log leaves its machine.
+//! [`export`] has the form in which a log leaves its machine, and brings it into a collected copy.
 //!
 //! Afterwards, [`replay`] makes a decision again from its record alone, and [`verify`] tells whether any record was
 //! changed since.

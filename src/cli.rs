@@ -5,6 +5,8 @@ mod beside;
 pub mod ca;
 pub mod check;
 pub mod client;
+pub mod collect;
+mod collected;
 pub mod config;
 pub mod log;
 pub mod origins;
@@ -24,6 +26,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use self::collected::CollectedArgs;
 use crate::config::{Config, Destination, Source};
 
 /// Exit code when crawlgate itself fails: a wrong configuration, a port in use, no store.
@@ -55,7 +58,7 @@ Examples:
   crawlgate ca setup                           print the set-up of each client
 
 Exit codes: 0 done (check: allowed), 1 denied (check), stored data damaged or altered (audit, \
-report, store), a wrong password (client check) or cut off by a second signal (serve), 2 crawlgate itself failed; run: the command's own code, \
+collect, report, store), a wrong password (client check) or cut off by a second signal (serve), 2 crawlgate itself failed; run: the command's own code, \
 or 3 if no request came through (--require-traffic).";
 
 /// The commands.
@@ -80,6 +83,8 @@ pub enum Command {
     ///
     /// One HTML file that prints on A4, for readers outside, and the same figures as JSON.
     Report(report::ReportArgs),
+    /// File the exported logs of other machines, verified, in one directory
+    Collect(collect::CollectArgs),
     /// Show the states of origins and the changes of their robots.txt
     Origins(origins::OriginsArgs),
     /// Allow or deny paths regardless of robots.txt, by name and until a date
@@ -99,6 +104,20 @@ pub enum Command {
     /// Become a command in a network of its own: `run --confine=net` starts itself as this
     #[command(hide = true)]
     Confined(run::ConfinedArgs),
+}
+
+impl Command {
+    /// Returns the collected log that the command reads.
+    fn collected(&self) -> Option<&CollectedArgs> {
+        match self {
+            Self::Log(args) => Some(&args.collected),
+            Self::Sql(args) => Some(&args.collected),
+            Self::Audit(args) => Some(&args.collected),
+            Self::Report(args) => Some(&args.collected),
+            Self::Store(args) => Some(&args.collected),
+            _ => None,
+        }
+    }
 }
 
 /// Runs the command line.
@@ -134,7 +153,13 @@ pub fn main() -> ExitCode {
             file.display()
         );
     }
-    match cli.command.unwrap_or(Command::Serve(serve::ServeArgs {})) {
+    let command = cli.command.unwrap_or(Command::Serve(serve::ServeArgs {}));
+    if let Some(collected) = command.collected()
+        && let Err(error) = collected.apply(&mut config)
+    {
+        return fail(&error);
+    }
+    match command {
         Command::Serve(args) => serve::run(&args, config, explicit),
         Command::Run(args) => run::run(&args, config),
         Command::Check(args) => {
@@ -145,6 +170,7 @@ pub fn main() -> ExitCode {
         Command::Sql(args) => sql::run(&args, &config),
         Command::Audit(args) => audit::run(&args, &config),
         Command::Report(args) => report::run(&args, &config),
+        Command::Collect(args) => collect::run(&args, &config),
         Command::Origins(args) => origins::run(&args, &config),
         Command::Override(args) => overrides::run(&args, &config),
         Command::Client(args) => client::run(&args, &config),

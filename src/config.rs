@@ -476,6 +476,8 @@ pub struct AuditConfig {
     pub log_name: Option<KeyName>,
     /// Witnesses that must have cosigned a checkpoint for it to count as witnessed.
     pub quorum: usize,
+    /// The directory of the logs of other machines that `crawlgate collect` has filed; `None`: none.
+    pub collection: Option<PathBuf>,
     /// `[[audit.witness]]`: the witnesses of the decision log, in the order of the file.
     pub witnesses: Vec<WitnessConfig>,
 }

@@ -14,6 +14,7 @@ mod batch;
 mod believed;
 pub mod block;
 mod changes;
+pub mod collection;
 mod decisions;
 mod error;
 pub mod figures;

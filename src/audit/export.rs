@@ -1,4 +1,4 @@
-//! The log as immutable files, and their names.
+//! The log as immutable files: their names, and the reading of files that a stranger may have made.
 //!
 //! | file | content |
 //! |---|---|
@@ -8,7 +8,13 @@
 //! | `objects/SHA256.zst`, `robots/SHA256.zst` | bodies that entries name |
 //! | `checkpoints/SIZE` | a signed note |
 //!
-//! `crawlgate audit export` writes them.
+//! `crawlgate audit export` writes them, and [`bring`] files them in the collected copy of a log.
+
+mod bring;
+mod read;
+
+pub use self::bring::{Brought, Unfiled, bring};
+pub use self::read::{Exported, Faulty};
 
 use crate::entry::Digest;
 use crate::text::hex;
@@ -82,6 +88,19 @@ pub fn body_file(place: Place, digest: &Digest) -> String {
     format!("{}/{}.zst", place.name(), hex(digest))
 }
 
+/// Returns the indices of a file of entries.
+fn indices(name: &str) -> Option<(u64, u64)> {
+    let (first, end) = name.strip_suffix(".cgb")?.split_once('-')?;
+    let (first, end) = (number(first)?, number(end)?);
+    (first < end).then_some((first, end))
+}
+
+/// Reads a number of twenty digits.
+fn number(text: &str) -> Option<u64> {
+    let is_whole = text.len() == 20 && text.bytes().all(|one| one.is_ascii_digit());
+    is_whole.then(|| text.parse().ok())?
+}
+
 /// The roots below an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ground {
@@ -121,6 +140,25 @@ impl Ground {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_files_lead_back_to_their_numbers_alone() {
+        let name = entries_file(7, 300);
+        let name = name.strip_prefix("entries/").unwrap();
+        assert_eq!(indices(name), Some((7, 300)));
+        for name in [
+            "",
+            ".tmpx",
+            "7-300.cgb",
+            "00000000000000000007-00000000000000000300",
+            "00000000000000000300-00000000000000000300.cgb",
+            "+0000000000000000007-00000000000000000300.cgb",
+            "00000000000000000007-99999999999999999999.cgb",
+        ] {
+            assert_eq!(indices(name), None, "{name}");
+        }
+        assert_eq!(number("00000000000000000012"), Some(12));
+    }
 
     #[test]
     fn ground_has_as_many_hashes_as_lie_below_it() {

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 
 pub(super) use self::all::verification;
+use super::collected::CollectedArgs;
 use super::fail;
 use crate::audit::verify::case::{Trusted, Uncovered};
 use crate::audit::verify::covering::Covering;
@@ -57,6 +58,8 @@ async fn newest_trusted(
 /// Arguments of `crawlgate audit`.
 #[derive(Args, Clone, Debug)]
 pub struct AuditArgs {
+    #[command(flatten)]
+    pub(super) collected: CollectedArgs,
     #[command(subcommand)]
     command: Command,
 }

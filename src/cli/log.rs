@@ -13,6 +13,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand, ValueEnum};
 
 use self::filter::FilterArgs;
+use super::collected::CollectedArgs;
 use super::{fail, screen};
 use crate::audit::replay::Evidence;
 use crate::clock::Clock;
@@ -23,6 +24,8 @@ use crate::store::{self, Access, Acknowledgement, Store, StoredDecision, TallyKe
 #[derive(Args, Clone, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub struct LogArgs {
+    #[command(flatten)]
+    pub(super) collected: CollectedArgs,
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]

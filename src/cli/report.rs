@@ -8,6 +8,7 @@ use std::sync::Arc;
 use clap::Args;
 use tempfile::NamedTempFile;
 
+use super::collected::CollectedArgs;
 use super::screen::{self, Unit};
 use super::{audit, fail};
 use crate::admin::query::Conditions;
@@ -41,6 +42,8 @@ Examples:
 #[derive(Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub struct ReportArgs {
+    #[command(flatten)]
+    pub(super) collected: CollectedArgs,
     /// The beginning of the span
     #[arg(long, value_name = "TIME")]
     since: String,

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 
 use self::sheet::Sheet;
+use super::collected::CollectedArgs;
 use super::log::filter::FilterArgs;
 use super::{fail, screen};
 use crate::clock::Clock;
@@ -24,9 +25,11 @@ const MOST: u64 = 1024 * 1024;
 #[command(after_help = AFTER_HELP)]
 pub struct SqlArgs {
     #[command(flatten)]
+    pub(super) collected: CollectedArgs,
+    #[command(flatten)]
     filter: FilterArgs,
     /// The store [default: that of the configuration]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "log")]
     store: Option<PathBuf>,
     /// The format of the output
     #[arg(long, value_name = "FORMAT", default_value = "table")]

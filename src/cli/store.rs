@@ -6,11 +6,12 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+use super::collected::CollectedArgs;
 use super::screen::Unit;
 use super::{fail, screen, small_runtime};
 use crate::clock::Clock;
 use crate::config::{Config, format_bytes};
-use crate::store::log_key::log_key_file;
+use crate::store::log_key::{collected_keys_file, log_key_file};
 use crate::store::sqlite::repair;
 use crate::store::{self, Access};
 
@@ -23,6 +24,8 @@ const MOST_TOLD: usize = 100;
 /// Arguments of `crawlgate store`.
 #[derive(Args, Clone, Debug)]
 pub struct StoreArgs {
+    #[command(flatten)]
+    pub(super) collected: CollectedArgs,
     #[command(subcommand)]
     command: Command,
 }
@@ -134,11 +137,16 @@ fn backup(config: &Config, file: &Path) -> Result<ExitCode, String> {
     });
     bar.finish_and_clear();
     done.map_err(|error| error.to_string())?;
+    let collected = collected_keys_file(path);
+    let key = match collected.exists() {
+        true => collected,
+        false => log_key_file(path),
+    };
     let text = format!(
         "{}: a copy of {}; the key of its log is {}\n",
         file.display(),
         path.display(),
-        log_key_file(path).display()
+        key.display()
     );
     screen::say(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)

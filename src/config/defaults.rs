@@ -173,6 +173,7 @@ impl Config {
                 checkpoint_every: secs(600),
                 log_name: None,
                 quorum: 1,
+                collection: None,
                 witnesses: Vec::new(),
             },
             admin: AdminConfig {

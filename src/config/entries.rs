@@ -166,6 +166,7 @@ const KEYS: &[Key] = &[
     ("audit.checkpoint_every", AtReload, |config| span(config.audit.checkpoint_every)),
     ("audit.log_name", AtRestart, |config| quoted(config.audit.log_name.as_ref().map_or("", |name| name.as_str()))),
     ("audit.quorum", AtRestart, |config| config.audit.quorum.to_string()),
+    ("audit.collection", AtReload, |config| place(config.audit.collection.as_deref())),
     ("audit.witness", AtRestart, |config| list(&config.audit.witnesses, witness)),
     ("admin.socket", AtRestart, |config| place(config.admin.socket.as_deref())),
     ("admin.address", AtRestart, |config| config.admin.address.map_or_else(|| quoted(""), quoted)),

@@ -178,7 +178,11 @@ pub(super) fn apply<'t>(
         let store = config.store.path.as_ref();
         config.admin.socket = store.map(|store| store.with_extension("sock"));
     }
-    let witness_tables = audit(reader.section("audit", audit_table), &mut config.audit);
+    let witness_tables = audit(
+        reader.section("audit", audit_table),
+        base,
+        &mut config.audit,
+    );
     for table in witness_tables {
         let section = reader.entry("[audit.witness]", table);
         let witness = witness(section, &config.audit.witnesses);

@@ -166,6 +166,7 @@ refusals_per_minute = 60
 checkpoint_every = "1m"
 log_name = "logs.example.org/fra-1"
 quorum = 2
+collection = "logs"
 [[audit.witness]]
 name = "notary"
 url = "https://witness.example/w1/"

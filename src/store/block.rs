@@ -35,7 +35,7 @@ pub(super) mod varint;
 pub(super) mod words;
 mod write;
 
-pub use self::frame::BlockError;
+pub use self::frame::{BlockError, unpack_frame};
 pub use self::keys::{Found, Keys, NO_WORD, Row};
 pub use self::read::{Block, Word, WordKind};
 pub use self::write::{BlockSummary, BlockWriter, Refused};

@@ -327,19 +327,43 @@ pub fn earlier_keys_file(store: &Path) -> PathBuf {
     store.with_extension("log.earlier")
 }
 
+/// Returns the place of the public keys of a collected log: `NAME.log.vkey` for `NAME.db`.
+#[must_use]
+pub fn collected_keys_file(store: &Path) -> PathBuf {
+    store.with_extension("log.vkey")
+}
+
 /// Returns the public keys that signed a store's log earlier, each with the name of the log at that time.
 ///
 /// # Errors
 /// When their file cannot be read.
 pub fn earlier_keys(store: &Path) -> Result<Vec<VerifierKey>, StoreError> {
-    let path = earlier_keys_file(store);
+    keys_in(
+        &earlier_keys_file(store),
+        "it holds the public keys that signed the log earlier",
+    )
+}
+
+/// Returns the public keys that a collection trusts for a log; none for the store of a gate.
+///
+/// # Errors
+/// When their file cannot be read.
+pub fn collected_keys(store: &Path) -> Result<Vec<VerifierKey>, StoreError> {
+    keys_in(
+        &collected_keys_file(store),
+        "it holds the trusted public keys of the collected log",
+    )
+}
+
+/// Reads public keys, a line each; none if there is no file.
+fn keys_in(path: &Path, what: &str) -> Result<Vec<VerifierKey>, StoreError> {
     let told = |error: &dyn fmt::Display| {
         no_key(&format!(
-            "{}: {error}; it holds the public keys that signed the log earlier, a line each; bring it back, or move it away",
+            "{}: {error}; {what}, a line each; bring it back, or move it away",
             path.display()
         ))
     };
-    let text = match fs::read_to_string(&path) {
+    let text = match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         text => text.map_err(|error| told(&error))?,
     };
@@ -353,10 +377,20 @@ pub(in crate::store) fn add_earlier_key(store: &Path, key: &VerifierKey) -> io::
     if known.contains(key) {
         return Ok(());
     }
-    let path = earlier_keys_file(store);
-    let new = path.with_extension("earlier.new");
-    let mut text: String = known.iter().map(|known| format!("{known}\n")).collect();
-    text += &format!("{key}\n");
+    let keys = [known, vec![key.clone()]].concat();
+    write_keys(&earlier_keys_file(store), &keys)
+}
+
+/// Sets the public keys that a collection trusts for a log.
+pub(in crate::store) fn set_collected_keys(store: &Path, keys: &[VerifierKey]) -> io::Result<()> {
+    write_keys(&collected_keys_file(store), keys)
+}
+
+/// Replaces a file of public keys.
+fn write_keys(path: &Path, keys: &[VerifierKey]) -> io::Result<()> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let text: String = keys.iter().map(|key| format!("{key}\n")).collect();
     let mut file = fs::File::options()
         .write(true)
         .create(true)
@@ -365,8 +399,8 @@ pub(in crate::store) fn add_earlier_key(store: &Path, key: &VerifierKey) -> io::
         .open(&new)?;
     io::Write::write_all(&mut file, text.as_bytes())?;
     file.sync_all()?;
-    fs::rename(&new, &path)?;
-    sync_folder(&path)
+    fs::rename(&new, path)?;
+    sync_folder(path)
 }
 
 /// Returns the key with this public half, under the name of a log without a configured one.

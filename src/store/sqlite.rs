@@ -17,6 +17,7 @@
 //! - `teller`: the entries that the store appends by itself, told to the rest of the process
 //! - `bounds`: the room of each part; `robots`: which texts give room; `belief`: the time that retention believes
 //! - [`repair`]: checks and rebuilds of a damaged database; [`fork`]: the way on behind a lost end of the log
+//! - [`collected`]: the copy of a log of another machine; `kind`: what tells it from the store of a gate
 //! - `backup`: a copy while it is in use; `new_file`: a file that is whole or not there
 //! - [`sql`]: statements that people write
 
@@ -24,6 +25,7 @@ mod agree;
 mod backup;
 mod belief;
 mod bounds;
+pub mod collected;
 mod digests;
 mod entries;
 mod error;
@@ -33,6 +35,7 @@ mod guard;
 mod header;
 mod hours;
 mod keeping;
+mod kind;
 mod landing;
 mod log;
 mod new_file;

@@ -14,14 +14,14 @@ use rustix::process::Signal;
 
 use crate::support::{Gate, Origin, RULES, Setup, eventually};
 
-fn gate() -> Gate {
+pub(super) fn gate() -> Gate {
     Gate::with(|setup: &mut Setup| {
         setup.set("audit", "checkpoint_every", "\"1s\"");
     })
 }
 
 /// Makes denials, and waits until a checkpoint covers them.
-fn deny(gate: &Gate, origin: &Origin, paths: &[&str]) {
+pub(super) fn deny(gate: &Gate, origin: &Origin, paths: &[&str]) {
     for path in paths {
         let record = gate.denied(&gate.get(&origin.url(path)));
         let id = record["id"].as_str().unwrap();
@@ -34,7 +34,7 @@ fn deny(gate: &Gate, origin: &Origin, paths: &[&str]) {
     }
 }
 
-fn export(gate: &Gate, words: &[&str]) -> (Option<i32>, String) {
+pub(super) fn export(gate: &Gate, words: &[&str]) -> (Option<i32>, String) {
     let (code, said, error) = gate.beside("audit", &[&["export"], words].concat());
     assert_eq!(said, "");
     (code, error)
@@ -121,7 +121,7 @@ fn verified(folder: &Path, vkey: &str) -> u64 {
     at
 }
 
-fn vkey(gate: &Gate) -> String {
+pub(super) fn vkey(gate: &Gate) -> String {
     gate.beside("audit", &["key"]).1.trim().to_owned()
 }
 

@@ -25,6 +25,7 @@ mod client_credentials;
 mod client_programs;
 mod client_quotas;
 mod clients;
+mod collect;
 mod configuration;
 mod confine;
 mod crawl_report;

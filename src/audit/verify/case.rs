@@ -10,7 +10,9 @@ use crate::config::Config;
 use crate::policy::terms::PolicySettings;
 use crate::rep::Origin;
 use crate::robots::identity::OWN_STATES;
-use crate::store::log_key::{LogKey, earlier_keys, log_key_file};
+use crate::store::log_key::{
+    LogKey, collected_keys, collected_keys_file, earlier_keys, log_key_file,
+};
 use crate::store::state_file::End;
 use crate::store::{
     FETCHES_KEPT, Fetch, Store, StoreError, StoreErrorKind, StoredCheckpoint, StoredDecision,
@@ -285,7 +287,7 @@ pub struct Trusted {
 
 impl Trusted {
     /// Returns the named keys, each a verifier key or a file, or else the one beside the store, with those that it has
-    /// replaced.
+    /// replaced; of a collected log, those that the collection trusts.
     ///
     /// # Errors
     /// When one cannot be read.
@@ -304,10 +306,17 @@ impl Trusted {
                 keys: with_earlier(key.vkeys(), earlier_keys(store)?).into(),
                 from: file.display().to_string(),
             }),
-            Err(error) if error.kind == StoreErrorKind::Missing => Ok(Trusted {
-                keys: Keys::default(),
-                from: format!("{}, which is not there", file.display()),
-            }),
+            Err(error) if error.kind == StoreErrorKind::Missing => {
+                let keys = collected_keys(store)?;
+                let from = match keys.is_empty() {
+                    true => format!("{}, which is not there", file.display()),
+                    false => collected_keys_file(store).display().to_string(),
+                };
+                Ok(Trusted {
+                    keys: keys.into(),
+                    from,
+                })
+            }
             Err(error) => Err(error.into()),
         }
     }

@@ -22,7 +22,7 @@ use crate::entry::{Basis, Digest, Entry};
 use crate::store::block::{BlockWriter, MOST_ENTRIES, Refused};
 use crate::store::{Store, StoreError, StoreErrorKind, StoredDecision};
 use crate::text::hex;
-use crate::tlog::{BUNDLE, Checkpoint, leaf_hash};
+use crate::tlog::{BUNDLE, Checkpoint, EntryProof, leaf_hash};
 
 pub(super) const HELP: &str = "\
 The files are `log.json`, `ground/FIRST.roots`, `entries/FIRST-END.cgb`, `objects/SHA256.zst`, `robots/SHA256.zst` and \
@@ -76,6 +76,7 @@ pub(super) async fn write(
         found: Found::Nothing,
     };
     if export.entries(folder.end()?, &newest.checkpoint).await? {
+        export.rotations(newest.checkpoint.size).await?;
         let name = checkpoint_file(newest.checkpoint.size);
         folder.put(&name, newest.note.to_string().as_bytes())?;
     }
@@ -166,6 +167,19 @@ impl Export<'_> {
         if !block.push(&record.entry)? {
             self.put(std::mem::replace(block, Pending::at(record.seq - 1)?))?;
             block.push(&record.entry)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the checkpoints by which a new key has replaced another one: a reader who knows the old key goes on by them.
+    async fn rotations(&self, size: u64) -> Result<(), String> {
+        let rotations = self.store.rotations().await;
+        let rotations = rotations.map_err(|error| error.to_string())?;
+        for one in rotations.iter().filter(|one| one.seq <= size) {
+            let proof = EntryProof::parse(one.proof.as_bytes());
+            let note = proof.map_err(|error| error.to_string())?.checkpoint;
+            let name = checkpoint_file(one.seq);
+            self.folder.put(&name, note.to_string().as_bytes())?;
         }
         Ok(())
     }

@@ -49,7 +49,11 @@ pub(super) fn store(mut section: Section<'_, '_>, base: &Path, to: &mut StoreCon
 }
 
 /// Reads `[audit]`, and returns the tables of its witnesses.
-pub(super) fn audit<'t>(mut section: Section<'_, 't>, to: &mut AuditConfig) -> Vec<Entry<'t>> {
+pub(super) fn audit<'t>(
+    mut section: Section<'_, 't>,
+    base: &Path,
+    to: &mut AuditConfig,
+) -> Vec<Entry<'t>> {
     section.set("durability", &mut to.durability, choice(&DURABILITY));
     let keep = hours(1)..=days(36_500);
     section.set("keep", &mut to.keep, unless(FOREVER, duration(keep)));
@@ -68,6 +72,7 @@ pub(super) fn audit<'t>(mut section: Section<'_, 't>, to: &mut AuditConfig) -> V
     );
     section.set("log_name", &mut to.log_name, unless("", log_name));
     section.set("quorum", &mut to.quorum, integer(1..=100));
+    section.set("collection", &mut to.collection, unless("", path(base)));
     let witnesses = section.subsections("witness");
     // The default stands without a witness, too: nothing is witnessed then.
     let most = witnesses.len().max(1);

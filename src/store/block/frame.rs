@@ -168,6 +168,19 @@ thread_local! {
     static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
+/// Unpacks a frame that names its length itself, if that is at most `most`.
+///
+/// # Errors
+/// When it names none, or a longer one, or is damaged.
+pub fn unpack_frame(frame: &[u8], most: usize) -> Result<Vec<u8>, BlockError> {
+    let named = zstd_safe::get_frame_content_size(frame).ok().flatten();
+    let named = named.and_then(|named| usize::try_from(named).ok());
+    match named.filter(|named| *named <= most) {
+        Some(named) => unpack(frame, named),
+        None => Err(BlockError("a frame that is too long, or none")),
+    }
+}
+
 /// Unpacks a frame of `raw` octets.
 pub(in super::super) fn unpack(frame: &[u8], raw: usize) -> Result<Vec<u8>, BlockError> {
     // A frame names its length itself: nothing is allocated for one that says another.

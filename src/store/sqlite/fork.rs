@@ -16,6 +16,7 @@ use rusqlite::Connection;
 use super::agree::{self, Relation};
 use super::entries::{self, Blocks, Head, checkpoint};
 use super::error::Failure;
+use super::kind;
 use super::open::{self, beside};
 use super::repair::{beyond, refuse_company};
 use super::write;
@@ -70,13 +71,14 @@ impl Fork {
         let at = |failure: Failure| failure.at(path);
         agree::refuse_foreign_log(path).map_err(at)?;
         refuse_company(path)?;
+        let connection = open::reader(path)?;
+        kind::refuse_collected(&connection, path).map_err(at)?;
         let Some((state, written)) = state_file::read(path)? else {
             return Err(refused(format!(
                 "{}: there is no such file, and it alone would tell which records are missing",
                 state_file::state_file(path).display()
             )));
         };
-        let connection = open::reader(path)?;
         let fork = Self::look(&connection, path, name, (state, written), known).map_err(at)?;
         if fork.name.as_ref() == Some(fork.old.name()) {
             return Err(refused(format!(

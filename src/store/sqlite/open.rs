@@ -15,6 +15,7 @@ use rusqlite::{Connection, OpenFlags};
 use tracing::warn;
 
 use super::error::Failure;
+use super::kind;
 use super::schema::{self, STEPS, Standing};
 use crate::config::Synchronous;
 use crate::descriptors::is_exhaustion;
@@ -43,6 +44,15 @@ const STATEMENTS: usize = 64;
 
 /// Prepares the database at `path`: present, ours, and with the present schema. Returns the writing connection.
 pub(super) fn writer(path: &Path, synchronous: Synchronous) -> Result<Connection, StoreError> {
+    let connection = made_ready(path, synchronous)?;
+    let checked = kind::refuse_collected(&connection, path)
+        .and_then(|()| tell_of_a_key_that_is_gone(&connection, path));
+    checked.map_err(|failure| failure.at(path))?;
+    Ok(connection)
+}
+
+/// Prepares the database at `path`, of a gate or a collected one.
+pub(super) fn made_ready(path: &Path, synchronous: Synchronous) -> Result<Connection, StoreError> {
     make_file(path)?;
     let open = || -> Result<Connection, Failure> {
         let mut connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
@@ -69,7 +79,6 @@ pub(super) fn writer(path: &Path, synchronous: Synchronous) -> Result<Connection
             outlive_a_power_cut(&connection, path)?;
         }
         probe(&connection)?;
-        tell_of_a_key_that_is_gone(&connection, path)?;
         Ok(connection)
     };
     open().map_err(|failure| failure.at(path))

@@ -1,3 +1,5 @@
+mod collected;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -13,6 +13,7 @@ use rustix::fs::{FlockOperation, fcntl_lock};
 
 use super::super::agree::{self, Relation};
 use super::super::error::Failure;
+use super::super::kind;
 use super::super::open::{self, PAGE, beside};
 use super::copy::{Saved, save};
 use super::remains::drop_remains;
@@ -46,12 +47,15 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
     // The engine discards the log of an empty file, which may be all that is left.
     open::require(path, Access::Read)?;
     match open::reader(path) {
+        Ok(connection) => {
+            kind::refuse_collected(&connection, path).map_err(|failure| failure.at(path))?;
+        }
         // A rebuild would lose the additions of a newer crawlgate.
         Err(error) if error.kind == StoreErrorKind::Newer => return Err(error),
         Err(error) if error.kind == StoreErrorKind::Corrupt && !may_be_ours(path) => {
             return Err(error);
         }
-        _ => {}
+        Err(_) => {}
     }
     refuse_company(path)?;
     let new = beside(path, ".rebuilding");

@@ -1,0 +1,417 @@
+//! An export brought into the collected copy of its log.
+//!
+//! Nothing of the export is believed but what the signature of a trusted key covers: entries are hashed as they come, the
+//! root over them and over the copy must be the signed one, and bodies must have the digests that name them. What lies
+//! between two checkpoints is filed as a whole or not at all.
+
+use std::collections::HashSet;
+
+use thiserror::Error;
+
+use super::read::{Exported, Faulty};
+use super::{Ground, Place};
+use crate::audit::verify::keys::Keys;
+use crate::clock::Moment;
+use crate::entry::{Basis, Entry, EventKind, Malformed};
+use crate::store::block::MOST_ENTRIES;
+use crate::store::sqlite::collected::{Collected, Filing, MissingBody};
+use crate::store::{Entries, ObjectKind, Sha256, StoreError, StoredCheckpoint};
+use crate::tlog::{Checkpoint, CheckpointError, Note, VerifierKey};
+
+/// Octets of entries to file at once.
+const AT_ONCE: usize = 4 * 1024 * 1024;
+
+/// The kinds of the objects that an entry names, in the order of [`Entry::named`].
+const KINDS: [ObjectKind; 3] = [ObjectKind::Terms, ObjectKind::Override, ObjectKind::Basis];
+
+/// The keys by which checkpoints of a log are verified.
+#[derive(Clone, Debug)]
+struct Trusted<'k> {
+    /// The keys of the log itself, with those that have replaced them.
+    log: Keys,
+    /// The keys of known witnesses.
+    witnesses: &'k [VerifierKey],
+}
+
+impl Trusted<'_> {
+    fn at(&self, size: u64) -> Vec<VerifierKey> {
+        [&self.log.at(size), self.witnesses].concat()
+    }
+}
+
+/// The result of an export that holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Brought {
+    /// Records filed.
+    pub records: u64,
+    /// Records of the copy now.
+    pub size: u64,
+    /// Records that the newest checkpoint of the export covers.
+    pub exported: u64,
+    /// Bodies filed that earlier exports did not have.
+    pub filled: u64,
+    /// Bodies that the filed records name and the export does not have.
+    pub missing: u64,
+}
+
+/// The reason why the records of an export, or the latest of them, were not filed.
+#[derive(Debug, Error)]
+pub enum Unfiled {
+    /// A file is missing or damaged.
+    #[error(transparent)]
+    Faulty(#[from] Faulty),
+    /// The copy cannot be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// No checkpoint is there.
+    #[error("there is no checkpoint in it")]
+    NoCheckpoint,
+    /// No trusted key has signed a checkpoint.
+    #[error("the checkpoint of {size} records: {error}")]
+    Signature {
+        /// Its size.
+        size: u64,
+        /// The fault.
+        error: CheckpointError,
+    },
+    /// No trusted key has signed the copy.
+    #[error(
+        "the newest checkpoint of the collected records is signed by no trusted key: the key beside them was exchanged"
+    )]
+    Copy,
+    /// A checkpoint is another than its name says.
+    #[error("the checkpoint of {0} records is another one than its name says")]
+    Misnamed(u64),
+    /// Entries are not there.
+    #[error(
+        "records {first} to {last} are not in it: its files came in part, or the records were dropped before they were \
+         exported"
+    )]
+    Gap {
+        /// The number of the first.
+        first: u64,
+        /// The number of the last.
+        last: u64,
+    },
+    /// A record is none.
+    #[error("record {record} cannot be read here: {error}")]
+    Entry {
+        /// Its number.
+        record: u64,
+        /// The fault.
+        error: Malformed,
+    },
+    /// The entries do not lead to the signed root.
+    #[error(
+        "its records up to {size} do not lead to the root that was signed: a file was altered, or they continue another \
+         history than the {known} records that are collected"
+    )]
+    Root {
+        /// The size of the checkpoint.
+        size: u64,
+        /// Number of records collected.
+        known: u64,
+    },
+    /// The key has signed another history.
+    #[error(
+        "the key of the log has signed another history of its first {0} records than the collected one: keep both as \
+         evidence; a log must never do that, unless an older copy of its store went on"
+    )]
+    Contradiction(u64),
+}
+
+/// A checkpoint with a trusted signature.
+#[derive(Debug)]
+struct Signed {
+    checkpoint: Checkpoint,
+    note: Note,
+}
+
+/// Files the records of an export that a copy does not have yet. `log` are the trusted keys of the log: they lead to those
+/// that have replaced them. `progress` is told how many of how many records were read.
+///
+/// # Errors
+/// When the export or the copy has a fault. Records up to the last checkpoint before it are filed.
+pub fn bring(
+    export: &Exported,
+    copy: &mut Collected,
+    log: &[VerifierKey],
+    witnesses: &[VerifierKey],
+    mut progress: impl FnMut(u64, u64),
+) -> Result<Brought, Unfiled> {
+    let mut keys = Trusted {
+        log: log.to_vec().into(),
+        witnesses,
+    };
+    keys.log.follow(&copy.rotations()?);
+    let (known, _) = copy.end();
+    let newest = *export.checkpoints.last().ok_or(Unfiled::NoCheckpoint)?;
+    require_continued(export, copy, &keys, newest)?;
+    let mut brought = Brought {
+        size: known,
+        exported: newest,
+        ..Brought::default()
+    };
+    let (mut start, mut ground) = beginning(export, known, newest)?;
+    let sizes = export.checkpoints.iter().copied();
+    let sizes: Vec<u64> = sizes.filter(|size| *size > start).collect();
+    let mut time = Moment::default();
+    for size in sizes {
+        // The signature before the records.
+        let Signed { checkpoint, note } = open(export, size, &keys)?;
+        let (mut filing, missing, rotation) = {
+            let mut step = Step {
+                export,
+                filing: copy.begin()?,
+                ground: ground.take(),
+                batch: Entries::default(),
+                time,
+                missing: HashSet::new(),
+                rotation: None,
+            };
+            step.records(start, size, |at| {
+                progress(at.saturating_sub(known), newest.saturating_sub(known));
+            })?;
+            time = step.time;
+            (step.filing, step.missing, step.rotation)
+        };
+        if filing.end() != (size, checkpoint.root) {
+            return Err(Unfiled::Root { size, known });
+        }
+        let stored = StoredCheckpoint {
+            size,
+            time,
+            note: note.to_string(),
+        };
+        filing.checkpoint(&stored)?;
+        let rotation = match rotation {
+            Some(entry) => filing.rotation(entry, &note)?,
+            None => None,
+        };
+        let rotation = rotation.filter(|one| keys.log.all.contains(&one.old));
+        if let Some(rotation) = &rotation {
+            keys.log.all.retain(|key| *key != rotation.new);
+            keys.log.all.insert(0, rotation.new.clone());
+        }
+        if brought.records == 0 || rotation.is_some() {
+            filing.trust(&keys.log.all)?;
+        }
+        filing.commit()?;
+        keys.log.follow(&copy.rotations()?);
+        brought.records += size - start;
+        brought.missing += missing.len() as u64;
+        brought.size = size;
+        start = size;
+    }
+    brought.filled = fill(export, copy)?;
+    Ok(brought)
+}
+
+/// Fails if a checkpoint of the export contradicts the copy: one of the size of the copy, or the newest if that is
+/// smaller. All others are compared as the copy grows.
+fn require_continued(
+    export: &Exported,
+    copy: &Collected,
+    keys: &Trusted<'_>,
+    newest: u64,
+) -> Result<(), Unfiled> {
+    let (known, root) = copy.end();
+    if let Some(newest) = copy.newest()? {
+        let note = Note::parse(newest.note.as_bytes()).ok();
+        let log = keys.log.at(newest.size);
+        let opened = note.and_then(|note| Checkpoint::open(&note, &log).ok().map(drop));
+        opened.ok_or(Unfiled::Copy)?;
+    }
+    let met = match newest < known {
+        true => Some(newest),
+        false => export.checkpoints.contains(&known).then_some(known),
+    };
+    let Some(size) = met.filter(|size| *size > 0) else {
+        return Ok(());
+    };
+    let signed = open(export, size, keys)?;
+    let ours = match size == known {
+        true => Some(root),
+        false => copy.root(size)?,
+    };
+    match ours.is_none_or(|ours| ours == signed.checkpoint.root) {
+        true => Ok(()),
+        false => Err(Unfiled::Contradiction(size)),
+    }
+}
+
+/// Returns the first entry to file, and the roots below it if the copy is to begin there.
+fn beginning(export: &Exported, known: u64, newest: u64) -> Result<(u64, Option<Ground>), Unfiled> {
+    if known > 0 || newest == 0 {
+        return Ok((known, None));
+    }
+    // Files that came in part may end at an earlier checkpoint.
+    let mut sizes = export.checkpoints.iter().rev();
+    match sizes.find_map(|size| export.start(*size)) {
+        None => Err(Unfiled::Gap {
+            first: newest,
+            last: newest,
+        }),
+        Some(0) => Ok((0, None)),
+        Some(start) => Ok((start, Some(export.ground(start)?))),
+    }
+}
+
+/// Reads a checkpoint, and verifies its signatures.
+fn open(export: &Exported, size: u64, keys: &Trusted<'_>) -> Result<Signed, Unfiled> {
+    let note = export.checkpoint(size)?;
+    let known = keys.at(size);
+    let opened = Checkpoint::open(&note, &known);
+    let (checkpoint, _) = opened.map_err(|error| Unfiled::Signature { size, error })?;
+    match checkpoint.size == size && checkpoint.origin == export.log {
+        true => Ok(Signed { checkpoint, note }),
+        false => Err(Unfiled::Misnamed(size)),
+    }
+}
+
+/// The filing of the records up to one checkpoint.
+struct Step<'s> {
+    export: &'s Exported,
+    filing: Filing<'s>,
+    /// The roots below the first record of the copy, to be filed before it.
+    ground: Option<Ground>,
+    batch: Entries,
+    /// The latest time of a record.
+    time: Moment,
+    /// Bodies that records name and the export does not have.
+    missing: HashSet<Sha256>,
+    /// The last record, if it replaces the key of the log.
+    rotation: Option<Vec<u8>>,
+}
+
+impl Step<'_> {
+    /// Files the records from `start` to before `size`.
+    fn records(
+        &mut self,
+        start: u64,
+        size: u64,
+        mut progress: impl FnMut(u64),
+    ) -> Result<(), Unfiled> {
+        let export = self.export;
+        let mut at = start;
+        while at < size {
+            let Some(file) = export.block_with(at) else {
+                let last = export.next_behind(at).map_or(size, |next| next.min(size));
+                return Err(Unfiled::Gap {
+                    first: at + 1,
+                    last,
+                });
+            };
+            export.entries(file, |index, entry| match (at..size).contains(&index) {
+                true => self.record(index, entry),
+                false => Ok(()),
+            })?;
+            at = file.1.min(size);
+            progress(at);
+        }
+        self.flush()
+    }
+
+    fn record(&mut self, index: u64, octets: &[u8]) -> Result<(), Unfiled> {
+        let entry = Entry::read(octets).map_err(|error| Unfiled::Entry {
+            record: index + 1,
+            error,
+        })?;
+        let time = Moment::from_millis(entry.time());
+        if let Some(Ground {
+            segments, bundles, ..
+        }) = self.ground.take()
+        {
+            self.filing.ground(&segments, &bundles, time)?;
+        }
+        self.time = self.time.max(time);
+        let is_rotation = matches!(entry, Entry::Event(event) if matches!(event.kind, EventKind::KeyRotated { .. }));
+        self.rotation = is_rotation.then(|| octets.to_vec());
+        for (sha256, kind) in entry.named().into_iter().zip(KINDS) {
+            if let Some(sha256) = sha256 {
+                self.object(*sha256, kind, time)?;
+            }
+        }
+        self.batch.push(|out| out.extend_from_slice(octets));
+        match self.batch.octets() >= AT_ONCE || self.batch.len() >= MOST_ENTRIES {
+            true => self.flush(),
+            false => Ok(()),
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), Unfiled> {
+        self.filing.records(&self.batch)?;
+        self.batch.clear(AT_ONCE);
+        Ok(())
+    }
+
+    /// Files an object, and the text that it names.
+    fn object(&mut self, sha256: Sha256, kind: ObjectKind, at: Moment) -> Result<(), Unfiled> {
+        if self.filing.knows(&sha256)? {
+            return Ok(());
+        }
+        let body = self.export.body(Place::Objects, &sha256)?;
+        let missing = MissingBody {
+            sha256,
+            kind: Some(kind),
+        };
+        self.filing.object(missing, body.as_deref(), at)?;
+        let Some(body) = body else {
+            self.missing.insert(sha256);
+            return Ok(());
+        };
+        if let Some(text) = text_of(kind, &body)
+            && !file_text(self.export, &mut self.filing, text)?
+        {
+            self.missing.insert(*text);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the digest of the robots.txt that an object names.
+fn text_of(kind: ObjectKind, body: &[u8]) -> Option<&Sha256> {
+    match kind {
+        ObjectKind::Basis => Basis::read(body).ok()?.sha256,
+        ObjectKind::Terms | ObjectKind::Override => None,
+    }
+}
+
+/// Files the text of a robots.txt, unless it is there. False if the export does not have it.
+fn file_text(export: &Exported, filing: &mut Filing<'_>, sha256: &Sha256) -> Result<bool, Unfiled> {
+    if !filing.lacks_text(sha256)? {
+        return Ok(true);
+    }
+    let Some(body) = export.body(Place::Robots, sha256)? else {
+        return Ok(false);
+    };
+    filing.text(sha256, &body)?;
+    Ok(true)
+}
+
+/// Files bodies that earlier exports, or files that came in part, did not have. Returns their number.
+fn fill(export: &Exported, copy: &mut Collected) -> Result<u64, Unfiled> {
+    let missing = copy.missing()?;
+    if missing.is_empty() {
+        return Ok(0);
+    }
+    let mut filing = copy.begin()?;
+    let mut filled = 0;
+    for one in missing {
+        let Some(kind) = one.kind else {
+            filled += u64::from(file_text(export, &mut filing, &one.sha256)?);
+            continue;
+        };
+        if let Some(body) = export.body(Place::Objects, &one.sha256)? {
+            filing.object(one, Some(&body), Moment::default())?;
+            filled += 1;
+            if let Some(text) = text_of(kind, &body) {
+                filled += u64::from(file_text(export, &mut filing, text)?);
+            }
+        }
+    }
+    if filled > 0 {
+        filing.commit()?;
+    }
+    Ok(filled)
+}

@@ -1,0 +1,228 @@
+//! The reading of an export that a stranger may have made: every file is bounded, and opened only if it is one.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use aws_lc_rs::digest::{SHA256, digest};
+use rustix::fs::OFlags;
+use serde_json::Value;
+use thiserror::Error;
+
+use super::{
+    FORMAT, Ground, HEAD, Place, body_file, checkpoint_file, entries_file, ground_file, indices,
+    number,
+};
+use crate::entry::{self, Digest};
+use crate::store::block::{Block, MOST_OCTETS, unpack_frame};
+use crate::tlog::{KeyName, MAX_NOTE, Note, VerifierKey};
+
+/// Maximum octets of a body, and of the file of a block: no crawlgate writes longer ones.
+const MOST: usize = 64 * 1024 * 1024;
+
+/// Maximum octets of `log.json`.
+const MOST_HEAD: usize = 65_536;
+
+/// A file of an export that is missing, or not what it has to be.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{path}: {why}")]
+pub struct Faulty {
+    path: String,
+    why: String,
+}
+
+impl Faulty {
+    fn of(path: &Path, why: &dyn Display) -> Self {
+        Self {
+            path: path.display().to_string(),
+            why: why.to_string(),
+        }
+    }
+}
+
+/// An export.
+#[derive(Debug)]
+pub struct Exported {
+    path: PathBuf,
+    /// The name of the log, as the export says.
+    pub log: KeyName,
+    /// The key of the log, as the export says. It proves nothing by itself.
+    pub vkey: Option<VerifierKey>,
+    /// The files of entries: the index behind the last entry of each, by that of the first.
+    blocks: BTreeMap<u64, u64>,
+    /// The sizes of the checkpoints, in order.
+    pub checkpoints: Vec<u64>,
+}
+
+impl Exported {
+    /// Opens an export. Files of other names are left out.
+    ///
+    /// # Errors
+    /// When it is no export, or cannot be read.
+    pub fn open(path: &Path) -> Result<Self, Faulty> {
+        let head = path.join(HEAD);
+        let text = read(&head, MOST_HEAD)?;
+        let said: Value = serde_json::from_slice(&text).unwrap_or_default();
+        let word = |name| said.get(name).and_then(Value::as_str);
+        if word("format") != Some(FORMAT) {
+            return Err(Faulty::of(&head, &"this is no export of crawlgate"));
+        }
+        let log = word("log").unwrap_or_default().parse();
+        let log: KeyName = log.map_err(|error| Faulty::of(&head, &error))?;
+        let vkey = word("vkey").map(str::parse::<VerifierKey>).transpose();
+        let vkey = vkey.map_err(|error| Faulty::of(&head, &error))?;
+        let mut exported = Self {
+            path: path.to_owned(),
+            log,
+            vkey,
+            blocks: BTreeMap::new(),
+            checkpoints: Vec::new(),
+        };
+        for name in exported.names(Place::Entries)? {
+            if let Some((first, end)) = indices(&name) {
+                exported.blocks.insert(first, end);
+            }
+        }
+        let names = exported.names(Place::Checkpoints)?;
+        let sizes = names.iter().filter_map(|name| number(name));
+        exported.checkpoints = sizes.collect();
+        exported.checkpoints.sort_unstable();
+        Ok(exported)
+    }
+
+    /// Returns the directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn names(&self, place: Place) -> Result<Vec<String>, Faulty> {
+        let place = self.path.join(place.name());
+        let names = fs::read_dir(&place).and_then(|names| {
+            let names = names.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+            names.collect::<io::Result<_>>()
+        });
+        names.map_err(|error| Faulty::of(&place, &error))
+    }
+
+    /// Returns the first index from which on the entries up to `size` are there without a gap. `None` if the last one is
+    /// not there.
+    #[must_use]
+    pub fn start(&self, size: u64) -> Option<u64> {
+        let mut at = size;
+        while let Some((first, _)) = self.block_with(at.checked_sub(1)?) {
+            at = first;
+            if at == 0 {
+                return Some(0);
+            }
+        }
+        (at < size).then_some(at)
+    }
+
+    /// Returns the file that holds an entry: its first index, and that behind its last.
+    #[must_use]
+    pub fn block_with(&self, index: u64) -> Option<(u64, u64)> {
+        let (first, end) = self.blocks.range(..=index).next_back()?;
+        (index < *end).then_some((*first, *end))
+    }
+
+    /// Returns the first index behind `index` at which a file of entries begins.
+    #[must_use]
+    pub fn next_behind(&self, index: u64) -> Option<u64> {
+        self.blocks.range(index..).next().map(|(first, _)| *first)
+    }
+
+    /// Returns the checkpoint of a size. Its signatures are still to be verified.
+    ///
+    /// # Errors
+    /// When the file is missing, or no note.
+    pub fn checkpoint(&self, size: u64) -> Result<Note, Faulty> {
+        let path = self.path.join(checkpoint_file(size));
+        let octets = read(&path, MAX_NOTE)?;
+        Note::parse(&octets).map_err(|error| Faulty::of(&path, &error))
+    }
+
+    /// Returns the roots below an entry.
+    ///
+    /// # Errors
+    /// When the file is missing, or of another length.
+    pub fn ground(&self, first: u64) -> Result<Ground, Faulty> {
+        let path = self.path.join(ground_file(first));
+        let octets = read(&path, MOST)?;
+        let ground = Ground::from_bytes(first, &octets);
+        ground.ok_or_else(|| Faulty::of(&path, &"another number of roots than lie below its index"))
+    }
+
+    /// Gives `visit` each entry of the file from `first` to before `end`, with its index.
+    ///
+    /// # Errors
+    /// When the file is missing or damaged, or `visit` fails.
+    pub fn entries<E: From<Faulty>>(
+        &self,
+        (first, end): (u64, u64),
+        mut visit: impl FnMut(u64, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let path = self.path.join(entries_file(first, end));
+        let faulty = |why: &dyn Display| E::from(Faulty::of(&path, why));
+        let block = Block::read(read(&path, MOST)?).map_err(|error| faulty(&error))?;
+        if block.len() as u64 != end - first {
+            return Err(faulty(&"another number of records than its name says"));
+        }
+        let (mut entry, mut octets) = (Vec::new(), 0);
+        for (place, index) in (first..end).enumerate() {
+            entry.clear();
+            block
+                .entry(place, &mut entry)
+                .map_err(|error| faulty(&error))?;
+            octets += entry.len();
+            // A few words of a block could stand for entries without end.
+            if entry.len() > entry::MOST || octets > MOST_OCTETS + entry::MOST {
+                return Err(faulty(&"more octets of records than a block holds"));
+            }
+            visit(index, &entry)?;
+        }
+        Ok(())
+    }
+
+    /// Returns a body. `None` if it is not there.
+    ///
+    /// # Errors
+    /// When the file is damaged, or another body than its name says.
+    pub fn body(&self, place: Place, sha256: &Digest) -> Result<Option<Vec<u8>>, Faulty> {
+        let path = self.path.join(body_file(place, sha256));
+        if path.symlink_metadata().is_err() {
+            return Ok(None);
+        }
+        let faulty = |why: &dyn Display| Faulty::of(&path, why);
+        let unpacked = unpack_frame(&read(&path, MOST)?, MOST);
+        let body = unpacked.map_err(|_| faulty(&"it cannot be unpacked"))?;
+        match digest(&SHA256, &body).as_ref() == sha256 {
+            true => Ok(Some(body)),
+            false => Err(faulty(&"another body than its name says")),
+        }
+    }
+}
+
+/// Reads a file of at most so many octets. Neither a pipe nor a link is opened: the files come from elsewhere.
+fn read(path: &Path, most: usize) -> Result<Vec<u8>, Faulty> {
+    let failed = |error: io::Error| Faulty::of(path, &error);
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)
+        .map_err(failed)?;
+    if !file.metadata().map_err(failed)?.is_file() {
+        return Err(Faulty::of(path, &"no regular file"));
+    }
+    let mut octets = Vec::new();
+    let mut file = file.take(most as u64 + 1);
+    file.read_to_end(&mut octets).map_err(failed)?;
+    match octets.len() > most {
+        true => Err(Faulty::of(path, &format!("more than {most} octets"))),
+        false => Ok(octets),
+    }
+}

@@ -1,0 +1,365 @@
+//! Exports in the hands of a collector.
+
+use aws_lc_rs::rand;
+
+use super::*;
+use crate::audit::export::{Brought, Exported, Unfiled, bring};
+use crate::store::sqlite::collected::Collected;
+use crate::store::sqlite::repair;
+use crate::store::{StoredCheckpoint, StoredDecision, log_key};
+
+/// The copy of a log, in a directory of its own.
+struct Copy {
+    folder: TempDir,
+}
+
+impl Copy {
+    fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("log.db")
+    }
+
+    /// Files an export; the store is closed afterwards.
+    fn bring(&self, gate: &Gate, from: &Path) -> Result<Brought, String> {
+        let told = |error: &dyn std::fmt::Display| error.to_string();
+        let export = Exported::open(from).map_err(|error| told(&error))?;
+        let mut copy = Collected::open(&self.path()).map_err(|error| told(&error))?;
+        let log = [gate.key.vkey()];
+        bring(&export, &mut copy, &log, &[], |_, _| ()).map_err(|error: Unfiled| told(&error))
+    }
+
+    /// Returns all that the copy has.
+    async fn content(&self, of: &Gate) -> Content {
+        if !self.path().exists() {
+            return Content::default();
+        }
+        let store = Sqlite::open(&self.path(), Access::Read, Synchronous::Normal).unwrap();
+        content(&store, of.text).await
+    }
+
+    fn faults(&self) -> repair::Faults {
+        repair::check(&self.path()).unwrap()
+    }
+}
+
+/// The content of a log.
+#[derive(Debug, Default, PartialEq)]
+struct Content {
+    records: Vec<StoredDecision>,
+    checkpoints: Vec<String>,
+    text: Option<Vec<u8>>,
+    hours: u64,
+}
+
+async fn content(store: &dyn Store, text: Sha256) -> Content {
+    let checkpoints = store.checkpoints().await.unwrap();
+    let hours = store.hours(Moment::default(), ROW.time + DAY * 400).await;
+    Content {
+        records: store.records(0, 100_000).await.unwrap(),
+        checkpoints: checkpoints.into_iter().map(|one| one.note).collect(),
+        text: store.snapshot(text).await.unwrap(),
+        hours: hours.unwrap().iter().map(|hour| hour.count).sum(),
+    }
+}
+
+#[tokio::test]
+async fn a_copy_grows_with_the_exports_and_is_whole() {
+    let mut gate = Gate::new().await;
+    let copy = Copy::new();
+    gate.signed(700, ROW.time).await.export().await.unwrap();
+    let brought = copy.bring(&gate, &gate.to()).unwrap();
+    assert_eq!(
+        (brought.records, brought.size, brought.missing),
+        (700, 700, 0)
+    );
+    let again = copy.bring(&gate, &gate.to()).unwrap();
+    assert_eq!((again.records, again.size), (0, 700));
+
+    let id = gate.store.records(3, 1).await.unwrap().pop().unwrap();
+    let note = crate::store::Acknowledgement {
+        time: ROW.time + DAY,
+        by: "Ada".to_owned(),
+        note: "known".to_owned(),
+    };
+    let id = crate::text::DecisionId::from_octets(*crate::entry::id_of(&id.entry).unwrap());
+    assert!(gate.store.acknowledge(&id.to_string(), note).await.unwrap());
+    gate.signed(2_000, ROW.time + DAY)
+        .await
+        .export()
+        .await
+        .unwrap();
+    gate.signed(5, ROW.time + DAY * 2)
+        .await
+        .export()
+        .await
+        .unwrap();
+    let brought = copy.bring(&gate, &gate.to()).unwrap();
+    assert_eq!((brought.records, brought.size), (2_006, 2_706));
+    assert_eq!(
+        copy.content(&gate).await,
+        content(&*gate.store, gate.text).await
+    );
+    assert_eq!(copy.faults(), repair::Faults::default());
+    let keys = log_key::collected_keys(&copy.path()).unwrap();
+    assert_eq!(keys, [gate.key.vkey()]);
+}
+
+#[tokio::test]
+async fn a_copy_begins_behind_records_that_retention_had_dropped() {
+    let mut gate = Gate::new().await;
+    gate.signed(1_000, ROW.time).await;
+    let later = ROW.time + DAY * 40;
+    let retention = Retention {
+        keep: Some(DAY),
+        max_size: None,
+    };
+    gate.store.prune(retention, later).await.unwrap();
+    gate.signed(1_500, later).await.export().await.unwrap();
+    let copy = Copy::new();
+    let brought = copy.bring(&gate, &gate.to()).unwrap();
+    assert_eq!(brought.size, 2_501);
+    let (ours, theirs) = (
+        copy.content(&gate).await,
+        content(&*gate.store, gate.text).await,
+    );
+    assert_eq!(ours.records, theirs.records);
+    assert_eq!(ours.records.first().map(|first| first.seq), Some(769));
+    assert_eq!(copy.faults(), repair::Faults::default());
+    // Record 769 is proven in the newest checkpoint.
+    let store = Sqlite::open(&copy.path(), Access::Read, Synchronous::Normal).unwrap();
+    let signed: StoredCheckpoint = store.checkpoints().await.unwrap().pop().unwrap();
+    let proof = store.inclusion(768, signed.size).await.unwrap();
+    let root = signed.content().unwrap().root;
+    let leaf = leaf_hash(&ours.records[0].entry);
+    assert_eq!(proof.verify(&leaf, &root), Ok(()));
+
+    gate.signed(10, later + DAY).await.export().await.unwrap();
+    assert_eq!(copy.bring(&gate, &gate.to()).unwrap().records, 10);
+
+    // Without the roots, or with others, nothing is filed.
+    let ground = gate.to().join(ground_file(768));
+    let octets = fs::read(&ground).unwrap();
+    let mut other = octets.clone();
+    other[40] ^= 1;
+    for octets in [&octets[..64], &other, &[]] {
+        fs::write(&ground, octets).unwrap();
+        let copy = Copy::new();
+        copy.bring(&gate, &gate.to()).unwrap_err();
+        let copy = Collected::open(&copy.path()).unwrap();
+        assert_eq!(copy.end().0, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_flipped_octet_is_found_or_harms_nothing() {
+    let mut gate = Gate::new().await;
+    gate.signed(300, ROW.time).await.export().await.unwrap();
+    let first = Copy::new();
+    first.bring(&gate, &gate.to()).unwrap();
+    let half = first.content(&gate).await;
+    gate.signed(20, ROW.time + DAY)
+        .await
+        .export()
+        .await
+        .unwrap();
+    let whole = content(&*gate.store, gate.text).await;
+    let files: Vec<(String, Vec<u8>)> = files(&gate.to()).into_iter().collect();
+    let (mut found, mut harmless) = (0, 0);
+    for round in 0..240 {
+        // Each file in its turn, at a place by chance.
+        let (name, octets) = &files[round % files.len()];
+        let mut chance = [0; 8];
+        rand::fill(&mut chance).unwrap();
+        let at = (u64::from_be_bytes(chance) >> 3) as usize % octets.len();
+        let mut flipped = octets.clone();
+        flipped[at] ^= 1 << (chance[7] & 7);
+        fs::write(gate.to().join(name), &flipped).unwrap();
+        let copy = Copy::new();
+        let outcome = copy.bring(&gate, &gate.to());
+        let content = copy.content(&gate).await;
+        match outcome {
+            Ok(_) => {
+                harmless += 1;
+                assert_eq!(content, whole, "{name} at {at}");
+            }
+            Err(error) => {
+                found += 1;
+                let is_signed = content.records.is_empty() || content == half;
+                assert!(is_signed, "{name} at {at}: {error}");
+            }
+        }
+        // What was filed is continued with the files as they were.
+        fs::write(gate.to().join(name), octets).unwrap();
+        if round % 12 == 0 {
+            copy.bring(&gate, &gate.to()).unwrap();
+            assert_eq!(copy.content(&gate).await, whole, "{name} at {at}");
+        }
+    }
+    assert!(found > 150, "{found} found, {harmless} harmless");
+}
+
+#[tokio::test]
+async fn files_that_come_in_part_are_told_and_continued() {
+    let mut gate = Gate::new().await;
+    gate.signed(300, ROW.time).await.export().await.unwrap();
+    gate.signed(20, ROW.time + DAY)
+        .await
+        .export()
+        .await
+        .unwrap();
+    let whole = content(&*gate.store, gate.text).await;
+    let copy = Copy::new();
+    let to = gate.to();
+    let aside = |name: &str| fs::rename(to.join(name), to.join("aside")).unwrap();
+    let back = |name: &str| fs::rename(to.join("aside"), to.join(name)).unwrap();
+
+    // The entries behind the first checkpoint are not there yet.
+    let last = entries_file(300, 320);
+    aside(&last);
+    let error = copy.bring(&gate, &to).unwrap_err();
+    assert!(
+        error.contains("records 301 to 320 are not in it"),
+        "{error}"
+    );
+    assert_eq!(copy.content(&gate).await.records.len(), 300);
+    back(&last);
+
+    // Half a file.
+    let octets = fs::read(to.join(&last)).unwrap();
+    fs::write(to.join(&last), &octets[..octets.len() / 2]).unwrap();
+    let error = copy.bring(&gate, &to).unwrap_err();
+    assert!(error.contains("damaged block"), "{error}");
+    fs::write(to.join(&last), &octets).unwrap();
+    copy.bring(&gate, &to).unwrap();
+    assert_eq!(copy.content(&gate).await, whole);
+
+    // Bodies that come later.
+    let copy = Copy::new();
+    let robots = body_file(Place::Robots, &gate.text);
+    aside(&robots);
+    let brought = copy.bring(&gate, &to).unwrap();
+    assert_eq!((brought.records, brought.missing), (320, 1));
+    assert_eq!(copy.content(&gate).await.text, None);
+    assert_eq!(copy.faults(), repair::Faults::default());
+    back(&robots);
+    let brought = copy.bring(&gate, &to).unwrap();
+    assert_eq!((brought.records, brought.filled), (0, 1));
+    assert_eq!(copy.content(&gate).await, whole);
+
+    let copy = Copy::new();
+    let names: Vec<String> = files(&to).into_keys().collect();
+    let object = names.iter().find(|name| name.starts_with("objects/"));
+    aside(object.unwrap());
+    let brought = copy.bring(&gate, &to).unwrap();
+    assert_eq!((brought.records, brought.missing), (320, 1));
+    back(object.unwrap());
+    let brought = copy.bring(&gate, &to).unwrap();
+    assert_eq!((brought.records, brought.filled), (0, 2));
+    assert_eq!(copy.content(&gate).await, whole);
+    assert_eq!(copy.faults(), repair::Faults::default());
+}
+
+#[tokio::test]
+async fn another_history_under_the_same_key_is_told() {
+    let mut gate = Gate::new().await;
+    gate.signed(300, ROW.time).await.export().await.unwrap();
+    let copy = Copy::new();
+    copy.bring(&gate, &gate.to()).unwrap();
+    let before = copy.content(&gate).await;
+    let mut other = Gate::with_key(Arc::clone(&gate.key)).await;
+    for (count, told) in [
+        (200, "another history of its first 200 records"),
+        (100, "another history of its first 300 records"),
+        (50, "another history of its first 300 records"),
+    ] {
+        other
+            .signed(count, ROW.time + DAY)
+            .await
+            .export()
+            .await
+            .unwrap();
+        let error = copy.bring(&other, &other.to()).unwrap_err();
+        assert!(error.contains(told), "{error}");
+    }
+    // Without a checkpoint of the size that is collected, the root tells.
+    fs::remove_file(other.to().join(checkpoint_file(300))).unwrap();
+    let error = copy.bring(&other, &other.to()).unwrap_err();
+    assert!(error.contains("do not lead to the root"), "{error}");
+    assert_eq!(copy.content(&gate).await, before);
+
+    let strange = Gate::with_key(Arc::new(
+        LogKey::generate(Some(gate.key.name().clone())).unwrap(),
+    ));
+    let mut strange = strange.await;
+    strange.signed(400, ROW.time).await.export().await.unwrap();
+    let error = copy.bring(&gate, &strange.to()).unwrap_err();
+    assert!(error.contains("no known key has signed"), "{error}");
+    let error = copy.bring(&strange, &strange.to()).unwrap_err();
+    assert!(error.contains("signed by no trusted key"), "{error}");
+    assert_eq!(copy.content(&gate).await, before);
+}
+
+#[tokio::test]
+async fn a_copy_is_no_store_of_a_gate_nor_the_other_way_round() {
+    let mut gate = Gate::new().await;
+    gate.signed(300, ROW.time).await.export().await.unwrap();
+    let copy = Copy::new();
+    copy.bring(&gate, &gate.to()).unwrap();
+    let refused = |error: crate::store::StoreError| {
+        assert!(
+            error.message.contains("`crawlgate collect` alone writes"),
+            "{error}"
+        );
+    };
+    refused(Sqlite::open(&copy.path(), Access::Write, Synchronous::Normal).unwrap_err());
+    refused(repair::rebuild(&copy.path(), ROW.time).unwrap_err());
+    let fork = crate::store::sqlite::fork::Fork::of(&copy.path(), None, None);
+    refused(fork.unwrap_err());
+    let error = Collected::open(&gate.path()).unwrap_err();
+    assert!(error.message.contains("the store of a gate"), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_no_file_of_an_export_is_not_opened() {
+    let mut gate = Gate::new().await;
+    gate.signed(10, ROW.time).await.export().await.unwrap();
+    let file = gate.to().join(entries_file(0, 10));
+    fs::remove_file(&file).unwrap();
+    let elsewhere = gate.folder.path().join("secret");
+    fs::write(&elsewhere, "secret").unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &file).unwrap();
+    let copy = Copy::new();
+    let error = copy.bring(&gate, &gate.to()).unwrap_err();
+    assert!(error.contains("symbolic link"), "{error}");
+    fs::remove_file(&file).unwrap();
+    let pipe = rustix::fs::FileType::Fifo;
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &file, pipe, mode, 0).unwrap();
+    let error = copy.bring(&gate, &gate.to()).unwrap_err();
+    assert!(error.contains("no regular file"), "{error}");
+    fs::remove_file(&file).unwrap();
+
+    // A frame that says it is longer than any, and a body of zeros that is.
+    let names: Vec<String> = files(&gate.to()).into_keys().collect();
+    let object = names
+        .iter()
+        .find(|name| name.starts_with("objects/"))
+        .unwrap();
+    let bomb = zstd::bulk::compress(&vec![0; 65 * 1024 * 1024], 19).unwrap();
+    assert!(bomb.len() < 10_000);
+    fs::write(gate.to().join(object), bomb).unwrap();
+    let export = Exported::open(&gate.to()).unwrap();
+    let digits = object
+        .strip_prefix("objects/")
+        .unwrap()
+        .strip_suffix(".zst")
+        .unwrap();
+    let sha256 = crate::text::from_hex(digits).unwrap();
+    let error = export.body(Place::Objects, &sha256).unwrap_err();
+    assert!(error.to_string().contains("cannot be unpacked"), "{error}");
+}

@@ -1,0 +1,90 @@
+//! Lists the collected logs.
+
+use std::sync::Arc;
+
+use crate::cli::{screen, small_runtime};
+use crate::config::{Config, Synchronous, format_bytes};
+use crate::store::collection::{CollectedLog, Collection};
+use crate::store::sqlite::Sqlite;
+use crate::store::{Access, Store, StoreError, StoredCheckpoint};
+use crate::text::time_text;
+use crate::tlog::Note;
+
+const HEADING: [&str; 6] = [
+    "LOG",
+    "RECORDS",
+    "SIZE",
+    "CHECKPOINT",
+    "LAST RECORD",
+    "WITNESSES",
+];
+
+/// Writes a row for each log. False if one cannot be read.
+pub(super) fn list(collection: &Collection, config: &Config) -> Result<bool, String> {
+    let logs = collection.logs().map_err(|error| error.to_string())?;
+    if logs.is_empty() {
+        screen::note("no log is collected yet");
+        return Ok(true);
+    }
+    let (mut rows, mut are_right) = (Vec::new(), true);
+    small_runtime()?.block_on(async {
+        for log in logs {
+            match row(&log, config).await {
+                Ok(row) => rows.push(row),
+                Err(error) => {
+                    are_right = false;
+                    screen::note(&format!("{}: {error}", log.name));
+                }
+            }
+        }
+    });
+    let text = screen::table(HEADING, rows.into_iter(), screen::width());
+    screen::say(text.as_bytes())?;
+    Ok(are_right)
+}
+
+async fn row(log: &CollectedLog, config: &Config) -> Result<[String; 6], StoreError> {
+    let store = Sqlite::open(&log.path, Access::Read, Synchronous::Normal)?;
+    let store: Arc<dyn Store> = Arc::new(store);
+    let extent = store.extent().await?;
+    let newest = store.checkpoints().await?.pop();
+    let last = store.records(extent.size.saturating_sub(1), 1).await?.pop();
+    let size = store.size().await?.bytes;
+    let none = || "-".to_owned();
+    Ok([
+        log.name.to_string(),
+        extent.size.to_string(),
+        format_bytes(size),
+        newest
+            .as_ref()
+            .map_or_else(none, |one| one.size.to_string()),
+        last.map_or_else(none, |last| time_text(last.time)),
+        newest.map_or_else(none, |newest| witnesses(&newest, config)),
+    ])
+}
+
+/// Returns the witnesses of the configuration that have cosigned a checkpoint, and how many others say that they have.
+fn witnesses(newest: &StoredCheckpoint, config: &Config) -> String {
+    let all = &config.audit.witnesses;
+    let vkeys = config.audit.witness_keys();
+    let seen = newest.cosigned(&vkeys);
+    let mut names: Vec<String> = seen
+        .iter()
+        .filter_map(|(vkey, _)| all.iter().find(|one| one.vkey == **vkey))
+        .map(|one| one.name.clone())
+        .collect();
+    // The lines in the name of the log are those of its own keys.
+    let lines = Note::parse(newest.note.as_bytes()).map_or(0, |note| {
+        let log = note.text().lines().next().unwrap_or_default();
+        let lines = note.signatures().iter();
+        lines.filter(|line| line.name().as_str() != log).count()
+    });
+    let others = lines.saturating_sub(seen.len());
+    if others > 0 {
+        names.push(format!("{others} unknown"));
+    }
+    match names.is_empty() {
+        true => "-".to_owned(),
+        false => names.join(", "),
+    }
+}

@@ -1,0 +1,49 @@
+//! `--log NAME`: a command reads a collected log instead of the store of this gate.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::config::Config;
+use crate::store::collection::Collection;
+
+/// The collected log that a command reads.
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
+pub struct CollectedArgs {
+    /// Read the collected log of this name, or of the one name with this part, instead of this gate's own
+    #[arg(long, value_name = "NAME", global = true)]
+    pub(super) log: Option<String>,
+    /// The directory of the collected logs [default: `[audit] collection`]
+    #[arg(long, value_name = "DIR", global = true)]
+    pub(super) collection: Option<PathBuf>,
+}
+
+impl CollectedArgs {
+    /// Puts the copy of the named log in the place of the store.
+    ///
+    /// # Errors
+    /// When there is no such log, or more than one, or no collection is named.
+    pub(super) fn apply(&self, config: &mut Config) -> Result<(), String> {
+        let Some(name) = &self.log else {
+            return match self.collection {
+                Some(_) => Err("--collection needs --log NAME: the log in it".to_owned()),
+                None => Ok(()),
+            };
+        };
+        let collection = collection(self.collection.as_ref(), config)?;
+        let log = collection.find(name).map_err(|error| error.to_string())?;
+        config.store.path = Some(log.path);
+        // The copy has a key under the name of its log.
+        config.audit.log_name = None;
+        Ok(())
+    }
+}
+
+/// Returns the collection that an option names, or the configuration.
+pub(super) fn collection(named: Option<&PathBuf>, config: &Config) -> Result<Collection, String> {
+    let folder = named.or(config.audit.collection.as_ref());
+    let folder = folder.ok_or(
+        "no collection is named: [audit] collection is \"\"; name its directory there or on the command line",
+    )?;
+    Ok(Collection::at(folder))
+}

@@ -1,0 +1,435 @@
+//! The collected copy of a log of another machine: a store that `crawlgate collect` alone writes, and that has no private
+//! key.
+//!
+//! Entries are filed up to a checkpoint in one transaction, so a copy always ends where a key has signed it. The caller
+//! verifies; this module keeps apart what belongs to a copy, and files it as [`write`](super::write) does.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, Transaction, params};
+
+use super::entries::{Blocks, Ground, Head, Uses, append, checkpoint, extent};
+use super::error::Failure;
+use super::kind::{MARK, is_collected};
+use super::rows::{integer, time};
+use super::{agree, objects, open, rotations, write};
+use crate::clock::Moment;
+use crate::config::Synchronous;
+use crate::entry::{Entry, EventKind};
+use crate::store::log_key::{self, StoredCheckpoint};
+use crate::store::rotation::Rotation;
+use crate::store::state_file::End;
+use crate::store::{
+    Access, Entries, Object, ObjectKind, Sha256, StoreError, StoreErrorKind, failed,
+};
+use crate::tlog::{EntryProof, Hash, Note, VerifierKey};
+
+/// Level of zstd, as for the texts of a gate.
+const LEVEL: i32 = 3;
+
+/// Digests to remember, so that the database is not asked for each entry.
+const MOST_KNOWN: usize = 65_536;
+
+/// A body that entries name and the copy does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MissingBody {
+    /// Its digest.
+    pub sha256: Sha256,
+    /// The kind of the object; `None` for the text of a robots.txt.
+    pub kind: Option<ObjectKind>,
+}
+
+/// The collected copy of a log, open for writing.
+#[derive(Debug)]
+pub struct Collected {
+    path: PathBuf,
+    connection: Connection,
+    head: Head,
+    blocks: Blocks,
+}
+
+impl Collected {
+    /// Opens the copy at `path`, and creates it if it is missing.
+    ///
+    /// # Errors
+    /// When it cannot be opened, is damaged, or is no collected copy.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let at = |failure: Failure| failure.at(path);
+        open::require(path, Access::Write)?;
+        agree::refuse_foreign_log(path).map_err(at)?;
+        let connection = open::made_ready(path, Synchronous::Full)?;
+        let head = Head::read(&connection).map_err(at)?;
+        if !is_collected(&connection).map_err(at)? {
+            if head.size() > 0 {
+                return Err(StoreError {
+                    kind: StoreErrorKind::Denied,
+                    message: format!(
+                        "{}: this is the store of a gate, not a collected copy; name another directory",
+                        path.display()
+                    ),
+                });
+            }
+            let mark = connection.execute(MARK, []);
+            mark.map_err(|error| at(error.into()))?;
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            connection,
+            head,
+            blocks: Blocks::default(),
+        })
+    }
+
+    /// Returns the number of records, and the root over them.
+    #[must_use]
+    pub fn end(&self) -> End {
+        (self.head.size(), self.head.root())
+    }
+
+    /// Returns the newest checkpoint.
+    ///
+    /// # Errors
+    /// When the copy cannot be read.
+    pub fn newest(&self) -> Result<Option<StoredCheckpoint>, StoreError> {
+        checkpoint::last(&self.connection).map_err(|failure| failure.at(&self.path))
+    }
+
+    /// Returns the keys of the log that have replaced others.
+    ///
+    /// # Errors
+    /// When the copy cannot be read.
+    pub fn rotations(&self) -> Result<Vec<Rotation>, StoreError> {
+        rotations::readable(&self.connection).map_err(|failure| failure.at(&self.path))
+    }
+
+    /// Returns the root over the first `size` records. `None` if these end before the first one that is here.
+    ///
+    /// # Errors
+    /// When the copy cannot be read.
+    pub fn root(&self, size: u64) -> Result<Option<Hash>, StoreError> {
+        let read = || -> Result<Option<Hash>, Failure> {
+            let (first, _) = extent(&self.connection)?;
+            match size > first {
+                true => Ground::new(&self.connection, &self.blocks)
+                    .root(size)
+                    .map(Some),
+                false => Ok(None),
+            }
+        };
+        read().map_err(|failure| failure.at(&self.path))
+    }
+
+    /// Returns the bodies that records name and that are not here.
+    ///
+    /// # Errors
+    /// When the copy cannot be read.
+    pub fn missing(&self) -> Result<Vec<MissingBody>, StoreError> {
+        let read = || -> Result<Vec<MissingBody>, Failure> {
+            let mut missing = self.connection.prepare(
+                "SELECT sha256, kind FROM object WHERE length(body) = 0 \
+                 UNION ALL SELECT sha256, NULL FROM snapshot WHERE dropped IS NOT NULL",
+            )?;
+            let missing = missing.query_map([], |row| {
+                let kind: Option<i64> = row.get(1)?;
+                Ok(MissingBody {
+                    sha256: row.get(0)?,
+                    kind: kind.map(|kind| match kind {
+                        1 => ObjectKind::Basis,
+                        2 => ObjectKind::Override,
+                        _ => ObjectKind::Terms,
+                    }),
+                })
+            })?;
+            Ok(missing.collect::<Result<_, _>>()?)
+        };
+        read().map_err(|failure| failure.at(&self.path))
+    }
+
+    /// Begins to file. Nothing stays of it without [`Filing::commit`].
+    ///
+    /// # Errors
+    /// When the copy cannot be written.
+    pub fn begin(&mut self) -> Result<Filing<'_>, StoreError> {
+        let Self {
+            path,
+            connection,
+            head,
+            ..
+        } = self;
+        let transaction = write::begin(connection).map_err(|failure| failure.at(path))?;
+        Ok(Filing {
+            path,
+            transaction,
+            new: head.clone(),
+            head,
+            uses: Uses::default(),
+            known: HashSet::new(),
+        })
+    }
+}
+
+/// Records and bodies on their way into a copy.
+pub struct Filing<'c> {
+    path: &'c Path,
+    transaction: Transaction<'c>,
+    /// The end of the copy with what is filed.
+    new: Head,
+    /// The end of the copy without it.
+    head: &'c mut Head,
+    uses: Uses,
+    /// Digests of objects that are here, or noted as missing.
+    known: HashSet<Sha256>,
+}
+
+impl Filing<'_> {
+    /// Returns the number of records with those that are filed, and the root over them.
+    #[must_use]
+    pub fn end(&self) -> End {
+        (self.new.size(), self.new.root())
+    }
+
+    /// Begins an empty copy behind records that it does not have, of which these are the roots. `at` is the time of the
+    /// record that follows.
+    ///
+    /// # Errors
+    /// When the copy is not empty, or cannot be written.
+    pub fn ground(
+        &mut self,
+        segments: &[Hash],
+        bundles: &[Hash],
+        at: Moment,
+    ) -> Result<(), StoreError> {
+        let filed = ground(&self.transaction, &self.new, (segments, bundles), at);
+        self.new = filed.map_err(|failure| failure.at(self.path))?;
+        Ok(())
+    }
+
+    /// Tells whether an object is here, or noted as missing.
+    ///
+    /// # Errors
+    /// When the copy cannot be read.
+    pub fn knows(&mut self, sha256: &Sha256) -> Result<bool, StoreError> {
+        if self.known.contains(sha256) {
+            return Ok(true);
+        }
+        let is_known = exists(
+            &self.transaction,
+            "SELECT 1 FROM object WHERE sha256 = ?1",
+            sha256,
+        );
+        let is_known = is_known.map_err(|failure| failure.at(self.path))?;
+        if is_known {
+            self.remember(*sha256);
+        }
+        Ok(is_known)
+    }
+
+    fn remember(&mut self, sha256: Sha256) {
+        if self.known.len() >= MOST_KNOWN {
+            self.known.clear();
+        }
+        self.known.insert(sha256);
+    }
+
+    /// Files an object that a record of this time names, or notes that it is missing. `body` has the digest.
+    ///
+    /// # Errors
+    /// When the copy cannot be written.
+    pub fn object(
+        &mut self,
+        missing: MissingBody,
+        body: Option<&[u8]>,
+        at: Moment,
+    ) -> Result<(), StoreError> {
+        let filed = object(&self.transaction, missing, body, at);
+        filed.map_err(|failure| failure.at(self.path))?;
+        self.remember(missing.sha256);
+        Ok(())
+    }
+
+    /// Tells whether the text of a robots.txt is named and not here.
+    ///
+    /// # Errors
+    /// When the copy cannot be read.
+    pub fn lacks_text(&self, sha256: &Sha256) -> Result<bool, StoreError> {
+        let text = "SELECT 1 FROM snapshot WHERE sha256 = ?1 AND dropped IS NOT NULL";
+        exists(&self.transaction, text, sha256).map_err(|failure| failure.at(self.path))
+    }
+
+    /// Files the text of a robots.txt that an object names. `body` has the digest.
+    ///
+    /// # Errors
+    /// When the copy cannot be written.
+    pub fn text(&mut self, sha256: &Sha256, body: &[u8]) -> Result<(), StoreError> {
+        let file = || -> Result<(), Failure> {
+            let packed = zstd::bulk::compress(body, LEVEL)
+                .map_err(|error| failed(format!("zstd: {error}")))?;
+            self.transaction
+                .prepare_cached(
+                    "UPDATE snapshot SET bytes = ?2, body = ?3, dropped = NULL WHERE sha256 = ?1",
+                )?
+                .execute(params![sha256, integer(body.len() as u64), packed])?;
+            Ok(())
+        };
+        file().map_err(|failure| failure.at(self.path))
+    }
+
+    /// Files the next records.
+    ///
+    /// # Errors
+    /// When one is no entry, or the copy cannot be written.
+    pub fn records(&mut self, entries: &Entries) -> Result<(), StoreError> {
+        let mut file = || -> Result<(), Failure> {
+            let noted = self.uses.count(&self.transaction, entries)?;
+            self.uses.committed(noted);
+            acknowledgements(&self.transaction, entries)?;
+            append(&self.transaction, &mut self.new, entries.frames(), None)
+        };
+        file().map_err(|failure| failure.at(self.path))
+    }
+
+    /// Files a checkpoint over all records.
+    ///
+    /// # Errors
+    /// When the copy cannot be written.
+    pub fn checkpoint(&mut self, checkpoint: &StoredCheckpoint) -> Result<(), StoreError> {
+        let filed = self.transaction.execute(
+            "INSERT INTO checkpoint (size, time, note, cosigned) VALUES (?1, ?2, ?3, ?4)",
+            params![
+                integer(checkpoint.size),
+                time(checkpoint.time),
+                checkpoint.note,
+                i64::from(checkpoint.is_cosigned())
+            ],
+        );
+        filed
+            .map(drop)
+            .map_err(|error| Failure::from(error).at(self.path))
+    }
+
+    /// Files the replacement of the key of the log by the last record, if the checkpoint over it (`note`) proves that.
+    ///
+    /// # Errors
+    /// When the copy cannot be read or written.
+    pub fn rotation(
+        &mut self,
+        entry: Vec<u8>,
+        note: &Note,
+    ) -> Result<Option<Rotation>, StoreError> {
+        let size = self.new.size();
+        let file = || -> Result<Option<Rotation>, Failure> {
+            let blocks = Blocks::default();
+            let ground = Ground::new(&self.transaction, &blocks);
+            let proof = ground.inclusion(size.saturating_sub(1), size)?;
+            let proof = EntryProof::new(proof, note.clone()).to_string();
+            let rotation = Rotation::read(entry, proof);
+            if let Some(one) = &rotation {
+                rotations::put(&self.transaction, size, &one.entry, &one.proof)?;
+            }
+            Ok(rotation)
+        };
+        file().map_err(|failure| failure.at(self.path))
+    }
+
+    /// Sets the public keys that are trusted for the log from now on.
+    ///
+    /// # Errors
+    /// When they cannot be written beside the copy.
+    pub fn trust(&self, keys: &[VerifierKey]) -> Result<(), StoreError> {
+        let set = log_key::set_collected_keys(self.path, keys);
+        set.map_err(|error| {
+            let file = log_key::collected_keys_file(self.path);
+            failed(format!("{}: {error}", file.display()))
+        })
+    }
+
+    /// Keeps what was filed.
+    ///
+    /// # Errors
+    /// When the copy cannot be written. It is then as it was.
+    pub fn commit(self) -> Result<(), StoreError> {
+        let committed = self.transaction.commit();
+        committed.map_err(|error| Failure::from(error).at(self.path))?;
+        *self.head = self.new;
+        Ok(())
+    }
+}
+
+fn exists(connection: &Connection, text: &str, sha256: &Sha256) -> Result<bool, Failure> {
+    Ok(connection.prepare_cached(text)?.exists([sha256])?)
+}
+
+fn ground(
+    transaction: &Transaction<'_>,
+    head: &Head,
+    (segments, bundles): (&[Hash], &[Hash]),
+    at: Moment,
+) -> Result<Head, Failure> {
+    use crate::tlog::{BUNDLE, SEGMENT};
+    if head.size() > 0 {
+        return Err(failed("the copy has records already").into());
+    }
+    for (number, root) in (0..).zip(segments) {
+        transaction
+            .prepare_cached("INSERT INTO segment VALUES (?1, ?2, ?3, ?3, NULL, NULL)")?
+            .execute(params![integer(number), root, time(at)])?;
+    }
+    if !bundles.is_empty() {
+        transaction
+            .prepare_cached("INSERT INTO block VALUES (?1, ?2, ?3, ?3, 0, ?4, NULL)")?
+            .execute(params![
+                integer(segments.len() as u64 * SEGMENT),
+                integer(bundles.len() as u64 * BUNDLE),
+                time(at),
+                bundles.as_flattened()
+            ])?;
+    }
+    Head::read(transaction)
+}
+
+/// Files an object in the place of a row that notes it as missing, or that row.
+fn object(
+    transaction: &Transaction<'_>,
+    missing: MissingBody,
+    body: Option<&[u8]>,
+    at: Moment,
+) -> Result<(), Failure> {
+    let kind = missing.kind.unwrap_or(ObjectKind::Basis);
+    let Some(body) = body else {
+        objects::note_lost(transaction, &missing.sha256, kind, at)?;
+        return Ok(());
+    };
+    // A new row, so that the text it names is expected.
+    let used: Option<i64> = {
+        let mut gone =
+            transaction.prepare_cached("DELETE FROM object WHERE sha256 = ?1 RETURNING used")?;
+        let mut rows = gone.query([missing.sha256])?;
+        rows.next()?.map(|row| row.get(0)).transpose()?
+    };
+    let used = used.map_or(at, |used| {
+        Moment::from_millis(super::rows::number(used)).max(at)
+    });
+    objects::add(transaction, &Object::new(kind, body), used)
+}
+
+/// Notes the acknowledgements among entries, by which decisions are searched.
+fn acknowledgements(transaction: &Transaction<'_>, entries: &Entries) -> Result<(), Failure> {
+    for octets in entries.iter() {
+        let Ok(Entry::Event(event)) = Entry::read(octets) else {
+            continue;
+        };
+        if let EventKind::Acknowledged { index, by, note } = event.kind {
+            let at = Entry::Event(event).time();
+            transaction
+                .prepare_cached("INSERT OR REPLACE INTO acknowledgement VALUES (?1, ?2, ?3, ?4)")?
+                .execute(params![
+                    integer(index.saturating_add(1)),
+                    integer(at),
+                    by.kept,
+                    note.kept
+                ])?;
+        }
+    }
+    Ok(())
+}

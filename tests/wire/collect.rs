@@ -1,0 +1,409 @@
+//! Logs of two gates, collected in one place: filed, read by name, and refused where they are not what a key has signed.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::process::Signal;
+
+use super::export::{deny, export, gate, vkey};
+use crate::support::{Gate, Origin, RULES, Setup, eventually};
+
+/// A directory of exports and a collection, with the configuration of a collector that runs no gate.
+struct Collector {
+    folder: tempfile::TempDir,
+    setup: Setup,
+}
+
+impl Collector {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut setup = Setup::new();
+        let collection = folder.path().join("collection");
+        setup.set("audit", "collection", &format!("{collection:?}"));
+        Self { folder, setup }
+    }
+
+    fn export_of(&self, gate: &Gate, name: &str) -> PathBuf {
+        let to = self.folder.path().join(name);
+        assert_eq!(export(gate, &["--to", to.to_str().unwrap()]).0, Some(0));
+        to
+    }
+
+    fn run(&self, subcommand: &str, words: &[&str]) -> (Option<i32>, String, String) {
+        let output = self.setup.command(subcommand).args(words).output().unwrap();
+        let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+        (
+            output.status.code(),
+            text(&output.stdout),
+            text(&output.stderr),
+        )
+    }
+
+    #[track_caller]
+    fn collect(&self, from: &[&Path], words: &[&str], code: i32) -> String {
+        let mut all = vec!["--from"];
+        all.extend(from.iter().map(|path| path.to_str().unwrap()));
+        all.extend(words);
+        let (found, said, error) = self.run("collect", &all);
+        assert_eq!(found, Some(code), "{said}{error}");
+        said + &error
+    }
+
+    /// Returns the files of the collection with their content, the lock left out.
+    fn files(&self) -> Vec<(String, Vec<u8>)> {
+        let Ok(folder) = fs::read_dir(self.folder.path().join("collection")) else {
+            return Vec::new();
+        };
+        let mut files: Vec<_> = folder
+            .map(|file| file.unwrap())
+            .map(|file| {
+                (
+                    file.file_name().into_string().unwrap(),
+                    fs::read(file.path()).unwrap(),
+                )
+            })
+            .filter(|(name, _)| name != "collect.lock")
+            .collect();
+        files.sort();
+        files
+    }
+}
+
+fn denied(gate: &Gate, origin: &Origin, path: &str) -> String {
+    deny(gate, origin, &[path]);
+    let record = gate.record_of(&origin.url(path));
+    record["id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_logs_of_two_gates_are_collected_and_read_by_name() {
+    let origin = Origin::with_rules(RULES);
+    let named = |name: &str| {
+        let name = format!("\"logs.example/{name}\"");
+        Gate::with(|setup: &mut Setup| {
+            setup.set("audit", "checkpoint_every", "\"1s\"");
+            setup.set("audit", "log_name", &name);
+        })
+    };
+    let (one, two) = (named("ams"), named("fra-1"));
+    let first = denied(&one, &origin, "/private/a");
+    let second = denied(&two, &origin, "/private/b");
+    let collector = Collector::new();
+    let from = [
+        collector.export_of(&one, "one"),
+        collector.export_of(&two, "two"),
+    ];
+    let from = from.each_ref().map(PathBuf::as_path);
+    let keys = [vkey(&one), vkey(&two)];
+
+    // A log is new: the operator names its key, or says that any will do.
+    let said = collector.collect(&from, &[], 1);
+    for word in [&*keys[0], &keys[1], "name it with --key", "--trust-new"] {
+        assert!(said.contains(word), "{said}");
+    }
+    assert_eq!(collector.files(), [], "nothing is filed");
+    let said = collector.collect(&from, &["--key", &keys[1]], 1);
+    assert!(
+        said.contains("logs.example/fra-1: ") && said.contains("records filed"),
+        "{said}"
+    );
+    assert!(
+        said.contains("the log logs.example/ams is new here"),
+        "{said}"
+    );
+    let said = collector.collect(&from, &["--trust-new"], 0);
+    assert!(
+        said.contains("logs.example/ams: ") && said.contains("records filed"),
+        "{said}"
+    );
+    assert!(said.contains("logs.example/fra-1: nothing new"), "{said}");
+    let before = collector.files();
+    let said = collector.collect(&from, &[], 0);
+    assert_eq!(said.matches("nothing new").count(), 2, "{said}");
+    assert_eq!(collector.files(), before, "and not an octet is written");
+    let folder = collector.folder.path().join("collection");
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&folder), 0o700);
+    for (name, _) in &before {
+        assert_eq!(mode(&folder.join(name)), 0o600, "{name}");
+    }
+
+    // Each command reads the log that is named.
+    let (code, said, error) = collector.run("log", &["show", &first, "--log", "ams", "--json"]);
+    assert_eq!(code, Some(0), "{error}");
+    let (_, own, _) = one.beside("log", &["show", &first, "--json"]);
+    assert_eq!(said, own, "the line is the same");
+    let (code, _, error) = collector.run("log", &["--log", "ams", "show", &second]);
+    assert_eq!(code, Some(2));
+    assert!(error.contains("no such decision"), "{error}");
+    let (_, said, _) = collector.run("log", &["--log", "fra", "--reason", "robots_disallow"]);
+    assert!(said.contains(&second) && !said.contains(&first), "{said}");
+    let (code, said, error) = collector.run("audit", &["verify", "--all", "--log", "ams"]);
+    assert_eq!(code, Some(0), "{said}{error}");
+    let (code, said, error) = collector.run("audit", &["verify", &first, "--log", "ams"]);
+    assert_eq!(
+        (code, said.contains("proven")),
+        (Some(0), true),
+        "{said}{error}"
+    );
+    let evidence = collector.folder.path().join("evidence.json");
+    let evidence = evidence.to_str().unwrap();
+    let words = ["prove", &second, "--log", "fra-1", "-o", evidence];
+    let (code, _, error) = collector.run("audit", &words);
+    assert_eq!(code, Some(0), "{error}");
+    let words = ["verify-evidence", evidence, "--key", &keys[1]];
+    let (code, said, error) = collector.run("audit", &words);
+    assert_eq!(code, Some(0), "{said}{error}");
+    let (code, said, _) = collector.run("audit", &["key", "--log", "ams"]);
+    assert_eq!((code, said.trim()), (Some(0), &*keys[0]));
+    let query = "SELECT id FROM denials";
+    let (code, said, error) = collector.run("sql", &["--log", "ams", "--format", "csv", query]);
+    assert_eq!(
+        (code, said.contains(&first)),
+        (Some(0), true),
+        "{said}{error}"
+    );
+    let words = ["--log", "ams", "--since", "1h", "-o", "-"];
+    let (code, said, error) = collector.run("report", &words);
+    assert_eq!(
+        (code, said.contains("logs.example/ams")),
+        (Some(0), true),
+        "{error}"
+    );
+    let (code, said, _) = collector.run("store", &["check", "--log", "fra-1"]);
+    assert_eq!((code, said.contains("in order")), (Some(0), true), "{said}");
+    let copy = collector.folder.path().join("copy.db");
+    let words = ["backup", "--log", "ams", copy.to_str().unwrap()];
+    let (code, said, error) = collector.run("store", &words);
+    assert_eq!(
+        (code, said.contains(".log.vkey")),
+        (Some(0), true),
+        "{said}{error}"
+    );
+    let (code, said, _) = collector.run("collect", &["--list"]);
+    assert_eq!(code, Some(0));
+    for word in ["logs.example/ams", "logs.example/fra-1", "CHECKPOINT"] {
+        assert!(said.contains(word), "{said}");
+    }
+
+    // Nothing else writes to a copy.
+    let words = ["--log", "ams", "ack", &first, "--note", "x", "--by", "Ada"];
+    let (code, _, error) = collector.run("log", &words);
+    assert_eq!(code, Some(2));
+    assert!(
+        error.contains("the collected copy of the log logs.example/ams"),
+        "{error}"
+    );
+    for words in [["rebuild", "--log", "ams"], ["rebuild", "--log", "fra"]] {
+        let (code, _, error) = collector.run("store", &words);
+        assert_eq!(code, Some(2));
+        assert!(error.contains("the collected copy"), "{error}");
+    }
+    let mut serve = Setup::new();
+    let path = folder.join("logs.example%2Fams.db");
+    serve.set("store", "path", &format!("{path:?}"));
+    for (command, words) in [
+        ("serve", &[][..]),
+        ("run", &["--", "true"]),
+        (
+            "override",
+            &[
+                "add",
+                "https://a.example",
+                "deny",
+                "--until",
+                "2027-01-01",
+                "--by",
+                "Ada",
+                "--reason",
+                "x",
+            ],
+        ),
+    ] {
+        let output = serve.command(command).args(words).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{command}: {said}");
+        assert!(
+            said.contains("`crawlgate collect` alone writes"),
+            "{command}: {said}"
+        );
+    }
+    let (code, _, error) = collector.run("log", &["--log", "par"]);
+    assert_eq!(code, Some(2));
+    assert!(
+        error.contains("there are logs.example/ams, logs.example/fra-1"),
+        "{error}"
+    );
+    let (code, _, error) = collector.run("log", &["--log", "logs."]);
+    assert_eq!(
+        (code, error.contains("more than one")),
+        (Some(2), true),
+        "{error}"
+    );
+
+    // The logs go on, and so does the collection.
+    denied(&one, &origin, "/private/c");
+    denied(&two, &origin, "/private/d");
+    collector.export_of(&one, "one");
+    collector.export_of(&two, "two");
+    let said = collector.collect(&from, &[], 0);
+    assert_eq!(said.matches("records filed").count(), 2, "{said}");
+    for log in ["ams", "fra-1"] {
+        let (code, said, error) = collector.run("audit", &["verify", "--all", "--log", log]);
+        assert_eq!(code, Some(0), "{said}{error}");
+    }
+}
+
+#[test]
+fn a_log_with_a_new_key_is_followed_by_its_proof() {
+    let origin = Origin::with_rules(RULES);
+    let mut gate = gate();
+    denied(&gate, &origin, "/private/a");
+    let collector = Collector::new();
+    let old = vkey(&gate);
+    let from = collector.export_of(&gate, "one");
+    collector.collect(&[&from], &["--key", &old], 0);
+    let words = ["key", "rotate", "--reason", "yearly", "--by", "Ada"];
+    let (code, _, error) = gate.beside("audit", &words);
+    assert_eq!(code, Some(0), "{error}");
+    let new = vkey(&gate);
+    assert_ne!(old, new);
+    // The old key signs no more, as after the time in which both do.
+    gate.signal(Signal::TERM);
+    gate.wait();
+    let file = gate.setup.dir().join("crawlgate.log.key");
+    let text = fs::read_to_string(&file).unwrap();
+    let end = "-----END PRIVATE KEY-----\n";
+    assert_eq!(text.matches(end).count(), 2);
+    let first = text.split_inclusive(end).next().unwrap();
+    fs::write(&file, first).unwrap();
+    gate.start_again();
+    denied(&gate, &origin, "/private/b");
+    collector.export_of(&gate, "one");
+    let said = collector.collect(&[&from], &[], 0);
+    assert!(said.contains("records filed"), "{said}");
+    let (code, said, error) = collector.run("audit", &["verify", "--all", "--log", ""]);
+    assert_eq!(code, Some(0), "{said}{error}");
+    let (code, said, _) = collector.run("audit", &["key", "--log", ""]);
+    assert_eq!((code, said.trim()), (Some(0), &*new));
+    let (code, said, _) = collector.run("store", &["check", "--log", ""]);
+    assert_eq!(code, Some(0), "{said}");
+    // Each of both keys names the log from now on, and a new collection begins with either.
+    for key in [&old, &new] {
+        let said = collector.collect(&[&from], &["--key", key], 0);
+        assert!(said.contains("nothing new"), "{said}");
+        Collector::new().collect(&[&from], &["--key", key], 0);
+    }
+}
+
+#[test]
+fn a_faulty_export_leaves_its_copy_and_harms_no_other() {
+    let origin = Origin::with_rules(RULES);
+    let (one, two) = (gate(), gate());
+    denied(&one, &origin, "/private/a");
+    denied(&two, &origin, "/private/b");
+    let collector = Collector::new();
+    let from = [
+        collector.export_of(&one, "one"),
+        collector.export_of(&two, "two"),
+    ];
+    let from = from.each_ref().map(PathBuf::as_path);
+    collector.collect(&from[..1], &["--trust-new"], 0);
+    let before = collector.files();
+
+    // An older carriage of the same export.
+    let older = collector.export_of(&one, "older");
+    denied(&one, &origin, "/private/c");
+    collector.export_of(&one, "one");
+    collector.collect(&from[..1], &[], 0);
+    let said = collector.collect(&[&older], &[], 0);
+    assert!(said.contains("the export is older"), "{said}");
+
+    // A part of the newest file, as if it were on its way.
+    denied(&one, &origin, "/private/d");
+    collector.export_of(&one, "one");
+    let mut names: Vec<PathBuf> = fs::read_dir(from[0].join("entries"))
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
+    names.sort();
+    let last = names.last().unwrap();
+    let octets = fs::read(last).unwrap();
+    fs::write(last, &octets[..octets.len() - 1]).unwrap();
+    let copies = collector.files();
+    assert_ne!(copies, before);
+    let nowhere = collector.folder.path().join("nowhere");
+    let said = collector.collect(&[from[0], &nowhere, from[1]], &["--trust-new"], 1);
+    assert!(said.contains("damaged block"), "{said}");
+    assert!(said.contains("nowhere"), "{said}");
+    assert!(said.contains("records filed"), "the others are: {said}");
+    let now = collector.files();
+    for file in &copies {
+        assert!(now.contains(file), "{} has changed", file.0);
+    }
+    fs::write(last, octets).unwrap();
+    collector.collect(&from, &[], 0);
+
+    // The same name with another key.
+    let strange = collector.folder.path().join("strange");
+    fs::create_dir(&strange).unwrap();
+    for name in ["entries", "objects", "robots", "checkpoints", "ground"] {
+        fs::create_dir(strange.join(name)).unwrap();
+    }
+    let of = |folder: &Path| fs::read_to_string(folder.join("log.json")).unwrap();
+    let head: serde_json::Value = serde_json::from_str(&of(from[0])).unwrap();
+    let name = head["log"].as_str().unwrap();
+    let other: serde_json::Value = serde_json::from_str(&of(from[1])).unwrap();
+    fs::write(
+        strange.join("log.json"),
+        of(from[1]).replace(other["log"].as_str().unwrap(), name),
+    )
+    .unwrap();
+    let said = collector.collect(&[&strange], &["--trust-new"], 1);
+    assert!(said.contains("the id of the key must be"), "{said}");
+    let another = Gate::with(|setup: &mut Setup| {
+        setup.set("audit", "checkpoint_every", "\"1s\"");
+        setup.set("audit", "log_name", &format!("{name:?}"));
+    });
+    denied(&another, &origin, "/private/e");
+    let strange = collector.export_of(&another, "another");
+    let copies = collector.files();
+    let said = collector.collect(&[&strange], &["--trust-new"], 1);
+    assert!(said.contains("no known key has signed"), "{said}");
+    assert!(said.contains(&vkey(&one)), "{said}");
+    let said = collector.collect(&[&strange], &["--key", &vkey(&another)], 1);
+    assert!(said.contains("a log keeps its key"), "{said}");
+    assert_eq!(collector.files(), copies);
+}
+
+#[test]
+fn a_collector_that_is_killed_goes_on() {
+    let origin = Origin::with_rules(RULES);
+    let gate = gate();
+    for path in ["/private/a", "/private/b", "/private/c"] {
+        denied(&gate, &origin, path);
+    }
+    let collector = Collector::new();
+    let from = collector.export_of(&gate, "one");
+    let said = collector.collect(&[&from], &["--trust-new"], 0);
+    assert!(said.contains("records filed"), "{said}");
+    let whole = collector.run("log", &["--log", "", "--all", "--json"]);
+    let again = Collector::new();
+    let words = ["--from", from.to_str().unwrap(), "--trust-new"];
+    let mut child = again.setup.command("collect").args(words).spawn().unwrap();
+    let lock = again.folder.path().join("collection/collect.lock");
+    eventually("the collector to begin", || {
+        (lock.exists() || child.try_wait().unwrap().is_some()).then_some(())
+    });
+    let id = rustix::process::Pid::from_child(&child);
+    // It may have ended by itself: then nothing is left to do.
+    let _ = rustix::process::kill_process(id, Signal::KILL);
+    child.wait().unwrap();
+    again.collect(&[&from], &["--trust-new"], 0);
+    assert_eq!(again.run("log", &["--log", "", "--all", "--json"]), whole);
+    let (code, said, error) = again.run("audit", &["verify", "--all", "--log", ""]);
+    assert_eq!(code, Some(0), "{said}{error}");
+    let (code, said, _) = again.run("store", &["check", "--log", ""]);
+    assert_eq!(code, Some(0), "{said}");
+}

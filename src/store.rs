@@ -22,6 +22,7 @@ pub mod log_key;
 mod maintenance;
 mod origins;
 pub mod persist;
+pub mod public_keys;
 mod room;
 pub mod rotation;
 pub mod search;
@@ -260,8 +261,8 @@ pub async fn rotate_key(
     let lock = rotation::lock(&file).map_err(|error| rotation::unwritable(&file, &error))?;
     let old = kept_log_key(config)?;
     let new = old.successor()?;
-    let earlier = log_key::earlier_keys_file(path);
-    log_key::add_earlier_key(path, &old.vkey())
+    let earlier = public_keys::earlier_keys_file(path);
+    public_keys::add_earlier_key(path, &old.vkey())
         .map_err(|error| rotation::unwritable(&earlier, &error))?;
     rotation::prepare(path, &new)?;
     let rotation = store.rotate(new, words, now).await?;

@@ -14,7 +14,7 @@ use crate::audit::export::{Brought, Exported, Unfiled, bring};
 use crate::audit::verify::case::named_keys;
 use crate::config::Config;
 use crate::store::collection::Collection;
-use crate::store::log_key::collected_keys;
+use crate::store::public_keys::collected_keys;
 use crate::store::sqlite::collected::Collected;
 use crate::tlog::{KeyKind, VerifierKey};
 

@@ -11,7 +11,8 @@ use super::screen::Unit;
 use super::{fail, screen, small_runtime};
 use crate::clock::Clock;
 use crate::config::{Config, format_bytes};
-use crate::store::log_key::{collected_keys_file, log_key_file};
+use crate::store::log_key::log_key_file;
+use crate::store::public_keys::collected_keys_file;
 use crate::store::sqlite::repair;
 use crate::store::{self, Access};
 

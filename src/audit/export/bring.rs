@@ -14,6 +14,7 @@ use crate::audit::verify::keys::Keys;
 use crate::clock::Moment;
 use crate::entry::{Basis, Entry, EventKind, Malformed};
 use crate::store::block::MOST_ENTRIES;
+use crate::store::rotation::Rotation;
 use crate::store::sqlite::collected::{Collected, Filing, MissingBody};
 use crate::store::{Entries, ObjectKind, Sha256, StoreError, StoredCheckpoint};
 use crate::tlog::{Checkpoint, CheckpointError, Note, VerifierKey};
@@ -156,9 +157,19 @@ pub fn bring(
     let sizes = export.checkpoints.iter().copied();
     let sizes: Vec<u64> = sizes.filter(|size| *size > start).collect();
     let mut time = Moment::default();
+    // Checkpoints of a key that a trusted one has replaced, as may turn out.
+    let mut earlier = Vec::new();
     for size in sizes {
         // The signature before the records.
-        let Signed { checkpoint, note } = open(export, size, &keys)?;
+        let Signed { checkpoint, note } = match open(export, size, &keys) {
+            Err(Unfiled::Signature { .. })
+                if known == 0 && brought.records == 0 && size < newest =>
+            {
+                earlier.push(size);
+                continue;
+            }
+            signed => signed?,
+        };
         let (mut filing, missing, rotation) = {
             let mut step = Step {
                 export,
@@ -178,20 +189,25 @@ pub fn bring(
         if filing.end() != (size, checkpoint.root) {
             return Err(Unfiled::Root { size, known });
         }
-        let stored = StoredCheckpoint {
-            size,
-            time,
-            note: note.to_string(),
-        };
-        filing.checkpoint(&stored)?;
+        filing.checkpoint(&stored(size, time, &note))?;
         let rotation = match rotation {
             Some(entry) => filing.rotation(entry, &note)?,
             None => None,
         };
-        let rotation = rotation.filter(|one| keys.log.all.contains(&one.old));
+        let is_known = |one: &Rotation| {
+            let all = &keys.log.all;
+            all.contains(&one.old) || all.contains(&one.new)
+        };
+        let rotation = rotation.filter(is_known);
         if let Some(rotation) = &rotation {
             keys.log.all.retain(|key| *key != rotation.new);
             keys.log.all.insert(0, rotation.new.clone());
+        }
+        if !earlier.is_empty() {
+            keys.log.follow(rotation.as_slice());
+            for size in earlier.drain(..) {
+                file_earlier(export, size, &keys, &mut filing, time)?;
+            }
         }
         if brought.records == 0 || rotation.is_some() {
             filing.trust(&keys.log.all)?;
@@ -205,6 +221,30 @@ pub fn bring(
     }
     brought.filled = fill(export, copy)?;
     Ok(brought)
+}
+
+/// Files a checkpoint over a part of the records.
+fn file_earlier(
+    export: &Exported,
+    size: u64,
+    keys: &Trusted<'_>,
+    filing: &mut Filing<'_>,
+    time: Moment,
+) -> Result<(), Unfiled> {
+    let Signed { checkpoint, note } = open(export, size, keys)?;
+    if filing.root(size)? != checkpoint.root {
+        return Err(Unfiled::Root { size, known: 0 });
+    }
+    filing.checkpoint(&stored(size, time, &note))?;
+    Ok(())
+}
+
+fn stored(size: u64, time: Moment, note: &Note) -> StoredCheckpoint {
+    StoredCheckpoint {
+        size,
+        time,
+        note: note.to_string(),
+    }
 }
 
 /// Fails if a checkpoint of the export contradicts the copy: one of the size of the copy, or the newest if that is

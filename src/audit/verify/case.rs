@@ -10,9 +10,8 @@ use crate::config::Config;
 use crate::policy::terms::PolicySettings;
 use crate::rep::Origin;
 use crate::robots::identity::OWN_STATES;
-use crate::store::log_key::{
-    LogKey, collected_keys, collected_keys_file, earlier_keys, log_key_file,
-};
+use crate::store::log_key::{LogKey, log_key_file};
+use crate::store::public_keys::{collected_keys, collected_keys_file, earlier_keys};
 use crate::store::state_file::End;
 use crate::store::{
     FETCHES_KEPT, Fetch, Store, StoreError, StoreErrorKind, StoredCheckpoint, StoredDecision,

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::config::Config;
-use crate::store::log_key::earlier_keys;
+use crate::store::public_keys::earlier_keys;
 use crate::store::sqlite::fork::Fork;
 use crate::store::sqlite::{Sqlite, repair};
 use crate::store::state_file::{self, StateFile};

@@ -17,7 +17,8 @@ use super::{agree, objects, open, rotations, write};
 use crate::clock::Moment;
 use crate::config::Synchronous;
 use crate::entry::{Entry, EventKind};
-use crate::store::log_key::{self, StoredCheckpoint};
+use crate::store::log_key::StoredCheckpoint;
+use crate::store::public_keys;
 use crate::store::rotation::Rotation;
 use crate::store::state_file::End;
 use crate::store::{
@@ -189,6 +190,16 @@ impl Filing<'_> {
         (self.new.size(), self.new.root())
     }
 
+    /// Returns the root over the first `size` records, those that are filed among them.
+    ///
+    /// # Errors
+    /// When the copy cannot be read.
+    pub fn root(&self, size: u64) -> Result<Hash, StoreError> {
+        let blocks = Blocks::default();
+        let root = Ground::new(&self.transaction, &blocks).root(size);
+        root.map_err(|failure| failure.at(self.path))
+    }
+
     /// Begins an empty copy behind records that it does not have, of which these are the roots. `at` is the time of the
     /// record that follows.
     ///
@@ -337,9 +348,9 @@ impl Filing<'_> {
     /// # Errors
     /// When they cannot be written beside the copy.
     pub fn trust(&self, keys: &[VerifierKey]) -> Result<(), StoreError> {
-        let set = log_key::set_collected_keys(self.path, keys);
+        let set = public_keys::set_collected_keys(self.path, keys);
         set.map_err(|error| {
-            let file = log_key::collected_keys_file(self.path);
+            let file = public_keys::collected_keys_file(self.path);
             failed(format!("{}: {error}", file.display()))
         })
     }

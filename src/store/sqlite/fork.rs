@@ -24,6 +24,7 @@ use crate::clock::Moment;
 use crate::config::Synchronous;
 use crate::entry::{Entry, EventKind};
 use crate::store::log_key::{self, LogKey, log_key_file, sync_folder};
+use crate::store::public_keys;
 use crate::store::state_file::{self, End, State, StateFile};
 use crate::store::{Access, StoreError, StoreErrorKind};
 use crate::tlog::{KeyName, VerifierKey, hash_text};
@@ -181,8 +182,8 @@ impl Fork {
     /// When a file cannot be written. Another call goes on from there.
     pub fn carry_out(&self, reason: &str, now: Moment) -> Result<Forked, StoreError> {
         let path = &*self.path;
-        log_key::add_earlier_key(path, &self.old)
-            .map_err(|error| unwritable(&log_key::earlier_keys_file(path), &error))?;
+        public_keys::add_earlier_key(path, &self.old)
+            .map_err(|error| unwritable(&public_keys::earlier_keys_file(path), &error))?;
         if !self.is_noted {
             self.note(reason, now).map_err(|failure| failure.at(path))?;
         }

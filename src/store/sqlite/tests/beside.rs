@@ -2,7 +2,7 @@
 
 use super::super::fork::Fork;
 use super::*;
-use crate::store::log_key;
+use crate::store::public_keys;
 use crate::store::state_file::{self, State};
 
 /// A store as its processes left it, to be put in another place.
@@ -342,7 +342,7 @@ async fn a_fork_that_was_cut_short_anywhere_is_refused_and_goes_on() {
             crate::text::hex(lost.1)
         );
         assert!(entry.record.contains(&want), "{name}: {}", entry.record);
-        let keys = log_key::earlier_keys(&cut.path()).unwrap();
+        let keys = public_keys::earlier_keys(&cut.path()).unwrap();
         let old = LogKey::load(&log_key_file(&left.path()), None)
             .unwrap()
             .vkey();

@@ -6,7 +6,7 @@ use super::*;
 use crate::audit::export::{Brought, Exported, Unfiled, bring};
 use crate::store::sqlite::collected::Collected;
 use crate::store::sqlite::repair;
-use crate::store::{StoredCheckpoint, StoredDecision, log_key};
+use crate::store::{StoredCheckpoint, StoredDecision, public_keys};
 
 /// The copy of a log, in a directory of its own.
 struct Copy {
@@ -105,7 +105,7 @@ async fn a_copy_grows_with_the_exports_and_is_whole() {
         content(&*gate.store, gate.text).await
     );
     assert_eq!(copy.faults(), repair::Faults::default());
-    let keys = log_key::collected_keys(&copy.path()).unwrap();
+    let keys = public_keys::collected_keys(&copy.path()).unwrap();
     assert_eq!(keys, [gate.key.vkey()]);
 }
 

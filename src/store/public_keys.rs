@@ -1,0 +1,94 @@
+//! The files of public keys beside a store: those that signed its log earlier, and those of a collected log.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use super::log_key::sync_folder;
+use super::{StoreError, StoreErrorKind};
+use crate::tlog::VerifierKey;
+
+/// Returns the place of the public keys that signed a store's log earlier: `crawlgate.log.earlier` for `crawlgate.db`.
+#[must_use]
+pub fn earlier_keys_file(store: &Path) -> PathBuf {
+    store.with_extension("log.earlier")
+}
+
+/// Returns the place of the public keys of a collected log: `NAME.log.vkey` for `NAME.db`.
+#[must_use]
+pub fn collected_keys_file(store: &Path) -> PathBuf {
+    store.with_extension("log.vkey")
+}
+
+/// Returns the public keys that signed a store's log earlier, each with the name of the log at that time.
+///
+/// # Errors
+/// When their file cannot be read.
+pub fn earlier_keys(store: &Path) -> Result<Vec<VerifierKey>, StoreError> {
+    keys_in(
+        &earlier_keys_file(store),
+        "it holds the public keys that signed the log earlier",
+    )
+}
+
+/// Returns the public keys that a collection trusts for a log; none for the store of a gate.
+///
+/// # Errors
+/// When their file cannot be read.
+pub fn collected_keys(store: &Path) -> Result<Vec<VerifierKey>, StoreError> {
+    keys_in(
+        &collected_keys_file(store),
+        "it holds the trusted public keys of the collected log",
+    )
+}
+
+/// Reads public keys, a line each; none if there is no file.
+fn keys_in(path: &Path, what: &str) -> Result<Vec<VerifierKey>, StoreError> {
+    let told = |error: &dyn fmt::Display| StoreError {
+        kind: StoreErrorKind::Denied,
+        message: format!(
+            "{}: {error}; {what}, a line each; bring it back, or move it away",
+            path.display()
+        ),
+    };
+    let text = match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        text => text.map_err(|error| told(&error))?,
+    };
+    let keys = text.lines().map(|line| line.parse());
+    keys.collect::<Result<_, _>>().map_err(|error| told(&error))
+}
+
+/// Adds a public key that signs a store's log no longer, unless it is there.
+pub(in crate::store) fn add_earlier_key(store: &Path, key: &VerifierKey) -> io::Result<()> {
+    let known = earlier_keys(store).map_err(|error| io::Error::other(error.message))?;
+    if known.contains(key) {
+        return Ok(());
+    }
+    let keys = [known, vec![key.clone()]].concat();
+    write_keys(&earlier_keys_file(store), &keys)
+}
+
+/// Sets the public keys that a collection trusts for a log.
+pub(in crate::store) fn set_collected_keys(store: &Path, keys: &[VerifierKey]) -> io::Result<()> {
+    write_keys(&collected_keys_file(store), keys)
+}
+
+/// Replaces a file of public keys.
+fn write_keys(path: &Path, keys: &[VerifierKey]) -> io::Result<()> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let text: String = keys.iter().map(|key| format!("{key}\n")).collect();
+    let mut file = fs::File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&new)?;
+    io::Write::write_all(&mut file, text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    sync_folder(path)
+}

@@ -8,7 +8,7 @@
 //! | `objects/SHA256.zst`, `robots/SHA256.zst` | bodies that entries name |
 //! | `checkpoints/SIZE` | a signed note |
 //!
-//! `crawlgate audit export` writes them, and [`bring`] files them in the collected copy of a log.
+//! `crawlgate audit export` writes them, and [`bring()`] files them in the collected copy of a log.
 
 mod bring;
 mod read;

@@ -2,7 +2,7 @@
 //! key.
 //!
 //! Entries are filed up to a checkpoint in one transaction, so a copy always ends where a key has signed it. The caller
-//! verifies; this module keeps apart what belongs to a copy, and files it as [`write`](super::write) does.
+//! verifies; this module files, as the store of a gate does.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

@@ -156,6 +156,35 @@ async fn a_copy_begins_behind_records_that_retention_had_dropped() {
 }
 
 #[tokio::test]
+async fn records_dropped_between_two_exports_leave_a_gap_and_a_new_copy_begins_behind_it() {
+    let mut gate = Gate::new().await;
+    gate.signed(300, ROW.time).await.export().await.unwrap();
+    let copy = Copy::new();
+    copy.bring(&gate, &gate.to()).unwrap();
+    let before = copy.content(&gate).await;
+    gate.signed(700, ROW.time).await;
+    let later = ROW.time + DAY * 40;
+    let retention = Retention {
+        keep: Some(DAY),
+        max_size: None,
+    };
+    gate.store.prune(retention, later).await.unwrap();
+    gate.signed(200, later).await;
+    assert_eq!(gate.export().await, Ok(Found::Faults));
+    let error = copy.bring(&gate, &gate.to()).unwrap_err();
+    assert!(
+        error.contains("records 301 to 768 are not in it"),
+        "{error}"
+    );
+    assert_eq!(copy.content(&gate).await, before);
+    let copy = Copy::new();
+    assert_eq!(copy.bring(&gate, &gate.to()).unwrap().size, 1_201);
+    let records = copy.content(&gate).await.records;
+    assert_eq!(records.first().map(|first| first.seq), Some(769));
+    assert_eq!(copy.faults(), repair::Faults::default());
+}
+
+#[tokio::test]
 async fn a_flipped_octet_is_found_or_harms_nothing() {
     let mut gate = Gate::new().await;
     gate.signed(300, ROW.time).await.export().await.unwrap();

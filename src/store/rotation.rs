@@ -10,7 +10,7 @@
 //! 2. One transaction appends the entry, and keeps the checkpoint and the proof. From here on the log has the new key: a
 //!    process that holds the old one finds that in its next transaction, and reads the new one from the file.
 //! 3. The file takes the place of `crawlgate.log.key`. A process that was killed before leaves that to the next process
-//!    that opens the store ([`finish`]).
+//!    that opens the store (`finish`).
 //! 4. The state file names the new key.
 
 use std::fs::{self, File};

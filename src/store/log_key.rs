@@ -179,20 +179,10 @@ impl LogKey {
             ))
         };
         let pkcs8 = key.pair.to_pkcs8v1().map_err(|error| failed(&error))?;
-        let made = fs::File::options()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path)
-            .and_then(|mut file| {
-                io::Write::write_all(&mut file, pem("PRIVATE KEY", pkcs8.as_ref()).as_bytes())?;
-                file.sync_all()?;
-                sync_folder(path)
-            });
-        match made {
-            Ok(()) => Ok(key),
+        match place(path, &pem("PRIVATE KEY", pkcs8.as_ref())) {
+            Ok(true) => Ok(key),
             // Another process was faster: the store uses that key.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Self::load(path, name),
+            Ok(false) => Self::load(path, name),
             Err(error) => Err(failed(&error)),
         }
     }
@@ -310,6 +300,34 @@ impl fmt::Debug for LogKey {
     }
 }
 
+/// Makes a file that its owner alone can read, whole at every moment, power cut included. False if there is one already.
+fn place(path: &Path, text: &str) -> io::Result<bool> {
+    // Best effort: a directory that cannot be locked (remote) has one process.
+    let folder = fs::File::open(folder(path))?;
+    let _ = folder.lock();
+    if path.symlink_metadata().is_ok() {
+        return Ok(false);
+    }
+    replace(path, text)?;
+    Ok(true)
+}
+
+/// Writes a file anew, by way of one beside it (`.new`), and makes it outlive a power cut.
+pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let mut file = fs::File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&new)?;
+    io::Write::write_all(&mut file, text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    sync_folder(path)
+}
+
 /// Returns the place of a store's key: beside the store, `crawlgate.log.key` for `crawlgate.db`.
 #[must_use]
 pub fn log_key_file(store: &Path) -> PathBuf {
@@ -338,8 +356,12 @@ fn default_name(public: &[u8]) -> Result<KeyName, StoreError> {
 
 /// Makes the names in the folder of `path` outlive a power cut.
 pub(in crate::store) fn sync_folder(path: &Path) -> io::Result<()> {
+    fs::File::open(folder(path))?.sync_all()
+}
+
+fn folder(path: &Path) -> &Path {
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
-    fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    folder.unwrap_or(Path::new("."))
 }
 
 fn no_key(what: &str) -> StoreError {

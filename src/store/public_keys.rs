@@ -3,10 +3,9 @@
 use std::fmt;
 use std::fs;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::log_key::sync_folder;
+use super::log_key::replace;
 use super::{StoreError, StoreErrorKind};
 use crate::tlog::VerifierKey;
 
@@ -78,17 +77,6 @@ pub(in crate::store) fn set_collected_keys(store: &Path, keys: &[VerifierKey]) -
 
 /// Replaces a file of public keys.
 fn write_keys(path: &Path, keys: &[VerifierKey]) -> io::Result<()> {
-    let mut new = path.as_os_str().to_owned();
-    new.push(".new");
     let text: String = keys.iter().map(|key| format!("{key}\n")).collect();
-    let mut file = fs::File::options()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&new)?;
-    io::Write::write_all(&mut file, text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
-    sync_folder(path)
+    replace(path, &text)
 }

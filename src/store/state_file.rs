@@ -9,14 +9,14 @@
 //! goes back to a smaller size, but where a loss is noted in the log.
 
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracing::warn;
 
-use super::log_key::sync_folder;
+use super::log_key::replace;
 use super::{Sha256, StoreError, StoreErrorKind};
 use crate::clock::Moment;
 use crate::text::{from_hex, hex};
@@ -288,17 +288,7 @@ impl StateFile {
     }
 
     fn replace(&self, state: &State) -> io::Result<()> {
-        let new = self.path.with_extension("state.new");
-        let mut file = File::options()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&new)?;
-        file.write_all(state.text().as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&new, &self.path)?;
-        sync_folder(&self.path)
+        replace(&self.path, &state.text())
     }
 }
 

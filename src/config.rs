@@ -452,9 +452,10 @@ pub struct StoreConfig {
 /// The durability of the store's writes. A kill of the process loses nothing either way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Synchronous {
-    /// A power cut may lose the last writes, but leaves the store whole.
+    /// A power cut may lose the writes since the last checkpoint of the log, but leaves the store whole. Denials under
+    /// strict durability, overrides and acknowledgements wait for the disk all the same.
     Normal,
-    /// A power cut loses nothing: each write waits for the disk.
+    /// A power cut loses no write: each waits for the disk.
     Full,
 }
 
@@ -506,7 +507,7 @@ pub struct WitnessConfig {
 pub enum Durability {
     /// Within 100 ms.
     Relaxed,
-    /// Before its answer leaves.
+    /// Before its answer leaves, and on the disk.
     Strict,
 }
 

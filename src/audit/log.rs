@@ -210,7 +210,11 @@ impl Log {
         self.redacts_query
             .store(log.redact_query, Ordering::Relaxed);
         let strict = audit.durability == Durability::Strict;
-        self.is_strict.store(strict, Ordering::Relaxed);
+        if let Some(writer) = &self.writer {
+            writer.queue.set_strict(strict);
+        }
+        // An answer waits only for a batch that is taken as a strict one.
+        self.is_strict.store(strict, Ordering::Release);
         let most = u64::from(audit.refusals_per_minute);
         self.refusals_per_minute.store(most, Ordering::Relaxed);
         if let Some(writer) = &self.writer {
@@ -221,7 +225,7 @@ impl Log {
     /// Tells whether a denial must be kept before its answer leaves: the caller then awaits [`flush`](Self::flush).
     #[must_use]
     pub fn is_strict(&self) -> bool {
-        self.writer.is_some() && self.is_strict.load(Ordering::Relaxed)
+        self.writer.is_some() && self.is_strict.load(Ordering::Acquire)
     }
 
     /// Tells whether a decision with this verdict, on an exchange that has failed or not, is recorded or shown to a

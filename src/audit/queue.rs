@@ -51,6 +51,8 @@ pub(super) struct Queue {
     state: AtomicU8,
     /// True if requests are denied while records cannot be written.
     deny: AtomicBool,
+    /// True if the answers of denials wait until their records outlive a power cut.
+    is_strict: AtomicBool,
     bounds: Bounds,
     clock: Clock,
     inner: Mutex<Inner>,
@@ -89,6 +91,7 @@ impl Queue {
         Self {
             state: AtomicU8::new(State::Open as u8),
             deny: AtomicBool::new(deny),
+            is_strict: AtomicBool::default(),
             bounds,
             clock,
             inner: Mutex::new(Inner::new()),
@@ -302,6 +305,11 @@ impl Queue {
         let inner = self.inner.lock();
         self.deny.store(deny, Ordering::Relaxed);
         self.publish(&inner);
+    }
+
+    /// Sets whether batches that the writer takes from now on must outlive a power cut.
+    pub(super) fn set_strict(&self, is_strict: bool) {
+        self.is_strict.store(is_strict, Ordering::Release);
     }
 
     /// Asks the writer to write the rest and end.

@@ -163,7 +163,7 @@ impl Config {
             },
             store: StoreConfig {
                 path: Some(store),
-                synchronous: Synchronous::Normal,
+                synchronous: Synchronous::Full,
             },
             audit: AuditConfig {
                 durability: Durability::Relaxed,

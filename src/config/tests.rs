@@ -157,7 +157,7 @@ sample = 0.5
 logs = false
 [store]
 path = "store.db"
-synchronous = "full"
+synchronous = "normal"
 [audit]
 durability = "strict"
 keep = "forever"

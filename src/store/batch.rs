@@ -25,6 +25,8 @@ pub struct Batch {
     pub objects: Vec<Object>,
     /// Entries of the log, in order.
     pub entries: Entries,
+    /// True if the batch, once written, outlives a power cut, also where `[store] synchronous` promises less.
+    pub is_durable: bool,
 }
 
 /// A body that entries name by its SHA-256.

@@ -237,7 +237,7 @@ impl Store for Sqlite {
                 write::batch(connection, &batch, keeping.as_mut(), &mut memory)
             };
             // The first record must not vanish with the store's whole memory.
-            let end = match state.is_first() {
+            let end = match batch.is_durable || state.is_first() {
                 true => write::durably(connection, work)?,
                 false => work(connection)?,
             };
@@ -333,7 +333,9 @@ impl Store for Sqlite {
         let (memory, state) = (Arc::clone(&self.memory), Arc::clone(&self.state));
         self.write(move |connection| {
             let mut memory = memory.lock();
-            let is_seen = write::acknowledge(connection, &mut memory, &id, &note)?;
+            let is_seen = write::durably(connection, |connection| {
+                write::acknowledge(connection, &mut memory, &id, &note)
+            })?;
             if is_seen {
                 state.wrote(memory.end());
             }
@@ -440,7 +442,9 @@ impl Store for Sqlite {
         let (memory, state) = (Arc::clone(&self.memory), Arc::clone(&self.state));
         self.write(move |connection| {
             let mut memory = memory.lock();
-            let number = overrides::add(connection, &mut memory, &new)?;
+            let number = write::durably(connection, |connection| {
+                overrides::add(connection, &mut memory, &new)
+            })?;
             announcer.announce();
             state.wrote(memory.end());
             Ok(number)
@@ -452,7 +456,9 @@ impl Store for Sqlite {
         let (memory, state) = (Arc::clone(&self.memory), Arc::clone(&self.state));
         self.write(move |connection| {
             let mut memory = memory.lock();
-            let is_removed = overrides::remove(connection, &mut memory, number, &by, now)?;
+            let is_removed = write::durably(connection, |connection| {
+                overrides::remove(connection, &mut memory, number, &by, now)
+            })?;
             announcer.announce();
             if is_removed {
                 state.wrote(memory.end());

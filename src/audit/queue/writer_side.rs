@@ -1,6 +1,7 @@
 //! The writer's side of the queue: it takes whole batches, and tells what has become of them.
 
 use std::mem;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tracing::{error, info, warn};
@@ -50,6 +51,7 @@ impl Batch {
             landings,
             objects,
             entries,
+            is_durable: _,
         } = &self.content;
         landings.is_empty() && objects.is_empty() && entries.is_empty()
     }
@@ -91,7 +93,12 @@ impl Queue {
             return None;
         }
         let enough = inner.hurry || inner.held() >= self.bounds.write;
-        if inner.life == Life::Running && !enough {
+        // The first entry may have waited for the last write already.
+        let waited = inner
+            .since
+            .map_or(Duration::ZERO, |since| clock.uptime().since(since));
+        let gather = gather.saturating_sub(waited);
+        if inner.life == Life::Running && !enough && !gather.is_zero() {
             self.wake.wait_for(&mut inner, gather);
         }
         inner.hurry = false;
@@ -105,7 +112,10 @@ impl Queue {
         };
         Some(Batch {
             forgotten: inner.forgotten.take(),
-            content: mem::replace(&mut inner.next, next),
+            content: store::Batch {
+                is_durable: self.is_strict.load(Ordering::Acquire),
+                ..mem::replace(&mut inner.next, next)
+            },
             upto: inner.put,
             since,
             taken,

@@ -1,9 +1,9 @@
 //! The cost of keeping every decision: `cargo bench --bench store`.
 //!
-//! The decisions of `evidence/sets.rs` go through the log's queue and its writer into a store on disk, at full speed and at
-//! 50,000 and 5,000 a second; then they are queried. Costs are CPU times: those of the requests' thread, and those of all
+//! The decisions of `evidence/sets.rs` go through the log's queue and its writer into a store on disk, at full speed, as if
+//! made over the last thirty days, and at 50,000 and 5,000 a second; then they are queried. Costs are CPU times: those of the requests' thread, and those of all
 //! other threads (the log's and the store's). `STORE_RECORDS` (1,000,000) sets the number of decisions at full speed,
-//! `STORE_SETS` (E) the sets, `STORE_ORIGINS` (0) the number of origins that are stored and then forgotten by the process,
+//! `STORE_SETS` (E) the sets, `STORE_SYNCHRONOUS` (full) `[store] synchronous`, `STORE_ORIGINS` (0) the number of origins that are stored and then forgotten by the process,
 //! to show that opening does not depend on it, and `STORE_FOLDER` the place of the stores (a temporary directory).
 //!
 //! The last line of `cargo bench --bench exchange` shows the cost for exchanges.
@@ -18,6 +18,8 @@
     reason = "a measurement reads the clock, prints, and ends loudly where it cannot be set up"
 )]
 
+#[path = "store/questions.rs"]
+mod questions;
 #[path = "evidence/sets.rs"]
 mod sets;
 
@@ -27,24 +29,22 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crawlgate::audit::report::{Gathering, Question, Report};
-use crawlgate::audit::verify::case::Trusted;
 use crawlgate::audit::{
     Agent, Client, DecisionId, Exceeds, Grounds, Log, Record, RobotsCopy, RuleLine,
 };
 use crawlgate::clock::{Clock, Moment};
-use crawlgate::config::{Config, Recorded};
+use crawlgate::config::{Config, Recorded, Synchronous};
 use crawlgate::policy::terms::PolicyDigest;
 use crawlgate::rep::Origin;
 use crawlgate::robots::access::Absence;
 use crawlgate::robots::identity::Identity;
 use crawlgate::robots::state::{Fresh, State};
-use crawlgate::store::{
-    self, Access, Batch, DecisionQuery, Fetch, OriginQuery, OriginUpdate, Store, TallyKey,
-};
+use crawlgate::store::{self, Access, Batch, Fetch, OriginQuery, OriginUpdate, Store};
 use rustix::time::{ClockId, clock_gettime};
 
 use self::sets::{Dice, Request, request};
+
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// Requests made at once, outside of the measured time.
 const AT_ONCE: u64 = 100_000;
@@ -59,6 +59,10 @@ fn main() {
     config.log.decisions = Recorded::All;
     config.log.file = None;
     config.audit.refusals_per_minute = u32::MAX;
+    config.store.synchronous = match std::env::var("STORE_SYNCHRONOUS").as_deref() {
+        Ok("normal") => Synchronous::Normal,
+        _ => Synchronous::Full,
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .build()
@@ -89,9 +93,10 @@ async fn measure(config: &Config, set: char) {
     drop(log);
     drop(store);
 
-    let store = store::open(config, Access::Read).unwrap();
-    ask(&*store).await;
+    let store = store::open(config, Access::Write).unwrap();
+    questions::ask(&*store).await;
     drop(store);
+    questions::ask_by_sql(path);
     if origins > 0 {
         let store = store::open(config, Access::Write).unwrap();
         let (took, before) = (Instant::now(), on_disk(path));
@@ -137,6 +142,7 @@ impl Feed {
     /// Records `count` decisions, at full speed or so many in a second, and prints what a decision took.
     async fn run(&mut self, log: &Log, count: u64, rate: Option<u64>) {
         let clock = Clock::system();
+        let first = clock.now() - DAY * 30;
         let (mut took, mut caller, mut others) = <(Duration, Duration, Duration)>::default();
         let mut left = count;
         while left > 0 {
@@ -162,7 +168,11 @@ impl Feed {
                 }
                 log.ready().await.unwrap();
                 let grounds = &self.grounds[&request.site];
-                self.with(request, clock.now(), |record| {
+                let time = match rate {
+                    Some(_) => clock.now(),
+                    None => first + DAY * 30 / count as u32 * (count - left - some + n) as u32,
+                };
+                self.with(request, time, |record| {
                     log.record_of(record, grounds, Exceeds::Nothing);
                 });
             }
@@ -268,62 +278,6 @@ fn cpu_of_others() -> Duration {
         }
     }
     Duration::from_nanos(sum)
-}
-
-async fn ask(store: &dyn Store) {
-    let all = DecisionQuery {
-        limit: 100,
-        newest_first: true,
-        ..DecisionQuery::default()
-    };
-    let host = DecisionQuery {
-        origin: Some("www.site-7.example".to_owned()),
-        ..all.clone()
-    };
-    let denied = DecisionQuery {
-        verdict: Some("deny".to_owned()),
-        ..all.clone()
-    };
-    let rare = DecisionQuery {
-        reason: Some("path_guard".to_owned()),
-        ..all.clone()
-    };
-    for (name, query) in [
-        ("the last 100", all.clone()),
-        ("the last 100 of one host", host),
-        ("the last 100 that were denied", denied),
-        ("100 of which there is none", rare),
-    ] {
-        let began = Instant::now();
-        let count = store.decisions(query).await.unwrap().len();
-        println!("  {name}: {count} in {:.1?}", began.elapsed());
-    }
-    let began = Instant::now();
-    store.tally(all, TallyKey::Origin, 10).await.unwrap();
-    println!("  counted by origin: {:.1?}", began.elapsed());
-    let began = Instant::now();
-    let question = Question {
-        since: Moment::default(),
-        until: Clock::system().now() + Duration::from_secs(86_400),
-        client: None,
-        origin: None,
-        by: None,
-    };
-    let mut gathering = Gathering::begin(store, question).await.unwrap();
-    while gathering.step(store).await.unwrap().is_some() {}
-    let (config, now) = (Config::default(), Clock::system().now());
-    let trusted = Trusted {
-        keys: Vec::new().into(),
-        from: String::new(),
-    };
-    let report = Report::of(&gathering, store, &config, &trusted, now).await;
-    let report = report.unwrap();
-    let page = report.html().unwrap().len();
-    println!(
-        "  a report on {} requests, {page} octets: {:.1?}",
-        report.summary.outcomes.requests,
-        began.elapsed()
-    );
 }
 
 async fn land(store: &dyn Store, origins: u64) {

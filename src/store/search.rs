@@ -183,6 +183,18 @@ impl Search {
             && query.until.is_none_or(|until| time < until.as_millis())
     }
 
+    /// Tells whether one of two times, or one between them, may be wanted.
+    pub(super) fn meets_time(&self, earliest: u64, latest: u64) -> bool {
+        let query = &self.query;
+        query.since.is_none_or(|since| latest >= since.as_millis())
+            && query.until.is_none_or(|until| earliest < until.as_millis())
+    }
+
+    /// Tells whether acknowledged decisions alone are wanted.
+    pub(super) fn is_of_acknowledged(&self) -> bool {
+        self.query.acknowledged == Some(true)
+    }
+
     pub(super) fn holds_shape(&self, facts: &ShapeFacts<'_>) -> bool {
         let is = |wanted: &Option<String>, value: &str| {
             wanted.as_deref().is_none_or(|wanted| wanted == value)

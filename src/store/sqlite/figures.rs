@@ -3,14 +3,13 @@
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
 
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::Connection;
 
 use super::entries::{self, Blocks, Run};
 use super::error::Failure;
 use super::objects;
 use super::rows::{integer, number};
-use super::search::{bounds, in_block};
-use crate::clock::Moment;
+use super::search::{bounds, in_block, is_outside};
 use crate::entry::Entry;
 use crate::store::DecisionQuery;
 use crate::store::figures::Figures;
@@ -29,7 +28,7 @@ pub(super) fn count(
     };
     let seen = acknowledged(connection, &range)?;
     let mut object = |sha256: &[u8; 32]| objects::body(connection, sha256).ok().flatten();
-    let skip = |segment| is_outside(connection, segment, query);
+    let skip = |segment| is_outside(connection, &search, segment);
     entries::runs(connection, blocks, range, false, skip, |placed, range| {
         match &placed.run {
             Run::Dropped => {}
@@ -62,22 +61,4 @@ fn acknowledged(
     let bounds = [integer(*range.start()), integer(*range.end())];
     let seqs = seen.query_map(bounds, |row| row.get::<_, i64>(0))?;
     seqs.map(|seq| Ok(number(seq?).saturating_sub(1))).collect()
-}
-
-/// Tells whether all entries of a segment lie outside the time of a query.
-fn is_outside(
-    connection: &Connection,
-    segment: u64,
-    query: &DecisionQuery,
-) -> Result<bool, Failure> {
-    let mut times =
-        connection.prepare_cached("SELECT min_time, max_time FROM segment WHERE number = ?1")?;
-    let times: Option<(i64, i64)> = times
-        .query_row([integer(segment)], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    Ok(times.is_some_and(|(min, max)| {
-        let since = query.since.map_or(0, Moment::as_millis);
-        let until = query.until.map_or(u64::MAX, Moment::as_millis);
-        number(max) < since || number(min) >= until
-    }))
 }

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use super::entries::{self, Blocks, Lines, Placed, Run};
 use super::error::Failure;
 use super::read::{is_acknowledged, stored};
-use super::rows::integer;
+use super::rows::{integer, number};
 use crate::entry::Entry;
 use crate::store::search::{Search, Tallies};
 use crate::store::segment::keys::SegmentKeys;
@@ -38,8 +38,8 @@ pub(super) fn events(
     query: &DecisionQuery,
 ) -> Result<Vec<StoredDecision>, Failure> {
     let search = Search::new(query)?;
-    let none = |_| Ok(false);
-    page(connection, blocks, query, none, |placed, range, most| {
+    let skip = |segment| is_outside(connection, &search, segment);
+    page(connection, blocks, query, skip, |placed, range, most| {
         let others = others(placed, range)?.into_iter();
         let events = others.filter(|(_, entry)| {
             matches!(Entry::read(entry), Ok(Entry::Event(event)) if search.holds_time(event.time()))
@@ -149,15 +149,43 @@ pub(super) fn tally(
     Ok(std::mem::replace(tallies.get_mut(), Tallies::new(key)).into_most_frequent(most))
 }
 
-/// Tells whether a segment has none of the wanted decisions, by its keys.
+/// Tells whether a segment has none of the wanted decisions, by its times, its acknowledgements and its keys.
 pub(super) fn is_without(
     connection: &Connection,
     search: &Search,
     segment: u64,
 ) -> Result<bool, Failure> {
+    if is_outside(connection, search, segment)? || is_unseen(connection, search, segment)? {
+        return Ok(true);
+    }
     let keys = column(connection, segment, "keys")?;
     let keys = keys.as_deref().and_then(SegmentKeys::read);
     Ok(keys.is_some_and(|keys| !search.wanted().may_be_in(keys)))
+}
+
+/// Tells whether all entries of a segment lie outside the time of a query.
+pub(super) fn is_outside(
+    connection: &Connection,
+    search: &Search,
+    segment: u64,
+) -> Result<bool, Failure> {
+    let mut times =
+        connection.prepare_cached("SELECT min_time, max_time FROM segment WHERE number = ?1")?;
+    let times: Option<(i64, i64)> = times
+        .query_row([integer(segment)], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    Ok(times.is_some_and(|(min, max)| !search.meets_time(number(min), number(max))))
+}
+
+/// Tells whether no decision of a segment was acknowledged, though a query asks for such alone.
+fn is_unseen(connection: &Connection, search: &Search, segment: u64) -> Result<bool, Failure> {
+    if !search.is_of_acknowledged() {
+        return Ok(false);
+    }
+    let mut seen = connection
+        .prepare_cached("SELECT 1 FROM acknowledgement WHERE seq > ?1 AND seq <= ?2 LIMIT 1")?;
+    let start = segment * SEGMENT;
+    Ok(!seen.exists([integer(start), integer(start + SEGMENT)])?)
 }
 
 /// Returns the places of the matching decisions of a run, at most `most`.

@@ -47,9 +47,11 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
     // The engine discards the log of an empty file, which may be all that is left.
     open::require(path, Access::Read)?;
     match open::reader(path) {
-        Ok(connection) => {
-            kind::refuse_collected(&connection, path).map_err(|failure| failure.at(path))?;
-        }
+        Ok(connection) => match kind::refuse_collected(&connection, path) {
+            Err(refusal @ Failure::Told(_)) => return Err(refusal.at(path)),
+            // A kind that cannot be read is damage, too.
+            _ => {}
+        },
         // A rebuild would lose the additions of a newer crawlgate.
         Err(error) if error.kind == StoreErrorKind::Newer => return Err(error),
         Err(error) if error.kind == StoreErrorKind::Corrupt && !may_be_ours(path) => {

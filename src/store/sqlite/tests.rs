@@ -6,6 +6,7 @@ mod flips;
 mod opening;
 mod retention;
 mod room;
+mod searching;
 mod telling;
 mod witnesses;
 mod writing;

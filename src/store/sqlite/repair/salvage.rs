@@ -47,11 +47,12 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
     // The engine discards the log of an empty file, which may be all that is left.
     open::require(path, Access::Read)?;
     match open::reader(path) {
-        Ok(connection) => match kind::refuse_collected(&connection, path) {
-            Err(refusal @ Failure::Told(_)) => return Err(refusal.at(path)),
+        Ok(connection) => {
             // A kind that cannot be read is damage, too.
-            _ => {}
-        },
+            if let Err(refusal @ Failure::Told(_)) = kind::refuse_collected(&connection, path) {
+                return Err(refusal.at(path));
+            }
+        }
         // A rebuild would lose the additions of a newer crawlgate.
         Err(error) if error.kind == StoreErrorKind::Newer => return Err(error),
         Err(error) if error.kind == StoreErrorKind::Corrupt && !may_be_ours(path) => {

@@ -50,9 +50,9 @@
 //!
 //! From the leaves up; each room imports only rooms before it, and `tests/layering.rs` holds that:
 //! [`clock`] · `gcra` · `connection_limit` · `http2_body` · `websocket` · [`descriptors`] · [`metrics`] · [`rep`] · [`socket`] ·
-//! [`text`] · [`tlog`] · [`agent`] · [`robots`] · [`policy`] · [`config`] · [`ca`] · [`client`] · [`pace`] · [`entry`] · [`store`] ·
-//! [`trust`] · [`audit`] · [`egress`] · [`witness`] · [`cache`] · [`telemetry`] · [`explain`] · [`gate`] · [`proxy`] · [`admin`] ·
-//! [`cli`]. One
+//! [`text`] · [`tlog`] · `whole_file` · [`agent`] · [`robots`] · [`policy`] · [`config`] · [`ca`] · [`client`] ·
+//! [`pace`] · [`entry`] · [`store`] · [`trust`] · [`audit`] · [`egress`] · [`witness`] · [`cache`] · [`telemetry`] ·
+//! [`explain`] · [`gate`] · [`proxy`] · [`admin`] · [`cli`]. One
 //! arrow points back, on purpose: [`egress`] sends a robots.txt only by a permit that [`cache::fetch`] alone can make, as
 //! only [`policy`] can make one for a page.
 //!
@@ -100,4 +100,5 @@ pub mod text;
 pub mod tlog;
 pub mod trust;
 mod websocket;
+mod whole_file;
 pub mod witness;

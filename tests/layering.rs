@@ -28,6 +28,7 @@ const ROOMS: &[&str] = &[
     "socket",
     "text",
     "tlog",
+    "whole_file",
     "agent",
     "robots",
     "policy",

@@ -8,7 +8,7 @@
 use std::fmt;
 use std::fs;
 use std::io::{self, Read as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -19,6 +19,7 @@ use super::{Sha256, StoreError, StoreErrorKind};
 use crate::clock::Moment;
 use crate::text::{hex, pem};
 use crate::tlog::{Checkpoint, KeyKind, KeyName, Note, Signer, VerifierKey};
+use crate::whole_file::{place, replace};
 
 /// A signed size and root of the log, as the store keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,15 +151,7 @@ impl LogKey {
             let pkcs8 = pair.to_pkcs8v1().map_err(io::Error::other)?;
             text += &pem("PRIVATE KEY", pkcs8.as_ref());
         }
-        let _ = fs::remove_file(path); // Its mode may be another one; what matters fails below.
-        let mut file = fs::File::options()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path)?;
-        io::Write::write_all(&mut file, text.as_bytes())?;
-        file.sync_all()?;
-        sync_folder(path)
+        replace(path, &text)
     }
 
     /// Loads the key from the file at `path` (PEM, PKCS #8), and creates the file if there is none.
@@ -300,34 +293,6 @@ impl fmt::Debug for LogKey {
     }
 }
 
-/// Makes a file that its owner alone can read, whole at every moment, power cut included. False if there is one already.
-fn place(path: &Path, text: &str) -> io::Result<bool> {
-    // Best effort: a directory that cannot be locked (remote) has one process.
-    let folder = fs::File::open(folder(path))?;
-    let _ = folder.lock();
-    if path.symlink_metadata().is_ok() {
-        return Ok(false);
-    }
-    replace(path, text)?;
-    Ok(true)
-}
-
-/// Writes a file anew, by way of one beside it (`.new`), and makes it outlive a power cut.
-pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let mut new = path.as_os_str().to_owned();
-    new.push(".new");
-    let mut file = fs::File::options()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&new)?;
-    io::Write::write_all(&mut file, text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
-    sync_folder(path)
-}
-
 /// Returns the place of a store's key: beside the store, `crawlgate.log.key` for `crawlgate.db`.
 #[must_use]
 pub fn log_key_file(store: &Path) -> PathBuf {
@@ -352,16 +317,6 @@ fn default_name(public: &[u8]) -> Result<KeyName, StoreError> {
     let name = format!("crawlgate/{digits}");
     name.parse()
         .map_err(|error| no_key(&format!("{name}: {error}")))
-}
-
-/// Makes the names in the folder of `path` outlive a power cut.
-pub(in crate::store) fn sync_folder(path: &Path) -> io::Result<()> {
-    fs::File::open(folder(path))?.sync_all()
-}
-
-fn folder(path: &Path) -> &Path {
-    let folder = path.parent().filter(|folder| *folder != Path::new(""));
-    folder.unwrap_or(Path::new("."))
 }
 
 fn no_key(what: &str) -> StoreError {

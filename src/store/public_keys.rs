@@ -5,9 +5,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::log_key::replace;
 use super::{StoreError, StoreErrorKind};
 use crate::tlog::VerifierKey;
+use crate::whole_file::replace;
 
 /// Returns the place of the public keys that signed a store's log earlier: `crawlgate.log.earlier` for `crawlgate.db`.
 #[must_use]

@@ -19,12 +19,13 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use super::log_key::{LogKey, log_key_file, next_key_file, sync_folder};
+use super::log_key::{LogKey, log_key_file, next_key_file};
 use super::{Sha256, StoreError, StoreErrorKind};
 use crate::clock::Moment;
 use crate::entry::{Entry, EventKind};
 use crate::text::time_text;
 use crate::tlog::{EntryProof, KeyKind, Note, VerifierKey, leaf_hash};
+use crate::whole_file::sync_folder;
 
 /// The time for which the old key signs beside the new one.
 pub const BOTH: Duration = Duration::from_secs(30 * 86_400);

@@ -16,11 +16,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracing::warn;
 
-use super::log_key::replace;
 use super::{Sha256, StoreError, StoreErrorKind};
 use crate::clock::Moment;
 use crate::text::{from_hex, hex};
 use crate::tlog::EMPTY_ROOT;
+use crate::whole_file::replace;
 
 const TITLE: &str = "crawlgate log state 1";
 

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,7 @@ use crate::store::LogKey;
 use crate::store::StoreErrorKind;
 use crate::text::{from_hex, hex};
 use crate::tlog::{KeyName, hash_from_text, hash_text};
+use crate::whole_file::replace;
 
 const TITLE: &str = "crawlgate witness state 1";
 
@@ -205,18 +206,7 @@ impl Memory {
         }
         let sum = sum(&text);
         text += &format!("sum {sum}\n");
-        let new = beside(&self.path, ".new");
-        let mut file = File::options()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&new)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&new, &self.path)?;
-        let folder = self.path.parent().filter(|one| *one != Path::new(""));
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+        replace(&self.path, &text)
     }
 }
 

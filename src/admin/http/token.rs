@@ -4,8 +4,8 @@
 //! Bearer …`; a browser asks for a name and a password: the token is the password, with any name (RFC 7617).
 
 use std::fs;
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -16,6 +16,7 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 
 use crate::text::hex;
+use crate::whole_file::place;
 
 /// Octets of randomness in a token that is made here.
 const RANDOM: usize = 32;
@@ -94,12 +95,16 @@ impl Token {
     /// # Errors
     /// When the token can neither be read nor made, others may read it, or it can be guessed.
     pub fn load_or_create(path: &Path) -> Result<Token, TokenError> {
+        let unreadable = |error| TokenError::io(path, error, UNREADABLE);
         match fs::File::open(path) {
-            Ok(file) => Token::read(file, path),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Token::create(path).map_err(|error| TokenError::io(path, error, UNWRITTEN))
-            }
-            Err(error) => Err(TokenError::io(path, error, UNREADABLE)),
+            Ok(file) => return Token::read(file, path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(unreadable(error)),
+        }
+        let made = Token::create(path).map_err(|error| TokenError::io(path, error, UNWRITTEN))?;
+        match made {
+            Some(token) => Ok(token),
+            None => Token::read(fs::File::open(path).map_err(unreadable)?, path),
         }
     }
 
@@ -143,15 +148,11 @@ impl Token {
         Ok(Token::of(token))
     }
 
-    fn create(path: &Path) -> io::Result<Token> {
+    /// Makes the file. `None` if another process was faster.
+    fn create(path: &Path) -> io::Result<Option<Token>> {
         let token = random().ok_or_else(|| io::Error::other("the system has no randomness"))?;
-        let made = fs::File::options()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path);
-        made?.write_all(format!("{token}\n").as_bytes())?;
-        Ok(Token::of(&token))
+        let is_made = place(path, &format!("{token}\n"))?;
+        Ok(is_made.then(|| Token::of(&token)))
     }
 
     /// Returns the token of this text.

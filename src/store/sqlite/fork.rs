@@ -23,11 +23,12 @@ use super::write;
 use crate::clock::Moment;
 use crate::config::Synchronous;
 use crate::entry::{Entry, EventKind};
-use crate::store::log_key::{self, LogKey, log_key_file, sync_folder};
+use crate::store::log_key::{self, LogKey, log_key_file};
 use crate::store::public_keys;
 use crate::store::state_file::{self, End, State, StateFile};
 use crate::store::{Access, StoreError, StoreErrorKind};
 use crate::tlog::{KeyName, VerifierKey, hash_text};
+use crate::whole_file::sync_folder;
 
 /// A log that lost its signed end, and the one to continue it.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
 
-use crate::store::log_key::sync_folder;
+use crate::whole_file::sync_folder;
 
 /// A file under construction, beside its place. It goes if it is dropped.
 #[derive(Debug)]

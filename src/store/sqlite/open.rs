@@ -19,9 +19,10 @@ use super::kind;
 use super::schema::{self, STEPS, Standing};
 use crate::config::Synchronous;
 use crate::descriptors::is_exhaustion;
-use crate::store::log_key::{log_key_file, sync_folder};
+use crate::store::log_key::log_key_file;
 use crate::store::state_file;
 use crate::store::{Access, StoreError, StoreErrorKind, failed};
+use crate::whole_file::sync_folder;
 
 /// Time that one process waits for another's write.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);

@@ -121,14 +121,18 @@ impl Collection {
         Ok(logs)
     }
 
-    /// Returns the log of this name, or of the one name that has it as a part.
+    /// Returns the log of this name, or of the one name that ends in it behind a slash, or of the one that has it as a part.
     ///
     /// # Errors
     /// When there is none, or more than one; the message has the names.
     pub fn find(&self, name: &str) -> Result<CollectedLog, StoreError> {
-        let mut logs = self.logs()?;
-        if let Some(exact) = logs.iter().position(|log| log.name.as_str() == name) {
-            return Ok(logs.swap_remove(exact));
+        let logs = self.logs()?;
+        let end = format!("/{name}");
+        let mut ends = logs.iter().filter(|log| log.name.as_str().ends_with(&end));
+        let end = ends.next().filter(|_| ends.next().is_none());
+        let exact = logs.iter().find(|log| log.name.as_str() == name);
+        if let Some(found) = exact.or(end) {
+            return Ok(found.clone());
         }
         let names = |logs: &[CollectedLog]| {
             let names: Vec<&str> = logs.iter().map(|log| log.name.as_str()).collect();
@@ -240,9 +244,16 @@ mod tests {
         fs::write(folder.path().join("x.db-wal"), "").unwrap();
         assert_eq!(told("ams"), "logs.example/ams");
         assert_eq!(told("logs.example/fra"), "logs.example/fra");
+        assert_eq!(told("fra"), "logs.example/fra");
+        assert_eq!(told("-1"), "logs.example/fra-1");
+        assert_eq!(
+            told("fr"),
+            "fr: more than one log has this in its name: logs.example/fra, logs.example/fra-1"
+        );
+        fs::write(folder.path().join("others%2ffra.db"), "").unwrap();
         assert_eq!(
             told("fra"),
-            "fra: more than one log has this in its name: logs.example/fra, logs.example/fra-1"
+            "fra: more than one log has this in its name: logs.example/fra, logs.example/fra-1, others/fra"
         );
         let unknown = told("par");
         assert!(

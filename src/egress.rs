@@ -73,6 +73,10 @@ use crate::rep::Origin;
 /// After this idle time the origin may have closed the connection without our having noticed yet.
 const DOUBTFUL: Duration = Duration::from_millis(2);
 
+/// HTTP/2 connections that are made for one permit, if each ends before it takes a stream: an origin that reads its
+/// configuration again accepts connections that it ends at once.
+const MOST_NEW: usize = 3;
+
 /// The proxies that a request has passed, as `Via` names them. It is carried beside the request and sent to upstream
 /// proxies, so that requests that go in a circle are detected even if they carry no `Via`.
 #[derive(Clone, Debug)]
@@ -372,6 +376,7 @@ impl Egress {
             false => Protocols::Http1,
         };
         let mut was_crowded = false;
+        let mut new = 0;
         loop {
             let found = self.0.take(&key, (sharing, protocols), reuse, now.take());
             let (lease, is_new) = match found {
@@ -388,7 +393,12 @@ impl Egress {
                 }
             };
             let (past, idle_for) = lease.past();
-            let is_doubtful = !is_new && (idle_for >= DOUBTFUL || past == UseCount::Once);
+            let is_http1 = matches!(lease, Lease::Http1(_));
+            new += usize::from(is_new);
+            let is_last = is_new && (is_http1 || new >= MOST_NEW);
+            // By HTTP/2, the request stays whole.
+            let is_doubtful =
+                is_http1 && !is_new && (idle_for >= DOUBTFUL || past == UseCount::Once);
             let spare = is_doubtful.then(|| copy_if_safe(&request)).flatten();
             let Some(proof) = send_permit.proof(&self.0.changes) else {
                 lease.give_back();
@@ -411,7 +421,7 @@ impl Egress {
                 self.0.multiplexer.leave(&key);
                 protocols = Protocols::Http1;
             }
-            request = lost.send_again(is_new, spare, reuse)?;
+            request = lost.send_again(is_last, spare, reuse)?;
         }
     }
 

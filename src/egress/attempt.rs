@@ -53,6 +53,10 @@ pub(super) enum Lost {
     Unsent(Request<RequestBody>),
     /// It was sent, and the origin says that it did nothing with it (RFC 9113 8.7).
     Unprocessed(Box<Request<RequestBody>>),
+    /// It was sent on a connection that goes away, and the origin says that it did nothing with it (RFC 9113 6.8).
+    LeftBehind(Box<Request<RequestBody>>),
+    /// It was sent on a connection that ended, and it may have been processed.
+    Cut(Box<Request<RequestBody>>),
     /// The origin did nothing with it and wants it by HTTP/1.1. `None` if a part of its body is gone.
     WantsHttp1(Option<Box<Request<RequestBody>>>),
     /// It may have been processed.
@@ -70,19 +74,23 @@ pub(super) enum Halt {
 }
 
 impl Lost {
-    /// Returns the request if the same permit may send it again. `spare` is its copy, if it may be sent twice.
+    /// Returns the request if the same permit may send it again. `spare` is its copy, if it may be sent twice; `is_last` is
+    /// true if no further connection is made for a request that was not sent.
     pub(super) fn send_again(
         self,
-        is_new: bool,
+        is_last: bool,
         spare: Option<Request<RequestBody>>,
         reuse: Reuse,
     ) -> Result<Request<RequestBody>, Halt> {
         let halt = match (self, reuse) {
-            (Lost::Unsent(_), _) if is_new => Halt::Failed(Failure::Terminated),
+            (Lost::Unsent(_), _) if is_last => Halt::Failed(Failure::Terminated),
             (Lost::Unsent(request), _) => return Ok(request),
             (Lost::Unprocessed(request) | Lost::WantsHttp1(Some(request)), Reuse::Allowed) => {
                 Halt::Lost(request)
             }
+            // A new connection may go away, too: an origin that reads its configuration again accepts some that it ends
+            // at once.
+            (Lost::LeftBehind(request), _) => Halt::Lost(request),
             // Once is enough.
             (Lost::Unprocessed(_), Reuse::Forbidden) => Halt::Failed(Failure::Terminated),
             // The origin has said how it is to be asked.
@@ -90,6 +98,10 @@ impl Lost {
             (Lost::WantsHttp1(None), _) => Halt::Failed(Failure::Reset),
             // The origin may have closed the connection while the request was on its way: try once more, on a new
             // connection.
+            (Lost::Cut(request), Reuse::Allowed) if may_be_sent_twice(&request) => {
+                Halt::Lost(request)
+            }
+            (Lost::Cut(_), _) => Halt::Failed(Failure::Terminated),
             (Lost::Sent(Failure::Terminated), Reuse::Allowed) => match spare {
                 Some(spare) => Halt::Lost(Box::new(spare)),
                 None => Halt::Failed(Failure::Terminated),
@@ -200,19 +212,26 @@ async fn by_http2(
         Err(rejected) => Err(match rejected {
             Rejected::Unsent(request) => Lost::Unsent(request),
             Rejected::Unprocessed(request) => Lost::Unprocessed(Box::new(request)),
+            Rejected::LeftBehind(request) => Lost::LeftBehind(Box::new(request)),
+            Rejected::Cut(request) => Lost::Cut(Box::new(request)),
             Rejected::WantsHttp1(request) => Lost::WantsHttp1(request.map(Box::new)),
             Rejected::Failed(failure) => Lost::Sent(failure),
         }),
     }
 }
 
-/// Copies a request that may be sent twice: safe, and without a body.
-pub(super) fn copy_if_safe(request: &Request<RequestBody>) -> Option<Request<RequestBody>> {
+/// Tells whether a request is safe, and without a body.
+fn may_be_sent_twice(request: &Request<RequestBody>) -> bool {
     let is_safe = matches!(
         *request.method(),
         Method::GET | Method::HEAD | Method::OPTIONS
     );
-    if !is_safe || !request.body().is_end_stream() {
+    is_safe && request.body().is_end_stream()
+}
+
+/// Copies a request that may be sent twice.
+pub(super) fn copy_if_safe(request: &Request<RequestBody>) -> Option<Request<RequestBody>> {
+    if !may_be_sent_twice(request) {
         return None;
     }
     let mut copy = Request::new(RequestBody::Empty);

@@ -28,6 +28,9 @@ use crate::policy::Permit;
 /// client need not wait for ever).
 const CONTINUE_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Times that a request is sent again whose connection went away.
+const MOST_AGAIN: usize = 3;
+
 /// The attempt that a request is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -214,7 +217,7 @@ async fn deliver(
     attempt: &AtomicU8,
 ) -> Result<egress::Received, Unanswered> {
     let proxy = &connection.downstream.proxy;
-    let mut reuse = Reuse::Allowed;
+    let (mut reuse, mut lost) = (Reuse::Allowed, 0);
     for _ in 0..MOST_JUDGEMENTS {
         let client = recorder.client().name.clone();
         let sent = proxy
@@ -229,8 +232,8 @@ async fn deliver(
             }
             Err(Unsent::Lost(again)) => {
                 attempt.store(Attempt::AwaitingRetry as u8, Ordering::Relaxed);
-                reuse = Reuse::Forbidden;
-                if !recorder.retry_turn().await {
+                (reuse, lost) = (Reuse::Forbidden, lost + 1);
+                if lost > MOST_AGAIN || !recorder.retry_turn().await {
                     return Err(Failure::Terminated.into());
                 }
                 again

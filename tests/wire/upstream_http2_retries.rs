@@ -32,6 +32,26 @@ fn a_request_that_a_closing_connection_did_not_process_is_sent_again() {
 }
 
 #[test]
+fn a_request_that_several_connections_leave_behind_is_sent_a_bounded_number_of_times() {
+    for (leaving, status, sent) in [(3, 200, 4), (9, 502, 4)] {
+        let gate = Gate::start();
+        let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
+            (1, 1) => frame_origin::no_robots(stream),
+            (1, 3) => vec![frame_origin::go_away(1, NO_ERROR)],
+            // Ended before its first stream.
+            (1..=3, _) => vec![frame_origin::go_away(0, NO_ERROR)],
+            _ if leaving > 3 => vec![frame_origin::go_away(0, NO_ERROR)],
+            _ => frame_origin::page(stream, "page"),
+        });
+        let answer = gate.get(&origin.url("/page"));
+        assert_eq!(answer.status, status, "{answer:?}");
+        assert_eq!(origin.pages().len(), sent);
+        let record = gate.record_of(&origin.url("/page"));
+        assert_eq!(record["status"], status, "{record}");
+    }
+}
+
+#[test]
 fn a_request_that_a_closing_connection_processes_is_not_sent_again() {
     let gate = Gate::start();
     let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {

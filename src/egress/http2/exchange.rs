@@ -29,6 +29,10 @@ pub(in super::super) enum Rejected {
     Unsent(Request<RequestBody>),
     /// The origin did nothing with it, and says so (RFC 9113 8.7).
     Unprocessed(Request<RequestBody>),
+    /// The connection goes away, and the origin did nothing with it (RFC 9113 6.8).
+    LeftBehind(Request<RequestBody>),
+    /// The connection ended, and the origin may have processed it.
+    Cut(Request<RequestBody>),
     /// The origin did nothing with it and wants it by HTTP/1.1. `None` if a part of its body is gone.
     WantsHttp1(Option<Request<RequestBody>>),
     /// It may have been processed.
@@ -133,7 +137,11 @@ pub(in super::super) async fn open(
             let request = unspent(request, upload, is_whole);
             Err(match (rejection, request) {
                 (Some(Rejection::Unprocessed), Some(request)) => Rejected::Unprocessed(request),
+                (Some(Rejection::LeftBehind), Some(request)) => Rejected::LeftBehind(request),
                 (Some(Rejection::WantsHttp1), request) => Rejected::WantsHttp1(request),
+                (None, Some(request)) if Failure::of(&error) == Failure::Terminated => {
+                    Rejected::Cut(request)
+                }
                 _ => Rejected::Failed(Failure::of(&error)),
             })
         }
@@ -197,6 +205,7 @@ enum Halt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rejection {
     Unprocessed,
+    LeftBehind,
     WantsHttp1,
 }
 
@@ -206,7 +215,7 @@ impl Rejection {
     fn of(error: &h2::Error) -> Option<Rejection> {
         match error.reason() {
             _ if !error.is_remote() => None,
-            _ if error.is_go_away() => Some(Rejection::Unprocessed),
+            _ if error.is_go_away() => Some(Rejection::LeftBehind),
             Some(Reason::REFUSED_STREAM) => Some(Rejection::Unprocessed),
             Some(Reason::HTTP_1_1_REQUIRED) => Some(Rejection::WantsHttp1),
             _ => None,

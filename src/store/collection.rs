@@ -250,7 +250,8 @@ mod tests {
             told("fr"),
             "fr: more than one log has this in its name: logs.example/fra, logs.example/fra-1"
         );
-        fs::write(folder.path().join("others%2ffra.db"), "").unwrap();
+        let other = collection.place(&"others/fra".parse().unwrap());
+        fs::write(other.unwrap(), "").unwrap();
         assert_eq!(
             told("fra"),
             "fra: more than one log has this in its name: logs.example/fra, logs.example/fra-1, others/fra"

@@ -30,7 +30,7 @@ pub mod segment;
 pub mod sqlite;
 pub mod state_file;
 
-pub use self::batch::{Batch, Entries, Object, ObjectKind, OriginUpdate, Party};
+pub use self::batch::{Batch, Entries, Object, ObjectKind, OriginUpdate, Party, objects_of};
 pub use self::believed::{Belief, Progress, Reading};
 use self::decisions::hourly;
 pub use self::decisions::{

@@ -17,7 +17,8 @@ pub use self::write::{LinesWriter, write};
 
 use aws_lc_rs::digest::{SHA256, digest};
 
-use crate::entry::{Digest, Entry, EventKind, Settings};
+use crate::entry::Digest;
+use crate::store::ObjectKind;
 use crate::store::rotation::Rotation;
 use crate::tlog::{EntryProof, VerifierKey};
 
@@ -57,54 +58,6 @@ pub struct Named {
     pub kind: ObjectKind,
     /// The octets.
     pub body: Vec<u8>,
-}
-
-/// The kind of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ObjectKind {
-    /// The settings behind a verdict: a JSON text.
-    Terms,
-    /// The state of an origin's robots.txt: CBOR.
-    Basis,
-    /// An override: CBOR.
-    Override,
-}
-
-impl ObjectKind {
-    const ALL: [Self; 3] = [Self::Terms, Self::Basis, Self::Override];
-
-    /// Returns the name in files.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Terms => "terms",
-            Self::Basis => "basis",
-            Self::Override => "override",
-        }
-    }
-}
-
-/// Returns the objects that an entry names, with their kinds.
-#[must_use]
-pub fn objects_of<'e>(entry: &Entry<'e>) -> Vec<(ObjectKind, &'e Digest)> {
-    let [terms, overridden, basis] = match entry {
-        Entry::Decision(decision) => [decision.policy, decision.overridden, decision.basis],
-        Entry::Event(event) => match event.kind {
-            EventKind::Settings(Settings { policy, .. }) => [Some(policy), None, None],
-            EventKind::OverrideAdded { overridden }
-            | EventKind::OverrideRemoved { overridden, .. } => [None, Some(overridden), None],
-            _ => [None; 3],
-        },
-    };
-    let all = [
-        (ObjectKind::Terms, terms),
-        (ObjectKind::Override, overridden),
-        (ObjectKind::Basis, basis),
-    ];
-    let named = all.into_iter();
-    named
-        .filter_map(|(kind, digest)| Some((kind, digest?)))
-        .collect()
 }
 
 pub(super) fn sha256(octets: &[u8]) -> Digest {

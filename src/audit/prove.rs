@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use super::bundle::{Exhibit, Header, Named, ObjectKind, objects_of, sha256};
+use super::bundle::{Exhibit, Header, Named, sha256};
 use super::verify::case::{Trusted, Uncovered};
 use super::verify::covering::Covering;
 use crate::entry::{Basis, Digest, Entry};
 use crate::store::rotation::Rotation;
-use crate::store::{Store, StoreError, StoreErrorKind, StoredDecision};
+use crate::store::{ObjectKind, Store, StoreError, StoreErrorKind, StoredDecision, objects_of};
 use crate::text::hex;
 use crate::tlog::{Checkpoint, EntryProof, KeyKind, VerifierKey};
 

@@ -9,7 +9,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use super::Sha256;
 use super::origins::Fetch;
 use crate::client::ClientKey;
-use crate::entry::is_strange;
+use crate::entry::{Digest, Entry, is_strange};
 use crate::rep::Origin;
 use crate::robots::state::State;
 use crate::text::DecisionId;
@@ -65,11 +65,33 @@ pub enum ObjectKind {
 }
 
 impl ObjectKind {
+    /// All kinds, in the order of their numbers.
+    pub const ALL: [Self; 3] = [Self::Terms, Self::Basis, Self::Override];
+
     /// Returns the number in the store.
     #[must_use]
     pub fn number(self) -> u64 {
         self as u64
     }
+
+    /// Returns the name in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Terms => "terms",
+            Self::Basis => "basis",
+            Self::Override => "override",
+        }
+    }
+}
+
+/// Returns the objects that an entry names, with their kinds.
+pub fn objects_of<'e>(
+    entry: &Entry<'e>,
+) -> impl Iterator<Item = (ObjectKind, &'e Digest)> + use<'e> {
+    let kinds = [ObjectKind::Terms, ObjectKind::Override, ObjectKind::Basis];
+    let named = kinds.into_iter().zip(entry.named());
+    named.filter_map(|(kind, digest)| Some((kind, digest?)))
 }
 
 /// Entries one after the other, each behind its length as 16 bits, the most significant octet first.

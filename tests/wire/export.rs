@@ -6,9 +6,9 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use aws_lc_rs::digest::{SHA256, digest};
-use crawlgate::audit::bundle::objects_of;
 use crawlgate::entry::{Basis, Entry};
 use crawlgate::store::block::Block;
+use crawlgate::store::objects_of;
 use crawlgate::tlog::{Checkpoint, Note, Tree, leaf_hash};
 use rustix::process::Signal;
 

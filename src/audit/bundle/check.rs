@@ -4,11 +4,12 @@ use std::io::Read;
 
 use super::json::Json;
 use super::read::Claimed;
-use super::{Header, Malformed, Reader, objects_of};
+use super::{Header, Malformed, Reader};
 use crate::audit::replay::{self, Evidence, Outcome};
 use crate::audit::verify::keys::Keys;
 use crate::entry::{Basis, Digest, Entry, LineError, write_line};
 use crate::policy::terms::PolicySettings;
+use crate::store::{ObjectKind, objects_of};
 use crate::text::hex;
 use crate::tlog::{Checkpoint, EntryProofError, KeyKind, VerifierKey, leaf_hash};
 
@@ -157,7 +158,7 @@ impl<R: Read> Checker<R> {
 
     /// Checks that the file has the bodies that the entry names, and no others. Returns the robots.txt.
     fn bodies(&self, entry: &Entry<'_>, claimed: &Claimed) -> Result<Option<Vec<u8>>, Broken> {
-        let named = objects_of(entry);
+        let named: Vec<_> = objects_of(entry).collect();
         for (digest, kind) in &claimed.objects {
             if !named.contains(&(*kind, digest)) {
                 return Err(Broken::Needless(*digest));
@@ -174,7 +175,7 @@ impl<R: Read> Checker<R> {
         let mut wanted = None;
         for (kind, digest) in &named {
             let body = body(kind.name(), digest)?;
-            if *kind == super::ObjectKind::Basis
+            if *kind == ObjectKind::Basis
                 && let Ok(basis) = Basis::read(body)
             {
                 wanted = basis.sha256;

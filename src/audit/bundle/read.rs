@@ -10,8 +10,9 @@ use serde_json::de::IoRead;
 use serde_json::{Deserializer, StreamDeserializer};
 
 use super::json::{Json, NotJson};
-use super::{FORMAT, Header, ObjectKind};
+use super::{FORMAT, Header};
 use crate::entry::Digest;
+use crate::store::ObjectKind;
 use crate::store::rotation::Rotation;
 use crate::text::hex;
 use crate::tlog::{EntryProof, EntryProofError, VerifierKey};

@@ -16,14 +16,11 @@ use crate::entry::{Basis, Entry, EventKind, Malformed};
 use crate::store::block::MOST_ENTRIES;
 use crate::store::rotation::Rotation;
 use crate::store::sqlite::collected::{Collected, Filing, MissingBody};
-use crate::store::{Entries, ObjectKind, Sha256, StoreError, StoredCheckpoint};
+use crate::store::{Entries, ObjectKind, Sha256, StoreError, StoredCheckpoint, objects_of};
 use crate::tlog::{Checkpoint, CheckpointError, Note, VerifierKey};
 
 /// Octets of entries to file at once.
 const AT_ONCE: usize = 4 * 1024 * 1024;
-
-/// The kinds of the objects that an entry names, in the order of [`Entry::named`].
-const KINDS: [ObjectKind; 3] = [ObjectKind::Terms, ObjectKind::Override, ObjectKind::Basis];
 
 /// The keys by which checkpoints of a log are verified.
 #[derive(Clone, Debug)]
@@ -367,10 +364,8 @@ impl Step<'_> {
         self.time = self.time.max(time);
         let is_rotation = matches!(entry, Entry::Event(event) if matches!(event.kind, EventKind::KeyRotated { .. }));
         self.rotation = is_rotation.then(|| octets.to_vec());
-        for (sha256, kind) in entry.named().into_iter().zip(KINDS) {
-            if let Some(sha256) = sha256 {
-                self.object(*sha256, kind, time)?;
-            }
+        for (kind, sha256) in objects_of(&entry) {
+            self.object(*sha256, kind, time)?;
         }
         self.batch.push(|out| out.extend_from_slice(octets));
         match self.batch.octets() >= AT_ONCE || self.batch.len() >= MOST_ENTRIES {

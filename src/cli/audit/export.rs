@@ -13,14 +13,13 @@ use clap::Args;
 use self::folder::Folder;
 use self::signed::Signed;
 use super::{Found, prove::tell};
-use crate::audit::bundle::{ObjectKind, objects_of};
 use crate::audit::export::{Place, body_file, checkpoint_file, entries_file, ground_file};
 use crate::audit::verify::case::Trusted;
 use crate::cli::screen::{self, Unit};
 use crate::config::Config;
 use crate::entry::{Basis, Digest, Entry};
 use crate::store::block::{BlockWriter, MOST_ENTRIES, Refused};
-use crate::store::{Store, StoreError, StoreErrorKind, StoredDecision};
+use crate::store::{ObjectKind, Store, StoreError, StoreErrorKind, StoredDecision, objects_of};
 use crate::text::hex;
 use crate::tlog::{BUNDLE, Checkpoint, EntryProof, leaf_hash};
 

@@ -132,13 +132,13 @@ impl Collected {
                  UNION ALL SELECT sha256, NULL FROM snapshot WHERE dropped IS NOT NULL",
             )?;
             let missing = missing.query_map([], |row| {
-                let kind: Option<i64> = row.get(1)?;
+                let number: Option<i64> = row.get(1)?;
+                let mut kinds = ObjectKind::ALL.into_iter();
                 Ok(MissingBody {
                     sha256: row.get(0)?,
-                    kind: kind.map(|kind| match kind {
-                        1 => ObjectKind::Basis,
-                        2 => ObjectKind::Override,
-                        _ => ObjectKind::Terms,
+                    kind: number.map(|number| {
+                        let found = kinds.find(|kind| integer(kind.number()) == number);
+                        found.unwrap_or(ObjectKind::Terms)
                     }),
                 })
             })?;

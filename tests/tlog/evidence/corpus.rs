@@ -5,8 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use aws_lc_rs::digest::{SHA256, digest};
-use crawlgate::audit::bundle::{Exhibit, Header, LinesWriter, Named, objects_of, write};
+use crawlgate::audit::bundle::{Exhibit, Header, LinesWriter, Named, write};
 use crawlgate::entry::{Basis, Bounds, Decision, Digest, Entry, Rule, Url, Verdict, write_line};
+use crawlgate::store::objects_of;
 use crawlgate::tlog::EntryProof;
 
 use crate::log::Log;
@@ -80,7 +81,7 @@ impl Corpus {
         let entry = Entry::read(&self.entries[nth]).unwrap();
         let mut line = Vec::new();
         write_line(&entry, &self.bodies, &mut line).unwrap();
-        let named = objects_of(&entry).into_iter();
+        let named = objects_of(&entry);
         let objects = named.map(|(kind, digest)| {
             // Events name settings that are not among the golden objects.
             let body = self.bodies.get(digest).cloned().unwrap_or_default();

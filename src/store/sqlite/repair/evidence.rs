@@ -15,7 +15,7 @@ use super::{Faults, RECORDS, rotations};
 use crate::clock::Moment;
 use crate::entry::{Entry, EventKind};
 use crate::store::log_key::{LogKey, log_key_file};
-use crate::store::{ObjectKind, Sha256, StoredCheckpoint};
+use crate::store::{ObjectKind, Sha256, StoredCheckpoint, objects_of};
 use crate::text::hex;
 use crate::tlog::{Checkpoint, KeyKind, Note, NoteError, VerifierKey, push_entry};
 
@@ -221,14 +221,12 @@ fn latest_uses(
     from: u64,
 ) -> Result<HashMap<Sha256, (ObjectKind, u64)>, Failure> {
     let mut named: HashMap<Sha256, (ObjectKind, u64)> = HashMap::new();
-    let kinds = [ObjectKind::Terms, ObjectKind::Override, ObjectKind::Basis];
     entries::salvage(connection, &Blocks::default(), from, |_, _, octets| {
         let Ok(entry) = Entry::read(octets) else {
             return Ok(true);
         };
         let day = entry.time() / DAY;
-        for (sha256, kind) in entry.named().into_iter().zip(kinds) {
-            let Some(sha256) = sha256 else { continue };
+        for (kind, sha256) in objects_of(&entry) {
             let (_, latest) = named.entry(*sha256).or_insert((kind, day));
             *latest = day.max(*latest);
         }

@@ -43,11 +43,18 @@ impl StoredCheckpoint {
     /// Tells whether witnesses have added their lines. The lines are still to be verified.
     #[must_use]
     pub fn is_cosigned(&self) -> bool {
+        self.cosignatures() > 0
+    }
+
+    /// Returns the number of lines that witnesses have added. The lines are still to be verified.
+    #[must_use]
+    pub fn cosignatures(&self) -> usize {
         // Several keys of the log may have signed, under its name.
         let log = self.note.lines().next();
         let lines = self.note.lines();
-        let mut signatures = lines.filter_map(|line| line.strip_prefix("— "));
-        signatures.any(|line| line.split(' ').next() != log)
+        let signatures = lines.filter_map(|line| line.strip_prefix("— "));
+        let of_others = signatures.filter(|line| line.split(' ').next() != log);
+        of_others.count()
     }
 
     /// Returns those of these witnesses that have cosigned it, each with the time at which it saw the log.

@@ -16,7 +16,7 @@ use crate::entry::{Basis, Entry, EventKind, Malformed};
 use crate::store::block::MOST_ENTRIES;
 use crate::store::rotation::Rotation;
 use crate::store::sqlite::collected::{Collected, Filing, MissingBody};
-use crate::store::{Entries, ObjectKind, Sha256, StoreError, StoredCheckpoint, objects_of};
+use crate::store::{Entries, ObjectKind, Sha256, StoreError, objects_of};
 use crate::tlog::{Checkpoint, CheckpointError, Note, VerifierKey};
 
 /// Octets of entries to file at once.
@@ -154,7 +154,8 @@ pub fn bring(
     let sizes = export.checkpoints.iter().copied();
     let sizes: Vec<u64> = sizes.filter(|size| *size > start).collect();
     let mut time = Moment::default();
-    // Checkpoints of a key that a trusted one has replaced, as may turn out.
+    // Checkpoints that no trusted key has signed, from before the first one that a trusted key has: a later record may
+    // prove that the key which signed them is an earlier one of the log.
     let mut earlier = Vec::new();
     for size in sizes {
         // The signature before the records.
@@ -186,7 +187,7 @@ pub fn bring(
         if filing.end() != (size, checkpoint.root) {
             return Err(Unfiled::Root { size, known });
         }
-        filing.checkpoint(&stored(size, time, &note))?;
+        filing.checkpoint(size, &note, time)?;
         let rotation = match rotation {
             Some(entry) => filing.rotation(entry, &note)?,
             None => None,
@@ -232,16 +233,8 @@ fn file_earlier(
     if filing.root(size)? != checkpoint.root {
         return Err(Unfiled::Root { size, known: 0 });
     }
-    filing.checkpoint(&stored(size, time, &note))?;
+    filing.checkpoint(size, &note, time)?;
     Ok(())
-}
-
-fn stored(size: u64, time: Moment, note: &Note) -> StoredCheckpoint {
-    StoredCheckpoint {
-        size,
-        time,
-        note: note.to_string(),
-    }
 }
 
 /// Fails if a checkpoint of the export contradicts the copy: one of the size of the copy, or the newest if that is

@@ -8,7 +8,6 @@ use crate::store::collection::{CollectedLog, Collection};
 use crate::store::sqlite::Sqlite;
 use crate::store::{Access, Store, StoreError, StoredCheckpoint};
 use crate::text::time_text;
-use crate::tlog::Note;
 
 const HEADING: [&str; 6] = [
     "LOG",
@@ -73,13 +72,7 @@ fn witnesses(newest: &StoredCheckpoint, config: &Config) -> String {
         .filter_map(|(vkey, _)| all.iter().find(|one| one.vkey == **vkey))
         .map(|one| one.name.clone())
         .collect();
-    // The lines in the name of the log are those of its own keys.
-    let lines = Note::parse(newest.note.as_bytes()).map_or(0, |note| {
-        let log = note.text().lines().next().unwrap_or_default();
-        let lines = note.signatures().iter();
-        lines.filter(|line| line.name().as_str() != log).count()
-    });
-    let others = lines.saturating_sub(seen.len());
+    let others = newest.cosignatures().saturating_sub(seen.len());
     if others > 0 {
         names.push(format!("{others} unknown"));
     }

@@ -12,6 +12,7 @@ use rusqlite::{Connection, Transaction, params};
 use super::entries::{Blocks, Ground, Head, Uses, append, checkpoint, extent};
 use super::error::Failure;
 use super::kind::{MARK, is_collected};
+use super::landing::packed;
 use super::rows::{integer, time};
 use super::{agree, objects, open, rotations, write};
 use crate::clock::Moment;
@@ -24,10 +25,7 @@ use crate::store::state_file::End;
 use crate::store::{
     Access, Entries, Object, ObjectKind, Sha256, StoreError, StoreErrorKind, failed,
 };
-use crate::tlog::{EntryProof, Hash, Note, VerifierKey};
-
-/// Level of zstd, as for the texts of a gate.
-const LEVEL: i32 = 3;
+use crate::tlog::{BUNDLE, Hash, Note, SEGMENT, VerifierKey};
 
 /// Digests to remember, so that the database is not asked for each entry.
 const MOST_KNOWN: usize = 65_536;
@@ -274,8 +272,7 @@ impl Filing<'_> {
     /// When the copy cannot be written.
     pub fn text(&mut self, sha256: &Sha256, body: &[u8]) -> Result<(), StoreError> {
         let file = || -> Result<(), Failure> {
-            let packed = zstd::bulk::compress(body, LEVEL)
-                .map_err(|error| failed(format!("zstd: {error}")))?;
+            let packed = packed(body)?;
             self.transaction
                 .prepare_cached(
                     "UPDATE snapshot SET bytes = ?2, body = ?3, dropped = NULL WHERE sha256 = ?1",
@@ -300,23 +297,13 @@ impl Filing<'_> {
         file().map_err(|failure| failure.at(self.path))
     }
 
-    /// Files a checkpoint over all records.
+    /// Files a checkpoint over the first `size` records; `at` is the time of the last record.
     ///
     /// # Errors
     /// When the copy cannot be written.
-    pub fn checkpoint(&mut self, checkpoint: &StoredCheckpoint) -> Result<(), StoreError> {
-        let filed = self.transaction.execute(
-            "INSERT INTO checkpoint (size, time, note, cosigned) VALUES (?1, ?2, ?3, ?4)",
-            params![
-                integer(checkpoint.size),
-                time(checkpoint.time),
-                checkpoint.note,
-                i64::from(checkpoint.is_cosigned())
-            ],
-        );
-        filed
-            .map(drop)
-            .map_err(|error| Failure::from(error).at(self.path))
+    pub fn checkpoint(&mut self, size: u64, note: &Note, at: Moment) -> Result<(), StoreError> {
+        let filed = checkpoint::put(&self.transaction, size, note, at);
+        filed.map(drop).map_err(|failure| failure.at(self.path))
     }
 
     /// Files the replacement of the key of the log by the last record, if the checkpoint over it (`note`) proves that.
@@ -328,19 +315,8 @@ impl Filing<'_> {
         entry: Vec<u8>,
         note: &Note,
     ) -> Result<Option<Rotation>, StoreError> {
-        let size = self.new.size();
-        let file = || -> Result<Option<Rotation>, Failure> {
-            let blocks = Blocks::default();
-            let ground = Ground::new(&self.transaction, &blocks);
-            let proof = ground.inclusion(size.saturating_sub(1), size)?;
-            let proof = EntryProof::new(proof, note.clone()).to_string();
-            let rotation = Rotation::read(entry, proof);
-            if let Some(one) = &rotation {
-                rotations::put(&self.transaction, size, &one.entry, &one.proof)?;
-            }
-            Ok(rotation)
-        };
-        file().map_err(|failure| failure.at(self.path))
+        let filed = rotations::put(&self.transaction, entry, self.new.size(), note);
+        filed.map_err(|failure| failure.at(self.path))
     }
 
     /// Sets the public keys that are trusted for the log from now on.
@@ -377,7 +353,6 @@ fn ground(
     (segments, bundles): (&[Hash], &[Hash]),
     at: Moment,
 ) -> Result<Head, Failure> {
-    use crate::tlog::{BUNDLE, SEGMENT};
     if head.size() > 0 {
         return Err(failed("the copy has records already").into());
     }
@@ -431,15 +406,8 @@ fn acknowledgements(transaction: &Transaction<'_>, entries: &Entries) -> Result<
             continue;
         };
         if let EventKind::Acknowledged { index, by, note } = event.kind {
-            let at = Entry::Event(event).time();
-            transaction
-                .prepare_cached("INSERT OR REPLACE INTO acknowledgement VALUES (?1, ?2, ?3, ?4)")?
-                .execute(params![
-                    integer(index.saturating_add(1)),
-                    integer(at),
-                    by.kept,
-                    note.kept
-                ])?;
+            let at = Moment::from_millis(event.time());
+            write::note_acknowledged(transaction, index, at, (by.kept, note.kept))?;
         }
     }
     Ok(())

@@ -108,6 +108,12 @@ enum Kept {
     TooLarge,
 }
 
+/// Compresses a text for its row.
+pub(super) fn packed(text: &[u8]) -> Result<Vec<u8>, Failure> {
+    let packed = zstd::bulk::compress(text, LEVEL);
+    packed.map_err(|error| Failure::Told(crate::store::failed(format!("zstd: {error}"))))
+}
+
 /// Keeps a text that is not kept yet; replaces one that was altered since, which readers would refuse for ever.
 fn snapshot(
     transaction: &Connection,
@@ -124,8 +130,7 @@ fn snapshot(
     if is_known && is_kept_whole(transaction, file.sha256, text)? {
         return Ok(Kept::Whole { dropped: 0 });
     }
-    let body = zstd::bulk::compress(text, LEVEL)
-        .map_err(|error| Failure::Told(crate::store::failed(format!("zstd: {error}"))))?;
+    let body = packed(text)?;
     let mut dropped = 0;
     if let Some(Parts { robots: most, .. }) = parts {
         let length = body.len() as u64;

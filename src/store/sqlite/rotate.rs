@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use super::entries::{self, Blocks, Ground, checkpoint};
+use super::entries::{self, checkpoint};
 use super::error::Failure;
 use super::rotations;
 use super::write::{self, LogMemory};
@@ -13,7 +13,6 @@ use crate::store::log_key::LogKey;
 use crate::store::rotation::{self, Rotation, Words};
 use crate::store::state_file::End;
 use crate::text::DecisionId;
-use crate::tlog::EntryProof;
 
 /// Replaces the key of the log by the first one of `new`: appends the entry, and signs the log with both.
 pub(super) fn rotate(
@@ -45,13 +44,9 @@ pub(super) fn rotate(
     let entry = entries::append_event(&transaction, &mut head, &Event { id, kind })?;
     let end = (head.size(), head.root());
     let note = rotation::sign_as_new(new, *old.public(), &rotations, now, end);
-    let blocks = Blocks::default();
-    let proof = Ground::new(&transaction, &blocks).inclusion(end.0 - 1, end.0)?;
-    let proof = EntryProof::new(proof, note.clone()).to_string();
-    rotations::put(&transaction, end.0, &entry, &proof)?;
-    checkpoint::put(&transaction, end.0, &note, now)?;
-    let rotation = Rotation::read(entry, proof)
+    let rotation = rotations::put(&transaction, entry, end.0, &note)?
         .ok_or_else(|| failed("the proof of the new key does not hold".to_owned()))?;
+    checkpoint::put(&transaction, end.0, &note, now)?;
     log.commit(transaction, head)?;
     Ok((rotation, end))
 }

@@ -5,9 +5,11 @@
 
 use rusqlite::{Connection, Transaction, params};
 
+use super::entries::{Blocks, Ground};
 use super::error::Failure;
 use super::rows::{integer, number};
 use crate::store::rotation::Rotation;
+use crate::tlog::{EntryProof, Note};
 
 /// Creates the table.
 pub(super) const TABLE: &str = r#"
@@ -63,16 +65,23 @@ pub(super) fn told(seq: u64) -> String {
     format!("rotation: the proof that record {seq} replaced the key of the log is damaged")
 }
 
-/// Keeps a rotation.
+/// Keeps the rotation by the last entry of a log of this size, with the path to the checkpoint over it. `None` unless that
+/// proves it.
 pub(super) fn put(
     transaction: &Transaction<'_>,
-    seq: u64,
-    entry: &[u8],
-    proof: &str,
-) -> Result<(), Failure> {
-    transaction.execute(
-        "INSERT INTO rotation VALUES (?1, ?2, ?3)",
-        params![integer(seq), entry, proof],
-    )?;
-    Ok(())
+    entry: Vec<u8>,
+    size: u64,
+    checkpoint: &Note,
+) -> Result<Option<Rotation>, Failure> {
+    let path =
+        Ground::new(transaction, &Blocks::default()).inclusion(size.saturating_sub(1), size)?;
+    let proof = EntryProof::new(path, checkpoint.clone()).to_string();
+    let rotation = Rotation::read(entry, proof);
+    if let Some(one) = &rotation {
+        transaction.execute(
+            "INSERT INTO rotation VALUES (?1, ?2, ?3)",
+            params![integer(one.seq), one.entry, one.proof],
+        )?;
+    }
+    Ok(rotation)
 }

@@ -253,10 +253,7 @@ pub(super) fn acknowledge(
     let Some((index, _)) = super::read::place(&transaction, log.blocks(), id)? else {
         return Ok(false);
     };
-    transaction.execute(
-        "INSERT OR REPLACE INTO acknowledgement VALUES (?1, ?2, ?3, ?4)",
-        params![integer(index + 1), time(note.time), note.by, note.note],
-    )?;
+    note_acknowledged(&transaction, index, note.time, (&note.by, &note.note))?;
     let mut head = log.head(&transaction)?;
     let kind = EventKind::Acknowledged {
         index,
@@ -266,6 +263,24 @@ pub(super) fn acknowledge(
     event(&transaction, &mut head, note.time, kind)?;
     log.commit(transaction, head)?;
     Ok(true)
+}
+
+/// Notes that a person has acknowledged the decision of an index, in these words.
+pub(super) fn note_acknowledged(
+    transaction: &Transaction<'_>,
+    index: u64,
+    at: Moment,
+    (by, note): (&str, &str),
+) -> Result<(), Failure> {
+    transaction
+        .prepare_cached("INSERT OR REPLACE INTO acknowledgement VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![
+            integer(index.saturating_add(1)),
+            time(at),
+            by,
+            note
+        ])?;
+    Ok(())
 }
 
 pub(super) fn changed(transaction: &Transaction<'_>) -> Result<(), Failure> {

@@ -44,11 +44,14 @@ pub(in crate::store::sqlite) fn put(
         note: note.to_string(),
     };
     transaction
-        .prepare_cached("INSERT INTO checkpoint (size, time, note) VALUES (?1, ?2, ?3)")?
+        .prepare_cached(
+            "INSERT INTO checkpoint (size, time, note, cosigned) VALUES (?1, ?2, ?3, ?4)",
+        )?
         .execute(params![
             integer(stored.size),
             integer(stored.time.as_millis()),
-            stored.note
+            stored.note,
+            integer(stored.cosignatures() as u64)
         ])?;
     Ok(stored)
 }

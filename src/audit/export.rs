@@ -89,14 +89,14 @@ pub fn body_file(place: Place, digest: &Digest) -> String {
 }
 
 /// Returns the indices of a file of entries.
-fn indices(name: &str) -> Option<(u64, u64)> {
+pub(crate) fn indices(name: &str) -> Option<(u64, u64)> {
     let (first, end) = name.strip_suffix(".cgb")?.split_once('-')?;
     let (first, end) = (number(first)?, number(end)?);
     (first < end).then_some((first, end))
 }
 
 /// Reads a number of twenty digits.
-fn number(text: &str) -> Option<u64> {
+pub(crate) fn number(text: &str) -> Option<u64> {
     let is_whole = text.len() == 20 && text.bytes().all(|one| one.is_ascii_digit());
     is_whole.then(|| text.parse().ok())?
 }

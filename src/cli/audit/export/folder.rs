@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
-use crate::audit::export::{FORMAT, HEAD, Place, checkpoint_file};
+use crate::audit::export::{FORMAT, HEAD, Place, checkpoint_file, indices, number};
 use crate::store::Store;
 use crate::tlog::{Checkpoint, Hash, KeyKind, Note, VerifierKey};
 
@@ -74,7 +74,7 @@ impl<'p> Folder<'p> {
             _lock: lock,
         };
         let sizes = folder.names(Place::Checkpoints)?;
-        let sizes = sizes.iter().filter_map(|name| name.parse::<u64>().ok());
+        let sizes = sizes.iter().filter_map(|name| number(name));
         if let Some(size) = sizes.max() {
             let file = path.join(checkpoint_file(size));
             let octets = fs::read(&file).map_err(|error| failed(&file, &error))?;
@@ -118,11 +118,8 @@ impl<'p> Folder<'p> {
     /// Returns the index after the last entry in the directory.
     pub(super) fn end(&self) -> Result<u64, String> {
         let names = self.names(Place::Entries)?;
-        let end = |name: &String| {
-            let (_, end) = name.strip_suffix(".cgb")?.split_once('-')?;
-            end.parse::<u64>().ok()
-        };
-        Ok(names.iter().filter_map(end).max().unwrap_or(0))
+        let ends = names.iter().filter_map(|name| Some(indices(name)?.1));
+        Ok(ends.max().unwrap_or(0))
     }
 
     fn names(&self, place: Place) -> Result<Vec<String>, String> {

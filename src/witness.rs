@@ -32,7 +32,7 @@ use tracing::{info, warn};
 
 use self::client::Client;
 use self::offer::Witness;
-pub use self::server::{OwnWitness, listen};
+pub use self::server::OwnWitness;
 pub use self::status::Status;
 use self::status::{Instruments, Quorum};
 use crate::clock::{Clock, Moment};

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
@@ -15,7 +16,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::telemetry::Telemetry;
 use crate::tlog::{KeyKind, KeyName};
-use crate::witness::{OwnWitness, listen};
+use crate::witness::OwnWitness;
 
 const HELP: &str = "\
 It keeps the size and root of each log that it has cosigned in the state file, and cosigns a newer checkpoint only with a \
@@ -96,7 +97,7 @@ fn serve(args: &WitnessArgs, config: &Config) -> Result<(), String> {
         };
         let witness = Arc::new(open(&args.files, &args.log)?);
         let address = args.listen.ok_or("--listen is missing")?;
-        let listener = listen(address).await;
+        let listener = TcpListener::bind(address).await;
         let listener = listener.map_err(|error| format!("--listen {address}: {error}"))?;
         let address = listener.local_addr().map_err(|error| error.to_string())?;
         info!(vkey = %witness.vkey(), "the witness cosigns by this key");

@@ -230,8 +230,9 @@ impl Witness {
     pub(super) async fn beyond(&self, now: Moment) -> Result<Option<u64>, String> {
         match self.try_offer(now).await {
             Err(Failure::Ahead(size)) => Ok(Some(size)),
-            // Its cosignature cannot be kept in a store that was opened to be read.
-            Ok(_) | Err(Failure::Store(_)) => Ok(None),
+            Ok(_) => Ok(None),
+            // It has cosigned, and a store that was opened to be read cannot keep the line.
+            Err(Failure::Store(_)) if self.seen.lock().await.is_some() => Ok(None),
             Err(why) => Err(why.to_string()),
         }
     }

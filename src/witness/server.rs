@@ -5,7 +5,6 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::{Pin, pin};
@@ -251,12 +250,4 @@ async fn read(mut body: Incoming) -> Result<Option<Vec<u8>>, hyper::Error> {
         }
     }
     Ok(Some(octets))
-}
-
-/// Listens at an address.
-///
-/// # Errors
-/// When the port cannot be bound.
-pub async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    TcpListener::bind(address).await
 }

@@ -69,7 +69,7 @@ pub(super) enum Halt {
     Failed(Failure),
     /// Nothing was sent: a change has overtaken the permit.
     Overtaken(Box<Request<RequestBody>>),
-    /// The request may be sent once more.
+    /// The request may be sent again.
     Lost(Box<Request<RequestBody>>),
 }
 

@@ -28,7 +28,7 @@ use crate::policy::Permit;
 /// client need not wait for ever).
 const CONTINUE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Times that a request is sent again whose connection went away.
+/// The maximum number of times that crawlgate sends a request again that got no answer.
 const MOST_AGAIN: usize = 3;
 
 /// The attempt that a request is at.
@@ -217,9 +217,13 @@ async fn deliver(
     attempt: &AtomicU8,
 ) -> Result<egress::Received, Unanswered> {
     let proxy = &connection.downstream.proxy;
-    let (mut reuse, mut lost) = (Reuse::Allowed, 0);
+    let mut lost = 0;
     for _ in 0..MOST_JUDGEMENTS {
         let client = recorder.client().name.clone();
+        let reuse = match lost {
+            0 => Reuse::Allowed,
+            _ => Reuse::Forbidden,
+        };
         let sent = proxy
             .egress
             .send(permit, client, request, interim.clone(), now, reuse);
@@ -232,7 +236,7 @@ async fn deliver(
             }
             Err(Unsent::Lost(again)) => {
                 attempt.store(Attempt::AwaitingRetry as u8, Ordering::Relaxed);
-                (reuse, lost) = (Reuse::Forbidden, lost + 1);
+                lost += 1;
                 if lost > MOST_AGAIN || !recorder.retry_turn().await {
                     return Err(Failure::Terminated.into());
                 }

@@ -10,7 +10,8 @@ use crate::store::collection::Collection;
 /// The collected log that a command reads.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct CollectedArgs {
-    /// Read the collected log of this name, or of the one name with this part, instead of this gate's own
+    /// Read the collected log of this name instead of this gate's own; the end of the name behind a slash, or a part that no
+    /// other name has, is enough
     #[arg(long, value_name = "NAME", global = true)]
     pub(super) log: Option<String>,
     /// The directory of the collected logs [default: `[audit] collection`]

@@ -222,7 +222,7 @@ async fn a_flipped_octet_is_found_or_harms_nothing() {
                 assert!(is_signed, "{name} at {at}: {error}");
             }
         }
-        // What was filed is continued with the files as they were.
+        // The copy goes on from what was filed, once the file is right again.
         fs::write(gate.to().join(name), octets).unwrap();
         if round % 12 == 0 {
             copy.bring(&gate, &gate.to()).unwrap();

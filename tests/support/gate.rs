@@ -101,6 +101,15 @@ impl Setup {
         path
     }
 
+    /// Runs `crawlgate SUBCOMMAND --config FILE WORDS…` to its end: returns its exit code, standard output and error.
+    #[track_caller]
+    pub(crate) fn run(&self, subcommand: &str, words: &[&str]) -> (Option<i32>, String, String) {
+        let output = self.command(subcommand).args(words).output().unwrap();
+        let said = [output.stdout, output.stderr];
+        let [stdout, stderr] = said.map(|octets| String::from_utf8_lossy(&octets).into_owned());
+        (output.status.code(), stdout, stderr)
+    }
+
     /// Returns `crawlgate SUBCOMMAND --config FILE` in this directory, without proxy variables and with its output
     /// captured.
     pub(crate) fn command(&self, subcommand: &str) -> Command {
@@ -246,13 +255,7 @@ impl Gate {
     /// error.
     #[track_caller]
     pub(crate) fn beside(&self, subcommand: &str, words: &[&str]) -> (Option<i32>, String, String) {
-        let output = self.setup.command(subcommand).args(words).output().unwrap();
-        let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
-        (
-            output.status.code(),
-            text(&output.stdout),
-            text(&output.stderr),
-        )
+        self.setup.run(subcommand, words)
     }
 
     /// Repeats [`Gate::beside`] until the output is as expected: the gate writes the store a moment after an answer.

@@ -11,41 +11,14 @@ use crawlgate::audit::prove::Prover;
 use crawlgate::audit::verify::case::Trusted;
 use crawlgate::clock::Moment;
 use crawlgate::config::Config;
-use crawlgate::entry::{Bounds, Decision, Entry};
 use crawlgate::store::rotation::Words;
-use crawlgate::store::{Access, Batch, Store, log_key, open, rotate_key};
+use crawlgate::store::{Access, Store, log_key, open, rotate_key};
 use crawlgate::tlog::{Note, VerifierKey};
 
 use super::peers::missing;
+use super::stored::decisions;
 
 const DAY: Duration = Duration::from_secs(86_400);
-
-/// Returns a decision that rests on nothing.
-fn decision(nth: u8) -> Batch {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/entry/tests/golden.txt");
-    let golden = fs::read_to_string(golden).unwrap();
-    let mut lines = golden.lines();
-    let digits = lines.find_map(|line| line.strip_prefix("entry ")).unwrap();
-    let octet = |at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
-    let usual: Vec<u8> = (0..digits.len()).step_by(2).map(octet).collect();
-    let Entry::Decision(usual) = Entry::read(&usual).unwrap() else {
-        panic!("the first golden entry is no decision")
-    };
-    let mut id = usual.id;
-    id[15] = nth;
-    let decision = Decision {
-        id,
-        policy: None,
-        basis: None,
-        overridden: None,
-        ..usual
-    };
-    let mut batch = Batch::default();
-    batch
-        .entries
-        .push(|out| decision.encode(Bounds::CLIENTS, out));
-    batch
-}
 
 /// Writes the evidence of a record.
 async fn evidence(store: &dyn Store, config: &Config, seq: u64) -> String {
@@ -108,12 +81,12 @@ fn a_reader_who_knows_one_key_of_the_log_needs_no_other() {
     let (early, late, keys) = runtime.unwrap().block_on(async {
         let store: Arc<dyn Store> = open(&config, Access::Write).unwrap();
         let held = log_key(&config).unwrap();
-        store.write(decision(1)).await.unwrap();
+        store.write(decisions(1..2)).await.unwrap();
         store.checkpoint(Arc::clone(&held), now).await.unwrap();
         let early = evidence(&*store, &config, 1).await;
         let first = rotate_key(&config, words(), now).await.unwrap();
         let second = rotate_key(&config, words(), now + DAY * 40).await.unwrap();
-        store.write(decision(2)).await.unwrap();
+        store.write(decisions(2..3)).await.unwrap();
         let signed = store
             .checkpoint(held, now + DAY * 100)
             .await

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Range;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -50,32 +51,7 @@ impl Shelf {
 
     /// Adds decisions up to this number, and signs the log.
     pub(crate) fn grow(&mut self, size: usize) {
-        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/entry/tests/golden.txt");
-        let golden = fs::read_to_string(golden).unwrap();
-        let digits = golden
-            .lines()
-            .find_map(|line| line.strip_prefix("entry "))
-            .unwrap();
-        let octet = |at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
-        let usual: Vec<u8> = (0..digits.len()).step_by(2).map(octet).collect();
-        let Entry::Decision(usual) = Entry::read(&usual).unwrap() else {
-            panic!("the first golden entry is no decision")
-        };
-        let mut batch = Batch::default();
-        for nth in self.entries.len()..size {
-            let mut id = usual.id;
-            id[8..].copy_from_slice(&(nth as u64).to_be_bytes());
-            let decision = Decision {
-                id,
-                policy: None,
-                basis: None,
-                overridden: None,
-                ..usual
-            };
-            batch
-                .entries
-                .push(|out| decision.encode(Bounds::CLIENTS, out));
-        }
+        let batch = decisions(self.entries.len() as u64..size as u64);
         self.entries
             .extend(batch.entries.iter().map(<[u8]>::to_vec));
         let store = self.path("crawlgate.db");
@@ -86,7 +62,8 @@ impl Shelf {
             .enable_all()
             .build()
             .unwrap();
-        let now = Moment::from_millis(usual.time()) + Duration::from_secs(size as u64);
+        let time = Entry::read(&self.entries[0]).unwrap().time();
+        let now = Moment::from_millis(time) + Duration::from_secs(size as u64);
         runtime.block_on(async {
             store.write(batch).await.unwrap();
             let signed = store.checkpoint(Arc::new(key), now).await.unwrap().unwrap();
@@ -226,4 +203,33 @@ fn a_tree_that_was_not_signed_gets_no_checkpoint() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(matches!(output.status.code(), Some(1 | 2)), "{said}");
     assert!(!shelf.folder().join("checkpoint").exists(), "{said}");
+}
+
+/// Returns decisions with these numbers in their identifiers, which rest on nothing.
+pub(crate) fn decisions(numbers: Range<u64>) -> Batch {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/entry/tests/golden.txt");
+    let golden = fs::read_to_string(golden).unwrap();
+    let mut lines = golden.lines();
+    let digits = lines.find_map(|line| line.strip_prefix("entry ")).unwrap();
+    let octet = |at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
+    let usual: Vec<u8> = (0..digits.len()).step_by(2).map(octet).collect();
+    let Entry::Decision(usual) = Entry::read(&usual).unwrap() else {
+        panic!("the first golden entry is no decision")
+    };
+    let mut batch = Batch::default();
+    for number in numbers {
+        let mut id = usual.id;
+        id[8..].copy_from_slice(&number.to_be_bytes());
+        let decision = Decision {
+            id,
+            policy: None,
+            basis: None,
+            overridden: None,
+            ..usual
+        };
+        batch
+            .entries
+            .push(|out| decision.encode(Bounds::CLIENTS, out));
+    }
+    batch
 }

@@ -30,22 +30,12 @@ impl Collector {
         to
     }
 
-    fn run(&self, subcommand: &str, words: &[&str]) -> (Option<i32>, String, String) {
-        let output = self.setup.command(subcommand).args(words).output().unwrap();
-        let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
-        (
-            output.status.code(),
-            text(&output.stdout),
-            text(&output.stderr),
-        )
-    }
-
     #[track_caller]
     fn collect(&self, from: &[&Path], words: &[&str], code: i32) -> String {
         let mut all = vec!["--from"];
         all.extend(from.iter().map(|path| path.to_str().unwrap()));
         all.extend(words);
-        let (found, said, error) = self.run("collect", &all);
+        let (found, said, error) = self.setup.run("collect", &all);
         assert_eq!(found, Some(code), "{said}{error}");
         said + &error
     }
@@ -130,18 +120,28 @@ fn the_logs_of_two_gates_are_collected_and_read_by_name() {
     }
 
     // Each command reads the log that is named.
-    let (code, said, error) = collector.run("log", &["show", &first, "--log", "ams", "--json"]);
+    let (code, said, error) = collector
+        .setup
+        .run("log", &["show", &first, "--log", "ams", "--json"]);
     assert_eq!(code, Some(0), "{error}");
     let (_, own, _) = one.beside("log", &["show", &first, "--json"]);
     assert_eq!(said, own, "the line is the same");
-    let (code, _, error) = collector.run("log", &["--log", "ams", "show", &second]);
+    let (code, _, error) = collector
+        .setup
+        .run("log", &["--log", "ams", "show", &second]);
     assert_eq!(code, Some(2));
     assert!(error.contains("no such decision"), "{error}");
-    let (_, said, _) = collector.run("log", &["--log", "fra", "--reason", "robots_disallow"]);
+    let (_, said, _) = collector
+        .setup
+        .run("log", &["--log", "fra", "--reason", "robots_disallow"]);
     assert!(said.contains(&second) && !said.contains(&first), "{said}");
-    let (code, said, error) = collector.run("audit", &["verify", "--all", "--log", "ams"]);
+    let (code, said, error) = collector
+        .setup
+        .run("audit", &["verify", "--all", "--log", "ams"]);
     assert_eq!(code, Some(0), "{said}{error}");
-    let (code, said, error) = collector.run("audit", &["verify", &first, "--log", "ams"]);
+    let (code, said, error) = collector
+        .setup
+        .run("audit", &["verify", &first, "--log", "ams"]);
     assert_eq!(
         (code, said.contains("proven")),
         (Some(0), true),
@@ -150,38 +150,40 @@ fn the_logs_of_two_gates_are_collected_and_read_by_name() {
     let evidence = collector.folder.path().join("evidence.json");
     let evidence = evidence.to_str().unwrap();
     let words = ["prove", &second, "--log", "fra-1", "-o", evidence];
-    let (code, _, error) = collector.run("audit", &words);
+    let (code, _, error) = collector.setup.run("audit", &words);
     assert_eq!(code, Some(0), "{error}");
     let words = ["verify-evidence", evidence, "--key", &keys[1]];
-    let (code, said, error) = collector.run("audit", &words);
+    let (code, said, error) = collector.setup.run("audit", &words);
     assert_eq!(code, Some(0), "{said}{error}");
-    let (code, said, _) = collector.run("audit", &["key", "--log", "ams"]);
+    let (code, said, _) = collector.setup.run("audit", &["key", "--log", "ams"]);
     assert_eq!((code, said.trim()), (Some(0), &*keys[0]));
     let query = "SELECT id FROM denials";
-    let (code, said, error) = collector.run("sql", &["--log", "ams", "--format", "csv", query]);
+    let (code, said, error) = collector
+        .setup
+        .run("sql", &["--log", "ams", "--format", "csv", query]);
     assert_eq!(
         (code, said.contains(&first)),
         (Some(0), true),
         "{said}{error}"
     );
     let words = ["--log", "ams", "--since", "1h", "-o", "-"];
-    let (code, said, error) = collector.run("report", &words);
+    let (code, said, error) = collector.setup.run("report", &words);
     assert_eq!(
         (code, said.contains("logs.example/ams")),
         (Some(0), true),
         "{error}"
     );
-    let (code, said, _) = collector.run("store", &["check", "--log", "fra-1"]);
+    let (code, said, _) = collector.setup.run("store", &["check", "--log", "fra-1"]);
     assert_eq!((code, said.contains("in order")), (Some(0), true), "{said}");
     let copy = collector.folder.path().join("copy.db");
     let words = ["backup", "--log", "ams", copy.to_str().unwrap()];
-    let (code, said, error) = collector.run("store", &words);
+    let (code, said, error) = collector.setup.run("store", &words);
     assert_eq!(
         (code, said.contains(".log.vkey")),
         (Some(0), true),
         "{said}{error}"
     );
-    let (code, said, _) = collector.run("collect", &["--list"]);
+    let (code, said, _) = collector.setup.run("collect", &["--list"]);
     assert_eq!(code, Some(0));
     for word in ["logs.example/ams", "logs.example/fra-1", "CHECKPOINT"] {
         assert!(said.contains(word), "{said}");
@@ -189,14 +191,14 @@ fn the_logs_of_two_gates_are_collected_and_read_by_name() {
 
     // Nothing else writes to a copy.
     let words = ["--log", "ams", "ack", &first, "--note", "x", "--by", "Ada"];
-    let (code, _, error) = collector.run("log", &words);
+    let (code, _, error) = collector.setup.run("log", &words);
     assert_eq!(code, Some(2));
     assert!(
         error.contains("the collected copy of the log logs.example/ams"),
         "{error}"
     );
     for words in [["rebuild", "--log", "ams"], ["rebuild", "--log", "fra"]] {
-        let (code, _, error) = collector.run("store", &words);
+        let (code, _, error) = collector.setup.run("store", &words);
         assert_eq!(code, Some(2));
         assert!(error.contains("the collected copy"), "{error}");
     }
@@ -229,13 +231,13 @@ fn the_logs_of_two_gates_are_collected_and_read_by_name() {
             "{command}: {said}"
         );
     }
-    let (code, _, error) = collector.run("log", &["--log", "par"]);
+    let (code, _, error) = collector.setup.run("log", &["--log", "par"]);
     assert_eq!(code, Some(2));
     assert!(
         error.contains("there are logs.example/ams, logs.example/fra-1"),
         "{error}"
     );
-    let (code, _, error) = collector.run("log", &["--log", "logs."]);
+    let (code, _, error) = collector.setup.run("log", &["--log", "logs."]);
     assert_eq!(
         (code, error.contains("more than one")),
         (Some(2), true),
@@ -250,7 +252,9 @@ fn the_logs_of_two_gates_are_collected_and_read_by_name() {
     let said = collector.collect(&from, &[], 0);
     assert_eq!(said.matches("records filed").count(), 2, "{said}");
     for log in ["ams", "fra-1"] {
-        let (code, said, error) = collector.run("audit", &["verify", "--all", "--log", log]);
+        let (code, said, error) = collector
+            .setup
+            .run("audit", &["verify", "--all", "--log", log]);
         assert_eq!(code, Some(0), "{said}{error}");
     }
 }
@@ -283,11 +287,13 @@ fn a_log_with_a_new_key_is_followed_by_its_proof() {
     collector.export_of(&gate, "one");
     let said = collector.collect(&[&from], &[], 0);
     assert!(said.contains("records filed"), "{said}");
-    let (code, said, error) = collector.run("audit", &["verify", "--all", "--log", ""]);
+    let (code, said, error) = collector
+        .setup
+        .run("audit", &["verify", "--all", "--log", ""]);
     assert_eq!(code, Some(0), "{said}{error}");
-    let (code, said, _) = collector.run("audit", &["key", "--log", ""]);
+    let (code, said, _) = collector.setup.run("audit", &["key", "--log", ""]);
     assert_eq!((code, said.trim()), (Some(0), &*new));
-    let (code, said, _) = collector.run("store", &["check", "--log", ""]);
+    let (code, said, _) = collector.setup.run("store", &["check", "--log", ""]);
     assert_eq!(code, Some(0), "{said}");
     // Each of both keys names the log from now on, and a new collection begins with either.
     for key in [&old, &new] {
@@ -388,7 +394,9 @@ fn a_collector_that_is_killed_goes_on() {
     let from = collector.export_of(&gate, "one");
     let said = collector.collect(&[&from], &["--trust-new"], 0);
     assert!(said.contains("records filed"), "{said}");
-    let whole = collector.run("log", &["--log", "", "--all", "--json"]);
+    let whole = collector
+        .setup
+        .run("log", &["--log", "", "--all", "--json"]);
     let again = Collector::new();
     let words = ["--from", from.to_str().unwrap(), "--trust-new"];
     let mut child = again.setup.command("collect").args(words).spawn().unwrap();
@@ -401,9 +409,12 @@ fn a_collector_that_is_killed_goes_on() {
     let _ = rustix::process::kill_process(id, Signal::KILL);
     child.wait().unwrap();
     again.collect(&[&from], &["--trust-new"], 0);
-    assert_eq!(again.run("log", &["--log", "", "--all", "--json"]), whole);
-    let (code, said, error) = again.run("audit", &["verify", "--all", "--log", ""]);
+    assert_eq!(
+        again.setup.run("log", &["--log", "", "--all", "--json"]),
+        whole
+    );
+    let (code, said, error) = again.setup.run("audit", &["verify", "--all", "--log", ""]);
     assert_eq!(code, Some(0), "{said}{error}");
-    let (code, said, _) = again.run("store", &["check", "--log", ""]);
+    let (code, said, _) = again.setup.run("store", &["check", "--log", ""]);
     assert_eq!(code, Some(0), "{said}");
 }

@@ -83,6 +83,24 @@ impl Gate {
         self
     }
 
+    /// Adds records, signs the log and exports it.
+    async fn exported(&mut self, count: u64, from: Moment) {
+        let found = self.signed(count, from).await.export().await;
+        assert_eq!(found, Ok(Found::Nothing));
+    }
+
+    /// Drops the records that have expired, and returns the time of that.
+    async fn expire(&self) -> Moment {
+        let later = ROW.time + DAY * 40;
+        let retention = Retention {
+            keep: Some(DAY),
+            max_size: None,
+        };
+        let dropped = self.store.prune(retention, later).await.unwrap();
+        assert_eq!(dropped.decisions, 768);
+        later
+    }
+
     async fn export(&self) -> Result<Found, String> {
         let args = ExportArgs {
             to: self.to(),
@@ -175,13 +193,7 @@ async fn what_was_exported_before_an_alteration_stays_and_nothing_follows() {
 async fn an_export_behind_dropped_records_has_the_roots_below_it() {
     let mut gate = Gate::new().await;
     gate.signed(1_000, ROW.time).await;
-    let later = ROW.time + DAY * 40;
-    let retention = Retention {
-        keep: Some(DAY),
-        max_size: None,
-    };
-    let dropped = gate.store.prune(retention, later).await.unwrap();
-    assert_eq!(dropped.decisions, 768);
+    let later = gate.expire().await;
     gate.signed(200, later).await;
     assert_eq!(gate.export().await, Ok(Found::Nothing));
     let files = files(&gate.to());

@@ -71,7 +71,7 @@ async fn content(store: &dyn Store, text: Sha256) -> Content {
 async fn a_copy_grows_with_the_exports_and_is_whole() {
     let mut gate = Gate::new().await;
     let copy = Copy::new();
-    gate.signed(700, ROW.time).await.export().await.unwrap();
+    gate.exported(700, ROW.time).await;
     let brought = copy.bring(&gate, &gate.to()).unwrap();
     assert_eq!(
         (brought.records, brought.size, brought.missing),
@@ -88,16 +88,8 @@ async fn a_copy_grows_with_the_exports_and_is_whole() {
     };
     let id = crate::text::DecisionId::from_octets(*crate::entry::id_of(&id.entry).unwrap());
     assert!(gate.store.acknowledge(&id.to_string(), note).await.unwrap());
-    gate.signed(2_000, ROW.time + DAY)
-        .await
-        .export()
-        .await
-        .unwrap();
-    gate.signed(5, ROW.time + DAY * 2)
-        .await
-        .export()
-        .await
-        .unwrap();
+    gate.exported(2_000, ROW.time + DAY).await;
+    gate.exported(5, ROW.time + DAY * 2).await;
     let brought = copy.bring(&gate, &gate.to()).unwrap();
     assert_eq!((brought.records, brought.size), (2_006, 2_706));
     assert_eq!(
@@ -113,13 +105,8 @@ async fn a_copy_grows_with_the_exports_and_is_whole() {
 async fn a_copy_begins_behind_records_that_retention_had_dropped() {
     let mut gate = Gate::new().await;
     gate.signed(1_000, ROW.time).await;
-    let later = ROW.time + DAY * 40;
-    let retention = Retention {
-        keep: Some(DAY),
-        max_size: None,
-    };
-    gate.store.prune(retention, later).await.unwrap();
-    gate.signed(1_500, later).await.export().await.unwrap();
+    let later = gate.expire().await;
+    gate.exported(1_500, later).await;
     let copy = Copy::new();
     let brought = copy.bring(&gate, &gate.to()).unwrap();
     assert_eq!(brought.size, 2_501);
@@ -138,7 +125,7 @@ async fn a_copy_begins_behind_records_that_retention_had_dropped() {
     let leaf = leaf_hash(&ours.records[0].entry);
     assert_eq!(proof.verify(&leaf, &root), Ok(()));
 
-    gate.signed(10, later + DAY).await.export().await.unwrap();
+    gate.exported(10, later + DAY).await;
     assert_eq!(copy.bring(&gate, &gate.to()).unwrap().records, 10);
 
     // Without the roots, or with others, nothing is filed.
@@ -158,17 +145,12 @@ async fn a_copy_begins_behind_records_that_retention_had_dropped() {
 #[tokio::test]
 async fn records_dropped_between_two_exports_leave_a_gap_and_a_new_copy_begins_behind_it() {
     let mut gate = Gate::new().await;
-    gate.signed(300, ROW.time).await.export().await.unwrap();
+    gate.exported(300, ROW.time).await;
     let copy = Copy::new();
     copy.bring(&gate, &gate.to()).unwrap();
     let before = copy.content(&gate).await;
     gate.signed(700, ROW.time).await;
-    let later = ROW.time + DAY * 40;
-    let retention = Retention {
-        keep: Some(DAY),
-        max_size: None,
-    };
-    gate.store.prune(retention, later).await.unwrap();
+    let later = gate.expire().await;
     gate.signed(200, later).await;
     assert_eq!(gate.export().await, Ok(Found::Faults));
     let error = copy.bring(&gate, &gate.to()).unwrap_err();
@@ -187,15 +169,11 @@ async fn records_dropped_between_two_exports_leave_a_gap_and_a_new_copy_begins_b
 #[tokio::test]
 async fn a_flipped_octet_is_found_or_harms_nothing() {
     let mut gate = Gate::new().await;
-    gate.signed(300, ROW.time).await.export().await.unwrap();
+    gate.exported(300, ROW.time).await;
     let first = Copy::new();
     first.bring(&gate, &gate.to()).unwrap();
     let half = first.content(&gate).await;
-    gate.signed(20, ROW.time + DAY)
-        .await
-        .export()
-        .await
-        .unwrap();
+    gate.exported(20, ROW.time + DAY).await;
     let whole = content(&*gate.store, gate.text).await;
     let files: Vec<(String, Vec<u8>)> = files(&gate.to()).into_iter().collect();
     let (mut found, mut harmless) = (0, 0);
@@ -235,12 +213,8 @@ async fn a_flipped_octet_is_found_or_harms_nothing() {
 #[tokio::test]
 async fn files_that_come_in_part_are_told_and_continued() {
     let mut gate = Gate::new().await;
-    gate.signed(300, ROW.time).await.export().await.unwrap();
-    gate.signed(20, ROW.time + DAY)
-        .await
-        .export()
-        .await
-        .unwrap();
+    gate.exported(300, ROW.time).await;
+    gate.exported(20, ROW.time + DAY).await;
     let whole = content(&*gate.store, gate.text).await;
     let copy = Copy::new();
     let to = gate.to();
@@ -296,7 +270,7 @@ async fn files_that_come_in_part_are_told_and_continued() {
 #[tokio::test]
 async fn another_history_under_the_same_key_is_told() {
     let mut gate = Gate::new().await;
-    gate.signed(300, ROW.time).await.export().await.unwrap();
+    gate.exported(300, ROW.time).await;
     let copy = Copy::new();
     copy.bring(&gate, &gate.to()).unwrap();
     let before = copy.content(&gate).await;
@@ -306,12 +280,7 @@ async fn another_history_under_the_same_key_is_told() {
         (100, "another history of its first 300 records"),
         (50, "another history of its first 300 records"),
     ] {
-        other
-            .signed(count, ROW.time + DAY)
-            .await
-            .export()
-            .await
-            .unwrap();
+        other.exported(count, ROW.time + DAY).await;
         let error = copy.bring(&other, &other.to()).unwrap_err();
         assert!(error.contains(told), "{error}");
     }
@@ -325,7 +294,7 @@ async fn another_history_under_the_same_key_is_told() {
         LogKey::generate(Some(gate.key.name().clone())).unwrap(),
     ));
     let mut strange = strange.await;
-    strange.signed(400, ROW.time).await.export().await.unwrap();
+    strange.exported(400, ROW.time).await;
     let error = copy.bring(&gate, &strange.to()).unwrap_err();
     assert!(error.contains("no known key has signed"), "{error}");
     let error = copy.bring(&strange, &strange.to()).unwrap_err();
@@ -336,7 +305,7 @@ async fn another_history_under_the_same_key_is_told() {
 #[tokio::test]
 async fn a_copy_is_no_store_of_a_gate_nor_the_other_way_round() {
     let mut gate = Gate::new().await;
-    gate.signed(300, ROW.time).await.export().await.unwrap();
+    gate.exported(300, ROW.time).await;
     let copy = Copy::new();
     copy.bring(&gate, &gate.to()).unwrap();
     let refused = |error: crate::store::StoreError| {
@@ -356,7 +325,7 @@ async fn a_copy_is_no_store_of_a_gate_nor_the_other_way_round() {
 #[tokio::test]
 async fn what_is_no_file_of_an_export_is_not_opened() {
     let mut gate = Gate::new().await;
-    gate.signed(10, ROW.time).await.export().await.unwrap();
+    gate.exported(10, ROW.time).await;
     let file = gate.to().join(entries_file(0, 10));
     fs::remove_file(&file).unwrap();
     let elsewhere = gate.folder.path().join("secret");

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 script, file, log, witness, step = sys.argv[1:]
+sys.path.insert(0, str(Path(script).parent))
 spec = importlib.util.spec_from_file_location("verifier", script)
 verifier = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(verifier)

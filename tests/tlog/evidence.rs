@@ -228,6 +228,22 @@ fn the_script_proves_what_the_library_wrote() {
 }
 
 #[test]
+fn the_script_is_short_enough_to_be_read() {
+    let parts = ["__init__", "cbor", "ed25519", "log", "record"];
+    let parts = parts.map(|part| format!("docs/evidence/{part}.py"));
+    for file in parts.into_iter().chain(["docs/verify-evidence.py".into()]) {
+        let text = fs::read_to_string(path(&file)).unwrap();
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(text.lines().count() <= 150, "{file}");
+        assert!(widest <= Some(100), "{file}: {widest:?} columns");
+    }
+    let files = fs::read_dir(path("docs/evidence")).unwrap();
+    let is_python = |name: &std::ffi::OsString| Path::new(name).extension() == Some("py".as_ref());
+    let names = files.map(|file| file.unwrap().file_name());
+    assert_eq!(names.filter(is_python).count(), 5);
+}
+
+#[test]
 fn the_script_finds_every_changed_octet() {
     let corpus = Corpus::new();
     let [log, witness] = corpus.log.keys().map(|key| key.to_string());

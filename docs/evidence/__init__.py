@@ -1,0 +1,1 @@
+"""The parts of verify-evidence.py, which stands beside this folder."""

@@ -70,6 +70,7 @@ mod event;
 pub mod field;
 mod line;
 mod object;
+mod outline;
 mod read;
 mod value;
 mod write;
@@ -84,6 +85,7 @@ pub use self::event::{
 pub(crate) use self::line::origin_parts;
 pub use self::line::{LineError, Objects, is_strange, write_line};
 pub use self::object::{Action, Asserted, Basis, Outage};
+pub use self::outline::{Counted, Outline};
 pub use self::read::{Entry, id_of, time_of};
 pub use self::value::{Octets, Text, Texts};
 pub use self::write::Bounds;

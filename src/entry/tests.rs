@@ -271,6 +271,7 @@ proptest! {
             }
             let mut item = Reader::new(&entry);
             assert_eq!(item.item().unwrap(), &entry[..]);
+            assert_eq!(Outline::read(&entry), Ok(Outline::of(&Entry::Decision(found))));
             let objects = dice::objects();
             let mut line = Vec::new();
             write_line(&Entry::Decision(found), &objects, &mut line).unwrap();
@@ -286,6 +287,7 @@ proptest! {
             event.encode(&mut entry);
             let read = Entry::read(&entry).unwrap();
             assert_eq!(read, Entry::Event(*event));
+            assert_eq!(Outline::read(&entry), Ok(Outline::of(&read)));
             let mut line = Vec::new();
             write_line(&read, &dice::objects(), &mut line).unwrap();
             serde_json::from_slice::<serde_json::Value>(&line).unwrap();

@@ -3,7 +3,7 @@
 use super::HOUR;
 use super::Sha256;
 use crate::clock::Moment;
-use crate::entry::{Entry, EventKind};
+use crate::entry::{Counted, Outline};
 use crate::policy::overrides::Override;
 
 /// A query for decisions, and their order.
@@ -161,15 +161,14 @@ impl Hourly {
 }
 
 /// Returns the count of an entry for its hour; `None` unless it stands for decisions.
-pub(super) fn hourly<'e>(entry: &Entry<'e>) -> Option<Hourly<&'e str>> {
-    let (mode, verdict, reason, count) = match entry {
-        Entry::Decision(one) => (one.mode, one.verdict, one.reason, 1),
-        Entry::Event(event) => match event.kind {
-            EventKind::Repeated(one) => (one.mode, one.verdict, one.reason, one.count),
-            _ => return None,
-        },
-    };
-    let time = entry.time();
+pub(super) fn hourly<'e>(entry: &Outline<'e>) -> Option<Hourly<&'e str>> {
+    let Counted {
+        mode,
+        verdict,
+        reason,
+        count,
+    } = entry.counted?;
+    let time = entry.time;
     let hour = u64::try_from(HOUR.as_millis()).unwrap_or(1);
     Some(Hourly {
         hour: Moment::from_millis(time - time % hour),

@@ -140,6 +140,8 @@ fn the_golden_entries_have_every_field() {
             keys.insert(key);
             reader.item().unwrap();
         }
+        let outline = Outline::read(&row.entry).unwrap();
+        assert_eq!(outline, Outline::of(&Entry::read(&row.entry).unwrap()));
         match Entry::read(&row.entry).unwrap() {
             Entry::Decision(decision) => {
                 reasons.insert(decision.reason.to_owned());

@@ -7,7 +7,7 @@ use super::entries::{self, Blocks};
 use super::error::Failure;
 use super::rows::{integer, number, time};
 use crate::clock::Moment;
-use crate::entry::Entry;
+use crate::entry::Outline;
 use crate::store::{HOUR, Hourly, hourly};
 
 /// The counts of one batch. A batch has few kinds of decisions, and mostly the same one again.
@@ -16,7 +16,7 @@ pub(super) struct Hours(Vec<Hourly>);
 
 impl Hours {
     /// Counts a record, unless it is no decision.
-    pub(super) fn count(&mut self, entry: &Entry<'_>) {
+    pub(super) fn count(&mut self, entry: &Outline<'_>) {
         let Some(new) = hourly(entry) else { return };
         match self.0.iter_mut().rev().find(|known| known.is_kind(&new)) {
             Some(known) => known.count += new.count,
@@ -79,7 +79,7 @@ pub(super) fn recount(connection: &Connection, blocks: &Blocks) -> Result<(), Fa
     connection.execute("DELETE FROM hourly", [])?;
     let mut hours = Hours::default();
     entries::walk(connection, blocks, 0..=u64::MAX, false, |_, octets| {
-        if let Ok(entry) = Entry::read(octets) {
+        if let Ok(entry) = Outline::read(octets) {
             hours.count(&entry);
         }
         Ok(true)

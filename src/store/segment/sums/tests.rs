@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::entry::tests::dice::{Dice, entry};
-use crate::entry::{self, Bounds, Entry};
+use crate::entry::{self, Bounds, Entry, Outline};
 use crate::store::block::{Block, BlockWriter};
 use crate::store::{DecisionQuery, TallyKey, hourly};
 
@@ -147,7 +147,7 @@ fn hours_are_those_of_the_lines() {
     let sums = Sums::read(&sums_of(&[&entries])).unwrap();
     let mut want: HashMap<(Moment, String, String, String), u64> = HashMap::new();
     for entry in &entries {
-        if let Some(one) = hourly(&Entry::read(entry).unwrap()) {
+        if let Some(one) = hourly(&Outline::read(entry).unwrap()) {
             let key = (
                 one.hour,
                 one.mode.into(),

@@ -7,7 +7,7 @@ use rusqlite::{Transaction, params};
 use super::super::error::Failure;
 use super::super::hours::Hours;
 use super::super::rows::integer;
-use crate::entry::Entry;
+use crate::entry::Outline;
 use crate::store::{Entries, Sha256, failed};
 
 /// Precision of the time that an object was last used, in milliseconds.
@@ -35,10 +35,10 @@ impl Uses {
         let mut noted = Noted::default();
         for octets in entries.iter() {
             let entry =
-                Entry::read(octets).map_err(|error| failed(format!("an entry: {error}")))?;
+                Outline::read(octets).map_err(|error| failed(format!("an entry: {error}")))?;
             hours.count(&entry);
-            let day = entry.time() / DAY;
-            for sha256 in entry.named().into_iter().flatten() {
+            let day = entry.time / DAY;
+            for sha256 in entry.named.into_iter().flatten() {
                 if self.0.get(sha256).is_none_or(|known| *known < day) {
                     let last = noted.0.entry(*sha256).or_default();
                     *last = day.max(*last);

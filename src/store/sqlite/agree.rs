@@ -34,6 +34,16 @@ const SMALL: u64 = 64 * 1024 * 1024;
 /// Blocks at the end of the log that are read in any case.
 const LATEST: usize = 4;
 
+/// How much of a database an examination reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// The end of the log, and one block. A process at work carries its log over every few seconds, and all the rest
+    /// took it half a microsecond for each record.
+    End,
+    /// Several blocks, too, and the structure of a small database.
+    Whole,
+}
+
 /// Records that are missing at the end of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Missing {
@@ -304,7 +314,7 @@ pub(super) fn refuse_foreign_log(path: &Path) -> Result<(), Failure> {
         // The writer reports what it is.
         return Ok(());
     }
-    let Some(why) = broken(&connection)? else {
+    let Some(why) = broken(&connection, Depth::Whole)? else {
         return Ok(());
     };
     Err(refused(format!(
@@ -316,13 +326,13 @@ pub(super) fn refuse_foreign_log(path: &Path) -> Result<(), Failure> {
 }
 
 /// Reads a database and its log as a process does that opens them now, and returns what is wrong with them.
-pub(super) fn examine(path: &Path) -> Result<Option<String>, Failure> {
+pub(super) fn examine(path: &Path, depth: Depth) -> Result<Option<String>, Failure> {
     let look = || -> Result<Option<String>, Failure> {
         let connection = to_examine(path)?;
         if !is_ours(&connection) {
             return Ok(Some("it is no store".to_owned()));
         }
-        if let Some(why) = broken(&connection)? {
+        if let Some(why) = broken(&connection, depth)? {
             return Ok(Some(why));
         }
         Ok(match look(&connection, path)? {
@@ -353,11 +363,11 @@ fn size(path: &Path) -> u64 {
 }
 
 /// Returns what breaks the log: its rows follow one another, and the latest ones and their pages can be read.
-fn broken(connection: &Connection) -> Result<Option<String>, Failure> {
+fn broken(connection: &Connection, depth: Depth) -> Result<Option<String>, Failure> {
     let look = || {
         Head::read(connection)?;
         probe(connection)?;
-        if bounds::file_size(connection)? <= SMALL {
+        if depth == Depth::Whole && bounds::file_size(connection)? <= SMALL {
             let said: String =
                 connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
             if said != "ok" {
@@ -365,7 +375,11 @@ fn broken(connection: &Connection) -> Result<Option<String>, Failure> {
             }
         }
         let latest = entries::blocks_from(connection, 0)?;
-        for block in latest.iter().rev().take(LATEST) {
+        let blocks = match depth {
+            Depth::End => 1,
+            Depth::Whole => LATEST,
+        };
+        for block in latest.iter().rev().take(blocks) {
             if let entries::Relation::Unreadable(why) = block.relation(connection)? {
                 return Err(Failure::Damaged(format!("{}: {why}", block.told())));
             }

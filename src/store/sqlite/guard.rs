@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::agree;
+use super::agree::{self, Depth};
 use super::bounds::log_size;
 use super::error::Failure;
 use super::header::Header;
@@ -75,10 +75,11 @@ impl Guard {
         let mut left = self.left.lock();
         self.check(&mut left)?;
         let outcome = write();
-        // A change by others meanwhile is found before the next write.
+        // A change by others meanwhile is found before the next write. This one is nearly always our own: the engine has
+        // carried the log over.
         if let Some(now) = Stamp::of(&self.path)
             && now != *left
-            && self.examine().is_ok()
+            && self.examine(Depth::End).is_ok()
         {
             *left = now;
         }
@@ -106,7 +107,7 @@ impl Guard {
             }
             thread::sleep(PAUSE);
         }
-        self.examine()?;
+        self.examine(Depth::Whole)?;
         if let Some(now) = now {
             *left = now;
         }
@@ -120,9 +121,9 @@ impl Guard {
             .is_some_and(|header| header.application == APPLICATION && header.size <= size)
     }
 
-    fn examine(&self) -> Result<(), Failure> {
+    fn examine(&self, depth: Depth) -> Result<(), Failure> {
         let why = match self.is_whole() {
-            true => agree::examine(&self.path)?,
+            true => agree::examine(&self.path, depth)?,
             false => Some("the file is cut off, or another program's".to_owned()),
         };
         let Some(why) = why else { return Ok(()) };

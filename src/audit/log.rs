@@ -67,7 +67,8 @@ fn bounds(config: &Config) -> Bounds {
 }
 
 const PACE: Pace = Pace {
-    gather: Duration::from_millis(40),
+    // Each batch costs a millisecond of CPU time, whatever its size; a decision is in the store within 100 ms.
+    gather: Duration::from_millis(80),
     retry: Duration::from_secs(1),
 };
 

@@ -29,7 +29,7 @@ use crate::store::{Entries, Store};
 /// The writer's two delays.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    /// Time for which entries gather after the first one, to be written together.
+    /// Time for which entries gather after the first one, to be written together. A slow disk shortens it.
     pub(super) gather: Duration,
     /// Time before a failed write is tried again.
     pub(super) retry: Duration,
@@ -62,7 +62,8 @@ pub(super) fn run(queue: &Queue, mut outlets: Vec<Outlet>, live: &Live, clock: &
     let _end = End(queue);
     let mut spare = Entries::default();
     let mut lines = DerivedLines::default();
-    while let Some(mut batch) = queue.take(spare, pace.gather, clock) {
+    let mut delay = Delay::default();
+    while let Some(mut batch) = queue.take(spare, delay.leave(pace.gather), clock) {
         if !write_out(
             queue,
             &mut batch,
@@ -73,6 +74,7 @@ pub(super) fn run(queue: &Queue, mut outlets: Vec<Outlet>, live: &Live, clock: &
         ) {
             return;
         }
+        delay.note(batch.delay(delay.leave(pace.gather), clock));
         lines.show(&batch, queue, live, clock.now());
         lines.end(&batch);
         match queue.wrote(&batch, clock.now()) {
@@ -89,6 +91,22 @@ pub(super) fn run(queue: &Queue, mut outlets: Vec<Outlet>, live: &Live, clock: &
         {
             warn!(log = sink.name(), %error, "the decision log may not outlive a power cut");
         }
+    }
+}
+
+/// The longest of the latest delays between the end of gathering and the end of the write.
+#[derive(Debug, Default)]
+struct Delay(Duration);
+
+impl Delay {
+    /// Notes a delay. An old one counts less with each batch.
+    fn note(&mut self, delay: Duration) {
+        self.0 = delay.max(self.0 * 7 / 8);
+    }
+
+    /// Returns what is left to gather for, so that a batch that takes twice as long as before is still written in time.
+    fn leave(&self, gather: Duration) -> Duration {
+        gather.saturating_sub(self.0 * 2).max(gather / 8)
     }
 }
 
@@ -246,5 +264,31 @@ struct End<'q>(&'q Queue);
 impl Drop for End<'_> {
     fn drop(&mut self) {
         self.0.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_disk_leaves_less_time_to_gather() {
+        let gather = Duration::from_millis(80);
+        let mut delay = Delay::default();
+        assert_eq!(delay.leave(gather), gather);
+        delay.note(Duration::from_millis(24));
+        assert_eq!(delay.leave(gather), Duration::from_millis(32));
+        delay.note(Duration::from_millis(1));
+        assert_eq!(
+            delay.leave(gather),
+            Duration::from_millis(38),
+            "not at once"
+        );
+        for _ in 0..40 {
+            delay.note(Duration::from_millis(1));
+        }
+        assert!(delay.leave(gather) >= Duration::from_millis(77));
+        delay.note(Duration::from_secs(5));
+        assert_eq!(delay.leave(gather), Duration::from_millis(10));
     }
 }

@@ -45,6 +45,12 @@ pub(in crate::audit) struct Batch {
 }
 
 impl Batch {
+    /// Returns the time since the batch had gathered for `gather`, and was to be taken.
+    pub(in crate::audit) fn delay(&self, gather: Duration, clock: &Clock) -> Duration {
+        let waited = self.taken.since(self.since).saturating_sub(gather);
+        waited + clock.uptime().since(self.taken)
+    }
+
     /// Tells whether there is nothing to write: the store has appended events meanwhile, which sinks have not.
     pub(in crate::audit) fn is_empty(&self) -> bool {
         let store::Batch {

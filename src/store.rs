@@ -42,7 +42,9 @@ use self::error::{behind, failed};
 use self::figures::Figures;
 pub use self::log_key::{LogKey, StoredCheckpoint};
 pub use self::maintenance::keep;
-pub use self::origins::{Fetch, OriginMemory, OriginQuery, OtherAnswer, SnapshotMeta, StoredState};
+pub use self::origins::{
+    Fetch, FetchSum, FetchSums, OriginMemory, OriginQuery, OtherAnswer, SnapshotMeta, StoredState,
+};
 pub use self::room::{Pruned, Retention, Size};
 use self::rotation::{Rotation, Words};
 use self::state_file::StateFile;
@@ -124,6 +126,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Counts the decisions of each hour by mode, verdict and reason, in this order. The first hour contains `since`,
     /// the last one begins before `until`. Hours without a decision left after retention are gone.
     fn hours(&self, since: Moment, until: Moment) -> Pending<'_, Vec<Hourly>>;
+
+    /// Counts the fetches of robots.txt by result. The first hour contains `since`, the last one begins before `until`.
+    fn fetch_sums(&self, since: Moment, until: Moment) -> Pending<'_, FetchSums>;
 
     /// Records that a person has seen a decision. False if there is no such decision.
     fn acknowledge(&self, id: &str, note: Acknowledgement) -> Pending<'_, bool>;

@@ -44,6 +44,11 @@ pub struct Question {
 }
 
 impl Question {
+    /// Tells whether the report is about one client or one origin.
+    fn is_of_a_part(&self) -> bool {
+        self.client.is_some() || self.origin.is_some()
+    }
+
     fn query(&self) -> DecisionQuery {
         DecisionQuery {
             since: Some(self.since),
@@ -134,6 +139,7 @@ impl Report {
             known.purpose.as_deref().map(str::to_owned)
         };
         let checkpoints = store.checkpoints().await?;
+        let fetches = fetches(question, store).await?;
         let none = |_: &String| None;
         let mut clients = listed(&figures.clients, purpose);
         if question.origin.is_some() {
@@ -143,7 +149,7 @@ impl Report {
             format: FORMAT,
             about: about(gathering, store, trusted, &checkpoints, now).await?,
             not_shown: NOT_SHOWN.to_vec(),
-            not_recorded: not_recorded(figures),
+            not_recorded: not_recorded(question, figures, fetches.as_ref()),
             summary: summary(figures),
             months: periods(figures, "2026-11".len()),
             days: periods(figures, "2026-11-20".len()),
@@ -159,7 +165,7 @@ impl Report {
             rules: rules(&figures.rules, TOP),
             rules_uncounted: figures.rules.others.requests(),
             reasons: reasons(figures),
-            robots: robots(&figures.robots, TOP),
+            robots: robots(&figures.robots, fetches, TOP),
             settings: settings(&figures.policies, store).await?,
             overrides: overrides(figures, question, store).await?,
             exceptions: exceptions(figures, TOP),
@@ -221,11 +227,50 @@ fn facts(checkpoint: &StoredCheckpoint) -> CheckpointFacts {
     }
 }
 
+/// Returns the fetches of robots.txt in the span; `None` unless the report is about all of them, and some were counted.
+async fn fetches(
+    question: &Question,
+    store: &dyn Store,
+) -> Result<Option<FetchCounts>, StoreError> {
+    if question.is_of_a_part() {
+        return Ok(None);
+    }
+    let sums = store.fetch_sums(question.since, question.until).await?;
+    let Some(first) = sums.first.filter(|first| *first < question.until) else {
+        return Ok(None);
+    };
+    let mut fetches = FetchCounts {
+        counted_since: time_text(first),
+        is_cut_off: first > question.since,
+        ..FetchCounts::default()
+    };
+    for sum in sums.by_result {
+        fetches.count += sum.fetches;
+        match &*sum.result {
+            "successful" => fetches.successful += sum.fetches,
+            "unavailable" => fetches.unavailable += sum.fetches,
+            _ => fetches.unreachable += sum.fetches,
+        }
+        fetches.unchanged += sum.unchanged;
+        fetches.changed += sum.changed;
+        fetches.truncated += sum.truncated;
+    }
+    Ok(Some(fetches))
+}
+
 /// Returns what this log does not tell.
-fn not_recorded(figures: &Figures) -> Vec<&'static str> {
+fn not_recorded(
+    question: &Question,
+    figures: &Figures,
+    fetches: Option<&FetchCounts>,
+) -> Vec<&'static str> {
+    let is_of_a_part = question.is_of_a_part();
+    let is_counted_late = fetches.is_none_or(|fetches| fetches.is_cut_off);
     let has_processes = figures.events.iter().any(exceptions::is_of_a_process);
     [
-        (true, "how often each robots.txt was fetched, by outcome: the figures below are of the states that decisions rest on"),
+        (is_of_a_part, "how often the robots.txt behind these requests was fetched: fetches are counted for all clients and origins together"),
+        (!is_of_a_part && is_counted_late, "fetches of robots.txt before the hour in which the store began to count them"),
+        (true, "how often the robots.txt of each origin was fetched: fetches are counted by outcome and hour"),
         (true, "preference signals other than robots.txt: this version honours none"),
         (true, "queries that were left out of records ([log] redact_query)"),
         (!has_processes, "the time in which no process ran: no process of this span recorded its start or end"),

@@ -41,7 +41,7 @@ pub struct SqlArgs {
 const AFTER_HELP: &str = "\
 The views decisions and denials have a row for each decision that meets the conditions above, and a column for each \
 field of a record; `SELECT * FROM decisions LIMIT 1` shows them. All other tables and views are readable, too: \
-origins, snapshots, hourly, override, acknowledgement, checkpoint (schema store). Nothing can be changed.
+origins, snapshots, hourly, fetch_hourly, override, acknowledgement, checkpoint (schema store). Nothing can be changed.
 
 Examples:
   crawlgate sql \"SELECT host, count(*) AS n FROM denials GROUP BY host ORDER BY n DESC LIMIT 10\"

@@ -109,6 +109,30 @@ pub struct SnapshotMeta {
     pub truncated: bool,
 }
 
+/// Fetches of robots.txt in whole hours.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FetchSums {
+    /// Start of the first hour of which the store has counted fetches; `None` if it has counted none.
+    pub first: Option<Moment>,
+    /// The sums by result.
+    pub by_result: Vec<FetchSum>,
+}
+
+/// The number of fetches with one result.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FetchSum {
+    /// The result: `successful`, `unavailable` or `unreachable`.
+    pub result: String,
+    /// All fetches.
+    pub fetches: u64,
+    /// Of these, fetches that brought the text that was known of the origin.
+    pub unchanged: u64,
+    /// Of these, fetches that brought another text than the one that was known.
+    pub changed: u64,
+    /// Of these, fetches of a text that was longer than the limit.
+    pub truncated: u64,
+}
+
 /// A query for states of origins.
 #[derive(Debug, Clone, Default)]
 pub struct OriginQuery {

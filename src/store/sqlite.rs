@@ -12,6 +12,7 @@
 //! - `rows`: values as columns; `digests`: whether a row is what was written; `error`: failures as sentences
 //! - `guard`: the files of an open store stay as they are; `log`: the write-ahead log stays bounded
 //! - `write`, `read`, `search`, `figures`, `prune`: the work on it; `landing`: the update of an origin; `overrides`: those that people add
+//! - `hours`, `fetches`: counts of decisions, and of fetches of robots.txt, by hour
 //! - `entries`: the decision log and the tree over it; `objects`: what its entries name
 //! - `rotate`: a new key for the log; `rotations`: the keys that others have replaced
 //! - `teller`: the entries that the store appends by itself, told to the rest of the process
@@ -29,6 +30,7 @@ pub mod collected;
 mod digests;
 mod entries;
 mod error;
+mod fetches;
 mod figures;
 pub mod fork;
 mod guard;
@@ -77,9 +79,10 @@ use super::figures::Figures;
 use super::rotation::{Rotation, Words};
 use super::state_file::{StateFile, unwritable};
 use super::{
-    Access, Acknowledgement, Appended, Batch, Belief, DecisionQuery, Extent, Fetch, Hourly, LogKey,
-    OriginMemory, OriginQuery, Pending, Progress, Pruned, Removed, Retention, Sha256, Size, Store,
-    StoreError, StoreErrorKind, StoredCheckpoint, StoredDecision, StoredRoot, Tally, TallyKey,
+    Access, Acknowledgement, Appended, Batch, Belief, DecisionQuery, Extent, Fetch, FetchSums,
+    Hourly, LogKey, OriginMemory, OriginQuery, Pending, Progress, Pruned, Removed, Retention,
+    Sha256, Size, Store, StoreError, StoreErrorKind, StoredCheckpoint, StoredDecision, StoredRoot,
+    Tally, TallyKey,
 };
 use crate::clock::Moment;
 use crate::config::Synchronous;
@@ -326,6 +329,11 @@ impl Store for Sqlite {
     fn hours(&self, since: Moment, until: Moment) -> Pending<'_, Vec<Hourly>> {
         self.readers
             .ask(move |connection| hours::read(connection, since, until))
+    }
+
+    fn fetch_sums(&self, since: Moment, until: Moment) -> Pending<'_, FetchSums> {
+        self.readers
+            .ask(move |connection| fetches::read(connection, since, until))
     }
 
     fn acknowledge(&self, id: &str, note: Acknowledgement) -> Pending<'_, bool> {

@@ -263,7 +263,7 @@ fn key() -> Arc<LogKey> {
     Arc::new(LogKey::generate(None).unwrap())
 }
 
-pub(super) fn absent(fetched: Moment) -> State {
+pub(crate) fn absent(fetched: Moment) -> State {
     unavailable(fetched)
 }
 

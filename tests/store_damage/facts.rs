@@ -5,8 +5,8 @@ use std::fs;
 use crate::DECISIONS;
 use crate::place::{Place, Serve, Whole, overwrite};
 
-const IS_NEWER: &str = "its schema is 12, but its tables are those of 11";
-const IS_OLDER: &str = "its schema is 3, but its tables are those of 11";
+const IS_NEWER: &str = "its schema is 13, but its tables are those of 12";
+const IS_OLDER: &str = "its schema is 3, but its tables are those of 12";
 const BEGINS: &str = "the beginning of the file is damaged";
 
 /// A store in which one fact is damaged, and the expected outcome.
@@ -124,7 +124,7 @@ fn of_the_file() -> Vec<Fact> {
     vec![
         Fact {
             name: "a version that is higher",
-            damage: |place| sql(place, "PRAGMA user_version = 12"),
+            damage: |place| sql(place, "PRAGMA user_version = 13"),
             check: BEGINS,
             refused: Some(IS_NEWER),
             then: Then::Rebuilt(&[], DECISIONS, 2),
@@ -145,7 +145,7 @@ fn of_the_file() -> Vec<Fact> {
         },
         Fact {
             name: "a newer store",
-            damage: |place| sql(place, "CREATE TABLE later (one); PRAGMA user_version = 12"),
+            damage: |place| sql(place, "CREATE TABLE later (one); PRAGMA user_version = 13"),
             check: "a newer crawlgate has written the store",
             refused: Some("run that version, or name another file"),
             then: Then::MoveAway("run that version, or name another file", "db"),

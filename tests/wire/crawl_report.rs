@@ -35,6 +35,11 @@ fn a_report_tells_of_a_denial_and_of_its_proof() {
     assert_eq!((count("requests"), count("denied")), (1, 1));
     assert_eq!(count("judged_within_24h"), 1);
     assert_eq!(report["rules"][0]["rule"], "Disallow: /private");
+    let fetches = &report["robots"]["fetches"];
+    assert_eq!(
+        (&fetches["count"], &fetches["successful"]),
+        (&1.into(), &1.into())
+    );
     assert_eq!(report["verification"]["ok"], true);
     assert_eq!(report["verification"]["proven"], 1);
     let page = fs::read_to_string(&html).unwrap();

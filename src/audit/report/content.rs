@@ -257,10 +257,36 @@ pub struct RobotsFacts {
     pub changed: u64,
     /// Requests that rest on a state that the store has lost.
     pub lost: u64,
+    /// Fetches of robots.txt in the hours of the span. None in a report on one client or origin, for fetches are counted for
+    /// all together; and where none was counted.
+    pub fetches: Option<FetchCounts>,
     /// The number of outages.
     pub outage_count: u64,
     /// The outages with the most requests.
     pub outages: Vec<OutageRow>,
+}
+
+/// Fetches of robots.txt in whole hours, by outcome.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+pub struct FetchCounts {
+    /// The beginning of the first hour of which the store has counts.
+    pub counted_since: String,
+    /// True if that hour is within the span, so that earlier fetches of the span may be missing.
+    pub is_cut_off: bool,
+    /// All fetches.
+    pub count: u64,
+    /// Fetches that brought a robots.txt.
+    pub successful: u64,
+    /// Of these, fetches that brought the text that was known of the origin.
+    pub unchanged: u64,
+    /// Of these, fetches that brought another text than the one that was known.
+    pub changed: u64,
+    /// Of these, fetches of a text that was longer than the limit, of which the end was ignored.
+    pub truncated: u64,
+    /// Fetches that showed that the origin has no robots.txt.
+    pub unavailable: u64,
+    /// Fetches that failed.
+    pub unreachable: u64,
 }
 
 /// A series of failed fetches.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::TOP;
 use super::content::{
-    Acknowledgements, Listed, NamedCount, OutageRow, Outcomes, Period, ReasonRow, RobotsFacts, Row,
-    RuleRow, SettingsRow, Summary,
+    Acknowledgements, FetchCounts, Listed, NamedCount, OutageRow, Outcomes, Period, ReasonRow,
+    RobotsFacts, Row, RuleRow, SettingsRow, Summary,
 };
 use crate::clock::Moment;
 use crate::entry::Digest;
@@ -143,7 +143,7 @@ pub(super) fn reasons(figures: &Figures) -> Vec<ReasonRow> {
     rows
 }
 
-pub(super) fn robots(robots: &Robots, limit: usize) -> RobotsFacts {
+pub(super) fn robots(robots: &Robots, fetches: Option<FetchCounts>, limit: usize) -> RobotsFacts {
     let (origins, changed) = robots.changed();
     let states = robots.states.iter();
     let states = states.map(|(name, sum)| NamedCount {
@@ -182,6 +182,7 @@ pub(super) fn robots(robots: &Robots, limit: usize) -> RobotsFacts {
         origins,
         changed,
         lost: robots.lost,
+        fetches,
         outage_count: count,
         outages: outages.into_iter().map(row).collect(),
     }

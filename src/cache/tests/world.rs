@@ -221,6 +221,10 @@ impl Store for Faulty {
         self.inner.hours(since, until)
     }
 
+    fn fetch_sums(&self, since: Moment, until: Moment) -> Pending<'_, store::FetchSums> {
+        self.inner.fetch_sums(since, until)
+    }
+
     fn acknowledge(&self, id: &str, note: Acknowledgement) -> Pending<'_, bool> {
         self.inner.acknowledge(id, note)
     }

@@ -1,4 +1,4 @@
-//! A digest in each row behind decisions: states of origins, fetches, overrides.
+//! A digest in each row behind decisions and reports: states of origins, fetches and their counts, overrides.
 //!
 //! One flipped bit in a moment lifts a disallow, or hides the removal of an override. The engine keeps no check sums of
 //! its pages, so each row carries the first half of the SHA-256 of all its columns. The digest has no key: every reader
@@ -16,7 +16,7 @@ use rusqlite::{Connection, Row, ToSql};
 use super::error::Failure;
 
 /// The tables with a digest in each row.
-pub(super) const TABLES: [&str; 3] = ["origin", "fetch", "override"];
+pub(super) const TABLES: [&str; 4] = ["origin", "fetch", "fetch_hourly", "override"];
 
 /// Half a SHA-256: no accident produces another row with the same digest.
 type Digest = [u8; 16];
@@ -137,6 +137,7 @@ pub(super) fn drop_damaged(connection: &Connection, table: &str) -> Result<u64, 
 fn key(table: &str) -> (&'static str, &'static str) {
     match table {
         "origin" => ("origin, identity", "origin = ?1 AND identity = ?2"),
+        "fetch_hourly" => ("hour, result", "hour = ?1 AND result = ?2"),
         _ => ("number", "number = ?1"),
     }
 }

@@ -5,6 +5,7 @@ use tracing::{error, warn};
 
 use super::bounds::Parts;
 use super::error::Failure;
+use super::fetches;
 use super::robots;
 use super::rows::{self, time};
 use crate::robots::identity::OWN_STATES;
@@ -52,6 +53,7 @@ fn landing(
     landing: &OriginUpdate,
     parts: Option<Parts>,
 ) -> Result<u64, Failure> {
+    fetches::count(transaction, landing)?;
     let Some(state) = to_stored(&landing.state) else {
         return Ok(0);
     };

@@ -114,7 +114,7 @@ fn outlive_a_power_cut(connection: &Connection, path: &Path) -> Result<(), Failu
 
 /// Reads one row by way of each table and each index: an unusable one is better reported now than by every request.
 pub(super) fn probe(connection: &Connection) -> Result<(), Failure> {
-    const LOOKS: [&str; 24] = [
+    const LOOKS: [&str; 25] = [
         "meta",
         "snapshot NOT INDEXED",
         "snapshot WHERE sha256 >= x''",
@@ -134,6 +134,7 @@ pub(super) fn probe(connection: &Connection) -> Result<(), Failure> {
         "rotation",
         "acknowledgement NOT INDEXED",
         "hourly",
+        "fetch_hourly",
         "origin INDEXED BY origin_state WHERE state >= ''",
         "object",
         "override NOT INDEXED",

@@ -16,7 +16,7 @@ use super::error::Failure;
 use super::open::LOG_SIZE;
 use super::rows::{number, time};
 use super::write::{LogMemory, begin, event};
-use super::{hours, objects, robots};
+use super::{fetches, hours, objects, robots};
 use crate::clock::Moment;
 use crate::entry::{DropCause, EventKind};
 use crate::store::{Pruned, Retention, Sha256};
@@ -68,6 +68,7 @@ pub(super) fn step(
     let (looked_at, snapshots) = texts(&transaction, retention.keep, how.now)?;
     if dropped.decisions > 0 {
         hours::prune(&transaction, oldest)?;
+        fetches::prune(&transaction, oldest)?;
     }
     log.commit(transaction, head)?;
     let mut given_back = 0;

@@ -28,6 +28,7 @@ use super::objects;
 use super::open::PATIENCE;
 use super::schema::APPLICATION;
 use super::{open, read, still};
+use crate::clock::Moment;
 use crate::store::log_key::log_key_file;
 use crate::store::state_file::state_file;
 use crate::store::{Access, Sha256, StoreError, StoreErrorKind};
@@ -256,6 +257,14 @@ fn rows(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
                 "fetch" => format!(
                     "fetch {number}, of {origin}: it is not what was written; `crawlgate origins forget {origin}` drops it"
                 ),
+                "fetch_hourly" => {
+                    let hour = row.get::<_, i64>("hour").map_or(0, super::rows::number);
+                    let hour = crate::text::time_text(Moment::from_millis(hour));
+                    format!(
+                        "fetch_hourly: the number of fetches in the hour from {hour} on is not what was written; no report on \
+                         that hour can be made until `crawlgate store rebuild` drops it"
+                    )
+                }
                 _ => format!(
                     "origin {origin}: its state is not what was written, and it is asked anew; `crawlgate origins forget \
                      {origin}` drops it"

@@ -7,6 +7,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::entries;
 use super::error::Failure;
+use super::fetches;
 use super::rotations;
 
 /// Marks a database as ours (`PRAGMA application_id`): "crlg".
@@ -21,6 +22,7 @@ pub(super) const STEPS: &[&str] = &[
     DIGESTS,
     entries::WITNESSES,
     rotations::TABLE,
+    fetches::TABLE,
 ];
 
 /// Versions up to this one kept decisions in another form, before the first release.

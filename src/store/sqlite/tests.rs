@@ -2,6 +2,7 @@
 
 mod beside;
 mod damage;
+mod fetches;
 mod flips;
 mod opening;
 mod retention;

@@ -25,10 +25,11 @@ pub struct Saved {
 }
 
 /// A table, and the column that gives its order.
-const TABLES: [(&str, Key); 13] = [
+const TABLES: [(&str, Key); 14] = [
     ("snapshot", Key::Number("number")),
     ("origin", Key::Text("origin")),
     ("fetch", Key::Number("number")),
+    ("fetch_hourly", Key::Number("hour")),
     ("segment", Key::Number("number")),
     ("block", Key::Number("first")),
     ("tail", Key::Number("first")),

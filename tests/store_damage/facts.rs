@@ -5,7 +5,8 @@ use std::fs;
 use crate::DECISIONS;
 use crate::place::{Place, Serve, Whole, overwrite};
 
-const IS_NEWER: &str = "its schema is 13, but its tables are those of 12";
+const IS_NEWER: &str = "its schema is 13, but its tables are those of 12, the last that is known here: a newer crawlgate has \
+    written the store, or the number is damaged";
 const IS_OLDER: &str = "its schema is 3, but its tables are those of 12";
 const BEGINS: &str = "the beginning of the file is damaged";
 
@@ -125,7 +126,7 @@ fn of_the_file() -> Vec<Fact> {
         Fact {
             name: "a version that is higher",
             damage: |place| sql(place, "PRAGMA user_version = 13"),
-            check: BEGINS,
+            check: "that one can check it",
             refused: Some(IS_NEWER),
             then: Then::Rebuilt(&[], DECISIONS, 2),
         },

@@ -339,7 +339,7 @@ fn known(connection: &Connection, path: &Path) -> Result<Standing, Failure> {
     let path = path.display();
     match schema::standing(connection)? {
         Standing::Newer(version) if schema::is_present(connection)? => {
-            Err(misnumbered(i64::from(version)))
+            Err(Failure::Damaged(numbered_beyond(version.into())))
         }
         Standing::Known(steps) if steps < STEPS.len() && schema::is_present(connection)? => {
             Err(misnumbered(schema::version(steps)))
@@ -384,6 +384,16 @@ fn known(connection: &Connection, path: &Path) -> Result<Standing, Failure> {
         })),
         standing => Ok(standing),
     }
+}
+
+/// Returns the words for a version number that is too high for the tables: of a newer crawlgate that has added none, or
+/// damaged.
+pub(super) fn numbered_beyond(version: i64) -> String {
+    let present = schema::present();
+    format!(
+        "its schema is {version}, but its tables are those of {present}, the last that is known here: a newer crawlgate has \
+         written the store, or the number is damaged"
+    )
 }
 
 /// Reports a damaged version number: a database of a newer or an older crawlgate has other tables.

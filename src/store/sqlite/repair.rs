@@ -26,7 +26,7 @@ use super::error::{Failure, said};
 use super::header::Header;
 use super::objects;
 use super::open::PATIENCE;
-use super::schema::APPLICATION;
+use super::schema::{self, APPLICATION, Standing};
 use super::{open, read, still};
 use crate::clock::Moment;
 use crate::store::log_key::log_key_file;
@@ -125,6 +125,17 @@ pub fn check(path: &Path) -> Result<Faults, StoreError> {
         Err(failure) => faults.damaged.push(sentence(failure, path)),
     }
     if !begins_well && faults.is_empty() {
+        if let Ok(Standing::Newer(version @ ..1_000)) = schema::standing(&connection) {
+            return Err(StoreError {
+                kind: StoreErrorKind::Newer,
+                message: format!(
+                    "{}: {}; that one can check it. If no newer crawlgate ever ran here, the number is damaged, and \
+                     `crawlgate store rebuild` mends it",
+                    path.display(),
+                    open::numbered_beyond(version.into())
+                ),
+            });
+        }
         let what = "the beginning of the file is damaged, which says what it is".to_owned();
         faults.damaged.push(what);
     }

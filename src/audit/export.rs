@@ -13,12 +13,14 @@
 mod bring;
 mod read;
 
+#[cfg(test)]
+pub(crate) use self::bring::bring_by;
 pub use self::bring::{Brought, Unfiled, bring};
 pub use self::read::{Exported, Faulty};
 
 use crate::entry::Digest;
 use crate::text::hex;
-use crate::tlog::{BUNDLE, Hash, SEGMENT};
+use crate::tlog::{BUNDLE, Hash, SEGMENT, Tree};
 
 /// The name of the format.
 pub const FORMAT: &str = "crawlgate-export@1";
@@ -128,6 +130,18 @@ impl Ground {
             segments: of_segments.to_vec(),
             bundles: of_bundles.to_vec(),
         })
+    }
+
+    /// Returns the tree below the entry. `None` if the roots are not as many as it has.
+    fn tree(&self) -> Option<Tree> {
+        let mut tree = Tree::new();
+        for root in &self.segments {
+            tree.push_segment(*root).ok()?;
+        }
+        for root in &self.bundles {
+            tree.push_bundle(*root).ok()?;
+        }
+        Some(tree)
     }
 
     /// Returns the octets of the file.

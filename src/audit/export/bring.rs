@@ -1,26 +1,32 @@
 //! An export brought into the collected copy of its log.
 //!
 //! Nothing of the export is believed but what the signature of a trusted key covers: entries are hashed as they come, the
-//! root over them and over the copy must be the signed one, and bodies must have the digests that name them. What lies
-//! between two checkpoints is filed as a whole or not at all.
+//! root over them and over the copy must be the signed one, and bodies must have the digests that name them.
+//!
+//! What lies between two checkpoints is filed in one transaction, unless it is long: then it is first read and hashed up to
+//! the signed root, and filed in parts afterwards, each of which must lead to the root that was found there. So the room for
+//! a transaction has a bound, and a copy holds nothing but what a signature covers; a run that was cut off is continued.
+
+mod step;
 
 use std::collections::HashSet;
 
 use thiserror::Error;
 
+use self::step::{Step, blocks, file_text, read, text_of};
 use super::read::{Exported, Faulty};
 use super::{Ground, Place};
 use crate::audit::verify::keys::Keys;
 use crate::clock::Moment;
-use crate::entry::{Basis, Entry, EventKind, Malformed};
+use crate::entry::Malformed;
+use crate::store::StoreError;
 use crate::store::block::MOST_ENTRIES;
 use crate::store::rotation::Rotation;
-use crate::store::sqlite::collected::{Collected, Filing, MissingBody};
-use crate::store::{Entries, ObjectKind, Sha256, StoreError, objects_of};
-use crate::tlog::{Checkpoint, CheckpointError, Note, VerifierKey};
+use crate::store::sqlite::collected::{Collected, Filing};
+use crate::tlog::{Checkpoint, CheckpointError, Hash, Note, Tree, VerifierKey, leaf_hash};
 
-/// Octets of entries to file at once.
-const AT_ONCE: usize = 4 * 1024 * 1024;
+/// Entries of a transaction: sixteen blocks, some 20 MB with what they name.
+const PART: u64 = 16 * MOST_ENTRIES as u64;
 
 /// The keys by which checkpoints of a log are verified.
 #[derive(Clone, Debug)]
@@ -129,12 +135,23 @@ struct Signed {
 /// that have replaced them. `progress` is told how many of how many records were read.
 ///
 /// # Errors
-/// When the export or the copy has a fault. Records up to the last checkpoint before it are filed.
+/// When the export or the copy has a fault. Records before it are filed as far as a checkpoint covers them that holds.
 pub fn bring(
     export: &Exported,
     copy: &mut Collected,
     log: &[VerifierKey],
     witnesses: &[VerifierKey],
+    progress: impl FnMut(u64, u64),
+) -> Result<Brought, Unfiled> {
+    bring_by(PART, export, copy, (log, witnesses), progress)
+}
+
+/// Does the same in transactions of about `part` entries.
+pub(crate) fn bring_by(
+    part: u64,
+    export: &Exported,
+    copy: &mut Collected,
+    (log, witnesses): (&[VerifierKey], &[VerifierKey]),
     mut progress: impl FnMut(u64, u64),
 ) -> Result<Brought, Unfiled> {
     let mut keys = Trusted {
@@ -151,40 +168,74 @@ pub fn bring(
         ..Brought::default()
     };
     let (mut start, mut ground) = beginning(export, known, newest)?;
+    // A run that was cut off may have filed records without the checkpoint that covers them.
+    let signed = copy.newest()?.map(|newest| newest.size);
+    let before = match (signed, known) {
+        (Some(signed), _) => signed,
+        (None, 0) => start,
+        (None, _) => copy.first()?,
+    };
     let sizes = export.checkpoints.iter().copied();
-    let sizes: Vec<u64> = sizes.filter(|size| *size > start).collect();
-    let mut time = Moment::default();
+    let sizes: Vec<u64> = sizes.filter(|size| *size > before).collect();
+    let (mut time, mut is_trusted) = (copy.latest()?, false);
     // Checkpoints that no trusted key has signed, from before the first one that a trusted key has: a later record may
     // prove that the key which signed them is an earlier one of the log.
     let mut earlier = Vec::new();
     for size in sizes {
         // The signature before the records.
         let Signed { checkpoint, note } = match open(export, size, &keys) {
-            Err(Unfiled::Signature { .. })
-                if known == 0 && brought.records == 0 && size < newest =>
-            {
+            Err(Unfiled::Signature { .. }) if signed.is_none() && !is_trusted && size < newest => {
                 earlier.push(size);
                 continue;
             }
             signed => signed?,
         };
-        let (mut filing, missing, rotation) = {
-            let mut step = Step {
-                export,
-                filing: copy.begin()?,
-                ground: ground.take(),
-                batch: Entries::default(),
-                time,
-                missing: HashSet::new(),
-                rotation: None,
+        let mut told = |at: u64| progress(at.saturating_sub(known), newest.saturating_sub(known));
+        let end = start.max(size);
+        let mut ends = Vec::new();
+        if end - start > part {
+            let tree = match &ground {
+                Some(ground) => ground.tree().ok_or(Unfiled::Root { size, known })?,
+                None => copy.tree(),
             };
-            step.records(start, size, |at| {
-                progress(at.saturating_sub(known), newest.saturating_sub(known));
-            })?;
-            time = step.time;
-            (step.filing, step.missing, step.rotation)
+            ends = places(export, tree, (start, end), part, &mut told)?;
+            if ends.pop() != Some((size, checkpoint.root)) {
+                return Err(Unfiled::Root { size, known });
+            }
+        }
+        let mut missing = HashSet::new();
+        for (end, root) in ends {
+            let step = Step::of(export, copy.begin()?, ground.take(), time);
+            let filed = step.file(start..end, &mut told)?;
+            if filed.filing.end() != (end, root) {
+                return Err(Unfiled::Root { size, known });
+            }
+            if !is_trusted {
+                filed.filing.trust(&keys.log.all)?;
+                is_trusted = true;
+            }
+            filed.filing.commit()?;
+            time = filed.time;
+            missing.extend(filed.missing);
+            brought.records += end - start;
+            brought.size = end;
+            start = end;
+        }
+        let step = Step::of(export, copy.begin()?, ground.take(), time);
+        let Step {
+            mut filing,
+            rotation,
+            time: latest,
+            missing: more,
+            ..
+        } = step.file(start..end, &mut told)?;
+        time = latest;
+        missing.extend(more);
+        let root = match size < end {
+            true => filing.root(size)?,
+            false => filing.end().1,
         };
-        if filing.end() != (size, checkpoint.root) {
+        if root != checkpoint.root {
             return Err(Unfiled::Root { size, known });
         }
         filing.checkpoint(size, &note, time)?;
@@ -207,18 +258,48 @@ pub fn bring(
                 file_earlier(export, size, &keys, &mut filing, time)?;
             }
         }
-        if brought.records == 0 || rotation.is_some() {
+        if !is_trusted || rotation.is_some() {
             filing.trust(&keys.log.all)?;
+            is_trusted = true;
         }
         filing.commit()?;
         keys.log.follow(&copy.rotations()?);
-        brought.records += size - start;
+        brought.records += end - start;
         brought.missing += missing.len() as u64;
-        brought.size = size;
-        start = size;
+        brought.size = end;
+        start = end;
     }
     brought.filled = fill(export, copy)?;
     Ok(brought)
+}
+
+/// Reads the entries from `start` to before `end` without filing them. Returns the ends of parts of about `part` entries,
+/// the last of which is `end`, with the roots there. `tree` is that of the entries before.
+fn places(
+    export: &Exported,
+    mut tree: Tree,
+    (start, end): (u64, u64),
+    part: u64,
+    mut progress: impl FnMut(u64),
+) -> Result<Vec<(u64, Hash)>, Unfiled> {
+    let (mut places, mut filed) = (Vec::new(), start);
+    blocks(export, start..end, |at, file| {
+        export.entries(file, |index, octets| -> Result<(), Unfiled> {
+            if (at..end).contains(&index) {
+                read(index, octets)?;
+                tree.push(leaf_hash(octets));
+            }
+            Ok(())
+        })?;
+        let at = file.1.min(end);
+        progress(at);
+        if at - filed >= part || at == end {
+            places.push((at, tree.root()));
+            filed = at;
+        }
+        Ok(())
+    })?;
+    Ok(places)
 }
 
 /// Files a checkpoint over a part of the records.
@@ -297,124 +378,6 @@ fn open(export: &Exported, size: u64, keys: &Trusted<'_>) -> Result<Signed, Unfi
         true => Ok(Signed { checkpoint, note }),
         false => Err(Unfiled::Misnamed(size)),
     }
-}
-
-/// The filing of the records up to one checkpoint.
-struct Step<'s> {
-    export: &'s Exported,
-    filing: Filing<'s>,
-    /// The roots below the first record of the copy, to be filed before it.
-    ground: Option<Ground>,
-    batch: Entries,
-    /// The latest time of a record.
-    time: Moment,
-    /// Bodies that records name and the export does not have.
-    missing: HashSet<Sha256>,
-    /// The last record, if it replaces the key of the log.
-    rotation: Option<Vec<u8>>,
-}
-
-impl Step<'_> {
-    /// Files the records from `start` to before `size`.
-    fn records(
-        &mut self,
-        start: u64,
-        size: u64,
-        mut progress: impl FnMut(u64),
-    ) -> Result<(), Unfiled> {
-        let export = self.export;
-        let mut at = start;
-        while at < size {
-            let Some(file) = export.block_with(at) else {
-                let last = export.next_behind(at).map_or(size, |next| next.min(size));
-                return Err(Unfiled::Gap {
-                    first: at + 1,
-                    last,
-                });
-            };
-            export.entries(file, |index, entry| match (at..size).contains(&index) {
-                true => self.record(index, entry),
-                false => Ok(()),
-            })?;
-            at = file.1.min(size);
-            progress(at);
-        }
-        self.flush()
-    }
-
-    fn record(&mut self, index: u64, octets: &[u8]) -> Result<(), Unfiled> {
-        let entry = Entry::read(octets).map_err(|error| Unfiled::Entry {
-            record: index + 1,
-            error,
-        })?;
-        let time = Moment::from_millis(entry.time());
-        if let Some(Ground {
-            segments, bundles, ..
-        }) = self.ground.take()
-        {
-            self.filing.ground(&segments, &bundles, time)?;
-        }
-        self.time = self.time.max(time);
-        let is_rotation = matches!(entry, Entry::Event(event) if matches!(event.kind, EventKind::KeyRotated { .. }));
-        self.rotation = is_rotation.then(|| octets.to_vec());
-        for (kind, sha256) in objects_of(&entry) {
-            self.object(*sha256, kind, time)?;
-        }
-        self.batch.push(|out| out.extend_from_slice(octets));
-        match self.batch.octets() >= AT_ONCE || self.batch.len() >= MOST_ENTRIES {
-            true => self.flush(),
-            false => Ok(()),
-        }
-    }
-
-    fn flush(&mut self) -> Result<(), Unfiled> {
-        self.filing.records(&self.batch)?;
-        self.batch.clear(AT_ONCE);
-        Ok(())
-    }
-
-    /// Files an object, and the text that it names.
-    fn object(&mut self, sha256: Sha256, kind: ObjectKind, at: Moment) -> Result<(), Unfiled> {
-        if self.filing.knows(&sha256)? {
-            return Ok(());
-        }
-        let body = self.export.body(Place::Objects, &sha256)?;
-        let missing = MissingBody {
-            sha256,
-            kind: Some(kind),
-        };
-        self.filing.object(missing, body.as_deref(), at)?;
-        let Some(body) = body else {
-            self.missing.insert(sha256);
-            return Ok(());
-        };
-        if let Some(text) = text_of(kind, &body)
-            && !file_text(self.export, &mut self.filing, text)?
-        {
-            self.missing.insert(*text);
-        }
-        Ok(())
-    }
-}
-
-/// Returns the digest of the robots.txt that an object names.
-fn text_of(kind: ObjectKind, body: &[u8]) -> Option<&Sha256> {
-    match kind {
-        ObjectKind::Basis => Basis::read(body).ok()?.sha256,
-        ObjectKind::Terms | ObjectKind::Override => None,
-    }
-}
-
-/// Files the text of a robots.txt, unless it is there. False if the export does not have it.
-fn file_text(export: &Exported, filing: &mut Filing<'_>, sha256: &Sha256) -> Result<bool, Unfiled> {
-    if !filing.lacks_text(sha256)? {
-        return Ok(true);
-    }
-    let Some(body) = export.body(Place::Robots, sha256)? else {
-        return Ok(false);
-    };
-    filing.text(sha256, &body)?;
-    Ok(true)
 }
 
 /// Files bodies that earlier exports, or files that came in part, did not have. Returns their number.

@@ -1,8 +1,8 @@
 //! The collected copy of a log of another machine: a store that `crawlgate collect` alone writes, and that has no private
 //! key.
 //!
-//! Entries are filed up to a checkpoint in one transaction, so a copy always ends where a key has signed it. The caller
-//! verifies; this module files, as the store of a gate does.
+//! The caller verifies: all that it files is covered by a checkpoint of the log, though a run that was cut off may not have
+//! filed that checkpoint itself. This module files, as the store of a gate does.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::entries::{Blocks, Ground, Head, Uses, append, checkpoint, extent};
 use super::error::Failure;
 use super::kind::{MARK, is_collected};
 use super::landing::packed;
-use super::rows::{integer, time};
+use super::rows::{integer, number, time};
 use super::{agree, objects, open, rotations, write};
 use crate::clock::Moment;
 use crate::config::Synchronous;
@@ -25,7 +25,7 @@ use crate::store::state_file::End;
 use crate::store::{
     Access, Entries, Object, ObjectKind, Sha256, StoreError, StoreErrorKind, failed,
 };
-use crate::tlog::{BUNDLE, Hash, Note, SEGMENT, VerifierKey};
+use crate::tlog::{BUNDLE, Hash, Note, SEGMENT, Tree, VerifierKey};
 
 /// Digests to remember, so that the database is not asked for each entry.
 const MOST_KNOWN: usize = 65_536;
@@ -84,6 +84,32 @@ impl Collected {
     #[must_use]
     pub fn end(&self) -> End {
         (self.head.size(), self.head.root())
+    }
+
+    /// Returns the tree over the records.
+    #[must_use]
+    pub fn tree(&self) -> Tree {
+        self.head.tree()
+    }
+
+    /// Returns the index of the first record that is here.
+    ///
+    /// # Errors
+    /// When the copy cannot be read.
+    pub fn first(&self) -> Result<u64, StoreError> {
+        let extent = extent(&self.connection).map_err(|failure| failure.at(&self.path))?;
+        Ok(extent.0)
+    }
+
+    /// Returns the latest time of a record.
+    ///
+    /// # Errors
+    /// When the copy cannot be read.
+    pub fn latest(&self) -> Result<Moment, StoreError> {
+        let text = "SELECT max(coalesce((SELECT max(max_time) FROM block), 0), coalesce((SELECT max(max_time) FROM tail), 0))";
+        let latest = self.connection.query_row(text, [], |row| row.get(0));
+        let latest = latest.map_err(|error| Failure::from(error).at(&self.path))?;
+        Ok(Moment::from_millis(number(latest)))
     }
 
     /// Returns the newest checkpoint.
@@ -393,9 +419,7 @@ fn object(
         let mut rows = gone.query([missing.sha256])?;
         rows.next()?.map(|row| row.get(0)).transpose()?
     };
-    let used = used.map_or(at, |used| {
-        Moment::from_millis(super::rows::number(used)).max(at)
-    });
+    let used = used.map_or(at, |used| Moment::from_millis(number(used)).max(at));
     objects::add(transaction, &Object::new(kind, body), used)
 }
 

@@ -72,6 +72,11 @@ impl Head {
         self.tree.size()
     }
 
+    /// Returns the tree over all entries.
+    pub(in crate::store::sqlite) fn tree(&self) -> Tree {
+        self.tree.clone()
+    }
+
     /// Returns the root of the tree.
     pub(in crate::store::sqlite) fn root(&self) -> Sha256 {
         self.tree.root()

@@ -1,9 +1,10 @@
 //! Exports in the hands of a collector.
 
 mod flipped;
+mod parts;
 
 use super::*;
-use crate::audit::export::{Brought, Exported, Unfiled, bring};
+use crate::audit::export::{Brought, Exported, Unfiled, bring, bring_by};
 use crate::store::sqlite::collected::Collected;
 use crate::store::sqlite::repair;
 use crate::store::{StoredCheckpoint, StoredDecision, public_keys};

@@ -1,0 +1,174 @@
+//! The filing of records, with the bodies that they name, in one transaction.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use super::super::{Exported, Ground, Place};
+use super::Unfiled;
+use crate::clock::Moment;
+use crate::entry::{Basis, Entry, EventKind};
+use crate::store::block::MOST_ENTRIES;
+use crate::store::sqlite::collected::{Filing, MissingBody};
+use crate::store::{Entries, ObjectKind, Sha256, objects_of};
+
+/// Octets of entries to file at once.
+const AT_ONCE: usize = 4 * 1024 * 1024;
+
+/// The filing of records in one transaction.
+pub(super) struct Step<'e, 's> {
+    export: &'e Exported,
+    pub(super) filing: Filing<'s>,
+    /// The roots below the first record of the copy, to be filed before it.
+    ground: Option<Ground>,
+    batch: Entries,
+    /// The latest time of a record.
+    pub(super) time: Moment,
+    /// Bodies that records name and the export does not have.
+    pub(super) missing: HashSet<Sha256>,
+    /// The last record, if it replaces the key of the log.
+    pub(super) rotation: Option<Vec<u8>>,
+}
+
+impl<'e, 's> Step<'e, 's> {
+    /// Begins the filing.
+    pub(super) fn of(
+        export: &'e Exported,
+        filing: Filing<'s>,
+        ground: Option<Ground>,
+        time: Moment,
+    ) -> Self {
+        Self {
+            export,
+            filing,
+            ground,
+            batch: Entries::default(),
+            time,
+            missing: HashSet::new(),
+            rotation: None,
+        }
+    }
+
+    /// Files the records of a range.
+    pub(super) fn file(
+        mut self,
+        range: Range<u64>,
+        mut progress: impl FnMut(u64),
+    ) -> Result<Self, Unfiled> {
+        let (export, end) = (self.export, range.end);
+        blocks(export, range, |at, file| {
+            export.entries(file, |index, entry| match (at..end).contains(&index) {
+                true => self.record(index, entry),
+                false => Ok(()),
+            })?;
+            progress(file.1.min(end));
+            Ok(())
+        })?;
+        self.flush()?;
+        Ok(self)
+    }
+
+    fn record(&mut self, index: u64, octets: &[u8]) -> Result<(), Unfiled> {
+        let entry = read(index, octets)?;
+        let time = Moment::from_millis(entry.time());
+        if let Some(Ground {
+            segments, bundles, ..
+        }) = self.ground.take()
+        {
+            self.filing.ground(&segments, &bundles, time)?;
+        }
+        self.time = self.time.max(time);
+        let is_rotation = matches!(entry, Entry::Event(event) if matches!(event.kind, EventKind::KeyRotated { .. }));
+        self.rotation = is_rotation.then(|| octets.to_vec());
+        for (kind, sha256) in objects_of(&entry) {
+            self.object(*sha256, kind, time)?;
+        }
+        self.batch.push(|out| out.extend_from_slice(octets));
+        match self.batch.octets() >= AT_ONCE || self.batch.len() >= MOST_ENTRIES {
+            true => self.flush(),
+            false => Ok(()),
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), Unfiled> {
+        self.filing.records(&self.batch)?;
+        self.batch.clear(AT_ONCE);
+        Ok(())
+    }
+
+    /// Files an object, and the text that it names.
+    fn object(&mut self, sha256: Sha256, kind: ObjectKind, at: Moment) -> Result<(), Unfiled> {
+        if self.filing.knows(&sha256)? {
+            return Ok(());
+        }
+        let body = self.export.body(Place::Objects, &sha256)?;
+        let missing = MissingBody {
+            sha256,
+            kind: Some(kind),
+        };
+        self.filing.object(missing, body.as_deref(), at)?;
+        let Some(body) = body else {
+            self.missing.insert(sha256);
+            return Ok(());
+        };
+        if let Some(text) = text_of(kind, &body)
+            && !file_text(self.export, &mut self.filing, text)?
+        {
+            self.missing.insert(*text);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the digest of the robots.txt that an object names.
+pub(super) fn text_of(kind: ObjectKind, body: &[u8]) -> Option<&Sha256> {
+    match kind {
+        ObjectKind::Basis => Basis::read(body).ok()?.sha256,
+        ObjectKind::Terms | ObjectKind::Override => None,
+    }
+}
+
+/// Files the text of a robots.txt, unless it is there. False if the export does not have it.
+pub(super) fn file_text(
+    export: &Exported,
+    filing: &mut Filing<'_>,
+    sha256: &Sha256,
+) -> Result<bool, Unfiled> {
+    if !filing.lacks_text(sha256)? {
+        return Ok(true);
+    }
+    let Some(body) = export.body(Place::Robots, sha256)? else {
+        return Ok(false);
+    };
+    filing.text(sha256, &body)?;
+    Ok(true)
+}
+
+/// Visits the files that hold the entries of a range, each with the first entry of the range in it.
+pub(super) fn blocks(
+    export: &Exported,
+    range: Range<u64>,
+    mut visit: impl FnMut(u64, (u64, u64)) -> Result<(), Unfiled>,
+) -> Result<(), Unfiled> {
+    let mut at = range.start;
+    while at < range.end {
+        let Some(file) = export.block_with(at) else {
+            let last = export.next_behind(at);
+            let last = last.map_or(range.end, |next| next.min(range.end));
+            return Err(Unfiled::Gap {
+                first: at + 1,
+                last,
+            });
+        };
+        visit(at, file)?;
+        at = file.1.min(range.end);
+    }
+    Ok(())
+}
+
+/// Reads the entry of an index.
+pub(super) fn read(index: u64, octets: &[u8]) -> Result<Entry<'_>, Unfiled> {
+    Entry::read(octets).map_err(|error| Unfiled::Entry {
+        record: index + 1,
+        error,
+    })
+}

@@ -19,6 +19,15 @@ pub struct CollectedArgs {
     pub(super) collection: Option<PathBuf>,
 }
 
+/// The same options, out of sight: for a command below that refuses a collected log.
+#[derive(Args, Clone, Debug)]
+pub(super) struct NoCollectedArgs {
+    #[arg(long, hide = true)]
+    log: Option<String>,
+    #[arg(long, hide = true)]
+    collection: Option<PathBuf>,
+}
+
 impl CollectedArgs {
     /// Puts the copy of the named log in the place of the store.
     ///

@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 
 use super::Found;
 use crate::audit::verify::case::Trusted;
+use crate::cli::collected::NoCollectedArgs;
 use crate::cli::screen::{self, printable};
 use crate::cli::{log, small_runtime};
 use crate::clock::Clock;
@@ -39,6 +40,8 @@ enum KeyCommand {
         /// The person who replaces the key [default: $USER]
         #[arg(long, value_name = "NAME")]
         by: Option<String>,
+        #[command(flatten)]
+        _no_log: NoCollectedArgs,
     },
 }
 
@@ -46,7 +49,7 @@ enum KeyCommand {
 pub(super) fn run(args: &KeyArgs, config: &Config) -> Result<Found, String> {
     match &args.command {
         None => print(config),
-        Some(KeyCommand::Rotate { reason, by }) => rotate(reason, by.as_deref(), config),
+        Some(KeyCommand::Rotate { reason, by, .. }) => rotate(reason, by.as_deref(), config),
     }
 }
 

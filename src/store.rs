@@ -23,6 +23,7 @@ mod maintenance;
 mod origins;
 pub mod persist;
 pub mod public_keys;
+mod range;
 mod room;
 pub mod rotation;
 pub mod search;
@@ -45,6 +46,7 @@ pub use self::maintenance::keep;
 pub use self::origins::{
     Fetch, FetchSum, FetchSums, OriginMemory, OriginQuery, OtherAnswer, SnapshotMeta, StoredState,
 };
+pub use self::range::Records;
 pub use self::room::{Pruned, Retention, Size};
 use self::rotation::{Rotation, Words};
 use self::state_file::StateFile;

@@ -19,10 +19,10 @@ use super::{Ground, Place};
 use crate::audit::verify::keys::Keys;
 use crate::clock::Moment;
 use crate::entry::Malformed;
-use crate::store::StoreError;
 use crate::store::block::MOST_ENTRIES;
 use crate::store::rotation::Rotation;
 use crate::store::sqlite::collected::{Collected, Filing};
+use crate::store::{Records, StoreError};
 use crate::tlog::{Checkpoint, CheckpointError, Hash, Note, Tree, VerifierKey, leaf_hash};
 
 /// Entries of a transaction: sixteen blocks, some 20 MB with what they name.
@@ -88,8 +88,9 @@ pub enum Unfiled {
     Misnamed(u64),
     /// Entries are not there.
     #[error(
-        "records {first} to {last} are not in it: its files came in part, or the records were dropped before they were \
-         exported"
+        "{} {} not in it: files are missing, or retention dropped what they would hold before it was exported",
+        Records::new(*.first, *.last),
+        Records::new(*.first, *.last).are()
     )]
     Gap {
         /// The number of the first.

@@ -5,6 +5,7 @@
 use std::fmt;
 
 use crate::clock::Moment;
+use crate::store::Records;
 use crate::text::time_text;
 
 /// A contradiction in the log.
@@ -151,47 +152,33 @@ impl fmt::Display for Anchor {
     }
 }
 
-/// Writes `record 5` or `records 5 to 7` of indices from 0.
-struct Records(u64, u64);
-
-impl fmt::Display for Records {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (from, to) = (self.0.saturating_add(1), self.1.saturating_add(1));
-        match from == to {
-            true => write!(f, "record {from}"),
-            false => write!(f, "records {from} to {to}"),
-        }
-    }
-}
-
 impl fmt::Display for LogFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let are = |from, to| if from == to { "is" } else { "are" };
         match *self {
             Self::Bundle { from, to } => write!(
                 f,
                 "an entry of {} was altered, removed or moved: they do not have the root that is stored for them",
-                Records(from, to)
+                Records::at(from, to)
             ),
             Self::Root { from, to } => write!(
                 f,
                 "the stored root of {} was altered: the records agree with the next checkpoint",
-                Records(from, to)
+                Records::at(from, to)
             ),
             Self::Segment { from, to } => write!(
                 f,
                 "the stored root of the segment with {} does not follow from its bundles",
-                Records(from, to)
+                Records::at(from, to)
             ),
             Self::Gap { from, to } => {
-                let are = are(from, to);
-                write!(f, "{} {are} missing or cannot be read", Records(from, to))
+                let records = Records::at(from, to);
+                write!(f, "{records} {} missing or cannot be read", records.are())
             }
             Self::Order { index } => {
                 write!(
                     f,
                     "{} is there more than once, or out of order",
-                    Records(index, index)
+                    Records::at(index, index)
                 )
             }
             Self::Front { first } => write!(
@@ -202,19 +189,18 @@ impl fmt::Display for LogFault {
             Self::Roots { from, to } => write!(
                 f,
                 "the roots of {} are missing: checkpoints from there on cannot be compared",
-                Records(from, to)
+                Records::at(from, to)
             ),
             Self::Lost { index, count, size } => write!(
                 f,
                 "record {} says that {count} of {size} records are missing: the store had lost them",
                 index.saturating_add(1)
             ),
-            Self::Tail { size, named, by } => write!(
-                f,
-                "{} {} missing: {by} speaks of {named}",
-                Records(size, named.saturating_sub(1)),
-                are(size + 1, named)
-            ),
+            Self::Tail { size, named, by } => {
+                let records = Records::at(size, named.saturating_sub(1));
+                let are = records.are();
+                write!(f, "{records} {are} missing: {by} speaks of {named}")
+            }
             Self::Anchor { size, good, by } => write!(
                 f,
                 "with record {size} the log is not what {by} says: something from record {} on was altered, and the \

@@ -19,7 +19,9 @@ use crate::cli::screen::{self, Unit};
 use crate::config::Config;
 use crate::entry::{Basis, Digest, Entry};
 use crate::store::block::{BlockWriter, MOST_ENTRIES, Refused};
-use crate::store::{ObjectKind, Store, StoreError, StoreErrorKind, StoredDecision, objects_of};
+use crate::store::{
+    ObjectKind, Records, Store, StoreError, StoreErrorKind, StoredDecision, objects_of,
+};
 use crate::text::hex;
 use crate::tlog::{BUNDLE, Checkpoint, EntryProof, leaf_hash};
 
@@ -106,9 +108,10 @@ impl Export<'_> {
         }
         let next = first.max(kept).min(size);
         if first > 0 && next > first {
+            let records = Records::new(first + 1, next);
+            let were = records.were();
             self.fault(&format!(
-                "records {} to {next} were dropped before they were exported",
-                first + 1
+                "{records} {were} dropped before they were exported"
             ));
         }
         // Whole bundles are compared, also the one of which a part was exported before.
@@ -139,11 +142,11 @@ impl Export<'_> {
             for bundle in page.chunks(BUNDLE as usize) {
                 let leaves: Vec<_> = bundle.iter().map(|one| leaf_hash(&one.entry)).collect();
                 if !signed.has(at, &leaves) {
+                    let records = Records::new(at + 1, at + leaves.len() as u64);
+                    let are = records.are();
                     self.fault(&format!(
-                        "records {} to {} are not those that were signed: the store is damaged or was altered, and these \
-                         and all later ones are not exported; `crawlgate audit verify --all` tells more",
-                        at + 1,
-                        at + leaves.len() as u64
+                        "{records} {are} other than signed: the store is damaged or was altered, and nothing from there on is \
+                         exported; `crawlgate audit verify --all` tells more"
                     ));
                     return Ok(false);
                 }

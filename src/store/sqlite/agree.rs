@@ -26,7 +26,7 @@ use crate::entry::EventKind;
 use crate::store::log_key::{LogKey, StoredCheckpoint, log_key_file};
 use crate::store::rotation;
 use crate::store::state_file::{self, State, StateFile};
-use crate::store::{Sha256, StoreError, StoreErrorKind};
+use crate::store::{Records, Sha256, StoreError, StoreErrorKind};
 
 /// Maximum octets of a database. The structure of a larger one is not checked as a whole.
 const SMALL: u64 = 64 * 1024 * 1024;
@@ -61,10 +61,11 @@ impl Missing {
     /// Returns the loss in words.
     pub(super) fn told(&self) -> String {
         let Self { size, written, .. } = *self;
+        let records = Records::new(size + 1, written);
         format!(
-            "records {} to {written} are missing ({}), the last of them written at {}: the log beside the store (-wal) was \
+            "{records} {} missing ({}), the last of them written at {}: the log beside the store (-wal) was \
              deleted or damaged, an older copy of the store was put in its place, or a power cut took them",
-            size + 1,
+            records.are(),
             written - size,
             crate::text::time_text(self.at),
         )

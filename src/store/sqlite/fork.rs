@@ -26,7 +26,7 @@ use crate::entry::{Entry, EventKind};
 use crate::store::log_key::{self, LogKey, log_key_file};
 use crate::store::public_keys;
 use crate::store::state_file::{self, End, State, StateFile};
-use crate::store::{Access, StoreError, StoreErrorKind};
+use crate::store::{Access, Records, StoreError, StoreErrorKind};
 use crate::tlog::{KeyName, VerifierKey, hash_text};
 use crate::whole_file::sync_folder;
 
@@ -100,11 +100,12 @@ impl Fork {
         known: Option<u64>,
     ) -> Result<Self, Failure> {
         if let Some((size, signed)) = beyond(connection)? {
+            let records = Records::new(size + 1, signed);
             return Err(refused(format!(
-                "{}: records {} to {signed} are missing, and a checkpoint in the store itself names them: it is damaged, \
-                 and `crawlgate store rebuild` saves what can be read",
+                "{}: {records} {} missing, and a checkpoint in the store itself covers more: it is damaged, and \
+                 `crawlgate store rebuild` saves what can be read",
                 path.display(),
-                size + 1
+                records.are()
             ))
             .into());
         }
@@ -162,8 +163,8 @@ impl Fork {
         };
         if missing > 0 || self.known.is_none() {
             text += &format!(
-                "missing   records {} to {written} ({}), the last of them written at {}; {unsigned} of them were not signed\n",
-                size + 1,
+                "missing   {} ({}), the last of them written at {}; {unsigned} of them were not signed\n",
+                Records::new(size + 1, written),
                 missing,
                 crate::text::time_text(self.at),
             );

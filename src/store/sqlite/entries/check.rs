@@ -8,6 +8,7 @@ use super::frames::Frames;
 use super::read::{Blocks, run_of};
 use super::segment;
 use crate::entry::{Entry, Verdict, time_of};
+use crate::store::Records;
 use crate::store::block::Block;
 use crate::tlog::{BUNDLE, Hash, SEGMENT, Tree, leaf_hash};
 
@@ -77,8 +78,8 @@ impl BlockPlace {
     }
 
     /// Returns the records in words.
-    pub(in crate::store::sqlite) fn told(&self) -> String {
-        format!("records {} to {}", self.first + 1, self.end())
+    pub(in crate::store::sqlite) fn told(&self) -> Records {
+        Records::new(self.first + 1, self.end())
     }
 
     /// Reads the block, and compares it with its row.

@@ -6,7 +6,7 @@ use super::super::error::Failure;
 use super::super::rows::{integer, number};
 use super::head::hole;
 use super::read::{Blocks, Run, extent, run_of};
-use crate::store::{StoredRoot, failed};
+use crate::store::{Records, StoredRoot, failed};
 use crate::tlog::{
     BUNDLE, ConsistencyProof, Edge, Hash, InclusionProof, Prover, ProverError, SEGMENT, Tile, Tree,
     leaf_hash,
@@ -108,9 +108,8 @@ impl<'c> Ground<'c> {
             };
             if matches!(placed.run, Run::Dropped) {
                 return Err(failed(format!(
-                    "the records {} to {} were dropped from the store",
-                    first + 1,
-                    first + BUNDLE
+                    "{} were dropped from the store",
+                    Records::new(first + 1, first + BUNDLE)
                 ))
                 .into());
             }

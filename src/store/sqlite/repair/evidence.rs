@@ -15,7 +15,7 @@ use super::{Faults, RECORDS, rotations};
 use crate::clock::Moment;
 use crate::entry::{Entry, EventKind};
 use crate::store::log_key::{LogKey, log_key_file};
-use crate::store::{ObjectKind, Sha256, StoredCheckpoint, objects_of};
+use crate::store::{ObjectKind, Records, Sha256, StoredCheckpoint, objects_of};
 use crate::text::hex;
 use crate::tlog::{Checkpoint, KeyKind, Note, NoteError, VerifierKey, push_entry};
 
@@ -117,10 +117,11 @@ pub(super) fn signed(connection: &Connection, faults: &mut Faults) -> Result<(),
         }
     }
     if let Some((size, signed)) = beyond(connection)? {
-        faults.damaged.push(format!(
-            "records {} to {signed} are missing: a checkpoint names them",
-            size + 1
-        ));
+        let records = Records::new(size + 1, signed);
+        let are = records.are();
+        faults
+            .damaged
+            .push(format!("{records} {are} missing: a checkpoint covers more"));
     }
     for size in wrong_edges(connection)? {
         faults.damaged.push(format!(

@@ -23,7 +23,7 @@ use crate::config::Synchronous;
 use crate::entry::EventKind;
 use crate::store::log_key::log_key_file;
 use crate::store::state_file::state_file;
-use crate::store::{Access, StoreError, StoreErrorKind, failed};
+use crate::store::{Access, Records, StoreError, StoreErrorKind, failed};
 
 /// The result of a rebuild.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -202,10 +202,9 @@ fn note_missing(
     let Some((size, signed)) = evidence::beyond(target)? else {
         return Ok(false);
     };
-    told.push(format!(
-        "records {} to {signed} are missing: a checkpoint names them",
-        size + 1
-    ));
+    let records = Records::new(size + 1, signed);
+    let are = records.are();
+    told.push(format!("{records} {are} missing: a checkpoint covers more"));
     let at = now.as_millis();
     let missing = EventKind::Lost {
         count: signed - size,

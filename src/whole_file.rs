@@ -1,9 +1,14 @@
-//! Small files that are whole at every moment, power cut included: keys, states, tokens.
+//! Files that are in their places whole, or not at all, power cut included.
+//!
+//! [`place`] and [`replace`] write small ones that no other process writes at the same time: keys, states, tokens. A
+//! [`NewFile`] takes any content, and has a name of its own until it is in its place.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use tempfile::{Builder, NamedTempFile};
 
 /// Makes a file that its owner alone can read. False if there is one already.
 ///
@@ -37,6 +42,92 @@ pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
     file.sync_all()?;
     fs::rename(&new, path)?;
     sync_folder(path)
+}
+
+/// A file under construction beside its place, which its owner alone can read. It goes if it is dropped.
+#[derive(Debug)]
+pub(crate) struct NewFile {
+    file: NamedTempFile,
+    place: PathBuf,
+}
+
+impl NewFile {
+    /// Makes an empty file in the directory of `place`.
+    ///
+    /// # Errors
+    /// When the directory cannot be written.
+    pub(crate) fn beside(place: &Path) -> io::Result<Self> {
+        let mut builder = Builder::new();
+        builder.prefix(".crawlgate-").suffix(".partial");
+        Ok(Self {
+            file: builder.tempfile_in(folder(place))?,
+            place: place.to_owned(),
+        })
+    }
+
+    /// Does the same for a place where there is nothing.
+    ///
+    /// # Errors
+    /// When there is something in that place already, or the directory cannot be written.
+    pub(crate) fn for_nothing_at(place: &Path) -> io::Result<Self> {
+        match place.symlink_metadata() {
+            Ok(_) => Err(exists()),
+            Err(_) => Self::beside(place),
+        }
+    }
+
+    /// Returns the path of the file until it is in its place.
+    pub(crate) fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Returns the place.
+    pub(crate) fn place(&self) -> &Path {
+        &self.place
+    }
+
+    /// Returns the file, to set its permissions.
+    pub(crate) fn file(&self) -> &File {
+        self.file.as_file()
+    }
+
+    /// Adds content.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn write(&mut self, content: &[u8]) -> io::Result<()> {
+        self.file.write_all(content)
+    }
+
+    /// Puts the file in its place, after its content is on the disk. Another file there goes.
+    ///
+    /// # Errors
+    /// When it cannot be put there.
+    pub(crate) fn replace(self) -> io::Result<()> {
+        self.file.as_file().sync_all()?;
+        let placed = self.file.persist(&self.place);
+        placed.map_err(|error| error.error)?;
+        sync_folder(&self.place)
+    }
+
+    /// Puts the file in its place, after its content is on the disk, unless something is there.
+    ///
+    /// # Errors
+    /// When something is in that place by now, or the disk fails.
+    pub(crate) fn keep(self) -> io::Result<()> {
+        self.file.as_file().sync_all()?;
+        let placed = self.file.persist_noclobber(&self.place);
+        placed.map_err(|error| match error.error.kind() {
+            io::ErrorKind::AlreadyExists => exists(),
+            _ => error.error,
+        })?;
+        sync_folder(&self.place)
+    }
+}
+
+fn exists() -> io::Error {
+    let what = "there is a file already, which is left as it is; name another one";
+    io::Error::new(io::ErrorKind::AlreadyExists, what)
 }
 
 /// Makes the names in the folder of `path` outlive a power cut.
@@ -82,5 +173,31 @@ mod tests {
         fs::create_dir(folder.path().join("key.new")).unwrap();
         replace(&path, "four").unwrap_err();
         assert_eq!(fs::read_to_string(&path).unwrap(), "three");
+    }
+
+    #[test]
+    fn a_file_is_placed_whole_and_never_over_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("new.db");
+        let names = || fs::read_dir(folder.path()).unwrap().count();
+        let new = NewFile::beside(&place).unwrap();
+        fs::write(new.path(), "content").unwrap();
+        assert!(!place.exists(), "it is not there before it is whole");
+        new.keep().unwrap();
+        assert_eq!((fs::read(&place).unwrap(), names()), (b"content".into(), 1));
+
+        let refused = NewFile::for_nothing_at(&place).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        let other = folder.path().join("other.db");
+        let new = NewFile::beside(&other).unwrap();
+        fs::write(&other, "came between").unwrap();
+        let refused = new.keep().unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&other).unwrap(), b"came between");
+        let mut new = NewFile::beside(&other).unwrap();
+        new.write(b"instead").unwrap();
+        new.replace().unwrap();
+        assert_eq!(fs::read(&other).unwrap(), b"instead");
+        assert_eq!(names(), 2, "nothing is left over");
     }
 }

@@ -14,6 +14,7 @@ use crate::client::passwords;
 use crate::config::{ClientConfig, Conditions, Config, IpNet, PasswordHash, client_name};
 use crate::policy::overrides::words;
 use crate::rep::ProductToken;
+use crate::whole_file::NewFile;
 
 /// Octets of a password, at least: anyone who can reach the proxy can guess at it.
 const LEAST: usize = 8;
@@ -191,21 +192,18 @@ fn append(entry: &str, config: &Config) -> Result<(), String> {
 }
 
 fn replace(file: &Path, text: &str) -> io::Result<()> {
-    let folder = file.parent().unwrap_or(Path::new("."));
-    let mut new = tempfile::NamedTempFile::new_in(folder)?;
-    new.write_all(text.as_bytes())?;
+    let mut new = NewFile::beside(file)?;
+    new.write(text.as_bytes())?;
     // The new file keeps the readers of the old one.
     let old = fs::metadata(file)?;
-    new.as_file().set_permissions(old.permissions())?;
+    new.file().set_permissions(old.permissions())?;
     let (user, group) = {
         use std::os::unix::fs::MetadataExt as _;
         (old.uid(), old.gid())
     };
     // Only root can change the owner; other users keep their own files.
     let _ = std::os::unix::fs::chown(new.path(), Some(user), Some(group));
-    new.as_file().sync_all()?;
-    new.persist(file)?;
-    fs::File::open(folder)?.sync_all()
+    new.replace()
 }
 
 fn list(clients: &[ClientConfig]) -> String {

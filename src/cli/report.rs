@@ -1,12 +1,11 @@
 //! `crawlgate report`: the report on a span of the log, as HTML and JSON.
 
-use std::io::{ErrorKind, Write as _};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
-use tempfile::NamedTempFile;
 
 use super::collected::CollectedArgs;
 use super::screen::{self, Unit};
@@ -20,6 +19,7 @@ use crate::config::Config;
 use crate::store::figures::{Figures, Sum};
 use crate::store::{self, Access, Store, StoreError};
 use crate::text::time_text;
+use crate::whole_file::NewFile;
 
 /// Exit code for faults that the verification has found.
 const WRONG: u8 = 1;
@@ -257,12 +257,7 @@ fn all_origins(figures: &Figures) -> Result<Vec<u8>, String> {
 /// A file to write.
 enum Output {
     Stdout,
-    File {
-        path: PathBuf,
-        force: bool,
-        /// The file beside its place.
-        file: NamedTempFile,
-    },
+    File { file: NewFile, force: bool },
 }
 
 impl Output {
@@ -279,11 +274,9 @@ impl Output {
             }
             _ => {}
         }
-        let folder = path.parent().filter(|folder| *folder != Path::new(""));
-        let file = NamedTempFile::new_in(folder.unwrap_or(Path::new(".")));
+        let file = NewFile::beside(path);
         Ok(Self::File {
             file: file.map_err(|error| format!("{}: {error}", path.display()))?,
-            path: path.to_owned(),
             force,
         })
     }
@@ -292,28 +285,27 @@ impl Output {
     fn write(&mut self, text: &[u8]) -> Result<(), String> {
         match self {
             Self::Stdout => screen::say(text).map(drop),
-            Self::File { path, file, .. } => {
-                let written = file.write_all(text);
-                let synced = written.and_then(|()| file.as_file().sync_all());
-                synced.map_err(|error| format!("{}: {error}", path.display()))
+            Self::File { file, .. } => {
+                let written = file.write(text);
+                written.map_err(|error| format!("{}: {error}", file.place().display()))
             }
         }
     }
 
     /// Puts the file in its place.
     fn keep(self) -> Result<(), String> {
-        let Self::File { path, force, file } = self else {
+        let Self::File { file, force } = self else {
             return Ok(());
         };
+        let path = file.place().to_owned();
         let kept = match force {
-            true => file.persist(&path),
-            false => file.persist_noclobber(&path),
+            true => file.replace(),
+            false => file.keep(),
         };
-        match kept {
-            Ok(_) => Ok(()),
-            Err(error) if error.error.kind() == ErrorKind::AlreadyExists => Err(exists(&path)),
-            Err(error) => Err(format!("{}: {}", path.display(), error.error)),
-        }
+        kept.map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => exists(&path),
+            _ => format!("{}: {error}", path.display()),
+        })
     }
 }
 

@@ -19,7 +19,7 @@
 //! - `bounds`: the room of each part; `robots`: which texts give room; `belief`: the time that retention believes
 //! - [`repair`]: checks and rebuilds of a damaged database; [`fork`]: the way on behind a lost end of the log
 //! - [`collected`]: the copy of a log of another machine; `kind`: what tells it from the store of a gate
-//! - `backup`: a copy while it is in use; `new_file`: a file that is whole or not there
+//! - `backup`: a copy while it is in use
 //! - [`sql`]: statements that people write
 
 mod agree;
@@ -40,7 +40,6 @@ mod keeping;
 mod kind;
 mod landing;
 mod log;
-mod new_file;
 mod objects;
 mod open;
 mod overrides;

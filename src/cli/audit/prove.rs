@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use tempfile::NamedTempFile;
 
 use super::Found;
 use crate::audit::bundle::{LinesWriter, write};
@@ -18,6 +17,7 @@ use crate::cli::screen::{self, printable};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::store::{self, Access, DecisionQuery, Store, StoreError, StoredDecision};
+use crate::whole_file::NewFile;
 
 pub(super) const HELP: &str = "\
 With conditions, as of `crawlgate log`, the file is JSON Lines: all decisions that meet them, oldest first.
@@ -126,8 +126,8 @@ async fn sign(config: &Config, why: &Unproven) -> Result<(), String> {
 /// An evidence file under construction.
 struct Sheet {
     prover: Prover,
-    /// The file beside its place, and the place; `None` for the standard output.
-    file: Option<(NamedTempFile, PathBuf)>,
+    /// The file; `None` for the standard output.
+    file: Option<NewFile>,
     records: u64,
     found: Found,
     told: HashSet<Missing>,
@@ -140,9 +140,7 @@ impl Sheet {
             if path.metadata().is_ok_and(|found| !found.is_file()) {
                 return Err(failed(&"this is no regular file; name another one"));
             }
-            let folder = path.parent().filter(|folder| *folder != Path::new(""));
-            let file = NamedTempFile::new_in(folder.unwrap_or(Path::new(".")));
-            Ok((file.map_err(|error| failed(&error))?, path.to_owned()))
+            NewFile::beside(path).map_err(|error| failed(&error))
         });
         Ok(Self {
             prover,
@@ -219,9 +217,9 @@ impl Sheet {
         self.records += 1;
         match &mut self.file {
             None => screen::say(text),
-            Some((file, path)) => {
-                let written = file.write_all(text);
-                written.map_err(|error| format!("{}: {error}", path.display()))?;
+            Some(file) => {
+                let written = file.write(text);
+                written.map_err(|error| format!("{}: {error}", file.place().display()))?;
                 Ok(true)
             }
         }
@@ -229,10 +227,10 @@ impl Sheet {
 
     /// Puts the file in its place, if it holds a record.
     fn end(self) -> Result<Found, String> {
-        if let Some((file, path)) = self.file.filter(|_| self.records > 0) {
-            let failed = |error: &dyn Display| format!("{}: {error}", path.display());
-            file.as_file().sync_all().map_err(|error| failed(&error))?;
-            file.persist(&path).map_err(|error| failed(&error.error))?;
+        if let Some(file) = self.file.filter(|_| self.records > 0) {
+            let path = file.place().to_owned();
+            let placed = file.replace();
+            placed.map_err(|error| format!("{}: {error}", path.display()))?;
         }
         Ok(self.found)
     }

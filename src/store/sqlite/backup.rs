@@ -7,9 +7,9 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, ErrorCode};
 
 use super::error::Failure;
-use super::new_file::NewFile;
 use super::{open, still};
 use crate::store::{Access, StoreError, StoreErrorKind};
+use crate::whole_file::NewFile;
 
 /// Pages to copy at a time: 8 MiB.
 const STEP: i32 = 1_024;
@@ -33,7 +33,8 @@ pub fn backup(
         kind,
         message: format!("{}: {what}", target.display()),
     };
-    let new = NewFile::beside(target).map_err(|error| failed(StoreErrorKind::Denied, &error))?;
+    let new =
+        NewFile::for_nothing_at(target).map_err(|error| failed(StoreErrorKind::Denied, &error))?;
     let mut copied = || -> Result<(), Failure> {
         let mut copy = Connection::open(new.path())?;
         // The file is synced at its end, and has no reader before.
@@ -56,7 +57,7 @@ pub fn backup(
         }
         failure => failure.at(path),
     })?;
-    new.place()
+    new.keep()
         .map_err(|error| failed(StoreErrorKind::Failed, &error))
 }
 

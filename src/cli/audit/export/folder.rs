@@ -2,16 +2,16 @@
 
 use std::fmt::Display;
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tempfile::NamedTempFile;
 
 use crate::audit::export::{FORMAT, HEAD, Place, checkpoint_file, indices, number};
 use crate::store::Store;
 use crate::tlog::{Checkpoint, Hash, KeyKind, Note, VerifierKey};
+use crate::whole_file::NewFile;
 
 /// The directory, locked against a second export.
 pub(super) struct Folder<'p> {
@@ -147,13 +147,10 @@ impl<'p> Folder<'p> {
 
 fn put(folder: &Path, name: &str, content: &[u8]) -> Result<(), String> {
     let path = folder.join(name);
-    let beside = path.parent().unwrap_or(folder);
     let written = || -> io::Result<()> {
-        let mut file = NamedTempFile::new_in(beside)?;
-        file.write_all(content)?;
-        file.as_file().sync_all()?;
-        file.persist(&path).map_err(|error| error.error)?;
-        File::open(beside)?.sync_all()
+        let mut file = NewFile::beside(&path)?;
+        file.write(content)?;
+        file.replace()
     };
     written().map_err(|error| format!("{}: {error}", path.display()))
 }

@@ -6,12 +6,12 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::super::error::Failure;
-use super::super::new_file::NewFile;
 use super::super::{open, still};
 use super::columns::COLUMNS;
 use super::source::Source;
 use super::{not_made, views};
 use crate::store::{Access, DecisionQuery, StoreError, StoreErrorKind};
+use crate::whole_file::NewFile;
 
 /// Writes the decisions of the store at `path` that meet `query` into the table `decisions` of a new file, and returns
 /// their number. `progress` is told the passed records, and how many there are. The file is there whole or not at all.
@@ -27,7 +27,7 @@ pub fn export(
     open::require(path, Access::Read)?;
     let at = |failure: Failure| failure.at(path);
     let source = Source::new(still::reader(path)?, query, Some(Box::new(progress))).map_err(at)?;
-    let new = NewFile::beside(target).map_err(|error| not_made(target, &error))?;
+    let new = NewFile::for_nothing_at(target).map_err(|error| not_made(target, &error))?;
     let count = fill(new.path(), path, source).map_err(|failure| match failure {
         // Of the new file: the store is only read.
         Failure::Engine(error)
@@ -40,7 +40,7 @@ pub fn export(
         }
         failure => failure.at(path),
     })?;
-    new.place().map_err(|error| not_made(target, &error))?;
+    new.keep().map_err(|error| not_made(target, &error))?;
     Ok(count)
 }
 

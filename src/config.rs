@@ -29,6 +29,7 @@ mod client;
 mod defaults;
 mod domain;
 mod entries;
+mod fleet;
 mod keys;
 mod listener;
 mod load;
@@ -53,6 +54,7 @@ pub(crate) use self::route::check_credentials;
 pub use self::{
     client::{CertificateMatch, ClientConfig, Conditions, PasswordHash, Quota, Rate},
     entries::{Entry, TakesEffect},
+    fleet::{Endpoint, FleetConfig},
     listener::{ClientAuthority, ClientCert, ListenAt, Listener, ListenerCertificate, ListenerTls},
     load::{ConfigError, NamedBy},
     places::Places,
@@ -107,6 +109,8 @@ pub struct Config {
     pub store: StoreConfig,
     /// `[audit]`: durability and retention of decisions.
     pub audit: AuditConfig,
+    /// `[fleet]`
+    pub fleet: FleetConfig,
     /// `[admin]`: access of commands, people and programs to the running process.
     pub admin: AdminConfig,
     /// `[policy]` and `[[override]]`: the operator's rulings above robots.txt.

@@ -27,6 +27,7 @@ use crate::client::{Client, Clients, SharedUsage as _};
 use crate::clock::{Clock, Moment};
 use crate::config::Config;
 use crate::egress::Egress;
+use crate::fleet::{Fleet, LinkState};
 use crate::pace::{self, Ask, EffectivePace, Pace, SharedPace as _};
 use crate::policy::generation::{Changes, Generation};
 use crate::policy::overrides::Override;
@@ -41,6 +42,8 @@ pub struct Gate {
     log: Arc<Log>,
     clock: Clock,
     clients: Clients,
+    /// None if this instance is alone.
+    fleet: Option<Arc<Fleet>>,
     agents: ArcSwap<Agents>,
     operator: ArcSwap<Operator>,
     /// Settings and overrides by source, combined again when one source changes.
@@ -139,7 +142,13 @@ pub enum Kind {
 
 impl Gate {
     /// Creates a gate that knows no origin yet.
-    pub fn new(config: &Config, egress: Egress, log: Arc<Log>, clock: Clock) -> Gate {
+    pub fn new(
+        config: &Config,
+        egress: Egress,
+        log: Arc<Log>,
+        fleet: Option<Arc<Fleet>>,
+        clock: Clock,
+    ) -> Gate {
         let asserted = Asserted {
             config: config.policy.clone(),
             agent: config.agent.clone(),
@@ -159,6 +168,7 @@ impl Gate {
             robots_cache,
             pace,
             clients: Clients::new(config, clock.clone()),
+            fleet,
             log,
             clock,
             agents: ArcSwap::from_pointee(Agents::new(&config.agent.product_tokens)),
@@ -179,6 +189,9 @@ impl Gate {
         self.robots_cache.reconfigure(config);
         self.pace.reconfigure(&config.pace);
         self.clients.reconfigure(config);
+        if let Some(fleet) = &self.fleet {
+            fleet.reconfigure(&config.fleet);
+        }
         let agents = Agents::new(&config.agent.product_tokens);
         self.agents.store(Arc::new(agents));
         let mut asserted = self.asserted.lock();
@@ -286,8 +299,8 @@ impl Gate {
             is_used,
             mut charged,
         } = had;
-        if self.log.ready().await.is_err() {
-            let ruling = Ruling::Refuse(Decision::bare(Reason::LogFailed, asked));
+        if let Err(refusal) = self.ready(asked).await {
+            let ruling = Ruling::Refuse(refusal);
             return Cleared::at_once(ruling, Duration::ZERO, charged);
         }
         let account = &requester.client.account;
@@ -349,13 +362,35 @@ impl Gate {
         requester: &Requester<'_>,
         asked: Moment,
     ) -> Cleared {
-        if self.log.ready().await.is_err() {
-            let ruling = Ruling::Refuse(Decision::bare(Reason::LogFailed, asked));
+        if let Err(refusal) = self.ready(asked).await {
+            let ruling = Ruling::Refuse(refusal);
             return Cleared::at_once(ruling, Duration::ZERO, None);
         }
         let ruling = self.judge(kind, target, requester, asked).await;
         let hold = ruling.decision().at.since(asked);
         Cleared::at_once(ruling, hold, None)
+    }
+
+    /// Waits until decisions can be made: the log takes them, and the fleet is heard.
+    ///
+    /// # Errors
+    /// The decision on every request while they cannot.
+    async fn ready(&self, asked: Moment) -> Result<(), Decision> {
+        if self.log.ready().await.is_err() {
+            return Err(Decision::bare(Reason::LogFailed, asked));
+        }
+        match &self.fleet {
+            Some(fleet) if fleet.link() == LinkState::CutOff => Err(Decision {
+                retry_at: Some(asked + CUT_OFF),
+                ..Decision::bare(Reason::FleetCut, asked)
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns this instance's part in its fleet, if it has one.
+    pub fn fleet(&self) -> Option<&Arc<Fleet>> {
+        self.fleet.as_ref()
     }
 
     /// Returns the pace of all origins.
@@ -371,8 +406,8 @@ impl Gate {
         requester: &Requester<'_>,
         now: Moment,
     ) -> Ruling {
-        if self.log.ready().await.is_err() {
-            return Ruling::Refuse(Decision::bare(Reason::LogFailed, now));
+        if let Err(refusal) = self.ready(now).await {
+            return Ruling::Refuse(refusal);
         }
         self.judge_opaque(target, requester, now)
     }
@@ -381,6 +416,9 @@ impl Gate {
 /// Limit on judgements of one request. Each but the first follows a change by the operator or an origin update while
 /// the request waited.
 pub const MOST_JUDGEMENTS: usize = 8;
+
+/// Delay before a request that was refused for lack of the fleet may be repeated.
+const CUT_OFF: Duration = Duration::from_secs(5);
 
 /// Delay before a request that was overtaken by one change after another may be repeated.
 const UNSETTLED: Duration = Duration::from_secs(1);

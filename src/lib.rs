@@ -50,7 +50,7 @@
 //!
 //! From the leaves up; each room imports only rooms before it, and `tests/layering.rs` holds that:
 //! [`clock`] · `gcra` · `connection_limit` · `http2_body` · `websocket` · [`descriptors`] · [`metrics`] · [`rep`] · [`socket`] ·
-//! [`text`] · [`tlog`] · `whole_file` · [`agent`] · [`robots`] · [`policy`] · [`config`] · [`ca`] · [`client`] ·
+//! [`text`] · [`tlog`] · `whole_file` · [`agent`] · [`robots`] · [`policy`] · [`config`] · [`fleet`] · [`ca`] · [`client`] ·
 //! [`pace`] · [`entry`] · [`store`] · [`trust`] · [`audit`] · [`egress`] · [`witness`] · [`cache`] · [`telemetry`] ·
 //! [`explain`] · [`gate`] · [`proxy`] · [`admin`] · [`cli`]. One
 //! arrow points back, on purpose: [`egress`] sends a robots.txt only by a permit that [`cache::fetch`] alone can make, as
@@ -84,6 +84,7 @@ pub mod descriptors;
 pub mod egress;
 pub mod entry;
 pub mod explain;
+pub mod fleet;
 pub mod gate;
 mod gcra;
 mod http2_body;

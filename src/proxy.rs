@@ -61,6 +61,7 @@ use crate::ca::Authority;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::egress::Egress;
+use crate::fleet::Fleet;
 use crate::gate::Gate;
 use crate::metrics::Registry;
 use crate::telemetry::Tracer;
@@ -111,10 +112,17 @@ impl Proxy {
         egress: Egress,
         authority: Authority,
         log: Log,
+        fleet: Option<Arc<Fleet>>,
         clock: Clock,
     ) -> io::Result<Arc<Proxy>> {
         let log = Arc::new(log);
-        let gate = Gate::new(&config, egress.clone(), Arc::clone(&log), clock.clone());
+        let gate = Gate::new(
+            &config,
+            egress.clone(),
+            Arc::clone(&log),
+            fleet,
+            clock.clone(),
+        );
         let id = DecisionId::mint(clock.now()).to_string();
         // The end of an identifier is its random part.
         let suffix = id
@@ -291,6 +299,9 @@ impl Proxy {
         self.egress.register(registry);
         self.authority.load().register(registry);
         self.log.register(registry);
+        if let Some(fleet) = self.gate.fleet() {
+            fleet.register(registry);
+        }
     }
 
     /// Returns the decision log.

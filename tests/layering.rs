@@ -33,6 +33,7 @@ const ROOMS: &[&str] = &[
     "robots",
     "policy",
     "config",
+    "fleet",
     "ca",
     "client",
     "pace",

@@ -144,7 +144,7 @@ impl Known {
         let clock = Clock::system();
         let log = Arc::new(Log::open(&config, None, &clock).unwrap());
         let egress = Egress::new(&config, clock.clone()).unwrap();
-        let gate = Gate::new(&config, egress, log, clock.clone());
+        let gate = Gate::new(&config, egress, log, None, clock.clone());
         let mut headers = HeaderMap::new();
         headers.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
         let known = Known {

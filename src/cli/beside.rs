@@ -14,12 +14,14 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::{error, info, warn};
 
+use super::join::{Follower, first_answer};
 use crate::admin::http::{Listener, Site, Token, router};
 use crate::admin::{
     Answer, RefreshedState, Request, Service, Socket, Status, WitnessReport, query,
 };
 use crate::clock::{self, Clock, Moment};
 use crate::config::Config;
+use crate::fleet::Fleet;
 use crate::metrics::Registry;
 use crate::proxy::Proxy;
 use crate::rep::Origin;
@@ -49,6 +51,7 @@ pub(super) struct Beside {
     tasks: JoinSet<()>,
     overrides_changed: Arc<Notify>,
     log: Option<Kept>,
+    fleet: Option<Arc<Fleet>>,
     clock: Clock,
     started: Moment,
 }
@@ -71,12 +74,18 @@ impl Beside {
             tasks: JoinSet::new(),
             overrides_changed: Arc::default(),
             log: None,
+            fleet: None,
             started: clock.now(),
             clock,
         };
         beside.tasks.spawn(clock::watch(beside.clock.clone()));
         if let Some(store) = proxy.log().store() {
             beside.care_for(proxy, store).await?;
+        }
+        if let Some(fleet) = proxy.gate().fleet() {
+            beside.fleet = Some(Arc::clone(fleet));
+            beside.tasks.spawn(Arc::clone(fleet).keep(Arc::new(Follower)));
+            first_answer(fleet).await;
         }
         Ok(beside)
     }
@@ -174,6 +183,9 @@ impl Beside {
 
     /// Ends the tasks and signs the log. Called after the last record is written, so the checkpoint covers every record.
     pub(super) async fn end(mut self) {
+        if let Some(fleet) = &self.fleet {
+            fleet.leave().await;
+        }
         self.tasks.shutdown().await;
         let Some(Kept {
             store,

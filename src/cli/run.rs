@@ -103,7 +103,7 @@ pub fn run(args: &RunArgs, mut config: Config) -> ExitCode {
 async fn supervised(args: &RunArgs, config: Config, tracer: Option<Tracer>) -> Result<u8, String> {
     let tls = config.tls.clone();
     let mut log_file = None;
-    let proxy = serve::build(config, |config, store, clock| {
+    let proxy = serve::build(config, Some(std::process::id()), |config, store, clock| {
         let mut config = config.clone();
         let first = Log::open(&config, store.clone(), clock);
         let opened = match (first, &mut config.log.file) {

@@ -15,6 +15,7 @@ use tracing::{error, info, warn};
 
 use self::listeners::listeners;
 use super::beside::{Beside, open_store};
+use super::join::join;
 use super::{FAILED, fail};
 use crate::audit::{Log, LogError};
 use crate::ca::{self, Authority};
@@ -80,7 +81,7 @@ async fn serve(
     }
     let config = within_descriptors(config);
     info!(configuration = %config.source, "crawlgate {}", env!("CARGO_PKG_VERSION"));
-    let proxy = build(config, Log::open)?;
+    let proxy = build(config, None, Log::open)?;
     if let Some(tracer) = telemetry.tracer() {
         proxy.trace_with(tracer);
     }
@@ -207,9 +208,14 @@ pub(super) fn tell_mode(config: &Config) {
     }
 }
 
-/// Builds a proxy from its configuration: authority, egress, store, log.
+/// Builds a proxy from its configuration: authority, egress, store, log, fleet. `suffix` tells its place in the fleet from
+/// that of the process that serves.
+///
+/// # Errors
+/// When a part of it cannot be opened; the message names the way out.
 pub(super) fn build(
     config: Config,
+    suffix: Option<u32>,
     open: impl FnOnce(&Config, Option<Arc<dyn Store>>, &Clock) -> Result<Log, LogError>,
 ) -> Result<Arc<Proxy>, String> {
     let clock = Clock::system();
@@ -218,7 +224,9 @@ pub(super) fn build(
     let egress = Egress::new(&config, clock.clone()).map_err(|error| error.to_string())?;
     let store = open_store(&config)?;
     let log = open(&config, store, &clock).map_err(|error| error.to_string())?;
-    Proxy::new(config, egress, authority, log, clock).map_err(|error| error.to_string())
+    let fleet = join(&config, suffix, &clock)?;
+    let proxy = Proxy::new(config, egress, authority, log, fleet, clock);
+    proxy.map_err(|error| error.to_string())
 }
 
 /// Limits connections to the available descriptors: each exchange takes two.

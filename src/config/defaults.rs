@@ -3,11 +3,12 @@
 use std::{
     collections::HashMap,
     net::{Ipv4Addr, SocketAddr},
+    time::Duration,
 };
 
 use super::{
     AdminConfig, AgentConfig, AuditConfig, CacheConfig, Config, CrawlDelayMode, Durability,
-    EgressConfig, GIB, KIB, Limits, Listen, LogConfig, LogFormat, MIB, Mismatch, Mode, OnFailure,
+    EgressConfig, FleetConfig, GIB, KIB, Limits, Listen, LogConfig, LogFormat, MIB, Mismatch, Mode, OnFailure,
     PaceConfig, Places, PolicyConfig, PortRange, ProfileName, ProfileRules, Recorded, RobotsConfig,
     Source, StoreConfig, Synchronous, TelemetryConfig, Timing, TlsConfig, UpstreamConfig, days,
     secs,
@@ -175,6 +176,19 @@ impl Config {
                 quorum: 1,
                 collection: None,
                 witnesses: Vec::new(),
+            },
+            fleet: FleetConfig {
+                engine: None,
+                sentinels: Vec::new(),
+                master: None,
+                tls: false,
+                user: None,
+                password_file: None,
+                key_file: None,
+                name: None,
+                prefix: "crawlgate".to_owned(),
+                patience: secs(15),
+                timeout: Duration::from_millis(250),
             },
             admin: AdminConfig {
                 socket: Some(socket),

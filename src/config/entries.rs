@@ -168,6 +168,17 @@ const KEYS: &[Key] = &[
     ("audit.quorum", AtRestart, |config| config.audit.quorum.to_string()),
     ("audit.collection", AtReload, |config| place(config.audit.collection.as_deref())),
     ("audit.witness", AtRestart, |config| list(&config.audit.witnesses, witness)),
+    ("fleet.engine", AtRestart, |config| quoted(&shown(config.fleet.engine.as_ref()))),
+    ("fleet.sentinels", AtRestart, |config| texts(&config.fleet.sentinels)),
+    ("fleet.master", AtRestart, |config| quoted(&shown(config.fleet.master.as_ref()))),
+    ("fleet.tls", AtRestart, |config| config.fleet.tls.to_string()),
+    ("fleet.user", AtRestart, |config| quoted(&shown(config.fleet.user.as_ref()))),
+    ("fleet.password_file", AtRestart, |config| place(config.fleet.password_file.as_deref())),
+    ("fleet.key_file", AtRestart, |config| place(config.fleet.key_file.as_deref())),
+    ("fleet.name", AtRestart, |config| quoted(&shown(config.fleet.name.as_ref()))),
+    ("fleet.prefix", AtRestart, |config| quoted(&config.fleet.prefix)),
+    ("fleet.patience", AtReload, |config| span(config.fleet.patience)),
+    ("fleet.timeout", AtRestart, |config| span(config.fleet.timeout)),
     ("admin.socket", AtRestart, |config| place(config.admin.socket.as_deref())),
     ("admin.address", AtRestart, |config| config.admin.address.map_or_else(|| quoted(""), quoted)),
     ("admin.token_file", AtRestart, |config| place(config.admin.token_file.as_deref())),
@@ -189,6 +200,11 @@ fn ports(range: &PortRange) -> String {
         Some(port) => port.to_string(),
         None => quoted(range),
     }
+}
+
+/// Writes a value that may be missing as text.
+fn shown(value: Option<&impl Display>) -> String {
+    value.map_or_else(String::new, ToString::to_string)
 }
 
 impl Config {

@@ -5,6 +5,7 @@
 
 mod client;
 mod egress;
+mod fleet;
 mod ingress;
 mod kept;
 mod listener;
@@ -22,6 +23,7 @@ use toml::de::DeTable;
 use self::{
     client::client,
     egress::{egress, hosts, route, upstream},
+    fleet::fleet,
     ingress::{agent, limits, listen},
     kept::{admin, audit, log, store},
     listener::listener,
@@ -130,6 +132,7 @@ pub(super) fn apply<'t>(
         ["pace", "tls", "upstream", "log"].map(|name| top.subsection(name));
     let egress_table = top.subsection("egress");
     let telemetry_table = top.subsection("telemetry");
+    let fleet_table = top.subsection("fleet");
     let [store_table, audit_table, admin_table, policy_table] =
         ["store", "audit", "admin", "policy"].map(|name| top.subsection(name));
     let override_tables = top.subsections("override");
@@ -188,6 +191,7 @@ pub(super) fn apply<'t>(
         let witness = witness(section, &config.audit.witnesses);
         config.audit.witnesses.extend(witness);
     }
+    fleet(reader.section("fleet", fleet_table), base, config);
     policy(reader.section("policy", policy_table), &mut config.policy);
     for (place, table) in (1..).zip(override_tables) {
         let section = reader.entry("[override]", table);

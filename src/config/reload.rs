@@ -1,7 +1,7 @@
 //! The changes that a reload makes to the configuration in force, and those that wait for a restart.
 
 use super::{
-    AuditConfig, Config, Listen, LogConfig, RobotsConfig, TakesEffect, TlsConfig, UpstreamConfig,
+    AuditConfig, Config, FleetConfig, Listen, LogConfig, RobotsConfig, TakesEffect, TlsConfig, UpstreamConfig,
 };
 
 /// The changes of a new configuration, by key.
@@ -75,6 +75,10 @@ impl Config {
                 quorum: old.audit.quorum,
                 witnesses: old.audit.witnesses,
                 ..new.audit
+            },
+            fleet: FleetConfig {
+                patience: new.fleet.patience,
+                ..old.fleet
             },
             admin: old.admin,
             policy: new.policy,

@@ -62,6 +62,8 @@ pub enum Reason {
     BadRequest,
     /// Decisions cannot be recorded, so none are made.
     LogFailed,
+    /// This instance is cut off from its fleet, so it may have missed an override.
+    FleetCut,
     /// Credentials are needed here, and the request has none that are known.
     Unauthenticated,
     /// The peer is no client of this listener.
@@ -80,7 +82,7 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons in the order of the variants, those that allow first.
-    pub const ALL: [Reason; 23] = [
+    pub const ALL: [Reason; 24] = [
         Reason::RobotsAllow,
         Reason::NoRules,
         Reason::RobotsUnavailable,
@@ -97,6 +99,7 @@ impl Reason {
         Reason::Misdirected,
         Reason::BadRequest,
         Reason::LogFailed,
+        Reason::FleetCut,
         Reason::Unauthenticated,
         Reason::UnknownClient,
         Reason::AgentRequired,

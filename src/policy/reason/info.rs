@@ -259,6 +259,20 @@ pub(super) fn row(reason: Reason) -> &'static Info {
                     must make room for it.",
             },
         },
+        Reason::FleetCut => &Info {
+            code: "fleet_cut",
+            verdict: Verdict::Defer,
+            always_enforced: true,
+            meaning: "this instance has not heard from its fleet for too long, so it forwards nothing",
+            replay: Replay::Unjudged,
+            answer: Answer {
+                status: StatusCode::SERVICE_UNAVAILABLE,
+                error_type: "proxy_internal_error",
+                title: "This proxy is cut off from its fleet",
+                detail: "The proxy may have missed what the operator has decided, so it forwards nothing \
+                    until it hears from its fleet again; try again then.",
+            },
+        },
         Reason::Unauthenticated => &Info {
             code: "unauthenticated",
             verdict: Verdict::Deny,

@@ -1,0 +1,63 @@
+//! The way of a process into its fleet.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::egress;
+use crate::fleet::coordinator::Call;
+use crate::fleet::engine::Engine;
+use crate::fleet::{Fleet, FleetKey, Follow, Heard};
+use crate::store;
+
+/// The time that a start waits for the engine. Requests are refused after it, until the engine answers.
+const FIRST: Duration = Duration::from_secs(2);
+
+/// Returns this process's part in the fleet that the configuration names; `None` if it names none. A process beside the
+/// one that serves has `suffix` behind its name.
+///
+/// # Errors
+/// When the key or the password of the fleet, the name of the log or the trusted roots cannot be read.
+pub(super) fn join(
+    config: &Config,
+    suffix: Option<u32>,
+    clock: &Clock,
+) -> Result<Option<Arc<Fleet>>, String> {
+    let fleet = &config.fleet;
+    let Some(key_file) = fleet.key_file.as_deref().filter(|_| fleet.is_on()) else {
+        return Ok(None);
+    };
+    let key = FleetKey::load(key_file).map_err(|error| error.to_string())?;
+    let tls = egress::tls_config(&config.tls.extra_roots).map_err(|error| error.to_string())?;
+    let engine = Engine::of(fleet, Arc::new(tls)).map_err(|error| error.to_string())?;
+    let mut name = match &fleet.name {
+        Some(name) => name.clone(),
+        None => {
+            let key = store::log_key(config).map_err(|error| error.to_string())?;
+            key.vkey().name().to_string()
+        }
+    };
+    if let Some(suffix) = suffix {
+        name = format!("{name}/{suffix}");
+    }
+    let fleet = Fleet::new(fleet, &name, key, engine, clock.clone());
+    Ok(Some(Arc::new(fleet)))
+}
+
+/// Waits until the engine has answered for the first time, or not soon enough.
+pub(super) async fn first_answer(fleet: &Fleet) {
+    // The operator is told by the task that keeps the link.
+    let _ = timeout(FIRST, fleet.connected()).await;
+}
+
+/// Takes over the changes of a fleet.
+pub(super) struct Follower;
+
+impl Follow for Follower {
+    fn follow<'a>(&'a self, _: &'a Heard) -> Call<'a, u64> {
+        Box::pin(async { Ok(0) })
+    }
+}

@@ -1,0 +1,107 @@
+//! `[fleet]`: other instances that act as one gate with this one, by way of Valkey or Redis.
+
+use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
+
+/// `[fleet]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FleetConfig {
+    /// The engine; `None`: the sentinels name it, or this instance is alone.
+    pub engine: Option<Endpoint>,
+    /// Sentinels that name the engine's primary.
+    pub sentinels: Vec<Endpoint>,
+    /// The name of the primary at the sentinels; set if there are sentinels.
+    pub master: Option<String>,
+    /// True for TLS to the engine and to the sentinels.
+    pub tls: bool,
+    /// The user at the engine; `None`: its default user.
+    pub user: Option<String>,
+    /// The file with the password of that user; `None`: none.
+    pub password_file: Option<PathBuf>,
+    /// The file with the key that the instances authenticate what lies in the engine by; set if there is an engine.
+    pub key_file: Option<PathBuf>,
+    /// The name of this instance; `None`: the name of its decision log.
+    pub name: Option<String>,
+    /// The first part of all names in the engine.
+    pub prefix: String,
+    /// The time without an answer of the engine after which this instance forwards nothing.
+    pub patience: Duration,
+    /// The time for one answer of the engine.
+    pub timeout: Duration,
+}
+
+impl FleetConfig {
+    /// Tells whether this instance belongs to a fleet.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.engine.is_some() || !self.sentinels.is_empty()
+    }
+}
+
+/// A host and a port. [`Display`](fmt::Display) writes an IPv6 address in brackets.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Endpoint {
+    /// A name, or an address without brackets.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+}
+
+impl FromStr for Endpoint {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const ALLOWED: &str =
+            "expected a host and a port: \"valkey.example:6379\", \"[2001:db8::7]:6379\"";
+        let (host, port) = text.rsplit_once(':').ok_or(ALLOWED)?;
+        let port = port.parse().ok().filter(|port| *port != 0).ok_or(ALLOWED)?;
+        let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let is_name = |octet: u8| octet.is_ascii_alphanumeric() || b"-._".contains(&octet);
+        let host = match inner {
+            Some(address) if address.parse::<std::net::Ipv6Addr>().is_ok() => address,
+            None if !host.is_empty() && host.bytes().all(is_name) => host,
+            _ => return Err(ALLOWED),
+        };
+        Ok(Self {
+            host: host.to_owned(),
+            port,
+        })
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "[{}]:{}", self.host, self.port),
+            false => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_is_a_host_and_a_port() {
+        for (text, want) in [
+            ("valkey.example:6379", Some(("valkey.example", 6379))),
+            ("127.0.0.1:1", Some(("127.0.0.1", 1))),
+            ("[2001:db8::7]:6379", Some(("2001:db8::7", 6379))),
+            ("valkey.example", None),
+            ("valkey.example:0", None),
+            ("valkey.example:65536", None),
+            (":6379", None),
+            ("[]:6379", None),
+            ("2001:db8::7:6379", None),
+            ("user:secret@valkey.example:6379", None),
+            ("redis://valkey.example:6379", None),
+        ] {
+            let read = text.parse::<Endpoint>().ok();
+            let found = read.as_ref().map(|one| (one.host.as_str(), one.port));
+            assert_eq!(found, want, "{text}");
+            if let Some(read) = read {
+                assert_eq!(read.to_string(), text);
+            }
+        }
+    }
+}

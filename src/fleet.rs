@@ -1,0 +1,134 @@
+//! Many instances as one gate: a fleet that Valkey or Redis coordinates (`[fleet]`).
+//!
+//! Each instance is a whole gate with a store and a decision log of its own. Beside it stands the engine, which a
+//! [`Coordinator`] speaks to: it knows the fetches in progress, the turns at the origins, the operator's overrides and
+//! the members. Nothing in the engine is the only copy of anything: an engine that forgets costs time, and permits
+//! nothing.
+//!
+//! The rules of this room:
+//!
+//! 1. Without `[fleet]` nothing changes: no [`Fleet`] exists.
+//! 2. An ambiguous outcome (a time-out, a kill, a failover) ends on the polite and closed side. A turn that was perhaps
+//!    granted counts as taken; a state that was perhaps published is fetched again.
+//! 3. The engine's clock alone orders things in the engine. It is never compared with a local clock: answers carry spans,
+//!    which begin when the answer arrives.
+//! 4. An instance that has not heard from the engine for `[fleet] patience` lets nothing out ([`LinkState::CutOff`]):
+//!    it may have missed an override or a state.
+//!
+//! - `coordinator`: the interface; `engine`: Valkey and Redis; `memory`: one process, for tests
+//! - `link`: the time since the last answer, and its meaning; `heartbeat`: the task that keeps it
+//! - `seal`: authenticates what lies in the engine
+
+pub mod coordinator;
+pub mod engine;
+mod heartbeat;
+mod link;
+mod member;
+pub mod memory;
+mod seal;
+mod status;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+pub use self::coordinator::{Coordinator, CoordinatorError, EngineTime, Heard, News};
+pub use self::heartbeat::Follow;
+pub use self::link::LinkState;
+pub use self::member::Member;
+pub use self::seal::{FleetKey, KeyError};
+pub use self::status::Status;
+
+use self::link::Link;
+use self::status::Instruments;
+use crate::clock::Clock;
+use crate::config::FleetConfig;
+use crate::metrics::Registry;
+
+/// An instance's part in a fleet.
+#[derive(Debug)]
+pub struct Fleet {
+    coordinator: Arc<dyn Coordinator>,
+    link: Link,
+    name: Arc<str>,
+    key: FleetKey,
+    clock: Clock,
+    status: Arc<Status>,
+    /// True once the engine has answered.
+    first: watch::Sender<bool>,
+}
+
+impl Fleet {
+    /// Joins the fleet behind `coordinator` under `name`. The instance is cut off until [`Fleet::keep`] has heard from
+    /// the engine.
+    #[must_use]
+    pub fn new(
+        config: &FleetConfig,
+        name: &str,
+        key: FleetKey,
+        coordinator: Arc<dyn Coordinator>,
+        clock: Clock,
+    ) -> Fleet {
+        Fleet {
+            coordinator,
+            link: Link::new(config.patience),
+            name: name.into(),
+            key,
+            clock,
+            status: Arc::default(),
+            first: watch::Sender::new(false),
+        }
+    }
+
+    /// Returns the state of the link to the engine now.
+    #[must_use]
+    pub fn link(&self) -> LinkState {
+        self.link.state(self.clock.uptime())
+    }
+
+    /// Returns the way to the engine.
+    #[must_use]
+    pub fn coordinator(&self) -> &Arc<dyn Coordinator> {
+        &self.coordinator
+    }
+
+    /// Returns the name of this instance.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the key that authenticates what lies in the engine.
+    #[must_use]
+    pub fn key(&self) -> &FleetKey {
+        &self.key
+    }
+
+    /// Returns the figures of this instance's part.
+    #[must_use]
+    pub fn status(&self) -> &Arc<Status> {
+        &self.status
+    }
+
+    /// Puts a changed patience in force.
+    pub fn reconfigure(&self, config: &FleetConfig) {
+        self.link.set_patience(config.patience);
+    }
+
+    /// Returns the time after which others forget a silent member. It has stopped before.
+    fn forget_after(&self) -> Duration {
+        self.link.patience() + FORGOTTEN
+    }
+
+    /// Registers the metrics.
+    pub fn register(self: &Arc<Self>, registry: &mut Registry) {
+        registry.register_collector(Box::new(Instruments(Arc::clone(self))));
+    }
+}
+
+/// Time from the moment at which a silent instance stops to that at which the others forget it.
+const FORGOTTEN: Duration = Duration::from_secs(3);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,211 @@
+//! The interface to the engine of a fleet.
+//!
+//! An implementation keeps what the instances share and decides between them; it understands none of it. States and
+//! overrides are octets here, which `seal` authenticates. Each call ends within `[fleet] timeout`.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A call in progress.
+pub type Call<'a, T> = Pin<Box<dyn Future<Output = Result<T, CoordinatorError>> + Send + 'a>>;
+
+/// The reason why a call has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CoordinatorError {
+    /// There is no connection, or no answer came in time. The engine may have carried out the call.
+    #[error("the engine does not answer: {0}")]
+    Unreachable(Arc<str>),
+    /// The engine has refused the call and has not carried it out.
+    #[error("the engine refuses: {0}")]
+    Refused(Arc<str>),
+    /// The engine has lost or may have lost what it knew, so it grants nothing until the next heartbeat.
+    #[error("the engine has lost what it knew")]
+    Lost,
+}
+
+impl CoordinatorError {
+    /// Returns the error of a call without an answer.
+    pub(super) fn unreachable(why: impl fmt::Display) -> CoordinatorError {
+        CoordinatorError::Unreachable(why.to_string().into())
+    }
+
+    /// Returns the error of a call that the engine refuses.
+    pub(super) fn refused(why: impl fmt::Display) -> CoordinatorError {
+        CoordinatorError::Refused(why.to_string().into())
+    }
+}
+
+/// A moment by the engine's clock, in microseconds. Only the engine compares it with its present time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct EngineTime(pub u64);
+
+/// Sign of life of an instance.
+#[derive(Debug, Clone, Copy)]
+pub struct Beat<'a> {
+    /// The name of the instance.
+    pub name: &'a str,
+    /// Its report for the other members.
+    pub report: &'a str,
+    /// The number of the last news that it knows.
+    pub after: u64,
+    /// The time of silence after which a member is forgotten.
+    pub forget_after: Duration,
+    /// True if the answer is to name the members.
+    pub wants_members: bool,
+}
+
+/// The engine's answer to a heartbeat.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// Counts the times that the engine has lost what it knew, as far as this instance has seen them; 1 at first.
+    pub generation: u64,
+    /// The engine's time.
+    pub at: EngineTime,
+    /// Counts the changes of the overrides.
+    pub overrides: u64,
+    /// The news after the last known ones.
+    pub news: News,
+    /// The members by name, with the report of each and the time since its last heartbeat, if the beat asked for them.
+    pub members: Option<Vec<MemberRow>>,
+}
+
+/// A row of the list of members.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberRow {
+    /// The name of the instance.
+    pub name: String,
+    /// Its report.
+    pub report: String,
+    /// The time since its last heartbeat.
+    pub silent: Duration,
+}
+
+/// Short messages to all instances, in the order in which the engine received them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct News {
+    /// The number of the last one.
+    pub last: u64,
+    /// The messages.
+    pub items: Vec<String>,
+    /// True if messages between the last known one and these are gone.
+    pub has_gap: bool,
+}
+
+/// The place of one robots.txt state among those of the fleet.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct StateKey {
+    /// The origin, in ASCII and without braces.
+    pub origin: String,
+    /// Names the identity of the fetch and the settings that the file is read by.
+    pub variant: String,
+}
+
+/// Orders the states of one origin. A higher one is newer, also after the engine has lost the earlier ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Token(pub u64);
+
+/// A question for the newest state of an origin, or for the right to fetch it.
+#[derive(Debug, Clone, Copy)]
+pub struct AcquireFetch<'a> {
+    /// The state.
+    pub key: &'a StateKey,
+    /// Names the fetch: unique over all instances, without spaces.
+    pub holder: &'a str,
+    /// The token of the state that the instance has.
+    pub known: Token,
+    /// The highest token that the instance has seen at any origin.
+    pub highest: Token,
+    /// The time for which the lease holds without being renewed.
+    pub lease: Duration,
+}
+
+/// A state as it lies in the engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharedState {
+    /// Its token.
+    pub token: Token,
+    /// The state.
+    pub head: Vec<u8>,
+    /// The text of its file.
+    pub body: Option<Vec<u8>>,
+}
+
+/// The answer to [`AcquireFetch`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FetchLease {
+    /// The fleet has a newer state.
+    Newer(SharedState, EngineTime),
+    /// The asker fetches. Its state will have this token.
+    Acquired(Token, EngineTime),
+    /// Another fetch is in progress.
+    Held {
+        /// The holder.
+        by: String,
+        /// The rest of its lease.
+        left: Duration,
+    },
+}
+
+/// The text of a published state's file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Body<'a> {
+    /// It is the one that lies there.
+    Keep,
+    /// There is none.
+    Drop,
+    /// It is this one.
+    Set(&'a [u8]),
+}
+
+/// The result of a fetch, for all instances.
+#[derive(Debug, Clone, Copy)]
+pub struct PublishState<'a> {
+    /// The state.
+    pub key: &'a StateKey,
+    /// The fetch that ends with it.
+    pub holder: &'a str,
+    /// The token of its lease.
+    pub token: Token,
+    /// The state.
+    pub head: &'a [u8],
+    /// The text of its file.
+    pub body: Body<'a>,
+    /// The time for which the engine keeps it.
+    pub keep: Duration,
+}
+
+/// The answer to [`PublishState`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Published {
+    /// It is the fleet's state now.
+    Done,
+    /// The fleet has a newer state, so the engine has refused this one.
+    Superseded(SharedState, EngineTime),
+}
+
+/// The engine of a fleet.
+pub trait Coordinator: fmt::Debug + Send + Sync + 'static {
+    /// Keeps the way to the engine open for as long as it is polled.
+    fn keep_connected(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+    /// Tells that an instance lives, and asks what has changed.
+    fn heartbeat<'a>(&'a self, beat: Beat<'a>) -> Call<'a, Heard>;
+
+    /// Takes an instance out of the members.
+    fn leave<'a>(&'a self, name: &'a str) -> Call<'a, ()>;
+
+    /// Sends a message to all instances. Each hears it at its next heartbeat.
+    fn announce<'a>(&'a self, item: &'a str) -> Call<'a, ()>;
+
+    /// Returns a newer state, or gives the right to fetch one. Asked again by its holder, renews the lease.
+    fn acquire_fetch<'a>(&'a self, ask: AcquireFetch<'a>) -> Call<'a, FetchLease>;
+
+    /// Makes a state that of the fleet, and ends the lease. A state older than the fleet's is refused.
+    fn publish_state<'a>(&'a self, state: PublishState<'a>) -> Call<'a, Published>;
+
+    /// Ends a lease without a state.
+    fn release_fetch<'a>(&'a self, key: &'a StateKey, holder: &'a str) -> Call<'a, ()>;
+}

@@ -1,0 +1,189 @@
+//! The connection to the engine: made, checked, and made anew.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::ServerName;
+use redis::aio::{AsyncStream, MultiplexedConnection};
+use redis::{AsyncConnectionConfig, RedisConnectionInfo, Value};
+use tokio::net::TcpStream;
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
+use tracing::{debug, warn};
+
+use super::script::Script;
+use super::{Engine, Settings};
+use crate::config::Endpoint;
+
+/// The time for a connection, with TLS and the loading of the scripts.
+const CONNECT: Duration = Duration::from_secs(2);
+
+/// The first and the longest time between attempts.
+const RETRY: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// The time between questions to the sentinels while a connection works.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The least version of the engine.
+const VERSION: u32 = 7;
+
+/// An open connection to a primary that has all scripts.
+pub(super) struct Connection {
+    link: MultiplexedConnection,
+    run_id: String,
+    digests: Vec<String>,
+    /// Ends the task that reads and writes.
+    driver: AbortHandle,
+}
+
+impl Connection {
+    /// Returns a handle to send commands by.
+    pub(super) fn link(&self) -> MultiplexedConnection {
+        self.link.clone()
+    }
+
+    /// Returns the name of this run of the engine.
+    pub(super) fn run_id(&self) -> &str {
+        &self.run_id
+    }
+
+    /// Returns the digest that names a script.
+    pub(super) fn digest(&self, script: Script) -> &str {
+        self.digests.get(script.place()).map_or("", |digest| digest)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+impl Engine {
+    /// Makes connections for as long as it is polled: one at first, and another one whenever it is lost or the sentinels
+    /// name another primary.
+    pub(super) async fn connections(self: Arc<Self>) {
+        let mut delay = RETRY;
+        loop {
+            match timeout(CONNECT, self.connect()).await {
+                Ok(Ok((at, connection))) => {
+                    delay = RETRY;
+                    debug!(engine = %at, run_id = connection.run_id, "connected to the fleet's engine");
+                    self.connection.store(Some(Arc::new(connection)));
+                    self.lost(&at).await;
+                    self.connection.store(None);
+                    // No pause: a failover waits for this.
+                    continue;
+                }
+                Ok(Err(why)) if delay == RETRY => warn!("the fleet's engine cannot be used: {why}"),
+                Ok(Err(why)) => debug!("the fleet's engine cannot be used: {why}"),
+                Err(_) => debug!("the fleet's engine cannot be used: no connection within {CONNECT:?}"),
+            }
+            sleep(spread(delay)).await;
+            delay = (delay * 2).min(LONGEST);
+        }
+    }
+
+    /// Waits until the connection is lost, or the sentinels name another primary than `at`.
+    async fn lost(&self, at: &Endpoint) {
+        if self.settings.sentinels.is_empty() {
+            return self.broken.notified().await;
+        }
+        loop {
+            tokio::select! {
+                () = self.broken.notified() => return,
+                () = sleep(LOOK) => {}
+            }
+            // A sentinel that does not answer says nothing about the primary.
+            match timeout(CONNECT, self.settings.primary()).await {
+                Ok(Ok(primary)) if primary != *at => return,
+                _ => {}
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<(Endpoint, Connection), String> {
+        let settings = &self.settings;
+        let at = match &settings.engine {
+            Some(engine) => engine.clone(),
+            None => settings.primary().await?,
+        };
+        let (link, driver) = settings.open(&at, true).await?;
+        let mut connection = Connection {
+            link,
+            run_id: String::new(),
+            digests: Vec::new(),
+            driver,
+        };
+        let said = |error: redis::RedisError| format!("{at}: {error}");
+        let mut link = connection.link();
+        let server: String = redis::cmd("INFO").arg("server").query_async(&mut link).await.map_err(said)?;
+        let field = |name: &str| {
+            let mut lines = server.lines();
+            lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or_default()
+        };
+        let version = field("redis_version");
+        let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+        if major.is_none_or(|major| major < VERSION) {
+            return Err(format!("{at} is version {version:?}; Valkey, or Redis {VERSION}.0 and above, is needed"));
+        }
+        field("run_id").clone_into(&mut connection.run_id);
+        if connection.run_id.is_empty() {
+            return Err(format!("{at} does not tell its run_id (INFO server)"));
+        }
+        let role: Value = redis::cmd("ROLE").query_async(&mut link).await.map_err(said)?;
+        let is_primary = matches!(&role, Value::Array(role) if matches!(role.first(), Some(Value::BulkString(word)) if word == b"master"));
+        if !is_primary {
+            return Err(format!("{at} is a replica: name the primary, or the sentinels"));
+        }
+        for (_, text) in Script::ALL {
+            let mut command = redis::cmd("SCRIPT");
+            command.arg("LOAD").arg(text);
+            connection.digests.push(command.query_async(&mut link).await.map_err(said)?);
+        }
+        Ok((at, connection))
+    }
+}
+
+impl Settings {
+    /// Opens a connection to an engine, or to a sentinel, which has users of its own.
+    pub(super) async fn open(
+        &self,
+        at: &Endpoint,
+        is_engine: bool,
+    ) -> Result<(MultiplexedConnection, AbortHandle), String> {
+        let said = |error: &dyn std::fmt::Display| format!("{at}: {error}");
+        let stream = TcpStream::connect((at.host.as_str(), at.port)).await.map_err(|e| said(&e))?;
+        stream.set_nodelay(true).map_err(|e| said(&e))?;
+        let stream: Pin<Box<dyn AsyncStream + Send + Sync>> = match &self.tls {
+            None => Box::pin(stream),
+            Some(tls) => {
+                let name = ServerName::try_from(at.host.clone()).map_err(|e| said(&e))?;
+                Box::pin(tls.connect(name, stream).await.map_err(|e| said(&e))?)
+            }
+        };
+        let mut info = RedisConnectionInfo::default().set_skip_set_lib_name();
+        if is_engine && let Some(user) = &self.user {
+            info = info.set_username(user);
+        }
+        if is_engine && let Some(password) = &self.password {
+            info = info.set_password(password);
+        }
+        // The deadline of each command is ours.
+        let config = AsyncConnectionConfig::new().set_response_timeout(None);
+        let opened = MultiplexedConnection::new_with_config(&info, stream, config);
+        let (link, driver) = opened.await.map_err(|e| said(&e))?;
+        Ok((link, tokio::spawn(driver).abort_handle()))
+    }
+}
+
+/// Returns a span between a half and the whole of `delay`, so that instances do not come back all at once.
+fn spread(delay: Duration) -> Duration {
+    let mut random = [0; 1];
+    // Without randomness they do.
+    let _ = aws_lc_rs::rand::fill(&mut random);
+    let share = random.first().copied().unwrap_or_default();
+    delay / 2 + delay / 2 * u32::from(share) / 256
+}

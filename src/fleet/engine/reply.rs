@@ -1,0 +1,70 @@
+//! Reads the replies of scripts: arrays of texts and numbers.
+
+use redis::Value;
+
+use super::super::coordinator::CoordinatorError;
+
+/// A reply, read from its front.
+pub(super) struct Reply(std::vec::IntoIter<Value>);
+
+impl Reply {
+    /// Opens the reply of a script.
+    ///
+    /// # Errors
+    /// When it is no array, or the script refuses because the generation is another one.
+    pub(super) fn of(value: Value) -> Result<Reply, CoordinatorError> {
+        let Value::Array(values) = value else {
+            return Err(foreign());
+        };
+        match values.as_slice() {
+            [Value::BulkString(word)] if word == b"LOST" => Err(CoordinatorError::Lost),
+            _ => Ok(Reply(values.into_iter())),
+        }
+    }
+
+    /// Returns the next value as octets; `None` for a value that is missing in the engine.
+    pub(super) fn octets(&mut self) -> Result<Option<Vec<u8>>, CoordinatorError> {
+        match self.0.next() {
+            Some(Value::BulkString(octets)) => Ok(Some(octets)),
+            Some(Value::Nil | Value::Boolean(false)) | None => Ok(None),
+            Some(Value::SimpleString(text)) => Ok(Some(text.into_bytes())),
+            Some(_) => Err(foreign()),
+        }
+    }
+
+    /// Returns the next value as text.
+    pub(super) fn text(&mut self) -> Result<String, CoordinatorError> {
+        let octets = self.octets()?.ok_or_else(foreign)?;
+        String::from_utf8(octets).map_err(|_| foreign())
+    }
+
+    /// Returns the next value as a number.
+    pub(super) fn number(&mut self) -> Result<u64, CoordinatorError> {
+        match self.0.next() {
+            Some(Value::Int(number)) => Ok(u64::try_from(number).unwrap_or_default()),
+            Some(Value::BulkString(text)) => {
+                let text = std::str::from_utf8(&text).ok();
+                text.and_then(|text| text.parse().ok()).ok_or_else(foreign)
+            }
+            _ => Err(foreign()),
+        }
+    }
+
+    /// Returns the next value as a list.
+    pub(super) fn list(&mut self) -> Result<Reply, CoordinatorError> {
+        match self.0.next() {
+            Some(Value::Array(values)) => Ok(Reply(values.into_iter())),
+            _ => Err(foreign()),
+        }
+    }
+
+    /// Tells whether all values have been read.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.len() == 0
+    }
+}
+
+/// Returns the error of a reply that no script of ours gives.
+pub(super) fn foreign() -> CoordinatorError {
+    CoordinatorError::refused("its reply is not that of a script of this version")
+}

@@ -1,0 +1,59 @@
+//! The scripts that run in the engine. Each is atomic there, names its keys, and refuses under another generation than
+//! the one its caller knows.
+
+/// A script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Script {
+    Heartbeat,
+    Leave,
+    Announce,
+    AcquireFetch,
+    PublishState,
+    ReleaseFetch,
+}
+
+impl Script {
+    /// All scripts, in the order of the variants, with their texts.
+    pub(super) const ALL: [(Script, &str); 6] = [
+        (Script::Heartbeat, include_str!("scripts/heartbeat.lua")),
+        (Script::Leave, include_str!("scripts/leave.lua")),
+        (Script::Announce, include_str!("scripts/announce.lua")),
+        (
+            Script::AcquireFetch,
+            include_str!("scripts/acquire_fetch.lua"),
+        ),
+        (
+            Script::PublishState,
+            include_str!("scripts/publish_state.lua"),
+        ),
+        (
+            Script::ReleaseFetch,
+            include_str!("scripts/release_fetch.lua"),
+        ),
+    ];
+
+    /// Returns its index in [`Script::ALL`].
+    pub(super) fn place(self) -> usize {
+        self as usize
+    }
+
+    /// Returns its text.
+    pub(super) fn text(self) -> &'static str {
+        Script::ALL
+            .get(self.place())
+            .map_or("", |(_, text)| *text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_script_stands_at_its_place() {
+        for (place, (script, text)) in Script::ALL.into_iter().enumerate() {
+            assert_eq!(script.place(), place);
+            assert_eq!(script.text(), text);
+        }
+    }
+}

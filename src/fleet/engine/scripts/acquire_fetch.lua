@@ -1,0 +1,24 @@
+-- Answers a newer state, or gives the right to fetch one.
+-- KEYS 1 generation  2 head  3 lease  4 body
+-- ARGV 1 generation known  2 holder  3 token known  4 lease, ms  5 highest token seen anywhere
+local id = string.match(redis.call('GET', KEYS[1]) or '', '^(%S+)')
+if id ~= ARGV[1] then return {'LOST'} end
+local t = redis.call('TIME')
+local now = t[1] * 1000000 + t[2]
+local function whole(x) return string.format('%.0f', x) end
+local head = redis.call('GET', KEYS[2])
+local token = head and tonumber(string.match(head, '^(%d+) ')) or 0
+if token > tonumber(ARGV[3]) then
+  return {'NEWER', whole(now), head, redis.call('GET', KEYS[4])}
+end
+local holder, its = string.match(redis.call('GET', KEYS[3]) or '', '^(%S+) (%d+)$')
+if holder and holder ~= ARGV[2] then
+  return {'HELD', whole(now), holder, redis.call('PTTL', KEYS[3])}
+end
+if holder then
+  redis.call('PEXPIRE', KEYS[3], ARGV[4])
+  return {'ACQUIRED', whole(now), its}
+end
+local mine = whole(math.max(token, tonumber(ARGV[3]), tonumber(ARGV[5]), now) + 1)
+redis.call('SET', KEYS[3], ARGV[2] .. ' ' .. mine, 'PX', ARGV[4])
+return {'ACQUIRED', whole(now), mine}

@@ -1,0 +1,42 @@
+-- Tells that an instance lives; answers what has changed. Begins a generation where there is none, and where the engine
+-- has been started anew since the present one began.
+-- KEYS 1 generation  2 members (zset by time)  3 reports (hash)  4 counters (hash)  5 news (stream)
+-- ARGV 1 name  2 report  3 a member is forgotten after, ms  4 id of a new generation  5 the engine's run_id
+--      6 grants begin so long after the new generation, us  7 last news known  8 "1": name the members
+local t = redis.call('TIME')
+local now = t[1] * 1000000 + t[2]
+local ms = math.floor(now / 1000)
+local function whole(x) return string.format('%.0f', x) end
+local id, began, run = string.match(redis.call('GET', KEYS[1]) or '', '^(%S+) (%d+) (%S+)$')
+if not id or run ~= ARGV[5] then
+  id = ARGV[4]
+  redis.call('SET', KEYS[1], id .. ' ' .. whole(now + ARGV[6]) .. ' ' .. ARGV[5])
+end
+local gone = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. whole(ms - ARGV[3]))
+for _, name in ipairs(gone) do
+  redis.call('ZREM', KEYS[2], name)
+  redis.call('HDEL', KEYS[3], name)
+end
+redis.call('ZADD', KEYS[2], whole(ms), ARGV[1])
+redis.call('HSET', KEYS[3], ARGV[1], ARGV[2])
+local counters = redis.call('HMGET', KEYS[4], 'overrides', 'news')
+local last = tonumber(counters[2] or 0)
+local items, first = {}, 0
+if last > tonumber(ARGV[7]) then
+  local found = redis.call('XRANGE', KEYS[5], whole(ARGV[7] + 1) .. '-0', '+', 'COUNT', 256)
+  for k, entry in ipairs(found) do
+    local number = tonumber(string.match(entry[1], '^%d+'))
+    if k == 1 then first = number end
+    items[k] = entry[2][2]
+    last = number
+  end
+end
+local members = {}
+if ARGV[8] == '1' then
+  for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '+inf')) do
+    members[#members + 1] = name
+    members[#members + 1] = redis.call('HGET', KEYS[3], name) or ''
+    members[#members + 1] = whole(ms - redis.call('ZSCORE', KEYS[2], name))
+  end
+end
+return {id, whole(now), counters[1] or '0', whole(last), whole(first), items, members}

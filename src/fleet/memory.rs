@@ -1,0 +1,240 @@
+//! The engine of a fleet within one process, for tests: the same answers as Valkey and Redis give.
+
+use std::collections::{BTreeMap, HashMap};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::coordinator::{
+    AcquireFetch, Beat, Body, Call, Coordinator, CoordinatorError, EngineTime, FetchLease, Heard,
+    MemberRow, News, PublishState, Published, SharedState, StateKey, Token,
+};
+use crate::clock::{Clock, Moment};
+
+/// The world that several coordinators share.
+#[derive(Debug)]
+pub struct World {
+    clock: Clock,
+    state: Mutex<Contents>,
+}
+
+#[derive(Debug, Default)]
+struct Contents {
+    generation: u64,
+    members: BTreeMap<String, (String, Moment)>,
+    overrides: u64,
+    news: Vec<String>,
+    states: HashMap<StateKey, (SharedState, Moment)>,
+    leases: HashMap<StateKey, Lease>,
+}
+
+#[derive(Debug)]
+struct Lease {
+    holder: String,
+    token: Token,
+    until: Moment,
+}
+
+/// One instance's way to a [`World`].
+#[derive(Debug)]
+pub struct InMemory {
+    world: Arc<World>,
+    known: Mutex<Known>,
+}
+
+/// The generation that an instance knows; 0: none.
+#[derive(Debug, Default)]
+struct Known {
+    generation: u64,
+    count: u64,
+}
+
+impl World {
+    /// Returns an empty world with the time of `clock`.
+    #[must_use]
+    pub fn new(clock: Clock) -> Arc<World> {
+        Arc::new(World {
+            clock,
+            state: Mutex::new(Contents {
+                generation: 1,
+                ..Contents::default()
+            }),
+        })
+    }
+
+    /// Forgets everything, as an engine does that is started anew without its file.
+    pub fn forget(&self) {
+        let mut state = self.state.lock();
+        let generation = state.generation + 1;
+        *state = Contents {
+            generation,
+            ..Contents::default()
+        };
+    }
+
+    /// Returns one instance's way here.
+    #[must_use]
+    pub fn coordinator(self: &Arc<World>) -> Arc<InMemory> {
+        Arc::new(InMemory {
+            world: Arc::clone(self),
+            known: Mutex::default(),
+        })
+    }
+
+    fn time(&self) -> (Moment, EngineTime) {
+        let now = self.clock.now();
+        (now, EngineTime(now.as_millis() * 1_000))
+    }
+}
+
+impl InMemory {
+    /// Calls `change` under the generation that this instance knows.
+    fn call<'a, T: Send + 'a>(
+        &'a self,
+        change: impl FnOnce(&mut Contents, Moment, EngineTime) -> T + Send + 'a,
+    ) -> Call<'a, T> {
+        Box::pin(async move {
+            let mut state = self.world.state.lock();
+            if self.known.lock().generation != state.generation {
+                return Err(CoordinatorError::Lost);
+            }
+            let (now, at) = self.world.time();
+            Ok(change(&mut state, now, at))
+        })
+    }
+}
+
+impl Coordinator for InMemory {
+    fn keep_connected(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn heartbeat<'a>(&'a self, beat: Beat<'a>) -> Call<'a, Heard> {
+        Box::pin(async move {
+            let (now, at) = self.world.time();
+            let mut state = self.world.state.lock();
+            state
+                .members
+                .retain(|_, (_, last)| now.since(*last) <= beat.forget_after);
+            let row = (beat.report.to_owned(), now);
+            state.members.insert(beat.name.to_owned(), row);
+            let members = state.members.iter().map(|(name, (report, last))| MemberRow {
+                name: name.clone(),
+                report: report.clone(),
+                silent: now.since(*last),
+            });
+            let members = beat.wants_members.then(|| members.collect());
+            let last = state.news.len() as u64;
+            let after = usize::try_from(beat.after).unwrap_or(usize::MAX);
+            let items = state.news.get(after..).unwrap_or_default().to_vec();
+            let mut known = self.known.lock();
+            if known.generation != state.generation {
+                known.generation = state.generation;
+                known.count += 1;
+            }
+            Ok(Heard {
+                generation: known.count,
+                at,
+                overrides: state.overrides,
+                news: News {
+                    has_gap: last < beat.after,
+                    last,
+                    items,
+                },
+                members,
+            })
+        })
+    }
+
+    fn leave<'a>(&'a self, name: &'a str) -> Call<'a, ()> {
+        self.call(move |state, _, _| {
+            state.members.remove(name);
+        })
+    }
+
+    fn announce<'a>(&'a self, item: &'a str) -> Call<'a, ()> {
+        self.call(move |state, _, _| state.news.push(item.to_owned()))
+    }
+
+    fn acquire_fetch<'a>(&'a self, ask: AcquireFetch<'a>) -> Call<'a, FetchLease> {
+        self.call(move |state, now, at| {
+            state.expire(ask.key, now);
+            let published = state.states.get(ask.key).map(|(published, _)| published);
+            let token = published.map_or(Token(0), |published| published.token);
+            if let Some(published) = published.filter(|_| token > ask.known) {
+                return FetchLease::Newer(published.clone(), at);
+            }
+            let until = now + ask.lease;
+            match state.leases.get_mut(ask.key) {
+                Some(lease) if lease.holder != ask.holder => FetchLease::Held {
+                    by: lease.holder.clone(),
+                    left: lease.until.since(now),
+                },
+                Some(lease) => {
+                    lease.until = until;
+                    FetchLease::Acquired(lease.token, at)
+                }
+                None => {
+                    let highest = token.max(ask.known).max(ask.highest).max(Token(at.0));
+                    let token = Token(highest.0 + 1);
+                    let lease = Lease {
+                        holder: ask.holder.to_owned(),
+                        token,
+                        until,
+                    };
+                    state.leases.insert(ask.key.clone(), lease);
+                    FetchLease::Acquired(token, at)
+                }
+            }
+        })
+    }
+
+    fn publish_state<'a>(&'a self, new: PublishState<'a>) -> Call<'a, Published> {
+        self.call(move |state, now, at| {
+            state.expire(new.key, now);
+            let held = state.leases.get(new.key);
+            if held.is_some_and(|held| held.holder == new.holder && held.token == new.token) {
+                state.leases.remove(new.key);
+            }
+            let before = state.states.get(new.key).map(|(before, _)| before);
+            if let Some(before) = before.filter(|before| before.token > new.token) {
+                return Published::Superseded(before.clone(), at);
+            }
+            let body = match new.body {
+                Body::Keep => before.and_then(|before| before.body.clone()),
+                Body::Drop => None,
+                Body::Set(text) => Some(text.to_vec()),
+            };
+            let published = SharedState {
+                token: new.token,
+                head: new.head.to_vec(),
+                body,
+            };
+            let kept = (published, now + new.keep.max(Duration::from_millis(1)));
+            state.states.insert(new.key.clone(), kept);
+            Published::Done
+        })
+    }
+
+    fn release_fetch<'a>(&'a self, key: &'a StateKey, holder: &'a str) -> Call<'a, ()> {
+        self.call(move |state, _, _| {
+            if state.leases.get(key).is_some_and(|lease| lease.holder == holder) {
+                state.leases.remove(key);
+            }
+        })
+    }
+}
+
+impl Contents {
+    /// Drops what has expired under this key.
+    fn expire(&mut self, key: &StateKey, now: Moment) {
+        if self.leases.get(key).is_some_and(|lease| lease.until <= now) {
+            self.leases.remove(key);
+        }
+        if self.states.get(key).is_some_and(|(_, until)| *until <= now) {
+            self.states.remove(key);
+        }
+    }
+}

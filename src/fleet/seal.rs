@@ -1,0 +1,172 @@
+//! Authenticates what lies in the engine, under a key that the instances share.
+//!
+//! HMAC-SHA-256 (RFC 2104) over the place and the content. Octets that were planted, altered or moved to another place
+//! open as nothing. Octets of an earlier time still open: tokens and tombstones tell which are newer.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use aws_lc_rs::{hmac, rand};
+
+use crate::text::{from_hex, hex};
+use crate::whole_file;
+
+/// Octets of a key.
+const KEY: usize = 32;
+
+/// Octets of an authenticator.
+const TAG: usize = 32;
+
+/// The key of a fleet.
+pub struct FleetKey(hmac::Key);
+
+impl FleetKey {
+    /// Reads a key from its file.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is no key.
+    pub fn load(path: &Path) -> Result<FleetKey, KeyError> {
+        let text = std::fs::read_to_string(path).map_err(|error| KeyError::Io {
+            path: path.to_owned(),
+            error,
+        })?;
+        let octets = from_hex(text.trim()).ok_or_else(|| KeyError::Malformed(path.to_owned()))?;
+        Ok(FleetKey::of(&octets))
+    }
+
+    /// Makes a new key and writes it to a file that its owner alone can read.
+    ///
+    /// # Errors
+    /// When there is a file already, it cannot be written, or the system gives no random numbers.
+    pub fn create(path: &Path) -> Result<(), KeyError> {
+        let io = |error| KeyError::Io {
+            path: path.to_owned(),
+            error,
+        };
+        let mut octets = [0; KEY];
+        rand::fill(&mut octets).map_err(|_| io(io::Error::other("no random numbers")))?;
+        let text = format!("{}\n", hex(octets));
+        match whole_file::place(path, &text).map_err(io)? {
+            true => Ok(()),
+            false => Err(KeyError::Exists(path.to_owned())),
+        }
+    }
+
+    /// Returns the key of these octets.
+    #[must_use]
+    pub fn of(octets: &[u8; KEY]) -> FleetKey {
+        FleetKey(hmac::Key::new(hmac::HMAC_SHA256, octets))
+    }
+
+    /// Returns `content` with its authenticator for `place`.
+    #[must_use]
+    pub fn seal(&self, place: &[&[u8]], content: &[u8]) -> Vec<u8> {
+        let mut sealed = Vec::with_capacity(TAG + content.len());
+        sealed.extend_from_slice(self.tag(place, content).as_ref());
+        sealed.extend_from_slice(content);
+        sealed
+    }
+
+    /// Returns the content of what [`FleetKey::seal`] has made for `place`; `None` for anything else.
+    #[must_use]
+    pub fn open<'a>(&self, place: &[&[u8]], sealed: &'a [u8]) -> Option<&'a [u8]> {
+        let (tag, content) = sealed.split_at_checked(TAG)?;
+        let mut context = Vec::with_capacity(content.len() + 64);
+        write(&mut context, place, content);
+        hmac::verify(&self.0, &context, tag).ok()?;
+        Some(content)
+    }
+
+    /// Returns an authenticator as a name that tells nothing without the key.
+    #[must_use]
+    pub fn name(&self, place: &[&[u8]]) -> String {
+        let tag = self.tag(place, b"");
+        hex(tag.as_ref().get(..16).unwrap_or_default())
+    }
+
+    fn tag(&self, place: &[&[u8]], content: &[u8]) -> hmac::Tag {
+        let mut context = Vec::with_capacity(content.len() + 64);
+        write(&mut context, place, content);
+        hmac::sign(&self.0, &context)
+    }
+}
+
+/// Writes the authenticated octets: each part after its length, so that no two places read alike.
+fn write(context: &mut Vec<u8>, place: &[&[u8]], content: &[u8]) {
+    for part in place.iter().copied().chain([content]) {
+        context.extend_from_slice(&(part.len() as u64).to_be_bytes());
+        context.extend_from_slice(part);
+    }
+}
+
+impl std::fmt::Debug for FleetKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FleetKey")
+    }
+}
+
+/// The reason why there is no key.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// The file cannot be read or written.
+    #[error("[fleet] key_file {}: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        error: io::Error,
+    },
+    /// It holds no key.
+    #[error("[fleet] key_file {}: expected 64 hexadecimal digits, as `crawlgate fleet key` writes them", _0.display())]
+    Malformed(PathBuf),
+    /// A key stands there already.
+    #[error("{} is there already: the instances of a fleet share one key, so copy it to them", _0.display())]
+    Exists(PathBuf),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_same_octets_at_the_same_place_open() {
+        let key = FleetKey::of(&[7; KEY]);
+        let place: &[&[u8]] = &[b"state", b"https://a.example", b"1"];
+        let sealed = key.seal(place, b"a head");
+        assert_eq!(key.open(place, &sealed), Some(&b"a head"[..]));
+        let elsewhere: [&[&[u8]]; 3] = [
+            &[b"state", b"https://b.example", b"1"],
+            &[b"state", b"https://a.example1", b""],
+            &[b"state", b"https://a.example"],
+        ];
+        for other in elsewhere {
+            assert_eq!(key.open(other, &sealed), None, "{other:?}");
+        }
+        assert_eq!(FleetKey::of(&[8; KEY]).open(place, &sealed), None, "another key");
+        for bit in 0..sealed.len() * 8 {
+            let mut altered = sealed.clone();
+            altered[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(key.open(place, &altered), None, "bit {bit}");
+        }
+        for length in 0..sealed.len() {
+            assert_eq!(key.open(place, &sealed[..length]), None, "{length} octets");
+        }
+    }
+
+    #[test]
+    fn a_key_is_read_as_it_was_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fleet.key");
+        FleetKey::create(&path).unwrap();
+        let sealed = FleetKey::load(&path).unwrap().seal(&[b"place"], b"content");
+        let opened = FleetKey::load(&path).unwrap();
+        assert_eq!(opened.open(&[b"place"], &sealed), Some(&b"content"[..]));
+        let again = FleetKey::create(&path).unwrap_err().to_string();
+        assert!(again.contains("is there already"), "{again}");
+        for wrong in ["", "7", &"g".repeat(64), &"7".repeat(63), &"7".repeat(65)] {
+            std::fs::write(&path, wrong).unwrap();
+            let said = FleetKey::load(&path).unwrap_err().to_string();
+            assert!(said.contains("64 hexadecimal digits"), "{wrong}: {said}");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The figures of an instance's part in its fleet, for the console, the API and `/metrics`.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::counter::ConstCounter;
+
+use super::{CoordinatorError, Fleet, LinkState, Member};
+use crate::metrics::{Collector, show};
+
+/// Figures of this instance's part.
+#[derive(Debug, Default)]
+pub struct Status {
+    members: Mutex<Arc<[Member]>>,
+    failure: Mutex<Option<CoordinatorError>>,
+    generation: AtomicU64,
+    failures: AtomicU64,
+    leases_lost: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Status {
+    /// Returns the members, as far as the engine has named them.
+    #[must_use]
+    pub fn members(&self) -> Arc<[Member]> {
+        Arc::clone(&self.members.lock())
+    }
+
+    /// Returns the reason why the last heartbeat was not answered; `None` if it was.
+    #[must_use]
+    pub fn failure(&self) -> Option<CoordinatorError> {
+        self.failure.lock().clone()
+    }
+
+    pub(super) fn has_members(&self, mut members: Vec<Member>) {
+        members.sort_by(|a, b| a.name.cmp(&b.name));
+        *self.members.lock() = members.into();
+    }
+
+    pub(super) fn heard(&self, generation: u64) {
+        self.generation.store(generation, Ordering::Relaxed);
+        *self.failure.lock() = None;
+    }
+
+    pub(super) fn failed(&self, failure: &CoordinatorError) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        *self.failure.lock() = Some(failure.clone());
+    }
+
+    /// Counts a fetch that had lost its lease when it ended.
+    pub fn lease_lost(&self) {
+        self.leases_lost.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts octets in the engine that the fleet's key did not make.
+    pub fn refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The instruments of the fleet.
+#[derive(Debug)]
+pub(super) struct Instruments(pub(super) Arc<Fleet>);
+
+impl Collector for Instruments {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let Instruments(fleet) = self;
+        let status = fleet.status();
+        let link = LinkState::ALL.iter().position(|state| *state == fleet.link());
+        let link = link.unwrap_or_default() as u64;
+        let members = status.members().len() as u64;
+        let generation = status.generation.load(Ordering::Relaxed);
+        let gauges = [
+            ("crawlgate_fleet_link", "Link to the fleet's engine: 0 connected, 1 doubtful, 2 cut off.", link),
+            ("crawlgate_fleet_members", "Members of the fleet, this one included.", members),
+            ("crawlgate_fleet_generation", "Times that the engine was found without its knowledge, plus one.", generation),
+        ];
+        for (name, help, value) in gauges {
+            show(&mut encoder, name, help, None, &ConstGauge::new(value as i64))?;
+        }
+        let counters = [
+            ("crawlgate_fleet_heartbeats_failed", "Heartbeats without an answer.", &status.failures),
+            ("crawlgate_fleet_leases_lost", "Fetches of robots.txt whose lease another instance had by then.", &status.leases_lost),
+            ("crawlgate_fleet_refused", "States and overrides in the engine that the fleet's key did not make.", &status.refused),
+        ];
+        for (name, help, value) in counters {
+            let value = ConstCounter::new(value.load(Ordering::Relaxed));
+            show(&mut encoder, name, help, None, &value)?;
+        }
+        Ok(())
+    }
+}

@@ -129,6 +129,3 @@ impl Fleet {
 
 /// Time from the moment at which a silent instance stops to that at which the others forget it.
 const FORGOTTEN: Duration = Duration::from_secs(3);
-
-#[cfg(test)]
-mod tests;

@@ -84,7 +84,9 @@ impl Beside {
         }
         if let Some(fleet) = proxy.gate().fleet() {
             beside.fleet = Some(Arc::clone(fleet));
-            beside.tasks.spawn(Arc::clone(fleet).keep(Arc::new(Follower)));
+            beside
+                .tasks
+                .spawn(Arc::clone(fleet).keep(Arc::new(Follower)));
             first_answer(fleet).await;
         }
         Ok(beside)

@@ -8,10 +8,10 @@ use std::{
 
 use super::{
     AdminConfig, AgentConfig, AuditConfig, CacheConfig, Config, CrawlDelayMode, Durability,
-    EgressConfig, FleetConfig, GIB, KIB, Limits, Listen, LogConfig, LogFormat, MIB, Mismatch, Mode, OnFailure,
-    PaceConfig, Places, PolicyConfig, PortRange, ProfileName, ProfileRules, Recorded, RobotsConfig,
-    Source, StoreConfig, Synchronous, TelemetryConfig, Timing, TlsConfig, UpstreamConfig, days,
-    secs,
+    EgressConfig, FleetConfig, GIB, KIB, Limits, Listen, LogConfig, LogFormat, MIB, Mismatch, Mode,
+    OnFailure, PaceConfig, Places, PolicyConfig, PortRange, ProfileName, ProfileRules, Recorded,
+    RobotsConfig, Source, StoreConfig, Synchronous, TelemetryConfig, Timing, TlsConfig,
+    UpstreamConfig, days, secs,
 };
 use crate::robots::identity::OWN;
 

@@ -54,7 +54,9 @@ impl FromStr for Endpoint {
             "expected a host and a port: \"valkey.example:6379\", \"[2001:db8::7]:6379\"";
         let (host, port) = text.rsplit_once(':').ok_or(ALLOWED)?;
         let port = port.parse().ok().filter(|port| *port != 0).ok_or(ALLOWED)?;
-        let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let inner = host
+            .strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'));
         let is_name = |octet: u8| octet.is_ascii_alphanumeric() || b"-._".contains(&octet);
         let host = match inner {
             Some(address) if address.parse::<std::net::Ipv6Addr>().is_ok() => address,

@@ -1,7 +1,8 @@
 //! The changes that a reload makes to the configuration in force, and those that wait for a restart.
 
 use super::{
-    AuditConfig, Config, FleetConfig, Listen, LogConfig, RobotsConfig, TakesEffect, TlsConfig, UpstreamConfig,
+    AuditConfig, Config, FleetConfig, Listen, LogConfig, RobotsConfig, TakesEffect, TlsConfig,
+    UpstreamConfig,
 };
 
 /// The changes of a new configuration, by key.

@@ -99,7 +99,6 @@ burst = 3
 max_hold = "1s"
 max_held = 100
 concurrency = 4
-per_address = true
 crawl_delay = "honour"
 max_crawl_delay = "1m"
 backoff = false
@@ -167,6 +166,17 @@ checkpoint_every = "1m"
 log_name = "logs.example.org/fra-1"
 quorum = 2
 collection = "logs"
+[fleet]
+sentinels = ["s1.example:26379", "[2001:db8::7]:26379"]
+master = "crawl"
+tls = true
+user = "cg"
+password_file = "engine.password"
+key_file = "/keys/fleet.key"
+name = "fra-1"
+prefix = "cg"
+patience = "20s"
+timeout = "100ms"
 [[audit.witness]]
 name = "notary"
 url = "https://witness.example/w1/"

@@ -13,6 +13,9 @@ use super::{Fleet, LinkState, Member};
 /// The time between heartbeats: what one instance announces is in force at the others by then.
 const INTERVAL: Duration = Duration::from_millis(100);
 
+/// Heartbeats without an answer at a start before the operator is told: the connection is made meanwhile.
+const ATTEMPTS: u32 = 20;
+
 /// Heartbeats from one question for the members to the next.
 const MEMBERS: u32 = 10;
 
@@ -71,7 +74,8 @@ impl Fleet {
                     }
                     self.status.heard(heard.generation);
                     self.link.heard(sent);
-                    self.first.send_if_modified(|heard| !std::mem::replace(heard, true));
+                    self.first
+                        .send_if_modified(|heard| !std::mem::replace(heard, true));
                     turn = turn.wrapping_add(1);
                     told.at(self.link(), None);
                 }
@@ -94,6 +98,8 @@ impl Fleet {
 /// The state of the link that the operator was told of.
 struct Told {
     state: Option<LinkState>,
+    /// Heartbeats without an answer before the first one with an answer.
+    attempts: u32,
     patience: Duration,
 }
 
@@ -101,12 +107,17 @@ impl Told {
     fn new(fleet: &Fleet) -> Told {
         Told {
             state: None,
+            attempts: 0,
             patience: fleet.link.patience(),
         }
     }
 
     /// Tells the operator of a change.
     fn at(&mut self, state: LinkState, failure: Option<&dyn std::fmt::Display>) {
+        if self.state.is_none() && state == LinkState::CutOff && self.attempts < ATTEMPTS {
+            self.attempts += 1;
+            return;
+        }
         if self.state.replace(state) == Some(state) {
             return;
         }

@@ -24,11 +24,7 @@ pub enum LinkState {
 
 impl LinkState {
     /// All states, the best first.
-    pub const ALL: [LinkState; 3] = [
-        LinkState::Connected,
-        LinkState::Doubtful,
-        LinkState::CutOff,
-    ];
+    pub const ALL: [LinkState; 3] = [LinkState::Connected, LinkState::Doubtful, LinkState::CutOff];
 
     /// Returns the state after this time without an answer.
     #[must_use]
@@ -128,9 +124,17 @@ mod tests {
         clock.advance(Duration::from_secs(2));
         link.heard(sent);
         let state = link.state(clock.uptime());
-        assert_eq!(state, LinkState::Doubtful, "the answer came two seconds after the question");
+        assert_eq!(
+            state,
+            LinkState::Doubtful,
+            "the answer came two seconds after the question"
+        );
         link.set_patience(Duration::from_secs(1));
-        assert_eq!(link.state(clock.uptime()), LinkState::CutOff, "less patience");
+        assert_eq!(
+            link.state(clock.uptime()),
+            LinkState::CutOff,
+            "less patience"
+        );
     }
 
     #[test]

@@ -120,11 +120,14 @@ impl Coordinator for InMemory {
                 .retain(|_, (_, last)| now.since(*last) <= beat.forget_after);
             let row = (beat.report.to_owned(), now);
             state.members.insert(beat.name.to_owned(), row);
-            let members = state.members.iter().map(|(name, (report, last))| MemberRow {
-                name: name.clone(),
-                report: report.clone(),
-                silent: now.since(*last),
-            });
+            let members = state
+                .members
+                .iter()
+                .map(|(name, (report, last))| MemberRow {
+                    name: name.clone(),
+                    report: report.clone(),
+                    silent: now.since(*last),
+                });
             let members = beat.wants_members.then(|| members.collect());
             let last = state.news.len() as u64;
             let after = usize::try_from(beat.after).unwrap_or(usize::MAX);
@@ -220,7 +223,11 @@ impl Coordinator for InMemory {
 
     fn release_fetch<'a>(&'a self, key: &'a StateKey, holder: &'a str) -> Call<'a, ()> {
         self.call(move |state, _, _| {
-            if state.leases.get(key).is_some_and(|lease| lease.holder == holder) {
+            if state
+                .leases
+                .get(key)
+                .is_some_and(|lease| lease.holder == holder)
+            {
                 state.leases.remove(key);
             }
         })

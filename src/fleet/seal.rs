@@ -142,7 +142,11 @@ mod tests {
         for other in elsewhere {
             assert_eq!(key.open(other, &sealed), None, "{other:?}");
         }
-        assert_eq!(FleetKey::of(&[8; KEY]).open(place, &sealed), None, "another key");
+        assert_eq!(
+            FleetKey::of(&[8; KEY]).open(place, &sealed),
+            None,
+            "another key"
+        );
         for bit in 0..sealed.len() * 8 {
             let mut altered = sealed.clone();
             altered[bit / 8] ^= 1 << (bit % 8);

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use prometheus_client::encoding::DescriptorEncoder;
-use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
 
 use super::{CoordinatorError, Fleet, LinkState, Member};
 use crate::metrics::{Collector, show};
@@ -70,22 +70,54 @@ impl Collector for Instruments {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let Instruments(fleet) = self;
         let status = fleet.status();
-        let link = LinkState::ALL.iter().position(|state| *state == fleet.link());
+        let link = LinkState::ALL
+            .iter()
+            .position(|state| *state == fleet.link());
         let link = link.unwrap_or_default() as u64;
         let members = status.members().len() as u64;
         let generation = status.generation.load(Ordering::Relaxed);
         let gauges = [
-            ("crawlgate_fleet_link", "Link to the fleet's engine: 0 connected, 1 doubtful, 2 cut off.", link),
-            ("crawlgate_fleet_members", "Members of the fleet, this one included.", members),
-            ("crawlgate_fleet_generation", "Times that the engine was found without its knowledge, plus one.", generation),
+            (
+                "crawlgate_fleet_link",
+                "Link to the fleet's engine: 0 connected, 1 doubtful, 2 cut off.",
+                link,
+            ),
+            (
+                "crawlgate_fleet_members",
+                "Members of the fleet, this one included.",
+                members,
+            ),
+            (
+                "crawlgate_fleet_generation",
+                "Times that the engine was found without its knowledge, plus one.",
+                generation,
+            ),
         ];
         for (name, help, value) in gauges {
-            show(&mut encoder, name, help, None, &ConstGauge::new(value as i64))?;
+            show(
+                &mut encoder,
+                name,
+                help,
+                None,
+                &ConstGauge::new(value as i64),
+            )?;
         }
         let counters = [
-            ("crawlgate_fleet_heartbeats_failed", "Heartbeats without an answer.", &status.failures),
-            ("crawlgate_fleet_leases_lost", "Fetches of robots.txt whose lease another instance had by then.", &status.leases_lost),
-            ("crawlgate_fleet_refused", "States and overrides in the engine that the fleet's key did not make.", &status.refused),
+            (
+                "crawlgate_fleet_heartbeats_failed",
+                "Heartbeats without an answer.",
+                &status.failures,
+            ),
+            (
+                "crawlgate_fleet_leases_lost",
+                "Fetches of robots.txt whose lease another instance had by then.",
+                &status.leases_lost,
+            ),
+            (
+                "crawlgate_fleet_refused",
+                "States and overrides in the engine that the fleet's key did not make.",
+                &status.refused,
+            ),
         ];
         for (name, help, value) in counters {
             let value = ConstCounter::new(value.load(Ordering::Relaxed));

@@ -12,6 +12,7 @@
 )]
 
 pub(crate) mod admin_gate;
+mod engine;
 pub(crate) mod frame_origin;
 mod gate;
 mod http;
@@ -28,6 +29,7 @@ mod wire;
 pub(crate) mod witness;
 
 pub(crate) use admin_gate::AdminGate;
+pub(crate) use engine::{Engine, Wall};
 pub(crate) use gate::{Gate, Setup, program};
 pub(crate) use http::{Head, Response};
 pub(crate) use http2::Http2;

@@ -34,6 +34,7 @@ mod evidence;
 mod export;
 mod failures;
 mod fields;
+mod fleet;
 mod flight;
 mod flood;
 mod framing;

@@ -19,11 +19,19 @@ pub(super) fn fleet(mut section: Section<'_, '_>, base: &Path, config: &mut Conf
     let has_store = config.store.path.is_some();
     let to: &mut FleetConfig = &mut config.fleet;
     section.set("engine", &mut to.engine, unless("", text(str::parse)));
-    section.set("sentinels", &mut to.sentinels, one_or_list(text(str::parse)));
+    section.set(
+        "sentinels",
+        &mut to.sentinels,
+        one_or_list(text(str::parse)),
+    );
     section.set("master", &mut to.master, unless("", text(word)));
     section.set("tls", &mut to.tls, boolean);
     section.set("user", &mut to.user, unless("", text(word)));
-    section.set("password_file", &mut to.password_file, unless("", path(base)));
+    section.set(
+        "password_file",
+        &mut to.password_file,
+        unless("", path(base)),
+    );
     section.set("key_file", &mut to.key_file, unless("", path(base)));
     section.set("name", &mut to.name, unless("", text(word)));
     section.set("prefix", &mut to.prefix, text(prefix));
@@ -58,7 +66,9 @@ fn word(text: &str) -> Result<String, &'static str> {
     let is_plain = |octet: u8| octet.is_ascii_graphic() && !b"{}\"\\".contains(&octet);
     match !text.is_empty() && text.len() <= NAME && text.bytes().all(is_plain) {
         true => Ok(text.to_owned()),
-        false => Err("expected at most 128 visible characters of ASCII, without braces, quotes and backslashes"),
+        false => Err(
+            "expected at most 128 visible characters of ASCII, without braces, quotes and backslashes",
+        ),
     }
 }
 

@@ -34,6 +34,30 @@ fn each_mistake_is_reported_with_line_key_value_and_allowed_values() {
             "config.toml:2: [agent] colour = 'red': unknown key; known here: mismatch, product_tokens, require_identity",
         ),
         (
+            "a fleet without its key",
+            "[fleet]\nengine = '127.0.0.1:6379'",
+            "config.toml:2: [fleet] engine = '127.0.0.1:6379': key_file is missing, the key that all instances share; \
+             `crawlgate fleet key FILE` makes one",
+        ),
+        (
+            "a fleet with a pace for addresses",
+            "[pace]\nper_address = true\n[fleet]\nengine = '127.0.0.1:6379'\nkey_file = 'k'",
+            "config.toml:4: [fleet] engine = '127.0.0.1:6379': [pace] per_address = true holds on one machine alone, as \
+             each resolves names for itself; set it to false",
+        ),
+        (
+            "sentinels without a primary",
+            "[fleet]\nsentinels = '127.0.0.1:26379'\nkey_file = 'k'",
+            "config.toml:2: [fleet] sentinels = '127.0.0.1:26379': master is missing, the name under which the sentinels \
+             know the engine's primary",
+        ),
+        (
+            "an engine as a URL",
+            "[fleet]\nengine = 'redis://127.0.0.1:6379'",
+            "config.toml:2: [fleet] engine = 'redis://127.0.0.1:6379': expected a host and a port: \
+             \"valkey.example:6379\", \"[2001:db8::7]:6379\" or \"\"",
+        ),
+        (
             "a client without a name",
             "[[client]]\nnetworks = '10.0.0.0/8'",
             "config.toml:2: [[client]] name is missing",

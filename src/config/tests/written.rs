@@ -13,7 +13,15 @@ fn every_key_is_read_and_written() {
         .map(|(old, _)| old.key)
         .collect();
     // `finally = "allow"` is the default profile's value, which here overrides another profile's.
-    assert_eq!(untouched, ["robots.finally"], "read, yet not different");
+    // A fleet has one pace for an origin, not for an address, and its sentinels name the engine.
+    assert_eq!(
+        untouched,
+        ["robots.finally", "pace.per_address", "fleet.engine"],
+        "read, yet not different"
+    );
+    let per_address = parse("[pace]\nper_address = true").expect("right");
+    assert_eq!(parse(&per_address.to_toml()).expect("right"), per_address);
+    assert!(per_address.pace.per_address);
     assert_eq!(
         parse(&other.to_toml()).expect("what is written is right"),
         other

@@ -4,9 +4,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::ServerName;
 use redis::aio::{AsyncStream, MultiplexedConnection};
 use redis::{AsyncConnectionConfig, RedisConnectionInfo, Value};
+use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
@@ -79,7 +79,9 @@ impl Engine {
                 }
                 Ok(Err(why)) if delay == RETRY => warn!("the fleet's engine cannot be used: {why}"),
                 Ok(Err(why)) => debug!("the fleet's engine cannot be used: {why}"),
-                Err(_) => debug!("the fleet's engine cannot be used: no connection within {CONNECT:?}"),
+                Err(_) => {
+                    debug!("the fleet's engine cannot be used: no connection within {CONNECT:?}");
+                }
             }
             sleep(spread(delay)).await;
             delay = (delay * 2).min(LONGEST);
@@ -119,29 +121,47 @@ impl Engine {
         };
         let said = |error: redis::RedisError| format!("{at}: {error}");
         let mut link = connection.link();
-        let server: String = redis::cmd("INFO").arg("server").query_async(&mut link).await.map_err(said)?;
+        let server: String = redis::cmd("INFO")
+            .arg("server")
+            .query_async(&mut link)
+            .await
+            .map_err(said)?;
         let field = |name: &str| {
             let mut lines = server.lines();
-            lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or_default()
+            lines
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+                .unwrap_or_default()
         };
         let version = field("redis_version");
-        let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+        let major = version
+            .split('.')
+            .next()
+            .and_then(|major| major.parse::<u32>().ok());
         if major.is_none_or(|major| major < VERSION) {
-            return Err(format!("{at} is version {version:?}; Valkey, or Redis {VERSION}.0 and above, is needed"));
+            return Err(format!(
+                "{at} is version {version:?}; Valkey, or Redis {VERSION}.0 and above, is needed"
+            ));
         }
         field("run_id").clone_into(&mut connection.run_id);
         if connection.run_id.is_empty() {
             return Err(format!("{at} does not tell its run_id (INFO server)"));
         }
-        let role: Value = redis::cmd("ROLE").query_async(&mut link).await.map_err(said)?;
+        let role: Value = redis::cmd("ROLE")
+            .query_async(&mut link)
+            .await
+            .map_err(said)?;
         let is_primary = matches!(&role, Value::Array(role) if matches!(role.first(), Some(Value::BulkString(word)) if word == b"master"));
         if !is_primary {
-            return Err(format!("{at} is a replica: name the primary, or the sentinels"));
+            return Err(format!(
+                "{at} is a replica: name the primary, or the sentinels"
+            ));
         }
         for (_, text) in Script::ALL {
             let mut command = redis::cmd("SCRIPT");
             command.arg("LOAD").arg(text);
-            connection.digests.push(command.query_async(&mut link).await.map_err(said)?);
+            connection
+                .digests
+                .push(command.query_async(&mut link).await.map_err(said)?);
         }
         Ok((at, connection))
     }
@@ -155,7 +175,9 @@ impl Settings {
         is_engine: bool,
     ) -> Result<(MultiplexedConnection, AbortHandle), String> {
         let said = |error: &dyn std::fmt::Display| format!("{at}: {error}");
-        let stream = TcpStream::connect((at.host.as_str(), at.port)).await.map_err(|e| said(&e))?;
+        let stream = TcpStream::connect((at.host.as_str(), at.port))
+            .await
+            .map_err(|e| said(&e))?;
         stream.set_nodelay(true).map_err(|e| said(&e))?;
         let stream: Pin<Box<dyn AsyncStream + Send + Sync>> = match &self.tls {
             None => Box::pin(stream),

@@ -39,9 +39,7 @@ impl Script {
 
     /// Returns its text.
     pub(super) fn text(self) -> &'static str {
-        Script::ALL
-            .get(self.place())
-            .map_or("", |(_, text)| *text)
+        Script::ALL.get(self.place()).map_or("", |(_, text)| *text)
     }
 }
 

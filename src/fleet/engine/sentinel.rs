@@ -18,7 +18,10 @@ impl Settings {
                 Err(why) => failures.push(why),
             }
         }
-        Err(format!("no sentinel names the primary: {}", failures.join("; ")))
+        Err(format!(
+            "no sentinel names the primary: {}",
+            failures.join("; ")
+        ))
     }
 
     async fn asked(&self, sentinel: &Endpoint) -> Result<Endpoint, String> {
@@ -29,8 +32,13 @@ impl Settings {
             let answer = command.query_async(&mut link).await;
             driver.abort();
             match answer.map_err(|error| format!("{sentinel}: {error}"))? {
-                Value::Array(place) => endpoint(&place).ok_or_else(|| format!("{sentinel}: a strange answer")),
-                _ => Err(format!("{sentinel} knows no primary {:?} ([fleet] master)", self.master)),
+                Value::Array(place) => {
+                    endpoint(&place).ok_or_else(|| format!("{sentinel}: a strange answer"))
+                }
+                _ => Err(format!(
+                    "{sentinel} knows no primary {:?} ([fleet] master)",
+                    self.master
+                )),
             }
         };
         let asked = tokio::time::timeout(self.timeout * 2, asking).await;

@@ -1,0 +1,193 @@
+//! The calls of the interface as scripts with their arguments, and their replies.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::coordinator::{
+    AcquireFetch, Beat, Body, Call, Coordinator, CoordinatorError, EngineTime, FetchLease, Heard,
+    MemberRow, News, PublishState, Published, SharedState, StateKey, Token,
+};
+use super::argument::{micros, millis};
+use super::reply::{Reply, foreign};
+use super::script::Script;
+use super::{Engine, FAILOVER};
+use crate::text::hex;
+
+impl Coordinator for Engine {
+    fn keep_connected(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(self.connections())
+    }
+
+    fn heartbeat<'a>(&'a self, beat: Beat<'a>) -> Call<'a, Heard> {
+        Box::pin(async move {
+            let connection = self.connected()?;
+            let mut random = [0; 8];
+            aws_lc_rs::rand::fill(&mut random)
+                .map_err(|_| CoordinatorError::refused("this system gives no random numbers"))?;
+            let quiet = match self.settings.sentinels.is_empty() {
+                true => Duration::ZERO,
+                false => FAILOVER,
+            };
+            let keys = &self.keys;
+            let keys = [
+                &*keys.generation,
+                &keys.members,
+                &keys.reports,
+                &keys.counters,
+                &keys.news,
+            ];
+            let new = hex(random);
+            let arguments = [
+                beat.name.into(),
+                beat.report.into(),
+                millis(beat.forget_after),
+                new.as_str().into(),
+                connection.run_id().into(),
+                micros(quiet),
+                beat.after.into(),
+                u64::from(beat.wants_members).into(),
+            ];
+            let value = self
+                .run(&connection, Script::Heartbeat, &keys, &arguments)
+                .await?;
+            let mut reply = Reply::of(value)?;
+            let id = reply.text()?;
+            let (at, overrides) = (EngineTime(reply.number()?), reply.number()?);
+            let (last, first) = (reply.number()?, reply.number()?);
+            let mut items = Vec::new();
+            let mut texts = reply.list()?;
+            while !texts.is_empty() {
+                items.push(texts.text()?);
+            }
+            let mut rows = reply.list()?;
+            let mut members = Vec::new();
+            while !rows.is_empty() {
+                members.push(MemberRow {
+                    name: rows.text()?,
+                    report: rows.text()?,
+                    silent: Duration::from_millis(rows.number()?),
+                });
+            }
+            let news = News {
+                has_gap: match items.is_empty() {
+                    // The counter went on without its messages, or back.
+                    true => last != beat.after,
+                    false => first != beat.after + 1,
+                },
+                last,
+                items,
+            };
+            Ok(Heard {
+                generation: self.in_generation(id),
+                at,
+                overrides,
+                news,
+                members: beat.wants_members.then_some(members),
+            })
+        })
+    }
+
+    fn leave<'a>(&'a self, name: &'a str) -> Call<'a, ()> {
+        Box::pin(async move {
+            let connection = self.connected()?;
+            let keys = [&*self.keys.members, &self.keys.reports];
+            let arguments = [name.into()];
+            self.run(&connection, Script::Leave, &keys, &arguments)
+                .await
+                .map(drop)
+        })
+    }
+
+    fn announce<'a>(&'a self, item: &'a str) -> Call<'a, ()> {
+        Box::pin(async move {
+            let keys = [&*self.keys.counters, &self.keys.news];
+            self.call(Script::Announce, &keys, &[item.into()])
+                .await
+                .map(drop)
+        })
+    }
+
+    fn acquire_fetch<'a>(&'a self, ask: AcquireFetch<'a>) -> Call<'a, FetchLease> {
+        Box::pin(async move {
+            let [head, lease, body] = self.keys.state(ask.key);
+            let arguments = [
+                ask.holder.into(),
+                ask.known.0.into(),
+                millis(ask.lease),
+                ask.highest.0.into(),
+            ];
+            let keys = [&*head, &lease, &body];
+            let mut reply = self.call(Script::AcquireFetch, &keys, &arguments).await?;
+            let word = reply.text()?;
+            let at = EngineTime(reply.number()?);
+            match &*word {
+                "NEWER" => Ok(FetchLease::Newer(shared_state(&mut reply)?, at)),
+                "ACQUIRED" => Ok(FetchLease::Acquired(Token(reply.number()?), at)),
+                "HELD" => Ok(FetchLease::Held {
+                    by: reply.text()?,
+                    left: Duration::from_millis(reply.number()?),
+                }),
+                _ => Err(foreign()),
+            }
+        })
+    }
+
+    fn publish_state<'a>(&'a self, state: PublishState<'a>) -> Call<'a, Published> {
+        Box::pin(async move {
+            let [head, lease, body] = self.keys.state(state.key);
+            let (change, text): (&str, &[u8]) = match state.body {
+                Body::Keep => ("keep", b""),
+                Body::Drop => ("drop", b""),
+                Body::Set(text) => ("set", text),
+            };
+            let arguments = [
+                state.holder.into(),
+                state.token.0.into(),
+                state.head.into(),
+                millis(state.keep),
+                change.into(),
+                text.into(),
+            ];
+            let keys = [&*head, &lease, &body];
+            let mut reply = self.call(Script::PublishState, &keys, &arguments).await?;
+            match &*reply.text()? {
+                "DONE" => Ok(Published::Done),
+                "SUPERSEDED" => {
+                    let at = EngineTime(reply.number()?);
+                    Ok(Published::Superseded(shared_state(&mut reply)?, at))
+                }
+                _ => Err(foreign()),
+            }
+        })
+    }
+
+    fn release_fetch<'a>(&'a self, key: &'a StateKey, holder: &'a str) -> Call<'a, ()> {
+        Box::pin(async move {
+            let [_, lease, _] = self.keys.state(key);
+            let arguments = [holder.into()];
+            self.call(Script::ReleaseFetch, &[&lease], &arguments)
+                .await
+                .map(drop)
+        })
+    }
+}
+
+/// Reads head and body. The head stands behind its token.
+fn shared_state(reply: &mut Reply) -> Result<SharedState, CoordinatorError> {
+    let head = reply.octets()?.ok_or_else(foreign)?;
+    let end = head
+        .iter()
+        .position(|octet| *octet == b' ')
+        .ok_or_else(foreign)?;
+    let (token, rest) = head.split_at(end);
+    let token = std::str::from_utf8(token).ok();
+    let token = token
+        .and_then(|token| token.parse().ok())
+        .ok_or_else(foreign)?;
+    Ok(SharedState {
+        token: Token(token),
+        head: rest.get(1..).unwrap_or_default().to_vec(),
+        body: reply.octets()?,
+    })
+}

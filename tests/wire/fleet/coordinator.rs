@@ -1,0 +1,286 @@
+//! One table of cases for both implementations of the interface to an engine.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crawlgate::clock::{Clock, Moment};
+use crawlgate::config::Config;
+use crawlgate::fleet::coordinator::{
+    AcquireFetch, Beat, Body, Coordinator, CoordinatorError, FetchLease, PublishState, Published,
+    StateKey, Token,
+};
+use crawlgate::fleet::engine::Engine as Redis;
+use crawlgate::fleet::memory::World;
+
+use crate::support::{Engine, PATIENCE, client_config, origin_ca_pem};
+
+/// An engine under test, and the way to its accidents.
+pub(super) enum Lab {
+    Real(Engine, super::Wall),
+    Memory(Arc<World>),
+}
+
+impl Lab {
+    /// Returns one of each kind; the real one is missing where none is installed.
+    fn all() -> Vec<Lab> {
+        let clock = Clock::manual(Moment::from_millis(1_795_000_000_000));
+        let mut all = vec![Lab::Memory(World::new(clock))];
+        if let Some(engine) = Engine::start() {
+            let wall = engine.wall();
+            all.push(Lab::Real(engine, wall));
+        }
+        all
+    }
+
+    /// Joins as another instance.
+    fn join(&self) -> Arc<dyn Coordinator> {
+        match self {
+            Lab::Memory(world) => world.coordinator(),
+            Lab::Real(_, wall) => {
+                let mut config = Config::default().fleet;
+                config.engine = Some(format!("127.0.0.1:{}", wall.port()).parse().unwrap());
+                config.timeout = Duration::from_secs(1);
+                let engine: Arc<dyn Coordinator> =
+                    Redis::of(&config, client_config(&origin_ca_pem())).unwrap();
+                tokio::spawn(Arc::clone(&engine).keep_connected());
+                engine
+            }
+        }
+    }
+
+    /// Makes the engine forget everything.
+    fn forget(&self) {
+        match self {
+            Lab::Memory(world) => world.forget(),
+            Lab::Real(engine, _) => assert_eq!(engine.ask(&["FLUSHALL"]), "+OK\r\n"),
+        }
+    }
+}
+
+/// Runs a case against each kind of engine.
+fn each<F: Future<Output = ()>>(case: impl Fn(Arc<Lab>) -> F) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    for lab in Lab::all() {
+        runtime.block_on(case(Arc::new(lab)));
+    }
+}
+
+/// Asks again and again until the engine answers.
+async fn heartbeat(
+    coordinator: &Arc<dyn Coordinator>,
+    name: &str,
+    after: u64,
+) -> crawlgate::fleet::Heard {
+    let beat = Beat {
+        name,
+        report: "{}",
+        after,
+        forget_after: Duration::from_secs(18),
+        wants_members: true,
+    };
+    let asking = async {
+        loop {
+            match coordinator.heartbeat(beat).await {
+                Ok(heard) => return heard,
+                Err(_) => tokio::task::yield_now().await,
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, asking).await.unwrap()
+}
+
+fn key() -> StateKey {
+    StateKey {
+        origin: "https://a.example".to_owned(),
+        variant: "00000000-11111111".to_owned(),
+    }
+}
+
+fn ask<'a>(key: &'a StateKey, holder: &'a str, known: Token) -> AcquireFetch<'a> {
+    AcquireFetch {
+        key,
+        holder,
+        known,
+        highest: Token::default(),
+        lease: Duration::from_secs(60),
+    }
+}
+
+fn publish<'a>(
+    key: &'a StateKey,
+    holder: &'a str,
+    token: Token,
+    head: &'a [u8],
+    body: Body<'a>,
+) -> PublishState<'a> {
+    PublishState {
+        key,
+        holder,
+        token,
+        head,
+        body,
+        keep: Duration::from_secs(3_600),
+    }
+}
+
+#[test]
+fn members_hear_of_each_other_and_of_news() {
+    each(|lab| async move {
+        let (a, b) = (lab.join(), lab.join());
+        let heard = heartbeat(&a, "a", 0).await;
+        assert_eq!((heard.generation, heard.news.last), (1, 0));
+        let heard = heartbeat(&b, "b", 0).await;
+        let members = heard.members.unwrap();
+        let names: Vec<&str> = members.iter().map(|row| row.name.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
+        a.announce("one").await.unwrap();
+        b.announce("two").await.unwrap();
+        let heard = heartbeat(&a, "a", 0).await;
+        assert_eq!(heard.news.items, ["one", "two"]);
+        assert!(!heard.news.has_gap);
+        let heard = heartbeat(&a, "a", heard.news.last).await;
+        assert_eq!((heard.news.items.len(), heard.news.last), (0, 2));
+        b.leave("b").await.unwrap();
+        let members = heartbeat(&a, "a", 2).await.members.unwrap();
+        assert_eq!(members.len(), 1);
+    });
+}
+
+#[test]
+fn one_instance_fetches_and_the_others_take_its_state() {
+    each(|lab| async move {
+        let (a, b) = (lab.join(), lab.join());
+        heartbeat(&a, "a", 0).await;
+        heartbeat(&b, "b", 0).await;
+        let key = key();
+        let none = Token::default();
+        let FetchLease::Acquired(token, _) = a.acquire_fetch(ask(&key, "a/1", none)).await.unwrap()
+        else {
+            panic!("the first asker fetches");
+        };
+        match b.acquire_fetch(ask(&key, "b/1", none)).await.unwrap() {
+            FetchLease::Held { by, left } => {
+                assert_eq!(by, "a/1");
+                assert!(left > Duration::from_secs(30), "{left:?}");
+            }
+            other => panic!("{other:?}"),
+        }
+        let again = a.acquire_fetch(ask(&key, "a/1", none)).await.unwrap();
+        assert!(
+            matches!(again, FetchLease::Acquired(same, _) if same == token),
+            "renewed"
+        );
+        let head = b"a head \0 \xff of octets".as_slice();
+        let state = publish(&key, "a/1", token, head, Body::Set(b"User-agent: *\n"));
+        assert_eq!(a.publish_state(state).await.unwrap(), Published::Done);
+        match b.acquire_fetch(ask(&key, "b/1", none)).await.unwrap() {
+            FetchLease::Newer(state, _) => {
+                assert_eq!(state.token, token);
+                assert_eq!(state.head, head);
+                assert_eq!(state.body.as_deref(), Some(b"User-agent: *\n".as_slice()));
+            }
+            other => panic!("{other:?}"),
+        }
+        // Whoever has the newest state fetches, with a higher token.
+        match b.acquire_fetch(ask(&key, "b/1", token)).await.unwrap() {
+            FetchLease::Acquired(next, _) => assert!(next > token),
+            other => panic!("{other:?}"),
+        }
+        b.release_fetch(&key, "b/1").await.unwrap();
+        let free = a.acquire_fetch(ask(&key, "a/2", token)).await.unwrap();
+        assert!(matches!(free, FetchLease::Acquired(..)), "{free:?}");
+        a.release_fetch(&key, "b/1").await.unwrap();
+        let held = b.acquire_fetch(ask(&key, "b/2", token)).await.unwrap();
+        assert!(
+            matches!(held, FetchLease::Held { .. }),
+            "only the holder releases: {held:?}"
+        );
+    });
+}
+
+#[test]
+fn a_late_state_is_refused() {
+    each(|lab| async move {
+        let (a, b) = (lab.join(), lab.join());
+        heartbeat(&a, "a", 0).await;
+        heartbeat(&b, "b", 0).await;
+        let key = key();
+        let none = Token::default();
+        let FetchLease::Acquired(late, _) = a.acquire_fetch(ask(&key, "a/1", none)).await.unwrap()
+        else {
+            panic!("the first asker fetches");
+        };
+        a.release_fetch(&key, "a/1").await.unwrap();
+        let FetchLease::Acquired(token, _) = b.acquire_fetch(ask(&key, "b/1", late)).await.unwrap()
+        else {
+            panic!("the lease was free");
+        };
+        assert!(token > late);
+        let newer = publish(&key, "b/1", token, b"newer", Body::Set(b"body"));
+        assert_eq!(b.publish_state(newer).await.unwrap(), Published::Done);
+        let published = a
+            .publish_state(publish(&key, "a/1", late, b"late", Body::Drop))
+            .await;
+        match published.unwrap() {
+            Published::Superseded(state, _) => {
+                assert_eq!((state.token, &*state.head), (token, b"newer".as_slice()));
+                assert_eq!(state.body.as_deref(), Some(b"body".as_slice()));
+            }
+            other => panic!("{other:?}"),
+        }
+        // The text stays if the next state rests on the same one, and goes if it rests on none.
+        for (body, want) in [(Body::Keep, Some(b"body".as_slice())), (Body::Drop, None)] {
+            let known = Token(token.0 - 1);
+            let same = publish(&key, "b/1", token, b"again", body);
+            assert_eq!(b.publish_state(same).await.unwrap(), Published::Done);
+            match a.acquire_fetch(ask(&key, "a/2", known)).await.unwrap() {
+                FetchLease::Newer(state, _) => assert_eq!(state.body.as_deref(), want),
+                other => panic!("{other:?}"),
+            }
+        }
+    });
+}
+
+#[test]
+fn an_engine_that_has_lost_everything_grants_nothing_before_a_heartbeat() {
+    each(|lab| async move {
+        let (a, b) = (lab.join(), lab.join());
+        heartbeat(&a, "a", 0).await;
+        heartbeat(&b, "b", 0).await;
+        a.announce("one").await.unwrap();
+        let (key, none) = (key(), Token::default());
+        let FetchLease::Acquired(before, _) =
+            a.acquire_fetch(ask(&key, "a/1", none)).await.unwrap()
+        else {
+            panic!("the first asker fetches");
+        };
+        lab.forget();
+        assert_eq!(
+            a.acquire_fetch(ask(&key, "a/1", none)).await,
+            Err(CoordinatorError::Lost)
+        );
+        let heard = heartbeat(&b, "b", 1).await;
+        assert_eq!(heard.generation, 2);
+        assert!(heard.news.has_gap, "news are gone, and nobody knows which");
+        assert_eq!(
+            a.publish_state(publish(&key, "a/1", before, b"old", Body::Drop))
+                .await,
+            Err(CoordinatorError::Lost),
+            "under the old generation"
+        );
+        let highest = Token(before.0 + 1_000_000_000_000);
+        let asked = AcquireFetch {
+            highest,
+            ..ask(&key, "b/1", none)
+        };
+        match b.acquire_fetch(asked).await.unwrap() {
+            FetchLease::Acquired(token, _) => assert!(token > highest),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(heartbeat(&a, "a", 1).await.generation, 2);
+    });
+}

@@ -55,7 +55,7 @@ fn each_mistake_is_reported_with_line_key_value_and_allowed_values() {
             "an engine as a URL",
             "[fleet]\nengine = 'redis://127.0.0.1:6379'",
             "config.toml:2: [fleet] engine = 'redis://127.0.0.1:6379': expected a host and a port: \
-             \"valkey.example:6379\", \"[2001:db8::7]:6379\" or \"\"",
+             \"valkey.example:6379\", \"[2001:db8::7]:6379\", or \"\"",
         ),
         (
             "a client without a name",

@@ -265,11 +265,13 @@ fn not_recorded(
     fetches: Option<&FetchCounts>,
 ) -> Vec<&'static str> {
     let is_of_a_part = question.is_of_a_part();
-    let is_counted_late = fetches.is_none_or(|fetches| fetches.is_cut_off);
+    let is_uncounted = fetches.is_none();
+    let is_counted_late = fetches.is_some_and(|fetches| fetches.is_cut_off);
     let has_processes = figures.events.iter().any(exceptions::is_of_a_process);
     [
         (is_of_a_part, "how often the robots.txt behind these requests was fetched: fetches are counted for all clients and origins together"),
-        (!is_of_a_part && is_counted_late, "fetches of robots.txt before the hour in which the store began to count them"),
+        (!is_of_a_part && is_uncounted, "how often robots.txt was fetched: the store has counted no fetches of this span, as the collected copy of a log never does"),
+        (is_counted_late, "fetches of robots.txt before the hour in which the store began to count them"),
         (true, "how often the robots.txt of each origin was fetched: fetches are counted by outcome and hour"),
         (true, "preference signals other than robots.txt: this version honours none"),
         (true, "queries that were left out of records ([log] redact_query)"),

@@ -19,6 +19,7 @@ mod decisions;
 mod error;
 pub mod figures;
 pub mod log_key;
+pub mod logs;
 mod maintenance;
 mod origins;
 pub mod persist;

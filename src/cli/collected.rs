@@ -6,6 +6,7 @@ use clap::Args;
 
 use crate::config::Config;
 use crate::store::collection::Collection;
+use crate::store::logs::{Logs, OpenCopies};
 
 /// The collected log that a command reads.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
@@ -41,10 +42,10 @@ impl CollectedArgs {
             };
         };
         let collection = collection(self.collection.as_ref(), config)?;
-        let log = collection.find(name).map_err(|error| error.to_string())?;
-        config.store.path = Some(log.path);
-        // The copy has a key under the name of its log.
-        config.audit.log_name = None;
+        let logs = Logs::of(None, Some(&collection), OpenCopies::default());
+        let logs = logs.map_err(|error| error.to_string())?;
+        let log = logs.named(name).map_err(|error| error.to_string())?;
+        log.put_in(config);
         Ok(())
     }
 }

@@ -46,6 +46,12 @@ impl Collection {
         }
     }
 
+    /// Returns the directory.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Makes the directory if there is none, open to its owner alone, and locks it against a second writer.
     ///
     /// # Errors
@@ -120,45 +126,6 @@ impl Collection {
         logs.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(logs)
     }
-
-    /// Returns the log of this name, or of the one name that ends in it behind a slash, or of the one that has it as a part.
-    ///
-    /// # Errors
-    /// When there is none, or more than one; the message has the names.
-    pub fn find(&self, name: &str) -> Result<CollectedLog, StoreError> {
-        let logs = self.logs()?;
-        let end = format!("/{name}");
-        let mut ends = logs.iter().filter(|log| log.name.as_str().ends_with(&end));
-        let end = ends.next().filter(|_| ends.next().is_none());
-        let exact = logs.iter().find(|log| log.name.as_str() == name);
-        if let Some(found) = exact.or(end) {
-            return Ok(found.clone());
-        }
-        let names = |logs: &[CollectedLog]| {
-            let names: Vec<&str> = logs.iter().map(|log| log.name.as_str()).collect();
-            names.join(", ")
-        };
-        let (mut found, others): (Vec<_>, Vec<_>) = logs
-            .into_iter()
-            .partition(|log| log.name.as_str().contains(name));
-        let message = match (&*found, &*others) {
-            ([_], _) => return Ok(found.swap_remove(0)),
-            ([], []) => format!("{}: no log is collected there", self.folder.display()),
-            ([], others) => format!(
-                "{name}: no log of this name is collected in {}; there are {}",
-                self.folder.display(),
-                names(others)
-            ),
-            (found, _) => format!(
-                "{name}: more than one log has this in its name: {}",
-                names(found)
-            ),
-        };
-        Err(StoreError {
-            kind: StoreErrorKind::Missing,
-            message,
-        })
-    }
 }
 
 /// Returns a name as that of a file: each name has another one, and none leads out of the directory.
@@ -225,45 +192,5 @@ mod tests {
         let long: KeyName = "x".repeat(201).parse().unwrap();
         let error = collection.place(&long).unwrap_err();
         assert!(error.message.contains("201 octets"), "{error}");
-    }
-
-    #[test]
-    fn a_log_is_found_by_its_name_or_by_a_part_that_no_other_has() {
-        let folder = tempfile::tempdir().unwrap();
-        let collection = Collection::at(folder.path());
-        let told = |name: &str| match collection.find(name) {
-            Ok(log) => log.name.to_string(),
-            Err(error) => error.message,
-        };
-        assert!(told("a").ends_with("no log is collected there"));
-        for name in ["logs.example/fra", "logs.example/fra-1", "logs.example/ams"] {
-            let place = collection.place(&name.parse().unwrap()).unwrap();
-            fs::write(place, "").unwrap();
-        }
-        fs::write(folder.path().join("collect.lock"), "").unwrap();
-        fs::write(folder.path().join("x.db-wal"), "").unwrap();
-        assert_eq!(told("ams"), "logs.example/ams");
-        assert_eq!(told("logs.example/fra"), "logs.example/fra");
-        assert_eq!(told("fra"), "logs.example/fra");
-        assert_eq!(told("-1"), "logs.example/fra-1");
-        assert_eq!(
-            told("fr"),
-            "fr: more than one log has this in its name: logs.example/fra, logs.example/fra-1"
-        );
-        let other = collection.place(&"others/fra".parse().unwrap());
-        fs::write(other.unwrap(), "").unwrap();
-        assert_eq!(
-            told("fra"),
-            "fra: more than one log has this in its name: logs.example/fra, logs.example/fra-1, others/fra"
-        );
-        let unknown = told("par");
-        assert!(
-            unknown.contains("there are logs.example/ams, logs.example/fra,"),
-            "{unknown}"
-        );
-        let missing = Collection::at(&folder.path().join("none"))
-            .logs()
-            .unwrap_err();
-        assert_eq!(missing.kind, StoreErrorKind::Missing);
     }
 }

@@ -27,7 +27,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use self::collected::CollectedArgs;
+use self::collected::{Chosen, CollectedArgs};
 use crate::config::{Config, Destination, Source};
 
 /// Exit code when crawlgate itself fails: a wrong configuration, a port in use, no store.
@@ -108,7 +108,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// Returns the collected log that the command reads.
+    /// Returns the logs that the command reads.
     fn collected(&self) -> Option<&CollectedArgs> {
         match self {
             Self::Log(args) => Some(&args.collected),
@@ -117,6 +117,18 @@ impl Command {
             Self::Report(args) => Some(&args.collected),
             Self::Store(args) => Some(&args.collected),
             _ => None,
+        }
+    }
+
+    /// Fails if several logs are chosen, and the command needs exactly one.
+    fn require_logs(&self, chosen: &Chosen) -> Result<(), String> {
+        match self {
+            Self::Log(args) => args.require_logs(chosen),
+            Self::Audit(args) => args.require_logs(chosen),
+            Self::Sql(args) => args.require_logs(chosen),
+            Self::Store(_) => chosen.require_one("`crawlgate store`"),
+            Self::Report(_) => chosen.require_one("`crawlgate report`"),
+            _ => Ok(()),
         }
     }
 }
@@ -155,11 +167,15 @@ pub fn main() -> ExitCode {
         );
     }
     let command = cli.command.unwrap_or(Command::Serve(serve::ServeArgs {}));
-    if let Some(collected) = command.collected()
-        && let Err(error) = collected.apply(&mut config)
-    {
-        return fail(&error);
-    }
+    let chosen = match command.collected() {
+        Some(args) => args.choose(&mut config),
+        None => Ok(Chosen::One),
+    };
+    let chosen = chosen.and_then(|chosen| command.require_logs(&chosen).map(|()| chosen));
+    let chosen = match chosen {
+        Ok(chosen) => chosen,
+        Err(error) => return fail(&screen::printable(&error)),
+    };
     match command {
         Command::Serve(args) => serve::run(&args, config, explicit),
         Command::Run(args) => run::run(&args, config),
@@ -167,9 +183,9 @@ pub fn main() -> ExitCode {
             args.reach.add_to(&mut config);
             check::run(&args, &config)
         }
-        Command::Log(args) => log::run(&args, &config),
+        Command::Log(args) => log::run(&args, &config, &chosen),
         Command::Sql(args) => sql::run(&args, &config),
-        Command::Audit(args) => audit::run(&args, &config),
+        Command::Audit(args) => audit::run(&args, &config, &chosen),
         Command::Report(args) => report::run(&args, &config),
         Command::Collect(args) => collect::run(&args, &config),
         Command::Origins(args) => origins::run(&args, &config),

@@ -9,6 +9,7 @@ mod fork;
 mod key;
 mod one;
 mod prove;
+pub(super) mod several;
 mod tiles;
 
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 
 pub(super) use self::all::verification;
-use super::collected::CollectedArgs;
+use super::collected::{Chosen, CollectedArgs};
 use super::fail;
 use crate::audit::verify::case::{Trusted, Uncovered};
 use crate::audit::verify::covering::Covering;
@@ -62,6 +63,25 @@ pub struct AuditArgs {
     pub(super) collected: CollectedArgs,
     #[command(subcommand)]
     command: Command,
+}
+
+impl AuditArgs {
+    /// Fails if several logs are chosen for a command that needs one.
+    pub(super) fn require_logs(&self, chosen: &Chosen) -> Result<(), String> {
+        let what = match &self.command {
+            Command::Verify(_) => return Ok(()),
+            Command::Prove(args) if args.id.is_some() => return Ok(()),
+            Command::Prove(_) => "`crawlgate audit prove` with conditions",
+            Command::VerifyEvidence(_) => "`crawlgate audit verify-evidence`",
+            Command::Checkpoint { .. } => "`crawlgate audit checkpoint`",
+            Command::Consistency { .. } => "`crawlgate audit consistency`",
+            Command::Tiles(_) => "`crawlgate audit tiles`",
+            Command::Export(_) => "`crawlgate audit export`",
+            Command::Key(_) => "`crawlgate audit key`",
+            Command::Fork(_) => "`crawlgate audit fork`",
+        };
+        chosen.require_one(what)
+    }
 }
 
 #[derive(Subcommand, Clone, Debug)]
@@ -127,10 +147,14 @@ removed, or there is no key to check the log with; 2 crawlgate itself failed.
 Attested only: the store never had the evidence of such a decision, as when a robots.txt was late. \
 Its record is still checked for alterations.
 
+Of several logs (--log), each is verified with the keys that have its name, and all must be without fault; a decision \
+is proven in the log that has it.
+
 Examples:
   crawlgate audit verify 01KB7W3Y5E000000000VY7H1Q2
   crawlgate audit verify --all --key auditor/crawlgate.pub
-  crawlgate audit verify --all --checkpoint safe/checkpoint";
+  crawlgate audit verify --all --checkpoint safe/checkpoint
+  crawlgate audit verify --all --log '*'";
 
 #[derive(Args, Clone, Debug)]
 struct VerifyArgs {
@@ -163,8 +187,12 @@ struct VerifyArgs {
 
 /// Runs `crawlgate audit`; exits 0, 1 for a fault in the store's records, or 2.
 #[must_use]
-pub fn run(args: &AuditArgs, config: &Config) -> ExitCode {
-    match told(args, config) {
+pub fn run(args: &AuditArgs, config: &Config, chosen: &Chosen) -> ExitCode {
+    let found = match chosen {
+        Chosen::One => told(args, config),
+        Chosen::Several(logs) => several::run(&args.command, logs, config),
+    };
+    match found {
         Ok(Found::Nothing) => ExitCode::SUCCESS,
         Ok(Found::Faults) => ExitCode::from(WRONG),
         Err(error) => fail(&error),
@@ -195,7 +223,11 @@ fn told(args: &AuditArgs, config: &Config) -> Result<Found, String> {
                 let state = state(config)?;
                 match &args.id {
                     Some(id) => one::verify(id, args, &store, &trusted, state).await,
-                    None => all::verify(args, store, &trusted, state, &config.audit).await,
+                    None => {
+                        let kept = all::kept_checkpoints(args)?;
+                        let audit = &config.audit;
+                        all::verify(args, store, &trusted, state, audit, &kept, None).await
+                    }
                 }
             }
             Command::Prove(args) => prove::prove(args, &store, config).await,

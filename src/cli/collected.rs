@@ -1,20 +1,27 @@
-//! `--log NAME`: a command reads a collected log instead of the store of this gate.
+//! `--log NAME`: a command reads collected logs instead of the one of this gate.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
 use crate::config::Config;
+use crate::store;
 use crate::store::collection::Collection;
-use crate::store::logs::{Logs, OpenCopies};
+use crate::store::logs::{self, Log, Logs, OpenCopies};
 
-/// The collected log that a command reads.
+/// The logs that a command reads.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct CollectedArgs {
-    /// Read the collected log of this name instead of this gate's own; the end of the name behind a slash, or a part that no
-    /// other name has, is enough
-    #[arg(long, value_name = "NAME", global = true)]
-    pub(super) log: Option<String>,
+    /// Read the log of this name instead of this gate's own; the end of the name behind a slash, or a part that no other name
+    /// has, is enough. Several with commas or by repetition; '*' for this gate's own and all collected ones
+    #[arg(
+        long,
+        visible_alias = "instance",
+        value_name = "NAME",
+        value_delimiter = ',',
+        global = true
+    )]
+    pub(super) log: Vec<String>,
     /// The directory of the collected logs [default: `[audit] collection`]
     #[arg(long, value_name = "DIR", global = true)]
     pub(super) collection: Option<PathBuf>,
@@ -29,24 +36,77 @@ pub(super) struct NoCollectedArgs {
     collection: Option<PathBuf>,
 }
 
+/// The logs that were chosen.
+#[derive(Clone, Debug)]
+pub enum Chosen {
+    /// The one of the configuration, which may have been put there for another one.
+    One,
+    /// Those of several names, or all.
+    Several(Logs),
+}
+
 impl CollectedArgs {
-    /// Puts the copy of the named log in the place of the store.
+    /// Returns the chosen logs. A single one takes the place of the configured store.
     ///
     /// # Errors
     /// When there is no such log, or more than one, or no collection is named.
-    pub(super) fn apply(&self, config: &mut Config) -> Result<(), String> {
-        let Some(name) = &self.log else {
+    pub(super) fn choose(&self, config: &mut Config) -> Result<Chosen, String> {
+        if self.log.is_empty() {
             return match self.collection {
                 Some(_) => Err("--collection needs --log NAME: the log in it".to_owned()),
-                None => Ok(()),
+                None => Ok(Chosen::One),
             };
-        };
+        }
         let collection = collection(self.collection.as_ref(), config)?;
-        let logs = Logs::of(None, Some(&collection), OpenCopies::default());
+        let own = Log::own(config).filter(Log::exists);
+        let logs = Logs::of(own, Some(&collection), OpenCopies::default());
+        let logs = logs.and_then(|logs| logs.choose(&self.log));
         let logs = logs.map_err(|error| error.to_string())?;
-        let log = logs.named(name).map_err(|error| error.to_string())?;
-        log.put_in(config);
-        Ok(())
+        match (&*self.log, logs.only()) {
+            ([name], Some(log)) if name != logs::ALL => {
+                log.put_in(config);
+                Ok(Chosen::One)
+            }
+            _ if logs.is_empty() => Err(format!(
+                "there is no log: none is collected in {}, and this gate has none",
+                collection.folder().display()
+            )),
+            _ => Ok(Chosen::Several(logs)),
+        }
+    }
+}
+
+impl Chosen {
+    /// Returns the logs. `config` is the configuration that they were chosen with.
+    ///
+    /// # Errors
+    /// When there is no store.
+    pub(super) fn logs(&self, config: &Config) -> Result<Logs, String> {
+        match self {
+            Self::Several(logs) => Ok(logs.clone()),
+            Self::One => match Log::own(config) {
+                Some(log) => Ok(Logs::one(log)),
+                None => store::named(config)
+                    .map_err(|error| error.to_string())
+                    .and(Err("the log has no name".to_owned())),
+            },
+        }
+    }
+
+    /// Tells whether several logs are asked for, of which there may be one alone.
+    pub(super) fn is_several(&self) -> bool {
+        matches!(self, Self::Several(_))
+    }
+
+    /// Fails if several logs are asked for. `what` is the command that reads one.
+    pub(super) fn require_one(&self, what: &str) -> Result<(), String> {
+        match self {
+            Self::One => Ok(()),
+            Self::Several(logs) => Err(format!(
+                "{what} needs exactly one log; name one with --log: {}",
+                logs.names()
+            )),
+        }
     }
 }
 

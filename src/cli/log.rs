@@ -13,12 +13,14 @@ use std::sync::Arc;
 use clap::{Args, Subcommand, ValueEnum};
 
 use self::filter::FilterArgs;
-use super::collected::CollectedArgs;
+use super::collected::{Chosen, CollectedArgs};
 use super::{fail, screen};
 use crate::audit::replay::Evidence;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::store::logs::{Fault, Listed, Logs, Lookup};
 use crate::store::{self, Access, Acknowledgement, Store, StoredDecision, TallyKey};
+use crate::tlog::KeyName;
 
 /// Arguments of `crawlgate log`.
 #[derive(Args, Clone, Debug)]
@@ -30,6 +32,16 @@ pub struct LogArgs {
     command: Option<Command>,
     #[command(flatten)]
     list: ListArgs,
+}
+
+impl LogArgs {
+    /// Fails if several logs are chosen for an acknowledgement.
+    pub(super) fn require_logs(&self, chosen: &Chosen) -> Result<(), String> {
+        match self.command {
+            Some(Command::Ack { .. }) => chosen.require_one("`crawlgate log ack`"),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The decisions to list, and the form.
@@ -114,6 +126,9 @@ Formats: table fits the terminal; jsonl gives each stored record octet for octet
 spreadsheets: a cell that looks like a formula gets a ' in front, and control characters are spelt out; sqlite \
 writes all decisions that meet the conditions into a table of a new file, for sqlite3, DuckDB or pandas.
 
+Of several logs (--log), the decisions come by their times in one list, with the name of the log in a column or in the \
+member `log`. One that cannot be read is named, and the others are listed.
+
 Examples:
   crawlgate log --follow
   crawlgate log --since 24h --verdict deny --origin https://example.com
@@ -121,6 +136,7 @@ Examples:
   crawlgate log --since 7d --events
   crawlgate log --all --format jsonl > decisions.jsonl
   crawlgate log --since 7d --format sqlite -o week.db
+  crawlgate log --log '*' --since 24h --verdict deny
   crawlgate log ack 01KB7W3Y5E000000000VY7H1Q2 --note \"site owner informed\"";
 
 #[derive(Subcommand, Clone, Debug)]
@@ -187,39 +203,39 @@ enum Format {
 
 /// Runs `crawlgate log`; exits 0, or 2 on failure.
 #[must_use]
-pub fn run(args: &LogArgs, config: &Config) -> ExitCode {
-    match told(args, config) {
+pub fn run(args: &LogArgs, config: &Config, chosen: &Chosen) -> ExitCode {
+    match told(args, config, chosen) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
     }
 }
 
-fn told(args: &LogArgs, config: &Config) -> Result<(), String> {
+fn told(args: &LogArgs, config: &Config, chosen: &Chosen) -> Result<(), String> {
     // clap cannot refuse this: it would refuse --config before a command, too.
     if args.command.is_some() && args.list != ListArgs::default() {
         return Err("the options of the list stand without a command".to_owned());
     }
     args.list.check()?;
     if args.list.format == Format::Sqlite || args.list.output.is_some() {
-        return export::export(&args.list, config);
-    }
-    let open = |access| store::open(config, access).map_err(|error| error.to_string());
-    let mut store = open(Access::Read)?;
-    if let Some(Command::Ack { .. }) = args.command {
-        // Only now: a note must not create a missing store.
-        store = open(Access::Write)?;
+        return export::export(&args.list, config, chosen);
     }
     let runtime = super::small_runtime()?;
     runtime.block_on(async {
         match &args.command {
-            None => list::list(&args.list, &store).await,
-            Some(Command::Show { id, json }) => show(&store, id, *json).await,
+            None => list::list(&args.list, &chosen.logs(config)?, chosen.is_several()).await,
+            Some(Command::Show { id, json }) => {
+                show(&chosen.logs(config)?, chosen.is_several(), id, *json).await
+            }
             Some(Command::Ack {
                 id,
                 note,
                 by,
                 replace,
             }) => {
+                let open = |access| store::open(config, access).map_err(|error| error.to_string());
+                // A note must not create a missing store.
+                drop(open(Access::Read)?);
+                let store = open(Access::Write)?;
                 let note = Acknowledgement {
                     time: Clock::system().now(),
                     by: person(by.as_deref(), "say who has seen it: --by NAME")?,
@@ -231,14 +247,17 @@ fn told(args: &LogArgs, config: &Config) -> Result<(), String> {
     })
 }
 
-async fn show(store: &Arc<dyn Store>, ids: &[String], json: bool) -> Result<(), String> {
+async fn show(logs: &Logs, is_several: bool, ids: &[String], json: bool) -> Result<(), String> {
     for (index, id) in ids.iter().enumerate() {
-        let decision = find(store, id).await?;
-        let text = if json {
-            decision.record + "\n"
-        } else {
-            let gap = if index > 0 { "\n" } else { "" };
-            format!("{gap}{}", shown(&decision)?)
+        let listed = found(logs, id).await?;
+        let text = match (json, is_several) {
+            (true, false) => listed.entry.record + "\n",
+            (true, true) => listed.line() + "\n",
+            (false, _) => {
+                let gap = if index > 0 { "\n" } else { "" };
+                let log = is_several.then_some(&listed.log);
+                format!("{gap}{}", shown(&listed.entry, log)?)
+            }
         };
         if !screen::say(text.as_bytes())? {
             return Ok(());
@@ -247,10 +266,41 @@ async fn show(store: &Arc<dyn Store>, ids: &[String], json: bool) -> Result<(), 
     Ok(())
 }
 
-fn shown(decision: &StoredDecision) -> Result<String, String> {
+fn shown(decision: &StoredDecision, log: Option<&KeyName>) -> Result<String, String> {
     let evidence = Evidence::read(&decision.record)
         .map_err(|error| format!("record {}: {error}", decision.seq))?;
-    Ok(super::audit::evidence::told(&evidence, decision))
+    Ok(super::audit::evidence::told(&evidence, decision, log))
+}
+
+/// Returns the decision of this identifier from the log that has it.
+pub(super) async fn found(logs: &Logs, id: &str) -> Result<Listed, String> {
+    let Lookup { mut found, faults } = logs.find(id).await;
+    let mut told: Vec<String> = match logs.only() {
+        Some(_) => faults.iter().map(|fault| fault.error.to_string()).collect(),
+        None => faults.iter().map(Fault::to_string).collect(),
+    };
+    match (found.pop(), found.is_empty()) {
+        (Some(listed), true) => {
+            for fault in told {
+                screen::note(&fault);
+            }
+            Ok(listed)
+        }
+        (Some(listed), false) => {
+            found.push(listed);
+            let logs: Vec<&str> = found.iter().map(|one| one.log.as_str()).collect();
+            Err(format!(
+                "{id}: more than one log has a decision with an identifier that begins so: {}; write more of it",
+                logs.join(", ")
+            ))
+        }
+        // The fault of the only log says all.
+        (None, _) if logs.only().is_some() && !told.is_empty() => Err(told.swap_remove(0)),
+        (None, _) => {
+            told.push(unknown(id));
+            Err(told.join("\ncrawlgate: "))
+        }
+    }
 }
 
 async fn find(store: &Arc<dyn Store>, id: &str) -> Result<StoredDecision, String> {

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 
 use self::sheet::Sheet;
-use super::collected::CollectedArgs;
+use super::collected::{Chosen, CollectedArgs};
 use super::log::filter::FilterArgs;
 use super::{fail, screen};
 use crate::clock::Clock;
@@ -36,6 +36,15 @@ pub struct SqlArgs {
     format: Format,
     /// A statement, or several with `;` between them [default: standard input]
     statement: Option<String>,
+}
+
+impl SqlArgs {
+    /// Fails if several logs are chosen.
+    pub(super) fn require_logs(&self, chosen: &Chosen) -> Result<(), String> {
+        chosen.require_one("`crawlgate sql`").map_err(|error| {
+            format!("{error}; `crawlgate log --format sqlite` writes the decisions of several into one file")
+        })
+    }
 }
 
 const AFTER_HELP: &str = "\

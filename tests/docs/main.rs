@@ -295,7 +295,10 @@ fn every_configuration_key_and_flag_of_the_docs_exists() {
 }
 
 fn flags_of(command: &clap::Command, into: &mut BTreeSet<String>) {
-    let flags = command.get_arguments().filter_map(|flag| flag.get_long());
+    let flags = command.get_arguments().flat_map(|flag| {
+        let aliases = flag.get_visible_aliases().unwrap_or_default();
+        aliases.into_iter().chain(flag.get_long())
+    });
     into.extend(flags.map(str::to_owned));
     for inner in command.get_subcommands() {
         flags_of(inner, into);

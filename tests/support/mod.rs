@@ -12,6 +12,7 @@
 )]
 
 pub(crate) mod admin_gate;
+pub(crate) mod collector;
 mod engine;
 pub(crate) mod frame_origin;
 mod gate;

@@ -6,76 +6,13 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
 
-use super::export::{deny, export, gate, vkey};
+use super::export::{gate, vkey};
+use crate::support::collector::{Collector, denied, named};
 use crate::support::{Gate, Origin, RULES, Setup, eventually};
-
-/// A directory of exports and a collection, with the configuration of a collector that runs no gate.
-struct Collector {
-    folder: tempfile::TempDir,
-    setup: Setup,
-}
-
-impl Collector {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let mut setup = Setup::new();
-        let collection = folder.path().join("collection");
-        setup.set("audit", "collection", &format!("{collection:?}"));
-        Self { folder, setup }
-    }
-
-    fn export_of(&self, gate: &Gate, name: &str) -> PathBuf {
-        let to = self.folder.path().join(name);
-        assert_eq!(export(gate, &["--to", to.to_str().unwrap()]).0, Some(0));
-        to
-    }
-
-    #[track_caller]
-    fn collect(&self, from: &[&Path], words: &[&str], code: i32) -> String {
-        let mut all = vec!["--from"];
-        all.extend(from.iter().map(|path| path.to_str().unwrap()));
-        all.extend(words);
-        let (found, said, error) = self.setup.run("collect", &all);
-        assert_eq!(found, Some(code), "{said}{error}");
-        said + &error
-    }
-
-    /// Returns the files of the collection with their content, the lock left out.
-    fn files(&self) -> Vec<(String, Vec<u8>)> {
-        let Ok(folder) = fs::read_dir(self.folder.path().join("collection")) else {
-            return Vec::new();
-        };
-        let mut files: Vec<_> = folder
-            .map(|file| file.unwrap())
-            .map(|file| {
-                (
-                    file.file_name().into_string().unwrap(),
-                    fs::read(file.path()).unwrap(),
-                )
-            })
-            .filter(|(name, _)| name != "collect.lock")
-            .collect();
-        files.sort();
-        files
-    }
-}
-
-fn denied(gate: &Gate, origin: &Origin, path: &str) -> String {
-    deny(gate, origin, &[path]);
-    let record = gate.record_of(&origin.url(path));
-    record["id"].as_str().unwrap().to_owned()
-}
 
 #[test]
 fn the_logs_of_two_gates_are_collected_and_read_by_name() {
     let origin = Origin::with_rules(RULES);
-    let named = |name: &str| {
-        let name = format!("\"logs.example/{name}\"");
-        Gate::with(|setup: &mut Setup| {
-            setup.set("audit", "checkpoint_every", "\"1s\"");
-            setup.set("audit", "log_name", &name);
-        })
-    };
     let (one, two) = (named("ams"), named("fra-1"));
     let first = denied(&one, &origin, "/private/a");
     let second = denied(&two, &origin, "/private/b");

@@ -12,7 +12,8 @@ use crawlgate::store::objects_of;
 use crawlgate::tlog::{Checkpoint, Note, Tree, leaf_hash};
 use rustix::process::Signal;
 
-use crate::support::{Gate, Origin, RULES, Setup, eventually};
+use crate::support::collector::deny;
+use crate::support::{Gate, Origin, RULES, Setup};
 
 pub(super) fn gate() -> Gate {
     Gate::with(|setup: &mut Setup| {
@@ -20,21 +21,7 @@ pub(super) fn gate() -> Gate {
     })
 }
 
-/// Makes denials, and waits until a checkpoint covers them.
-pub(super) fn deny(gate: &Gate, origin: &Origin, paths: &[&str]) {
-    for path in paths {
-        let record = gate.denied(&gate.get(&origin.url(path)));
-        let id = record["id"].as_str().unwrap();
-        gate.beside_until("log", &["show", id], |told| told.contains(id));
-        eventually("a checkpoint over it", || {
-            let (code, said, _) = gate.beside("audit", &["verify", id, "--json"]);
-            let said: serde_json::Value = serde_json::from_str(&said).ok()?;
-            (code == Some(0) && said["signed"].is_u64()).then_some(())
-        });
-    }
-}
-
-pub(super) fn export(gate: &Gate, words: &[&str]) -> (Option<i32>, String) {
+fn export(gate: &Gate, words: &[&str]) -> (Option<i32>, String) {
     let (code, said, error) = gate.beside("audit", &[&["export"], words].concat());
     assert_eq!(said, "");
     (code, error)

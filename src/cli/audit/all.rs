@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use indicatif::ProgressBar;
+use serde_json::Value;
 
 use self::report::{as_json, as_text};
 use super::{Found, VerifyArgs};
@@ -17,7 +18,7 @@ use crate::audit::verify::case::Trusted;
 use crate::audit::verify::fault::LogFault;
 use crate::audit::verify::review::{Finding, Review};
 use crate::audit::verify::walk::{Known, LogVerifier, Subtree, Walked};
-use crate::cli::screen::{self, Unit};
+use crate::cli::screen::{self, Unit, printable};
 use crate::clock::{Clock, Moment};
 use crate::config::{AuditConfig, Config, WitnessConfig};
 use crate::entry::{Entry, EventKind};
@@ -25,7 +26,7 @@ use crate::store::log_key::last_witnessed;
 use crate::store::state_file::State;
 use crate::store::{Store, StoreError, StoredCheckpoint, StoredDecision, StoredRoot};
 use crate::text::time_text;
-use crate::tlog::{Note, VerifierKey};
+use crate::tlog::{KeyName, Note, VerifierKey};
 
 /// Records to read at once.
 const PAGE: usize = 1_000;
@@ -122,20 +123,19 @@ struct Examined {
     last: Option<StoredCheckpoint>,
 }
 
+/// Verifies the whole log, also by checkpoints that were kept elsewhere, and tells the result; with the `name` of the log,
+/// if several are verified.
 pub(super) async fn verify(
     args: &VerifyArgs,
     store: Arc<dyn Store>,
     trusted: &Trusted,
     state: Option<State>,
     config: &AuditConfig,
+    kept: &[Note],
+    name: Option<&KeyName>,
 ) -> Result<Found, String> {
     let span = Span::of(args)?;
-    let kept = args
-        .checkpoint
-        .iter()
-        .map(kept)
-        .collect::<Result<Vec<_>, _>>()?;
-    let examined = examine(&store, trusted, state, &span, &kept).await?;
+    let examined = examine(&store, trusted, state, &span, kept).await?;
     let Examined {
         tally,
         walked,
@@ -148,10 +148,16 @@ pub(super) async fn verify(
     let checkpoints = checkpoints.map_err(|error| error.to_string())?;
     let seen = Witnessed::of(config, &checkpoints);
     let text = if args.json {
-        screen::json_line(&as_json(tally, walked, &faults, trusted, &seen))
+        let mut json = as_json(tally, walked, &faults, trusted, &seen);
+        if let (Some(name), Value::Object(members)) = (name, &mut json) {
+            members.insert("log".to_owned(), name.as_str().into());
+        }
+        screen::json_line(&json)
     } else {
         let last = last.as_ref();
-        as_text(tally, walked, is_whole, &faults, last, trusted, &seen).into_bytes()
+        let heading = name.map(|name| format!("{}\n", printable(name.as_str())));
+        let text = as_text(tally, walked, is_whole, &faults, last, trusted, &seen);
+        (heading.unwrap_or_default() + &text).into_bytes()
     };
     screen::say(&text)?;
     Ok(match examined.is_ok() {
@@ -291,6 +297,11 @@ async fn walk(
         page = read.map_err(failed)?;
     }
     Ok(())
+}
+
+/// Reads the checkpoints that were kept elsewhere.
+pub(super) fn kept_checkpoints(args: &VerifyArgs) -> Result<Vec<Note>, String> {
+    args.checkpoint.iter().map(kept).collect()
 }
 
 /// Reads a checkpoint that was kept elsewhere.

@@ -7,12 +7,21 @@ use crate::audit::replay::Evidence;
 use crate::cli::screen::printable;
 use crate::store::StoredDecision;
 use crate::text::time_text;
+use crate::tlog::KeyName;
 
-/// Writes the record's essentials, a line each, and the person who has acknowledged it.
-pub(in crate::cli) fn told(evidence: &Evidence<'_>, decision: &StoredDecision) -> String {
+/// Writes the record's essentials, a line each, the log if it is named, and the person who has acknowledged it.
+pub(in crate::cli) fn told(
+    evidence: &Evidence<'_>,
+    decision: &StoredDecision,
+    log: Option<&KeyName>,
+) -> String {
     let mut text = format!("{}\n", printable(&evidence.id));
     essentials(&mut text, evidence);
-    line(&mut text, "record", &format!("{} in the log", decision.seq));
+    let place = match log {
+        Some(log) => format!("{} in the log {log}", decision.seq),
+        None => format!("{} in the log", decision.seq),
+    };
+    line(&mut text, "record", &place);
     if let Some(seen) = &decision.acknowledged {
         let seen = format!("{} at {}: {}", seen.by, time_text(seen.time), seen.note);
         line(&mut text, "seen by", &seen);

@@ -39,7 +39,7 @@ const PAGE: usize = 100;
 pub(super) struct ProveArgs {
     /// The decision's id, as answers and records have it
     #[arg(required_unless_present = "FilterArgs", conflicts_with = "FilterArgs")]
-    id: Option<String>,
+    pub(super) id: Option<String>,
     #[command(flatten)]
     filter: FilterArgs,
     /// The file to write; it is replaced as a whole, and open to its owner alone [default: the standard output]

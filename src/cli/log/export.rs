@@ -1,14 +1,14 @@
 //! Writes decisions into a table of a new SQLite file.
 
 use super::{Format, ListArgs};
+use crate::cli::collected::Chosen;
 use crate::cli::screen::{self, Unit};
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::store;
 use crate::store::sqlite::sql;
 
 /// Writes all decisions that meet the conditions.
-pub(super) fn export(args: &ListArgs, config: &Config) -> Result<(), String> {
+pub(super) fn export(args: &ListArgs, config: &Config, chosen: &Chosen) -> Result<(), String> {
     let (Some(file), Format::Sqlite) = (&args.output, args.format) else {
         return Err("--format sqlite and --output FILE belong together".to_owned());
     };
@@ -27,7 +27,15 @@ pub(super) fn export(args: &ListArgs, config: &Config) -> Result<(), String> {
         );
     }
     let query = args.filter.query(Clock::system().now())?;
-    let path = store::named(config).map_err(|error| error.to_string())?;
+    let logs = chosen.logs(config)?;
+    let sources: Vec<sql::Exported<'_>> = logs
+        .iter()
+        .filter_map(|log| {
+            let path = log.path()?;
+            let name = chosen.is_several().then(|| log.name().as_str());
+            Some(sql::Exported { name, path })
+        })
+        .collect();
     let bar = screen::bar(Unit::Records, 0);
     let progress = {
         let bar = bar.clone();
@@ -36,7 +44,7 @@ pub(super) fn export(args: &ListArgs, config: &Config) -> Result<(), String> {
             bar.set_position(passed);
         }
     };
-    let count = sql::export(path, &query, file, progress);
+    let count = sql::export(&sources, &query, file, progress);
     bar.finish_and_clear();
     let count = count.map_err(|error| error.to_string())?;
     let said = format!("{}: {count} decisions\n", file.display());

@@ -1,7 +1,6 @@
-//! Writes the list: the latest, all, or new decisions, or other events.
+//! Writes the list: the latest, all, or new decisions, or other events; of one log, or of several by their times.
 
 use std::io::{IsTerminal as _, Write as _};
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::filter::FilterArgs;
@@ -9,7 +8,8 @@ use super::sheet::Sheet;
 use super::{ListArgs, summary};
 use crate::cli::screen;
 use crate::clock::Clock;
-use crate::store::{DecisionQuery, Store, StoredDecision};
+use crate::store::DecisionQuery;
+use crate::store::logs::{EntryKind, Fault, Log, Logs, MOST_OPEN, MergedList, Places};
 
 /// Decisions to read at once.
 const PAGE: usize = 500;
@@ -17,62 +17,63 @@ const PAGE: usize = 500;
 /// Interval at which `--follow` looks for new decisions.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// The entries to list.
-struct Source {
-    store: Arc<dyn Store>,
-    /// True for events, false for decisions.
-    events: bool,
-}
-
-impl Source {
-    async fn page(&self, query: DecisionQuery) -> Result<Vec<StoredDecision>, String> {
-        let page = match self.events {
-            true => self.store.events(query),
-            false => self.store.decisions(query),
-        };
-        page.await.map_err(|error| error.to_string())
-    }
-}
-
-/// Writes the list that the arguments describe.
-pub(super) async fn list(args: &ListArgs, store: &Arc<dyn Store>) -> Result<(), String> {
+/// Writes the list that the arguments describe. `with_names` asks for the name of the log of each entry.
+pub(super) async fn list(args: &ListArgs, logs: &Logs, with_names: bool) -> Result<(), String> {
     let query = args.filter.query(Clock::system().now())?;
+    if args.follow && logs.len() > MOST_OPEN {
+        return Err(format!(
+            "--follow reads at most {MOST_OPEN} logs, and these are {}; name fewer with --log",
+            logs.len()
+        ));
+    }
+    let mut source = Source {
+        logs,
+        kind: match args.events {
+            true => EntryKind::Events,
+            false => EntryKind::Decisions,
+        },
+        query,
+        faults: Vec::new(),
+    };
     if let Some(key) = args.summary {
         let limit = if args.all { usize::MAX } else { args.limit };
-        let tallies = store.tally(query, key.of_store(), limit).await;
+        let mut list = source.list(false);
+        let tallies = list.tally(key.of_store(), limit).await;
         let tallies = tallies.map_err(|error| error.to_string())?;
+        source.note(list.faults());
         let text = summary::text(&tallies, key, args.format())?;
         if tallies.is_empty() {
             tell_of_none(args);
         }
-        return screen::say(&text).map(drop);
+        screen::say(&text)?;
+        return source.end();
     }
-    let source = &Source {
-        store: Arc::clone(store),
-        events: args.events,
-    };
     // Before the first read: `--follow` may repeat a decision made meanwhile, but misses none.
-    let head = newest(source).await?;
+    let head = source.ends().await?;
     let mut sheet = Sheet::new(
         args.format(),
         args.events,
         screen::width(),
         std::io::stdout().is_terminal(),
     );
+    if with_names {
+        sheet = sheet.with_names(logs.iter().map(Log::name));
+    }
     if !screen::say(&sheet.heading()?)? {
         return Ok(());
     }
     let goes_on = if args.all {
-        forward(source, &query, None, &mut sheet).await?.is_some()
+        let all = source.list(false);
+        source.forward(all, &mut sheet).await?
     } else {
-        latest(source, &query, args.limit, head, &mut sheet).await?
+        source.latest(args.limit, &head, &mut sheet).await?
     };
     if args.follow && goes_on {
-        follow(source, &query, head, &mut sheet).await?;
+        source.follow(head, &mut sheet).await?;
     } else if sheet.is_empty() {
         tell_of_none(args);
     }
-    Ok(())
+    source.end()
 }
 
 /// Reports an empty list on standard error, which keeps standard output to rows.
@@ -91,97 +92,119 @@ fn tell_of_none(args: &ListArgs) {
     let _ = writeln!(std::io::stderr(), "crawlgate: {said}"); // stderr may be closed
 }
 
-/// Returns the number of the newest entry of the source.
-async fn newest(source: &Source) -> Result<u64, String> {
-    let query = DecisionQuery {
-        newest_first: true,
-        limit: 1,
-        ..DecisionQuery::default()
-    };
-    let page = source.page(query).await?;
-    Ok(page.first().map_or(0, |decision| decision.seq))
+/// The entries to list.
+struct Source<'l> {
+    logs: &'l Logs,
+    kind: EntryKind,
+    query: DecisionQuery,
+    /// The logs that could not be read.
+    faults: Vec<Fault>,
 }
 
-/// Writes the latest `limit` decisions up to `head`, oldest first. Returns false when the reader has gone.
-async fn latest(
-    source: &Source,
-    query: &DecisionQuery,
-    limit: usize,
-    head: u64,
-    sheet: &mut Sheet,
-) -> Result<bool, String> {
-    // Search backwards, write forwards: keep only the numbers, unless they are few.
-    let mut before = None;
-    let mut left = limit;
-    let mut few = Vec::new();
-    while left > 0 {
+impl<'l> Source<'l> {
+    fn list(&self, newest_first: bool) -> MergedList<'l> {
         let query = DecisionQuery {
-            newest_first: true,
-            after: before,
-            limit: left.min(PAGE),
-            ..query.clone()
+            newest_first,
+            ..self.query.clone()
         };
-        let mut page = source.page(query).await?;
-        let Some(last) = page.last() else { break };
-        before = Some(last.seq);
-        page.retain(|decision| decision.seq <= head);
-        left = left.saturating_sub(page.len());
+        MergedList::new(self.logs, self.kind, query)
+    }
+
+    /// Reports logs that cannot be read, each once.
+    fn note(&mut self, faults: Vec<Fault>) {
+        for fault in faults {
+            if self.faults.iter().all(|known| known.log != fault.log) {
+                screen::note(&fault.to_string());
+                self.faults.push(fault);
+            }
+        }
+    }
+
+    /// Fails if a log could not be read.
+    fn end(&self) -> Result<(), String> {
+        let names: Vec<&str> = self.faults.iter().map(|one| one.log.as_str()).collect();
+        match names.is_empty() {
+            true => Ok(()),
+            false => Err(format!("the list lacks these logs: {}", names.join(", "))),
+        }
+    }
+
+    /// Returns the number of the newest entry of each log.
+    async fn ends(&mut self) -> Result<Places, String> {
+        let (ends, mut faults) = self.logs.ends(self.kind).await;
+        if self.logs.only().is_some() {
+            return match faults.pop() {
+                Some(fault) => Err(fault.error.to_string()),
+                None => Ok(ends),
+            };
+        }
+        self.note(faults);
+        Ok(ends)
+    }
+
+    /// Writes the latest `limit` decisions up to `head`, oldest first. Returns false when the reader has gone.
+    async fn latest(
+        &mut self,
+        limit: usize,
+        head: &Places,
+        sheet: &mut Sheet,
+    ) -> Result<bool, String> {
+        // Search backwards, write forwards: keep only the places, unless the entries are few.
+        let mut list = self.list(true).up_to(head);
+        let mut left = limit;
+        let mut few = Vec::new();
+        while left > 0 {
+            let page = list.page(left.min(PAGE)).await;
+            let page = page.map_err(|error| error.to_string())?;
+            if page.is_empty() {
+                break;
+            }
+            left = left.saturating_sub(page.len());
+            if limit <= PAGE {
+                few.extend(page);
+            }
+        }
+        self.note(list.faults());
         if limit <= PAGE {
-            few.extend(page);
+            few.reverse();
+            return screen::say(&sheet.rows(&few)?);
+        }
+        let again = self.list(false).after(&list.turned()).up_to(head);
+        self.forward(again, sheet).await
+    }
+
+    /// Writes a list to its end. Returns false when the reader has gone.
+    async fn forward(
+        &mut self,
+        mut list: MergedList<'l>,
+        sheet: &mut Sheet,
+    ) -> Result<bool, String> {
+        loop {
+            let page = list.page(PAGE).await;
+            let page = page.map_err(|error| error.to_string())?;
+            if page.is_empty() {
+                self.note(list.faults());
+                return Ok(true);
+            }
+            if !screen::say(&sheet.rows(&page)?)? {
+                return Ok(false);
+            }
         }
     }
-    if limit <= PAGE {
-        few.reverse();
-        return screen::say(&sheet.rows(&few)?);
-    }
-    let after = before.map_or(head, |first| first.saturating_sub(1));
-    Ok(forward(source, query, Some((after, head)), sheet)
-        .await?
-        .is_some())
-}
 
-/// Writes all decisions in their order, or those after one number up to another; returns the last number. `None` when
-/// the reader has gone.
-async fn forward(
-    source: &Source,
-    query: &DecisionQuery,
-    between: Option<(u64, u64)>,
-    sheet: &mut Sheet,
-) -> Result<Option<u64>, String> {
-    let (mut after, last) = between.unwrap_or((0, u64::MAX));
-    loop {
-        let query = DecisionQuery {
-            after: Some(after),
-            limit: PAGE,
-            ..query.clone()
-        };
-        let mut page = source.page(query).await?;
-        page.retain(|decision| decision.seq <= last);
-        let Some(end) = page.last() else {
-            return Ok(Some(after));
-        };
-        after = end.seq;
-        if !screen::say(&sheet.rows(&page)?)? {
-            return Ok(None);
-        }
-    }
-}
-
-/// Writes new decisions after `seen` until the reader has gone.
-async fn follow(
-    source: &Source,
-    query: &DecisionQuery,
-    mut seen: u64,
-    sheet: &mut Sheet,
-) -> Result<(), String> {
-    loop {
-        tokio::time::sleep(EVERY).await;
-        // Without the filter, so that each non-matching decision is looked at only once.
-        let head = newest(source).await?;
-        if head > seen {
-            match forward(source, query, Some((seen, head)), sheet).await? {
-                Some(_) => seen = head,
-                None => return Ok(()),
+    /// Writes new decisions after `seen` until the reader has gone. New ones of several logs come by their times as far as
+    /// they come together.
+    async fn follow(&mut self, mut seen: Places, sheet: &mut Sheet) -> Result<(), String> {
+        loop {
+            tokio::time::sleep(EVERY).await;
+            // Without the filter, so that each non-matching decision is looked at only once.
+            let head = self.ends().await?.or(&seen);
+            if head != seen {
+                let list = self.list(false).after(&seen).up_to(&head);
+                if !self.forward(list, sheet).await? {
+                    return Ok(());
+                }
+                seen = head;
             }
         }
     }

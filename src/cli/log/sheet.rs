@@ -7,7 +7,8 @@ use super::Format;
 use crate::audit::cells::{HEADING, cells, row};
 use crate::audit::replay::Evidence;
 use crate::cli::screen::{Paint, Tone, fitted, printable};
-use crate::store::StoredDecision;
+use crate::store::logs::Listed;
+use crate::tlog::KeyName;
 
 /// Writes rows, one page after the other.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub(super) struct Sheet {
     events: bool,
     layout: Layout,
     paint: Paint,
+    /// The width of the column of the logs' names, if there is one.
+    names: Option<usize>,
     is_empty: bool,
 }
 
@@ -41,6 +44,12 @@ const REASON: usize = 18;
 const AGENT: usize = 18;
 const EVENT: usize = 19;
 
+/// The heading of the logs' names, and the member with one.
+const LOG: &str = "log";
+
+/// The widest name of a log on a terminal.
+const MOST_OF_NAME: usize = 28;
+
 impl Sheet {
     /// Creates a sheet for standard output of this width, `None` without a terminal; for events, or for decisions.
     pub(super) fn new(
@@ -54,7 +63,22 @@ impl Sheet {
             events,
             layout: width.map_or(Layout::Free, Layout::Columns),
             paint: Paint::on(is_terminal),
+            names: None,
             is_empty: true,
+        }
+    }
+
+    /// Adds the name of the log to each row.
+    pub(super) fn with_names<'n>(self, names: impl Iterator<Item = &'n KeyName>) -> Sheet {
+        let widths = names.map(|name| printable(name.as_str()).chars().count());
+        let widest = widths.max().unwrap_or_default().max(LOG.len());
+        let names = match self.layout {
+            Layout::Free => widest,
+            Layout::Columns(_) => widest.min(MOST_OF_NAME),
+        };
+        Sheet {
+            names: Some(names),
+            ..self
         }
     }
 
@@ -63,14 +87,17 @@ impl Sheet {
         match self.format {
             Format::Jsonl | Format::Sqlite => Ok(Vec::new()),
             Format::Csv => {
-                cells([HEADING.map(str::to_owned)].into_iter()).map_err(|error| error.to_string())
+                let names = self.names.map(|_| LOG.to_owned()).into_iter();
+                let heading = names.chain(HEADING.map(str::to_owned));
+                cells([heading].into_iter()).map_err(|error| error.to_string())
             }
             Format::Table if self.events => {
-                Ok(format!("{:TIME$}  {:EVENT$}  DETAILS\n", "TIME", "EVENT").into_bytes())
+                let log = self.name(LOG.to_uppercase().as_str());
+                Ok(format!("{:TIME$}  {log}{:EVENT$}  DETAILS\n", "TIME", "EVENT").into_bytes())
             }
             Format::Table => {
                 let cells = ["time", "id", "reason", "agent", "url", "rule"].map(str::to_owned);
-                let mut line = self.line(cells, None);
+                let mut line = self.line(LOG, cells, None);
                 line.make_ascii_uppercase();
                 Ok(line.into_bytes())
             }
@@ -83,14 +110,23 @@ impl Sheet {
     }
 
     /// Returns the rows of a page.
-    pub(super) fn rows(&mut self, page: &[StoredDecision]) -> Result<Vec<u8>, String> {
+    pub(super) fn rows(&mut self, page: &[Listed]) -> Result<Vec<u8>, String> {
         self.is_empty &= page.is_empty();
         match self.format {
             Format::Jsonl | Format::Sqlite => {
-                let lines = page.iter().flat_map(|decision| [&*decision.record, "\n"]);
+                let lines = page.iter().map(|one| match self.names {
+                    Some(_) => one.line() + "\n",
+                    None => format!("{}\n", one.entry.record),
+                });
                 Ok(lines.collect::<String>().into_bytes())
             }
-            Format::Csv => cells(page.iter().map(row)).map_err(|error| error.to_string()),
+            Format::Csv => {
+                let rows = page.iter().map(|one| {
+                    let name = self.names.map(|_| one.log.to_string());
+                    name.into_iter().chain(row(&one.entry))
+                });
+                cells(rows).map_err(|error| error.to_string())
+            }
             Format::Table => {
                 let lines = page.iter().map(|one| match self.events {
                     true => self.event(one),
@@ -101,8 +137,18 @@ impl Sheet {
         }
     }
 
+    /// Returns the cell of a log's name, with the gap behind it; nothing without such a column.
+    fn name(&self, name: &str) -> String {
+        match self.names {
+            Some(width) => format!("{:width$}  ", fitted(name, width)),
+            None => String::new(),
+        }
+    }
+
     /// Returns the row of an event: its time, its name, and the rest of its line as it is.
-    fn event(&self, event: &StoredDecision) -> String {
+    fn event(&self, listed: &Listed) -> String {
+        let event = &listed.entry;
+        let log = self.name(listed.log.as_str());
         let line = printable(&event.record);
         let parts = line.strip_prefix("{\"time\":\"").and_then(|rest| {
             let (time, rest) = rest.split_once("\",\"event\":\"")?;
@@ -115,12 +161,16 @@ impl Sheet {
         let (time, rest) = (day_and_time(time), rest.trim_start_matches(','));
         let rest = match self.layout {
             Layout::Free => Cow::Borrowed(rest),
-            Layout::Columns(width) => fitted(rest, width.saturating_sub(TIME + EVENT + 5).max(8)),
+            Layout::Columns(width) => {
+                let used = TIME + log.chars().count() + EVENT + 5;
+                fitted(rest, width.saturating_sub(used).max(8))
+            }
         };
-        format!("{time:TIME$}  {name:EVENT$}  {rest}\n")
+        format!("{time:TIME$}  {log}{name:EVENT$}  {rest}\n")
     }
 
-    fn row(&self, decision: &StoredDecision) -> String {
+    fn row(&self, listed: &Listed) -> String {
+        let decision = &listed.entry;
         let evidence = match Evidence::read(&decision.record) {
             Ok(evidence) => evidence,
             Err(error) => return format!("record {} cannot be read: {error}\n", decision.seq),
@@ -153,11 +203,13 @@ impl Sheet {
             "deny" => Tone::Bad,
             _ => Tone::Remark,
         };
-        self.line(cells, Some(tone))
+        self.line(listed.log.as_str(), cells, Some(tone))
     }
 
-    fn line(&self, cells: [String; 6], tone: Option<Tone>) -> String {
+    fn line(&self, log: &str, cells: [String; 6], tone: Option<Tone>) -> String {
         let [time, id, reason, agent, url, rule] = cells.each_ref().map(|cell| printable(cell));
+        let log = self.name(log);
+        let of_log = log.chars().count();
         let colour = |reason: &str, width: usize| {
             let padded = format!("{reason:width$}");
             match tone {
@@ -167,34 +219,41 @@ impl Sheet {
         };
         match self.layout {
             Layout::Free => format!(
-                "{time:TIME$}  {id:ID$}  {}  {agent:AGENT$}  {url}  {rule}\n",
+                "{time:TIME$}  {id:ID$}  {log}{}  {agent:AGENT$}  {url}  {rule}\n",
                 colour(&reason, REASON)
             ),
-            Layout::Columns(width) if width < ROOMY => {
+            Layout::Columns(width) if width < TIGHT + of_log => {
                 let time = time.get(TIME - SHORT_TIME..).unwrap_or(&time);
-                let used = SHORT_TIME + ID + REASON + 6;
                 let url = url.split_once("://").map_or(&*url, |(_, rest)| rest);
-                let (indent, used) = match width < TIGHT {
-                    true => ("\n    ", 4),
-                    false => ("  ", used),
-                };
-                let url = with_path(url, width.saturating_sub(used + 1).max(8));
+                let url = with_path(url, width.saturating_sub(of_log + 5).max(8));
                 let reason = fitted(&reason, REASON);
                 // The reason is the last cell on its line, so it needs no padding.
-                let padding = if width < TIGHT { 0 } else { REASON };
                 format!(
-                    "{time:SHORT_TIME$}  {id:ID$}  {}{indent}{url}\n",
-                    colour(&reason, padding)
+                    "{time:SHORT_TIME$}  {id:ID$}  {}\n    {log}{url}\n",
+                    colour(&reason, 0)
+                )
+            }
+            Layout::Columns(width) if width < ROOMY + of_log => {
+                let time = time.get(TIME - SHORT_TIME..).unwrap_or(&time);
+                let used = SHORT_TIME + ID + of_log + REASON + 6;
+                let url = url.split_once("://").map_or(&*url, |(_, rest)| rest);
+                let url = with_path(url, width.saturating_sub(used + 1).max(8));
+                let reason = fitted(&reason, REASON);
+                format!(
+                    "{time:SHORT_TIME$}  {id:ID$}  {log}{}  {url}\n",
+                    colour(&reason, REASON)
                 )
             }
             Layout::Columns(width) => {
-                let used = TIME + ID + REASON + AGENT + 10;
+                let used = TIME + ID + of_log + REASON + AGENT + 10;
                 let rest = width.saturating_sub(used + 1);
                 let (reason, agent) = (fitted(&reason, REASON), fitted(&agent, AGENT));
                 let of_url = rest - rest / 3;
                 let (url, rule) = (with_path(&url, of_url), fitted(&rule, rest / 3));
                 let reason = colour(&reason, REASON);
-                format!("{time:TIME$}  {id:ID$}  {reason}  {agent:AGENT$}  {url:of_url$}  {rule}\n")
+                format!(
+                    "{time:TIME$}  {id:ID$}  {log}{reason}  {agent:AGENT$}  {url:of_url$}  {rule}\n"
+                )
             }
         }
     }

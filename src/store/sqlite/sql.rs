@@ -20,7 +20,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Batch, Connection, Error, ErrorCode, OpenFlags, Statement};
 
 use self::columns::COLUMNS;
-pub use self::export::export;
+pub use self::export::{Exported, export};
 use self::source::{Source, View};
 use super::error::{Failure, said};
 use super::rows::number;

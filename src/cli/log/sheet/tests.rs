@@ -1,5 +1,6 @@
 use super::*;
 use crate::clock::Moment;
+use crate::store::StoredDecision;
 
 /// A record with the fields that a row shows.
 pub(in crate::cli::log) fn decision(mode: &str, rule: &str) -> StoredDecision {
@@ -19,6 +20,16 @@ pub(in crate::cli::log) fn decision(mode: &str, rule: &str) -> StoredDecision {
     }
 }
 
+/// Returns the entry as one of a log with a long name.
+fn listed(entry: &StoredDecision) -> Listed {
+    Listed {
+        log: LONG.parse().unwrap(),
+        entry: entry.clone(),
+    }
+}
+
+const LONG: &str = "logs.example.org/a-rather-long-place/fra-1";
+
 const RULE: &str = "{\"group\":\"*\",\"text\":\"Disallow: /a\",\"line\":3}";
 
 fn table(width: Option<usize>) -> Sheet {
@@ -26,7 +37,7 @@ fn table(width: Option<usize>) -> Sheet {
 }
 
 fn rows(width: Option<usize>, decision: &StoredDecision) -> String {
-    let rows = table(width).rows(std::slice::from_ref(decision)).unwrap();
+    let rows = table(width).rows(&[listed(decision)]).unwrap();
     String::from_utf8(rows).unwrap()
 }
 
@@ -113,7 +124,7 @@ fn a_record_that_cannot_be_read_is_reported() {
     decision.record = "{}".to_owned();
     assert!(rows(None, &decision).starts_with("record 1 cannot be read: "));
     let mut sheet = Sheet::new(Format::Csv, false, None, false);
-    let row = sheet.rows(&[decision]).unwrap();
+    let row = sheet.rows(&[listed(&decision)]).unwrap();
     assert!(row.starts_with(b"1,,"), "{row:?}");
 }
 
@@ -126,7 +137,7 @@ fn an_event_is_a_row_of_its_time_its_name_and_its_line() {
     };
     let row = |width| {
         let mut sheet = Sheet::new(Format::Table, true, width, false);
-        let rows = sheet.rows(std::slice::from_ref(&event)).unwrap();
+        let rows = sheet.rows(&[listed(&event)]).unwrap();
         String::from_utf8(rows).unwrap()
     };
     let whole = "2026-11-20 12:00:00  override_removed     \"override\":{\"id\":\"1\"},\"by\":\"Ada\\u001b\"\n";
@@ -139,4 +150,51 @@ fn an_event_is_a_row_of_its_time_its_name_and_its_line() {
             "{row}"
         );
     }
+    let mut sheet = named(Format::Table, true, Some(100));
+    let rows = String::from_utf8(sheet.rows(&[listed(&event)]).unwrap()).unwrap();
+    assert!(rows.chars().count() <= 100, "{rows}");
+    let cells = "2026-11-20 12:00:00  logs.example.org/a-rather-l…  override_removed     \"over";
+    assert!(rows.starts_with(cells), "{rows}");
+}
+
+/// Returns a sheet with the names of logs.
+fn named(format: Format, events: bool, width: Option<usize>) -> Sheet {
+    let names = ["a", LONG].map(|name| name.parse().unwrap());
+    Sheet::new(format, events, width, false).with_names(names.iter())
+}
+
+#[test]
+fn each_row_names_its_log_if_there_are_several() {
+    let decision = decision("enforce", RULE);
+    let text = |format, events, width| {
+        let mut sheet = named(format, events, width);
+        let heading = sheet.heading().unwrap();
+        let rows = sheet.rows(&[listed(&decision)]).unwrap();
+        String::from_utf8([heading, rows].concat()).unwrap()
+    };
+    for width in 80..300 {
+        for line in text(Format::Table, false, Some(width)).lines() {
+            assert!(line.chars().count() < width, "{width}: {line}");
+        }
+    }
+    let table = text(Format::Table, false, None);
+    let (heading, row) = table.split_once('\n').unwrap();
+    assert_eq!(heading.find("LOG"), row.find(LONG), "{table}");
+    assert_eq!(heading.find("REASON"), row.find("robots_"), "{table}");
+    let narrow = text(Format::Table, false, Some(100));
+    let last = narrow.lines().last().unwrap();
+    assert!(
+        last.starts_with("    logs.example.org/a-rather-l") && last.ends_with("/long/path"),
+        "{narrow}"
+    );
+    let lines = text(Format::Jsonl, false, None);
+    assert!(
+        lines.starts_with(&format!("{{\"log\":\"{LONG}\",\"time\":\"2026")),
+        "{lines}"
+    );
+    let cells = text(Format::Csv, false, None);
+    assert!(
+        cells.starts_with("log,seq,time,") && cells.contains(&format!("\n{LONG},1,2026")),
+        "{cells}"
+    );
 }

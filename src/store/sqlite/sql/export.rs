@@ -13,52 +13,92 @@ use super::{not_made, views};
 use crate::store::{Access, DecisionQuery, StoreError, StoreErrorKind};
 use crate::whole_file::NewFile;
 
-/// Writes the decisions of the store at `path` that meet `query` into the table `decisions` of a new file, and returns
-/// their number. `progress` is told the passed records, and how many there are. The file is there whole or not at all.
+/// A store with decisions to write.
+#[derive(Clone, Copy, Debug)]
+pub struct Exported<'e> {
+    /// The name of its log, for the column `log`; the table has this column if each store has a name.
+    pub name: Option<&'e str>,
+    /// Its file.
+    pub path: &'e Path,
+}
+
+/// Writes the decisions of stores that meet `query` into the table `decisions` of a new file, and returns their number.
+/// `progress` is told the passed records of a store, and how many there are. The file is there whole or not at all.
 ///
 /// # Errors
-/// When the store cannot be read, or the file exists already or cannot be written.
+/// When a store cannot be read, or the file exists already or cannot be written.
 pub fn export(
-    path: &Path,
+    stores: &[Exported<'_>],
     query: &DecisionQuery,
     target: &Path,
-    progress: impl FnMut(u64, u64) + Send + 'static,
+    progress: impl FnMut(u64, u64) + Clone + Send + 'static,
 ) -> Result<u64, StoreError> {
-    open::require(path, Access::Read)?;
-    let at = |failure: Failure| failure.at(path);
-    let source = Source::new(still::reader(path)?, query, Some(Box::new(progress))).map_err(at)?;
+    for store in stores {
+        open::require(store.path, Access::Read)?;
+    }
     let new = NewFile::for_nothing_at(target).map_err(|error| not_made(target, &error))?;
-    let count = fill(new.path(), path, source).map_err(|failure| match failure {
-        // Of the new file: the store is only read.
-        Failure::Engine(error)
-            if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) =>
-        {
-            StoreError {
-                kind: StoreErrorKind::Full,
-                message: format!("{}: no room is left on the disk", target.display()),
+    let mut count = 0;
+    for (nth, store) in stores.iter().enumerate() {
+        let at = |failure: Failure| failure.at(store.path);
+        let reader = still::reader(store.path)?;
+        let progress = Box::new(progress.clone());
+        let source = Source::new(reader, query, Some(progress)).map_err(at)?;
+        let filled = fill(new.path(), store, source, nth == 0);
+        count += filled.map_err(|failure| match failure {
+            // Of the new file: the store is only read.
+            Failure::Engine(error)
+                if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) =>
+            {
+                StoreError {
+                    kind: StoreErrorKind::Full,
+                    message: format!("{}: no room is left on the disk", target.display()),
+                }
             }
-        }
-        failure => failure.at(path),
-    })?;
+            failure => at(failure),
+        })?;
+    }
     new.keep().map_err(|error| not_made(target, &error))?;
     Ok(count)
 }
 
-fn fill(file: &Path, store: &Path, source: Source) -> Result<u64, Failure> {
+/// Adds the decisions of one store, to a new table for the first one.
+fn fill(file: &Path, store: &Exported<'_>, source: Source, is_first: bool) -> Result<u64, Failure> {
     let connection = Connection::open(file)?;
     // The file is synced at its end, and has no reader before.
     connection.pragma_update(None, "journal_mode", "OFF")?;
     connection.pragma_update(None, "synchronous", "OFF")?;
-    views(&connection, store, source)?;
-    let mut columns = String::from("seq INTEGER PRIMARY KEY");
+    views(&connection, store.path, source)?;
+    if is_first {
+        connection.execute_batch(&format!(
+            "CREATE TABLE main.decisions ({})",
+            columns(store.name.is_some())
+        ))?;
+    }
+    let count = match store.name {
+        Some(name) => {
+            let text = "INSERT INTO main.decisions SELECT ?1, * FROM temp.decisions";
+            connection.execute(text, [name])?
+        }
+        None => {
+            let text = "INSERT INTO main.decisions SELECT * FROM temp.decisions";
+            connection.execute(text, [])?
+        }
+    };
+    connection.close().map_err(|(_, error)| error)?;
+    Ok(count as u64)
+}
+
+/// Returns the columns of the table: with the name of the log, the numbers of records are no key by themselves.
+fn columns(with_names: bool) -> String {
+    let (mut columns, end) = match with_names {
+        true => (
+            String::from("log TEXT, seq INTEGER"),
+            ", PRIMARY KEY (log, seq)",
+        ),
+        false => (String::from("seq INTEGER PRIMARY KEY"), ""),
+    };
     for column in COLUMNS {
         let _ = write!(columns, ", \"{}\" {}", column.name, column.kind); // a String takes all
     }
-    connection.execute_batch(&format!("CREATE TABLE main.decisions ({columns})"))?;
-    let count = connection.execute(
-        "INSERT INTO main.decisions SELECT * FROM temp.decisions",
-        [],
-    )?;
-    connection.close().map_err(|(_, error)| error)?;
-    Ok(count as u64)
+    columns + end
 }

@@ -334,7 +334,11 @@ async fn an_export_is_a_plain_table_and_never_replaces_a_file() {
     };
     let (told, passed) = mpsc::channel();
     let progress = move |passed, all| told.send((passed, all)).unwrap();
-    let count = export(&path, &query, &target, progress).unwrap();
+    let one = [Exported {
+        name: None,
+        path: &path,
+    }];
+    let count = export(&one, &query, &target, progress).unwrap();
     assert!(count > 0);
     let (last, all) = passed.try_iter().last().unwrap();
     assert_eq!(last, all);
@@ -368,7 +372,7 @@ async fn an_export_is_a_plain_table_and_never_replaces_a_file() {
     let listed: Vec<String> = listed.into_iter().map(|one| one.record).collect();
     assert_eq!(lines, listed);
 
-    let error = export(&path, &query, &target, |_, _| {}).unwrap_err();
+    let error = export(&one, &query, &target, |_, _| {}).unwrap_err();
     assert!(error.message.contains("a file already"), "{error}");
     let left = fs::read_dir(folder.path()).unwrap();
     let partial = left.filter(|one| {

@@ -1,0 +1,128 @@
+//! Several logs: each is verified by itself, and a decision is proven in the log that has it.
+
+use super::{Command, Found, VerifyArgs, all, one, prove, state};
+use crate::audit::verify::case::{Trusted, named_keys};
+use crate::cli::log::found;
+use crate::cli::screen;
+use crate::cli::small_runtime;
+use crate::config::Config;
+use crate::store::logs::{Log, Logs};
+use crate::store::{self, Access};
+use crate::tlog::{KeyKind, Note, VerifierKey};
+
+/// Runs a command over several logs.
+pub(super) fn run(command: &Command, logs: &Logs, config: &Config) -> Result<Found, String> {
+    let runtime = small_runtime()?;
+    runtime.block_on(async {
+        match command {
+            Command::Verify(VerifyArgs { id: None, .. }) => {
+                verify_each(command, logs, config).await
+            }
+            Command::Verify(args) => {
+                let id = args.id.as_deref().unwrap_or_default();
+                let config = of_decision(logs, id, config).await?;
+                let store = store::open(&config, Access::Read);
+                let store = store.map_err(|error| error.to_string())?;
+                let trusted = Trusted::of_store(&args.key, &config, &*store).await;
+                let trusted = trusted.map_err(|error| error.to_string())?;
+                one::verify(id, args, &store, &trusted, state(&config)?).await
+            }
+            Command::Prove(args) => {
+                let id = args.id.as_deref().unwrap_or_default();
+                let config = of_decision(logs, id, config).await?;
+                let store = store::open(&config, Access::Read);
+                prove::prove(args, &store.map_err(|error| error.to_string())?, &config).await
+            }
+            _ => Err("the command needs exactly one log".to_owned()),
+        }
+    })
+}
+
+/// Returns the configuration of a gate that has the log with a decision.
+async fn of_decision(logs: &Logs, id: &str, config: &Config) -> Result<Config, String> {
+    let listed = found(logs, id).await?;
+    let log = logs.named(listed.log.as_str());
+    log.map(|log| log.config(config))
+        .map_err(|error| error.to_string())
+}
+
+/// Verifies the whole of each log. One that cannot be read does not keep the others from it.
+async fn verify_each(command: &Command, logs: &Logs, config: &Config) -> Result<Found, String> {
+    let Command::Verify(args) = command else {
+        return Ok(Found::Nothing);
+    };
+    let kept = all::kept_checkpoints(args)?;
+    let (keys, notes) = (keys_of_each(&args.key, logs)?, &kept);
+    for note in notes {
+        let name = origin(note);
+        if logs.iter().all(|log| log.name().as_str() != name) {
+            return Err(format!(
+                "--checkpoint: this one is of the log {name}, and the logs are {}",
+                logs.names()
+            ));
+        }
+    }
+    let (mut found, mut unread) = (Found::Nothing, Vec::new());
+    for log in logs {
+        let is_its = |key: &&VerifierKey| key.name() == log.name();
+        let keys = keys.iter().filter(is_its).map(ToString::to_string);
+        let notes = notes
+            .iter()
+            .filter(|note| origin(note) == log.name().as_str());
+        let (keys, notes) = (keys.collect::<Vec<_>>(), notes.cloned().collect::<Vec<_>>());
+        match verify_one(args, log, logs, config, &keys, &notes).await {
+            Ok(Found::Nothing) => {}
+            Ok(Found::Faults) => found = Found::Faults,
+            Err(error) => {
+                screen::note(&format!("{}: {error}", log.name()));
+                unread.push(log.name().as_str());
+            }
+        }
+    }
+    match unread.is_empty() {
+        true => Ok(found),
+        false => Err(format!(
+            "these logs could not be verified: {}",
+            unread.join(", ")
+        )),
+    }
+}
+
+async fn verify_one(
+    args: &VerifyArgs,
+    log: &Log,
+    logs: &Logs,
+    config: &Config,
+    keys: &[String],
+    kept: &[Note],
+) -> Result<Found, String> {
+    let config = log.config(config);
+    let store = logs.open(log).await.map_err(|error| error.to_string())?;
+    let trusted = Trusted::of_store(keys, &config, &*store).await;
+    let trusted = trusted.map_err(|error| error.to_string())?;
+    let state = state(&config)?;
+    let name = Some(log.name());
+    all::verify(args, store, &trusted, state, &config.audit, kept, name).await
+}
+
+/// Returns the keys of an option, each of which must be of one of the logs.
+pub(in crate::cli) fn keys_of_each(
+    named: &[String],
+    logs: &Logs,
+) -> Result<Vec<VerifierKey>, String> {
+    let keys = named_keys("--key", named, KeyKind::Ed25519, None);
+    let keys = keys.map_err(|error| error.to_string())?;
+    let strange = |key: &&VerifierKey| logs.iter().all(|log| log.name() != key.name());
+    match keys.iter().find(strange) {
+        Some(key) => Err(format!(
+            "--key {key}: none of the logs has this name; they are {}",
+            logs.names()
+        )),
+        None => Ok(keys),
+    }
+}
+
+/// Returns the name of the log that a checkpoint is of.
+fn origin(note: &Note) -> &str {
+    note.text().lines().next().unwrap_or_default()
+}

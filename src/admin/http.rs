@@ -16,6 +16,7 @@ mod framed;
 mod guard;
 pub mod health;
 mod listener;
+mod logs;
 mod metrics;
 pub mod problem;
 mod proof;
@@ -39,6 +40,8 @@ use crate::clock::Moment;
 use crate::proxy::Proxy;
 use crate::proxy::listener::Place;
 use crate::store::Store;
+use crate::store::logs::{OpenCopies, own_name};
+use crate::tlog::KeyName;
 
 /// Octets of a request's body, unless its route says otherwise.
 pub const BODY: usize = 64 * 1024;
@@ -66,6 +69,9 @@ struct Looked {
     work: Semaphore,
     decisions: Semaphore,
     exports: Arc<Semaphore>,
+    /// The collected logs that are open.
+    copies: OpenCopies,
+    own_name: OnceLock<Option<KeyName>>,
     instruments: Instruments,
 }
 
@@ -91,6 +97,8 @@ impl Site {
             work: Semaphore::new(AT_WORK),
             decisions: Semaphore::new(decisions),
             exports: Arc::new(Semaphore::new(EXPORTS)),
+            copies: OpenCopies::default(),
+            own_name: OnceLock::new(),
             instruments,
         }))
     }
@@ -112,6 +120,17 @@ impl Site {
     pub fn kept(&self) -> Result<&Arc<dyn Store>, Problem> {
         let why = "there is no store: [store] path is \"\"; name a file there and restart";
         self.store().ok_or_else(|| Problem::missing(why))
+    }
+
+    /// Returns the collected logs that are open.
+    fn copies(&self) -> &OpenCopies {
+        &self.0.copies
+    }
+
+    /// Returns the name of the log of this process. A new key keeps it.
+    fn own_name(&self) -> Option<&KeyName> {
+        let name = || own_name(&self.proxy().settings());
+        self.0.own_name.get_or_init(name).as_ref()
     }
 
     /// Returns the instruments of `/metrics`.

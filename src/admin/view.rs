@@ -10,11 +10,13 @@ use crate::policy::overrides::{Override, OverrideId};
 use crate::store::{self, OriginMemory, Removed, SnapshotMeta, StoredDecision, StoredState};
 use crate::text::hex;
 use crate::text::time_text;
-use crate::tlog::leaf_hash;
+use crate::tlog::{KeyName, leaf_hash};
 
 /// A stored decision.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Decision {
+    /// The name of the log that has it.
+    pub log: String,
     /// The number in the order of writing, from 1.
     #[schema(minimum = 1)]
     pub seq: u64,
@@ -39,9 +41,10 @@ pub struct Acknowledgement {
 }
 
 impl Decision {
-    /// Shows a decision of the store.
-    pub fn of(kept: &StoredDecision) -> Decision {
+    /// Shows a decision of a log.
+    pub fn of(log: &KeyName, kept: &StoredDecision) -> Decision {
         Decision {
+            log: log.to_string(),
             seq: kept.seq,
             hash: hex(leaf_hash(&kept.entry)),
             acknowledged: kept.acknowledged.as_ref().map(|seen| Acknowledgement {

@@ -95,7 +95,7 @@ fn every_operation_answers_as_it_is_described() {
     assert_eq!(evidence["keys"], json!([key.trim()]));
     let (place, size) = (&evidence["seq"], &evidence["signed"]);
     let told = format!("record {place}, in the log of {size} records signed by ");
-    let log = evidence["log"].as_str().unwrap();
+    let log = evidence["in_log"].as_str().unwrap();
     assert!(log.starts_with(&told) && log.contains(key.trim()), "{log}");
     let stored = StoredLog::read(&gate.setup.dir().join("crawlgate.db"));
     let leaf = stored.leaves[place.as_u64().unwrap() as usize - 1];

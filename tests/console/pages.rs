@@ -211,7 +211,7 @@ fn a_failure_is_a_page_for_people_and_a_document_for_programs() {
         ("a decision that is not kept", "/decisions/01KB7W3Y5E000000000VY7H1Q2", 404, "no such decision"),
         ("a condition that makes no sense", "/denials?reason=because", 400, "it is one of robots_allow"),
         ("an unknown parameter", "/denials?orgin=a", 400, "orgin is no parameter here"),
-        ("an invalid place", "/denials?before=x", 400, "the number of a record"),
+        ("an invalid place", "/denials?before=x", 400, "no place in a list"),
         ("an invalid view", "/denials?view=host", 400, "it is one of rule, origin, reason"),
         ("an invalid origin", "/origin?of=site", 400, "an origin has a scheme"),
         ("no origin", "/origin", 400, "of which origin?"),

@@ -12,7 +12,6 @@ mod overrides;
 mod report;
 mod snapshots;
 mod status;
-mod walk;
 
 use std::convert::Infallible;
 
@@ -28,6 +27,7 @@ use super::Site;
 use super::problem::{self, Problem};
 use crate::admin::query::Wrong;
 use crate::admin::query::params::{Blank, Params};
+use crate::store::logs::Fault;
 
 /// The path that all routes begin with.
 const BASE: &str = "/api/v1";
@@ -126,12 +126,23 @@ struct Page<T> {
     next: Option<String>,
 }
 
-/// Returns 404 for a decision that the store does not have.
-fn unknown_decision(id: &str) -> Problem {
-    Problem::missing(format!(
-        "{id}: no such decision in the store; it was never stored ([log] decisions selects them), or is older than [audit] \
-         keep"
-    ))
+/// A log that could not be read.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct LogFault {
+    /// The name of the log.
+    log: String,
+    /// The reason.
+    error: String,
+}
+
+impl LogFault {
+    fn all(faults: Vec<Fault>) -> Vec<LogFault> {
+        let faults = faults.into_iter().map(|fault| LogFault {
+            log: fault.log.to_string(),
+            error: fault.error.to_string(),
+        });
+        faults.collect()
+    }
 }
 
 /// Returns the problem for work that the process could not do.

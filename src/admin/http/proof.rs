@@ -3,27 +3,30 @@
 use http::StatusCode;
 
 use super::Site;
+use super::logs::Found;
 use super::problem::Problem;
 use crate::audit::bundle::write;
 use crate::audit::prove::{Prover, Unproven};
 use crate::audit::verify::case::Trusted;
-use crate::store::{self, StoredDecision};
+use crate::store;
 
-/// Returns the evidence file of a decision. If no checkpoint covers it yet, one is signed.
-pub(super) async fn evidence_file(
-    site: &Site,
-    decision: &StoredDecision,
-) -> Result<Vec<u8>, Problem> {
+/// Returns the evidence file of a decision. If no checkpoint of the log of this process covers it yet, one is signed.
+pub(super) async fn evidence_file(site: &Site, found: &Found) -> Result<Vec<u8>, Problem> {
     let _place = site.export()?;
     let _turn = site.turn().await?;
-    let (settings, store) = (site.proxy().settings(), site.kept()?);
-    let trusted = Trusted::of_store(&[], &settings, &**store)
+    let Found {
+        log,
+        store,
+        decision,
+        config,
+    } = found;
+    let trusted = Trusted::of_store(&[], config, &**store)
         .await
         .map_err(|error| Problem::new(StatusCode::CONFLICT, error.to_string()))?;
     let seq = decision.seq;
     let prover = match Prover::of(seq, &**store, &trusted).await {
-        Err(Unproven::Unsigned(_)) => {
-            let key = store::kept_log_key(&settings)?;
+        Err(Unproven::Unsigned(_)) if !log.is_copy() => {
+            let key = store::kept_log_key(config)?;
             store.checkpoint(key, site.now()).await?;
             Prover::of(seq, &**store, &trusted).await?
         }

@@ -10,20 +10,21 @@ use serde::{Deserialize, Serialize};
 use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 use utoipa::{IntoParams, ToSchema};
 
-use super::walk::Walk;
-use super::{Asked, MOST, USUAL, unknown_decision};
+use super::{Asked, LogFault, MOST, USUAL};
 use crate::admin::http::Site;
+use crate::admin::http::logs::{Found, REACH};
 use crate::admin::http::problem::Problem;
 use crate::admin::http::proof::evidence_file;
-use crate::admin::query::params::{CONDITIONS, cursor};
+use crate::admin::query::params::{CONDITIONS, Params, cursor};
 use crate::admin::query::{Wrong, modes, verdicts};
 use crate::admin::view::{Decision, Tally};
 use crate::audit::replay::Outcome;
 use crate::audit::verify::case::{Case, Held, Trusted};
 use crate::audit::verify::review::Finding;
 use crate::policy::{Reason, overrides};
-use crate::store::{Acknowledgement, DecisionQuery, StoredDecision};
-use crate::text::hex;
+use crate::store::logs::{EntryKind, MergedList, Places};
+use crate::store::{Acknowledgement, DecisionQuery};
+use crate::text::{hex, time_text};
 use crate::tlog::leaf_hash;
 
 /// Groups counted at most.
@@ -106,9 +107,20 @@ pub(super) struct DecisionPage {
     items: Vec<Decision>,
     /// The `cursor` of the next page, to be sent with all other parameters unchanged; none after the last page.
     next: Option<String>,
-    /// The number (`seq`) of the last record that the search passed, if it stopped before the page was full and before
-    /// the end.
-    searched_to: Option<u64>,
+    /// The time up to which the search has seen all records, if it stopped before the page was full and before the end.
+    searched_to: Option<String>,
+    /// The logs that could not be read: the page lacks their decisions.
+    faults: Vec<LogFault>,
+}
+
+/// The logs to read.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[allow(dead_code, reason = "described here, read by Params")]
+pub(super) struct OfLogs {
+    /// The names of logs with commas between them, `*` for this process's own and all collected ones (`[audit] collection`);
+    /// by default this process's own. The end of a name behind a slash is enough, or a part that no other name has.
+    log: Option<String>,
 }
 
 /// List decisions, newest first unless asked otherwise
@@ -119,6 +131,7 @@ pub(super) struct DecisionPage {
     get, path = "/decisions", operation_id = "list_decisions", tag = "decisions",
     params(
         Described,
+        OfLogs,
         ("order" = Option<String>, Query, description = "`newest` first, or `oldest`", pattern = "^(newest|oldest)$"),
         ("limit" = Option<u32>, Query, description = "So many", minimum = 1, maximum = 1000),
         ("cursor" = Option<String>, Query, description = "`next` of the page before", pattern = "^[A-Za-z0-9_-]+$"),
@@ -137,38 +150,41 @@ pub(super) async fn list(
     let oldest = params.word("order", &["newest", "oldest"])?.as_deref() == Some("oldest");
     let kind = if oldest { "oldest" } else { "newest" };
     let limit = params.limit(USUAL, MOST)?;
-    let after = params.cursor(kind)?.map(|place| place.parse());
+    let wanted = params.text("log")?;
+    let after = params.cursor(kind)?.map(|place| place.parse::<Places>());
     let after = after
         .transpose()
         .map_err(|_| Wrong::new("cursor", "is not from this list"))?;
-    let known = [&CONDITIONS[..], &["order", "limit", "cursor"]].concat();
+    let known = [&CONDITIONS[..], &["log", "order", "limit", "cursor"]].concat();
     params.finish(&known)?;
     let query = DecisionQuery {
-        after,
         newest_first: !oldest,
-        limit,
         ..conditions.query(site.now())?
     };
-    let store = site.kept()?;
+    let logs = site.logs(wanted.as_deref())?;
     let _turn = site.turn().await?;
-    let found = Walk::of(&**store, query).await?;
+    let mut list = MergedList::new(&logs, EntryKind::Decisions, query).passing(REACH);
+    if let Some(after) = &after {
+        list = list.after(after);
+    }
+    let page = list.page(limit).await?;
+    let next = list.next_places();
+    let reached = list.reached().filter(|_| page.len() < limit);
     Ok(Json(DecisionPage {
-        items: found.items.iter().map(Decision::of).collect(),
-        next: found.next.map(|last| cursor(kind, &last.to_string())),
-        searched_to: found.searched_to,
+        items: page
+            .iter()
+            .map(|one| Decision::of(&one.log, &one.entry))
+            .collect(),
+        next: next.map(|next| cursor(kind, &next.to_string())),
+        searched_to: reached.map(|reached| time_text(reached.time)),
+        faults: LogFault::all(list.faults()),
     }))
-}
-
-async fn find(site: &Site, id: &str) -> Result<StoredDecision, Problem> {
-    let id = id.to_ascii_uppercase();
-    let found = site.kept()?.decision(&id).await?;
-    found.ok_or_else(|| unknown_decision(&id))
 }
 
 /// One decision
 #[utoipa::path(
     get, path = "/decisions/{id}", operation_id = "decision", tag = "decisions",
-    params(("id" = String, Path, description = "The decision's id, as answers and records have it", example = "01KB7W3Y5E000000000VY7H1Q2")),
+    params(("id" = String, Path, description = "The decision's id, as answers and records have it", example = "01KB7W3Y5E000000000VY7H1Q2"), OfLogs),
     responses(
         (status = 200, description = "The decision", body = Decision),
         (status = "4XX", description = "There is no such decision, or the request is not valid", body = Problem, content_type = "application/problem+json"),
@@ -180,8 +196,15 @@ pub(super) async fn one(
     Path(id): Path<String>,
     Asked(params): Asked,
 ) -> Result<Json<Decision>, Problem> {
-    params.finish(&[])?;
-    Ok(Json(Decision::of(&find(&site, &id).await?)))
+    let Found { log, decision, .. } = found(&site, &id, params).await?;
+    Ok(Json(Decision::of(log.name(), &decision)))
+}
+
+/// Returns the decision out of the log that the parameters name.
+async fn found(site: &Site, id: &str, mut params: Params) -> Result<Found, Problem> {
+    let wanted = params.text("log")?;
+    params.finish(&["log"])?;
+    site.find(id, wanted.as_deref()).await
 }
 
 /// The proof of a decision: whether the stored evidence yields it, and whether its record was altered.
@@ -205,8 +228,10 @@ pub(super) struct EvidenceReport {
     hash: String,
     /// The size of the signed log that holds the record; none without a checkpoint yet.
     signed: Option<u64>,
-    /// The place of the record in the log, for people.
+    /// The name of the log.
     log: String,
+    /// The place of the record in the log, for people.
+    in_log: String,
     /// The trusted keys of the log: name, id and public key (c2sp.org/signed-note).
     keys: Vec<String>,
     /// The record.
@@ -234,7 +259,7 @@ pub(super) struct Difference {
 /// Prove a decision: make it again from the stored evidence, and check its place in the signed log
 #[utoipa::path(
     get, path = "/decisions/{id}/evidence", tag = "decisions",
-    params(("id" = String, Path, description = "The decision's id, as answers and records have it", example = "01KB7W3Y5E000000000VY7H1Q2")),
+    params(("id" = String, Path, description = "The decision's id, as answers and records have it", example = "01KB7W3Y5E000000000VY7H1Q2"), OfLogs),
     responses(
         (status = 200, description = "What came of it", body = EvidenceReport),
         (status = "4XX", description = "There is no such decision, or the request is not valid", body = Problem, content_type = "application/problem+json"),
@@ -246,14 +271,17 @@ pub(super) async fn evidence(
     Path(id): Path<String>,
     Asked(params): Asked,
 ) -> Result<Json<EvidenceReport>, Problem> {
-    params.finish(&[])?;
-    let decision = find(&site, &id).await?;
-    let (settings, store) = (site.proxy().settings(), site.kept()?);
-    let trusted = Trusted::of_store(&[], &settings, &**store)
+    let Found {
+        log,
+        store,
+        decision,
+        config,
+    } = found(&site, &id, params).await?;
+    let trusted = Trusted::of_store(&[], &config, &*store)
         .await
         .map_err(|error| Problem::new(StatusCode::CONFLICT, error.to_string()))?;
     let _turn = site.turn().await?;
-    let case = Case::of(&decision, &**store, &trusted).await?;
+    let case = Case::of(&decision, &*store, &trusted).await?;
     let (held, said) = case.headline();
     let differences = match &case.finding {
         Finding::Replayed(Outcome::Differs(differences)) => differences.as_slice(),
@@ -285,9 +313,10 @@ pub(super) async fn evidence(
         seq: decision.seq,
         hash: hex(leaf_hash(&decision.entry)),
         signed: case.in_log.signed(),
-        log: case.signed(&trusted),
+        log: log.name().to_string(),
+        in_log: case.signed(&trusted),
         keys: trusted.keys.all.iter().map(ToString::to_string).collect(),
-        record: Decision::of(&decision).record,
+        record: Decision::of(log.name(), &decision).record,
         hops: case.fetch.as_ref().map(|fetch| fetch.hops.clone()),
         robots_txt: case
             .file
@@ -329,10 +358,10 @@ pub(super) struct EvidenceFile {
 
 /// The evidence file of a decision
 ///
-/// It is what `crawlgate audit prove` writes. If no checkpoint covers the decision yet, one is signed.
+/// It is what `crawlgate audit prove` writes. If no checkpoint covers a decision of this process yet, one is signed.
 #[utoipa::path(
     get, path = "/decisions/{id}/proof", operation_id = "decision_proof", tag = "decisions",
-    params(("id" = String, Path, description = "The decision's id, as answers and records have it", example = "01KB7W3Y5E000000000VY7H1Q2")),
+    params(("id" = String, Path, description = "The decision's id, as answers and records have it", example = "01KB7W3Y5E000000000VY7H1Q2"), OfLogs),
     responses(
         (status = 200, description = "The file", body = EvidenceFile),
         (status = "4XX", description = "There is no such decision, the signed log has another one there (409), or the request is not valid", body = Problem, content_type = "application/problem+json"),
@@ -344,8 +373,7 @@ pub(super) async fn proof(
     Path(id): Path<String>,
     Asked(params): Asked,
 ) -> Result<impl IntoResponse, Problem> {
-    params.finish(&[])?;
-    let file = evidence_file(&site, &find(&site, &id).await?).await?;
+    let file = evidence_file(&site, &found(&site, &id, params).await?).await?;
     Ok(([(CONTENT_TYPE, "application/json")], file))
 }
 
@@ -366,6 +394,8 @@ pub(super) struct RecordSummary {
 }
 
 /// Acknowledge a decision
+///
+/// Only one of this process: a decision of a collected log is acknowledged where that log is written.
 #[utoipa::path(
     post, path = "/decisions/{id}/acknowledgement", tag = "decisions",
     params(("id" = String, Path, description = "The decision's id, as answers and records have it", example = "01KB7W3Y5E000000000VY7H1Q2")),
@@ -387,8 +417,8 @@ pub(super) async fn acknowledge(
         overrides::words(text).map_err(|error| Wrong::new(name, format_args!("{error}")))
     };
     let (by, said) = (words("by", &note.by)?, words("note", &note.note)?);
-    let seen = find(&site, &id).await?;
-    if let (Some(before), false) = (&seen.acknowledged, note.replace) {
+    let Found { log, decision, .. } = site.find(&id, None).await?;
+    if let (Some(before), false) = (&decision.acknowledged, note.replace) {
         let (at, by, said) = (
             crate::text::time_text(before.time),
             &before.by,
@@ -408,10 +438,9 @@ pub(super) async fn acknowledge(
     };
     let id = id.to_ascii_uppercase();
     // Retention may have dropped the decision meanwhile.
-    match site.kept()?.acknowledge(&id, acknowledgement).await? {
-        true => Ok(Json(Decision::of(&find(&site, &id).await?))),
-        false => Err(unknown_decision(&id)),
-    }
+    site.kept()?.acknowledge(&id, acknowledgement).await?;
+    let decision = site.find(&id, None).await?.decision;
+    Ok(Json(Decision::of(log.name(), &decision)))
 }
 
 /// Counts of decisions.
@@ -419,6 +448,8 @@ pub(super) async fn acknowledge(
 pub(super) struct Tallies {
     /// The counts, most frequent first.
     items: Vec<Tally>,
+    /// The logs that could not be read: the counts lack their decisions.
+    faults: Vec<LogFault>,
 }
 
 /// Count decisions by reason, origin or rule
@@ -426,6 +457,7 @@ pub(super) struct Tallies {
     get, path = "/tallies", tag = "decisions",
     params(
         Described,
+        OfLogs,
         ("by" = Option<String>, Query, description = "The key of the counts: `reason`, `origin` or `rule` (of an origin)", pattern = "^(reason|origin|rule)$"),
         ("limit" = Option<u32>, Query, description = "At most this many, the most frequent", minimum = 1, maximum = 1000),
     ),
@@ -442,12 +474,15 @@ pub(super) async fn tallies(
     let conditions = params.conditions()?;
     let key = params.tally_key()?;
     let limit = params.limit(USUAL, GROUPS)?;
-    params.finish(&[&CONDITIONS[..], &["by", "limit"]].concat())?;
+    let wanted = params.text("log")?;
+    params.finish(&[&CONDITIONS[..], &["log", "by", "limit"]].concat())?;
     let query = conditions.query(site.now())?;
-    let store = site.kept()?;
+    let logs = site.logs(wanted.as_deref())?;
     let _turn = site.turn().await?;
-    let tallies = store.tally(query, key, limit).await?;
+    let mut list = MergedList::new(&logs, EntryKind::Decisions, query);
+    let tallies = list.tally(key, limit).await?;
     Ok(Json(Tallies {
         items: tallies.into_iter().map(Tally::of).collect(),
+        faults: LogFault::all(list.faults()),
     }))
 }

@@ -8,7 +8,6 @@ use serde::Deserialize;
 use super::super::Site;
 use super::super::form::Posted;
 use super::super::problem::Problem;
-use super::decision::find;
 use super::denials::origin_link;
 use super::filter::wrong;
 use super::words::encoded;
@@ -42,7 +41,7 @@ pub(super) async fn acknowledge(
         note: said("note", &form.note)?,
     };
     let store = site.kept()?;
-    let decision = find(&**store, &id).await?;
+    let decision = site.find(&id, None).await?.decision;
     if let (Some(seen), false) = (decision.acknowledged, form.replace) {
         let (by, note) = (seen.by, seen.note);
         let why = format!("{by} has acknowledged this decision already: {note}");

@@ -6,6 +6,7 @@ use axum::response::IntoResponse;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 
 use super::super::Site;
+use super::super::logs::Found;
 use super::super::problem::Problem;
 use super::super::proof::evidence_file;
 use super::explained::Explained;
@@ -23,7 +24,7 @@ use crate::clock::Moment;
 use crate::config::AuditConfig;
 use crate::policy::Reason;
 use crate::rep::{Origin, ProductToken};
-use crate::store::{Store, StoredCheckpoint, StoredDecision};
+use crate::store::StoredCheckpoint;
 use crate::text::hex;
 use crate::tlog::leaf_hash;
 
@@ -32,6 +33,8 @@ use crate::tlog::leaf_hash;
 pub(super) struct DecisionPage {
     shell: Shell,
     id: String,
+    /// The log, unless it is that of this process.
+    log: Option<OfLog>,
     seq: u64,
     /// The action that has just been done, in words.
     done: Option<&'static str>,
@@ -47,6 +50,13 @@ pub(super) struct DecisionPage {
     text: Option<Text>,
     record: String,
     seen: Option<Seen>,
+}
+
+/// The collected log of a decision.
+struct OfLog {
+    name: String,
+    /// The name in a URL's query.
+    encoded: String,
 }
 
 /// A name and its value.
@@ -104,14 +114,18 @@ pub(super) async fn page(
 ) -> Shown<DecisionPage> {
     let mut params = params(query.as_deref());
     let done = params.word("done", &["acknowledged"]).map_err(wrong)?;
-    params.finish(&["done"]).map_err(wrong)?;
-    let store = site.kept()?;
-    let decision = find(&**store, &id).await?;
-    let settings = site.proxy().settings();
-    let trusted = Trusted::of_store(&[], &settings, &**store).await;
+    let wanted = params.text("log").map_err(wrong)?;
+    params.finish(&["done", "log"]).map_err(wrong)?;
+    let Found {
+        log,
+        store,
+        decision,
+        config,
+    } = site.find(&id, wanted.as_deref()).await?;
+    let trusted = Trusted::of_store(&[], &config, &*store).await;
     let trusted = trusted.map_err(|error| Problem::busy(error.to_string()))?;
     let turn = site.turn().await?;
-    let case = Case::of(&decision, &**store, &trusted).await?;
+    let case = Case::of(&decision, &*store, &trusted).await?;
     let checkpoint = match case.in_log.signed() {
         Some(size) => store
             .checkpoints()
@@ -125,6 +139,10 @@ pub(super) async fn page(
     let mut page = DecisionPage {
         shell: Shell::new(&site, Place::Denials, "A decision"),
         id: line(&id),
+        log: log.is_copy().then(|| OfLog {
+            name: line(log.name().as_str()),
+            encoded: encoded(log.name().as_str()),
+        }),
         seq: decision.seq,
         done: done.map(|_| "It is acknowledged."),
         verdict: String::new(),
@@ -136,7 +154,7 @@ pub(super) async fn page(
         proof: Proof::of(
             &case,
             &trusted,
-            checkpoint.map(|one| SignedRoot::of(&one, &settings.audit, now)),
+            checkpoint.map(|one| SignedRoot::of(&one, &config.audit, now)),
         ),
         explained: explained(&case),
         text: None,
@@ -170,9 +188,11 @@ pub(super) async fn file(
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<impl IntoResponse, Problem> {
-    params(query.as_deref()).finish(&[]).map_err(wrong)?;
-    let decision = find(&**site.kept()?, &id).await?;
-    let file = evidence_file(&site, &decision).await?;
+    let mut params = params(query.as_deref());
+    let wanted = params.text("log").map_err(wrong)?;
+    params.finish(&["log"]).map_err(wrong)?;
+    let found = site.find(&id, wanted.as_deref()).await?;
+    let file = evidence_file(&site, &found).await?;
     let headers = [
         (CONTENT_TYPE, "application/json"),
         (
@@ -181,17 +201,6 @@ pub(super) async fn file(
         ),
     ];
     Ok((headers, file))
-}
-
-/// Returns the decision of this identifier.
-pub(super) async fn find(store: &dyn Store, id: &str) -> Result<StoredDecision, Problem> {
-    let found = store.decision(&id.to_ascii_uppercase()).await?;
-    found.ok_or_else(|| {
-        Problem::missing(format!(
-            "{id}: no such decision in the store; it was never stored ([log] decisions selects them), or is older than \
-             [audit] keep"
-        ))
-    })
 }
 
 /// Explains how the file yields the verdict.

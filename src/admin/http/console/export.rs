@@ -11,11 +11,12 @@ use tokio_stream::wrappers::ReceiverStream;
 use tracing::warn;
 
 use super::super::Site;
+use super::super::logs::REACH;
 use super::super::problem::Problem;
-use super::denials::REACH;
 use super::filter::{Filter, params, wrong};
 use crate::audit::cells::{HEADING, cells, row};
-use crate::store::{DecisionQuery, StoreError, StoredDecision};
+use crate::store::logs::{ALL, EntryKind, Fault, Listed, Logs, MergedList, Places};
+use crate::store::{DecisionQuery, StoreError};
 
 /// Decisions to read at once.
 const PAGE: usize = 100;
@@ -35,7 +36,7 @@ pub(super) async fn stream(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let mut params = params(query.as_deref());
-    let filter = Filter::take(&mut params, "deny")?;
+    let filter = Filter::take(&mut params, "deny")?.with_log(&mut params, &site)?;
     let format = match params
         .word("format", &["csv", "jsonl"])
         .map_err(wrong)?
@@ -44,23 +45,28 @@ pub(super) async fn stream(
         Some("csv") => Format::Csv,
         _ => Format::Jsonl,
     };
-    params.finish(&["format"]).map_err(wrong)?;
+    params.finish(&["format", "log"]).map_err(wrong)?;
     let query = filter.query(&site)?;
     let place = site.export()?;
-    let last = {
-        // Decisions made during the export are left out.
-        let newest = DecisionQuery {
-            newest_first: true,
-            limit: 1,
-            ..DecisionQuery::default()
-        };
-        let _turn = site.turn().await?;
-        let newest = site.kept()?.decisions(newest).await?;
-        newest.first().map_or(0, |newest| newest.seq)
+    let logs = site.logs(filter.wanted())?;
+    let what = Exported {
+        query,
+        format,
+        with_log: logs.only().is_none() || filter.log == ALL,
     };
+    // Decisions made during the export are left out.
+    let (head, faults) = {
+        let _turn = site.turn().await?;
+        logs.ends(EntryKind::Decisions).await
+    };
+    // A file would not tell that a log is missing.
+    if let Some(fault) = faults.into_iter().next() {
+        let why = format!("{fault}; an export has all logs or none: choose the others");
+        return Err(Problem::busy(why));
+    }
     let (sender, receiver) = mpsc::channel(WAITING);
     tokio::spawn(async move {
-        if let Err(error) = write(&site, query, format, last, &sender).await {
+        if let Err(error) = write(&site, &logs, &what, &head, &sender).await {
             warn!(%error, "an export has ended early");
             // The client sees that the file is not complete.
             let _ = sender.send(Err(std::io::Error::other(error))).await;
@@ -89,64 +95,83 @@ enum ExportError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
+    Log(#[from] Fault),
+    #[error(transparent)]
     Problem(#[from] Problem),
     #[error(transparent)]
     Cells(#[from] csv::Error),
 }
 
-/// Writes the matching decisions up to the record `last`, in short steps that delay no other request.
-async fn write(
-    site: &Site,
+/// The decisions to write, and their form.
+struct Exported {
     query: DecisionQuery,
     format: Format,
-    last: u64,
+    /// True if each has the name of its log.
+    with_log: bool,
+}
+
+/// Writes the matching decisions up to `head`, in short steps that delay no other request.
+async fn write(
+    site: &Site,
+    logs: &Logs,
+    what: &Exported,
+    head: &Places,
     sender: &Sender,
 ) -> Result<(), ExportError> {
-    let store = site.kept()?;
-    if format == Format::Csv {
-        let heading = cells([HEADING.map(str::to_owned)].into_iter())?;
+    if what.format == Format::Csv {
+        let log = what.with_log.then(|| "log".to_owned());
+        let heading = log.into_iter().chain(HEADING.map(str::to_owned));
+        let heading = cells([heading].into_iter())?;
         if sender.send(Ok(heading.into())).await.is_err() {
             return Ok(());
         }
     }
-    let mut from = 1;
-    if let Some(first) = store.records(0, 1).await?.first() {
-        from = first.seq;
-    }
-    while from <= last {
-        let until = from.saturating_add(REACH);
-        let mut after = from.saturating_sub(1);
+    let mut from: Option<Places> = None;
+    loop {
+        let query = what.query.clone();
+        let mut list = MergedList::new(logs, EntryKind::Decisions, query).passing(REACH);
+        if let Some(from) = &from {
+            list = list.after(from);
+        }
+        list = list.up_to(head);
         loop {
-            let page = DecisionQuery {
-                after: Some(after),
-                to: Some(until.saturating_sub(1).min(last)),
-                limit: PAGE,
-                ..query.clone()
-            };
             let page = {
                 // Each step waits for a permit like any other request: an export is as long as the store.
                 let _turn = site.turn().await?;
-                store.decisions(page).await?
+                list.page(PAGE).await?
             };
-            let Some(end) = page.last() else { break };
-            after = end.seq;
-            if sender.send(Ok(written(&page, format)?)).await.is_err() {
+            let octets = written(&page, what)?;
+            if !page.is_empty() && sender.send(Ok(octets)).await.is_err() {
                 return Ok(()); // the client has gone
             }
             if page.len() < PAGE {
                 break;
             }
         }
-        from = until;
+        if let Some(fault) = list.faults().into_iter().next() {
+            return Err(fault.into());
+        }
+        from = list.next_places();
+        if from.is_none() {
+            return Ok(());
+        }
     }
-    Ok(())
 }
 
-fn written(page: &[StoredDecision], format: Format) -> Result<Bytes, csv::Error> {
-    Ok(match format {
-        Format::Csv => cells(page.iter().map(row))?.into(),
+fn written(page: &[Listed], what: &Exported) -> Result<Bytes, csv::Error> {
+    Ok(match what.format {
+        Format::Csv => {
+            let rows = page.iter().map(|one| {
+                let log = what.with_log.then(|| one.log.to_string());
+                log.into_iter().chain(row(&one.entry))
+            });
+            cells(rows)?.into()
+        }
         Format::Jsonl => {
-            let lines = page.iter().flat_map(|one| [&*one.record, "\n"]);
+            let lines = page.iter().map(|one| match what.with_log {
+                true => one.line() + "\n",
+                false => format!("{}\n", one.entry.record),
+            });
             lines.collect::<String>().into()
         }
     })

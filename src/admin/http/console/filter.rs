@@ -2,10 +2,12 @@
 
 use super::super::Site;
 use super::super::problem::Problem;
+use super::words::line;
 use crate::admin::query::params::{Blank, Params};
 use crate::admin::query::{Conditions, modes};
 use crate::policy::Reason;
 use crate::store::DecisionQuery;
+use crate::store::logs::ALL;
 
 /// The word for any verdict, in a list that shows denials by default.
 const ANY: &str = "any";
@@ -27,7 +29,18 @@ pub(super) struct Filter {
     pub(super) mode: String,
     pub(super) failed: String,
     pub(super) acknowledged: String,
+    /// The logs to read, as written: nothing for the one of this process.
+    pub(super) log: String,
+    /// The names of all logs, if some are collected.
+    logs: Vec<String>,
     conditions: Conditions,
+}
+
+/// A log to choose.
+pub(super) struct LogChoice {
+    pub(super) value: String,
+    pub(super) name: String,
+    pub(super) is_chosen: bool,
 }
 
 /// A choice of a select field.
@@ -67,8 +80,30 @@ impl Filter {
             mode: said(&conditions.mode),
             failed: truth(conditions.failed),
             acknowledged: truth(conditions.acknowledged),
+            log: String::new(),
+            logs: Vec::new(),
             conditions,
         })
+    }
+
+    /// Reads the logs of a form.
+    pub(super) fn with_log(mut self, params: &mut Params, site: &Site) -> Result<Filter, Problem> {
+        self.log = params.text("log").map_err(wrong)?.unwrap_or_default();
+        if site.has_collection() {
+            let logs = site.all_logs()?;
+            self.logs = logs.iter().map(|log| log.name().to_string()).collect();
+        }
+        Ok(self)
+    }
+
+    /// Returns the logs that are asked for; `None` for the one of this process.
+    pub(super) fn wanted(&self) -> Option<&str> {
+        Some(&*self.log).filter(|log| !log.is_empty())
+    }
+
+    /// Returns the logs to choose; none if none are collected.
+    pub(super) fn log_choices(&self) -> Vec<LogChoice> {
+        log_choices(&self.logs, &self.log)
     }
 
     /// Returns the query for the store.
@@ -89,7 +124,7 @@ impl Filter {
         query.finish()
     }
 
-    fn pairs(&self) -> [(&'static str, &str); 12] {
+    fn pairs(&self) -> [(&'static str, &str); 13] {
         [
             ("since", &self.since),
             ("until", &self.until),
@@ -103,6 +138,7 @@ impl Filter {
             ("mode", &self.mode),
             ("failed", &self.failed),
             ("acknowledged", &self.acknowledged),
+            ("log", &self.log),
         ]
     }
 
@@ -154,6 +190,26 @@ fn choices(all: &[(&'static str, &'static str)], chosen: &str) -> Vec<Choice> {
         is_chosen: *value == chosen,
     };
     all.iter().map(choice).collect()
+}
+
+/// Returns the choices of a field for logs, of these names; none without collected logs.
+pub(super) fn log_choices(logs: &[String], chosen: &str) -> Vec<LogChoice> {
+    if logs.is_empty() {
+        return Vec::new();
+    }
+    let fixed = [("", "this instance's own"), (ALL, "all")];
+    let fixed = fixed.map(|(value, name)| (value.to_owned(), name.to_owned()));
+    let mut choices: Vec<(String, String)> = fixed.into();
+    choices.extend(logs.iter().map(|log| (log.clone(), line(log))));
+    if choices.iter().all(|(value, _)| value != chosen) {
+        choices.push((chosen.to_owned(), line(chosen)));
+    }
+    let choice = |(value, name): (String, String)| LogChoice {
+        is_chosen: value == chosen,
+        value,
+        name,
+    };
+    choices.into_iter().map(choice).collect()
 }
 
 /// Reads the parameters of a list.

@@ -5,11 +5,12 @@ use askama::Template;
 use axum::extract::{RawQuery, State};
 
 use super::super::Site;
-use super::denials::Span;
+use super::super::logs::REACH;
 use super::filter::{Filter, params, wrong};
-use super::rows::{Row, rows};
+use super::rows::{Names, Row, rows};
 use super::shell::{Page, Place, Shell, Shown};
 use crate::store::DecisionQuery;
+use crate::store::logs::{EntryKind, MergedList};
 
 /// Decisions that the page begins with.
 const BEGIN: usize = 30;
@@ -49,24 +50,27 @@ pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) ->
     params.finish(&[]).map_err(wrong)?;
     let query = filter.query(&site)?;
     let latest = match site.store() {
-        Some(store) => {
+        Some(_) => {
+            let logs = site.logs(None)?;
             let turn = site.turn().await?;
-            let span = Span::of(&**store, None, &query).await?;
-            let latest = store.decisions(DecisionQuery {
-                from: Some(span.from),
+            let query = DecisionQuery {
                 newest_first: true,
-                limit: BEGIN,
                 ..query
-            });
-            let latest = latest.await?;
+            };
+            let mut list = MergedList::new(&logs, EntryKind::Decisions, query).passing(REACH);
+            let latest = list.page(BEGIN).await?;
             drop(turn);
             latest
         }
         None => Vec::new(),
     };
+    let names = Names {
+        own: site.own_name(),
+        are_shown: false,
+    };
     Ok(Page(LivePage {
         shell: Shell::new(&site, Place::Live, "Live"),
-        rows: rows(&latest, site.now()),
+        rows: rows(&latest, &names, site.now()),
         filter,
         most: MOST,
     }))

@@ -7,9 +7,10 @@ use axum::extract::{RawQuery, State};
 
 use super::super::Site;
 use super::super::health::{Check, readiness};
+use super::super::logs::REACH;
 use super::super::problem::Problem;
 use super::chart::Chart;
-use super::denials::{Reached, Span, origin_link};
+use super::denials::{Reached, origin_link};
 use super::filter::{params, wrong};
 use super::origins::OriginRow;
 use super::shell::{Page, Place, Shell, Shown};
@@ -19,6 +20,7 @@ use crate::audit::summary::sum;
 use crate::clock::Moment;
 use crate::pace::Source;
 use crate::rep::Origin;
+use crate::store::logs::{EntryKind, MergedList};
 use crate::store::{DecisionQuery, HOUR, Hourly, OriginQuery, TallyKey};
 
 /// Origins in a list.
@@ -292,27 +294,24 @@ fn busiest(site: &Site) -> Vec<OriginCount> {
 
 /// Returns the most denied origins of the records that one page looks at.
 async fn most_denied(site: &Site) -> Result<(Vec<OriginCount>, Option<Reached>), Problem> {
-    let Some(store) = site.store() else {
+    if site.store().is_none() {
         return Ok((Vec::new(), None));
-    };
+    }
+    let logs = site.logs(None)?;
     let turn = site.turn().await?;
     let query = DecisionQuery {
         verdict: Some("deny".to_owned()),
+        newest_first: true,
         ..DecisionQuery::default()
     };
-    let span = Span::of(&**store, None, &query).await?;
-    let query = DecisionQuery {
-        from: Some(span.from),
-        newest_first: true,
-        ..query
-    };
-    let tallies = store.tally(query, TallyKey::Origin, ORIGINS).await?;
+    let mut list = MergedList::new(&logs, EntryKind::Decisions, query).passing(REACH);
+    let tallies = list.tally(TallyKey::Origin, ORIGINS).await?;
     drop(turn);
     let named = tallies.iter().filter_map(|tally| {
         let origin = tally.key.first().filter(|origin| !origin.is_empty())?;
         Some(OriginCount::of(origin, tally.count))
     });
-    Ok((named.collect(), span.reached(site)))
+    Ok((named.collect(), Reached::of(&list, site.now())))
 }
 
 async fn unreachable(site: &Site, now: Moment) -> Result<Vec<OriginRow>, Problem> {

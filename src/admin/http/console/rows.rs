@@ -1,14 +1,18 @@
 //! Decisions as rows of a table.
 
-use super::words::{When, line};
+use super::words::{When, encoded, line};
 use crate::audit::replay::Evidence;
 use crate::clock::Moment;
 use crate::rep::Origin;
-use crate::store::StoredDecision;
+use crate::store::logs::{Fault, Listed};
+use crate::tlog::KeyName;
 
 /// A decision, as a list shows it.
 pub(super) struct Row {
-    pub(super) id: String,
+    /// The link to its page.
+    pub(super) href: String,
+    /// The log that has it, in a list of several.
+    pub(super) log: Option<String>,
     pub(super) time: When,
     pub(super) verdict: String,
     pub(super) reason: String,
@@ -26,7 +30,8 @@ pub(super) struct Row {
 
 impl Row {
     /// Returns none for a record that is no decision, or that cannot be read.
-    pub(super) fn of(decision: &StoredDecision, now: Moment) -> Option<Row> {
+    fn of(listed: &Listed, names: &Names<'_>, now: Moment) -> Option<Row> {
+        let decision = &listed.entry;
         let evidence = Evidence::read(&decision.record).ok()?;
         let rule = match (&evidence.rule, &evidence.overridden) {
             (Some(rule), _) => Some(format!("{} (line {})", rule.text, rule.line)),
@@ -35,7 +40,8 @@ impl Row {
         };
         let seen = decision.acknowledged.as_ref();
         Some(Row {
-            id: line(&evidence.id),
+            href: decision_link(&line(&evidence.id), &listed.log, names.own),
+            log: names.are_shown.then(|| line(listed.log.as_str())),
             time: When::at(decision.time, now),
             verdict: line(&evidence.verdict),
             reason: line(&evidence.reason),
@@ -50,9 +56,42 @@ impl Row {
     }
 }
 
+/// How rows name the logs.
+pub(super) struct Names<'n> {
+    /// The log of this process.
+    pub(super) own: Option<&'n KeyName>,
+    /// True for a column with the name of each.
+    pub(super) are_shown: bool,
+}
+
 /// Returns the rows of a page.
-pub(super) fn rows(page: &[StoredDecision], now: Moment) -> Vec<Row> {
-    page.iter().filter_map(|one| Row::of(one, now)).collect()
+pub(super) fn rows(page: &[Listed], names: &Names<'_>, now: Moment) -> Vec<Row> {
+    let rows = page.iter().map(|one| Row::of(one, names, now));
+    rows.flatten().collect()
+}
+
+/// Returns the link to the page of a decision.
+fn decision_link(id: &str, log: &KeyName, own: Option<&KeyName>) -> String {
+    match Some(log) == own {
+        true => format!("/decisions/{id}"),
+        false => format!("/decisions/{id}?log={}", encoded(log.as_str())),
+    }
+}
+
+/// A log that could not be read, in words.
+pub(super) struct LogFault {
+    pub(super) log: String,
+    pub(super) why: String,
+}
+
+impl LogFault {
+    pub(super) fn all(faults: &[Fault]) -> Vec<LogFault> {
+        let faults = faults.iter().map(|fault| LogFault {
+            log: line(fault.log.as_str()),
+            why: line(&fault.error.to_string()),
+        });
+        faults.collect()
+    }
 }
 
 /// Returns the origin of the decision.

@@ -94,7 +94,7 @@ async fn measure(config: &Config, set: char) {
     drop(store);
 
     let store = store::open(config, Access::Write).unwrap();
-    questions::ask(&*store).await;
+    questions::ask(&store).await;
     drop(store);
     questions::ask_by_sql(path);
     if origins > 0 {

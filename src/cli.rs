@@ -127,7 +127,6 @@ impl Command {
             Self::Audit(args) => args.require_logs(chosen),
             Self::Sql(args) => args.require_logs(chosen),
             Self::Store(_) => chosen.require_one("`crawlgate store`"),
-            Self::Report(_) => chosen.require_one("`crawlgate report`"),
             _ => Ok(()),
         }
     }
@@ -186,7 +185,7 @@ pub fn main() -> ExitCode {
         Command::Log(args) => log::run(&args, &config, &chosen),
         Command::Sql(args) => sql::run(&args, &config),
         Command::Audit(args) => audit::run(&args, &config, &chosen),
-        Command::Report(args) => report::run(&args, &config),
+        Command::Report(args) => report::run(&args, &config, &chosen),
         Command::Collect(args) => collect::run(&args, &config),
         Command::Origins(args) => origins::run(&args, &config),
         Command::Override(args) => overrides::run(&args, &config),

@@ -1,6 +1,7 @@
 //! The questions that people ask of a store with many decisions, and how long each takes.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crawlgate::audit::DecisionId;
@@ -8,13 +9,14 @@ use crawlgate::audit::report::{Gathering, Question, Report};
 use crawlgate::audit::verify::case::Trusted;
 use crawlgate::clock::{Clock, Moment};
 use crawlgate::config::Config;
+use crawlgate::store::logs::{Log, Logs};
 use crawlgate::store::sqlite::sql::{Cell, Rows, Session};
 use crawlgate::store::{Acknowledgement, DecisionQuery, Store, TallyKey};
 
 use super::DAY;
 
 /// Asks each question three times, and prints the slowest answer.
-pub(super) async fn ask(store: &dyn Store) {
+pub(super) async fn ask(store: &Arc<dyn Store>) {
     let (now, all) = (Clock::system().now(), newest(100));
     let one = store.decisions(newest(1)).await.unwrap().remove(0);
     let id = crawlgate::entry::id_of(&one.entry).unwrap();
@@ -89,14 +91,16 @@ pub(super) async fn ask(store: &dyn Store) {
         origin: None,
         by: None,
     };
-    let mut gathering = Gathering::begin(store, question).await.unwrap();
-    while gathering.step(store).await.unwrap().is_some() {}
+    let log = Log::running("bench".parse().unwrap(), Arc::clone(store));
+    let logs = Logs::one(log);
+    let mut gathering = Gathering::begin(&logs, question).await.unwrap();
+    while gathering.step(&logs).await.unwrap().is_some() {}
     let (config, now) = (Config::default(), Clock::system().now());
     let trusted = Trusted {
         keys: Vec::new().into(),
         from: String::new(),
     };
-    let report = Report::of(&gathering, store, &config, &trusted, now).await;
+    let report = Report::of(&gathering, &logs, &config, &[trusted], now).await;
     let report = report.unwrap();
     let page = report.html().unwrap().len();
     println!(

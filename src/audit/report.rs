@@ -1,29 +1,34 @@
-//! The report on a span of the log, for readers outside: what was asked, forwarded and refused, on which grounds, with
+//! The report on a span of a log, or of several, for readers outside: what was asked, forwarded and refused, on which grounds, with
 //! which exceptions, and what of it is proven.
 //!
-//! [`Gathering`] counts the log step by step, [`Report::of`] takes the figures together with the objects that they name,
+//! [`Gathering`] counts the logs step by step, [`Report::of`] takes the figures together with the objects that they name,
 //! and [`html`] writes the page. The same [`Report`] is the JSON.
 //!
 //! Facts that the log does not record are left out and named; nothing is estimated.
 
 mod content;
 mod exceptions;
+mod fetches;
+mod gathering;
 pub mod html;
+mod logs;
 mod overrides;
 mod rows;
 
 pub use self::content::*;
 use self::exceptions::exceptions;
+use self::fetches::fetches;
+pub use self::gathering::Gathering;
+use self::logs::{Readable, facts_of};
 use self::overrides::overrides;
 use self::rows::{acknowledgements, listed, periods, reasons, robots, rules, settings, summary};
 use super::verify::case::Trusted;
-use super::verify::covering::Covering;
 use crate::clock::Moment;
 use crate::config::Config;
 use crate::store::figures::{Figures, Table};
-use crate::store::{DecisionQuery, Extent, Store, StoreError, StoredCheckpoint};
+use crate::store::logs::Logs;
+use crate::store::{DecisionQuery, StoreError};
 use crate::text::time_text;
-use crate::tlog::{SEGMENT, VerifierKey};
 
 /// Rows of a list.
 const TOP: usize = 100;
@@ -60,74 +65,16 @@ impl Question {
     }
 }
 
-/// The counting of a span, step by step.
-#[derive(Debug)]
-pub struct Gathering {
-    question: Question,
-    extent: Extent,
-    next: u64,
-    figures: Figures,
-}
-
-impl Gathering {
-    /// Begins to count. Entries that come later are left out.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub async fn begin(store: &dyn Store, question: Question) -> Result<Self, StoreError> {
-        let extent = store.extent().await?;
-        Ok(Self {
-            question,
-            extent,
-            next: extent.first,
-            figures: Figures::default(),
-        })
-    }
-
-    /// Returns the number of entries that the steps pass.
-    #[must_use]
-    pub fn entries(&self) -> u64 {
-        self.extent.size.saturating_sub(self.extent.first)
-    }
-
-    /// Counts the next entries, at most those of one segment. Returns their number; `None` at the end.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub async fn step(&mut self, store: &dyn Store) -> Result<Option<u64>, StoreError> {
-        let (first, size) = (self.next, self.extent.size);
-        if first >= size {
-            return Ok(None);
-        }
-        let end = ((first / SEGMENT + 1) * SEGMENT).min(size);
-        let query = DecisionQuery {
-            from: Some(first + 1),
-            to: Some(end),
-            ..self.question.query()
-        };
-        let figures = std::mem::take(&mut self.figures);
-        self.figures = store.figures(query, figures).await?;
-        self.next = end;
-        Ok(Some(end - first))
-    }
-
-    /// Returns the figures so far.
-    #[must_use]
-    pub fn figures(&self) -> &Figures {
-        &self.figures
-    }
-}
-
 impl Report {
-    /// Puts the counted figures together with the objects that they name.
+    /// Puts the counted figures together with the objects that they name. `trusted` are the keys of each log.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// When a store cannot be read that was read before.
     pub async fn of(
         gathering: &Gathering,
-        store: &dyn Store,
+        logs: &Logs,
         config: &Config,
-        trusted: &Trusted,
+        trusted: &[Trusted],
         now: Moment,
     ) -> Result<Self, StoreError> {
         let Gathering {
@@ -138,18 +85,26 @@ impl Report {
             let known = clients.find(|known| &*known.name == client)?;
             known.purpose.as_deref().map(str::to_owned)
         };
-        let checkpoints = store.checkpoints().await?;
-        let fetches = fetches(question, store).await?;
         let none = |_: &String| None;
         let mut clients = listed(&figures.clients, purpose);
         if question.origin.is_some() {
             clients.others = 0;
         }
+        let facts = facts_of(gathering, logs, trusted).await?;
+        // With one log, all is of that one.
+        let is_several = facts.len() > 1;
+        let names = facts
+            .iter()
+            .map(|one| one.log.clone().filter(|_| is_several));
+        let names: Vec<Option<String>> = names.collect();
+        let readable = Readable::of(gathering, logs);
+        let (fetches, lacks_fetches) = fetches(question, &readable).await?;
         Ok(Self {
             format: FORMAT,
-            about: about(gathering, store, trusted, &checkpoints, now).await?,
+            about: about(question, now),
+            logs: facts,
             not_shown: NOT_SHOWN.to_vec(),
-            not_recorded: not_recorded(question, figures, fetches.as_ref()),
+            not_recorded: not_recorded(question, figures, fetches.as_ref(), lacks_fetches),
             summary: summary(figures),
             months: periods(figures, "2026-11".len()),
             days: periods(figures, "2026-11-20".len()),
@@ -166,12 +121,10 @@ impl Report {
             rules_uncounted: figures.rules.others.requests(),
             reasons: reasons(figures),
             robots: robots(&figures.robots, fetches, TOP),
-            settings: settings(&figures.policies, store).await?,
-            overrides: overrides(figures, question, store).await?,
-            exceptions: exceptions(figures, TOP),
+            settings: settings(&figures.policies, &readable).await?,
+            overrides: overrides(figures, question, &readable).await?,
+            exceptions: exceptions(figures, &names, TOP),
             acknowledgements: acknowledgements(figures),
-            checkpoint: checkpoints.last().map(facts),
-            verification: None,
         })
     }
 }
@@ -182,29 +135,8 @@ fn named(table: &Table<String>) -> u64 {
     table.len() as u64 - u64::from(unnamed)
 }
 
-async fn about(
-    gathering: &Gathering,
-    store: &dyn Store,
-    trusted: &Trusted,
-    checkpoints: &[StoredCheckpoint],
-    now: Moment,
-) -> Result<About, StoreError> {
-    let Gathering {
-        question, extent, ..
-    } = gathering;
-    let keys: Vec<String> = trusted.keys.all.iter().map(ToString::to_string).collect();
-    // Keys of earlier logs may be trusted, too.
-    let newest = Covering::of(0, checkpoints, &trusted.keys);
-    let name = match &newest {
-        Some(newest) => Some(&newest.checkpoint.origin),
-        None => trusted.keys.all.first().map(VerifierKey::name),
-    };
-    let first = store.records(extent.first, 1).await?;
-    let first = first.first().filter(|_| extent.first < extent.size);
-    let kept_since = first.map(|first| first.time);
-    Ok(About {
-        log: name.map(ToString::to_string),
-        keys,
+fn about(question: &Question, now: Moment) -> About {
+    About {
         release: env!("CARGO_PKG_VERSION"),
         made_at: time_text(now),
         made_by: question.by.clone(),
@@ -212,50 +144,7 @@ async fn about(
         until: time_text(question.until),
         client: question.client.clone(),
         origin: question.origin.clone(),
-        records: extent.size,
-        first_kept: extent.first + 1,
-        kept_since: kept_since.map(time_text),
-        is_cut_off: extent.first > 0 && kept_since.is_none_or(|kept| question.since < kept),
-    })
-}
-
-fn facts(checkpoint: &StoredCheckpoint) -> CheckpointFacts {
-    CheckpointFacts {
-        size: checkpoint.size,
-        signed_at: time_text(checkpoint.time),
-        note: checkpoint.note.clone(),
     }
-}
-
-/// Returns the fetches of robots.txt in the span; `None` unless the report is about all of them, and some were counted.
-async fn fetches(
-    question: &Question,
-    store: &dyn Store,
-) -> Result<Option<FetchCounts>, StoreError> {
-    if question.is_of_a_part() {
-        return Ok(None);
-    }
-    let sums = store.fetch_sums(question.since, question.until).await?;
-    let Some(first) = sums.first.filter(|first| *first < question.until) else {
-        return Ok(None);
-    };
-    let mut fetches = FetchCounts {
-        counted_since: time_text(first),
-        is_cut_off: first > question.since,
-        ..FetchCounts::default()
-    };
-    for sum in sums.by_result {
-        fetches.count += sum.fetches;
-        match &*sum.result {
-            "successful" => fetches.successful += sum.fetches,
-            "unavailable" => fetches.unavailable += sum.fetches,
-            _ => fetches.unreachable += sum.fetches,
-        }
-        fetches.unchanged += sum.unchanged;
-        fetches.changed += sum.changed;
-        fetches.truncated += sum.truncated;
-    }
-    Ok(Some(fetches))
 }
 
 /// Returns what this log does not tell.
@@ -263,6 +152,7 @@ fn not_recorded(
     question: &Question,
     figures: &Figures,
     fetches: Option<&FetchCounts>,
+    lacks_fetches: bool,
 ) -> Vec<&'static str> {
     let is_of_a_part = question.is_of_a_part();
     let is_uncounted = fetches.is_none();
@@ -272,6 +162,7 @@ fn not_recorded(
         (is_of_a_part, "how often the robots.txt behind these requests was fetched: fetches are counted for all clients and origins together"),
         (!is_of_a_part && is_uncounted, "how often robots.txt was fetched: the store has counted no fetches of this span, as the collected copy of a log never does"),
         (is_counted_late, "fetches of robots.txt before the hour in which the store began to count them"),
+        (!is_uncounted && lacks_fetches, "fetches of robots.txt by the machines of some of these logs: the copies of their logs do not have them"),
         (true, "how often the robots.txt of each origin was fetched: fetches are counted by outcome and hour"),
         (true, "preference signals other than robots.txt: this version honours none"),
         (true, "queries that were left out of records ([log] redact_query)"),

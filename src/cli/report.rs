@@ -3,21 +3,21 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::Args;
 
-use super::collected::CollectedArgs;
+use super::collected::{Chosen, CollectedArgs};
 use super::screen::{self, Unit};
 use super::{audit, fail};
 use crate::admin::query::Conditions;
 use crate::audit::cells::cells;
-use crate::audit::report::{Gathering, Question, Report};
+use crate::audit::report::{Gathering, Question, Report, Verification};
 use crate::audit::verify::case::Trusted;
 use crate::clock::{Clock, Moment};
 use crate::config::Config;
+use crate::store::StoreError;
 use crate::store::figures::{Figures, Sum};
-use crate::store::{self, Access, Store, StoreError};
+use crate::store::logs::Logs;
 use crate::text::time_text;
 use crate::whole_file::NewFile;
 
@@ -30,13 +30,17 @@ Times are UTC: 2026-11-20, 2026-11-20T12:00, or how long ago: 2h, 7d. A day at t
 The log is verified for the report, with every decision of the span. Where that takes too long, \
 --no-verify leaves it out, and the report says so.
 
-Exit codes: 0 done; 1 the report is written, and it tells of faults that the verification has found; 2 \
-crawlgate itself failed.
+Of several logs (--log), one report sums each number, and tells the verification of each. One that cannot be read is \
+named in the report, and left out.
+
+Exit codes: 0 done; 1 the report is written, and it tells of faults that the verification has found, or of a log that \
+cannot be read; 2 crawlgate itself failed.
 
 Examples:
   crawlgate report --since 90d -o report.html --json report.json
   crawlgate report --since 2026-10-01 --until 2026-10-31 --client fleet -o october.html
-  crawlgate report --since 30d --origin https://example.com --by 'Ada Lovelace' -o example.com.html";
+  crawlgate report --since 30d --origin https://example.com --by 'Ada Lovelace' -o example.com.html
+  crawlgate report --log '*' --since 90d -o fleet.html";
 
 /// Arguments of `crawlgate report`.
 #[derive(Args, Clone, Debug)]
@@ -82,8 +86,8 @@ pub struct ReportArgs {
 
 /// Runs `crawlgate report`; exits 0, 1 for faults in the log, or 2.
 #[must_use]
-pub fn run(args: &ReportArgs, config: &Config) -> ExitCode {
-    match written(args, config) {
+pub fn run(args: &ReportArgs, config: &Config, chosen: &Chosen) -> ExitCode {
+    match written(args, config, chosen) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(WRONG),
         Err(error) => fail(&error),
@@ -91,7 +95,7 @@ pub fn run(args: &ReportArgs, config: &Config) -> ExitCode {
 }
 
 /// Writes the files. False if the verification has found faults.
-fn written(args: &ReportArgs, config: &Config) -> Result<bool, String> {
+fn written(args: &ReportArgs, config: &Config, chosen: &Chosen) -> Result<bool, String> {
     let now = Clock::system().now();
     let question = question(args, now)?;
     let outputs = [&args.output, &args.json, &args.origins_csv];
@@ -102,20 +106,57 @@ fn written(args: &ReportArgs, config: &Config) -> Result<bool, String> {
     if to_stdout.iter().filter(|is| **is).count() > 1 {
         return Err("only one of the files can be the standard output".to_owned());
     }
-    let store = store::open(config, Access::Read).map_err(|error| error.to_string())?;
+    let logs = chosen.logs(config)?;
+    let keys = match chosen.is_several() {
+        true => Some(audit::several::keys_of_each(&args.key, &logs)?),
+        false => None,
+    };
     let runtime = super::small_runtime()?;
     runtime.block_on(async {
-        let trusted = Trusted::of_store(&args.key, config, &*store).await;
-        let trusted = trusted.map_err(|error| error.to_string())?;
         let failed = |error: StoreError| error.to_string();
-        let gathering = gather(&store, &question).await?;
-        require_requests(gathering.figures(), &question, &store, config).await?;
-        let report = Report::of(&gathering, &*store, config, &trusted, now);
+        let gathering = gather(&logs, &question).await?;
+        let faults = gathering.faults();
+        for fault in &faults {
+            screen::note(&fault.to_string());
+        }
+        require_requests(&gathering, &question, config)?;
+        let mut trusted = Vec::new();
+        for log in &logs {
+            let is_unread = faults.iter().any(|fault| fault.log == *log.name());
+            let of_log = keys.as_ref().map(|keys| {
+                let its = keys.iter().filter(|key| key.name() == log.name());
+                its.map(ToString::to_string).collect::<Vec<_>>()
+            });
+            let named = of_log.as_ref().unwrap_or(&args.key);
+            let found = match is_unread {
+                true => Trusted::of(named, &log.config(config)),
+                false => {
+                    let store = logs.open(log).await.map_err(failed)?;
+                    Trusted::of_store(named, &log.config(config), &*store).await
+                }
+            };
+            trusted.push(match found {
+                Ok(found) => found,
+                Err(error) if chosen.is_several() => Trusted::unread(&error),
+                Err(error) => return Err(error.to_string()),
+            });
+        }
+        let report = Report::of(&gathering, &logs, config, &trusted, now);
         let mut report = report.await.map_err(failed)?;
         if !args.no_verify {
             let span = (question.since, question.until);
-            let verification = audit::verification(&store, &trusted, config, span).await?;
-            report.verification = Some(verification);
+            for ((facts, log), trusted) in report.logs.iter_mut().zip(&logs).zip(&trusted) {
+                if facts.unread.is_none() {
+                    let store = logs.open(log).await.map_err(failed)?;
+                    let config = log.config(config);
+                    let verification = audit::verification(&store, trusted, &config, span).await;
+                    facts.verification = Some(match verification {
+                        // The others are verified all the same.
+                        Err(error) if chosen.is_several() => Verification::failed(error),
+                        verification => verification?,
+                    });
+                }
+            }
         }
         if let Some(html) = &mut html {
             html.write(report.html()?.as_bytes())?;
@@ -131,8 +172,10 @@ fn written(args: &ReportArgs, config: &Config) -> Result<bool, String> {
         for output in [html, json, origins].into_iter().flatten() {
             output.keep()?;
         }
-        let verification = report.verification;
-        Ok(verification.is_none_or(|verification| verification.ok))
+        Ok(report
+            .logs
+            .iter()
+            .all(|log| log.unread.is_none() && log.verification.as_ref().is_none_or(|one| one.ok)))
     })
 }
 
@@ -171,12 +214,12 @@ fn question(args: &ReportArgs, now: Moment) -> Result<Question, String> {
 }
 
 /// Counts the span, with a progress bar on a terminal.
-async fn gather(store: &Arc<dyn Store>, question: &Question) -> Result<Gathering, String> {
+async fn gather(logs: &Logs, question: &Question) -> Result<Gathering, String> {
     let failed = |error: StoreError| error.to_string();
-    let gathering = Gathering::begin(&**store, question.clone()).await;
+    let gathering = Gathering::begin(logs, question.clone()).await;
     let mut gathering = gathering.map_err(failed)?;
     let bar = screen::bar(Unit::Records, gathering.entries());
-    while let Some(count) = gathering.step(&**store).await.map_err(failed)? {
+    while let Some(count) = gathering.step(logs).await.map_err(failed)? {
         bar.inc(count);
     }
     bar.finish_and_clear();
@@ -184,13 +227,12 @@ async fn gather(store: &Arc<dyn Store>, question: &Question) -> Result<Gathering
 }
 
 /// Refuses a report about nothing.
-async fn require_requests(
-    figures: &Figures,
+fn require_requests(
+    gathering: &Gathering,
     question: &Question,
-    store: &Arc<dyn Store>,
     config: &Config,
 ) -> Result<(), String> {
-    if figures.total().requests() > 0 {
+    if gathering.figures().total().requests() > 0 {
         return Ok(());
     }
     let span = format!(
@@ -211,11 +253,8 @@ async fn require_requests(
     if let Some(origin) = &question.origin {
         return Err(format!("{origin}: no record from {span} is about it"));
     }
-    let extent = store.extent().await.map_err(|error| error.to_string())?;
-    let first = store.records(extent.first, 1).await;
-    let first = first.map_err(|error| error.to_string())?;
-    let kept = match first.first() {
-        Some(first) => format!("the log keeps records from {} on", time_text(first.time)),
+    let kept = match gathering.kept_since() {
+        Some(first) => format!("the log keeps records from {} on", time_text(first)),
         None => "the log is empty".to_owned(),
     };
     Err(format!("nothing was recorded from {span}; {kept}"))

@@ -244,6 +244,8 @@ pub struct Figures {
     /// Events that found no room.
     pub events_left_out: u64,
     grounds: HashMap<Digest, Ground, ahash::RandomState>,
+    /// The log that is counted.
+    log: usize,
 }
 
 impl Default for Figures {
@@ -271,11 +273,18 @@ impl Default for Figures {
             events: Vec::new(),
             events_left_out: 0,
             grounds: HashMap::default(),
+            log: 0,
         }
     }
 }
 
 impl Figures {
+    /// Goes on with the log of this number. Its store may have what that of the one before has lost.
+    pub fn begin_log(&mut self, number: usize) {
+        self.log = number;
+        self.grounds.retain(|_, ground| ground.is_known());
+    }
+
     /// Returns the sum over all days.
     #[must_use]
     pub fn total(&self) -> Sum {

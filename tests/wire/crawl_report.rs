@@ -40,8 +40,8 @@ fn a_report_tells_of_a_denial_and_of_its_proof() {
         (&fetches["count"], &fetches["successful"]),
         (&1.into(), &1.into())
     );
-    assert_eq!(report["verification"]["ok"], true);
-    assert_eq!(report["verification"]["proven"], 1);
+    assert_eq!(report["logs"][0]["verification"]["ok"], true);
+    assert_eq!(report["logs"][0]["verification"]["proven"], 1);
     let page = fs::read_to_string(&html).unwrap();
     assert!(page.contains("by Ada &#38; Bob"), "{page}");
     assert!(page.contains("No fault was found."), "{page}");
@@ -73,7 +73,7 @@ fn a_report_tells_of_a_denial_and_of_its_proof() {
     assert_eq!(code, Some(0));
     let again: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(again["summary"], report["summary"]);
-    assert_eq!(again["verification"], Value::Null);
+    assert_eq!(again["logs"][0]["verification"], Value::Null);
 }
 
 #[test]

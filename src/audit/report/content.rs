@@ -36,8 +36,10 @@ pub(super) const NOT_SHOWN: [Claim; 3] = [
 pub struct Report {
     /// The name and the version of this form.
     pub format: &'static str,
-    /// The log, the span, and the person who made the report.
+    /// The span, and the person who made the report.
     pub about: About,
+    /// The logs that the figures are of.
+    pub logs: Vec<LogFacts>,
     /// The claims that the log does not prove.
     pub not_shown: Vec<Claim>,
     /// The facts that the log does not record.
@@ -72,19 +74,34 @@ pub struct Report {
     pub exceptions: Exceptions,
     /// Refusals that people have acknowledged.
     pub acknowledgements: Acknowledgements,
+}
+
+/// A log that a report is of.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct LogFacts {
+    /// The name of the log.
+    pub log: Option<String>,
+    /// The verifier keys of the log.
+    pub keys: Vec<String>,
+    /// Records that the log has ever taken.
+    pub records: u64,
+    /// The first record that retention has left.
+    pub first_kept: u64,
+    /// Its time.
+    pub kept_since: Option<String>,
+    /// True if retention has dropped records of the span, or may have.
+    pub is_cut_off: bool,
+    /// The reason why the log could not be read; none of its records is in the figures then.
+    pub unread: Option<String>,
     /// The newest checkpoint of the log.
     pub checkpoint: Option<CheckpointFacts>,
     /// The result of `crawlgate audit verify`; none if the log was not verified for this report.
     pub verification: Option<Verification>,
 }
 
-/// The log, the span, and the person who made the report.
+/// The span, and the person who made the report.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct About {
-    /// The name of the log.
-    pub log: Option<String>,
-    /// The verifier keys of the log.
-    pub keys: Vec<String>,
     /// The version of crawlgate.
     pub release: &'static str,
     /// Time of the report.
@@ -99,14 +116,6 @@ pub struct About {
     pub client: Option<String>,
     /// The only origin or host that the report is about.
     pub origin: Option<String>,
-    /// Records that the log has ever taken.
-    pub records: u64,
-    /// The first record that retention has left.
-    pub first_kept: u64,
-    /// Its time.
-    pub kept_since: Option<String>,
-    /// True if retention has dropped records of the span, or may have.
-    pub is_cut_off: bool,
 }
 
 /// Requests by outcome.
@@ -383,6 +392,9 @@ pub struct Exceptions {
 /// Lost records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct LostRow {
+    /// The log; none in a report of one log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<String>,
     /// Number of records.
     pub count: u64,
     /// Time of the first.
@@ -394,6 +406,9 @@ pub struct LostRow {
 /// A time in which no process ran.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct GapRow {
+    /// The log; none in a report of one log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<String>,
     /// The end of the last process.
     pub from: String,
     /// The start of the next.
@@ -403,6 +418,9 @@ pub struct GapRow {
 /// The start of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct StartRow {
+    /// The log; none in a report of one log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<String>,
     /// Its time.
     pub time: String,
     /// The version of crawlgate.
@@ -412,6 +430,9 @@ pub struct StartRow {
 /// Settings that came into force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct SettingsChange {
+    /// The log; none in a report of one log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<String>,
     /// Its time.
     pub time: String,
     /// SHA-256 of the settings that verdicts follow from.
@@ -427,6 +448,9 @@ pub struct SettingsChange {
 /// Records that retention has dropped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct DropRow {
+    /// The log; none in a report of one log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<String>,
     /// The cause: `keep` or `size`.
     pub cause: &'static str,
     /// Number of times.
@@ -440,6 +464,9 @@ pub struct DropRow {
 /// A change of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct LogChange {
+    /// The log; none in a report of one log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<String>,
     /// Its time.
     pub time: String,
     /// The change.
@@ -469,7 +496,7 @@ pub struct CheckpointFacts {
 }
 
 /// The result of a verification.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct Verification {
     /// True without any fault.
     pub ok: bool,
@@ -493,4 +520,15 @@ pub struct Verification {
     pub wrong: u64,
     /// The first faults, in words.
     pub faults: Vec<String>,
+}
+
+impl Verification {
+    /// Returns the result of a verification that could not be ended.
+    #[must_use]
+    pub fn failed(why: String) -> Self {
+        Self {
+            faults: vec![why],
+            ..Self::default()
+        }
+    }
 }

@@ -18,8 +18,8 @@ pub(super) fn is_of_a_process(event: &Noted) -> bool {
     )
 }
 
-/// Returns the exceptions.
-pub(super) fn exceptions(figures: &Figures, limit: usize) -> Exceptions {
+/// Returns the exceptions. `names` are those of the logs, without a name if there is one alone.
+pub(super) fn exceptions(figures: &Figures, names: &[Option<String>], limit: usize) -> Exceptions {
     let mut reported: BTreeMap<&str, u64> = BTreeMap::new();
     for ((mode, verdict, reason), of) in &figures.reasons {
         if *mode == Mode::Report && *verdict != Verdict::Allow {
@@ -43,24 +43,29 @@ pub(super) fn exceptions(figures: &Figures, limit: usize) -> Exceptions {
         log_changes: Vec::new(),
         events_left_out: figures.events_left_out,
     };
-    let mut processes = Processes::default();
+    let mut processes: BTreeMap<usize, Processes> = BTreeMap::new();
     for event in &figures.events {
-        processes.note(event, &mut all);
-        note(event, &mut all);
+        let log = names.get(event.log).and_then(Option::as_ref);
+        let of_log = processes.entry(event.log).or_default();
+        of_log.note(event, log, &mut all);
+        note(event, log, &mut all);
     }
-    all.without_end = processes.running.len() as u64;
+    let running = processes.values().map(|one| one.running.len() as u64);
+    all.without_end = running.sum();
     all
 }
 
-fn note(event: &Noted, all: &mut Exceptions) {
-    let at = time(event.time);
+fn note(event: &Noted, log: Option<&String>, all: &mut Exceptions) {
+    let (at, log) = (time(event.time), log.cloned());
     match &event.kind {
         NotedKind::Lost { count, first, last } => all.lost.push(LostRow {
+            log,
             count: *count,
             first: time(*first),
             last: time(*last),
         }),
         NotedKind::Started { release, .. } => all.started.push(StartRow {
+            log,
             time: at,
             release: release.clone(),
         }),
@@ -70,6 +75,7 @@ fn note(event: &Noted, all: &mut Exceptions) {
             origins,
             clients,
         } => all.settings.push(SettingsChange {
+            log,
             time: at,
             sha256: hex(policy),
             mode: mode.name(),
@@ -77,7 +83,8 @@ fn note(event: &Noted, all: &mut Exceptions) {
             report_clients: clients.clone(),
         }),
         NotedKind::Dropped { index, cause } => {
-            let known = all.dropped.iter().position(|row| row.cause == cause.name());
+            let is_it = |row: &DropRow| row.cause == cause.name() && row.log == log;
+            let known = all.dropped.iter().position(is_it);
             match known.and_then(|known| all.dropped.get_mut(known)) {
                 Some(row) => {
                     row.times += 1;
@@ -85,6 +92,7 @@ fn note(event: &Noted, all: &mut Exceptions) {
                     row.first_kept = row.first_kept.max(index + 1);
                 }
                 None => all.dropped.push(DropRow {
+                    log,
                     cause: cause.name(),
                     times: 1,
                     last: at,
@@ -98,12 +106,18 @@ fn note(event: &Noted, all: &mut Exceptions) {
             by,
             reason,
         } => all.log_changes.push(LogChange {
+            log,
             time: at,
             change: format!("{by} replaced the key {old} by {new}: {reason}"),
         }),
-        NotedKind::Forked { log, size, reason } => all.log_changes.push(LogChange {
+        NotedKind::Forked {
+            log: other,
+            size,
+            reason,
+        } => all.log_changes.push(LogChange {
+            log,
             time: at,
-            change: format!("continues the log {log} of {size} records: {reason}"),
+            change: format!("continues the log {other} of {size} records: {reason}"),
         }),
         NotedKind::Stopped { .. }
         | NotedKind::OverrideAdded { .. }
@@ -111,7 +125,7 @@ fn note(event: &Noted, all: &mut Exceptions) {
     }
 }
 
-/// The processes that run, as far as the log tells.
+/// The processes of a log that run, as far as it tells.
 #[derive(Default)]
 struct Processes {
     running: BTreeSet<u64>,
@@ -120,11 +134,12 @@ struct Processes {
 }
 
 impl Processes {
-    fn note(&mut self, event: &Noted, all: &mut Exceptions) {
+    fn note(&mut self, event: &Noted, log: Option<&String>, all: &mut Exceptions) {
         match &event.kind {
             NotedKind::Started { process, .. } => {
                 if let Some(stopped) = self.stopped.take() {
                     all.gaps.push(GapRow {
+                        log: log.cloned(),
                         from: time(stopped),
                         until: time(event.time),
                     });

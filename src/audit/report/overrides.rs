@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::Question;
 use super::content::OverrideRow;
 use super::rows::time;
+use super::{Question, Readable};
 use crate::clock::Moment;
 use crate::entry::{Asserted, Digest, origin_parts};
 use crate::policy::overrides::Override;
+use crate::store::StoreError;
 use crate::store::figures::{Figures, NotedKind, Sum};
-use crate::store::{Store, StoreError};
 use crate::text::time_text;
 
 /// The values by which two texts about an override are about the same one.
@@ -19,13 +19,14 @@ type Key = (String, String, String, Option<String>);
 pub(super) async fn overrides(
     figures: &Figures,
     question: &Question,
-    store: &dyn Store,
+    logs: &Readable<'_>,
 ) -> Result<Vec<OverrideRow>, StoreError> {
     let mut rows: BTreeMap<Key, OverrideRow> = BTreeMap::new();
-    for one in store.overrides().await? {
+    let (present, removed) = logs.overrides().await?;
+    for one in present {
         add(&mut rows, of_store(&one));
     }
-    for one in store.removed_overrides().await? {
+    for one in removed {
         let row = add(&mut rows, of_store(&one.asserted));
         row.removed = Some(time_text(one.time));
         row.removed_by = Some(one.by);
@@ -41,21 +42,23 @@ pub(super) async fn overrides(
             digests.entry(*overridden).or_default();
         }
     }
-    for (digest, decisions) in digests {
-        let body = store.object(digest).await?;
-        let asserted = body.as_deref().and_then(|body| Asserted::read(body).ok());
-        if let Some(asserted) = asserted {
+    let named: Vec<Digest> = digests.keys().copied().collect();
+    let bodies = logs.objects(&named).await?;
+    let asserted = |digest: &Digest| {
+        let body = bodies.get(digest);
+        body.and_then(|body| Asserted::read(body).ok())
+    };
+    for (digest, decisions) in &digests {
+        if let Some(asserted) = asserted(digest) {
             let row = add(&mut rows, of_record(&asserted));
-            row.decisions += decisions;
+            row.decisions += *decisions;
         }
     }
     for event in &figures.events {
         let NotedKind::OverrideRemoved { overridden, by } = &event.kind else {
             continue;
         };
-        let body = store.object(*overridden).await?;
-        let asserted = body.as_deref().and_then(|body| Asserted::read(body).ok());
-        if let Some(asserted) = asserted {
+        if let Some(asserted) = asserted(overridden) {
             let row = add(&mut rows, of_record(&asserted));
             row.removed.get_or_insert_with(|| time(event.time));
             row.removed_by.get_or_insert_with(|| by.clone());

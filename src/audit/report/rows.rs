@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::TOP;
 use super::content::{
     Acknowledgements, FetchCounts, Listed, NamedCount, OutageRow, Outcomes, Period, ReasonRow,
     RobotsFacts, Row, RuleRow, SettingsRow, Summary,
 };
+use super::{Readable, TOP};
 use crate::clock::Moment;
 use crate::entry::Digest;
 use crate::policy::Reason;
+use crate::store::StoreError;
 use crate::store::figures::{Figures, Robots, Sum, Table};
-use crate::store::{Store, StoreError};
 use crate::text::{DecisionId, hex, time_text};
 
 /// Milliseconds of a day.
@@ -191,19 +191,21 @@ pub(super) fn robots(robots: &Robots, fetches: Option<FetchCounts>, limit: usize
 /// Returns the settings, in the order of their first use.
 pub(super) async fn settings(
     table: &Table<Digest>,
-    store: &dyn Store,
+    logs: &Readable<'_>,
 ) -> Result<Vec<SettingsRow>, StoreError> {
-    let mut rows = Vec::new();
-    for (digest, sum) in table.largest(TOP, Sum::requests) {
-        let text = store.policy(*digest).await?;
-        rows.push(SettingsRow {
-            sha256: hex(digest),
-            count: sum.requests(),
-            first: time(sum.first),
-            last: time(sum.last),
-            settings: text.and_then(|text| serde_json::from_str(&text).ok()),
-        });
-    }
+    let named = table.largest(TOP, Sum::requests);
+    let digests: Vec<Digest> = named.iter().map(|(digest, _)| **digest).collect();
+    let texts = logs.policies(&digests).await?;
+    let row = |(digest, sum): (&Digest, &Sum)| SettingsRow {
+        sha256: hex(digest),
+        count: sum.requests(),
+        first: time(sum.first),
+        last: time(sum.last),
+        settings: texts
+            .get(digest)
+            .and_then(|text| serde_json::from_str(text).ok()),
+    };
+    let mut rows: Vec<SettingsRow> = named.into_iter().map(row).collect();
     rows.sort_by(|a, b| a.first.cmp(&b.first));
     Ok(rows)
 }

@@ -2,16 +2,20 @@
 
 mod fetches;
 mod files;
+mod several;
 mod table;
 
 use self::table::{HOUR, NOON, file, id, override_of_c};
 use super::*;
 use crate::clock::Moment;
+use crate::store::logs::{Log, Logs};
 use crate::store::sqlite::Sqlite;
-use crate::store::{Acknowledgement, Batch, LogKey};
+use crate::store::{Acknowledgement, Batch, LogKey, Store};
 use crate::text::DecisionId;
+use crate::tlog::VerifierKey;
+use std::sync::Arc;
 
-async fn store(copies: u64) -> Sqlite {
+async fn store(copies: u64) -> Arc<Sqlite> {
     let store = Sqlite::temporary();
     store.add_override(override_of_c()).await.unwrap();
     let mut batch = Batch::default();
@@ -25,7 +29,7 @@ async fn store(copies: u64) -> Sqlite {
         note: "known".to_owned(),
     };
     assert!(store.acknowledge(&second, note).await.unwrap());
-    store
+    Arc::new(store)
 }
 
 fn question() -> Question {
@@ -38,21 +42,27 @@ fn question() -> Question {
     }
 }
 
-async fn report(store: &Sqlite, question: Question) -> Report {
+async fn report(store: &Arc<Sqlite>, question: Question) -> Report {
     report_by(store, question, Vec::new()).await
 }
 
-async fn report_by(store: &Sqlite, question: Question, keys: Vec<VerifierKey>) -> Report {
-    let mut gathering = Gathering::begin(store, question).await.unwrap();
-    while gathering.step(store).await.unwrap().is_some() {}
+async fn report_by(store: &Arc<Sqlite>, question: Question, keys: Vec<VerifierKey>) -> Report {
+    let log = Log::running("log".parse().unwrap(), Arc::clone(store) as Arc<dyn Store>);
+    report_of(&Logs::one(log), question, keys).await
+}
+
+async fn report_of(logs: &Logs, question: Question, keys: Vec<VerifierKey>) -> Report {
+    let mut gathering = Gathering::begin(logs, question).await.unwrap();
+    while gathering.step(logs).await.unwrap().is_some() {}
     let clients = "[[client]]\nname = \"fleet\"\nnetworks = [\"192.0.2.1/32\"]\npurpose = 'news \"search\"'\n";
     let config = Config::parse(clients, std::path::Path::new("crawlgate.toml")).unwrap();
     let trusted = Trusted {
         keys: keys.into(),
         from: String::new(),
     };
+    let trusted = vec![trusted; logs.len()];
     let now = Moment::from_millis(NOON + 72 * HOUR);
-    let report = Report::of(&gathering, store, &config, &trusted, now);
+    let report = Report::of(&gathering, logs, &config, &trusted, now);
     report.await.unwrap()
 }
 
@@ -64,7 +74,7 @@ async fn the_log_has_the_name_that_its_newest_checkpoint_has() {
     for keys in [[&earlier, &present], [&present, &earlier]] {
         let keys = keys.map(|key| key.vkey()).to_vec();
         let unsigned = report_by(&store, question(), keys.clone()).await;
-        assert_eq!(unsigned.about.log, Some(keys[0].name().to_string()));
+        assert_eq!(unsigned.logs[0].log, Some(keys[0].name().to_string()));
     }
     let now = Moment::from_millis(NOON + 72 * HOUR);
     store
@@ -74,7 +84,7 @@ async fn the_log_has_the_name_that_its_newest_checkpoint_has() {
     for keys in [[&earlier, &present], [&present, &earlier]] {
         let keys = keys.map(|key| key.vkey()).to_vec();
         let signed = report_by(&store, question(), keys).await;
-        assert_eq!(signed.about.log, Some(present.name().to_string()));
+        assert_eq!(signed.logs[0].log, Some(present.name().to_string()));
     }
 }
 
@@ -269,6 +279,7 @@ fn compare(report: &Report, times: u64) {
     assert_eq!(
         exceptions.dropped,
         [DropRow {
+            log: None,
             cause: "keep",
             times,
             last: "2026-11-21T12:00:00.000Z".to_owned(),
@@ -287,6 +298,7 @@ async fn the_figures_are_those_counted_by_hand() {
     assert_eq!(
         report.exceptions.gaps,
         [GapRow {
+            log: None,
             from: "2026-11-20T20:00:00.000Z".to_owned(),
             until: "2026-11-21T06:00:00.000Z".to_owned(),
         }]
@@ -359,13 +371,13 @@ async fn the_span_is_half_open() {
 
 #[tokio::test]
 async fn what_retention_has_dropped_is_told() {
-    let store = Sqlite::temporary();
+    let store = Arc::new(Sqlite::temporary());
     let mut batch = Batch::default();
     (0..1_200).for_each(|copy| file(&mut batch, copy));
     store.write(batch).await.unwrap();
     let first = store.extent().await.unwrap().first;
     assert_eq!(first, 0);
-    assert!(!report(&store, question()).await.about.is_cut_off);
+    assert!(!report(&store, question()).await.logs[0].is_cut_off);
     let retention = crate::store::Retention {
         keep: None,
         max_size: Some(1),
@@ -375,8 +387,8 @@ async fn what_retention_has_dropped_is_told() {
     let first = store.extent().await.unwrap().first;
     assert!(first > 0, "a part is dropped");
     let report = report(&store, question()).await;
-    assert!(report.about.is_cut_off);
-    assert_eq!(report.about.first_kept, first + 1);
+    assert!(report.logs[0].is_cut_off);
+    assert_eq!(report.logs[0].first_kept, first + 1);
     let page = report.html().unwrap();
     assert!(
         page.contains("Retention has dropped the records before"),

@@ -334,6 +334,15 @@ impl Trusted {
         Ok(trusted)
     }
 
+    /// Returns no key, for one of several logs of which the keys cannot be read.
+    #[must_use]
+    pub fn unread(error: &KeyError) -> Trusted {
+        Trusted {
+            keys: Keys::default(),
+            from: error.to_string(),
+        }
+    }
+
     /// Returns the newest checkpoint that covers the entry `index` and that a trusted key has signed.
     ///
     /// # Errors

@@ -15,6 +15,8 @@ const MOST_EVENTS: usize = 10_000;
 /// An event to tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Noted {
+    /// The number of its log.
+    pub log: usize,
     /// Its time, in milliseconds since the epoch.
     pub time: u64,
     /// The event.
@@ -191,6 +193,7 @@ impl Figures {
             return;
         }
         self.events.push(Noted {
+            log: self.log,
             time: event.time(),
             kind,
         });

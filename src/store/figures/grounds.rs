@@ -36,6 +36,13 @@ pub(super) struct Ground {
     has_text: bool,
 }
 
+impl Ground {
+    /// Tells whether the store has the state.
+    pub(super) fn is_known(&self) -> bool {
+        self.state.is_some()
+    }
+}
+
 /// The states that decisions rest on.
 #[derive(Clone, Debug, Default)]
 pub struct Robots {

@@ -5,6 +5,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 
 use super::Asked;
+use super::decisions::OfLogs;
 use crate::admin::http::Site;
 use crate::admin::http::problem::Problem;
 use crate::admin::http::report::{PARAMETERS, report};
@@ -17,7 +18,8 @@ pub(super) fn routes() -> Router<Site> {
 
 /// Report on a span: requests by outcome, clients, origins, rules, outages, overrides, exceptions
 ///
-/// It is the JSON of `crawlgate report`, without the verification of the log. It counts each record of the span.
+/// It is the JSON of `crawlgate report`, without the verification of the log. It counts each record of the span, of
+/// several logs each number together.
 #[utoipa::path(
     get, path = "/report", operation_id = "report", tag = "decisions",
     params(
@@ -25,6 +27,7 @@ pub(super) fn routes() -> Router<Site> {
         ("until" = Option<String>, Query, description = "Latest time, exclusive; a day counts whole; by default `now`", example = "2027-12-31"),
         ("client" = Option<String>, Query, description = "The client's address or name"),
         ("origin" = Option<String>, Query, description = "The origin (`https://site.example`), or a host with any scheme and port", example = "https://site.example"),
+        OfLogs,
     ),
     responses(
         (status = 200, description = "The report", body = Report),
@@ -43,6 +46,8 @@ pub(super) async fn of_span(
         origin: params.text("origin")?,
         ..Conditions::default()
     };
+    let wanted = params.text("log")?;
     params.finish(&PARAMETERS)?;
-    Ok(Json(report(&site, conditions).await?))
+    let report = report(&site, conditions, wanted.as_deref()).await?;
+    Ok(Json(report))
 }

@@ -10,7 +10,7 @@ use url::form_urlencoded::Serializer;
 use super::super::Site;
 use super::super::problem::Problem;
 use super::super::report::{PARAMETERS, USUAL_SINCE, report};
-use super::filter::{params, wrong};
+use super::filter::{LogChoice, log_choices, params, wrong};
 use super::shell::{Page, Place, Shell, Shown};
 use crate::admin::query::Conditions;
 
@@ -22,6 +22,7 @@ pub(super) struct ReportPage {
     until: String,
     client: String,
     origin: String,
+    logs: Vec<LogChoice>,
     /// The query of the same report.
     link: String,
     is_kept: bool,
@@ -29,8 +30,8 @@ pub(super) struct ReportPage {
     sections: String,
 }
 
-/// Reads the conditions of a form.
-fn conditions(query: Option<&str>) -> Result<Conditions, Problem> {
+/// Reads the conditions of a form, and the logs.
+fn asked(query: Option<&str>) -> Result<(Conditions, Option<String>), Problem> {
     let mut params = params(query);
     let conditions = Conditions {
         since: params.text("since").map_err(wrong)?,
@@ -39,20 +40,29 @@ fn conditions(query: Option<&str>) -> Result<Conditions, Problem> {
         origin: params.text("origin").map_err(wrong)?,
         ..Conditions::default()
     };
+    let log = params.text("log").map_err(wrong)?;
     params.finish(&PARAMETERS).map_err(wrong)?;
-    Ok(conditions)
+    Ok((conditions, log))
 }
 
 /// `/report`
 pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) -> Shown<ReportPage> {
-    let conditions = conditions(query.as_deref())?;
-    let is_kept = site.store().is_some();
+    let (conditions, log) = asked(query.as_deref())?;
+    let is_kept = site.store().is_some() || log.is_some();
     let sections = match is_kept {
         true => {
-            let report = report(&site, conditions.clone()).await?;
+            let report = report(&site, conditions.clone(), log.as_deref()).await?;
             report.sections().map_err(|error| unwritten(&error))?
         }
         false => String::new(),
+    };
+    let names: Vec<String> = match site.has_collection() {
+        true => site
+            .all_logs()?
+            .iter()
+            .map(|log| log.name().to_string())
+            .collect(),
+        false => Vec::new(),
     };
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     let mut link = Serializer::new(String::new());
@@ -62,6 +72,7 @@ pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) ->
         ("until", &conditions.until),
         ("client", &conditions.client),
         ("origin", &conditions.origin),
+        ("log", &log),
     ] {
         if let Some(value) = value {
             link.append_pair(name, value);
@@ -73,6 +84,7 @@ pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) ->
         until: text(&conditions.until),
         client: text(&conditions.client),
         origin: text(&conditions.origin),
+        logs: log_choices(&names, &text(&log)),
         link: link.finish(),
         is_kept,
         sections,
@@ -84,7 +96,8 @@ pub(super) async fn html(
     State(site): State<Site>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let report = report(&site, conditions(query.as_deref())?).await?;
+    let (conditions, log) = asked(query.as_deref())?;
+    let report = report(&site, conditions, log.as_deref()).await?;
     let page = report.html().map_err(|error| unwritten(&error))?;
     let name = "attachment; filename=\"crawlgate-report.html\"";
     Ok(file("text/html; charset=utf-8", name, page.into_bytes()))
@@ -95,7 +108,8 @@ pub(super) async fn json(
     State(site): State<Site>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let report = report(&site, conditions(query.as_deref())?).await?;
+    let (conditions, log) = asked(query.as_deref())?;
+    let report = report(&site, conditions, log.as_deref()).await?;
     let json = report.json().map_err(|error| unwritten(&error))?;
     let name = "attachment; filename=\"crawlgate-report.json\"";
     Ok(file("application/json", name, json))

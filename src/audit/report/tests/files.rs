@@ -25,7 +25,7 @@ async fn the_json_is_the_golden_one() {
 async fn foreign_text_stays_text_in_the_page() {
     let mut report = report(&store(1).await, question()).await;
     report.about.client = Some("\"><img src=x onerror=alert(1)>".to_owned());
-    report.verification = Some(Verification {
+    report.logs[0].verification = Some(Verification {
         ok: false,
         records: 1,
         signed: None,

@@ -1,0 +1,140 @@
+//! The logs of a report: the facts of each, and what any of them has.
+
+use std::collections::HashMap;
+
+use super::content::{CheckpointFacts, LogFacts};
+use super::gathering::Gathering;
+use crate::audit::verify::case::Trusted;
+use crate::audit::verify::covering::Covering;
+use crate::clock::Moment;
+use crate::entry::Digest;
+use crate::policy::overrides::Override;
+use crate::store::logs::{Log, Logs};
+use crate::store::{FetchSums, Pending, Removed, Store, StoreError, StoredCheckpoint};
+use crate::text::time_text;
+
+/// The logs that were counted.
+pub(super) struct Readable<'l> {
+    logs: &'l Logs,
+    counted: Vec<&'l Log>,
+}
+
+impl<'l> Readable<'l> {
+    pub(super) fn of(gathering: &Gathering, logs: &'l Logs) -> Self {
+        let parts = logs.iter().zip(&gathering.parts);
+        let counted = parts.filter(|(_, part)| part.fault.is_none());
+        Self {
+            logs,
+            counted: counted.map(|(log, _)| log).collect(),
+        }
+    }
+
+    /// Returns the bodies of objects, each from a store that has it.
+    pub(super) async fn objects(
+        &self,
+        digests: &[Digest],
+    ) -> Result<HashMap<Digest, Vec<u8>>, StoreError> {
+        self.look_up(digests, |store, digest| store.object(digest))
+            .await
+    }
+
+    /// Returns the texts of settings, each from a store that has it.
+    pub(super) async fn policies(
+        &self,
+        digests: &[Digest],
+    ) -> Result<HashMap<Digest, String>, StoreError> {
+        self.look_up(digests, |store, digest| store.policy(digest))
+            .await
+    }
+
+    /// Returns the present and the removed overrides of all stores.
+    pub(super) async fn overrides(&self) -> Result<(Vec<Override>, Vec<Removed>), StoreError> {
+        let (mut present, mut removed) = (Vec::new(), Vec::new());
+        for log in &self.counted {
+            let store = self.logs.open(log).await?;
+            present.extend(store.overrides().await?);
+            removed.extend(store.removed_overrides().await?);
+        }
+        Ok((present, removed))
+    }
+
+    /// Returns the fetches of robots.txt that each store has counted.
+    pub(super) async fn fetch_sums(
+        &self,
+        since: Moment,
+        until: Moment,
+    ) -> Result<Vec<FetchSums>, StoreError> {
+        let mut all = Vec::new();
+        for log in &self.counted {
+            let store = self.logs.open(log).await?;
+            all.push(store.fetch_sums(since, until).await?);
+        }
+        Ok(all)
+    }
+
+    /// Asks each store for what those before it do not have.
+    async fn look_up<T>(
+        &self,
+        digests: &[Digest],
+        look: for<'s> fn(&'s dyn Store, Digest) -> Pending<'s, Option<T>>,
+    ) -> Result<HashMap<Digest, T>, StoreError> {
+        let mut found = HashMap::new();
+        for log in &self.counted {
+            let store = self.logs.open(log).await?;
+            for digest in digests {
+                if !found.contains_key(digest)
+                    && let Some(one) = look(&*store, *digest).await?
+                {
+                    found.insert(*digest, one);
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Returns the facts of each log. `trusted` are the keys of each.
+pub(super) async fn facts_of(
+    gathering: &Gathering,
+    logs: &Logs,
+    trusted: &[Trusted],
+) -> Result<Vec<LogFacts>, StoreError> {
+    let mut all = Vec::new();
+    for ((log, part), trusted) in logs.iter().zip(&gathering.parts).zip(trusted) {
+        let keys: Vec<String> = trusted.keys.all.iter().map(ToString::to_string).collect();
+        let mut facts = LogFacts {
+            log: Some(log.name().to_string()),
+            keys,
+            records: part.extent.size,
+            first_kept: part.extent.first + 1,
+            kept_since: part.kept_since.map(time_text),
+            is_cut_off: part.extent.first > 0
+                && part
+                    .kept_since
+                    .is_none_or(|kept| gathering.question.since < kept),
+            unread: part.fault.as_ref().map(ToString::to_string),
+            checkpoint: None,
+            verification: None,
+        };
+        if part.fault.is_none() {
+            let checkpoints = logs.open(log).await?.checkpoints().await?;
+            // Keys of earlier logs may be trusted, too.
+            let name = match Covering::of(0, &checkpoints, &trusted.keys) {
+                Some(newest) => Some(newest.checkpoint.origin.to_string()),
+                None => trusted.keys.all.first().map(|key| key.name().to_string()),
+            };
+            facts.checkpoint = checkpoints.last().map(checkpoint);
+            facts.log = name.or(facts.log.filter(|_| logs.only().is_none()));
+        }
+        all.push(facts);
+    }
+    Ok(all)
+}
+
+fn checkpoint(checkpoint: &StoredCheckpoint) -> CheckpointFacts {
+    CheckpointFacts {
+        size: checkpoint.size,
+        signed_at: time_text(checkpoint.time),
+        note: checkpoint.note.clone(),
+    }
+}

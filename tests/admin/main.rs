@@ -15,6 +15,7 @@ mod support;
 mod api;
 mod api_decisions;
 mod api_origins;
+mod collected;
 mod door;
 mod health;
 mod live;

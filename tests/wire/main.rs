@@ -71,6 +71,7 @@ mod rotation;
 mod run;
 mod secrets;
 mod server_names;
+mod several_logs;
 mod silence;
 mod soft_404;
 mod streaming;

@@ -28,6 +28,7 @@ mod recall;
 mod recalling;
 mod refresh;
 mod settings;
+mod shared;
 mod size;
 
 pub use self::counts::Counts;
@@ -38,6 +39,7 @@ pub use self::lookup::View;
 pub use self::recall::PersistentStates;
 pub use self::settings::EffectiveSettings;
 use self::settings::Settings;
+use self::shared::Sharing;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -52,6 +54,7 @@ use self::fetch::Asked;
 use crate::clock::{Clock, Moment};
 use crate::config::{CacheConfig, Config, ProfileName};
 use crate::egress::Egress;
+use crate::fleet::Fleet;
 use crate::pace::{Fetches, Pace, SharedPace as _};
 use crate::policy::generation::Changes;
 use crate::policy::overrides::Overrides;
@@ -85,6 +88,8 @@ struct Shared {
     changes: Arc<Changes>,
     /// None if states end with the process.
     memory: Option<PersistentStates>,
+    /// None if this instance is alone.
+    sharing: Option<Sharing>,
     /// Only one task evicts at a time.
     evicting: Mutex<()>,
     counts: Counts,
@@ -99,14 +104,15 @@ struct Shared {
 impl RobotsCache {
     /// Builds an empty cache that fetches through `egress`. Its states end with it.
     pub fn new(config: &Config, egress: Egress, pace: Pace, clock: Clock) -> RobotsCache {
-        RobotsCache::with_memory(config, egress, None, pace, clock)
+        RobotsCache::with_memory(config, egress, None, None, pace, clock)
     }
 
-    /// Builds a cache that fetches through `egress` and uses the states in `memory`.
+    /// Builds a cache that fetches through `egress`, uses the states in `memory`, and shares them with `fleet`.
     pub fn with_memory(
         config: &Config,
         egress: Egress,
         memory: Option<PersistentStates>,
+        fleet: Option<Arc<Fleet>>,
         pace: Pace,
         clock: Clock,
     ) -> RobotsCache {
@@ -131,13 +137,14 @@ impl RobotsCache {
                 })
             })
         };
-        RobotsCache::fetching(config, clock, memory, fetch, changes)
+        RobotsCache::fetching(config, clock, memory, fleet, fetch, changes)
     }
 
     fn fetching(
         config: &Config,
         clock: Clock,
         memory: Option<PersistentStates>,
+        fleet: Option<Arc<Fleet>>,
         fetch: Fetch,
         changes: Arc<Changes>,
     ) -> RobotsCache {
@@ -153,6 +160,7 @@ impl RobotsCache {
                 clock,
                 changes,
                 memory,
+                sharing: fleet.map(Sharing::new),
                 evicting: Mutex::new(()),
                 counts: Counts::default(),
                 reach: Tracker::default(),

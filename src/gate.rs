@@ -160,6 +160,7 @@ impl Gate {
             config,
             egress.clone(),
             PersistentStates::of(&log),
+            fleet.clone(),
             pace.clone(),
             clock.clone(),
         );

@@ -11,6 +11,7 @@ use super::counts::Known;
 use super::fetch_handle::FetchHandle;
 use crate::clock::{Moment, Uptime};
 use crate::config::RobotsConfig;
+use crate::fleet::coordinator::Token;
 use crate::policy::generation::Group;
 use crate::robots::identity::{Crawler, FetchedAs, Identity, OWN_STATES};
 use crate::robots::state::State;
@@ -65,6 +66,8 @@ pub(super) struct Slot {
     pub(super) flight: Option<FetchHandle>,
     /// The latest fetch, if it was cut short.
     pub(super) cut: Option<Cut>,
+    /// Orders the state among those of the fleet.
+    pub(super) token: Token,
     /// The moment of its last use.
     pub(super) used: Moment,
     pub(super) bytes: usize,
@@ -237,6 +240,7 @@ impl Slot {
             fetched_as: None,
             flight: None,
             cut: None,
+            token: Token::default(),
             used: now,
             bytes: SLOT_BYTES,
             known: Known::Nothing,

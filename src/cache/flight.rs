@@ -10,6 +10,7 @@ use super::entry::{CUT, Cut, EXHAUSTED, Entry};
 use super::fetch_handle::{FetchHandle, Landing};
 use super::hops::Hopper;
 use super::settings::Settings;
+use super::shared::{Lead, Sharing};
 use crate::cache::fetch::{Asked, Judges};
 use crate::clock::Moment;
 use crate::rep::Origin;
@@ -57,15 +58,60 @@ impl FetchTask {
     async fn fly(mut self) {
         let shared = Arc::clone(&self.shared);
         let settings = shared.settings.load_full();
-        let asked = self.asked(&settings);
-        let (result, fetch) = (shared.fetch)(asked).await;
-        match self.confirmed(&settings, result, fetch).await {
-            (result, _) if result.is_of_this_machine() => self.give_up(&result),
-            (result, _) if self.is_cut_short(&result) => self.cut_short(&result),
-            (result, fetch) => self.land(result, Some(fetch)),
+        match &shared.sharing {
+            None => {
+                let (result, fetch) = self.fetched(&settings).await;
+                self.end(result, fetch);
+            }
+            // Boxed: a fleet should not burden the fetches of an instance that is alone.
+            Some(sharing) => Box::pin(self.fly_in_fleet(sharing, &settings)).await,
         }
         drop(self);
         shared.bound();
+    }
+
+    /// Fetches, unless another instance of the fleet has, and publishes the state.
+    async fn fly_in_fleet(&mut self, sharing: &Sharing, settings: &Settings) {
+        let lease = match self.lead(sharing, settings).await {
+            Lead::Fetch(lease) => lease,
+            Lead::Adopted | Lead::Withheld => return self.end_without_fetch(),
+        };
+        let (result, fetch) = lease.held_for(sharing, self.fetched(settings)).await;
+        match self.end(result, fetch) {
+            Some(fetch) => self.publish(sharing, &lease, settings, fetch).await,
+            None => self.release(sharing, &lease).await,
+        }
+    }
+
+    /// Asks the origin.
+    async fn fetched(&self, settings: &Settings) -> (AccessResult, store::Fetch) {
+        let (result, fetch) = (self.shared.fetch)(self.asked(settings)).await;
+        self.confirmed(settings, result, fetch).await
+    }
+
+    /// Ends the flight with the result of its fetch; returns the fetch if it has changed the state.
+    fn end(&mut self, result: AccessResult, fetch: store::Fetch) -> Option<store::Fetch> {
+        if result.is_of_this_machine() {
+            self.give_up(&result);
+            return None;
+        }
+        if self.is_cut_short(&result) {
+            self.cut_short(&result);
+            return None;
+        }
+        let mut told = fetch.clone();
+        result.name().clone_into(&mut told.result);
+        self.land(result, Some(fetch));
+        Some(told)
+    }
+
+    /// Ends the flight without a fetch of its own.
+    fn end_without_fetch(&mut self) {
+        self.stage = Stage::Landed;
+        // A slot with a flight is never removed.
+        if let Some(slot) = self.entry.slots.lock().of(&self.hopper.identity) {
+            slot.flight = None;
+        }
     }
 
     fn asked(&self, settings: &Settings) -> Asked {

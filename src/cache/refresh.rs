@@ -6,6 +6,7 @@ use tokio::task::JoinSet;
 
 use super::entry::{Entry, Slot, StoreLookup};
 use super::{RobotsCache, Shared};
+use crate::fleet::CoordinatorError;
 use crate::rep::Origin;
 use crate::robots::identity::{Crawler, Identity};
 use crate::robots::state::State;
@@ -118,6 +119,34 @@ impl RobotsCache {
                 Err(error)
             }
         }
+    }
+}
+
+impl RobotsCache {
+    /// Makes the other instances of the fleet forget the states of `origin`, too, of one identity or of those known here.
+    /// Each drops its own by [`RobotsCache::forget`].
+    ///
+    /// # Errors
+    /// When the fleet's engine does not answer.
+    pub async fn forget_in_fleet(
+        &self,
+        origin: &Origin,
+        which: Option<&Identity>,
+    ) -> Result<(), CoordinatorError> {
+        let shared = &self.shared;
+        let Some(sharing) = &shared.sharing else {
+            return Ok(());
+        };
+        let identities = match which {
+            Some(identity) => vec![identity.clone()],
+            None => {
+                let entry = shared.entry(origin);
+                let slots = entry.slots.lock();
+                let known = slots.iter().map(|slot| slot.identity.clone());
+                known.chain([Identity::default()]).collect()
+            }
+        };
+        shared.forget_shared(sharing, origin, &identities).await
     }
 }
 

@@ -92,7 +92,14 @@ impl Laboratory {
         let mut config = whole();
         change(&mut config.robots);
         Laboratory {
-            cache: RobotsCache::fetching(&config, clock.clone(), memory, fetch, Arc::default()),
+            cache: RobotsCache::fetching(
+                &config,
+                clock.clone(),
+                memory,
+                None,
+                fetch,
+                Arc::default(),
+            ),
             clock,
             fetches,
             ends,

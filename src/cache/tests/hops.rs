@@ -97,6 +97,7 @@ impl Web {
                 &config,
                 clock.clone(),
                 None,
+                None,
                 fetch,
                 Arc::default(),
             )),

@@ -59,7 +59,14 @@ impl Site {
         });
         let memory = PersistentStates::of(&log);
         Site {
-            cache: RobotsCache::fetching(&config, clock.clone(), memory, fetch, Arc::default()),
+            cache: RobotsCache::fetching(
+                &config,
+                clock.clone(),
+                memory,
+                None,
+                fetch,
+                Arc::default(),
+            ),
             clock,
             log,
             sent,

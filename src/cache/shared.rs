@@ -1,0 +1,404 @@
+//! The states of a fleet: one instance fetches a robots.txt, and all adopt its state.
+//!
+//! A flight asks the fleet's engine before it asks the origin. It finds a newer state, which it adopts; or a fetch in
+//! progress elsewhere, which it waits for; or it gets the lease, fetches, and publishes. A state is adopted only if the
+//! fleet's key has sealed it and its text has the digest that it names; it then goes to the own store, before a record
+//! rests on it. A state that is late is refused by its token, and the newer one is adopted instead.
+//!
+//! While the engine does not answer, nothing is fetched: the origin stays unknown, and its requests wait for at most
+//! `[robots] hold`. A fetch whose result cannot be published still counts here: it is genuine.
+
+mod head;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::{MissedTickBehavior, interval, sleep};
+use tracing::{info, warn};
+
+use self::head::{Content, Head};
+use super::Shared;
+use super::flight::FetchTask;
+use super::settings::Settings;
+use crate::clock::Uptime;
+use crate::fleet::coordinator::{
+    AcquireFetch, Body, CoordinatorError, EngineTime, FetchLease, PublishState, Published,
+    SharedState, StateKey, Token,
+};
+use crate::fleet::{Fleet, LinkState};
+use crate::rep::Origin;
+use crate::robots::identity::{FetchedAs, Identity};
+use crate::robots::state::Due;
+use crate::store::persist::{from_stored, to_stored};
+use crate::store::{Fetch, OriginUpdate, StoredState};
+use crate::text::{DecisionId, hex};
+
+/// The time for which a lease holds. A fetch that ended without telling is followed by another after it.
+const LEASE: Duration = Duration::from_secs(3);
+
+/// The time between renewals of a lease.
+const RENEWAL: Duration = Duration::from_secs(1);
+
+/// The first and the longest pause while another instance fetches, or the engine does not answer.
+const PAUSE: Duration = Duration::from_millis(25);
+const LONGEST: Duration = Duration::from_millis(250);
+
+/// The time for which the engine keeps a state, after it is stale. Without it, the origin is fetched again.
+const KEPT: Duration = Duration::from_secs(3_600);
+
+/// The time for which the engine keeps a state of failures, from which the outage is counted.
+const OUTAGE_KEPT: Duration = Duration::from_secs(35 * 86_400);
+
+/// The fleet's part of a cache.
+pub(super) struct Sharing {
+    fleet: Arc<Fleet>,
+    /// The highest token seen at any origin.
+    highest: AtomicU64,
+}
+
+/// The right to fetch.
+pub(super) struct Lease {
+    key: StateKey,
+    holder: String,
+    token: Token,
+    /// The engine's time at a moment of this machine.
+    at: (EngineTime, Uptime),
+}
+
+/// What a flight does after it has asked the fleet.
+pub(super) enum Lead {
+    /// It fetches.
+    Fetch(Lease),
+    /// The state of another instance is in force.
+    Adopted,
+    /// Nothing is known, because this instance is cut off.
+    Withheld,
+}
+
+impl Sharing {
+    pub(super) fn new(fleet: Arc<Fleet>) -> Sharing {
+        Sharing {
+            fleet,
+            highest: AtomicU64::new(0),
+        }
+    }
+
+    fn highest(&self) -> Token {
+        Token(self.highest.load(Ordering::Relaxed))
+    }
+
+    fn has_seen(&self, token: Token) {
+        self.highest.fetch_max(token.0, Ordering::Relaxed);
+    }
+
+    /// Returns the place of the state of `identity` at `origin` under these settings.
+    fn key(origin: &Origin, identity: &Identity, settings: &Settings) -> StateKey {
+        let read = head::reading(settings, identity);
+        StateKey {
+            origin: origin.to_string(),
+            variant: format!("{}-{}", digest(identity.to_string().as_bytes()), read),
+        }
+    }
+
+    /// Returns the content of a state; `None` if the fleet's key has not sealed it.
+    fn open(&self, key: &StateKey, state: &SharedState) -> Option<Head> {
+        let token = state.token.0.to_be_bytes();
+        let place = place(key, &token);
+        let opened = self.fleet.key().open(&place, &state.head);
+        let head = opened.and_then(Head::read);
+        if head.is_none() {
+            self.fleet.status().refused();
+            warn!(origin = %key.origin, "the engine holds a state that this fleet has not made; it is fetched again");
+        }
+        head
+    }
+}
+
+fn place<'a>(key: &'a StateKey, token: &'a [u8]) -> [&'a [u8]; 4] {
+    [
+        b"state",
+        key.origin.as_bytes(),
+        key.variant.as_bytes(),
+        token,
+    ]
+}
+
+impl FetchTask {
+    /// Asks the fleet for a newer state, or for the right to fetch one. Waits for a fetch that is in progress elsewhere.
+    pub(super) async fn lead(&self, sharing: &Sharing, settings: &Settings) -> Lead {
+        let Sharing { fleet, .. } = sharing;
+        let key = Sharing::key(&self.hopper.origin, &self.hopper.identity, settings);
+        let clock = &self.shared.clock;
+        let holder = format!("{}/{}", fleet.name(), DecisionId::mint(clock.now()));
+        let mut refused = Token::default();
+        let mut pause = PAUSE;
+        loop {
+            let known = self.token().max(refused);
+            let ask = AcquireFetch {
+                key: &key,
+                holder: &holder,
+                known,
+                highest: sharing.highest(),
+                lease: LEASE,
+            };
+            match fleet.coordinator().acquire_fetch(ask).await {
+                Ok(FetchLease::Acquired(token, at)) => {
+                    sharing.has_seen(token);
+                    return Lead::Fetch(Lease {
+                        key,
+                        holder,
+                        token,
+                        at: (at, clock.uptime()),
+                    });
+                }
+                Ok(FetchLease::Newer(state, at)) => {
+                    sharing.has_seen(state.token);
+                    let head = sharing.open(&key, &state);
+                    match head.is_some_and(|head| self.adopt(settings, head, &state, at)) {
+                        true if !self.is_due(settings) => return Lead::Adopted,
+                        true => {}
+                        false => refused = state.token,
+                    }
+                    // Its next fetch is due already, or it is none of ours: ask for the lease.
+                    continue;
+                }
+                Ok(FetchLease::Held { .. }) => {}
+                Err(_) if fleet.link() == LinkState::CutOff => return Lead::Withheld,
+                Err(_) => {}
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST);
+        }
+    }
+
+    /// Returns the token of the state that this instance has.
+    fn token(&self) -> Token {
+        let mut slots = self.entry.slots.lock();
+        let slot = slots.of(&self.hopper.identity);
+        slot.map_or(Token::default(), |slot| slot.token)
+    }
+
+    /// Tells whether the state in force calls for a fetch.
+    fn is_due(&self, settings: &Settings) -> bool {
+        let now = self.shared.clock.now();
+        let mut slots = self.entry.slots.lock();
+        let slot = slots.of(&self.hopper.identity);
+        slot.is_none_or(|slot| slot.state.due(now, &settings.ours.config.timing.profile) != Due::No)
+    }
+
+    /// Puts a state of another instance in force. False if it is none that a fetch came to.
+    fn adopt(&self, settings: &Settings, head: Head, state: &SharedState, at: EngineTime) -> bool {
+        let config = &settings.ours.config;
+        let origin = &self.hopper.origin;
+        let now = self.shared.clock.now();
+        let content = head.content(at, now);
+        let mut slots = self.entry.slots.lock();
+        // A slot with a flight is never removed.
+        let Some(slot) = slots.of(&self.hopper.identity) else {
+            return true;
+        };
+        let Some(Content {
+            stored,
+            fetch,
+            user_agent,
+        }) = content
+        else {
+            // The origin was forgotten.
+            slot.token = state.token;
+            slot.state = Arc::default();
+            slot.fetched_as = None;
+            return true;
+        };
+        let adopted = stored
+            .agrees_with(&fetch)
+            .and_then(|()| from_stored(&stored, state.body.as_deref(), config.lenient));
+        let adopted = match adopted {
+            Ok(adopted) => Arc::new(adopted),
+            Err(broken) => {
+                warn!(%origin, "the fleet's state of this origin is damaged, so its robots.txt is fetched again: {broken}");
+                return false;
+            }
+        };
+        info!(%origin, identity = %self.hopper.identity, state = adopted.name(), "the state of this origin was taken from the fleet");
+        slot.token = state.token;
+        slot.state = Arc::clone(&adopted);
+        slot.failed = adopted.outage().map(|_| self.shared.clock.uptime());
+        let fetched_as = FetchedAs::new(self.hopper.identity.clone(), user_agent.as_str().into());
+        slot.fetched_as = Some(Arc::new(fetched_as));
+        self.shared.changes.landed(self.entry.group);
+        self.shared.update_size(slot);
+        if let (Some(memory), Some(fetch)) = (&self.shared.memory, fetch) {
+            // Under the lock: no request uses this state before the log has it, so its records come after it.
+            memory.keep(OriginUpdate {
+                origin: origin.clone(),
+                state: adopted,
+                user_agent: user_agent.into(),
+                fetch,
+            });
+        }
+        true
+    }
+
+    /// Makes the state that this flight has come to that of the fleet.
+    pub(super) async fn publish(
+        &self,
+        sharing: &Sharing,
+        lease: &Lease,
+        settings: &Settings,
+        fetch: Fetch,
+    ) {
+        let clock = &self.shared.clock;
+        let found = {
+            let mut slots = self.entry.slots.lock();
+            slots.of(&self.hopper.identity).and_then(|slot| {
+                slot.token = lease.token;
+                let user_agent = slot.fetched_as.as_ref()?.user_agent.to_string();
+                Some((Arc::clone(&slot.state), user_agent))
+            })
+        };
+        let Some((state, user_agent)) = found else {
+            return;
+        };
+        let Some(stored) = to_stored(&state) else {
+            return;
+        };
+        let now = clock.now();
+        let (at, then) = lease.at;
+        let elapsed = clock.uptime().since(then).as_micros();
+        let at = EngineTime(at.0.saturating_add(u64::try_from(elapsed).unwrap_or(u64::MAX)));
+        let content = Content {
+            stored,
+            fetch: Some(fetch),
+            user_agent,
+        };
+        let head = Head::of(at, now, &content).to_octets();
+        let text = state.snapshot().map(|snapshot| snapshot.robots.text());
+        let keep = match &content.stored {
+            _ if state.outage().is_some() => OUTAGE_KEPT,
+            StoredState::Successful { fresh, .. } | StoredState::Unavailable { fresh, .. } => {
+                fresh.until.since(now) + KEPT
+            }
+            StoredState::Unreachable { .. } => OUTAGE_KEPT,
+        };
+        let token = lease.token.0.to_be_bytes();
+        let sealed = sharing.fleet.key().seal(&place(&lease.key, &token), &head);
+        let publish = PublishState {
+            key: &lease.key,
+            holder: &lease.holder,
+            token: lease.token,
+            head: &sealed,
+            body: text.map_or(Body::Drop, Body::Set),
+            keep,
+        };
+        match sharing.fleet.coordinator().publish_state(publish).await {
+            Ok(Published::Done) => {}
+            Ok(Published::Superseded(newer, at)) => {
+                sharing.fleet.status().lease_lost();
+                sharing.has_seen(newer.token);
+                if let Some(head) = sharing.open(&lease.key, &newer) {
+                    self.adopt(settings, head, &newer, at);
+                }
+            }
+            Err(why) => {
+                info!(origin = %self.hopper.origin, "the state of this origin is not known to the fleet yet: {why}");
+            }
+        }
+    }
+
+    /// Ends a lease without a state.
+    pub(super) async fn release(&self, sharing: &Sharing, lease: &Lease) {
+        // It ends by itself otherwise.
+        let coordinator = sharing.fleet.coordinator();
+        let _ = coordinator.release_fetch(&lease.key, &lease.holder).await;
+    }
+}
+
+impl Lease {
+    /// Renews the lease until `work` has ended.
+    pub(super) async fn held_for<T>(&self, sharing: &Sharing, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        let mut renewals = interval(RENEWAL);
+        renewals.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // The first tick is at once.
+        renewals.tick().await;
+        loop {
+            tokio::select! {
+                done = &mut work => return done,
+                _ = renewals.tick() => {
+                    let ask = AcquireFetch {
+                        key: &self.key,
+                        holder: &self.holder,
+                        known: self.token,
+                        highest: sharing.highest(),
+                        lease: LEASE,
+                    };
+                    // A lost lease shows when the state is published.
+                    let _ = sharing.fleet.coordinator().acquire_fetch(ask).await;
+                }
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Makes the fleet forget the states of an origin: a fetch that is still in progress then starts anew elsewhere.
+    ///
+    /// # Errors
+    /// When the engine does not answer.
+    pub(super) async fn forget_shared(
+        &self,
+        sharing: &Sharing,
+        origin: &Origin,
+        identities: &[Identity],
+    ) -> Result<(), CoordinatorError> {
+        let settings = self.settings.load_full();
+        for identity in identities {
+            let key = Sharing::key(origin, identity, &settings);
+            let holder = format!(
+                "{}/{}",
+                sharing.fleet.name(),
+                DecisionId::mint(self.clock.now())
+            );
+            // Above each token that was given so far, so that a fetch in progress is late.
+            let mut known = sharing.highest();
+            loop {
+                let ask = AcquireFetch {
+                    key: &key,
+                    holder: &holder,
+                    known,
+                    highest: sharing.highest(),
+                    lease: LEASE,
+                };
+                match sharing.fleet.coordinator().acquire_fetch(ask).await? {
+                    FetchLease::Newer(state, _) => known = known.max(state.token),
+                    FetchLease::Held { .. } => sleep(LONGEST).await,
+                    FetchLease::Acquired(token, _) => {
+                        sharing.has_seen(token);
+                        let octets = token.0.to_be_bytes();
+                        let head = Head::forgotten().to_octets();
+                        let sealed = sharing.fleet.key().seal(&place(&key, &octets), &head);
+                        let publish = PublishState {
+                            key: &key,
+                            holder: &holder,
+                            token,
+                            head: &sealed,
+                            body: Body::Drop,
+                            keep: KEPT,
+                        };
+                        sharing.fleet.coordinator().publish_state(publish).await?;
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the first eight digits of the SHA-256 of some octets.
+fn digest(octets: &[u8]) -> String {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, octets);
+    hex(digest.as_ref().get(..4).unwrap_or_default())
+}

@@ -1,0 +1,98 @@
+//! One fetch of a robots.txt for all instances.
+
+use std::thread;
+
+use rustix::process::Signal;
+
+use super::member;
+use crate::support::{Engine, Gate, Latch, Origin, RULES, Reply, eventually};
+
+/// Starts instances of one fleet.
+fn instances(engine: &Engine, names: &[&str]) -> Vec<Gate> {
+    let wall = engine.wall();
+    let start = |name: &&str| Gate::with(|setup| member(setup, &wall, name));
+    names.iter().map(start).collect()
+}
+
+#[test]
+fn many_first_requests_at_all_instances_cause_one_fetch() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let latch = Latch::new();
+    let origin = Origin::http().on("/robots.txt", [Reply::ok(RULES).wait(&latch)]);
+    let gates = instances(&engine, &["a1", "a2", "a3"]);
+    thread::scope(|scope| {
+        let asking: Vec<_> = gates
+            .iter()
+            .flat_map(|gate| std::iter::repeat_n(gate, 20))
+            .map(|gate| scope.spawn(|| gate.get(&origin.url("/private"))))
+            .collect();
+        latch.arrivals(1);
+        latch.open();
+        for answer in asking {
+            assert_eq!(answer.join().unwrap().status, 403);
+        }
+    });
+    assert_eq!(origin.robots_fetches(), 1, "one for all instances");
+    assert_eq!(origin.seen_but_robots(), [""; 0]);
+    for gate in &gates {
+        let answer = gate.get(&origin.url("/private"));
+        let record = gate.refused(&answer, 403, "robots_disallow");
+        assert!(record["robots"]["sha256"].is_string(), "{record}");
+        let (code, said, _) = gate.beside("audit", &["verify", "--all"]);
+        assert_eq!(code, Some(0), "{said}");
+    }
+}
+
+#[test]
+fn another_instance_fetches_when_the_first_is_killed() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let latch = Latch::new();
+    let origin = Origin::http().on(
+        "/robots.txt",
+        [Reply::ok("User-agent: *\n").wait(&latch), Reply::ok(RULES)],
+    );
+    let gates = instances(&engine, &["a1", "a2"]);
+    let mut wire = gates[0].connect();
+    wire.send(format!(
+        "GET {} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n",
+        origin.url("/private")
+    ));
+    latch.arrivals(1);
+    gates[0].signal(Signal::STOP);
+    let answer = gates[1].get(&origin.url("/private"));
+    gates[1].refused(&answer, 403, "robots_disallow");
+    assert_eq!(origin.robots_fetches(), 2, "the lease has run out");
+    // The first one goes on: its state is late, and that of the other is in force there, too.
+    gates[0].signal(Signal::CONT);
+    latch.open();
+    eventually("the first to answer", || {
+        (gates[0].get(&origin.url("/private")).status == 403).then_some(())
+    });
+    assert_eq!(origin.seen_but_robots(), [""; 0]);
+}
+
+#[test]
+fn a_planted_state_permits_nothing() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let origin = Origin::with_rules(RULES);
+    let gates = instances(&engine, &["a1", "a2"]);
+    assert_eq!(gates[0].get(&origin.url("/private")).status, 403);
+    // Every state is replaced by one of a higher token, with the same octets otherwise.
+    let script = "local n = 0 for _, key in ipairs(redis.call('KEYS', '*:head:*')) do \
+        local head = redis.call('GET', key) \
+        redis.call('SET', key, '9000000000000000' .. string.sub(head, string.find(head, ' '), -1)) \
+        redis.call('SET', (string.gsub(key, ':head:', ':body:')), 'User-agent: *\\nAllow: /\\n') n = n + 1 end return n";
+    let planted = engine.ask(&["EVAL", script, "0"]);
+    assert!(planted.starts_with(':') && planted != ":0\r\n", "{planted}");
+    let answer = gates[1].get(&origin.url("/private"));
+    gates[1].refused(&answer, 403, "robots_disallow");
+    assert_eq!(origin.robots_fetches(), 2, "fetched anew");
+    assert_eq!(origin.seen_but_robots(), [""; 0]);
+    gates[1].wait_said("this fleet has not made");
+}

@@ -10,7 +10,6 @@ use super::entry::{CUT, Cut, EXHAUSTED, Entry};
 use super::fetch_handle::{FetchHandle, Landing};
 use super::hops::Hopper;
 use super::settings::Settings;
-use super::shared::{Lead, Sharing};
 use crate::cache::fetch::{Asked, Judges};
 use crate::clock::Moment;
 use crate::rep::Origin;
@@ -70,27 +69,18 @@ impl FetchTask {
         shared.bound();
     }
 
-    /// Fetches, unless another instance of the fleet has, and publishes the state.
-    async fn fly_in_fleet(&mut self, sharing: &Sharing, settings: &Settings) {
-        let lease = match self.lead(sharing, settings).await {
-            Lead::Fetch(lease) => lease,
-            Lead::Adopted | Lead::Withheld => return self.end_without_fetch(),
-        };
-        let (result, fetch) = lease.held_for(sharing, self.fetched(settings)).await;
-        match self.end(result, fetch) {
-            Some(fetch) => self.publish(sharing, &lease, settings, fetch).await,
-            None => self.release(sharing, &lease).await,
-        }
-    }
-
     /// Asks the origin.
-    async fn fetched(&self, settings: &Settings) -> (AccessResult, store::Fetch) {
+    pub(super) async fn fetched(&self, settings: &Settings) -> (AccessResult, store::Fetch) {
         let (result, fetch) = (self.shared.fetch)(self.asked(settings)).await;
         self.confirmed(settings, result, fetch).await
     }
 
     /// Ends the flight with the result of its fetch; returns the fetch if it has changed the state.
-    fn end(&mut self, result: AccessResult, fetch: store::Fetch) -> Option<store::Fetch> {
+    pub(super) fn end(
+        &mut self,
+        result: AccessResult,
+        fetch: store::Fetch,
+    ) -> Option<store::Fetch> {
         if result.is_of_this_machine() {
             self.give_up(&result);
             return None;
@@ -106,7 +96,7 @@ impl FetchTask {
     }
 
     /// Ends the flight without a fetch of its own.
-    fn end_without_fetch(&mut self) {
+    pub(super) fn end_without_fetch(&mut self) {
         self.stage = Stage::Landed;
         // A slot with a flight is never removed.
         if let Some(slot) = self.entry.slots.lock().of(&self.hopper.identity) {

@@ -59,7 +59,7 @@ pub(super) struct Sharing {
 }
 
 /// The right to fetch.
-pub(super) struct Lease {
+struct Lease {
     key: StateKey,
     holder: String,
     token: Token,
@@ -68,7 +68,7 @@ pub(super) struct Lease {
 }
 
 /// What a flight does after it has asked the fleet.
-pub(super) enum Lead {
+enum Lead {
     /// It fetches.
     Fetch(Lease),
     /// The state of another instance is in force.
@@ -126,8 +126,21 @@ fn place<'a>(key: &'a StateKey, token: &'a [u8]) -> [&'a [u8]; 4] {
 }
 
 impl FetchTask {
+    /// Fetches, unless another instance of the fleet has, and publishes the state.
+    pub(super) async fn fly_in_fleet(&mut self, sharing: &Sharing, settings: &Settings) {
+        let lease = match self.lead(sharing, settings).await {
+            Lead::Fetch(lease) => lease,
+            Lead::Adopted | Lead::Withheld => return self.end_without_fetch(),
+        };
+        let (result, fetch) = lease.held_for(sharing, self.fetched(settings)).await;
+        match self.end(result, fetch) {
+            Some(fetch) => self.publish(sharing, &lease, settings, fetch).await,
+            None => self.release(sharing, &lease).await,
+        }
+    }
+
     /// Asks the fleet for a newer state, or for the right to fetch one. Waits for a fetch that is in progress elsewhere.
-    pub(super) async fn lead(&self, sharing: &Sharing, settings: &Settings) -> Lead {
+    async fn lead(&self, sharing: &Sharing, settings: &Settings) -> Lead {
         let Sharing { fleet, .. } = sharing;
         let key = Sharing::key(&self.hopper.origin, &self.hopper.identity, settings);
         let clock = &self.shared.clock;
@@ -242,13 +255,7 @@ impl FetchTask {
     }
 
     /// Makes the state that this flight has come to that of the fleet.
-    pub(super) async fn publish(
-        &self,
-        sharing: &Sharing,
-        lease: &Lease,
-        settings: &Settings,
-        fetch: Fetch,
-    ) {
+    async fn publish(&self, sharing: &Sharing, lease: &Lease, settings: &Settings, fetch: Fetch) {
         let clock = &self.shared.clock;
         let found = {
             let mut slots = self.entry.slots.lock();
@@ -308,7 +315,7 @@ impl FetchTask {
     }
 
     /// Ends a lease without a state.
-    pub(super) async fn release(&self, sharing: &Sharing, lease: &Lease) {
+    async fn release(&self, sharing: &Sharing, lease: &Lease) {
         // It ends by itself otherwise.
         let coordinator = sharing.fleet.coordinator();
         let _ = coordinator.release_fetch(&lease.key, &lease.holder).await;
@@ -317,7 +324,7 @@ impl FetchTask {
 
 impl Lease {
     /// Renews the lease until `work` has ended.
-    pub(super) async fn held_for<T>(&self, sharing: &Sharing, work: impl Future<Output = T>) -> T {
+    async fn held_for<T>(&self, sharing: &Sharing, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         let mut renewals = interval(RENEWAL);
         renewals.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,0 +1,139 @@
+use super::*;
+
+const THEN: Moment = Moment::from_millis(1_795_000_000_000);
+
+fn copy() -> SnapshotMeta {
+    SnapshotMeta {
+        sha256: [7; 32],
+        fetched: THEN - Duration::from_secs(60),
+        status: 200,
+        final_url: "https://a.example/robots.txt".to_owned(),
+        bytes: 14,
+        truncated: false,
+    }
+}
+
+fn outage() -> Outage {
+    Outage {
+        cause: Cause::Status(503),
+        since: THEN - Duration::from_secs(30),
+        last_failure: Some(THEN - Duration::from_secs(10)),
+        last_attempt: THEN - Duration::from_secs(5),
+        attempts: 3,
+        next_attempt: THEN + Duration::from_secs(60),
+    }
+}
+
+fn fresh() -> Fresh {
+    Fresh {
+        refresh_from: THEN + Duration::from_secs(3_000),
+        until: THEN + Duration::from_secs(3_600),
+    }
+}
+
+fn fetch() -> Fetch {
+    Fetch {
+        identity: Identity::parse("newsbot").unwrap(),
+        user_agent: "newsbot crawlgate".to_owned(),
+        other: Some(OtherAnswer {
+            user_agent: "crawlgate".to_owned(),
+            code: "successful".to_owned(),
+        }),
+        time: THEN,
+        duration: Duration::from_millis(120),
+        result: "successful".to_owned(),
+        cause: Some("status_503".to_owned()),
+        status: Some(200),
+        hops: vec!["https://a.example/robots.txt".to_owned()],
+        sha256: Some([7; 32]),
+        fields: vec![("etag".to_owned(), "\"1\"".to_owned())],
+    }
+}
+
+fn states() -> Vec<StoredState> {
+    vec![
+        StoredState::Successful {
+            copy: copy(),
+            fresh: fresh(),
+            outage: Some(outage()),
+        },
+        StoredState::Unavailable {
+            why: Absence::Status(404),
+            fetched: THEN,
+            fresh: fresh(),
+            outage: None,
+        },
+        StoredState::Unreachable {
+            outage: outage(),
+            last_good: Some(copy()),
+        },
+        StoredState::Unreachable {
+            outage: outage(),
+            last_good: None,
+        },
+    ]
+}
+
+#[test]
+fn a_state_is_read_as_it_was_written() {
+    for stored in states() {
+        for fetch in [Some(fetch()), None] {
+            let content = Content {
+                stored: stored.clone(),
+                fetch,
+                user_agent: "crawlgate".to_owned(),
+            };
+            let at = EngineTime(5_000_000_000);
+            let octets = Head::of(at, THEN, &content).to_octets();
+            // Two seconds later, on a machine with nearly the same clock.
+            let (later, now) = (
+                EngineTime(at.0 + 2_000_000),
+                THEN + Duration::from_millis(2_400),
+            );
+            let read = Head::read(&octets).unwrap().content(later, now);
+            assert_eq!(read, Some(content));
+        }
+    }
+}
+
+#[test]
+fn a_machine_with_another_clock_reads_its_own_moments() {
+    let content = Content {
+        stored: states().remove(1),
+        fetch: Some(fetch()),
+        user_agent: String::new(),
+    };
+    let at = EngineTime(5_000_000_000);
+    let octets = Head::of(at, THEN, &content).to_octets();
+    let five = Duration::from_secs(300);
+    for (name, now, want) in [
+        ("ahead", THEN + five, THEN + five),
+        ("behind", THEN - five, THEN - five),
+    ] {
+        let read = Head::read(&octets).unwrap().content(at, now).unwrap();
+        assert_eq!(read.fetch.unwrap().time, want, "{name}");
+        let StoredState::Unavailable { fetched, fresh, .. } = read.stored else {
+            panic!("{name}")
+        };
+        assert_eq!(
+            (fetched, fresh.until.since(fetched)),
+            (want, Duration::from_secs(3_600))
+        );
+    }
+}
+
+#[test]
+fn another_form_is_not_read() {
+    let forgotten = Head::forgotten().to_octets();
+    let read = Head::read(&forgotten).unwrap();
+    assert_eq!(read.content(EngineTime(0), THEN), None);
+    let text = String::from_utf8(forgotten).unwrap();
+    for other in [
+        "",
+        "{}",
+        "null",
+        &text.replace("\"version\":1", "\"version\":2"),
+    ] {
+        assert_eq!(Head::read(other.as_bytes()), None, "{other}");
+    }
+}

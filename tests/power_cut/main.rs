@@ -14,6 +14,7 @@
     clippy::panic,
     clippy::disallowed_methods,
     clippy::print_stdout,
+    clippy::print_stderr,
     reason = "a test fails by panicking, measures real time, and prints its figures"
 )]
 

@@ -11,6 +11,7 @@ use std::thread;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::eventually;
+use super::peer::program;
 
 /// A redis-server on a Unix socket of its own; killed when it is dropped.
 pub(crate) struct Engine {
@@ -23,15 +24,7 @@ impl Engine {
     /// `CRAWLGATE_REQUIRE_CLIENTS` is set.
     #[track_caller]
     pub(crate) fn start() -> Option<Self> {
-        let program = "redis-server";
-        if Command::new(program).arg("--version").output().is_err() {
-            assert!(
-                std::env::var_os("CRAWLGATE_REQUIRE_CLIENTS").is_none(),
-                "{program} is not installed"
-            );
-            eprintln!("skipped: {program} is not installed");
-            return None;
-        }
+        program("redis-server")?;
         let folder = tempfile::tempdir().unwrap();
         let child = spawn(&folder);
         let engine = Self { child, folder };

@@ -42,7 +42,7 @@ impl Lab {
                 config.engine = Some(format!("127.0.0.1:{}", wall.port()).parse().unwrap());
                 config.timeout = Duration::from_secs(1);
                 let engine: Arc<dyn Coordinator> =
-                    Redis::of(&config, client_config(&origin_ca_pem())).unwrap();
+                    Redis::of(&config, client_config(origin_ca_pem())).unwrap();
                 tokio::spawn(Arc::clone(&engine).keep_connected());
                 engine
             }

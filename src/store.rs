@@ -36,8 +36,8 @@ pub use self::batch::{Batch, Entries, Object, ObjectKind, OriginUpdate, Party, o
 pub use self::believed::{Belief, Progress, Reading};
 use self::decisions::hourly;
 pub use self::decisions::{
-    Acknowledgement, Appended, DecisionQuery, Extent, Hourly, Removed, StoredDecision, StoredRoot,
-    Tally, TallyKey,
+    Acknowledgement, Appended, DecisionQuery, Extent, FleetOverrides, Hourly, Removed,
+    StoredDecision, StoredRoot, Tally, TallyKey,
 };
 pub use self::error::{StoreError, StoreErrorKind};
 use self::error::{behind, failed};
@@ -61,7 +61,7 @@ use std::time::Duration;
 
 use crate::clock::Moment;
 use crate::config::Config;
-use crate::policy::overrides::Override;
+use crate::policy::overrides::{Override, OverrideId};
 use crate::rep::Origin;
 use crate::robots::identity::Identity;
 use crate::tlog::{ConsistencyProof, InclusionProof, KeyName, Signature};
@@ -185,11 +185,19 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Returns the overrides that were removed, in the order of their numbers.
     fn removed_overrides(&self) -> Pending<'_, Vec<Removed>>;
 
-    /// Adds an override (its `id` is ignored) and returns its new number.
-    fn add_override(&self, new: Override) -> Pending<'_, u64>;
+    /// Adds an override and returns its identifier: that of the fleet if it has one, otherwise a new number.
+    fn add_override(&self, new: Override) -> Pending<'_, OverrideId>;
 
-    /// Takes an override out of force and keeps it as removed. False if there is none of this number.
-    fn remove_override(&self, number: u64, by: String, now: Moment) -> Pending<'_, bool>;
+    /// Takes an override out of force and keeps it as removed. False if there is none with this identifier.
+    fn remove_override(&self, id: OverrideId, by: String, now: Moment) -> Pending<'_, bool>;
+
+    /// Takes over what the other instances of a fleet have added and removed, as one write: each override once, and
+    /// removed for ever once it is removed. False if the store had all of it.
+    fn merge_overrides(&self, all: FleetOverrides, now: Moment) -> Pending<'_, bool>;
+
+    /// Gives each override that has only a number an identifier for the fleet, under the name of this instance. False if
+    /// there is none.
+    fn share_overrides(&self, instance: String, now: Moment) -> Pending<'_, bool>;
 
     /// Returns the version of the overrides. Each change of theirs makes another.
     fn version(&self) -> Pending<'_, u64>;

@@ -210,6 +210,7 @@ impl Asserted<'_> {
             by: words("by", self.by)?,
             reason: words("reason", self.reason)?,
             created: now,
+            instance: None,
         })
     }
 }

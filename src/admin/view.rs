@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use crate::clock::Moment;
 use crate::explain::states::lives;
-use crate::policy::overrides::{Override, OverrideId};
+use crate::policy::overrides::Override;
 use crate::store::{self, OriginMemory, Removed, SnapshotMeta, StoredDecision, StoredState};
 use crate::text::hex;
 use crate::text::time_text;
@@ -259,7 +259,7 @@ impl FetchEntry {
 /// A person's override of a robots.txt.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct OverrideEntry {
-    /// The number, or `config-` and the position in the configuration.
+    /// The number, the identifier in the fleet, or `config-` and the position in the configuration.
     pub id: String,
     /// The origin.
     pub origin: String,
@@ -275,6 +275,8 @@ pub struct OverrideEntry {
     pub reason: String,
     /// The time when it was added; none for one of the configuration.
     pub created: Option<String>,
+    /// The instance of the fleet that added it; none outside a fleet.
+    pub instance: Option<String>,
     /// True if the override applies now.
     pub in_force: bool,
     /// The time of removal.
@@ -295,10 +297,8 @@ impl OverrideEntry {
             by: one.by.clone(),
             reason: one.reason.clone(),
             // The time when a person wrote the configuration is unknown.
-            created: match one.id {
-                OverrideId::Stored(_) => Some(time_text(one.created)),
-                OverrideId::Configured(_) => None,
-            },
+            created: (!one.id.is_configured()).then(|| time_text(one.created)),
+            instance: one.instance.clone(),
             in_force: one.holds(now),
             removed: None,
             removed_by: None,

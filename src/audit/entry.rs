@@ -220,6 +220,7 @@ impl Assertion<'_> {
             reason: self.reason,
             until: self.until.map(Moment::as_millis),
             created: self.created.as_millis(),
+            instance: self.instance,
         };
         asserted.encode(out);
     }

@@ -140,6 +140,8 @@ pub struct Assertion<'a> {
     pub until: Option<Moment>,
     /// Time of its creation; the epoch for a configured one.
     pub created: Moment,
+    /// The instance of a fleet that added it.
+    pub instance: Option<&'a str>,
 }
 
 /// The copy of an origin's robots.txt that was in force.

@@ -136,11 +136,8 @@ async fn add(args: &AddArgs, config: &Config, now: Moment) -> Result<(), String>
     let new = new(args, now)?;
     let store = open(config, Access::Write)?;
     let told = new.clone();
-    let number = store.add_override(new).await.map_err(|e| e.to_string())?;
-    let told = Override {
-        id: OverrideId::Stored(number),
-        ..told
-    };
+    let id = store.add_override(new).await.map_err(|e| e.to_string())?;
+    let told = Override { id, ..told };
     screen::say(format!("override {}\n", sentence(&told)).as_bytes())?;
     tell(config).await
 }
@@ -168,10 +165,7 @@ async fn list(all: bool, json: bool, config: &Config, now: Moment) -> Result<(),
     shown.retain(|one| all || one.asserted.holds(now));
     if all {
         shown.extend(removed(config).await?.into_iter().map(Listed::from));
-        shown.sort_by_key(|one| match one.asserted.id {
-            OverrideId::Configured(place) => (false, u64::from(place)),
-            OverrideId::Stored(number) => (true, number),
-        });
+        shown.sort_by_key(|one| (!one.asserted.id.is_configured(), one.asserted.id));
     }
     let text = if json {
         lines(&shown)
@@ -220,21 +214,21 @@ async fn remove(id: &str, by: &str, config: &Config, now: Moment) -> Result<(), 
         ));
     }
     let unknown = || format!("{id}: no such override; see `crawlgate override list --all`");
-    let number: u64 = id.parse().map_err(|_| unknown())?;
+    let known = OverrideId::in_store(id).ok_or_else(unknown)?;
     let store = open(config, Access::Write)?;
-    let removed = store.remove_override(number, by, now).await;
+    let removed = store.remove_override(known, by, now).await;
     if !removed.map_err(|error| error.to_string())? {
         let before = store.removed_overrides().await.map_err(|e| e.to_string())?;
         let mut before = before.into_iter();
-        let before = before.find(|one| one.asserted.id == OverrideId::Stored(number));
+        let before = before.find(|one| one.asserted.id == known);
         return Err(before.map_or_else(unknown, |one| {
             format!(
-                "override {number} was {} already",
+                "override {known} was {} already",
                 Listed::from(one).end(now)
             )
         }));
     }
-    screen::say(format!("override {number} removed\n").as_bytes())?;
+    screen::say(format!("override {known} removed\n").as_bytes())?;
     tell(config).await
 }
 

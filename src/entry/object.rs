@@ -43,6 +43,7 @@ mod asserted {
     pub(super) const REASON: u8 = 5;
     pub(super) const UNTIL: u8 = 6;
     pub(super) const CREATED: u8 = 7;
+    pub(super) const INSTANCE: u8 = 8;
 }
 
 /// The state of an origin's robots.txt that decisions rest on. Times are milliseconds since the epoch.
@@ -94,7 +95,7 @@ pub struct Outage<'a> {
 /// An override. Times are milliseconds since the epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asserted<'a> {
-    /// Its number in the store, or its place in the configuration (`config-1`).
+    /// Its number in the store, its identifier in the fleet, or its place in the configuration (`config-1`).
     pub id: &'a str,
     /// The canonical origin.
     pub origin: &'a str,
@@ -110,6 +111,8 @@ pub struct Asserted<'a> {
     pub until: Option<u64>,
     /// Time of its creation; zero for one of the configuration, which does not say.
     pub created: u64,
+    /// The instance of a fleet that added it.
+    pub instance: Option<&'a str>,
 }
 
 named! {
@@ -247,6 +250,7 @@ impl<'a> Asserted<'a> {
         map.text(asserted::REASON, self.reason);
         uint_if(&mut map, asserted::UNTIL, self.until);
         map.uint(asserted::CREATED, self.created);
+        map.text_if(asserted::INSTANCE, self.instance);
         map.close();
     }
 
@@ -276,6 +280,10 @@ impl<'a> Asserted<'a> {
                 }
                 asserted::CREATED => {
                     read.created = given(reader.uint()?)?;
+                    continue;
+                }
+                asserted::INSTANCE => {
+                    read.instance = Some(reader.text()?);
                     continue;
                 }
                 _ => return Err(Malformed("an unknown key")),

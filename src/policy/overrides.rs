@@ -17,12 +17,13 @@ use std::sync::{Arc, OnceLock};
 
 use crate::clock::Moment;
 use crate::rep::{ComparisonPath, Origin, PathPattern, PathVariants, Spelling};
+use crate::text::DecisionId;
 
 /// An assertion about the paths of one origin. It is never inferred, always names a person, and expires unless it is in
 /// the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Override {
-    /// Its number in the store, or its position in the configuration.
+    /// Its identifier, which says where it comes from.
     pub id: OverrideId,
     /// The origin that it applies to.
     pub origin: Origin,
@@ -38,6 +39,8 @@ pub struct Override {
     pub reason: String,
     /// The moment of its creation; the epoch for one in the configuration, which does not say.
     pub created: Moment,
+    /// The instance of a fleet that added it; `None` if this one has never been in a fleet.
+    pub instance: Option<String>,
 }
 
 /// Limit of octets in a name or a reason: both are in every record, and the reason is in every answer.
@@ -67,6 +70,8 @@ pub enum OverrideId {
     Stored(u64),
     /// Its position in the configuration, from 1.
     Configured(u32),
+    /// Its identifier in a fleet, the same at every instance.
+    Shared(DecisionId),
 }
 
 impl fmt::Display for OverrideId {
@@ -74,9 +79,30 @@ impl fmt::Display for OverrideId {
         match self {
             Self::Stored(number) => write!(f, "{number}"),
             Self::Configured(place) => write!(f, "config-{place}"),
+            Self::Shared(id) => write!(f, "{id}"),
         }
     }
 }
+
+impl OverrideId {
+    /// Returns the identifier of an override in the store, as people write it; `None` for another text.
+    #[must_use]
+    pub fn in_store(text: &str) -> Option<OverrideId> {
+        match text.bytes().all(|octet| octet.is_ascii_digit()) && text.len() < SHARED {
+            true => text.parse().ok().map(OverrideId::Stored),
+            false => DecisionId::from_text(&text.to_ascii_uppercase()).map(OverrideId::Shared),
+        }
+    }
+
+    /// Tells whether it is one of the configuration.
+    #[must_use]
+    pub fn is_configured(&self) -> bool {
+        matches!(self, Self::Configured(_))
+    }
+}
+
+/// Characters of an identifier in a fleet.
+const SHARED: usize = 26;
 
 /// The assertion of an override about the paths that its pattern matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -232,6 +232,7 @@ fn report_mode_decides_the_same_and_lets_every_request_out() {
         by: "Ada Example".to_owned(),
         reason: "a letter".to_owned(),
         created: NOW,
+        instance: None,
     }]);
     let state = Arc::default();
     let judged = |path, stance: Stance, mode| {
@@ -327,6 +328,7 @@ fn an_override_decides_before_robots_txt_and_robots_txt_itself_before_that() {
             by: "Ada Example".to_owned(),
             reason: "a letter".to_owned(),
             created: NOW,
+            instance: None,
         }])
     };
     let deny_all = overrides("/", Action::Deny);

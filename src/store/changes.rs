@@ -65,6 +65,7 @@ mod tests {
             by: "Ada".to_owned(),
             reason: "a letter".to_owned(),
             created: Moment::default(),
+            instance: None,
         }
     }
 

@@ -100,6 +100,15 @@ pub struct Acknowledgement {
     pub note: String,
 }
 
+/// The overrides that a fleet has in common.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FleetOverrides {
+    /// Those that were added, whether they are removed or not.
+    pub added: Vec<Override>,
+    /// Those that are removed.
+    pub removed: Vec<Removed>,
+}
+
 /// A removed override.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removed {

@@ -79,13 +79,13 @@ use super::rotation::{Rotation, Words};
 use super::state_file::{StateFile, unwritable};
 use super::{
     Access, Acknowledgement, Appended, Batch, Belief, DecisionQuery, Extent, Fetch, FetchSums,
-    Hourly, LogKey, OriginMemory, OriginQuery, Pending, Progress, Pruned, Removed, Retention,
-    Sha256, Size, Store, StoreError, StoreErrorKind, StoredCheckpoint, StoredDecision, StoredRoot,
-    Tally, TallyKey,
+    FleetOverrides, Hourly, LogKey, OriginMemory, OriginQuery, Pending, Progress, Pruned, Removed,
+    Retention, Sha256, Size, Store, StoreError, StoreErrorKind, StoredCheckpoint, StoredDecision,
+    StoredRoot, Tally, TallyKey,
 };
 use crate::clock::Moment;
 use crate::config::Synchronous;
-use crate::policy::overrides::Override;
+use crate::policy::overrides::{Override, OverrideId};
 use crate::rep::Origin;
 use crate::robots::identity;
 use crate::tlog::{ConsistencyProof, InclusionProof, KeyName, Signature};
@@ -222,6 +222,27 @@ impl Sqlite {
                 Box::pin(std::future::ready(Err(error)))
             }
         }
+    }
+
+    /// Changes overrides on the writing thread, and announces it.
+    fn change_overrides<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(
+            &mut rusqlite::Connection,
+            &mut write::LogMemory,
+        ) -> Result<T, error::Failure>
+        + Send
+        + 'static,
+    ) -> Pending<'_, T> {
+        let announcer = self.announcer.clone();
+        let (memory, state) = (Arc::clone(&self.memory), Arc::clone(&self.state));
+        self.write(move |connection| {
+            let mut memory = memory.lock();
+            let result = write::durably(connection, |connection| change(connection, &mut memory))?;
+            announcer.announce();
+            state.wrote(memory.end());
+            Ok(result)
+        })
     }
 }
 
@@ -444,33 +465,25 @@ impl Store for Sqlite {
             .ask(|connection| read::removed_overrides(connection))
     }
 
-    fn add_override(&self, new: Override) -> Pending<'_, u64> {
-        let announcer = self.announcer.clone();
-        let (memory, state) = (Arc::clone(&self.memory), Arc::clone(&self.state));
-        self.write(move |connection| {
-            let mut memory = memory.lock();
-            let number = write::durably(connection, |connection| {
-                overrides::add(connection, &mut memory, &new)
-            })?;
-            announcer.announce();
-            state.wrote(memory.end());
-            Ok(number)
+    fn add_override(&self, new: Override) -> Pending<'_, OverrideId> {
+        self.change_overrides(move |connection, memory| overrides::add(connection, memory, &new))
+    }
+
+    fn remove_override(&self, id: OverrideId, by: String, now: Moment) -> Pending<'_, bool> {
+        self.change_overrides(move |connection, memory| {
+            overrides::remove(connection, memory, id, &by, now)
         })
     }
 
-    fn remove_override(&self, number: u64, by: String, now: Moment) -> Pending<'_, bool> {
-        let announcer = self.announcer.clone();
-        let (memory, state) = (Arc::clone(&self.memory), Arc::clone(&self.state));
-        self.write(move |connection| {
-            let mut memory = memory.lock();
-            let is_removed = write::durably(connection, |connection| {
-                overrides::remove(connection, &mut memory, number, &by, now)
-            })?;
-            announcer.announce();
-            if is_removed {
-                state.wrote(memory.end());
-            }
-            Ok(is_removed)
+    fn merge_overrides(&self, all: FleetOverrides, now: Moment) -> Pending<'_, bool> {
+        self.change_overrides(move |connection, memory| {
+            overrides::fleet::merge(connection, memory, &all, now)
+        })
+    }
+
+    fn share_overrides(&self, instance: String, now: Moment) -> Pending<'_, bool> {
+        self.change_overrides(move |connection, memory| {
+            overrides::fleet::share(connection, memory, &instance, now)
         })
     }
 

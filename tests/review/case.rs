@@ -233,5 +233,6 @@ pub fn asserted(pattern: &str, action: Action, until: Option<Moment>) -> Overrid
         by: "Ada".to_owned(),
         reason: "a letter".to_owned(),
         created: NOON,
+        instance: None,
     }
 }

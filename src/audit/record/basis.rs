@@ -19,6 +19,7 @@ impl<'a> Assertion<'a> {
             reason: &asserted.reason,
             until: asserted.until,
             created: asserted.created,
+            instance: asserted.instance.as_deref(),
         }
     }
 }

@@ -51,6 +51,7 @@ pub(in crate::audit) fn denial() -> Record<'static> {
             reason: "a letter of 2026-11-02",
             until: Some(NOON + Duration::from_secs(86_400)),
             created: NOON - Duration::from_secs(3_600),
+            instance: None,
         }),
         robots: Some(RobotsCopy {
             identity: Some("examplebot"),
@@ -282,6 +283,7 @@ fn the_most_hostile_exchange_is_one_valid_line_of_bounded_length() {
         reason: &text,
         until: None,
         created: NOON,
+        instance: None,
     });
     record.robots = Some(robots);
     record.error = Some(&text);

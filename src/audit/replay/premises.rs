@@ -194,6 +194,7 @@ pub(super) fn asserted(named: &evidence::Overridden) -> Result<Override, Gap> {
         by: named.by.clone(),
         reason: named.reason.clone(),
         created: Moment::default(),
+        instance: None,
     })
 }
 

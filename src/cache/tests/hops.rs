@@ -312,6 +312,7 @@ async fn overrides_decide_about_a_hop_before_the_rules_there() {
             by: "Ada".to_owned(),
             reason: "a letter".to_owned(),
             created: START,
+            instance: None,
         };
         web.cache
             .set_overrides(Arc::new(Overrides::new([asserted])));

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use crate::audit::Log;
-use crate::policy::overrides::Override;
+use crate::policy::overrides::{Override, OverrideId};
 use crate::store::figures::Figures;
 use crate::store::sqlite::Sqlite;
 use crate::store::{
@@ -281,12 +281,20 @@ impl Store for Faulty {
         self.inner.removed_overrides()
     }
 
-    fn add_override(&self, new: Override) -> Pending<'_, u64> {
+    fn add_override(&self, new: Override) -> Pending<'_, OverrideId> {
         self.inner.add_override(new)
     }
 
-    fn remove_override(&self, number: u64, by: String, now: Moment) -> Pending<'_, bool> {
-        self.inner.remove_override(number, by, now)
+    fn remove_override(&self, id: OverrideId, by: String, now: Moment) -> Pending<'_, bool> {
+        self.inner.remove_override(id, by, now)
+    }
+
+    fn merge_overrides(&self, all: store::FleetOverrides, now: Moment) -> Pending<'_, bool> {
+        self.inner.merge_overrides(all, now)
+    }
+
+    fn share_overrides(&self, instance: String, now: Moment) -> Pending<'_, bool> {
+        self.inner.share_overrides(instance, now)
     }
 
     fn is_dropped(&self, sha256: Sha256) -> Pending<'_, bool> {

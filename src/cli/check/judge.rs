@@ -155,6 +155,7 @@ mod tests {
             by: "Ada".to_owned(),
             reason: "a letter".to_owned(),
             created: Clock::system().now(),
+            instance: None,
         }];
         let judge = Judge::new(&[], Some(&file), &config).expect("a judge");
         for (name, url, is_told) in [

@@ -2,7 +2,7 @@
 
 use crate::cli::screen;
 use crate::clock::Moment;
-use crate::policy::overrides::{Override, OverrideId};
+use crate::policy::overrides::Override;
 use crate::store::Removed;
 use crate::text::json::Object;
 use crate::text::time_text;
@@ -54,13 +54,18 @@ pub(super) fn table(shown: &[Listed], now: Moment, width: Option<usize>) -> Stri
     const HEADING: [&str; 7] = ["ID", "ACTION", "ORIGIN", "PATTERN", "UNTIL", "BY", "REASON"];
     let rows = shown.iter().map(|listed| {
         let one = &listed.asserted;
+        // A fleet's override says where it was added; without a fleet, nothing is added elsewhere.
+        let by = match &one.instance {
+            Some(instance) => format!("{} at {instance}", one.by),
+            None => one.by.clone(),
+        };
         [
             one.id.to_string(),
             one.action.as_str().to_owned(),
             one.origin.to_string(),
             one.pattern.clone(),
             listed.end(now),
-            one.by.clone(),
+            by,
             one.reason.clone(),
         ]
     });
@@ -82,11 +87,10 @@ pub(super) fn lines(shown: &[Listed]) -> Vec<u8> {
         object.text("by", one.by.as_bytes(), MOST);
         object.text("reason", one.reason.as_bytes(), MOST);
         // The time when a person wrote the configuration is unknown.
-        let created = match one.id {
-            OverrideId::Stored(_) => Some(time_text(one.created)),
-            OverrideId::Configured(_) => None,
-        };
+        let created = (!one.id.is_configured()).then(|| time_text(one.created));
         object.text_or_null("created", created.as_deref().map(str::as_bytes), MOST);
+        let instance = one.instance.as_deref();
+        object.text_or_null("instance", instance.map(str::as_bytes), MOST);
         let removed = listed.removed.as_ref();
         let time = removed.map(|(time, _)| time_text(*time));
         object.text_or_null("removed", time.as_deref().map(str::as_bytes), MOST);

@@ -23,6 +23,7 @@ pub(super) fn override_(from: &Override) -> String {
         by,
         reason,
         created: _,
+        instance: _,
     } = from;
     let until = until.map(|until| format!("until = {}, ", quoted(format_moment(until))));
     format!(

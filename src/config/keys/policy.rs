@@ -64,6 +64,7 @@ pub(super) fn override_(mut section: Section<'_, '_>, place: u32) -> Option<Over
         by,
         reason,
         created: Moment::default(),
+        instance: None,
     })
 }
 

@@ -192,6 +192,7 @@ fn overrides() -> Vec<(&'static str, Asserted<'static>)> {
         reason: "a letter of 2026-11-02",
         until: Some(NOON + 86_400_000),
         created: NOON - 86_400_000,
+        instance: None,
     };
     vec![
         ("stored", stored),

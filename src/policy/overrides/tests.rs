@@ -18,6 +18,7 @@ fn assertion(id: u64, pattern: &str, action: Action) -> Override {
         by: "Ada Example".to_owned(),
         reason: "a letter".to_owned(),
         created: NOW,
+        instance: None,
     }
 }
 

@@ -1,9 +1,12 @@
 //! The overrides that people add and remove.
 
-use rusqlite::{Connection, params};
+pub(super) mod fleet;
+
+use rusqlite::{Connection, Row, Transaction, params};
 use tracing::warn;
 
 use super::digests;
+use super::entries::Head;
 use super::error::Failure;
 use super::objects;
 use super::rows::{self, integer, number, time};
@@ -18,11 +21,29 @@ pub(super) fn add(
     connection: &mut Connection,
     log: &mut LogMemory,
     new: &Override,
-) -> Result<u64, Failure> {
+) -> Result<OverrideId, Failure> {
     let transaction = begin(connection)?;
+    let mut head = log.head(&transaction)?;
+    let id = insert(&transaction, &mut head, new, new.created)?;
+    changed(&transaction)?;
+    log.commit(transaction, head)?;
+    Ok(id)
+}
+
+/// Adds an override, with its entry in the log.
+fn insert(
+    transaction: &Transaction<'_>,
+    head: &mut Head,
+    new: &Override,
+    now: Moment,
+) -> Result<OverrideId, Failure> {
+    let shared = match new.id {
+        OverrideId::Shared(id) => Some(id.octets()),
+        OverrideId::Stored(_) | OverrideId::Configured(_) => None,
+    };
     transaction.execute(
-        "INSERT INTO override (origin, pattern, action, until, person, reason, created) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        "INSERT INTO override (origin, pattern, action, until, person, reason, created, id, instance) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         params![
             new.origin.as_str(),
             new.pattern,
@@ -31,27 +52,44 @@ pub(super) fn add(
             new.by,
             new.reason,
             time(new.created),
+            shared,
+            new.instance.as_deref().unwrap_or_default(),
         ],
     )?;
     let row = transaction.last_insert_rowid();
-    digests::stamp(&transaction, "override", "number = ?1", &[&row])?;
-    let id = number(row);
-    changed(&transaction)?;
-    let object = object(new, id);
-    objects::add(&transaction, &object, new.created)?;
-    let mut head = log.head(&transaction)?;
-    let overridden = &object.sha256;
-    let kind = EventKind::OverrideAdded { overridden };
-    event(&transaction, &mut head, new.created, kind)?;
-    log.commit(transaction, head)?;
+    digests::stamp(transaction, "override", "number = ?1", &[&row])?;
+    let id = match new.id {
+        OverrideId::Shared(_) => new.id,
+        OverrideId::Stored(_) | OverrideId::Configured(_) => OverrideId::Stored(number(row)),
+    };
+    tell_added(transaction, head, new, id, now)?;
     Ok(id)
 }
 
+/// Writes the entry of an addition.
+fn tell_added(
+    transaction: &Transaction<'_>,
+    head: &mut Head,
+    one: &Override,
+    id: OverrideId,
+    now: Moment,
+) -> Result<(), Failure> {
+    let object = object(one, id);
+    objects::add(transaction, &object, now)?;
+    let overridden = &object.sha256;
+    event(
+        transaction,
+        head,
+        now,
+        EventKind::OverrideAdded { overridden },
+    )
+}
+
 /// Returns the override as entries name it.
-fn object(one: &Override, id: u64) -> Object {
+fn object(one: &Override, id: OverrideId) -> Object {
     let mut body = Vec::new();
     Asserted {
-        id: &OverrideId::Stored(id).to_string(),
+        id: &id.to_string(),
         origin: one.origin.as_str(),
         pattern: &one.pattern,
         action: match one.action {
@@ -62,6 +100,7 @@ fn object(one: &Override, id: u64) -> Object {
         reason: &one.reason,
         until: one.until.map(Moment::as_millis),
         created: one.created.as_millis(),
+        instance: one.instance.as_deref(),
     }
     .encode(&mut body);
     Object::new(ObjectKind::Override, &body)
@@ -71,54 +110,97 @@ fn object(one: &Override, id: u64) -> Object {
 pub(super) fn remove(
     connection: &mut Connection,
     log: &mut LogMemory,
-    id: u64,
+    id: OverrideId,
     by: &str,
     now: Moment,
 ) -> Result<bool, Failure> {
     let transaction = begin(connection)?;
-    let holds = transaction
-        .prepare("SELECT * FROM override WHERE number = ?1")?
-        .query_and_then([integer(id)], |row| digests::holds("override", row))?
-        .next()
-        .transpose()?;
-    let mut going = None;
-    let removed = match holds {
-        None => 0,
-        // The text of the override and its removal are unknown: there is nothing to keep of it.
-        Some(false) => {
+    let mut head = log.head(&transaction)?;
+    let removed = match row_of(&transaction, id)? {
+        None => false,
+        Some(Found::Damaged(row)) => {
+            // The text of the override and its removal are unknown: there is nothing to keep of it.
             warn!(
-                number = id,
+                number = row,
                 by, "an override that was damaged is taken out of the store"
             );
-            transaction.execute("DELETE FROM override WHERE number = ?1", [integer(id)])?
+            transaction.execute("DELETE FROM override WHERE number = ?1", [row])? > 0
         }
-        Some(true) => {
-            going = transaction
-                .prepare("SELECT * FROM override WHERE number = ?1 AND removed IS NULL")?
-                .query_and_then([integer(id)], rows::override_)?
-                .next()
-                .transpose()?;
-            let removed = transaction.execute(
-                "UPDATE override SET removed = ?2, removed_by = ?3 WHERE number = ?1 AND removed IS NULL",
-                params![integer(id), time(now), by],
-            )?;
-            digests::stamp(&transaction, "override", "number = ?1", &[&integer(id)])?;
-            removed
+        Some(Found::Whole { row, is_removed }) => {
+            !is_removed && take_out(&transaction, &mut head, row, by, now, now)?
         }
     };
-    if removed > 0 {
+    if removed {
         changed(&transaction)?;
     }
-    let mut head = log.head(&transaction)?;
-    if let Some(going) = going {
-        let object = object(&going, id);
-        objects::add(&transaction, &object, now)?;
-        let kind = EventKind::OverrideRemoved {
-            overridden: &object.sha256,
-            by: by.into(),
-        };
-        event(&transaction, &mut head, now, kind)?;
-    }
     log.commit(transaction, head)?;
-    Ok(removed > 0)
+    Ok(removed)
+}
+
+/// An override in the store.
+enum Found {
+    /// It is as it was written.
+    Whole { row: i64, is_removed: bool },
+    /// It is not what was written.
+    Damaged(i64),
+}
+
+/// Finds an override. One of a fleet is found by its number only if it is damaged.
+fn row_of(transaction: &Transaction<'_>, id: OverrideId) -> Result<Option<Found>, Failure> {
+    let found = |row: &Row<'_>| -> Result<Option<Found>, Failure> {
+        let at: i64 = row.get("number")?;
+        if !digests::holds("override", row)? {
+            return Ok(Some(Found::Damaged(at)));
+        }
+        let is_removed = row.get::<_, Option<i64>>("removed")?.is_some();
+        let is_it = rows::override_(row)?.id == id;
+        Ok(is_it.then_some(Found::Whole {
+            row: at,
+            is_removed,
+        }))
+    };
+    let row = match id {
+        OverrideId::Configured(_) => return Ok(None),
+        OverrideId::Stored(number) => transaction
+            .prepare_cached("SELECT * FROM override WHERE number = ?1")?
+            .query_and_then([integer(number)], found)?
+            .next(),
+        OverrideId::Shared(id) => transaction
+            .prepare_cached("SELECT * FROM override WHERE id = ?1")?
+            .query_and_then([id.octets()], found)?
+            .next(),
+    };
+    Ok(row.transpose()?.flatten())
+}
+
+/// Marks an override as removed at `time`, with its entry in the log.
+fn take_out(
+    transaction: &Transaction<'_>,
+    head: &mut Head,
+    row: i64,
+    by: &str,
+    at: Moment,
+    now: Moment,
+) -> Result<bool, Failure> {
+    let going = transaction
+        .prepare_cached("SELECT * FROM override WHERE number = ?1 AND removed IS NULL")?
+        .query_and_then([row], rows::override_)?
+        .next()
+        .transpose()?;
+    let Some(going) = going else {
+        return Ok(false);
+    };
+    transaction.execute(
+        "UPDATE override SET removed = ?2, removed_by = ?3 WHERE number = ?1",
+        params![row, time(at), by],
+    )?;
+    digests::stamp(transaction, "override", "number = ?1", &[&row])?;
+    let object = object(&going, going.id);
+    objects::add(transaction, &object, now)?;
+    let kind = EventKind::OverrideRemoved {
+        overridden: &object.sha256,
+        by: by.into(),
+    };
+    event(transaction, head, now, kind)?;
+    Ok(true)
 }

@@ -16,6 +16,7 @@ use crate::robots::state::{Fresh, Outage};
 use crate::store::{
     Acknowledgement, Fetch, OriginMemory, OtherAnswer, Removed, Sha256, SnapshotMeta, StoredState,
 };
+use crate::text::DecisionId;
 
 /// Converts a number for the engine; one beyond its range becomes the largest.
 pub(super) fn integer(number: u64) -> i64 {
@@ -272,7 +273,10 @@ pub(super) fn override_(row: &Row<'_>) -> Result<Override, Failure> {
         .into_iter()
         .find(|known| known.as_str() == action);
     Ok(Override {
-        id: OverrideId::Stored(number(row.get("number")?)),
+        id: match row.get::<_, Option<[u8; 16]>>("id")? {
+            Some(id) => OverrideId::Shared(DecisionId::from_octets(id)),
+            None => OverrideId::Stored(number(row.get("number")?)),
+        },
         origin: origin_at(row)?,
         pattern: row.get("pattern")?,
         action: action.ok_or_else(|| nonsense("action"))?,
@@ -280,6 +284,7 @@ pub(super) fn override_(row: &Row<'_>) -> Result<Override, Failure> {
         by: row.get("person")?,
         reason: row.get("reason")?,
         created: moment_at(row, "created")?,
+        instance: Some(row.get("instance")?).filter(|name: &String| !name.is_empty()),
     })
 }
 

@@ -23,6 +23,7 @@ pub(super) const STEPS: &[&str] = &[
     entries::WITNESSES,
     rotations::TABLE,
     fetches::TABLE,
+    FLEET,
 ];
 
 /// Versions up to this one kept decisions in another form, before the first release.
@@ -250,6 +251,15 @@ const DIGESTS: &str = r#"
 ALTER TABLE origin ADD COLUMN digest BLOB;
 ALTER TABLE fetch ADD COLUMN digest BLOB;
 ALTER TABLE override ADD COLUMN digest BLOB;
+"#;
+
+/// Overrides that are those of a fleet.
+const FLEET: &str = r#"
+-- The identifier that the override has at every instance of the fleet, and the instance that added it. Of two columns with
+-- NULL at the end of a row, a flipped bit goes unnoticed.
+ALTER TABLE override ADD COLUMN id BLOB;
+ALTER TABLE override ADD COLUMN instance TEXT NOT NULL DEFAULT '';
+CREATE UNIQUE INDEX override_id ON override (id) WHERE id IS NOT NULL;
 "#;
 
 /// The schema version of a database.

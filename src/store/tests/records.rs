@@ -94,6 +94,7 @@ async fn what_people_do_is_in_the_log() {
         by: "bob".to_owned(),
         reason: "we may".to_owned(),
         created: NOON,
+        instance: None,
     };
     let number = store.add_override(asserted).await.unwrap();
     assert!(

@@ -61,10 +61,7 @@ pub(super) async fn list(
                 stored.push((one.asserted.id, OverrideEntry::of_removed(&one, now)));
             }
         }
-        stored.sort_by_key(|(id, _)| match id {
-            OverrideId::Configured(place) => u64::from(*place),
-            OverrideId::Stored(number) => *number,
-        });
+        stored.sort_by_key(|(id, _)| *id);
         items.extend(stored.into_iter().map(|(_, entry)| entry));
     }
     items.retain(|one| all || one.in_force);
@@ -148,7 +145,7 @@ pub(super) async fn add(
 #[utoipa::path(
     delete, path = "/overrides/{id}", tag = "overrides",
     params(
-        ("id" = String, Path, description = "Its number", example = "12"),
+        ("id" = String, Path, description = "Its number, or its identifier in the fleet", example = "12"),
         ("by" = String, Query, description = "Who takes it out", min_length = 1, example = "Ada Example"),
     ),
     responses(
@@ -178,17 +175,16 @@ impl Site {
     /// When there is no store, or it cannot be written.
     pub async fn add_override(&self, new: Override) -> Result<Override, Problem> {
         let store = self.kept()?;
-        let number = store.add_override(new.clone()).await?;
+        let id = store.add_override(new.clone()).await?;
         self.take_over_overrides().await?;
-        let id = OverrideId::Stored(number);
         Ok(Override { id, ..new })
     }
 
-    /// Takes the override with this number out of force, before this resolves.
+    /// Takes the override with this identifier out of force, before this resolves.
     ///
     /// # Errors
-    /// When there is none of this number, it stands in the configuration, or the store cannot be written.
-    pub async fn remove_override(&self, id: &str, by: String) -> Result<(), Problem> {
+    /// When there is none with this identifier, it stands in the configuration, or the store cannot be written.
+    pub async fn remove_override(&self, id: &str, by: String) -> Result<OverrideId, Problem> {
         if id.starts_with("config-") {
             let source = self.proxy().settings().source.clone();
             return Err(Problem::new(
@@ -198,14 +194,17 @@ impl Site {
                 ),
             ));
         }
-        let unknown = || Problem::missing(format!("{id}: no such override is in force"));
-        let is_number = id.bytes().all(|octet| octet.is_ascii_digit());
-        let number = id.parse().ok().filter(|_| is_number).ok_or_else(unknown)?;
+        let unknown = || {
+            let why = "no such override is in force; it may have been removed meanwhile";
+            Problem::missing(format!("{id}: {why}"))
+        };
+        let id = OverrideId::in_store(id).ok_or_else(unknown)?;
         let store = self.kept()?;
-        if !store.remove_override(number, by, self.now()).await? {
+        if !store.remove_override(id, by, self.now()).await? {
             return Err(unknown());
         }
-        self.take_over_overrides().await
+        self.take_over_overrides().await?;
+        Ok(id)
     }
 
     /// Puts the store's overrides in force: they apply from the next request on.

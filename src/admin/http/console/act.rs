@@ -87,15 +87,14 @@ pub(super) async fn add_override(
         reason: &form.reason,
     };
     let new = asserted.read(site.now()).map_err(wrong)?;
-    let number = site.kept()?.add_override(new).await?;
-    take_over(&site).await?;
-    Ok(Redirect::to(&format!("/overrides?added={number}")))
+    let id = site.add_override(new).await?.id;
+    Ok(Redirect::to(&format!("/overrides?added={id}")))
 }
 
 /// An override to take out of force.
 #[derive(Deserialize)]
 pub(super) struct Old {
-    number: u64,
+    number: String,
     by: String,
 }
 
@@ -105,22 +104,8 @@ pub(super) async fn remove_override(
     Posted(form): Posted<Old>,
 ) -> Result<Redirect, Problem> {
     let by = words(&form.by).map_err(|error| Problem::bad(format!("by: {error}")))?;
-    let number = form.number;
-    let removed = site.kept()?.remove_override(number, by, site.now()).await?;
-    if !removed {
-        return Err(Problem::missing(format!(
-            "{number}: no such override is in force; it may have been removed meanwhile"
-        )));
-    }
-    take_over(&site).await?;
-    Ok(Redirect::to(&format!("/overrides?removed={number}")))
-}
-
-/// Puts the overrides of the store in force before the page says so.
-async fn take_over(site: &Site) -> Result<(), Problem> {
-    let overrides = site.kept()?.overrides().await?;
-    site.proxy().gate().set_overrides(overrides);
-    Ok(())
+    let id = site.remove_override(&form.number, by).await?;
+    Ok(Redirect::to(&format!("/overrides?removed={id}")))
 }
 
 /// The origin of an action.

@@ -9,7 +9,7 @@ use super::filter::{params, wrong};
 use super::shell::{Page, Place, Shell, Shown};
 use super::words::{When, encoded, line};
 use crate::clock::Moment;
-use crate::policy::overrides::{Override, OverrideId};
+use crate::policy::overrides::Override;
 
 #[derive(Template)]
 #[template(path = "overrides.html", config = "src/admin/http/console/askama.toml")]
@@ -27,8 +27,8 @@ pub(super) struct OverridesPage {
 /// An override, as a list shows it.
 pub(super) struct Listed {
     pub(super) id: String,
-    /// The number, if this page can take the override out of force.
-    pub(super) number: Option<u64>,
+    /// The identifier, if this page can take the override out of force.
+    pub(super) number: Option<String>,
     pub(super) action: &'static str,
     pub(super) origin: String,
     pub(super) origin_link: String,
@@ -42,16 +42,16 @@ impl Listed {
     pub(super) fn of(one: &Override, now: Moment) -> Listed {
         Listed {
             id: one.id.to_string(),
-            number: match one.id {
-                OverrideId::Stored(number) => Some(number),
-                OverrideId::Configured(_) => None,
-            },
+            number: (!one.id.is_configured()).then(|| one.id.to_string()),
             action: one.action.as_str(),
             origin: line(one.origin.as_str()),
             origin_link: encoded(one.origin.as_str()),
             pattern: line(&one.pattern),
             until: one.until.map(|until| When::at(until, now)),
-            by: line(&one.by),
+            by: match &one.instance {
+                Some(instance) => line(&format!("{} at {instance}", one.by)),
+                None => line(&one.by),
+            },
             reason: line(&one.reason),
         }
     }

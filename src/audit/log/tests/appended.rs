@@ -29,6 +29,7 @@ fn denial_of(path: &str) -> Override {
         by: "Ada".to_owned(),
         reason: "a letter".to_owned(),
         created: NOON,
+        instance: None,
     }
 }
 

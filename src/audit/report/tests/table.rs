@@ -60,6 +60,7 @@ pub(super) fn override_of_c() -> Override {
         by: "Ada".to_owned(),
         reason: "a <b>contract</b>".to_owned(),
         created: Moment::from_millis(NOON - 5 * HOUR),
+        instance: None,
     }
 }
 
@@ -76,6 +77,7 @@ fn asserted() -> Object {
         reason: &one.reason,
         until: one.until.map(Moment::as_millis),
         created: one.created.as_millis(),
+        instance: one.instance.as_deref(),
     }
     .encode(&mut body);
     Object::new(ObjectKind::Override, &body)

@@ -31,6 +31,7 @@ fn denial() -> Override {
         by: "Ada".to_owned(),
         reason: "a letter".to_owned(),
         created: NOON,
+        instance: None,
     }
 }
 

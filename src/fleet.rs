@@ -17,7 +17,7 @@
 //!
 //! - `coordinator`: the interface; `engine`: Valkey and Redis; `memory`: one process, for tests
 //! - `link`: the time since the last answer, and its meaning; `heartbeat`: the task that keeps it
-//! - `seal`: authenticates what lies in the engine
+//! - `seal`: authenticates what lies in the engine; `overrides`: the overrides there
 
 pub mod coordinator;
 pub mod engine;
@@ -25,6 +25,7 @@ mod heartbeat;
 mod link;
 mod member;
 pub mod memory;
+pub mod overrides;
 mod seal;
 mod status;
 

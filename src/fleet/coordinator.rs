@@ -24,6 +24,9 @@ pub enum CoordinatorError {
     /// The engine has lost or may have lost what it knew, so it grants nothing until the next heartbeat.
     #[error("the engine has lost what it knew")]
     Lost,
+    /// This instance cannot keep what the engine has told.
+    #[error("what the engine tells cannot be kept: {0}")]
+    NotKept(Arc<str>),
 }
 
 impl CoordinatorError {
@@ -186,6 +189,17 @@ pub enum Published {
     Superseded(SharedState, EngineTime),
 }
 
+/// The overrides as they lie in the engine: sealed content by identifier.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SealedOverrides {
+    /// The number of the last change among them.
+    pub change: u64,
+    /// Those that were added, whether they are removed or not.
+    pub added: Vec<(String, Vec<u8>)>,
+    /// The removals.
+    pub removed: Vec<(String, Vec<u8>)>,
+}
+
 /// The engine of a fleet.
 pub trait Coordinator: fmt::Debug + Send + Sync + 'static {
     /// Keeps the way to the engine open for as long as it is polled.
@@ -208,4 +222,18 @@ pub trait Coordinator: fmt::Debug + Send + Sync + 'static {
 
     /// Ends a lease without a state.
     fn release_fetch<'a>(&'a self, key: &'a StateKey, holder: &'a str) -> Call<'a, ()>;
+
+    /// Puts an override under its identifier, for all instances. Returns the number of the last change of the overrides:
+    /// a member that reports this number or a higher one has it. The same content again is no change.
+    fn add_override<'a>(&'a self, id: &'a str, sealed: &'a [u8]) -> Call<'a, u64>;
+
+    /// Puts the removal of an override under its identifier, as [`Coordinator::add_override`] does an addition. Nothing
+    /// takes a removal back.
+    fn remove_override<'a>(&'a self, id: &'a str, sealed: &'a [u8]) -> Call<'a, u64>;
+
+    /// Returns all overrides and removals.
+    fn overrides(&self) -> Call<'_, SealedOverrides>;
+
+    /// Returns the members now.
+    fn members(&self) -> Call<'_, Vec<MemberRow>>;
 }

@@ -14,6 +14,7 @@
 mod argument;
 mod calls;
 mod connection;
+mod overrides;
 mod reply;
 mod script;
 mod sentinel;
@@ -80,6 +81,8 @@ struct Keys {
     reports: String,
     counters: String,
     news: String,
+    overrides: String,
+    overrides_removed: String,
 }
 
 impl Keys {
@@ -92,6 +95,8 @@ impl Keys {
             reports: of("reports"),
             counters: of("counters"),
             news: of("news"),
+            overrides: of("overrides"),
+            overrides_removed: of("overrides_removed"),
         }
     }
 

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::coordinator::{
     AcquireFetch, Beat, Body, Call, Coordinator, CoordinatorError, EngineTime, FetchLease, Heard,
-    MemberRow, News, PublishState, Published, SharedState, StateKey, Token,
+    MemberRow, News, PublishState, Published, SealedOverrides, SharedState, StateKey, Token,
 };
 use crate::clock::{Clock, Moment};
 
@@ -24,7 +24,7 @@ pub struct World {
 struct Contents {
     generation: u64,
     members: BTreeMap<String, (String, Moment)>,
-    overrides: u64,
+    overrides: SealedOverrides,
     news: Vec<String>,
     states: HashMap<StateKey, (SharedState, Moment)>,
     leases: HashMap<StateKey, Lease>,
@@ -120,15 +120,7 @@ impl Coordinator for InMemory {
                 .retain(|_, (_, last)| now.since(*last) <= beat.forget_after);
             let row = (beat.report.to_owned(), now);
             state.members.insert(beat.name.to_owned(), row);
-            let members = state
-                .members
-                .iter()
-                .map(|(name, (report, last))| MemberRow {
-                    name: name.clone(),
-                    report: report.clone(),
-                    silent: now.since(*last),
-                });
-            let members = beat.wants_members.then(|| members.collect());
+            let members = beat.wants_members.then(|| state.rows(now));
             let last = state.news.len() as u64;
             let after = usize::try_from(beat.after).unwrap_or(usize::MAX);
             let items = state.news.get(after..).unwrap_or_default().to_vec();
@@ -140,7 +132,7 @@ impl Coordinator for InMemory {
             Ok(Heard {
                 generation: known.count,
                 at,
-                overrides: state.overrides,
+                overrides: state.overrides.change,
                 news: News {
                     has_gap: last < beat.after,
                     last,
@@ -232,9 +224,52 @@ impl Coordinator for InMemory {
             }
         })
     }
+
+    fn add_override<'a>(&'a self, id: &'a str, sealed: &'a [u8]) -> Call<'a, u64> {
+        self.call(move |state, _, at| state.overrides.put(false, id, sealed, at))
+    }
+
+    fn remove_override<'a>(&'a self, id: &'a str, sealed: &'a [u8]) -> Call<'a, u64> {
+        self.call(move |state, _, at| state.overrides.put(true, id, sealed, at))
+    }
+
+    fn overrides(&self) -> Call<'_, SealedOverrides> {
+        self.call(|state, _, _| state.overrides.clone())
+    }
+
+    fn members(&self) -> Call<'_, Vec<MemberRow>> {
+        self.call(|state, now, _| state.rows(now))
+    }
+}
+
+impl SealedOverrides {
+    /// Puts content under an identifier; returns the number of the last change.
+    fn put(&mut self, is_removal: bool, id: &str, sealed: &[u8], at: EngineTime) -> u64 {
+        let set = match is_removal {
+            true => &mut self.removed,
+            false => &mut self.added,
+        };
+        let held = set.iter_mut().find(|(known, _)| known == id);
+        match held {
+            Some((_, content)) if content == sealed => return self.change,
+            Some((_, content)) => *content = sealed.to_vec(),
+            None => set.push((id.to_owned(), sealed.to_vec())),
+        }
+        self.change = at.0.max(self.change + 1);
+        self.change
+    }
 }
 
 impl Contents {
+    fn rows(&self, now: Moment) -> Vec<MemberRow> {
+        let row = |(name, (report, last)): (&String, &(String, Moment))| MemberRow {
+            name: name.clone(),
+            report: report.clone(),
+            silent: now.since(*last),
+        };
+        self.members.iter().map(row).collect()
+    }
+
     /// Drops what has expired under this key.
     fn expire(&mut self, key: &StateKey, now: Moment) {
         if self.leases.get(key).is_some_and(|lease| lease.until <= now) {

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use super::super::coordinator::{
     AcquireFetch, Beat, Body, Call, Coordinator, CoordinatorError, EngineTime, FetchLease, Heard,
-    MemberRow, News, PublishState, Published, SharedState, StateKey, Token,
+    MemberRow, News, PublishState, Published, SealedOverrides, SharedState, StateKey, Token,
 };
 use super::argument::{micros, millis};
+use super::overrides::rows;
 use super::reply::{Reply, foreign};
 use super::script::Script;
 use super::{Engine, FAILOVER};
@@ -60,15 +61,7 @@ impl Coordinator for Engine {
             while !texts.is_empty() {
                 items.push(texts.text()?);
             }
-            let mut rows = reply.list()?;
-            let mut members = Vec::new();
-            while !rows.is_empty() {
-                members.push(MemberRow {
-                    name: rows.text()?,
-                    report: rows.text()?,
-                    silent: Duration::from_millis(rows.number()?),
-                });
-            }
+            let members = rows(reply.list()?)?;
             let news = News {
                 has_gap: match items.is_empty() {
                     // The counter went on without its messages, or back.
@@ -170,6 +163,22 @@ impl Coordinator for Engine {
                 .await
                 .map(drop)
         })
+    }
+
+    fn add_override<'a>(&'a self, id: &'a str, sealed: &'a [u8]) -> Call<'a, u64> {
+        Box::pin(self.put_override(&self.keys.overrides, id, sealed))
+    }
+
+    fn remove_override<'a>(&'a self, id: &'a str, sealed: &'a [u8]) -> Call<'a, u64> {
+        Box::pin(self.put_override(&self.keys.overrides_removed, id, sealed))
+    }
+
+    fn overrides(&self) -> Call<'_, SealedOverrides> {
+        Box::pin(self.all_overrides())
+    }
+
+    fn members(&self) -> Call<'_, Vec<MemberRow>> {
+        Box::pin(self.all_members())
     }
 }
 

@@ -10,11 +10,14 @@ pub(super) enum Script {
     AcquireFetch,
     PublishState,
     ReleaseFetch,
+    PutOverride,
+    Overrides,
+    Members,
 }
 
 impl Script {
     /// All scripts, in the order of the variants, with their texts.
-    pub(super) const ALL: [(Script, &str); 6] = [
+    pub(super) const ALL: [(Script, &str); 9] = [
         (Script::Heartbeat, include_str!("scripts/heartbeat.lua")),
         (Script::Leave, include_str!("scripts/leave.lua")),
         (Script::Announce, include_str!("scripts/announce.lua")),
@@ -30,6 +33,12 @@ impl Script {
             Script::ReleaseFetch,
             include_str!("scripts/release_fetch.lua"),
         ),
+        (
+            Script::PutOverride,
+            include_str!("scripts/put_override.lua"),
+        ),
+        (Script::Overrides, include_str!("scripts/overrides.lua")),
+        (Script::Members, include_str!("scripts/members.lua")),
     ];
 
     /// Returns its index in [`Script::ALL`].

@@ -284,3 +284,64 @@ fn an_engine_that_has_lost_everything_grants_nothing_before_a_heartbeat() {
         assert_eq!(heartbeat(&a, "a", 1).await.generation, 2);
     });
 }
+
+#[test]
+fn overrides_only_grow_and_each_change_has_a_higher_number() {
+    each(|lab| async move {
+        let (a, b) = (lab.join(), lab.join());
+        assert_eq!(heartbeat(&a, "a", 0).await.overrides, 0);
+        heartbeat(&b, "b", 0).await;
+        let octets = b"\0sealed \xff octets".as_slice();
+        let one = a.add_override("1", octets).await.unwrap();
+        assert!(one > 0);
+        assert_eq!(heartbeat(&b, "b", 0).await.overrides, one);
+        assert_eq!(
+            b.add_override("1", octets).await.unwrap(),
+            one,
+            "the same again"
+        );
+        let two = b.remove_override("1", b"removed").await.unwrap();
+        assert!(two > one);
+        let three = b.add_override("2", b"two").await.unwrap();
+        assert!(three > two);
+        // What was planted is written over.
+        let four = a.add_override("2", b"two, rightly").await.unwrap();
+        assert!(four > three);
+        let mut all = b.overrides().await.unwrap();
+        all.added.sort();
+        let row = |id: &str, octets: &[u8]| (id.to_owned(), octets.to_vec());
+        assert_eq!(all.change, four);
+        assert_eq!(all.added, [row("1", octets), row("2", b"two, rightly")]);
+        assert_eq!(all.removed, [row("1", b"removed")]);
+
+        lab.forget();
+        assert_eq!(a.overrides().await, Err(CoordinatorError::Lost));
+        assert_eq!(
+            a.add_override("1", octets).await,
+            Err(CoordinatorError::Lost)
+        );
+        let heard = heartbeat(&a, "a", 0).await;
+        assert_eq!((heard.generation, heard.overrides), (2, 0));
+        let five = a.add_override("1", octets).await.unwrap();
+        assert!(
+            five > four || matches!(*lab, Lab::Memory(_)),
+            "{five} after {four}"
+        );
+        assert_eq!(a.overrides().await.unwrap().added.len(), 1);
+    });
+}
+
+#[test]
+fn members_are_named_between_heartbeats() {
+    each(|lab| async move {
+        let (a, b) = (lab.join(), lab.join());
+        heartbeat(&a, "a", 0).await;
+        heartbeat(&b, "b", 0).await;
+        let rows = a.members().await.unwrap();
+        let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
+        assert!(rows.iter().all(|row| row.report == "{}"), "{rows:?}");
+        b.leave("b").await.unwrap();
+        assert_eq!(a.members().await.unwrap().len(), 1);
+    });
+}

@@ -1,0 +1,216 @@
+//! The overrides of a fleet, as they lie in the engine.
+//!
+//! Each lies under its identifier, sealed by the fleet's key for that place, so that the engine can neither make one nor
+//! pass one off as another. A removal says all that the override said: an instance that never saw the override keeps
+//! both. Octets that do not open, or that this version cannot read, are as good as absent.
+
+use serde::{Deserialize, Serialize};
+
+use super::FleetKey;
+use crate::clock::Moment;
+use crate::policy::overrides::{Action, Override, OverrideId, words};
+use crate::rep::{Origin, PathPattern};
+use crate::text::DecisionId;
+
+/// The removal of an override by a person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Removal {
+    /// The time of the removal.
+    pub time: Moment,
+    /// The person.
+    pub by: String,
+}
+
+/// The text under the seal. Times are milliseconds since the epoch.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    origin: String,
+    pattern: String,
+    action: Effect,
+    until: Option<u64>,
+    by: String,
+    reason: String,
+    created: u64,
+    instance: String,
+    removed: Option<u64>,
+    removed_by: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Effect {
+    Allow,
+    Deny,
+}
+
+/// Returns the sealed form of an override, or of its removal, under its identifier; `None` if it is none of a fleet.
+#[must_use]
+pub fn seal(
+    key: &FleetKey,
+    one: &Override,
+    removal: Option<&Removal>,
+) -> Option<(String, Vec<u8>)> {
+    let OverrideId::Shared(id) = one.id else {
+        return None;
+    };
+    let text = Text {
+        origin: one.origin.as_str().to_owned(),
+        pattern: one.pattern.clone(),
+        action: match one.action {
+            Action::Allow => Effect::Allow,
+            Action::Deny => Effect::Deny,
+        },
+        until: one.until.map(Moment::as_millis),
+        by: one.by.clone(),
+        reason: one.reason.clone(),
+        created: one.created.as_millis(),
+        instance: one.instance.clone().unwrap_or_default(),
+        removed: removal.map(|removal| removal.time.as_millis()),
+        removed_by: removal.map(|removal| removal.by.clone()),
+    };
+    let content = serde_json::to_vec(&text).ok()?;
+    let id = id.to_string();
+    let sealed = key.seal(&place(&id, removal.is_some()), &content);
+    Some((id, sealed))
+}
+
+/// Opens an override that lies under `id`; `None` if the fleet's key did not make it for this place.
+#[must_use]
+pub fn open_added(key: &FleetKey, id: &str, sealed: &[u8]) -> Option<Override> {
+    open(key, id, sealed, false).map(|(one, _)| one)
+}
+
+/// Opens the removal of an override that lies under `id`; `None` if the fleet's key did not make it for this place.
+#[must_use]
+pub fn open_removed(key: &FleetKey, id: &str, sealed: &[u8]) -> Option<(Override, Removal)> {
+    let (one, removal) = open(key, id, sealed, true)?;
+    Some((one, removal?))
+}
+
+fn open(
+    key: &FleetKey,
+    id: &str,
+    sealed: &[u8],
+    is_removed: bool,
+) -> Option<(Override, Option<Removal>)> {
+    let content = key.open(&place(id, is_removed), sealed)?;
+    let text: Text = serde_json::from_slice(content).ok()?;
+    PathPattern::new(&text.pattern).ok()?;
+    let one = Override {
+        id: OverrideId::Shared(DecisionId::from_text(id)?),
+        origin: Origin::parse(&text.origin).ok()?.0,
+        pattern: text.pattern,
+        action: match text.action {
+            Effect::Allow => Action::Allow,
+            Effect::Deny => Action::Deny,
+        },
+        until: text.until.map(Moment::from_millis),
+        by: words(&text.by).ok()?,
+        reason: words(&text.reason).ok()?,
+        created: Moment::from_millis(text.created),
+        instance: Some(text.instance),
+    };
+    let removal = match (text.removed, text.removed_by) {
+        (Some(time), Some(by)) => Some(Removal {
+            time: Moment::from_millis(time),
+            by: words(&by).ok()?,
+        }),
+        _ => None,
+    };
+    Some((one, removal))
+}
+
+/// Returns the place of an override: an addition does not open as a removal.
+fn place(id: &str, is_removed: bool) -> [&[u8]; 2] {
+    match is_removed {
+        true => [b"override removed", id.as_bytes()],
+        false => [b"override", id.as_bytes()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOON: Moment = Moment::from_millis(1_795_176_000_000);
+    const ID: u128 = 0x0156_3e3a_b5d3_d676_4c61_efb9_9302_bd5b;
+
+    fn one() -> Override {
+        Override {
+            id: OverrideId::Shared(DecisionId::from_octets(ID.to_be_bytes())),
+            origin: Origin::parse("https://site.example").unwrap().0,
+            pattern: "/p*.html$".to_owned(),
+            action: Action::Deny,
+            until: Some(NOON),
+            by: "Ada Łukasz".to_owned(),
+            reason: "a \"letter\"".to_owned(),
+            created: NOON,
+            instance: Some("a1".to_owned()),
+        }
+    }
+
+    #[test]
+    fn an_override_is_read_as_it_was_sealed_and_only_at_its_place() {
+        let key = FleetKey::of(&[7; 32]);
+        let removal = Removal {
+            time: NOON,
+            by: "Grace".to_owned(),
+        };
+        let allow = Override {
+            action: Action::Allow,
+            until: None,
+            ..one()
+        };
+        for one in [one(), allow] {
+            let (id, added) = seal(&key, &one, None).unwrap();
+            let (same, removed) = seal(&key, &one, Some(&removal)).unwrap();
+            assert_eq!(id, same);
+            assert_eq!(open_added(&key, &id, &added), Some(one.clone()));
+            let opened = open_removed(&key, &id, &removed);
+            assert_eq!(opened, Some((one.clone(), removal.clone())));
+            assert_eq!(
+                seal(&key, &one, None).unwrap().1,
+                added,
+                "the same octets again"
+            );
+            // An addition is no removal, nor the other way round.
+            assert_eq!(open_removed(&key, &id, &added), None);
+            assert_eq!(open_added(&key, &id, &removed), None);
+            let other = id.replace('0', "1");
+            assert_eq!(open_added(&key, &other, &added), None, "another id");
+            let stranger = FleetKey::of(&[8; 32]);
+            assert_eq!(open_added(&stranger, &id, &added), None, "another key");
+        }
+        let numbered = Override {
+            id: OverrideId::Stored(1),
+            ..one()
+        };
+        assert_eq!(seal(&key, &numbered, None), None);
+    }
+
+    #[test]
+    fn a_sealed_text_of_another_form_is_absent() {
+        let key = FleetKey::of(&[7; 32]);
+        let (id, sealed) = seal(&key, &one(), None).unwrap();
+        let text = key.open(&place(&id, false), &sealed).unwrap();
+        let text = std::str::from_utf8(text).unwrap();
+        let reads = |text: &str| {
+            let sealed = key.seal(&place(&id, false), text.as_bytes());
+            open_added(&key, &id, &sealed).is_some()
+        };
+        assert!(reads(text));
+        for (from, to) in [
+            ("deny", "destroy"),
+            ("\"/p", "\"p"),
+            ("https://", "nonsense"),
+            ("Ada", "Ada\\n"),
+            ("{", "{\"more\":1,"),
+            ("}", ""),
+        ] {
+            let other = text.replacen(from, to, 1);
+            assert_ne!(other, text);
+            assert!(!reads(&other), "{other}");
+        }
+    }
+}

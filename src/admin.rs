@@ -18,6 +18,7 @@
 mod client;
 pub mod http;
 pub mod query;
+mod reach;
 mod server;
 pub mod view;
 
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 pub use self::client::{AskError, ask};
+pub use self::reach::{LateMember, Reach};
 pub(crate) use self::server::claim;
 pub use self::server::{BindError, Service, Socket};
 use crate::text::time_text;
@@ -63,8 +65,35 @@ pub enum Request {
     },
     /// The overrides in the store have changed.
     OverridesChanged,
+    /// Add an override, here and at all instances of the fleet.
+    AddOverride(NewOverride),
+    /// Take an override out of force, here and at all instances of the fleet.
+    RemoveOverride {
+        /// The identifier.
+        id: String,
+        /// The person who removes it.
+        by: String,
+    },
     /// Return the status of the process.
     Status,
+}
+
+/// An override to add, as people write it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewOverride {
+    /// The origin.
+    pub origin: String,
+    /// The paths: a pattern as in robots.txt; none: all.
+    pub pattern: Option<String>,
+    /// True to deny the paths, false to allow them.
+    pub denies: bool,
+    /// The end: a day, a time or a span.
+    pub until: String,
+    /// The person who answers for it.
+    pub by: String,
+    /// The reason.
+    pub reason: String,
 }
 
 /// The answer to a [`Request`].
@@ -90,6 +119,20 @@ pub enum Answer {
     },
     /// The process will read the overrides.
     Noted,
+    /// The override is in force here.
+    OverrideAdded {
+        /// Its identifier.
+        id: String,
+        /// Its way in the fleet; none outside a fleet.
+        reach: Option<Reach>,
+    },
+    /// The override is out of force here.
+    OverrideRemoved {
+        /// True if it was in force.
+        was_there: bool,
+        /// The way of the removal in the fleet; none outside a fleet.
+        reach: Option<Reach>,
+    },
     /// The status.
     Status(Status),
     /// The request failed.

@@ -9,6 +9,7 @@ pub mod collect;
 mod collected;
 pub mod config;
 pub mod join;
+mod keeper;
 mod log;
 pub mod origins;
 pub mod overrides;

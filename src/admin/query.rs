@@ -10,6 +10,7 @@ use std::fmt;
 use std::time::Duration;
 
 use self::when::Edge;
+use super::NewOverride;
 use crate::clock::Moment;
 use crate::config::{Mode, parse_duration, parse_moment};
 use crate::policy::overrides::{self, Override, OverrideId};
@@ -187,6 +188,24 @@ pub struct Asserted<'a> {
     pub by: &'a str,
     /// The reason.
     pub reason: &'a str,
+}
+
+impl NewOverride {
+    /// Returns its fields to be read.
+    #[must_use]
+    pub fn asserted(&self) -> Asserted<'_> {
+        Asserted {
+            origin: &self.origin,
+            pattern: self.pattern.as_deref(),
+            action: match self.denies {
+                true => overrides::Action::Deny,
+                false => overrides::Action::Allow,
+            },
+            until: &self.until,
+            by: &self.by,
+            reason: &self.reason,
+        }
+    }
 }
 
 impl Asserted<'_> {

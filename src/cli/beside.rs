@@ -11,28 +11,27 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
-use tracing::{error, info, warn};
+use tokio::time::timeout;
+use tracing::{info, warn};
 
-use super::join::{Follower, first_answer};
+use super::join::first_answer;
+use super::keeper::{Keeper, Kind};
 use crate::admin::http::{Listener, Site, Token, router};
 use crate::admin::{
-    Answer, RefreshedState, Request, Service, Socket, Status, WitnessReport, query,
+    Answer, NewOverride, RefreshedState, Request, Service, Socket, Status, WitnessReport, query,
 };
 use crate::clock::{self, Clock, Moment};
 use crate::config::Config;
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, Follow};
 use crate::metrics::Registry;
+use crate::policy::overrides::{self, OverrideId};
 use crate::proxy::Proxy;
 use crate::rep::Origin;
 use crate::robots::identity::Identity;
 use crate::robots::state::State;
-use crate::store::{self, Access, LogKey, Store, StoreError};
+use crate::store::{self, Access, LogKey, Store};
 use crate::text::time_text;
 use crate::witness::Witnesses;
-
-/// Time until the next attempt when the overrides cannot be read.
-const RETRY: Duration = Duration::from_secs(1);
 
 /// Time for the last checkpoint: the end of a process waits for it.
 const LAST_CHECKPOINT: Duration = Duration::from_secs(5);
@@ -50,6 +49,7 @@ pub(super) fn open_store(config: &Config) -> Result<Option<Arc<dyn Store>>, Stri
 pub(super) struct Beside {
     tasks: JoinSet<()>,
     overrides_changed: Arc<Notify>,
+    keeper: Option<Arc<Keeper>>,
     log: Option<Kept>,
     fleet: Option<Arc<Fleet>>,
     clock: Clock,
@@ -73,6 +73,7 @@ impl Beside {
         let mut beside = Beside {
             tasks: JoinSet::new(),
             overrides_changed: Arc::default(),
+            keeper: None,
             log: None,
             fleet: None,
             started: clock.now(),
@@ -82,11 +83,11 @@ impl Beside {
         if let Some(store) = proxy.log().store() {
             beside.care_for(proxy, store).await?;
         }
-        if let Some(fleet) = proxy.gate().fleet() {
+        // The configuration demands a store for a fleet.
+        if let (Some(fleet), Some(keeper)) = (proxy.gate().fleet(), &beside.keeper) {
             beside.fleet = Some(Arc::clone(fleet));
-            beside
-                .tasks
-                .spawn(Arc::clone(fleet).keep(Arc::new(Follower)));
+            let follower: Arc<dyn Follow> = Arc::<Keeper>::clone(keeper);
+            beside.tasks.spawn(Arc::clone(fleet).keep(follower));
             first_answer(fleet).await;
         }
         Ok(beside)
@@ -105,12 +106,11 @@ impl Beside {
         for task in witnesses.tasks() {
             self.tasks.spawn(task);
         }
-        let seen = take_over(proxy, &**store)
-            .await
-            .map_err(|error| format!("the overrides cannot be read: {error}"))?;
+        let keeper = Keeper::start(proxy, store).await;
+        let keeper = keeper.map_err(|error| format!("the overrides cannot be read: {error}"))?;
         let changed = Arc::clone(&self.overrides_changed);
-        let following = follow_overrides(Arc::clone(proxy), Arc::clone(store), seen, changed);
-        self.tasks.spawn(following);
+        self.tasks.spawn(Arc::clone(&keeper).follow_store(changed));
+        self.keeper = Some(keeper);
         Ok(())
     }
 
@@ -141,6 +141,7 @@ impl Beside {
         Arc::new(ProxyService {
             proxy: Arc::clone(proxy),
             overrides_changed: Arc::clone(&self.overrides_changed),
+            keeper: self.keeper.clone(),
             witnesses: self.log.as_ref().map(|log| Arc::clone(&log.witnesses)),
             started: self.started,
         })
@@ -206,52 +207,11 @@ impl Beside {
     }
 }
 
-/// Puts the store's overrides in force; returns the version of the store before they were read.
-async fn take_over(proxy: &Proxy, store: &dyn Store) -> Result<u64, StoreError> {
-    let version = store.version().await?;
-    let overrides = store.overrides().await?;
-    proxy.gate().set_overrides(overrides);
-    Ok(version)
-}
-
-async fn follow_overrides(
-    proxy: Arc<Proxy>,
-    store: Arc<dyn Store>,
-    mut seen: u64,
-    changed: Arc<Notify>,
-) {
-    let mut fails = false;
-    loop {
-        let change = tokio::select! {
-            change = store.changes(seen) => change.map(drop),
-            // Another process has changed them, and says so.
-            () = changed.notified() => Ok(()),
-        };
-        let outcome = match change {
-            Ok(()) => take_over(&proxy, &*store).await,
-            Err(error) => Err(error),
-        };
-        match outcome {
-            Ok(version) => {
-                seen = version;
-                if std::mem::take(&mut fails) {
-                    info!("the overrides can be read again");
-                }
-            }
-            Err(error) => {
-                if !std::mem::replace(&mut fails, true) {
-                    error!("the overrides cannot be read and stay as they were: {error}");
-                }
-                sleep(RETRY).await;
-            }
-        }
-    }
-}
-
 /// Answers for a running proxy.
 struct ProxyService {
     proxy: Arc<Proxy>,
     overrides_changed: Arc<Notify>,
+    keeper: Option<Arc<Keeper>>,
     witnesses: Option<Arc<Witnesses>>,
     started: Moment,
 }
@@ -267,6 +227,8 @@ impl Service for ProxyService {
                     self.overrides_changed.notify_one();
                     Ok(Answer::Noted)
                 }
+                Request::AddOverride(new) => self.add_override(&new).await,
+                Request::RemoveOverride { id, by } => self.remove_override(&id, by).await,
                 Request::Status => Ok(Answer::Status(self.status())),
             };
             answer.unwrap_or_else(|error| Answer::Failed { error })
@@ -286,6 +248,8 @@ impl ProxyService {
         let cache = self.proxy.gate().robots_cache();
         let refreshed = cache.refresh(&origin, which.as_ref()).await;
         let states = refreshed.map_err(|error| error.to_string())?;
+        self.announce(Kind::Refresh, &origin, which.as_ref())
+            .await?;
         // The command that sent the request reads the store next.
         self.proxy
             .log()
@@ -320,7 +284,50 @@ impl ProxyService {
         let cache = self.proxy.gate().robots_cache();
         let forgotten = cache.forget(&origin, which.as_ref()).await;
         let was_known = forgotten.map_err(|error| error.to_string())?;
+        self.announce(Kind::Forget, &origin, which.as_ref()).await?;
         Ok(Answer::Forgotten { was_known })
+    }
+
+    /// Tells the other instances of the fleet to do the same.
+    async fn announce(
+        &self,
+        kind: Kind,
+        origin: &Origin,
+        which: Option<&Identity>,
+    ) -> Result<(), String> {
+        let Some(keeper) = &self.keeper else {
+            return Ok(());
+        };
+        match keeper.announce(kind, origin, which).await {
+            None => Ok(()),
+            Some(why) => Err(format!(
+                "this instance has done it and cannot tell the other ones of the fleet: {why}; repeat the command"
+            )),
+        }
+    }
+
+    fn keeper(&self) -> Result<&Keeper, String> {
+        let why = "there is no store: [store] path is \"\"; name a file there and restart";
+        self.keeper.as_deref().ok_or_else(|| why.to_owned())
+    }
+
+    async fn add_override(&self, new: &NewOverride) -> Result<Answer, String> {
+        let asserted = new.asserted().read(self.proxy.clock().now());
+        let asserted = asserted.map_err(|wrong| wrong.to_string())?;
+        let added = self.keeper()?.add(asserted).await;
+        let (added, reach) = added.map_err(|error| error.to_string())?;
+        Ok(Answer::OverrideAdded {
+            id: added.id.to_string(),
+            reach,
+        })
+    }
+
+    async fn remove_override(&self, id: &str, by: String) -> Result<Answer, String> {
+        let known = OverrideId::in_store(id).ok_or_else(|| format!("{id}: no such override"))?;
+        let by = overrides::words(&by).map_err(|error| format!("by: {error}"))?;
+        let removed = self.keeper()?.remove(known, by).await;
+        let (was_there, reach) = removed.map_err(|error| error.to_string())?;
+        Ok(Answer::OverrideRemoved { was_there, reach })
     }
 
     fn status(&self) -> Status {

@@ -8,9 +8,8 @@ use tokio::time::timeout;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::egress;
-use crate::fleet::coordinator::Call;
 use crate::fleet::engine::Engine;
-use crate::fleet::{Fleet, FleetKey, Follow, Heard};
+use crate::fleet::{Fleet, FleetKey};
 use crate::store;
 
 /// The time that a start waits for the engine. Requests are refused after it, until the engine answers.
@@ -33,13 +32,7 @@ pub(super) fn join(
     let key = FleetKey::load(key_file).map_err(|error| error.to_string())?;
     let tls = egress::tls_config(&config.tls.extra_roots).map_err(|error| error.to_string())?;
     let engine = Engine::of(fleet, Arc::new(tls)).map_err(|error| error.to_string())?;
-    let mut name = match &fleet.name {
-        Some(name) => name.clone(),
-        None => {
-            let key = store::log_key(config).map_err(|error| error.to_string())?;
-            key.vkey().name().to_string()
-        }
-    };
+    let mut name = name(config)?;
     if let Some(suffix) = suffix {
         name = format!("{name}/{suffix}");
     }
@@ -47,17 +40,22 @@ pub(super) fn join(
     Ok(Some(Arc::new(fleet)))
 }
 
+/// Returns the name of the instance that the configuration describes.
+///
+/// # Errors
+/// When it is that of the log, and the log has no key.
+pub(super) fn name(config: &Config) -> Result<String, String> {
+    match &config.fleet.name {
+        Some(name) => Ok(name.clone()),
+        None => {
+            let key = store::log_key(config).map_err(|error| error.to_string())?;
+            Ok(key.vkey().name().to_string())
+        }
+    }
+}
+
 /// Waits until the engine has answered for the first time, or not soon enough.
 pub(super) async fn first_answer(fleet: &Fleet) {
     // The operator is told by the task that keeps the link.
     let _ = timeout(FIRST, fleet.connected()).await;
-}
-
-/// Takes over the changes of a fleet.
-pub(super) struct Follower;
-
-impl Follow for Follower {
-    fn follow<'a>(&'a self, _: &'a Heard) -> Call<'a, u64> {
-        Box::pin(async { Ok(0) })
-    }
 }

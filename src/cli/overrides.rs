@@ -1,5 +1,6 @@
 //! `crawlgate override`: paths that a person allows or denies regardless of robots.txt, by name and until a date.
 
+mod fleet;
 mod list;
 
 use std::io::{self, Write as _};
@@ -10,14 +11,15 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 
 use self::list::{Listed, lines, table};
+use super::join::name;
 use super::{fail, screen};
 use crate::admin::query::Asserted;
-use crate::admin::{self, AskError, Request};
+use crate::admin::{self, Answer, AskError, NewOverride, Request};
 use crate::clock::{Clock, Moment};
 use crate::config::Config;
 use crate::policy::overrides::{self, Override, OverrideId};
 use crate::store::{self, Access, Removed, Store, StoreErrorKind};
-use crate::text::time_text;
+use crate::text::{DecisionId, time_text};
 
 /// Time for a running process to confirm a change.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -64,7 +66,7 @@ enum Command {
     },
     /// Take an override out of force
     Remove {
-        /// The number of the override
+        /// The number of the override, or its identifier in the fleet
         #[arg(value_name = "ID")]
         id: String,
         /// The person who removes the override
@@ -133,7 +135,32 @@ pub fn run(args: &OverrideArgs, config: &Config) -> ExitCode {
 }
 
 async fn add(args: &AddArgs, config: &Config, now: Moment) -> Result<(), String> {
-    let new = new(args, now)?;
+    let mut new = new(args, now)?;
+    if config.fleet.is_on() {
+        let request = Request::AddOverride(NewOverride {
+            origin: args.origin.clone(),
+            pattern: args.pattern.clone(),
+            denies: matches!(args.action, Action::Deny),
+            until: args.until.clone(),
+            by: args.by.clone(),
+            reason: args.reason.clone(),
+        });
+        match fleet::through_process(config, &request).await? {
+            Some(Answer::OverrideAdded { id, reach }) => {
+                let id = OverrideId::in_store(&id).unwrap_or(new.id);
+                let told = Override { id, ..new };
+                screen::say(format!("override {}\n", sentence(&told)).as_bytes())?;
+                return fleet::say(reach.as_ref());
+            }
+            Some(other) => {
+                return Err(format!("the process gives an unexpected answer: {other:?}"));
+            }
+            None => {
+                new.id = OverrideId::Shared(DecisionId::mint(now));
+                new.instance = Some(name(config)?);
+            }
+        }
+    }
     let store = open(config, Access::Write)?;
     let told = new.clone();
     let id = store.add_override(new).await.map_err(|e| e.to_string())?;
@@ -215,6 +242,21 @@ async fn remove(id: &str, by: &str, config: &Config, now: Moment) -> Result<(), 
     }
     let unknown = || format!("{id}: no such override; see `crawlgate override list --all`");
     let known = OverrideId::in_store(id).ok_or_else(unknown)?;
+    if config.fleet.is_on() {
+        let request = Request::RemoveOverride {
+            id: known.to_string(),
+            by: by.clone(),
+        };
+        // For one that is not there, the store tells the reason below.
+        if let Some(Answer::OverrideRemoved {
+            was_there: true,
+            reach,
+        }) = fleet::through_process(config, &request).await?
+        {
+            screen::say(format!("override {known} removed\n").as_bytes())?;
+            return fleet::say(reach.as_ref());
+        }
+    }
     let store = open(config, Access::Write)?;
     let removed = store.remove_override(known, by, now).await;
     if !removed.map_err(|error| error.to_string())? {
@@ -243,6 +285,9 @@ async fn tell(config: &Config) -> Result<(), String> {
         None => None,
     };
     let said = match answer {
+        None | Some(Err(AskError::NotRunning(_))) if config.fleet.is_on() => {
+            "no process of this store runs: the one that starts next brings it to the fleet\n"
+        }
         Some(Ok(_)) => "the running process takes it over now\n",
         None | Some(Err(AskError::NotRunning(_))) => {
             "a process that uses this store takes it over within a second\n"

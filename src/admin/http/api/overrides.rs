@@ -12,9 +12,10 @@ use utoipa::ToSchema;
 use super::{Asked, BASE};
 use crate::admin::http::Site;
 use crate::admin::http::problem::Problem;
-use crate::admin::query::{Asserted, Wrong};
+use crate::admin::query::Wrong;
 use crate::admin::view::OverrideEntry;
-use crate::policy::overrides::{self, Override, OverrideId};
+use crate::admin::{self, Answer, Reach, Request};
+use crate::policy::overrides::{self, OverrideId};
 
 pub(super) fn routes() -> Router<Site> {
     Router::new()
@@ -91,6 +92,15 @@ pub(super) struct NewOverride {
     reason: String,
 }
 
+/// An override that was added.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct AddedOverride {
+    #[serde(flatten)]
+    override_: OverrideEntry,
+    /// How far it has reached in the fleet; none outside a fleet.
+    reach: Option<Reach>,
+}
+
 /// The effect of an override.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -101,21 +111,12 @@ pub(super) enum Action {
     Deny,
 }
 
-impl From<Action> for overrides::Action {
-    fn from(action: Action) -> Self {
-        match action {
-            Action::Allow => Self::Allow,
-            Action::Deny => Self::Deny,
-        }
-    }
-}
-
 /// Allow or deny paths of an origin regardless of robots.txt, from the next request on
 #[utoipa::path(
     post, path = "/overrides", tag = "overrides",
     request_body = NewOverride,
     responses(
-        (status = 201, description = "The override, with its number", body = OverrideEntry, headers(("Location" = String, description = "The URL to remove it"))),
+        (status = 201, description = "The override, with its number", body = AddedOverride, headers(("Location" = String, description = "The URL to remove it"))),
         (status = "4XX", description = "The override is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
@@ -126,19 +127,22 @@ pub(super) async fn add(
     Json(new): Json<NewOverride>,
 ) -> Result<Response, Problem> {
     params.finish(&[])?;
-    let asserted = Asserted {
-        origin: &new.origin,
-        pattern: new.pattern.as_deref(),
-        action: new.action.into(),
-        until: &new.until,
-        by: &new.by,
-        reason: &new.reason,
+    let new = admin::NewOverride {
+        origin: new.origin,
+        pattern: new.pattern,
+        denies: matches!(new.action, Action::Deny),
+        until: new.until,
+        by: new.by,
+        reason: new.reason,
     };
-    let asserted = asserted.read(site.now())?;
-    let added = site.add_override(asserted).await?;
-    let entry = OverrideEntry::of(&added, site.now());
-    let location = format!("{BASE}/overrides/{}", entry.id);
-    Ok((StatusCode::CREATED, [(LOCATION, location)], Json(entry)).into_response())
+    let asserted = new.asserted().read(site.now())?;
+    let (id, reach) = site.add_override(new).await?;
+    let kept = site.kept()?.overrides().await?;
+    let kept = kept.into_iter().find(|one| one.id.to_string() == id);
+    let override_ = OverrideEntry::of(&kept.unwrap_or(asserted), site.now());
+    let location = format!("{BASE}/overrides/{id}");
+    let added = AddedOverride { override_, reach };
+    Ok((StatusCode::CREATED, [(LOCATION, location)], Json(added)).into_response())
 }
 
 /// Take an override out of force; the store keeps its history
@@ -149,6 +153,7 @@ pub(super) async fn add(
         ("by" = String, Query, description = "Who takes it out", min_length = 1, example = "Ada Example"),
     ),
     responses(
+        (status = 200, description = "The override is out of force here; how far that has reached in the fleet", body = Reach),
         (status = 204, description = "The override is out of force"),
         (status = "4XX", description = "There is no override of this number, it stands in the configuration (409), or `by` is missing", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
@@ -158,33 +163,45 @@ pub(super) async fn remove(
     State(site): State<Site>,
     Path(id): Path<String>,
     Asked(mut params): Asked,
-) -> Result<StatusCode, Problem> {
+) -> Result<Response, Problem> {
     let by = params
         .text("by")?
         .ok_or_else(|| Wrong::new("by", "is missing: name the person who removes it"))?;
     params.finish(&["by"])?;
     let by = overrides::words(&by).map_err(|error| Wrong::new("by", format_args!("{error}")))?;
-    site.remove_override(&id, by).await?;
-    Ok(StatusCode::NO_CONTENT)
+    let (_, reach) = site.remove_override(&id, by).await?;
+    Ok(match reach {
+        Some(reach) => Json(reach).into_response(),
+        None => StatusCode::NO_CONTENT.into_response(),
+    })
 }
 
 impl Site {
-    /// Adds an override to the store and puts it in force, before this resolves.
+    /// Adds an override to the store and puts it in force, before this resolves. Returns its identifier, and how far it
+    /// has reached in the fleet.
     ///
     /// # Errors
     /// When there is no store, or it cannot be written.
-    pub async fn add_override(&self, new: Override) -> Result<Override, Problem> {
-        let store = self.kept()?;
-        let id = store.add_override(new.clone()).await?;
-        self.take_over_overrides().await?;
-        Ok(Override { id, ..new })
+    pub async fn add_override(
+        &self,
+        new: admin::NewOverride,
+    ) -> Result<(String, Option<Reach>), Problem> {
+        self.kept()?;
+        match self.desk().answer(Request::AddOverride(new)).await {
+            Answer::OverrideAdded { id, reach } => Ok((id, reach)),
+            other => Err(refused(other)),
+        }
     }
 
     /// Takes the override with this identifier out of force, before this resolves.
     ///
     /// # Errors
     /// When there is none with this identifier, it stands in the configuration, or the store cannot be written.
-    pub async fn remove_override(&self, id: &str, by: String) -> Result<OverrideId, Problem> {
+    pub async fn remove_override(
+        &self,
+        id: &str,
+        by: String,
+    ) -> Result<(OverrideId, Option<Reach>), Problem> {
         if id.starts_with("config-") {
             let source = self.proxy().settings().source.clone();
             return Err(Problem::new(
@@ -198,20 +215,23 @@ impl Site {
             let why = "no such override is in force; it may have been removed meanwhile";
             Problem::missing(format!("{id}: {why}"))
         };
-        let id = OverrideId::in_store(id).ok_or_else(unknown)?;
-        let store = self.kept()?;
-        if !store.remove_override(id, by, self.now()).await? {
-            return Err(unknown());
+        let known = OverrideId::in_store(id).ok_or_else(unknown)?;
+        self.kept()?;
+        let id = known.to_string();
+        match self.desk().answer(Request::RemoveOverride { id, by }).await {
+            Answer::OverrideRemoved {
+                was_there: true,
+                reach,
+            } => Ok((known, reach)),
+            Answer::OverrideRemoved { .. } => Err(unknown()),
+            other => Err(refused(other)),
         }
-        self.take_over_overrides().await?;
-        Ok(id)
     }
+}
 
-    /// Puts the store's overrides in force: they apply from the next request on.
-    async fn take_over_overrides(&self) -> Result<(), Problem> {
-        let stored = self.kept()?.overrides().await?;
-        // A follower of the store that has read it just before is told of this change by the store.
-        self.proxy().gate().set_overrides(stored);
-        Ok(())
+fn refused(answer: Answer) -> Problem {
+    match answer {
+        Answer::Failed { error } => Problem::busy(error),
+        other => Problem::busy(format!("the process gives an unexpected answer: {other:?}")),
     }
 }

@@ -11,9 +11,9 @@ use super::super::problem::Problem;
 use super::denials::origin_link;
 use super::filter::wrong;
 use super::words::encoded;
-use crate::admin::query::{self, Asserted};
-use crate::admin::{Answer, Request};
-use crate::policy::overrides::{Action, words};
+use crate::admin::query;
+use crate::admin::{Answer, NewOverride, Reach, Request};
+use crate::policy::overrides::words;
 use crate::rep::Origin;
 use crate::store::Acknowledgement;
 
@@ -70,25 +70,28 @@ pub(super) async fn add_override(
     State(site): State<Site>,
     Posted(form): Posted<New>,
 ) -> Result<Redirect, Problem> {
-    let action = match &*form.action {
-        "allow" => Action::Allow,
-        "deny" => Action::Deny,
+    let denies = match &*form.action {
+        "allow" => false,
+        "deny" => true,
         other => {
             return Err(Problem::bad(format!("action {other}: it is allow or deny")));
         }
     };
     let pattern = form.pattern.trim();
-    let asserted = Asserted {
-        origin: form.origin.trim(),
-        pattern: Some(pattern).filter(|pattern| !pattern.is_empty()),
-        action,
-        until: form.until.trim(),
-        by: &form.by,
-        reason: &form.reason,
+    let new = NewOverride {
+        origin: form.origin.trim().to_owned(),
+        pattern: Some(pattern.to_owned()).filter(|pattern| !pattern.is_empty()),
+        denies,
+        until: form.until.trim().to_owned(),
+        by: form.by,
+        reason: form.reason,
     };
-    let new = asserted.read(site.now()).map_err(wrong)?;
-    let id = site.add_override(new).await?.id;
-    Ok(Redirect::to(&format!("/overrides?added={id}")))
+    new.asserted().read(site.now()).map_err(wrong)?;
+    let (id, reach) = site.add_override(new).await?;
+    Ok(Redirect::to(&format!(
+        "/overrides?added={id}{}",
+        partly(reach)
+    )))
 }
 
 /// An override to take out of force.
@@ -104,8 +107,20 @@ pub(super) async fn remove_override(
     Posted(form): Posted<Old>,
 ) -> Result<Redirect, Problem> {
     let by = words(&form.by).map_err(|error| Problem::bad(format!("by: {error}")))?;
-    let id = site.remove_override(&form.number, by).await?;
-    Ok(Redirect::to(&format!("/overrides?removed={id}")))
+    let (id, reach) = site.remove_override(&form.number, by).await?;
+    Ok(Redirect::to(&format!(
+        "/overrides?removed={id}{}",
+        partly(reach)
+    )))
+}
+
+/// Returns what the page is told of a change that some instances of the fleet lack.
+fn partly(reach: Option<Reach>) -> &'static str {
+    let is_everywhere = |reach: &Reach| reach.failure.is_none() && reach.late.is_empty();
+    match reach {
+        Some(reach) if !is_everywhere(&reach) => "&partly=true",
+        _ => "",
+    }
 }
 
 /// The origin of an action.

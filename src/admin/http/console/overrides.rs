@@ -16,6 +16,8 @@ use crate::policy::overrides::Override;
 pub(super) struct OverridesPage {
     shell: Shell,
     done: Option<String>,
+    /// True if some instances of the fleet lack the change.
+    is_partly: bool,
     listed: Vec<Listed>,
     expired: Vec<Listed>,
     is_kept: bool,
@@ -76,8 +78,9 @@ pub(super) async fn page(
     let removed = params.text("removed").map_err(wrong)?;
     let origin = params.text("origin").map_err(wrong)?;
     let pattern = params.text("pattern").map_err(wrong)?;
+    let is_partly = params.truth("partly").map_err(wrong)?.unwrap_or(false);
     params
-        .finish(&["added", "removed", "origin", "pattern"])
+        .finish(&["added", "removed", "origin", "pattern", "partly"])
         .map_err(wrong)?;
     let now = site.now();
     let (mut listed, mut expired) = (Vec::new(), Vec::new());
@@ -99,6 +102,7 @@ pub(super) async fn page(
             (None, Some(number)) => Some(format!("Override {} is out of force.", line(&number))),
             (None, None) => None,
         },
+        is_partly,
         listed,
         expired,
         is_kept: site.store().is_some(),

@@ -1,0 +1,272 @@
+//! Keeps the overrides of a process in force: those of its store, which are those of its fleet, too.
+//!
+//! In a fleet every instance keeps all overrides in its own store before they are in force, so the engine may lose them
+//! all. They are read from the engine when it says that they have changed, when it may have lost some, and when the store
+//! has some that the engine may lack. Two sets merge by union, and a removal stays.
+//!
+//! A heartbeat counts as answered only once its overrides are in force: an instance that cannot keep them is cut off
+//! after `[fleet] patience` like one without the engine.
+
+mod news;
+mod reach;
+
+pub(super) use self::news::Kind;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{Mutex, Notify};
+use tokio::time::sleep;
+use tracing::{error, info, warn};
+
+use crate::admin::Reach;
+use crate::clock::Moment;
+use crate::fleet::coordinator::{Call, CoordinatorError};
+use crate::fleet::overrides::{Removal, open_added, open_removed, seal};
+use crate::fleet::{Fleet, Follow, Heard};
+use crate::policy::overrides::{Override, OverrideId};
+use crate::proxy::Proxy;
+use crate::store::{FleetOverrides, Removed, Store, StoreError};
+use crate::text::DecisionId;
+
+/// Time until the next attempt when the overrides cannot be read.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The keeper of a process's overrides.
+pub(super) struct Keeper {
+    proxy: Arc<Proxy>,
+    store: Arc<dyn Store>,
+    /// Set while the engine may lack an override of the store.
+    has_more: AtomicBool,
+    turn: Mutex<Turn>,
+}
+
+/// What is in force. Its lock lets one reading of the store follow another, so that the newest one stays.
+#[derive(Default)]
+struct Turn {
+    /// The version of the store.
+    version: u64,
+    /// The generation and the change of the overrides in the engine.
+    shared: Option<(u64, u64)>,
+}
+
+impl Keeper {
+    /// Puts the overrides of the store in force.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub(super) async fn start(
+        proxy: &Arc<Proxy>,
+        store: &Arc<dyn Store>,
+    ) -> Result<Arc<Keeper>, StoreError> {
+        let keeper = Keeper {
+            proxy: Arc::clone(proxy),
+            store: Arc::clone(store),
+            has_more: AtomicBool::new(true),
+            turn: Mutex::default(),
+        };
+        keeper.take_over(&mut *keeper.turn.lock().await).await?;
+        Ok(Arc::new(keeper))
+    }
+
+    /// Adds an override, which is in force here when this resolves, and tells how far it has reached in the fleet.
+    ///
+    /// # Errors
+    /// When it cannot be kept.
+    pub(super) async fn add(&self, new: Override) -> Result<(Override, Option<Reach>), StoreError> {
+        let Some(fleet) = self.proxy.gate().fleet() else {
+            let id = self.store.add_override(new.clone()).await?;
+            self.take_over(&mut *self.turn.lock().await).await?;
+            return Ok((Override { id, ..new }, None));
+        };
+        let new = Override {
+            id: OverrideId::Shared(DecisionId::mint(new.created)),
+            instance: Some(fleet.name().to_owned()),
+            ..new
+        };
+        self.store.add_override(new.clone()).await?;
+        self.take_over(&mut *self.turn.lock().await).await?;
+        let put = put(fleet, &new, None).await;
+        Ok((new, Some(self.reach(fleet, put).await)))
+    }
+
+    /// Takes an override out of force here, and tells how far that has reached in the fleet. False if there is none with
+    /// this identifier.
+    ///
+    /// # Errors
+    /// When the removal cannot be kept.
+    pub(super) async fn remove(
+        &self,
+        id: OverrideId,
+        by: String,
+    ) -> Result<(bool, Option<Reach>), StoreError> {
+        let now = self.now();
+        let is_removed = self.store.remove_override(id, by, now).await?;
+        self.take_over(&mut *self.turn.lock().await).await?;
+        let Some(fleet) = self.proxy.gate().fleet().filter(|_| is_removed) else {
+            return Ok((is_removed, None));
+        };
+        let removed = self.store.removed_overrides().await?;
+        let Some(one) = removed.iter().find(|one| one.asserted.id == id) else {
+            // It was damaged, so there is nothing to tell others of.
+            return Ok((true, None));
+        };
+        let put = put(fleet, &one.asserted, Some(&removal(one))).await;
+        Ok((true, Some(self.reach(fleet, put).await)))
+    }
+
+    /// Takes over what changes in the store, for as long as it is polled. `changed` tells of a change by another process.
+    pub(super) async fn follow_store(self: Arc<Self>, changed: Arc<Notify>) {
+        let mut fails = false;
+        loop {
+            let seen = self.turn.lock().await.version;
+            let change = tokio::select! {
+                change = self.store.changes(seen) => change.map(drop),
+                // Another process has changed them, and says so.
+                () = changed.notified() => Ok(()),
+            };
+            let outcome = match change {
+                Ok(()) => self.take_over(&mut *self.turn.lock().await).await,
+                Err(error) => Err(error),
+            };
+            match outcome {
+                Ok(()) => {
+                    if std::mem::take(&mut fails) {
+                        info!("the overrides can be read again");
+                    }
+                }
+                Err(error) => {
+                    if !std::mem::replace(&mut fails, true) {
+                        error!("the overrides cannot be read and stay as they were: {error}");
+                    }
+                    sleep(RETRY).await;
+                }
+            }
+        }
+    }
+
+    /// Puts the overrides of the store in force.
+    async fn take_over(&self, turn: &mut Turn) -> Result<(), StoreError> {
+        let version = self.store.version().await?;
+        if version != turn.version {
+            self.has_more.store(true, Ordering::Release);
+        }
+        self.proxy
+            .gate()
+            .set_overrides(self.store.overrides().await?);
+        turn.version = version;
+        Ok(())
+    }
+
+    /// Merges the overrides of the store and those of the engine, and puts them in force. Returns the change of the engine
+    /// that is in force then.
+    async fn merge(&self, fleet: &Fleet, turn: &mut Turn) -> Result<u64, CoordinatorError> {
+        let name = fleet.name().to_owned();
+        let shared = self.store.share_overrides(name, self.now()).await;
+        shared.map_err(not_kept)?;
+        let sealed = fleet.coordinator().overrides().await?;
+        let mut theirs = FleetOverrides::default();
+        for (id, octets) in &sealed.added {
+            match open_added(fleet.key(), id, octets) {
+                Some(one) => theirs.added.push(one),
+                None => refuse(fleet, id),
+            }
+        }
+        for (id, octets) in &sealed.removed {
+            match open_removed(fleet.key(), id, octets) {
+                Some((asserted, Removal { time, by })) => {
+                    theirs.removed.push(Removed { asserted, time, by });
+                }
+                None => refuse(fleet, id),
+            }
+        }
+        let added: HashSet<OverrideId> = theirs.added.iter().map(|one| one.id).collect();
+        let removed = theirs.removed.iter().map(|one| one.asserted.id);
+        let removed: HashSet<OverrideId> = removed.collect();
+        let merged = self.store.merge_overrides(theirs, self.now()).await;
+        merged.map_err(not_kept)?;
+        self.take_over(turn).await.map_err(not_kept)?;
+        for one in self.store.overrides().await.map_err(not_kept)? {
+            if !added.contains(&one.id) && one.holds(self.now()) {
+                put(fleet, &one, None).await?;
+            }
+        }
+        for one in self.store.removed_overrides().await.map_err(not_kept)? {
+            // After its end, no instance takes it for one that holds.
+            if !removed.contains(&one.asserted.id) && one.asserted.holds(self.now()) {
+                put(fleet, &one.asserted, Some(&removal(&one))).await?;
+            }
+        }
+        Ok(sealed.change)
+    }
+
+    fn now(&self) -> Moment {
+        self.proxy.clock().now()
+    }
+}
+
+impl Follow for Keeper {
+    fn follow<'a>(&'a self, heard: &'a Heard) -> Call<'a, u64> {
+        Box::pin(async move {
+            let Some(fleet) = self.proxy.gate().fleet() else {
+                return Ok(heard.overrides);
+            };
+            let mut turn = self.turn.lock().await;
+            // An instance that begins takes nothing over from before.
+            if turn.shared.is_some() {
+                self.take_news(fleet, &heard.news);
+            }
+            let has_more = self.has_more.swap(false, Ordering::AcqRel);
+            if !has_more && turn.shared == Some((heard.generation, heard.overrides)) {
+                return Ok(heard.overrides);
+            }
+            let merged = self.merge(fleet, &mut turn).await;
+            // The merge itself is no change that the engine lacks.
+            self.has_more.store(merged.is_err(), Ordering::Release);
+            let change = merged?;
+            if change < heard.overrides {
+                self.has_more.store(true, Ordering::Release);
+                return Err(CoordinatorError::Lost);
+            }
+            turn.shared = Some((heard.generation, change));
+            Ok(change)
+        })
+    }
+}
+
+/// Puts an override, or its removal, into the engine. `None` if it is none of a fleet.
+async fn put(
+    fleet: &Fleet,
+    one: &Override,
+    removal: Option<&Removal>,
+) -> Result<u64, CoordinatorError> {
+    let Some((id, sealed)) = seal(fleet.key(), one, removal) else {
+        return Ok(0);
+    };
+    match removal {
+        Some(_) => fleet.coordinator().remove_override(&id, &sealed).await,
+        None => fleet.coordinator().add_override(&id, &sealed).await,
+    }
+}
+
+fn removal(one: &Removed) -> Removal {
+    Removal {
+        time: one.time,
+        by: one.by.clone(),
+    }
+}
+
+/// Counts what the fleet's key did not make.
+fn refuse(fleet: &Fleet, id: &str) {
+    fleet.status().refused();
+    warn!(
+        id = id.escape_debug().to_string(),
+        "an override in the fleet's engine was not sealed by the fleet's key, and is ignored"
+    );
+}
+
+fn not_kept(error: StoreError) -> CoordinatorError {
+    CoordinatorError::NotKept(error.to_string().into())
+}

@@ -1,0 +1,40 @@
+//! Overrides of a fleet: changed by the running process, which knows the other instances.
+
+use std::time::Duration;
+
+use crate::admin::{self, Answer, AskError, Reach, Request};
+use crate::cli::screen;
+use crate::config::Config;
+
+/// Time for a running process to bring a change to the fleet, and to hear that it is in force.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Has the running process do it; `None` if no process runs.
+///
+/// # Errors
+/// When the process cannot do it, or does not answer. It may have done it then.
+pub(super) async fn through_process(
+    config: &Config,
+    request: &Request,
+) -> Result<Option<Answer>, String> {
+    let Some(socket) = &config.admin.socket else {
+        return Ok(None);
+    };
+    match admin::ask(socket, request, PATIENCE).await {
+        Ok(Answer::Failed { error }) => Err(error),
+        Ok(answer) => Ok(Some(answer)),
+        Err(AskError::NotRunning(_)) => Ok(None),
+        Err(error) => Err(format!(
+            "{error}; `crawlgate override list` tells whether it was done"
+        )),
+    }
+}
+
+/// Says how far a change has reached.
+pub(super) fn say(reach: Option<&Reach>) -> Result<(), String> {
+    let Some(reach) = reach else {
+        return Ok(());
+    };
+    let text = reach.to_string();
+    screen::say(format!("{}\n", screen::printable(&text)).as_bytes()).map(drop)
+}

@@ -1,0 +1,270 @@
+//! Overrides of a fleet: added or removed at one instance, in force at all.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::member;
+use crate::support::{Engine, Gate, Origin, RULES, Wall, eventually};
+
+/// The longest time after which an override that was added is in force everywhere.
+const SOON: Duration = Duration::from_secs(1);
+
+/// Starts the instances a1, a2, … of a fleet, with this patience.
+fn fleet(wall: &Wall, count: usize, patience: &str) -> Vec<Gate> {
+    let start = |number| {
+        Gate::with(|setup| {
+            member(setup, wall, &format!("a{number}"));
+            setup.set("fleet", "patience", patience);
+        })
+    };
+    (1..=count).map(start).collect()
+}
+
+/// Adds a denial at an instance; returns its identifier and what was said.
+#[track_caller]
+fn deny(gate: &Gate, origin: &str, pattern: &str) -> (String, String) {
+    let words = [
+        "add", origin, pattern, "deny", "--until", "1d", "--by", "Ada", "--reason", "a letter",
+    ];
+    let (code, said, errors) = gate.beside("override", &words);
+    assert_eq!(code, Some(0), "{said}{errors}");
+    let id = said
+        .strip_prefix("override ")
+        .and_then(|rest| rest.split(':').next());
+    let id = id.unwrap_or_else(|| panic!("{said}")).to_owned();
+    assert_eq!(id.len(), 26, "{said}");
+    (id, said)
+}
+
+/// Returns the overrides in force, as an instance lists them.
+#[track_caller]
+fn listed(gate: &Gate) -> Vec<Value> {
+    let (code, said, errors) = gate.beside("override", &["list", "--json"]);
+    assert_eq!(code, Some(0), "{said}{errors}");
+    let lines = said.lines().map(serde_json::from_str);
+    lines.collect::<Result<_, _>>().unwrap()
+}
+
+/// Asserts that no instance forwards a page.
+#[track_caller]
+fn denied_at_all(gates: &[Gate], origin: &Origin, path: &str, id: &str) {
+    let before = origin.seen().len();
+    for gate in gates {
+        let answer = gate.get(&origin.url(path));
+        assert_eq!(answer.status, 403, "{}", answer.text());
+        assert_eq!(answer.problem()["override"], id, "{}", answer.text());
+    }
+    assert_eq!(
+        origin.seen().len(),
+        before,
+        "the origin sees nothing of {path}"
+    );
+}
+
+#[test]
+fn a_denial_added_at_one_instance_holds_at_all_whatever_the_engine_forgets() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let origin = Origin::with_rules(RULES);
+    let gates = fleet(&wall, 3, "\"15s\"");
+    let (mut ids, mut slowest) = (Vec::new(), Duration::ZERO);
+    for round in 0..20 {
+        let path = format!("/page-{round}");
+        for gate in &gates {
+            assert_eq!(gate.get(&origin.url(&path)).status, 200, "round {round}");
+        }
+        let start = Instant::now();
+        let at = round % gates.len();
+        let (id, said) = deny(&gates[at], &origin.url(""), &path);
+        slowest = slowest.max(start.elapsed());
+        assert!(
+            said.ends_with("in force on a1, a2, a3\n"),
+            "round {round}: {said}"
+        );
+        denied_at_all(&gates, &origin, &path, &id);
+        ids.push((path, id));
+        if round % 5 == 2 {
+            assert_eq!(engine.ask(&["FLUSHALL"]), "+OK\r\n");
+            for (path, id) in &ids {
+                denied_at_all(&gates, &origin, path, id);
+            }
+        }
+    }
+    eprintln!("the slowest of 20 additions was in force at three instances after {slowest:?}");
+    assert!(slowest < SOON * 3, "{slowest:?}");
+    // The instances have filled the engine again, and one that joins now learns of all.
+    eventually("the engine to hold all overrides again", || {
+        let count = engine.ask(&["HLEN", "crawlgate:{fleet}:overrides"]);
+        (count == ":20\r\n").then_some(())
+    });
+    let late = Gate::with(|setup| member(setup, &wall, "a4"));
+    for (path, id) in &ids {
+        denied_at_all(std::slice::from_ref(&late), &origin, path, id);
+    }
+    let listed = listed(&late);
+    assert_eq!(listed.len(), 20);
+    for (number, one) in listed.iter().enumerate() {
+        let from = one["instance"].as_str().unwrap();
+        assert!(["a1", "a2", "a3"].contains(&from), "{number}: {one}");
+    }
+}
+
+#[test]
+fn an_override_removed_at_another_instance_holds_nowhere() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let origin = Origin::with_rules(RULES);
+    let gates = fleet(&wall, 2, "\"15s\"");
+    let (id, _) = deny(&gates[0], &origin.url(""), "/");
+    denied_at_all(&gates, &origin, "/page", &id);
+    let (code, said, errors) = gates[1].beside("override", &["remove", &id, "--by", "Grace"]);
+    assert_eq!(code, Some(0), "{said}{errors}");
+    assert_eq!(said, format!("override {id} removed\nin force on a1, a2\n"));
+    for gate in &gates {
+        assert_eq!(gate.get(&origin.url("/page")).status, 200);
+    }
+    // Nothing brings it back: not the loss of the engine, not a restart.
+    assert_eq!(engine.ask(&["FLUSHALL"]), "+OK\r\n");
+    eventually("the removal to be in the engine again", || {
+        let count = engine.ask(&["HLEN", "crawlgate:{fleet}:overrides_removed"]);
+        (count == ":1\r\n").then_some(())
+    });
+    for gate in &gates {
+        assert_eq!(listed(gate), Vec::<Value>::new());
+        assert_eq!(gate.get(&origin.url("/page")).status, 200);
+    }
+    let (code, said, errors) = gates[0].beside("override", &["remove", &id, "--by", "Ada"]);
+    assert_eq!(code, Some(2), "{said}{errors}");
+    assert!(errors.contains("by Grace already"), "{errors}");
+    let (_, all, _) = gates[0].beside("override", &["list", "--all"]);
+    assert!(all.contains(&id) && all.contains("Ada at a1"), "{all}");
+}
+
+#[test]
+fn an_instance_that_is_stopped_is_named_and_forwards_nothing_later() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let origin = Origin::with_rules(RULES);
+    let gates = fleet(&wall, 3, "\"2s\"");
+    gates[2].signal(Signal::STOP);
+    let (id, said) = deny(&gates[0], &origin.url(""), "/");
+    let late = said.lines().last().unwrap();
+    assert!(
+        late.starts_with("in force on a1, a2; a3 has not been heard of for "),
+        "{said}"
+    );
+    assert!(
+        late.ends_with(" s and forwards nothing from 2 s on"),
+        "{said}"
+    );
+    denied_at_all(&gates[..2], &origin, "/page", &id);
+    // It was silent for longer than its patience, so it begins with nothing at all.
+    eventually("a3 to be silent for long enough", || {
+        let (code, said, _) = gates[0].beside("override", &["remove", "1", "--by", "Ada"]);
+        assert_eq!(code, Some(2), "{said}");
+        let rows = engine.ask(&["ZCARD", "crawlgate:{fleet}:members"]);
+        (rows == ":2\r\n").then_some(())
+    });
+    let before = origin.seen().len();
+    gates[2].signal(Signal::CONT);
+    eventually("a3 to have the denial", || {
+        let answer = gates[2].get(&origin.url("/page"));
+        assert_ne!(answer.status, 200, "{}", answer.text());
+        (answer.status == 403).then_some(())
+    });
+    assert_eq!(origin.seen().len(), before, "the origin sees nothing");
+}
+
+#[test]
+fn an_override_that_is_planted_in_the_engine_is_not_taken() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let origin = Origin::with_rules(RULES);
+    let gates = fleet(&wall, 2, "\"15s\"");
+    let (id, _) = deny(&gates[0], &origin.url(""), "/page");
+    let added = "crawlgate:{fleet}:overrides";
+    let removed = "crawlgate:{fleet}:overrides_removed";
+    // Without a seal; under another identifier; a removal of the same content.
+    engine.ask(&["HSET", added, "01M7WD7TKV00000000R3ZYW007", "{}"]);
+    for (to, name) in [(added, "01M7WD7TKV00000000R3ZYW008"), (removed, &id)] {
+        let copy = format!(
+            "redis.call('HSET', '{to}', '{name}', redis.call('HGET', '{added}', '{id}')) return 1"
+        );
+        assert_eq!(engine.ask(&["EVAL", &copy, "0"]), ":1\r\n");
+    }
+    let (second, said) = deny(&gates[1], &origin.url(""), "/other");
+    assert!(said.ends_with("in force on a1, a2\n"), "{said}");
+    denied_at_all(&gates, &origin, "/page", &id);
+    denied_at_all(&gates, &origin, "/other", &second);
+    for gate in &gates {
+        gate.wait_said("was not sealed by the fleet's key");
+        assert_eq!(listed(gate).len(), 2);
+    }
+}
+
+#[test]
+fn an_override_added_without_the_engine_holds_here_and_reaches_the_others_later() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let (wall, other) = (engine.wall(), engine.wall());
+    let origin = Origin::with_rules(RULES);
+    let near = fleet(&wall, 1, "\"60s\"").remove(0);
+    let far = Gate::with(|setup| member(setup, &other, "a2"));
+    assert_eq!(far.get(&origin.url("/page")).status, 200);
+    wall.close();
+    let (id, said) = deny(&near, &origin.url(""), "/page");
+    assert!(
+        said.contains("in force on a1 alone: the engine does not answer"),
+        "{said}"
+    );
+    denied_at_all(std::slice::from_ref(&near), &origin, "/page", &id);
+    wall.open();
+    eventually("the denial to reach the other instance", || {
+        let answer = far.get(&origin.url("/page"));
+        (answer.status == 403).then_some(())
+    });
+    assert_eq!(listed(&far)[0]["id"], id);
+}
+
+#[test]
+fn overrides_from_before_the_fleet_reach_all_instances() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let origin = Origin::with_rules(RULES);
+    let mut first = Gate::start();
+    let words = [
+        "add",
+        &origin.url(""),
+        "/page",
+        "deny",
+        "--until",
+        "1d",
+        "--by",
+        "Ada",
+        "--reason",
+        "why",
+    ];
+    let (code, said, errors) = first.beside("override", &words);
+    assert_eq!(code, Some(0), "{said}{errors}");
+    assert!(said.starts_with("override 1:"), "{said}");
+    first.restart_with(|setup| member(setup, &wall, "a1"));
+    let second = Gate::with(|setup| member(setup, &wall, "a2"));
+    let id = eventually("the override to have an identifier", || {
+        let id = listed(&second).first()?["id"].as_str()?.to_owned();
+        (id.len() == 26).then_some(id)
+    });
+    denied_at_all(&[first, second], &origin, "/page", &id);
+}

@@ -15,7 +15,8 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 
 use super::join::first_answer;
-use super::keeper::{Keeper, Kind};
+use super::keeper::Keeper;
+use super::keeper::news::Kind;
 use crate::admin::http::{Listener, Site, Token, router};
 use crate::admin::{
     Answer, NewOverride, RefreshedState, Request, Service, Socket, Status, WitnessReport, query,

@@ -7,10 +7,8 @@
 //! A heartbeat counts as answered only once its overrides are in force: an instance that cannot keep them is cut off
 //! after `[fleet] patience` like one without the engine.
 
-mod news;
+pub(super) mod news;
 mod reach;
-
-pub(super) use self::news::Kind;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -33,6 +31,10 @@ use crate::text::DecisionId;
 
 /// Time until the next attempt when the overrides cannot be read.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// Attempts at an engine that has lost what it knew, and the pause before each: heartbeats come more often.
+const AGAIN: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// The keeper of a process's overrides.
 pub(super) struct Keeper {
@@ -88,7 +90,7 @@ impl Keeper {
         };
         self.store.add_override(new.clone()).await?;
         self.take_over(&mut *self.turn.lock().await).await?;
-        let put = put(fleet, &new, None).await;
+        let put = put_soon(fleet, &new, None).await;
         Ok((new, Some(self.reach(fleet, put).await)))
     }
 
@@ -113,7 +115,7 @@ impl Keeper {
             // It was damaged, so there is nothing to tell others of.
             return Ok((true, None));
         };
-        let put = put(fleet, &one.asserted, Some(&removal(one))).await;
+        let put = put_soon(fleet, &one.asserted, Some(&removal(one))).await;
         Ok((true, Some(self.reach(fleet, put).await)))
     }
 
@@ -236,7 +238,22 @@ impl Follow for Keeper {
     }
 }
 
-/// Puts an override, or its removal, into the engine. `None` if it is none of a fleet.
+/// Puts an override, or its removal, into the engine, after the next heartbeat if the engine has lost what it knew.
+async fn put_soon(
+    fleet: &Fleet,
+    one: &Override,
+    removal: Option<&Removal>,
+) -> Result<u64, CoordinatorError> {
+    for _ in 0..AGAIN {
+        match put(fleet, one, removal).await {
+            Err(CoordinatorError::Lost) => sleep(PAUSE).await,
+            done => return done,
+        }
+    }
+    put(fleet, one, removal).await
+}
+
+/// Puts an override, or its removal, into the engine. Returns the change that it is; 0 if it is none of a fleet.
 async fn put(
     fleet: &Fleet,
     one: &Override,

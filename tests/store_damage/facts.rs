@@ -125,7 +125,7 @@ fn of_the_file() -> Vec<Fact> {
     vec![
         Fact {
             name: "a version that is higher",
-            damage: |place| sql(place, "PRAGMA user_version = 13"),
+            damage: |place| sql(place, "PRAGMA user_version = 14"),
             check: "that one can check it",
             refused: Some(IS_NEWER),
             then: Then::Rebuilt(&[], DECISIONS, 2),

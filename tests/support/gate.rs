@@ -243,13 +243,6 @@ impl Gate {
         self.start_again();
     }
 
-    /// Ends the gate and starts it again with other keys.
-    #[track_caller]
-    pub(crate) fn restart_with(&mut self, configure: impl FnOnce(&mut Setup)) {
-        configure(&mut self.setup);
-        self.restart(Signal::TERM);
-    }
-
     /// Starts a gate that has ended again, in the same directory.
     #[track_caller]
     pub(crate) fn start_again(&mut self) {

@@ -1,6 +1,7 @@
 //! Instances of a fleet, beside a real engine.
 
 mod coordinator;
+mod overrides;
 mod robots;
 
 use crate::support::{Engine, Gate, Origin, RULES, Setup, Wall, eventually};

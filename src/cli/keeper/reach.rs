@@ -48,11 +48,13 @@ impl Keeper {
         };
         // Those that have it not by then are named.
         let _ = timeout(WAIT, looking).await;
-        let members = match seen {
-            Ok(rows) => rows.into_iter().map(Member::from),
+        let mut members: Vec<Member> = match seen {
+            Ok(rows) => rows.into_iter().map(Member::from).collect(),
             Err(error) => return failed(&error),
         };
-        let (there, late): (Vec<Member>, Vec<Member>) = members.partition(|one| has(one, change));
+        members.sort_by(|a, b| a.name.cmp(&b.name));
+        let (there, late): (Vec<Member>, Vec<Member>) =
+            members.into_iter().partition(|one| has(one, change));
         let late = late.into_iter().map(|one| LateMember {
             name: one.name,
             silent_ms: millis(one.silent),

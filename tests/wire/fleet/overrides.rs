@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::member;
-use crate::support::{Engine, Gate, Origin, RULES, Wall, eventually};
+use crate::support::{Engine, Gate, Origin, RULES, Setup, Wall, eventually};
 
 /// The longest time after which an override that was added is in force everywhere.
 const SOON: Duration = Duration::from_secs(1);
@@ -244,27 +244,40 @@ fn overrides_from_before_the_fleet_reach_all_instances() {
     };
     let wall = engine.wall();
     let origin = Origin::with_rules(RULES);
-    let mut first = Gate::start();
+    let mut setup = Setup::new();
+    let url = origin.url("");
     let words = [
-        "add",
-        &origin.url(""),
-        "/page",
-        "deny",
-        "--until",
-        "1d",
-        "--by",
-        "Ada",
-        "--reason",
-        "why",
+        "add", &url, "/page", "deny", "--until", "1d", "--by", "Ada", "--reason", "why",
     ];
-    let (code, said, errors) = first.beside("override", &words);
+    let (code, said, errors) = setup.run("override", &words);
     assert_eq!(code, Some(0), "{said}{errors}");
     assert!(said.starts_with("override 1:"), "{said}");
-    first.restart_with(|setup| member(setup, &wall, "a1"));
+    member(&mut setup, &wall, "a1");
+    let command = setup.command("serve");
+    let first = Gate::spawn(setup, command);
     let second = Gate::with(|setup| member(setup, &wall, "a2"));
     let id = eventually("the override to have an identifier", || {
         let id = listed(&second).first()?["id"].as_str()?.to_owned();
         (id.len() == 26).then_some(id)
     });
     denied_at_all(&[first, second], &origin, "/page", &id);
+}
+
+#[test]
+fn an_origin_that_one_instance_forgets_is_forgotten_by_all() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let origin = Origin::with_rules(RULES);
+    let gates = fleet(&wall, 2, "\"15s\"");
+    for gate in &gates {
+        assert_eq!(gate.get(&origin.url("/page")).status, 200);
+        gate.beside_until("origins", &[], |said| said.contains(&origin.authority()));
+    }
+    let (code, said, errors) = gates[0].beside("origins", &["forget", &origin.url("")]);
+    assert_eq!(code, Some(0), "{said}{errors}");
+    for gate in &gates {
+        gate.beside_until("origins", &[], |said| !said.contains(&origin.authority()));
+    }
 }

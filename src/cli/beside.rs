@@ -283,8 +283,10 @@ impl ProxyService {
     async fn forget(&self, url: &str, which: Option<String>) -> Result<Answer, String> {
         let (origin, which) = (origin(url)?, identity(which)?);
         let cache = self.proxy.gate().robots_cache();
+        let in_fleet = cache.forget_in_fleet(&origin, which.as_ref()).await;
         let forgotten = cache.forget(&origin, which.as_ref()).await;
         let was_known = forgotten.map_err(|error| error.to_string())?;
+        in_fleet.map_err(|error| untold(&error.to_string()))?;
         self.announce(Kind::Forget, &origin, which.as_ref()).await?;
         Ok(Answer::Forgotten { was_known })
     }
@@ -301,9 +303,7 @@ impl ProxyService {
         };
         match keeper.announce(kind, origin, which).await {
             None => Ok(()),
-            Some(why) => Err(format!(
-                "this instance has done it and cannot tell the other ones of the fleet: {why}; repeat the command"
-            )),
+            Some(why) => Err(untold(&why)),
         }
     }
 
@@ -350,6 +350,13 @@ impl ProxyService {
             witnesses: witnesses.into_iter().map(WitnessReport::from).collect(),
         }
     }
+}
+
+/// Tells that a command was carried out at this instance alone.
+fn untold(why: &str) -> String {
+    format!(
+        "this instance has done it and cannot tell the other ones of the fleet: {why}; repeat the command"
+    )
 }
 
 fn identity(named: Option<String>) -> Result<Option<Identity>, String> {

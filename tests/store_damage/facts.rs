@@ -5,9 +5,9 @@ use std::fs;
 use crate::DECISIONS;
 use crate::place::{Place, Serve, Whole, overwrite};
 
-const IS_NEWER: &str = "its schema is 13, but its tables are those of 12, the last that is known here: a newer crawlgate has \
+const IS_NEWER: &str = "its schema is 14, but its tables are those of 13, the last that is known here: a newer crawlgate has \
     written the store, or the number is damaged";
-const IS_OLDER: &str = "its schema is 3, but its tables are those of 12";
+const IS_OLDER: &str = "its schema is 3, but its tables are those of 13";
 const BEGINS: &str = "the beginning of the file is damaged";
 
 /// A store in which one fact is damaged, and the expected outcome.
@@ -146,7 +146,7 @@ fn of_the_file() -> Vec<Fact> {
         },
         Fact {
             name: "a newer store",
-            damage: |place| sql(place, "CREATE TABLE later (one); PRAGMA user_version = 13"),
+            damage: |place| sql(place, "CREATE TABLE later (one); PRAGMA user_version = 14"),
             check: "a newer crawlgate has written the store",
             refused: Some("run that version, or name another file"),
             then: Then::MoveAway("run that version, or name another file", "db"),

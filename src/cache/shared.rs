@@ -5,8 +5,8 @@
 //! fleet's key has sealed it and its text has the digest that it names; it then goes to the own store, before a record
 //! rests on it. A state that is late is refused by its token, and the newer one is adopted instead.
 //!
-//! While the engine does not answer, nothing is fetched: the origin stays unknown, and its requests wait for at most
-//! `[robots] hold`. A fetch whose result cannot be published still counts here: it is genuine.
+//! While the engine does not answer, nothing is fetched and no result comes into force: the origin stays unknown, and its
+//! requests wait for at most `[robots] hold`.
 
 mod head;
 
@@ -77,6 +77,16 @@ enum Lead {
     Withheld,
 }
 
+/// The place of a flight among those of the fleet, when its fetch has ended.
+enum Standing {
+    /// It holds the lease.
+    Leads,
+    /// Another instance has fetched meanwhile, or does.
+    Overtaken,
+    /// This instance is cut off.
+    CutOff,
+}
+
 impl Sharing {
     pub(super) fn new(fleet: Arc<Fleet>) -> Sharing {
         Sharing {
@@ -128,14 +138,50 @@ fn place<'a>(key: &'a StateKey, token: &'a [u8]) -> [&'a [u8]; 4] {
 impl FetchTask {
     /// Fetches, unless another instance of the fleet has, and publishes the state.
     pub(super) async fn fly_in_fleet(&mut self, sharing: &Sharing, settings: &Settings) {
-        let lease = match self.lead(sharing, settings).await {
-            Lead::Fetch(lease) => lease,
-            Lead::Adopted | Lead::Withheld => return self.end_without_fetch(),
-        };
-        let (result, fetch) = lease.held_for(sharing, self.fetched(settings)).await;
-        match self.end(result, fetch) {
-            Some(fetch) => self.publish(sharing, &lease, settings, fetch).await,
-            None => self.release(sharing, &lease).await,
+        loop {
+            let mut lease = match self.lead(sharing, settings).await {
+                Lead::Fetch(lease) => lease,
+                Lead::Adopted | Lead::Withheld => return self.end_without_fetch(),
+            };
+            let (result, fetch) = lease.held_for(sharing, self.fetched(settings)).await;
+            // Before any request sees the result: another instance may have a newer one.
+            match self.standing(sharing, &mut lease).await {
+                Standing::Leads => {}
+                Standing::Overtaken => {
+                    sharing.fleet.status().lease_lost();
+                    continue;
+                }
+                Standing::CutOff => return self.end_without_fetch(),
+            }
+            return match self.end(result, fetch) {
+                Some(fetch) => self.publish(sharing, &lease, settings, fetch).await,
+                None => self.release(sharing, &lease).await,
+            };
+        }
+    }
+
+    /// Renews a lease after its fetch, so that no other instance fetches until the state is published. Waits for the
+    /// engine: a result that may be older than the fleet's permits nothing.
+    async fn standing(&self, sharing: &Sharing, lease: &mut Lease) -> Standing {
+        loop {
+            let ask = AcquireFetch {
+                key: &lease.key,
+                holder: &lease.holder,
+                known: lease.token,
+                highest: sharing.highest(),
+                lease: LEASE,
+            };
+            match sharing.fleet.coordinator().acquire_fetch(ask).await {
+                Ok(FetchLease::Acquired(token, at)) => {
+                    sharing.has_seen(token);
+                    lease.token = token;
+                    lease.at = (at, self.shared.clock.uptime());
+                    return Standing::Leads;
+                }
+                Ok(FetchLease::Newer(..) | FetchLease::Held { .. }) => return Standing::Overtaken,
+                Err(_) if sharing.fleet.link() == LinkState::CutOff => return Standing::CutOff,
+                Err(_) => sleep(LONGEST).await,
+            }
         }
     }
 

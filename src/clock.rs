@@ -101,7 +101,7 @@ impl Tick {
 
 /// A reading of the clock that is never set: the time since the machine has started, sleep included, in nanoseconds. It
 /// means nothing after a restart and is never written down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Uptime(u64);
 
 impl Uptime {
@@ -115,6 +115,14 @@ impl Uptime {
     #[must_use]
     pub const fn as_micros(self) -> u64 {
         self.0 / 1_000
+    }
+}
+
+impl Add<Duration> for Uptime {
+    type Output = Self;
+
+    fn add(self, after: Duration) -> Self {
+        Self(self.0.saturating_add(nanos(after)))
     }
 }
 

@@ -18,6 +18,7 @@
 //! - `coordinator`: the interface; `engine`: Valkey and Redis; `memory`: one process, for tests
 //! - `link`: the time since the last answer, and its meaning; `heartbeat`: the task that keeps it
 //! - `seal`: authenticates what lies in the engine; `overrides`: the overrides there
+//! - `reservation`: turns at an origin, and its trouble
 
 pub mod coordinator;
 pub mod engine;
@@ -26,8 +27,10 @@ mod link;
 mod member;
 pub mod memory;
 pub mod overrides;
+pub mod reservation;
 mod seal;
 mod status;
+mod time;
 
 use std::sync::Arc;
 use std::time::Duration;

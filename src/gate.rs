@@ -155,7 +155,7 @@ impl Gate {
             stored: Vec::new(),
         };
         let operator = asserted.operator();
-        let pace = Pace::new(&config.pace, clock.clone());
+        let pace = Pace::in_fleet(&config.pace, fleet.as_ref(), clock.clone());
         let robots_cache = RobotsCache::with_memory(
             config,
             egress.clone(),

@@ -33,6 +33,9 @@
 //! requests count by the new pace. At most `limiters::KEPT` origins are kept; beyond that, origins without relevant history are
 //! dropped first, then those asked least recently.
 //!
+//! In a fleet, the instances share the pace of each origin: turns are reserved in the engine (`limiter`), and
+//! the past of this instance alone delays nothing. An origin that nothing bounds is asked about once.
+//!
 //! governor's limiter does not fit: checking it already takes a turn, and a request here needs several turns at once or
 //! none. The limit on all fetches of robots.txt (`fetches`) stands alone, so it uses governor.
 //!
@@ -40,12 +43,15 @@
 
 mod backoff;
 mod fetches;
+mod fleet;
+mod grants;
 mod history;
 mod limiter;
 mod limiters;
 mod queue;
 mod settings;
 mod shared;
+mod slots;
 mod turn;
 mod turns;
 mod wait;
@@ -58,12 +64,14 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 
 pub use self::fetches::{FetchSlot, Fetches};
+use self::fleet::FleetPace;
 use self::limiters::Limiters;
 use self::settings::PaceSettings;
 pub use self::shared::SharedPace;
 pub use self::turn::Turn;
 use crate::clock::{Clock, Moment};
 use crate::config::{CrawlDelayMode, PaceConfig};
+use crate::fleet::Fleet;
 use crate::rep::Origin;
 use crate::robots::crawl_delay::CrawlDelay;
 
@@ -79,6 +87,8 @@ struct Shared {
     clock: Clock,
     origins: Limiters<Origin>,
     addresses: Limiters<IpAddr>,
+    /// The fleet that reserves the turns.
+    fleet: Option<FleetPace>,
     /// Requests that are held now.
     held: AtomicUsize,
     waited: AtomicU64,
@@ -147,11 +157,17 @@ pub struct Counts {
 impl Pace {
     /// Builds the limiter with the configured pace, on `clock`.
     pub fn new(config: &PaceConfig, clock: Clock) -> Pace {
+        Pace::in_fleet(config, None, clock)
+    }
+
+    /// Builds the limiter of an instance that shares its turns with a fleet, if there is one.
+    pub fn in_fleet(config: &PaceConfig, fleet: Option<&Arc<Fleet>>, clock: Clock) -> Pace {
         Pace(Arc::new(Shared {
             settings: ArcSwap::from_pointee(PaceSettings::of(config)),
             clock,
             origins: Limiters::default(),
             addresses: Limiters::default(),
+            fleet: fleet.map(FleetPace::new),
             held: AtomicUsize::new(0),
             waited: AtomicU64::new(0),
             refused: AtomicU64::new(0),
@@ -242,6 +258,13 @@ impl EffectivePace {
             source,
             clamped: false,
         }
+    }
+}
+
+impl EffectivePace {
+    /// Tells whether it bounds anything.
+    fn is_bound(&self) -> bool {
+        !self.interval.is_zero() || self.source == Source::Concurrency
     }
 }
 

@@ -87,7 +87,8 @@ impl Beside {
         // The configuration demands a store for a fleet.
         if let (Some(fleet), Some(keeper)) = (proxy.gate().fleet(), &beside.keeper) {
             beside.fleet = Some(Arc::clone(fleet));
-            let follower: Arc<dyn Follow> = Arc::<Keeper>::clone(keeper);
+            let keeper: Arc<dyn Follow> = Arc::<Keeper>::clone(keeper);
+            let follower = proxy.gate().pace().following(keeper);
             beside.tasks.spawn(Arc::clone(fleet).keep(follower));
             first_answer(fleet).await;
         }

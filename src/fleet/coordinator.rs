@@ -9,6 +9,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use super::time::EngineTime;
+
+use super::reservation::{GiveBack, ReportBackoff, Reserve, Reserved, Trouble};
+
 /// A call in progress.
 pub type Call<'a, T> = Pin<Box<dyn Future<Output = Result<T, CoordinatorError>> + Send + 'a>>;
 
@@ -40,10 +44,6 @@ impl CoordinatorError {
         CoordinatorError::Refused(why.to_string().into())
     }
 }
-
-/// A moment by the engine's clock, in microseconds. Only the engine compares it with its present time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct EngineTime(pub u64);
 
 /// Sign of life of an instance.
 #[derive(Debug, Clone, Copy)]
@@ -236,4 +236,20 @@ pub trait Coordinator: fmt::Debug + Send + Sync + 'static {
 
     /// Returns the members now.
     fn members(&self) -> Call<'_, Vec<MemberRow>>;
+
+    /// Reserves turns at an origin.
+    fn reserve<'a>(&'a self, ask: Reserve<'a>) -> Call<'a, Reserved>;
+
+    /// Gives back a turn that was not used, so that the next one need not wait for it, unless another one was reserved
+    /// since.
+    fn give_back<'a>(&'a self, turn: GiveBack<'a>) -> Call<'a, ()>;
+
+    /// Enters how an origin has taken a request. Returns the origin's trouble.
+    fn report_backoff<'a>(&'a self, report: ReportBackoff<'a>) -> Call<'a, Trouble>;
+
+    /// Keeps the slots of requests under way at an origin, also those that the engine has lost.
+    fn renew_slots<'a>(&'a self, origin: &'a str, slots: &'a [String]) -> Call<'a, ()>;
+
+    /// Frees the slot of a request that has ended.
+    fn release_slot<'a>(&'a self, origin: &'a str, slot: &'a str) -> Call<'a, ()>;
 }

@@ -18,6 +18,7 @@ mod overrides;
 mod reply;
 mod script;
 mod sentinel;
+mod turns;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

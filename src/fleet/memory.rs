@@ -1,5 +1,7 @@
 //! The engine of a fleet within one process, for tests: the same answers as Valkey and Redis give.
 
+mod lanes;
+
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,10 +9,12 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use self::lanes::Lanes;
 use super::coordinator::{
     AcquireFetch, Beat, Body, Call, Coordinator, CoordinatorError, EngineTime, FetchLease, Heard,
     MemberRow, News, PublishState, Published, SealedOverrides, SharedState, StateKey, Token,
 };
+use super::reservation::{GiveBack, ReportBackoff, Reserve, Reserved, Trouble};
 use crate::clock::{Clock, Moment};
 
 /// The world that several coordinators share.
@@ -23,6 +27,9 @@ pub struct World {
 #[derive(Debug, Default)]
 struct Contents {
     generation: u64,
+    /// The time at which the generation began.
+    began: EngineTime,
+    lanes: Lanes,
     members: BTreeMap<String, (String, Moment)>,
     overrides: SealedOverrides,
     news: Vec<String>,
@@ -55,10 +62,12 @@ impl World {
     /// Returns an empty world with the time of `clock`.
     #[must_use]
     pub fn new(clock: Clock) -> Arc<World> {
+        let began = engine_time(clock.now());
         Arc::new(World {
             clock,
             state: Mutex::new(Contents {
                 generation: 1,
+                began,
                 ..Contents::default()
             }),
         })
@@ -70,6 +79,7 @@ impl World {
         let generation = state.generation + 1;
         *state = Contents {
             generation,
+            began: engine_time(self.clock.now()),
             ..Contents::default()
         };
     }
@@ -85,7 +95,7 @@ impl World {
 
     fn time(&self) -> (Moment, EngineTime) {
         let now = self.clock.now();
-        (now, EngineTime(now.as_millis() * 1_000))
+        (now, engine_time(now))
     }
 }
 
@@ -240,6 +250,26 @@ impl Coordinator for InMemory {
     fn members(&self) -> Call<'_, Vec<MemberRow>> {
         self.call(|state, now, _| state.rows(now))
     }
+
+    fn reserve<'a>(&'a self, ask: Reserve<'a>) -> Call<'a, Reserved> {
+        self.call(move |state, _, at| state.lanes.reserve(ask, at, state.began))
+    }
+
+    fn give_back<'a>(&'a self, turn: GiveBack<'a>) -> Call<'a, ()> {
+        self.call(move |state, _, _| state.lanes.give_back(turn))
+    }
+
+    fn report_backoff<'a>(&'a self, report: ReportBackoff<'a>) -> Call<'a, Trouble> {
+        self.call(move |state, _, at| state.lanes.report(report, at, state.began))
+    }
+
+    fn renew_slots<'a>(&'a self, origin: &'a str, slots: &'a [String]) -> Call<'a, ()> {
+        self.call(move |state, _, at| state.lanes.renew(origin, slots, at))
+    }
+
+    fn release_slot<'a>(&'a self, origin: &'a str, slot: &'a str) -> Call<'a, ()> {
+        self.call(move |state, _, _| state.lanes.release(origin, slot))
+    }
 }
 
 impl SealedOverrides {
@@ -279,4 +309,8 @@ impl Contents {
             self.states.remove(key);
         }
     }
+}
+
+fn engine_time(now: Moment) -> EngineTime {
+    EngineTime(now.as_millis().saturating_mul(1_000))
 }

@@ -15,6 +15,7 @@
 use std::time::Duration;
 
 use crate::clock::Moment;
+use crate::fleet::reservation::{Sign, Trouble};
 
 /// The gap after the first sign.
 const FIRST: Duration = Duration::from_secs(1);
@@ -81,6 +82,25 @@ pub(super) struct Backoff {
     answers: u8,
 }
 
+/// A sign, as a fleet is told of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Noticed {
+    pub(super) sign: Sign,
+    /// The gap after a first sign.
+    pub(super) first: Duration,
+    /// The widest gap.
+    pub(super) widest: Duration,
+}
+
+impl Noticed {
+    /// The sign of a good answer.
+    const FINE: Noticed = Noticed {
+        sign: Sign::Fine,
+        first: Duration::ZERO,
+        widest: Duration::ZERO,
+    };
+}
+
 /// A time without requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rest {
@@ -129,8 +149,27 @@ impl Backoff {
         }
     }
 
-    /// Records the outcome of a request sent at `sent`. No delay lasts longer than `most`.
-    pub(super) fn take_in(&mut self, outcome: Outcome, sent: Moment, now: Moment, most: Duration) {
+    /// Takes over the trouble that a fleet sees. A rest that is known here is never shortened.
+    pub(super) fn adopt(&mut self, trouble: Trouble, now: Moment) {
+        self.settle(now);
+        if self.gap != trouble.gap {
+            (self.gap, self.since) = (trouble.gap, now);
+        }
+        let until = now + trouble.rest;
+        if !trouble.rest.is_zero() && self.rest.is_none_or(|rest| rest.until < until) {
+            let length = trouble.rest;
+            self.rest = Some(Rest { until, length });
+        }
+    }
+
+    /// Records the outcome of a request sent at `sent`. No delay lasts longer than `most`. Returns the sign that it is.
+    pub(super) fn take_in(
+        &mut self,
+        outcome: Outcome,
+        sent: Moment,
+        now: Moment,
+        most: Duration,
+    ) -> Option<Noticed> {
         self.settle(now);
         match outcome {
             Outcome::Fine { took } => {
@@ -140,11 +179,13 @@ impl Backoff {
                     if self.slow >= SLOW_ANSWERS {
                         // A pause as long as the answer took: this halves the rate.
                         let took = took.unwrap_or_default();
-                        self.widen(took, sent, now, SLUGGISH.min(most));
+                        return Some(self.trouble(took, sent, now, SLUGGISH.min(most)));
                     }
+                    None
                 } else {
                     self.slow = 0;
                     self.narrow(sent, now);
+                    Some(Noticed::FINE)
                 }
             }
             Outcome::Refused { retry_after } => {
@@ -155,14 +196,29 @@ impl Backoff {
                 if self.rest.is_none_or(|rest| rest.until < until) {
                     self.rest = Some(Rest { until, length });
                 }
+                let retry_after = retry_after.unwrap_or_default();
+                Some(Noticed {
+                    sign: Sign::Refused { retry_after },
+                    first: FIRST,
+                    widest: most,
+                })
             }
             Outcome::Failed => {
                 self.slow = 0;
                 self.failures = self.failures.saturating_add(1);
-                if self.failures >= FAILURES {
-                    self.widen(FIRST, sent, now, UNREACHED.min(most));
-                }
+                let is_sign = self.failures >= FAILURES;
+                is_sign.then(|| self.trouble(FIRST, sent, now, UNREACHED.min(most)))
             }
+        }
+    }
+
+    /// Widens the gap for a sign that asks for no rest.
+    fn trouble(&mut self, first: Duration, sent: Moment, now: Moment, widest: Duration) -> Noticed {
+        self.widen(first, sent, now, widest);
+        Noticed {
+            sign: Sign::Troubled,
+            first,
+            widest,
         }
     }
 

@@ -4,6 +4,10 @@
 //! only then, one task drives the queue: it sleeps until the next one is due and hands it its turn. An undelivered turn
 //! is given back.
 
+pub(super) mod ahead;
+mod reserving;
+pub(super) mod trouble;
+
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,12 +19,14 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep;
 
 use super::backoff::Outcome;
+use super::grants::Grants;
 use super::history::{Due, History, Undo};
 use super::queue::Queue;
 use super::settings::PaceSettings;
+use super::slots::Lane;
 use super::{EffectivePace, Shared, Source, Turn};
 use crate::client::ClientKey;
-use crate::clock::Moment;
+use crate::clock::{Moment, Uptime};
 use crate::robots::crawl_delay::CrawlDelay;
 
 /// Time-out of a task that waits for a request to end: any end wakes it earlier.
@@ -32,7 +38,8 @@ pub(super) struct OriginLimiter {
     state: Mutex<State>,
     /// The last request without the lock, in milliseconds since 1970; 0: none since the lock was held last.
     passed: AtomicU64,
-    /// True if requests need the lock, because the origin is in trouble.
+    /// True if requests need the lock, because the origin is in trouble. In a fleet also true if this instance does not
+    /// know better.
     is_troubled: AtomicBool,
     /// Requests under way.
     in_flight: AtomicU32,
@@ -42,6 +49,8 @@ pub(super) struct OriginLimiter {
     news: Notify,
     /// A queue for prioritised requests: the first of them alone checks whether it is due.
     pub(super) ahead: tokio::sync::Mutex<()>,
+    /// The origin for a fleet that reserves its turns.
+    lane: Option<Arc<Lane>>,
 }
 
 #[derive(Debug, Default)]
@@ -52,6 +61,12 @@ struct State {
     taken: u64,
     /// Restores the state before the last turn.
     undo: Option<Undo>,
+    /// The turns that a fleet has reserved.
+    grants: Grants,
+    /// Reports of trouble that are on their way to the fleet.
+    reports: u32,
+    /// The trouble that the fleet was last told of: the gap, and the end of the rest.
+    announced: (Duration, Moment),
 }
 
 /// A request that waits.
@@ -60,22 +75,38 @@ struct Waiter {
     crawl_delay: Option<Arc<CrawlDelay>>,
     /// The address with a limiter that must grant a turn, too.
     address: Option<IpAddr>,
+    /// The time since which, and until which it waits, in a fleet.
+    waits: (Uptime, Uptime),
     grant: oneshot::Sender<Granted>,
 }
 
 /// A turn on its way to its waiter; given back if it is not delivered.
 #[derive(Debug)]
-pub(super) struct Granted(Option<Turn>);
+pub(super) struct Granted {
+    turn: Option<Turn>,
+    /// True if the request was held, and not only asked for.
+    pub(super) was_held: bool,
+    /// The moment at which it may come again, if it has no turn.
+    pub(super) again: Option<Moment>,
+}
 
 impl Granted {
+    fn turn(turn: Turn) -> Granted {
+        Granted {
+            turn: Some(turn),
+            was_held: true,
+            again: None,
+        }
+    }
+
     pub(super) fn take(mut self) -> Option<Turn> {
-        self.0.take()
+        self.turn.take()
     }
 }
 
 impl Drop for Granted {
     fn drop(&mut self) {
-        if let Some(turn) = self.0.take() {
+        if let Some(turn) = self.turn.take() {
             turn.give_back();
         }
     }
@@ -189,6 +220,7 @@ impl OriginLimiter {
         let waiter = Waiter {
             crawl_delay: claim.crawl_delay.cloned(),
             address,
+            waits: <(Uptime, Uptime)>::default(),
             grant,
         };
         let number = state.queue.push(client, group, waiter);
@@ -267,7 +299,7 @@ impl OriginLimiter {
     /// Records the outcome of a request.
     pub(super) fn take_in(&self, outcome: Outcome, sent: Moment, now: Moment, most: Duration) {
         let mut state = self.state.lock();
-        state.history.backoff.take_in(outcome, sent, now, most);
+        let _ = state.history.backoff.take_in(outcome, sent, now, most);
         let is_troubled = !state.history.backoff.is_calm();
         self.is_troubled.store(is_troubled, Ordering::Release);
         if self.is_driven.load(Ordering::Acquire) {
@@ -279,7 +311,8 @@ impl OriginLimiter {
     pub(super) fn reconsider(&self, settings: &PaceSettings) {
         if !settings.config.backoff {
             self.state.lock().history.backoff.end();
-            self.is_troubled.store(false, Ordering::Release);
+            self.is_troubled
+                .store(self.lane.is_some(), Ordering::Release);
         }
         if self.is_driven.load(Ordering::Acquire) {
             self.news.notify_one();
@@ -328,7 +361,9 @@ impl OriginLimiter {
         let passed = Moment::from_millis(self.passed.swap(0, Ordering::Relaxed));
         state.history.last = state.history.last.max(passed);
         state.history.settle(now);
-        if self.is_troubled.load(Ordering::Relaxed) && state.history.backoff.is_calm() {
+        // In a fleet, the engine tells when the trouble is over.
+        let is_alone = self.lane.is_none();
+        if is_alone && self.is_troubled.load(Ordering::Relaxed) && state.history.backoff.is_calm() {
             self.is_troubled.store(false, Ordering::Release);
         }
         (state, now)
@@ -389,7 +424,7 @@ impl OriginLimiter {
             turn.at_address = at_address.take().map(Box::new);
             drop(guard);
             // If the waiter has gone, dropping the undelivered turn returns it.
-            drop(waiter.grant.send(Granted(Some(turn))));
+            drop(waiter.grant.send(Granted::turn(turn)));
         }
         Step::Gone
     }

@@ -1,6 +1,7 @@
 //! The limiters of all origins, or of all addresses, bounded in number.
 
 use std::hash::Hash;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use dashmap::DashMap;
@@ -9,6 +10,7 @@ use parking_lot::Mutex;
 use super::Shared;
 use super::limiter::OriginLimiter;
 use crate::clock::Moment;
+use crate::rep::Origin;
 
 /// Limit of origins, and of addresses, that are kept.
 pub(super) const KEPT: usize = 100_000;
@@ -23,7 +25,25 @@ pub(super) struct Limiters<K> {
     evicting: Mutex<()>,
 }
 
-impl<K: Clone + Eq + Hash> Limiters<K> {
+/// A key of limiters.
+pub(super) trait LimiterKey: Clone + Eq + Hash {
+    /// Returns the name under which a fleet paces it; `None` if a fleet does not.
+    fn lane(&self) -> Option<&str>;
+}
+
+impl LimiterKey for Origin {
+    fn lane(&self) -> Option<&str> {
+        Some(self.as_str())
+    }
+}
+
+impl LimiterKey for IpAddr {
+    fn lane(&self) -> Option<&str> {
+        None
+    }
+}
+
+impl<K: LimiterKey> Limiters<K> {
     pub(super) fn limiter(&self, shared: &Shared, key: &K) -> Arc<OriginLimiter> {
         if let Some(limiter) = self.limiters.get(key) {
             return Arc::clone(&limiter);
@@ -31,7 +51,11 @@ impl<K: Clone + Eq + Hash> Limiters<K> {
         if self.limiters.len() >= KEPT {
             self.evict(shared);
         }
-        Arc::clone(&self.limiters.entry(key.clone()).or_default())
+        let new = || {
+            let lane = shared.fleet.as_ref().and_then(|_| key.lane());
+            Arc::new(lane.map_or_else(OriginLimiter::default, OriginLimiter::in_fleet))
+        };
+        Arc::clone(&self.limiters.entry(key.clone()).or_insert_with(new))
     }
 
     /// Drops origins without relevant history; if those are few, also the origins asked least recently.

@@ -84,6 +84,13 @@ impl<T> Queue<T> {
         group.map_or(0, |group| group.waiters.len())
     }
 
+    /// Returns the number of requests that wait under this group, of all clients.
+    pub(super) fn len_of_group(&self, group: Option<&Group>) -> usize {
+        let groups = self.clients.iter().flat_map(|queue| &queue.groups);
+        let same = groups.filter(|one| one.group.as_ref() == group);
+        same.map(|group| group.waiters.len()).sum()
+    }
+
     /// Returns the number of turns before the next request of `client`, if the queue stays as it is: all of the
     /// client's own requests, and one of each other client for each round.
     pub(super) fn ahead_of(&self, client: &ClientKey) -> usize {
@@ -265,6 +272,7 @@ mod tests {
             assert_eq!(waiting.ahead_of(&client(name)), ahead, "{name}");
         }
         assert_eq!(waiting.len_in(&client("b"), None), 2);
+        assert_eq!(waiting.len_of_group(None), 7);
         assert_eq!(waiting.len_in(&client("b"), Some(&"slow".into())), 0);
     }
 }

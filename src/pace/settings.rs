@@ -57,6 +57,16 @@ impl PaceSettings {
         self.rate.map(Rate::interval).unwrap_or_default()
     }
 
+    /// Returns the number of requests that may go at once.
+    pub(super) fn burst(&self) -> u32 {
+        self.rate.map_or(1, Rate::burst)
+    }
+
+    /// Tells whether the intervals that a robots.txt asks for are kept.
+    pub(super) fn honours_crawl_delay(&self) -> bool {
+        self.config.crawl_delay == CrawlDelayMode::Honour
+    }
+
     /// Returns the longest time for which a request can delay the next one.
     pub(super) fn longest_interval(&self) -> Duration {
         let asked = match self.config.crawl_delay {

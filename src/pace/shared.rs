@@ -1,6 +1,7 @@
-//! The part of the pace that the processes of a fleet would keep together: the turns at each origin.
+//! The part of the pace that the processes of a fleet keep together: the turns at each origin.
 //!
-//! [`Pace`] keeps it within one process and is the only implementation. Each request to an origin passes through
+//! [`Pace`] is the only implementation. It keeps them within one process, or reserves them in the engine of a fleet, as
+//! its construction says: one branch in a turn. Each request to an origin passes through
 //! [`SharedPace`], pages and robots.txt alike, so another implementation needs no change of a caller. A caller knows
 //! its implementation when it is compiled: a turn costs no allocation for a future and no dynamic call.
 //!
@@ -12,14 +13,16 @@
 //! [`SharedUsage`]: crate::client::SharedUsage
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::backoff::Outcome;
 use super::wait::Late;
-use super::{Ask, EffectivePace, Pace, TooEarly, Turn};
+use super::{Ask, EffectivePace, Pace, Shared, TooEarly, Turn};
 use crate::client::ClientKey;
 use crate::clock::Moment;
+use crate::fleet::reservation::TurnKind;
 use crate::rep::Origin;
 
 /// The turns at the origins. Clones share them.
@@ -93,11 +96,11 @@ impl SharedPace for Pace {
             false => None,
         };
         passed.or_else(|| {
-            limiter.take(
-                &self.0,
-                &settings,
-                ask.crawl_delay.map(|crawl_delay| &**crawl_delay),
-            )
+            let crawl_delay = ask.crawl_delay.map(|crawl_delay| &**crawl_delay);
+            match &self.0.fleet {
+                None => limiter.take(&self.0, &settings, crawl_delay),
+                Some(fleet) => limiter.take_granted(&self.0, fleet, &settings, crawl_delay),
+            }
         })
     }
 
@@ -128,6 +131,9 @@ impl SharedPace for Pace {
 
     fn restart(&self, turn: &Turn) {
         let settings = self.0.settings.load();
+        if let Some(fleet) = &self.0.fleet {
+            self.0.restart_in_fleet(fleet, turn);
+        }
         for turn in [Some(turn), turn.at_address.as_deref()]
             .into_iter()
             .flatten()
@@ -139,8 +145,13 @@ impl SharedPace for Pace {
 
     fn count_robots(&self, origin: &Origin) {
         let settings = self.0.settings.load();
-        if !settings.is_off {
-            self.0.origin(origin).count_robots(&self.0, &settings, None);
+        if settings.is_off {
+            return;
+        }
+        let limiter = self.0.origin(origin);
+        limiter.count_robots(&self.0, &settings, None);
+        if let Some(fleet) = &self.0.fleet {
+            limiter.count_in_fleet(&self.0, fleet, TurnKind::Aside);
         }
     }
 
@@ -178,8 +189,8 @@ impl SharedPace for Pace {
                 took: is_telling.then(|| now.since(turn.at)),
             },
         };
-        let most = settings.config.backoff_max;
-        turn.limiter.take_in(outcome, turn.at, now, most);
+        self.0
+            .take_in(turn, outcome, now, settings.config.backoff_max);
     }
 
     fn failed(&self, turn: &Turn) {
@@ -187,7 +198,20 @@ impl SharedPace for Pace {
         if settings.config.backoff {
             let now = self.0.clock.now();
             let most = settings.config.backoff_max;
-            turn.limiter.take_in(Outcome::Failed, turn.at, now, most);
+            self.0.take_in(turn, Outcome::Failed, now, most);
+        }
+    }
+}
+
+impl Shared {
+    /// Records the outcome of a request.
+    fn take_in(self: &Arc<Self>, turn: &Turn, outcome: Outcome, now: Moment, most: Duration) {
+        match &self.fleet {
+            None => turn.limiter.take_in(outcome, turn.at, now, most),
+            Some(fleet) => {
+                let limiter = &turn.limiter;
+                limiter.take_in_fleet(self, fleet, outcome, turn.at, now);
+            }
         }
     }
 }

@@ -1,9 +1,16 @@
 //! The permission for one request to go, and its return.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::runtime::Handle;
+
+use super::Group;
 use super::limiter::OriginLimiter;
+use super::slots::Slot;
 use crate::clock::Moment;
+use crate::fleet::reservation::{GiveBack, GroupInterval};
+use crate::fleet::{EngineTime, Fleet};
 
 /// The permission for one request to go. The request counts as in flight until this is dropped.
 #[derive(Debug)]
@@ -15,6 +22,19 @@ pub struct Turn {
     pub(super) at: Moment,
     /// Its number at its origin limiter.
     pub(super) number: u64,
+    /// Boxed: without a fleet there is none.
+    pub(super) reservation: Option<Box<Reservation>>,
+}
+
+/// The turn in the engine of a fleet that a request goes by.
+#[derive(Debug)]
+pub(super) struct Reservation {
+    pub(super) fleet: Arc<Fleet>,
+    pub(super) origin: Arc<str>,
+    pub(super) at: EngineTime,
+    pub(super) group: Option<(Group, Duration)>,
+    /// Released with the turn.
+    pub(super) _slot: Option<Slot>,
 }
 
 impl Turn {
@@ -24,15 +44,40 @@ impl Turn {
             at_address: None,
             at,
             number,
+            reservation: None,
         }
     }
 
     /// Gives back an unused turn: the next request need not wait for it, unless another one has gone since.
     pub(super) fn give_back(mut self) {
         self.limiter.undo(self.number);
+        if let Some(reservation) = self.reservation.take() {
+            reservation.give_back();
+        }
         if let Some(turn) = self.at_address.take() {
             turn.give_back();
         }
+    }
+}
+
+impl Reservation {
+    /// Gives the turn back in the engine. Nothing waits for that: a turn that is not given back is lost.
+    fn give_back(self: Box<Self>) {
+        let Ok(runtime) = Handle::try_current() else {
+            return;
+        };
+        runtime.spawn(async move {
+            let group = self.group.as_ref().map(|(name, interval)| GroupInterval {
+                name,
+                interval: *interval,
+            });
+            let turn = GiveBack {
+                origin: &self.origin,
+                at: self.at,
+                group,
+            };
+            let _ = self.fleet.coordinator().give_back(turn).await;
+        });
     }
 }
 

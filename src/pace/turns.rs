@@ -31,6 +31,11 @@ impl Rate {
     pub(super) fn interval(self) -> Duration {
         Duration::from_nanos(self.0.interval)
     }
+
+    /// Returns the number of turns that may be taken at once.
+    pub(super) fn burst(self) -> u32 {
+        self.0.burst
+    }
 }
 
 /// The past turns at a rate.

@@ -49,27 +49,34 @@ impl Shared {
             address: address.filter(|_| settings.is_per_address()),
             patience: Some(patience),
         };
-        let (number, granted, expected) = match limiter.enter(self, &settings, claim) {
+        let entry = match &self.fleet {
+            None => limiter.enter(self, &settings, claim),
+            Some(fleet) => limiter.enter_in_fleet(self, fleet, &settings, claim),
+        };
+        let (number, granted, expected) = match entry {
             Entry::Gone(turn) => return Ok((turn, None)),
             Entry::Refused(due) => return Err(self.too_early(due)),
             Entry::Waits(number, granted, expected) => (number, granted, expected),
         };
-        *waits_for = Some(expected.pace);
+        // In a fleet, a request may wait for no more than the answer that nothing bounds it.
+        *waits_for = expected.pace.is_bound().then_some(expected.pace);
         drop(settings);
         let place = Place::new(self, &limiter, client, number);
         let granted = timeout(patience.saturating_add(GRACE), granted).await;
         drop(place);
-        let turn = match granted {
-            Ok(Ok(granted)) => granted.take(),
+        let (was_held, again, turn) = match granted {
+            Ok(Ok(granted)) => (granted.was_held, granted.again, granted.take()),
             // The hold was too long, or the runtime is stopping.
-            Ok(Err(_)) | Err(_) => None,
+            Ok(Err(_)) | Err(_) => (true, None, None),
         };
-        match turn {
-            Some(turn) => {
+        match (turn, again) {
+            (Some(turn), _) if was_held => {
                 self.waited.fetch_add(1, Ordering::Relaxed);
-                Ok((turn, Some(expected.pace)))
+                Ok((turn, *waits_for))
             }
-            None => {
+            (Some(turn), _) => Ok((turn, None)),
+            (None, Some(at)) => Err(self.too_early(Due { at, ..expected })),
+            (None, None) => {
                 let settings = self.settings.load();
                 let at_address = claim.address.map(|key| self.addresses.limiter(self, &key));
                 let limiters = [Some(limiter), at_address].into_iter().flatten();
@@ -95,11 +102,14 @@ impl Shared {
     /// Waits for a turn before all held requests in `limiter` and, where origins at one address share limits, in
     /// `at_address`. `None` if a request that gives up late waited too long, or nothing is bounded any more.
     pub(super) async fn turn_ahead(
-        &self,
+        self: &Arc<Self>,
         limiter: &Arc<OriginLimiter>,
         at_address: Option<&Arc<OriginLimiter>>,
         late: Late,
     ) -> Option<Turn> {
+        if let Some(fleet) = &self.fleet {
+            return self.turn_ahead_in_fleet(fleet, limiter, late).await;
+        }
         let row = at_address.unwrap_or(limiter);
         let started = Instant::now();
         let patience = self.settings.load().config.max_hold;

@@ -6,6 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
+use std::time::Instant;
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine as _;
@@ -22,6 +23,8 @@ const MISSING: &str = "missing";
 /// One request as an origin received it.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
+    /// The time at which its head had come.
+    pub(crate) at: Instant,
     /// The number of the origin's connection that carried the request, counted from 1.
     pub(crate) connection: usize,
     /// The server name of the TLS handshake.
@@ -315,6 +318,7 @@ impl Shared {
                     .steps
                     .iter()
                     .any(|step| matches!(step, Step::ReadBody));
+            let at = Instant::now();
             let body = if waits {
                 Body::default()
             } else {
@@ -323,6 +327,7 @@ impl Shared {
             let number = {
                 let mut seen = self.seen.lock().unwrap();
                 seen.push(Seen {
+                    at,
                     connection,
                     sni: sni.clone(),
                     head: head.clone(),
@@ -342,6 +347,7 @@ impl Shared {
                         }
                     }
                     Step::Wait(latch) => latch.pass(),
+                    Step::Pause(span) => thread::sleep(span),
                     Step::ReadBody => {
                         let body = Body::of_request(&mut peer, &head);
                         let mut seen = self.seen.lock().unwrap();

@@ -1,5 +1,7 @@
 //! An origin's reply to a request, as a script of steps. Nothing is checked, so a reply may break the protocol.
 
+use std::time::Duration;
+
 use super::Latch;
 
 /// One step of a reply.
@@ -11,6 +13,8 @@ pub(crate) enum Step {
     Repeat(Vec<u8>, u64),
     /// Waits until the latch opens.
     Wait(Latch),
+    /// Takes this time, as a slow origin does.
+    Pause(Duration),
     /// Reads the request's body now. A reply without this step reads it first.
     ReadBody,
     /// Answers a WebSocket's handshake (RFC 6455 4.2.2).
@@ -103,6 +107,11 @@ impl Reply {
     /// Waits for the latch.
     pub(crate) fn wait(self, latch: &Latch) -> Self {
         self.step(Step::Wait(latch.clone()))
+    }
+
+    /// Takes this time before what follows.
+    pub(crate) fn pause(self, span: Duration) -> Self {
+        self.step(Step::Pause(span))
     }
 
     /// Reads the request's body at this step.

@@ -2,6 +2,7 @@
 
 mod coordinator;
 mod overrides;
+mod pace;
 mod robots;
 
 use crate::support::{Engine, Gate, Origin, RULES, Setup, Wall, eventually};

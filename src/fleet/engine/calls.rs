@@ -8,6 +8,7 @@ use super::super::coordinator::{
     AcquireFetch, Beat, Body, Call, Coordinator, CoordinatorError, EngineTime, FetchLease, Heard,
     MemberRow, News, PublishState, Published, SealedOverrides, SharedState, StateKey, Token,
 };
+use super::super::reservation::{GiveBack, ReportBackoff, Reserve, Reserved, Trouble};
 use super::argument::{micros, millis};
 use super::overrides::rows;
 use super::reply::{Reply, foreign};
@@ -179,6 +180,26 @@ impl Coordinator for Engine {
 
     fn members(&self) -> Call<'_, Vec<MemberRow>> {
         Box::pin(self.all_members())
+    }
+
+    fn reserve<'a>(&'a self, ask: Reserve<'a>) -> Call<'a, Reserved> {
+        Box::pin(self.reserve_turns(ask))
+    }
+
+    fn give_back<'a>(&'a self, turn: GiveBack<'a>) -> Call<'a, ()> {
+        Box::pin(self.give_turn_back(turn))
+    }
+
+    fn report_backoff<'a>(&'a self, report: ReportBackoff<'a>) -> Call<'a, Trouble> {
+        Box::pin(self.enter_sign(report))
+    }
+
+    fn renew_slots<'a>(&'a self, origin: &'a str, slots: &'a [String]) -> Call<'a, ()> {
+        Box::pin(self.renew(origin, slots))
+    }
+
+    fn release_slot<'a>(&'a self, origin: &'a str, slot: &'a str) -> Call<'a, ()> {
+        Box::pin(self.release(origin, slot))
     }
 }
 

@@ -13,11 +13,16 @@ pub(super) enum Script {
     PutOverride,
     Overrides,
     Members,
+    Reserve,
+    GiveBack,
+    ReportBackoff,
+    RenewSlots,
+    ReleaseSlot,
 }
 
 impl Script {
     /// All scripts, in the order of the variants, with their texts.
-    pub(super) const ALL: [(Script, &str); 9] = [
+    pub(super) const ALL: [(Script, &str); 14] = [
         (Script::Heartbeat, include_str!("scripts/heartbeat.lua")),
         (Script::Leave, include_str!("scripts/leave.lua")),
         (Script::Announce, include_str!("scripts/announce.lua")),
@@ -39,6 +44,17 @@ impl Script {
         ),
         (Script::Overrides, include_str!("scripts/overrides.lua")),
         (Script::Members, include_str!("scripts/members.lua")),
+        (Script::Reserve, include_str!("scripts/reserve.lua")),
+        (Script::GiveBack, include_str!("scripts/give_back.lua")),
+        (
+            Script::ReportBackoff,
+            include_str!("scripts/report_backoff.lua"),
+        ),
+        (Script::RenewSlots, include_str!("scripts/renew_slots.lua")),
+        (
+            Script::ReleaseSlot,
+            include_str!("scripts/release_slot.lua"),
+        ),
     ];
 
     /// Returns its index in [`Script::ALL`].

@@ -1,5 +1,7 @@
 //! One table of cases for both implementations of the interface to an engine.
 
+mod turns;
+
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,0 +1,128 @@
+-- Reserves turns at an origin: answers their moments, or when there may be one.
+-- KEYS 1 generation  2 lane (hash)  3 slots (zset by expiry)
+-- ARGV 1 generation known  2 turns wanted  3 page | robots | now | aside  4 horizon of the first turn, us
+--      5 horizon of the others, us  6 interval, us; 0: no rate  7 burst  8 group  9 its interval, us; 0: none
+--      10 rest that the asker knows of, us  11 concurrency; 0: any  12 a slot lives, us
+--      13 the past matters for, us  14... ids of slots
+-- A field that is missing, or from another generation, counts as used when the generation began.
+local id, began = string.match(redis.call('GET', KEYS[1]) or '', '^(%S+) (%d+)')
+if id ~= ARGV[1] then return {'LOST'} end
+local t = redis.call('TIME')
+local now = t[1] * 1000000 + t[2]
+local function whole(x) return string.format('%.0f', x) end
+began = tonumber(began)
+local wanted, kind = tonumber(ARGV[2]), ARGV[3]
+local horizon, near = tonumber(ARGV[4]), tonumber(ARGV[5])
+local I, burst, group, G = tonumber(ARGV[6]), tonumber(ARGV[7]), 'g:' .. ARGV[8], tonumber(ARGV[9])
+local most, life, keep = tonumber(ARGV[11]), tonumber(ARGV[12]), tonumber(ARGV[13])
+
+local names = {'generation', 'paid', 'interval', 'burst', 'rated', 'last', 'gap', 'since', 'rest', 'robots', 'seen', group}
+local v = redis.call('HMGET', KEYS[2], unpack(names))
+local exists = v[1] == id
+if not exists then v = {} end
+local seen = tonumber(v[11] or now)
+if seen > now then
+  -- The engine's clock was set back: everything counts as used now, a rest keeps its length.
+  v = {id, nil, nil, nil, nil, nil, v[7], v[8] and now, v[9] and whole(v[9] - (seen - now))}
+  began = math.max(now, began)
+  redis.call('DEL', KEYS[2])
+elseif v[1] and not exists then
+  redis.call('DEL', KEYS[2])
+end
+local rated, last = tonumber(v[5] or began), tonumber(v[6] or began)
+local paid = tonumber(v[2] or began + I * burst)
+local gap, since = tonumber(v[7] or 0), tonumber(v[8] or 0)
+local rest, robots = tonumber(v[9] or 0), tonumber(v[10] or began)
+local before = v[12] and tonumber(string.match(v[12], '^%d+'))
+local was, wide = tonumber(v[3] or 0), tonumber(v[4] or 0)
+if I > 0 and was > 0 and (was ~= I or wide ~= burst) then
+  -- Another rate: the same number of turns is owed as of the last one, but at most a burst.
+  local owed = math.ceil(math.max(0, paid - rated) / was)
+  paid = rated + math.min(math.max(owed, 1), burst) * I
+end
+if gap > 0 and now - since >= math.max(gap, 600000000) then gap = 0 end
+rest = math.max(rest, now + ARGV[10])
+
+-- A robots.txt keeps the interval of every group.
+local all = 0
+if kind == 'robots' or kind == 'aside' then
+  local f = redis.call('HGETALL', KEYS[2])
+  for k = 1, #f, 2 do
+    if string.sub(f[k], 1, 2) == 'g:' then
+      local at, interval = string.match(f[k + 1], '^(%d+) (%d+)$')
+      all = math.max(all, at + interval)
+    end
+  end
+end
+
+-- Returns the moment of the next turn, and whether a group alone decides it.
+local function due()
+  local at = math.max(now, began, rest)
+  if I > 0 then
+    at = math.max(at, paid - I * (burst - 1))
+    if last > rated then at = math.max(at, last + I) end
+  end
+  if gap > 0 then at = math.max(at, last + gap) end
+  if most > 0 then
+    -- By then each instance has renewed the slots that the engine may have lost.
+    at = math.max(at, began + math.floor(life / 3))
+  end
+  local own = all
+  if G > 0 then own = math.max(own, robots + G, (before or 0) + G) end
+  return math.max(at, own), own > at
+end
+
+local free = 1e9
+if most > 0 then
+  redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', whole(now))
+  if kind == 'page' then free = math.max(0, most - redis.call('ZCARD', KEYS[3])) end
+end
+
+local out = {}
+local function take(at)
+  if I > 0 then
+    paid = math.max(paid, at) + I
+    was, wide, rated = I, burst, math.max(rated, at)
+  end
+  if G > 0 then before = at end
+  if kind == 'robots' or kind == 'now' then robots = at end
+  last = math.max(last, at)
+  out[#out + 1] = whole(at)
+  local slot = ARGV[13 + #out]
+  if most > 0 and slot then redis.call('ZADD', KEYS[3], whole(at + life), slot) end
+end
+if kind == 'now' then
+  take(now)
+elseif kind == 'aside' then
+  if due() <= now then take(now) end
+  -- Only once within the longest interval: a site that redirects delays others by no more.
+  if robots + keep <= now then robots = now end
+else
+  for k = 1, math.min(wanted, free) do
+    local at, by_group = due()
+    local ahead = horizon
+    -- A page's turn far ahead that only its group waits for would hold up the turns of others. A robots.txt takes it
+    -- nevertheless: the pages of all groups together would keep it waiting for ever.
+    if k > 1 or (by_group and kind == 'page' and (I > 0 or gap > 0)) then ahead = math.min(near, horizon) end
+    if at - now > ahead then break end
+    take(at)
+  end
+end
+
+local next_at, by_group = due()
+local is_calm = gap == 0 and rest <= now
+local is_full = most > 0 and kind == 'page' and #out >= free and #out < wanted
+local is_bound = I > 0 or G > 0 or most > 0 or kind ~= 'page'
+if exists or is_bound or not is_calm then
+  redis.call('HSET', KEYS[2], 'generation', id, 'last', whole(last), 'gap', whole(gap), 'since', whole(since),
+    'rest', whole(rest), 'robots', whole(robots), 'seen', whole(now))
+  if I > 0 and #out > 0 then
+    redis.call('HSET', KEYS[2], 'paid', whole(paid), 'interval', whole(was), 'burst', whole(wide), 'rated', whole(rated))
+  end
+  if G > 0 and before then redis.call('HSET', KEYS[2], group, whole(before) .. ' ' .. whole(G)) end
+  local until_then = math.max(paid, last, rest, robots, now) - now
+  redis.call('PEXPIRE', KEYS[2], whole((until_then + keep) / 1000 + 600000))
+end
+if most > 0 then redis.call('PEXPIRE', KEYS[3], whole((math.max(last, now) - now + life) / 1000 * 2)) end
+return {'OK', whole(now), whole(next_at), is_full and 1 or 0, by_group and 1 or 0, whole(gap),
+  whole(math.max(rest - now, 0)), out}

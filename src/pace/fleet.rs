@@ -1,0 +1,150 @@
+//! The pace of an instance in a fleet: what the heartbeat tells it, and the turns of robots.txt fetches.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::limiter::OriginLimiter;
+use super::limiter::ahead::Ahead;
+use super::limiter::trouble::TROUBLED;
+use super::slots::SlotKeeper;
+use super::wait::Late;
+use super::{Pace, Shared, Turn};
+use crate::fleet::coordinator::Call;
+use crate::fleet::reservation::TurnKind;
+use crate::fleet::{Fleet, Follow, Heard, LinkState};
+use crate::rep::Origin;
+
+/// The time before a question for a robots.txt's turn is repeated while the engine does not answer.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// A robots.txt that starts this much later than its turn counts anew.
+const LATE_START: Duration = Duration::from_millis(100);
+
+/// The part of a fleet that the pace needs. Clones share it.
+#[derive(Debug, Clone)]
+pub(super) struct FleetPace {
+    pub(super) fleet: Arc<Fleet>,
+    pub(super) slots: Arc<SlotKeeper>,
+    /// The generation of the engine that was heard of last.
+    seen: Arc<AtomicU64>,
+}
+
+impl FleetPace {
+    pub(super) fn new(fleet: &Arc<Fleet>) -> FleetPace {
+        FleetPace {
+            fleet: Arc::clone(fleet),
+            slots: Arc::new(SlotKeeper::new(fleet)),
+            seen: Arc::default(),
+        }
+    }
+}
+
+impl Pace {
+    /// Returns a follower that takes over what a heartbeat tells of the origins, and then has `then` take over the rest.
+    pub fn following(&self, then: Arc<dyn Follow>) -> Arc<dyn Follow> {
+        let pace = self.clone();
+        Arc::new(Hearing { pace, then })
+    }
+
+    /// Takes over what a heartbeat tells of the origins.
+    pub(super) fn hear(&self, heard: &Heard) {
+        let Some(FleetPace { fleet, slots, seen }) = &self.0.fleet else {
+            return;
+        };
+        // The engine may have lost what it knew: turns in hand, slots, and trouble.
+        let is_new = seen.swap(heard.generation, Ordering::AcqRel) != heard.generation;
+        slots.renew(self.0.clock.uptime(), is_new);
+        if is_new || heard.news.has_gap {
+            for limiter in &self.0.origins.limiters {
+                limiter.distrust();
+            }
+            return;
+        }
+        let items = heard.news.items.iter();
+        let troubled = items.filter_map(|item| item.strip_prefix(TROUBLED)?.split_once(' '));
+        for (origin, _) in troubled.filter(|(_, by)| *by != fleet.name()) {
+            // An origin that is unknown here asks anyway.
+            if let Ok((origin, _)) = Origin::parse(origin)
+                && let Some(limiter) = self.0.origins.limiters.get(&origin)
+            {
+                limiter.distrust();
+            }
+        }
+    }
+}
+
+/// Has the pace hear each heartbeat before another follower does.
+struct Hearing {
+    pace: Pace,
+    then: Arc<dyn Follow>,
+}
+
+impl Follow for Hearing {
+    fn follow<'a>(&'a self, heard: &'a Heard) -> Call<'a, u64> {
+        self.pace.hear(heard);
+        self.then.follow(heard)
+    }
+}
+
+impl Shared {
+    /// Waits for a turn in the fleet before all requests that are held here. `None` if a request that gives up late
+    /// waited too long, or nothing is bounded.
+    pub(super) async fn turn_ahead_in_fleet(
+        self: &Arc<Self>,
+        fleet: &FleetPace,
+        limiter: &Arc<OriginLimiter>,
+        late: Late,
+    ) -> Option<Turn> {
+        let started = Instant::now();
+        loop {
+            let settings = self.settings.load_full();
+            if settings.is_off {
+                return None;
+            }
+            if let Some(turn) = limiter.go_unbounded(self, fleet, &settings) {
+                return Some(turn);
+            }
+            let left = settings.config.max_hold.saturating_sub(started.elapsed());
+            if left.is_zero() && late == Late::GivesUp {
+                return None;
+            }
+            let ahead = match (fleet.fleet.link(), left.is_zero()) {
+                // Nothing goes without the engine, however long that takes.
+                (LinkState::Doubtful | LinkState::CutOff, _) => Ahead::Again(AGAIN),
+                (LinkState::Connected, is_late) => {
+                    let kind = match is_late {
+                        true => TurnKind::Now,
+                        false => TurnKind::Robots,
+                    };
+                    limiter
+                        .reserve_ahead(self, fleet, &settings, kind, left)
+                        .await
+                }
+            };
+            match ahead {
+                Ahead::Turn(grant, epoch) => {
+                    sleep(grant.due.since(self.clock.uptime())).await;
+                    let granted = (grant, epoch);
+                    if let Some(turn) = limiter.go_ahead(self, fleet, &settings, granted) {
+                        return Some(turn);
+                    }
+                }
+                Ahead::Again(wait) if left.is_zero() => sleep(wait).await,
+                Ahead::Again(wait) if wait > left && late == Late::GivesUp => return None,
+                Ahead::Again(wait) => sleep(wait.min(left)).await,
+            }
+        }
+    }
+
+    /// Counts the turn of a robots.txt anew if the fetch starts much later.
+    pub(super) fn restart_in_fleet(self: &Arc<Self>, fleet: &FleetPace, turn: &Turn) {
+        let is_late = self.clock.now().since(turn.at) >= LATE_START;
+        if is_late && turn.reservation.is_some() {
+            // Its turn was perhaps the last one, and is lost: the polite side.
+            turn.limiter.count_in_fleet(self, fleet, TurnKind::Now);
+        }
+    }
+}

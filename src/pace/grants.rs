@@ -1,0 +1,237 @@
+//! The turns that the engine of a fleet has reserved for this instance at one origin, until they are used.
+//!
+//! A turn is used when it is due, or shortly after: the next turns do not wait for one that is late, so a turn that is
+//! used much later would come close to them. It is lost instead, as is every turn in hand when trouble becomes known.
+//!
+//! Pure: moments go in and come out.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use super::Group;
+use super::slots::Slot;
+use crate::clock::Uptime;
+use crate::fleet::EngineTime;
+use crate::fleet::reservation::{NEAR, Reserved};
+
+/// The time after which a turn that is due is lost.
+const LATE: Duration = Duration::from_millis(50);
+
+/// The time between two questions while all slots are taken, and after a question without an answer.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// The least time between two questions for turns that are too far ahead.
+const SOON: Duration = Duration::from_millis(10);
+
+/// Groups that are kept.
+const GROUPS: usize = 16;
+
+/// The turns in hand at one origin.
+#[derive(Debug, Default)]
+pub(super) struct Grants {
+    lines: BTreeMap<Option<Group>, Line>,
+    /// Counts the times at which the turns became void. An answer to an earlier question is void, too.
+    epoch: u64,
+}
+
+/// The turns of one group of the robots.txt.
+#[derive(Debug, Default)]
+struct Line {
+    grants: VecDeque<Grant>,
+    question: Question,
+    /// The earliest time of a turn that is not in hand, as far as the engine has told.
+    next: Uptime,
+    /// The latest time until which a request waits.
+    latest: Uptime,
+}
+
+/// The state of the questions for turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Question {
+    /// The next one may be asked from this time on. True if a new request does not make it earlier.
+    From(Uptime, bool),
+    /// One is under way.
+    Asked,
+}
+
+impl Default for Question {
+    fn default() -> Question {
+        Question::From(Uptime::default(), false)
+    }
+}
+
+/// A question for turns that the engine was asked.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    /// The epoch in which it was asked.
+    pub(super) epoch: u64,
+    /// Its horizon.
+    pub(super) horizon: Duration,
+    /// True if a request may wait longer than that.
+    pub(super) is_cut: bool,
+}
+
+/// A turn in hand.
+#[derive(Debug)]
+pub(super) struct Grant {
+    pub(super) due: Uptime,
+    /// Its moment in the engine, which names it.
+    pub(super) at: EngineTime,
+    pub(super) slot: Option<Slot>,
+}
+
+/// What a group is to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// A turn is due.
+    Go,
+    /// Turns are to be reserved, the first of them by this time. The number is that of the epoch.
+    Ask(Uptime, u64),
+    /// Nothing, until this time.
+    Wait(Uptime),
+    /// Nothing, until the engine has answered.
+    Hear,
+}
+
+impl Grants {
+    /// Drops turns that are too late, and groups without any.
+    pub(super) fn settle(&mut self, now: Uptime) {
+        for line in self.lines.values_mut() {
+            while line
+                .grants
+                .front()
+                .is_some_and(|grant| grant.due + LATE < now)
+            {
+                line.grants.pop_front();
+            }
+        }
+        if self.lines.len() > GROUPS {
+            self.lines.retain(|_, line| {
+                !line.grants.is_empty() || line.question == Question::Asked || line.latest > now
+            });
+        }
+    }
+
+    /// Returns the present epoch.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Makes all turns in hand void, and those that are on their way.
+    pub(super) fn void(&mut self) {
+        self.epoch += 1;
+        for line in self.lines.values_mut() {
+            line.grants.clear();
+            line.next = Uptime::default();
+            if line.question != Question::Asked {
+                line.question = Question::From(Uptime::default(), false);
+            }
+        }
+    }
+
+    /// Records that a request waits until `latest`.
+    pub(super) fn waits(&mut self, group: Option<&Group>, latest: Uptime) {
+        let line = self.line(group);
+        line.latest = line.latest.max(latest);
+        if let Question::From(at, false) = &mut line.question {
+            *at = Uptime::default();
+        }
+    }
+
+    /// Tells what is to be done for a group.
+    pub(super) fn next(&self, group: Option<&Group>, now: Uptime) -> Next {
+        let Some(line) = self.get(group) else {
+            return Next::Ask(now, self.epoch);
+        };
+        match (line.grants.front(), line.question) {
+            (Some(grant), _) if grant.due <= now => Next::Go,
+            (Some(grant), _) => Next::Wait(grant.due),
+            (None, Question::Asked) => Next::Hear,
+            (None, Question::From(at, _)) if at <= now => Next::Ask(line.latest, self.epoch),
+            (None, Question::From(at, _)) => Next::Wait(at),
+        }
+    }
+
+    /// Returns the earliest time at which a request may go, as far as is known.
+    pub(super) fn earliest(&self, group: Option<&Group>) -> Uptime {
+        let line = self.get(group);
+        line.map_or(Uptime::default(), |line| match line.grants.front() {
+            Some(grant) => grant.due,
+            None => line.next,
+        })
+    }
+
+    /// Takes a turn that is due.
+    pub(super) fn take(&mut self, group: Option<&Group>, now: Uptime) -> Option<Grant> {
+        let line = self.lines.get_mut(&group.cloned())?;
+        line.grants.pop_front_if(|grant| grant.due <= now)
+    }
+
+    /// Records that turns are being reserved.
+    pub(super) fn asked(&mut self, group: Option<&Group>) {
+        self.line(group).question = Question::Asked;
+    }
+
+    /// Takes in the answer to a question, which arrived now, with the slots of its turns.
+    pub(super) fn answered(
+        &mut self,
+        group: Option<&Group>,
+        asked: Asked,
+        reserved: &Reserved,
+        slots: Vec<Slot>,
+        now: Uptime,
+    ) {
+        let is_void = asked.epoch != self.epoch;
+        let line = self.line(group);
+        if is_void {
+            line.question = Question::From(now, false);
+            return;
+        }
+        line.next = now + reserved.next;
+        let horizon = match reserved.is_of_group {
+            true => asked.horizon.min(NEAR),
+            false => asked.horizon,
+        };
+        line.question = match (reserved.turns.is_empty(), reserved.is_full) {
+            (false, false) => Question::From(now, false),
+            (_, true) => {
+                line.next = Uptime::default();
+                Question::From(now + AGAIN, true)
+            }
+            (true, false) => {
+                let wait = reserved.next.saturating_sub(horizon).max(SOON);
+                Question::From(now + wait, reserved.is_of_group || asked.is_cut)
+            }
+        };
+        let mut slots = slots.into_iter();
+        line.grants.extend(reserved.turns.iter().map(|turn| Grant {
+            due: now + turn.after,
+            at: turn.at,
+            slot: slots.next(),
+        }));
+    }
+
+    /// Records that a question has no answer.
+    pub(super) fn unanswered(&mut self, group: Option<&Group>, now: Uptime) {
+        self.line(group).question = Question::From(now + AGAIN, true);
+    }
+
+    /// Records that a slot is free: groups that waited for one ask again.
+    pub(super) fn has_room(&mut self) {
+        for line in self.lines.values_mut() {
+            if let Question::From(at, _) = &mut line.question
+                && line.next == Uptime::default()
+            {
+                *at = Uptime::default();
+            }
+        }
+    }
+
+    fn get(&self, group: Option<&Group>) -> Option<&Line> {
+        self.lines.get(&group.cloned())
+    }
+
+    fn line(&mut self, group: Option<&Group>) -> &mut Line {
+        self.lines.entry(group.cloned()).or_default()
+    }
+}

@@ -1,0 +1,129 @@
+//! The trouble of one origin in a fleet: noticed by one instance, told to the engine, and heard of by all.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::reserving::AGAIN;
+use super::{OriginLimiter, State};
+use crate::clock::Moment;
+use crate::fleet::reservation::{ReportBackoff, Sign, Trouble};
+use crate::pace::backoff::{Noticed, Outcome};
+use crate::pace::settings::PaceSettings;
+use crate::pace::{FleetPace, Shared};
+
+/// The beginning of the news that an origin is in trouble.
+pub(in crate::pace) const TROUBLED: &str = "troubled ";
+
+/// Reports of one sign, if the engine does not answer.
+const REPORTS: u32 = 10;
+
+/// A rest that ends this much later than the one announced is announced, too.
+const LATER: Duration = Duration::from_millis(20);
+
+impl OriginLimiter {
+    /// Records the outcome of a request, and reports it to the fleet where it says something new.
+    pub(in crate::pace) fn take_in_fleet(
+        self: &Arc<Self>,
+        shared: &Arc<Shared>,
+        fleet: &FleetPace,
+        outcome: Outcome,
+        sent: Moment,
+        now: Moment,
+    ) {
+        let settings = shared.settings.load_full();
+        let noticed = {
+            let mut state = self.state.lock();
+            let most = settings.config.backoff_max;
+            let noticed = state.history.backoff.take_in(outcome, sent, now, most);
+            let Some(noticed) = noticed else { return };
+            if noticed.sign != Sign::Fine {
+                // What is in hand was reserved before the trouble.
+                state.grants.void();
+                self.is_troubled.store(true, Ordering::Release);
+            } else if !self.is_troubled.load(Ordering::Acquire) {
+                return;
+            }
+            state.reports += 1;
+            noticed
+        };
+        if self.is_driven.load(Ordering::Acquire) {
+            self.news.notify_one();
+        }
+        let limiter = Arc::clone(self);
+        tokio::spawn(limiter.report(Arc::clone(shared), fleet.clone(), settings, noticed, sent));
+    }
+
+    /// Makes turns in hand void and asks the engine from now on, because another instance has met with trouble.
+    pub(in crate::pace) fn distrust(&self) {
+        self.state.lock().grants.void();
+        self.is_troubled.store(true, Ordering::Release);
+        if self.is_driven.load(Ordering::Acquire) {
+            self.news.notify_one();
+        }
+    }
+
+    async fn report(
+        self: Arc<Self>,
+        shared: Arc<Shared>,
+        fleet: FleetPace,
+        settings: Arc<PaceSettings>,
+        noticed: Noticed,
+        sent: Moment,
+    ) {
+        let Some(lane) = &self.lane else { return };
+        let coordinator = fleet.fleet.coordinator();
+        let mut trouble = None;
+        for _ in 0..REPORTS {
+            let report = ReportBackoff {
+                origin: &lane.origin,
+                sign: noticed.sign,
+                age: shared.clock.now().since(sent),
+                first: noticed.first,
+                widest: noticed.widest,
+                longest: settings.config.backoff_max,
+                memory: settings.longest_interval(),
+            };
+            // Entered twice, a sign counts once.
+            match coordinator.report_backoff(report).await {
+                Ok(answer) => {
+                    trouble = Some(answer);
+                    break;
+                }
+                Err(_) => sleep(AGAIN).await,
+            }
+        }
+        let is_worse = {
+            let (mut state, now) = self.lock(&shared);
+            state.reports = state.reports.saturating_sub(1);
+            let Some(trouble) = trouble else { return };
+            self.adopt(&mut state, trouble, now);
+            let (gap, rest) = state.announced;
+            let until = now + trouble.rest;
+            let is_worse =
+                noticed.sign != Sign::Fine && (trouble.gap > gap || until > rest + LATER);
+            if is_worse || trouble.is_none() {
+                state.announced = (trouble.gap, until);
+            }
+            is_worse
+        };
+        self.news.notify_one();
+        if is_worse {
+            // After the report: an instance that hears of it finds the trouble in the engine.
+            let item = format!("{}{} {}", TROUBLED, lane.origin, fleet.fleet.name());
+            let _ = coordinator.announce(&item).await;
+        }
+    }
+
+    /// Takes over the trouble that the engine has told, unless this instance is about to tell of more.
+    pub(super) fn adopt(&self, state: &mut State, trouble: Trouble, now: Moment) {
+        if state.reports > 0 {
+            return;
+        }
+        state.history.backoff.adopt(trouble, now);
+        let is_troubled = !state.history.backoff.is_calm();
+        self.is_troubled.store(is_troubled, Ordering::Release);
+    }
+}

@@ -1,0 +1,280 @@
+//! Turns at an origin, as both implementations reserve them.
+//!
+//! The generation of each engine has just begun, so every origin counts as used now: a first turn comes one interval
+//! later. The intervals are long, so that the time of the test itself does not matter.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crawlgate::fleet::CoordinatorError;
+use crawlgate::fleet::coordinator::Coordinator;
+use crawlgate::fleet::reservation::{
+    GiveBack, GroupInterval, ReportBackoff, Reserve, Reserved, Sign, Slots, Trouble, TurnKind,
+};
+
+use super::{each, heartbeat};
+
+const ORIGIN: &str = "https://a.example";
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// Asks for one turn of an origin that nothing bounds, however far ahead.
+fn unbounded() -> Reserve<'static> {
+    Reserve {
+        origin: ORIGIN,
+        kind: TurnKind::Page,
+        wanted: 1,
+        horizon: secs(3_600),
+        interval: Duration::ZERO,
+        burst: 1,
+        group: None,
+        rest: Duration::ZERO,
+        slots: None,
+        memory: secs(60),
+    }
+}
+
+fn every(seconds: u64) -> Reserve<'static> {
+    Reserve {
+        interval: secs(seconds),
+        ..unbounded()
+    }
+}
+
+fn of_group(name: &str, seconds: u64) -> Reserve<'_> {
+    let interval = secs(seconds);
+    Reserve {
+        group: Some(GroupInterval { name, interval }),
+        ..unbounded()
+    }
+}
+
+fn robots() -> Reserve<'static> {
+    Reserve {
+        kind: TurnKind::Robots,
+        ..unbounded()
+    }
+}
+
+/// Returns the times of the turns, in whole seconds.
+fn times(reserved: &Reserved) -> Vec<u64> {
+    let times = reserved.turns.iter();
+    times
+        .map(|turn| (turn.after.as_secs_f64() + 0.5).floor() as u64)
+        .collect()
+}
+
+async fn reserve(coordinator: &Arc<dyn Coordinator>, ask: Reserve<'_>) -> Reserved {
+    coordinator.reserve(ask).await.unwrap()
+}
+
+/// Asserts the turns that one instance after the other is given.
+async fn gives(lab: &super::Lab, name: &str, rows: &[(Reserve<'_>, &[u64])]) {
+    let instances = [lab.join(), lab.join()];
+    for (instance, who) in instances.iter().zip(["a", "b"]) {
+        heartbeat(instance, who, 0).await;
+    }
+    for (number, (ask, want)) in rows.iter().enumerate() {
+        let reserved = reserve(&instances[number % 2], *ask).await;
+        assert_eq!(
+            times(&reserved),
+            *want,
+            "{name}, question {number}: {reserved:?}"
+        );
+    }
+}
+
+#[test]
+fn instances_are_given_one_turn_after_the_other() {
+    let burst = Reserve {
+        burst: 3,
+        wanted: 5,
+        ..every(10)
+    };
+    let soon = Reserve {
+        horizon: secs(5),
+        ..every(10)
+    };
+    #[rustfmt::skip] // one row, one case
+    let cases: &[(&str, &[(Reserve<'_>, &[u64])])] = &[
+        ("one at a time", &[(every(10), &[10]), (every(10), &[20]), (every(10), &[30])]),
+        ("too far ahead", &[(soon, &[]), (every(10), &[10]), (soon, &[])]),
+        ("only the first of a batch may be far ahead", &[(burst, &[10]), (burst, &[20])]),
+        ("nothing bounds it", &[(unbounded(), &[0]), (unbounded(), &[0])]),
+        ("groups", &[(of_group("x", 10), &[10]), (of_group("y", 20), &[20]), (of_group("x", 10), &[20])]),
+        ("a robots.txt waits for every group",
+            &[(of_group("x", 10), &[10]), (robots(), &[20])]),
+        ("a robots.txt counts for every group", &[(robots(), &[0]), (of_group("x", 10), &[10])]),
+        ("a robots.txt that has waited too long goes",
+            &[(every(10), &[10]), (Reserve { kind: TurnKind::Now, ..every(10) }, &[0]), (every(10), &[30])]),
+        ("a redirect hop that is not due delays none",
+            &[(every(10), &[10]), (Reserve { kind: TurnKind::Aside, ..every(10) }, &[]), (every(10), &[20])]),
+        ("a faster rate", &[(every(100), &[100]), (every(10), &[110])]),
+        ("a rest that one instance knows of binds all",
+            &[(Reserve { rest: secs(40), ..unbounded() }, &[40]), (unbounded(), &[40])]),
+        ("origins apart", &[(every(10), &[10]), (Reserve { origin: "https://b.example", ..every(10) }, &[10])]),
+    ];
+    for (name, rows) in cases {
+        each(|lab| async move { gives(&lab, name, rows).await });
+    }
+}
+
+#[test]
+fn an_unused_turn_is_given_back_once() {
+    each(|lab| async move {
+        let a: Arc<dyn Coordinator> = lab.join();
+        heartbeat(&a, "a", 0).await;
+        let group = Reserve {
+            origin: "https://b.example",
+            ..of_group("x", 10)
+        };
+        for ask in [every(10), group] {
+            let first = reserve(&a, ask).await;
+            assert_eq!(times(&first), [10]);
+            let turn = GiveBack {
+                origin: ask.origin,
+                at: first.turns[0].at,
+                group: ask.group,
+            };
+            a.give_back(turn).await.unwrap();
+            a.give_back(turn).await.unwrap();
+            assert_eq!(times(&reserve(&a, ask).await), [10], "{ask:?}");
+            let third = reserve(&a, ask).await;
+            a.give_back(turn).await.unwrap();
+            assert_eq!(times(&third), [20], "{ask:?}");
+            assert_eq!(
+                times(&reserve(&a, ask).await),
+                [30],
+                "another was reserved since: {ask:?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn trouble_binds_all_instances_until_it_has_passed() {
+    each(|lab| async move {
+        let (a, b) = (lab.join(), lab.join());
+        heartbeat(&a, "a", 0).await;
+        heartbeat(&b, "b", 0).await;
+        let report = |sign, age| ReportBackoff {
+            origin: ORIGIN,
+            sign,
+            age,
+            first: secs(1),
+            widest: secs(300),
+            longest: secs(100),
+            memory: secs(60),
+        };
+        let now = Duration::ZERO;
+        let fine = a.report_backoff(report(Sign::Fine, now)).await.unwrap();
+        assert!(fine.is_none(), "a good answer of a calm origin: {fine:?}");
+        let retry_after = secs(30);
+        let trouble = a
+            .report_backoff(report(Sign::Refused { retry_after }, now))
+            .await
+            .unwrap();
+        assert_eq!(trouble.gap, secs(1));
+        let reserved = reserve(&b, unbounded()).await;
+        assert_eq!(times(&reserved), [30]);
+        assert_eq!(reserved.trouble.gap, secs(1));
+        let old = b
+            .report_backoff(report(Sign::Troubled, secs(10)))
+            .await
+            .unwrap();
+        assert_eq!(old.gap, secs(1), "it was sent before: one sign");
+        let Trouble { gap, rest } = b
+            .report_backoff(report(
+                Sign::Refused {
+                    retry_after: secs(900),
+                },
+                secs(10),
+            ))
+            .await
+            .unwrap();
+        assert_eq!(
+            (gap, rest.as_secs_f64().round()),
+            (secs(1), 100.0),
+            "no longer than the longest rest"
+        );
+        // The engine's clock moves between two reports that are both new.
+        let mut gap = gap;
+        for want in [500, 250, 0] {
+            while gap != Duration::from_millis(want) {
+                gap = b.report_backoff(report(Sign::Fine, now)).await.unwrap().gap;
+                assert!(gap >= Duration::from_millis(want), "{gap:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn slots_bound_the_requests_in_flight_at_all_instances() {
+    each(|lab| async move {
+        let (a, b) = (lab.join(), lab.join());
+        heartbeat(&a, "a", 0).await;
+        heartbeat(&b, "b", 0).await;
+        let names = |of: &str| -> Vec<String> { (0..3).map(|n| format!("{of}/{n}")).collect() };
+        let (of_a, of_b) = (names("a"), names("b"));
+        let ask = |names| Reserve {
+            wanted: 3,
+            horizon: secs(60),
+            slots: Some(Slots { most: 2, names }),
+            ..unbounded()
+        };
+        // The engine may have lost slots that are in use: their holders renew them first.
+        let first = reserve(&a, ask(&of_a)).await;
+        assert_eq!(times(&first), [5], "the others are too far ahead");
+        let second = reserve(&b, ask(&of_b)).await;
+        assert_eq!((times(&second).len(), second.is_full), (1, true));
+        let third = reserve(&b, ask(&of_b)).await;
+        assert_eq!((times(&third).len(), third.is_full), (0, true));
+        let robots = Reserve {
+            kind: TurnKind::Robots,
+            wanted: 1,
+            ..ask(&of_b[2..])
+        };
+        assert_eq!(
+            times(&reserve(&b, robots).await).len(),
+            1,
+            "a robots.txt needs none"
+        );
+        a.release_slot(ORIGIN, "a/0").await.unwrap();
+        assert_eq!(
+            times(&reserve(&a, ask(&of_a)).await).len(),
+            0,
+            "the robots.txt has one, too"
+        );
+        b.release_slot(ORIGIN, "b/2").await.unwrap();
+        assert_eq!(times(&reserve(&a, ask(&of_a)).await).len(), 1);
+        a.release_slot(ORIGIN, "a/0").await.unwrap();
+        b.renew_slots(ORIGIN, &of_b[..2]).await.unwrap();
+        assert!(
+            reserve(&a, ask(&of_a)).await.is_full,
+            "renewed although it was lost"
+        );
+    });
+}
+
+#[test]
+fn an_engine_that_has_lost_everything_counts_every_origin_as_used() {
+    each(|lab| async move {
+        let a = lab.join();
+        heartbeat(&a, "a", 0).await;
+        lab.forget();
+        assert_eq!(a.reserve(every(10)).await, Err(CoordinatorError::Lost));
+        heartbeat(&a, "a", 0).await;
+        let burst = Reserve {
+            burst: 3,
+            ..every(10)
+        };
+        assert_eq!(times(&reserve(&a, burst).await), [10], "the burst is empty");
+        let other = Reserve {
+            origin: "https://b.example",
+            ..of_group("x", 20)
+        };
+        assert_eq!(times(&reserve(&a, other).await), [20]);
+    });
+}

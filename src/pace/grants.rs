@@ -164,7 +164,10 @@ impl Grants {
     /// Takes a turn that is due.
     pub(super) fn take(&mut self, group: Option<&Group>, now: Uptime) -> Option<Grant> {
         let line = self.lines.get_mut(&group.cloned())?;
-        line.grants.pop_front_if(|grant| grant.due <= now)
+        match line.grants.front() {
+            Some(grant) if grant.due <= now => line.grants.pop_front(),
+            _ => None,
+        }
     }
 
     /// Records that turns are being reserved.

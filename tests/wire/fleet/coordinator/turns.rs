@@ -98,23 +98,99 @@ fn instances_are_given_one_turn_after_the_other() {
         ..every(10)
     };
     #[rustfmt::skip] // one row, one case
-    let cases: &[(&str, &[(Reserve<'_>, &[u64])])] = &[
-        ("one at a time", &[(every(10), &[10]), (every(10), &[20]), (every(10), &[30])]),
-        ("too far ahead", &[(soon, &[]), (every(10), &[10]), (soon, &[])]),
-        ("only the first of a batch may be far ahead", &[(burst, &[10]), (burst, &[20])]),
-        ("nothing bounds it", &[(unbounded(), &[0]), (unbounded(), &[0])]),
-        ("groups", &[(of_group("x", 10), &[10]), (of_group("y", 20), &[20]), (of_group("x", 10), &[20])]),
-        ("a robots.txt waits for every group",
-            &[(of_group("x", 10), &[10]), (robots(), &[20])]),
-        ("a robots.txt counts for every group", &[(robots(), &[0]), (of_group("x", 10), &[10])]),
-        ("a robots.txt that has waited too long goes",
-            &[(every(10), &[10]), (Reserve { kind: TurnKind::Now, ..every(10) }, &[0]), (every(10), &[30])]),
-        ("a redirect hop that is not due delays none",
-            &[(every(10), &[10]), (Reserve { kind: TurnKind::Aside, ..every(10) }, &[]), (every(10), &[20])]),
-        ("a faster rate", &[(every(100), &[100]), (every(10), &[110])]),
-        ("a rest that one instance knows of binds all",
-            &[(Reserve { rest: secs(40), ..unbounded() }, &[40]), (unbounded(), &[40])]),
-        ("origins apart", &[(every(10), &[10]), (Reserve { origin: "https://b.example", ..every(10) }, &[10])]),
+    /// The name of a case, and its questions with the times of their turns.
+    type Case<'a> = (&'a str, &'a [(Reserve<'a>, &'a [u64])]);
+    let cases: &[Case<'_>] = &[
+        (
+            "one at a time",
+            &[(every(10), &[10]), (every(10), &[20]), (every(10), &[30])],
+        ),
+        (
+            "too far ahead",
+            &[(soon, &[]), (every(10), &[10]), (soon, &[])],
+        ),
+        (
+            "only the first of a batch may be far ahead",
+            &[(burst, &[10]), (burst, &[20])],
+        ),
+        (
+            "nothing bounds it",
+            &[(unbounded(), &[0]), (unbounded(), &[0])],
+        ),
+        (
+            "groups",
+            &[
+                (of_group("x", 10), &[10]),
+                (of_group("y", 20), &[20]),
+                (of_group("x", 10), &[20]),
+            ],
+        ),
+        (
+            "a robots.txt waits for every group",
+            &[(of_group("x", 10), &[10]), (robots(), &[20])],
+        ),
+        (
+            "a robots.txt counts for every group",
+            &[(robots(), &[0]), (of_group("x", 10), &[10])],
+        ),
+        (
+            "a robots.txt that has waited too long goes",
+            &[
+                (every(10), &[10]),
+                (
+                    Reserve {
+                        kind: TurnKind::Now,
+                        ..every(10)
+                    },
+                    &[0],
+                ),
+                (every(10), &[30]),
+            ],
+        ),
+        (
+            "a redirect hop that is not due delays none",
+            &[
+                (every(10), &[10]),
+                (
+                    Reserve {
+                        kind: TurnKind::Aside,
+                        ..every(10)
+                    },
+                    &[],
+                ),
+                (every(10), &[20]),
+            ],
+        ),
+        (
+            "a faster rate",
+            &[(every(100), &[100]), (every(10), &[110])],
+        ),
+        (
+            "a rest that one instance knows of binds all",
+            &[
+                (
+                    Reserve {
+                        rest: secs(40),
+                        ..unbounded()
+                    },
+                    &[40],
+                ),
+                (unbounded(), &[40]),
+            ],
+        ),
+        (
+            "origins apart",
+            &[
+                (every(10), &[10]),
+                (
+                    Reserve {
+                        origin: "https://b.example",
+                        ..every(10)
+                    },
+                    &[10],
+                ),
+            ],
+        ),
     ];
     for (name, rows) in cases {
         each(|lab| async move { gives(&lab, name, rows).await });

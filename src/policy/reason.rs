@@ -62,8 +62,6 @@ pub enum Reason {
     BadRequest,
     /// Decisions cannot be recorded, so none are made.
     LogFailed,
-    /// This instance is cut off from its fleet, so it may have missed an override.
-    FleetCut,
     /// Credentials are needed here, and the request has none that are known.
     Unauthenticated,
     /// The peer is no client of this listener.
@@ -78,6 +76,8 @@ pub enum Reason {
     ClientLimit,
     /// This instance has reached its limit of requests in flight.
     Overloaded,
+    /// This instance is cut off from its fleet, so it may have missed an override.
+    FleetCut,
 }
 
 impl Reason {
@@ -99,7 +99,6 @@ impl Reason {
         Reason::Misdirected,
         Reason::BadRequest,
         Reason::LogFailed,
-        Reason::FleetCut,
         Reason::Unauthenticated,
         Reason::UnknownClient,
         Reason::AgentRequired,
@@ -107,6 +106,7 @@ impl Reason {
         Reason::QuotaSpent,
         Reason::ClientLimit,
         Reason::Overloaded,
+        Reason::FleetCut,
     ];
 
     /// Returns the reason with this code.

@@ -30,7 +30,11 @@ pub(super) const REASONS: &[&str] = &[
     "quota_spent",
     "client_limit",
     "overloaded",
+    "fleet_cut",
 ];
+
+/// The reasons of the first frozen entries; those of further ones stand at the end.
+const FIRST_REASONS: usize = 23;
 
 /// 2026-11-20T12:00:00.123Z.
 const NOON: u64 = 1_795_176_000_123;
@@ -365,31 +369,8 @@ pub(super) fn entries() -> Vec<(String, Vec<u8>)> {
         duration: 0,
         ..usual
     };
-    for reason in REASONS {
-        let verdict = match *reason {
-            "robots_allow" | "no_rules" | "robots_unavailable" | "robots_txt"
-            | "operator_allow" => Verdict::Allow,
-            "robots_pending" | "paced" | "quota_spent" | "client_limit" | "overloaded" => {
-                Verdict::Defer
-            }
-            _ => Verdict::Deny,
-        };
-        for (kind, from, mode) in [
-            ("", &usual, Mode::Enforce),
-            (" in report mode", &full, Mode::Report),
-            (" alone", &bare, Mode::Enforce),
-        ] {
-            table.add(
-                &format!("{reason}{kind}"),
-                &Decision {
-                    reason,
-                    verdict,
-                    mode,
-                    ..*from
-                },
-            );
-        }
-    }
+    let (first, later) = REASONS.split_at(FIRST_REASONS);
+    reasons(&mut table, first, [&usual, &full, &bare]);
     single_fields(&mut table, &usual, &bare, &full);
     urls(&mut table, &usual);
     texts(&mut table, &usual);
@@ -466,7 +447,36 @@ pub(super) fn entries() -> Vec<(String, Vec<u8>)> {
         size: Some(99),
     };
     table.add_event("records missing", missing);
+    reasons(&mut table, later, [&usual, &full, &bare]);
     table.rows
+}
+
+fn reasons(table: &mut Table, reasons: &[&'static str], from: [&Decision<'_>; 3]) {
+    let [usual, full, bare] = from;
+    for reason in reasons {
+        let verdict = match *reason {
+            "robots_allow" | "no_rules" | "robots_unavailable" | "robots_txt"
+            | "operator_allow" => Verdict::Allow,
+            "robots_pending" | "paced" | "quota_spent" | "client_limit" | "overloaded"
+            | "fleet_cut" => Verdict::Defer,
+            _ => Verdict::Deny,
+        };
+        for (kind, from, mode) in [
+            ("", usual, Mode::Enforce),
+            (" in report mode", full, Mode::Report),
+            (" alone", bare, Mode::Enforce),
+        ] {
+            table.add(
+                &format!("{reason}{kind}"),
+                &Decision {
+                    reason,
+                    verdict,
+                    mode,
+                    ..*from
+                },
+            );
+        }
+    }
 }
 
 fn details(table: &mut Table, usual: &Decision<'_>, full: &Decision<'_>) {

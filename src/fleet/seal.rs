@@ -6,10 +6,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use aws_lc_rs::{hmac, rand};
+use aws_lc_rs::hmac;
 
 use crate::text::{from_hex, hex};
-use crate::whole_file;
 
 /// Octets of a key.
 const KEY: usize = 32;
@@ -32,24 +31,6 @@ impl FleetKey {
         })?;
         let octets = from_hex(text.trim()).ok_or_else(|| KeyError::Malformed(path.to_owned()))?;
         Ok(FleetKey::of(&octets))
-    }
-
-    /// Makes a new key and writes it to a file that its owner alone can read.
-    ///
-    /// # Errors
-    /// When there is a file already, it cannot be written, or the system gives no random numbers.
-    pub fn create(path: &Path) -> Result<(), KeyError> {
-        let io = |error| KeyError::Io {
-            path: path.to_owned(),
-            error,
-        };
-        let mut octets = [0; KEY];
-        rand::fill(&mut octets).map_err(|_| io(io::Error::other("no random numbers")))?;
-        let text = format!("{}\n", hex(octets));
-        match whole_file::place(path, &text).map_err(io)? {
-            true => Ok(()),
-            false => Err(KeyError::Exists(path.to_owned())),
-        }
     }
 
     /// Returns the key of these octets.
@@ -108,7 +89,7 @@ impl std::fmt::Debug for FleetKey {
 /// The reason why there is no key.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// The file cannot be read or written.
+    /// The file cannot be read.
     #[error("[fleet] key_file {}: {error}", path.display())]
     Io {
         /// The file.
@@ -117,11 +98,8 @@ pub enum KeyError {
         error: io::Error,
     },
     /// It holds no key.
-    #[error("[fleet] key_file {}: expected 64 hexadecimal digits, as `crawlgate fleet key` writes them", _0.display())]
+    #[error("[fleet] key_file {}: expected 64 hexadecimal digits, as `openssl rand -hex 32` makes them", _0.display())]
     Malformed(PathBuf),
-    /// A key stands there already.
-    #[error("{} is there already: the instances of a fleet share one key, so copy it to them", _0.display())]
-    Exists(PathBuf),
 }
 
 #[cfg(test)]
@@ -158,15 +136,13 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_read_as_it_was_made() {
+    fn a_key_is_64_digits() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fleet.key");
-        FleetKey::create(&path).unwrap();
+        std::fs::write(&path, format!("{}\n", "07".repeat(KEY))).unwrap();
         let sealed = FleetKey::load(&path).unwrap().seal(&[b"place"], b"content");
         let opened = FleetKey::load(&path).unwrap();
         assert_eq!(opened.open(&[b"place"], &sealed), Some(&b"content"[..]));
-        let again = FleetKey::create(&path).unwrap_err().to_string();
-        assert!(again.contains("is there already"), "{again}");
         for wrong in ["", "7", &"g".repeat(64), &"7".repeat(63), &"7".repeat(65)] {
             std::fs::write(&path, wrong).unwrap();
             let said = FleetKey::load(&path).unwrap_err().to_string();

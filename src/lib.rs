@@ -46,6 +46,9 @@
 //! and one feed of decisions. Each room counts its own events; [`metrics`] holds the instruments. `crawlgate witness` is a
 //! service by itself ([`witness::OwnWitness`]), for the logs of other machines.
 //!
+//! Several instances act as one gate through a [`fleet`]: [`gate`] asks for the state of its link first, [`cache`] fetches
+//! under a lease that all instances share, [`pace`] reserves turns, and `cli::keeper` takes over the overrides of others.
+//!
 //! # Reading order
 //!
 //! From the leaves up; each room imports only rooms before it, and `tests/layering.rs` holds that:

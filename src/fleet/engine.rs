@@ -118,7 +118,7 @@ pub struct PasswordError {
 }
 
 impl Engine {
-    /// Returns the engine that the configuration names, which is not connected yet: [`Coordinator::keep_connected`] does that.
+    /// Returns the engine that the configuration names, which is not connected yet: `keep_connected` does that.
     /// `tls` is used if the configuration asks for TLS.
     ///
     /// # Errors

@@ -22,7 +22,7 @@ use self::head::{Content, Head};
 use super::Shared;
 use super::flight::FetchTask;
 use super::settings::Settings;
-use crate::clock::Uptime;
+use crate::clock::{Moment, Uptime};
 use crate::fleet::coordinator::{
     AcquireFetch, Body, CoordinatorError, EngineTime, FetchLease, PublishState, Published,
     SharedState, StateKey, Token,
@@ -67,7 +67,7 @@ struct Lease {
     at: (EngineTime, Uptime),
 }
 
-/// What a flight does after it has asked the fleet.
+/// The answer of the fleet to a flight that asks before it fetches.
 enum Lead {
     /// It fetches.
     Fetch(Lease),
@@ -95,12 +95,33 @@ impl Sharing {
         }
     }
 
-    fn highest(&self) -> Token {
-        Token(self.highest.load(Ordering::Relaxed))
+    /// Asks for a state newer than `known`, or for the lease.
+    async fn acquire(
+        &self,
+        key: &StateKey,
+        holder: &str,
+        known: Token,
+    ) -> Result<FetchLease, CoordinatorError> {
+        let ask = AcquireFetch {
+            key,
+            holder,
+            known,
+            highest: Token(self.highest.load(Ordering::Relaxed)),
+            lease: LEASE,
+        };
+        let lease = self.fleet.coordinator().acquire_fetch(ask).await?;
+        let seen = match &lease {
+            FetchLease::Acquired(token, _) => *token,
+            FetchLease::Newer(state, _) => state.token,
+            FetchLease::Held { .. } => known,
+        };
+        self.highest.fetch_max(seen.0, Ordering::Relaxed);
+        Ok(lease)
     }
 
-    fn has_seen(&self, token: Token) {
-        self.highest.fetch_max(token.0, Ordering::Relaxed);
+    /// Returns a name for a fetch, unique over all instances.
+    fn holder(&self, now: Moment) -> String {
+        format!("{}/{}", self.fleet.name(), DecisionId::mint(now))
     }
 
     /// Returns the place of the state of `identity` at `origin` under these settings.
@@ -164,16 +185,9 @@ impl FetchTask {
     /// engine: a result that may be older than the fleet's permits nothing.
     async fn standing(&self, sharing: &Sharing, lease: &mut Lease) -> Standing {
         loop {
-            let ask = AcquireFetch {
-                key: &lease.key,
-                holder: &lease.holder,
-                known: lease.token,
-                highest: sharing.highest(),
-                lease: LEASE,
-            };
-            match sharing.fleet.coordinator().acquire_fetch(ask).await {
+            let asked = sharing.acquire(&lease.key, &lease.holder, lease.token);
+            match asked.await {
                 Ok(FetchLease::Acquired(token, at)) => {
-                    sharing.has_seen(token);
                     lease.token = token;
                     lease.at = (at, self.shared.clock.uptime());
                     return Standing::Leads;
@@ -190,21 +204,13 @@ impl FetchTask {
         let Sharing { fleet, .. } = sharing;
         let key = Sharing::key(&self.hopper.origin, &self.hopper.identity, settings);
         let clock = &self.shared.clock;
-        let holder = format!("{}/{}", fleet.name(), DecisionId::mint(clock.now()));
+        let holder = sharing.holder(clock.now());
         let mut refused = Token::default();
         let mut pause = PAUSE;
         loop {
             let known = self.token().max(refused);
-            let ask = AcquireFetch {
-                key: &key,
-                holder: &holder,
-                known,
-                highest: sharing.highest(),
-                lease: LEASE,
-            };
-            match fleet.coordinator().acquire_fetch(ask).await {
+            match sharing.acquire(&key, &holder, known).await {
                 Ok(FetchLease::Acquired(token, at)) => {
-                    sharing.has_seen(token);
                     return Lead::Fetch(Lease {
                         key,
                         holder,
@@ -213,7 +219,6 @@ impl FetchTask {
                     });
                 }
                 Ok(FetchLease::Newer(state, at)) => {
-                    sharing.has_seen(state.token);
                     let head = sharing.open(&key, &state);
                     match head.is_some_and(|head| self.adopt(settings, head, &state, at)) {
                         true if !self.is_due(settings) => return Lead::Adopted,
@@ -349,7 +354,7 @@ impl FetchTask {
             Ok(Published::Done) => {}
             Ok(Published::Superseded(newer, at)) => {
                 sharing.fleet.status().lease_lost();
-                sharing.has_seen(newer.token);
+                sharing.highest.fetch_max(newer.token.0, Ordering::Relaxed);
                 if let Some(head) = sharing.open(&lease.key, &newer) {
                     self.adopt(settings, head, &newer, at);
                 }
@@ -380,15 +385,8 @@ impl Lease {
             tokio::select! {
                 done = &mut work => return done,
                 _ = renewals.tick() => {
-                    let ask = AcquireFetch {
-                        key: &self.key,
-                        holder: &self.holder,
-                        known: self.token,
-                        highest: sharing.highest(),
-                        lease: LEASE,
-                    };
-                    // A lost lease shows when the state is published.
-                    let _ = sharing.fleet.coordinator().acquire_fetch(ask).await;
+                    // A lost lease shows when the fetch has ended.
+                    let _ = sharing.acquire(&self.key, &self.holder, self.token).await;
                 }
             }
         }
@@ -396,7 +394,7 @@ impl Lease {
 }
 
 impl Shared {
-    /// Makes the fleet forget the states of an origin: a fetch that is still in progress then starts anew elsewhere.
+    /// Makes the fleet forget the states of an origin. A fetch that is in progress ends first.
     ///
     /// # Errors
     /// When the engine does not answer.
@@ -409,26 +407,13 @@ impl Shared {
         let settings = self.settings.load_full();
         for identity in identities {
             let key = Sharing::key(origin, identity, &settings);
-            let holder = format!(
-                "{}/{}",
-                sharing.fleet.name(),
-                DecisionId::mint(self.clock.now())
-            );
-            // Above each token that was given so far, so that a fetch in progress is late.
-            let mut known = sharing.highest();
+            let holder = sharing.holder(self.clock.now());
+            let mut known = Token::default();
             loop {
-                let ask = AcquireFetch {
-                    key: &key,
-                    holder: &holder,
-                    known,
-                    highest: sharing.highest(),
-                    lease: LEASE,
-                };
-                match sharing.fleet.coordinator().acquire_fetch(ask).await? {
-                    FetchLease::Newer(state, _) => known = known.max(state.token),
+                match sharing.acquire(&key, &holder, known).await? {
+                    FetchLease::Newer(state, _) => known = state.token,
                     FetchLease::Held { .. } => sleep(LONGEST).await,
                     FetchLease::Acquired(token, _) => {
-                        sharing.has_seen(token);
                         let octets = token.0.to_be_bytes();
                         let head = Head::forgotten().to_octets();
                         let sealed = sharing.fleet.key().seal(&place(&key, &octets), &head);

@@ -264,7 +264,7 @@ impl EffectivePace {
 impl EffectivePace {
     /// Tells whether it bounds anything.
     fn is_bound(&self) -> bool {
-        !self.interval.is_zero() || self.source == Source::Concurrency
+        !self.interval.is_zero() || self.source != Source::Own
     }
 }
 

@@ -1,7 +1,6 @@
 //! Collected logs of other machines beside the log of this process: lists, decisions, proofs, exports and reports.
 
 use std::fs;
-use std::path::PathBuf;
 
 use serde_json::Value;
 
@@ -40,17 +39,8 @@ impl Fleet {
             origin,
             ids: [first, second, third],
         };
-        fleet.collect();
+        fleet.collector.collect_of(&fleet.others);
         fleet
-    }
-
-    fn collect(&self) {
-        let gates = self.others.iter().zip(["one", "two"]);
-        let from: Vec<PathBuf> = gates
-            .map(|(gate, name)| self.collector.export_of(gate, name))
-            .collect();
-        let from: Vec<_> = from.iter().map(PathBuf::as_path).collect();
-        self.collector.collect(&from, &["--trust-new"], 0);
     }
 
     /// Returns the log and the identifier of each decision of a page.
@@ -156,7 +146,7 @@ fn the_api_reads_the_logs_that_are_named() {
     }
     // A log that goes on is read on.
     let later = denied(&fleet.others[0], &fleet.origin, "/private/later");
-    fleet.collect();
+    fleet.collector.collect_of(&fleet.others);
     assert_eq!(fleet.decisions("?log=*&limit=1"), [of("ams", &later)]);
 }
 

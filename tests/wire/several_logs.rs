@@ -1,7 +1,6 @@
 //! Several logs in one view: listed by time, found by an identifier, counted, verified and reported.
 
 use std::fs::{self, File};
-use std::path::PathBuf;
 
 use serde_json::Value;
 
@@ -33,19 +32,8 @@ impl Fleet {
             origin,
             ids,
         };
-        fleet.collect();
+        fleet.collector.collect_of(&fleet.gates);
         fleet
-    }
-
-    /// Files what the gates have recorded.
-    fn collect(&self) {
-        let names = ["one", "two"];
-        let gates = self.gates.iter().zip(names);
-        let from: Vec<PathBuf> = gates
-            .map(|(gate, name)| self.collector.export_of(gate, name))
-            .collect();
-        let from: Vec<_> = from.iter().map(PathBuf::as_path).collect();
-        self.collector.collect(&from, &["--trust-new"], 0);
     }
 
     #[track_caller]
@@ -346,7 +334,7 @@ fn a_list_follows_what_is_collected() {
     };
     assert_eq!(followed(1)[0].1, fleet.ids[2]);
     let later = denied(&fleet.gates[1], &fleet.origin, "/private/later");
-    fleet.collect();
+    fleet.collector.collect_of(&fleet.gates);
     assert_eq!(followed(2)[1], ("logs.example/fra-1".to_owned(), later));
     child.kill().unwrap();
     child.wait().unwrap();

@@ -80,7 +80,7 @@ pub(super) struct Grant {
     pub(super) slot: Option<Slot>,
 }
 
-/// What a group is to do next.
+/// The next step for a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// A turn is due.

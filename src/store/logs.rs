@@ -333,7 +333,7 @@ impl Logs {
         }
     }
 
-    /// Returns the decision whose identifier begins with `id`, from each log that has such a one.
+    /// Finds the decision with this beginning of an identifier in each log.
     pub async fn find(&self, id: &str) -> Lookup {
         let id = id.to_ascii_uppercase();
         let mut lookup = Lookup::default();

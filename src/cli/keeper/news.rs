@@ -17,7 +17,7 @@ use crate::robots::identity::Identity;
 struct Message {
     kind: Kind,
     origin: Origin,
-    /// The identity whose state it is about; `None`: all.
+    /// The identity of the state to fetch or to drop; `None`: all identities.
     identity: Option<Identity>,
     /// The instance that it comes from.
     from: String,
@@ -109,18 +109,10 @@ async fn do_as_told(proxy: Arc<crate::proxy::Proxy>, message: Message) {
     let cache = proxy.gate().robots_cache();
     let (origin, identity) = (&message.origin, message.identity.as_ref());
     let done = match message.kind {
-        Kind::Refresh => cache
-            .refresh(origin, identity)
-            .await
-            .err()
-            .map(|error| error.to_string()),
-        Kind::Forget => cache
-            .forget(origin, identity)
-            .await
-            .err()
-            .map(|error| error.to_string()),
+        Kind::Refresh => cache.refresh(origin, identity).await.map(drop),
+        Kind::Forget => cache.forget(origin, identity).await.map(drop),
     };
-    if let Some(why) = done {
+    if let Err(why) = done {
         let text = message.to_text();
         warn!("the fleet's message {text:?} cannot be followed: {why}");
     }

@@ -40,7 +40,7 @@ impl OriginLimiter {
             let noticed = state.history.backoff.take_in(outcome, sent, now, most);
             let Some(noticed) = noticed else { return };
             if noticed.sign != Sign::Fine {
-                // What is in hand was reserved before the trouble.
+                // The engine has reserved the turns in hand before the trouble.
                 state.grants.void();
                 self.is_troubled.store(true, Ordering::Release);
             } else if !self.is_troubled.load(Ordering::Acquire) {

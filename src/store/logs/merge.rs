@@ -1,6 +1,6 @@
 //! One list of the entries of several logs, by time.
 //!
-//! Each log gives its entries in its own order; the list takes the next one from the log whose next is the earliest, or the
+//! Each log gives its entries in its own order. The list compares the next entry of each log and takes the earliest, or the
 //! latest. Entries of the same time come in the order of the logs' names. Where a search may pass a limited number of
 //! records ([`MergedList::passing`]), the list ends before what one of the logs may still have.
 
@@ -297,7 +297,7 @@ impl<'l> MergedList<'l> {
         }
     }
 
-    /// Returns the part with the next entry. With one whose next entry is unknown, and may be the next, the list stops.
+    /// Returns the part with the next entry. The list stops at a part that may have an earlier entry, not read yet.
     fn next(&self) -> Option<(usize, Next)> {
         let head = |part: &Part<'_>| match (part.ahead.front(), &part.rest) {
             (_, Rest::Failed(_)) => None,

@@ -97,7 +97,7 @@ pub(super) struct NewOverride {
 pub(super) struct AddedOverride {
     #[serde(flatten)]
     override_: OverrideEntry,
-    /// How far it has reached in the fleet; none outside a fleet.
+    /// The instances of the fleet that have the change; absent outside a fleet.
     reach: Option<Reach>,
 }
 

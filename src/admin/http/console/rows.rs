@@ -56,7 +56,7 @@ impl Row {
     }
 }
 
-/// How rows name the logs.
+/// The logs as rows name them.
 pub(super) struct Names<'n> {
     /// The log of this process.
     pub(super) own: Option<&'n KeyName>,

@@ -231,10 +231,13 @@ impl Gate {
         self.generations.generation()
     }
 
-    /// Tells whether `ruling`, made under `generation`, still follows from the settings in force.
+    /// Tells whether `ruling`, made under `generation`, still follows from the settings in force. A request that was
+    /// held until this instance was cut off from its fleet does not go.
     pub fn stands(&self, ruling: &Ruling, generation: Generation) -> bool {
         match ruling {
-            Ruling::Clear(permit, _) => permit.current(&self.generations).is_some(),
+            Ruling::Clear(permit, _) => {
+                permit.current(&self.generations).is_some() && !self.is_cut_off()
+            }
             Ruling::Refuse(_) => self.generations.is_current(generation),
         }
     }
@@ -247,12 +250,12 @@ impl Gate {
     /// Tells whether an open tunnel or WebSocket would be denied now.
     pub async fn denies(&self, kind: Kind, target: Target, requester: &Requester<'_>) -> bool {
         let now = self.clock.now();
-        is_denied(&self.judge(kind, target, requester, now).await)
+        self.is_cut_off() || is_denied(&self.judge(kind, target, requester, now).await)
     }
 
     /// Tells the same of a tunnel that carries neither TLS nor HTTP.
     pub fn denies_opaque(&self, target: Target, requester: &Requester<'_>) -> bool {
-        is_denied(&self.judge_opaque(target, requester, self.clock.now()))
+        self.is_cut_off() || is_denied(&self.judge_opaque(target, requester, self.clock.now()))
     }
 
     /// Stores the policy settings that records refer to.
@@ -380,13 +383,24 @@ impl Gate {
         if self.log.ready().await.is_err() {
             return Err(Decision::bare(Reason::LogFailed, asked));
         }
-        match &self.fleet {
-            Some(fleet) if fleet.link() == LinkState::CutOff => Err(Decision {
+        match self.is_cut_off() {
+            true => Err(Decision {
                 retry_at: Some(asked + CUT_OFF),
                 ..Decision::bare(Reason::FleetCut, asked)
             }),
-            _ => Ok(()),
+            false => Ok(()),
         }
+    }
+
+    /// Tells whether this instance has not heard from its fleet for too long to let anything out.
+    fn is_cut_off(&self) -> bool {
+        let fleet = self.fleet.as_ref();
+        fleet.is_some_and(|fleet| fleet.link() == LinkState::CutOff)
+    }
+
+    /// Makes all permits stale and ends open tunnels, because this instance is cut off from its fleet.
+    pub fn cut_off(&self) {
+        self.tell_changed();
     }
 
     /// Returns this instance's part in its fleet, if it has one.

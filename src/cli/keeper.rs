@@ -45,7 +45,7 @@ pub(super) struct Keeper {
     turn: Mutex<Turn>,
 }
 
-/// What is in force. Its lock lets one reading of the store follow another, so that the newest one stays.
+/// The overrides in force, by version. Readings of the store take turns at its lock, so the newest one stays.
 #[derive(Default)]
 struct Turn {
     /// The version of the store.
@@ -216,10 +216,7 @@ impl Follow for Keeper {
                 return Ok(heard.overrides);
             };
             let mut turn = self.turn.lock().await;
-            // An instance that begins takes nothing over from before.
-            if turn.shared.is_some() {
-                self.take_news(fleet, &heard.news);
-            }
+            self.take_news(fleet, &heard.news);
             let has_more = self.has_more.swap(false, Ordering::AcqRel);
             if !has_more && turn.shared == Some((heard.generation, heard.overrides)) {
                 return Ok(heard.overrides);
@@ -235,6 +232,10 @@ impl Follow for Keeper {
             turn.shared = Some((heard.generation, change));
             Ok(change)
         })
+    }
+
+    fn cut_off(&self) {
+        self.proxy.gate().cut_off();
     }
 }
 

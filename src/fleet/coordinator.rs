@@ -52,12 +52,10 @@ pub struct Beat<'a> {
     pub name: &'a str,
     /// Its report for the other members.
     pub report: &'a str,
-    /// The number of the last news that it knows.
-    pub after: u64,
+    /// The number of the last news that it knows; `None`: the answer brings none from before.
+    pub after: Option<u64>,
     /// The time of silence after which a member is forgotten.
     pub forget_after: Duration,
-    /// True if the answer is to name the members.
-    pub wants_members: bool,
 }
 
 /// The engine's answer to a heartbeat.
@@ -65,14 +63,12 @@ pub struct Beat<'a> {
 pub struct Heard {
     /// Counts the times that the engine has lost what it knew, as far as this instance has seen them; 1 at first.
     pub generation: u64,
-    /// The engine's time.
-    pub at: EngineTime,
     /// Counts the changes of the overrides.
     pub overrides: u64,
     /// The news after the last known ones.
     pub news: News,
-    /// The members by name, with the report of each and the time since its last heartbeat, if the beat asked for them.
-    pub members: Option<Vec<MemberRow>>,
+    /// The number of members, this one included.
+    pub members: u64,
 }
 
 /// A row of the list of members.

@@ -6,18 +6,15 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tracing::{error, info, warn};
 
-use super::coordinator::{Beat, Call, Heard};
+use super::coordinator::{Beat, Call, CoordinatorError, Heard};
 use super::member::Report;
-use super::{Fleet, LinkState, Member};
+use super::{Fleet, LinkState};
 
 /// The time between heartbeats: what one instance announces is in force at the others by then.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Heartbeats without an answer at a start before the operator is told: the connection is made meanwhile.
 const ATTEMPTS: u32 = 20;
-
-/// Heartbeats from one question for the members to the next.
-const MEMBERS: u32 = 10;
 
 /// Takes over what the engine tells.
 pub trait Follow: Send + Sync {
@@ -27,6 +24,9 @@ pub trait Follow: Send + Sync {
     /// # Errors
     /// When the engine does not give what has changed.
     fn follow<'a>(&'a self, heard: &'a Heard) -> Call<'a, u64>;
+
+    /// Lets nothing out any more, because this instance is cut off.
+    fn cut_off(&self);
 }
 
 impl Fleet {
@@ -43,8 +43,8 @@ impl Fleet {
     }
 
     async fn heartbeats(&self, follower: &dyn Follow) {
-        let mut told = Told::new(self);
-        let (mut after, mut overrides, mut turn) = (0, 0, 0_u32);
+        let mut told = Told::default();
+        let (mut after, mut overrides) = (None, 0);
         loop {
             let sent = self.clock.uptime();
             let report = Report {
@@ -53,36 +53,39 @@ impl Fleet {
                 overrides,
             };
             let report = report.to_text();
-            let wants_members = turn.is_multiple_of(MEMBERS);
             let beat = Beat {
                 name: &self.name,
                 report: &report,
                 after,
                 forget_after: self.forget_after(),
-                wants_members,
             };
-            let heard = match self.coordinator.heartbeat(beat).await {
-                Ok(heard) => follower.follow(&heard).await.map(|now| (heard, now)),
+            let heard = self.coordinator.heartbeat(beat).await;
+            let followed = match heard {
+                Ok(heard) => {
+                    // Followed or not, the next heartbeat does not bring the same news again.
+                    after = Some(heard.news.last);
+                    follower.follow(&heard).await.map(|now| (heard, now))
+                }
                 Err(failure) => Err(failure),
             };
-            match heard {
+            let failure = match followed {
                 Ok((heard, now)) => {
-                    (after, overrides) = (heard.news.last, now);
-                    if let Some(rows) = heard.members {
-                        let members = rows.into_iter().map(Member::from).collect();
-                        self.status.has_members(members);
-                    }
-                    self.status.heard(heard.generation);
+                    overrides = now;
+                    self.status.heard(&heard);
                     self.link.heard(sent);
                     self.first
                         .send_if_modified(|heard| !std::mem::replace(heard, true));
-                    turn = turn.wrapping_add(1);
-                    told.at(self.link(), None);
+                    None
                 }
                 Err(failure) => {
-                    self.status.failed(&failure);
-                    told.at(self.link(), Some(&failure));
+                    self.status.failed();
+                    Some(failure)
                 }
+            };
+            if told.at(self.link(), self.link.patience(), failure.as_ref())
+                == Some(LinkState::CutOff)
+            {
+                follower.cut_off();
             }
             sleep(INTERVAL).await;
         }
@@ -96,42 +99,118 @@ impl Fleet {
 }
 
 /// The state of the link that the operator was told of.
+#[derive(Default)]
 struct Told {
     state: Option<LinkState>,
     /// Heartbeats without an answer before the first one with an answer.
     attempts: u32,
-    patience: Duration,
 }
 
 impl Told {
-    fn new(fleet: &Fleet) -> Told {
-        Told {
-            state: None,
-            attempts: 0,
-            patience: fleet.link.patience(),
-        }
-    }
-
-    /// Tells the operator of a change.
-    fn at(&mut self, state: LinkState, failure: Option<&dyn std::fmt::Display>) {
+    /// Tells the operator of a change of the state, and returns the new one.
+    fn at(
+        &mut self,
+        state: LinkState,
+        patience: Duration,
+        failure: Option<&CoordinatorError>,
+    ) -> Option<LinkState> {
         if self.state.is_none() && state == LinkState::CutOff && self.attempts < ATTEMPTS {
             self.attempts += 1;
-            return;
+            return None;
         }
         if self.state.replace(state) == Some(state) {
-            return;
+            return None;
         }
         let failure = failure.map_or_else(|| "it is slow".to_owned(), ToString::to_string);
         match state {
             LinkState::Connected => info!("the fleet's engine answers"),
             LinkState::Doubtful => warn!(
                 "the fleet's engine does not answer: unknown origins and paced requests are held, and after [fleet] patience \
-                 ({:?}) nothing is forwarded: {failure}",
-                self.patience
+                 ({patience:?}) nothing is forwarded: {failure}"
             ),
             LinkState::CutOff => error!(
                 "this instance is cut off from its fleet and forwards nothing (503, fleet_cut): {failure}"
             ),
         }
+        Some(state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::clock::{Clock, Moment};
+    use crate::config::Config;
+    use crate::fleet::FleetKey;
+    use crate::fleet::coordinator::Coordinator as _;
+    use crate::fleet::memory::World;
+
+    /// Takes changes over, unless it fails.
+    struct Follower {
+        fails: AtomicBool,
+        news: Mutex<Vec<String>>,
+        is_cut_off: AtomicBool,
+    }
+
+    impl Follow for Follower {
+        fn follow<'a>(&'a self, heard: &'a Heard) -> Call<'a, u64> {
+            self.news.lock().extend(heard.news.items.clone());
+            let fails = self.fails.load(Ordering::Relaxed);
+            Box::pin(async move {
+                match fails {
+                    true => Err(CoordinatorError::Lost),
+                    false => Ok(7),
+                }
+            })
+        }
+
+        fn cut_off(&self) {
+            self.is_cut_off.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn changes_that_are_not_taken_over_cut_an_instance_off_and_news_come_once() {
+        let clock = Clock::manual(Moment::from_millis(1_795_000_000_000));
+        let world = World::new(clock.clone());
+        let other = world.coordinator();
+        let beat = Beat {
+            name: "b",
+            report: "",
+            after: None,
+            forget_after: Duration::from_secs(18),
+        };
+        other.heartbeat(beat).await.unwrap();
+        other.announce("from before").await.unwrap();
+        let config = Config::default().fleet;
+        let key = FleetKey::of(&[7; 32]);
+        let fleet = Fleet::new(&config, "a", key, world.coordinator(), clock.clone());
+        let fleet = Arc::new(fleet);
+        let follower = Arc::new(Follower {
+            fails: AtomicBool::new(false),
+            news: Mutex::default(),
+            is_cut_off: AtomicBool::new(false),
+        });
+        let keeping = Arc::clone(&fleet).keep(Arc::<Follower>::clone(&follower));
+        let keeping = tokio::spawn(keeping);
+        fleet.connected().await;
+        follower.fails.store(true, Ordering::Relaxed);
+        other.announce("once").await.unwrap();
+        clock.advance(Duration::from_secs(14));
+        sleep(INTERVAL * 5).await;
+        assert_eq!(*follower.news.lock(), ["once"]);
+        assert!(!follower.is_cut_off.load(Ordering::Relaxed));
+        clock.advance(Duration::from_secs(2));
+        sleep(INTERVAL * 2).await;
+        assert!(follower.is_cut_off.load(Ordering::Relaxed));
+        assert_eq!(fleet.link(), LinkState::CutOff);
+        follower.fails.store(false, Ordering::Relaxed);
+        sleep(INTERVAL * 2).await;
+        assert_eq!(fleet.link(), LinkState::Connected);
+        keeping.abort();
     }
 }

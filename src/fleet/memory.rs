@@ -123,17 +123,17 @@ impl Coordinator for InMemory {
 
     fn heartbeat<'a>(&'a self, beat: Beat<'a>) -> Call<'a, Heard> {
         Box::pin(async move {
-            let (now, at) = self.world.time();
+            let (now, _) = self.world.time();
             let mut state = self.world.state.lock();
             state
                 .members
                 .retain(|_, (_, last)| now.since(*last) <= beat.forget_after);
             let row = (beat.report.to_owned(), now);
             state.members.insert(beat.name.to_owned(), row);
-            let members = beat.wants_members.then(|| state.rows(now));
             let last = state.news.len() as u64;
-            let after = usize::try_from(beat.after).unwrap_or(usize::MAX);
-            let items = state.news.get(after..).unwrap_or_default().to_vec();
+            let after = beat.after.unwrap_or(last);
+            let known = usize::try_from(after).unwrap_or(usize::MAX);
+            let items = state.news.get(known..).unwrap_or_default().to_vec();
             let mut known = self.known.lock();
             if known.generation != state.generation {
                 known.generation = state.generation;
@@ -141,14 +141,13 @@ impl Coordinator for InMemory {
             }
             Ok(Heard {
                 generation: known.count,
-                at,
                 overrides: state.overrides.change,
                 news: News {
-                    has_gap: last < beat.after,
+                    has_gap: last < after,
                     last,
                     items,
                 },
-                members,
+                members: state.members.len() as u64,
             })
         })
     }

@@ -3,12 +3,14 @@
 //! HMAC-SHA-256 (RFC 2104) over the place and the content. Octets that were planted, altered or moved to another place
 //! open as nothing. Octets of an earlier time still open: tokens and tombstones tell which are newer.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::hmac;
 
-use crate::text::{from_hex, hex};
+use crate::text::from_hex;
 
 /// Octets of a key.
 const KEY: usize = 32;
@@ -23,12 +25,23 @@ impl FleetKey {
     /// Reads a key from its file.
     ///
     /// # Errors
-    /// When it cannot be read, or is no key.
+    /// When it cannot be read, is open to other users, or is no key.
     pub fn load(path: &Path) -> Result<FleetKey, KeyError> {
-        let text = std::fs::read_to_string(path).map_err(|error| KeyError::Io {
+        let unreadable = |error| KeyError::Io {
             path: path.to_owned(),
             error,
-        })?;
+        };
+        let mut file = File::open(path).map_err(unreadable)?;
+        // The mode of the open file, not of the path: the file that is checked is the file that is read.
+        let mode = file.metadata().map_err(unreadable)?.mode() & 0o777;
+        if mode & 0o077 != 0 {
+            return Err(KeyError::Exposed {
+                path: path.to_owned(),
+                mode,
+            });
+        }
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(unreadable)?;
         let octets = from_hex(text.trim()).ok_or_else(|| KeyError::Malformed(path.to_owned()))?;
         Ok(FleetKey::of(&octets))
     }
@@ -56,13 +69,6 @@ impl FleetKey {
         write(&mut context, place, content);
         hmac::verify(&self.0, &context, tag).ok()?;
         Some(content)
-    }
-
-    /// Returns an authenticator as a name that tells nothing without the key.
-    #[must_use]
-    pub fn name(&self, place: &[&[u8]]) -> String {
-        let tag = self.tag(place, b"");
-        hex(tag.as_ref().get(..16).unwrap_or_default())
     }
 
     fn tag(&self, place: &[&[u8]], content: &[u8]) -> hmac::Tag {
@@ -97,6 +103,14 @@ pub enum KeyError {
         /// The cause.
         error: io::Error,
     },
+    /// Other users can read it.
+    #[error("[fleet] key_file {}: open to others (mode {mode:o}); make it the owner's alone (chmod 600)", path.display())]
+    Exposed {
+        /// The file.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
     /// It holds no key.
     #[error("[fleet] key_file {}: expected 64 hexadecimal digits, as `openssl rand -hex 32` makes them", _0.display())]
     Malformed(PathBuf),
@@ -104,6 +118,9 @@ pub enum KeyError {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -140,6 +157,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fleet.key");
         std::fs::write(&path, format!("{}\n", "07".repeat(KEY))).unwrap();
+        let mode = |mode| std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        mode(0o640);
+        let said = FleetKey::load(&path).unwrap_err().to_string();
+        assert!(said.contains("open to others (mode 640)"), "{said}");
+        mode(0o600);
         let sealed = FleetKey::load(&path).unwrap().seal(&[b"place"], b"content");
         let opened = FleetKey::load(&path).unwrap();
         assert_eq!(opened.open(&[b"place"], &sealed), Some(&b"content"[..]));

@@ -1,22 +1,20 @@
-//! The figures of an instance's part in its fleet, for the console, the API and `/metrics`.
+//! The figures of an instance's part in its fleet, for `/metrics`.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::Mutex;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-use super::{CoordinatorError, Fleet, LinkState, Member};
+use super::{Fleet, Heard, LinkState};
 use crate::metrics::{Collector, show};
 
 /// Figures of this instance's part.
 #[derive(Debug, Default)]
 pub struct Status {
-    members: Mutex<Arc<[Member]>>,
-    failure: Mutex<Option<CoordinatorError>>,
+    members: AtomicU64,
     generation: AtomicU64,
     failures: AtomicU64,
     leases_lost: AtomicU64,
@@ -24,31 +22,13 @@ pub struct Status {
 }
 
 impl Status {
-    /// Returns the members, as far as the engine has named them.
-    #[must_use]
-    pub fn members(&self) -> Arc<[Member]> {
-        Arc::clone(&self.members.lock())
+    pub(super) fn heard(&self, heard: &Heard) {
+        self.generation.store(heard.generation, Ordering::Relaxed);
+        self.members.store(heard.members, Ordering::Relaxed);
     }
 
-    /// Returns the reason why the last heartbeat was not answered; `None` if it was.
-    #[must_use]
-    pub fn failure(&self) -> Option<CoordinatorError> {
-        self.failure.lock().clone()
-    }
-
-    pub(super) fn has_members(&self, mut members: Vec<Member>) {
-        members.sort_by(|a, b| a.name.cmp(&b.name));
-        *self.members.lock() = members.into();
-    }
-
-    pub(super) fn heard(&self, generation: u64) {
-        self.generation.store(generation, Ordering::Relaxed);
-        *self.failure.lock() = None;
-    }
-
-    pub(super) fn failed(&self, failure: &CoordinatorError) {
+    pub(super) fn failed(&self) {
         self.failures.fetch_add(1, Ordering::Relaxed);
-        *self.failure.lock() = Some(failure.clone());
     }
 
     /// Counts a fetch that had lost its lease when it ended.
@@ -74,7 +54,7 @@ impl Collector for Instruments {
             .iter()
             .position(|state| *state == fleet.link());
         let link = link.unwrap_or_default() as u64;
-        let members = status.members().len() as u64;
+        let members = status.members.load(Ordering::Relaxed);
         let generation = status.generation.load(Ordering::Relaxed);
         let gauges = [
             (
@@ -110,7 +90,7 @@ impl Collector for Instruments {
             ),
             (
                 "crawlgate_fleet_leases_lost",
-                "Fetches of robots.txt whose lease another instance had by then.",
+                "Fetches of robots.txt that lost their lease to another instance.",
                 &status.leases_lost,
             ),
             (

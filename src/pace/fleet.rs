@@ -87,6 +87,10 @@ impl Follow for Hearing {
         self.pace.hear(heard);
         self.then.follow(heard)
     }
+
+    fn cut_off(&self) {
+        self.then.cut_off();
+    }
 }
 
 impl Shared {

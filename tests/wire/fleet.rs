@@ -5,14 +5,19 @@ mod overrides;
 mod pace;
 mod robots;
 
-use crate::support::{Engine, Gate, Origin, RULES, Setup, Wall, eventually};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+
+use crate::support::{Engine, Gate, Origin, RULES, Setup, Wall, eventually, origin_ca_pem};
 
 /// The key of the fleets of these tests.
 const KEY: &str = "0707070707070707070707070707070707070707070707070707070707070707";
 
 /// Makes an instance of the fleet behind `wall`.
 fn member(setup: &mut Setup, wall: &Wall, name: &str) {
-    std::fs::write(setup.dir().join("fleet.key"), KEY).unwrap();
+    let key = setup.dir().join("fleet.key");
+    std::fs::write(&key, KEY).unwrap();
+    std::fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
     setup.set("fleet", "engine", &wall.engine());
     setup.set("fleet", "key_file", "\"fleet.key\"");
     setup.set("fleet", "name", &format!("{name:?}"));
@@ -58,4 +63,60 @@ fn an_instance_that_never_heard_from_its_engine_serves_and_forwards_nothing() {
     eventually("the instance to join", || {
         (gate.get(&origin.url("/page")).status == 200).then_some(())
     });
+}
+
+#[test]
+fn a_request_that_is_held_until_its_instance_is_cut_off_does_not_go() {
+    let Some(mut engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let origin = Origin::with_rules(RULES);
+    let gate = Gate::with(|setup| {
+        member(setup, &wall, "a1");
+        setup.set("fleet", "patience", "\"2s\"");
+        setup.set("pace", "requests_per_second", "0.2");
+    });
+    assert_eq!(gate.get(&origin.url("/first")).status, 200);
+    let key = format!("crawlgate:{{{}}}:turns", origin.url(""));
+    let turns = || engine.ask(&["HGET", &key, "last"]);
+    let before = turns();
+    assert!(
+        before.starts_with('$') && !before.starts_with("$-1"),
+        "{before}"
+    );
+    let mut wire = gate.connect();
+    wire.send(format!(
+        "GET {} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n",
+        origin.url("/held")
+    ));
+    // Its turn is in hand, some seconds ahead.
+    eventually("the turn", || (turns() != before).then_some(()));
+    engine.kill();
+    gate.refused(&wire.response("GET"), 503, "fleet_cut");
+    assert_eq!(origin.seen_but_robots(), ["GET /first"]);
+}
+
+#[test]
+fn an_open_tunnel_ends_when_its_instance_is_cut_off() {
+    let Some(mut engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let gate = Gate::with(|setup| {
+        member(setup, &wall, "a1");
+        setup.set("fleet", "patience", "\"2s\"");
+        setup.set("tls", "tunnel", "[\"bank.test\"]");
+    });
+    let origin = Origin::https();
+    let authority = format!("bank.test:{}", origin.port());
+    let mut wire = gate.connect();
+    assert_eq!(wire.tunnel(&authority).status, 200);
+    let mut wire = wire.tls("bank.test", origin_ca_pem());
+    wire.get_inside(&authority, "/inside")
+        .is_origins(200, "page /inside");
+    engine.kill();
+    let record = gate.record("the tunnel's end", |record| record["via"] == "tunnel");
+    assert_eq!(record["error"], "http_request_denied", "{record}");
+    drop(wire);
 }

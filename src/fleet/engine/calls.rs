@@ -9,8 +9,7 @@ use super::super::coordinator::{
     MemberRow, News, PublishState, Published, SealedOverrides, SharedState, StateKey, Token,
 };
 use super::super::reservation::{GiveBack, ReportBackoff, Reserve, Reserved, Trouble};
-use super::argument::{micros, millis};
-use super::overrides::rows;
+use super::argument::{Argument, micros, millis};
 use super::reply::{Reply, foreign};
 use super::script::Script;
 use super::{Engine, FAILOVER};
@@ -47,37 +46,35 @@ impl Coordinator for Engine {
                 new.as_str().into(),
                 connection.run_id().into(),
                 micros(quiet),
-                beat.after.into(),
-                u64::from(beat.wants_members).into(),
+                beat.after.map_or(Argument::from(""), Argument::from),
             ];
             let value = self
                 .run(&connection, Script::Heartbeat, &keys, &arguments)
                 .await?;
             let mut reply = Reply::of(value)?;
             let id = reply.text()?;
-            let (at, overrides) = (EngineTime(reply.number()?), reply.number()?);
+            let overrides = reply.number()?;
             let (last, first) = (reply.number()?, reply.number()?);
             let mut items = Vec::new();
             let mut texts = reply.list()?;
             while !texts.is_empty() {
                 items.push(texts.text()?);
             }
-            let members = rows(reply.list()?)?;
+            let members = reply.number()?;
             let news = News {
-                has_gap: match items.is_empty() {
+                has_gap: beat.after.is_some_and(|after| match items.is_empty() {
                     // The counter went on without its messages, or back.
-                    true => last != beat.after,
-                    false => first != beat.after + 1,
-                },
+                    true => last != after,
+                    false => first != after + 1,
+                }),
                 last,
                 items,
             };
             Ok(Heard {
                 generation: self.in_generation(id),
-                at,
                 overrides,
                 news,
-                members: beat.wants_members.then_some(members),
+                members,
             })
         })
     }

@@ -20,6 +20,8 @@ impl Follow for Nothing {
     fn follow<'a>(&'a self, _: &'a Heard) -> Call<'a, u64> {
         Box::pin(async { Ok(0) })
     }
+
+    fn cut_off(&self) {}
 }
 
 impl Lab {

@@ -71,18 +71,25 @@ fn each<F: Future<Output = ()>>(case: impl Fn(Arc<Lab>) -> F) {
     }
 }
 
-/// Asks again and again until the engine answers.
 async fn heartbeat(
     coordinator: &Arc<dyn Coordinator>,
     name: &str,
     after: u64,
+) -> crawlgate::fleet::Heard {
+    beat(coordinator, name, Some(after)).await
+}
+
+/// Sends heartbeats until the engine answers one.
+async fn beat(
+    coordinator: &Arc<dyn Coordinator>,
+    name: &str,
+    after: Option<u64>,
 ) -> crawlgate::fleet::Heard {
     let beat = Beat {
         name,
         report: "{}",
         after,
         forget_after: Duration::from_secs(18),
-        wants_members: true,
     };
     let asking = async {
         loop {
@@ -93,6 +100,15 @@ async fn heartbeat(
         }
     };
     tokio::time::timeout(PATIENCE, asking).await.unwrap()
+}
+
+/// Joins as two instances, which have heard from the engine.
+async fn two(lab: &Lab) -> [Arc<dyn Coordinator>; 2] {
+    let both = [lab.join(), lab.join()];
+    for (one, name) in both.iter().zip(["a", "b"]) {
+        heartbeat(one, name, 0).await;
+    }
+    both
 }
 
 fn key() -> StateKey {
@@ -109,6 +125,19 @@ fn ask<'a>(key: &'a StateKey, holder: &'a str, known: Token) -> AcquireFetch<'a>
         known,
         highest: Token::default(),
         lease: Duration::from_secs(60),
+    }
+}
+
+/// Takes a lease that is free; returns its token.
+async fn acquired(
+    coordinator: &Arc<dyn Coordinator>,
+    key: &StateKey,
+    holder: &str,
+    known: Token,
+) -> Token {
+    match coordinator.acquire_fetch(ask(key, holder, known)).await {
+        Ok(FetchLease::Acquired(token, _)) => token,
+        other => panic!("{holder}: {other:?}"),
     }
 }
 
@@ -136,7 +165,8 @@ fn members_hear_of_each_other_and_of_news() {
         let heard = heartbeat(&a, "a", 0).await;
         assert_eq!((heard.generation, heard.news.last), (1, 0));
         let heard = heartbeat(&b, "b", 0).await;
-        let members = heard.members.unwrap();
+        assert_eq!(heard.members, 2);
+        let members = b.members().await.unwrap();
         let names: Vec<&str> = members.iter().map(|row| row.name.as_str()).collect();
         assert_eq!(names, ["a", "b"]);
         a.announce("one").await.unwrap();
@@ -146,24 +176,27 @@ fn members_hear_of_each_other_and_of_news() {
         assert!(!heard.news.has_gap);
         let heard = heartbeat(&a, "a", heard.news.last).await;
         assert_eq!((heard.news.items.len(), heard.news.last), (0, 2));
+        let late = lab.join();
+        let heard = beat(&late, "b", None).await;
+        assert_eq!(
+            (heard.news.items.len(), heard.news.last),
+            (0, 2),
+            "none from before"
+        );
+        assert!(!heard.news.has_gap);
         b.leave("b").await.unwrap();
-        let members = heartbeat(&a, "a", 2).await.members.unwrap();
-        assert_eq!(members.len(), 1);
+        let heard = heartbeat(&a, "a", 2).await;
+        assert_eq!((heard.members, a.members().await.unwrap().len()), (1, 1));
     });
 }
 
 #[test]
 fn one_instance_fetches_and_the_others_take_its_state() {
     each(|lab| async move {
-        let (a, b) = (lab.join(), lab.join());
-        heartbeat(&a, "a", 0).await;
-        heartbeat(&b, "b", 0).await;
+        let [a, b] = two(&lab).await;
         let key = key();
         let none = Token::default();
-        let FetchLease::Acquired(token, _) = a.acquire_fetch(ask(&key, "a/1", none)).await.unwrap()
-        else {
-            panic!("the first asker fetches");
-        };
+        let token = acquired(&a, &key, "a/1", none).await;
         match b.acquire_fetch(ask(&key, "b/1", none)).await.unwrap() {
             FetchLease::Held { by, left } => {
                 assert_eq!(by, "a/1");
@@ -207,20 +240,12 @@ fn one_instance_fetches_and_the_others_take_its_state() {
 #[test]
 fn a_late_state_is_refused() {
     each(|lab| async move {
-        let (a, b) = (lab.join(), lab.join());
-        heartbeat(&a, "a", 0).await;
-        heartbeat(&b, "b", 0).await;
+        let [a, b] = two(&lab).await;
         let key = key();
         let none = Token::default();
-        let FetchLease::Acquired(late, _) = a.acquire_fetch(ask(&key, "a/1", none)).await.unwrap()
-        else {
-            panic!("the first asker fetches");
-        };
+        let late = acquired(&a, &key, "a/1", none).await;
         a.release_fetch(&key, "a/1").await.unwrap();
-        let FetchLease::Acquired(token, _) = b.acquire_fetch(ask(&key, "b/1", late)).await.unwrap()
-        else {
-            panic!("the lease was free");
-        };
+        let token = acquired(&b, &key, "b/1", late).await;
         assert!(token > late);
         let newer = publish(&key, "b/1", token, b"newer", Body::Set(b"body"));
         assert_eq!(b.publish_state(newer).await.unwrap(), Published::Done);
@@ -250,16 +275,10 @@ fn a_late_state_is_refused() {
 #[test]
 fn an_engine_that_has_lost_everything_grants_nothing_before_a_heartbeat() {
     each(|lab| async move {
-        let (a, b) = (lab.join(), lab.join());
-        heartbeat(&a, "a", 0).await;
-        heartbeat(&b, "b", 0).await;
+        let [a, b] = two(&lab).await;
         a.announce("one").await.unwrap();
         let (key, none) = (key(), Token::default());
-        let FetchLease::Acquired(before, _) =
-            a.acquire_fetch(ask(&key, "a/1", none)).await.unwrap()
-        else {
-            panic!("the first asker fetches");
-        };
+        let before = acquired(&a, &key, "a/1", none).await;
         lab.forget();
         assert_eq!(
             a.acquire_fetch(ask(&key, "a/1", none)).await,
@@ -336,9 +355,7 @@ fn overrides_only_grow_and_each_change_has_a_higher_number() {
 #[test]
 fn members_are_named_between_heartbeats() {
     each(|lab| async move {
-        let (a, b) = (lab.join(), lab.join());
-        heartbeat(&a, "a", 0).await;
-        heartbeat(&b, "b", 0).await;
+        let [a, b] = two(&lab).await;
         let rows = a.members().await.unwrap();
         let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
         assert_eq!(names, ["a", "b"]);

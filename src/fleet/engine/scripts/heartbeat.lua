@@ -2,7 +2,7 @@
 -- has been started anew since the present one began.
 -- KEYS 1 generation  2 members (zset by time)  3 reports (hash)  4 counters (hash)  5 news (stream)
 -- ARGV 1 name  2 report  3 a member is forgotten after, ms  4 id of a new generation  5 the engine's run_id
---      6 grants begin so long after the new generation, us  7 last news known  8 "1": name the members
+--      6 grants begin so long after the new generation, us  7 last news known; "": none of those from before
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local ms = math.floor(now / 1000)
@@ -22,7 +22,7 @@ redis.call('HSET', KEYS[3], ARGV[1], ARGV[2])
 local counters = redis.call('HMGET', KEYS[4], 'overrides', 'news')
 local last = tonumber(counters[2] or 0)
 local items, first = {}, 0
-if last > tonumber(ARGV[7]) then
+if last > tonumber(ARGV[7] ~= '' and ARGV[7] or last) then
   local found = redis.call('XRANGE', KEYS[5], whole(ARGV[7] + 1) .. '-0', '+', 'COUNT', 256)
   for k, entry in ipairs(found) do
     local number = tonumber(string.match(entry[1], '^%d+'))
@@ -31,12 +31,4 @@ if last > tonumber(ARGV[7]) then
     last = number
   end
 end
-local members = {}
-if ARGV[8] == '1' then
-  for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '+inf')) do
-    members[#members + 1] = name
-    members[#members + 1] = redis.call('HGET', KEYS[3], name) or ''
-    members[#members + 1] = whole(ms - redis.call('ZSCORE', KEYS[2], name))
-  end
-end
-return {id, whole(now), counters[1] or '0', whole(last), whole(first), items, members}
+return {id, counters[1] or '0', whole(last), whole(first), items, redis.call('ZCARD', KEYS[2])}

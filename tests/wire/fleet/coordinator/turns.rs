@@ -12,7 +12,7 @@ use crawlgate::fleet::reservation::{
     GiveBack, GroupInterval, ReportBackoff, Reserve, Reserved, Sign, Slots, Trouble, TurnKind,
 };
 
-use super::{each, heartbeat};
+use super::{each, heartbeat, two};
 
 const ORIGIN: &str = "https://a.example";
 
@@ -232,9 +232,7 @@ fn an_unused_turn_is_given_back_once() {
 #[test]
 fn trouble_binds_all_instances_until_it_has_passed() {
     each(|lab| async move {
-        let (a, b) = (lab.join(), lab.join());
-        heartbeat(&a, "a", 0).await;
-        heartbeat(&b, "b", 0).await;
+        let [a, b] = two(&lab).await;
         let report = |sign, age| ReportBackoff {
             origin: ORIGIN,
             sign,
@@ -289,9 +287,7 @@ fn trouble_binds_all_instances_until_it_has_passed() {
 #[test]
 fn slots_bound_the_requests_in_flight_at_all_instances() {
     each(|lab| async move {
-        let (a, b) = (lab.join(), lab.join());
-        heartbeat(&a, "a", 0).await;
-        heartbeat(&b, "b", 0).await;
+        let [a, b] = two(&lab).await;
         let names = |of: &str| -> Vec<String> { (0..3).map(|n| format!("{of}/{n}")).collect() };
         let (of_a, of_b) = (names("a"), names("b"));
         let ask = |names| Reserve {

@@ -22,6 +22,8 @@
 //! A final slash of the written path is dropped only behind a file's name: a rule that ends in `$` distinguishes
 //! `/folder` from `/folder/`. A variant without its final slash is judged only by rules that end in `$`: any other rule
 //! that disallows it also disallows the path with the slash, unless an allow that ends in that slash takes precedence.
+//! A slash that a final dot segment leaves (`/a/b/..`) is no slash that the crawler wrote, and file servers drop it, so
+//! all rules judge the variant without it.
 //!
 //! All steps work on comparison forms, in which most spellings of one path are equal already. The guard visits each
 //! form once, so the search ends; [`MOST`] and [`MOST_OCTETS`] bound it for a hostile path. A path with more variants
@@ -39,9 +41,9 @@ use std::borrow::Cow;
 pub(super) use self::punctuation::Punctuation;
 pub(super) use self::steps::decoded_value;
 use self::steps::{
-    Decoding, Order, decoded, is_changed_by_a_step, is_file_with_slash, is_stable, resolved,
-    with_query, with_slashes, without_authority, without_empty_query, without_final_slash,
-    without_fragment, without_line_end, without_parameters,
+    Decoding, Order, decoded, ends_in_dot_segment, is_changed_by_a_step, is_file_with_slash,
+    is_stable, resolved, with_query, with_slashes, without_authority, without_empty_query,
+    without_final_slash, without_fragment, without_line_end, without_parameters,
 };
 use super::path::ComparisonPath;
 
@@ -237,7 +239,7 @@ impl<'a> PathVariants<'a> {
 
 impl<'a> PathVariant<'a> {
     /// Returns the results of each single step except decoding.
-    fn one_step(&self, kept: Punctuation) -> [Option<PathVariant<'a>>; 11] {
+    fn one_step(&self, kept: Punctuation) -> [Option<PathVariant<'a>>; 14] {
         let form = &*self.form;
         let made = |form: Vec<u8>| PathVariant {
             form: Cow::Owned(form),
@@ -260,10 +262,20 @@ impl<'a> PathVariant<'a> {
         // To the author of a rule, `/folder/` is another path than `/folder`.
         let drops_slash = matches!(self.form, Cow::Owned(_)) || is_file_with_slash(form);
         let bare = drops_slash.then(|| without_final_slash(form)).flatten();
+        let ends_in_dots = ends_in_dot_segment(form);
+        let [merged_first, merged_last, kept_empty] =
+            [Order::MergeFirst, Order::MergeLast, Order::Keep].map(|order| resolved(form, order));
+        let bare_of_dots = |resolved: &Option<Vec<u8>>| {
+            let folder = resolved.as_deref().filter(|_| ends_in_dots)?;
+            without_final_slash(folder).map(made)
+        };
         [
-            resolved(form, Order::MergeFirst).map(made),
-            resolved(form, Order::MergeLast).map(made),
-            resolved(form, Order::Keep).map(made),
+            bare_of_dots(&merged_first),
+            bare_of_dots(&merged_last),
+            bare_of_dots(&kept_empty),
+            merged_first.map(made),
+            merged_last.map(made),
+            kept_empty.map(made),
             bare.map(without_slash),
             without_parameters(form).map(made),
             with_slashes(form).map(made),

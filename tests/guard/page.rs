@@ -37,7 +37,9 @@ else in the query.
 The path guard removes a final slash of the path as written only after a name with a suffix (`/page.php/`). Rules that end
 in `$` distinguish `/folder` from `/folder/`, and so does crawlgate, although some servers below serve a file for both. It
 compares a reading without a final slash only with those `Disallow` rules that end in `$`. Any other rule that disallows
-this reading disallows it with the slash as well, unless a more specific `Allow` ends in this slash.
+this reading disallows it with the slash as well, unless a more specific `Allow` ends in this slash. The crawler did not
+write a slash that a final dot segment leaves (`/a/b/..`, read as `/a/` and as `/a`), and file servers drop it: all rules judge
+the reading without it.
 
 A rule that tests for punctuation (`/*+*`, `/*,`, `/*?`: nothing else between two stars or after the last one) is about how
 a URL is written. Such a `Disallow` takes no part in a reading that has decoded this very character: `/C%2B%2B` holds no

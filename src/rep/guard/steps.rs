@@ -382,6 +382,12 @@ pub(super) fn resolved(form: &[u8], order: Order) -> Option<Vec<u8>> {
     Some(made)
 }
 
+/// Tells whether the last segment of the path is a dot segment.
+pub(super) fn ends_in_dot_segment(form: &[u8]) -> bool {
+    let (path, _) = parts(form);
+    path.ends_with(b"/.") || path.ends_with(b"/..")
+}
+
 /// Tells whether any segment is empty or begins with a dot. Compiles to vector instructions.
 fn has_odd_segment(path: &[u8]) -> bool {
     let after = path.get(1..).unwrap_or_default();

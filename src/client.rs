@@ -5,20 +5,18 @@
 //!
 //! - [`recognise`]: the client of a request
 //! - [`passwords`]: password checks, without a hash for each request
-//! - [`account`]: the client's usage
+//! - [`account`]: the client's usage, in this process or over all instances of a fleet
 
 pub mod account;
 mod credentials;
 pub mod passwords;
 pub mod recognise;
-mod shared;
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use self::account::ClientAccount;
 pub use self::recognise::{AuthCache, AuthError, Clients};
-pub use self::shared::{Reserved, SharedUsage};
 use crate::agent::{Agent, Chain, Source};
 use crate::config::{ClientConfig, Conditions, Mode, ProfileName, Quota, Rate};
 use crate::rep::ProductToken;

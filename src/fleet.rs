@@ -18,7 +18,7 @@
 //! - `coordinator`: the interface; `engine`: Valkey and Redis; `memory`: one process, for tests
 //! - `link`: the time since the last answer, and its meaning; `heartbeat`: the task that keeps it
 //! - `seal`: authenticates what lies in the engine; `overrides`: the overrides there
-//! - `reservation`: turns at an origin, and its trouble
+//! - `reservation`: turns at an origin, and its trouble; `quota`: the quotas of clients
 
 pub mod coordinator;
 pub mod engine;
@@ -27,6 +27,7 @@ mod link;
 mod member;
 pub mod memory;
 pub mod overrides;
+pub mod quota;
 pub mod reservation;
 mod seal;
 mod status;

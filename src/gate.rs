@@ -23,7 +23,7 @@ use crate::agent::{Agent, Agents};
 use crate::audit::Log;
 use crate::cache::{PersistentStates, RobotsCache};
 use crate::client::account::ClientAccount;
-use crate::client::{Client, Clients, SharedUsage as _};
+use crate::client::{Client, Clients};
 use crate::clock::{Clock, Moment};
 use crate::config::Config;
 use crate::egress::Egress;
@@ -168,7 +168,7 @@ impl Gate {
         let gate = Gate {
             robots_cache,
             pace,
-            clients: Clients::new(config, clock.clone()),
+            clients: Clients::new(config, fleet.clone(), clock.clone()),
             fleet,
             log,
             clock,
@@ -322,7 +322,8 @@ impl Gate {
         if is_bounded {
             // Boxed: most clients have no bounds.
             ruling = Box::pin(self.charge(kind, ruling, requester, &mut outcome)).await;
-            let is_entered = ruling.decision().reason != Reason::QuotaSpent;
+            let reason = ruling.decision().reason;
+            let is_entered = !matches!(reason, Reason::QuotaSpent | Reason::FleetCut);
             charged = is_entered.then(|| Arc::clone(account));
         }
         let hold = ruling.decision().at.since(asked);
@@ -384,10 +385,7 @@ impl Gate {
             return Err(Decision::bare(Reason::LogFailed, asked));
         }
         match self.is_cut_off() {
-            true => Err(Decision {
-                retry_at: Some(asked + CUT_OFF),
-                ..Decision::bare(Reason::FleetCut, asked)
-            }),
+            true => Err(cut_off(asked)),
             false => Ok(()),
         }
     }
@@ -443,6 +441,14 @@ pub fn unsettled(now: Moment) -> Decision {
     Decision {
         retry_at: Some(now + UNSETTLED),
         ..Decision::bare(Reason::RobotsPending, now)
+    }
+}
+
+/// Returns the decision on a request that cannot go because the fleet's engine does not answer.
+fn cut_off(now: Moment) -> Decision {
+    Decision {
+        retry_at: Some(now + CUT_OFF),
+        ..Decision::bare(Reason::FleetCut, now)
     }
 }
 

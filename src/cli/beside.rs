@@ -188,7 +188,8 @@ impl Beside {
 
     /// Ends the tasks and signs the log. Called after the last record is written, so the checkpoint covers every record.
     pub(super) async fn end(mut self) {
-        if let Some(fleet) = &self.fleet {
+        if let (Some(fleet), Some(keeper)) = (&self.fleet, &self.keeper) {
+            keeper.give_back().await;
             fleet.leave().await;
         }
         self.tasks.shutdown().await;

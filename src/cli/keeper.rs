@@ -119,6 +119,11 @@ impl Keeper {
         Ok((true, Some(self.reach(fleet, put).await)))
     }
 
+    /// Gives back to the fleet what this process does not use any more, when it ends.
+    pub(super) async fn give_back(&self) {
+        self.proxy.gate().clients().leave().await;
+    }
+
     /// Takes over what changes in the store, for as long as it is polled. `changed` tells of a change by another process.
     pub(super) async fn follow_store(self: Arc<Self>, changed: Arc<Notify>) {
         let mut fails = false;
@@ -215,6 +220,7 @@ impl Follow for Keeper {
             let Some(fleet) = self.proxy.gate().fleet() else {
                 return Ok(heard.overrides);
             };
+            self.proxy.gate().clients().hear(heard);
             let mut turn = self.turn.lock().await;
             self.take_news(fleet, &heard.news);
             let has_more = self.has_more.swap(false, Ordering::AcqRel);

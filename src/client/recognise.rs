@@ -20,13 +20,13 @@ use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
 
-use super::account::{QuotaExceeded, Reservation};
+use super::account::{ClientAccount, NotEntered, QuotaExceeded, Reservation};
 use super::credentials::{self, Credentials, Given};
 use super::passwords::{Claim, Outcome, Passwords};
-use super::shared::SharedUsage as _;
 use super::{Client, Peer};
 use crate::clock::{Clock, Moment};
 use crate::config::{CertificateMatch, ClientConfig, Conditions, Config};
+use crate::fleet::{Fleet, Heard};
 
 /// All clients, as configured.
 pub struct Clients {
@@ -34,6 +34,9 @@ pub struct Clients {
     /// The table's number: an outcome from another table is not used.
     generation: AtomicU64,
     passwords: Passwords,
+    /// The fleet that keeps the usage of the clients, if there is one.
+    fleet: Option<Arc<Fleet>>,
+    clock: Clock,
 }
 
 struct Table {
@@ -71,18 +74,22 @@ struct Shown {
 impl Clients {
     /// Builds the clients from the configuration.
     #[must_use]
-    pub fn new(config: &Config, clock: Clock) -> Clients {
+    pub fn new(config: &Config, fleet: Option<Arc<Fleet>>, clock: Clock) -> Clients {
+        let new = |name: &str| ClientAccount::of(name, fleet.as_ref(), &clock);
         Clients {
-            table: ArcSwap::from_pointee(Table::of(config, None)),
+            table: ArcSwap::from_pointee(Table::of(config, None, new)),
             generation: AtomicU64::new(0),
-            passwords: Passwords::new(clock),
+            passwords: Passwords::new(clock.clone()),
+            fleet,
+            clock,
         }
     }
 
     /// Puts other clients in force. A client keeps its usage if its name stays.
     pub fn reconfigure(&self, config: &Config) {
         let before = self.table.load_full();
-        let after = Table::of(config, Some(&before));
+        let new = |name: &str| ClientAccount::of(name, self.fleet.as_ref(), &self.clock);
+        let after = Table::of(config, Some(&before), new);
         let generation = after.generation;
         self.table.store(Arc::new(after));
         // Stored after the table, so that a reader of the new number finds the new table.
@@ -230,17 +237,44 @@ impl Clients {
     /// Enters a request of `client` that would go out `now`, and returns the time to hold it for.
     ///
     /// # Errors
-    /// [`QuotaExceeded`] when the client has used up its rate or quota.
-    pub fn enter<'a>(
+    /// [`NotEntered`] when the client has used up its rate or quota, or its fleet's engine does not answer.
+    pub async fn enter<'a>(
         &self,
         client: &'a Client,
         now: Moment,
-        clock: &Clock,
-    ) -> Result<Reservation<'a>, QuotaExceeded> {
+    ) -> Result<Reservation<'a>, NotEntered> {
         let max_hold = self.table.load().max_hold;
         client
             .account
-            .enter(client, now, || clock.uptime(), max_hold)
+            .enter(client, now, &self.clock, max_hold)
+            .await
+    }
+
+    /// Counts a request of `client` that is refused `now`.
+    ///
+    /// # Errors
+    /// [`QuotaExceeded`] when the client has used up its rate or quota.
+    pub fn count(&self, client: &Client, now: Moment) -> Result<(), QuotaExceeded> {
+        let max_hold = self.table.load().max_hold;
+        client.account.count(client, now, &self.clock, max_hold)
+    }
+
+    /// Tells the fleet what it has to know of the clients' usage, at a heartbeat.
+    pub fn hear(&self, heard: &Heard) {
+        for client in &self.table.load().entries {
+            if let Some(quota) = &client.quota {
+                client.account.hear(quota, heard.generation);
+            }
+        }
+    }
+
+    /// Gives back what this instance holds of the clients' quotas, when it leaves its fleet.
+    pub async fn leave(&self) {
+        for client in self.named() {
+            if let Some(quota) = &client.quota {
+                client.account.leave(quota).await;
+            }
+        }
     }
 
     /// Returns the named clients, in the order of the configuration.
@@ -257,12 +291,12 @@ impl Clients {
 }
 
 impl Table {
-    fn of(config: &Config, before: Option<&Table>) -> Table {
+    fn of(config: &Config, before: Option<&Table>, new: impl Fn(&str) -> ClientAccount) -> Table {
         let account = |name: &Arc<str>| {
             let same = before.into_iter().flat_map(|before| &before.entries);
             let mut same = same.filter(|client| client.name.as_ref() == Some(name));
             let account = same.next().map(|client| Arc::clone(&client.account));
-            account.unwrap_or_default()
+            account.unwrap_or_else(|| Arc::new(new(name)))
         };
         let entry = |one: &ClientConfig| Arc::new(Client::of(one, account(&one.name)));
         Table {

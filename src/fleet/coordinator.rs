@@ -11,6 +11,7 @@ use std::time::Duration;
 
 pub use super::time::EngineTime;
 
+use super::quota::{ChargeQuota, Charged};
 use super::reservation::{GiveBack, ReportBackoff, Reserve, Reserved, Trouble};
 
 /// A call in progress.
@@ -248,4 +249,7 @@ pub trait Coordinator: fmt::Debug + Send + Sync + 'static {
 
     /// Frees the slot of a request that has ended.
     fn release_slot<'a>(&'a self, origin: &'a str, slot: &'a str) -> Call<'a, ()>;
+
+    /// Takes requests out of a client's quota, and enters what this instance has taken of it.
+    fn charge_quota<'a>(&'a self, charge: ChargeQuota<'a>) -> Call<'a, Charged>;
 }

@@ -15,6 +15,7 @@ mod argument;
 mod calls;
 mod connection;
 mod overrides;
+mod quotas;
 mod reply;
 mod script;
 mod sentinel;

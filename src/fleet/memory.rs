@@ -1,6 +1,7 @@
 //! The engine of a fleet within one process, for tests: the same answers as Valkey and Redis give.
 
 mod lanes;
+mod quotas;
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
@@ -10,10 +11,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use self::lanes::Lanes;
+use self::quotas::Quotas;
 use super::coordinator::{
     AcquireFetch, Beat, Body, Call, Coordinator, CoordinatorError, EngineTime, FetchLease, Heard,
     MemberRow, News, PublishState, Published, SealedOverrides, SharedState, StateKey, Token,
 };
+use super::quota::{ChargeQuota, Charged};
 use super::reservation::{GiveBack, ReportBackoff, Reserve, Reserved, Trouble};
 use crate::clock::{Clock, Moment};
 
@@ -30,6 +33,7 @@ struct Contents {
     /// The time at which the generation began.
     began: EngineTime,
     lanes: Lanes,
+    quotas: Quotas,
     members: BTreeMap<String, (String, Moment)>,
     overrides: SealedOverrides,
     news: Vec<String>,
@@ -268,6 +272,10 @@ impl Coordinator for InMemory {
 
     fn release_slot<'a>(&'a self, origin: &'a str, slot: &'a str) -> Call<'a, ()> {
         self.call(move |state, _, _| state.lanes.release(origin, slot))
+    }
+
+    fn charge_quota<'a>(&'a self, charge: ChargeQuota<'a>) -> Call<'a, Charged> {
+        self.call(move |state, _, at| state.quotas.charge(charge, at, state.began))
     }
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use aws_lc_rs::hmac;
 
-use crate::text::from_hex;
+use crate::text::{from_hex, hex};
 
 /// Octets of a key.
 const KEY: usize = 32;
@@ -69,6 +69,14 @@ impl FleetKey {
         write(&mut context, place, content);
         hmac::verify(&self.0, &context, tag).ok()?;
         Some(content)
+    }
+
+    /// Returns a name for the engine that only the instances can make of `name`.
+    #[must_use]
+    pub fn alias(&self, name: &str) -> String {
+        let mut alias = hex(self.tag(&[b"alias"], name.as_bytes()));
+        alias.truncate(KEY);
+        alias
     }
 
     fn tag(&self, place: &[&[u8]], content: &[u8]) -> hmac::Tag {

@@ -27,6 +27,12 @@ impl Status {
         self.members.store(heard.members, Ordering::Relaxed);
     }
 
+    /// Returns the number of members, this one included.
+    #[must_use]
+    pub fn members(&self) -> u64 {
+        self.members.load(Ordering::Relaxed)
+    }
+
     pub(super) fn failed(&self) {
         self.failures.fetch_add(1, Ordering::Relaxed);
     }
@@ -54,7 +60,7 @@ impl Collector for Instruments {
             .iter()
             .position(|state| *state == fleet.link());
         let link = link.unwrap_or_default() as u64;
-        let members = status.members.load(Ordering::Relaxed);
+        let members = status.members();
         let generation = status.generation.load(Ordering::Relaxed);
         let gauges = [
             (

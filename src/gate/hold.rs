@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Cleared, Gate, HeldOutcome, Kind, Requester};
-use crate::client::Reserved as _;
-use crate::client::account::QuotaExceeded;
+use super::{Cleared, Gate, HeldOutcome, Kind, Requester, cut_off};
+use crate::client::account::{NotEntered, QuotaExceeded};
 use crate::clock::Moment;
 use crate::pace::{Ask, EffectivePace, SharedPace as _, TooEarly};
 use crate::policy::{self, Decision, Permit, Reason, Ruling, Verdict};
@@ -26,17 +25,18 @@ impl Gate {
             Ruling::Clear(permit, decision) => (permit, decision),
             // A refusal counts like any other request, but is not held: it costs no other request anything.
             refused @ Ruling::Refuse(_) => {
-                return match self.clients.enter(requester.client, now, &self.clock) {
-                    Ok(entered) => {
-                        entered.commit();
-                        refused
-                    }
+                return match self.clients.count(requester.client, now) {
+                    Ok(()) => refused,
                     Err(QuotaExceeded(retry_at)) => Ruling::Refuse(spent(retry_at, now)),
                 };
             }
         };
-        match self.clients.enter(requester.client, now, &self.clock) {
-            Ok(entered) if entered.hold().is_zero() => {
+        if self.fleet.is_some() {
+            // The engine may have to be asked.
+            *outcome.decision = decision.clone();
+        }
+        match self.clients.enter(requester.client, now).await {
+            Ok(entered) if entered.is_immediate() => {
                 entered.commit();
                 Ruling::Clear(permit, decision)
             }
@@ -50,7 +50,10 @@ impl Gate {
                 entered.commit();
                 ruling
             }
-            Err(QuotaExceeded(retry_at)) => Ruling::Refuse(spent(retry_at, now)),
+            Err(NotEntered::Exceeded(QuotaExceeded(retry_at))) => {
+                Ruling::Refuse(spent(retry_at, now))
+            }
+            Err(NotEntered::Unanswered) => Ruling::Refuse(cut_off(self.clock.now())),
         }
     }
 

@@ -5,12 +5,11 @@
 //! [`SharedPace`], pages and robots.txt alike, so another implementation needs no change of a caller. A caller knows
 //! its implementation when it is compiled: a turn costs no allocation for a future and no dynamic call.
 //!
-//! A client's usage has an interface of its own, [`SharedUsage`], because the two promise unlike things. A turn belongs
-//! to an origin, may be waited for in a queue, lasts as long as its request and is told the outcome. Usage belongs to a
-//! client, is entered at once or not at all, also while an exchange is dropped, where nothing can wait. One interface for
-//! both would leave each of its types open, and its room would have to know origins and clients.
+//! A client's usage is kept apart ([`ClientAccount`]), because the two promise unlike things. A turn belongs to an
+//! origin, may be waited for in a queue, lasts as long as its request and is told the outcome. Usage belongs to a client,
+//! and a refused request is entered, too, while its exchange is dropped, where nothing can wait.
 //!
-//! [`SharedUsage`]: crate::client::SharedUsage
+//! [`ClientAccount`]: crate::client::account::ClientAccount
 
 use std::net::IpAddr;
 use std::sync::Arc;

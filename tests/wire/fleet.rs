@@ -3,6 +3,7 @@
 mod coordinator;
 mod overrides;
 mod pace;
+mod quotas;
 mod robots;
 
 use std::fs::Permissions;

@@ -4,7 +4,6 @@ use http::header::PROXY_AUTHORIZATION;
 
 use super::*;
 use crate::client::PeerCertificate;
-use crate::client::Reserved;
 use crate::client::passwords::hash;
 use crate::config::{PasswordHash, Rate};
 
@@ -15,7 +14,7 @@ fn config(toml: &str) -> Config {
 }
 
 fn clients(toml: &str) -> Clients {
-    Clients::new(&config(toml), Clock::manual(NOON))
+    Clients::new(&config(toml), None, Clock::manual(NOON))
 }
 
 /// A peer at this address and listener, with a certificate of this name.
@@ -261,7 +260,7 @@ async fn an_account_outlives_a_reload() {
             .recognise(&peer, &with(None), &AuthCache::default())
             .await;
         let found = found.expect("fits");
-        let entered = clients.enter(&found, NOON, &Clock::manual(NOON));
+        let entered = clients.enter(&found, NOON).await;
         entered.map(Reservation::commit).is_ok()
     };
     assert!(enter(&clients).await);

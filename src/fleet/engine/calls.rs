@@ -8,6 +8,7 @@ use super::super::coordinator::{
     AcquireFetch, Beat, Body, Call, Coordinator, CoordinatorError, EngineTime, FetchLease, Heard,
     MemberRow, News, PublishState, Published, SealedOverrides, SharedState, StateKey, Token,
 };
+use super::super::quota::{ChargeQuota, Charged};
 use super::super::reservation::{GiveBack, ReportBackoff, Reserve, Reserved, Trouble};
 use super::argument::{Argument, micros, millis};
 use super::reply::{Reply, foreign};
@@ -197,6 +198,10 @@ impl Coordinator for Engine {
 
     fn release_slot<'a>(&'a self, origin: &'a str, slot: &'a str) -> Call<'a, ()> {
         Box::pin(self.release(origin, slot))
+    }
+
+    fn charge_quota<'a>(&'a self, charge: ChargeQuota<'a>) -> Call<'a, Charged> {
+        Box::pin(self.charge(charge))
     }
 }
 

@@ -18,11 +18,12 @@ pub(super) enum Script {
     ReportBackoff,
     RenewSlots,
     ReleaseSlot,
+    ChargeQuota,
 }
 
 impl Script {
     /// All scripts, in the order of the variants, with their texts.
-    pub(super) const ALL: [(Script, &str); 14] = [
+    pub(super) const ALL: [(Script, &str); 15] = [
         (Script::Heartbeat, include_str!("scripts/heartbeat.lua")),
         (Script::Leave, include_str!("scripts/leave.lua")),
         (Script::Announce, include_str!("scripts/announce.lua")),
@@ -54,6 +55,10 @@ impl Script {
         (
             Script::ReleaseSlot,
             include_str!("scripts/release_slot.lua"),
+        ),
+        (
+            Script::ChargeQuota,
+            include_str!("scripts/charge_quota.lua"),
         ),
     ];
 

@@ -7,7 +7,6 @@ use http::HeaderValue;
 use super::ExchangeRecorder;
 use super::phase::Phase;
 use crate::audit::{self, Exceeds, Grounds, Record};
-use crate::client::{Reserved as _, SharedUsage as _};
 use crate::policy::Reason;
 use crate::rep::Origin;
 use crate::store::ObjectKind;
@@ -72,16 +71,8 @@ impl ExchangeRecorder {
             return Exceeds::Nothing;
         }
         let now = self.proxy.clock.now();
-        match self
-            .proxy
-            .gate
-            .clients()
-            .enter(&self.client, now, &self.proxy.clock)
-        {
-            Ok(entered) => {
-                entered.commit();
-                Exceeds::Nothing
-            }
+        match self.proxy.gate.clients().count(&self.client, now) {
+            Ok(()) => Exceeds::Nothing,
             Err(_) => Exceeds::ItsAllowance,
         }
     }

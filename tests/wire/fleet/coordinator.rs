@@ -1,5 +1,6 @@
 //! One table of cases for both implementations of the interface to an engine.
 
+mod quotas;
 mod turns;
 
 use std::future::Future;

@@ -1,0 +1,425 @@
+//! A client's usage that the instances of a fleet keep together, in the engine.
+//!
+//! The rate is a lane of turns there, as an origin has one: each request that waits reserves a turn. A quota is taken in
+//! chunks. While the engine does not answer, what is at hand is used up, and then requests are held.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::Mutex as AsyncMutex;
+use tokio::time::sleep;
+
+use super::alone::in_micros;
+use super::chunk::{Chunk, Question, Take, Taken};
+use super::{Entered, NotEntered, QuotaExceeded, Reservation};
+use crate::client::Client;
+use crate::clock::{Clock, Uptime};
+use crate::config::{Quota, Rate};
+use crate::fleet::coordinator::CoordinatorError;
+use crate::fleet::quota::{ChargeQuota, Charged, REPORTED};
+use crate::fleet::reservation::{GiveBack, Reserve, Reserved, TurnKind};
+use crate::fleet::{EngineTime, Fleet, LinkState};
+
+/// The time before a question without an answer is asked again, and for which "too far ahead" stands.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// The time after which a turn that is due is lost: the next turns do not wait for it.
+const LATE: Duration = Duration::from_millis(50);
+
+/// A client's usage in a fleet.
+#[derive(Debug)]
+pub(super) struct FleetAccount {
+    fleet: Arc<Fleet>,
+    clock: Clock,
+    /// Names the client in the engine.
+    id: String,
+    chunk: Mutex<Chunk>,
+    turns: Mutex<Turns>,
+    /// One question for each at a time: those that wait for it find its answer.
+    asking: AsyncMutex<()>,
+    reserving: AsyncMutex<()>,
+    /// Requests that wait for a chunk, and for a turn.
+    for_chunk: AtomicU32,
+    for_turn: AtomicU32,
+    /// The generation of the engine that was heard of last.
+    generation: AtomicU64,
+}
+
+/// Turns that are reserved and not taken.
+#[derive(Debug, Default)]
+struct Turns {
+    granted: VecDeque<Turn>,
+    /// The time of the next turn beyond them, and the time until which that is known.
+    next: Option<(Uptime, Uptime)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    due: Uptime,
+    at: EngineTime,
+}
+
+/// One request's entry.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry {
+    taken: Option<Taken>,
+    turn: Option<EngineTime>,
+}
+
+impl FleetAccount {
+    pub(super) fn new(name: &str, fleet: Arc<Fleet>, clock: Clock) -> FleetAccount {
+        FleetAccount {
+            id: format!("client:{}", fleet.key().alias(name)),
+            fleet,
+            clock,
+            chunk: Mutex::default(),
+            turns: Mutex::default(),
+            asking: AsyncMutex::default(),
+            reserving: AsyncMutex::default(),
+            for_chunk: AtomicU32::new(0),
+            for_turn: AtomicU32::new(0),
+            generation: AtomicU64::new(0),
+        }
+    }
+
+    /// Enters a request that would go out now.
+    ///
+    /// # Errors
+    /// [`NotEntered`] when a bound is used up, or the engine does not answer for `max_hold`.
+    pub(super) async fn enter(
+        self: &Arc<Self>,
+        client: &Client,
+        max_hold: Duration,
+    ) -> Result<Reservation<'_>, NotEntered> {
+        let until = self.clock.uptime() + max_hold;
+        // Dropped with its request, it gives back what was taken by then.
+        let mut entered = Reservation {
+            entry: None,
+            hold: Duration::ZERO,
+            has_waited: false,
+        };
+        let mut entry = Entry {
+            taken: None,
+            turn: None,
+        };
+        if let Some(quota) = &client.quota {
+            let (taken, has_waited) = self.take(quota, until).await?;
+            entry.taken = Some(taken);
+            entered.has_waited = has_waited;
+        }
+        entered.entry = Some(Entered::InFleet(self, entry));
+        if let Some(rate) = &client.rate {
+            let (turn, has_waited) = self.turn(rate, max_hold, until).await?;
+            entered.entry = Some(Entered::InFleet(
+                self,
+                Entry {
+                    turn: Some(turn.at),
+                    ..entry
+                },
+            ));
+            entered.hold = turn.due.since(self.clock.uptime());
+            entered.has_waited |= has_waited;
+        }
+        Ok(entered)
+    }
+
+    /// Takes an entry back: the request was not sent.
+    pub(super) fn take_back(&self, entry: Entry) {
+        if let Some(taken) = entry.taken {
+            self.chunk.lock().give_back(taken);
+        }
+        if entry.turn.is_some() {
+            self.turns.lock().next = None;
+        }
+        // Without a runtime the process ends.
+        if let (Some(at), Ok(runtime)) = (entry.turn, Handle::try_current()) {
+            let (fleet, id) = (Arc::clone(&self.fleet), self.id.clone());
+            runtime.spawn(async move {
+                let turn = GiveBack {
+                    origin: &id,
+                    at,
+                    group: None,
+                };
+                // A turn that is not given back is lost.
+                let _ = fleet.coordinator().give_back(turn).await;
+            });
+        }
+    }
+
+    /// Counts a request that is refused.
+    ///
+    /// # Errors
+    /// [`QuotaExceeded`] when a bound is used up, as far as is known here.
+    pub(super) fn count(
+        self: &Arc<Self>,
+        client: &Client,
+        max_hold: Duration,
+    ) -> Result<(), QuotaExceeded> {
+        let now = self.clock.uptime();
+        if let Some(rate) = &client.rate {
+            if let Some(at) = self.turns.lock().too_far(now, now + max_hold) {
+                return Err(self.exceeded(at));
+            }
+            if let Ok(runtime) = Handle::try_current() {
+                let (this, rate) = (Arc::clone(self), *rate);
+                runtime.spawn(async move {
+                    // Without an answer the turn has perhaps not counted: nothing was sent.
+                    if let Ok(reserved) = this.reserve(&rate, 1, max_hold, max_hold).await {
+                        this.turns.lock().learn(this.clock.uptime(), &reserved);
+                    }
+                });
+            }
+        }
+        if let Some(quota) = &client.quota {
+            self.has_left(quota)?;
+            self.chunk.lock().count(now);
+        }
+        Ok(())
+    }
+
+    /// Checks that the quota leaves room for a request, as far as is known here.
+    ///
+    /// # Errors
+    /// [`QuotaExceeded`] when it does not.
+    pub(super) fn has_left(&self, quota: &Quota) -> Result<(), QuotaExceeded> {
+        let now = self.clock.uptime();
+        match self.chunk.lock().has_exceeded(quota, now) {
+            Some(at) => Err(self.exceeded(at)),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds octets.
+    pub(super) fn add_bytes(&self, bytes: u64) {
+        let now = self.clock.uptime();
+        self.chunk.lock().add_bytes(bytes, now);
+    }
+
+    /// Tells the engine what it has to know by now.
+    pub(super) fn hear(self: &Arc<Self>, quota: &Quota, generation: u64) {
+        let before = self.generation.swap(generation, Ordering::AcqRel);
+        let is_lost = before != generation;
+        if is_lost {
+            // The engine gives the same turns again.
+            *self.turns.lock() = Turns::default();
+        }
+        let question = match self.asking.try_lock() {
+            Ok(_free) => {
+                let now = self.clock.uptime();
+                self.chunk.lock().tell(quota, is_lost, now)
+            }
+            // A question is under way, which tells the totals, too.
+            Err(_) => None,
+        };
+        let Some(question) = question else {
+            return;
+        };
+        let (this, quota) = (Arc::clone(self), *quota);
+        tokio::spawn(async move {
+            let _one = this.asking.lock().await;
+            // The next heartbeat tells what the engine has not heard.
+            let _ = this.charge(&quota, question).await;
+        });
+    }
+
+    /// Gives back what is not used.
+    pub(super) async fn leave(&self, quota: &Quota) {
+        let _one = self.asking.lock().await;
+        let now = self.clock.uptime();
+        let question = self.chunk.lock().give_all_back(quota, now);
+        if let Some(question) = question {
+            // What is not given back is wasted.
+            let _ = self.charge(quota, question).await;
+        }
+    }
+
+    /// Takes a request out of the quota. True if that took a question.
+    async fn take(&self, quota: &Quota, until: Uptime) -> Result<(Taken, bool), NotEntered> {
+        let waits = Waits::new(&self.for_chunk);
+        let mut has_waited = false;
+        loop {
+            if let Some(taken) = self.try_take(quota)? {
+                return Ok((taken, has_waited));
+            }
+            has_waited = true;
+            let _one = self.asking.lock().await;
+            if let Some(taken) = self.try_take(quota)? {
+                return Ok((taken, has_waited));
+            }
+            let now = self.clock.uptime();
+            let left = until.since(now);
+            let question = self.chunk.lock().ask(quota, waits.count(), now);
+            let wait = match self.charge(quota, question).await {
+                Ok(charged) if charged.wait.is_zero() => continue,
+                Ok(charged) => charged.wait,
+                Err(_) => AGAIN,
+            };
+            if left.is_zero() || self.is_cut_off() {
+                return Err(NotEntered::Unanswered);
+            }
+            sleep(wait.min(left)).await;
+        }
+    }
+
+    fn try_take(&self, quota: &Quota) -> Result<Option<Taken>, NotEntered> {
+        let now = self.clock.uptime();
+        match self.chunk.lock().take(quota, now) {
+            Take::Taken(taken) => Ok(Some(taken)),
+            Take::Ask => Ok(None),
+            Take::Exceeded(at) => Err(self.exceeded(at).into()),
+        }
+    }
+
+    async fn charge(&self, quota: &Quota, question: Question) -> Result<Charged, CoordinatorError> {
+        let ask = ChargeQuota {
+            account: &self.id,
+            instance: self.fleet.name(),
+            per: quota.per,
+            span: question.span,
+            requests: question.mine.requests,
+            bytes: question.mine.bytes,
+            returned: question.returned,
+            wanted: question.wanted,
+            most_requests: quota.requests,
+            most_bytes: quota.bytes,
+            members: self.fleet.status().members().max(1),
+            after: REPORTED,
+        };
+        let charged = self.fleet.coordinator().charge_quota(ask).await?;
+        let now = self.clock.uptime();
+        self.chunk.lock().answered(question, &charged, now);
+        Ok(charged)
+    }
+
+    /// Takes a turn at the rate. True if that took a question.
+    async fn turn(
+        &self,
+        rate: &Rate,
+        max_hold: Duration,
+        until: Uptime,
+    ) -> Result<(Turn, bool), NotEntered> {
+        let waits = Waits::new(&self.for_turn);
+        let mut has_waited = false;
+        loop {
+            if let Some(turn) = self.try_turn(until)? {
+                return Ok((turn, has_waited));
+            }
+            has_waited = true;
+            let _one = self.reserving.lock().await;
+            if let Some(turn) = self.try_turn(until)? {
+                return Ok((turn, has_waited));
+            }
+            let left = until.since(self.clock.uptime());
+            let reserved = self.reserve(rate, waits.count(), left, max_hold).await;
+            let now = self.clock.uptime();
+            match reserved {
+                Ok(reserved) => {
+                    let is_none = reserved.turns.is_empty();
+                    self.turns.lock().learn(now, &reserved);
+                    if is_none {
+                        return Err(self.exceeded(now + reserved.next).into());
+                    }
+                }
+                Err(_) if left.is_zero() || self.is_cut_off() => {
+                    return Err(NotEntered::Unanswered);
+                }
+                Err(_) => sleep(AGAIN.min(left)).await,
+            }
+        }
+    }
+
+    fn try_turn(&self, until: Uptime) -> Result<Option<Turn>, NotEntered> {
+        let now = self.clock.uptime();
+        let mut turns = self.turns.lock();
+        match (turns.take(now), turns.too_far(now, until)) {
+            (Some(turn), _) => Ok(Some(turn)),
+            (None, Some(at)) => Err(self.exceeded(at).into()),
+            (None, None) => Ok(None),
+        }
+    }
+
+    async fn reserve(
+        &self,
+        rate: &Rate,
+        wanted: u64,
+        horizon: Duration,
+        max_hold: Duration,
+    ) -> Result<Reserved, CoordinatorError> {
+        let ask = Reserve {
+            origin: &self.id,
+            kind: TurnKind::Page,
+            wanted: u32::try_from(wanted).unwrap_or(u32::MAX),
+            horizon,
+            interval: Duration::from_micros(in_micros(rate).interval),
+            burst: rate.burst,
+            group: None,
+            rest: Duration::ZERO,
+            slots: None,
+            memory: max_hold,
+        };
+        self.fleet.coordinator().reserve(ask).await
+    }
+
+    fn is_cut_off(&self) -> bool {
+        self.fleet.link() == LinkState::CutOff
+    }
+
+    fn exceeded(&self, until: Uptime) -> QuotaExceeded {
+        QuotaExceeded(self.clock.now() + until.since(self.clock.uptime()))
+    }
+}
+
+impl Turns {
+    /// Takes the first turn that is not lost.
+    fn take(&mut self, now: Uptime) -> Option<Turn> {
+        while let Some(turn) = self.granted.pop_front() {
+            if turn.due + LATE >= now {
+                return Some(turn);
+            }
+        }
+        None
+    }
+
+    /// Returns the time of the next turn if it is known to come after `until`.
+    fn too_far(&self, now: Uptime, until: Uptime) -> Option<Uptime> {
+        let (at, is_known_until) = self.next?;
+        (now < is_known_until && at > until).then_some(at)
+    }
+
+    /// Takes in an answer that arrived now.
+    fn learn(&mut self, now: Uptime, reserved: &Reserved) {
+        self.granted.extend(reserved.turns.iter().map(|turn| Turn {
+            due: now + turn.after,
+            at: turn.at,
+        }));
+        self.next = Some((now + reserved.next, now + AGAIN));
+    }
+}
+
+/// Counts a request among those that wait, until it is dropped.
+struct Waits<'a>(&'a AtomicU32);
+
+impl<'a> Waits<'a> {
+    fn new(count: &'a AtomicU32) -> Waits<'a> {
+        count.fetch_add(1, Ordering::AcqRel);
+        Waits(count)
+    }
+
+    /// Returns the number of requests that wait, this one included.
+    fn count(&self) -> u64 {
+        self.0.load(Ordering::Acquire).max(1).into()
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! The quota of a client over all instances.
+//!
+//! The engine keeps what each instance has taken in the present span: requests, in chunks, and octets. An instance tells
+//! its totals with each question, so that a loss is mended by the next one. The engine's clock decides which span it is.
+
+use std::time::Duration;
+
+/// The time after the beginning of a generation in which the instances tell what they have taken, and none takes more.
+pub const REPORTED: Duration = Duration::from_secs(5);
+
+/// A question for requests out of a client's quota, and a report of what the instance has taken.
+#[derive(Debug, Clone, Copy)]
+pub struct ChargeQuota<'a> {
+    /// The client, without braces.
+    pub account: &'a str,
+    /// The instance.
+    pub instance: &'a str,
+    /// The length of a span.
+    pub per: Duration,
+    /// The span of the totals; `None`: they come on top of those that the engine knows of the instance.
+    pub span: Option<u64>,
+    /// Requests that the instance has taken.
+    pub requests: u64,
+    /// Octets that it has counted.
+    pub bytes: u64,
+    /// Requests that it gives back, no longer part of `requests`.
+    pub returned: u64,
+    /// Requests wanted.
+    pub wanted: u64,
+    /// The most requests of all instances.
+    pub most_requests: Option<u64>,
+    /// The octets of all instances at which no more requests are given.
+    pub most_bytes: Option<u64>,
+    /// The number of instances: one of them gets a small part of what is left.
+    pub members: u64,
+    /// The time after the beginning of a generation in which none are given.
+    pub after: Duration,
+}
+
+/// The answer to [`ChargeQuota`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Charged {
+    /// The present span.
+    pub span: u64,
+    /// The time until it ends.
+    pub left: Duration,
+    /// Requests that are given.
+    pub granted: u64,
+    /// The requests of this instance, with those given.
+    pub requests: u64,
+    /// Its octets.
+    pub bytes: u64,
+    /// The octets of all instances.
+    pub all_bytes: u64,
+    /// The time until requests are given again, because the engine may have lost totals.
+    pub wait: Duration,
+}

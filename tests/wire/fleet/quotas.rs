@@ -1,0 +1,112 @@
+//! The quota and the rate of one client at several instances.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::member;
+use crate::support::{Engine, Gate, Origin, RULES, Wall, eventually};
+
+fn fleet(wall: &Wall, client: &str) -> Vec<Gate> {
+    let start = |name: &str| {
+        Gate::with(|setup| {
+            member(setup, wall, name);
+            setup.set("fleet", "patience", "\"2s\"");
+            setup.tables(&format!("[[client]]\nname = 'rest'\n{client}\n"));
+        })
+    };
+    ["a1", "a2", "a3"].map(start).into()
+}
+
+#[test]
+fn a_quota_is_used_once_by_all_instances_together() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let mut gates = fleet(&wall, "quota = { requests = 12, per = '365d' }");
+    let origin = Origin::with_rules(RULES);
+    // The first requests wait until the new engine has heard from all.
+    let statuses: Vec<u16> = thread::scope(|scope| {
+        let threads: Vec<_> = gates
+            .iter()
+            .enumerate()
+            .flat_map(|(at, gate)| (0..5).map(move |n| (at, n, gate)))
+            .map(|(at, n, gate)| {
+                let url = origin.url(&format!("/{at}-{n}"));
+                scope.spawn(move || gate.get(&url).status)
+            })
+            .collect();
+        threads.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    let went = statuses.iter().filter(|status| **status == 200).count();
+    assert_eq!(origin.seen_but_robots().len(), went);
+    assert!(went <= 12, "{statuses:?}");
+    // What one holds and does not use comes back to the others.
+    eventually("the rest of the quota to be used", || {
+        gates[0].get(&origin.url("/more"));
+        (origin.seen_but_robots().len() == 12).then_some(())
+    });
+    for gate in &gates {
+        let answer = gate.get(&origin.url("/too-much"));
+        gate.refused(&answer, 429, "quota_spent");
+        assert!(answer.field("retry-after").is_some(), "{answer:?}");
+    }
+    // An instance that starts again has used nothing, and the fleet remembers.
+    gates[1].restart(Signal::TERM);
+    let answer = gates[1].get(&origin.url("/again"));
+    gates[1].refused(&answer, 429, "quota_spent");
+    // Nor does an engine that forgets.
+    assert_eq!(engine.ask(&["FLUSHALL"]), "+OK\r\n");
+    let began = Instant::now();
+    for gate in &gates {
+        eventually("the new engine to have heard from all", || {
+            let answer = gate.get(&origin.url("/lost"));
+            assert!(matches!(answer.status, 429 | 503), "{answer:?}");
+            (answer.status == 429 && began.elapsed() > Duration::from_secs(6)).then_some(())
+        });
+    }
+    assert_eq!(origin.seen_but_robots().len(), 12);
+}
+
+#[test]
+fn a_rate_holds_over_all_instances_and_nothing_goes_without_the_engine() {
+    let Some(mut engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let gates = fleet(&wall, "requests_per_second = 4\nburst = 2");
+    let origin = Origin::with_rules(RULES);
+    for gate in &gates {
+        assert_eq!(gate.get(&origin.url("/first")).status, 200);
+    }
+    let before = origin.seen_but_robots().len();
+    let began = Instant::now();
+    thread::scope(|scope| {
+        for gate in &gates {
+            for n in 0..4 {
+                let url = origin.url(&format!("/{n}"));
+                scope.spawn(move || assert_eq!(gate.get(&url).status, 200));
+            }
+        }
+    });
+    // Twelve requests at four in a second, two of which may be early.
+    assert!(began.elapsed() >= Duration::from_millis(2_400));
+    let seen = origin.seen();
+    let times: Vec<Instant> = seen
+        .iter()
+        .filter(|seen| !seen.line().contains("robots.txt"))
+        .skip(before)
+        .map(|seen| seen.at)
+        .collect();
+    for (first, third) in times.iter().zip(times.iter().skip(2)) {
+        let apart = third.duration_since(*first);
+        assert!(apart >= Duration::from_millis(50), "{times:?}");
+    }
+    engine.kill();
+    // Held until the instance is cut off.
+    let answer = gates[0].get(&origin.url("/cut"));
+    gates[0].refused(&answer, 503, "fleet_cut");
+    assert_eq!(origin.seen_but_robots().len(), before + 12);
+}

@@ -8,6 +8,7 @@ pub mod client;
 pub mod collect;
 mod collected;
 pub mod config;
+pub mod fleet;
 pub mod join;
 mod keeper;
 mod log;
@@ -60,7 +61,7 @@ Examples:
   crawlgate ca setup                           print the set-up of each client
 
 Exit codes: 0 done (check: allowed), 1 denied (check), stored data damaged or altered (audit, \
-collect, report, store), a wrong password (client check) or cut off by a second signal (serve), 2 crawlgate itself failed; run: the command's own code, \
+collect, report, store), an engine that is not as its fleet needs it (fleet check), a wrong password (client check) or cut off by a second signal (serve), 2 crawlgate itself failed; run: the command's own code, \
 or 3 if no request came through (--require-traffic).";
 
 /// The commands.
@@ -97,6 +98,8 @@ pub enum Command {
     Ca(ca::CaArgs),
     /// Check, back up, rebuild and measure the store
     Store(store::StoreArgs),
+    /// Check the engine of a fleet
+    Fleet(fleet::FleetArgs),
     /// Cosign the checkpoints of other machines' logs, so that none of them shows two histories (c2sp.org/tlog-witness)
     Witness(witness::WitnessArgs),
     /// Answer Squid, which asks a running instance whether a request may go out
@@ -193,6 +196,7 @@ pub fn main() -> ExitCode {
         Command::Client(args) => client::run(&args, &config),
         Command::Ca(args) => ca::run(&args, &config),
         Command::Store(args) => store::run(&args, &config),
+        Command::Fleet(args) => fleet::run(&args, &config),
         Command::Witness(args) => witness::run(&args, &config),
         Command::SquidHelper(args) => squid_helper::run(&args, explicit),
         Command::Config(args) => config::run(&args, explicit),

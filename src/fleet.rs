@@ -18,8 +18,10 @@
 //! - `coordinator`: the interface; `engine`: Valkey and Redis; `memory`: one process, for tests
 //! - `link`: the time since the last answer, and its meaning; `heartbeat`: the task that keeps it
 //! - `seal`: authenticates what lies in the engine; `overrides`: the overrides there
+//! - `check`: are the engine's settings those that the fleet needs? `survey`: the answers that it judges
 //! - `reservation`: turns at an origin, and its trouble; `quota`: the quotas of clients
 
+pub mod check;
 pub mod coordinator;
 pub mod engine;
 mod heartbeat;
@@ -31,6 +33,7 @@ pub mod quota;
 pub mod reservation;
 mod seal;
 mod status;
+mod survey;
 mod time;
 
 use std::sync::Arc;

@@ -19,6 +19,7 @@ mod quotas;
 mod reply;
 mod script;
 mod sentinel;
+mod survey;
 mod turns;
 
 use std::sync::Arc;

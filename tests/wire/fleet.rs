@@ -1,5 +1,6 @@
 //! Instances of a fleet, beside a real engine.
 
+mod check;
 mod coordinator;
 mod overrides;
 mod pace;

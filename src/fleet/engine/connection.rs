@@ -17,7 +17,7 @@ use super::{Engine, Settings};
 use crate::config::Endpoint;
 
 /// The time for a connection, with TLS and the loading of the scripts.
-const CONNECT: Duration = Duration::from_secs(2);
+pub(super) const CONNECT: Duration = Duration::from_secs(2);
 
 /// The first and the longest time between attempts.
 const RETRY: Duration = Duration::from_millis(100);
@@ -53,6 +53,15 @@ impl Connection {
     pub(super) fn digest(&self, script: Script) -> &str {
         self.digests.get(script.place()).map_or("", |digest| digest)
     }
+}
+
+/// A connection to an engine or a sentinel, of which nothing is known yet.
+pub(super) struct Opened {
+    pub(super) link: MultiplexedConnection,
+    /// Ends the task that reads and writes.
+    pub(super) driver: AbortHandle,
+    /// The version of TLS; `None`: a plain connection.
+    pub(super) tls: Option<String>,
 }
 
 impl Drop for Connection {
@@ -112,7 +121,7 @@ impl Engine {
             Some(engine) => engine.clone(),
             None => settings.primary().await?,
         };
-        let (link, driver) = settings.open(&at, true).await?;
+        let Opened { link, driver, .. } = settings.open(&at, true).await?;
         let mut connection = Connection {
             link,
             run_id: String::new(),
@@ -169,21 +178,20 @@ impl Engine {
 
 impl Settings {
     /// Opens a connection to an engine, or to a sentinel, which has users of its own.
-    pub(super) async fn open(
-        &self,
-        at: &Endpoint,
-        is_engine: bool,
-    ) -> Result<(MultiplexedConnection, AbortHandle), String> {
+    pub(super) async fn open(&self, at: &Endpoint, is_engine: bool) -> Result<Opened, String> {
         let said = |error: &dyn std::fmt::Display| format!("{at}: {error}");
         let stream = TcpStream::connect((at.host.as_str(), at.port))
             .await
             .map_err(|e| said(&e))?;
         stream.set_nodelay(true).map_err(|e| said(&e))?;
+        let mut protocol = None;
         let stream: Pin<Box<dyn AsyncStream + Send + Sync>> = match &self.tls {
             None => Box::pin(stream),
             Some(tls) => {
                 let name = ServerName::try_from(at.host.clone()).map_err(|e| said(&e))?;
-                Box::pin(tls.connect(name, stream).await.map_err(|e| said(&e))?)
+                let stream = tls.connect(name, stream).await.map_err(|e| said(&e))?;
+                protocol = stream.get_ref().1.protocol_version();
+                Box::pin(stream)
             }
         };
         let mut info = RedisConnectionInfo::default().set_skip_set_lib_name();
@@ -197,7 +205,11 @@ impl Settings {
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
         let opened = MultiplexedConnection::new_with_config(&info, stream, config);
         let (link, driver) = opened.await.map_err(|e| said(&e))?;
-        Ok((link, tokio::spawn(driver).abort_handle()))
+        Ok(Opened {
+            link,
+            driver: tokio::spawn(driver).abort_handle(),
+            tls: protocol.map(|version| format!("{version:?}")),
+        })
     }
 }
 

@@ -64,6 +64,17 @@ impl Reply {
     }
 }
 
+/// Returns a value as text; `None` if it is none.
+pub(super) fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::BulkString(octets) => String::from_utf8(octets.clone()).ok(),
+        Value::SimpleString(text) => Some(text.clone()),
+        Value::Int(number) => Some(number.to_string()),
+        Value::VerbatimString { text, .. } => Some(text.clone()),
+        _ => None,
+    }
+}
+
 /// Returns the error of a reply that no script of ours gives.
 pub(super) fn foreign() -> CoordinatorError {
     CoordinatorError::refused("its reply is not that of a script of this version")

@@ -1,6 +1,8 @@
 //! The scripts that run in the engine. Each is atomic there, names its keys, and refuses under another generation than
 //! the one its caller knows.
 
+use std::collections::BTreeSet;
+
 /// A script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Script {
@@ -62,6 +64,13 @@ impl Script {
         ),
     ];
 
+    /// Returns the commands that the scripts send.
+    pub(super) fn commands() -> BTreeSet<&'static str> {
+        let texts = Script::ALL.iter().map(|(_, text)| text);
+        let calls = texts.flat_map(|text| text.split("redis.call('").skip(1));
+        calls.filter_map(|call| call.split('\'').next()).collect()
+    }
+
     /// Returns its index in [`Script::ALL`].
     pub(super) fn place(self) -> usize {
         self as usize
@@ -83,5 +92,16 @@ mod tests {
             assert_eq!(script.place(), place);
             assert_eq!(script.text(), text);
         }
+    }
+
+    #[test]
+    fn the_commands_of_the_scripts_are_found() {
+        let commands = Script::commands();
+        assert!(commands.contains("TIME") && commands.contains("ZREMRANGEBYSCORE"));
+        let is_word = |word: &str| word.bytes().all(|octet| octet.is_ascii_uppercase());
+        assert!(commands.iter().all(|word| is_word(word)), "{commands:?}");
+        let every = Script::ALL.map(|(_, text)| text.matches("redis.").count());
+        let called = Script::ALL.map(|(_, text)| text.matches("redis.call('").count());
+        assert_eq!(every, called, "each call names its command");
     }
 }

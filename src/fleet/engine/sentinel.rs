@@ -3,6 +3,8 @@
 use redis::Value;
 
 use super::Settings;
+use super::connection::Opened;
+use super::reply::text_of;
 use crate::config::Endpoint;
 
 impl Settings {
@@ -26,7 +28,9 @@ impl Settings {
 
     async fn asked(&self, sentinel: &Endpoint) -> Result<Endpoint, String> {
         let asking = async {
-            let (mut link, driver) = self.open(sentinel, false).await?;
+            let Opened {
+                mut link, driver, ..
+            } = self.open(sentinel, false).await?;
             let mut command = redis::cmd("SENTINEL");
             command.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.master);
             let answer = command.query_async(&mut link).await;
@@ -46,14 +50,11 @@ impl Settings {
     }
 }
 
-fn endpoint(place: &[Value]) -> Option<Endpoint> {
-    let text = |value: &Value| match value {
-        Value::BulkString(octets) => String::from_utf8(octets.clone()).ok(),
-        _ => None,
-    };
+/// Reads a host and a port.
+pub(super) fn endpoint(place: &[Value]) -> Option<Endpoint> {
     let [host, port] = place else { return None };
     Some(Endpoint {
-        host: text(host)?,
-        port: text(port)?.parse().ok()?,
+        host: text_of(host)?,
+        port: text_of(port)?.parse().ok()?,
     })
 }

@@ -14,7 +14,7 @@ use crate::fleet::reservation::{
 
 impl Keys {
     /// Returns the names of lane and slots of an origin.
-    fn turns(&self, origin: &str) -> [String; 2] {
+    pub(super) fn turns(&self, origin: &str) -> [String; 2] {
         let of = |name: &str| format!("{}:{{{origin}}}:{name}", self.prefix);
         [of("turns"), of("slots")]
     }

@@ -16,6 +16,7 @@ use crawlgate::fleet::coordinator::{
 use crawlgate::fleet::engine::Engine as Redis;
 use crawlgate::fleet::memory::World;
 
+use super::check;
 use crate::support::{Engine, PATIENCE, client_config, origin_ca_pem};
 
 /// An engine under test, and the way to its accidents.
@@ -30,6 +31,8 @@ impl Lab {
         let clock = Clock::manual(Moment::from_millis(1_795_000_000_000));
         let mut all = vec![Lab::Memory(World::new(clock))];
         if let Some(engine) = Engine::start() {
+            // The user that docs/fleet.md gives the instances: each case shows that its rights suffice.
+            check::admit_user_of_the_docs(&engine);
             let wall = engine.wall();
             all.push(Lab::Real(engine, wall));
         }
@@ -44,6 +47,9 @@ impl Lab {
                 let mut config = Config::default().fleet;
                 config.engine = Some(format!("127.0.0.1:{}", wall.port()).parse().unwrap());
                 config.timeout = Duration::from_secs(1);
+                let (user, password) = check::user_of_the_docs();
+                config.user = Some(user);
+                config.password_file = Some(password);
                 let engine: Arc<dyn Coordinator> =
                     Redis::of(&config, client_config(origin_ca_pem())).unwrap();
                 tokio::spawn(Arc::clone(&engine).keep_connected());

@@ -1,0 +1,55 @@
+//! `crawlgate fleet`: the key of a fleet, its engine, and its members.
+
+mod check;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use super::fail;
+use crate::config::Config;
+
+/// Arguments of `crawlgate fleet`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub struct FleetArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER_HELP: &str = "\
+The engine is that of [fleet] in the configuration.
+
+Examples:
+  crawlgate fleet check         check an engine before the first instance uses it
+  crawlgate fleet check --json  the same for a monitoring program";
+
+#[derive(Subcommand, Clone, Debug)]
+enum Command {
+    /// Check that the engine and its sentinels are set up as the fleet needs it
+    ///
+    /// A line for each matter: reachable, TLS, version, role, memory, persistence, replicas, sentinels, permissions of the
+    /// user, round trip. A failure says what breaks, and the command that mends it. Changes nothing at the engine. `serve`
+    /// need not run. Exits 0 if no line is a failure, 1 if one is.
+    Check(check::CheckArgs),
+}
+
+/// Runs `crawlgate fleet`; exits 0, 1 for an engine that is not as it should be, or 2 on failure.
+#[must_use]
+pub fn run(args: &FleetArgs, config: &Config) -> ExitCode {
+    let done = match &args.command {
+        Command::Check(args) => check::run(args, config),
+    };
+    done.unwrap_or_else(|error| fail(&error))
+}
+
+/// Fails where the configuration names no fleet.
+fn require(config: &Config) -> Result<(), String> {
+    match config.fleet.is_on() {
+        true => Ok(()),
+        false => Err(format!(
+            "{}: there is no fleet; name its engine in [fleet] engine, or its sentinels in [fleet] sentinels",
+            config.source
+        )),
+    }
+}

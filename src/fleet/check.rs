@@ -1,0 +1,400 @@
+//! Are the settings of an engine and its sentinels those that the promises of a fleet need?
+//!
+//! Judges answers that `Engine::survey` has collected: one finding for each matter, with the consequence and the command
+//! that mends it. A setting that the engine's user may not read is no failure, but is said.
+
+mod memory;
+mod replication;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::survey::{Answer, EngineFacts, Role};
+pub use super::survey::{SentinelFacts, Survey};
+use crate::config::{Endpoint, FleetConfig};
+
+/// The least version of the engine.
+const VERSION: u32 = 7;
+
+/// The share of `[fleet] timeout` that the median of the answers may take.
+const SHARE: u32 = 5;
+
+/// The result of one check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The matter, in one word.
+    pub check: &'static str,
+    /// The result.
+    pub level: Level,
+    /// The server that it is about.
+    pub at: String,
+    /// The state.
+    pub says: String,
+    /// The consequence.
+    pub breaks: Option<String>,
+    /// The way out, as a command where there is one.
+    pub mend: Option<String>,
+}
+
+/// How grave a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// It is as it should be.
+    Ok,
+    /// No promise breaks, but a person should know it; or it could not be read.
+    Warning,
+    /// A promise of the fleet breaks.
+    Failure,
+}
+
+impl Level {
+    /// Returns its name in the output.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Level::Ok => "ok",
+            Level::Warning => "warning",
+            Level::Failure => "failure",
+        }
+    }
+}
+
+/// Judges the answers of an engine and its sentinels.
+#[must_use]
+pub fn judge(survey: &Survey, config: &FleetConfig) -> Vec<Finding> {
+    let mut sheet = Sheet {
+        config,
+        at: String::new(),
+        tool: String::new(),
+        findings: Vec::new(),
+    };
+    replication::sentinels(&mut sheet, survey);
+    let Some(at) = &survey.at else {
+        sheet.failure(
+            "reachable",
+            "no sentinel names the primary",
+            NOTHING_GOES,
+            "start the sentinels, or correct [fleet] sentinels and master".to_owned(),
+        );
+        return sheet.findings;
+    };
+    sheet.about(at);
+    match &survey.engine {
+        Ok(facts) => engine(&mut sheet, at, facts, survey),
+        Err(why) => {
+            let why = why.strip_prefix(&format!("{at}: ")).unwrap_or(why);
+            sheet.failure(
+                "reachable",
+                format!("it does not answer: {why}"),
+                NOTHING_GOES,
+                advice(why).to_owned(),
+            );
+        }
+    }
+    sheet.findings
+}
+
+const NOTHING_GOES: &str = "every instance forwards nothing (503, fleet_cut)";
+
+/// Returns the way out of a failure to connect.
+fn advice(why: &str) -> &'static str {
+    let has = |word: &str| why.to_ascii_lowercase().contains(word);
+    if has("auth") || has("wrongpass") || has("noauth") || has("password") {
+        "correct [fleet] user and password_file, or the user at the engine (ACL SETUSER)"
+    } else if has("certificate") || has("unknownissuer") || has("tls") || has("handshake") {
+        "name the CA of the engine's certificate in [tls] extra_roots, and the certificate that the engine asks for in \
+         [fleet] cert and key"
+    } else {
+        "start the engine, or correct [fleet] engine; with tls-port at the engine, set [fleet] tls = true"
+    }
+}
+
+/// The findings about one server after another.
+struct Sheet<'c> {
+    config: &'c FleetConfig,
+    at: String,
+    /// The command line that reaches the server.
+    tool: String,
+    findings: Vec<Finding>,
+}
+
+impl Sheet<'_> {
+    fn about(&mut self, at: &Endpoint) {
+        let tls = if self.config.tls { " --tls" } else { "" };
+        self.tool = format!("redis-cli -h {} -p {}{tls}", at.host, at.port);
+        self.at = at.to_string();
+    }
+
+    fn ok(&mut self, check: &'static str, says: impl Into<String>) {
+        self.findings.push(Finding {
+            check,
+            level: Level::Ok,
+            at: self.at.clone(),
+            says: says.into(),
+            breaks: None,
+            mend: None,
+        });
+    }
+
+    fn fault(
+        &mut self,
+        level: Level,
+        (check, says): (&'static str, impl Into<String>),
+        breaks: &str,
+        mend: impl Into<String>,
+    ) {
+        self.findings.push(Finding {
+            check,
+            level,
+            at: self.at.clone(),
+            says: says.into(),
+            breaks: Some(breaks.to_owned()),
+            mend: Some(mend.into()),
+        });
+    }
+
+    fn warning(
+        &mut self,
+        check: &'static str,
+        says: impl Into<String>,
+        breaks: &str,
+        mend: impl Into<String>,
+    ) {
+        self.fault(Level::Warning, (check, says), breaks, mend);
+    }
+
+    fn failure(
+        &mut self,
+        check: &'static str,
+        says: impl Into<String>,
+        breaks: &str,
+        mend: impl Into<String>,
+    ) {
+        self.fault(Level::Failure, (check, says), breaks, mend);
+    }
+
+    /// Returns a command for the present server.
+    fn command(&self, words: &str) -> String {
+        format!("{} {words}", self.tool)
+    }
+
+    /// Adds that a setting of the engine could not be read.
+    fn unread(&mut self, check: &'static str, setting: &str) {
+        let mend = self.command(&format!("CONFIG GET {setting}   (as a user who may)"));
+        let user = self.config.user.as_deref().unwrap_or("default");
+        let says = format!("{setting} could not be read");
+        let breaks =
+            format!("the engine refuses CONFIG GET to the user {user}, and INFO does not tell it");
+        self.warning(check, says, &breaks, mend);
+    }
+}
+
+/// Reads settings from `CONFIG GET`, or from `INFO` where the engine refuses that.
+struct Settings<'f> {
+    told: Option<&'f BTreeMap<String, String>>,
+    info: &'f BTreeMap<String, String>,
+}
+
+impl<'f> Settings<'f> {
+    fn get(&self, name: &str, in_info: Option<&str>) -> Option<&'f str> {
+        let told = self.told.and_then(|told| told.get(name));
+        told.or_else(|| self.info.get(in_info?)).map(String::as_str)
+    }
+}
+
+fn engine(sheet: &mut Sheet<'_>, at: &Endpoint, facts: &EngineFacts, survey: &Survey) {
+    sheet.ok("reachable", "it answers");
+    protection(sheet, at, facts);
+    let info = match &facts.info {
+        Ok(info) => info,
+        Err(why) => {
+            let mend = permit(sheet, "+info");
+            let says = format!("INFO is refused: {why}");
+            sheet.failure("version", says, NOTHING_GOES, mend);
+            return;
+        }
+    };
+    version(sheet, info);
+    role(sheet, &facts.role);
+    let settings = Settings {
+        told: facts.settings.as_ref().ok(),
+        info,
+    };
+    memory::memory(sheet, &settings);
+    memory::persistence(sheet, &settings);
+    replication::replicas(sheet, &settings, survey);
+    scripts(sheet, facts);
+    round_trip(sheet, facts.round_trip);
+}
+
+fn protection(sheet: &mut Sheet<'_>, at: &Endpoint, facts: &EngineFacts) {
+    let address = at.host.parse::<IpAddr>();
+    let is_here = at.host == "localhost" || address.is_ok_and(|ip| ip.is_loopback());
+    match &facts.tls {
+        Some(version) => sheet.ok("tls", version.replace('_', ".").replace("TLSv", "TLS ")),
+        None if is_here => sheet.ok("tls", "none, on this machine"),
+        None => {
+            let breaks =
+                "the network sees the password and the origins in use, and can delay and forget";
+            sheet.warning(
+                "tls",
+                "none: the connection is plain",
+                breaks,
+                "give the engine a tls-port, and set [fleet] tls = true".to_owned(),
+            );
+        }
+    }
+    let config = sheet.config;
+    let user = config.user.as_deref().unwrap_or("default");
+    if config.password_file.is_some() {
+        sheet.ok("user", format!("{user}, with a password"));
+    } else if is_here || config.user.is_some() {
+        sheet.ok("user", format!("{user}, without a password"));
+    } else {
+        let breaks = "anyone who reaches the engine can delay and forget";
+        let mend = sheet.command("ACL SETUSER …   (docs/fleet.md has the rules)");
+        sheet.warning("user", "default, without a password", breaks, mend);
+    }
+}
+
+fn version(sheet: &mut Sheet<'_>, info: &BTreeMap<String, String>) {
+    let get = |name: &str| info.get(name).map_or("", String::as_str);
+    let version = get("redis_version");
+    let major = version
+        .split('.')
+        .next()
+        .and_then(|major| major.parse::<u32>().ok());
+    if major.is_none_or(|major| major < VERSION) {
+        let says = format!("version {version:?}");
+        sheet.failure(
+            "version",
+            says,
+            "the scripts need commands of Redis 7.0",
+            "run Valkey, or Redis 7.0 and above".to_owned(),
+        );
+    } else if get("run_id").is_empty() {
+        let says = format!("version {version}, but INFO tells no run_id");
+        let breaks = "no instance would see a restart, so none connects";
+        sheet.failure(
+            "version",
+            says,
+            breaks,
+            "use an engine that tells its run_id, not a proxy before several".to_owned(),
+        );
+    } else {
+        match get("server_name") {
+            "" | "redis" => sheet.ok("version", format!("Redis {version}")),
+            name => sheet.ok(
+                "version",
+                format!("{name} {}, as Redis {version}", get("valkey_version")),
+            ),
+        }
+    }
+    if get("redis_mode") == "cluster" {
+        let breaks = "the names of one script lie on several nodes, which the engine refuses";
+        sheet.failure(
+            "version",
+            "it runs in cluster mode",
+            breaks,
+            "use an engine with cluster-enabled no".to_owned(),
+        );
+    }
+}
+
+fn role(sheet: &mut Sheet<'_>, role: &Answer<Role>) {
+    match role {
+        Ok(Role::Primary) => sheet.ok("role", "primary"),
+        Ok(Role::Replica { of }) => {
+            let says = match of {
+                Some(primary) => format!("a replica of {primary}"),
+                None => "a replica".to_owned(),
+            };
+            sheet.failure(
+                "role",
+                says,
+                NOTHING_GOES,
+                match of {
+                    Some(primary) => {
+                        format!("set [fleet] engine = \"{primary}\", or name the sentinels")
+                    }
+                    None => "name the primary in [fleet] engine, or the sentinels".to_owned(),
+                },
+            );
+        }
+        Ok(Role::Other(word)) => {
+            sheet.failure(
+                "role",
+                format!("{word:?}, no engine"),
+                NOTHING_GOES,
+                "name sentinels in [fleet] sentinels, with master".to_owned(),
+            );
+        }
+        Err(why) => {
+            let mend = permit(sheet, "+role");
+            let says = format!("ROLE is refused: {why}");
+            sheet.failure("role", says, NOTHING_GOES, mend);
+        }
+    }
+}
+
+fn scripts(sheet: &mut Sheet<'_>, facts: &EngineFacts) {
+    if let Some(why) = &facts.scripts {
+        let mend = permit(sheet, "+script|load +evalsha");
+        sheet.failure(
+            "scripts",
+            format!("they are refused: {why}"),
+            NOTHING_GOES,
+            mend,
+        );
+        return;
+    }
+    sheet.ok("scripts", "they load");
+    if facts.refused.is_empty() {
+        sheet.ok("commands", format!("all {} are permitted", facts.commands));
+        return;
+    }
+    let rules: Vec<_> = facts
+        .refused
+        .iter()
+        .map(|word| format!("+{}", word.to_lowercase()))
+        .collect();
+    let mend = permit(sheet, &rules.join(" "));
+    let user = sheet.config.user.as_deref().unwrap_or("default");
+    let prefix = &sheet.config.prefix;
+    let says = format!(
+        "the user {user} may not send, or not for the names {prefix}:*: {}",
+        facts.refused.join(", ")
+    );
+    let breaks = "the scripts that use them fail, and what needs their answer is held or refused";
+    sheet.failure("commands", says, breaks, mend);
+}
+
+/// Returns the command that permits something to the fleet's user.
+fn permit(sheet: &Sheet<'_>, rules: &str) -> String {
+    let user = sheet.config.user.as_deref().unwrap_or("default");
+    let prefix = &sheet.config.prefix;
+    sheet.command(&format!("ACL SETUSER {user} '~{prefix}:*' {rules}"))
+}
+
+fn round_trip(sheet: &mut Sheet<'_>, median: Duration) {
+    let most = sheet.config.timeout / SHARE;
+    let says = format!("{:.1} ms (median)", median.as_secs_f64() * 1_000.0);
+    if median <= most {
+        return sheet.ok("roundtrip", says);
+    }
+    let breaks =
+        "a request that needs a turn waits for it, and answers near [fleet] timeout are lost";
+    sheet.warning(
+        "roundtrip",
+        says,
+        breaks,
+        "use an engine in the same region, or raise [fleet] timeout".to_owned(),
+    );
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,384 @@
+use super::*;
+
+const PRIMARY: &str = "10.0.0.1:6379";
+
+fn fields(text: &str) -> BTreeMap<String, String> {
+    let lines = text.lines().filter_map(|line| line.split_once(' '));
+    lines
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+fn config() -> FleetConfig {
+    FleetConfig {
+        master: Some("crawl".to_owned()),
+        user: Some("crawlgate".to_owned()),
+        password_file: Some("password".into()),
+        tls: true,
+        timeout: Duration::from_millis(250),
+        ..crate::config::Config::default().fleet
+    }
+}
+
+/// Returns the answers of an engine with a replica and three sentinels, all in order.
+fn in_order() -> Survey {
+    let primary: Endpoint = PRIMARY.parse().unwrap();
+    let sentinel = SentinelFacts {
+        primary: Some(primary.clone()),
+        fields: fields("num-other-sentinels 2\nquorum 2\ndown-after-milliseconds 5000"),
+        quorum: None,
+    };
+    let named = |host: &str| (host.parse().unwrap(), Ok(sentinel.clone()));
+    Survey {
+        sentinels: ["10.0.0.1:26379", "10.0.0.2:26379", "10.0.0.3:26379"]
+            .map(named)
+            .into(),
+        at: Some(primary),
+        engine: Ok(EngineFacts {
+            tls: Some("TLSv1_3".to_owned()),
+            info: Ok(fields(
+                "redis_version 7.2.4\nserver_name valkey\nvalkey_version 8.1.3\nrun_id ab\nused_memory 79\nmaxmemory 100\n\
+                 maxmemory_policy noeviction\naof_enabled 1\nconnected_slaves 1\nmin_slaves_good_slaves 1",
+            )),
+            role: Ok(Role::Primary),
+            settings: Ok(fields(
+                "maxmemory-policy noeviction\nmaxmemory 100\nappendonly yes\nappendfsync everysec\n\
+                 min-replicas-to-write 1\nmin-replicas-max-lag 2",
+            )),
+            scripts: None,
+            refused: Vec::new(),
+            commands: 20,
+            round_trip: Duration::from_millis(50),
+        }),
+    }
+}
+
+fn engine_of(survey: &mut Survey) -> &mut EngineFacts {
+    survey.engine.as_mut().unwrap()
+}
+
+fn set(survey: &mut Survey, name: &str, value: &str) {
+    let facts = engine_of(survey);
+    facts
+        .settings
+        .as_mut()
+        .unwrap()
+        .insert(name.to_owned(), value.to_owned());
+}
+
+fn tell(survey: &mut Survey, name: &str, value: &str) {
+    let facts = engine_of(survey);
+    facts
+        .info
+        .as_mut()
+        .unwrap()
+        .insert(name.to_owned(), value.to_owned());
+}
+
+/// Returns the findings that are not in order.
+fn faults(survey: &Survey, config: &FleetConfig) -> Vec<Finding> {
+    let all = judge(survey, config);
+    assert!(
+        all.iter()
+            .all(|one| (one.level == Level::Ok) == one.mend.is_none()),
+        "{all:#?}"
+    );
+    assert!(
+        all.iter()
+            .all(|one| (one.level == Level::Ok) == one.breaks.is_none()),
+        "{all:#?}"
+    );
+    all.into_iter()
+        .filter(|one| one.level != Level::Ok)
+        .collect()
+}
+
+#[test]
+fn an_engine_in_order_has_no_fault() {
+    assert_eq!(faults(&in_order(), &config()), []);
+}
+
+#[test]
+fn each_fault_is_found_alone_with_the_command_that_mends_it() {
+    type Change = fn(&mut Survey);
+    let rows: [(&str, Level, &str, Change); 24] = [
+        (
+            "reachable",
+            Level::Failure,
+            "user and password_file",
+            |all| {
+                all.engine = Err(format!(
+                    "{PRIMARY}: WRONGPASS: invalid username-password pair"
+                ));
+            },
+        ),
+        ("reachable", Level::Failure, "start the engine", |all| {
+            all.engine = Err(format!("{PRIMARY}: Connection refused (os error 111)"));
+        }),
+        ("reachable", Level::Failure, "extra_roots", |all| {
+            all.engine = Err(format!(
+                "{PRIMARY}: invalid peer certificate: UnknownIssuer"
+            ));
+        }),
+        ("tls", Level::Warning, "tls-port", |all| {
+            engine_of(all).tls = None;
+        }),
+        ("version", Level::Failure, "Redis 7.0", |all| {
+            tell(all, "redis_version", "6.2.14");
+        }),
+        ("version", Level::Failure, "run_id", |all| {
+            tell(all, "run_id", "");
+        }),
+        ("version", Level::Failure, "cluster-enabled no", |all| {
+            tell(all, "redis_mode", "cluster");
+        }),
+        ("version", Level::Failure, "+info", |all| {
+            engine_of(all).info = Err("NOPERM".to_owned());
+        }),
+        (
+            "role",
+            Level::Failure,
+            "engine = \"10.0.0.2:6379\"",
+            |all| {
+                let of = Some("10.0.0.2:6379".parse().unwrap());
+                engine_of(all).role = Ok(Role::Replica { of });
+            },
+        ),
+        ("role", Level::Failure, "master", |all| {
+            engine_of(all).role = Ok(Role::Other("sentinel".to_owned()));
+        }),
+        (
+            "eviction",
+            Level::Failure,
+            "-h 10.0.0.1 -p 6379 --tls CONFIG SET maxmemory-policy noeviction",
+            |all| {
+                set(all, "maxmemory-policy", "allkeys-lru");
+            },
+        ),
+        (
+            "memory",
+            Level::Warning,
+            "CONFIG SET maxmemory 200",
+            |all| tell(all, "used_memory", "80"),
+        ),
+        ("memory", Level::Warning, "CONFIG SET maxmemory", |all| {
+            set(all, "maxmemory", "0");
+        }),
+        (
+            "appendonly",
+            Level::Failure,
+            "CONFIG SET appendonly yes",
+            |all| set(all, "appendonly", "no"),
+        ),
+        (
+            "appendfsync",
+            Level::Failure,
+            "CONFIG SET appendfsync everysec",
+            |all| {
+                set(all, "appendfsync", "no");
+            },
+        ),
+        (
+            "replicas",
+            Level::Failure,
+            "REPLICAOF 10.0.0.1 6379",
+            |all| tell(all, "connected_slaves", "0"),
+        ),
+        (
+            "min-replicas-to-write",
+            Level::Failure,
+            "CONFIG SET min-replicas-to-write 1",
+            |all| {
+                set(all, "min-replicas-to-write", "0");
+            },
+        ),
+        (
+            "min-replicas-max-lag",
+            Level::Failure,
+            "CONFIG SET min-replicas-max-lag 2",
+            |all| {
+                set(all, "min-replicas-max-lag", "10");
+            },
+        ),
+        (
+            "min-replicas-max-lag",
+            Level::Failure,
+            "CONFIG SET min-replicas-max-lag 2",
+            |all| {
+                set(all, "min-replicas-max-lag", "0");
+            },
+        ),
+        ("sentinel", Level::Failure, "start it", |all| {
+            all.sentinels[1].1 = Err("gone".to_owned());
+        }),
+        (
+            "sentinel",
+            Level::Failure,
+            "-h 10.0.0.3 -p 26379 --tls SENTINEL MONITOR crawl",
+            |all| {
+                all.sentinels[2].1 = Ok(SentinelFacts::default());
+            },
+        ),
+        (
+            "agreement",
+            Level::Failure,
+            "-h 10.0.0.2 -p 26379 --tls SENTINEL RESET crawl",
+            |all| {
+                let facts = all.sentinels[1].1.as_mut().unwrap();
+                facts.primary = Some("10.0.0.2:6379".parse().unwrap());
+            },
+        ),
+        (
+            "scripts",
+            Level::Failure,
+            "ACL SETUSER crawlgate '~crawlgate:*' +script|load",
+            |all| {
+                engine_of(all).scripts = Some("NOPERM".to_owned());
+            },
+        ),
+        (
+            "commands",
+            Level::Failure,
+            "ACL SETUSER crawlgate '~crawlgate:*' +zadd +time",
+            |all| {
+                engine_of(all).refused = vec!["ZADD".to_owned(), "TIME".to_owned()];
+            },
+        ),
+    ];
+    for (check, level, mend, change) in rows {
+        let mut survey = in_order();
+        change(&mut survey);
+        let found = faults(&survey, &config());
+        let [one] = found.as_slice() else {
+            panic!("{check}, {mend}: {found:#?}");
+        };
+        assert_eq!((one.check, one.level), (check, level), "{one:?}");
+        assert!(
+            one.mend.as_ref().unwrap().contains(mend),
+            "{one:?} has not {mend}"
+        );
+    }
+}
+
+#[test]
+fn what_one_sentinel_says_is_judged_at_each() {
+    let rows = [
+        (
+            "quorum",
+            Level::Failure,
+            "quorum",
+            "NOQUORUM 1 usable Sentinels",
+        ),
+        ("quorum", Level::Warning, "num-other-sentinels", "1"),
+        (
+            "down-after",
+            Level::Failure,
+            "down-after-milliseconds",
+            "4999",
+        ),
+        ("down-after", Level::Warning, "down-after-milliseconds", ""),
+    ];
+    for (check, level, name, value) in rows {
+        let mut survey = in_order();
+        let facts = survey.sentinels[0].1.as_mut().unwrap();
+        match name {
+            "quorum" => facts.quorum = Some(value.to_owned()),
+            name => drop(facts.fields.insert(name.to_owned(), value.to_owned())),
+        }
+        let found = faults(&survey, &config());
+        let [one] = found.as_slice() else {
+            panic!("{check}: {found:#?}");
+        };
+        assert_eq!(
+            (one.check, one.level, one.at.as_str()),
+            (check, level, "10.0.0.1:26379")
+        );
+    }
+}
+
+#[test]
+fn sentinels_that_name_nothing_leave_nothing_to_judge() {
+    let mut survey = in_order();
+    for (_, answer) in &mut survey.sentinels {
+        *answer = Err("gone".to_owned());
+    }
+    survey.at = None;
+    survey.engine = Err("no sentinel names it".to_owned());
+    let found: Vec<_> = faults(&survey, &config())
+        .iter()
+        .map(|one| one.check)
+        .collect();
+    assert_eq!(found, ["sentinel", "sentinel", "sentinel", "reachable"]);
+}
+
+#[test]
+fn a_single_engine_needs_no_replica() {
+    let mut survey = in_order();
+    survey.sentinels.clear();
+    tell(&mut survey, "connected_slaves", "0");
+    set(&mut survey, "min-replicas-to-write", "0");
+    set(&mut survey, "min-replicas-max-lag", "10");
+    assert_eq!(faults(&survey, &config()), []);
+    let all = judge(&survey, &config());
+    let one = all.iter().find(|one| one.check == "replicas").unwrap();
+    assert!(one.says.starts_with("none: a single engine"), "{one:?}");
+}
+
+#[test]
+fn a_user_who_may_not_read_settings_learns_what_info_tells() {
+    let mut survey = in_order();
+    engine_of(&mut survey).settings = Err("NOPERM".to_owned());
+    let unread = |survey: &Survey| -> Vec<&str> {
+        let found = faults(survey, &config());
+        assert!(
+            found
+                .iter()
+                .all(|one| one.level == Level::Warning && one.says.contains("could not be read"))
+        );
+        found.iter().map(|one| one.check).collect()
+    };
+    assert_eq!(unread(&survey), ["appendfsync", "min-replicas-max-lag"]);
+    let facts = engine_of(&mut survey).info.as_mut().unwrap();
+    facts.remove("min_slaves_good_slaves");
+    assert_eq!(
+        unread(&survey),
+        [
+            "appendfsync",
+            "min-replicas-to-write",
+            "min-replicas-max-lag"
+        ]
+    );
+    tell(&mut survey, "maxmemory_policy", "volatile-lru");
+    tell(&mut survey, "aof_enabled", "0");
+    let found: Vec<_> = faults(&survey, &config())
+        .iter()
+        .map(|one| one.check)
+        .collect();
+    assert_eq!(
+        found,
+        [
+            "eviction",
+            "appendonly",
+            "min-replicas-to-write",
+            "min-replicas-max-lag"
+        ]
+    );
+}
+
+#[test]
+fn a_plain_engine_elsewhere_and_one_without_a_password_are_named() {
+    let mut survey = in_order();
+    engine_of(&mut survey).tls = None;
+    let open = FleetConfig {
+        user: None,
+        password_file: None,
+        ..config()
+    };
+    let found: Vec<_> = faults(&survey, &open).iter().map(|one| one.check).collect();
+    assert_eq!(found, ["tls", "user"]);
+    survey.at = Some("127.0.0.1:6379".parse().unwrap());
+    assert_eq!(faults(&survey, &open), [], "only this machine reaches it");
+    engine_of(&mut survey).round_trip = Duration::from_millis(51);
+    let found: Vec<_> = faults(&survey, &open).iter().map(|one| one.check).collect();
+    assert_eq!(found, ["roundtrip"]);
+}

@@ -1,0 +1,211 @@
+//! Asks an engine and its sentinels for what `crawlgate fleet check` judges. It changes nothing there.
+
+use std::collections::BTreeMap;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Value};
+use tokio::time::{Instant, timeout};
+
+use super::connection::CONNECT;
+use super::reply::text_of;
+use super::script::Script;
+use super::{Engine, Failure, Settings};
+use crate::config::Endpoint;
+use crate::fleet::survey::{Answer, EngineFacts, Role, SentinelFacts, Survey};
+
+/// Answers to measure the median of.
+const ROUNDS: usize = 21;
+
+/// The settings to ask for.
+const SETTINGS: [&str; 6] = [
+    "maxmemory-policy",
+    "maxmemory",
+    "appendonly",
+    "appendfsync",
+    "min-replicas-to-write",
+    "min-replicas-max-lag",
+];
+
+impl Engine {
+    /// Asks the engine and the sentinels, over connections of its own.
+    pub async fn survey(&self) -> Survey {
+        let settings = &self.settings;
+        let mut sentinels = Vec::new();
+        for sentinel in &settings.sentinels {
+            let asked = timeout(CONNECT, settings.survey_sentinel(sentinel)).await;
+            let asked = asked.unwrap_or_else(|_| Err(format!("no answer within {CONNECT:?}")));
+            sentinels.push((sentinel.clone(), asked));
+        }
+        let mut answers = sentinels
+            .iter()
+            .filter_map(|(_, asked)| asked.as_ref().ok());
+        let named = answers.find_map(|answer| answer.primary.clone());
+        let at = settings.engine.clone().or(named);
+        let engine = match &at {
+            None => Err("no sentinel names it".to_owned()),
+            Some(at) => match timeout(CONNECT * 2, self.survey_engine(at)).await {
+                Ok(asked) => asked,
+                Err(_) => Err(format!("{at}: no answer within {:?}", CONNECT * 2)),
+            },
+        };
+        Survey {
+            sentinels,
+            at,
+            engine,
+        }
+    }
+
+    async fn survey_engine(&self, at: &Endpoint) -> Result<EngineFacts, String> {
+        let opened = self.settings.open(at, true).await?;
+        let mut link = opened.link;
+        let said = |why: String| format!("{at}: {why}");
+        let info = ask(&mut link, redis::cmd("INFO")).await.map_err(said)?;
+        let info = info.map(|info| fields_of_info(&text_of(&info).unwrap_or_default()));
+        let role = ask(&mut link, redis::cmd("ROLE")).await.map_err(said)?;
+        let mut command = redis::cmd("CONFIG");
+        command.arg("GET").arg(&SETTINGS);
+        let settings = ask(&mut link, command).await.map_err(said)?;
+        let names = [
+            &*self.keys.generation,
+            &self.keys.turns("https://check.example")[0],
+        ];
+        let tried = try_scripts(&mut link, &names).await.map_err(said)?;
+        let (scripts, refused) = match tried {
+            Ok(refused) => (None, refused),
+            Err(why) => (Some(why), Vec::new()),
+        };
+        let mut times = Vec::new();
+        for _ in 0..ROUNDS {
+            let sent = Instant::now();
+            // A refusal takes as long as an answer.
+            let _ = ask(&mut link, redis::cmd("ROLE")).await.map_err(said)?;
+            times.push(sent.elapsed());
+        }
+        times.sort_unstable();
+        opened.driver.abort();
+        Ok(EngineFacts {
+            tls: opened.tls,
+            info,
+            role: role.map(|role| role_of(&role)),
+            settings: settings.map(|value| pairs(&value)),
+            scripts,
+            refused,
+            commands: Script::commands().len(),
+            round_trip: times.get(ROUNDS / 2).copied().unwrap_or_default(),
+        })
+    }
+}
+
+impl Settings {
+    async fn survey_sentinel(&self, at: &Endpoint) -> Result<SentinelFacts, String> {
+        let opened = self.open(at, false).await?;
+        let mut link = opened.link;
+        let about = |word: &str| {
+            let mut command = redis::cmd("SENTINEL");
+            command.arg(word).arg(&self.master);
+            command
+        };
+        let primary = ask(&mut link, about("GET-MASTER-ADDR-BY-NAME")).await??;
+        let primary = match &primary {
+            Value::Array(place) => super::sentinel::endpoint(place),
+            _ => None,
+        };
+        let mut facts = SentinelFacts {
+            primary,
+            ..SentinelFacts::default()
+        };
+        if facts.primary.is_some() {
+            facts.fields = pairs(&ask(&mut link, about("MASTER")).await??);
+            facts.quorum = ask(&mut link, about("CKQUORUM")).await?.err();
+        }
+        opened.driver.abort();
+        Ok(facts)
+    }
+}
+
+/// Loads every script, and returns the commands in them that the user may not send for these names.
+async fn try_scripts(
+    link: &mut MultiplexedConnection,
+    names: &[&str],
+) -> Result<Answer<Vec<String>>, String> {
+    let load = |text: &str| {
+        let mut command = redis::cmd("SCRIPT");
+        command.arg("LOAD").arg(text);
+        command
+    };
+    for (_, text) in Script::ALL {
+        if let Err(why) = ask(link, load(text)).await? {
+            return Ok(Err(why));
+        }
+    }
+    let digest = match ask(link, load(include_str!("scripts/check.lua"))).await? {
+        Ok(digest) => digest,
+        Err(why) => return Ok(Err(why)),
+    };
+    let mut command = redis::cmd("EVALSHA");
+    command.arg(text_of(&digest).unwrap_or_default()).arg(0);
+    command.arg(names.len()).arg(names);
+    for word in Script::commands() {
+        command.arg(word);
+    }
+    let refused = ask(link, command).await?;
+    Ok(refused.and_then(|refused| match refused {
+        Value::Array(refused) => Ok(refused.iter().filter_map(text_of).collect()),
+        _ => Err("a strange answer".to_owned()),
+    }))
+}
+
+/// Sends a command. The inner error is the engine's refusal.
+///
+/// # Errors
+/// When no answer comes.
+async fn ask(link: &mut MultiplexedConnection, command: Cmd) -> Result<Answer<Value>, String> {
+    let answer = link.send_packed_command(&command).await;
+    match answer.and_then(Value::extract_error) {
+        Ok(value) => Ok(Ok(value)),
+        Err(error) => match Failure::of(&error) {
+            Failure::Unreachable(why) => Err(why.to_string()),
+            Failure::Refused(_) | Failure::NoScript => Ok(Err(error.to_string())),
+        },
+    }
+}
+
+/// Reads `name:value` lines.
+fn fields_of_info(text: &str) -> BTreeMap<String, String> {
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    lines
+        .map(|(name, value)| (name.to_owned(), value.trim_end().to_owned()))
+        .collect()
+}
+
+/// Reads a list of names, each before its value.
+fn pairs(value: &Value) -> BTreeMap<String, String> {
+    let Value::Array(values) = value else {
+        return BTreeMap::new();
+    };
+    let pairs = values.chunks_exact(2).filter_map(|pair| match pair {
+        [name, value] => Some((text_of(name)?, text_of(value)?)),
+        _ => None,
+    });
+    pairs.collect()
+}
+
+fn role_of(value: &Value) -> Role {
+    let Value::Array(words) = value else {
+        return Role::Other("?".to_owned());
+    };
+    let word = words.first().and_then(text_of).unwrap_or_default();
+    match word.as_str() {
+        "master" => Role::Primary,
+        "slave" => Role::Replica {
+            of: match words.as_slice() {
+                [_, host, Value::Int(port), ..] => text_of(host).and_then(|host| {
+                    let port = u16::try_from(*port).ok()?;
+                    Some(Endpoint { host, port })
+                }),
+                _ => None,
+            },
+        },
+        _ => Role::Other(word),
+    }
+}

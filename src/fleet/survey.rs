@@ -1,0 +1,67 @@
+//! The facts that `crawlgate fleet check` judges: an engine and its sentinels as they answer.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::config::Endpoint;
+
+/// The answers of the engine and of the sentinels.
+#[derive(Debug, Clone)]
+pub struct Survey {
+    /// The answer of each sentinel, or the reason why it gives none.
+    pub sentinels: Vec<(Endpoint, Result<SentinelFacts, String>)>,
+    /// The engine, if its address is known.
+    pub at: Option<Endpoint>,
+    /// The answers of the engine, or the reason why there are none.
+    pub engine: Result<EngineFacts, String>,
+}
+
+/// The answers of one sentinel.
+#[derive(Debug, Clone, Default)]
+pub struct SentinelFacts {
+    /// The primary that it names; `None`: it knows none of this name.
+    pub primary: Option<Endpoint>,
+    /// The fields of `SENTINEL MASTER`.
+    pub fields: BTreeMap<String, String>,
+    /// The answer to `SENTINEL CKQUORUM`: the reason why no majority can name another primary, if there is one.
+    pub quorum: Option<String>,
+}
+
+/// The answers of an engine.
+#[derive(Debug, Clone)]
+pub struct EngineFacts {
+    /// The protocol of the connection; `None`: plain.
+    pub tls: Option<String>,
+    /// The fields of `INFO`, or its refusal.
+    pub info: Answer<BTreeMap<String, String>>,
+    /// The first word of `ROLE`, with the primary of a replica, or its refusal.
+    pub role: Answer<Role>,
+    /// The fields of `CONFIG GET`, or its refusal.
+    pub settings: Answer<BTreeMap<String, String>>,
+    /// The refusal of the scripts, if they are refused.
+    pub scripts: Option<String>,
+    /// The commands of the scripts that the user may not send for the names of this fleet; empty if the scripts are
+    /// refused.
+    pub refused: Vec<String>,
+    /// The number of commands that were asked for.
+    pub commands: usize,
+    /// The median time of an answer.
+    pub round_trip: Duration,
+}
+
+/// An answer, or the reason of its refusal.
+pub type Answer<T> = Result<T, String>;
+
+/// The role of an engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Role {
+    /// It takes writes.
+    Primary,
+    /// It follows another engine.
+    Replica {
+        /// The engine that it follows, if it says so.
+        of: Option<Endpoint>,
+    },
+    /// Another word, such as `sentinel`.
+    Other(String),
+}

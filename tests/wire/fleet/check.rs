@@ -1,0 +1,153 @@
+//! `crawlgate fleet check`, and the rights of the user that docs/fleet.md gives the instances.
+
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use crawlgate::config::{Config, FleetConfig};
+use crawlgate::fleet::check::{Level, judge};
+use crawlgate::fleet::engine::Engine as Redis;
+use serde_json::Value;
+
+use super::member;
+use crate::support::{Engine, Setup, client_config, origin_ca_pem};
+
+static PASSWORD: LazyLock<tempfile::NamedTempFile> = LazyLock::new(|| {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "PASSWORD\n").unwrap();
+    file
+});
+
+/// Returns the rules of the user in docs/fleet.md, after the name.
+fn rules() -> Vec<&'static str> {
+    let page = include_str!("../../../docs/fleet.md");
+    let line = page
+        .lines()
+        .find_map(|line| line.strip_prefix("user crawlgate "));
+    line.unwrap().split(' ').collect()
+}
+
+/// Makes the user of the docs at an engine.
+pub(super) fn admit_user_of_the_docs(engine: &Engine) {
+    let words: Vec<_> = ["ACL", "SETUSER", "crawlgate"]
+        .into_iter()
+        .chain(rules())
+        .collect();
+    assert_eq!(engine.ask(&words), "+OK\r\n");
+}
+
+/// Returns the name of that user, and the file with the password.
+pub(super) fn user_of_the_docs() -> (String, PathBuf) {
+    ("crawlgate".to_owned(), PASSWORD.path().to_owned())
+}
+
+#[test]
+fn the_check_names_each_fault_of_an_engine_with_the_command_that_mends_it() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let mut setup = Setup::new();
+    member(&mut setup, &wall, "a1");
+    setup.write();
+    // Each fault stays until the command that the check names has mended it.
+    let faults = [
+        ("maxmemory-policy", "allkeys-lru"),
+        ("appendonly", "no"),
+        ("appendfsync", "no"),
+        ("maxmemory", "0"),
+    ];
+    for (name, value) in faults {
+        assert_eq!(engine.ask(&["CONFIG", "SET", name, value]), "+OK\r\n");
+    }
+    let mut mended = Vec::new();
+    let told = loop {
+        let (code, out, said) = setup.run("fleet", &["check", "--json"]);
+        let told: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{said}"));
+        let failures = told["failures"].as_u64().unwrap();
+        assert_eq!(code, Some(i32::from(failures > 0)), "{told:#}");
+        assert_eq!(told["ok"], failures == 0);
+        let all = told["findings"].as_array().unwrap();
+        let Some(one) = all.iter().find(|one| one["level"] != "ok") else {
+            break told;
+        };
+        let command = one["mend"].as_str().unwrap().to_owned();
+        let start = format!("redis-cli -h 127.0.0.1 -p {} ", wall.port());
+        let words: Vec<_> = command.strip_prefix(&start).unwrap().split(' ').collect();
+        assert_eq!(engine.ask(&words), "+OK\r\n", "{command}");
+        assert!(!mended.contains(&command), "{command} mends nothing");
+        mended.push(command);
+    };
+    assert_eq!(mended.len(), faults.len(), "{mended:?}");
+    assert_eq!(told["warnings"], 0, "{told:#}");
+    let (code, out, said) = setup.run("fleet", &["check"]);
+    assert_eq!(code, Some(0), "{out}{said}");
+    assert!(out.ends_with("\nin order\n"), "{out}");
+    wall.close();
+    let (code, out, said) = setup.run("fleet", &["check"]);
+    assert_eq!(code, Some(1), "{out}{said}");
+    assert!(out.contains("failure  reachable"), "{out}");
+}
+
+#[test]
+fn the_check_asks_for_a_fleet() {
+    let setup = Setup::new();
+    setup.write();
+    let (code, out, said) = setup.run("fleet", &["check"]);
+    assert_eq!((code, out.as_str()), (Some(2), ""));
+    assert!(said.contains("there is no fleet"), "{said}");
+}
+
+#[test]
+fn the_user_of_the_docs_has_every_right_that_the_instances_need_and_no_other() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    admit_user_of_the_docs(&engine);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let (user, password) = user_of_the_docs();
+    let config = FleetConfig {
+        engine: Some(format!("127.0.0.1:{}", wall.port()).parse().unwrap()),
+        user: Some(user),
+        password_file: Some(password),
+        ..Config::default().fleet
+    };
+    let failures = || {
+        let redis = Redis::of(&config, client_config(origin_ca_pem())).unwrap();
+        let found = judge(&runtime.block_on(redis.survey()), &config);
+        let failures = found.into_iter().filter(|one| one.level == Level::Failure);
+        let rights = failures.filter(|one| one.check != "appendonly");
+        rights.map(|one| one.mend.unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(failures(), [""; 0]);
+    let set = |rule: &str| {
+        assert_eq!(
+            engine.ask(&["ACL", "SETUSER", "crawlgate", rule]),
+            "+OK\r\n"
+        );
+    };
+    let rights: Vec<_> = rules()
+        .into_iter()
+        .filter(|rule| rule.starts_with('+'))
+        .collect();
+    assert!(rights.len() > 20, "{rights:?}");
+    for right in rights {
+        set(&right.replacen('+', "-", 1));
+        let found = failures();
+        assert!(
+            found.iter().any(|mend| mend.contains(right)),
+            "without {right}: {found:?}"
+        );
+        set(right);
+    }
+    set("resetkeys");
+    set("~other:*");
+    let found = failures();
+    assert!(
+        found.iter().any(|mend| mend.contains("'~crawlgate:*'")),
+        "{found:?}"
+    );
+}

@@ -98,7 +98,7 @@ pub enum Command {
     Ca(ca::CaArgs),
     /// Check, back up, rebuild and measure the store
     Store(store::StoreArgs),
-    /// Check the engine of a fleet
+    /// Make the key of a fleet, and check its engine
     Fleet(fleet::FleetArgs),
     /// Cosign the checkpoints of other machines' logs, so that none of them shows two histories (c2sp.org/tlog-witness)
     Witness(witness::WitnessArgs),
@@ -153,6 +153,8 @@ pub fn main() -> ExitCode {
         Some(Command::Config(args)) => return config::run(args, explicit),
         // Squid starts the helper in any directory and as any user: it reads no configuration but a named one.
         Some(Command::SquidHelper(args)) => return squid_helper::run(args, explicit),
+        // The key comes before the configuration that names it.
+        Some(Command::Fleet(args)) if args.is_key() => return fleet::run(args, &Config::default()),
         // The confined process must have one thread, and shares only a socket with the process that started it.
         Some(Command::Confined(args)) => return run::run_confined(args),
         _ => {}

@@ -1,6 +1,7 @@
 //! `crawlgate fleet`: the key of a fleet, its engine, and its members.
 
 mod check;
+mod key;
 
 use std::process::ExitCode;
 
@@ -21,6 +22,7 @@ const AFTER_HELP: &str = "\
 The engine is that of [fleet] in the configuration.
 
 Examples:
+  crawlgate fleet key fleet.key  make the key for all instances
   crawlgate fleet check         check an engine before the first instance uses it
   crawlgate fleet check --json  the same for a monitoring program";
 
@@ -32,6 +34,18 @@ enum Command {
     /// user, round trip. A failure says what breaks, and the command that mends it. Changes nothing at the engine. `serve`
     /// need not run. Exits 0 if no line is a failure, 1 if one is.
     Check(check::CheckArgs),
+    /// Make the key that the instances share, in a new file that its owner alone can read
+    ///
+    /// Reads no configuration. Copy the file to every instance.
+    Key(key::KeyArgs),
+}
+
+impl FleetArgs {
+    /// Tells whether the command needs no configuration: the key comes before the configuration that names it.
+    #[must_use]
+    pub fn is_key(&self) -> bool {
+        matches!(self.command, Command::Key(_))
+    }
 }
 
 /// Runs `crawlgate fleet`; exits 0, 1 for an engine that is not as it should be, or 2 on failure.
@@ -39,6 +53,7 @@ enum Command {
 pub fn run(args: &FleetArgs, config: &Config) -> ExitCode {
     let done = match &args.command {
         Command::Check(args) => check::run(args, config),
+        Command::Key(args) => key::run(args).map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| fail(&error))
 }

@@ -46,6 +46,14 @@ impl FleetKey {
         Ok(FleetKey::of(&octets))
     }
 
+    /// Returns a new key as the text of its file; `None` if the system gives no random numbers.
+    #[must_use]
+    pub fn generate() -> Option<String> {
+        let mut octets = [0; KEY];
+        aws_lc_rs::rand::fill(&mut octets).ok()?;
+        Some(format!("{}\n", hex(octets)))
+    }
+
     /// Returns the key of these octets.
     #[must_use]
     pub fn of(octets: &[u8; KEY]) -> FleetKey {
@@ -120,7 +128,7 @@ pub enum KeyError {
         mode: u32,
     },
     /// It holds no key.
-    #[error("[fleet] key_file {}: expected 64 hexadecimal digits, as `openssl rand -hex 32` makes them", _0.display())]
+    #[error("[fleet] key_file {}: expected 64 hexadecimal digits, as `crawlgate fleet key` makes them", _0.display())]
     Malformed(PathBuf),
 }
 

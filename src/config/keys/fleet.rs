@@ -47,7 +47,7 @@ pub(super) fn fleet(mut section: Section<'_, '_>, base: &Path, config: &mut Conf
         "master is missing, the name under which the sentinels know the engine's primary".to_owned()
     });
     section.require(to.key_file.is_some() || !to.is_on(), &["engine", "sentinels"], || {
-        "key_file is missing, the key that all instances share; `openssl rand -hex 32` makes one"
+        "key_file is missing, the key that all instances share; `crawlgate fleet key FILE` makes one"
             .to_owned()
     });
     section.require(!(to.is_on() && is_per_address), &["engine", "sentinels"], || {

@@ -37,7 +37,7 @@ fn each_mistake_is_reported_with_line_key_value_and_allowed_values() {
             "a fleet without its key",
             "[fleet]\nengine = '127.0.0.1:6379'",
             "config.toml:2: [fleet] engine = '127.0.0.1:6379': key_file is missing, the key that all instances share; \
-             `openssl rand -hex 32` makes one",
+             `crawlgate fleet key FILE` makes one",
         ),
         (
             "a fleet with a pace for addresses",

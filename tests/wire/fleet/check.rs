@@ -1,9 +1,11 @@
 //! `crawlgate fleet check`, and the rights of the user that docs/fleet.md gives the instances.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use crawlgate::config::{Config, FleetConfig};
+use crawlgate::fleet::FleetKey;
 use crawlgate::fleet::check::{Level, judge};
 use crawlgate::fleet::engine::Engine as Redis;
 use serde_json::Value;
@@ -86,6 +88,28 @@ fn the_check_names_each_fault_of_an_engine_with_the_command_that_mends_it() {
     let (code, out, said) = setup.run("fleet", &["check"]);
     assert_eq!(code, Some(1), "{out}{said}");
     assert!(out.contains("failure  reachable"), "{out}");
+}
+
+#[test]
+fn a_key_is_made_once_for_its_owner_alone_and_before_the_configuration_that_names_it() {
+    let mut setup = Setup::new();
+    // Without the key, this configuration is wrong.
+    setup.set("fleet", "engine", "\"127.0.0.1:1\"");
+    setup.write();
+    let file = setup.dir().join("new.key");
+    let name = file.to_str().unwrap();
+    let (code, out, said) = setup.run("fleet", &["key", name]);
+    assert_eq!(code, Some(0), "{out}{said}");
+    let key = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    FleetKey::load(&file).unwrap();
+    let (code, _, said) = setup.run("fleet", &["key", name]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("there is a file already"), "{said}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), key);
+    let other = setup.dir().join("other.key");
+    setup.run("fleet", &["key", other.to_str().unwrap()]);
+    assert_ne!(std::fs::read_to_string(&other).unwrap(), key);
 }
 
 #[test]

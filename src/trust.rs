@@ -7,6 +7,7 @@
 //! The public roots are the system's. If the system has none (a bare container), Mozilla's list, compiled into the
 //! program, replaces them.
 
+pub(crate) mod pem;
 pub(crate) mod recipes;
 mod truststore;
 
@@ -20,6 +21,7 @@ use rustls::{
     pki_types::{CertificateDer, pem::PemObject as _},
 };
 
+pub use self::pem::PemError;
 pub use self::truststore::{TRUSTSTORE_PASSWORD, TRUSTSTORE_TYPE};
 use crate::{ca, clock::Moment, text};
 

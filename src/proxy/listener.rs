@@ -132,7 +132,7 @@ pub fn faults(listeners: &[Configured]) -> Vec<ListenError> {
         let listener = Arc::clone(&listener.name);
         faults.into_iter().map(move |error| ListenError::Tls {
             listener: Arc::clone(&listener),
-            error,
+            error: error.into(),
         })
     };
     listeners.iter().flat_map(faults).collect()

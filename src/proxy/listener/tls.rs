@@ -1,17 +1,12 @@
 //! TLS between crawlers and a listener: the listener's certificate, and the client certificates that it wants.
 
 use std::error::Error;
-use std::fs::File;
-use std::io::{self, Read as _};
 use std::net::IpAddr;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use rustls::crypto::aws_lc_rs as crypto;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{RootCertStore, ServerConfig, ServerConnection};
@@ -21,9 +16,7 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 use crate::ca::Authority;
 use crate::client::PeerCertificate;
 use crate::config::{ClientAuthority, ClientCert, ListenerCertificate, ListenerTls};
-
-/// Octets of a certificate or key file; a larger file is something else.
-const LARGEST: u64 = 1 << 20;
+use crate::trust::pem::{PemError, certificates, certified, private_key};
 
 /// Names of a client certificate that count; more are left out.
 const MOST_NAMES: usize = 64;
@@ -46,7 +39,7 @@ pub(super) fn config(
                 ClientCert::Required => verifier,
                 ClientCert::Optional => verifier.allow_unauthenticated(),
             };
-            let verifier = verifier.build().map_err(|error| TlsError::File {
+            let verifier = verifier.build().map_err(|error| PemError::File {
                 key: "client_ca",
                 path: file.clone(),
                 why: error.to_string(),
@@ -75,7 +68,7 @@ pub(super) fn config(
 }
 
 /// Returns all faults of the named files.
-pub(super) fn faults(tls: &ListenerTls) -> Vec<TlsError> {
+pub(super) fn faults(tls: &ListenerTls) -> Vec<PemError> {
     let mut faults = Vec::new();
     if let ListenerCertificate::Files { cert, key } = &tls.certificate {
         let each = [certificates("cert", cert).err(), private_key(key).err()];
@@ -155,37 +148,10 @@ impl ResolvesServerCert for Minted {
     }
 }
 
-fn certified(
-    cert: &Path,
-    key: &Path,
-    provider: &rustls::crypto::CryptoProvider,
-) -> Result<CertifiedKey, TlsError> {
-    let chain = certificates("cert", cert)?;
-    let parsed = private_key(key)?;
-    // Checks that certificate and key belong together.
-    CertifiedKey::from_der(chain, parsed, provider).map_err(|error| TlsError::File {
-        key: "key",
-        path: key.to_owned(),
-        why: format!(
-            "it does not go with the certificate in {}: {error}",
-            cert.display()
-        ),
-    })
-}
-
-fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    let pem = read("key", path)?;
-    PrivateKeyDer::from_pem_slice(&pem).map_err(|error| TlsError::File {
-        key: "key",
-        path: path.to_owned(),
-        why: format!("no private key in PEM form: {error}"),
-    })
-}
-
-fn roots(file: &Path) -> Result<RootCertStore, TlsError> {
+fn roots(file: &Path) -> Result<RootCertStore, PemError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates("client_ca", file)? {
-        roots.add(certificate).map_err(|error| TlsError::File {
+        roots.add(certificate).map_err(|error| PemError::File {
             key: "client_ca",
             path: file.to_owned(),
             why: error.to_string(),
@@ -194,65 +160,12 @@ fn roots(file: &Path) -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
-fn certificates(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let failed = |why: String| TlsError::File {
-        key,
-        path: path.to_owned(),
-        why,
-    };
-    let pem = read(key, path)?;
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
-    match found {
-        Ok(found) if !found.is_empty() => Ok(found),
-        Ok(_) => Err(failed("no certificate in PEM form".to_owned())),
-        Err(error) => Err(failed(error.to_string())),
-    }
-}
-
-/// Reads a file; refuses a private key that other users can read.
-fn read(key: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
-    let failed = |error: io::Error| TlsError::File {
-        key,
-        path: path.to_owned(),
-        why: error.to_string(),
-    };
-    let file = File::open(path).map_err(failed)?;
-    // Checked on the open file, not on the path: the checked file is the one that is read.
-    let mode = file.metadata().map_err(failed)?.mode() & 0o777;
-    if key == "key" && mode & 0o077 != 0 {
-        return Err(TlsError::Exposed {
-            path: path.to_owned(),
-            mode,
-        });
-    }
-    let mut octets = Vec::new();
-    file.take(LARGEST)
-        .read_to_end(&mut octets)
-        .map_err(failed)?;
-    Ok(octets)
-}
-
 /// Reason that a listener has no TLS.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file cannot be read, or is not what it should be.
-    #[error("{key} {path}: {why}")]
-    File {
-        /// The configuration key of the file.
-        key: &'static str,
-        /// The path of the file.
-        path: PathBuf,
-        /// The fault.
-        why: String,
-    },
-    /// The key's file is open to other users.
-    #[error("key {path}: others may read it (mode {mode:04o}); run: chmod 600 {path}")]
-    Exposed {
-        /// The path of the file.
-        path: PathBuf,
-        /// The file's permission bits.
-        mode: u32,
-    },
+    /// A file cannot be read, is not what it should be, or is open to others.
+    #[error(transparent)]
+    File(#[from] PemError),
     /// The certificate or the settings cannot be used.
     #[error("{0}")]
     Refused(Box<dyn Error + Send + Sync>),

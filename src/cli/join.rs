@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::sign::SingleCertAndKey;
 use tokio::time::timeout;
 
 use crate::clock::Clock;
@@ -11,6 +12,7 @@ use crate::egress;
 use crate::fleet::engine::Engine;
 use crate::fleet::{Fleet, FleetKey};
 use crate::store;
+use crate::trust::pem;
 
 /// The time that a start waits for the engine. Requests are refused after it, until the engine answers.
 const FIRST: Duration = Duration::from_secs(2);
@@ -19,7 +21,7 @@ const FIRST: Duration = Duration::from_secs(2);
 /// one that serves has `suffix` behind its name.
 ///
 /// # Errors
-/// When the key or the password of the fleet, the name of the log or the trusted roots cannot be read.
+/// When the key or the password of the fleet, the name of the log, the trusted roots or the certificate cannot be read.
 pub(super) fn join(
     config: &Config,
     suffix: Option<u32>,
@@ -30,14 +32,28 @@ pub(super) fn join(
         return Ok(None);
     };
     let key = FleetKey::load(key_file).map_err(|error| error.to_string())?;
-    let tls = egress::tls_config(&config.tls.extra_roots).map_err(|error| error.to_string())?;
-    let engine = Engine::of(fleet, Arc::new(tls)).map_err(|error| error.to_string())?;
+    let engine = engine(config)?;
     let mut name = name(config)?;
     if let Some(suffix) = suffix {
         name = format!("{name}/{suffix}");
     }
     let fleet = Fleet::new(fleet, &name, key, engine, clock.clone());
     Ok(Some(Arc::new(fleet)))
+}
+
+/// Returns the engine of the fleet that the configuration names, which is not connected yet.
+///
+/// # Errors
+/// When the trusted roots, the certificate, its key or the password cannot be read.
+pub(super) fn engine(config: &Config) -> Result<Arc<Engine>, String> {
+    let fleet = &config.fleet;
+    let mut tls = egress::tls_config(&config.tls.extra_roots).map_err(|error| error.to_string())?;
+    if let (Some(cert), Some(key)) = (&fleet.cert, &fleet.key) {
+        let certified = pem::certified(cert, key, tls.crypto_provider());
+        let certified = certified.map_err(|error| format!("[fleet] {error}"))?;
+        tls.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(certified));
+    }
+    Engine::of(fleet, Arc::new(tls)).map_err(|error| error.to_string())
 }
 
 /// Returns the name of the instance that the configuration describes.

@@ -182,6 +182,8 @@ impl Config {
                 sentinels: Vec::new(),
                 master: None,
                 tls: false,
+                cert: None,
+                key: None,
                 user: None,
                 password_file: None,
                 key_file: None,

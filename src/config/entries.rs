@@ -172,6 +172,8 @@ const KEYS: &[Key] = &[
     ("fleet.sentinels", AtRestart, |config| texts(&config.fleet.sentinels)),
     ("fleet.master", AtRestart, |config| quoted(shown(config.fleet.master.as_ref()))),
     ("fleet.tls", AtRestart, |config| config.fleet.tls.to_string()),
+    ("fleet.cert", AtRestart, |config| place(config.fleet.cert.as_deref())),
+    ("fleet.key", AtRestart, |config| place(config.fleet.key.as_deref())),
     ("fleet.user", AtRestart, |config| quoted(shown(config.fleet.user.as_ref()))),
     ("fleet.password_file", AtRestart, |config| place(config.fleet.password_file.as_deref())),
     ("fleet.key_file", AtRestart, |config| place(config.fleet.key_file.as_deref())),

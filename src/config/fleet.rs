@@ -13,6 +13,10 @@ pub struct FleetConfig {
     pub master: Option<String>,
     /// True for TLS to the engine and to the sentinels.
     pub tls: bool,
+    /// The certificate that this instance shows to the engine, with its chain; `None`: none.
+    pub cert: Option<PathBuf>,
+    /// The private key of that certificate; set if there is one.
+    pub key: Option<PathBuf>,
     /// The user at the engine; `None`: its default user.
     pub user: Option<String>,
     /// The file with the password of that user; `None`: none.

@@ -6,6 +6,7 @@ mod overrides;
 mod pace;
 mod quotas;
 mod robots;
+mod tls;
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;

@@ -2,19 +2,16 @@
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::Args;
 use serde_json::json;
 
 use super::require;
 use crate::cli::screen::{self, printable};
-use crate::cli::small_runtime;
+use crate::cli::{join, small_runtime};
 use crate::config::{Config, FleetConfig};
-use crate::egress;
 use crate::fleet::FleetKey;
 use crate::fleet::check::{Finding, Level, judge};
-use crate::fleet::engine::Engine;
 
 /// Exit code for an engine that is not as it should be.
 const FAULTY: u8 = 1;
@@ -30,8 +27,7 @@ pub(super) struct CheckArgs {
 pub(super) fn run(args: &CheckArgs, config: &Config) -> Result<ExitCode, String> {
     require(config)?;
     let fleet = &config.fleet;
-    let tls = egress::tls_config(&config.tls.extra_roots).map_err(|error| error.to_string())?;
-    let engine = Engine::of(fleet, Arc::new(tls)).map_err(|error| error.to_string())?;
+    let engine = join::engine(config)?;
     let survey = small_runtime()?.block_on(engine.survey());
     let mut findings = vec![key(fleet)];
     findings.extend(judge(&survey, fleet));

@@ -26,6 +26,8 @@ pub(super) fn fleet(mut section: Section<'_, '_>, base: &Path, config: &mut Conf
     );
     section.set("master", &mut to.master, unless("", text(word)));
     section.set("tls", &mut to.tls, boolean);
+    section.set("cert", &mut to.cert, unless("", path(base)));
+    section.set("key", &mut to.key, unless("", path(base)));
     section.set("user", &mut to.user, unless("", text(word)));
     section.set(
         "password_file",
@@ -45,6 +47,14 @@ pub(super) fn fleet(mut section: Section<'_, '_>, base: &Path, config: &mut Conf
     });
     section.require(to.master.is_some() || !several, &["sentinels"], || {
         "master is missing, the name under which the sentinels know the engine's primary".to_owned()
+    });
+    section.require(
+        to.cert.is_some() == to.key.is_some(),
+        &["cert", "key"],
+        || "a certificate and its private key belong together: set cert and key".to_owned(),
+    );
+    section.require(to.tls || to.cert.is_none(), &["cert"], || {
+        "a certificate is shown by TLS alone: set tls = true".to_owned()
     });
     section.require(to.key_file.is_some() || !to.is_on(), &["engine", "sentinels"], || {
         "key_file is missing, the key that all instances share; `crawlgate fleet key FILE` makes one"

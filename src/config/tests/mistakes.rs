@@ -52,6 +52,16 @@ fn each_mistake_is_reported_with_line_key_value_and_allowed_values() {
              know the engine's primary",
         ),
         (
+            "a certificate without its key",
+            "[fleet]\ntls = true\ncert = 'a.pem'",
+            "config.toml:3: [fleet] cert = 'a.pem': a certificate and its private key belong together: set cert and key",
+        ),
+        (
+            "a certificate without TLS",
+            "[fleet]\ncert = 'a.pem'\nkey = 'a.key'",
+            "config.toml:2: [fleet] cert = 'a.pem': a certificate is shown by TLS alone: set tls = true",
+        ),
+        (
             "an engine as a URL",
             "[fleet]\nengine = 'redis://127.0.0.1:6379'",
             "config.toml:2: [fleet] engine = 'redis://127.0.0.1:6379': expected a host and a port: \

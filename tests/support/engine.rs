@@ -1,12 +1,13 @@
 //! A real engine for a fleet, with a wall before it.
 
-use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -17,6 +18,7 @@ use super::peer::program;
 pub(crate) struct Engine {
     child: Child,
     folder: tempfile::TempDir,
+    options: Vec<String>,
 }
 
 impl Engine {
@@ -24,10 +26,21 @@ impl Engine {
     /// `CRAWLGATE_REQUIRE_CLIENTS` is set.
     #[track_caller]
     pub(crate) fn start() -> Option<Self> {
+        Self::with(&[])
+    }
+
+    /// Starts an engine with further options.
+    #[track_caller]
+    pub(crate) fn with(options: &[&str]) -> Option<Self> {
         program("redis-server")?;
         let folder = tempfile::tempdir().unwrap();
-        let child = spawn(&folder);
-        let engine = Self { child, folder };
+        let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
+        let child = spawn(&folder, &options);
+        let engine = Self {
+            child,
+            folder,
+            options,
+        };
         engine.answers();
         Some(engine)
     }
@@ -39,9 +52,10 @@ impl Engine {
     #[track_caller]
     fn answers(&self) {
         eventually("the engine to answer", || {
-            UnixStream::connect(self.socket()).is_ok().then_some(())
+            UnixStream::connect(self.socket()).ok()?;
+            // An engine that reads its file refuses until it has.
+            (self.ask(&["PING"]) == "+PONG\r\n").then_some(())
         });
-        assert_eq!(self.ask(&["PING"]), "+PONG\r\n");
     }
 
     /// Sends a command; returns the first part of the answer, as it is on the wire.
@@ -58,17 +72,17 @@ impl Engine {
         String::from_utf8_lossy(&octets[..length]).into_owned()
     }
 
-    /// Kills the engine with all that it knows.
+    /// Kills the engine with all that it has not written.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Starts a killed engine again, empty.
+    /// Starts a killed engine again, with no more than it has written.
     #[track_caller]
     pub(crate) fn start_again(&mut self) {
         std::fs::remove_file(self.socket()).unwrap();
-        self.child = spawn(&self.folder);
+        self.child = spawn(&self.folder, &self.options);
         self.answers();
     }
 
@@ -91,42 +105,68 @@ impl Drop for Engine {
     }
 }
 
-fn spawn(folder: &tempfile::TempDir) -> Child {
+fn spawn(folder: &tempfile::TempDir, options: &[String]) -> Child {
     Command::new("redis-server")
         .args(["--port", "0", "--unixsocket"])
         .arg(folder.path().join("engine.sock"))
         .args(["--save", "", "--appendonly", "no", "--dir"])
         .arg(folder.path())
+        .args(options)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap()
 }
 
+/// The way of octets through a wall.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Each part passes after this time.
+    Open(Duration),
+    /// Nothing passes, and connections stay. What was sent arrives when the way is open again.
+    Hole,
+    /// Questions pass, answers do not.
+    NoAnswers,
+}
+
 /// A TCP port that leads to an engine, until it is closed.
 pub(crate) struct Wall {
     address: SocketAddr,
-    gate: Arc<Mutex<Passage>>,
+    gate: Arc<Gatehouse>,
+}
+
+#[derive(Default)]
+struct Gatehouse {
+    passage: Mutex<Passage>,
+    change: Condvar,
 }
 
 /// The connections through a wall.
 struct Passage {
     is_open: bool,
+    way: Way,
     through: Vec<(TcpStream, UnixStream)>,
+}
+
+impl Default for Passage {
+    fn default() -> Self {
+        Self {
+            is_open: true,
+            way: Way::Open(Duration::ZERO),
+            through: Vec::new(),
+        }
+    }
 }
 
 impl Wall {
     fn before(engine: PathBuf) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let gate = Arc::new(Mutex::new(Passage {
-            is_open: true,
-            through: Vec::new(),
-        }));
-        let passage = Arc::clone(&gate);
+        let gate = Arc::<Gatehouse>::default();
+        let at = Arc::clone(&gate);
         thread::spawn(move || {
             for near in listener.incoming().map_while(Result::ok) {
-                let mut passage = passage.lock().unwrap();
+                let mut passage = at.passage.lock().unwrap();
                 let Some(far) = UnixStream::connect(&engine)
                     .ok()
                     .filter(|_| passage.is_open)
@@ -137,13 +177,14 @@ impl Wall {
                 let (mut to_far, mut to_near) =
                     (near.try_clone().unwrap(), far.try_clone().unwrap());
                 passage.through.push((near, far));
+                let (there, back) = (Arc::clone(&at), Arc::clone(&at));
                 thread::spawn(move || {
-                    let _ = io::copy(&mut to_far, &mut up);
-                    let _ = up.shutdown(std::net::Shutdown::Both);
+                    let _ = there.carry(&mut to_far, &mut up, false);
+                    let _ = up.shutdown(Shutdown::Both);
                 });
                 thread::spawn(move || {
-                    let _ = io::copy(&mut to_near, &mut down);
-                    let _ = down.shutdown(std::net::Shutdown::Both);
+                    let _ = back.carry(&mut to_near, &mut down, true);
+                    let _ = down.shutdown(Shutdown::Both);
                 });
             }
         });
@@ -162,16 +203,49 @@ impl Wall {
 
     /// Ends all connections and takes no more.
     pub(crate) fn close(&self) {
-        let mut passage = self.gate.lock().unwrap();
+        let mut passage = self.gate.passage.lock().unwrap();
         passage.is_open = false;
         for (near, far) in passage.through.drain(..) {
-            let _ = near.shutdown(std::net::Shutdown::Both);
-            let _ = far.shutdown(std::net::Shutdown::Both);
+            let _ = near.shutdown(Shutdown::Both);
+            let _ = far.shutdown(Shutdown::Both);
         }
     }
 
     /// Takes connections again.
     pub(crate) fn open(&self) {
-        self.gate.lock().unwrap().is_open = true;
+        self.gate.passage.lock().unwrap().is_open = true;
+    }
+
+    /// Changes the way of octets, also of those that are under way.
+    pub(crate) fn set(&self, way: Way) {
+        self.gate.passage.lock().unwrap().way = way;
+        self.gate.change.notify_all();
+    }
+}
+
+impl Gatehouse {
+    /// Carries octets for as long as both ends live.
+    fn carry(&self, from: &mut dyn Read, to: &mut dyn Write, is_answer: bool) -> io::Result<()> {
+        let mut octets = vec![0; 1 << 16];
+        loop {
+            let length = from.read(&mut octets)?;
+            if length == 0 {
+                return Ok(());
+            }
+            let passage = self.passage.lock().unwrap();
+            let is_blocked = |passage: &mut Passage| match passage.way {
+                Way::Open(_) => false,
+                Way::Hole => true,
+                Way::NoAnswers => is_answer,
+            };
+            let passage = self.change.wait_while(passage, is_blocked).unwrap();
+            let delay = match passage.way {
+                Way::Open(delay) => delay,
+                Way::Hole | Way::NoAnswers => Duration::ZERO,
+            };
+            drop(passage);
+            thread::sleep(delay);
+            to.write_all(&octets[..length])?;
+        }
     }
 }

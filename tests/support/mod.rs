@@ -26,11 +26,12 @@ mod origin;
 pub(crate) mod peer;
 mod pki;
 mod reply;
+mod sentinels;
 mod wire;
 pub(crate) mod witness;
 
 pub(crate) use admin_gate::AdminGate;
-pub(crate) use engine::{Engine, Wall};
+pub(crate) use engine::{Engine, Wall, Way};
 pub(crate) use gate::{Gate, Setup, program};
 pub(crate) use http::{Head, Response};
 pub(crate) use http2::Http2;
@@ -39,6 +40,7 @@ pub(crate) use log::StoredLog;
 pub(crate) use origin::{FullQueue, Origin, Seen};
 pub(crate) use pki::{Certificate, client_config, origin_ca_pem, origin_pem};
 pub(crate) use reply::Reply;
+pub(crate) use sentinels::Sentinels;
 pub(crate) use wire::Wire;
 
 use std::time::{Duration, Instant};

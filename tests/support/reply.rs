@@ -109,6 +109,12 @@ impl Reply {
         self.step(Step::Wait(latch.clone()))
     }
 
+    /// Waits for the latch before anything else.
+    pub(crate) fn held(mut self, latch: &Latch) -> Self {
+        self.steps.insert(0, Step::Wait(latch.clone()));
+        self
+    }
+
     /// Takes this time before what follows.
     pub(crate) fn pause(self, span: Duration) -> Self {
         self.step(Step::Pause(span))

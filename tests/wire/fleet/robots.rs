@@ -20,7 +20,7 @@ fn many_first_requests_at_all_instances_cause_one_fetch() {
         return;
     };
     let latch = Latch::new();
-    let origin = Origin::http().on("/robots.txt", [Reply::ok(RULES).wait(&latch)]);
+    let origin = Origin::http().on("/robots.txt", [Reply::ok(RULES).held(&latch)]);
     let gates = instances(&engine, &["a1", "a2", "a3"]);
     thread::scope(|scope| {
         let asking: Vec<_> = gates
@@ -53,7 +53,7 @@ fn another_instance_fetches_when_the_first_is_killed() {
     let latch = Latch::new();
     let origin = Origin::http().on(
         "/robots.txt",
-        [Reply::ok("User-agent: *\n").wait(&latch), Reply::ok(RULES)],
+        [Reply::ok("User-agent: *\n").held(&latch), Reply::ok(RULES)],
     );
     let gates = instances(&engine, &["a1", "a2"]);
     let mut wire = gates[0].connect();

@@ -2,6 +2,7 @@
 
 mod check;
 mod coordinator;
+mod engine_faults;
 mod overrides;
 mod pace;
 mod quotas;
@@ -10,6 +11,7 @@ mod tls;
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::support::{Engine, Gate, Origin, RULES, Setup, Wall, eventually, origin_ca_pem};
 
@@ -24,6 +26,24 @@ fn member(setup: &mut Setup, wall: &Wall, name: &str) {
     setup.set("fleet", "engine", &wall.engine());
     setup.set("fleet", "key_file", "\"fleet.key\"");
     setup.set("fleet", "name", &format!("{name:?}"));
+}
+
+/// Ends the crawlers that look at a flag, also when their test fails.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Asserts that the log of each instance is whole, and that it holds the decisions that its crawlers were told.
+#[track_caller]
+fn logs_are_whole(gates: &[Gate]) {
+    for gate in gates {
+        let (code, said, errors) = gate.beside("audit", &["verify", "--all"]);
+        assert_eq!(code, Some(0), "{said}{errors}");
+    }
 }
 
 #[test]

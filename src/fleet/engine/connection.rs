@@ -130,11 +130,16 @@ impl Engine {
         };
         let said = |error: redis::RedisError| format!("{at}: {error}");
         let mut link = connection.link();
-        let server: String = redis::cmd("INFO")
-            .arg("server")
-            .query_async(&mut link)
-            .await
-            .map_err(said)?;
+        // All at once: an engine far away answers each in time, and would not answer one after the other in time.
+        let mut questions = redis::pipe();
+        questions.cmd("INFO").arg("server").cmd("ROLE");
+        for (_, text) in Script::ALL {
+            questions.cmd("SCRIPT").arg("LOAD").arg(text);
+        }
+        let answers = questions.query_async(&mut link).await;
+        let (server, role, digests): (String, Value, Vec<String>) = answers
+            .map_err(said)
+            .and_then(|answers| read(answers).map_err(said))?;
         let field = |name: &str| {
             let mut lines = server.lines();
             lines
@@ -155,23 +160,13 @@ impl Engine {
         if connection.run_id.is_empty() {
             return Err(format!("{at} does not tell its run_id (INFO server)"));
         }
-        let role: Value = redis::cmd("ROLE")
-            .query_async(&mut link)
-            .await
-            .map_err(said)?;
         let is_primary = matches!(&role, Value::Array(role) if matches!(role.first(), Some(Value::BulkString(word)) if word == b"master"));
         if !is_primary {
             return Err(format!(
                 "{at} is a replica: name the primary, or the sentinels"
             ));
         }
-        for (_, text) in Script::ALL {
-            let mut command = redis::cmd("SCRIPT");
-            command.arg("LOAD").arg(text);
-            connection
-                .digests
-                .push(command.query_async(&mut link).await.map_err(said)?);
-        }
+        connection.digests = digests;
         Ok((at, connection))
     }
 }
@@ -211,6 +206,15 @@ impl Settings {
             tls: protocol.map(|version| format!("{version:?}")),
         })
     }
+}
+
+/// Reads the answers about an engine: what it says of itself, its role, and the digests of the scripts.
+fn read(answers: Vec<Value>) -> Result<(String, Value, Vec<String>), redis::RedisError> {
+    let mut answers = answers.into_iter();
+    let mut next = || answers.next().unwrap_or(Value::Nil);
+    let (server, role) = (redis::from_redis_value(next())?, next());
+    let digests = answers.map(redis::from_redis_value);
+    Ok((server, role, digests.collect::<Result<_, _>>()?))
 }
 
 /// Returns a span between a half and the whole of `delay`, so that instances do not come back all at once.

@@ -12,7 +12,7 @@ use crate::support::{Engine, Gate, Origin, RULES, Setup, Wall, eventually};
 const SOON: Duration = Duration::from_secs(1);
 
 /// Starts the instances a1, a2, … of a fleet, with this patience.
-fn fleet(wall: &Wall, count: usize, patience: &str) -> Vec<Gate> {
+pub(super) fn fleet(wall: &Wall, count: usize, patience: &str) -> Vec<Gate> {
     let start = |number| {
         Gate::with(|setup| {
             member(setup, wall, &format!("a{number}"));
@@ -24,7 +24,7 @@ fn fleet(wall: &Wall, count: usize, patience: &str) -> Vec<Gate> {
 
 /// Adds a denial at an instance; returns its identifier and what was said.
 #[track_caller]
-fn deny(gate: &Gate, origin: &str, pattern: &str) -> (String, String) {
+pub(super) fn deny(gate: &Gate, origin: &str, pattern: &str) -> (String, String) {
     let words = [
         "add", origin, pattern, "deny", "--until", "1d", "--by", "Ada", "--reason", "a letter",
     ];
@@ -40,7 +40,7 @@ fn deny(gate: &Gate, origin: &str, pattern: &str) -> (String, String) {
 
 /// Returns the overrides in force, as an instance lists them.
 #[track_caller]
-fn listed(gate: &Gate) -> Vec<Value> {
+pub(super) fn listed(gate: &Gate) -> Vec<Value> {
     let (code, said, errors) = gate.beside("override", &["list", "--json"]);
     assert_eq!(code, Some(0), "{said}{errors}");
     let lines = said.lines().map(serde_json::from_str);
@@ -49,7 +49,7 @@ fn listed(gate: &Gate) -> Vec<Value> {
 
 /// Asserts that no instance forwards a page.
 #[track_caller]
-fn denied_at_all(gates: &[Gate], origin: &Origin, path: &str, id: &str) {
+pub(super) fn denied_at_all(gates: &[Gate], origin: &Origin, path: &str, id: &str) {
     let before = origin.seen().len();
     for gate in gates {
         let answer = gate.get(&origin.url(path));

@@ -18,7 +18,7 @@ const SPREAD: Duration = Duration::from_millis(250);
 const STOPPED: Duration = Duration::from_millis(600);
 
 /// Starts three instances of one fleet with these values of `[pace]`.
-fn fleet(wall: &Wall, pace: &[(&str, &str)]) -> Vec<Gate> {
+pub(super) fn fleet(wall: &Wall, pace: &[(&str, &str)]) -> Vec<Gate> {
     let start = |name: &str| {
         Gate::with(|setup| {
             member(setup, wall, name);
@@ -31,7 +31,12 @@ fn fleet(wall: &Wall, pace: &[(&str, &str)]) -> Vec<Gate> {
 }
 
 /// Has crawlers at each instance ask for pages for as long as the span lasts. Returns the times of arrival at the origin.
-fn crawl(gates: &[Gate], origin: &Origin, crawlers: usize, span: Duration) -> Vec<Instant> {
+pub(super) fn crawl(
+    gates: &[Gate],
+    origin: &Origin,
+    crawlers: usize,
+    span: Duration,
+) -> Vec<Instant> {
     // Each instance has the robots.txt before the measurement.
     for gate in gates {
         let status = gate.get(&origin.url("/first")).status;
@@ -57,7 +62,7 @@ fn crawl(gates: &[Gate], origin: &Origin, crawlers: usize, span: Duration) -> Ve
 
 /// Asserts that no window holds more than the interval and the burst allow.
 #[track_caller]
-fn is_within(times: &[Instant], interval: Duration, burst: usize, name: &str) {
+pub(super) fn is_within(times: &[Instant], interval: Duration, burst: usize, name: &str) {
     for (first, start) in times.iter().enumerate() {
         for (count, end) in times[first..].iter().enumerate() {
             let window = end.duration_since(*start);

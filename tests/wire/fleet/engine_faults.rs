@@ -1,0 +1,257 @@
+//! Accidents of the engine: killed, restored, slow, stopped, emptied, full.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::overrides::{denied_at_all, deny, listed};
+use super::pace::is_within;
+use super::{Ends, logs_are_whole, member};
+use crate::support::{Engine, Gate, Origin, RULES, Setup, Wall, Way, eventually};
+
+/// The pace of these tests, as a value of `requests_per_second`, and as an interval.
+const RATE: &str = "4";
+const INTERVAL: Duration = Duration::from_millis(250);
+
+/// The time that an accident lasts.
+const ACCIDENT: Duration = Duration::from_millis(1_500);
+
+/// Sets what the instances of these tests have in common.
+fn paced(setup: &mut Setup, wall: &Wall, name: &str) {
+    member(setup, wall, name);
+    setup.set("fleet", "patience", "\"3s\"");
+    setup.set("pace", "requests_per_second", RATE);
+    setup.set("pace", "max_hold", "\"4s\"");
+    setup.set("audit", "refusals_per_minute", "1000000");
+}
+
+/// Has crawlers at two instances ask for pages, open and disallowed ones, while `accident` happens to the engine, and
+/// until they are served again. Asserts the budget, the answers, and the logs.
+#[track_caller]
+fn crawl_through(engine: &mut Engine, wall: &Wall, accident: impl FnOnce(&mut Engine)) {
+    let origin = Origin::with_rules(RULES);
+    let gates = ["a1", "a2"].map(|name| Gate::with(|setup| paced(setup, wall, name)));
+    for gate in &gates {
+        assert_eq!(gate.get(&origin.url("/first")).status, 200);
+    }
+    let (id, _) = deny(&gates[0], &origin.url(""), "/denied");
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let ends = Ends(&is_over);
+        for gate in &gates {
+            for path in ["/open", "/private", "/denied"] {
+                let (origin, is_over) = (&origin, &is_over);
+                scope.spawn(move || {
+                    while !is_over.load(Ordering::Acquire) {
+                        let answer = gate.get(&origin.url(path));
+                        match answer.status {
+                            200 => assert_eq!(path, "/open"),
+                            403 => assert_ne!(path, "/open", "{}", answer.text()),
+                            429 | 503 => {
+                                let reason = answer.problem()["reason"].clone();
+                                let known = ["fleet_cut", "paced"];
+                                assert!(known.iter().any(|one| reason == *one), "{reason}");
+                            }
+                            other => panic!("{path}: {other} {}", answer.text()),
+                        }
+                    }
+                });
+            }
+        }
+        let pages = || origin.seen_but_robots().len();
+        eventually("the crawl", || (pages() > 4).then_some(()));
+        accident(engine);
+        let before = pages();
+        eventually("the crawl to go on", || {
+            (pages() > before + 4).then_some(())
+        });
+        drop(ends);
+    });
+    let seen = origin.seen();
+    let times: Vec<Instant> = seen.iter().map(|seen| seen.at).collect();
+    is_within(&times, INTERVAL, 1, "the origin");
+    let leaks = seen.iter().map(|seen| seen.line());
+    let leaks: Vec<String> = leaks
+        .filter(|line| line.contains("/private") || line.contains("/denied"))
+        .collect();
+    assert_eq!(leaks, [""; 0]);
+    denied_at_all(&gates, &origin, "/denied", &id);
+    logs_are_whole(&gates);
+}
+
+#[test]
+fn an_engine_that_is_killed_and_reads_its_file_again_costs_time_alone() {
+    let Some(mut engine) = Engine::with(&["--appendonly", "yes"]) else {
+        return;
+    };
+    let wall = engine.wall();
+    crawl_through(&mut engine, &wall, |engine| {
+        for _ in 0..3 {
+            engine.kill();
+            engine.start_again();
+            thread::sleep(INTERVAL);
+        }
+    });
+}
+
+#[test]
+fn an_engine_that_is_emptied_again_and_again_costs_time_alone() {
+    let Some(mut engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    crawl_through(&mut engine, &wall, |engine| {
+        for _ in 0..20 {
+            assert_eq!(engine.ask(&["FLUSHALL"]), "+OK\r\n");
+            thread::sleep(INTERVAL / 3);
+        }
+    });
+}
+
+#[test]
+fn an_engine_that_pauses_costs_time_alone() {
+    let Some(mut engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    crawl_through(&mut engine, &wall, |engine| {
+        for millis in ["300", "600", "1500"] {
+            assert_eq!(engine.ask(&["CLIENT", "PAUSE", millis, "ALL"]), "+OK\r\n");
+            // It answers when the pause is over.
+            assert_eq!(engine.ask(&["PING"]), "+PONG\r\n");
+        }
+    });
+}
+
+#[test]
+fn an_engine_whose_answers_come_too_late_costs_time_alone() {
+    let Some(mut engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    crawl_through(&mut engine, &wall, |_| {
+        for millis in [150, 0, 400, 0] {
+            wall.set(Way::Open(Duration::from_millis(millis)));
+            thread::sleep(ACCIDENT / 2);
+        }
+    });
+}
+
+#[test]
+fn an_engine_that_is_stopped_costs_time_alone() {
+    let Some(mut engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    crawl_through(&mut engine, &wall, |engine| {
+        // For longer than the patience, so nothing goes in between.
+        engine.signal(Signal::STOP);
+        thread::sleep(ACCIDENT * 3);
+        engine.signal(Signal::CONT);
+    });
+}
+
+#[test]
+fn an_engine_that_forgets_its_scripts_is_told_them_again() {
+    let Some(mut engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    crawl_through(&mut engine, &wall, |engine| {
+        let until = Instant::now() + ACCIDENT;
+        while Instant::now() < until {
+            assert_eq!(engine.ask(&["SCRIPT", "FLUSH"]), "+OK\r\n");
+        }
+    });
+}
+
+#[test]
+fn an_engine_without_memory_ends_in_nothing_at_all_and_comes_back() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let origin = Origin::with_rules(RULES);
+    let gate = Gate::with(|setup| {
+        member(setup, &wall, "a1");
+        setup.set("fleet", "patience", "\"2s\"");
+    });
+    assert_eq!(gate.get(&origin.url("/page")).status, 200);
+    engine.ask(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    assert_eq!(engine.ask(&["CONFIG", "SET", "maxmemory", "1"]), "+OK\r\n");
+    gate.wait_said("cut off from its fleet");
+    assert!(gate.said().contains("OOM"), "{}", gate.said());
+    let before = origin.seen().len();
+    let answer = gate.get(&origin.url("/page"));
+    gate.refused(&answer, 503, "fleet_cut");
+    assert_eq!(origin.seen().len(), before, "nothing reaches the origin");
+    assert_eq!(engine.ask(&["CONFIG", "SET", "maxmemory", "0"]), "+OK\r\n");
+    eventually("the instance to be back", || {
+        (gate.get(&origin.url("/page")).status == 200).then_some(())
+    });
+    logs_are_whole(&[gate]);
+}
+
+#[test]
+fn an_engine_that_is_restored_from_an_old_dump_takes_nothing_back() {
+    let Some(mut engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let origin = Origin::with_rules(RULES);
+    let gates = ["a1", "a2"].map(|name| Gate::with(|setup| member(setup, &wall, name)));
+    for gate in &gates {
+        assert_eq!(gate.get(&origin.url("/page")).status, 200);
+    }
+    let (removed, _) = deny(&gates[0], &origin.url(""), "/removed");
+    assert_eq!(engine.ask(&["SAVE"]), "+OK\r\n");
+    let (code, said, errors) = gates[1].beside("override", &["remove", &removed, "--by", "Grace"]);
+    assert_eq!(code, Some(0), "{said}{errors}");
+    let (denied, _) = deny(&gates[1], &origin.url(""), "/denied");
+    origin.script(
+        "/robots.txt",
+        [crate::support::Reply::ok("User-agent: *\nDisallow: /\n")],
+    );
+    let (code, said, errors) = gates[0].beside("origins", &["refresh", &origin.url("")]);
+    assert_eq!(code, Some(0), "{said}{errors}");
+    eventually("the other to have the new rules", || {
+        (gates[1].get(&origin.url("/page")).status == 403).then_some(())
+    });
+    let before = origin.seen_but_robots();
+    engine.kill();
+    engine.start_again();
+    // The dump holds the removed override, the old rules, and no later one.
+    eventually("the engine to hold what it has lost", || {
+        let removed = engine.ask(&["HLEN", "crawlgate:{fleet}:overrides_removed"]);
+        let added = engine.ask(&["HLEN", "crawlgate:{fleet}:overrides"]);
+        (removed == ":1\r\n" && added == ":2\r\n").then_some(())
+    });
+    denied_at_all(&gates, &origin, "/denied", &denied);
+    for gate in &gates {
+        let listed = listed(gate);
+        assert_eq!(listed.len(), 1, "{listed:?}");
+        assert_eq!(listed[0]["id"], denied);
+        let answer = gate.get(&origin.url("/page"));
+        gate.refused(&answer, 403, "robots_disallow");
+    }
+    assert_eq!(origin.seen_but_robots(), before);
+    logs_are_whole(&gates);
+}
+
+#[test]
+fn an_engine_that_is_far_away_is_reached() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    // Each answer comes in time, but many one after the other would not.
+    wall.set(Way::Open(Duration::from_millis(90)));
+    let origin = Origin::with_rules(RULES);
+    let gate = Gate::with(|setup| member(setup, &wall, "a1"));
+    eventually("the instance to join", || {
+        (gate.get(&origin.url("/page")).status == 200).then_some(())
+    });
+    assert_eq!(gate.get(&origin.url("/private")).status, 403);
+}

@@ -38,12 +38,17 @@ use self::connection::Connection;
 use self::reply::Reply;
 use self::script::Script;
 use super::coordinator::{CoordinatorError, StateKey};
+use super::link::DOUBTFUL;
 use crate::config::{Endpoint, FleetConfig};
 
 /// Time-outs in a row after which the connection is given up.
 const TIMEOUTS: u32 = 3;
 
-/// The time after a failover in which the new engine grants nothing: the old one may go on for as long.
+/// The time after a loss in which the engine grants nothing: for as long, an instance may use turns that it was granted
+/// before, without having heard of the loss.
+const LOSS: Duration = DOUBTFUL;
+
+/// The same time after a failover, in which the old engine may go on.
 const FAILOVER: Duration = Duration::from_secs(5);
 
 /// A connection to the engine that is made anew whenever it is lost.

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use super::grants::{Grant, Grants};
 use super::limiter::OriginLimiter;
 use super::limiter::ahead::Ahead;
 use super::limiter::trouble::TROUBLED;
 use super::slots::SlotKeeper;
 use super::wait::Late;
-use super::{Pace, Shared, Turn};
+use super::{Group, Pace, Shared, Turn};
+use crate::clock::Uptime;
 use crate::fleet::coordinator::Call;
 use crate::fleet::reservation::TurnKind;
 use crate::fleet::{Fleet, Follow, Heard, LinkState};
@@ -38,6 +40,20 @@ impl FleetPace {
             fleet: Arc::clone(fleet),
             slots: Arc::new(SlotKeeper::new(fleet)),
             seen: Arc::default(),
+        }
+    }
+
+    /// Takes a turn in hand that is due. None while the engine does not answer: it may have forgotten the turn, and give
+    /// the same time to another instance.
+    pub(super) fn take(
+        &self,
+        grants: &mut Grants,
+        group: Option<&Group>,
+        now: Uptime,
+    ) -> Option<Grant> {
+        match self.fleet.link() {
+            LinkState::Connected => grants.take(group, now),
+            LinkState::Doubtful | LinkState::CutOff => None,
         }
     }
 }
@@ -132,7 +148,9 @@ impl Shared {
                 Ahead::Turn(grant, epoch) => {
                     sleep(grant.due.since(self.clock.uptime())).await;
                     let granted = (grant, epoch);
-                    if let Some(turn) = limiter.go_ahead(self, fleet, &settings, granted) {
+                    if fleet.fleet.link() == LinkState::Connected
+                        && let Some(turn) = limiter.go_ahead(self, fleet, &settings, granted)
+                    {
                         return Some(turn);
                     }
                 }

@@ -3,6 +3,8 @@
 mod check;
 mod coordinator;
 mod engine_faults;
+mod failover;
+mod instance_faults;
 mod overrides;
 mod pace;
 mod quotas;

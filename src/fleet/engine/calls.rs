@@ -13,7 +13,7 @@ use super::super::reservation::{GiveBack, ReportBackoff, Reserve, Reserved, Trou
 use super::argument::{Argument, micros, millis};
 use super::reply::{Reply, foreign};
 use super::script::Script;
-use super::{Engine, FAILOVER};
+use super::{Engine, FAILOVER, LOSS};
 use crate::text::hex;
 
 impl Coordinator for Engine {
@@ -28,7 +28,7 @@ impl Coordinator for Engine {
             aws_lc_rs::rand::fill(&mut random)
                 .map_err(|_| CoordinatorError::refused("this system gives no random numbers"))?;
             let quiet = match self.settings.sentinels.is_empty() {
-                true => Duration::ZERO,
+                true => LOSS,
                 false => FAILOVER,
             };
             let keys = &self.keys;

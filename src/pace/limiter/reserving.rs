@@ -94,7 +94,7 @@ impl OriginLimiter {
         let at = shared.clock.uptime();
         state.grants.settle(at);
         let group = crawl_delay.map(|crawl_delay| &crawl_delay.group);
-        let grant = state.grants.take(group, at)?;
+        let grant = fleet.take(&mut state.grants, group, at)?;
         Some(self.go_by(&mut state, fleet, settings, crawl_delay, now, Some(grant)))
     }
 
@@ -116,7 +116,7 @@ impl OriginLimiter {
             if crawl_delay.is_none() && self.is_free(settings) {
                 return Entry::Gone(self.go_by(&mut state, fleet, settings, None, now, None));
             }
-            if let Some(grant) = state.grants.take(group, at) {
+            if let Some(grant) = fleet.take(&mut state.grants, group, at) {
                 let grant = Some(grant);
                 let turn = self.go_by(&mut state, fleet, settings, crawl_delay, now, grant);
                 return Entry::Gone(turn);
@@ -275,10 +275,12 @@ impl OriginLimiter {
             state.grants.has_room();
         }
         state.grants.settle(at);
+        let is_connected = fleet.fleet.link() == LinkState::Connected;
         let is_free = |waiter: &Waiter| waiter.crawl_delay.is_none() && self.is_free(settings);
         let grants = &state.grants;
-        let may_go =
-            |waiter: &Waiter| is_free(waiter) || grants.next(waiter.group(), at) == Next::Go;
+        let may_go = |waiter: &Waiter| {
+            is_free(waiter) || (is_connected && grants.next(waiter.group(), at) == Next::Go)
+        };
         if let Some(waiter) = state.queue.pop(may_go) {
             let grant = match is_free(&waiter) {
                 true => None,
@@ -307,7 +309,6 @@ impl OriginLimiter {
             drop(waiter.grant.send(refused));
             return Step::Gone;
         }
-        let is_connected = fleet.fleet.link() == LinkState::Connected;
         let mut wake = at + UNTIL_NEWS;
         let mut question = None;
         for waiter in state.queue.fronts() {
@@ -316,9 +317,9 @@ impl OriginLimiter {
                     question = Some((waiter, latest, epoch));
                     break;
                 }
-                Next::Ask(..) => wake = wake.min(at + AGAIN),
+                Next::Ask(..) | Next::Go => wake = wake.min(at + AGAIN),
                 Next::Wait(until) => wake = wake.min(until),
-                Next::Go | Next::Hear => {}
+                Next::Hear => {}
             }
         }
         let Some((waiter, latest, epoch)) = question else {

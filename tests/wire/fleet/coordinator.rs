@@ -67,6 +67,18 @@ impl Lab {
     }
 }
 
+impl Lab {
+    /// Ends the quiet time at the beginning of a generation, in which a real engine grants no turns.
+    fn is_quiet_no_more(&self) {
+        if let Lab::Real(engine, _) = self {
+            let script = "local key = 'crawlgate:{fleet}:generation' \
+                local id, began, run = string.match(redis.call('GET', key), '^(%S+) (%d+) (%S+)$') \
+                redis.call('SET', key, id .. ' ' .. string.format('%.0f', began - 1000000) .. ' ' .. run) return 1";
+            assert_eq!(engine.ask(&["EVAL", script, "0"]), ":1\r\n");
+        }
+    }
+}
+
 /// Runs a case against each kind of engine.
 fn each<F: Future<Output = ()>>(case: impl Fn(Arc<Lab>) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -115,6 +127,7 @@ async fn two(lab: &Lab) -> [Arc<dyn Coordinator>; 2] {
     for (one, name) in both.iter().zip(["a", "b"]) {
         heartbeat(one, name, 0).await;
     }
+    lab.is_quiet_no_more();
     both
 }
 

@@ -76,6 +76,7 @@ async fn gives(lab: &super::Lab, name: &str, rows: &[(Reserve<'_>, &[u64])]) {
     for (instance, who) in instances.iter().zip(["a", "b"]) {
         heartbeat(instance, who, 0).await;
     }
+    lab.is_quiet_no_more();
     for (number, (ask, want)) in rows.iter().enumerate() {
         let reserved = reserve(&instances[number % 2], *ask).await;
         assert_eq!(
@@ -202,6 +203,7 @@ fn an_unused_turn_is_given_back_once() {
     each(|lab| async move {
         let a: Arc<dyn Coordinator> = lab.join();
         heartbeat(&a, "a", 0).await;
+        lab.is_quiet_no_more();
         let group = Reserve {
             origin: "https://b.example",
             ..of_group("x", 10)
@@ -338,6 +340,7 @@ fn an_engine_that_has_lost_everything_counts_every_origin_as_used() {
         lab.forget();
         assert_eq!(a.reserve(every(10)).await, Err(CoordinatorError::Lost));
         heartbeat(&a, "a", 0).await;
+        lab.is_quiet_no_more();
         let burst = Reserve {
             burst: 3,
             ..every(10)

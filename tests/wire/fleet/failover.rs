@@ -1,0 +1,126 @@
+//! A primary with a replica under three Sentinels.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::overrides::{denied_at_all, deny};
+use super::{Ends, KEY, logs_are_whole};
+use crate::support::{Gate, Origin, RULES, Sentinels, eventually};
+
+/// The time after a failover in which the new primary grants no turn.
+const QUIET: Duration = Duration::from_secs(5);
+
+/// Starts an instance of the fleet behind the Sentinels.
+pub(super) fn instance(lab: &Sentinels, name: &str) -> Gate {
+    Gate::with(|setup| {
+        let key = setup.dir().join("fleet.key");
+        std::fs::write(&key, KEY).unwrap();
+        std::fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+        setup.set("fleet", "sentinels", &lab.addresses());
+        setup.set("fleet", "master", &lab.master());
+        setup.set("fleet", "key_file", "\"fleet.key\"");
+        setup.set("fleet", "name", &format!("{name:?}"));
+        setup.set("pace", "crawl_delay", "\"honour\"");
+        setup.set("audit", "refusals_per_minute", "1000000");
+    })
+}
+
+#[test]
+fn another_primary_takes_over_and_the_old_one_is_left_when_it_wakes() {
+    let Some(mut lab) = Sentinels::start() else {
+        return;
+    };
+    let gates = ["a1", "a2"].map(|name| instance(&lab, name));
+    let unpaced = Origin::with_rules(RULES);
+    let paced = Origin::with_rules("User-agent: *\nCrawl-delay: 1\nDisallow: /private\n");
+    for gate in &gates {
+        // The first primary counts as a new one, too.
+        for origin in [&unpaced, &paced] {
+            assert_eq!(gate.get(&origin.url("/first")).status, 200);
+        }
+    }
+    let is_over = AtomicBool::new(false);
+    let first = thread::scope(|scope| {
+        let ends = Ends(&is_over);
+        for gate in &gates {
+            for (origin, path) in [
+                (&unpaced, "/page"),
+                (&paced, "/page"),
+                (&paced, "/private"),
+                (&unpaced, "/denied"),
+            ] {
+                let is_over = &is_over;
+                scope.spawn(move || {
+                    while !is_over.load(Ordering::Acquire) {
+                        let answer = gate.get(&origin.url(path));
+                        assert!([200, 403].contains(&answer.status), "{}", answer.text());
+                    }
+                });
+            }
+        }
+        let (first, _) = deny(&gates[0], &unpaced.url(""), "/denied");
+        // Killed; and stopped, to wake while the other one is the primary.
+        for signal in [Signal::KILL, Signal::STOP] {
+            let pages = paced.seen_but_robots().len();
+            let old = match signal {
+                Signal::KILL => lab.kill_primary(),
+                _ => {
+                    let old = lab.signal_primary(Signal::STOP);
+                    lab.wait_other(old);
+                    old
+                }
+            };
+            let promoted = Instant::now();
+            match signal {
+                Signal::KILL => lab.start_again(old),
+                _ => lab.signal(old, Signal::CONT),
+            }
+            let mut number = 0;
+            let (path, id) = eventually("an override everywhere", || {
+                number += 1;
+                let path = format!("/{signal:?}/{number}");
+                let (id, said) = deny(&gates[1], &unpaced.url(""), &path);
+                said.ends_with("in force on a1, a2\n").then_some((path, id))
+            });
+            for gate in &gates {
+                let answer = gate.get(&unpaced.url(&path));
+                assert_eq!(answer.problem()["override"], id, "{}", answer.text());
+            }
+            eventually("the paced crawl to go on", || {
+                (paced.seen_but_robots().len() > pages + 3).then_some(())
+            });
+            // No turn between the takeover and the end of the quiet time, in which an old primary that wakes may still
+            // grant some.
+            let seen = match signal {
+                Signal::KILL => paced.seen(),
+                _ => Vec::new(),
+            };
+            let early = seen
+                .iter()
+                .filter_map(|seen| seen.at.checked_duration_since(promoted));
+            let early: Vec<Duration> = early
+                .filter(|after| *after < QUIET - Duration::from_millis(1_600))
+                .collect();
+            assert!(early.is_empty(), "{signal:?}: {early:?}");
+            lab.wait_whole();
+        }
+        drop(ends);
+        first
+    });
+    denied_at_all(&gates, &unpaced, "/denied", &first);
+    let times: Vec<Instant> = paced.seen().iter().map(|seen| seen.at).collect();
+    super::pace::is_within(&times, Duration::from_secs(1), 1, "the paced origin");
+    for origin in [&unpaced, &paced] {
+        let leaks = origin.seen_but_robots();
+        assert!(
+            !leaks.iter().any(|line| line.contains("/private")),
+            "{leaks:?}"
+        );
+    }
+    logs_are_whole(&gates);
+}

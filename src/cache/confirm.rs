@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::Shared;
-use super::entry::{Change, Entry};
+use super::entry::{Change, Entry, Errand};
 use super::fetch_handle::{Ended, FetchHandle};
 use super::flight::FetchTask;
 use super::settings::Settings;
@@ -78,8 +78,8 @@ impl Shared {
             fetched_as: slot.fetched_as.clone(),
             failure: None,
         };
-        let flight =
-            (!is_recent(&common.state, now)).then(|| self.join(entry, origin, slot, depth));
+        let flight = (!is_recent(&common.state, now))
+            .then(|| self.join(entry, origin, slot, depth, Errand::Fetch));
         self.recount(&mut slots);
         Some((common, flight))
     }

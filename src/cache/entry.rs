@@ -64,6 +64,8 @@ pub(super) struct Slot {
     /// The fetch behind the state; none without one.
     pub(super) fetched_as: Option<Arc<FetchedAs>>,
     pub(super) flight: Option<FetchHandle>,
+    /// The reason for the flight, in a fleet.
+    pub(super) errand: Errand,
     /// The latest fetch, if it was cut short.
     pub(super) cut: Option<Cut>,
     /// Orders the state among those of the fleet.
@@ -73,6 +75,17 @@ pub(super) struct Slot {
     pub(super) bytes: usize,
     /// The kind that metrics count it as.
     pub(super) known: Known,
+}
+
+/// The reason for a flight in a fleet. A stronger one comes later in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Errand {
+    /// The state comes from the store, and the fleet may have another one since.
+    Confirm,
+    /// A fetch is due. A newer state of the fleet does, too.
+    Fetch,
+    /// The operator wants a fetch.
+    FetchAnew,
 }
 
 /// A fetch that was cut short because of the number of others that waited for it.
@@ -239,12 +252,18 @@ impl Slot {
             exhausted_until: None,
             fetched_as: None,
             flight: None,
+            errand: Errand::Fetch,
             cut: None,
             token: Token::default(),
             used: now,
             bytes: SLOT_BYTES,
             known: Known::Nothing,
         }
+    }
+
+    /// Tells whether the state was loaded from the store, and the fleet was not asked about it.
+    pub(super) fn is_unconfirmed(&self) -> bool {
+        self.token == Token::default() && !matches!(*self.state, State::NeverFetched)
     }
 
     /// Tells whether a fetch would find no descriptor, because one has just found none.

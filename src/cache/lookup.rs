@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::Shared;
-use super::entry::{Entry, Slot, Slots, StoreLookup};
+use super::entry::{Entry, Errand, Slot, Slots, StoreLookup};
 use super::fetch_handle::{Ended, FetchHandle};
 use super::hops::Hopper;
 use super::settings::EffectiveSettings;
@@ -117,14 +117,22 @@ impl Shared {
             true => Due::No,
             false => view.state.due(now, &view.by.config.timing.profile),
         };
-        let mut join = || self.join(entry, origin, slot, depth);
+        let is_unconfirmed = self.sharing.is_some() && slot.is_unconfirmed();
+        let mut join = |errand| self.join(entry, origin, slot, depth, errand);
         let awaited = match due {
+            Due::No | Due::Ahead if is_unconfirmed => {
+                let errand = match due {
+                    Due::Ahead => Errand::Fetch,
+                    Due::No | Due::Now => Errand::Confirm,
+                };
+                Some(Awaited::Fetch(join(errand)))
+            }
             Due::No => None,
             Due::Ahead => {
-                join();
+                join(Errand::Fetch);
                 None
             }
-            Due::Now => Some(Awaited::Fetch(join())),
+            Due::Now => Some(Awaited::Fetch(join(Errand::Fetch))),
         };
         grown |= self.recount(&mut slots);
         drop(slots);
@@ -165,10 +173,13 @@ impl Shared {
         let (mut slots, context) = self.begin_view(entry, profile);
         let mut slot = slots.held(crawler, context.now);
         let mut view = context.view(slot.as_deref_mut());
+        let mut is_confirmed = true;
         if let Some(slot) = slot {
+            // The fleet could not be asked: it may have forgotten this state.
+            is_confirmed = self.sharing.is_none() || !slot.is_unconfirmed();
             self.update_size(slot);
         }
-        if !landed {
+        if !landed || !is_confirmed {
             view.stance = Stance::Unknown;
         }
         view
@@ -210,7 +221,12 @@ impl Shared {
         origin: &Origin,
         slot: &mut Slot,
         depth: u8,
+        errand: Errand,
     ) -> FetchHandle {
+        slot.errand = match slot.flight {
+            Some(_) => slot.errand.max(errand),
+            None => errand,
+        };
         let flight = slot.flight.get_or_insert_with(|| {
             let hopper = Hopper {
                 origin: origin.clone(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::entry::{Entry, Slot, StoreLookup};
+use super::entry::{Entry, Errand, Slot, StoreLookup};
 use super::{RobotsCache, Shared};
 use crate::fleet::CoordinatorError;
 use crate::rep::Origin;
@@ -23,6 +23,29 @@ impl RobotsCache {
         &self,
         origin: &Origin,
         which: Option<&Identity>,
+    ) -> Result<Vec<(Identity, Arc<State>)>, StoreError> {
+        self.refresh_for(origin, which, Errand::FetchAnew).await
+    }
+
+    /// Does the same as [`RobotsCache::refresh`], after another instance of the fleet has: takes over its state, and fetches
+    /// only if there is none.
+    ///
+    /// # Errors
+    /// When the store cannot load the earlier states.
+    pub async fn follow_refresh(
+        &self,
+        origin: &Origin,
+        which: Option<&Identity>,
+    ) -> Result<(), StoreError> {
+        let refreshed = self.refresh_for(origin, which, Errand::Fetch).await;
+        refreshed.map(drop)
+    }
+
+    async fn refresh_for(
+        &self,
+        origin: &Origin,
+        which: Option<&Identity>,
+        errand: Errand,
     ) -> Result<Vec<(Identity, Arc<State>)>, StoreError> {
         let shared = &self.shared;
         let entry = shared.entry(origin);
@@ -44,7 +67,7 @@ impl RobotsCache {
             let (shared, entry) = (Arc::clone(shared), Arc::clone(&entry));
             let origin = origin.clone();
             refreshing.spawn(async move {
-                let state = shared.refresh(&entry, &origin, &identity).await;
+                let state = shared.refresh(&entry, &origin, &identity, errand).await;
                 (at, identity, state)
             });
         }
@@ -157,6 +180,7 @@ impl Shared {
         entry: &Arc<Entry>,
         origin: &Origin,
         identity: &Identity,
+        errand: Errand,
     ) -> Arc<State> {
         let tokens = identity.token().map_or(&[][..], std::slice::from_ref);
         let crawler = Crawler::with(identity, tokens);
@@ -169,7 +193,7 @@ impl Shared {
                     return Arc::default();
                 };
                 let is_ours = slot.flight.is_none();
-                (self.join(entry, origin, slot, 0), is_ours)
+                (self.join(entry, origin, slot, 0, errand), is_ours)
             };
             flight.ended().await;
             if is_ours {

@@ -20,6 +20,7 @@ use tracing::{info, warn};
 
 use self::head::{Content, Head};
 use super::Shared;
+use super::entry::Errand;
 use super::flight::FetchTask;
 use super::settings::Settings;
 use crate::clock::{Moment, Uptime};
@@ -51,6 +52,10 @@ const KEPT: Duration = Duration::from_secs(3_600);
 /// The time for which the engine keeps a state of failures, from which the outage is counted.
 const OUTAGE_KEPT: Duration = Duration::from_secs(35 * 86_400);
 
+/// The longest time for which a fetch that another fetch waits for waits for one of another instance: that one may wait
+/// for this instance, where two origins redirect to each other.
+const HOP_WAIT: Duration = Duration::from_secs(2);
+
 /// The fleet's part of a cache.
 pub(super) struct Sharing {
     fleet: Arc<Fleet>,
@@ -71,9 +76,9 @@ struct Lease {
 enum Lead {
     /// It fetches.
     Fetch(Lease),
-    /// The state of another instance is in force.
-    Adopted,
-    /// Nothing is known, because this instance is cut off.
+    /// The state of another instance is in force, or the fleet has none that is newer than the own one.
+    Settled,
+    /// Nothing is known: this instance is cut off, or has waited for another one for long enough.
     Withheld,
 }
 
@@ -162,12 +167,12 @@ impl FetchTask {
         loop {
             let mut lease = match self.lead(sharing, settings).await {
                 Lead::Fetch(lease) => lease,
-                Lead::Adopted | Lead::Withheld => return self.end_without_fetch(),
+                Lead::Settled | Lead::Withheld => return self.end_without_fetch(),
             };
             let (result, fetch) = lease.held_for(sharing, self.fetched(settings)).await;
             // Before any request sees the result: another instance may have a newer one.
             match self.standing(sharing, &mut lease).await {
-                Standing::Leads => {}
+                Standing::Leads => self.leads(&lease),
                 Standing::Overtaken => {
                     sharing.fleet.status().lease_lost();
                     continue;
@@ -207,26 +212,38 @@ impl FetchTask {
         let holder = sharing.holder(clock.now());
         let mut refused = Token::default();
         let mut pause = PAUSE;
+        let began = clock.uptime();
         loop {
             let known = self.token().max(refused);
             match sharing.acquire(&key, &holder, known).await {
                 Ok(FetchLease::Acquired(token, at)) => {
-                    return Lead::Fetch(Lease {
+                    let lease = Lease {
                         key,
                         holder,
                         token,
                         at: (at, clock.uptime()),
-                    });
+                    };
+                    if self.errand() > Errand::Confirm || self.is_due(settings) {
+                        return Lead::Fetch(lease);
+                    }
+                    self.leads(&lease);
+                    self.release(sharing, &lease).await;
+                    return Lead::Settled;
                 }
                 Ok(FetchLease::Newer(state, at)) => {
                     let head = sharing.open(&key, &state);
                     match head.is_some_and(|head| self.adopt(settings, head, &state, at)) {
-                        true if !self.is_due(settings) => return Lead::Adopted,
+                        true if !self.is_due(settings) => return Lead::Settled,
                         true => {}
                         false => refused = state.token,
                     }
                     // Its next fetch is due already, or it is none of ours: ask for the lease.
                     continue;
+                }
+                Ok(FetchLease::Held { .. })
+                    if self.hopper.depth > 0 && clock.uptime().since(began) > HOP_WAIT =>
+                {
+                    return Lead::Withheld;
                 }
                 Ok(FetchLease::Held { .. }) => {}
                 Err(_) if fleet.link() == LinkState::CutOff => return Lead::Withheld,
@@ -244,12 +261,29 @@ impl FetchTask {
         slot.map_or(Token::default(), |slot| slot.token)
     }
 
-    /// Tells whether the state in force calls for a fetch.
+    /// Returns the reason for this flight, which may have become a stronger one.
+    fn errand(&self) -> Errand {
+        let mut slots = self.entry.slots.lock();
+        let slot = slots.of(&self.hopper.identity);
+        slot.map_or(Errand::Fetch, |slot| slot.errand)
+    }
+
+    /// Counts the state in force, or the one that comes into force now, as no older than any other of the fleet.
+    fn leads(&self, lease: &Lease) {
+        if let Some(slot) = self.entry.slots.lock().of(&self.hopper.identity) {
+            slot.token = lease.token;
+        }
+    }
+
+    /// Tells whether the state in force calls for a fetch, or the operator does.
     fn is_due(&self, settings: &Settings) -> bool {
         let now = self.shared.clock.now();
         let mut slots = self.entry.slots.lock();
         let slot = slots.of(&self.hopper.identity);
-        slot.is_none_or(|slot| slot.state.due(now, &settings.ours.config.timing.profile) != Due::No)
+        slot.is_none_or(|slot| {
+            let due = slot.state.due(now, &settings.ours.config.timing.profile);
+            due != Due::No || slot.errand == Errand::FetchAnew
+        })
     }
 
     /// Puts a state of another instance in force. False if it is none that a fetch came to.
@@ -311,7 +345,6 @@ impl FetchTask {
         let found = {
             let mut slots = self.entry.slots.lock();
             slots.of(&self.hopper.identity).and_then(|slot| {
-                slot.token = lease.token;
                 let user_agent = slot.fetched_as.as_ref()?.user_agent.to_string();
                 Some((Arc::clone(&slot.state), user_agent))
             })

@@ -117,7 +117,11 @@ pub(super) fn reading(settings: &Settings, identity: &Identity) -> String {
         config.soft_404,
         config.soft_404_phrases,
         config.deny_statuses,
-        settings.user_agents.for_identity(identity),
+        // A product token that comes from the store has lost its upper-case letters.
+        settings
+            .user_agents
+            .for_identity(identity)
+            .to_ascii_lowercase(),
     );
     digest(text.as_bytes())
 }

@@ -109,7 +109,7 @@ async fn do_as_told(proxy: Arc<crate::proxy::Proxy>, message: Message) {
     let cache = proxy.gate().robots_cache();
     let (origin, identity) = (&message.origin, message.identity.as_ref());
     let done = match message.kind {
-        Kind::Refresh => cache.refresh(origin, identity).await.map(drop),
+        Kind::Refresh => cache.follow_refresh(origin, identity).await,
         Kind::Forget => cache.forget(origin, identity).await.map(drop),
     };
     if let Err(why) = done {

@@ -1,10 +1,11 @@
 //! One fetch of a robots.txt for all instances.
 
 use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::member;
+use super::{logs_are_whole, member};
 use crate::support::{Engine, Gate, Latch, Origin, RULES, Reply, eventually};
 
 /// Starts instances of one fleet.
@@ -95,4 +96,121 @@ fn a_planted_state_permits_nothing() {
     assert_eq!(origin.robots_fetches(), 2, "fetched anew");
     assert_eq!(origin.seen_but_robots(), [""; 0]);
     gates[1].wait_said("this fleet has not made");
+}
+
+#[test]
+fn two_instances_whose_origins_redirect_to_each_other_do_not_wait_for_each_other() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let gates = ["a1", "a2"].map(|name| Gate::with(|setup| member(setup, &wall, name)));
+    let (latch, other) = (Latch::new(), Latch::new());
+    let (one, two) = (Origin::http(), Origin::http());
+    for (from, to, latch) in [(&one, &two, &latch), (&two, &one, &other)] {
+        let moved = format!("Location: {}\r\n", to.url("/rules"));
+        from.script("/robots.txt", [Reply::with(302, &moved, "").held(latch)]);
+        from.script("/rules", [Reply::ok(RULES)]);
+    }
+    let began = thread::scope(|scope| {
+        let asking = [(&gates[0], &one), (&gates[1], &two)]
+            .map(|(gate, origin)| scope.spawn(|| gate.get(&origin.url("/page")).status));
+        // Both hold a lease before either follows its redirect.
+        latch.arrivals(1);
+        other.arrivals(1);
+        let began = Instant::now();
+        latch.open();
+        other.open();
+        for one in asking {
+            // Neither hop can be judged, as in one instance.
+            assert!([403, 503].contains(&one.join().unwrap()));
+        }
+        began
+    });
+    assert!(
+        began.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        began.elapsed()
+    );
+    for origin in [&one, &two] {
+        assert!(!origin.seen_but_robots().contains(&"GET /page".to_owned()));
+    }
+}
+
+#[test]
+fn a_refresh_at_any_instance_fetches_and_reaches_all() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let (wall, other) = (engine.wall(), engine.wall());
+    let origin = Origin::with_rules(RULES);
+    let gates = [("a1", &wall), ("a2", &other)]
+        .map(|(name, wall)| Gate::with(|setup| member(setup, wall, name)));
+    for gate in &gates {
+        assert_eq!(gate.get(&origin.url("/page")).status, 200);
+    }
+    assert_eq!(origin.robots_fetches(), 1);
+    let refresh = |gate: &Gate| {
+        let (code, said, errors) = gate.beside("origins", &["refresh", &origin.url("")]);
+        assert_eq!(code, Some(0), "{said}{errors}");
+    };
+    origin.script(
+        "/robots.txt",
+        [Reply::ok("User-agent: *\nDisallow: /page\n")],
+    );
+    refresh(&gates[0]);
+    for gate in &gates {
+        eventually("the new rules", || {
+            (gate.get(&origin.url("/page")).status == 403).then_some(())
+        });
+    }
+    // An instance that has missed a refresh fetches when it is told to, and does not only catch up.
+    other.close();
+    gates[1].wait_said("does not answer");
+    refresh(&gates[0]);
+    let before = origin.robots_fetches();
+    origin.script(
+        "/robots.txt",
+        [Reply::ok("User-agent: *\nDisallow: /other\n")],
+    );
+    other.open();
+    refresh(&gates[1]);
+    assert!(origin.robots_fetches() > before, "it was told to fetch");
+    for gate in &gates {
+        eventually("the newest rules", || {
+            (gate.get(&origin.url("/page")).status == 200).then_some(())
+        });
+        assert_eq!(gate.get(&origin.url("/other")).status, 403);
+    }
+    logs_are_whole(&gates);
+}
+
+#[test]
+fn an_instance_that_was_down_hears_what_was_forgotten_meanwhile() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let origin = Origin::with_rules(RULES);
+    let mut gates = ["a1", "a2"].map(|name| Gate::with(|setup| member(setup, &wall, name)));
+    for gate in &gates {
+        assert_eq!(gate.get(&origin.url("/page")).status, 200);
+        gate.beside_until("origins", &[], |said| said.contains(&origin.authority()));
+    }
+    gates[1].signal(Signal::TERM);
+    gates[1].wait();
+    origin.script(
+        "/robots.txt",
+        [Reply::ok("User-agent: *\nDisallow: /page\n")],
+    );
+    let (code, said, errors) = gates[0].beside("origins", &["forget", &origin.url("")]);
+    assert_eq!(code, Some(0), "{said}{errors}");
+    gates[1].start_again();
+    let before = origin.seen_but_robots().len();
+    eventually("the instance to have the new rules", || {
+        let answer = gates[1].get(&origin.url("/page"));
+        assert_ne!(answer.status, 200, "it judges by what was forgotten");
+        (answer.status == 403).then_some(())
+    });
+    assert_eq!(origin.seen_but_robots().len(), before);
 }

@@ -8,10 +8,12 @@
 //! | `objects/SHA256.zst`, `robots/SHA256.zst` | bodies that entries name |
 //! | `checkpoints/SIZE` | a signed note |
 //!
-//! `crawlgate audit export` writes them, and [`bring()`] files them in the collected copy of a log.
+//! [`write`] makes them, by hand and continuously, and [`bring()`] files them in the collected copy of a log.
 
 mod bring;
 mod read;
+pub mod same;
+pub mod write;
 
 #[cfg(test)]
 pub(crate) use self::bring::bring_by;

@@ -21,7 +21,7 @@ use crate::store::block::{Block, MOST_OCTETS, unpack_frame};
 use crate::tlog::{KeyName, MAX_NOTE, Note, VerifierKey};
 
 /// Maximum octets of a body, and of the file of a block: no crawlgate writes longer ones.
-const MOST: usize = 64 * 1024 * 1024;
+pub(super) const MOST: usize = 64 * 1024 * 1024;
 
 /// Maximum octets of `log.json`.
 const MOST_HEAD: usize = 65_536;
@@ -83,9 +83,17 @@ impl Exported {
         };
         for name in exported.names(Place::Entries)? {
             if let Some((first, end)) = indices(&name) {
-                exported.blocks.insert(first, end);
+                let longest = exported.blocks.entry(first).or_insert(end);
+                *longest = end.max(*longest);
             }
         }
+        // An export that was continued after a kill may have a file whose entries are all in a longer one.
+        let mut end = 0;
+        exported.blocks.retain(|_, ends| {
+            let is_longer = *ends > end;
+            end = end.max(*ends);
+            is_longer
+        });
         let names = exported.names(Place::Checkpoints)?;
         let sizes = names.iter().filter_map(|name| number(name));
         exported.checkpoints = sizes.collect();
@@ -127,6 +135,13 @@ impl Exported {
     pub fn block_with(&self, index: u64) -> Option<(u64, u64)> {
         let (first, end) = self.blocks.range(..=index).next_back()?;
         (index < *end).then_some((*first, *end))
+    }
+
+    /// Returns the file with the last entries.
+    #[must_use]
+    pub fn last(&self) -> Option<(u64, u64)> {
+        let (first, end) = self.blocks.last_key_value()?;
+        Some((*first, *end))
     }
 
     /// Returns the first index behind `index` at which a file of entries begins.

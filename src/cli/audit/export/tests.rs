@@ -1,4 +1,5 @@
 mod collected;
+mod cut;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,13 +10,14 @@ use rusqlite::{Connection, params};
 use tempfile::TempDir;
 
 use super::*;
+use crate::audit::export::{Place, body_file, checkpoint_file, entries_file, ground_file};
 use crate::clock::Moment;
 use crate::config::Synchronous;
-use crate::store::block::Block;
+use crate::store::block::{Block, BlockWriter};
 use crate::store::sqlite::Sqlite;
 use crate::store::tests::{ROW, Row, landing, successful};
 use crate::store::{Access, Batch, LogKey, Retention, Sha256};
-use crate::tlog::Tree;
+use crate::tlog::{BUNDLE, Tree, leaf_hash};
 
 const DAY: Duration = Duration::from_secs(86_400);
 

@@ -1,0 +1,282 @@
+//! The writing of an export: by hand (`crawlgate audit export`), and continuously (`[ship]`).
+//!
+//! Each record is compared with the signed root before it is written, each file of entries follows the bodies that they
+//! name, and the checkpoint comes last: a reader of the destination finds everything up to each checkpoint in it.
+
+mod folder;
+mod signed;
+
+use std::collections::HashSet;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use aws_lc_rs::digest::{SHA256, digest};
+
+pub use self::folder::{Folder, NotOpened, head_text};
+use self::signed::Signed;
+use super::{Place, body_file, checkpoint_file, entries_file, ground_file};
+use crate::entry::{Basis, Digest, Entry};
+use crate::store::block::{BlockWriter, MOST_ENTRIES, Refused};
+use crate::store::{
+    ObjectKind, Records, Store, StoreError, StoreErrorKind, StoredDecision, objects_of,
+};
+use crate::text::hex;
+use crate::tlog::{BUNDLE, Checkpoint, EntryProof, Note, leaf_hash};
+
+/// Records to read at once.
+const PAGE: usize = 1_024;
+
+/// Level of zstd.
+const LEVEL: i32 = 3;
+
+/// The future of a destination's answer. An error is a sentence that names the place.
+pub type Placing<'a, T> = Pin<Box<dyn Future<Output = Result<T, String>> + Send + 'a>>;
+
+/// A place that takes the files of an export.
+pub trait Destination: Send + Sync {
+    /// Tells whether a file is surely there, as far as that is known without a question.
+    fn has(&self, name: &str) -> bool;
+
+    /// Puts a file in its place as a whole, and on the disk, unless it is there already.
+    fn put<'a>(&'a self, name: &'a str, content: &'a [u8]) -> Placing<'a, ()>;
+}
+
+/// A listener to an export under way.
+pub trait Listener: Send {
+    /// Takes note of something that is missing or wrong.
+    fn fault(&mut self, what: &str);
+
+    /// Takes note of how many of how many records are written.
+    fn written(&mut self, records: u64, of: u64);
+}
+
+/// Writes the entries from `first` up to a checkpoint, and then the checkpoint. False if the store has other entries than
+/// the signed ones: then the checkpoint is not written.
+///
+/// # Errors
+/// When the store cannot be read, or the destination cannot be written.
+pub async fn write(
+    store: &Arc<dyn Store>,
+    destination: &dyn Destination,
+    first: u64,
+    (checkpoint, note): (&Checkpoint, &Note),
+    listener: &mut dyn Listener,
+) -> Result<bool, String> {
+    let mut export = Export {
+        store,
+        destination,
+        written: HashSet::new(),
+        listener,
+    };
+    if !export.entries(first, checkpoint).await? {
+        return Ok(false);
+    }
+    export.rotations(checkpoint.size).await?;
+    let name = checkpoint_file(checkpoint.size);
+    destination.put(&name, note.to_string().as_bytes()).await?;
+    Ok(true)
+}
+
+/// An export under way.
+struct Export<'e> {
+    store: &'e Arc<dyn Store>,
+    destination: &'e dyn Destination,
+    /// Bodies that stand in the directory, or are gone.
+    written: HashSet<Digest>,
+    listener: &'e mut dyn Listener,
+}
+
+impl Export<'_> {
+    /// Writes the entries from `first` up to the checkpoint, each file after the bodies that its entries name. False if
+    /// the store has other entries than the signed ones.
+    async fn entries(&mut self, first: u64, checkpoint: &Checkpoint) -> Result<bool, String> {
+        let failed = |error: StoreError| error.to_string();
+        let size = checkpoint.size;
+        let kept = self.store.extent().await.map_err(failed)?.first;
+        if kept > size {
+            return Err(format!(
+                "retention has dropped every record that the newest checkpoint covers, of {size} records: export again after the \
+                 next checkpoint"
+            ));
+        }
+        let next = first.max(kept).min(size);
+        if first > 0 && next > first {
+            let records = Records::new(first + 1, next);
+            let were = records.were();
+            self.listener.fault(&format!(
+                "{records} {were} dropped before they were exported"
+            ));
+        }
+        // Whole bundles are compared, also the one of which a part was exported before.
+        let mut at = next - next % BUNDLE;
+        let Some(signed) = Signed::of(self.store, checkpoint, at).await? else {
+            self.listener.fault(&format!(
+                "the store does not lead to the root that was signed over {size} records: it is damaged or was altered, and \
+                 nothing is exported; `crawlgate audit verify --all` tells more"
+            ));
+            return Ok(false);
+        };
+        if next > first {
+            let ground = signed.ground.to_bytes();
+            self.destination.put(&ground_file(next), &ground).await?;
+        }
+        let mut block = Pending::at(next)?;
+        while at < size {
+            let most = usize::try_from(size - at).unwrap_or(PAGE).min(PAGE);
+            let page = self.store.records(at, most).await.map_err(failed)?;
+            let in_order = (at + 1..).zip(&page).all(|(seq, one)| one.seq == seq);
+            if page.len() < most || !in_order {
+                return Err(format!(
+                    "records are missing after record {at}: retention has dropped them just now, or `crawlgate store check` \
+                     tells more"
+                ));
+            }
+            for bundle in page.chunks(BUNDLE as usize) {
+                let leaves: Vec<_> = bundle.iter().map(|one| leaf_hash(&one.entry)).collect();
+                if !signed.has(at, &leaves) {
+                    let records = Records::new(at + 1, at + leaves.len() as u64);
+                    let are = records.are();
+                    self.listener.fault(&format!(
+                        "{records} {are} other than signed: the store is damaged or was altered, and nothing from there on is \
+                         exported; `crawlgate audit verify --all` tells more"
+                    ));
+                    return Ok(false);
+                }
+                at += leaves.len() as u64;
+                let new = bundle.iter().filter(|one| one.seq > next);
+                for record in new {
+                    self.entry(record, &mut block).await?;
+                }
+            }
+            self.listener.written(at.saturating_sub(next), size - next);
+        }
+        self.put(block).await?;
+        Ok(true)
+    }
+
+    /// Adds an entry to the next file, after the bodies that it names.
+    async fn entry(&mut self, record: &StoredDecision, block: &mut Pending) -> Result<(), String> {
+        self.bodies(&record.entry).await?;
+        if !block.push(&record.entry)? {
+            self.put(std::mem::replace(block, Pending::at(record.seq - 1)?))
+                .await?;
+            block.push(&record.entry)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the checkpoints by which a new key has replaced another one: a reader who knows the old key goes on by them.
+    async fn rotations(&self, size: u64) -> Result<(), String> {
+        let rotations = self.store.rotations().await;
+        let rotations = rotations.map_err(|error| error.to_string())?;
+        for one in rotations.iter().filter(|one| one.seq <= size) {
+            let proof = EntryProof::parse(one.proof.as_bytes());
+            let note = proof.map_err(|error| error.to_string())?.checkpoint;
+            let name = checkpoint_file(one.seq);
+            if self.destination.has(&name) {
+                continue;
+            }
+            self.destination
+                .put(&name, note.to_string().as_bytes())
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn put(&self, block: Pending) -> Result<(), String> {
+        let (first, end) = (block.first, block.end);
+        match block.finish()? {
+            Some(body) => self.destination.put(&entries_file(first, end), &body).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the objects that an entry names, and the robots.txt that one of them names.
+    async fn bodies(&mut self, entry: &[u8]) -> Result<(), String> {
+        let entry = Entry::read(entry).map_err(|error| error.to_string())?;
+        for (kind, digest) in objects_of(&entry) {
+            if !self.written.insert(*digest) {
+                continue;
+            }
+            let body = self.store.object(*digest).await;
+            let body = self.body(kind.name(), Place::Objects, digest, body).await?;
+            let Some(body) = body else {
+                continue;
+            };
+            if kind == ObjectKind::Basis
+                && let Some(robots) = Basis::read(&body).ok().and_then(|basis| basis.sha256)
+                && self.written.insert(*robots)
+            {
+                let body = self.store.snapshot(*robots).await;
+                self.body("robots.txt", Place::Robots, robots, body).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a body, and returns it; tells of one that is gone.
+    async fn body(
+        &mut self,
+        what: &str,
+        place: Place,
+        sha256: &Digest,
+        body: Result<Option<Vec<u8>>, StoreError>,
+    ) -> Result<Option<Vec<u8>>, String> {
+        let body = match body {
+            Err(error) if error.kind == StoreErrorKind::Corrupt => None,
+            body => body.map_err(|error| error.to_string())?,
+        };
+        let is_whole = |body: &Vec<u8>| digest(&SHA256, body).as_ref() == sha256;
+        let Some(body) = body.filter(is_whole) else {
+            self.listener.fault(&format!(
+                "the {what} with SHA-256 {} is gone; the export goes without it",
+                hex(sha256)
+            ));
+            return Ok(None);
+        };
+        let name = body_file(place, sha256);
+        if !self.destination.has(&name) {
+            let packed = zstd::bulk::compress(&body, LEVEL).map_err(|error| error.to_string())?;
+            self.destination.put(&name, &packed).await?;
+        }
+        Ok(Some(body))
+    }
+}
+
+/// The entries of the next file.
+struct Pending {
+    first: u64,
+    end: u64,
+    writer: BlockWriter,
+}
+
+impl Pending {
+    fn at(first: u64) -> Result<Self, String> {
+        let writer = BlockWriter::new().map_err(|error| error.to_string())?;
+        let end = first;
+        Ok(Self { first, end, writer })
+    }
+
+    /// Adds an entry. False if it belongs to the next file.
+    fn push(&mut self, entry: &[u8]) -> Result<bool, String> {
+        if self.end - self.first >= MOST_ENTRIES as u64 {
+            return Ok(false);
+        }
+        match self.writer.push(entry) {
+            Ok(()) => self.end += 1,
+            Err(Refused::Full) => return Ok(false),
+            Err(why) => return Err(why.to_string()),
+        }
+        Ok(true)
+    }
+
+    fn finish(mut self) -> Result<Option<Vec<u8>>, String> {
+        if self.end == self.first {
+            return Ok(None);
+        }
+        let mut body = Vec::new();
+        let finished = self.writer.finish(&mut body);
+        finished.map_err(|error| error.to_string())?;
+        Ok(Some(body))
+    }
+}

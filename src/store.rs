@@ -48,7 +48,7 @@ pub use self::origins::{
     Fetch, FetchSum, FetchSums, OriginMemory, OriginQuery, OtherAnswer, SnapshotMeta, StoredState,
 };
 pub use self::range::Records;
-pub use self::room::{Pruned, Retention, Size};
+pub use self::room::{Pruned, Retention, ShipMark, Size};
 use self::rotation::{Rotation, Words};
 use self::state_file::StateFile;
 
@@ -216,6 +216,16 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Notes the time that retention believes.
     fn note_belief(&self, belief: Belief) -> Pending<'_, ()>;
+
+    /// Sets the place that is to have the log, too, and returns the number of entries that it has for sure. From then on,
+    /// retention drops no entry that it does not have; `None`: there is no such place.
+    fn ship_to(&self, to: Option<ShipMark>) -> Pending<'_, u64>;
+
+    /// Notes that this place has so many entries, with all that they name and a checkpoint over them.
+    fn note_shipped(&self, size: u64) -> Pending<'_, ()>;
+
+    /// Returns that number; `None` if there is no such place.
+    fn shipped(&self) -> Pending<'_, Option<u64>>;
 
     /// Drops a part of the data that is older or larger than `retention` allows, in one small step that delays other
     /// writers only briefly. Later writes make their own room within `retention`.

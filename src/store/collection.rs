@@ -129,7 +129,7 @@ impl Collection {
 }
 
 /// Returns a name as that of a file: each name has another one, and none leads out of the directory.
-fn encoded(name: &str) -> String {
+pub(crate) fn encoded(name: &str) -> String {
     let mut file = String::new();
     for (place, octet) in name.bytes().enumerate() {
         match octet {

@@ -49,6 +49,7 @@ struct Maintenance {
     early: Early,
     doubt: Doubt,
     is_log_told: bool,
+    held: Held,
 }
 
 impl Maintenance {
@@ -62,6 +63,7 @@ impl Maintenance {
             early: Early::default(),
             doubt: Doubt::default(),
             is_log_told: false,
+            held: Held::default(),
         }
     }
 
@@ -99,6 +101,10 @@ impl Maintenance {
                 );
             }
             self.early.count(&gone, now);
+            self.held.tell(&gone);
+            if gone.waits_for_checkpoint {
+                self.signed = None;
+            }
             if gone.long_log > 0 && !self.is_log_told {
                 warn!(
                     log = %format_bytes(gone.long_log),
@@ -187,6 +193,38 @@ impl Doubt {
             }
             _ => {}
         }
+    }
+}
+
+/// Decisions that stay because they are not shipped yet, warned about once.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Held {
+    #[default]
+    None,
+    Expired,
+    Full,
+}
+
+impl Held {
+    fn tell(&mut self, gone: &Pruned) {
+        let now = match (gone.is_full, gone.is_held) {
+            (true, _) => Self::Full,
+            (false, true) => Self::Expired,
+            (false, false) => Self::None,
+        };
+        match now {
+            _ if now == *self => {}
+            Self::Full => warn!(
+                "the store has no room for new decisions ([audit] max_size), and its oldest ones are not at [ship] to yet: they \
+                 stay, and requests are denied until that place has them; bring it back, raise max_size, or set [ship] to = \
+                 \"\" and restart"
+            ),
+            Self::Expired => warn!(
+                "decisions have expired that are not at [ship] to yet: they stay in the store until that place has them"
+            ),
+            Self::None => info!("no decision stays in the store for [ship] alone any more"),
+        }
+        *self = now;
     }
 }
 

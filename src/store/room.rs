@@ -11,6 +11,10 @@ pub struct Retention {
     pub max_size: Option<u64>,
 }
 
+/// The place to which the log of a store is shipped: the first octets of a digest over its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShipMark(pub [u8; 8]);
+
 /// The amount of data that one step of [`Store::prune`](super::Store::prune) has dropped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pruned {
@@ -24,6 +28,12 @@ pub struct Pruned {
     pub origins: u64,
     /// True if there is more to drop.
     pub more: bool,
+    /// True if decisions have expired that are not shipped yet, and stay.
+    pub is_held: bool,
+    /// True if there is no room for new decisions, because the oldest are not shipped yet.
+    pub is_full: bool,
+    /// True if these wait for a checkpoint: every signed decision is shipped.
+    pub waits_for_checkpoint: bool,
     /// Octets of the engine's log if a reader keeps it larger than its part of the room; else 0.
     pub long_log: u64,
 }
@@ -37,6 +47,9 @@ impl Pruned {
             snapshots,
             origins,
             more,
+            is_held,
+            is_full,
+            waits_for_checkpoint,
             long_log,
         } = other;
         self.decisions += decisions;
@@ -44,6 +57,9 @@ impl Pruned {
         self.snapshots += snapshots;
         self.origins += origins;
         self.more |= more;
+        self.is_held |= is_held;
+        self.is_full |= is_full;
+        self.waits_for_checkpoint |= waits_for_checkpoint;
         self.long_log = self.long_log.max(long_log);
     }
 }

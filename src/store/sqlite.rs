@@ -19,7 +19,7 @@
 //! - `bounds`: the room of each part; `robots`: which texts give room; `belief`: the time that retention believes
 //! - [`repair`]: checks and rebuilds of a damaged database; [`fork`]: the way on behind a lost end of the log
 //! - [`collected`]: the copy of a log of another machine; `kind`: what tells it from the store of a gate
-//! - `backup`: a copy while it is in use
+//! - `backup`: a copy while it is in use; `shipping`: the place up to which another place has the log, too
 //! - [`sql`]: statements that people write
 
 mod agree;
@@ -52,6 +52,7 @@ mod rotations;
 mod rows;
 mod schema;
 mod search;
+mod shipping;
 pub mod sql;
 mod still;
 mod teller;
@@ -80,8 +81,8 @@ use super::state_file::{StateFile, unwritable};
 use super::{
     Access, Acknowledgement, Appended, Batch, Belief, DecisionQuery, Extent, Fetch, FetchSums,
     FleetOverrides, Hourly, LogKey, OriginMemory, OriginQuery, Pending, Progress, Pruned, Removed,
-    Retention, Sha256, Size, Store, StoreError, StoreErrorKind, StoredCheckpoint, StoredDecision,
-    StoredRoot, Tally, TallyKey,
+    Retention, Sha256, ShipMark, Size, Store, StoreError, StoreErrorKind, StoredCheckpoint,
+    StoredDecision, StoredRoot, Tally, TallyKey,
 };
 use crate::clock::Moment;
 use crate::config::Synchronous;
@@ -511,6 +512,22 @@ impl Store for Sqlite {
 
     fn note_belief(&self, belief: Belief) -> Pending<'_, ()> {
         self.write(move |connection| belief::note(connection, &belief))
+    }
+
+    fn ship_to(&self, to: Option<ShipMark>) -> Pending<'_, u64> {
+        self.write(move |connection| {
+            write::durably(connection, |connection| shipping::ship_to(connection, to))
+        })
+    }
+
+    fn note_shipped(&self, size: u64) -> Pending<'_, ()> {
+        self.write(move |connection| {
+            write::durably(connection, |connection| shipping::note(connection, size))
+        })
+    }
+
+    fn shipped(&self) -> Pending<'_, Option<u64>> {
+        self.readers.ask(|connection| shipping::until(connection))
     }
 
     fn prune(&self, retention: Retention, now: Moment) -> Pending<'_, Pruned> {

@@ -9,8 +9,8 @@ use crate::store::figures::Figures;
 use crate::store::sqlite::Sqlite;
 use crate::store::{
     Acknowledgement, Batch, DecisionQuery, LogKey, OriginMemory, OriginQuery, Pending, Pruned,
-    Retention, Sha256, Size, Store, StoreErrorKind, StoredCheckpoint, StoredDecision, StoredState,
-    Tally, TallyKey,
+    Retention, Sha256, ShipMark, Size, Store, StoreErrorKind, StoredCheckpoint, StoredDecision,
+    StoredState, Tally, TallyKey,
 };
 use crate::tlog::{ConsistencyProof, InclusionProof, KeyName, Signature};
 
@@ -315,6 +315,18 @@ impl Store for Faulty {
 
     fn note_belief(&self, belief: store::Belief) -> Pending<'_, ()> {
         self.inner.note_belief(belief)
+    }
+
+    fn ship_to(&self, to: Option<ShipMark>) -> Pending<'_, u64> {
+        self.inner.ship_to(to)
+    }
+
+    fn note_shipped(&self, size: u64) -> Pending<'_, ()> {
+        self.inner.note_shipped(size)
+    }
+
+    fn shipped(&self) -> Pending<'_, Option<u64>> {
+        self.inner.shipped()
     }
 
     fn prune(&self, retention: Retention, now: Moment) -> Pending<'_, Pruned> {

@@ -5,7 +5,7 @@ use rusqlite::Transaction;
 use super::bounds::{Parts, excess};
 use super::entries::{Blocks, Head};
 use super::error::Failure;
-use super::prune;
+use super::{prune, shipping};
 use crate::clock::Moment;
 use crate::store::{Pruned, Retention};
 
@@ -46,8 +46,11 @@ impl Keeping {
     }
 
     /// Drops as many of the oldest entries as `incoming` octets of new ones need.
+    ///
+    /// # Errors
+    /// When they are not shipped yet. Nothing may be written then, as on a full disk.
     pub(super) fn make_room(
-        &self,
+        &mut self,
         transaction: &Transaction<'_>,
         head: &mut Head,
         blocks: &Blocks,
@@ -66,6 +69,10 @@ impl Keeping {
                 now: self.now,
             };
             let step = prune::drop_for_room(transaction, head, blocks, &how)?;
+            if step.is_full {
+                self.dropped.add(step);
+                return Err(shipping::full());
+            }
             if step.decisions == 0 {
                 break;
             }

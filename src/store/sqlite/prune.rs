@@ -1,7 +1,8 @@
 //! Removal of old data, a little at a time: each step is one short transaction, so that writers wait for some
 //! milliseconds at most.
 //!
-//! Entries go from the front, a block at once, when they are old or for lack of room. A text goes after its last
+//! Entries go from the front, a block at once, when they are old or for lack of room, and none before it is shipped
+//! ([`shipping`](super::shipping)). A text goes after its last
 //! reference: triggers note each lost reference, and a step looks whether another one is left.
 
 use std::path::Path;
@@ -16,10 +17,11 @@ use super::error::Failure;
 use super::open::LOG_SIZE;
 use super::rows::{number, time};
 use super::write::{LogMemory, begin, event};
-use super::{fetches, hours, objects, robots};
+use super::{fetches, hours, objects, robots, shipping};
 use crate::clock::Moment;
 use crate::entry::{DropCause, EventKind};
 use crate::store::{Pruned, Retention, Sha256};
+use crate::tlog::BUNDLE;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -125,12 +127,17 @@ fn drop_old(
     };
     let oldest_kept = how.now - keep;
     fold_before(transaction, head, oldest_kept.max(how.now - DAY))?;
+    let until = shipping::until(transaction)?.unwrap_or(u64::MAX);
     for _ in 0..BLOCKS {
         let Some(oldest) = retention::oldest(transaction)? else {
             break;
         };
         // An entry from the future is not old: either clock may be wrong.
         if oldest.max_time >= oldest_kept {
+            break;
+        }
+        if oldest.first + oldest.count > until {
+            dropped.is_held = true;
             break;
         }
         dropped.add(drop_block(transaction, blocks, &oldest, how)?);
@@ -154,17 +161,28 @@ fn fold_before(
     fold(transaction, head, young.map_or(u64::MAX, number), &[])
 }
 
-/// Drops the oldest block to make room. The tail becomes blocks if there is none.
+/// Drops the oldest block to make room. The tail becomes blocks if there is none. Nothing goes that is not shipped.
 pub(super) fn drop_for_room(
     transaction: &Transaction<'_>,
     head: &mut Head,
     blocks: &Blocks,
     how: &How,
 ) -> Result<Pruned, Failure> {
+    let until = shipping::until(transaction)?;
     let mut oldest = retention::oldest(transaction)?;
     if oldest.is_none() {
-        fold(transaction, head, u64::MAX, &[])?;
+        fold(transaction, head, until.unwrap_or(u64::MAX), &[])?;
         oldest = retention::oldest(transaction)?;
+    }
+    let (first, size) = extent(transaction)?;
+    let end = oldest.map_or(size, |oldest| oldest.first + oldest.count);
+    // Fewer entries than a bundle stay in any case.
+    if size - first >= BUNDLE && until.is_some_and(|until| end > until) {
+        return Ok(Pruned {
+            is_full: true,
+            waits_for_checkpoint: shipping::waits_for_checkpoint(transaction)?,
+            ..Pruned::default()
+        });
     }
     let Some(oldest) = oldest else {
         return Ok(Pruned::default());

@@ -73,17 +73,23 @@ pub(super) fn make_room(
         return Ok(gone);
     }
     let first = first_named(transaction)?;
+    // A text that an entry rests on which is not shipped yet stays.
+    let unshipped = super::shipping::unshipped_from(transaction)?;
+    let unshipped = unshipped.map_or(i64::MAX, |from| {
+        time(Moment::from_millis(number(from)) - 2 * DAY)
+    });
+    let bounds = (first, unshipped);
     for _ in 0..AT_ONCE {
         if octets(transaction)? + incoming <= most {
             break;
         }
         let mut dropped = 0;
         if let Some(domain) = over_its_share(transaction, most / SHARE)? {
-            dropped = drop_one(transaction, Some(&domain), first, now)?;
+            dropped = drop_one(transaction, Some(&domain), bounds, now)?;
         }
         if dropped == 0 {
             // The domain may have nothing left except texts behind decisions.
-            dropped = drop_one(transaction, None, first, now)?;
+            dropped = drop_one(transaction, None, bounds, now)?;
         }
         gone += dropped;
         if dropped == 0 {
@@ -113,17 +119,17 @@ fn over_its_share(connection: &Connection, share: u64) -> Result<Option<String>,
 fn drop_one(
     transaction: &Connection,
     domain: Option<&str>,
-    first: i64,
+    (first, unshipped): (i64, i64),
     now: Moment,
 ) -> Result<u64, Failure> {
-    if let Some(text) = oldest_text(transaction, domain, first)? {
+    if let Some(text) = oldest_text(transaction, domain, Behind::Nothing(first))? {
         return drop_text(transaction, domain, &text, first, now).map(|()| 1);
     }
     let origins = drop_origins(transaction, domain)?;
     if origins > 0 {
         return Ok(origins);
     }
-    match oldest_text(transaction, domain, i64::MAX)? {
+    match oldest_text(transaction, domain, Behind::Decisions(unshipped))? {
         Some(text) => drop_text(transaction, domain, &text, first, now).map(|()| 1),
         None => Ok(0),
     }
@@ -135,15 +141,25 @@ struct Text {
     last_named: i64,
 }
 
-/// Returns the least recently fetched text without a decision from `first` on. Among texts behind decisions, it returns
-/// the one with the oldest last decision: a file in use is fetched once a day at most.
+/// The texts that may go, by the time up to which entries may rest on them.
+#[derive(Clone, Copy)]
+enum Behind {
+    /// Those without a decision from this time on.
+    Nothing(i64),
+    /// Those without a decision that is not shipped, which are from this time on.
+    Decisions(i64),
+}
+
+/// Returns the least recently fetched text without a decision. Among texts behind decisions, it returns the one with the
+/// oldest last decision: a file in use is fetched once a day at most.
 fn oldest_text(
     connection: &Connection,
     domain: Option<&str>,
-    first: i64,
+    behind: Behind,
 ) -> Result<Option<Text>, Failure> {
+    let (Behind::Nothing(before) | Behind::Decisions(before)) = behind;
     let mut oldest = connection.prepare_cached(match domain {
-        _ if first == i64::MAX => {
+        _ if matches!(behind, Behind::Decisions(_)) => {
             "SELECT number, sha256, last_named FROM snapshot WHERE (?1 IS NULL OR domain = ?1) \
              AND dropped IS NULL AND last_named < ?2 ORDER BY last_named LIMIT 1"
         }
@@ -156,7 +172,7 @@ fn oldest_text(
              AND last_named < ?2 ORDER BY last_fetched LIMIT 1"
         }
     })?;
-    let found = oldest.query_row(params![domain, first], |row| {
+    let found = oldest.query_row(params![domain, before], |row| {
         Ok(Text {
             number: row.get(0)?,
             sha256: row.get(1)?,

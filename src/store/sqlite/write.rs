@@ -114,7 +114,7 @@ impl LogMemory {
 pub(super) fn batch(
     connection: &mut Connection,
     batch: &Batch,
-    keeping: Option<&mut Keeping>,
+    mut keeping: Option<&mut Keeping>,
     log: &mut LogMemory,
 ) -> Result<Option<End>, Failure> {
     let parts = keeping.as_ref().and_then(|keeping| keeping.parts());
@@ -132,7 +132,7 @@ pub(super) fn batch(
         return Ok(None);
     }
     let mut head = log.head(&transaction)?;
-    if let Some(keeping) = &keeping {
+    if let Some(keeping) = keeping.as_deref_mut() {
         let incoming = batch.entries.octets() as u64;
         dropped.add(keeping.make_room(&transaction, &mut head, log.blocks(), incoming)?);
     }

@@ -95,3 +95,101 @@ async fn no_more_large_records_are_dropped_than_necessary() {
     let fit = MOST / 8_192 / 2;
     assert!(left.decisions + 250 >= fit, "{left:?} of {full:?}");
 }
+
+const MARK: ShipMark = ShipMark(*b"a place.");
+
+#[tokio::test]
+async fn nothing_goes_that_is_not_shipped() {
+    let store = Sqlite::temporary();
+    let key = Arc::new(LogKey::generate(None).unwrap());
+    Store::write(&store, batch_of(1_000)).await.unwrap();
+    store.checkpoint(Arc::clone(&key), NOON).await.unwrap();
+    let retention = Retention {
+        keep: Some(Duration::from_secs(86_400)),
+        max_size: None,
+    };
+    let later = NOON + Duration::from_secs(30 * 86_400);
+    let first = async || {
+        let step = store.prune(retention, later).await.unwrap();
+        (store.extent().await.unwrap().first, step.is_held)
+    };
+    assert_eq!(store.ship_to(Some(MARK)).await.unwrap(), 0);
+    assert_eq!(first().await, (0, true), "nothing is shipped");
+    for (shipped, kept, is_held) in [
+        (255, 0, true),
+        // Blocks go whole: the first one has 768 entries.
+        (767, 0, true),
+        (768, 768, false),
+    ] {
+        store.note_shipped(shipped).await.unwrap();
+        assert_eq!(first().await, (kept, is_held), "{shipped}");
+    }
+    assert_eq!(store.ship_to(Some(MARK)).await.unwrap(), 768, "as noted");
+}
+
+#[tokio::test]
+async fn another_place_has_nothing_yet_and_without_one_retention_goes_on() {
+    let store = Sqlite::temporary();
+    Store::write(&store, batch_of(600)).await.unwrap();
+    let retention = Retention {
+        keep: Some(Duration::from_secs(86_400)),
+        max_size: None,
+    };
+    let later = NOON + Duration::from_secs(30 * 86_400);
+    store.ship_to(Some(MARK)).await.unwrap();
+    store.note_shipped(600).await.unwrap();
+    let other = ShipMark(*b"another.");
+    assert_eq!(store.ship_to(Some(other)).await.unwrap(), 0);
+    let step = store.prune(retention, later).await.unwrap();
+    assert_eq!((step.decisions, step.is_held), (0, true));
+    assert_eq!(store.ship_to(None).await.unwrap(), 0);
+    assert_eq!(store.shipped().await.unwrap(), None);
+    let step = store.prune(retention, later).await.unwrap();
+    assert_eq!((step.decisions, step.is_held), (512, false));
+}
+
+#[tokio::test]
+async fn a_store_full_of_what_is_not_shipped_takes_no_more_until_it_is() {
+    let store = Sqlite::temporary();
+    let key = Arc::new(LogKey::generate(None).unwrap());
+    let retention = Retention {
+        keep: None,
+        max_size: Some(1024 * 1024),
+    };
+    store.ship_to(Some(MARK)).await.unwrap();
+    store.prune(retention, NOON).await.unwrap();
+    let refused = async || {
+        for _ in 0..2_000 {
+            if let Err(error) = Store::write(&store, batch_of(256)).await {
+                return Some(error);
+            }
+        }
+        None
+    };
+    let error = refused().await.unwrap();
+    assert_eq!(error.kind, StoreErrorKind::Full, "{error}");
+    assert!(error.message.contains("[ship] to"), "{error}");
+    let extent = store.extent().await.unwrap();
+    assert_eq!(extent.first, 0, "nothing has gone");
+    // The refusal tells maintenance that a checkpoint is wanted: until then nothing can be shipped.
+    let step = store.prune(retention, NOON).await.unwrap();
+    assert!(step.is_full && step.waits_for_checkpoint, "{step:?}");
+    let signed = store.checkpoint(key, NOON).await.unwrap().unwrap();
+    assert_eq!(signed.size, extent.size, "a full store is signed");
+    Store::write(&store, batch_of(256)).await.unwrap_err();
+    let step = store.prune(retention, NOON).await.unwrap();
+    assert!(step.is_full && !step.waits_for_checkpoint, "{step:?}");
+    store.note_shipped(signed.size).await.unwrap();
+    Store::write(&store, batch_of(256)).await.unwrap();
+    let extent = store.extent().await.unwrap();
+    assert!(extent.first > 0, "room was made of what is shipped");
+    assert!(extent.first <= signed.size);
+}
+
+fn batch_of(count: u64) -> Batch {
+    let mut batch = Batch::default();
+    for row in rows(count) {
+        row.file(&mut batch);
+    }
+    batch
+}

@@ -29,6 +29,7 @@ pub use self::client::{AskError, ask};
 pub use self::reach::{LateMember, Reach};
 pub(crate) use self::server::claim;
 pub use self::server::{BindError, Service, Socket};
+use crate::ship;
 use crate::text::time_text;
 use crate::witness;
 
@@ -178,6 +179,38 @@ pub struct Status {
     pub witnessed_size: Option<u64>,
     /// The time by which it was witnessed, by the clocks of the witnesses, RFC 3339.
     pub witnessed_at: Option<String>,
+    /// The place that has the decision log, too (`[ship] to`); null without.
+    pub ship: Option<ShipReport>,
+}
+
+/// How far another place has the decision log.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ShipReport {
+    /// The place.
+    pub to: String,
+    /// Records that it has, with a checkpoint over them.
+    pub shipped_size: u64,
+    /// The time of that checkpoint, RFC 3339; null without one.
+    pub shipped_at: Option<String>,
+    /// Signed records that it does not have.
+    pub pending: u64,
+    /// Age of the first checkpoint that it does not have, in seconds; 0 if it has all.
+    pub behind_s: u64,
+    /// The reason why the log cannot be shipped at present.
+    pub failure: Option<String>,
+}
+
+impl From<ship::Status> for ShipReport {
+    fn from(status: ship::Status) -> Self {
+        Self {
+            to: status.to,
+            shipped_size: status.shipped,
+            shipped_at: status.shipped_at.map(time_text),
+            pending: status.behind,
+            behind_s: status.behind_for.as_secs(),
+            failure: status.failure,
+        }
+    }
 }
 
 /// The state of a witness.

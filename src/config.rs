@@ -38,6 +38,7 @@ mod read;
 mod reload;
 mod route;
 mod search;
+mod ship;
 mod subtree;
 mod units;
 mod values;
@@ -62,6 +63,7 @@ pub use self::{
     reload::ReloadPlan,
     route::{Credentials, ProxyProtocol, Route, Secret, UpstreamProxy, Via},
     search::Distrust,
+    ship::{ShipConfig, ShipTo},
     subtree::{Subtree, SubtreeError},
     units::{
         format_bytes, format_duration, format_moment, parse_bytes, parse_duration, parse_moment,
@@ -109,6 +111,8 @@ pub struct Config {
     pub store: StoreConfig,
     /// `[audit]`: durability and retention of decisions.
     pub audit: AuditConfig,
+    /// `[ship]`
+    pub ship: ShipConfig,
     /// `[fleet]`
     pub fleet: FleetConfig,
     /// `[admin]`: access of commands, people and programs to the running process.

@@ -54,7 +54,7 @@
 //! From the leaves up; each room imports only rooms before it, and `tests/layering.rs` holds that:
 //! [`clock`] · `gcra` · `connection_limit` · `http2_body` · `websocket` · [`descriptors`] · [`metrics`] · [`rep`] · [`socket`] ·
 //! [`text`] · [`tlog`] · `whole_file` · [`agent`] · [`robots`] · [`policy`] · [`config`] · [`fleet`] · [`ca`] · [`client`] ·
-//! [`pace`] · [`entry`] · [`store`] · [`trust`] · [`audit`] · [`egress`] · [`witness`] · [`cache`] · [`telemetry`] ·
+//! [`pace`] · [`entry`] · [`store`] · [`trust`] · [`audit`] · [`egress`] · [`witness`] · [`ship`] · [`cache`] · [`telemetry`] ·
 //! [`explain`] · [`gate`] · [`proxy`] · [`admin`] · [`cli`]. One
 //! arrow points back, on purpose: [`egress`] sends a robots.txt only by a permit that [`cache::fetch`] alone can make, as
 //! only [`policy`] can make one for a page.
@@ -97,6 +97,7 @@ pub mod policy;
 pub mod proxy;
 pub mod rep;
 pub mod robots;
+pub mod ship;
 pub mod socket;
 pub mod store;
 pub mod telemetry;

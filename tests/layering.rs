@@ -43,6 +43,7 @@ const ROOMS: &[&str] = &[
     "audit",
     "egress",
     "witness",
+    "ship",
     "cache",
     "telemetry",
     "explain",

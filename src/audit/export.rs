@@ -8,7 +8,7 @@
 //! | `objects/SHA256.zst`, `robots/SHA256.zst` | bodies that entries name |
 //! | `checkpoints/SIZE` | a signed note |
 //!
-//! [`write`] makes them, by hand and continuously, and [`bring()`] files them in the collected copy of a log.
+//! [`write`](mod@write) makes them, by hand and continuously, and [`bring()`] files them in the collected copy of a log.
 
 mod bring;
 mod read;

@@ -30,6 +30,7 @@ use crate::proxy::Proxy;
 use crate::rep::Origin;
 use crate::robots::identity::Identity;
 use crate::robots::state::State;
+use crate::ship::Shipper;
 use crate::store::{self, Access, LogKey, Store};
 use crate::text::time_text;
 use crate::witness::Witnesses;
@@ -57,11 +58,12 @@ pub(super) struct Beside {
     started: Moment,
 }
 
-/// The store, the key of its log, and the witnesses of it.
+/// The store, the key of its log, its witnesses, and the place that has it, too.
 struct Kept {
     store: Arc<dyn Store>,
     key: Arc<LogKey>,
     witnesses: Arc<Witnesses>,
+    shipper: Option<Arc<Shipper>>,
 }
 
 impl Beside {
@@ -100,10 +102,12 @@ impl Beside {
         let key = store::log_key(&settings).map_err(|error| error.to_string())?;
         let witnesses = Witnesses::of(&settings, store, &key, self.clock.clone()).await?;
         let witnesses = Arc::new(witnesses);
+        let shipper = Shipper::of(&settings, store, &key, self.clock.clone()).await?;
         self.log = Some(Kept {
             store: Arc::clone(store),
             key: Arc::clone(&key),
             witnesses: Arc::clone(&witnesses),
+            shipper,
         });
         for task in witnesses.tasks() {
             self.tasks.spawn(task);
@@ -125,6 +129,9 @@ impl Beside {
         };
         let (store, key) = (Arc::clone(&kept.store), Arc::clone(&kept.key));
         let witnesses = Arc::clone(&kept.witnesses);
+        if let Some(shipper) = &kept.shipper {
+            self.tasks.spawn(Arc::clone(shipper).keep());
+        }
         let settings = {
             let proxy = Arc::clone(proxy);
             move || proxy.settings().audit.clone()
@@ -145,6 +152,7 @@ impl Beside {
             overrides_changed: Arc::clone(&self.overrides_changed),
             keeper: self.keeper.clone(),
             witnesses: self.log.as_ref().map(|log| Arc::clone(&log.witnesses)),
+            shipper: self.log.as_ref().and_then(|log| log.shipper.clone()),
             started: self.started,
         })
     }
@@ -186,7 +194,7 @@ impl Beside {
         }
     }
 
-    /// Ends the tasks and signs the log. Called after the last record is written, so the checkpoint covers every record.
+    /// Ends the tasks, signs the log and ships the rest of it. Called after the last record is written, so the checkpoint covers every record.
     pub(super) async fn end(mut self) {
         if let (Some(fleet), Some(keeper)) = (&self.fleet, &self.keeper) {
             keeper.give_back().await;
@@ -197,6 +205,7 @@ impl Beside {
             store,
             key,
             witnesses,
+            shipper,
         }) = self.log
         else {
             return;
@@ -207,6 +216,9 @@ impl Beside {
             Ok(Err(error)) => warn!("the last records are not signed yet: {error}"),
             Err(_) => warn!("the last records are not signed yet: the store takes too long"),
         }
+        if let Some(shipper) = shipper {
+            shipper.last().await;
+        }
     }
 }
 
@@ -216,6 +228,7 @@ struct ProxyService {
     overrides_changed: Arc<Notify>,
     keeper: Option<Arc<Keeper>>,
     witnesses: Option<Arc<Witnesses>>,
+    shipper: Option<Arc<Shipper>>,
     started: Moment,
 }
 
@@ -241,6 +254,9 @@ impl Service for ProxyService {
     fn register(&self, registry: &mut Registry) {
         if let Some(witnesses) = &self.witnesses {
             witnesses.register(registry);
+        }
+        if let Some(shipper) = &self.shipper {
+            shipper.register(registry);
         }
     }
 }
@@ -350,6 +366,7 @@ impl ProxyService {
             witnessed_size: witnessed.map(|(size, _)| size),
             witnessed_at: witnessed.map(|(_, time)| time_text(time)),
             witnesses: witnesses.into_iter().map(WitnessReport::from).collect(),
+            ship: self.shipper.as_ref().map(|shipper| shipper.status().into()),
         }
     }
 }

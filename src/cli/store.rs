@@ -14,7 +14,7 @@ use crate::config::{Config, format_bytes};
 use crate::store::log_key::log_key_file;
 use crate::store::public_keys::collected_keys_file;
 use crate::store::sqlite::repair;
-use crate::store::{self, Access};
+use crate::store::{self, Access, StoreError};
 
 /// Exit code of `store check` for a store that is damaged.
 const DAMAGED: u8 = 1;
@@ -155,17 +155,20 @@ fn backup(config: &Config, file: &Path) -> Result<ExitCode, String> {
 
 fn size(config: &Config) -> Result<ExitCode, String> {
     let store = store::open(config, Access::Read).map_err(|error| error.to_string())?;
-    let size = small_runtime()?
-        .block_on(store.size())
-        .map_err(|error| error.to_string())?;
+    let (size, shipped) = small_runtime()?
+        .block_on(async { Ok((store.size().await?, store.shipped().await?)) })
+        .map_err(|error: StoreError| error.to_string())?;
     let most = config.audit.max_size.map_or_else(
         || "no limit".to_owned(),
         |most| format!("at most {}", format_bytes(most)),
     );
-    let text = format!(
+    let mut text = format!(
         "decisions  {}\norigins    {}\nrobots.txt {}\noctets     {} ({most})\n",
         size.decisions, size.origins, size.snapshots, size.bytes
     );
+    if let Some(shipped) = shipped {
+        let _ = writeln!(text, "shipped    up to record {shipped}");
+    }
     screen::say(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -10,7 +10,7 @@ use super::{
     AdminConfig, AgentConfig, AuditConfig, CacheConfig, Config, CrawlDelayMode, Durability,
     EgressConfig, FleetConfig, GIB, KIB, Limits, Listen, LogConfig, LogFormat, MIB, Mismatch, Mode,
     OnFailure, PaceConfig, Places, PolicyConfig, PortRange, ProfileName, ProfileRules, Recorded,
-    RobotsConfig, Source, StoreConfig, Synchronous, TelemetryConfig, Timing, TlsConfig,
+    RobotsConfig, ShipConfig, Source, StoreConfig, Synchronous, TelemetryConfig, Timing, TlsConfig,
     UpstreamConfig, days, secs,
 };
 use crate::robots::identity::OWN;
@@ -176,6 +176,11 @@ impl Config {
                 quorum: 1,
                 collection: None,
                 witnesses: Vec::new(),
+            },
+            ship: ShipConfig {
+                to: None,
+                every: secs(10),
+                token_file: None,
             },
             fleet: FleetConfig {
                 engine: None,

@@ -12,6 +12,7 @@ mod listener;
 mod pace;
 mod policy;
 mod robots;
+mod ship;
 mod telemetry;
 mod tls;
 mod witness;
@@ -30,6 +31,7 @@ use self::{
     pace::pace,
     policy::{override_, policy},
     robots::{cache, robots},
+    ship::ship,
     telemetry::telemetry,
     tls::tls,
     witness::witness,
@@ -133,6 +135,7 @@ pub(super) fn apply<'t>(
     let egress_table = top.subsection("egress");
     let telemetry_table = top.subsection("telemetry");
     let fleet_table = top.subsection("fleet");
+    let ship_table = top.subsection("ship");
     let [store_table, audit_table, admin_table, policy_table] =
         ["store", "audit", "admin", "policy"].map(|name| top.subsection(name));
     let override_tables = top.subsections("override");
@@ -191,6 +194,7 @@ pub(super) fn apply<'t>(
         let witness = witness(section, &config.audit.witnesses);
         config.audit.witnesses.extend(witness);
     }
+    ship(reader.section("ship", ship_table), base, config);
     fleet(reader.section("fleet", fleet_table), base, config);
     policy(reader.section("policy", policy_table), &mut config.policy);
     for (place, table) in (1..).zip(override_tables) {

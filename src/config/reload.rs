@@ -77,6 +77,7 @@ impl Config {
                 witnesses: old.audit.witnesses,
                 ..new.audit
             },
+            ship: old.ship,
             fleet: FleetConfig {
                 patience: new.fleet.patience,
                 ..old.fleet

@@ -166,6 +166,10 @@ checkpoint_every = "1m"
 log_name = "logs.example.org/fra-1"
 quorum = 2
 collection = "logs"
+[ship]
+to = "https://collect.example/ship/"
+every = "1m"
+token_file = "ship.token"
 [fleet]
 sentinels = ["s1.example:26379", "[2001:db8::7]:26379"]
 master = "crawl"

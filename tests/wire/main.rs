@@ -72,6 +72,7 @@ mod run;
 mod secrets;
 mod server_names;
 mod several_logs;
+mod ship;
 mod silence;
 mod soft_404;
 mod streaming;

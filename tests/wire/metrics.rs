@@ -94,6 +94,9 @@ fn busy() -> (Gate, Origin, Origin) {
     let witness = Witness::start("witness.test/w1");
     let gate = watched(|setup| {
         setup.tables(&witness.section("notary"));
+        let there = setup.dir().join("there");
+        std::fs::create_dir(&there).unwrap();
+        setup.set("ship", "to", &format!("{there:?}"));
     });
     let http = Origin::with_rules(RULES).on("/page", [Reply::ok("twelve bytes")]);
     let https = Origin::https().robots(RULES).on("/page", [Reply::ok("x")]);

@@ -34,6 +34,23 @@ fn each_mistake_is_reported_with_line_key_value_and_allowed_values() {
             "config.toml:2: [agent] colour = 'red': unknown key; known here: mismatch, product_tokens, require_identity",
         ),
         (
+            "a shipped log without a store",
+            "[store]\npath = ''\n[ship]\nto = 'logs'",
+            "config.toml:4: [ship] to = 'logs': the decision log is in the store, but [store] path is \"\"; name a file there",
+        ),
+        (
+            "a log shipped by another scheme",
+            "[ship]\nto = 's3://bucket/logs'",
+            "config.toml:2: [ship] to = 's3://bucket/logs': expected a directory, or a URL without credentials and query: \
+             \"/mnt/evidence/fra-1\", \"https://collect.example/ship\", or \"\"",
+        ),
+        (
+            "a token that others read",
+            "[ship]\nto = 'http://collect.example/ship'\ntoken_file = 't'",
+            "config.toml:2: [ship] to = 'http://collect.example/ship': with a token_file, name a URL with https: others read \
+             the token on the way",
+        ),
+        (
             "a fleet without its key",
             "[fleet]\nengine = '127.0.0.1:6379'",
             "config.toml:2: [fleet] engine = '127.0.0.1:6379': key_file is missing, the key that all instances share; \

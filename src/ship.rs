@@ -1,0 +1,240 @@
+//! The decision log in another place, too, continuously (`[ship]`).
+//!
+//! A pass writes what is new up to a checkpoint, by the code of `crawlgate audit export`, and then notes in the store how far
+//! the place has the log: retention drops nothing behind that. A place that is away is tried again, ever later; no request
+//! and no record waits for it. A pass is bounded (`STEP`): behind a long pause, many follow each other.
+//!
+//! - `pass`: one pass, on a thread that may wait for a disk; `remote`: a service that takes files by PUT
+//! - `status`: how far the place has the log, for the API and `/metrics`
+
+mod pass;
+mod remote;
+mod status;
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use tokio::time::{sleep, timeout};
+use tracing::{info, warn};
+
+use self::remote::Client;
+pub use self::status::Status;
+use self::status::{Instruments, Standing};
+use crate::clock::Clock;
+use crate::config::{Config, ShipTo};
+use crate::egress;
+use crate::metrics::Registry;
+use crate::store::block::MOST_ENTRIES;
+use crate::store::{LogKey, ShipMark, Store};
+
+/// Entries after which a pass ends at the next checkpoint.
+const STEP: u64 = MOST_ENTRIES as u64;
+
+/// A pause between two passes of which the first left something, in which others read.
+const BREATH: Duration = Duration::from_millis(20);
+
+/// Time for witnesses to cosign a new checkpoint before it is shipped.
+const WITNESSES: Duration = Duration::from_secs(2);
+
+/// Time for the last pass: the end of a process waits for it.
+const LAST: Duration = Duration::from_secs(3);
+
+/// The first and the longest delay after a failure.
+const RETRY: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// The shipping of a log.
+#[derive(Debug)]
+pub struct Shipper {
+    store: Arc<dyn Store>,
+    config: Arc<Config>,
+    to: To,
+    mark: ShipMark,
+    clock: Clock,
+    standing: Arc<Standing>,
+    /// Held by a pass.
+    turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// The place.
+#[derive(Debug)]
+enum To {
+    Folder(PathBuf),
+    /// A service, and the URL of the log there.
+    Service(Box<Client>, String),
+}
+
+/// The end of a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Passed {
+    /// The place has everything that is signed: so many entries.
+    Whole(u64),
+    /// More is left.
+    Part,
+}
+
+/// The reason why a pass came to nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Failure {
+    /// Another process ships the log.
+    Busy,
+    /// Anything else.
+    Told(String),
+}
+
+impl From<String> for Failure {
+    fn from(why: String) -> Self {
+        Self::Told(why)
+    }
+}
+
+impl Shipper {
+    /// Returns the configured shipping of the log in `store`, and sets where its retention stops. Nothing is shipped before
+    /// [`Shipper::keep`].
+    ///
+    /// # Errors
+    /// When the store or the trusted roots cannot be read; the message names the way out.
+    pub async fn of(
+        config: &Arc<Config>,
+        store: &Arc<dyn Store>,
+        key: &LogKey,
+        clock: Clock,
+    ) -> Result<Option<Arc<Self>>, String> {
+        let failed = |error: crate::store::StoreError| error.to_string();
+        let Some(to) = &config.ship.to else {
+            if store.shipped().await.map_err(failed)?.is_some() {
+                store.ship_to(None).await.map_err(failed)?;
+            }
+            return Ok(None);
+        };
+        let place = match to {
+            ShipTo::Folder(path) => To::Folder(path.clone()),
+            ShipTo::Url(url) => {
+                let tls = egress::tls_config(&config.tls.extra_roots);
+                let tls = tls.map_err(|error| error.to_string())?;
+                let client = Client::new(tls, config.ship.token_file.clone());
+                To::Service(Box::new(client), remote::url_of(url, key.name()))
+            }
+        };
+        let mark = mark(to, key);
+        let shipped = store.ship_to(Some(mark)).await.map_err(failed)?;
+        info!(%to, records = shipped, "the decision log is shipped");
+        let shipper = Self {
+            store: Arc::clone(store),
+            config: Arc::clone(config),
+            to: place,
+            mark,
+            clock,
+            standing: Arc::new(Standing::new(to.to_string(), shipped)),
+            turn: Arc::default(),
+        };
+        shipper.look().await.map_err(failed)?;
+        Ok(Some(Arc::new(shipper)))
+    }
+
+    /// Ships each new checkpoint with what it covers, until the future is dropped.
+    pub async fn keep(self: Arc<Self>) {
+        let mut attempt = 0;
+        loop {
+            match self.pass().await {
+                Ok(Passed::Part) => {
+                    attempt = 0;
+                    sleep(BREATH).await;
+                }
+                Ok(Passed::Whole(size)) => {
+                    attempt = 0;
+                    sleep(self.config.ship.every).await;
+                    // A store that cannot be read is told by the next pass.
+                    let signed = self.store.signed(size).await;
+                    if signed.is_ok() && !self.config.audit.witnesses.is_empty() {
+                        sleep(WITNESSES).await;
+                    }
+                }
+                Err(Failure::Busy) => sleep(self.config.ship.every).await,
+                Err(Failure::Told(_)) => {
+                    sleep(delay(attempt)).await;
+                    attempt += 1;
+                }
+            }
+        }
+    }
+
+    /// Ships the last checkpoint of a process, for a few seconds at most.
+    pub async fn last(self: &Arc<Self>) {
+        let passes = async { while let Ok(Passed::Part) = self.pass().await {} };
+        let is_over = timeout(LAST, passes).await.is_ok();
+        // A failure is told.
+        if !is_over {
+            warn!(
+                to = self.standing.to(),
+                "the last records are not shipped yet: the next process ships them"
+            );
+        }
+    }
+
+    /// Returns how far the place has the log.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.standing.status(self.clock.now())
+    }
+
+    /// Registers the instruments.
+    pub fn register(&self, registry: &mut Registry) {
+        let standing = Arc::clone(&self.standing);
+        registry.register_collector(Box::new(Instruments(standing, self.clock.clone())));
+    }
+
+    /// Makes one pass, and tells of a failure that is new.
+    async fn pass(self: &Arc<Self>) -> Result<Passed, Failure> {
+        let outcome = pass::run(self).await;
+        let to = self.standing.to();
+        match &outcome {
+            Ok(_) => {
+                if let Some(size) = self.standing.succeeded() {
+                    info!(to, records = size, "the decision log is shipped again");
+                }
+            }
+            Err(Failure::Busy) => {}
+            Err(Failure::Told(why)) => {
+                if self.standing.failed(why) {
+                    warn!(
+                        to,
+                        "the decision log is not shipped: {why}; it is tried again, and retention drops nothing that is \
+                         not there"
+                    );
+                }
+            }
+        }
+        outcome
+    }
+
+    /// Notes what waits to be shipped.
+    async fn look(&self) -> Result<(), crate::store::StoreError> {
+        let checkpoints = self.store.checkpoints().await?;
+        self.standing.look(&checkpoints);
+        Ok(())
+    }
+}
+
+/// Returns the mark of a place for one log.
+fn mark(to: &ShipTo, key: &LogKey) -> ShipMark {
+    let named = digest(&SHA256, format!("{to}\n{}", key.name()).as_bytes());
+    let mut mark = [0; 8];
+    for (octet, from) in mark.iter_mut().zip(named.as_ref()) {
+        *octet = *from;
+    }
+    ShipMark(mark)
+}
+
+/// Returns the delay after so many failures: it doubles, and varies by half.
+fn delay(attempt: u32) -> Duration {
+    let whole = RETRY.saturating_mul(1 << attempt.min(16)).min(LONGEST);
+    let random = RandomState::new().hash_one(attempt) >> 11;
+    whole.mul_f64(0.5 + 0.5 * (random as f64 / (1_u64 << 53) as f64))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,250 @@
+//! One pass: what is new, up to a checkpoint.
+//!
+//! It runs on a thread of its own, because a disk or a network file system may let it wait. The store is read in pages, so no
+//! transaction is long.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use super::remote::{Client, Service};
+use super::status::Standing;
+use super::{Failure, Passed, STEP, Shipper, To};
+use crate::audit::export::same::is_same;
+use crate::audit::export::write::{self, Destination, Folder, Listener, NotOpened, head_text};
+use crate::audit::export::{HEAD, checkpoint_file};
+use crate::audit::verify::case::{Trusted, Uncovered};
+use crate::audit::verify::covering::Covering;
+use crate::store::{StoreError, StoredCheckpoint};
+use crate::tlog::{Checkpoint, Note};
+
+/// The key that names the place, for messages.
+const NAMED: &str = "[ship] to";
+
+/// Makes a pass. If the future is dropped, the pass ends before its next file.
+pub(super) async fn run(shipper: &Arc<Shipper>) -> Result<Passed, Failure> {
+    let turn = Arc::clone(&shipper.turn).lock_owned().await;
+    let stop = CancellationToken::new();
+    let _stops = stop.clone().drop_guard();
+    let (shipper, runtime) = (Arc::clone(shipper), Handle::current());
+    let pass = spawn_blocking(move || {
+        let _turn = turn;
+        runtime.block_on(async {
+            tokio::select! {
+                biased;
+                // The result has no reader any more.
+                () = stop.cancelled() => Err(Failure::Busy),
+                outcome = shipper.step() => outcome,
+            }
+        })
+    });
+    let ended = |_| Err(Failure::Told("the thread of the pass has ended".to_owned()));
+    pass.await.unwrap_or_else(ended)
+}
+
+fn failed(error: StoreError) -> String {
+    error.to_string()
+}
+
+impl Shipper {
+    async fn step(&self) -> Result<Passed, Failure> {
+        let checkpoints = self.store.checkpoints().await.map_err(failed)?;
+        self.standing.look(&checkpoints);
+        let trusted = Trusted::of_store(&[], &self.config, &*self.store).await;
+        let trusted = trusted.map_err(|error| error.to_string())?;
+        let newest = match trusted.covering(0, &checkpoints) {
+            Ok(newest) => newest,
+            Err(Uncovered::Unsigned) => return Ok(Passed::Whole(0)),
+            Err(Uncovered::Keyless(fault)) => return Err(Failure::Told(fault)),
+        };
+        let log = Log {
+            checkpoints: &checkpoints,
+            trusted: &trusted,
+            newest: &newest,
+        };
+        match &self.to {
+            To::Folder(path) => self.to_folder(path, &log).await,
+            To::Service(client, url) => self.to_service(client, url, &log).await,
+        }
+    }
+
+    async fn to_folder(&self, path: &Path, log: &Log<'_>) -> Result<Passed, Failure> {
+        let shown = path.display();
+        if !path.is_dir() {
+            return Err(Failure::Told(format!(
+                "{shown}: there is no such directory; make it, or mount what it lies on"
+            )));
+        }
+        let shipped = self.store.shipped().await.map_err(failed)?.unwrap_or(0);
+        if shipped > 0 && !path.join(HEAD).exists() {
+            return Err(Failure::Told(format!(
+                "{shown}: it is empty, and {shipped} records were shipped there: mount what lay there, or name another \
+                 directory with {NAMED}"
+            )));
+        }
+        let newest = &log.newest.checkpoint;
+        let folder = match Folder::open(path, newest, &log.trusted.keys.all, NAMED) {
+            Ok(folder) => folder,
+            Err(NotOpened::Busy(_)) => return Err(Failure::Busy),
+            Err(why) => return Err(Failure::Told(why.to_string())),
+        };
+        folder.require_continued(&self.store, newest).await?;
+        folder
+            .require_whole_end()
+            .map_err(|faulty| faulty.to_string())?;
+        let size = folder.size();
+        if size < shipped {
+            self.note(size).await?;
+        }
+        if size < newest.size {
+            return self.bring(&folder, (size, folder.end()?), log).await;
+        }
+        self.note(size).await?;
+        Ok(Passed::Whole(size))
+    }
+
+    async fn to_service(
+        &self,
+        client: &Client,
+        url: &str,
+        log: &Log<'_>,
+    ) -> Result<Passed, Failure> {
+        let service = client.open(url)?;
+        let newest = &log.newest.checkpoint;
+        let mut shipped = self.store.shipped().await.map_err(failed)?.unwrap_or(0);
+        if shipped >= newest.size {
+            return Ok(Passed::Whole(shipped));
+        }
+        let head = head_text(newest, &log.trusted.keys.all);
+        if shipped > 0 && !self.has(&service, shipped, log).await? {
+            if service.get(HEAD).await?.is_none() {
+                return Err(Failure::Told(format!(
+                    "{url}: nothing is there, and {shipped} records were shipped there: bring them back, or name another URL \
+                     with {NAMED}"
+                )));
+            }
+            warn!(
+                url,
+                records = shipped,
+                "the checkpoint of these records is not there any more: the log is shipped from its first record on"
+            );
+            self.note(0).await?;
+            client.forget();
+            shipped = 0;
+        }
+        if shipped == 0 {
+            service.put_anew(HEAD, head.as_bytes()).await?;
+        }
+        self.bring(&service, (shipped, shipped), log).await
+    }
+
+    /// Tells whether a service has the checkpoint over the records that were shipped there.
+    async fn has(&self, service: &Service<'_>, size: u64, log: &Log<'_>) -> Result<bool, Failure> {
+        let name = checkpoint_file(size);
+        let Some(found) = service.get(&name).await? else {
+            return Ok(false);
+        };
+        let known = log.checkpoints.iter().find(|one| one.size == size);
+        if known.is_some_and(|known| is_same(&name, known.note.as_bytes(), &found)) {
+            return Ok(true);
+        }
+        let wrong = |why: &str| Failure::Told(format!("{}: {why}", service.shown(&name)));
+        let note = Note::parse(&found).map_err(|error| wrong(&error.to_string()))?;
+        let keys = log.trusted.keys.at(size);
+        let opened = Checkpoint::open(&note, &keys);
+        let (theirs, _) = opened.map_err(|error| wrong(&error.to_string()))?;
+        let ours = &log.newest.checkpoint;
+        let proof = self.store.consistency(size, ours.size).await;
+        let proof = proof.map_err(failed)?;
+        let continues = theirs.size == size && proof.verify(&theirs.root, &ours.root).is_ok();
+        match continues {
+            true => Ok(true),
+            false => Err(wrong(
+                "the log of the store does not continue the one that was shipped there; name another URL with [ship] to",
+            )),
+        }
+    }
+
+    /// Writes the entries from `first` on up to a checkpoint behind `shipped` records.
+    async fn bring(
+        &self,
+        place: &dyn Destination,
+        (shipped, first): (u64, u64),
+        log: &Log<'_>,
+    ) -> Result<Passed, Failure> {
+        let kept = self.store.extent().await.map_err(failed)?.first;
+        let next = log.next(shipped.max(kept));
+        let size = next.checkpoint.size;
+        let mut faults = Faults {
+            standing: &self.standing,
+            last: None,
+        };
+        let signed = (&next.checkpoint, &next.note);
+        if !write::write(&self.store, place, first, signed, &mut faults).await? {
+            let last = faults.last.unwrap_or_default();
+            return Err(Failure::Told(last));
+        }
+        self.note(size).await?;
+        self.standing.look(log.checkpoints);
+        Ok(match size < log.newest.checkpoint.size {
+            true => Passed::Part,
+            false => Passed::Whole(size),
+        })
+    }
+
+    /// Notes how far the log is shipped, unless that is known.
+    async fn note(&self, size: u64) -> Result<(), Failure> {
+        if self.store.shipped().await.map_err(failed)? != Some(size) {
+            // A process of another configuration may have changed the place.
+            let set = self.store.ship_to(Some(self.mark)).await;
+            set.map_err(failed)?;
+            self.store.note_shipped(size).await.map_err(failed)?;
+        }
+        self.standing.shipped(size);
+        Ok(())
+    }
+}
+
+/// The checkpoints of a log.
+struct Log<'l> {
+    checkpoints: &'l [StoredCheckpoint],
+    trusted: &'l Trusted,
+    newest: &'l Covering,
+}
+
+impl Log<'_> {
+    /// Returns the checkpoint up to which the next pass goes.
+    fn next(&self, from: u64) -> Covering {
+        let enough = self
+            .checkpoints
+            .iter()
+            .position(|one| one.size >= from.saturating_add(STEP));
+        let first = enough.and_then(|last| self.checkpoints.get(..=last));
+        let next = first.and_then(|first| self.trusted.covering(from, first).ok());
+        next.unwrap_or_else(|| self.newest.clone())
+    }
+}
+
+/// The faults of a pass, each told once.
+struct Faults<'s> {
+    standing: &'s Standing,
+    last: Option<String>,
+}
+
+impl Listener for Faults<'_> {
+    fn fault(&mut self, what: &str) {
+        if self.standing.is_news(what) {
+            warn!(
+                to = self.standing.to(),
+                "the shipped log has a fault: {what}"
+            );
+        }
+        self.last = Some(what.to_owned());
+    }
+
+    fn written(&mut self, _: u64, _: u64) {}
+}

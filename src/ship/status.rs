@@ -1,0 +1,182 @@
+//! How far a place has the log, for the API and `/metrics`.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+
+use crate::clock::{Clock, Moment};
+use crate::metrics::{Collector, Unit, show};
+use crate::store::StoredCheckpoint;
+
+/// Faults that are remembered as told.
+const TOLD: usize = 256;
+
+/// How far a place has the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The place.
+    pub to: String,
+    /// Number of records that it has, with a checkpoint over them.
+    pub shipped: u64,
+    /// Time of that checkpoint; `None` if there is none, or the store does not have it any more.
+    pub shipped_at: Option<Moment>,
+    /// Number of signed records that it does not have.
+    pub behind: u64,
+    /// Age of the first checkpoint that it does not have; zero if it has all.
+    pub behind_for: Duration,
+    /// The reason why the last pass came to nothing.
+    pub failure: Option<String>,
+}
+
+/// The changing state of the shipping.
+#[derive(Debug)]
+pub(super) struct Standing {
+    to: String,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    shipped: u64,
+    shipped_at: Option<Moment>,
+    /// The size of the newest checkpoint.
+    newest: u64,
+    /// Time of the first checkpoint that is not shipped.
+    waits_since: Option<Moment>,
+    failure: Option<String>,
+    failures: u64,
+    told: BTreeSet<String>,
+}
+
+impl Standing {
+    pub(super) fn new(to: String, shipped: u64) -> Self {
+        let state = State {
+            shipped,
+            ..State::default()
+        };
+        Self {
+            to,
+            state: Mutex::new(state),
+        }
+    }
+
+    pub(super) fn to(&self) -> &str {
+        &self.to
+    }
+
+    /// Notes how far the log is signed.
+    pub(super) fn look(&self, checkpoints: &[StoredCheckpoint]) {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        state.newest = checkpoints.last().map_or(0, |newest| newest.size);
+        let shipped = state.shipped;
+        let at = checkpoints.iter().find(|one| one.size == shipped);
+        state.shipped_at = at.map(|one| one.time);
+        let first = checkpoints.iter().find(|one| one.size > shipped);
+        state.waits_since = first.map(|one| one.time);
+    }
+
+    /// Notes how far the log is shipped.
+    pub(super) fn shipped(&self, size: u64) {
+        self.state.lock().shipped = size;
+    }
+
+    /// Notes that a pass came to its end. Returns the number of shipped records if the one before did not.
+    pub(super) fn succeeded(&self) -> Option<u64> {
+        let mut state = self.state.lock();
+        let shipped = state.shipped;
+        state.failure.take().map(|_| shipped)
+    }
+
+    /// Notes that a pass came to nothing. True if the reason is another one than before.
+    pub(super) fn failed(&self, why: &str) -> bool {
+        let mut state = self.state.lock();
+        state.failures += 1;
+        let before = state.failure.replace(why.to_owned());
+        before.as_deref() != Some(why)
+    }
+
+    /// Tells whether a fault was not told before.
+    pub(super) fn is_news(&self, fault: &str) -> bool {
+        let mut state = self.state.lock();
+        if state.told.len() >= TOLD {
+            state.told.clear();
+        }
+        state.told.insert(fault.to_owned())
+    }
+
+    pub(super) fn status(&self, now: Moment) -> Status {
+        let state = self.state.lock();
+        Status {
+            to: self.to.clone(),
+            shipped: state.shipped,
+            shipped_at: state.shipped_at,
+            behind: state.newest.saturating_sub(state.shipped),
+            behind_for: state
+                .waits_since
+                .map_or(Duration::ZERO, |since| now.since(since)),
+            failure: state.failure.clone(),
+        }
+    }
+}
+
+/// The instruments.
+#[derive(Debug)]
+pub(super) struct Instruments(pub(super) Arc<Standing>, pub(super) Clock);
+
+impl Collector for Instruments {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let now = self.1.now();
+        let status = self.0.status(now);
+        let seconds = |span: Duration| ConstGauge::new(span.as_secs_f64());
+        show(
+            &mut encoder,
+            "crawlgate_ship_size",
+            "Records that the place of [ship] has, with a checkpoint over them",
+            None,
+            &ConstGauge::new(status.shipped),
+        )?;
+        show(
+            &mut encoder,
+            "crawlgate_ship_pending_records",
+            "Signed records that the place of [ship] does not have",
+            None,
+            &ConstGauge::new(status.behind),
+        )?;
+        show(
+            &mut encoder,
+            "crawlgate_ship_behind",
+            "Age of the first checkpoint that the place of [ship] does not have; 0 if it has all",
+            Some(&Unit::Seconds),
+            &seconds(status.behind_for),
+        )?;
+        let age = status.shipped_at.map_or(Duration::ZERO, |at| now.since(at));
+        show(
+            &mut encoder,
+            "crawlgate_ship_checkpoint_age",
+            "Age of the newest checkpoint that the place of [ship] has; 0 without one",
+            Some(&Unit::Seconds),
+            &seconds(age),
+        )?;
+        show(
+            &mut encoder,
+            "crawlgate_ship_failing",
+            "1 while the decision log cannot be shipped",
+            None,
+            &ConstGauge::new(i64::from(status.failure.is_some())),
+        )?;
+        show(
+            &mut encoder,
+            "crawlgate_ship_failures",
+            "Passes of [ship] that came to nothing",
+            None,
+            &ConstCounter::new(self.0.state.lock().failures),
+        )
+    }
+}

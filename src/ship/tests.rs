@@ -1,0 +1,234 @@
+use std::fs;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::audit::export::Exported;
+use crate::audit::export::write::{Folder, NotOpened};
+use crate::clock::Moment;
+use crate::config::Places;
+use crate::store::tests::{ROW, Row};
+use crate::store::{self, Access, Batch, LogKey};
+
+const NOON: Moment = Moment::from_millis(1_795_176_000_000);
+
+/// A store with a log, and the directory to which it is shipped.
+struct Gate {
+    folder: TempDir,
+    config: Arc<Config>,
+    store: Arc<dyn Store>,
+    key: Arc<LogKey>,
+}
+
+impl Gate {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config::builtin(&Places::default());
+        config.store.path = Some(folder.path().join("crawlgate.db"));
+        config.ship.to = Some(ShipTo::Folder(folder.path().join("there")));
+        config.ship.every = Duration::from_millis(10);
+        let store = store::open(&config, Access::Write).unwrap();
+        let key = store::log_key(&config).unwrap();
+        Self {
+            folder,
+            config: Arc::new(config),
+            store,
+            key,
+        }
+    }
+
+    fn there(&self) -> std::path::PathBuf {
+        self.folder.path().join("there")
+    }
+
+    async fn shipper(&self) -> Arc<Shipper> {
+        let clock = Clock::manual(NOON);
+        let shipper = Shipper::of(&self.config, &self.store, &self.key, clock).await;
+        shipper.unwrap().unwrap()
+    }
+
+    /// Adds records and signs the log.
+    async fn signed(&self, count: u64) -> u64 {
+        let mut batch = Batch::default();
+        for _ in 0..count {
+            Row { time: NOON, ..ROW }.file(&mut batch);
+        }
+        self.store.write(batch).await.unwrap();
+        let signed = self.store.checkpoint(Arc::clone(&self.key), NOON).await;
+        signed.unwrap().unwrap().size
+    }
+}
+
+fn told(outcome: Result<Passed, Failure>) -> String {
+    match outcome {
+        Err(Failure::Told(why)) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn exported(path: &Path) -> (Vec<u64>, Option<u64>) {
+    let export = Exported::open(path).unwrap();
+    let newest = export.checkpoints.last().copied().unwrap();
+    (export.checkpoints.clone(), export.start(newest))
+}
+
+#[tokio::test]
+async fn each_checkpoint_is_shipped_with_what_it_covers_and_the_place_is_noted() {
+    let gate = Gate::new();
+    let shipper = gate.shipper().await;
+    assert_eq!(
+        shipper.pass().await,
+        Ok(Passed::Whole(0)),
+        "nothing is signed"
+    );
+    assert_eq!(gate.signed(600).await, 600);
+    assert!(
+        told(shipper.pass().await).contains("no such directory"),
+        "a directory that is not mounted is not made"
+    );
+    fs::create_dir(gate.there()).unwrap();
+    assert_eq!(shipper.pass().await, Ok(Passed::Whole(600)));
+    assert_eq!(gate.store.shipped().await.unwrap(), Some(600));
+    gate.signed(10).await;
+    gate.signed(10).await;
+    assert_eq!(shipper.pass().await, Ok(Passed::Whole(620)));
+    assert_eq!(exported(&gate.there()), (vec![600, 620], Some(0)));
+    // Another process goes on where this one has ended.
+    let next = gate.shipper().await;
+    assert_eq!(next.status().shipped, 620);
+    assert_eq!(next.pass().await, Ok(Passed::Whole(620)));
+    assert_eq!((next.status().behind, next.status().failure), (0, None));
+}
+
+#[tokio::test]
+async fn a_long_pause_is_made_up_for_in_parts() {
+    let gate = Gate::new();
+    fs::create_dir(gate.there()).unwrap();
+    for count in [8_192, 8_192, 100, 1] {
+        gate.signed(count).await;
+    }
+    let shipper = gate.shipper().await;
+    assert_eq!(shipper.status().behind, 16_485);
+    assert_eq!(shipper.pass().await, Ok(Passed::Part));
+    assert_eq!(gate.store.shipped().await.unwrap(), Some(16_384));
+    assert_eq!(shipper.pass().await, Ok(Passed::Whole(16_485)));
+    assert_eq!(exported(&gate.there()), (vec![16_384, 16_485], Some(0)));
+}
+
+#[tokio::test]
+async fn a_place_that_is_not_right_is_told_and_left_as_it_is() {
+    let gate = Gate::new();
+    let there = gate.there();
+    fs::create_dir(&there).unwrap();
+    gate.signed(600).await;
+    let shipper = gate.shipper().await;
+    assert_eq!(shipper.pass().await, Ok(Passed::Whole(600)));
+    gate.signed(600).await;
+
+    let head = fs::read_to_string(there.join("log.json")).unwrap();
+    fs::write(there.join("log.json"), head.replace("crawlgate/", "other/")).unwrap();
+    let why = told(shipper.pass().await);
+    assert!(why.contains("export of the log other/"), "{why}");
+    assert!(why.contains("[ship] to"), "{why}");
+    fs::write(there.join("log.json"), &head).unwrap();
+
+    let last = there.join(crate::audit::export::entries_file(0, 600));
+    let whole = fs::read(&last).unwrap();
+    fs::write(&last, &whole[..whole.len() / 2]).unwrap();
+    let why = told(shipper.pass().await);
+    assert!(why.contains("entries/00000000000000000000-"), "{why}");
+    assert_eq!(fs::read(&last).unwrap(), whole[..whole.len() / 2]);
+    fs::write(&last, &whole).unwrap();
+
+    // Something else stands where the next file belongs.
+    let next = there.join(crate::audit::export::checkpoint_file(1_200));
+    fs::create_dir(&next).unwrap();
+    told(shipper.pass().await);
+    fs::remove_dir(&next).unwrap();
+
+    // The mount is gone.
+    let away = gate.folder.path().join("away");
+    fs::rename(&there, &away).unwrap();
+    fs::create_dir(&there).unwrap();
+    let why = told(shipper.pass().await);
+    assert!(
+        why.contains("it is empty, and 600 records were shipped"),
+        "{why}"
+    );
+    assert_eq!(fs::read_dir(&there).unwrap().count(), 0);
+    assert_eq!(shipper.status().failure, Some(why));
+    assert_eq!(gate.store.shipped().await.unwrap(), Some(600));
+    fs::remove_dir(&there).unwrap();
+    fs::rename(&away, &there).unwrap();
+
+    assert_eq!(shipper.pass().await, Ok(Passed::Whole(1_200)));
+    assert_eq!(shipper.status().failure, None);
+    assert_eq!(exported(&there), (vec![600, 1_200], Some(0)));
+}
+
+#[tokio::test]
+async fn an_older_copy_at_the_place_holds_retention_until_it_is_whole_again() {
+    let gate = Gate::new();
+    let there = gate.there();
+    fs::create_dir(&there).unwrap();
+    gate.signed(300).await;
+    let shipper = gate.shipper().await;
+    shipper.pass().await.unwrap();
+    let early = fs::read(there.join(crate::audit::export::checkpoint_file(300))).unwrap();
+    gate.signed(300).await;
+    shipper.pass().await.unwrap();
+    // A backup from before the second pass was brought back.
+    for name in [
+        "entries/00000000000000000300-00000000000000000600.cgb",
+        "checkpoints/00000000000000000600",
+    ] {
+        fs::remove_file(there.join(name)).unwrap();
+    }
+    assert!(!early.is_empty());
+    assert_eq!(shipper.pass().await, Ok(Passed::Whole(600)));
+    assert_eq!(exported(&there), (vec![300, 600], Some(0)));
+}
+
+#[tokio::test]
+async fn a_second_process_waits_for_its_turn() {
+    let gate = Gate::new();
+    fs::create_dir(gate.there()).unwrap();
+    gate.signed(10).await;
+    let shipper = gate.shipper().await;
+    shipper.pass().await.unwrap();
+    let trusted = gate.key.vkeys();
+    let checkpoints = gate.store.checkpoints().await.unwrap();
+    let ours = checkpoints[0].content().unwrap();
+    let held = Folder::open(&gate.there(), &ours, &trusted, "--to").unwrap();
+    let again = Folder::open(&gate.there(), &ours, &trusted, "--to");
+    assert!(matches!(again, Err(NotOpened::Busy(_))), "{again:?}");
+    assert_eq!(shipper.pass().await, Err(Failure::Busy));
+    assert_eq!(shipper.status().failure, None, "this is no failure");
+    drop(held);
+    assert_eq!(shipper.pass().await, Ok(Passed::Whole(10)));
+}
+
+#[test]
+fn delays_double_up_to_a_bound() {
+    for (attempt, whole) in [(0, 1), (1, 2), (5, 32), (6, 60), (u32::MAX, 60)] {
+        let (whole, delay) = (Duration::from_secs(whole), delay(attempt));
+        assert!((whole / 2..=whole).contains(&delay), "{attempt}: {delay:?}");
+    }
+}
+
+#[test]
+fn a_place_is_known_by_its_name_and_that_of_the_log() {
+    let key = |name: &str| LogKey::generate(Some(name.parse().unwrap())).unwrap();
+    let url = |url: &str| ShipTo::Url(url.to_owned());
+    let (one, other) = (key("fra-1"), key("fra-2"));
+    let first = mark(&url("https://a.example"), &one);
+    assert_eq!(first, mark(&url("https://a.example"), &one));
+    assert_ne!(first, mark(&url("https://b.example"), &one));
+    assert_ne!(first, mark(&url("https://a.example"), &other));
+    let log = "logs.example/fra-1".parse().unwrap();
+    assert_eq!(
+        remote::url_of("https://a.example/ship", &log),
+        "https://a.example/ship/logs.example%252Ffra-1"
+    );
+}

@@ -1,0 +1,320 @@
+//! The log in another place, continuously: a directory, and a service behind nginx.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crawlgate::audit::export::{Exported, Faulty};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::admin_gate::AdminGate;
+use crate::support::collector::{Collector, deny};
+use crate::support::peer::{Peer, program};
+use crate::support::{Gate, Origin, RULES, Setup, eventually};
+
+fn shipping(setup: &mut Setup, name: &str, to: &str) {
+    setup.set("audit", "checkpoint_every", "\"1s\"");
+    setup.set("audit", "log_name", &format!("\"logs.example/{name}\""));
+    setup.set("ship", "to", &format!("{to:?}"));
+    setup.set("ship", "every", "\"10ms\"");
+}
+
+/// Returns the size of the newest checkpoint in a directory, 0 without one.
+fn shipped(there: &Path) -> u64 {
+    let export = Exported::open(there).ok();
+    let newest = export.and_then(|export| export.checkpoints.last().copied());
+    newest.unwrap_or(0)
+}
+
+/// Returns the names of all files.
+fn names(there: &Path) -> BTreeSet<PathBuf> {
+    let places = ["", "entries", "objects", "robots", "checkpoints"];
+    let files = places
+        .into_iter()
+        .filter_map(|place| fs::read_dir(there.join(place)).ok())
+        .flatten()
+        .filter_map(|file| Some(file.ok()?.path()));
+    files.filter(|path| path.is_file()).collect()
+}
+
+/// Returns the entries up to a size, and the digests of the bodies.
+fn content(there: &Path, size: u64) -> (Vec<Vec<u8>>, BTreeSet<String>) {
+    let export = Exported::open(there).unwrap();
+    let (mut at, mut entries) = (0, Vec::new());
+    while at < size {
+        let file = export.block_with(at).unwrap_or_else(|| panic!("no {at}"));
+        let read = export.entries::<Faulty>(file, |index, entry| {
+            if (at..size).contains(&index) {
+                entries.push(entry.to_vec());
+            }
+            Ok(())
+        });
+        read.unwrap();
+        at = file.1;
+    }
+    let bodies = names(there).into_iter();
+    let bodies = bodies.filter(|path| path.extension().is_some_and(|end| end == "zst"));
+    let bodies = bodies.map(|path| path.file_name().unwrap().to_string_lossy().into_owned());
+    (entries, bodies.collect())
+}
+
+/// Ends a gate in order, and compares the shipped files with an export by hand.
+#[track_caller]
+fn equals_an_export_by_hand(gate: &mut Gate, there: &Path) {
+    gate.signal(Signal::TERM);
+    gate.wait();
+    let by_hand = gate.setup.dir().join("by-hand");
+    let words = ["export", "--to", by_hand.to_str().unwrap()];
+    let (code, _, error) = gate.setup.run("audit", &words);
+    assert_eq!(code, Some(0), "{error}");
+    let size = shipped(&by_hand);
+    assert_eq!(shipped(there), size, "up to the last checkpoint");
+    let (ours, theirs) = (content(there, size), content(&by_hand, size));
+    assert_eq!(ours.0.len() as u64, size);
+    assert!(ours == theirs, "the same entries and bodies");
+}
+
+#[test]
+fn kills_in_the_middle_leave_a_log_that_is_continued() {
+    const ROUNDS: usize = 10;
+    let origins: Vec<Origin> = (0..ROUNDS)
+        .map(|n| Origin::with_rules(&format!("{RULES}\nDisallow: /{n}\n")))
+        .collect();
+    let mut gate = Gate::with(|setup| {
+        let there = setup.dir().join("there");
+        fs::create_dir(&there).unwrap();
+        shipping(setup, "killed", there.to_str().unwrap());
+    });
+    let there = gate.setup.dir().join("there");
+    for (round, origin) in origins.iter().enumerate() {
+        let before = names(&there).len();
+        for n in 0..20 {
+            gate.denied(&gate.get(&origin.url(&format!("/private/{round}/{n}"))));
+        }
+        // Each round has a text, its state, entries and a checkpoint to ship, at least.
+        eventually("more files", || {
+            (names(&there).len() >= before + round % 5).then_some(())
+        });
+        gate.restart(Signal::KILL);
+    }
+    for leftover in names(&there) {
+        let name = leftover.file_name().unwrap().to_string_lossy().into_owned();
+        assert!(
+            !name.starts_with(".crawlgate-") || name.ends_with(".partial"),
+            "{name}"
+        );
+    }
+    equals_an_export_by_hand(&mut gate, &there);
+}
+
+#[test]
+fn a_place_that_is_away_holds_no_request_up_and_loses_nothing() {
+    let origin = Origin::with_rules(RULES);
+    let mut gate = AdminGate::with(|setup| {
+        let there = setup.dir().join("there");
+        shipping(setup, "away", there.to_str().unwrap());
+    });
+    let there = gate.setup.dir().join("there");
+    deny(&gate, &origin, &["/private/a", "/private/b"]);
+    let told = "the decision log is not shipped";
+    eventually("the failure to be told", || {
+        gate.said().contains(told).then_some(())
+    });
+    let status = gate.api("/status")["ship"].clone();
+    assert!(status["pending"].as_u64().unwrap() > 0, "{status}");
+    let failure = status["failure"].as_str().unwrap();
+    assert!(failure.contains("there is no such directory"), "{status}");
+    assert_eq!(status["shipped_at"], Value::Null);
+    assert!(
+        gate.get("/metrics")
+            .text()
+            .contains("\ncrawlgate_ship_failing 1\n")
+    );
+    let (code, said, _) = gate.beside("store", &["size"]);
+    assert_eq!(code, Some(0));
+    assert!(said.ends_with("shipped    up to record 0\n"), "{said}");
+    assert!(
+        !there.exists(),
+        "a directory that may be a mount is not made"
+    );
+    fs::create_dir(&there).unwrap();
+    eventually("the log to be shipped", || {
+        (shipped(&there) > 0).then_some(())
+    });
+    eventually("the end of the failure to be told", || {
+        gate.said()
+            .contains("the decision log is shipped again")
+            .then_some(())
+    });
+    assert_eq!(gate.said().matches(told).count(), 1, "once");
+    let status = gate.api("/status")["ship"].clone();
+    assert_eq!(status["failure"], Value::Null);
+    assert!(status["shipped_size"].as_u64().unwrap() > 0, "{status}");
+    assert!(status["shipped_at"].is_string(), "{status}");
+    // The place goes in the middle, and comes back.
+    let away = gate.setup.dir().join("away");
+    fs::rename(&there, &away).unwrap();
+    deny(&gate, &origin, &["/private/c"]);
+    eventually("the second failure to be told", || {
+        (gate.said().matches(told).count() == 2).then_some(())
+    });
+    fs::rename(&away, &there).unwrap();
+    equals_an_export_by_hand(&mut gate.process, &there);
+}
+
+#[test]
+fn a_command_ships_its_records_before_it_ends() {
+    let origin = Origin::with_rules(RULES);
+    let mut setup = Setup::new();
+    let there = setup.dir().join("there");
+    fs::create_dir(&there).unwrap();
+    shipping(&mut setup, "run", there.to_str().unwrap());
+    let url = origin.url("/private/a");
+    let words = ["--", "curl", "-sS", "-o", "/dev/null", &url];
+    let (code, _, error) = setup.run("run", &words);
+    assert_eq!(code, Some(0), "{error}");
+    let size = shipped(&there);
+    let (entries, bodies) = content(&there, size);
+    assert!(entries.iter().any(|entry| {
+        let path = b"/private/a";
+        entry.windows(path.len()).any(|part| part == path)
+    }));
+    assert!(!bodies.is_empty());
+}
+
+/// The set-up of the documentation, with what a test needs to run nginx anywhere.
+fn nginx_for(port: u16, dir: &Path, tokens: &BTreeMap<&str, &str>) -> String {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/evidence.md");
+    let docs = fs::read_to_string(docs).unwrap();
+    let (_, recipe) = docs.split_once("```nginx\n").unwrap();
+    let (recipe, _) = recipe.split_once("```").unwrap();
+    let dir = dir.display();
+    let mut lines = String::new();
+    for line in recipe.lines() {
+        let word = line.trim_start();
+        if word.starts_with("ssl_") {
+            continue;
+        }
+        if word.starts_with("\"~^Bearer") {
+            for (name, token) in tokens {
+                lines += &format!("    \"~^Bearer {token} /ship/logs\\.example%2F{name}/\" 1;\n");
+            }
+            continue;
+        }
+        let line = line.replace("listen 443 ssl;", &format!("listen 127.0.0.1:{port};"));
+        lines += &line.replace("/srv", &dir.to_string());
+        lines.push('\n');
+    }
+    format!(
+        "daemon off;\nmaster_process off;\npid {dir}/nginx.pid;\nerror_log stderr warn;\nevents {{}}\nhttp {{\n\
+         access_log off;\nproxy_temp_path {dir}/proxy;\nfastcgi_temp_path {dir}/fastcgi;\n\
+         uwsgi_temp_path {dir}/uwsgi;\nscgi_temp_path {dir}/scgi;\n{lines}}}\n"
+    )
+}
+
+#[test]
+fn three_gates_ship_to_one_service_and_the_collection_has_the_sum_of_their_stores() {
+    let Some(nginx) = program("nginx") else {
+        return;
+    };
+    let tokens = BTreeMap::from([("a", "t0ken-a"), ("b", "t0ken-b"), ("c", "t0ken-c")]);
+    let peer = Peer::start(&nginx, &["-c"], |port, dir| {
+        fs::create_dir(dir.join("ship")).unwrap();
+        nginx_for(port, dir, &tokens)
+    });
+    let to = format!("http://127.0.0.1:{}/ship", peer.port());
+    let start = |name: &str, token: &str| {
+        Gate::with(|setup| {
+            shipping(setup, name, &to);
+            fs::write(setup.dir().join("ship.token"), format!("{token}\n")).unwrap();
+            setup.set("ship", "token_file", "\"ship.token\"");
+        })
+    };
+    let origin = Origin::with_rules(RULES);
+    let mut gates: Vec<Gate> = tokens
+        .iter()
+        .map(|(name, token)| start(name, token))
+        .collect();
+    let there = |name: &str| {
+        peer.dir()
+            .join("ship")
+            .join(format!("logs.example%2F{name}"))
+    };
+    for (number, gate) in gates.iter().enumerate() {
+        for n in 0..=number {
+            gate.denied(&gate.get(&origin.url(&format!("/private/{number}/{n}"))));
+        }
+    }
+    // A token is for one log alone.
+    let mut stranger = start("a-not", "t0ken-a");
+    stranger.denied(&stranger.get(&origin.url("/private/stranger")));
+    eventually("the refusal to be told", || {
+        let said = stranger.said();
+        (said.contains("it refuses the token (403") && said.contains("[ship] token_file"))
+            .then_some(())
+    });
+    stranger.signal(Signal::TERM);
+    stranger.wait();
+    assert!(!there("a-not").exists());
+
+    eventually("each log to be shipped", || {
+        let all = ["a", "b", "c"].iter().all(|name| shipped(&there(name)) > 0);
+        all.then_some(())
+    });
+    // One of them is killed, and starts again.
+    gates[1].restart(Signal::KILL);
+    gates[1].denied(&gates[1].get(&origin.url("/private/again")));
+    for (gate, name) in gates.iter_mut().zip(["a", "b", "c"]) {
+        equals_an_export_by_hand(gate, &there(name));
+    }
+    let collector = Collector::new();
+    let from = ["a", "b", "c"].map(there);
+    let from: Vec<&Path> = from.iter().map(PathBuf::as_path).collect();
+    collector.collect(&from, &["--trust-new"], 0);
+    let all = |setup: &Setup, words: &[&str]| {
+        let words = [words, &["--all", "--format", "jsonl"]].concat();
+        let (code, said, error) = setup.run("log", &words);
+        assert_eq!(code, Some(0), "{error}");
+        let ids = said.lines().map(|line| {
+            let record: serde_json::Value = serde_json::from_str(line).unwrap();
+            record["id"].as_str().unwrap().to_owned()
+        });
+        ids.collect::<BTreeSet<_>>()
+    };
+    // The collector has a store of its own in its configuration, which is not there.
+    let collected = all(
+        &collector.setup,
+        &["--log", "logs.example/a,logs.example/b,logs.example/c"],
+    );
+    let stored: BTreeSet<String> = gates
+        .iter()
+        .flat_map(|gate| all(&gate.setup, &[]))
+        .collect();
+    assert_eq!(collected, stored);
+    assert_eq!(stored.len(), 1 + 2 + 3 + 1);
+    let words = [
+        "verify",
+        "--all",
+        "--log",
+        "logs.example/a,logs.example/b,logs.example/c",
+    ];
+    let (code, said, error) = collector.setup.run("audit", &words);
+    assert_eq!(code, Some(0), "{said}{error}");
+
+    // A checkpoint that is lost there: what the store still has is shipped again, and no file is put over another one.
+    let lost = there("a");
+    fs::remove_dir_all(lost.join("checkpoints")).unwrap();
+    let entries = names(&lost);
+    let file = entries
+        .iter()
+        .find(|path| path.extension().is_some_and(|end| end == "cgb"));
+    let file = file.unwrap().clone();
+    fs::remove_file(&file).unwrap();
+    gates[0].start_again();
+    eventually("the log to be shipped again", || {
+        (shipped(&lost) > 0).then_some(())
+    });
+    fs::remove_dir_all(gates[0].setup.dir().join("by-hand")).unwrap();
+    equals_an_export_by_hand(&mut gates[0], &lost);
+}

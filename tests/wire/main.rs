@@ -61,6 +61,7 @@ mod overtaken;
 mod own_witness;
 mod pace;
 mod pooled;
+mod postgres;
 mod proof;
 mod prove;
 mod quorum;

@@ -38,6 +38,7 @@ pub const PATTERN: &str = "pattern";
 pub const ACTION: &str = "action";
 pub const BY: &str = "by";
 pub const UNTIL: &str = "until";
+pub const INSTANCE: &str = "instance";
 pub const ROBOTS: &str = "robots";
 pub const FINAL_URL: &str = "final_url";
 pub const IDENTITY: &str = "identity";

@@ -305,6 +305,10 @@ fn write_asserted(asserted: &Asserted<'_>, mut object: Object<'_>) {
     object.text(f::BY, asserted.by.as_bytes(), most::WORDS);
     object.text(f::REASON, asserted.reason.as_bytes(), most::WORDS);
     stamp_or_null(&mut object, f::UNTIL, asserted.until);
+    // Without a fleet, no override has one.
+    if let Some(instance) = asserted.instance {
+        object.text(f::INSTANCE, instance.as_bytes(), most::TOKEN);
+    }
     object.close();
 }
 

@@ -147,6 +147,19 @@ pub struct Overridden {
     pub by: String,
     pub reason: String,
     pub until: Option<String>,
+    /// The instance of a fleet that added it.
+    #[serde(default)]
+    pub instance: Option<String>,
+}
+
+impl Overridden {
+    /// Returns the person who answers for it, with the instance of a fleet where the person added it.
+    pub fn author(&self) -> String {
+        match &self.instance {
+            Some(instance) => format!("{} at {instance}", self.by),
+            None => self.by.clone(),
+        }
+    }
 }
 
 impl<'a> Evidence<'a> {

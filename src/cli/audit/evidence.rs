@@ -67,7 +67,11 @@ pub(super) fn essentials(text: &mut String, evidence: &Evidence<'_>) {
         let until = one.until.as_deref().unwrap_or("it is removed");
         let what = format!("{} {}{} until {until}", one.action, one.origin, one.pattern);
         line(text, "override", &format!("{}: {what}", one.id));
-        line(text, "", &format!("asserted by {}: {}", one.by, one.reason));
+        line(
+            text,
+            "",
+            &format!("asserted by {}: {}", one.author(), one.reason),
+        );
     }
     robots(text, evidence);
     if let Some(policy) = &evidence.policy {

@@ -36,6 +36,9 @@ pub(super) const REASONS: &[&str] = &[
 /// The reasons of the first frozen entries; those of further ones stand at the end.
 const FIRST_REASONS: usize = 23;
 
+/// The overrides of the first frozen entries; those of further ones stand at the end.
+const FIRST_OVERRIDES: usize = 4;
+
 /// 2026-11-20T12:00:00.123Z.
 const NOON: u64 = 1_795_176_000_123;
 
@@ -221,6 +224,13 @@ fn overrides() -> Vec<(&'static str, Asserted<'static>)> {
             Asserted {
                 by: "Łukasz \"Ł\" 😀",
                 reason: "\u{202e}turned\u{85}",
+                ..stored
+            },
+        ),
+        (
+            "of a fleet",
+            Asserted {
+                instance: Some("fra-1"),
                 ..stored
             },
         ),
@@ -413,26 +423,8 @@ pub(super) fn entries() -> Vec<(String, Vec<u8>)> {
             },
         );
     }
-    for (name, overridden) in &overrides {
-        table.add(
-            &format!("an override {name}"),
-            &Decision {
-                overridden: Some(overridden),
-                ..usual
-            },
-        );
-        table.add_event(
-            &format!("an override {name} is added"),
-            EventKind::OverrideAdded { overridden },
-        );
-        table.add_event(
-            &format!("an override {name} is removed"),
-            EventKind::OverrideRemoved {
-                overridden,
-                by: "Ada".into(),
-            },
-        );
-    }
+    let (first, later_overrides) = overrides.split_at(FIRST_OVERRIDES);
+    asserted(&mut table, first, &usual);
     events(&mut table);
     let decision = id(1);
     table.add_event(
@@ -448,7 +440,31 @@ pub(super) fn entries() -> Vec<(String, Vec<u8>)> {
     };
     table.add_event("records missing", missing);
     reasons(&mut table, later, [&usual, &full, &bare]);
+    asserted(&mut table, later_overrides, &usual);
     table.rows
+}
+
+fn asserted(table: &mut Table, overrides: &[(&str, Digest)], usual: &Decision<'_>) {
+    for (name, overridden) in overrides {
+        table.add(
+            &format!("an override {name}"),
+            &Decision {
+                overridden: Some(overridden),
+                ..*usual
+            },
+        );
+        table.add_event(
+            &format!("an override {name} is added"),
+            EventKind::OverrideAdded { overridden },
+        );
+        table.add_event(
+            &format!("an override {name} is removed"),
+            EventKind::OverrideRemoved {
+                overridden,
+                by: "Ada".into(),
+            },
+        );
+    }
 }
 
 fn reasons(table: &mut Table, reasons: &[&'static str], from: [&Decision<'_>; 3]) {

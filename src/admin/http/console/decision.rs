@@ -324,7 +324,7 @@ impl DecisionPage {
             let what = format!("{}: {} {}{}", one.id, one.action, one.origin, one.pattern);
             self.fact(
                 "Override",
-                &format!("{what}, by {}: {}", one.by, one.reason),
+                &format!("{what}, by {}: {}", one.author(), one.reason),
             );
         }
         if let Some(answer) = evidence.answered() {

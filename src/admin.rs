@@ -29,6 +29,7 @@ pub use self::client::{AskError, ask};
 pub use self::reach::{LateMember, Reach};
 pub(crate) use self::server::claim;
 pub use self::server::{BindError, Service, Socket};
+use crate::fleet::overview::FleetView;
 use crate::ship;
 use crate::text::time_text;
 use crate::witness;
@@ -36,8 +37,8 @@ use crate::witness;
 /// Octets of a request, its line feed included: a URL is the longest content.
 const LONGEST_REQUEST: u64 = 8 * 1024;
 
-/// Octets of an answer.
-const LONGEST_ANSWER: u64 = 64 * 1024;
+/// Octets of an answer: a fleet has some hundreds of octets for each of its members.
+const LONGEST_ANSWER: u64 = 1024 * 1024;
 
 /// A request to the running process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,6 +78,8 @@ pub enum Request {
     },
     /// Return the status of the process.
     Status,
+    /// Return how this process's fleet is, as it sees it.
+    Fleet,
 }
 
 /// An override to add, as people write it.
@@ -136,6 +139,8 @@ pub enum Answer {
     },
     /// The status.
     Status(Status),
+    /// The fleet.
+    Fleet(Box<FleetView>),
     /// The request failed.
     Failed {
         /// The reason.

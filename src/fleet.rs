@@ -16,6 +16,7 @@
 //!    it may have missed an override or a state.
 //!
 //! - `coordinator`: the interface; `engine`: Valkey and Redis; `memory`: one process, for tests
+//! - `overview`: the fleet as people see it; `status`: its figures; `counts`, `instruments`: metrics; `member`: reports
 //! - `link`: the time since the last answer, and its meaning; `heartbeat`: the task that keeps it
 //! - `seal`: authenticates what lies in the engine; `overrides`: the overrides there
 //! - `check`: are the engine's settings those that the fleet needs? `survey`: the answers that it judges
@@ -23,12 +24,15 @@
 
 pub mod check;
 pub mod coordinator;
+mod counts;
 pub mod engine;
 mod heartbeat;
+mod instruments;
 mod link;
 mod member;
 pub mod memory;
 pub mod overrides;
+pub mod overview;
 pub mod quota;
 pub mod reservation;
 mod seal;
@@ -39,19 +43,22 @@ mod time;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 pub use self::coordinator::{Coordinator, CoordinatorError, EngineTime, Heard, News};
+pub use self::counts::Counts;
 pub use self::heartbeat::Follow;
 pub use self::link::LinkState;
 pub use self::member::Member;
 pub use self::seal::{FleetKey, KeyError};
-pub use self::status::Status;
+pub use self::status::{Status, view_from_outside};
 
+use self::instruments::Instruments;
 use self::link::Link;
-use self::status::Instruments;
-use crate::clock::Clock;
-use crate::config::FleetConfig;
+use self::member::{Digests, digests};
+use crate::clock::{Clock, Moment};
+use crate::config::{Config, FleetConfig};
 use crate::metrics::Registry;
 
 /// An instance's part in a fleet.
@@ -63,6 +70,9 @@ pub struct Fleet {
     key: FleetKey,
     clock: Clock,
     status: Arc<Status>,
+    started: Moment,
+    /// The digests of the settings in force.
+    settings: Mutex<Digests>,
     /// True once the engine has answered.
     first: watch::Sender<bool>,
 }
@@ -83,8 +93,10 @@ impl Fleet {
             link: Link::new(config.patience),
             name: name.into(),
             key,
+            started: clock.now(),
             clock,
             status: Arc::default(),
+            settings: Mutex::default(),
             first: watch::Sender::new(false),
         }
     }
@@ -119,9 +131,15 @@ impl Fleet {
         &self.status
     }
 
-    /// Puts a changed patience in force.
-    pub fn reconfigure(&self, config: &FleetConfig) {
-        self.link.set_patience(config.patience);
+    /// Puts a changed patience in force, and tells the other members of these settings from now on.
+    pub fn reconfigure(&self, config: &Config) {
+        self.link.set_patience(config.fleet.patience);
+        *self.settings.lock() = digests(config);
+    }
+
+    /// Returns the digests of the settings in force.
+    fn settings(&self) -> Digests {
+        self.settings.lock().clone()
     }
 
     /// Returns the time after which others forget a silent member. It has stopped before.
@@ -132,6 +150,9 @@ impl Fleet {
     /// Registers the metrics.
     pub fn register(self: &Arc<Self>, registry: &mut Registry) {
         registry.register_collector(Box::new(Instruments(Arc::clone(self))));
+        if let Some(counts) = self.coordinator.counts() {
+            counts.register(registry);
+        }
     }
 }
 

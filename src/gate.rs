@@ -191,7 +191,7 @@ impl Gate {
         self.pace.reconfigure(&config.pace);
         self.clients.reconfigure(config);
         if let Some(fleet) = &self.fleet {
-            fleet.reconfigure(&config.fleet);
+            fleet.reconfigure(config);
         }
         let agents = Agents::new(&config.agent.product_tokens);
         self.agents.store(Arc::new(agents));

@@ -29,6 +29,7 @@ use crate::fleet::coordinator::{
     SharedState, StateKey, Token,
 };
 use crate::fleet::{Fleet, LinkState};
+use crate::metrics::GaugeGuard;
 use crate::rep::Origin;
 use crate::robots::identity::{FetchedAs, Identity};
 use crate::robots::state::Due;
@@ -70,6 +71,7 @@ struct Lease {
     token: Token,
     /// The engine's time at a moment of this machine.
     at: (EngineTime, Uptime),
+    _counted: GaugeGuard,
 }
 
 /// The answer of the fleet to a flight that asks before it fetches.
@@ -222,6 +224,7 @@ impl FetchTask {
                         holder,
                         token,
                         at: (at, clock.uptime()),
+                        _counted: sharing.fleet.status().lease_acquired(),
                     };
                     if self.errand() > Errand::Confirm || self.is_due(settings) {
                         return Lead::Fetch(lease);
@@ -386,7 +389,7 @@ impl FetchTask {
         match sharing.fleet.coordinator().publish_state(publish).await {
             Ok(Published::Done) => {}
             Ok(Published::Superseded(newer, at)) => {
-                sharing.fleet.status().lease_lost();
+                sharing.fleet.status().result_refused();
                 sharing.highest.fetch_max(newer.token.0, Ordering::Relaxed);
                 if let Some(head) = sharing.open(&lease.key, &newer) {
                     self.adopt(settings, head, &newer, at);

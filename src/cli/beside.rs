@@ -246,6 +246,7 @@ impl Service for ProxyService {
                 Request::AddOverride(new) => self.add_override(&new).await,
                 Request::RemoveOverride { id, by } => self.remove_override(&id, by).await,
                 Request::Status => Ok(Answer::Status(self.status())),
+                Request::Fleet => self.fleet().await,
             };
             answer.unwrap_or_else(|error| Answer::Failed { error })
         })
@@ -347,6 +348,13 @@ impl ProxyService {
         let removed = self.keeper()?.remove(known, by).await;
         let (was_there, reach) = removed.map_err(|error| error.to_string())?;
         Ok(Answer::OverrideRemoved { was_there, reach })
+    }
+
+    async fn fleet(&self) -> Result<Answer, String> {
+        let fleet = self.proxy.gate().fleet();
+        let fleet = fleet.ok_or("this instance is alone: there is no [fleet] engine")?;
+        fleet.observe().await;
+        Ok(Answer::Fleet(Box::new(fleet.view())))
     }
 
     fn status(&self) -> Status {

@@ -2,6 +2,7 @@
 
 mod check;
 mod key;
+mod status;
 
 use std::process::ExitCode;
 
@@ -24,6 +25,7 @@ The engine is that of [fleet] in the configuration.
 Examples:
   crawlgate fleet key fleet.key  make the key for all instances
   crawlgate fleet check         check an engine before the first instance uses it
+  crawlgate fleet status        show the link, the engine and the members
   crawlgate fleet check --json  the same for a monitoring program";
 
 #[derive(Subcommand, Clone, Debug)]
@@ -34,6 +36,10 @@ enum Command {
     /// user, round trip. A failure says what breaks, and the command that mends it. Changes nothing at the engine. `serve`
     /// need not run. Exits 0 if no line is a failure, 1 if one is.
     Check(check::CheckArgs),
+    /// Show the link, the engine and the members
+    ///
+    /// Asks the running `crawlgate serve`; without one, the engine itself, and shows the members alone.
+    Status(status::StatusArgs),
     /// Make the key that the instances share, in a new file that its owner alone can read
     ///
     /// Reads no configuration. Copy the file to every instance.
@@ -53,6 +59,7 @@ impl FleetArgs {
 pub fn run(args: &FleetArgs, config: &Config) -> ExitCode {
     let done = match &args.command {
         Command::Check(args) => check::run(args, config),
+        Command::Status(args) => status::run(args, config).map(|()| ExitCode::SUCCESS),
         Command::Key(args) => key::run(args).map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| fail(&error))

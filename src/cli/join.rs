@@ -38,6 +38,7 @@ pub(super) fn join(
         name = format!("{name}/{suffix}");
     }
     let fleet = Fleet::new(fleet, &name, key, engine, clock.clone());
+    fleet.reconfigure(config);
     Ok(Some(Arc::new(fleet)))
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::survey::{Answer, EngineFacts, Role};
+use super::survey::{Answer, EngineFacts, Role, product};
 pub use super::survey::{SentinelFacts, Survey};
 use crate::config::{Endpoint, FleetConfig};
 
@@ -286,13 +286,7 @@ fn version(sheet: &mut Sheet<'_>, info: &BTreeMap<String, String>) {
             "use an engine that tells its run_id, not a proxy before several".to_owned(),
         );
     } else {
-        match get("server_name") {
-            "" | "redis" => sheet.ok("version", format!("Redis {version}")),
-            name => sheet.ok(
-                "version",
-                format!("{name} {}, as Redis {version}", get("valkey_version")),
-            ),
-        }
+        sheet.ok("version", product(info));
     }
     if get("redis_mode") == "cluster" {
         let breaks = "the names of one script lie on several nodes, which the engine refuses";

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 pub use super::time::EngineTime;
 
+use super::counts::Counts;
 use super::quota::{ChargeQuota, Charged};
 use super::reservation::{GiveBack, ReportBackoff, Reserve, Reserved, Trouble};
 
@@ -70,6 +71,30 @@ pub struct Heard {
     pub news: News,
     /// The number of members, this one included.
     pub members: u64,
+}
+
+/// What an engine tells of itself, and the members.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Observed {
+    /// The engine.
+    pub engine: EngineReport,
+    /// The members.
+    pub members: Vec<MemberRow>,
+}
+
+/// What an engine tells of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EngineReport {
+    /// Its address.
+    pub address: String,
+    /// Its program and version.
+    pub version: String,
+    /// Octets of memory in use.
+    pub used: u64,
+    /// Octets of memory at most; 0: no limit.
+    pub limit: u64,
+    /// The age of the present generation; `None` before the first one.
+    pub generation: Option<Duration>,
 }
 
 /// A row of the list of members.
@@ -233,6 +258,21 @@ pub trait Coordinator: fmt::Debug + Send + Sync + 'static {
 
     /// Returns the members now.
     fn members(&self) -> Call<'_, Vec<MemberRow>>;
+
+    /// Returns what the engine tells of itself, and the members.
+    fn observe(&self) -> Call<'_, Observed> {
+        Box::pin(async move {
+            Ok(Observed {
+                engine: EngineReport::default(),
+                members: self.members().await?,
+            })
+        })
+    }
+
+    /// Returns the counts of the calls; `None` if they are not counted.
+    fn counts(&self) -> Option<&Counts> {
+        None
+    }
 
     /// Reserves turns at an origin.
     fn reserve<'a>(&'a self, ask: Reserve<'a>) -> Call<'a, Reserved>;

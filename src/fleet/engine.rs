@@ -14,6 +14,7 @@
 mod argument;
 mod calls;
 mod connection;
+mod observe;
 mod overrides;
 mod quotas;
 mod reply;
@@ -30,14 +31,15 @@ use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 use redis::{Cmd, ErrorKind, ServerErrorKind, Value};
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
 use self::argument::Argument;
 use self::connection::Connection;
-use self::reply::Reply;
+use self::reply::{Reply, is_lost};
 use self::script::Script;
 use super::coordinator::{CoordinatorError, StateKey};
+use super::counts::{Counts, Outcome};
 use super::link::DOUBTFUL;
 use crate::config::{Endpoint, FleetConfig};
 
@@ -60,6 +62,7 @@ pub struct Engine {
     broken: Notify,
     timeouts: AtomicU32,
     generation: Mutex<Generation>,
+    counts: Counts,
 }
 
 /// The settings of an engine.
@@ -158,6 +161,7 @@ impl Engine {
             broken: Notify::new(),
             timeouts: AtomicU32::new(0),
             generation: Mutex::default(),
+            counts: Counts::of(&Script::names()),
         }))
     }
 
@@ -208,15 +212,23 @@ impl Engine {
         keys: &[&str],
         arguments: &[Argument<'_>],
     ) -> Result<Value, CoordinatorError> {
-        match self.evaluate(connection, script, keys, arguments).await {
+        let sent = Instant::now();
+        let result = match self.evaluate(connection, script, keys, arguments).await {
             // It was not carried out, so it may be sent again.
-            Err(Failure::NoScript) => {
-                self.load(connection, script).await?;
-                let again = self.evaluate(connection, script, keys, arguments).await;
-                again.map_err(CoordinatorError::from)
-            }
-            result => result.map_err(CoordinatorError::from),
-        }
+            Err(Failure::NoScript) => match self.load(connection, script).await {
+                Ok(()) => self.evaluate(connection, script, keys, arguments).await,
+                failed => failed.map(|()| Value::Nil),
+            },
+            result => result,
+        };
+        let outcome = match &result {
+            Ok(Value::Array(values)) if is_lost(values) => Outcome::Lost,
+            Ok(_) => Outcome::Done,
+            Err(Failure::Unreachable(_)) => Outcome::Unanswered,
+            Err(Failure::Refused(_) | Failure::NoScript) => Outcome::Refused,
+        };
+        self.counts.called(script.place(), outcome, sent.elapsed());
+        result.map_err(CoordinatorError::from)
     }
 
     async fn evaluate(
@@ -237,17 +249,10 @@ impl Engine {
         self.ask(connection, &command).await
     }
 
-    async fn load(
-        &self,
-        connection: &Arc<Connection>,
-        script: Script,
-    ) -> Result<(), CoordinatorError> {
+    async fn load(&self, connection: &Arc<Connection>, script: Script) -> Result<(), Failure> {
         let mut command = redis::cmd("SCRIPT");
         command.arg("LOAD").arg(script.text());
-        self.ask(connection, &command)
-            .await
-            .map_err(CoordinatorError::from)
-            .map(drop)
+        self.ask(connection, &command).await.map(drop)
     }
 
     /// Sends a command and waits for its answer.

@@ -13,6 +13,9 @@ use super::{Fleet, LinkState};
 /// The time between heartbeats: what one instance announces is in force at the others by then.
 const INTERVAL: Duration = Duration::from_millis(100);
 
+/// The time between questions for what the engine tells of itself and of the members.
+const OBSERVE: Duration = Duration::from_secs(5);
+
 /// Heartbeats without an answer at a start before the operator is told: the connection is made meanwhile.
 const ATTEMPTS: u32 = 20;
 
@@ -33,7 +36,7 @@ impl Fleet {
     /// Keeps the link to the engine for as long as it is polled, and has `follower` take over what has changed.
     pub async fn keep(self: Arc<Self>, follower: Arc<dyn Follow>) {
         let connecting = Arc::clone(&self.coordinator).keep_connected();
-        tokio::join!(connecting, self.heartbeats(&*follower));
+        tokio::join!(connecting, self.heartbeats(&*follower), self.observing());
     }
 
     /// Waits until the engine has answered for the first time.
@@ -51,6 +54,8 @@ impl Fleet {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 link: self.link().as_str().to_owned(),
                 overrides,
+                since: self.started.as_millis(),
+                settings: self.settings(),
             };
             let report = report.to_text();
             let beat = Beat {
@@ -62,6 +67,7 @@ impl Fleet {
             let heard = self.coordinator.heartbeat(beat).await;
             let followed = match heard {
                 Ok(heard) => {
+                    self.status.answered_after(self.clock.uptime().since(sent));
                     // Followed or not, the next heartbeat does not bring the same news again.
                     after = Some(heard.news.last);
                     follower.follow(&heard).await.map(|now| (heard, now))
@@ -71,7 +77,7 @@ impl Fleet {
             let failure = match followed {
                 Ok((heard, now)) => {
                     overrides = now;
-                    self.status.heard(&heard);
+                    self.status.heard(&heard, now);
                     self.link.heard(sent);
                     self.first
                         .send_if_modified(|heard| !std::mem::replace(heard, true));
@@ -82,12 +88,39 @@ impl Fleet {
                     Some(failure)
                 }
             };
+            self.status.link_is(self.link(), self.clock.now());
             if told.at(self.link(), self.link.patience(), failure.as_ref())
                 == Some(LinkState::CutOff)
             {
                 follower.cut_off();
             }
             sleep(INTERVAL).await;
+        }
+    }
+
+    /// Asks the engine for what it tells of itself and of the members, and keeps that for the views.
+    pub async fn observe(&self) {
+        // Without an answer, the earlier one stays; the views tell its age.
+        if let Ok(observed) = self.coordinator.observe().await {
+            self.status.observed(observed, self.clock.uptime());
+        }
+    }
+
+    /// Keeps the views up to date, and tells the operator of members with other settings.
+    async fn observing(&self) {
+        let mut told = Vec::new();
+        self.connected().await;
+        loop {
+            self.observe().await;
+            let differing = self.differing();
+            if differing != told && !differing.is_empty() {
+                warn!(
+                    members = ?differing,
+                    "members of the fleet have other settings than this instance: give all the same"
+                );
+            }
+            told = differing;
+            sleep(OBSERVE).await;
         }
     }
 

@@ -1,10 +1,26 @@
 //! The report that each instance gives of itself to the others.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use aws_lc_rs::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
 use super::coordinator::MemberRow;
+use crate::config::Config;
+use crate::text::hex;
+
+/// The sections of the configuration that all instances should have alike.
+const ALIKE: [&str; 5] = ["agent", "client", "pace", "policy", "robots"];
+
+/// The part of one of them that depends on the machine.
+const OWN: &str = "robots.cache.";
+
+/// Octets of a digest that are told.
+const TOLD: usize = 4;
+
+/// The digests of a configuration, by section.
+pub type Digests = BTreeMap<String, String>;
 
 /// A member of the fleet, as it reports itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +43,10 @@ pub struct Report {
     pub link: String,
     /// The change of the overrides that it has in force.
     pub overrides: u64,
+    /// The moment of its start by its clock, in milliseconds since the epoch; 0 from older programs.
+    pub since: u64,
+    /// The digests of its settings; none from older programs.
+    pub settings: Digests,
 }
 
 impl From<MemberRow> for Member {
@@ -45,4 +65,25 @@ impl Report {
         // A struct of texts and numbers is always written.
         serde_json::to_string(self).unwrap_or_default()
     }
+}
+
+/// Returns the digests of the settings that all instances should have alike.
+#[must_use]
+pub fn digests(config: &Config) -> Digests {
+    let mut texts: BTreeMap<&str, String> = BTreeMap::new();
+    for entry in config.entries() {
+        let section = entry.key.split('.').next().unwrap_or_default();
+        if ALIKE.contains(&section) && !entry.key.starts_with(OWN) {
+            let text = texts.entry(section).or_default();
+            *text += &format!("{} = {}\n", entry.key, entry.value);
+        }
+    }
+    let short = |text: &str| {
+        let whole = digest(&SHA256, text.as_bytes());
+        hex(whole.as_ref().get(..TOLD).unwrap_or_default())
+    };
+    let digests = texts
+        .into_iter()
+        .map(|(section, text)| (section.to_owned(), short(&text)));
+    digests.collect()
 }

@@ -1,30 +1,41 @@
-//! The figures of an instance's part in its fleet, for `/metrics`.
+//! The figures of an instance's part in its fleet: one source for the command, the API, the console and the metrics.
 
-use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use prometheus_client::encoding::DescriptorEncoder;
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
+use parking_lot::Mutex;
 
-use super::{Fleet, Heard, LinkState};
-use crate::metrics::{Collector, show};
+use super::coordinator::{CoordinatorError, Observed};
+use super::member::Member;
+use super::overview::{EngineView, FleetCounts, FleetView, LinkView, MemberView};
+use super::{Fleet, Heard, LinkState, counts};
+use crate::clock::{Moment, Uptime};
+use crate::metrics::{Gauge, GaugeGuard};
+use crate::text::time_text;
 
 /// Figures of this instance's part.
 #[derive(Debug, Default)]
 pub struct Status {
     members: AtomicU64,
     generation: AtomicU64,
+    overrides: AtomicU64,
     failures: AtomicU64,
+    /// Microseconds.
+    round_trip: AtomicU64,
+    leases: Gauge,
+    leases_acquired: AtomicU64,
     leases_lost: AtomicU64,
-    refused: AtomicU64,
+    results_refused: AtomicU64,
+    unsealed: AtomicU64,
+    link: Mutex<Option<(LinkState, Moment)>>,
+    observed: Mutex<Option<(Observed, Uptime)>>,
 }
 
 impl Status {
-    pub(super) fn heard(&self, heard: &Heard) {
+    pub(super) fn heard(&self, heard: &Heard, overrides: u64) {
         self.generation.store(heard.generation, Ordering::Relaxed);
         self.members.store(heard.members, Ordering::Relaxed);
+        self.overrides.store(overrides, Ordering::Relaxed);
     }
 
     /// Returns the number of members, this one included.
@@ -33,8 +44,39 @@ impl Status {
         self.members.load(Ordering::Relaxed)
     }
 
+    /// Returns the number of generations that this instance has seen.
+    pub(super) fn generations(&self) -> u64 {
+        self.generation.load(Ordering::Relaxed)
+    }
+
     pub(super) fn failed(&self) {
         self.failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Keeps the time from a heartbeat to its answer.
+    pub(super) fn answered_after(&self, time: Duration) {
+        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.round_trip.store(micros, Ordering::Relaxed);
+    }
+
+    /// Keeps the moment at which the link came into its state.
+    pub(super) fn link_is(&self, state: LinkState, now: Moment) {
+        let mut link = self.link.lock();
+        if link.is_none_or(|(before, _)| before != state) {
+            *link = Some((state, now));
+        }
+    }
+
+    /// Keeps what the engine told of itself and of the members.
+    pub(super) fn observed(&self, observed: Observed, at: Uptime) {
+        *self.observed.lock() = Some((observed, at));
+    }
+
+    /// Counts a lease of a fetch, which is held until the returned guard is dropped.
+    #[must_use]
+    pub fn lease_acquired(&self) -> GaugeGuard {
+        self.leases_acquired.fetch_add(1, Ordering::Relaxed);
+        self.leases.raise()
     }
 
     /// Counts a fetch that had lost its lease when it ended.
@@ -42,73 +84,196 @@ impl Status {
         self.leases_lost.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts the result of a fetch that the engine has refused, as it has a newer one.
+    pub fn result_refused(&self) {
+        self.results_refused.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Counts octets in the engine that the fleet's key did not make.
     pub fn refused(&self) {
-        self.refused.fetch_add(1, Ordering::Relaxed);
+        self.unsealed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the engine's memory in use and its limit, as last observed.
+    pub(super) fn memory(&self) -> (u64, u64) {
+        let observed = self.observed.lock();
+        let engine = observed.as_ref().map(|(observed, _)| &observed.engine);
+        engine.map_or((0, 0), |engine| (engine.used, engine.limit))
     }
 }
 
-/// The instruments of the fleet.
-#[derive(Debug)]
-pub(super) struct Instruments(pub(super) Arc<Fleet>);
+impl Fleet {
+    /// Returns how this instance's part in the fleet is now.
+    #[must_use]
+    pub fn view(&self) -> FleetView {
+        let Status { link, observed, .. } = &*self.status;
+        let now = self.clock.uptime();
+        let since = link.lock().map(|(_, since)| time_text(since));
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let heard = self.link.silence(now).map(millis);
+        let link = LinkView {
+            state: self.link().as_str().to_owned(),
+            since,
+            heard_ms: heard,
+            round_trip_us: heard.map(|_| read(&self.status.round_trip)),
+            patience_ms: millis(self.link.patience()),
+            generations: read(&self.status.generation),
+            overrides: read(&self.status.overrides),
+        };
+        let view = match &*observed.lock() {
+            Some((observed, at)) => view_of(observed, &self.settings(), now.since(*at)),
+            None => FleetView::default(),
+        };
+        FleetView {
+            instance: Some(self.name().to_owned()),
+            link: Some(link),
+            counts: Some(self.counts()),
+            ..view
+        }
+    }
 
-impl Collector for Instruments {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let Instruments(fleet) = self;
-        let status = fleet.status();
-        let link = LinkState::ALL
+    /// Returns the counts of this instance.
+    pub(super) fn counts(&self) -> FleetCounts {
+        let status = &self.status;
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let calls = self.coordinator().counts();
+        let (turns_asked, turns_granted) =
+            calls.map_or((0, 0), |calls| calls.turns_asked_and_granted());
+        let of = |outcome| calls.map_or(0, |calls| calls.calls(outcome));
+        FleetCounts {
+            heartbeats_failed: read(&status.failures),
+            leases_held: u64::try_from(status.leases.now()).unwrap_or_default(),
+            leases_acquired: read(&status.leases_acquired),
+            leases_lost: read(&status.leases_lost),
+            results_refused: read(&status.results_refused),
+            turns_asked,
+            turns_granted,
+            scripts_refused: of(counts::Outcome::Refused),
+            scripts_unanswered: of(counts::Outcome::Unanswered),
+            unsealed: read(&status.unsealed),
+        }
+    }
+
+    /// Returns the members with other settings, and the sections.
+    pub(super) fn differing(&self) -> Vec<(String, String)> {
+        let members = self.view().members.into_iter();
+        let differing = members.filter(|one| !one.differs.is_empty());
+        differing
+            .map(|one| (one.name, one.differs.join(", ")))
+            .collect()
+    }
+}
+
+/// Returns the view of the engine and the members. `settings` are the digests to compare those of the members with.
+pub(super) fn view_of(
+    observed: &Observed,
+    settings: &super::member::Digests,
+    age: Duration,
+) -> FleetView {
+    let engine = &observed.engine;
+    let mut members: Vec<Member> = observed.members.iter().cloned().map(Member::from).collect();
+    members.sort_by(|a, b| a.name.cmp(&b.name));
+    FleetView {
+        instance: None,
+        link: None,
+        engine: Some(EngineView {
+            address: engine.address.clone(),
+            version: engine.version.clone(),
+            memory_used: engine.used,
+            memory_limit: (engine.limit > 0).then_some(engine.limit),
+            generation_age_ms: engine.generation.map(millis),
+            observed_ms: millis(age),
+        }),
+        members: members
+            .into_iter()
+            .map(|one| member(one, settings))
+            .collect(),
+        counts: None,
+    }
+}
+
+fn member(one: Member, settings: &super::member::Digests) -> MemberView {
+    let report = one.report.unwrap_or_default();
+    let differs = report
+        .settings
+        .iter()
+        .filter(|(section, digest)| settings.get(*section).is_some_and(|own| own != *digest));
+    MemberView {
+        name: one.name,
+        silent_ms: millis(one.silent),
+        differs: differs.map(|(section, _)| section.clone()).collect(),
+        since: (report.since > 0).then(|| time_text(Moment::from_millis(report.since))),
+        version: report.version,
+        link: report.link,
+        overrides: report.overrides,
+    }
+}
+
+/// Asks the engine of a command for the members, without being one. `settings` are the digests of its configuration.
+///
+/// # Errors
+/// When the engine does not tell.
+pub async fn view_from_outside(
+    engine: &super::engine::Engine,
+    config: &crate::config::Config,
+) -> Result<FleetView, CoordinatorError> {
+    let observed = engine.observe_once().await?;
+    let settings = super::member::digests(config);
+    Ok(view_of(&observed, &settings, Duration::ZERO))
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::coordinator::{EngineReport, MemberRow};
+    use super::super::member::digests;
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn members_with_other_settings_are_named_and_those_of_older_programs_are_not() {
+        let own = Config::default();
+        let mut other = Config::default();
+        other.pace.burst = 7;
+        other.robots.cache.origins = 1;
+        let report = |settings: &Config| {
+            let settings = digests(settings);
+            serde_json::json!({"version": "0.2.0", "link": "connected", "overrides": 3, "since": 1_000, "settings": settings})
+        };
+        let row = |name: &str, report: String| MemberRow {
+            name: name.to_owned(),
+            report,
+            silent: Duration::from_millis(40),
+        };
+        let observed = Observed {
+            engine: EngineReport::default(),
+            members: vec![
+                row("b", report(&other).to_string()),
+                row("a", report(&own).to_string()),
+                row("c", r#"{"version":"0.1.0","overrides":2}"#.to_owned()),
+                row("d", "of another kind".to_owned()),
+            ],
+        };
+        let view = view_of(&observed, &digests(&own), Duration::from_secs(2));
+        let found: Vec<_> = view
+            .members
             .iter()
-            .position(|state| *state == fleet.link());
-        let link = link.unwrap_or_default() as u64;
-        let members = status.members();
-        let generation = status.generation.load(Ordering::Relaxed);
-        let gauges = [
-            (
-                "crawlgate_fleet_link",
-                "Link to the fleet's engine: 0 connected, 1 doubtful, 2 cut off.",
-                link,
-            ),
-            (
-                "crawlgate_fleet_members",
-                "Members of the fleet, this one included.",
-                members,
-            ),
-            (
-                "crawlgate_fleet_generation",
-                "Times that the engine was found without its knowledge, plus one.",
-                generation,
-            ),
-        ];
-        for (name, help, value) in gauges {
-            show(
-                &mut encoder,
-                name,
-                help,
-                None,
-                &ConstGauge::new(value as i64),
-            )?;
-        }
-        let counters = [
-            (
-                "crawlgate_fleet_heartbeats_failed",
-                "Heartbeats without an answer.",
-                &status.failures,
-            ),
-            (
-                "crawlgate_fleet_leases_lost",
-                "Fetches of robots.txt that lost their lease to another instance.",
-                &status.leases_lost,
-            ),
-            (
-                "crawlgate_fleet_refused",
-                "States and overrides in the engine that the fleet's key did not make.",
-                &status.refused,
-            ),
-        ];
-        for (name, help, value) in counters {
-            let value = ConstCounter::new(value.load(Ordering::Relaxed));
-            show(&mut encoder, name, help, None, &value)?;
-        }
-        Ok(())
+            .map(|one| (one.name.as_str(), one.differs.join(" ")))
+            .collect();
+        let want = [("a", ""), ("b", "pace"), ("c", ""), ("d", "")];
+        assert_eq!(
+            found,
+            want.map(|(name, differs)| (name, differs.to_owned()))
+        );
+        let b = &view.members[1];
+        assert_eq!(
+            (b.overrides, b.version.as_str(), b.silent_ms),
+            (3, "0.2.0", 40)
+        );
+        assert_eq!(b.since.as_deref(), Some("1970-01-01T00:00:01.000Z"));
+        assert_eq!(view.engine.unwrap().memory_limit, None);
     }
 }

@@ -49,6 +49,15 @@ pub struct EngineFacts {
     pub round_trip: Duration,
 }
 
+/// Returns the program and its version, from the fields of `INFO`.
+pub(super) fn product(info: &BTreeMap<String, String>) -> String {
+    let get = |name: &str| info.get(name).map_or("", String::as_str);
+    match get("server_name") {
+        "valkey" => format!("Valkey {}", get("valkey_version")),
+        _ => format!("Redis {}", get("redis_version")),
+    }
+}
+
 /// An answer, or the reason of its refusal.
 pub type Answer<T> = Result<T, String>;
 

@@ -48,6 +48,11 @@ fn every_operation_answers_as_it_is_described() {
     let name = encoded(origin.url("").trim_end_matches('/'));
 
     held("get", "/status", "/status", None);
+    assert_eq!(
+        held("get", "/fleet", "/fleet", None).status,
+        404,
+        "it is alone"
+    );
     held("get", "/decisions", "/decisions?limit=1", None);
     held("get", "/tallies", "/tallies?by=rule", None);
     held("get", "/report", "/report?since=1h", None);

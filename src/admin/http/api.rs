@@ -6,6 +6,7 @@
 
 mod check;
 mod decisions;
+mod fleet;
 mod live;
 mod origins;
 mod overrides;
@@ -44,6 +45,7 @@ pub fn routes() -> Router<Site> {
         .route("/openapi.json", get(openapi))
         .merge(check::routes())
         .merge(decisions::routes())
+        .merge(fleet::routes())
         .merge(live::routes())
         .merge(origins::routes())
         .merge(overrides::routes())
@@ -65,6 +67,7 @@ pub fn routes() -> Router<Site> {
     servers((url = "/api/v1")),
     paths(
         status::status,
+        fleet::fleet,
         decisions::list,
         decisions::one,
         decisions::evidence,

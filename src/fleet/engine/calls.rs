@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use super::super::coordinator::{
     AcquireFetch, Beat, Body, Call, Coordinator, CoordinatorError, EngineTime, FetchLease, Heard,
-    MemberRow, News, PublishState, Published, SealedOverrides, SharedState, StateKey, Token,
+    MemberRow, News, Observed, PublishState, Published, SealedOverrides, SharedState, StateKey,
+    Token,
 };
+use super::super::counts::Counts;
 use super::super::quota::{ChargeQuota, Charged};
 use super::super::reservation::{GiveBack, ReportBackoff, Reserve, Reserved, Trouble};
 use super::argument::{Argument, micros, millis};
@@ -178,6 +180,18 @@ impl Coordinator for Engine {
 
     fn members(&self) -> Call<'_, Vec<MemberRow>> {
         Box::pin(self.all_members())
+    }
+
+    fn observe(&self) -> Call<'_, Observed> {
+        Box::pin(async move {
+            let connection = self.connected()?;
+            self.observe_over(&mut connection.link(), connection.at())
+                .await
+        })
+    }
+
+    fn counts(&self) -> Option<&Counts> {
+        Some(&self.counts)
     }
 
     fn reserve<'a>(&'a self, ask: Reserve<'a>) -> Call<'a, Reserved> {

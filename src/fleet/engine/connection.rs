@@ -32,6 +32,7 @@ const VERSION: u32 = 7;
 /// An open connection to a primary that has all scripts.
 pub(super) struct Connection {
     link: MultiplexedConnection,
+    at: Endpoint,
     run_id: String,
     digests: Vec<String>,
     /// Ends the task that reads and writes.
@@ -42,6 +43,11 @@ impl Connection {
     /// Returns a handle to send commands by.
     pub(super) fn link(&self) -> MultiplexedConnection {
         self.link.clone()
+    }
+
+    /// Returns the address of the engine.
+    pub(super) fn at(&self) -> &Endpoint {
+        &self.at
     }
 
     /// Returns the name of this run of the engine.
@@ -124,6 +130,7 @@ impl Engine {
         let Opened { link, driver, .. } = settings.open(&at, true).await?;
         let mut connection = Connection {
             link,
+            at: at.clone(),
             run_id: String::new(),
             digests: Vec::new(),
             driver,

@@ -16,9 +16,9 @@ impl Reply {
         let Value::Array(values) = value else {
             return Err(foreign());
         };
-        match values.as_slice() {
-            [Value::BulkString(word)] if word == b"LOST" => Err(CoordinatorError::Lost),
-            _ => Ok(Reply(values.into_iter())),
+        match is_lost(&values) {
+            true => Err(CoordinatorError::Lost),
+            false => Ok(Reply(values.into_iter())),
         }
     }
 
@@ -62,6 +62,11 @@ impl Reply {
     pub(super) fn is_empty(&self) -> bool {
         self.0.len() == 0
     }
+}
+
+/// Tells whether a script has refused because the generation is another one.
+pub(super) fn is_lost(values: &[Value]) -> bool {
+    matches!(values, [Value::BulkString(word)] if word == b"LOST")
 }
 
 /// Returns a value as text; `None` if it is none.

@@ -71,6 +71,32 @@ impl Script {
         calls.filter_map(|call| call.split('\'').next()).collect()
     }
 
+    /// Returns the names of all, by their places.
+    pub(super) fn names() -> [&'static str; Script::ALL.len()] {
+        Script::ALL.map(|(script, _)| script.name())
+    }
+
+    /// Returns its name in metrics: that of its file.
+    const fn name(self) -> &'static str {
+        match self {
+            Script::Heartbeat => "heartbeat",
+            Script::Leave => "leave",
+            Script::Announce => "announce",
+            Script::AcquireFetch => "acquire_fetch",
+            Script::PublishState => "publish_state",
+            Script::ReleaseFetch => "release_fetch",
+            Script::PutOverride => "put_override",
+            Script::Overrides => "overrides",
+            Script::Members => "members",
+            Script::Reserve => "reserve",
+            Script::GiveBack => "give_back",
+            Script::ReportBackoff => "report_backoff",
+            Script::RenewSlots => "renew_slots",
+            Script::ReleaseSlot => "release_slot",
+            Script::ChargeQuota => "charge_quota",
+        }
+    }
+
     /// Returns its index in [`Script::ALL`].
     pub(super) fn place(self) -> usize {
         self as usize

@@ -159,7 +159,10 @@ async fn try_scripts(
 ///
 /// # Errors
 /// When no answer comes.
-async fn ask(link: &mut MultiplexedConnection, command: Cmd) -> Result<Answer<Value>, String> {
+pub(super) async fn ask(
+    link: &mut MultiplexedConnection,
+    command: Cmd,
+) -> Result<Answer<Value>, String> {
     let answer = link.send_packed_command(&command).await;
     match answer.and_then(Value::extract_error) {
         Ok(value) => Ok(Ok(value)),
@@ -171,7 +174,7 @@ async fn ask(link: &mut MultiplexedConnection, command: Cmd) -> Result<Answer<Va
 }
 
 /// Reads `name:value` lines.
-fn fields_of_info(text: &str) -> BTreeMap<String, String> {
+pub(super) fn fields_of_info(text: &str) -> BTreeMap<String, String> {
     let lines = text.lines().filter_map(|line| line.split_once(':'));
     lines
         .map(|(name, value)| (name.to_owned(), value.trim_end().to_owned()))
@@ -179,7 +182,7 @@ fn fields_of_info(text: &str) -> BTreeMap<String, String> {
 }
 
 /// Reads a list of names, each before its value.
-fn pairs(value: &Value) -> BTreeMap<String, String> {
+pub(super) fn pairs(value: &Value) -> BTreeMap<String, String> {
     let Value::Array(values) = value else {
         return BTreeMap::new();
     };

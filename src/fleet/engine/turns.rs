@@ -50,7 +50,9 @@ impl Engine {
         ];
         arguments.extend(names.iter().map(|name| Argument::from(name.as_str())));
         let keys = [&*lane, &slots];
-        reserved(self.call(Script::Reserve, &keys, &arguments).await?)
+        let reserved = reserved(self.call(Script::Reserve, &keys, &arguments).await?)?;
+        self.counts.turns(ask.wanted, reserved.turns.len());
+        Ok(reserved)
     }
 
     pub(super) async fn give_turn_back(&self, turn: GiveBack<'_>) -> Result<(), CoordinatorError> {

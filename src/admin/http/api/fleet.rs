@@ -1,0 +1,43 @@
+//! The fleet of the process.
+
+use axum::extract::State;
+use axum::routing::get;
+use axum::{Json, Router};
+use http::StatusCode;
+
+use super::{Asked, failed};
+use crate::admin::http::Site;
+use crate::admin::http::problem::Problem;
+use crate::admin::{Answer, Request};
+use crate::fleet::overview::FleetView;
+
+pub(super) fn routes() -> Router<Site> {
+    Router::new().route("/fleet", get(fleet))
+}
+
+/// Show the fleet of the process, as it sees it
+#[utoipa::path(
+    get, path = "/fleet", tag = "process",
+    responses(
+        (status = 200, description = "How it is", body = FleetView),
+        (status = "4XX", description = "The request is not valid, or there is no fleet", body = Problem, content_type = "application/problem+json"),
+        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+pub(super) async fn fleet(
+    State(site): State<Site>,
+    Asked(params): Asked,
+) -> Result<Json<FleetView>, Problem> {
+    params.finish(&[])?;
+    if site.proxy().gate().fleet().is_none() {
+        let why = "this instance is alone: there is no [fleet] engine";
+        return Err(Problem::new(StatusCode::NOT_FOUND, why));
+    }
+    match site.desk().answer(Request::Fleet).await {
+        Answer::Fleet(view) => Ok(Json(*view)),
+        Answer::Failed { error } => Err(failed(error)),
+        other => Err(failed(format!(
+            "the process gives an unexpected answer: {other:?}"
+        ))),
+    }
+}

@@ -1,0 +1,111 @@
+//! Reads what an engine tells of itself and of the members, by plain commands: a command does so without being a member.
+
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Value};
+use tokio::time::timeout;
+
+use super::Engine;
+use super::connection::CONNECT;
+use super::reply::text_of;
+use super::survey::{ask, fields_of_info, pairs};
+use crate::config::Endpoint;
+use crate::fleet::coordinator::{CoordinatorError, EngineReport, MemberRow, Observed};
+use crate::fleet::survey::product;
+
+impl Engine {
+    /// Asks the engine over a connection of its own.
+    ///
+    /// # Errors
+    /// When it does not answer, or refuses.
+    pub async fn observe_once(&self) -> Result<Observed, CoordinatorError> {
+        let opening = async {
+            let at = match &self.settings.engine {
+                Some(engine) => engine.clone(),
+                None => self.settings.primary().await?,
+            };
+            let opened = self.settings.open(&at, true).await?;
+            Ok::<_, String>((at, opened))
+        };
+        let opened = timeout(CONNECT, opening).await;
+        let opened = opened.unwrap_or_else(|_| Err(format!("no connection within {CONNECT:?}")));
+        let (at, mut opened) = opened.map_err(CoordinatorError::unreachable)?;
+        let observed = self.observe_over(&mut opened.link, &at).await;
+        opened.driver.abort();
+        observed
+    }
+
+    /// Asks the engine at `at` over this connection.
+    pub(super) async fn observe_over(
+        &self,
+        link: &mut MultiplexedConnection,
+        at: &Endpoint,
+    ) -> Result<Observed, CoordinatorError> {
+        let keys = &self.keys;
+        let mut info = redis::cmd("INFO");
+        info.arg("server").arg("memory");
+        let info = self.told(link, info).await?;
+        let info = fields_of_info(&text_of(&info).unwrap_or_default());
+        let number = |name: &str| info.get(name).and_then(|text| text.parse().ok());
+        let mut get = redis::cmd("GET");
+        get.arg(&keys.generation);
+        let generation = text_of(&self.told(link, get).await?);
+        let mut list = redis::cmd("ZRANGEBYSCORE");
+        list.arg(&keys.members)
+            .arg("-inf")
+            .arg("+inf")
+            .arg("WITHSCORES");
+        let heard = pairs(&self.told(link, list).await?);
+        let mut reports = redis::cmd("HGETALL");
+        reports.arg(&keys.reports);
+        let mut reports = pairs(&self.told(link, reports).await?);
+        // Last, so that no member was heard of after it.
+        let now = micros(&self.told(link, redis::cmd("TIME")).await?);
+        let since = |micros: u64| Duration::from_micros(now.saturating_sub(micros));
+        let began = generation.and_then(|text| text.split(' ').nth(1)?.parse().ok());
+        let members = heard.into_iter().map(|(name, score)| MemberRow {
+            report: reports.remove(&name).unwrap_or_default(),
+            name,
+            silent: since(
+                score
+                    .parse::<u64>()
+                    .unwrap_or_default()
+                    .saturating_mul(1_000),
+            ),
+        });
+        Ok(Observed {
+            engine: EngineReport {
+                address: at.to_string(),
+                version: product(&info),
+                used: number("used_memory").unwrap_or_default(),
+                limit: number("maxmemory").unwrap_or_default(),
+                generation: began.map(since),
+            },
+            members: members.collect(),
+        })
+    }
+
+    async fn told(
+        &self,
+        link: &mut MultiplexedConnection,
+        command: Cmd,
+    ) -> Result<Value, CoordinatorError> {
+        let within = self.settings.timeout;
+        match timeout(within, ask(link, command)).await {
+            Ok(Ok(answer)) => answer.map_err(CoordinatorError::refused),
+            Ok(Err(why)) => Err(CoordinatorError::unreachable(why)),
+            Err(_) => Err(CoordinatorError::unreachable(format!(
+                "no answer within {within:?}"
+            ))),
+        }
+    }
+}
+
+/// Reads the answer to `TIME`.
+fn micros(time: &Value) -> u64 {
+    let Value::Array(parts) = time else { return 0 };
+    let mut numbers = parts.iter().map(|part| text_of(part)?.parse::<u64>().ok());
+    let mut next = || numbers.next().flatten().unwrap_or_default();
+    next().saturating_mul(1_000_000).saturating_add(next())
+}

@@ -10,6 +10,7 @@ mod pace;
 mod quotas;
 mod robots;
 mod tls;
+mod view;
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -21,7 +22,7 @@ use crate::support::{Engine, Gate, Origin, RULES, Setup, Wall, eventually, origi
 const KEY: &str = "0707070707070707070707070707070707070707070707070707070707070707";
 
 /// Makes an instance of the fleet behind `wall`.
-fn member(setup: &mut Setup, wall: &Wall, name: &str) {
+pub(crate) fn member(setup: &mut Setup, wall: &Wall, name: &str) {
     let key = setup.dir().join("fleet.key");
     std::fs::write(&key, KEY).unwrap();
     std::fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();

@@ -20,6 +20,7 @@ mod dress;
 mod explained;
 mod export;
 mod filter;
+mod fleet;
 mod json;
 mod live;
 mod origin;
@@ -60,6 +61,7 @@ pub fn routes() -> Router<Site> {
         .route("/robots/{sha256}", get(text::page))
         .route("/overrides", get(overrides::page).post(act::add_override))
         .route("/overrides/remove", post(act::remove_override))
+        .route("/fleet", get(fleet::page))
         .route("/report", get(report::page))
         .route("/report/crawlgate-report.html", get(report::html))
         .route("/report/crawlgate-report.json", get(report::json))

@@ -17,6 +17,7 @@ pub(super) enum Place {
     Denials,
     Origins,
     Overrides,
+    Fleet,
     Report,
     Try,
     Live,
@@ -32,11 +33,12 @@ pub(super) struct Entry {
     pub(super) name: &'static str,
 }
 
-const ENTRIES: [Entry; 8] = [
+const ENTRIES: [Entry; 9] = [
     entry(Place::Overview, "/", "Overview"),
     entry(Place::Denials, "/denials", "Denials"),
     entry(Place::Origins, "/origins", "Origins"),
     entry(Place::Overrides, "/overrides", "Overrides"),
+    entry(Place::Fleet, "/fleet", "Fleet"),
     entry(Place::Report, "/report", "Report"),
     entry(Place::Try, "/try", "Try a URL"),
     entry(Place::Live, "/watch", "Live"),
@@ -51,6 +53,7 @@ const fn entry(place: Place, href: &'static str, name: &'static str) -> Entry {
 pub(super) struct Shell {
     pub(super) title: String,
     here: Place,
+    has_fleet: bool,
     /// A warning in words, if denials are not enforced.
     pub(super) mode: Option<&'static str>,
     pub(super) now: When,
@@ -63,14 +66,16 @@ impl Shell {
         Shell {
             title: title.into(),
             here,
+            has_fleet: site.proxy().gate().fleet().is_some(),
             mode: mode(&site.proxy().settings()),
             now: When::at(now, now),
             csrf: site.csrf().to_owned(),
         }
     }
 
-    pub(super) fn entries(&self) -> &'static [Entry] {
-        &ENTRIES
+    pub(super) fn entries(&self) -> impl Iterator<Item = &'static Entry> {
+        let is_shown = |entry: &&Entry| self.has_fleet || entry.place != Place::Fleet;
+        ENTRIES.iter().filter(is_shown)
     }
 
     pub(super) fn is_here(&self, entry: &Entry) -> bool {

@@ -1,10 +1,31 @@
-// What only a script can do: decisions as they happen, and buttons that copy. Every page works without it.
+// What only a script can do: decisions as they happen, a page that renews itself, and buttons that copy. Every page works without it.
 "use strict";
 
 (() => {
   copyButtons();
   const live = document.getElementById("live");
   if (live && "EventSource" in window) watch(live);
+
+  const renewed = document.querySelector("[data-renew]");
+  if (renewed) renew(renewed);
+
+  // The server renders the whole page again; its part takes the place of the old one.
+  function renew(part) {
+    const state = document.getElementById("renewed");
+    setInterval(async () => {
+      if (document.hidden) return;
+      try {
+        const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+        const fresh = answer.ok && page.getElementById(part.id);
+        if (!fresh) throw new Error(answer.statusText);
+        part.replaceChildren(...fresh.childNodes);
+        state.textContent = `Renewed at ${new Date().toISOString().slice(11, 19)}.`;
+      } catch {
+        state.textContent = "The connection is lost; trying again.";
+      }
+    }, Number(part.dataset.renew));
+  }
 
   function copyButtons() {
     if (!navigator.clipboard) return;

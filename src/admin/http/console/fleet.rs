@@ -1,0 +1,167 @@
+//! The fleet: this instance's link, the engine, and the members. The script renews the page's content.
+
+use askama::Template;
+use axum::extract::{RawQuery, State};
+use http::StatusCode;
+
+use super::super::Site;
+use super::super::problem::Problem;
+use super::filter::{params, wrong};
+use super::shell::{Page, Place, Shell, Shown};
+use super::words::{When, line, number};
+use crate::admin::{Answer, Request};
+use crate::clock::Moment;
+use crate::fleet::overview::{EngineView, FleetCounts, FleetView, LinkView, MemberView};
+
+/// The share of its memory, in hundredths, from which an engine is said to be full soon.
+const FULL_SOON: u64 = 80;
+
+/// Silence after which a member is marked, in milliseconds.
+const SILENT: u64 = 1_000;
+
+#[derive(Template)]
+#[template(path = "fleet.html", config = "src/admin/http/console/askama.toml")]
+pub(super) struct FleetPage {
+    shell: Shell,
+    instance: String,
+    checks: Vec<Check>,
+    members: Vec<MemberRow>,
+    figures: Vec<(&'static str, String)>,
+}
+
+/// A part of the fleet with its state: `good`, `fair` or `bad`.
+struct Check {
+    class: &'static str,
+    name: &'static str,
+    detail: String,
+}
+
+struct MemberRow {
+    name: String,
+    class: &'static str,
+    link: String,
+    heard: String,
+    overrides: String,
+    since: Option<When>,
+    version: String,
+    /// The sections of the configuration that differ, in words.
+    differs: String,
+}
+
+impl MemberRow {
+    fn of(one: &MemberView, now: Moment) -> MemberRow {
+        MemberRow {
+            name: line(&one.name),
+            class: class(&one.link, one.silent_ms >= SILENT),
+            link: line(&one.link.replace('_', " ")),
+            heard: format!("{} ms ago", number(one.silent_ms)),
+            overrides: number(one.overrides),
+            since: one.since.as_deref().and_then(|time| When::of(time, now)),
+            version: line(&one.version),
+            differs: line(&one.differs.join(", ")),
+        }
+    }
+}
+
+/// `/fleet`
+pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) -> Shown<FleetPage> {
+    params(query.as_deref()).finish(&[]).map_err(wrong)?;
+    if site.proxy().gate().fleet().is_none() {
+        let why = "This instance is alone: there is no [fleet] engine.";
+        return Err(Problem::new(StatusCode::NOT_FOUND, why));
+    }
+    let view = match site.desk().answer(Request::Fleet).await {
+        Answer::Fleet(view) => *view,
+        other => {
+            let why = format!("the process gives an unexpected answer: {other:?}");
+            return Err(Problem::new(StatusCode::CONFLICT, why));
+        }
+    };
+    let now = site.now();
+    let FleetView {
+        instance,
+        link,
+        engine,
+        members,
+        counts,
+    } = view;
+    let checks = [
+        link.as_ref().map(link_check),
+        engine.as_ref().map(engine_check),
+    ];
+    Ok(Page(FleetPage {
+        shell: Shell::new(&site, Place::Fleet, "Fleet"),
+        instance: line(&instance.unwrap_or_default()),
+        checks: checks.into_iter().flatten().collect(),
+        members: members.iter().map(|one| MemberRow::of(one, now)).collect(),
+        figures: counts.as_ref().map(figures).unwrap_or_default(),
+    }))
+}
+
+fn class(link: &str, is_silent: bool) -> &'static str {
+    match (link, is_silent) {
+        ("connected", false) => "good",
+        ("cut_off", _) => "bad",
+        _ => "fair",
+    }
+}
+
+fn link_check(link: &LinkView) -> Check {
+    let last = match (link.heard_ms, link.round_trip_us) {
+        (Some(heard), Some(trip)) => format!(
+            "last answer {} ms ago, after {} µs",
+            number(heard),
+            number(trip)
+        ),
+        _ => "no answer yet".to_owned(),
+    };
+    let since = link.since.as_deref().unwrap_or("-");
+    Check {
+        class: class(&link.state, false),
+        name: "Link",
+        detail: format!("{} since {since}; {last}", link.state.replace('_', " ")),
+    }
+}
+
+fn engine_check(engine: &EngineView) -> Check {
+    let used = engine.memory_used;
+    let share = engine
+        .memory_limit
+        .map(|limit| used.saturating_mul(100) / limit.max(1));
+    let memory = match (share, engine.memory_limit) {
+        (Some(share), Some(limit)) => format!("{share} % of {} octets in use", number(limit)),
+        _ => format!("{} octets in use, without a limit", number(used)),
+    };
+    let age = match engine.generation_age_ms {
+        Some(age) => format!("; it has forgotten nothing for {} s", number(age / 1_000)),
+        None => String::new(),
+    };
+    Check {
+        class: if share.is_some_and(|share| share >= FULL_SOON) {
+            "fair"
+        } else {
+            "good"
+        },
+        name: "Engine",
+        detail: line(&format!(
+            "{}, {}: {memory}{age}",
+            engine.address, engine.version
+        )),
+    }
+}
+
+fn figures(counts: &FleetCounts) -> Vec<(&'static str, String)> {
+    let figures = [
+        ("Leases held", counts.leases_held),
+        ("Leases acquired", counts.leases_acquired),
+        ("Leases lost", counts.leases_lost),
+        ("Late results refused", counts.results_refused),
+        ("Turns asked for", counts.turns_asked),
+        ("Turns granted", counts.turns_granted),
+        ("Heartbeats without an answer", counts.heartbeats_failed),
+        ("Scripts without an answer", counts.scripts_unanswered),
+        ("Scripts refused", counts.scripts_refused),
+        ("Seals that did not verify", counts.unsealed),
+    ];
+    figures.map(|(name, count)| (name, number(count))).into()
+}

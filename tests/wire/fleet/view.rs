@@ -1,0 +1,202 @@
+//! What an operator sees of a fleet: `crawlgate fleet status`, the API, the console, the metrics.
+
+use serde_json::Value;
+
+use super::member;
+use crate::support::{AdminGate, Engine, Gate, Origin, RULES, Setup, eventually};
+
+/// Returns the fleet as the process of this gate sees it.
+#[track_caller]
+fn status(gate: &Gate) -> Value {
+    let (code, out, said) = gate.beside("fleet", &["status", "--json"]);
+    assert_eq!(code, Some(0), "{out}{said}");
+    serde_json::from_str(&out).unwrap()
+}
+
+fn names(view: &Value) -> Vec<&str> {
+    let members = view["members"].as_array().unwrap().iter();
+    members.map(|one| one["name"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn the_command_shows_link_engine_members_and_counts() {
+    let Some(mut engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let origin = Origin::with_rules(RULES);
+    let gate = Gate::with(|setup| {
+        member(setup, &wall, "a1");
+        setup.set("pace", "requests_per_second", "1000");
+    });
+    let mut other = Gate::with(|setup| member(setup, &wall, "a2"));
+    assert_eq!(gate.get(&origin.url("/page")).status, 200);
+    let view = eventually("both members", || {
+        let view = status(&gate);
+        (names(&view) == ["a1", "a2"]).then_some(view)
+    });
+    assert_eq!(view["instance"], "a1");
+    assert_eq!(view["link"]["state"], "connected", "{view:#}");
+    assert!(
+        view["link"]["heard_ms"].as_u64().unwrap() < 30_000,
+        "{view:#}"
+    );
+    assert!(
+        view["link"]["round_trip_us"].as_u64().unwrap() > 0,
+        "{view:#}"
+    );
+    assert_eq!(view["link"]["generations"], 1, "{view:#}");
+    let told = &view["engine"];
+    assert_eq!(told["address"], format!("127.0.0.1:{}", wall.port()));
+    assert!(told["version"].as_str().unwrap().contains(' '), "{view:#}");
+    assert!(told["memory_used"].as_u64().unwrap() > 100_000, "{view:#}");
+    assert_eq!(told["memory_limit"], Value::Null);
+    assert!(told["generation_age_ms"].is_u64(), "{view:#}");
+    // The pace of one of them is another one.
+    assert_eq!(view["members"][0]["differs"], serde_json::json!([]));
+    assert_eq!(view["members"][1]["differs"], serde_json::json!(["pace"]));
+    assert_eq!(view["members"][1]["version"], env!("CARGO_PKG_VERSION"));
+    assert!(view["members"][1]["since"].is_string(), "{view:#}");
+    gate.wait_said("have other settings than this instance");
+    let counts = &view["counts"];
+    assert_eq!(counts["leases_acquired"], 1, "{view:#}");
+    assert_eq!(
+        (&counts["leases_held"], &counts["leases_lost"]),
+        (&Value::from(0), &Value::from(0))
+    );
+    let turns = |name: &str| counts[name].as_u64().unwrap();
+    assert!(turns("turns_granted") >= 1, "{view:#}");
+    assert!(turns("turns_asked") >= turns("turns_granted"), "{view:#}");
+    let (code, table, said) = gate.beside("fleet", &["status"]);
+    assert_eq!(code, Some(0), "{said}");
+    for part in [
+        "instance    a1\n",
+        "link        connected since 2",
+        "MEMBER",
+        "pace\n",
+    ] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+    // Another command asks the engine itself, and becomes no member.
+    other.signal(rustix::process::Signal::TERM);
+    other.wait();
+    let (code, out, said) = other.beside("fleet", &["status", "--json"]);
+    assert_eq!(code, Some(0), "{out}{said}");
+    let view: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        (&view["instance"], names(&view)),
+        (&Value::Null, vec!["a1"])
+    );
+    assert_eq!(view["members"][0]["differs"], serde_json::json!(["pace"]));
+    assert_eq!(names(&status(&gate)), ["a1"]);
+    engine.kill();
+    let view = eventually("the silence of the engine", || {
+        let view = status(&gate);
+        (view["link"]["state"] == "doubtful").then_some(view)
+    });
+    assert_eq!(names(&view), ["a1"], "the last ones stay: {view:#}");
+    assert!(
+        view["engine"]["observed_ms"].as_u64().unwrap() > 0,
+        "{view:#}"
+    );
+    let (code, out, said) = other.beside("fleet", &["status"]);
+    assert_eq!((code, out.as_str()), (Some(2), ""));
+    assert!(said.contains("`crawlgate fleet check` says more"), "{said}");
+}
+
+#[test]
+fn the_api_the_console_and_the_metrics_show_the_same_fleet() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    assert_eq!(
+        engine.ask(&["CONFIG", "SET", "maxmemory", "64mb"]),
+        "+OK\r\n"
+    );
+    let origin = Origin::with_rules(RULES);
+    let gate = AdminGate::with(|setup| member(setup, &wall, "a1"));
+    assert_eq!(gate.process.get(&origin.url("/page")).status, 200);
+    let view = gate.api("/fleet");
+    assert_eq!(view["instance"], "a1", "{view:#}");
+    assert_eq!(view["engine"]["memory_limit"], 64 << 20, "{view:#}");
+    assert_eq!(view["counts"]["leases_acquired"], 1, "{view:#}");
+    let page = gate.get("/fleet").text();
+    for part in [
+        "aria-current=\"page\">Fleet</a>",
+        "<b>a1</b>",
+        "<th scope=\"row\">a1</th>",
+        "data-renew=\"2000\"",
+        "<span class=\"count\">1</span> <span class=\"name\">Leases acquired</span>",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert!(gate.get("/").text().contains("href=\"/fleet\""));
+    let metrics = gate.get("/metrics").text();
+    for part in [
+        "crawlgate_fleet_link 0\n",
+        "crawlgate_fleet_members 1\n",
+        "crawlgate_fleet_leases_acquired_total 1\n",
+        "crawlgate_fleet_leases_held 0\n",
+        "crawlgate_fleet_settings_differ 0\n",
+        "crawlgate_fleet_engine_memory_limit_bytes 67108864\n",
+        "crawlgate_fleet_script_calls_total{script=\"publish_state\",outcome=\"done\"} 1\n",
+        "crawlgate_fleet_script_calls_total{script=\"acquire_fetch\",outcome=\"lost\"} 0\n",
+        "crawlgate_fleet_refused_total 0\n",
+    ] {
+        assert!(metrics.contains(part), "{part}: {metrics}");
+    }
+    assert!(
+        !metrics.contains("crawlgate_fleet_engine_memory_bytes 0\n"),
+        "{metrics}"
+    );
+    assert!(
+        !metrics.contains("crawlgate_fleet_round_trip_seconds_count 0\n"),
+        "{metrics}"
+    );
+}
+
+#[test]
+fn an_instance_without_a_fleet_shows_none() {
+    let gate = AdminGate::open();
+    assert!(!gate.get("/").text().contains("href=\"/fleet\""));
+    assert_eq!(gate.get("/fleet").status, 404);
+    assert!(!gate.get("/metrics").text().contains("crawlgate_fleet_"));
+    let (code, out, said) = gate.process.beside("fleet", &["status"]);
+    assert_eq!((code, out.as_str()), (Some(2), ""));
+    assert!(said.contains("there is no fleet"), "{said}");
+}
+
+#[test]
+fn a_record_names_the_instance_that_added_the_override() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let origin = Origin::with_rules(RULES);
+    let start = |name: &str| Gate::with(|setup: &mut Setup| member(setup, &wall, name));
+    let (one, other) = (start("a1"), start("a2"));
+    let words = [
+        "add",
+        &origin.url(""),
+        "/closed",
+        "deny",
+        "--until",
+        "1d",
+        "--by",
+        "Ada",
+        "--reason",
+        "a letter",
+    ];
+    let (code, said, errors) = one.beside("override", &words);
+    assert_eq!(code, Some(0), "{said}{errors}");
+    let answer = other.get(&origin.url("/closed"));
+    let record = other.refused(&answer, 403, "operator_deny");
+    assert_eq!(record["override"]["instance"], "a1", "{record:#}");
+    let id = record["id"].as_str().unwrap();
+    let shown = eventually("the record in the store", || {
+        let (code, shown, _) = other.beside("log", &["show", id]);
+        (code == Some(0)).then_some(shown)
+    });
+    assert!(shown.contains("asserted by Ada at a1: a letter"), "{shown}");
+}

@@ -98,7 +98,7 @@ pub enum Command {
     Ca(ca::CaArgs),
     /// Check, back up, rebuild and measure the store
     Store(store::StoreArgs),
-    /// Make the key of a fleet, and check its engine
+    /// Show the members of a fleet, check its engine, and make its key
     Fleet(fleet::FleetArgs),
     /// Cosign the checkpoints of other machines' logs, so that none of them shows two histories (c2sp.org/tlog-witness)
     Witness(witness::WitnessArgs),

@@ -27,7 +27,7 @@ FORMS = {
     "pace": "interval_ms 0 ms, source 1 text, clamped 2 flag",
     "override": """
         id 0 text, origin 1 text, pattern 2 text, action 3 allow/deny, by 4 text, reason 5 text,
-        until 6 time, instance 8 text?""",
+        until 6 time, instance 8 extra""",
     "robots": """
         final_url 1 text, state 2 text, status 3 number, fetched_at 4 time, sha256 5 hex,
         bytes 6 number, truncated 7 flag, fresh_until 8 time, unreachable 9 outage,
@@ -91,14 +91,11 @@ def fields(form, values, cuts, bodies):
     for row in FORMS[form].split(","):
         name, key, kind = row.split()
         value = values.get(int(key))
-        if kind.endswith("?") and value is None:
-            continue
-        kind = kind.rstrip("?")
         if "/" in kind:
             derived[name] = kind.split("/")[value or 0]
         elif value is None:
-            derived[name] = ABSENT.get(kind)
-        elif kind == "text":
+            derived.update({} if kind == "extra" else {name: ABSENT.get(kind)})
+        elif kind in ("text", "extra"):  # without a value, a record leaves out an extra field
             derived[name] = text(value, cuts.get(int(key), 0))
         elif kind in KINDS:
             derived[name] = KINDS[kind](value)

@@ -7,6 +7,7 @@
 //! A heartbeat counts as answered only once its overrides are in force: an instance that cannot keep them is cut off
 //! after `[fleet] patience` like one without the engine.
 
+mod known;
 pub(super) mod news;
 mod reach;
 
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use self::known::KnownMembers;
 use tokio::sync::{Mutex, Notify};
 use tokio::time::sleep;
 use tracing::{error, info, warn};
@@ -43,6 +45,7 @@ pub(super) struct Keeper {
     /// Set while the engine may lack an override of the store.
     has_more: AtomicBool,
     turn: Mutex<Turn>,
+    members: parking_lot::Mutex<KnownMembers>,
 }
 
 /// The overrides in force, by version. Readings of the store take turns at its lock, so the newest one stays.
@@ -68,6 +71,7 @@ impl Keeper {
             store: Arc::clone(store),
             has_more: AtomicBool::new(true),
             turn: Mutex::default(),
+            members: parking_lot::Mutex::default(),
         };
         keeper.take_over(&mut *keeper.turn.lock().await).await?;
         Ok(Arc::new(keeper))
@@ -223,6 +227,7 @@ impl Follow for Keeper {
             self.proxy.gate().clients().hear(heard);
             let mut turn = self.turn.lock().await;
             self.take_news(fleet, &heard.news);
+            self.look_at_members(fleet, heard).await;
             let has_more = self.has_more.swap(false, Ordering::AcqRel);
             if !has_more && turn.shared == Some((heard.generation, heard.overrides)) {
                 return Ok(heard.overrides);

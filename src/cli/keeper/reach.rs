@@ -6,8 +6,8 @@ use tokio::time::{sleep, timeout};
 
 use super::Keeper;
 use crate::admin::{LateMember, Reach};
-use crate::fleet::coordinator::CoordinatorError;
-use crate::fleet::{Fleet, Member};
+use crate::fleet::coordinator::{CoordinatorError, MemberRow};
+use crate::fleet::{Fleet, Heard, Member};
 
 /// The time that the members have to take over a change.
 const WAIT: Duration = Duration::from_secs(2);
@@ -16,6 +16,29 @@ const WAIT: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Keeper {
+    /// Keeps the names of the members, for the time in which the engine has forgotten some.
+    pub(super) async fn look_at_members(&self, fleet: &Fleet, heard: &Heard) {
+        let (generation, members) = (heard.generation, heard.members);
+        if !self.members.lock().is_stale(generation, members) {
+            return;
+        }
+        // Without an answer, the next heartbeat asks again.
+        if let Ok(rows) = fleet.coordinator().members().await {
+            let names = rows.into_iter().map(|row| row.name).collect();
+            let now = self.proxy.clock().uptime();
+            let patience = self.proxy.settings().fleet.patience;
+            let mut known = self.members.lock();
+            known.take_in(generation, names, now, patience);
+        }
+    }
+
+    /// Returns the members that the engine has forgotten, and that may still forward.
+    fn missing(&self, rows: &[MemberRow]) -> Vec<String> {
+        let present = rows.iter().map(|row| row.name.clone()).collect();
+        let now = self.proxy.clock().uptime();
+        self.members.lock().missing(&present, now)
+    }
+
     /// Waits until every member has the change that the engine has taken, or not soon enough.
     pub(super) async fn reach(&self, fleet: &Fleet, put: Result<u64, CoordinatorError>) -> Reach {
         let patience = self.proxy.settings().fleet.patience;
@@ -38,8 +61,10 @@ impl Keeper {
             loop {
                 seen = fleet.coordinator().members().await;
                 let members = seen.iter().flatten().cloned().map(Member::from);
-                let is_everywhere =
-                    seen.is_ok() && members.into_iter().all(|one| has(&one, change));
+                let is_everywhere = seen
+                    .as_ref()
+                    .is_ok_and(|rows| self.missing(rows).is_empty())
+                    && members.into_iter().all(|one| has(&one, change));
                 if is_everywhere {
                     return;
                 }
@@ -48,8 +73,11 @@ impl Keeper {
         };
         // Those that have it not by then are named.
         let _ = timeout(WAIT, looking).await;
-        let mut members: Vec<Member> = match seen {
-            Ok(rows) => rows.into_iter().map(Member::from).collect(),
+        let (mut members, missing): (Vec<Member>, Vec<String>) = match seen {
+            Ok(rows) => {
+                let missing = self.missing(&rows);
+                (rows.into_iter().map(Member::from).collect(), missing)
+            }
             Err(error) => return failed(&error),
         };
         members.sort_by(|a, b| a.name.cmp(&b.name));
@@ -59,9 +87,13 @@ impl Keeper {
             name: one.name,
             silent_ms: millis(one.silent),
         });
+        let forgotten = missing.into_iter().map(|name| LateMember {
+            name,
+            silent_ms: millis(WAIT),
+        });
         Reach {
             in_force: there.into_iter().map(|one| one.name).collect(),
-            late: late.collect(),
+            late: late.chain(forgotten).collect(),
             patience_ms: millis(patience),
             failure: None,
         }

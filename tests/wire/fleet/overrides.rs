@@ -1,25 +1,32 @@
 //! Overrides of a fleet: added or removed at one instance, in force at all.
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::member;
-use crate::support::{Engine, Gate, Origin, RULES, Setup, Wall, eventually};
+use super::{Ends, member};
+use crate::support::{Engine, Gate, Origin, RULES, Setup, Wall, Way, eventually};
 
 /// The longest time after which an override that was added is in force everywhere.
 const SOON: Duration = Duration::from_secs(1);
 
 /// Starts the instances a1, a2, … of a fleet, with this patience.
 pub(super) fn fleet(wall: &Wall, count: usize, patience: &str) -> Vec<Gate> {
+    fleet_from(wall, 1, count, patience)
+}
+
+/// Starts instances whose numbers begin with `first`.
+fn fleet_from(wall: &Wall, first: usize, count: usize, patience: &str) -> Vec<Gate> {
     let start = |number| {
         Gate::with(|setup| {
             member(setup, wall, &format!("a{number}"));
             setup.set("fleet", "patience", patience);
         })
     };
-    (1..=count).map(start).collect()
+    (first..first + count).map(start).collect()
 }
 
 /// Adds a denial at an instance; returns its identifier and what was said.
@@ -279,4 +286,105 @@ fn an_origin_that_one_instance_forgets_is_forgotten_by_all() {
     for gate in &gates {
         gate.beside_until("origins", &[], |said| !said.contains(&origin.authority()));
     }
+}
+
+#[test]
+fn an_instance_that_the_engine_has_forgotten_is_named_as_late() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let (wall, other) = (engine.wall(), engine.wall());
+    let origin = Origin::with_rules(RULES);
+    let near = fleet(&wall, 1, "\"15s\"").remove(0);
+    let far = Gate::with(|setup| member(setup, &other, "a2"));
+    let (_, said) = deny(&near, &origin.url(""), "/first");
+    assert!(said.ends_with("in force on a1, a2\n"), "{said}");
+    other.set(Way::Hole);
+    assert_eq!(engine.ask(&["FLUSHALL"]), "+OK\r\n");
+    let (id, said) = deny(&near, &origin.url(""), "/page");
+    assert!(
+        said.contains("in force on a1; a2 has not been heard of for "),
+        "{said}"
+    );
+    other.set(Way::Open(Duration::ZERO));
+    eventually("the denial to reach the other instance", || {
+        (far.get(&origin.url("/page")).status == 403).then_some(())
+    });
+    let (_, said) = deny(&near, &origin.url(""), "/third");
+    assert!(said.ends_with("in force on a1, a2\n"), "{said}");
+    denied_at_all(&[near, far], &origin, "/page", &id);
+}
+
+#[test]
+fn no_page_comes_a_second_after_each_of_a_hundred_denials() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let patience = Duration::from_secs(2);
+    let (wall, other) = (engine.wall(), engine.wall());
+    let origin = Origin::with_rules(RULES);
+    let mut gates = fleet(&wall, 2, "\"2s\"");
+    gates.extend(fleet_from(&other, 3, 1, "\"2s\""));
+    let (number, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (added, walled) = thread::scope(|scope| {
+        let ends = Ends(&is_over);
+        for (place, gate) in gates.iter().enumerate() {
+            let (origin, number, is_over) = (&origin, &number, &is_over);
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Acquire) {
+                    let number = number.load(Ordering::Acquire);
+                    // The page that is denied next, and those that were denied last.
+                    for number in number.saturating_sub(2)..=number {
+                        let answer = gate.get(&origin.url(&format!("/{number}/?{place}")));
+                        assert!(
+                            [200, 403, 503].contains(&answer.status),
+                            "{}",
+                            answer.text()
+                        );
+                    }
+                }
+            });
+        }
+        let mut added = Vec::new();
+        let mut walled = None;
+        for round in 0..100 {
+            if round == 50 {
+                other.set(Way::Hole);
+                walled = Some(Instant::now());
+            }
+            let at = &gates[round % 2];
+            let (_, said) = deny(at, &origin.url(""), &format!("/{round}/"));
+            added.push(Instant::now());
+            if round < 50 {
+                assert!(said.ends_with("in force on a1, a2, a3\n"), "{said}");
+            }
+            number.store(round + 1, Ordering::Release);
+        }
+        drop(ends);
+        (added, walled.unwrap())
+    });
+    let mut slowest = [Duration::ZERO; 3];
+    for seen in origin.seen() {
+        let path = seen.head.word(1);
+        let Some((round, place)) = path.trim_start_matches('/').split_once("/?") else {
+            continue;
+        };
+        let (round, place): (usize, usize) = (round.parse().unwrap(), place.parse().unwrap());
+        let late = added
+            .get(round)
+            .and_then(|added| seen.at.checked_duration_since(*added));
+        let Some(late) = late else { continue };
+        if place == 2 && round >= 48 {
+            // Behind the wall, it forwards nothing after its patience.
+            let after = seen.at.saturating_duration_since(walled);
+            assert!(
+                after < patience + SOON / 2,
+                "{path}: {after:?} after the wall"
+            );
+        } else {
+            slowest[place] = slowest[place].max(late);
+        }
+    }
+    println!("the last page came {slowest:?} after `override add` had returned");
+    assert!(slowest.iter().all(|late| *late < SOON), "{slowest:?}");
 }

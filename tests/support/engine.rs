@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
@@ -84,6 +84,11 @@ impl Engine {
         std::fs::remove_file(self.socket()).unwrap();
         self.child = spawn(&self.folder, &self.options);
         self.answers();
+    }
+
+    /// Returns the directory of its files.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Sends the engine a signal.

@@ -1,5 +1,6 @@
 //! Instances of a fleet, beside a real engine.
 
+mod chaos;
 mod check;
 mod coordinator;
 mod engine_faults;

@@ -10,13 +10,25 @@ use rustix::process::Signal;
 
 use super::overrides::{denied_at_all, deny};
 use super::{Ends, KEY, logs_are_whole};
-use crate::support::{Gate, Origin, RULES, Sentinels, eventually};
+use crate::support::{Gate, Origin, RULES, Sentinels, Setup, eventually};
 
 /// The time after a failover in which the new primary grants no turn.
 const QUIET: Duration = Duration::from_secs(5);
 
 /// Starts an instance of the fleet behind the Sentinels.
-pub(super) fn instance(lab: &Sentinels, name: &str) -> Gate {
+fn instance(lab: &Sentinels, name: &str) -> Gate {
+    instance_with(lab, name, |setup| {
+        setup.set("pace", "crawl_delay", "\"honour\"");
+        setup.set("audit", "refusals_per_minute", "1000000");
+    })
+}
+
+/// Starts an instance with further settings.
+pub(super) fn instance_with(
+    lab: &Sentinels,
+    name: &str,
+    configure: impl FnOnce(&mut Setup),
+) -> Gate {
     Gate::with(|setup| {
         let key = setup.dir().join("fleet.key");
         std::fs::write(&key, KEY).unwrap();
@@ -25,8 +37,7 @@ pub(super) fn instance(lab: &Sentinels, name: &str) -> Gate {
         setup.set("fleet", "master", &lab.master());
         setup.set("fleet", "key_file", "\"fleet.key\"");
         setup.set("fleet", "name", &format!("{name:?}"));
-        setup.set("pace", "crawl_delay", "\"honour\"");
-        setup.set("audit", "refusals_per_minute", "1000000");
+        configure(setup);
     })
 }
 

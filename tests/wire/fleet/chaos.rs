@@ -1,0 +1,259 @@
+//! Random accidents under load: nothing disallowed at an origin, no decision lost, the budget kept.
+//!
+//! Four crawlers ask three instances for pages, a third of them disallowed, while overrides come and go. The sequence of
+//! accidents follows from a seed, which a failure names. `CRAWLGATE_CHAOS` is the number of seconds, and
+//! `CRAWLGATE_CHAOS_SEED` the seed.
+#![allow(clippy::print_stdout, reason = "a long run is read by its figures")]
+
+mod accidents;
+mod crawl;
+
+use std::collections::HashSet;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use self::accidents::{Ground, Tally};
+use self::crawl::{Crawl, Order};
+use super::{Ends, failover, member};
+use crate::support::{Engine, Gate, Origin, Seen, Sentinels, Setup, StoredLog, eventually};
+
+/// The length of a run, unless `CRAWLGATE_CHAOS` names another one.
+const SECONDS: u64 = 20;
+
+/// The instances of the fleet, and the crawlers.
+const INSTANCES: usize = 3;
+const CRAWLERS: u64 = 4;
+
+/// The time after which an instance without its engine forwards nothing.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The time in which an override reaches all instances that were said to have it.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// The interval of the paced origin.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// The most by which the arrivals of two requests may come nearer on a busy machine than they were sent.
+const SPREAD: Duration = Duration::from_millis(250);
+
+/// Numbers that follow from a seed.
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        // xorshift64*
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % bound
+    }
+
+    pub(super) fn millis(&mut self, from: u64, to: u64) -> Duration {
+        Duration::from_millis(from + self.below(to - from))
+    }
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn chaos_with_one_engine_lets_nothing_out_and_loses_nothing() {
+    let Some(engine) = Engine::with(&["--appendonly", "yes"]) else {
+        return;
+    };
+    let walls: Vec<_> = (0..INSTANCES).map(|_| engine.wall()).collect();
+    let gates = walls.iter().enumerate().map(|(place, wall)| {
+        Gate::with(|setup| {
+            member(setup, wall, &format!("a{}", place + 1));
+            configure(setup);
+        })
+    });
+    let gates = gates.collect();
+    chaos(
+        Ground::One {
+            engine,
+            walls,
+            old: None,
+        },
+        gates,
+    );
+}
+
+#[test]
+fn chaos_with_sentinels_lets_nothing_out_and_loses_nothing() {
+    let Some(lab) = Sentinels::start() else {
+        return;
+    };
+    let gates = (1..=INSTANCES)
+        .map(|number| failover::instance_with(&lab, &format!("a{number}"), configure));
+    let gates = gates.collect();
+    chaos(Ground::Sentinels(lab), gates);
+}
+
+fn configure(setup: &mut Setup) {
+    setup.set("fleet", "patience", "\"3s\"");
+    setup.set("pace", "crawl_delay", "\"honour\"");
+    setup.set("pace", "max_hold", "\"2s\"");
+    setup.set("robots", "hold", "\"5s\"");
+    setup.set("log", "file", "\"\"");
+    setup.set("audit", "durability", "\"strict\"");
+    setup.set("audit", "refusals_per_minute", "10000000");
+}
+
+fn chaos(mut ground: Ground, mut gates: Vec<Gate>) {
+    let seed = number("CRAWLGATE_CHAOS_SEED").unwrap_or(20_261_123).max(1);
+    let length = Duration::from_secs(number("CRAWLGATE_CHAOS").unwrap_or(SECONDS));
+    let rules = "User-agent: *\nDisallow: /private\n";
+    let free = Origin::with_rules(rules);
+    let paced = Origin::with_rules(&format!(
+        "User-agent: *\nCrawl-delay: 0.5\n{}",
+        &rules[14..]
+    ));
+    let folders = gates
+        .iter()
+        .map(|gate| gate.setup.dir().to_owned())
+        .collect();
+    let crawl = Crawl {
+        origins: [free.clone(), paced.clone()],
+        gates: gates
+            .iter()
+            .map(|gate| Mutex::new(gate.address()))
+            .collect(),
+        folders,
+        told: Mutex::default(),
+        answers: Mutex::default(),
+        orders: Mutex::default(),
+        is_over: AtomicBool::new(false),
+    };
+    let mut tally = Tally::default();
+    thread::scope(|scope| {
+        let ends = Ends(&crawl.is_over);
+        for crawler in 0..CRAWLERS {
+            let crawl = &crawl;
+            scope.spawn(move || crawl.ask(Random(seed.wrapping_mul(31 + crawler))));
+        }
+        let operator = &crawl;
+        scope.spawn(move || operator.order(Random(seed.wrapping_mul(7_919))));
+        let mut random = Random(seed);
+        let began = Instant::now();
+        while began.elapsed() < length {
+            thread::sleep(random.millis(100, 1_500));
+            ground.accident(&mut gates, &crawl, &mut random, &mut tally);
+        }
+        ground.heal();
+        // Whole again: every instance serves, and every override holds everywhere, or nowhere.
+        for gate in &gates {
+            eventually("an instance to serve again", || {
+                (gate.get(&free.url("/open")).status == 200).then_some(())
+            });
+        }
+        drop(ends);
+    });
+    let orders = crawl.orders.into_inner().unwrap();
+    let answers = crawl.answers.into_inner().unwrap();
+    let strong = orders.iter().filter(|order| order.is_everywhere).count();
+    println!(
+        "seed {seed}: {tally:?}; answers {answers:?}; {} overrides, {strong} everywhere at once",
+        orders.len()
+    );
+
+    for order in orders.iter().filter(|order| order.is_certain) {
+        let want = if order.removed.is_some() { 200 } else { 403 };
+        for gate in &gates {
+            eventually(&format!("{order:?} to hold at all, seed {seed}"), || {
+                (gate.get(&free.url(&order.path)).status == want).then_some(())
+            });
+        }
+    }
+    // The overrides are about the free origin.
+    for (name, origin, orders) in [("free", &free, &*orders), ("paced", &paced, &[])] {
+        let seen = origin.seen();
+        let leaks: Vec<String> = seen
+            .iter()
+            .filter(|seen| is_leak(seen, orders))
+            .map(Seen::line)
+            .collect();
+        assert_eq!(leaks, [""; 0], "{name}, seed {seed}");
+        println!(
+            "{name}: {} requests, {} of them for robots.txt",
+            seen.len(),
+            origin.robots_fetches()
+        );
+    }
+    let slowest = slowest(&free, &orders);
+    println!("the last page came {slowest:?} after `override add` had returned");
+    let times: Vec<Instant> = paced.seen().iter().map(|seen| seen.at).collect();
+    println!(
+        "beyond the budget: {} by 50 ms, {} by 250 ms",
+        excess(&times, SPREAD / 5),
+        excess(&times, SPREAD)
+    );
+    // One turn whose request was stopped on its way, or whose instance was killed together with the engine.
+    assert!(excess(&times, SPREAD) <= 1, "seed {seed}");
+
+    for gate in &mut gates {
+        gate.signal(Signal::TERM);
+        gate.wait();
+    }
+    let mut kept = HashSet::new();
+    for gate in &gates {
+        kept.extend(StoredLog::read(&gate.setup.dir().join("crawlgate.db")).decisions);
+    }
+    let told = crawl.told.into_inner().unwrap();
+    let lost: Vec<&String> = told.iter().filter(|id| !kept.contains(*id)).collect();
+    assert!(lost.is_empty(), "seed {seed}: {lost:?}");
+    println!("{} denials told, {} decisions kept", told.len(), kept.len());
+    super::logs_are_whole(&gates);
+}
+
+/// Tells whether a request should not have reached its origin.
+fn is_leak(seen: &Seen, orders: &[Order]) -> bool {
+    let path = seen.head.word(1);
+    if path.starts_with("/private") {
+        return true;
+    }
+    let order = orders.iter().find(|order| order.path == path);
+    order.is_some_and(|order| {
+        let is_removed = order.removed.is_some_and(|removed| seen.at > removed);
+        let from = order.added
+            + if order.is_everywhere {
+                GRACE
+            } else {
+                PATIENCE + GRACE
+            };
+        order.is_certain && !is_removed && seen.at > from
+    })
+}
+
+/// Returns the longest time after which a page came that was denied at all instances.
+fn slowest(origin: &Origin, orders: &[Order]) -> Option<Duration> {
+    let seen = origin.seen();
+    let late = seen.iter().filter_map(|seen| {
+        let path = seen.head.word(1);
+        let order = orders
+            .iter()
+            .find(|order| order.is_everywhere && order.path == path)?;
+        let is_removed = order.removed.is_some_and(|removed| seen.at > removed);
+        seen.at
+            .checked_duration_since(order.added)
+            .filter(|_| !is_removed)
+    });
+    late.max()
+}
+
+/// Returns the most requests in a window beyond those that the interval allows.
+fn excess(times: &[Instant], spread: Duration) -> usize {
+    let windows = times.iter().enumerate().flat_map(|(first, start)| {
+        times[first..].iter().enumerate().map(move |(count, end)| {
+            let window = end.duration_since(*start) + spread;
+            let most = window.as_nanos() / INTERVAL.as_nanos() + 1;
+            (count + 1).saturating_sub(usize::try_from(most).unwrap())
+        })
+    });
+    windows.max().unwrap_or_default()
+}

@@ -1,0 +1,192 @@
+//! The accidents of a run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use super::Random;
+use super::crawl::Crawl;
+use crate::support::{Engine, Gate, Sentinels, Wall, Way};
+
+/// What the fleet stands on.
+pub(super) enum Ground {
+    One {
+        engine: Engine,
+        walls: Vec<Wall>,
+        /// A copy of the engine's file from an earlier accident.
+        old: Option<PathBuf>,
+    },
+    Sentinels(Sentinels),
+}
+
+/// The accidents so far.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    engine_kills: u32,
+    old_dumps: u32,
+    failovers: u32,
+    instance_kills: u32,
+    stops: u32,
+    losses: u32,
+    walls: u32,
+    others: u32,
+}
+
+impl Ground {
+    /// Has one accident happen, and ends it.
+    pub(super) fn accident(
+        &mut self,
+        gates: &mut [Gate],
+        crawl: &Crawl,
+        random: &mut Random,
+        tally: &mut Tally,
+    ) {
+        let one = random.below(gates.len() as u64) as usize;
+        match random.below(12) {
+            0..3 => {
+                tally.instance_kills += 1;
+                restart(&mut gates[one], one, crawl, random.millis(0, 1_000));
+            }
+            3 => {
+                tally.stops += 1;
+                gates[one].signal(Signal::STOP);
+                thread::sleep(random.millis(300, 4_000));
+                gates[one].signal(Signal::CONT);
+            }
+            4 => {
+                tally.losses += 1;
+                self.ask(&["FLUSHALL"]);
+            }
+            5 => {
+                tally.others += 1;
+                for _ in 0..20 {
+                    self.ask(&["SCRIPT", "FLUSH"]);
+                }
+            }
+            other => match self {
+                Ground::One { engine, walls, old } => {
+                    single(other, engine, &walls[one], old, random, tally);
+                }
+                Ground::Sentinels(lab) => {
+                    tally.failovers += 1;
+                    if other < 9 {
+                        let old = lab.kill_primary();
+                        thread::sleep(random.millis(0, 1_000));
+                        lab.start_again(old);
+                    } else {
+                        let old = lab.signal_primary(Signal::STOP);
+                        lab.wait_other(old);
+                        lab.signal(old, Signal::CONT);
+                    }
+                    lab.wait_whole();
+                }
+            },
+        }
+    }
+
+    fn ask(&self, words: &[&str]) {
+        match self {
+            Ground::One { engine, .. } => engine.ask(words),
+            Ground::Sentinels(lab) => lab.ask(words),
+        };
+    }
+
+    /// Ends what an accident may have left behind.
+    pub(super) fn heal(&self) {
+        if let Ground::One { engine, walls, .. } = self {
+            engine.ask(&["CONFIG", "SET", "maxmemory", "0"]);
+            for wall in walls {
+                wall.open();
+                wall.set(Way::Open(Duration::ZERO));
+            }
+        }
+    }
+}
+
+/// An accident of an engine that is alone.
+fn single(
+    which: u64,
+    engine: &mut Engine,
+    wall: &Wall,
+    old: &mut Option<PathBuf>,
+    random: &mut Random,
+    tally: &mut Tally,
+) {
+    match which {
+        6..8 => {
+            tally.engine_kills += 1;
+            engine.kill();
+            let (file, copy) = (
+                engine.folder().join("appendonlydir"),
+                engine.folder().join("old"),
+            );
+            match old.take() {
+                // The file of an earlier time.
+                Some(copy) if random.below(2) == 0 => {
+                    tally.old_dumps += 1;
+                    fs::remove_dir_all(&file).unwrap();
+                    fs::rename(copy, &file).unwrap();
+                }
+                _ => {
+                    copy_all(&file, &copy);
+                    *old = Some(copy);
+                }
+            }
+            thread::sleep(random.millis(0, 2_000));
+            engine.start_again();
+        }
+        8 => {
+            tally.stops += 1;
+            engine.signal(Signal::STOP);
+            thread::sleep(random.millis(300, 4_000));
+            engine.signal(Signal::CONT);
+        }
+        9 => {
+            tally.others += 1;
+            let millis = random.millis(200, 1_500).as_millis().to_string();
+            engine.ask(&["CLIENT", "PAUSE", &millis, "ALL"]);
+            engine.ask(&["PING"]);
+        }
+        10 => {
+            tally.others += 1;
+            engine.ask(&["CONFIG", "SET", "maxmemory", "1"]);
+            thread::sleep(random.millis(300, 4_000));
+            engine.ask(&["CONFIG", "SET", "maxmemory", "0"]);
+        }
+        _ => {
+            tally.walls += 1;
+            match random.below(4) {
+                0 => wall.set(Way::Hole),
+                1 => wall.set(Way::NoAnswers),
+                2 => wall.set(Way::Open(Duration::from_millis(150))),
+                _ => wall.close(),
+            }
+            thread::sleep(random.millis(300, 5_000));
+            wall.open();
+            wall.set(Way::Open(Duration::ZERO));
+        }
+    }
+}
+
+/// Kills an instance, and starts it again after a time.
+fn restart(gate: &mut Gate, place: usize, crawl: &Crawl, after: Duration) {
+    gate.signal(Signal::KILL);
+    gate.wait();
+    thread::sleep(after);
+    gate.start_again();
+    *crawl.gates[place].lock().unwrap() = gate.address();
+}
+
+fn copy_all(from: &Path, to: &Path) {
+    let _ = fs::remove_dir_all(to);
+    let status = Command::new("cp")
+        .arg("-a")
+        .args([from, to])
+        .status()
+        .unwrap();
+    assert!(status.success());
+}

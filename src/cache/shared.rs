@@ -9,6 +9,7 @@
 //! requests wait for at most `[robots] hold`.
 
 mod head;
+mod packed;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 use tracing::{info, warn};
 
 use self::head::{Content, Head};
+use self::packed::{pack, unpack};
 use super::Shared;
 use super::entry::Errand;
 use super::flight::FetchTask;
@@ -312,9 +314,13 @@ impl FetchTask {
             slot.fetched_as = None;
             return true;
         };
+        let text = state
+            .body
+            .as_deref()
+            .and_then(|body| unpack(body, config.size_limit));
         let adopted = stored
             .agrees_with(&fetch)
-            .and_then(|()| from_stored(&stored, state.body.as_deref(), config.lenient));
+            .and_then(|()| from_stored(&stored, text.as_deref(), config.lenient));
         let adopted = match adopted {
             Ok(adopted) => Arc::new(adopted),
             Err(broken) => {
@@ -368,7 +374,9 @@ impl FetchTask {
             user_agent,
         };
         let head = Head::of(at, now, &content).to_octets();
-        let text = state.snapshot().map(|snapshot| snapshot.robots.text());
+        let text = state
+            .snapshot()
+            .map(|snapshot| pack(snapshot.robots.text()));
         let keep = match &content.stored {
             _ if state.outage().is_some() => OUTAGE_KEPT,
             StoredState::Successful { fresh, .. } | StoredState::Unavailable { fresh, .. } => {
@@ -383,7 +391,7 @@ impl FetchTask {
             holder: &lease.holder,
             token: lease.token,
             head: &sealed,
-            body: text.map_or(Body::Drop, Body::Set),
+            body: text.as_deref().map_or(Body::Drop, Body::Set),
             keep,
         };
         match sharing.fleet.coordinator().publish_state(publish).await {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::settings::Settings;
 use super::digest;
+use super::packed::{pack, unpack};
 use crate::clock::Moment;
 use crate::fleet::coordinator::EngineTime;
 use crate::robots::access::{Absence, Cause};
@@ -19,6 +20,9 @@ use crate::text::{from_hex, hex};
 
 /// The version of the form. A head of another one is none of ours.
 const VERSION: u32 = 1;
+
+/// The most octets of a head: the longest URLs and fields leave it far below.
+const LONGEST: usize = 1024 * 1024;
 
 /// Differences between two clocks below this are those of the network.
 const ALIKE: u64 = 1_000;
@@ -154,12 +158,12 @@ impl Head {
     /// Returns it as octets.
     pub(super) fn to_octets(&self) -> Vec<u8> {
         // Texts, numbers and lists are always written.
-        serde_json::to_vec(self).unwrap_or_default()
+        pack(&serde_json::to_vec(self).unwrap_or_default())
     }
 
     /// Reads the octets of [`Head::to_octets`]; `None` for another version.
     pub(super) fn read(octets: &[u8]) -> Option<Head> {
-        let head: Head = serde_json::from_slice(octets).ok()?;
+        let head: Head = serde_json::from_slice(&unpack(octets, LONGEST)?).ok()?;
         (head.version == VERSION).then_some(head)
     }
 

@@ -112,7 +112,8 @@ end
 local next_at, by_group = due()
 local is_calm = gap == 0 and rest <= now
 local is_full = most > 0 and kind == 'page' and #out >= free and #out < wanted
-local is_bound = I > 0 or G > 0 or most > 0 or kind ~= 'page'
+-- A robots.txt delays nothing where no interval is kept.
+local is_bound = I > 0 or G > 0 or most > 0 or (kind ~= 'page' and keep > 0)
 if exists or is_bound or not is_calm then
   redis.call('HSET', KEYS[2], 'generation', id, 'last', whole(last), 'gap', whole(gap), 'since', whole(since),
     'rest', whole(rest), 'robots', whole(robots), 'seen', whole(now))

@@ -14,10 +14,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::eventually;
 use super::peer::program;
 
-/// A redis-server on a Unix socket of its own; killed when it is dropped.
+/// A redis-server, or another program of its kind, on a Unix socket of its own; killed when it is dropped.
 pub(crate) struct Engine {
     child: Child,
     folder: tempfile::TempDir,
+    program: String,
     options: Vec<String>,
 }
 
@@ -32,13 +33,24 @@ impl Engine {
     /// Starts an engine with further options.
     #[track_caller]
     pub(crate) fn with(options: &[&str]) -> Option<Self> {
-        program("redis-server")?;
+        Self::of(program("redis-server")?, options)
+    }
+
+    /// Starts Valkey, likewise.
+    #[track_caller]
+    pub(crate) fn valkey() -> Option<Self> {
+        Self::of(program("valkey")?, &[])
+    }
+
+    #[track_caller]
+    fn of(program: String, options: &[&str]) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
-        let child = spawn(&folder, &options);
+        let child = spawn(&program, &folder, &options);
         let engine = Self {
             child,
             folder,
+            program,
             options,
         };
         engine.answers();
@@ -82,7 +94,7 @@ impl Engine {
     #[track_caller]
     pub(crate) fn start_again(&mut self) {
         std::fs::remove_file(self.socket()).unwrap();
-        self.child = spawn(&self.folder, &self.options);
+        self.child = spawn(&self.program, &self.folder, &self.options);
         self.answers();
     }
 
@@ -110,8 +122,8 @@ impl Drop for Engine {
     }
 }
 
-fn spawn(folder: &tempfile::TempDir, options: &[String]) -> Child {
-    Command::new("redis-server")
+fn spawn(program: &str, folder: &tempfile::TempDir, options: &[String]) -> Child {
+    Command::new(program)
         .args(["--port", "0", "--unixsocket"])
         .arg(folder.path().join("engine.sock"))
         .args(["--save", "", "--appendonly", "no", "--dir"])

@@ -15,7 +15,7 @@ use super::{Response, Wire, eventually};
 
 /// Returns the program to run, if it is installed.
 pub(crate) fn program(name: &str) -> Option<String> {
-    let variable = format!("CRAWLGATE_{}", name.to_uppercase());
+    let variable = format!("CRAWLGATE_{}", name.to_uppercase().replace('-', "_"));
     let chosen = std::env::var(variable).ok();
     let candidates = chosen.map_or_else(
         || vec![name.to_owned(), format!("/usr/sbin/{name}")],

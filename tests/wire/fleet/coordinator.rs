@@ -26,11 +26,11 @@ pub(super) enum Lab {
 }
 
 impl Lab {
-    /// Returns one of each kind; the real one is missing where none is installed.
+    /// Returns one of each kind; Redis and Valkey are missing where they are not installed.
     fn all() -> Vec<Lab> {
         let clock = Clock::manual(Moment::from_millis(1_795_000_000_000));
         let mut all = vec![Lab::Memory(World::new(clock))];
-        if let Some(engine) = Engine::start() {
+        for engine in [Engine::start(), Engine::valkey()].into_iter().flatten() {
             // The user that docs/fleet.md gives the instances: each case shows that its rights suffice.
             check::admit_user_of_the_docs(&engine);
             let wall = engine.wall();

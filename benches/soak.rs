@@ -87,7 +87,7 @@ fn soak() -> ExitCode {
     let seen = runtime.block_on(ask_origin(lab.ports)).unwrap();
     let descriptors = gate.descriptors();
     let status = gate.terminate();
-    let log = std::fs::File::open(lab.file("decisions.jsonl")).unwrap();
+    let log = std::fs::File::open(lab.file("denied.jsonl")).unwrap();
     let records = BufReader::new(log).lines().count() as u64;
 
     let [allowed, denied, wrong] =

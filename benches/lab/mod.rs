@@ -91,14 +91,27 @@ impl Lab {
         names: &[String],
         upstream: &str,
     ) -> (Process, u16) {
+        let tables = format!("[upstream]\n{upstream}\n");
+        self.crawlgate_with(cpus, decisions, decisions, names, &tables)
+    }
+
+    /// Starts crawlgate with files under `name` of its own, and with more tables.
+    pub fn crawlgate_with(
+        &self,
+        cpus: Option<&str>,
+        name: &str,
+        decisions: &str,
+        names: &[String],
+        tables: &str,
+    ) -> (Process, u16) {
         let file = |name: &str| self.file(name).display().to_string();
         let (certificate, key) = (file("ca.crt"), file("ca.key"));
         // Beside the store if denials are read from it; never while recording is measured.
         let log = match decisions {
-            "denied" => file("decisions.jsonl"),
+            "denied" => file(&format!("{name}.jsonl")),
             _ => String::new(),
         };
-        let (origins, store) = (file("origin-ca.pem"), file(&format!("{decisions}.db")));
+        let (origins, store) = (file("origin-ca.pem"), file(&format!("{name}.db")));
         let mut config = format!(
             r#"
             listen.address = "127.0.0.1:0"
@@ -107,15 +120,14 @@ impl Lab {
             store.path = {store:?}
             tls = {{ ca_cert = {certificate:?}, ca_key = {key:?}, extra_roots = [{origins:?}] }}
             egress = {{ allow = ["127.0.0.0/8", "::1"], connect_ports = ["1-65535"] }}
-            [upstream]
-            {upstream}
+            {tables}
             [upstream.hosts]
             "#
         );
-        for name in names {
-            let _ = writeln!(config, "{name:?} = \"127.0.0.1\"");
+        for host in names {
+            let _ = writeln!(config, "{host:?} = \"127.0.0.1\"");
         }
-        let path = self.file(&format!("{decisions}.toml"));
+        let path = self.file(&format!("{name}.toml"));
         fs::write(&path, config).unwrap();
         let words = ["--config".to_owned(), path.display().to_string()];
         let create = [words.as_slice(), &["ca".to_owned(), "create".to_owned()]].concat();

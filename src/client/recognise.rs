@@ -262,9 +262,7 @@ impl Clients {
     /// Tells the fleet what it has to know of the clients' usage, at a heartbeat.
     pub fn hear(&self, heard: &Heard) {
         for client in &self.table.load().entries {
-            if let Some(quota) = &client.quota {
-                client.account.hear(quota, heard.generation);
-            }
+            client.account.hear(client, heard.generation);
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! The engine gives requests in chunks, so that most of them need no question. It knows what each instance has taken and
 //! how many octets it has counted; an instance tells these totals with each question, so a total that the engine has lost
-//! is soon there again, and a question that runs twice changes nothing.
+//! is soon there again. A question is not repeated; one without an answer has perhaps taken requests, which are wasted.
 //!
 //! Pure: times go in and come out.
 
@@ -86,6 +86,7 @@ pub(super) struct Taken(u64);
 /// A question to the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Question {
+    per: Duration,
     epoch: u64,
     sent: Uptime,
     /// The span that the totals belong to.
@@ -162,21 +163,32 @@ impl Chunk {
         self.question(0, wanted, now)
     }
 
-    /// Returns the question that tells the totals, if there is something to tell or to hear. `is_lost` says that the
-    /// engine may have lost them.
-    pub(super) fn tell(&mut self, quota: &Quota, is_lost: bool, now: Uptime) -> Option<Question> {
+    /// Records that the engine may have lost the totals.
+    pub(super) fn is_forgotten(&mut self) {
+        self.told = Totals::default();
+    }
+
+    /// Tells whether the engine has something to hear, or to tell.
+    pub(super) fn has_news(&mut self, quota: &Quota, now: Uptime) -> bool {
         self.settle_on(quota.per, now);
         let silent = now.since(self.answered);
-        let is_idle = self.used.last.is_none_or(|last| now.since(last) >= IDLE);
-        let returned = match is_idle {
-            true => self.left,
-            false => 0,
-        };
-        let has_news = is_lost && self.mine != Totals::default()
-            || returned > 0
+        self.idle(now) > 0
             || self.mine != self.told && silent >= UNTOLD
-            || quota.bytes.is_some() && !is_idle && silent >= IDLE;
-        has_news.then(|| self.question(returned, 0, now))
+            || quota.bytes.is_some() && self.used.is_recent(now) && silent >= IDLE
+    }
+
+    /// Returns the question that tells the totals.
+    pub(super) fn tell(&mut self, quota: &Quota, now: Uptime) -> Question {
+        self.settle_on(quota.per, now);
+        self.question(self.idle(now), 0, now)
+    }
+
+    /// Returns the requests that are taken and not in use.
+    fn idle(&self, now: Uptime) -> u64 {
+        match self.used.is_recent(now) {
+            true => 0,
+            false => self.left,
+        }
     }
 
     /// Returns the question that gives back what is not used.
@@ -191,6 +203,7 @@ impl Chunk {
         self.left = self.left.saturating_sub(returned);
         self.mine.requests = self.mine.requests.saturating_sub(returned);
         Question {
+            per: self.per,
             epoch: self.epoch,
             sent: now,
             span: self.span.map(|span| span.number),
@@ -202,6 +215,10 @@ impl Chunk {
 
     /// Takes in the answer to a question.
     pub(super) fn answered(&mut self, question: Question, charged: &Charged, now: Uptime) {
+        if question.per != self.per {
+            // Another quota came into force meanwhile: what was given is wasted.
+            return;
+        }
         let told = Totals {
             requests: charged.requests,
             bytes: charged.bytes,
@@ -227,18 +244,26 @@ impl Chunk {
         };
         self.told = told;
         self.left = self.left.saturating_add(charged.granted);
-        self.others = charged.all_bytes.saturating_sub(charged.bytes);
+        let others = charged.all_bytes.saturating_sub(charged.bytes);
+        let is_complete = charged.wait.is_zero();
+        self.others = match is_another || is_complete {
+            true => others,
+            // The others have perhaps not told theirs again.
+            false => self.others.max(others),
+        };
         // The span has begun before the question was sent, so it never seems longer than it is.
         self.span = Some(Span {
             number: charged.span,
             ends: question.sent + charged.left,
         });
-        self.answered = now;
+        if is_complete {
+            self.answered = now;
+        }
         if charged.granted > 0 {
             // The requests that asked take it in a moment.
             self.used.last = Some(now);
         }
-        let is_spent = question.wanted > 0 && charged.granted == 0 && charged.wait.is_zero();
+        let is_spent = question.wanted > 0 && charged.granted == 0 && is_complete;
         self.spent = match is_spent {
             true => now + SPENT,
             false => Uptime::default(),
@@ -276,6 +301,10 @@ impl Recently {
         }
         self.now = self.now.saturating_add(1);
         self.last = Some(now);
+    }
+
+    fn is_recent(&self, now: Uptime) -> bool {
+        self.last.is_some_and(|last| now.since(last) < IDLE)
     }
 
     fn most(&self) -> u64 {

@@ -5,13 +5,13 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex as AsyncMutex;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::alone::in_micros;
 use super::chunk::{Chunk, Question, Take, Taken};
@@ -40,11 +40,14 @@ pub(super) struct FleetAccount {
     chunk: Mutex<Chunk>,
     turns: Mutex<Turns>,
     /// One question for each at a time: those that wait for it find its answer.
-    asking: AsyncMutex<()>,
+    asking: Arc<AsyncMutex<()>>,
     reserving: AsyncMutex<()>,
     /// Requests that wait for a chunk, and for a turn.
     for_chunk: AtomicU32,
     for_turn: AtomicU32,
+    /// Refused requests whose turns are not taken yet, and whether a question for them is under way.
+    refused: AtomicU32,
+    is_counting: AtomicBool,
     /// The generation of the engine that was heard of last.
     generation: AtomicU64,
 }
@@ -78,10 +81,12 @@ impl FleetAccount {
             clock,
             chunk: Mutex::default(),
             turns: Mutex::default(),
-            asking: AsyncMutex::default(),
+            asking: Arc::default(),
             reserving: AsyncMutex::default(),
             for_chunk: AtomicU32::new(0),
             for_turn: AtomicU32::new(0),
+            refused: AtomicU32::new(0),
+            is_counting: AtomicBool::new(false),
             generation: AtomicU64::new(0),
         }
     }
@@ -160,25 +165,50 @@ impl FleetAccount {
         max_hold: Duration,
     ) -> Result<(), QuotaExceeded> {
         let now = self.clock.uptime();
-        if let Some(rate) = &client.rate {
-            if let Some(at) = self.turns.lock().too_far(now, now + max_hold) {
-                return Err(self.exceeded(at));
-            }
-            if let Ok(runtime) = Handle::try_current() {
-                let (this, rate) = (Arc::clone(self), *rate);
-                runtime.spawn(async move {
-                    // Without an answer the turn has perhaps not counted: nothing was sent.
-                    if let Ok(reserved) = this.reserve(&rate, 1, max_hold, max_hold).await {
-                        this.turns.lock().learn(this.clock.uptime(), &reserved);
-                    }
-                });
-            }
+        if let Some(at) = self.turns.lock().too_far(now, now + max_hold) {
+            return Err(self.exceeded(at));
         }
         if let Some(quota) = &client.quota {
             self.has_left(quota)?;
             self.chunk.lock().count(now);
         }
+        if let Some(rate) = &client.rate {
+            self.count_turn(*rate, max_hold);
+        }
         Ok(())
+    }
+
+    /// Takes a turn that no request goes by. Those that come while a question is under way share the next one.
+    fn count_turn(self: &Arc<Self>, rate: Rate, max_hold: Duration) {
+        self.refused.fetch_add(1, Ordering::AcqRel);
+        let Ok(runtime) = Handle::try_current() else {
+            return;
+        };
+        if self.is_counting.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let this = Arc::clone(self);
+        runtime.spawn(async move {
+            loop {
+                let wanted = this.refused.swap(0, Ordering::AcqRel);
+                if wanted > 0 {
+                    let reserved = this.reserve(&rate, wanted.into(), max_hold, max_hold).await;
+                    // Without an answer the turns have perhaps not counted: nothing was sent.
+                    if let Ok(reserved) = reserved {
+                        let now = this.clock.uptime();
+                        this.turns.lock().learn_next(now, &reserved);
+                    }
+                    continue;
+                }
+                this.is_counting.store(false, Ordering::Release);
+                // One that came in between has found a question under way.
+                if this.refused.load(Ordering::Acquire) == 0
+                    || this.is_counting.swap(true, Ordering::AcqRel)
+                {
+                    return;
+                }
+            }
+        });
     }
 
     /// Checks that the quota leaves room for a request, as far as is known here.
@@ -200,29 +230,29 @@ impl FleetAccount {
     }
 
     /// Tells the engine what it has to know by now.
-    pub(super) fn hear(self: &Arc<Self>, quota: &Quota, generation: u64) {
-        let before = self.generation.swap(generation, Ordering::AcqRel);
-        let is_lost = before != generation;
-        if is_lost {
-            // The engine gives the same turns again.
+    pub(super) fn hear(self: &Arc<Self>, client: &Client, generation: u64) {
+        if self.generation.swap(generation, Ordering::AcqRel) != generation {
+            // The engine gives the same turns again, and knows no totals.
             *self.turns.lock() = Turns::default();
+            self.chunk.lock().is_forgotten();
         }
-        let question = match self.asking.try_lock() {
-            Ok(_free) => {
-                let now = self.clock.uptime();
-                self.chunk.lock().tell(quota, is_lost, now)
-            }
-            // A question is under way, which tells the totals, too.
-            Err(_) => None,
-        };
-        let Some(question) = question else {
+        let Some(quota) = client.quota else {
             return;
         };
-        let (this, quota) = (Arc::clone(self), *quota);
+        let now = self.clock.uptime();
+        if !self.chunk.lock().has_news(&quota, now) {
+            return;
+        }
+        // A question that is under way tells the totals, too.
+        let Ok(one) = Arc::clone(&self.asking).try_lock_owned() else {
+            return;
+        };
+        let this = Arc::clone(self);
         tokio::spawn(async move {
-            let _one = this.asking.lock().await;
-            // The next heartbeat tells what the engine has not heard.
+            let question = this.chunk.lock().tell(&quota, this.clock.uptime());
+            // A later heartbeat tells what the engine has not heard.
             let _ = this.charge(&quota, question).await;
+            drop(one);
         });
     }
 
@@ -238,7 +268,11 @@ impl FleetAccount {
     }
 
     /// Takes a request out of the quota. True if that took a question.
-    async fn take(&self, quota: &Quota, until: Uptime) -> Result<(Taken, bool), NotEntered> {
+    async fn take(
+        self: &Arc<Self>,
+        quota: &Quota,
+        until: Uptime,
+    ) -> Result<(Taken, bool), NotEntered> {
         let waits = Waits::new(&self.for_chunk);
         let mut has_waited = false;
         loop {
@@ -246,18 +280,29 @@ impl FleetAccount {
                 return Ok((taken, has_waited));
             }
             has_waited = true;
-            let _one = self.asking.lock().await;
+            let asking = Arc::clone(&self.asking).lock_owned();
+            let one = timeout(until.since(self.clock.uptime()), asking).await;
+            let Ok(one) = one else {
+                return Err(NotEntered::Unanswered);
+            };
             if let Some(taken) = self.try_take(quota)? {
                 return Ok((taken, has_waited));
             }
             let now = self.clock.uptime();
-            let left = until.since(now);
             let question = self.chunk.lock().ask(quota, waits.count(), now);
-            let wait = match self.charge(quota, question).await {
-                Ok(charged) if charged.wait.is_zero() => continue,
-                Ok(charged) => charged.wait,
-                Err(_) => AGAIN,
+            let (this, quota_then) = (Arc::clone(self), *quota);
+            // Of its own, so that what the engine gives stays at hand when the client disconnects meanwhile.
+            let charged = tokio::spawn(async move {
+                let charged = this.charge(&quota_then, question).await;
+                drop(one);
+                charged
+            });
+            let wait = match charged.await {
+                Ok(Ok(charged)) if charged.wait.is_zero() => continue,
+                Ok(Ok(charged)) => charged.wait,
+                Ok(Err(_)) | Err(_) => AGAIN,
             };
+            let left = until.since(self.clock.uptime());
             if left.is_zero() || self.is_cut_off() {
                 return Err(NotEntered::Unanswered);
             }
@@ -309,13 +354,17 @@ impl FleetAccount {
                 return Ok((turn, has_waited));
             }
             has_waited = true;
-            let _one = self.reserving.lock().await;
+            let reserving = self.reserving.lock();
+            let Ok(one) = timeout(until.since(self.clock.uptime()), reserving).await else {
+                return Err(NotEntered::Unanswered);
+            };
             if let Some(turn) = self.try_turn(until)? {
                 return Ok((turn, has_waited));
             }
             let left = until.since(self.clock.uptime());
             let reserved = self.reserve(rate, waits.count(), left, max_hold).await;
             let now = self.clock.uptime();
+            drop(one);
             match reserved {
                 Ok(reserved) => {
                     let is_none = reserved.turns.is_empty();
@@ -396,6 +445,11 @@ impl Turns {
             due: now + turn.after,
             at: turn.at,
         }));
+        self.learn_next(now, reserved);
+    }
+
+    /// Takes in the time of the next turn alone.
+    fn learn_next(&mut self, now: Uptime, reserved: &Reserved) {
         self.next = Some((now + reserved.next, now + AGAIN));
     }
 }

@@ -100,9 +100,13 @@ fn a_rate_holds_over_all_instances_and_nothing_goes_without_the_engine() {
         .skip(before)
         .map(|seen| seen.at)
         .collect();
-    for (first, third) in times.iter().zip(times.iter().skip(2)) {
-        let apart = third.duration_since(*first);
-        assert!(apart >= Duration::from_millis(50), "{times:?}");
+    // In a second and the quarter of one by which a busy machine may be late.
+    let window = Duration::from_millis(1_250);
+    for (at, first) in times.iter().enumerate() {
+        let within = times[at..]
+            .iter()
+            .take_while(|time| time.duration_since(*first) < window);
+        assert!(within.count() <= 7, "{times:?}");
     }
     engine.kill();
     // Held until the instance is cut off.

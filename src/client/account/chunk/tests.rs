@@ -68,13 +68,14 @@ fn what_is_not_used_goes_back() {
     };
     chunk.give_back(taken);
     assert!(matches!(chunk.take(&quota, now), Take::Taken(_)));
-    assert_eq!(chunk.tell(&quota, false, now), None, "in use");
-    let question = chunk.tell(&quota, false, now + IDLE).unwrap();
+    assert!(!chunk.has_news(&quota, now), "in use");
+    assert!(chunk.has_news(&quota, now + IDLE));
+    let question = chunk.tell(&quota, now + IDLE);
     assert_eq!((question.returned, question.mine.requests), (4, 1));
     // Gone before the engine has answered.
     assert_eq!(chunk.take(&quota, now + IDLE), Take::Ask);
     answer(&mut chunk, question, 0, 0, now + IDLE);
-    assert_eq!(chunk.tell(&quota, false, now + IDLE * 2), None);
+    assert!(!chunk.has_news(&quota, now + IDLE * 2));
     assert_eq!(chunk.give_all_back(&quota, now + IDLE * 2), None);
 }
 
@@ -134,8 +135,9 @@ fn octets_count_everywhere_and_are_told_soon() {
     assert!(matches!(chunk.take(&quota, now), Take::Taken(_)));
     chunk.add_bytes(30, now);
     assert!(matches!(chunk.take(&quota, now), Take::Taken(_)));
-    assert_eq!(chunk.tell(&quota, false, now), None);
-    let question = chunk.tell(&quota, false, now + UNTOLD).unwrap();
+    assert!(!chunk.has_news(&quota, now));
+    assert!(chunk.has_news(&quota, now + UNTOLD));
+    let question = chunk.tell(&quota, now + UNTOLD);
     assert_eq!(question.mine.bytes, 30);
     answer(&mut chunk, question, 0, 80, now + UNTOLD);
     assert!(matches!(
@@ -150,18 +152,41 @@ fn octets_count_everywhere_and_are_told_soon() {
 }
 
 #[test]
-fn an_engine_that_forgot_is_told_at_once() {
+fn an_engine_that_forgot_is_told_until_it_has_heard() {
     let (mut chunk, quota) = (Chunk::default(), quota(Some(100), None));
     let now = at(Duration::ZERO);
-    assert_eq!(
-        chunk.tell(&quota, true, now),
-        None,
-        "there is nothing to tell"
-    );
+    chunk.is_forgotten();
+    assert!(!chunk.has_news(&quota, now), "there is nothing to tell");
     let question = chunk.ask(&quota, 2, now);
     answer(&mut chunk, question, 2, 0, now);
-    let question = chunk.tell(&quota, true, now).unwrap();
-    assert_eq!((question.span, question.mine.requests), (Some(7), 2));
+    chunk.is_forgotten();
+    for _ in 0..2 {
+        // The first question has no answer.
+        assert!(chunk.has_news(&quota, now + UNTOLD));
+        let question = chunk.tell(&quota, now + UNTOLD);
+        assert_eq!((question.span, question.mine.requests), (Some(7), 2));
+    }
+    let question = chunk.tell(&quota, now + UNTOLD);
+    answer(&mut chunk, question, 0, 0, now + UNTOLD);
+    assert!(!chunk.has_news(&quota, now + UNTOLD));
+}
+
+#[test]
+fn what_the_others_used_is_not_forgotten_with_the_engine() {
+    let (mut chunk, quota) = (Chunk::default(), quota(None, Some(100)));
+    let now = at(Duration::ZERO);
+    let question = chunk.ask(&quota, 1, now);
+    answer(&mut chunk, question, 0, 100, now);
+    assert!(matches!(chunk.take(&quota, now), Take::Exceeded(_)));
+    let question = chunk.tell(&quota, now + OLD);
+    let charged = Charged {
+        span: 7,
+        left: SECOND * 3_600,
+        wait: SECOND,
+        ..Charged::default()
+    };
+    chunk.answered(question, &charged, now + OLD);
+    assert!(matches!(chunk.take(&quota, now + OLD), Take::Exceeded(_)));
 }
 
 #[test]

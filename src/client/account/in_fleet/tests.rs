@@ -64,9 +64,8 @@ impl Lab {
     async fn hear(&self) {
         for (number, instance) in self.instances.iter().enumerate() {
             let heard = instance.heartbeat(number).await;
-            if let Some(quota) = &instance.client.quota {
-                instance.client.account.hear(quota, heard.generation);
-            }
+            let client = &instance.client;
+            client.account.hear(client, heard.generation);
         }
         for _ in 0..20 {
             tokio::task::yield_now().await;
@@ -244,6 +243,17 @@ async fn one_rate_holds_for_all_instances() {
             tokio::task::yield_now().await;
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_request_takes_a_turn_that_no_other_goes_by() {
+    let lab = Lab::start(&with_rate(1.0, 1), 1).await;
+    let (one, now) = (&lab.instances[0].client, lab.clock.now());
+    for _ in 0..2 {
+        assert_eq!(one.account.count(one, now, &lab.clock, SECOND * 9), Ok(()));
+        lab.hear().await;
+    }
+    assert_eq!(lab.enter(0, SECOND * 9).await, Ok(SECOND * 2));
 }
 
 #[tokio::test(start_paused = true)]

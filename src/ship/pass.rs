@@ -104,6 +104,7 @@ impl Shipper {
             return self.bring(&folder, (size, folder.end()?), log).await;
         }
         self.note(size).await?;
+        self.standing.look(log.checkpoints);
         Ok(Passed::Whole(size))
     }
 

@@ -51,6 +51,7 @@ pub(super) async fn write(
         return Ok(Found::Faults);
     };
     let checkpoint = &newest.checkpoint;
+    std::fs::create_dir_all(&args.to).map_err(|error| format!("{}: {error}", args.to.display()))?;
     let folder = Folder::open(&args.to, checkpoint, &trusted.keys.all, "--to");
     let folder = folder.map_err(|error| error.to_string())?;
     folder.require_continued(store, checkpoint).await?;

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::fs::{self, File, TryLockError};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -56,14 +56,23 @@ impl Folder {
         };
         for place in Place::ALL {
             let place = path.join(place.name());
-            fs::create_dir_all(&place).map_err(|error| failed(&place, &error))?;
+            // Not its parents: a mount that is gone must not become a directory of this machine.
+            match fs::create_dir(&place) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                made => made.map_err(|error| failed(&place, &error))?,
+            }
         }
         let head = path.join(HEAD);
         if !head.exists() {
             let text = head_text(ours, keys);
             place(path, HEAD, text.as_bytes()).map_err(|error| failed(&head, &error))?;
         }
-        let lock = File::open(&head).map_err(|error| failed(&head, &error))?;
+        // For writing: NFS has no exclusive locks for readers.
+        let lock = File::options()
+            .read(true)
+            .write(true)
+            .open(&head)
+            .map_err(|error| failed(&head, &error))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

@@ -46,6 +46,7 @@ async fn export(gate: &Gate, to: &Path, files: usize) -> bool {
     let keys = vec![gate.key.vkey().to_owned()];
     let checkpoints = gate.store.checkpoints().await.unwrap();
     let newest = Covering::of(0, &checkpoints, &Keys::from(keys.clone())).unwrap();
+    std::fs::create_dir_all(to).unwrap();
     let folder = Folder::open(to, &newest.checkpoint, &keys, "--to").unwrap();
     let cut = Cut {
         folder: &folder,

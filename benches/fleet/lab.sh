@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# A fleet on this machine: benches/fleet/lab.sh [--try] [CRAWLGATE]
+# A fleet on this machine: benches/fleet/lab.sh [try] [CRAWLGATE]
 #
 # Starts a redis-server with two replicas, three Sentinels, three instances of crawlgate, and HAProxy in front of them,
 # which sends each host to one instance (consistent hashing), and another one if that is down. Everything listens on the
 # loopback interface and writes to a temporary directory. It runs until Ctrl-C.
 #
-# With --try it shows what a fleet does, and ends: an origin of this machine is crawled through all three instances while
+# With `try` it shows what a fleet does, and ends: an origin of this machine is crawled through all three instances while
 # the primary engine and one instance are killed; the script counts what the origin saw. Exit code 1 if that is not what
 # the documentation promises.
 #
@@ -19,7 +19,7 @@ unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY
 die() { printf 'lab.sh: %s\n' "$*" >&2; exit 2; }
 
 tries=false
-if [[ ${1:-} == --try ]]; then tries=true; shift; fi
+if [[ ${1:-} == try ]]; then tries=true; shift; fi
 
 # --- What it takes ----------------------------------------------------------------------------------------------------
 PATH=$PATH:/usr/sbin:/sbin

@@ -1,7 +1,7 @@
 //! Octets made small for the engine, which holds those of every origin.
 //!
 //! zstd with a dictionary of what states and robots.txt files have in common: a state of 870 octets takes 190. The
-//! dictionary is part of the form: whoever changes it changes the version of the head.
+//! dictionary is part of the form: another one takes another version of the head.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,8 @@ use zstd::dict::{DecoderDictionary, EncoderDictionary};
 
 const DICTIONARY: &[u8] = include_bytes!("dictionary.txt");
 
-const LEVEL: i32 = 9;
+/// The level: an origin decides how long its file is, and a task of the runtime packs it.
+const LEVEL: i32 = 3;
 
 static PACKING: LazyLock<EncoderDictionary<'_>> =
     LazyLock::new(|| EncoderDictionary::copy(DICTIONARY, LEVEL));

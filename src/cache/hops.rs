@@ -160,7 +160,8 @@ impl Shared {
             return is_beyond;
         };
         let is_due = slot.state.due(now, &by.config.timing.profile) == Due::Now;
-        is_due && (is_beyond || slot.is_cut(now, depth))
+        let is_unconfirmed = self.sharing.is_some() && slot.is_unconfirmed();
+        (is_due || is_unconfirmed) && (is_beyond || slot.is_cut(now, depth))
     }
 
     /// Judges a hop by the cached state of its origin. The hop's verdict is unknown if the crawler has no state of its
@@ -174,6 +175,8 @@ impl Shared {
             let mut slots = entry.slots.lock();
             let now = self.clock.now();
             match slots.held(crawler, now) {
+                // The fleet may have another one.
+                Some(slot) if self.sharing.is_some() && slot.is_unconfirmed() => return UNJUDGED,
                 Some(slot) => (slot.settle(now, &config), now),
                 None => return UNJUDGED,
             }

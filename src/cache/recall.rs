@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tracing::{error, info, warn};
 
@@ -14,6 +15,9 @@ use crate::robots::identity::{FetchedAs, Identity, OWN_STATES};
 use crate::robots::state::State;
 use crate::store::persist::{BrokenCopy, from_stored};
 use crate::store::{FETCHES_KEPT, OriginUpdate, Store, StoreError, StoreErrorKind};
+
+/// Moments of equal states that are no further apart are those of one fetch.
+const ALIKE: Duration = Duration::from_secs(1);
 
 /// A store to read from, and the log that writes to it: states are written in order with records, so that no record is
 /// written before the robots.txt that it rests on.
@@ -159,6 +163,21 @@ fn learnt(state: &State) -> Moment {
         State::Unavailable { fetched, .. } => *fetched,
         State::Unreachable { outage, .. } => outage.since,
     }
+}
+
+/// Tells whether a fetch behind `own` ended after every fetch behind `other`. The moments of one fetch differ a little
+/// between instances whose clocks differ.
+pub(super) fn is_later(own: &State, other: &State) -> bool {
+    let text = |state: &State| state.snapshot().map(|snapshot| snapshot.sha256);
+    let apart = match text(own) == text(other) && own.name() == other.name() {
+        true => ALIKE,
+        false => Duration::ZERO,
+    };
+    let latest = |state: &State| {
+        let attempt = state.outage().map(|outage| outage.last_attempt);
+        attempt.unwrap_or_default().max(learnt(state))
+    };
+    latest(own) > latest(other) + apart
 }
 
 /// The reason that a state cannot be read from the store.

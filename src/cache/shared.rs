@@ -24,6 +24,7 @@ use self::packed::{pack, unpack};
 use super::Shared;
 use super::entry::Errand;
 use super::flight::FetchTask;
+use super::recall::is_later;
 use super::settings::Settings;
 use crate::clock::{Moment, Uptime};
 use crate::fleet::coordinator::{
@@ -51,6 +52,10 @@ const LONGEST: Duration = Duration::from_millis(250);
 
 /// The time for which the engine keeps a state, after it is stale. Without it, the origin is fetched again.
 const KEPT: Duration = Duration::from_secs(3_600);
+
+/// The time for which an instance that has missed a command to forget may find its own state fresh, unless
+/// `[robots] fresh_max` is longer.
+const FRESHEST: Duration = Duration::from_secs(86_400);
 
 /// The time for which the engine keeps a state of failures, from which the outage is counted.
 const OUTAGE_KEPT: Duration = Duration::from_secs(35 * 86_400);
@@ -119,12 +124,10 @@ impl Sharing {
             lease: LEASE,
         };
         let lease = self.fleet.coordinator().acquire_fetch(ask).await?;
-        let seen = match &lease {
-            FetchLease::Acquired(token, _) => *token,
-            FetchLease::Newer(state, _) => state.token,
-            FetchLease::Held { .. } => known,
-        };
-        self.highest.fetch_max(seen.0, Ordering::Relaxed);
+        // A token of a state counts when its seal is known to hold.
+        if let FetchLease::Acquired(token, _) = &lease {
+            self.highest.fetch_max(token.0, Ordering::Relaxed);
+        }
         Ok(lease)
     }
 
@@ -148,7 +151,9 @@ impl Sharing {
         let place = place(key, &token);
         let opened = self.fleet.key().open(&place, &state.head);
         let head = opened.and_then(Head::read);
-        if head.is_none() {
+        if head.is_some() {
+            self.highest.fetch_max(state.token.0, Ordering::Relaxed);
+        } else {
             self.fleet.status().refused();
             warn!(origin = %key.origin, "the engine holds a state that this fleet has not made; it is fetched again");
         }
@@ -291,7 +296,8 @@ impl FetchTask {
         })
     }
 
-    /// Puts a state of another instance in force. False if it is none that a fetch came to.
+    /// Puts a state of another instance in force. False if it is none that a fetch came to, or the state from the own store
+    /// is a later one.
     fn adopt(&self, settings: &Settings, head: Head, state: &SharedState, at: EngineTime) -> bool {
         let config = &settings.ours.config;
         let origin = &self.hopper.origin;
@@ -328,6 +334,11 @@ impl FetchTask {
                 return false;
             }
         };
+        // The store keeps no tokens, so the engine may have lost states since this one.
+        if slot.is_unconfirmed() && is_later(&slot.state, &adopted) {
+            info!(%origin, identity = %self.hopper.identity, "the fleet's state of this origin is older than the own one, which stays in force");
+            return false;
+        }
         info!(%origin, identity = %self.hopper.identity, state = adopted.name(), "the state of this origin was taken from the fleet");
         slot.token = state.token;
         slot.state = Arc::clone(&adopted);
@@ -398,7 +409,6 @@ impl FetchTask {
             Ok(Published::Done) => {}
             Ok(Published::Superseded(newer, at)) => {
                 sharing.fleet.status().result_refused();
-                sharing.highest.fetch_max(newer.token.0, Ordering::Relaxed);
                 if let Some(head) = sharing.open(&lease.key, &newer) {
                     self.adopt(settings, head, &newer, at);
                 }
@@ -467,7 +477,7 @@ impl Shared {
                             token,
                             head: &sealed,
                             body: Body::Drop,
-                            keep: KEPT,
+                            keep: settings.ours.config.timing.fresh_max.max(FRESHEST) + KEPT,
                         };
                         sharing.fleet.coordinator().publish_state(publish).await?;
                         break;

@@ -201,7 +201,7 @@ fn an_engine_that_is_restored_from_an_old_dump_takes_nothing_back() {
     };
     let wall = engine.wall();
     let origin = Origin::with_rules(RULES);
-    let gates = ["a1", "a2"].map(|name| Gate::with(|setup| member(setup, &wall, name)));
+    let mut gates = ["a1", "a2"].map(|name| Gate::with(|setup| member(setup, &wall, name)));
     for gate in &gates {
         assert_eq!(gate.get(&origin.url("/page")).status, 200);
     }
@@ -236,6 +236,16 @@ fn an_engine_that_is_restored_from_an_old_dump_takes_nothing_back() {
         let answer = gate.get(&origin.url("/page"));
         gate.refused(&answer, 403, "robots_disallow");
     }
+    assert_eq!(origin.seen_but_robots(), before);
+    // An instance that knows its state from its store alone does not go back to the old one, either.
+    gates[0].signal(Signal::TERM);
+    gates[0].wait();
+    gates[0].start_again();
+    eventually("the instance to have confirmed its rules", || {
+        let answer = gates[0].get(&origin.url("/page"));
+        assert_ne!(answer.status, 200, "it judges by the old rules");
+        (answer.status == 403).then_some(())
+    });
     assert_eq!(origin.seen_but_robots(), before);
     logs_are_whole(&gates);
 }

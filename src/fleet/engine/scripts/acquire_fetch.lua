@@ -6,9 +6,15 @@ if id ~= ARGV[1] then return {'LOST'} end
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local function whole(x) return string.format('%.0f', x) end
+-- Numbers from 2^53 on are not exact: such a token is planted, and counts as none.
+local function exact(x)
+  local number = tonumber(x) or 0
+  return number < 9007199254740991 and number or 0
+end
 local head = redis.call('GET', KEYS[2])
-local token = head and tonumber(string.match(head, '^(%d+) ')) or 0
-if token > tonumber(ARGV[3]) then
+local token = exact(head and string.match(head, '^(%d+) '))
+local known = exact(ARGV[3])
+if token > known then
   return {'NEWER', whole(now), head, redis.call('GET', KEYS[4])}
 end
 local holder, its = string.match(redis.call('GET', KEYS[3]) or '', '^(%S+) (%d+)$')
@@ -19,6 +25,6 @@ if holder then
   redis.call('PEXPIRE', KEYS[3], ARGV[4])
   return {'ACQUIRED', whole(now), its}
 end
-local mine = whole(math.max(token, tonumber(ARGV[3]), tonumber(ARGV[5]), now) + 1)
+local mine = whole(math.max(token, known, exact(ARGV[5]), now) + 1)
 redis.call('SET', KEYS[3], ARGV[2] .. ' ' .. mine, 'PX', ARGV[4])
 return {'ACQUIRED', whole(now), mine}

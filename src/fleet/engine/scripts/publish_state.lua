@@ -9,7 +9,8 @@ local held = redis.call('GET', KEYS[3])
 if held == ARGV[2] .. ' ' .. ARGV[3] then redis.call('DEL', KEYS[3]) end
 local head = redis.call('GET', KEYS[2])
 local token = head and tonumber(string.match(head, '^(%d+) ')) or 0
-if token > tonumber(ARGV[3]) then
+-- A token that is not exact is planted.
+if token > tonumber(ARGV[3]) and token < 9007199254740991 then
   return {'SUPERSEDED', string.format('%.0f', now), head, redis.call('GET', KEYS[4])}
 end
 redis.call('SET', KEYS[2], ARGV[3] .. ' ' .. ARGV[4], 'PX', ARGV[5])

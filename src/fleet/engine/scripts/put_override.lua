@@ -7,7 +7,10 @@ local change = tonumber(redis.call('HGET', KEYS[2], 'overrides') or 0)
 if redis.call('HGET', KEYS[3], ARGV[2]) ~= ARGV[3] then
   -- A counter that begins again goes on above the lost one.
   local t = redis.call('TIME')
-  change = math.max(change + 1, t[1] * 1000000 + t[2])
+  local now = t[1] * 1000000 + t[2]
+  change = math.max(change + 1, now)
+  -- Not exact: it is planted.
+  if change >= 9007199254740992 then change = now end
   redis.call('HSET', KEYS[3], ARGV[2], ARGV[3])
   redis.call('HSET', KEYS[2], 'overrides', string.format('%.0f', change))
 end

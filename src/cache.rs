@@ -37,6 +37,7 @@ use self::hops::Waits;
 use self::lookup::Awaited;
 pub use self::lookup::View;
 pub use self::recall::PersistentStates;
+pub use self::refresh::NotForgotten;
 pub use self::settings::EffectiveSettings;
 use self::settings::Settings;
 use self::shared::Sharing;

@@ -146,16 +146,16 @@ impl RobotsCache {
 }
 
 impl RobotsCache {
-    /// Makes the other instances of the fleet forget the states of `origin`, too, of one identity or of those known here.
-    /// Each drops its own by [`RobotsCache::forget`].
+    /// Makes the other instances of the fleet forget the states of `origin`, too, of one identity or of those known here,
+    /// in memory or in the store. Each drops its own by [`RobotsCache::forget`].
     ///
     /// # Errors
-    /// When the fleet's engine does not answer.
+    /// When the fleet's engine does not answer, or the store cannot name the identities.
     pub async fn forget_in_fleet(
         &self,
         origin: &Origin,
         which: Option<&Identity>,
-    ) -> Result<(), CoordinatorError> {
+    ) -> Result<(), NotForgotten> {
         let shared = &self.shared;
         let Some(sharing) = &shared.sharing else {
             return Ok(());
@@ -164,13 +164,26 @@ impl RobotsCache {
             Some(identity) => vec![identity.clone()],
             None => {
                 let entry = shared.entry(origin);
+                shared.recalled(&entry, origin).await?;
                 let slots = entry.slots.lock();
                 let known = slots.iter().map(|slot| slot.identity.clone());
                 known.chain([Identity::default()]).collect()
             }
         };
-        shared.forget_shared(sharing, origin, &identities).await
+        shared.forget_shared(sharing, origin, &identities).await?;
+        Ok(())
     }
+}
+
+/// The reason why the fleet has not forgotten an origin.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum NotForgotten {
+    /// The engine does not keep it.
+    #[error(transparent)]
+    Engine(#[from] CoordinatorError),
+    /// The identities with a state are unknown.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 impl Shared {

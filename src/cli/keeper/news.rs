@@ -110,7 +110,16 @@ async fn do_as_told(proxy: Arc<crate::proxy::Proxy>, message: Message) {
     let (origin, identity) = (&message.origin, message.identity.as_ref());
     let done = match message.kind {
         Kind::Refresh => cache.follow_refresh(origin, identity).await,
-        Kind::Forget => cache.forget(origin, identity).await.map(drop),
+        Kind::Forget => {
+            // The instance that was told first has forgotten for the identities that it knows.
+            if identity.is_none()
+                && let Err(why) = cache.forget_in_fleet(origin, None).await
+            {
+                let text = message.to_text();
+                warn!("the fleet's message {text:?} is followed at this instance alone: {why}");
+            }
+            cache.forget(origin, identity).await.map(drop)
+        }
     };
     if let Err(why) = done {
         let text = message.to_text();

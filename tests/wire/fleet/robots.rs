@@ -214,3 +214,44 @@ fn an_instance_that_was_down_hears_what_was_forgotten_meanwhile() {
     });
     assert_eq!(origin.seen_but_robots().len(), before);
 }
+
+#[test]
+fn a_planted_token_without_end_stops_no_fetch() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let origin = Origin::with_rules(RULES);
+    let gates = instances(&engine, &["a1", "a2"]);
+    assert_eq!(gates[0].get(&origin.url("/private")).status, 403);
+    let script = "local n = 0 for _, key in ipairs(redis.call('KEYS', '*:head:*')) do \
+        redis.call('SET', key, ARGV[1] .. ' planted') n = n + 1 end return n";
+    for token in ["9007199254740992", "18446744073709551615"] {
+        let planted = engine.ask(&["EVAL", script, "0", token]);
+        assert!(planted.starts_with(':') && planted != ":0\r\n", "{planted}");
+        let before = origin.robots_fetches();
+        let (code, said, errors) = gates[1].beside("origins", &["refresh", &origin.url("")]);
+        assert_eq!(code, Some(0), "{said}{errors}");
+        assert!(origin.robots_fetches() > before, "{token}");
+        assert_eq!(gates[1].get(&origin.url("/private")).status, 403);
+    }
+}
+
+#[test]
+fn a_forgotten_origin_is_forgotten_for_identities_in_the_store_alone() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let origin = Origin::with_rules(RULES);
+    let mut gates = instances(&engine, &["a1", "a2"]);
+    assert_eq!(gates[0].get(&origin.url("/page")).status, 200);
+    gates[0].beside_until("origins", &[], |said| said.contains(&origin.authority()));
+    gates[0].signal(Signal::TERM);
+    gates[0].wait();
+    gates[0].start_again();
+    // Its memory is empty now.
+    let (code, said, errors) = gates[0].beside("origins", &["forget", &origin.url("")]);
+    assert_eq!(code, Some(0), "{said}{errors}");
+    let before = origin.robots_fetches();
+    assert_eq!(gates[1].get(&origin.url("/page")).status, 200);
+    assert!(origin.robots_fetches() > before, "it was forgotten");
+}

@@ -54,6 +54,8 @@ pub(super) struct Beside {
     keeper: Option<Arc<Keeper>>,
     log: Option<Kept>,
     fleet: Option<Arc<Fleet>>,
+    /// The link to the fleet's engine: it ends before this instance leaves.
+    link: JoinSet<()>,
     clock: Clock,
     started: Moment,
 }
@@ -79,6 +81,7 @@ impl Beside {
             keeper: None,
             log: None,
             fleet: None,
+            link: JoinSet::new(),
             started: clock.now(),
             clock,
         };
@@ -91,7 +94,7 @@ impl Beside {
             beside.fleet = Some(Arc::clone(fleet));
             let keeper: Arc<dyn Follow> = Arc::<Keeper>::clone(keeper);
             let follower = proxy.gate().pace().following(keeper);
-            beside.tasks.spawn(Arc::clone(fleet).keep(follower));
+            beside.link.spawn(Arc::clone(fleet).keep(follower));
             first_answer(fleet).await;
         }
         Ok(beside)
@@ -198,6 +201,8 @@ impl Beside {
     pub(super) async fn end(mut self) {
         if let (Some(fleet), Some(keeper)) = (&self.fleet, &self.keeper) {
             keeper.give_back().await;
+            // Another heartbeat would make this instance a member again.
+            self.link.shutdown().await;
             fleet.leave().await;
         }
         self.tasks.shutdown().await;

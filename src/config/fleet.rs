@@ -50,6 +50,22 @@ pub struct Endpoint {
     pub port: u16,
 }
 
+impl Endpoint {
+    /// Takes over a host and a port that another program tells. `None` if the host is neither an address nor a name: it
+    /// stands in commands for a shell.
+    #[must_use]
+    pub fn told(host: String, port: u16) -> Option<Self> {
+        let is_host = is_name(&host) || host.parse::<std::net::IpAddr>().is_ok();
+        (is_host && port != 0).then_some(Self { host, port })
+    }
+}
+
+/// Tells whether a text is a host's name, or an IPv4 address.
+fn is_name(text: &str) -> bool {
+    let is_in_names = |octet: u8| octet.is_ascii_alphanumeric() || b"-._".contains(&octet);
+    !text.is_empty() && text.bytes().all(is_in_names)
+}
+
 impl FromStr for Endpoint {
     type Err = &'static str;
 
@@ -61,10 +77,9 @@ impl FromStr for Endpoint {
         let inner = host
             .strip_prefix('[')
             .and_then(|host| host.strip_suffix(']'));
-        let is_name = |octet: u8| octet.is_ascii_alphanumeric() || b"-._".contains(&octet);
         let host = match inner {
             Some(address) if address.parse::<std::net::Ipv6Addr>().is_ok() => address,
-            None if !host.is_empty() && host.bytes().all(is_name) => host,
+            None if is_name(host) => host,
             _ => return Err(ALLOWED),
         };
         Ok(Self {
@@ -109,5 +124,25 @@ mod tests {
                 assert_eq!(read.to_string(), text);
             }
         }
+    }
+
+    #[test]
+    fn a_told_host_is_an_address_or_a_name() {
+        for (host, is_one) in [
+            ("10.0.0.2", true),
+            ("2001:db8::7", true),
+            ("valkey-2.example", true),
+            ("", false),
+            ("x; rm -r ~", false),
+            ("$(id)", false),
+            ("a\nb", false),
+        ] {
+            assert_eq!(
+                Endpoint::told(host.to_owned(), 1).is_some(),
+                is_one,
+                "{host:?}"
+            );
+        }
+        assert_eq!(Endpoint::told("valkey.example".to_owned(), 0), None);
     }
 }

@@ -8,11 +8,16 @@ use std::time::Duration;
 
 use crate::clock::Uptime;
 
+/// The age at which a list is taken again: another member may have come for each that left.
+const AGAIN: Duration = Duration::from_secs(5);
+
 /// The members of a fleet, as this instance has seen them.
 #[derive(Debug, Default)]
 pub(super) struct KnownMembers {
     /// The generation of the engine and the number of members in it.
     seen: (u64, u64),
+    /// When the list was taken.
+    at: Uptime,
     names: BTreeSet<String>,
     /// Those of earlier generations, until this time.
     before: BTreeSet<String>,
@@ -20,9 +25,9 @@ pub(super) struct KnownMembers {
 }
 
 impl KnownMembers {
-    /// Tells whether the list of members has changed since it was taken in.
-    pub(super) fn is_stale(&self, generation: u64, members: u64) -> bool {
-        self.seen != (generation, members)
+    /// Tells whether the list of members has changed since it was taken in, or may have.
+    pub(super) fn is_stale(&self, generation: u64, members: u64, now: Uptime) -> bool {
+        self.seen != (generation, members) || now.since(self.at) >= AGAIN
     }
 
     /// Takes in the list of members in a generation.
@@ -43,6 +48,7 @@ impl KnownMembers {
         }
         self.seen = (generation, names.len() as u64);
         self.names = names;
+        self.at = now;
     }
 
     /// Returns those members that have not come back since the engine forgot them, and may still forward.
@@ -80,6 +86,7 @@ mod tests {
         assert!(known.missing(&set(&["a1"]), at(35)).is_empty());
         known.take_in(4, set(&["a1"]), at(40), patience);
         assert!(known.missing(&set(&["a1"]), at(41)).is_empty());
-        assert!(known.is_stale(4, 2) && known.is_stale(5, 1) && !known.is_stale(4, 1));
+        assert!(known.is_stale(4, 2, at(40)) && known.is_stale(5, 1, at(40)));
+        assert!(!known.is_stale(4, 1, at(44)) && known.is_stale(4, 1, at(45)));
     }
 }

@@ -19,7 +19,8 @@ impl Keeper {
     /// Keeps the names of the members, for the time in which the engine has forgotten some.
     pub(super) async fn look_at_members(&self, fleet: &Fleet, heard: &Heard) {
         let (generation, members) = (heard.generation, heard.members);
-        if !self.members.lock().is_stale(generation, members) {
+        let now = self.proxy.clock().uptime();
+        if !self.members.lock().is_stale(generation, members, now) {
             return;
         }
         // Without an answer, the next heartbeat asks again.

@@ -68,7 +68,7 @@ impl Coordinator for Engine {
                 has_gap: beat.after.is_some_and(|after| match items.is_empty() {
                     // The counter went on without its messages, or back.
                     true => last != after,
-                    false => first != after + 1,
+                    false => first != after.saturating_add(1),
                 }),
                 last,
                 items,

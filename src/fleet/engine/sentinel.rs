@@ -50,11 +50,8 @@ impl Settings {
     }
 }
 
-/// Reads a host and a port.
+/// Reads a host and a port that others have chosen.
 pub(super) fn endpoint(place: &[Value]) -> Option<Endpoint> {
     let [host, port] = place else { return None };
-    Some(Endpoint {
-        host: text_of(host)?,
-        port: text_of(port)?.parse().ok()?,
-    })
+    Endpoint::told(text_of(host)?, text_of(port)?.parse().ok()?)
 }

@@ -202,10 +202,9 @@ fn role_of(value: &Value) -> Role {
         "master" => Role::Primary,
         "slave" => Role::Replica {
             of: match words.as_slice() {
-                [_, host, Value::Int(port), ..] => text_of(host).and_then(|host| {
-                    let port = u16::try_from(*port).ok()?;
-                    Some(Endpoint { host, port })
-                }),
+                [_, host, Value::Int(port), ..] => {
+                    text_of(host).and_then(|host| Endpoint::told(host, u16::try_from(*port).ok()?))
+                }
                 _ => None,
             },
         },

@@ -53,13 +53,20 @@ pub(crate) const RULES: &str =
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Calls `probe` again and again until it returns a value; fails with `what` when [`PATIENCE`] is used up.
-pub(crate) fn eventually<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
+#[track_caller]
+pub(crate) fn eventually<T>(what: &str, probe: impl FnMut() -> Option<T>) -> T {
+    within(PATIENCE, what, probe)
+}
+
+/// Does so for another time.
+#[track_caller]
+fn within<T>(limit: Duration, what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(value) = probe() {
             return value;
         }
-        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
+        assert!(start.elapsed() < limit, "waited in vain for {what}");
         std::thread::park_timeout(Duration::from_millis(5));
     }
 }

@@ -12,14 +12,17 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::eventually;
 use super::peer::program;
+use super::{eventually, within};
 
 /// The time after which a Sentinel takes a silent primary for dead. In service it is five seconds or more.
 const DOWN_AFTER: &str = "600";
 
 /// The name of the primary in the Sentinels.
 const MASTER: &str = "crawl";
+
+/// The time for what Sentinels do: they do nothing for half a minute after they were held up.
+const SLOW: Duration = Duration::from_secs(90);
 
 /// A primary, its replica and their Sentinels; killed when they are dropped.
 pub(crate) struct Sentinels {
@@ -90,7 +93,7 @@ impl Sentinels {
     /// Waits until every Sentinel knows the others, and the primary a replica that has its data.
     #[track_caller]
     pub(crate) fn wait_whole(&self) {
-        eventually("the Sentinels to know all", || {
+        within(SLOW, "the Sentinels to know all", || {
             let primary = self.primary()?;
             let said = self.engines[primary].ask(&["INFO", "replication"]);
             let is_followed = said.contains("role:master") && said.contains("state=online");
@@ -121,14 +124,14 @@ impl Sentinels {
     /// Sends a command to the primary.
     #[track_caller]
     pub(crate) fn ask(&self, words: &[&str]) -> String {
-        let primary = eventually("a primary", || self.primary());
+        let primary = within(SLOW, "a primary", || self.primary());
         self.engines[primary].ask(words)
     }
 
     /// Kills the primary; returns its number when the Sentinels name the other one.
     #[track_caller]
     pub(crate) fn kill_primary(&mut self) -> usize {
-        let before = eventually("a primary", || self.primary());
+        let before = within(SLOW, "a primary", || self.primary());
         let engine = &mut self.engines[before];
         engine.child.kill().unwrap();
         engine.child.wait().unwrap();
@@ -139,7 +142,7 @@ impl Sentinels {
     /// Sends the primary a signal; returns its number.
     #[track_caller]
     pub(crate) fn signal_primary(&self, signal: Signal) -> usize {
-        let primary = eventually("a primary", || self.primary());
+        let primary = within(SLOW, "a primary", || self.primary());
         self.signal(primary, signal);
         primary
     }
@@ -153,7 +156,7 @@ impl Sentinels {
     /// Waits until the Sentinels name another primary than this one.
     #[track_caller]
     pub(crate) fn wait_other(&self, than: usize) {
-        eventually("a failover", || {
+        within(SLOW, "a failover", || {
             self.primary().filter(|primary| *primary != than)
         });
     }

@@ -30,6 +30,16 @@ pub(crate) fn member(setup: &mut Setup, wall: &Wall, name: &str) {
     setup.set("fleet", "engine", &wall.engine());
     setup.set("fleet", "key_file", "\"fleet.key\"");
     setup.set("fleet", "name", &format!("{name:?}"));
+    // On a busy machine, every answer may be late.
+    setup.set("fleet", "timeout", "\"1s\"");
+}
+
+/// Starts an instance, and waits until it has heard from its engine.
+#[track_caller]
+fn joined(configure: impl FnOnce(&mut Setup)) -> Gate {
+    let gate = Gate::with(configure);
+    gate.wait_said("the fleet's engine answers");
+    gate
 }
 
 /// Ends the crawlers that look at a flag, also when their test fails.
@@ -57,7 +67,7 @@ fn an_instance_without_its_engine_forwards_nothing() {
     };
     let wall = engine.wall();
     let origin = Origin::with_rules(RULES);
-    let gate = Gate::with(|setup| {
+    let gate = joined(|setup| {
         member(setup, &wall, "a1");
         setup.set("fleet", "patience", "\"2s\"");
     });
@@ -99,7 +109,7 @@ fn a_request_that_is_held_until_its_instance_is_cut_off_does_not_go() {
     };
     let wall = engine.wall();
     let origin = Origin::with_rules(RULES);
-    let gate = Gate::with(|setup| {
+    let gate = joined(|setup| {
         member(setup, &wall, "a1");
         setup.set("fleet", "patience", "\"2s\"");
         setup.set("pace", "requests_per_second", "0.2");
@@ -130,7 +140,7 @@ fn an_open_tunnel_ends_when_its_instance_is_cut_off() {
         return;
     };
     let wall = engine.wall();
-    let gate = Gate::with(|setup| {
+    let gate = joined(|setup| {
         member(setup, &wall, "a1");
         setup.set("fleet", "patience", "\"2s\"");
         setup.set("tls", "tunnel", "[\"bank.test\"]");

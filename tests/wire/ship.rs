@@ -13,6 +13,9 @@ use crate::support::collector::{Collector, deny};
 use crate::support::peer::{Peer, program};
 use crate::support::{Gate, Origin, RULES, Setup, eventually};
 
+/// What a process says that ends before all is shipped.
+const LATE: &str = "the last records are not shipped yet";
+
 fn shipping(setup: &mut Setup, name: &str, to: &str) {
     setup.set("audit", "checkpoint_every", "\"1s\"");
     setup.set("audit", "log_name", &format!("\"logs.example/{name}\""));
@@ -62,8 +65,16 @@ fn content(there: &Path, size: u64) -> (Vec<Vec<u8>>, BTreeSet<String>) {
 /// Ends a gate in order, and compares the shipped files with an export by hand.
 #[track_caller]
 fn equals_an_export_by_hand(gate: &mut Gate, there: &Path) {
-    gate.signal(Signal::TERM);
-    gate.wait();
+    // The time for the last pass is bounded, and a busy machine may use it up: the next process ships the rest.
+    eventually("a whole last pass", || {
+        gate.signal(Signal::TERM);
+        gate.wait();
+        if gate.said().contains(LATE) {
+            gate.start_again();
+            return None;
+        }
+        Some(())
+    });
     let by_hand = gate.setup.dir().join("by-hand");
     let words = ["export", "--to", by_hand.to_str().unwrap()];
     let (code, _, error) = gate.setup.run("audit", &words);
@@ -172,8 +183,11 @@ fn a_command_ships_its_records_before_it_ends() {
     shipping(&mut setup, "run", there.to_str().unwrap());
     let url = origin.url("/private/a");
     let words = ["--", "curl", "-sS", "-o", "/dev/null", &url];
-    let (code, _, error) = setup.run("run", &words);
-    assert_eq!(code, Some(0), "{error}");
+    eventually("a whole last pass", || {
+        let (code, _, error) = setup.run("run", &words);
+        assert_eq!(code, Some(0), "{error}");
+        (!error.contains(LATE)).then_some(())
+    });
     let size = shipped(&there);
     let (entries, bodies) = content(&there, size);
     assert!(entries.iter().any(|entry| {

@@ -8,8 +8,8 @@ use rustix::process::Signal;
 
 use super::overrides::{denied_at_all, deny, listed};
 use super::pace::is_within;
-use super::{Ends, logs_are_whole, member};
-use crate::support::{Engine, Gate, Origin, RULES, Setup, Wall, Way, eventually};
+use super::{Ends, joined, logs_are_whole, member};
+use crate::support::{Engine, Origin, RULES, Setup, Wall, Way, eventually};
 
 /// The pace of these tests, as a value of `requests_per_second`, and as an interval.
 const RATE: &str = "4";
@@ -31,12 +31,35 @@ fn paced(setup: &mut Setup, wall: &Wall, name: &str) {
 /// until they are served again. Asserts the budget, the answers, and the logs.
 #[track_caller]
 fn crawl_through(engine: &mut Engine, wall: &Wall, accident: impl FnOnce(&mut Engine)) {
+    crawl_within("\"1s\"", engine, wall, accident);
+}
+
+/// Does so with this time for an answer of the engine.
+#[track_caller]
+fn crawl_within(
+    timeout: &str,
+    engine: &mut Engine,
+    wall: &Wall,
+    accident: impl FnOnce(&mut Engine),
+) {
     let origin = Origin::with_rules(RULES);
-    let gates = ["a1", "a2"].map(|name| Gate::with(|setup| paced(setup, wall, name)));
+    let gates = ["a1", "a2"].map(|name| {
+        joined(|setup| {
+            paced(setup, wall, name);
+            setup.set("fleet", "timeout", timeout);
+        })
+    });
     for gate in &gates {
-        assert_eq!(gate.get(&origin.url("/first")).status, 200);
+        eventually("a first page", || {
+            (gate.get(&origin.url("/first")).status == 200).then_some(())
+        });
     }
     let (id, _) = deny(&gates[0], &origin.url(""), "/denied");
+    for gate in &gates {
+        eventually("the override at both", || {
+            listed(gate).iter().any(|one| one["id"] == id).then_some(())
+        });
+    }
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let ends = Ends(&is_over);
@@ -116,7 +139,7 @@ fn an_engine_that_pauses_costs_time_alone() {
         return;
     };
     let wall = engine.wall();
-    crawl_through(&mut engine, &wall, |engine| {
+    crawl_within("\"250ms\"", &mut engine, &wall, |engine| {
         for millis in ["300", "600", "1500"] {
             assert_eq!(engine.ask(&["CLIENT", "PAUSE", millis, "ALL"]), "+OK\r\n");
             // It answers when the pause is over.
@@ -131,7 +154,7 @@ fn an_engine_whose_answers_come_too_late_costs_time_alone() {
         return;
     };
     let wall = engine.wall();
-    crawl_through(&mut engine, &wall, |_| {
+    crawl_within("\"250ms\"", &mut engine, &wall, |_| {
         for millis in [150, 0, 400, 0] {
             wall.set(Way::Open(Duration::from_millis(millis)));
             thread::sleep(ACCIDENT / 2);
@@ -174,7 +197,7 @@ fn an_engine_without_memory_ends_in_nothing_at_all_and_comes_back() {
     };
     let wall = engine.wall();
     let origin = Origin::with_rules(RULES);
-    let gate = Gate::with(|setup| {
+    let gate = joined(|setup| {
         member(setup, &wall, "a1");
         setup.set("fleet", "patience", "\"2s\"");
     });
@@ -201,7 +224,7 @@ fn an_engine_that_is_restored_from_an_old_dump_takes_nothing_back() {
     };
     let wall = engine.wall();
     let origin = Origin::with_rules(RULES);
-    let mut gates = ["a1", "a2"].map(|name| Gate::with(|setup| member(setup, &wall, name)));
+    let mut gates = ["a1", "a2"].map(|name| joined(|setup| member(setup, &wall, name)));
     for gate in &gates {
         assert_eq!(gate.get(&origin.url("/page")).status, 200);
     }
@@ -259,7 +282,7 @@ fn an_engine_that_is_far_away_is_reached() {
     // Each answer comes in time, but many one after the other would not.
     wall.set(Way::Open(Duration::from_millis(90)));
     let origin = Origin::with_rules(RULES);
-    let gate = Gate::with(|setup| member(setup, &wall, "a1"));
+    let gate = joined(|setup| member(setup, &wall, "a1"));
     eventually("the instance to join", || {
         (gate.get(&origin.url("/page")).status == 200).then_some(())
     });

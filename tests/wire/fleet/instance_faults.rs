@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::overrides::{denied_at_all, deny};
-use super::{logs_are_whole, member};
-use crate::support::{Engine, Gate, Latch, Origin, RULES, Reply, Way, eventually};
+use super::{joined, logs_are_whole, member};
+use crate::support::{Engine, Latch, Origin, RULES, Reply, Way, eventually};
 
 /// The time after which an instance without its engine forwards nothing, in these tests.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -21,8 +21,9 @@ fn an_instance_behind_a_wall_forwards_for_no_longer_than_its_patience() {
         let (wall, other) = (engine.wall(), engine.wall());
         let origin = Origin::with_rules(RULES);
         let gates = [("a1", &wall), ("a2", &other)].map(|(name, wall)| {
-            Gate::with(|setup| {
+            joined(|setup| {
                 member(setup, wall, name);
+                setup.set("fleet", "timeout", "\"250ms\"");
                 setup.set("fleet", "patience", "\"3s\"");
                 setup.set("audit", "refusals_per_minute", "1000000");
             })
@@ -73,7 +74,7 @@ fn a_turn_in_hand_is_not_used_while_the_engine_may_have_forgotten_it() {
     let (wall, other) = (engine.wall(), engine.wall());
     let origin = Origin::with_rules(RULES);
     let gates = [("a1", &wall), ("a2", &other)].map(|(name, wall)| {
-        Gate::with(|setup| {
+        joined(|setup| {
             member(setup, wall, name);
             setup.set("pace", "requests_per_second", "0.5");
         })
@@ -110,7 +111,7 @@ fn another_instance_fetches_when_the_one_with_the_lease_dies() {
         "/robots.txt",
         [Reply::ok("User-agent: *\n").held(&latch), Reply::ok(RULES)],
     );
-    let mut gates = ["a1", "a2"].map(|name| Gate::with(|setup| member(setup, &wall, name)));
+    let mut gates = ["a1", "a2"].map(|name| joined(|setup| member(setup, &wall, name)));
     let mut wire = gates[0].connect();
     wire.send(format!(
         "GET {} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n",
@@ -140,7 +141,7 @@ fn the_slots_and_turns_of_a_killed_instance_are_waited_for() {
     let latch = Latch::new();
     let origin = Origin::with_rules(RULES).on("/slow", [Reply::ok("slow").held(&latch)]);
     let mut gates = ["a1", "a2"].map(|name| {
-        Gate::with(|setup| {
+        joined(|setup| {
             member(setup, &wall, name);
             setup.set("pace", "concurrency", "1");
         })
@@ -176,7 +177,7 @@ fn instances_that_read_files_differently_share_no_state() {
     let rules = format!("User-agent: *\n{filler}Disallow: /late\n");
     let origin = Origin::with_rules(&rules);
     let gates = [("a1", "\"512KiB\""), ("a2", "\"1MiB\"")].map(|(name, limit)| {
-        Gate::with(|setup| {
+        joined(|setup| {
             member(setup, &wall, name);
             setup.set("robots", "size_limit", limit);
         })
@@ -196,9 +197,9 @@ fn what_is_altered_in_the_engine_permits_nothing() {
     let wall = engine.wall();
     let origin = Origin::with_rules(RULES);
     let gates = ["a1", "a2"].map(|name| {
-        Gate::with(|setup| {
+        joined(|setup| {
             member(setup, &wall, name);
-            setup.set("fleet", "patience", "\"2s\"");
+            setup.set("fleet", "patience", "\"5s\"");
             setup.set("robots", "hold", "\"2s\"");
         })
     });

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::{Ends, member};
+use super::{Ends, joined, member};
 use crate::support::{Engine, Gate, Origin, RULES, Setup, Wall, Way, eventually};
 
 /// The longest time after which an override that was added is in force everywhere.
@@ -21,7 +21,7 @@ pub(super) fn fleet(wall: &Wall, count: usize, patience: &str) -> Vec<Gate> {
 /// Starts instances whose numbers begin with `first`.
 fn fleet_from(wall: &Wall, first: usize, count: usize, patience: &str) -> Vec<Gate> {
     let start = |number| {
-        Gate::with(|setup| {
+        joined(|setup| {
             member(setup, wall, &format!("a{number}"));
             setup.set("fleet", "patience", patience);
         })
@@ -107,7 +107,7 @@ fn a_denial_added_at_one_instance_holds_at_all_whatever_the_engine_forgets() {
         let count = engine.ask(&["HLEN", "crawlgate:{fleet}:overrides"]);
         (count == ":20\r\n").then_some(())
     });
-    let late = Gate::with(|setup| member(setup, &wall, "a4"));
+    let late = joined(|setup| member(setup, &wall, "a4"));
     for (path, id) in &ids {
         denied_at_all(std::slice::from_ref(&late), &origin, path, id);
     }
@@ -226,7 +226,7 @@ fn an_override_added_without_the_engine_holds_here_and_reaches_the_others_later(
     let (wall, other) = (engine.wall(), engine.wall());
     let origin = Origin::with_rules(RULES);
     let near = fleet(&wall, 1, "\"60s\"").remove(0);
-    let far = Gate::with(|setup| member(setup, &other, "a2"));
+    let far = joined(|setup| member(setup, &other, "a2"));
     assert_eq!(far.get(&origin.url("/page")).status, 200);
     wall.close();
     let (id, said) = deny(&near, &origin.url(""), "/page");
@@ -261,7 +261,7 @@ fn overrides_from_before_the_fleet_reach_all_instances() {
     member(&mut setup, &wall, "a1");
     let command = setup.command("serve");
     let first = Gate::spawn(setup, command);
-    let second = Gate::with(|setup| member(setup, &wall, "a2"));
+    let second = joined(|setup| member(setup, &wall, "a2"));
     let id = eventually("the override to have an identifier", || {
         let id = listed(&second).first()?["id"].as_str()?.to_owned();
         (id.len() == 26).then_some(id)
@@ -296,7 +296,7 @@ fn an_instance_that_the_engine_has_forgotten_is_named_as_late() {
     let (wall, other) = (engine.wall(), engine.wall());
     let origin = Origin::with_rules(RULES);
     let near = fleet(&wall, 1, "\"15s\"").remove(0);
-    let far = Gate::with(|setup| member(setup, &other, "a2"));
+    let far = joined(|setup| member(setup, &other, "a2"));
     let (_, said) = deny(&near, &origin.url(""), "/first");
     assert!(said.ends_with("in force on a1, a2\n"), "{said}");
     other.set(Way::Hole);

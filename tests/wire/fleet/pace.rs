@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::member;
+use super::{joined, member};
 use crate::support::{Engine, Gate, Origin, RULES, Reply, Wall, eventually};
 
 /// The most by which the arrivals of two requests may come nearer than they were sent: on a quiet machine 50 ms, on one
@@ -20,7 +20,7 @@ const STOPPED: Duration = Duration::from_millis(600);
 /// Starts three instances of one fleet with these values of `[pace]`.
 pub(super) fn fleet(wall: &Wall, pace: &[(&str, &str)]) -> Vec<Gate> {
     let start = |name: &str| {
-        Gate::with(|setup| {
+        joined(|setup| {
             member(setup, wall, name);
             for (key, value) in pace {
                 setup.set("pace", key, value);

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use crate::support::peer::{Peer, program};
-use crate::support::{Gate, Origin, RULES, Setup, origin_ca_pem, origin_pem};
+use crate::support::{Origin, RULES, Setup, origin_ca_pem, origin_pem};
 
 /// Starts an engine that demands client certificates of the test CA, and shows one for `name`.
 fn engine(name: &str) -> Option<Peer> {
@@ -56,7 +56,7 @@ fn an_instance_joins_by_tls_with_a_certificate_of_its_own() {
         return;
     };
     let origin = Origin::with_rules(RULES);
-    let gate = Gate::with(|setup| member(setup, &engine));
+    let gate = super::joined(|setup| member(setup, &engine));
     assert_eq!(gate.get(&origin.url("/page")).status, 200);
     gate.denied(&gate.get(&origin.url("/private")));
     let (code, out, said) = gate.beside("fleet", &["check"]);

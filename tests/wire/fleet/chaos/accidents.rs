@@ -36,6 +36,13 @@ pub(super) struct Tally {
     others: u32,
 }
 
+impl Tally {
+    /// Returns the number of processes that were stopped or killed.
+    pub(super) fn stops_and_kills(&self) -> usize {
+        (self.stops + self.engine_kills + self.failovers + self.instance_kills) as usize
+    }
+}
+
 impl Ground {
     /// Has one accident happen, and ends it.
     pub(super) fn accident(

@@ -52,8 +52,8 @@
 //! # Reading order
 //!
 //! From the leaves up; each room imports only rooms before it, and `tests/layering.rs` holds that:
-//! [`clock`] · `gcra` · `connection_limit` · `http2_body` · `websocket` · [`descriptors`] · [`metrics`] · [`rep`] · [`socket`] ·
-//! [`text`] · [`tlog`] · `whole_file` · [`agent`] · [`robots`] · [`policy`] · [`config`] · [`fleet`] · [`ca`] · [`client`] ·
+//! [`clock`] · `gcra` · `retry` · `connection_limit` · `http2_body` · `websocket` · [`descriptors`] · [`metrics`] · [`rep`] ·
+//! [`socket`] · [`text`] · [`tlog`] · `whole_file` · [`agent`] · [`robots`] · [`policy`] · [`config`] · [`fleet`] · [`ca`] · [`client`] ·
 //! [`pace`] · [`entry`] · [`store`] · [`trust`] · [`audit`] · [`egress`] · [`witness`] · [`ship`] · [`cache`] · [`telemetry`] ·
 //! [`explain`] · [`gate`] · [`proxy`] · [`admin`] · [`cli`]. One
 //! arrow points back, on purpose: [`egress`] sends a robots.txt only by a permit that [`cache::fetch`] alone can make, as
@@ -96,6 +96,7 @@ pub mod pace;
 pub mod policy;
 pub mod proxy;
 pub mod rep;
+mod retry;
 pub mod robots;
 pub mod ship;
 pub mod socket;

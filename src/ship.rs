@@ -11,7 +11,6 @@ mod pass;
 mod remote;
 mod status;
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +26,7 @@ use crate::clock::Clock;
 use crate::config::{Config, ShipTo};
 use crate::egress;
 use crate::metrics::Registry;
+use crate::retry::delay;
 use crate::store::block::MOST_ENTRIES;
 use crate::store::{LogKey, ShipMark, Store};
 
@@ -155,7 +155,7 @@ impl Shipper {
                 }
                 Err(Failure::Busy) => sleep(self.config.ship.every).await,
                 Err(Failure::Told(_)) => {
-                    sleep(delay(attempt)).await;
+                    sleep(delay(attempt, RETRY, LONGEST)).await;
                     attempt += 1;
                 }
             }
@@ -227,13 +227,6 @@ fn mark(to: &ShipTo, key: &LogKey) -> ShipMark {
         *octet = *from;
     }
     ShipMark(mark)
-}
-
-/// Returns the delay after so many failures: it doubles, and varies by half.
-fn delay(attempt: u32) -> Duration {
-    let whole = RETRY.saturating_mul(1 << attempt.min(16)).min(LONGEST);
-    let random = RandomState::new().hash_one(attempt) >> 11;
-    whole.mul_f64(0.5 + 0.5 * (random as f64 / (1_u64 << 53) as f64))
 }
 
 #[cfg(test)]

@@ -21,7 +21,6 @@ mod seen;
 mod server;
 mod status;
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +38,7 @@ use crate::clock::{Clock, Moment};
 use crate::config::Config;
 use crate::egress;
 use crate::metrics::Registry;
+use crate::retry::delay;
 use crate::store::{LogKey, Store};
 
 /// Time for the first answers: the first checkpoint of a process waits for it.
@@ -221,41 +221,9 @@ async fn serve(witness: Arc<Witness>, clock: Clock, left: watch::Sender<usize>) 
         if news.is_some() {
             attempt = 0;
         } else {
-            let _ = timeout(delay(attempt), witness.follow()).await; // the time alone ends it
+            let _ = timeout(delay(attempt, RETRY, LONGEST), witness.follow()).await; // the time alone ends it
             attempt += 1;
         }
         outcome = witness.offer(clock.now()).await;
-    }
-}
-
-/// Returns the delay after so many failures: it doubles, and varies by half.
-fn delay(attempt: u32) -> Duration {
-    let whole = RETRY.saturating_mul(1 << attempt.min(16)).min(LONGEST);
-    let random = RandomState::new().hash_one(attempt) >> 11;
-    whole.mul_f64(0.5 + 0.5 * (random as f64 / (1_u64 << 53) as f64))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn delays_double_up_to_a_bound_and_differ() {
-        for (attempt, whole) in [
-            (0, 1),
-            (1, 2),
-            (5, 32),
-            (9, 512),
-            (10, 600),
-            (u32::MAX, 600),
-        ] {
-            let whole = Duration::from_secs(whole);
-            for _ in 0..100 {
-                let delay = delay(attempt);
-                assert!((whole / 2..=whole).contains(&delay), "{attempt}: {delay:?}");
-            }
-        }
-        let some: std::collections::HashSet<_> = (0..20).map(|_| delay(10)).collect();
-        assert!(some.len() > 1);
     }
 }

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 const ROOMS: &[&str] = &[
     "clock",
     "gcra",
+    "retry",
     "connection_limit",
     "http2_body",
     "websocket",

@@ -210,14 +210,6 @@ async fn a_second_process_waits_for_its_turn() {
 }
 
 #[test]
-fn delays_double_up_to_a_bound() {
-    for (attempt, whole) in [(0, 1), (1, 2), (5, 32), (6, 60), (u32::MAX, 60)] {
-        let (whole, delay) = (Duration::from_secs(whole), delay(attempt));
-        assert!((whole / 2..=whole).contains(&delay), "{attempt}: {delay:?}");
-    }
-}
-
-#[test]
 fn a_place_is_known_by_its_name_and_that_of_the_log() {
     let key = |name: &str| LogKey::generate(Some(name.parse().unwrap())).unwrap();
     let url = |url: &str| ShipTo::Url(url.to_owned());

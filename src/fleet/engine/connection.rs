@@ -15,6 +15,7 @@ use tracing::{debug, warn};
 use super::script::Script;
 use super::{Engine, Settings};
 use crate::config::Endpoint;
+use crate::retry::delay;
 
 /// The time for a connection, with TLS and the loading of the scripts.
 pub(super) const CONNECT: Duration = Duration::from_secs(2);
@@ -80,11 +81,11 @@ impl Engine {
     /// Makes connections for as long as it is polled: one at first, and another one whenever it is lost or the sentinels
     /// name another primary.
     pub(super) async fn connections(self: Arc<Self>) {
-        let mut delay = RETRY;
+        let mut attempt = 0;
         loop {
             match timeout(CONNECT, self.connect()).await {
                 Ok(Ok((at, connection))) => {
-                    delay = RETRY;
+                    attempt = 0;
                     debug!(engine = %at, run_id = connection.run_id, "connected to the fleet's engine");
                     self.connection.store(Some(Arc::new(connection)));
                     self.lost(&at).await;
@@ -92,14 +93,14 @@ impl Engine {
                     // No pause: a failover waits for this.
                     continue;
                 }
-                Ok(Err(why)) if delay == RETRY => warn!("the fleet's engine cannot be used: {why}"),
+                Ok(Err(why)) if attempt == 0 => warn!("the fleet's engine cannot be used: {why}"),
                 Ok(Err(why)) => debug!("the fleet's engine cannot be used: {why}"),
                 Err(_) => {
                     debug!("the fleet's engine cannot be used: no connection within {CONNECT:?}");
                 }
             }
-            sleep(spread(delay)).await;
-            delay = (delay * 2).min(LONGEST);
+            sleep(delay(attempt, RETRY, LONGEST)).await;
+            attempt += 1;
         }
     }
 
@@ -222,13 +223,4 @@ fn read(answers: Vec<Value>) -> Result<(String, Value, Vec<String>), redis::Redi
     let (server, role) = (redis::from_redis_value(next())?, next());
     let digests = answers.map(redis::from_redis_value);
     Ok((server, role, digests.collect::<Result<_, _>>()?))
-}
-
-/// Returns a span between a half and the whole of `delay`, so that instances do not come back all at once.
-fn spread(delay: Duration) -> Duration {
-    let mut random = [0; 1];
-    // Without randomness they do.
-    let _ = aws_lc_rs::rand::fill(&mut random);
-    let share = random.first().copied().unwrap_or_default();
-    delay / 2 + delay / 2 * u32::from(share) / 256
 }

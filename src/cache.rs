@@ -32,7 +32,7 @@ mod shared;
 mod size;
 
 pub use self::counts::Counts;
-use self::entry::{ENTRY_BYTES, Entry, Errand, Slots, StoreLookup};
+use self::entry::{ENTRY_BYTES, Entry, FlightReason, Slots, StoreLookup};
 use self::hops::Waits;
 use self::lookup::Awaited;
 pub use self::lookup::View;
@@ -227,7 +227,7 @@ impl RobotsCache {
             let mut slots = entry.slots.lock();
             let slot = slots.held(crawler, now);
             let doubted = slot.filter(|slot| Arc::ptr_eq(&slot.state, seen));
-            doubted.map(|slot| shared.join(&entry, origin, slot, 0, Errand::Fetch))
+            doubted.map(|slot| shared.join(&entry, origin, slot, 0, FlightReason::Fetch))
         };
         match flight {
             Some(flight) => {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::Shared;
-use super::entry::{Change, Entry, Errand};
+use super::entry::{Change, Entry, FlightReason};
 use super::fetch_handle::{Ended, FetchHandle};
 use super::flight::FetchTask;
 use super::settings::Settings;
@@ -79,7 +79,7 @@ impl Shared {
             failure: None,
         };
         let flight = (!is_recent(&common.state, now))
-            .then(|| self.join(entry, origin, slot, depth, Errand::Fetch));
+            .then(|| self.join(entry, origin, slot, depth, FlightReason::Fetch));
         self.recount(&mut slots);
         Some((common, flight))
     }

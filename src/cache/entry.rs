@@ -65,7 +65,7 @@ pub(super) struct Slot {
     pub(super) fetched_as: Option<Arc<FetchedAs>>,
     pub(super) flight: Option<FetchHandle>,
     /// The reason for the flight, in a fleet.
-    pub(super) errand: Errand,
+    pub(super) reason: FlightReason,
     /// The latest fetch, if it was cut short.
     pub(super) cut: Option<Cut>,
     /// Orders the state among those of the fleet.
@@ -79,7 +79,7 @@ pub(super) struct Slot {
 
 /// The reason for a flight in a fleet. A stronger one comes later in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Errand {
+pub(super) enum FlightReason {
     /// The state comes from the store, and the fleet may have another one since.
     Confirm,
     /// A fetch is due. A newer state of the fleet does, too.
@@ -252,7 +252,7 @@ impl Slot {
             exhausted_until: None,
             fetched_as: None,
             flight: None,
-            errand: Errand::Fetch,
+            reason: FlightReason::Fetch,
             cut: None,
             token: Token::default(),
             used: now,

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::Shared;
-use super::entry::{Entry, Errand, Slot, Slots, StoreLookup};
+use super::entry::{Entry, FlightReason, Slot, Slots, StoreLookup};
 use super::fetch_handle::{Ended, FetchHandle};
 use super::hops::Hopper;
 use super::settings::EffectiveSettings;
@@ -118,21 +118,21 @@ impl Shared {
             false => view.state.due(now, &view.by.config.timing.profile),
         };
         let is_unconfirmed = self.sharing.is_some() && slot.is_unconfirmed();
-        let mut join = |errand| self.join(entry, origin, slot, depth, errand);
+        let mut join = |reason| self.join(entry, origin, slot, depth, reason);
         let awaited = match due {
             Due::No | Due::Ahead if is_unconfirmed => {
-                let errand = match due {
-                    Due::Ahead => Errand::Fetch,
-                    Due::No | Due::Now => Errand::Confirm,
+                let reason = match due {
+                    Due::Ahead => FlightReason::Fetch,
+                    Due::No | Due::Now => FlightReason::Confirm,
                 };
-                Some(Awaited::Fetch(join(errand)))
+                Some(Awaited::Fetch(join(reason)))
             }
             Due::No => None,
             Due::Ahead => {
-                join(Errand::Fetch);
+                join(FlightReason::Fetch);
                 None
             }
-            Due::Now => Some(Awaited::Fetch(join(Errand::Fetch))),
+            Due::Now => Some(Awaited::Fetch(join(FlightReason::Fetch))),
         };
         grown |= self.recount(&mut slots);
         drop(slots);
@@ -221,11 +221,11 @@ impl Shared {
         origin: &Origin,
         slot: &mut Slot,
         depth: u8,
-        errand: Errand,
+        reason: FlightReason,
     ) -> FetchHandle {
-        slot.errand = match slot.flight {
-            Some(_) => slot.errand.max(errand),
-            None => errand,
+        slot.reason = match slot.flight {
+            Some(_) => slot.reason.max(reason),
+            None => reason,
         };
         let flight = slot.flight.get_or_insert_with(|| {
             let hopper = Hopper {

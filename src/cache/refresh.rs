@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::entry::{Entry, Errand, Slot, StoreLookup};
+use super::entry::{Entry, FlightReason, Slot, StoreLookup};
 use super::{RobotsCache, Shared};
 use crate::fleet::CoordinatorError;
 use crate::rep::Origin;
@@ -24,7 +24,8 @@ impl RobotsCache {
         origin: &Origin,
         which: Option<&Identity>,
     ) -> Result<Vec<(Identity, Arc<State>)>, StoreError> {
-        self.refresh_for(origin, which, Errand::FetchAnew).await
+        self.refresh_for(origin, which, FlightReason::FetchAnew)
+            .await
     }
 
     /// Does the same as [`RobotsCache::refresh`], after another instance of the fleet has: takes over its state, and fetches
@@ -37,7 +38,7 @@ impl RobotsCache {
         origin: &Origin,
         which: Option<&Identity>,
     ) -> Result<(), StoreError> {
-        let refreshed = self.refresh_for(origin, which, Errand::Fetch).await;
+        let refreshed = self.refresh_for(origin, which, FlightReason::Fetch).await;
         refreshed.map(drop)
     }
 
@@ -45,7 +46,7 @@ impl RobotsCache {
         &self,
         origin: &Origin,
         which: Option<&Identity>,
-        errand: Errand,
+        reason: FlightReason,
     ) -> Result<Vec<(Identity, Arc<State>)>, StoreError> {
         let shared = &self.shared;
         let entry = shared.entry(origin);
@@ -67,7 +68,7 @@ impl RobotsCache {
             let (shared, entry) = (Arc::clone(shared), Arc::clone(&entry));
             let origin = origin.clone();
             refreshing.spawn(async move {
-                let state = shared.refresh(&entry, &origin, &identity, errand).await;
+                let state = shared.refresh(&entry, &origin, &identity, reason).await;
                 (at, identity, state)
             });
         }
@@ -193,7 +194,7 @@ impl Shared {
         entry: &Arc<Entry>,
         origin: &Origin,
         identity: &Identity,
-        errand: Errand,
+        reason: FlightReason,
     ) -> Arc<State> {
         let tokens = identity.token().map_or(&[][..], std::slice::from_ref);
         let crawler = Crawler::with(identity, tokens);
@@ -206,7 +207,7 @@ impl Shared {
                     return Arc::default();
                 };
                 let is_ours = slot.flight.is_none();
-                (self.join(entry, origin, slot, 0, errand), is_ours)
+                (self.join(entry, origin, slot, 0, reason), is_ours)
             };
             flight.ended().await;
             if is_ours {

@@ -22,7 +22,7 @@ use tracing::{info, warn};
 use self::head::{Content, Head};
 use self::packed::{pack, unpack};
 use super::Shared;
-use super::entry::Errand;
+use super::entry::FlightReason;
 use super::flight::FetchTask;
 use super::recall::is_later;
 use super::settings::Settings;
@@ -233,7 +233,7 @@ impl FetchTask {
                         at: (at, clock.uptime()),
                         _counted: sharing.fleet.status().lease_acquired(),
                     };
-                    if self.errand() > Errand::Confirm || self.is_due(settings) {
+                    if self.reason() > FlightReason::Confirm || self.is_due(settings) {
                         return Lead::Fetch(lease);
                     }
                     self.leads(&lease);
@@ -272,10 +272,10 @@ impl FetchTask {
     }
 
     /// Returns the reason for this flight, which may have become a stronger one.
-    fn errand(&self) -> Errand {
+    fn reason(&self) -> FlightReason {
         let mut slots = self.entry.slots.lock();
         let slot = slots.of(&self.hopper.identity);
-        slot.map_or(Errand::Fetch, |slot| slot.errand)
+        slot.map_or(FlightReason::Fetch, |slot| slot.reason)
     }
 
     /// Counts the state in force, or the one that comes into force now, as no older than any other of the fleet.
@@ -292,7 +292,7 @@ impl FetchTask {
         let slot = slots.of(&self.hopper.identity);
         slot.is_none_or(|slot| {
             let due = slot.state.due(now, &settings.ours.config.timing.profile);
-            due != Due::No || slot.errand == Errand::FetchAnew
+            due != Due::No || slot.reason == FlightReason::FetchAnew
         })
     }
 

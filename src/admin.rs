@@ -188,7 +188,7 @@ pub struct Status {
     pub ship: Option<ShipReport>,
 }
 
-/// How far another place has the decision log.
+/// The state of shipping the decision log to another place (`[ship]`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ShipReport {
     /// The place.

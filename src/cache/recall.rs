@@ -165,8 +165,8 @@ fn learnt(state: &State) -> Moment {
     }
 }
 
-/// Tells whether a fetch behind `own` ended after every fetch behind `other`. The moments of one fetch differ a little
-/// between instances whose clocks differ.
+/// Tells whether a fetch behind `own` ended after every fetch behind `other`. Instances with different clocks write slightly
+/// different moments for one fetch.
 pub(super) fn is_later(own: &State, other: &State) -> bool {
     let text = |state: &State| state.snapshot().map(|snapshot| snapshot.sha256);
     let apart = match text(own) == text(other) && own.name() == other.name() {

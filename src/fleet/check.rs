@@ -39,7 +39,7 @@ pub struct Finding {
     pub mend: Option<String>,
 }
 
-/// How grave a finding is.
+/// The gravity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {

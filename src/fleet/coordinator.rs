@@ -73,7 +73,7 @@ pub struct Heard {
     pub members: u64,
 }
 
-/// What an engine tells of itself, and the members.
+/// The engine's report of itself, and the members.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observed {
     /// The engine.

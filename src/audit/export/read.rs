@@ -87,7 +87,7 @@ impl Exported {
                 *longest = end.max(*longest);
             }
         }
-        // An export that was continued after a kill may have a file whose entries are all in a longer one.
+        // A kill may leave a short file. The export that continues then writes its entries again, in a longer file.
         let mut end = 0;
         exported.blocks.retain(|_, ends| {
             let is_longer = *ends > end;

@@ -32,7 +32,8 @@ pub(super) struct Chunk {
     span: Option<Span>,
     /// Counts the spans, so that the answer to an earlier question is known.
     epoch: u64,
-    /// What this instance has taken in the span. Without a span, it comes on top of what the engine knows.
+    /// Requests that this instance has taken in the span, and octets that it has counted. Without a span, the engine adds
+    /// them to the totals that it knows.
     mine: Totals,
     /// The part of `mine` that the engine knows.
     told: Totals,
@@ -223,7 +224,8 @@ impl Chunk {
             requests: charged.requests,
             bytes: charged.bytes,
         };
-        // What was counted since comes on top, and all of it if a span has ended since.
+        // The instance may have counted more since it sent the question. If a span has ended since, everything that it has
+        // counted is newer than the question.
         let sent = match question.epoch == self.epoch {
             true => question.mine,
             false => Totals::default(),

@@ -45,8 +45,9 @@ pub(super) struct FleetAccount {
     /// Requests that wait for a chunk, and for a turn.
     for_chunk: AtomicU32,
     for_turn: AtomicU32,
-    /// Refused requests whose turns are not taken yet, and whether a question for them is under way.
+    /// Refused requests that have not taken a turn yet.
     refused: AtomicU32,
+    /// True while a task takes turns for them.
     is_counting: AtomicBool,
     /// The generation of the engine that was heard of last.
     generation: AtomicU64,
@@ -262,7 +263,7 @@ impl FleetAccount {
         let now = self.clock.uptime();
         let question = self.chunk.lock().give_all_back(quota, now);
         if let Some(question) = question {
-            // What is not given back is wasted.
+            // If the engine does not answer, these requests are lost until the span ends.
             let _ = self.charge(quota, question).await;
         }
     }

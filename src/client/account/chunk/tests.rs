@@ -144,7 +144,7 @@ fn octets_count_everywhere_and_are_told_soon() {
         chunk.take(&quota, now + UNTOLD),
         Take::Exceeded(_)
     ));
-    // What is known of the others is too old after a while without requests.
+    // After a while without requests, the instance asks for the octets of the others again.
     let mut chunk = Chunk::default();
     let question = chunk.ask(&quota, 1, now);
     answer(&mut chunk, question, 0, 0, now);

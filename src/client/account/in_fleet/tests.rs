@@ -229,7 +229,7 @@ async fn one_rate_holds_for_all_instances() {
             Err(spent)
         ]
     );
-    // A request whose client left while it was held gives its turn to the next one.
+    // A client leaves while its request is held: the next request gets the turn.
     let client = &lab.instances[1].client;
     lab.clock.advance(half);
     for _ in 0..5 {

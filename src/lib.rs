@@ -11,7 +11,8 @@
 //!    [`policy`] makes, and sends by it only while it is [`policy::Current`]: a request is judged again when settings,
 //!    overrides, clients or a robots.txt have changed. The judged request is the one that is sent.
 //! 2. **Pure core, IO around it.** [`rep`] (the protocol), [`robots::state`] (the error-state machine),
-//!    [`robots::access`], [`policy`] and [`tlog`] (Merkle tree, checkpoints, proofs) know no sockets, clocks or logs.
+//!    [`robots::access`], [`usage`] (preferences), [`policy`] and [`tlog`] (Merkle tree, checkpoints, proofs) know no sockets,
+//!    clocks or logs.
 //! 3. **One path.** Plain requests, intercepted ones and tunnels ask the same [`gate`] and leave through the same exit,
 //!    which records each exchange once, even if it fails or the crawler hangs up.
 //! 4. **The answer names the rule that decided.** One [`policy::Decision`] feeds the response, the record and the
@@ -53,7 +54,7 @@
 //!
 //! From the leaves up; each room imports only rooms before it, and `tests/layering.rs` holds that:
 //! [`clock`] · `gcra` · `retry` · `connection_limit` · `http2_body` · `websocket` · [`descriptors`] · [`metrics`] · [`rep`] ·
-//! [`socket`] · [`text`] · [`tlog`] · `whole_file` · [`agent`] · [`robots`] · [`policy`] · [`config`] · [`fleet`] · [`ca`] · [`client`] ·
+//! [`socket`] · [`text`] · [`tlog`] · `whole_file` · [`agent`] · [`usage`] · [`robots`] · [`policy`] · [`config`] · [`fleet`] · [`ca`] · [`client`] ·
 //! [`pace`] · [`entry`] · [`store`] · [`trust`] · [`audit`] · [`egress`] · [`witness`] · [`ship`] · [`cache`] · [`telemetry`] ·
 //! [`explain`] · [`gate`] · [`proxy`] · [`admin`] · [`cli`]. One
 //! arrow points back, on purpose: [`egress`] sends a robots.txt only by a permit that [`cache::fetch`] alone can make, as
@@ -105,6 +106,7 @@ pub mod telemetry;
 pub mod text;
 pub mod tlog;
 pub mod trust;
+pub mod usage;
 mod websocket;
 mod whole_file;
 pub mod witness;

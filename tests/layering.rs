@@ -31,6 +31,7 @@ const ROOMS: &[&str] = &[
     "tlog",
     "whole_file",
     "agent",
+    "usage",
     "robots",
     "policy",
     "config",

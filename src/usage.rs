@@ -1,0 +1,16 @@
+//! What a site says about the *use* of its content, beside Allow and Disallow: preferences and licences.
+//!
+//! Content-Usage (draft-ietf-aipref-attach-05, draft-ietf-aipref-vocab-08), Content-Signal, TDMRep, X-Robots-Tag and RSL are
+//! read from robots.txt, from response fields and from `/.well-known/tdmrep.json`. A crawler's declared [`Purposes`] ask for
+//! categories of use; a purpose is refused if an enforced signal disallows a category that it asks for. No verdict of the
+//! REP depends on this room.
+//!
+//! Pure: no IO, no clock, no logging.
+
+pub mod category;
+pub mod modes;
+pub mod purpose;
+
+pub use self::category::{Categories, Category};
+pub use self::modes::{Modes, SignalMode};
+pub use self::purpose::{Purpose, Purposes};

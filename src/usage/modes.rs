@@ -1,0 +1,70 @@
+//! The operator's treatment of each signal.
+
+use std::sync::Arc;
+
+/// The treatment of one signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SignalMode {
+    /// It is not read.
+    Off,
+    /// It is read and recorded, and takes no part in refusing.
+    Record,
+    /// A use that it disallows is refused to a client that declares the purpose.
+    Enforce,
+}
+
+impl SignalMode {
+    /// All modes, the weakest first.
+    pub const ALL: [SignalMode; 3] = [SignalMode::Off, SignalMode::Record, SignalMode::Enforce];
+
+    /// Returns its word in the configuration.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SignalMode::Off => "off",
+            SignalMode::Record => "record",
+            SignalMode::Enforce => "enforce",
+        }
+    }
+
+    /// Tells whether the signal is read at all.
+    pub fn is_read(self) -> bool {
+        self != SignalMode::Off
+    }
+}
+
+/// The settings of all signals: section `[signals]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Modes {
+    /// Content-Usage (IETF aipref) of robots.txt and responses.
+    pub content_usage: SignalMode,
+    /// Content-Signal of robots.txt and responses.
+    pub content_signal: SignalMode,
+    /// `tdm-reservation` of responses (TDMRep).
+    pub tdm_reservation: SignalMode,
+    /// `/.well-known/tdmrep.json` (TDMRep).
+    pub tdmrep: SignalMode,
+    /// `X-Robots-Tag` of responses.
+    pub robots_tag: SignalMode,
+    /// License of robots.txt and Link of responses (RSL).
+    pub license: SignalMode,
+    /// Licences that the operator has, compared octet for octet.
+    pub licenses: Arc<[Box<str>]>,
+    /// False if what responses disallow is recorded only.
+    pub withhold: bool,
+}
+
+impl Default for Modes {
+    fn default() -> Modes {
+        Modes {
+            content_usage: SignalMode::Enforce,
+            content_signal: SignalMode::Enforce,
+            tdm_reservation: SignalMode::Enforce,
+            tdmrep: SignalMode::Off,
+            robots_tag: SignalMode::Record,
+            license: SignalMode::Record,
+            licenses: Arc::default(),
+            withhold: true,
+        }
+    }
+}

@@ -8,9 +8,13 @@
 //! Pure: no IO, no clock, no logging.
 
 pub mod category;
+mod judge;
 pub mod modes;
 pub mod purpose;
+mod said;
 
 pub use self::category::{Categories, Category};
+pub use self::judge::{Combined, Judged, judge};
 pub use self::modes::{Modes, SignalMode};
 pub use self::purpose::{Purpose, Purposes};
+pub use self::said::{Invalid, License, Place, Preference, Said, Signal, Value, Why};

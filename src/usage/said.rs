@@ -1,0 +1,294 @@
+//! What one or more sources say about the use of one page: preferences, licences, and statements that were not used.
+//!
+//! All lists are bounded ([`Said::PREFERENCES`] and others). The bound of preferences never changes a judgement: where
+//! it is reached, statements that repeat others make room ([`Said::prefer`]).
+
+use std::sync::Arc;
+
+use super::category::Category;
+use super::modes::{Modes, SignalMode};
+
+/// What a source says of one category.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Value {
+    /// It names the category, and its word is neither of the others. It denies nothing.
+    Unknown,
+    /// The use is allowed.
+    Allow,
+    /// The use is disallowed. Of several values of a category, the greatest counts (vocab-08 section 5.1).
+    Disallow,
+}
+
+/// The ways in which sites state preferences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Signal {
+    /// Content-Usage (IETF aipref).
+    ContentUsage,
+    /// Content-Signal (Cloudflare).
+    ContentSignal,
+    /// TDMRep: `tdm-reservation`, and tdmrep.json.
+    Tdm,
+    /// X-Robots-Tag.
+    RobotsTag,
+    /// License of robots.txt, and Link (RSL). It states no preference; a licence applies.
+    License,
+}
+
+/// The place of a statement.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// A line of robots.txt.
+    Robots {
+        /// The group that it was read for, as the file spells it; `None` above all groups.
+        group: Option<Arc<str>>,
+        /// The line's number, from 1.
+        line: u32,
+    },
+    /// A response field: its name in lower case.
+    Field(&'static str),
+    /// An entry of tdmrep.json, from 1; 0 is the file as a whole.
+    Entry(u32),
+}
+
+/// A statement about one category.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preference {
+    /// The category of use.
+    pub category: Category,
+    /// What is said of it.
+    pub value: Value,
+    /// How it is said.
+    pub signal: Signal,
+    /// Where it is said.
+    pub place: Place,
+    /// The line, the field's value, the rule or the entry, lossily decoded, at most 1 KiB.
+    pub text: Arc<str>,
+}
+
+/// The reason why a statement was not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Why {
+    /// It has another form.
+    Unparsable,
+    /// It stands on a line so long that only its beginning counts.
+    Cut,
+    /// It is longer than the limit.
+    TooLong,
+    /// It stands before the first user-agent line.
+    NoGroup,
+    /// A licence that is no absolute http or https URL.
+    NotAbsolute,
+}
+
+/// A statement that was not used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    /// How it is said.
+    pub signal: Signal,
+    /// Where it is said.
+    pub place: Place,
+    /// The reason.
+    pub why: Why,
+}
+
+/// A licence that applies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct License {
+    /// Its URL, as written.
+    pub url: Arc<str>,
+    /// Where it is named.
+    pub place: Place,
+}
+
+/// What is said about the use of one page. Empty for nearly all pages; then it owns no memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// The preferences in force, in order: robots.txt, tdmrep.json, response fields.
+    pub preferences: Vec<Preference>,
+    /// Statements that were not used.
+    pub invalid: Vec<Invalid>,
+    /// Keys that no vocabulary knows.
+    pub ignored: Vec<Arc<str>>,
+    /// The licences that apply.
+    pub licenses: Vec<License>,
+}
+
+impl Value {
+    /// Returns its word, in records as in answers.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Value::Unknown => "unknown",
+            Value::Allow => "allow",
+            Value::Disallow => "disallow",
+        }
+    }
+}
+
+impl Signal {
+    /// All signals, in the order in which they are shown.
+    pub const ALL: [Signal; 5] = [
+        Signal::ContentUsage,
+        Signal::ContentSignal,
+        Signal::Tdm,
+        Signal::RobotsTag,
+        Signal::License,
+    ];
+
+    /// Returns its word, in records as in answers.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Signal::ContentUsage => "content_usage",
+            Signal::ContentSignal => "content_signal",
+            Signal::Tdm => "tdm",
+            Signal::RobotsTag => "robots_tag",
+            Signal::License => "license",
+        }
+    }
+
+    /// Returns the operator's treatment of the signal at this place: tdmrep.json has a setting of its own.
+    #[must_use]
+    pub fn mode(self, modes: &Modes, place: &Place) -> SignalMode {
+        match (self, place) {
+            (Signal::ContentUsage, _) => modes.content_usage,
+            (Signal::ContentSignal, _) => modes.content_signal,
+            (Signal::Tdm, Place::Entry(_)) => modes.tdmrep,
+            (Signal::Tdm, _) => modes.tdm_reservation,
+            (Signal::RobotsTag, _) => modes.robots_tag,
+            (Signal::License, _) => modes.license,
+        }
+    }
+}
+
+impl Place {
+    /// Returns the word for the kind of place: `robots`, `header` or `tdmrep`.
+    #[must_use]
+    pub fn source(&self) -> &'static str {
+        match self {
+            Place::Robots { .. } => "robots",
+            Place::Field(_) => "header",
+            Place::Entry(_) => "tdmrep",
+        }
+    }
+}
+
+impl Why {
+    /// Returns its word, in records as in answers.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Why::Unparsable => "unparsable",
+            Why::Cut => "cut",
+            Why::TooLong => "too_long",
+            Why::NoGroup => "no_group",
+            Why::NotAbsolute => "not_absolute",
+        }
+    }
+}
+
+impl Preference {
+    /// Tells whether the operator enforces the signal and it disallows the category.
+    pub(super) fn is_enforced_disallow(&self, modes: &Modes) -> bool {
+        self.value == Value::Disallow && self.signal.mode(modes, &self.place) == SignalMode::Enforce
+    }
+
+    /// Tells whether another preference says the same of the same category, by the same signal of the same kind of
+    /// place.
+    fn repeats(&self, other: &Preference) -> bool {
+        (self.category, self.value, self.signal) == (other.category, other.value, other.signal)
+            && self.place.source() == other.place.source()
+    }
+}
+
+impl Said {
+    /// Limit on preferences. More than all combinations of category, value and signal that one kind of place can state.
+    pub const PREFERENCES: usize = 32;
+    /// Limit on statements that were not used.
+    pub const INVALID: usize = 16;
+    /// Limit on unknown keys.
+    pub const IGNORED: usize = 16;
+    /// Limit on licences.
+    pub const LICENSES: usize = 16;
+
+    /// Tells whether nothing was said.
+    pub fn is_empty(&self) -> bool {
+        self.preferences.is_empty()
+            && self.invalid.is_empty()
+            && self.ignored.is_empty()
+            && self.licenses.is_empty()
+    }
+
+    /// Adds what another source says. A `tdm-reservation` field supersedes the entry of tdmrep.json.
+    #[must_use]
+    pub fn and(mut self, other: &Said) -> Said {
+        if other.is_empty() {
+            return self;
+        }
+        if other.supersedes_file() {
+            let is_entry = |one: &Preference| matches!(one.place, Place::Entry(_));
+            self.preferences.retain(|one| !is_entry(one));
+        }
+        for preference in &other.preferences {
+            self.prefer(preference.clone());
+        }
+        for invalid in &other.invalid {
+            self.reject(invalid.clone());
+        }
+        for key in &other.ignored {
+            self.ignore(key);
+        }
+        for license in &other.licenses {
+            self.license(license.clone());
+        }
+        self
+    }
+
+    /// Tells whether a response field states a reservation, which supersedes that of tdmrep.json.
+    pub(super) fn supersedes_file(&self) -> bool {
+        let is_it =
+            |one: &Preference| one.signal == Signal::Tdm && matches!(one.place, Place::Field(_));
+        self.preferences.iter().any(is_it)
+    }
+
+    /// Adds a preference. At the limit, the last one that repeats another makes room for one that repeats none.
+    pub(super) fn prefer(&mut self, preference: Preference) {
+        if self.preferences.len() >= Said::PREFERENCES {
+            let repeats = |at: usize| {
+                let (before, from) = self.preferences.split_at_checked(at)?;
+                let one = from.first()?;
+                before
+                    .iter()
+                    .any(|before| one.repeats(before))
+                    .then_some(at)
+            };
+            let is_new = !self.preferences.iter().any(|one| preference.repeats(one));
+            match (0..self.preferences.len()).rev().find_map(repeats) {
+                Some(at) if is_new => drop(self.preferences.remove(at)),
+                _ => return,
+            }
+        }
+        self.preferences.push(preference);
+    }
+
+    pub(super) fn reject(&mut self, invalid: Invalid) {
+        if self.invalid.len() < Said::INVALID {
+            self.invalid.push(invalid);
+        }
+    }
+
+    /// Adds an unknown key, once.
+    pub(super) fn ignore(&mut self, key: &Arc<str>) {
+        if self.ignored.len() < Said::IGNORED && !self.ignored.contains(key) {
+            self.ignored.push(Arc::clone(key));
+        }
+    }
+
+    /// Adds a licence; several places may name one, and the first counts.
+    pub(super) fn license(&mut self, license: License) {
+        let is_known = |one: &License| one.url == license.url;
+        if self.licenses.len() < Said::LICENSES && !self.licenses.iter().any(is_known) {
+            self.licenses.push(license);
+        }
+    }
+}

@@ -48,6 +48,9 @@ const LENIENT: [(Field, &[&str]); 4] = [
     (Field::Sitemap, &["sitemap", "site-map"]),
 ];
 
+/// Another spelling of `content-signal` in wide use, taken in any reading.
+const CONTENT_SIGNALS: &[u8] = b"content-signals";
+
 impl Field {
     const ALL: [Self; 12] = [
         Self::UserAgent,
@@ -80,6 +83,14 @@ impl Field {
             Self::ContentUsage => "content-usage",
             Self::License => "license",
         }
+    }
+
+    /// Tells whether the field speaks about the use of the content.
+    pub fn is_of_usage(self) -> bool {
+        matches!(
+            self,
+            Self::ContentSignal | Self::ContentUsage | Self::License
+        )
     }
 
     /// Returns the field that a line begins with and the length of its name with the colon, if the field is a frequent
@@ -125,6 +136,9 @@ impl Field {
                 }
             }
         }
+        if name.eq_ignore_ascii_case(CONTENT_SIGNALS) {
+            return Some(Self::ContentSignal);
+        }
         Self::ALL
             .into_iter()
             .find(|field| name.eq_ignore_ascii_case(field.as_str().as_bytes()))
@@ -169,6 +183,9 @@ mod tests {
             ("site-map", b"site-map", Some(Sitemap), None),
             ("crawl-delay", b"Crawl-Delay", Some(CrawlDelay), Some(CrawlDelay)),
             ("content-signal", b"content-signal", Some(ContentSignal), Some(ContentSignal)),
+            ("its plural", b"Content-Signals", Some(ContentSignal), Some(ContentSignal)),
+            ("content-usage", b"CONTENT-USAGE", Some(ContentUsage), Some(ContentUsage)),
+            ("no other plural", b"content-usages", None, None),
             ("noindex is unknown", b"noindex", None, None),
             ("something before it", b"xdisallow", None, None),
         ];

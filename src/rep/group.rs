@@ -80,6 +80,27 @@ impl Robots {
             .filter(speaks)
             .flat_map(move |group| file.others(group))
     }
+
+    /// Returns the same lines, each with the name of its group as the file spells it.
+    pub fn named_others_of(
+        &self,
+        selection: Selection,
+    ) -> impl Iterator<Item = (&[u8], Other<'_>)> {
+        let file = &*self.file;
+        let name = file.name(selection);
+        file.groups().flat_map(move |group| {
+            let speaker = name.and_then(|name| file.speaker(group.clone(), name));
+            let named = speaker.map(|(_, name)| file.others(group).map(move |it| (name, it)));
+            named.into_iter().flatten()
+        })
+    }
+
+    /// Returns those of [`Robots::others`] that stand before the first user-agent line.
+    pub fn others_above_groups(&self) -> impl Iterator<Item = Other<'_>> {
+        let first = self.file.groups().next();
+        let end = first.map_or(self.file.entry_count(), |group| group.start);
+        self.file.others(0..end)
+    }
 }
 
 /// The name to look for in user-agent lines.
@@ -162,10 +183,13 @@ impl File {
             if entry.kind() != EntryKind::Other {
                 return None;
             }
-            let (field, value) = self.pair(entry.place());
+            let line = self.line(entry.place());
+            let pair = line.pair(self.is_lenient())?;
             Some(Other {
-                field: field?,
-                value,
+                field: pair.field?,
+                value: pair.value,
+                content: line.content,
+                is_cut: line.is_cut,
                 line: self.number(at),
             })
         })
@@ -209,6 +233,10 @@ pub struct Other<'a> {
     pub field: Field,
     /// Its value, as written.
     pub value: &'a [u8],
+    /// The line without its comment and the white space around it.
+    pub content: &'a [u8],
+    /// True if the line was too long and only its beginning counts.
+    pub is_cut: bool,
     /// The line's number, from 1.
     pub line: u32,
 }
@@ -358,6 +386,10 @@ mod tests {
             [delay, param]
         );
         assert_eq!(shown(file.others_of(Selection::Global).collect()), [host]);
+        assert_eq!(shown(file.others_above_groups().collect()), [sitemap]);
+        let named = file.named_others_of(selected(&file, &["A"]));
+        let named: Vec<_> = named.map(|(name, other)| (name, other.line)).collect();
+        assert_eq!(named, [(&b"a"[..], 3), (b"a", 5)]);
         assert_eq!(file.others().next().unwrap().value, b"https://x/");
     }
 

@@ -63,6 +63,8 @@ pub(super) struct File {
     pub(super) is_global_named: bool,
     /// True if a line exceeds the length limit, which look-ups of values must then respect.
     has_overlong: bool,
+    /// True if a line speaks about the use of the content.
+    has_usage: bool,
 }
 
 /// The number of entries from one kept line number to the next.
@@ -139,6 +141,7 @@ impl Robots {
             marks: reader.marks.into_boxed_slice(),
             is_global_named: reader.is_global_named,
             has_overlong: reader.has_overlong,
+            has_usage: reader.has_usage,
         };
         Self {
             file: Arc::new(file),
@@ -159,6 +162,11 @@ impl Robots {
     /// Tells whether the text was longer than the limit.
     pub fn is_truncated(&self) -> bool {
         self.file.is_truncated
+    }
+
+    /// Tells whether any line speaks about the use of the content: [`Field::is_of_usage`].
+    pub fn has_usage(&self) -> bool {
+        self.file.has_usage
     }
 
     /// Returns the octets of heap used. Rules compiled from this file share its text and count their own.
@@ -185,6 +193,11 @@ impl Robots {
 impl File {
     pub(super) fn text(&self) -> &[u8] {
         &self.text
+    }
+
+    /// Tells whether the file was read leniently.
+    pub(super) fn is_lenient(&self) -> bool {
+        self.lenient
     }
 
     /// Returns the number of lines that count.
@@ -268,6 +281,7 @@ struct Reader<'a> {
     marks: Vec<u32>,
     is_global_named: bool,
     has_overlong: bool,
+    has_usage: bool,
     /// True if the next user-agent line joins the group before it.
     is_group_open: bool,
 }
@@ -282,6 +296,7 @@ impl<'a> Reader<'a> {
             marks: Vec::new(),
             is_global_named: false,
             has_overlong: false,
+            has_usage: false,
             is_group_open: false,
         }
     }
@@ -344,7 +359,7 @@ impl<'a> Reader<'a> {
                     return;
                 }
             }
-            EntryKind::Other => {}
+            EntryKind::Other => self.has_usage |= field.is_of_usage(),
         }
         if self.entries.len().is_multiple_of(MARKED) {
             self.marks.push(number);

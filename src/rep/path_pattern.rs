@@ -35,9 +35,14 @@ impl PathPattern {
         if value.contains('#') {
             return Err(PathPatternError::Fragment);
         }
-        let (pattern, length) = Pattern::new(value.as_bytes()).ok_or(PathPatternError::Start)?;
-        let decoded = decoded_value(value.as_bytes()).and_then(|value| Pattern::new(&value));
-        Ok(Self {
+        Self::of_octets(value.as_bytes()).ok_or(PathPatternError::Start)
+    }
+
+    /// Compiles the path of a line, or of another text that is not the operator's. `None` if no path can match.
+    pub fn of_octets(value: &[u8]) -> Option<Self> {
+        let (pattern, length) = Pattern::new(value)?;
+        let decoded = decoded_value(value).and_then(|value| Pattern::new(&value));
+        Some(Self {
             pattern,
             length,
             decoded: decoded.map(|(pattern, _)| Box::new(pattern)),
@@ -51,12 +56,24 @@ impl PathPattern {
 
     /// Tells whether the pattern matches in the given spelling.
     pub fn matches_in(&self, path: &ComparisonPath<'_>, spelling: Spelling) -> bool {
-        let pattern = match &self.decoded {
-            Some(decoded) if spelling == Spelling::Decoded => decoded,
-            _ => &self.pattern,
-        };
+        let pattern = self.spelt(spelling);
         let path = path.as_bytes();
         path.starts_with(pattern.head()) && pattern.matches(&Subject::new(path))
+    }
+
+    /// Returns the pattern in the given spelling.
+    pub(super) fn spelt(&self, spelling: Spelling) -> &Pattern {
+        match &self.decoded {
+            Some(decoded) if spelling == Spelling::Decoded => decoded,
+            _ => &self.pattern,
+        }
+    }
+
+    /// Returns the octets of heap used.
+    pub fn bytes(&self) -> usize {
+        let decoded = self.decoded.as_deref();
+        let of = |pattern: &Pattern| pattern.text().len();
+        of(&self.pattern) + decoded.map_or(0, |decoded| size_of::<Pattern>() + of(decoded))
     }
 
     /// Tells whether decoding escapes changes the pattern.

@@ -8,13 +8,25 @@
 //! Pure: no IO, no clock, no logging.
 
 pub mod category;
+pub mod fields;
 mod judge;
+mod license;
+mod link;
 pub mod modes;
 pub mod purpose;
+mod robots_tag;
 mod said;
+mod statement;
+mod statements;
+pub mod tdmrep;
 
 pub use self::category::{Categories, Category};
 pub use self::judge::{Combined, Judged, judge};
 pub use self::modes::{Modes, SignalMode};
 pub use self::purpose::{Purpose, Purposes};
 pub use self::said::{Invalid, License, Place, Preference, Said, Signal, Value, Why};
+pub use self::statements::Statements;
+pub use self::tdmrep::TdmRep;
+
+#[cfg(test)]
+mod tests;

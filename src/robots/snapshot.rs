@@ -9,8 +9,9 @@ use parking_lot::RwLock;
 use super::crawl_delay::CrawlDelay;
 use crate::clock::Moment;
 use crate::rep::{ParseOptions, ProductToken, Robots, Rules, Selection};
+use crate::usage::Statements;
 
-/// Compiled rule sets kept per file. A file usually names more agents than ever ask for it.
+/// Compiled sets of rules, and of statements, kept per file. A file usually names more agents than ever ask for it.
 const COMPILED_KEPT: usize = 16;
 
 /// Number of token chains with remembered rules: selecting the rules in a file of many groups takes longer than the
@@ -29,8 +30,11 @@ pub struct Snapshot {
     pub status: u16,
     /// The URL of the text, after redirects.
     pub final_url: Box<str>,
-    compiled: RwLock<Compiled>,
-    compiled_bytes: AtomicUsize,
+    rules: RwLock<Compiled<Rules>>,
+    rules_bytes: AtomicUsize,
+    /// What the file says of use; never filled where it says nothing.
+    statements: RwLock<Compiled<Statements>>,
+    statements_bytes: AtomicUsize,
     /// Crawl delays by chain of tokens, the oldest first.
     crawl_delays: RwLock<Vec<AskedOf>>,
 }
@@ -38,11 +42,10 @@ pub struct Snapshot {
 /// A chain of tokens, and its crawl delay.
 type AskedOf = (Box<[ProductToken]>, Option<Arc<CrawlDelay>>);
 
-/// Compiled rules by chain of tokens, the oldest first.
-#[derive(Default)]
-struct Compiled {
-    rules: Vec<(Selection, Arc<Rules>)>,
-    chains: Vec<(Box<[ProductToken]>, Arc<Rules>)>,
+/// Rules or statements, compiled, by chain of tokens, the oldest first.
+struct Compiled<T> {
+    sets: Vec<(Selection, Arc<T>)>,
+    chains: Vec<(Box<[ProductToken]>, Arc<T>)>,
 }
 
 impl Snapshot {
@@ -56,8 +59,10 @@ impl Snapshot {
             fetched,
             status,
             final_url: final_url.into(),
-            compiled: RwLock::default(),
-            compiled_bytes: AtomicUsize::new(0),
+            rules: RwLock::default(),
+            rules_bytes: AtomicUsize::new(0),
+            statements: RwLock::default(),
+            statements_bytes: AtomicUsize::new(0),
             crawl_delays: RwLock::default(),
             robots,
         }
@@ -87,18 +92,40 @@ impl Snapshot {
 
     /// Returns the rules for a chain of product tokens, compiled at their first use.
     pub fn rules(&self, chain: &[ProductToken]) -> Arc<Rules> {
-        if let Some(rules) = self.compiled.read().known(chain) {
-            return rules;
+        let compile = |selection| self.robots.rules(selection);
+        self.compiled(&self.rules, &self.rules_bytes, chain, compile, Rules::bytes)
+    }
+
+    /// Returns what the file says of use to a chain of product tokens, compiled at its first use. `None` where no line
+    /// of the file speaks of it.
+    pub fn statements(&self, chain: &[ProductToken]) -> Option<Arc<Statements>> {
+        let compile = |selection| Statements::selected(&self.robots, selection);
+        let (all, bytes) = (&self.statements, &self.statements_bytes);
+        self.robots
+            .has_usage()
+            .then(|| self.compiled(all, bytes, chain, compile, Statements::bytes))
+    }
+
+    fn compiled<T>(
+        &self,
+        all: &RwLock<Compiled<T>>,
+        total: &AtomicUsize,
+        chain: &[ProductToken],
+        compile: impl Fn(Selection) -> T,
+        weigh: fn(&T) -> usize,
+    ) -> Arc<T> {
+        if let Some(set) = all.read().known(chain) {
+            return set;
         }
         let selection = self.robots.selection(chain);
-        let known = self.compiled.read().selected(selection);
-        let rules = known.unwrap_or_else(|| Arc::new(self.robots.rules(selection)));
-        let mut compiled = self.compiled.write();
-        // Another request may have compiled them meanwhile.
-        let rules = compiled.selected(selection).unwrap_or(rules);
-        let bytes = compiled.keep(chain, selection, &rules);
-        self.compiled_bytes.store(bytes, Ordering::Relaxed);
-        rules
+        let known = all.read().selected(selection);
+        let set = known.unwrap_or_else(|| Arc::new(compile(selection)));
+        let mut all = all.write();
+        // Another request may have compiled it meanwhile.
+        let set = all.selected(selection).unwrap_or(set);
+        let bytes = all.keep(chain, selection, &set, weigh);
+        total.store(bytes, Ordering::Relaxed);
+        set
     }
 
     /// Returns the crawl delay for this chain of product tokens, read at its first use.
@@ -123,49 +150,61 @@ impl Snapshot {
 
     /// Returns the octets of this snapshot in memory, roughly. The number grows as rules are compiled.
     pub fn bytes(&self) -> usize {
-        let compiled = self.compiled_bytes.load(Ordering::Relaxed);
-        self.robots.bytes() + compiled + self.final_url.len() + 512
+        let rules = self.rules_bytes.load(Ordering::Relaxed);
+        let statements = self.statements_bytes.load(Ordering::Relaxed);
+        self.robots.bytes() + rules + statements + self.final_url.len() + 512
     }
 }
 
-impl Compiled {
-    /// Returns the remembered rules of a chain of tokens.
-    fn known(&self, chain: &[ProductToken]) -> Option<Arc<Rules>> {
-        let (_, rules) = self.chains.iter().find(|(known, _)| **known == *chain)?;
-        Some(Arc::clone(rules))
+impl<T> Default for Compiled<T> {
+    fn default() -> Compiled<T> {
+        Compiled {
+            sets: Vec::new(),
+            chains: Vec::new(),
+        }
+    }
+}
+
+impl<T> Compiled<T> {
+    /// Returns the remembered set of a chain of tokens.
+    fn known(&self, chain: &[ProductToken]) -> Option<Arc<T>> {
+        let (_, set) = self.chains.iter().find(|(known, _)| **known == *chain)?;
+        Some(Arc::clone(set))
     }
 
-    fn selected(&self, selection: Selection) -> Option<Arc<Rules>> {
-        let (_, rules) = self.rules.iter().find(|(known, _)| *known == selection)?;
-        Some(Arc::clone(rules))
+    fn selected(&self, selection: Selection) -> Option<Arc<T>> {
+        let (_, set) = self.sets.iter().find(|(known, _)| *known == selection)?;
+        Some(Arc::clone(set))
     }
 
-    /// Remembers the rules of a chain, and returns the octets of all rules.
-    fn keep(&mut self, chain: &[ProductToken], selection: Selection, rules: &Arc<Rules>) -> usize {
+    /// Remembers the set of a chain, and returns the octets of all sets.
+    fn keep(
+        &mut self,
+        chain: &[ProductToken],
+        selection: Selection,
+        set: &Arc<T>,
+        weigh: fn(&T) -> usize,
+    ) -> usize {
         if self.selected(selection).is_none() {
-            if self.rules.len() >= COMPILED_KEPT {
-                let (_, oldest) = self.rules.remove(0);
-                self.chains
-                    .retain(|(_, rules)| !Arc::ptr_eq(rules, &oldest));
+            if self.sets.len() >= COMPILED_KEPT {
+                let (_, oldest) = self.sets.remove(0);
+                self.chains.retain(|(_, set)| !Arc::ptr_eq(set, &oldest));
             }
-            self.rules.push((selection, Arc::clone(rules)));
+            self.sets.push((selection, Arc::clone(set)));
         }
         if self.known(chain).is_none() {
             if self.chains.len() >= CHAINS_KEPT {
                 self.chains.remove(0);
             }
-            self.chains.push((Box::from(chain), Arc::clone(rules)));
+            self.chains.push((Box::from(chain), Arc::clone(set)));
         }
-        let rules = self
-            .rules
-            .iter()
-            .map(|(_, rules)| size_of::<Rules>() + rules.bytes());
+        let sets = self.sets.iter().map(|(_, set)| size_of::<T>() + weigh(set));
         // The tokens share their text with the crawler's configured or cached chain.
         let chains = self
             .chains
             .iter()
             .map(|(chain, _)| 32 + size_of_val(&**chain));
-        rules.chain(chains).sum()
+        sets.chain(chains).sum()
     }
 }
 
@@ -215,11 +254,31 @@ mod tests {
         }
         assert!(bare < weights[0]);
         assert!(weights[..COMPILED_KEPT].is_sorted_by(|a, b| a < b));
-        assert_eq!(snapshot.compiled.read().rules.len(), COMPILED_KEPT);
-        assert_eq!(snapshot.compiled.read().chains.len(), COMPILED_KEPT);
+        assert_eq!(snapshot.rules.read().sets.len(), COMPILED_KEPT);
+        assert_eq!(snapshot.rules.read().chains.len(), COMPILED_KEPT);
         // All sets are alike except for their names.
         let grown = weights[weights.len() - 1].abs_diff(weights[COMPILED_KEPT - 1]);
         assert!(grown < 1000, "{grown}");
+    }
+
+    #[test]
+    fn statements_are_compiled_once_and_weighed() {
+        let bare = snapshot("User-agent: *\nDisallow: /a\n");
+        assert!(bare.statements(&chain("a")).is_none());
+        let text =
+            "User-agent: *\nContent-Usage: train-ai=n\nAllow: /\n\nUser-agent: a\nAllow: /\n";
+        let snapshot = snapshot(text);
+        let before = snapshot.bytes();
+        let global = snapshot
+            .statements(&chain("b"))
+            .expect("the file speaks of use");
+        assert!(!global.is_empty() && snapshot.bytes() > before);
+        let again = snapshot.statements(&[]).expect("the file speaks of use");
+        assert!(Arc::ptr_eq(&global, &again));
+        let own = snapshot
+            .statements(&chain("a"))
+            .expect("the file speaks of use");
+        assert!(own.is_empty());
     }
 
     #[test]

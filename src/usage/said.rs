@@ -8,6 +8,9 @@ use std::sync::Arc;
 use super::category::Category;
 use super::modes::{Modes, SignalMode};
 
+/// Limit on the text of a preference, in octets.
+const TEXT: usize = 1024;
+
 /// What a source says of one category.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Value {
@@ -291,4 +294,15 @@ impl Said {
             self.licenses.push(license);
         }
     }
+}
+
+/// Returns octets as the text of a preference: lossily decoded, at most 1 KiB, cut between two characters.
+pub(super) fn text(octets: &[u8]) -> Arc<str> {
+    // A cut inside a character must not leave a replacement character, so a little more is decoded than is kept.
+    let decoded = String::from_utf8_lossy(octets.get(..TEXT + 4).unwrap_or(octets));
+    let mut kept = TEXT.min(decoded.len());
+    while !decoded.is_char_boundary(kept) {
+        kept -= 1;
+    }
+    Arc::from(decoded.get(..kept).unwrap_or_default())
 }

@@ -1,0 +1,113 @@
+//! Licences in the Link field (RFC 8288): links of the relation `license` and the type of RSL.
+//!
+//! Lenient: a link that does not parse is passed over up to the next comma outside quotes, because Link serves many
+//! other uses. A link with an `anchor` is about another resource.
+
+use super::statement::trimmed;
+
+/// The media type of RSL.
+const RSL: &[u8] = b"application/rsl+xml";
+
+/// Returns the targets of the licences in a field, as written.
+pub(super) fn licenses(field: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = field;
+    std::iter::from_fn(move || {
+        while !rest.is_empty() {
+            let (link, after) = until(rest, b',');
+            rest = after;
+            if let Some(target) = license(trimmed(link)) {
+                return Some(target);
+            }
+        }
+        None
+    })
+}
+
+/// Returns the target of a link that names a licence of RSL.
+fn license(link: &[u8]) -> Option<&[u8]> {
+    let link = link.strip_prefix(b"<")?;
+    let (target, rest) = link.split_at_checked(memchr::memchr(b'>', link)?)?;
+    let mut rest = trimmed(rest.get(1..)?).strip_prefix(b";")?;
+    let (mut relation, mut media_type) = (None, None);
+    while !rest.is_empty() {
+        let (parameter, after) = until(rest, b';');
+        rest = after;
+        let equals = memchr::memchr(b'=', parameter).unwrap_or(parameter.len());
+        let (name, value) = parameter.split_at_checked(equals)?;
+        let (name, value) = (trimmed(name), trimmed(value.get(1..).unwrap_or_default()));
+        if name.eq_ignore_ascii_case(b"anchor") {
+            return None;
+        }
+        // Of a repeated parameter the first counts (RFC 8288 section 3).
+        if name.eq_ignore_ascii_case(b"rel") {
+            relation.get_or_insert(unquoted(value));
+        } else if name.eq_ignore_ascii_case(b"type") {
+            media_type.get_or_insert(unquoted(value));
+        }
+    }
+    let is_license = |one: &[u8]| one.eq_ignore_ascii_case(b"license");
+    let mut relations = relation?.split(|octet| matches!(octet, b' ' | b'\t'));
+    let is_rsl = media_type?.eq_ignore_ascii_case(RSL);
+    (is_rsl && relations.any(is_license)).then(|| trimmed(target))
+}
+
+/// Splits text at the first separator outside quotes and angle brackets.
+fn until(text: &[u8], separator: u8) -> (&[u8], &[u8]) {
+    let (mut is_quoted, mut is_escaped, mut is_target) = (false, false, false);
+    for (at, octet) in text.iter().enumerate() {
+        match octet {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_quoted => is_escaped = true,
+            b'"' if !is_target => is_quoted = !is_quoted,
+            _ if is_quoted => {}
+            b'<' => is_target = true,
+            b'>' => is_target = false,
+            _ if *octet == separator && !is_target => {
+                let (before, after) = text.split_at_checked(at).unwrap_or_default();
+                return (before, after.get(1..).unwrap_or_default());
+            }
+            _ => {}
+        }
+    }
+    (text, &[])
+}
+
+/// Returns a value without its quotes. Neither word that is looked for needs an escape.
+fn unquoted(value: &[u8]) -> &[u8] {
+    let quoted = value.strip_prefix(b"\"");
+    quoted
+        .and_then(|value| value.strip_suffix(b"\""))
+        .unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_licence_has_its_relation_and_its_type() {
+        #[rustfmt::skip] // one row, one case
+        let cases: &[(&str, &[&str])] = &[
+            ("<https://a.example/l>; rel=license; type=\"application/rsl+xml\"", &["https://a.example/l"]),
+            ("<a>;REL=\"next License\";TYPE=application/RSL+xml", &["a"]),
+            ("</s.css>; rel=preload, <a>; rel=license; type=\"application/rsl+xml\" , <b>;type=\"application/rsl+xml\";rel=license", &["a", "b"]),
+            ("<a,b;c>; title=\"x, <y>; \\\" z\"; rel=license; type=\"application/rsl+xml\"", &["a,b;c"]),
+            ("<a>; rel=license", &[]),
+            ("<a>; rel=license; type=\"text/html\"", &[]),
+            ("<a>; rel=license; rel=next; type=\"application/rsl+xml\"", &["a"]),
+            ("<a>; rel=next; rel=license; type=\"application/rsl+xml\"", &[]),
+            ("<a>; rel=license; type=\"application/rsl+xml\"; anchor=\"/b\"", &[]),
+            ("<a>; rel=relicense; type=\"application/rsl+xml\"", &[]),
+            ("a; rel=license; type=\"application/rsl+xml\"", &[]),
+            ("<a; rel=license; type=\"application/rsl+xml\"", &[]),
+            ("junk, <a>; rel=license; type=\"application/rsl+xml\"", &["a"]),
+            ("<a> rel=license; type=\"application/rsl+xml\"", &[]),
+            (",,,", &[]),
+            ("", &[]),
+        ];
+        for (field, expected) in cases {
+            let found = licenses(field.as_bytes()).map(String::from_utf8_lossy);
+            assert_eq!(found.collect::<Vec<_>>(), *expected, "{field}");
+        }
+    }
+}

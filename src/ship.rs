@@ -29,6 +29,7 @@ use crate::metrics::Registry;
 use crate::retry::delay;
 use crate::store::block::MOST_ENTRIES;
 use crate::store::{LogKey, ShipMark, Store};
+use crate::tlog::KeyName;
 
 /// Entries after which a pass ends at the next checkpoint.
 const STEP: u64 = MOST_ENTRIES as u64;
@@ -53,6 +54,8 @@ pub struct Shipper {
     config: Arc<Config>,
     to: To,
     mark: ShipMark,
+    /// The name of the log, by which witnesses know it.
+    log: KeyName,
     clock: Clock,
     standing: Arc<Standing>,
     /// Held by a pass.
@@ -127,6 +130,7 @@ impl Shipper {
             config: Arc::clone(config),
             to: place,
             mark,
+            log: key.name().clone(),
             clock,
             standing: Arc::new(Standing::new(to.to_string(), shipped)),
             turn: Arc::default(),

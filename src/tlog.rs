@@ -111,7 +111,7 @@ pub use self::proof::{ConsistencyProof, InclusionProof, ProofError};
 pub use self::prover::{Edge, Ground, Prover, ProverError};
 pub use self::signature::{MalformedLine, Signature, Signer, Verified};
 pub use self::tile::{ContentError, MAX_ENTRY, Resource, Tile, WIDTH, push_entry, split_entry};
-pub use self::tree::{BUNDLE, Full, MAX_SIZE, SEGMENT, Tree, Unaligned};
+pub use self::tree::{BUNDLE, Full, MAX_SIZE, SEGMENT, Tree, Unaligned, subtrees};
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -5,19 +5,22 @@
 //! | `log.json` | the name of the format and of the log, and the public key |
 //! | `ground/FIRST.roots` | the roots below FIRST, where retention had dropped the entries before: of segments, then of bundles |
 //! | `entries/FIRST-END.cgb` | entries, in a block of the store |
+//! | `gaps/FIRST-END.roots` | hashes in the place of entries that could not be read, or were other than signed ([`Gap`]) |
 //! | `objects/SHA256.zst`, `robots/SHA256.zst` | bodies that entries name |
 //! | `checkpoints/SIZE` | a signed note |
 //!
 //! [`write`](mod@write) makes them, by hand and continuously, and [`bring()`] files them in the collected copy of a log.
 
 mod bring;
+mod gap;
 mod read;
 pub mod same;
 pub mod write;
 
 #[cfg(test)]
 pub(crate) use self::bring::bring_by;
-pub use self::bring::{Brought, Unfiled, bring};
+pub use self::bring::{Brought, PastGaps, Unfiled, bring};
+pub use self::gap::Gap;
 pub use self::read::{Exported, Faulty};
 
 use crate::entry::Digest;
@@ -37,6 +40,8 @@ pub enum Place {
     Ground,
     /// Entries.
     Entries,
+    /// Hashes in the place of missing entries.
+    Gaps,
     /// Settings, states of a robots.txt and overrides.
     Objects,
     /// Texts of robots.txt.
@@ -47,9 +52,10 @@ pub enum Place {
 
 impl Place {
     /// All directories, in the order in which a reader needs them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Ground,
         Self::Entries,
+        Self::Gaps,
         Self::Objects,
         Self::Robots,
         Self::Checkpoints,
@@ -61,6 +67,7 @@ impl Place {
         match self {
             Self::Ground => "ground",
             Self::Entries => "entries",
+            Self::Gaps => "gaps",
             Self::Objects => "objects",
             Self::Robots => "robots",
             Self::Checkpoints => "checkpoints",
@@ -72,6 +79,12 @@ impl Place {
 #[must_use]
 pub fn entries_file(first: u64, end: u64) -> String {
     format!("{}/{first:020}-{end:020}.cgb", Place::Entries.name())
+}
+
+/// Returns the name of the file that states the entries from `first` to before `end` as missing.
+#[must_use]
+pub fn gap_file(first: u64, end: u64) -> String {
+    format!("{}/{first:020}-{end:020}.roots", Place::Gaps.name())
 }
 
 /// Returns the name of the file with the roots below `first`.
@@ -94,7 +107,16 @@ pub fn body_file(place: Place, digest: &Digest) -> String {
 
 /// Returns the indices of a file of entries.
 pub(crate) fn indices(name: &str) -> Option<(u64, u64)> {
-    let (first, end) = name.strip_suffix(".cgb")?.split_once('-')?;
+    range(name, ".cgb")
+}
+
+/// Returns the indices of a file that states a gap.
+pub(crate) fn gap_indices(name: &str) -> Option<(u64, u64)> {
+    range(name, ".roots")
+}
+
+fn range(name: &str, suffix: &str) -> Option<(u64, u64)> {
+    let (first, end) = name.strip_suffix(suffix)?.split_once('-')?;
     let (first, end) = (number(first)?, number(end)?);
     (first < end).then_some((first, end))
 }

@@ -10,7 +10,7 @@ use clap::Args;
 
 use super::screen::{self, Unit, printable};
 use super::{collected, fail};
-use crate::audit::export::{Brought, Exported, Unfiled, bring};
+use crate::audit::export::{Brought, Exported, PastGaps, Unfiled, bring};
 use crate::audit::verify::case::named_keys;
 use crate::config::Config;
 use crate::store::collection::Collection;
@@ -33,7 +33,10 @@ collection keeps the key with the log.
 The directory has a store for each log, without a private key. Commands that read take it with --log NAME: log, sql, audit, \
 report, store. Nothing expires there.
 
-Exit codes: 0 done; 1 an export has a fault, the others are filed; 2 crawlgate itself failed.
+Where an export states records as missing, because their machine could not read them, the others are filed, and the root over \
+all must still be the signed one.
+
+Exit codes: 0 done; 1 an export has a fault or states records as missing, the others are filed; 2 crawlgate itself failed.
 
 Examples:
   crawlgate collect --from /srv/logs/fra-1 --to /srv/collection --key fra-1.pub
@@ -58,8 +61,12 @@ pub struct CollectArgs {
     /// Trust the key that the export of a new log names itself
     #[arg(long)]
     trust_new: bool,
+    /// Go on behind records that an export states to be missing, also where up to 255 collected records before them lie in the
+    /// same bundle of 256: the collection gives those up, and the export keeps them
+    #[arg(long)]
+    past_gaps: bool,
     /// List the collected logs
-    #[arg(long, conflicts_with_all = ["from", "key", "trust_new"])]
+    #[arg(long, conflicts_with_all = ["from", "key", "trust_new", "past_gaps"])]
     list: bool,
 }
 
@@ -87,13 +94,18 @@ fn collect(args: &CollectArgs, collection: &Collection, config: &Config) -> Resu
         given,
         witnesses: config.audit.witness_keys(),
         trusts_new: args.trust_new,
+        past_gaps: match args.past_gaps {
+            true => PastGaps::Go,
+            false => PastGaps::Stop,
+        },
     };
     let _lock = collection.lock().map_err(|error| error.to_string())?;
     let mut are_right = true;
     for from in &args.from {
         match run.one(from) {
-            Ok(said) => {
+            Ok((said, lost)) => {
                 screen::say(format!("{}\n", printable(&said)).as_bytes())?;
+                are_right &= lost == 0;
             }
             Err(fault) => {
                 are_right = false;
@@ -111,11 +123,12 @@ struct Run<'r> {
     given: Vec<VerifierKey>,
     witnesses: Vec<VerifierKey>,
     trusts_new: bool,
+    past_gaps: PastGaps,
 }
 
 impl Run<'_> {
-    /// Files one export, and returns what was done.
-    fn one(&self, from: &Path) -> Result<String, String> {
+    /// Files one export. Returns what was done, and how many records are stated to be missing.
+    fn one(&self, from: &Path) -> Result<(String, u64), String> {
         let export = Exported::open(from).map_err(|error| error.to_string())?;
         let place = self.collection.place(&export.log);
         let place = place.map_err(|error| error.to_string())?;
@@ -123,10 +136,12 @@ impl Run<'_> {
         let is_new = !place.exists();
         let mut copy = Collected::open(&place).map_err(|error| error.to_string())?;
         let bar = screen::bar(Unit::Records, 0);
-        let brought = bring(&export, &mut copy, &log, &self.witnesses, |read, of| {
+        let progress = |read, of| {
             bar.set_length(of);
             bar.set_position(read);
-        });
+        };
+        let (witnesses, past_gaps) = (&self.witnesses, self.past_gaps);
+        let brought = bring(&export, &mut copy, &log, witnesses, past_gaps, progress);
         bar.finish_and_clear();
         let (kept, _) = copy.end();
         if is_new && kept == 0 {
@@ -134,7 +149,7 @@ impl Run<'_> {
             remove(&place);
         }
         match brought {
-            Ok(brought) => Ok(told(&export, &brought)),
+            Ok(brought) => Ok((told(&export, &brought), brought.lost)),
             Err(fault @ Unfiled::Signature { .. }) => {
                 let trusted: Vec<String> = log.iter().map(ToString::to_string).collect();
                 Err(format!(
@@ -195,8 +210,10 @@ fn told(export: &Exported, brought: &Brought) -> String {
         exported,
         filled,
         missing,
+        lost,
+        given_up,
     } = *brought;
-    let mut said = match (records, exported < size) {
+    let mut said = match (records + lost, exported < size) {
         (0, true) => format!(
             "{}: nothing new: the export is older, with {exported} of {size} records",
             export.log
@@ -211,6 +228,14 @@ fn told(export: &Exported, brought: &Brought) -> String {
         said += &format!(
             "; {missing} bodies that they name are not in the export: the next run looks for them again"
         );
+    }
+    if lost > 0 {
+        said += &format!(
+            "; {lost} RECORDS ARE MISSING: the export states a gap in their place; `crawlgate audit verify --all` names them"
+        );
+    }
+    if given_up > 0 {
+        said += &format!("; {given_up} collected before are given up: the export alone has them");
     }
     said
 }

@@ -20,7 +20,8 @@ use crate::audit::export::{HEAD, checkpoint_file};
 use crate::audit::verify::case::{Trusted, Uncovered};
 use crate::audit::verify::covering::Covering;
 use crate::store::{StoreError, StoredCheckpoint};
-use crate::tlog::{Checkpoint, Note};
+use crate::text::json::printable;
+use crate::tlog::{BUNDLE, Checkpoint, Note};
 
 /// The key that names the place, for messages.
 const NAMED: &str = "[ship] to";
@@ -58,7 +59,10 @@ impl Shipper {
         let trusted = trusted.map_err(|error| error.to_string())?;
         let newest = match trusted.covering(0, &checkpoints) {
             Ok(newest) => newest,
-            Err(Uncovered::Unsigned) => return Ok(Passed::Whole(0)),
+            Err(Uncovered::Unsigned) => {
+                self.require_signing().await?;
+                return Ok(Passed::Whole(0));
+            }
             Err(Uncovered::Keyless(fault)) => return Err(Failure::Told(fault)),
         };
         let log = Log {
@@ -66,9 +70,25 @@ impl Shipper {
             trusted: &trusted,
             newest: &newest,
         };
-        match &self.to {
+        let passed = match &self.to {
             To::Folder(path) => self.to_folder(path, &log).await,
             To::Service(client, url) => self.to_service(client, url, &log).await,
+        }?;
+        self.require_signing().await?;
+        Ok(passed)
+    }
+
+    /// Fails while a witness keeps the log from being signed: nothing newer can be shipped then.
+    async fn require_signing(&self) -> Result<(), Failure> {
+        let ahead = self.store.ahead(&self.log).await.map_err(failed)?;
+        match ahead.first() {
+            None => Ok(()),
+            Some((witness, size)) => Err(Failure::Told(format!(
+                "everything signed is there, and no newer checkpoint is signed, because the witness {} knows one of {size} records \
+                 that the store does not have: bring back the newer store, go on with `crawlgate audit fork`, or remove the witness \
+                 if it is wrong",
+                printable(witness)
+            ))),
         }
     }
 
@@ -178,17 +198,23 @@ impl Shipper {
         log: &Log<'_>,
     ) -> Result<Passed, Failure> {
         let kept = self.store.extent().await.map_err(failed)?.first;
-        let next = log.next(shipped.max(kept));
-        let size = next.checkpoint.size;
+        let mut next = log.next(shipped.max(kept).saturating_add(STEP));
         let mut faults = Faults {
             standing: &self.standing,
-            last: None,
         };
-        let signed = (&next.checkpoint, &next.note);
-        if !write::write(&self.store, place, first, signed, &mut faults).await? {
-            let last = faults.last.unwrap_or_default();
-            return Err(Failure::Told(last));
+        loop {
+            let signed = (&next.checkpoint, &next.note);
+            if write::write(&self.store, place, first, signed, &mut faults).await? {
+                break;
+            }
+            // The bundle with the last entries below it may be damaged: a later one may hold.
+            let size = next.checkpoint.size;
+            if size >= log.newest.checkpoint.size {
+                return Err(Failure::Told(write::contradiction(size)));
+            }
+            next = log.next(size.saturating_add(BUNDLE));
         }
+        let size = next.checkpoint.size;
         self.note(size).await?;
         self.standing.look(log.checkpoints);
         Ok(match size < log.newest.checkpoint.size {
@@ -218,14 +244,14 @@ struct Log<'l> {
 }
 
 impl Log<'_> {
-    /// Returns the checkpoint up to which the next pass goes.
-    fn next(&self, from: u64) -> Covering {
-        let enough = self
-            .checkpoints
-            .iter()
-            .position(|one| one.size >= from.saturating_add(STEP));
-        let first = enough.and_then(|last| self.checkpoints.get(..=last));
-        let next = first.and_then(|first| self.trusted.covering(from, first).ok());
+    /// Returns the first checkpoint over at least so many records, or else the newest.
+    fn next(&self, size: u64) -> Covering {
+        let enough = self.checkpoints.iter().enumerate();
+        let mut enough = enough.filter(|(_, one)| one.size >= size);
+        let next = enough.find_map(|(last, _)| {
+            let first = self.checkpoints.get(..=last)?;
+            self.trusted.covering(size.saturating_sub(1), first).ok()
+        });
         next.unwrap_or_else(|| self.newest.clone())
     }
 }
@@ -233,7 +259,6 @@ impl Log<'_> {
 /// The faults of a pass, each told once.
 struct Faults<'s> {
     standing: &'s Standing,
-    last: Option<String>,
 }
 
 impl Listener for Faults<'_> {
@@ -244,7 +269,10 @@ impl Listener for Faults<'_> {
                 "the shipped log has a fault: {what}"
             );
         }
-        self.last = Some(what.to_owned());
+    }
+
+    fn missing(&mut self, records: u64) {
+        self.standing.missing(records);
     }
 
     fn written(&mut self, _: u64, _: u64) {}

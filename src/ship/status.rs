@@ -30,6 +30,8 @@ pub struct Status {
     pub behind: u64,
     /// Age of the first checkpoint that it does not have; zero if it has all.
     pub behind_for: Duration,
+    /// Number of records in the place of which this process has shipped the statement of a gap.
+    pub missing: u64,
     /// The reason why the last pass came to nothing.
     pub failure: Option<String>,
 }
@@ -51,6 +53,7 @@ struct State {
     waits_since: Option<Moment>,
     failure: Option<String>,
     failures: u64,
+    missing: u64,
     told: BTreeSet<String>,
 }
 
@@ -102,6 +105,11 @@ impl Standing {
         before.as_deref() != Some(why)
     }
 
+    /// Notes records in the place of which a gap is stated.
+    pub(super) fn missing(&self, records: u64) {
+        self.state.lock().missing += records;
+    }
+
     /// Tells whether a fault was not told before.
     pub(super) fn is_news(&self, fault: &str) -> bool {
         let mut state = self.state.lock();
@@ -121,6 +129,7 @@ impl Standing {
             behind_for: state
                 .waits_since
                 .map_or(Duration::ZERO, |since| now.since(since)),
+            missing: state.missing,
             failure: state.failure.clone(),
         }
     }
@@ -177,6 +186,13 @@ impl Collector for Instruments {
             "Passes of [ship] that came to nothing",
             None,
             &ConstCounter::new(self.0.state.lock().failures),
+        )?;
+        show(
+            &mut encoder,
+            "crawlgate_ship_missing_records",
+            "Records that were damaged before they were shipped: the place of [ship] has the statement of a gap instead",
+            None,
+            &ConstCounter::new(status.missing),
         )
     }
 }

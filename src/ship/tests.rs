@@ -190,6 +190,93 @@ async fn an_older_copy_at_the_place_holds_retention_until_it_is_whole_again() {
     assert_eq!(exported(&there), (vec![300, 600], Some(0)));
 }
 
+/// Damages the block that holds an entry. Returns its indices.
+fn damage(gate: &Gate, index: i64) -> (u64, u64) {
+    let connection = rusqlite::Connection::open(gate.config.store.path.as_ref().unwrap()).unwrap();
+    let text = "UPDATE block SET body = x'00' WHERE first <= ?1 AND first + count > ?1 RETURNING first, first + count";
+    let found = connection.query_row(text, [index], |row| Ok((row.get(0)?, row.get(1)?)));
+    let (first, end): (i64, i64) = found.unwrap();
+    (first.cast_unsigned(), end.cast_unsigned())
+}
+
+#[tokio::test]
+async fn damage_before_the_shipping_holds_back_neither_what_follows_nor_retention() {
+    let gate = Gate::new();
+    fs::create_dir(gate.there()).unwrap();
+    gate.signed(700).await;
+    let shipper = gate.shipper().await;
+    shipper.pass().await.unwrap();
+    gate.signed(1_500).await;
+    gate.signed(1_500).await;
+    let (first, end) = damage(&gate, 1_000);
+    assert!(first < 700 && end > 1_024, "{first}, {end}");
+    assert_eq!(shipper.pass().await, Ok(Passed::Whole(3_700)));
+    let status = shipper.status();
+    assert_eq!(
+        (status.shipped, status.behind, status.missing),
+        (3_700, 0, end - 700)
+    );
+    assert_eq!(exported(&gate.there()), (vec![700, 3_700], Some(0)));
+    let export = Exported::open(&gate.there()).unwrap();
+    assert_eq!(export.gaps_with(end - 1), [(700, end)]);
+    let retention = crate::store::Retention {
+        keep: Some(Duration::from_secs(1)),
+        max_size: None,
+    };
+    let later = NOON + Duration::from_secs(100 * 86_400);
+    let dropped = gate.store.prune(retention, later).await.unwrap();
+    assert_eq!(
+        dropped.decisions, 3_584,
+        "every whole bundle goes: {dropped:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_checkpoint_that_ends_in_damage_is_passed_over() {
+    let gate = Gate::new();
+    fs::create_dir(gate.there()).unwrap();
+    gate.signed(STEP + 100).await;
+    gate.signed(2_000).await;
+    gate.signed(2_000).await;
+    let (first, end) = damage(&gate, STEP as i64 + 99);
+    assert!(end > STEP + 100, "{first}, {end}");
+    let shipper = gate.shipper().await;
+    let passed = shipper.pass().await.unwrap();
+    let size = gate.store.shipped().await.unwrap().unwrap();
+    assert!(size > end, "{passed:?}");
+    let export = Exported::open(&gate.there()).unwrap();
+    assert!(!export.checkpoints.contains(&(STEP + 100)));
+    assert_eq!(export.start(size), Some(0));
+    assert!(export.gaps_with(end - 1).contains(&(first, end)));
+}
+
+#[tokio::test]
+async fn a_witness_that_keeps_the_log_from_being_signed_is_told() {
+    let gate = Gate::new();
+    fs::create_dir(gate.there()).unwrap();
+    gate.signed(10).await;
+    let log = gate.key.name();
+    gate.store
+        .note_ahead("notary", log, Some(99))
+        .await
+        .unwrap();
+    let shipper = gate.shipper().await;
+    let why = told(shipper.pass().await);
+    assert!(
+        why.contains("the witness notary knows one of 99 records"),
+        "{why}"
+    );
+    assert_eq!(
+        gate.store.shipped().await.unwrap(),
+        Some(10),
+        "what is signed is shipped"
+    );
+    assert_eq!(shipper.status().failure, Some(why));
+    gate.store.note_ahead("notary", log, None).await.unwrap();
+    assert_eq!(shipper.pass().await, Ok(Passed::Whole(10)));
+    assert_eq!(shipper.status().failure, None);
+}
+
 #[tokio::test]
 async fn a_second_process_waits_for_its_turn() {
     let gate = Gate::new();

@@ -237,6 +237,17 @@ where
     }
 }
 
+impl ConsistencyProof {
+    /// Returns the hashes of the subtrees behind the older tree, from left to right.
+    #[must_use]
+    pub fn behind(&self) -> Vec<Hash> {
+        let ranges = consistency_path(self.old, self.new);
+        let all = ranges.iter().zip(&self.path);
+        let behind = all.filter(|(range, _)| range.start >= self.old);
+        behind.map(|(_, hash)| *hash).collect()
+    }
+}
+
 impl Ground {
     const fn level(self) -> u32 {
         match self {

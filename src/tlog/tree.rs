@@ -121,6 +121,27 @@ impl Tree {
         Ok(())
     }
 
+    /// Appends a perfect subtree of `1 << level` leaves, of a bundle at most. Returns the root of the bundle that it
+    /// completes.
+    ///
+    /// # Errors
+    /// When the subtree is larger than a bundle, or no such subtree begins at the end of the tree.
+    pub fn push_subtree(&mut self, level: u32, root: Hash) -> Result<Option<Hash>, Unaligned> {
+        let level = level.min(BUNDLE_LEVEL + 1);
+        self.aligned(1 << level)?;
+        if level > BUNDLE_LEVEL {
+            let (size, entries) = (self.size, 1 << level);
+            return Err(Unaligned { size, entries });
+        }
+        let mut bundle = (level == BUNDLE_LEVEL).then_some(root);
+        self.add(level, root, |level, root| {
+            if level == BUNDLE_LEVEL {
+                bundle = Some(root);
+            }
+        });
+        Ok(bundle)
+    }
+
     const fn aligned(&self, entries: u64) -> Result<(), Unaligned> {
         let size = self.size;
         if size.is_multiple_of(entries) {
@@ -143,6 +164,21 @@ impl Tree {
         self.peaks.push(root);
         self.size = grown;
     }
+}
+
+/// Returns the heights of the perfect subtrees, none larger than a bundle, that follow a tree of `first` leaves up to
+/// `end`, the end of a bundle. Empty if `end` is none, or not behind `first`.
+pub fn subtrees(first: u64, end: u64) -> impl Iterator<Item = u32> {
+    let is_range = first < end && end.is_multiple_of(BUNDLE);
+    let mut at = first;
+    std::iter::from_fn(move || {
+        if !is_range || at >= end {
+            return None;
+        }
+        let level = at.trailing_zeros().min(BUNDLE_LEVEL);
+        at += 1 << level;
+        Some(level)
+    })
 }
 
 #[cfg(test)]
@@ -214,5 +250,39 @@ mod tests {
         let mut tree = Tree::new();
         assert_eq!(tree.push_bundle([1; 32]), Ok(None));
         assert_eq!(tree.push_segment([1; 32]), Err(unaligned(256, SEGMENT)));
+    }
+
+    #[test]
+    fn subtrees_take_the_place_of_leaves_that_are_not_at_hand() {
+        let leaves: Vec<Hash> = (0..5 * BUNDLE)
+            .map(|n| leaf_hash(&n.to_be_bytes()))
+            .collect();
+        let root = |first: u64, count: u64| {
+            let range = first as usize..(first + count) as usize;
+            Tree::root_of(&leaves[range])
+        };
+        let end = 3 * BUNDLE;
+        for first in (0..2 * BUNDLE).chain([end - 1]) {
+            let mut tree = Tree::new();
+            for leaf in &leaves[..first as usize] {
+                tree.push(*leaf);
+            }
+            let mut bundles = Vec::new();
+            for level in subtrees(first, end) {
+                let subtree = root(tree.size(), 1 << level);
+                bundles.extend(tree.push_subtree(level, subtree).unwrap());
+            }
+            assert_eq!(tree.size(), end, "{first}");
+            assert_eq!(tree.root(), root(0, end), "{first}");
+            let from = first / BUNDLE;
+            let whole: Vec<Hash> = (from..3).map(|n| root(n * BUNDLE, BUNDLE)).collect();
+            assert_eq!(bundles, whole, "{first}");
+        }
+        assert_eq!(subtrees(7, 7).count() + subtrees(9, 300).count(), 0);
+        let mut tree = Tree::new();
+        assert!(tree.push_subtree(9, EMPTY_ROOT).is_err());
+        assert!(tree.push_subtree(u32::MAX, EMPTY_ROOT).is_err());
+        tree.push(leaves[0]);
+        assert!(tree.push_subtree(1, EMPTY_ROOT).is_err());
     }
 }

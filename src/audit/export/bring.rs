@@ -13,7 +13,7 @@ use std::collections::HashSet;
 
 use thiserror::Error;
 
-use self::step::{Step, blocks, file_text, read, text_of};
+use self::step::{Part, Step, file_text, parts, read, text_of};
 use super::read::{Exported, Faulty};
 use super::{Ground, Place};
 use crate::audit::verify::keys::Keys;
@@ -56,6 +56,10 @@ pub struct Brought {
     pub filled: u64,
     /// Bodies that the filed records name and the export does not have.
     pub missing: u64,
+    /// Records that the export states to be missing.
+    pub lost: u64,
+    /// Records that the copy had, and has given up because they lie in one bundle with missing ones.
+    pub given_up: u64,
 }
 
 /// The reason why the records of an export, or the latest of them, were not filed.
@@ -98,6 +102,22 @@ pub enum Unfiled {
         /// The number of the last.
         last: u64,
     },
+    /// Entries are stated to be missing, and the copy cannot go on behind them with all that it has.
+    #[error(
+        "{} {} stated to be missing, and {given_up} collected before them {} in the same bundle of 256: to go on without these, \
+         which stay in the export, add --past-gaps",
+        Records::new(*.first, *.last),
+        Records::new(*.first, *.last).are(),
+        if *.given_up == 1 { "lies" } else { "lie" }
+    )]
+    Joined {
+        /// The number of the first.
+        first: u64,
+        /// The number of the last.
+        last: u64,
+        /// Number of records that the copy would give up.
+        given_up: u64,
+    },
     /// A record is none.
     #[error("record {record} cannot be read here: {error}")]
     Entry {
@@ -132,6 +152,15 @@ struct Signed {
     note: Note,
 }
 
+/// Whether a copy gives up records that lie in one bundle with missing ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PastGaps {
+    /// It does, and goes on behind them.
+    Go,
+    /// It stops before them.
+    Stop,
+}
+
 /// Files the records of an export that a copy does not have yet. `log` are the trusted keys of the log: they lead to those
 /// that have replaced them. `progress` is told how many of how many records were read.
 ///
@@ -142,14 +171,15 @@ pub fn bring(
     copy: &mut Collected,
     log: &[VerifierKey],
     witnesses: &[VerifierKey],
+    past_gaps: PastGaps,
     progress: impl FnMut(u64, u64),
 ) -> Result<Brought, Unfiled> {
-    bring_by(PART, export, copy, (log, witnesses), progress)
+    bring_by((PART, past_gaps), export, copy, (log, witnesses), progress)
 }
 
 /// Does the same in transactions of about `part` entries.
 pub(crate) fn bring_by(
-    part: u64,
+    (part, past_gaps): (u64, PastGaps),
     export: &Exported,
     copy: &mut Collected,
     (log, witnesses): (&[VerifierKey], &[VerifierKey]),
@@ -179,6 +209,7 @@ pub(crate) fn bring_by(
     let sizes = export.checkpoints.iter().copied();
     let sizes: Vec<u64> = sizes.filter(|size| *size > before).collect();
     let (mut time, mut is_trusted) = (copy.latest()?, false);
+    let gives_up = past_gaps == PastGaps::Go;
     // Checkpoints that no trusted key has signed, from before the first one that a trusted key has: a later record may
     // prove that the key which signed them is an earlier one of the log.
     let mut earlier = Vec::new();
@@ -206,7 +237,7 @@ pub(crate) fn bring_by(
         }
         let mut missing = HashSet::new();
         for (end, root) in ends {
-            let step = Step::of(export, copy.begin()?, ground.take(), time);
+            let step = Step::of(export, copy.begin()?, ground.take(), (time, gives_up));
             let filed = step.file(start..end, &mut told)?;
             if filed.filing.end() != (end, root) {
                 return Err(Unfiled::Root { size, known });
@@ -218,16 +249,20 @@ pub(crate) fn bring_by(
             filed.filing.commit()?;
             time = filed.time;
             missing.extend(filed.missing);
-            brought.records += end - start;
+            brought.records += end - start - filed.lost;
+            brought.lost += filed.lost;
+            brought.given_up += filed.given_up;
             brought.size = end;
             start = end;
         }
-        let step = Step::of(export, copy.begin()?, ground.take(), time);
+        let step = Step::of(export, copy.begin()?, ground.take(), (time, gives_up));
         let Step {
             mut filing,
             rotation,
             time: latest,
             missing: more,
+            lost,
+            given_up,
             ..
         } = step.file(start..end, &mut told)?;
         time = latest;
@@ -265,8 +300,10 @@ pub(crate) fn bring_by(
         }
         filing.commit()?;
         keys.log.follow(&copy.rotations()?);
-        brought.records += end - start;
+        brought.records += end - start - lost;
         brought.missing += missing.len() as u64;
+        brought.lost += lost;
+        brought.given_up += given_up;
         brought.size = end;
         start = end;
     }
@@ -284,15 +321,24 @@ fn places(
     mut progress: impl FnMut(u64),
 ) -> Result<Vec<(u64, Hash)>, Unfiled> {
     let (mut places, mut filed) = (Vec::new(), start);
-    blocks(export, start..end, |at, file| {
-        export.entries(file, |index, octets| -> Result<(), Unfiled> {
-            if (at..end).contains(&index) {
-                read(index, octets)?;
-                tree.push(leaf_hash(octets));
+    parts(export, start..end, |range, piece| {
+        match piece {
+            Part::Entries(file) => {
+                export.entries(file, |index, octets| -> Result<(), Unfiled> {
+                    if range.contains(&index) {
+                        read(index, octets)?;
+                        tree.push(leaf_hash(octets));
+                    }
+                    Ok(())
+                })?;
             }
-            Ok(())
-        })?;
-        let at = file.1.min(end);
+            Part::Gap(gap) => {
+                let (size, known) = (end, start);
+                let appended = gap.append_to(&mut tree);
+                appended.map_err(|_| Unfiled::Root { size, known })?;
+            }
+        }
+        let at = range.end;
         progress(at);
         if at - filed >= part || at == end {
             places.push((at, tree.root()));

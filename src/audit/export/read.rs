@@ -1,6 +1,6 @@
 //! The reading of an export that a stranger may have made: every file is bounded, and opened only if it is one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _};
@@ -13,8 +13,8 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::{
-    FORMAT, Ground, HEAD, Place, body_file, checkpoint_file, entries_file, ground_file, indices,
-    number,
+    FORMAT, Gap, Ground, HEAD, Place, body_file, checkpoint_file, entries_file, gap_file,
+    gap_indices, ground_file, indices, number,
 };
 use crate::entry::{self, Digest};
 use crate::store::block::{Block, MOST_OCTETS, unpack_frame};
@@ -53,6 +53,8 @@ pub struct Exported {
     pub vkey: Option<VerifierKey>,
     /// The files of entries: the index behind the last entry of each, by that of the first.
     blocks: BTreeMap<u64, u64>,
+    /// The stated gaps, shorter ones first among those that begin at one index.
+    gaps: BTreeSet<(u64, u64)>,
     /// The sizes of the checkpoints, in order.
     pub checkpoints: Vec<u64>,
 }
@@ -79,6 +81,7 @@ impl Exported {
             log,
             vkey,
             blocks: BTreeMap::new(),
+            gaps: BTreeSet::new(),
             checkpoints: Vec::new(),
         };
         for name in exported.names(Place::Entries)? {
@@ -94,6 +97,11 @@ impl Exported {
             end = end.max(*ends);
             is_longer
         });
+        // Versions that stated no gaps made no directory for them.
+        if path.join(Place::Gaps.name()).symlink_metadata().is_ok() {
+            let names = exported.names(Place::Gaps)?;
+            exported.gaps = names.iter().filter_map(|name| gap_indices(name)).collect();
+        }
         let names = exported.names(Place::Checkpoints)?;
         let sizes = names.iter().filter_map(|name| number(name));
         exported.checkpoints = sizes.collect();
@@ -116,18 +124,41 @@ impl Exported {
         names.map_err(|error| Faulty::of(&place, &error))
     }
 
-    /// Returns the first index from which on the entries up to `size` are there without a gap. `None` if the last one is
-    /// not there.
+    /// Returns the first index from which on the entries up to `size` are there, or are stated to be missing. `None` if the
+    /// last one is neither.
     #[must_use]
     pub fn start(&self, size: u64) -> Option<u64> {
         let mut at = size;
-        while let Some((first, _)) = self.block_with(at.checked_sub(1)?) {
+        while let Some(last) = at.checked_sub(1) {
+            let gaps = || self.gaps_with(last).into_iter().next();
+            let before = self.block_with(last).or_else(gaps);
+            let Some((first, _)) = before else {
+                return (at < size).then_some(at);
+            };
             at = first;
-            if at == 0 {
-                return Some(0);
-            }
         }
         (at < size).then_some(at)
+    }
+
+    /// Returns the stated gaps that hold an entry, the one that ends first before the others: its first index, and that behind
+    /// its last.
+    #[must_use]
+    pub fn gaps_with(&self, index: u64) -> Vec<(u64, u64)> {
+        let before = self.gaps.range(..=(index, u64::MAX));
+        let mut with: Vec<_> = before.filter(|(_, end)| index < *end).copied().collect();
+        with.sort_unstable_by_key(|(_, end)| *end);
+        with
+    }
+
+    /// Returns a stated gap.
+    ///
+    /// # Errors
+    /// When the file is missing, or of another length.
+    pub fn gap(&self, (first, end): (u64, u64)) -> Result<Gap, Faulty> {
+        let path = self.path.join(gap_file(first, end));
+        let octets = read(&path, MOST)?;
+        let gap = Gap::from_bytes((first, end), &octets);
+        gap.ok_or_else(|| Faulty::of(&path, &"another number of hashes than its gap needs"))
     }
 
     /// Returns the file that holds an entry: its first index, and that behind its last.
@@ -144,10 +175,16 @@ impl Exported {
         Some((*first, *end))
     }
 
-    /// Returns the first index behind `index` at which a file of entries begins.
+    /// Returns the first index behind `index` at which a file of entries begins, or a stated gap.
     #[must_use]
     pub fn next_behind(&self, index: u64) -> Option<u64> {
-        self.blocks.range(index..).next().map(|(first, _)| *first)
+        let block = self.blocks.range(index..).next().map(|(first, _)| *first);
+        let gap = self
+            .gaps
+            .range((index, 0)..)
+            .next()
+            .map(|(first, _)| *first);
+        block.into_iter().chain(gap).min()
     }
 
     /// Returns the checkpoint of a size. Its signatures are still to be verified.

@@ -26,7 +26,7 @@ pub fn is_same(name: &str, ours: &[u8], found: &[u8]) -> bool {
         Some((Place::Entries, _)) => both(entries, ours, found),
         Some((Place::Objects | Place::Robots, _)) => is_whole_body(name, found),
         Some((Place::Checkpoints, _)) => both(signed_text, ours, found),
-        Some((Place::Ground, _)) => false,
+        Some((Place::Ground | Place::Gaps, _)) => false,
         None => both(log, ours, found),
     }
 }

@@ -1,9 +1,11 @@
 //! The writing of an export: by hand (`crawlgate audit export`), and continuously (`[ship]`).
 //!
 //! Each record is compared with the signed root before it is written, each file of entries follows the bodies that they
-//! name, and the checkpoint comes last: a reader of the destination finds everything up to each checkpoint in it.
+//! name, and the checkpoint comes last: a reader of the destination finds everything up to each checkpoint in it. In the place of
+//! bundles that cannot be read, or are other than signed, stands a [gap](super::Gap).
 
 mod folder;
+mod missing;
 mod signed;
 
 use std::collections::HashSet;
@@ -13,6 +15,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{SHA256, digest};
 
 pub use self::folder::{Folder, NotOpened, head_text};
+use self::missing::bundles;
 use self::signed::Signed;
 use super::{Place, body_file, checkpoint_file, entries_file, ground_file};
 use crate::entry::{Basis, Digest, Entry};
@@ -46,12 +49,24 @@ pub trait Listener: Send {
     /// Takes note of something that is missing or wrong.
     fn fault(&mut self, what: &str);
 
+    /// Takes note of records in the place of which a gap is written. A fault tells of them, too.
+    fn missing(&mut self, records: u64);
+
     /// Takes note of how many of how many records are written.
     fn written(&mut self, records: u64, of: u64);
 }
 
-/// Writes the entries from `first` up to a checkpoint, and then the checkpoint. False if the store has other entries than
-/// the signed ones: then the checkpoint is not written.
+/// The words on a store that does not lead to the root which was signed over some records.
+#[must_use]
+pub fn contradiction(size: u64) -> String {
+    format!(
+        "the store does not lead to the root that was signed over {size} records: it is damaged or was altered, and nothing is \
+         exported; `crawlgate audit verify --all` tells more"
+    )
+}
+
+/// Writes the entries from `first` up to a checkpoint, and then the checkpoint. False if the store does not lead to its
+/// root: then nothing is written. A later checkpoint may hold then, because the last bundle below this one may be damaged.
 ///
 /// # Errors
 /// When the store cannot be read, or the destination cannot be written.
@@ -66,6 +81,7 @@ pub async fn write(
         store,
         destination,
         written: HashSet::new(),
+        gaps: Vec::new(),
         listener,
     };
     if !export.entries(first, checkpoint).await? {
@@ -83,6 +99,8 @@ struct Export<'e> {
     destination: &'e dyn Destination,
     /// Bodies that stand in the directory, or are gone.
     written: HashSet<Digest>,
+    /// The gaps written.
+    gaps: Vec<(u64, u64)>,
     listener: &'e mut dyn Listener,
 }
 
@@ -100,7 +118,7 @@ impl Export<'_> {
             ));
         }
         let next = first.max(kept).min(size);
-        if first > 0 && next > first {
+        if first > 0 && kept > first {
             let records = Records::new(first + 1, next);
             let were = records.were();
             self.listener.fault(&format!(
@@ -110,47 +128,47 @@ impl Export<'_> {
         // Whole bundles are compared, also the one of which a part was exported before.
         let mut at = next - next % BUNDLE;
         let Some(signed) = Signed::of(self.store, checkpoint, at).await? else {
-            self.listener.fault(&format!(
-                "the store does not lead to the root that was signed over {size} records: it is damaged or was altered, and \
-                 nothing is exported; `crawlgate audit verify --all` tells more"
-            ));
             return Ok(false);
         };
-        if next > first {
+        if kept > first {
             let ground = signed.ground.to_bytes();
             self.destination.put(&ground_file(next), &ground).await?;
         }
         let mut block = Pending::at(next)?;
+        let mut gap: Option<u64> = None;
         while at < size {
-            let most = usize::try_from(size - at).unwrap_or(PAGE).min(PAGE);
-            let page = self.store.records(at, most).await.map_err(failed)?;
-            let in_order = (at + 1..).zip(&page).all(|(seq, one)| one.seq == seq);
-            if page.len() < most || !in_order {
-                return Err(format!(
-                    "records are missing after record {at}: retention has dropped them just now, or `crawlgate store check` \
-                     tells more"
-                ));
-            }
-            for bundle in page.chunks(BUNDLE as usize) {
-                let leaves: Vec<_> = bundle.iter().map(|one| leaf_hash(&one.entry)).collect();
-                if !signed.has(at, &leaves) {
-                    let records = Records::new(at + 1, at + leaves.len() as u64);
-                    let are = records.are();
-                    self.listener.fault(&format!(
-                        "{records} {are} other than signed: the store is damaged or was altered, and nothing from there on is \
-                         exported; `crawlgate audit verify --all` tells more"
-                    ));
-                    return Ok(false);
+            for records in bundles(self.store, at, size).await? {
+                let count = (size - at).min(BUNDLE);
+                let records = records.filter(|records| {
+                    let leaves: Vec<_> = records.iter().map(|one| leaf_hash(&one.entry)).collect();
+                    signed.has(at, &leaves)
+                });
+                match &records {
+                    None if gap.is_none() => {
+                        let begin = at.max(next);
+                        self.put(std::mem::replace(&mut block, Pending::at(begin)?))
+                            .await?;
+                        gap = Some(begin);
+                    }
+                    None => {}
+                    Some(records) => {
+                        if let Some(begin) = gap.take() {
+                            self.gap(&signed, begin, at).await?;
+                            block = Pending::at(at)?;
+                        }
+                        for record in records.iter().filter(|one| one.seq > next) {
+                            self.entry(record, &mut block).await?;
+                        }
+                    }
                 }
-                at += leaves.len() as u64;
-                let new = bundle.iter().filter(|one| one.seq > next);
-                for record in new {
-                    self.entry(record, &mut block).await?;
-                }
+                at += count;
             }
             self.listener.written(at.saturating_sub(next), size - next);
         }
-        self.put(block).await?;
+        match gap {
+            Some(begin) => self.gap(&signed, begin, at).await?,
+            None => self.put(block).await?,
+        }
         Ok(true)
     }
 
@@ -170,6 +188,14 @@ impl Export<'_> {
         let rotations = self.store.rotations().await;
         let rotations = rotations.map_err(|error| error.to_string())?;
         for one in rotations.iter().filter(|one| one.seq <= size) {
+            // Without the entry, a reader cannot follow to the new key.
+            if self
+                .gaps
+                .iter()
+                .any(|(first, end)| (*first..*end).contains(&(one.seq - 1)))
+            {
+                continue;
+            }
             let proof = EntryProof::parse(one.proof.as_bytes());
             let note = proof.map_err(|error| error.to_string())?.checkpoint;
             let name = checkpoint_file(one.seq);

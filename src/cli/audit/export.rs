@@ -14,15 +14,16 @@ use crate::config::Config;
 use crate::store::Store;
 
 pub(super) const HELP: &str = "\
-The files are `log.json`, `ground/FIRST.roots`, `entries/FIRST-END.cgb`, `objects/SHA256.zst`, `robots/SHA256.zst` and \
+The files are `log.json`, `ground/FIRST.roots`, `entries/FIRST-END.cgb`, `gaps/FIRST-END.roots`, `objects/SHA256.zst`, `robots/SHA256.zst` and \
 `checkpoints/SIZE` (docs/evidence.md describes them), open to their owner alone. No file changes once it stands there, so rsync, rclone or \
 object storage carries the directory. A later run writes what is new, up to the newest checkpoint; one that was \
 interrupted is continued. The checkpoint comes last.
 
-Each record is compared with the signed root before it is written: `crawlgate collect` files such a directory elsewhere.
+Each record is compared with the signed root before it is written. In the place of records that cannot be read, or are other than \
+signed, stands a file in `gaps/`. `crawlgate collect` files such a directory elsewhere.
 
 Exit codes: 0 the directory holds the log of the newest checkpoint; 1 something that a record names is gone, records \
-were dropped before they were exported, or records are not those that were signed, and are not exported; 2 crawlgate \
+were dropped before they were exported, or records cannot be read or are not those that were signed, and are not exported; 2 crawlgate \
 itself failed.
 
 Example:
@@ -62,7 +63,9 @@ pub(super) async fn write(
     let signed = (checkpoint, &newest.note);
     let written = write::write(store, &folder, folder.end()?, signed, &mut screen).await;
     screen.bar.finish_and_clear();
-    written?;
+    if !written? {
+        screen.fault(&write::contradiction(checkpoint.size));
+    }
     Ok(screen.found)
 }
 
@@ -77,6 +80,8 @@ impl Listener for Screen {
         tell(&what);
         self.found = Found::Faults;
     }
+
+    fn missing(&mut self, _: u64) {}
 
     fn written(&mut self, records: u64, of: u64) {
         self.bar.set_length(of);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, Transaction, params};
 
-use super::entries::{Blocks, Ground, Head, Uses, append, checkpoint, extent};
+use super::entries::{Blocks, Ground, Head, Uses, append, checkpoint, extent, fold};
 use super::error::Failure;
 use super::kind::{MARK, is_collected};
 use super::landing::packed;
@@ -240,6 +240,22 @@ impl Filing<'_> {
         Ok(())
     }
 
+    /// Files the roots of bundles in the place of the next records. `at` is the time of the record before. The records of the last,
+    /// partial bundle go, with the checkpoints in it, because the first root takes their place, too.
+    ///
+    /// # Errors
+    /// When the copy cannot be written.
+    pub fn missing(&mut self, roots: &[Hash], at: Moment) -> Result<(), StoreError> {
+        let filed = missing(&self.transaction, &mut self.new, roots, at);
+        filed.map_err(|failure| failure.at(self.path))
+    }
+
+    /// Returns the tree over the records, with those that are filed.
+    #[must_use]
+    pub fn tree(&self) -> Tree {
+        self.new.tree()
+    }
+
     /// Tells whether an object is here, or noted as missing.
     ///
     /// # Errors
@@ -398,6 +414,74 @@ fn ground(
             ])?;
     }
     Head::read(transaction)
+}
+
+/// Files the roots of bundles behind the last whole bundle of the log. The records behind that go.
+fn missing(
+    transaction: &Transaction<'_>,
+    head: &mut Head,
+    roots: &[Hash],
+    at: Moment,
+) -> Result<(), Failure> {
+    fold(transaction, head, u64::MAX, &[])?;
+    let mut first = head.size() / BUNDLE * BUNDLE;
+    transaction
+        .prepare_cached("DELETE FROM tail WHERE first >= ?1")?
+        .execute([integer(first)])?;
+    // A checkpoint in the middle of the bundle cannot be compared without its leaves.
+    for text in [
+        "DELETE FROM acknowledgement WHERE seq > ?1",
+        "DELETE FROM checkpoint WHERE size > ?1",
+    ] {
+        transaction
+            .prepare_cached(text)?
+            .execute([integer(first)])?;
+    }
+    let mut left = roots;
+    while !left.is_empty() {
+        let to_segment = (SEGMENT - first % SEGMENT) / BUNDLE;
+        let count = usize::try_from(to_segment).unwrap_or(left.len());
+        let (now, behind) = left.split_at(count.min(left.len()));
+        let count = now.len() as u64 * BUNDLE;
+        transaction
+            .prepare_cached("INSERT INTO block VALUES (?1, ?2, ?3, ?3, 0, ?4, NULL)")?
+            .execute(params![
+                integer(first),
+                integer(count),
+                time(at),
+                now.as_flattened()
+            ])?;
+        (first, left) = (first + count, behind);
+        if first.is_multiple_of(SEGMENT) {
+            segment(transaction, first - SEGMENT)?;
+        }
+    }
+    *head = Head::read(transaction)?;
+    Ok(())
+}
+
+/// Files the row of the segment from `first` on, whose blocks are all there. It has no index: a search reads the blocks.
+fn segment(transaction: &Transaction<'_>, first: u64) -> Result<(), Failure> {
+    let mut bundles: Vec<Hash> = Vec::new();
+    {
+        let mut blocks = transaction
+            .prepare_cached("SELECT roots FROM block WHERE first >= ?1 ORDER BY first")?;
+        let mut rows = blocks.query([integer(first)])?;
+        while let Some(row) = rows.next()? {
+            let (roots, _) = row.get_ref(0)?.as_blob().unwrap_or_default().as_chunks();
+            bundles.extend(roots);
+        }
+    }
+    transaction
+        .prepare_cached(
+            "INSERT INTO segment SELECT ?1, ?2, min(min_time), max(max_time), NULL, NULL FROM block WHERE first >= ?3",
+        )?
+        .execute(params![
+            integer(first / SEGMENT),
+            Tree::root_of(&bundles),
+            integer(first)
+        ])?;
+    Ok(())
 }
 
 /// Files an object in the place of a row that notes it as missing, or that row.

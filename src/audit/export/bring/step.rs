@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::super::{Exported, Ground, Place};
+use super::super::{Exported, Gap, Ground, Place};
 use super::Unfiled;
 use crate::clock::Moment;
 use crate::entry::{Basis, Entry, EventKind};
 use crate::store::block::MOST_ENTRIES;
 use crate::store::sqlite::collected::{Filing, MissingBody};
 use crate::store::{Entries, ObjectKind, Sha256, objects_of};
+use crate::tlog::BUNDLE;
 
 /// Octets of entries to file at once.
 const AT_ONCE: usize = 4 * 1024 * 1024;
@@ -25,6 +26,12 @@ pub(super) struct Step<'e, 's> {
     pub(super) time: Moment,
     /// Bodies that records name and the export does not have.
     pub(super) missing: HashSet<Sha256>,
+    /// Number of records that the export states to be missing.
+    pub(super) lost: u64,
+    /// Number of records that the copy has given up: they lie in one bundle with missing ones.
+    pub(super) given_up: u64,
+    /// Whether the copy may give up records.
+    gives_up: bool,
     /// The last record, if it replaces the key of the log.
     pub(super) rotation: Option<Vec<u8>>,
 }
@@ -35,7 +42,7 @@ impl<'e, 's> Step<'e, 's> {
         export: &'e Exported,
         filing: Filing<'s>,
         ground: Option<Ground>,
-        time: Moment,
+        (time, gives_up): (Moment, bool),
     ) -> Self {
         Self {
             export,
@@ -44,6 +51,9 @@ impl<'e, 's> Step<'e, 's> {
             batch: Entries::default(),
             time,
             missing: HashSet::new(),
+            lost: 0,
+            given_up: 0,
+            gives_up,
             rotation: None,
         }
     }
@@ -54,28 +64,63 @@ impl<'e, 's> Step<'e, 's> {
         range: Range<u64>,
         mut progress: impl FnMut(u64),
     ) -> Result<Self, Unfiled> {
-        let (export, end) = (self.export, range.end);
-        blocks(export, range, |at, file| {
-            export.entries(file, |index, entry| match (at..end).contains(&index) {
-                true => self.record(index, entry),
-                false => Ok(()),
-            })?;
-            progress(file.1.min(end));
+        let export = self.export;
+        parts(export, range, |range, part| {
+            match part {
+                Part::Entries(file) => {
+                    export.entries(file, |index, entry| match range.contains(&index) {
+                        true => self.record(index, entry),
+                        false => Ok(()),
+                    })?;
+                }
+                Part::Gap(gap) => self.gap(&gap)?,
+            }
+            progress(range.end);
             Ok(())
         })?;
         self.flush()?;
         Ok(self)
     }
 
-    fn record(&mut self, index: u64, octets: &[u8]) -> Result<(), Unfiled> {
-        let entry = read(index, octets)?;
-        let time = Moment::from_millis(entry.time());
+    /// Files a gap. In the middle of a bundle, the copy would have to give up the records before it.
+    fn gap(&mut self, gap: &Gap) -> Result<(), Unfiled> {
+        self.flush()?;
+        self.ground(self.time)?;
+        let given_up = gap.first % BUNDLE;
+        if given_up > 0 && !self.gives_up {
+            return Err(Unfiled::Joined {
+                first: gap.first + 1,
+                last: gap.end,
+                given_up,
+            });
+        }
+        let mut tree = self.filing.tree();
+        let roots = gap.append_to(&mut tree).map_err(|_| Unfiled::Joined {
+            first: gap.first + 1,
+            last: gap.end,
+            given_up,
+        })?;
+        self.filing.missing(&roots, self.time)?;
+        self.lost += gap.end - gap.first;
+        self.given_up += given_up;
+        self.rotation = None;
+        Ok(())
+    }
+
+    fn ground(&mut self, time: Moment) -> Result<(), Unfiled> {
         if let Some(Ground {
             segments, bundles, ..
         }) = self.ground.take()
         {
             self.filing.ground(&segments, &bundles, time)?;
         }
+        Ok(())
+    }
+
+    fn record(&mut self, index: u64, octets: &[u8]) -> Result<(), Unfiled> {
+        let entry = read(index, octets)?;
+        let time = Moment::from_millis(entry.time());
+        self.ground(time)?;
         self.time = self.time.max(time);
         let is_rotation = matches!(entry, Entry::Event(event) if matches!(event.kind, EventKind::KeyRotated { .. }));
         self.rotation = is_rotation.then(|| octets.to_vec());
@@ -143,15 +188,37 @@ pub(super) fn file_text(
     Ok(true)
 }
 
-/// Visits the files that hold the entries of a range, each with the first entry of the range in it.
-pub(super) fn blocks(
+/// The next part of an export.
+pub(super) enum Part {
+    /// The file with these entries: the first index, and that behind the last.
+    Entries((u64, u64)),
+    /// The statement that entries are missing.
+    Gap(Gap),
+}
+
+/// Visits the files that hold the entries of a range, each with the first entry of the range in it and the index behind the
+/// last, and the gaps among them.
+pub(super) fn parts(
     export: &Exported,
     range: Range<u64>,
-    mut visit: impl FnMut(u64, (u64, u64)) -> Result<(), Unfiled>,
+    mut visit: impl FnMut(Range<u64>, Part) -> Result<(), Unfiled>,
 ) -> Result<(), Unfiled> {
     let mut at = range.start;
     while at < range.end {
-        let Some(file) = export.block_with(at) else {
+        if let Some(file) = export.block_with(at) {
+            let end = file.1.min(range.end);
+            visit(at..end, Part::Entries(file))?;
+            at = end;
+            continue;
+        }
+        let mut gap = None;
+        for one in export.gaps_with(at) {
+            gap = export.gap(one)?.part(at, range.end);
+            if gap.is_some() {
+                break;
+            }
+        }
+        let Some(gap) = gap else {
             let last = export.next_behind(at);
             let last = last.map_or(range.end, |next| next.min(range.end));
             return Err(Unfiled::Gap {
@@ -159,8 +226,9 @@ pub(super) fn blocks(
                 last,
             });
         };
-        visit(at, file)?;
-        at = file.1.min(range.end);
+        let end = gap.end;
+        visit(at..end, Part::Gap(gap))?;
+        at = end;
     }
     Ok(())
 }

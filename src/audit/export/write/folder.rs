@@ -12,7 +12,7 @@ use thiserror::Error;
 use super::{Destination, Placing};
 use crate::audit::export::same::{is_same, is_whole_body};
 use crate::audit::export::{
-    Exported, FORMAT, Faulty, HEAD, Place, checkpoint_file, indices, number,
+    Exported, FORMAT, Faulty, HEAD, Place, checkpoint_file, gap_indices, indices, number,
 };
 use crate::store::Store;
 use crate::tlog::{Checkpoint, Hash, KeyKind, Note, VerifierKey};
@@ -155,15 +155,22 @@ impl Folder {
         self.newest.map_or(0, |(size, _)| size)
     }
 
-    /// Returns the index after the last entry in the directory.
+    /// Returns the index after the last entry in the directory, or after the last gap that is stated there.
     ///
     /// # Errors
     /// When the directory cannot be read.
     pub fn end(&self) -> Result<u64, String> {
-        let names = self.names(Place::Entries);
-        let names = names.map_err(|error| format!("{}: {error}", self.path.display()))?;
-        let ends = names.iter().filter_map(|name| Some(indices(name)?.1));
-        Ok(ends.max().unwrap_or(0))
+        let mut end = 0;
+        for place in [Place::Entries, Place::Gaps] {
+            let names = self.names(place);
+            let names = names.map_err(|error| format!("{}: {error}", self.path.display()))?;
+            let ranges = names.iter().filter_map(|name| match place {
+                Place::Gaps => gap_indices(name),
+                _ => indices(name),
+            });
+            end = ranges.map(|(_, end)| end).max().unwrap_or(0).max(end);
+        }
+        Ok(end)
     }
 
     /// Fails unless the latest entries in the directory can be read.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::audit::export::Ground;
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, StoreErrorKind};
 use crate::tlog::{BUNDLE, Checkpoint, Hash, SEGMENT, Tree, leaf_hash};
 
 /// The roots of bundles under a signed root.
@@ -82,6 +82,25 @@ impl Signed {
         Ok((tree.root() == checkpoint.root).then_some(signed))
     }
 
+    /// Returns the roots of the bundles from `first` to before `end`, as far as they are known.
+    pub(super) fn roots(&self, first: u64, end: u64) -> Vec<Hash> {
+        let from = |index: u64| {
+            let past = index.saturating_sub(self.ground.first) / BUNDLE;
+            usize::try_from(past).unwrap_or(usize::MAX)
+        };
+        let bundles = self.bundles.get(from(first)..from(end));
+        bundles.unwrap_or_default().to_vec()
+    }
+
+    /// Returns the root over the entries before `end`, the end of a bundle. `None` if it is not known.
+    pub(super) fn root(&self, end: u64) -> Option<Hash> {
+        let mut tree = self.ground.tree()?;
+        for root in self.roots(self.ground.first, end) {
+            tree.push_bundle(root).ok()?;
+        }
+        (tree.size() == end).then(|| tree.root())
+    }
+
     /// Tells whether a bundle has these leaves: `first` is the index of its first entry.
     pub(super) fn has(&self, first: u64, leaves: &[Hash]) -> bool {
         let nth = first
@@ -130,8 +149,11 @@ impl Roots<'_> {
     async fn leaves(&self, first: u64) -> Result<Vec<Hash>, String> {
         let most = self.size.saturating_sub(first).min(BUNDLE);
         let most = usize::try_from(most).unwrap_or(0);
-        let entries = self.store.records(first, most).await;
-        let entries = entries.map_err(|error: StoreError| error.to_string())?;
+        let entries = match self.store.records(first, most).await {
+            // Without them, no root follows.
+            Err(error) if error.kind == StoreErrorKind::Corrupt => Vec::new(),
+            read => read.map_err(|error: StoreError| error.to_string())?,
+        };
         let in_order = (first + 1..)
             .zip(&entries)
             .take_while(|(seq, one)| one.seq == *seq);

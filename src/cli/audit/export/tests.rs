@@ -1,5 +1,6 @@
 mod collected;
 mod cut;
+mod gaps;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +11,9 @@ use rusqlite::{Connection, params};
 use tempfile::TempDir;
 
 use super::*;
-use crate::audit::export::{Place, body_file, checkpoint_file, entries_file, ground_file};
+use crate::audit::export::{
+    PastGaps, Place, body_file, checkpoint_file, entries_file, ground_file,
+};
 use crate::clock::Moment;
 use crate::config::Synchronous;
 use crate::store::block::{Block, BlockWriter};
@@ -159,36 +162,13 @@ fn forge(path: &Path, at: usize, with_roots: bool) {
 }
 
 #[tokio::test]
-async fn records_other_than_the_signed_ones_are_not_exported() {
-    let mut gate = Gate::new().await;
-    gate.signed(1_200, ROW.time).await;
-    forge(&gate.path(), 300, false);
-    assert_eq!(gate.export().await, Ok(Found::Faults));
-    let names: Vec<String> = files(&gate.to()).into_keys().collect();
-    assert!(!names.is_empty(), "the head is there");
-    for name in names {
-        let is_of_records = name.starts_with("entries") || name.starts_with("checkpoints");
-        assert!(!is_of_records, "{name}");
-    }
-
+async fn a_store_that_contradicts_the_signed_root_is_not_exported() {
     let mut gate = Gate::new().await;
     gate.signed(1_200, ROW.time).await;
     forge(&gate.path(), 300, true);
     assert_eq!(gate.export().await, Ok(Found::Faults));
     let names: Vec<String> = files(&gate.to()).into_keys().collect();
     assert_eq!(names, ["log.json"], "not a file is written");
-}
-
-#[tokio::test]
-async fn what_was_exported_before_an_alteration_stays_and_nothing_follows() {
-    let mut gate = Gate::new().await;
-    gate.signed(700, ROW.time).await;
-    assert_eq!(gate.export().await, Ok(Found::Nothing));
-    let before = files(&gate.to());
-    gate.signed(1_100, ROW.time + DAY).await;
-    forge(&gate.path(), 900, false);
-    assert_eq!(gate.export().await, Ok(Found::Faults));
-    assert_eq!(files(&gate.to()), before);
 }
 
 #[tokio::test]

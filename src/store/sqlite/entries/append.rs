@@ -6,10 +6,12 @@ use super::super::error::Failure;
 use super::super::rows::{integer, number};
 use super::frames::Frames;
 use super::head::Head;
+use super::read::Blocks;
 use super::segment::{self, Index};
+use super::tree::{Ground, keep_edges};
 use crate::store::block::{Block, BlockSummary, BlockWriter, MOST_ENTRIES};
 use crate::store::failed;
-use crate::tlog::{BUNDLE, SEGMENT, push_entry};
+use crate::tlog::{self, BUNDLE, SEGMENT, push_entry};
 
 /// Entries of a batch from which on it becomes blocks at once.
 const AT_ONCE: u64 = 1_024;
@@ -139,6 +141,7 @@ pub(in crate::store::sqlite) fn fold(
     let Some((mut left, rest)) = entries.split_at_checked(count) else {
         return Err(super::head::hole(head.tail + entries.len() as u64));
     };
+    let (begin, blocks) = (head.tail, Blocks::default());
     while head.tail < end {
         let (block, behind) = left.split_at(enough(left, head.tail, end));
         put_block(transaction, head, block)?;
@@ -161,6 +164,9 @@ pub(in crate::store::sqlite) fn fold(
         put_row(transaction, end, rest.len() as u64, times, &frames)?;
         head.tail_octets += frames.len() as u64;
     }
+    // A proof from a checkpoint in the middle of a bundle needs its leaves, unless these hashes are kept.
+    let ground = Ground::new(transaction, &blocks);
+    keep_edges(transaction, &ground, (begin, end), tlog::Ground::Bundle)?;
     Ok(())
 }
 

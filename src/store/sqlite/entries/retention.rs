@@ -3,14 +3,14 @@
 //! The roots of a block stay, and those of its segment when the whole segment is gone. Before, each checkpoint in that
 //! ground gets the few hashes that proofs from it still need. An entry of the log says what was dropped.
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+use rusqlite::{Connection, OptionalExtension as _, Transaction};
 
 use super::super::error::Failure;
 use super::super::rows::{integer, number};
 use super::append::append;
 use super::head::Head;
 use super::read::Blocks;
-use super::tree::Ground;
+use super::tree::{Ground, keep_edges};
 use crate::clock::Moment;
 use crate::entry::Event;
 use crate::store::HOUR;
@@ -80,26 +80,6 @@ pub(in crate::store::sqlite) fn drop_before(
     transaction
         .prepare_cached("DELETE FROM acknowledgement WHERE seq <= ?1")?
         .execute([integer(end)])?;
-    Ok(())
-}
-
-/// Keeps the hashes around each checkpoint in ground that goes.
-fn keep_edges(
-    transaction: &Transaction<'_>,
-    ground: &Ground<'_>,
-    (from, to): (u64, u64),
-    kind: tlog::Ground,
-) -> Result<(), Failure> {
-    let mut sizes = transaction.prepare_cached(
-        "SELECT size FROM checkpoint WHERE size > ?1 AND size <= ?2 ORDER BY size",
-    )?;
-    let sizes = sizes.query_map([integer(from), integer(to)], |row| row.get::<_, i64>(0))?;
-    let sizes: Vec<i64> = sizes.collect::<Result<_, _>>()?;
-    let mut keep = transaction.prepare_cached("UPDATE checkpoint SET edge = ?2 WHERE size = ?1")?;
-    for size in sizes {
-        let edge = ground.edge_of(number(size), kind)?.to_bytes();
-        keep.execute(params![size, edge])?;
-    }
     Ok(())
 }
 

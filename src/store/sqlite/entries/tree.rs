@@ -1,6 +1,6 @@
 //! Roots and proofs, from the roots that the database keeps and from the entries.
 
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
 use super::super::error::Failure;
 use super::super::rows::{integer, number};
@@ -174,6 +174,31 @@ impl<'c> Ground<'c> {
         }
         Ok(roots)
     }
+}
+
+/// Keeps the hashes around each checkpoint in ground that goes, or becomes a block, which may be damaged one day. Where
+/// it is damaged already, a checkpoint stays without them, and cannot be compared any more.
+pub(super) fn keep_edges(
+    transaction: &Transaction<'_>,
+    ground: &Ground<'_>,
+    (from, to): (u64, u64),
+    kind: crate::tlog::Ground,
+) -> Result<(), Failure> {
+    let mut sizes = transaction.prepare_cached(
+        "SELECT size FROM checkpoint WHERE size > ?1 AND size <= ?2 ORDER BY size",
+    )?;
+    let sizes = sizes.query_map([integer(from), integer(to)], |row| row.get::<_, i64>(0))?;
+    let sizes: Vec<i64> = sizes.collect::<Result<_, _>>()?;
+    let mut keep = transaction.prepare_cached("UPDATE checkpoint SET edge = ?2 WHERE size = ?1")?;
+    for size in sizes {
+        let edge = match ground.edge_of(number(size), kind) {
+            Ok(edge) => edge.to_bytes(),
+            Err(Failure::Damaged(_)) => continue,
+            Err(failure) => return Err(failure),
+        };
+        keep.execute(params![size, edge])?;
+    }
+    Ok(())
 }
 
 /// Returns the roots of bundles and segments in the tables.

@@ -10,28 +10,37 @@ use crate::store::sqlite::repair;
 use crate::store::{StoredCheckpoint, StoredDecision, public_keys};
 
 /// The copy of a log, in a directory of its own.
-struct Copy {
+pub(super) struct Copy {
     folder: TempDir,
 }
 
 impl Copy {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             folder: tempfile::tempdir().unwrap(),
         }
     }
 
-    fn path(&self) -> PathBuf {
+    pub(super) fn path(&self) -> PathBuf {
         self.folder.path().join("log.db")
     }
 
     /// Files an export; the store is closed afterwards.
-    fn bring(&self, gate: &Gate, from: &Path) -> Result<Brought, String> {
+    pub(super) fn bring(&self, gate: &Gate, from: &Path) -> Result<Brought, String> {
+        self.bring_past(PastGaps::Stop, gate, from)
+    }
+
+    pub(super) fn bring_past(
+        &self,
+        gaps: PastGaps,
+        gate: &Gate,
+        from: &Path,
+    ) -> Result<Brought, String> {
         let told = |error: &dyn std::fmt::Display| error.to_string();
         let export = Exported::open(from).map_err(|error| told(&error))?;
         let mut copy = Collected::open(&self.path()).map_err(|error| told(&error))?;
         let log = [gate.key.vkey()];
-        bring(&export, &mut copy, &log, &[], |_, _| ()).map_err(|error: Unfiled| told(&error))
+        bring(&export, &mut copy, &log, &[], gaps, |_, _| ()).map_err(|error: Unfiled| told(&error))
     }
 
     /// Returns all that the copy has.
@@ -43,7 +52,7 @@ impl Copy {
         content(&store, of.text).await
     }
 
-    fn faults(&self) -> repair::Faults {
+    pub(super) fn faults(&self) -> repair::Faults {
         repair::check(&self.path()).unwrap()
     }
 }

@@ -34,6 +34,8 @@ impl Destination for Cut<'_> {
 struct Deaf;
 
 impl Listener for Deaf {
+    fn missing(&mut self, _: u64) {}
+
     fn fault(&mut self, what: &str) {
         panic!("{what}");
     }

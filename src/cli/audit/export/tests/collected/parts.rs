@@ -15,8 +15,14 @@ impl Copy {
         let export = Exported::open(&gate.to()).unwrap();
         let mut copy = Collected::open(&self.path()).unwrap();
         let keys = [gate.key.vkey()];
-        bring_by(PART, &export, &mut copy, (&keys, &[]), progress)
-            .map_err(|error| error.to_string())
+        bring_by(
+            (PART, PastGaps::Stop),
+            &export,
+            &mut copy,
+            (&keys, &[]),
+            progress,
+        )
+        .map_err(|error| error.to_string())
     }
 }
 

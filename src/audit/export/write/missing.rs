@@ -1,0 +1,106 @@
+//! Entries that the store does not have as they were signed, and the gap that is written in their place.
+
+use std::sync::Arc;
+
+use super::signed::Signed;
+use super::{Export, PAGE};
+use crate::audit::export::{Gap, gap_file};
+use crate::store::{Records, Store, StoreErrorKind, StoredDecision};
+use crate::tlog::{BUNDLE, Hash};
+
+/// The records of a bundle; `None` if some cannot be read, or are not there.
+type Bundle = Option<Vec<StoredDecision>>;
+
+/// Returns the next bundles from `at` on, the last one up to `size`.
+///
+/// # Errors
+/// When the store cannot be read for another reason than damage.
+pub(super) async fn bundles(
+    store: &Arc<dyn Store>,
+    at: u64,
+    size: u64,
+) -> Result<Vec<Bundle>, String> {
+    let end = size.min(at + PAGE as u64);
+    if let Some(page) = range(store, at, end).await? {
+        let bundles = page.chunks(BUNDLE as usize);
+        return Ok(bundles.map(|bundle| Some(bundle.to_vec())).collect());
+    }
+    let mut bundles = Vec::new();
+    for first in (at..end).step_by(BUNDLE as usize) {
+        bundles.push(range(store, first, end.min(first + BUNDLE)).await?);
+    }
+    let kept = store.extent().await.map_err(|error| error.to_string())?;
+    match kept.first > at {
+        true => Err(format!(
+            "records are missing after record {at}: retention has dropped them just now"
+        )),
+        false => Ok(bundles),
+    }
+}
+
+/// Returns the records of a range. `None` unless all can be read.
+async fn range(store: &Arc<dyn Store>, first: u64, end: u64) -> Result<Bundle, String> {
+    let count = usize::try_from(end - first).unwrap_or(PAGE);
+    let read = match store.records(first, count).await {
+        Err(error) if error.kind == StoreErrorKind::Corrupt => return Ok(None),
+        read => read.map_err(|error| error.to_string())?,
+    };
+    let in_order = (first + 1..).zip(&read).all(|(seq, one)| one.seq == seq);
+    Ok((read.len() == count && in_order).then_some(read))
+}
+
+impl Export<'_> {
+    /// Writes the statement that the entries from `first` to before `end` are missing.
+    pub(super) async fn gap(
+        &mut self,
+        signed: &Signed,
+        first: u64,
+        end: u64,
+    ) -> Result<(), String> {
+        let records = Records::at(first, end - 1);
+        let to_bundle = match first.is_multiple_of(BUNDLE) {
+            true => Vec::new(),
+            false => self.rest_of_bundle(signed, first).await?,
+        };
+        let whole = signed.roots(first.next_multiple_of(BUNDLE), end);
+        let gap = Gap::new((first, end), [to_bundle, whole].concat());
+        let gap = gap.ok_or_else(|| format!("{records}: their place in the tree is not known"))?;
+        self.destination
+            .put(&gap_file(first, end), &gap.to_bytes())
+            .await?;
+        self.gaps.push((first, end));
+        let are = records.are();
+        self.listener.missing(end - first);
+        self.listener.fault(&format!(
+            "{records} {are} damaged, or other than signed: a statement of the gap stands in their place; `crawlgate store \
+             check` tells more"
+        ));
+        Ok(())
+    }
+
+    /// Returns the hashes that follow the first entries of a damaged bundle, up to its end. They are kept with the checkpoint
+    /// over those entries.
+    async fn rest_of_bundle(&self, signed: &Signed, first: u64) -> Result<Vec<Hash>, String> {
+        let end = first.next_multiple_of(BUNDLE);
+        let failed = |why: &dyn std::fmt::Display| {
+            format!(
+                "{} cannot be read, and nothing shows how they continue the {first} before them: {why}; export to another \
+                 directory, from the first record on",
+                Records::at(first, end - 1)
+            )
+        };
+        let proof = self.store.consistency(first, end).await;
+        let proof = proof.map_err(|error| failed(&error))?;
+        let checkpoints = self.store.checkpoints().await;
+        let checkpoints = checkpoints.map_err(|error| error.to_string())?;
+        let known = checkpoints.iter().find(|one| one.size == first);
+        let known = known.and_then(|one| one.content());
+        let known = known.ok_or_else(|| failed(&"no checkpoint ends there"))?;
+        let root = signed
+            .root(end)
+            .ok_or_else(|| failed(&"its root is not kept"))?;
+        let proven = proof.verify(&known.root, &root);
+        proven.map_err(|error| failed(&error))?;
+        Ok(proof.behind())
+    }
+}

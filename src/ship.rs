@@ -43,6 +43,9 @@ const WITNESSES: Duration = Duration::from_secs(2);
 /// Time for the last pass: the end of a process waits for it.
 const LAST: Duration = Duration::from_secs(3);
 
+/// Time for which another process may keep the place, before that is told as a failure.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// The first and the longest delay after a failure.
 const RETRY: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
@@ -96,7 +99,7 @@ impl From<String> for Failure {
 
 impl Shipper {
     /// Returns the configured shipping of the log in `store`, and sets where its retention stops. Nothing is shipped before
-    /// [`Shipper::keep`].
+    /// [`Shipper::keep`]. Without a configured place, retention stops where it did: only `crawlgate store release` lets go.
     ///
     /// # Errors
     /// When the store or the trusted roots cannot be read; the message names the way out.
@@ -108,8 +111,13 @@ impl Shipper {
     ) -> Result<Option<Arc<Self>>, String> {
         let failed = |error: crate::store::StoreError| error.to_string();
         let Some(to) = &config.ship.to else {
-            if store.shipped().await.map_err(failed)?.is_some() {
-                store.ship_to(None).await.map_err(failed)?;
+            // Another process may ship the log: this one has no say in it.
+            if let Some(records) = store.shipped().await.map_err(failed)? {
+                warn!(
+                    shipped = records,
+                    "this configuration has no [ship] to, and the log is shipped by another process, or was: retention drops \
+                     nothing that is not there; if no process ships it any more, `crawlgate store release` lets go of it"
+                );
             }
             return Ok(None);
         };
@@ -201,18 +209,27 @@ impl Shipper {
                     info!(to, records = size, "the decision log is shipped again");
                 }
             }
-            Err(Failure::Busy) => {}
-            Err(Failure::Told(why)) => {
-                if self.standing.failed(why) {
-                    warn!(
-                        to,
-                        "the decision log is not shipped: {why}; it is tried again, and retention drops nothing that is \
-                         not there"
+            Err(Failure::Busy) => {
+                if self.standing.busy(self.clock.uptime()) >= PATIENCE {
+                    self.tell(
+                        "another process has kept this place for more than a minute (it holds the lock of log.json there): end \
+                         it if it hangs; if two gates name one directory, give each one of its own ([ship] to)",
                     );
                 }
             }
+            Err(Failure::Told(why)) => self.tell(why),
         }
         outcome
+    }
+
+    /// Tells the reason why nothing is shipped, unless it was told.
+    fn tell(&self, why: &str) {
+        if self.standing.failed(why) {
+            warn!(
+                to = self.standing.to(),
+                "the decision log is not shipped: {why}; it is tried again, and retention drops nothing that is not there"
+            );
+        }
     }
 
     /// Notes what waits to be shipped.

@@ -1,4 +1,4 @@
-//! `crawlgate store`: checks, backs up, measures and rebuilds the store.
+//! `crawlgate store`: checks, backs up, measures and rebuilds the store, and releases what was to be shipped.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -53,6 +53,12 @@ enum Command {
     },
     /// Show the size of the store
     Size,
+    /// Let retention drop what is not shipped
+    ///
+    /// While the log is shipped ([ship] to), retention keeps what the place does not have, also after the key is gone from the
+    /// configuration. This command ends that. A process that still ships the log begins anew with its next pass: first
+    /// set [ship] to = "" there and restart it.
+    Release,
 }
 
 /// Runs `crawlgate store`.
@@ -63,6 +69,7 @@ pub fn run(args: &StoreArgs, config: &Config) -> ExitCode {
         Command::Rebuild => rebuild(config),
         Command::Backup { file } => backup(config, file),
         Command::Size => size(config),
+        Command::Release => release(config),
     };
     done.unwrap_or_else(|error| fail(&error))
 }
@@ -169,6 +176,25 @@ fn size(config: &Config) -> Result<ExitCode, String> {
     if let Some(shipped) = shipped {
         let _ = writeln!(text, "shipped    up to record {shipped}");
     }
+    screen::say(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn release(config: &Config) -> Result<ExitCode, String> {
+    let store = store::open(config, Access::Write).map_err(|error| error.to_string())?;
+    let held = small_runtime()?
+        .block_on(async {
+            let held = store.shipped().await?;
+            store.ship_to(None).await?;
+            Ok(held)
+        })
+        .map_err(|error: StoreError| error.to_string())?;
+    let text = match held {
+        Some(shipped) => format!(
+            "released: the log was shipped up to record {shipped}, and retention may drop later ones now\n"
+        ),
+        None => "nothing to release: the log is not shipped\n".to_owned(),
+    };
     screen::say(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

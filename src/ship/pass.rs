@@ -113,13 +113,14 @@ impl Shipper {
             Err(why) => return Err(Failure::Told(why.to_string())),
         };
         folder.require_continued(&self.store, newest).await?;
-        folder
-            .require_whole_end()
-            .map_err(|faulty| faulty.to_string())?;
         let size = folder.size();
+        // Before anything can fail: retention must not drop what an older copy at the place lacks.
         if size < shipped {
             self.note(size).await?;
         }
+        folder
+            .require_whole_end()
+            .map_err(|faulty| faulty.to_string())?;
         if size < newest.size {
             return self.bring(&folder, (size, folder.end()?), log).await;
         }

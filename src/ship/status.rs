@@ -10,7 +10,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-use crate::clock::{Clock, Moment};
+use crate::clock::{Clock, Moment, Uptime};
 use crate::metrics::{Collector, Unit, show};
 use crate::store::StoredCheckpoint;
 
@@ -54,6 +54,8 @@ struct State {
     failure: Option<String>,
     failures: u64,
     missing: u64,
+    /// Time of the first of the last passes that another process has kept from the place.
+    busy_since: Option<Uptime>,
     told: BTreeSet<String>,
 }
 
@@ -94,7 +96,14 @@ impl Standing {
     pub(super) fn succeeded(&self) -> Option<u64> {
         let mut state = self.state.lock();
         let shipped = state.shipped;
+        state.busy_since = None;
         state.failure.take().map(|_| shipped)
+    }
+
+    /// Notes that another process has the place. Returns for how long it has had it.
+    pub(super) fn busy(&self, now: Uptime) -> Duration {
+        let mut state = self.state.lock();
+        now.since(*state.busy_since.get_or_insert(now))
     }
 
     /// Notes that a pass came to nothing. True if the reason is another one than before.

@@ -175,17 +175,23 @@ async fn an_older_copy_at_the_place_holds_retention_until_it_is_whole_again() {
     gate.signed(300).await;
     let shipper = gate.shipper().await;
     shipper.pass().await.unwrap();
-    let early = fs::read(there.join(crate::audit::export::checkpoint_file(300))).unwrap();
     gate.signed(300).await;
     shipper.pass().await.unwrap();
-    // A backup from before the second pass was brought back.
-    for name in [
-        "entries/00000000000000000300-00000000000000000600.cgb",
-        "checkpoints/00000000000000000600",
-    ] {
-        fs::remove_file(there.join(name)).unwrap();
-    }
-    assert!(!early.is_empty());
+    // A backup from before the second pass was brought back, and the half of a file.
+    fs::remove_file(there.join("checkpoints/00000000000000000600")).unwrap();
+    let half = there.join("entries/00000000000000000300-00000000000000000600.cgb");
+    let whole = fs::read(&half).unwrap();
+    fs::write(&half, &whole[..whole.len() / 2]).unwrap();
+    told(shipper.pass().await);
+    assert_eq!(gate.store.shipped().await.unwrap(), Some(300));
+    let retention = crate::store::Retention {
+        keep: Some(Duration::from_secs(1)),
+        max_size: None,
+    };
+    let later = NOON + Duration::from_secs(100 * 86_400);
+    let dropped = gate.store.prune(retention, later).await.unwrap();
+    assert!(dropped.is_held && dropped.decisions <= 300, "{dropped:?}");
+    fs::remove_file(&half).unwrap();
     assert_eq!(shipper.pass().await, Ok(Passed::Whole(600)));
     assert_eq!(exported(&there), (vec![300, 600], Some(0)));
 }
@@ -292,8 +298,33 @@ async fn a_second_process_waits_for_its_turn() {
     assert!(matches!(again, Err(NotOpened::Busy(_))), "{again:?}");
     assert_eq!(shipper.pass().await, Err(Failure::Busy));
     assert_eq!(shipper.status().failure, None, "this is no failure");
+    shipper.clock.advance(PATIENCE);
+    assert_eq!(shipper.pass().await, Err(Failure::Busy));
+    let why = shipper.status().failure.unwrap_or_default();
+    assert!(why.contains("more than a minute"), "{why}");
     drop(held);
     assert_eq!(shipper.pass().await, Ok(Passed::Whole(10)));
+    assert_eq!(shipper.status().failure, None);
+    let held = Folder::open(&gate.there(), &ours, &trusted, "--to").unwrap();
+    assert_eq!(shipper.pass().await, Err(Failure::Busy));
+    assert_eq!(shipper.status().failure, None, "the minute begins anew");
+    drop(held);
+}
+
+#[tokio::test]
+async fn a_process_without_the_key_leaves_the_hold_as_it_is() {
+    let gate = Gate::new();
+    fs::create_dir(gate.there()).unwrap();
+    gate.signed(10).await;
+    gate.shipper().await.pass().await.unwrap();
+    let mut config = (*gate.config).clone();
+    config.ship.to = None;
+    let clock = Clock::manual(NOON);
+    let none = Shipper::of(&Arc::new(config), &gate.store, &gate.key, clock).await;
+    assert!(none.unwrap().is_none());
+    assert_eq!(gate.store.shipped().await.unwrap(), Some(10));
+    gate.store.ship_to(None).await.unwrap();
+    assert_eq!(gate.store.shipped().await.unwrap(), None);
 }
 
 #[test]

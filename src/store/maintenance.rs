@@ -216,8 +216,8 @@ impl Held {
             _ if now == *self => {}
             Self::Full => warn!(
                 "the store has no room for new decisions ([audit] max_size), and its oldest ones are not at [ship] to yet: they \
-                 stay, and requests are denied until that place has them; bring it back, raise max_size, or set [ship] to = \
-                 \"\" and restart"
+                 stay, and requests are denied until that place has them; bring it back, or raise max_size; `crawlgate store release` lets \
+                 go of them, once no process ships them"
             ),
             Self::Expired => warn!(
                 "decisions have expired that are not at [ship] to yet: they stay in the store until that place has them"

@@ -197,6 +197,33 @@ fn a_command_ships_its_records_before_it_ends() {
     assert!(!bodies.is_empty());
 }
 
+#[test]
+fn a_command_without_the_key_lifts_no_hold_and_the_operator_can() {
+    let mut setup = Setup::new();
+    let there = setup.dir().join("there");
+    fs::create_dir(&there).unwrap();
+    shipping(&mut setup, "held", there.to_str().unwrap());
+    let words = ["--", "true"];
+    let (code, _, error) = setup.run("run", &words);
+    assert_eq!(code, Some(0), "{error}");
+    setup.set("ship", "to", "\"\"");
+    let size = |setup: &Setup| setup.run("store", &["size"]).1;
+    assert!(size(&setup).contains("shipped    up to record"));
+    let (code, _, error) = setup.run("run", &words);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(
+        error.contains("`crawlgate store release` lets go of it"),
+        "{error}"
+    );
+    assert!(size(&setup).contains("shipped    up to record"));
+    let (code, said, _) = setup.run("store", &["release"]);
+    assert_eq!(code, Some(0));
+    assert!(said.starts_with("released: "), "{said}");
+    assert!(!size(&setup).contains("shipped"));
+    let (_, said, _) = setup.run("store", &["release"]);
+    assert!(said.starts_with("nothing to release"), "{said}");
+}
+
 /// The set-up of the documentation, with what a test needs to run nginx anywhere.
 fn nginx_for(port: u16, dir: &Path, tokens: &BTreeMap<&str, &str>) -> String {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/evidence.md");

@@ -75,7 +75,7 @@ pub(super) fn full() -> Failure {
     Failure::Told(StoreError {
         kind: StoreErrorKind::Full,
         message: "the store has no more room ([audit] max_size), and its oldest decisions are not at [ship] to yet: bring \
-                  that place back, raise max_size, or set [ship] to = \"\" and restart"
+                  that place back, or raise max_size; `crawlgate store release` lets go of them, once no process ships them"
             .to_owned(),
     })
 }

@@ -90,8 +90,8 @@ pub struct NewOverride {
     pub origin: String,
     /// The paths: a pattern as in robots.txt; none: all.
     pub pattern: Option<String>,
-    /// True to deny the paths, false to allow them.
-    pub denies: bool,
+    /// The name of its action.
+    pub action: String,
     /// The end: a day, a time or a span.
     pub until: String,
     /// The person who answers for it.

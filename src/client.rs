@@ -21,6 +21,7 @@ use crate::agent::{Agent, Chain, Source};
 use crate::config::{ClientConfig, Conditions, Mode, ProfileName, Quota, Rate};
 use crate::rep::ProductToken;
 use crate::robots::identity::Crawler;
+use crate::usage::Purposes;
 
 /// One client, as it is configured.
 #[derive(Debug, Default, PartialEq)]
@@ -33,6 +34,8 @@ pub struct Client {
     pub user_agent: Option<Box<str>>,
     /// The purpose of its crawl, in words.
     pub purpose: Option<Box<str>>,
+    /// The purposes that its crawl declares, by itself or by the general setting.
+    pub purposes: Purposes,
     /// Its mode (whether denials are enforced), if it differs from the general one.
     pub mode: Option<Mode>,
     /// Its published profile for an unreachable robots.txt, if it differs from the general one.
@@ -62,15 +65,17 @@ impl Client {
         Crawler::new(self.name.as_ref().filter(|_| has_own), &agent.tokens)
     }
 
-    /// Builds the client from its configuration; `account` holds its usage so far.
+    /// Builds the client from its configuration. `general` are the purposes of clients that declare none; `account` holds
+    /// its usage so far.
     #[must_use]
-    pub fn of(config: &ClientConfig, account: Arc<ClientAccount>) -> Client {
+    pub fn of(config: &ClientConfig, general: Purposes, account: Arc<ClientAccount>) -> Client {
         let ClientConfig {
             name,
             conditions,
             product_tokens,
             user_agent,
             purpose,
+            purposes,
             mode,
             profile,
             rate,
@@ -85,6 +90,7 @@ impl Client {
             product_tokens: product_tokens.clone(),
             user_agent: user_agent.clone(),
             purpose: purpose.clone(),
+            purposes: purposes.unwrap_or(general),
             mode: *mode,
             profile: *profile,
             rate: *rate,

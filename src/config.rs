@@ -48,6 +48,7 @@ use std::{
     fmt,
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -77,6 +78,7 @@ pub use crate::policy::destination::{Destination, DestinationError, PortRange};
 pub use crate::policy::host::HostPattern;
 pub use crate::policy::identity::Mismatch;
 pub use crate::robots::timing::{Finally, ProfileName, ProfileRules, Timing};
+pub use crate::usage::{Modes, Purposes, SignalMode};
 
 use crate::policy::overrides::Override;
 use crate::rep::{Origin, ProductToken};
@@ -275,6 +277,9 @@ pub struct RobotsConfig {
     pub timing: Timing,
     /// `[robots.cache]`
     pub cache: CacheConfig,
+    /// `[signals]`: what sites say of the use of their content. It stands here because verdicts follow from it as they
+    /// follow from the other settings of this struct.
+    pub signals: Arc<Modes>,
 }
 
 /// `[robots.cache]`: the states of origins in memory.
@@ -435,8 +440,22 @@ pub struct TelemetryConfig {
 pub enum Recorded {
     /// Decisions that kept a request from its origin.
     Denied,
+    /// Those, and all decisions about clients that declare purposes.
+    Purposes,
     /// All decisions.
     All,
+}
+
+impl Recorded {
+    /// Returns the least setting that records a decision: denials and failures always are.
+    #[must_use]
+    pub fn least(verdict: &str, has_failed: bool, purposes: Purposes) -> Recorded {
+        match verdict == "allow" && !has_failed {
+            false => Recorded::Denied,
+            true if !purposes.is_empty() => Recorded::Purposes,
+            true => Recorded::All,
+        }
+    }
 }
 
 /// The treatment of requests while decisions cannot be recorded.
@@ -561,6 +580,8 @@ pub struct PolicyConfig {
     pub report_origins: Vec<Origin>,
     /// Crawlers' networks in report mode, in any `mode`.
     pub report_clients: Vec<IpNet>,
+    /// The purposes of clients that declare none.
+    pub purposes: Purposes,
     /// `[[override]]`: overrides of origins' robots.txt, in the order of the file.
     pub overrides: Vec<Override>,
 }

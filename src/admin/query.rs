@@ -192,19 +192,22 @@ pub struct Asserted<'a> {
 
 impl NewOverride {
     /// Returns its fields to be read.
-    #[must_use]
-    pub fn asserted(&self) -> Asserted<'_> {
-        Asserted {
+    ///
+    /// # Errors
+    /// When its action has an unknown name.
+    pub fn asserted(&self) -> Result<Asserted<'_>, Wrong> {
+        let action = overrides::Action::from_name(&self.action).ok_or_else(|| {
+            let said = format_args!("{}: it is allow, allow_usage or deny", self.action);
+            Wrong::new("action", said)
+        })?;
+        Ok(Asserted {
             origin: &self.origin,
             pattern: self.pattern.as_deref(),
-            action: match self.denies {
-                true => overrides::Action::Deny,
-                false => overrides::Action::Allow,
-            },
+            action,
             until: &self.until,
             by: &self.by,
             reason: &self.reason,
-        }
+        })
     }
 }
 

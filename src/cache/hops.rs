@@ -142,7 +142,7 @@ impl Shared {
         let overrides = self.overrides.load();
         let asserted = overrides.about(origin, path.as_bytes(), self.clock.now())?;
         Some(match asserted.action {
-            Action::Allow => Hop::Allowed,
+            Action::Allow | Action::AllowUsage => Hop::Allowed,
             Action::Deny => Hop::Refused(Cause::DeniedHop),
         })
     }

@@ -337,7 +337,8 @@ impl ProxyService {
     }
 
     async fn add_override(&self, new: &NewOverride) -> Result<Answer, String> {
-        let asserted = new.asserted().read(self.proxy.clock().now());
+        let now = self.proxy.clock().now();
+        let asserted = new.asserted().and_then(|asserted| asserted.read(now));
         let asserted = asserted.map_err(|wrong| wrong.to_string())?;
         let added = self.keeper()?.add(asserted).await;
         let (added, reach) = added.map_err(|error| error.to_string())?;

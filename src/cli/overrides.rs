@@ -100,8 +100,11 @@ struct AddArgs {
 /// The effect of an override.
 #[derive(ValueEnum, Clone, Copy, Debug)]
 enum Action {
-    /// Forward, regardless of robots.txt
+    /// Forward, regardless of robots.txt and of what the site says of use
     Allow,
+    /// Forward, regardless of what the site says of use; the rules of robots.txt hold
+    #[value(name = "allow_usage")]
+    AllowUsage,
     /// Refuse, regardless of robots.txt
     Deny,
 }
@@ -110,6 +113,7 @@ impl From<Action> for overrides::Action {
     fn from(action: Action) -> Self {
         match action {
             Action::Allow => Self::Allow,
+            Action::AllowUsage => Self::AllowUsage,
             Action::Deny => Self::Deny,
         }
     }
@@ -140,7 +144,7 @@ async fn add(args: &AddArgs, config: &Config, now: Moment) -> Result<(), String>
         let request = Request::AddOverride(NewOverride {
             origin: args.origin.clone(),
             pattern: args.pattern.clone(),
-            denies: matches!(args.action, Action::Deny),
+            action: overrides::Action::from(args.action).as_str().to_owned(),
             until: args.until.clone(),
             by: args.by.clone(),
             reason: args.reason.clone(),

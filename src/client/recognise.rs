@@ -296,10 +296,16 @@ impl Table {
             let account = same.next().map(|client| Arc::clone(&client.account));
             account.unwrap_or_else(|| Arc::new(new(name)))
         };
-        let entry = |one: &ClientConfig| Arc::new(Client::of(one, account(&one.name)));
+        let general = config.policy.purposes;
+        let entry = |one: &ClientConfig| Arc::new(Client::of(one, general, account(&one.name)));
+        let everybody = before.map(|before| Arc::clone(&before.everybody.account));
         Table {
             entries: config.clients.iter().map(entry).collect(),
-            everybody: before.map_or_else(Arc::default, |before| Arc::clone(&before.everybody)),
+            everybody: Arc::new(Client {
+                purposes: general,
+                account: everybody.unwrap_or_default(),
+                ..Client::default()
+            }),
             generation: before.map_or(0, |before| before.generation + 1),
             max_hold: config.pace.max_hold,
         }

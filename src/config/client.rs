@@ -14,6 +14,7 @@ use ipnet::IpNet;
 use super::{Mode, ProfileName};
 use crate::rep::ProductToken;
 use crate::text::hex::{Hex, from_hex, hex};
+use crate::usage::Purposes;
 
 /// One `[[client]]`.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +29,8 @@ pub struct ClientConfig {
     pub user_agent: Option<Box<str>>,
     /// The purpose of its crawl, in words.
     pub purpose: Option<Box<str>>,
+    /// The purposes that its crawl declares; none: those of `[policy]`.
+    pub purposes: Option<Purposes>,
     /// The mode of its denials; none: that of `[policy]`.
     pub mode: Option<Mode>,
     /// The published profile for an unreachable robots.txt; none: the profile of `[robots]`.

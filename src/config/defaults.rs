@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
     time::Duration,
 };
 
@@ -14,6 +15,7 @@ use super::{
     UpstreamConfig, days, secs,
 };
 use crate::robots::identity::OWN;
+use crate::usage::Purposes;
 
 /// Phrases in error pages for missing pages, in the languages of most sites. "File not found" is not among them: a
 /// broken script reports its own files so.
@@ -102,6 +104,7 @@ impl Config {
                     origins: 100_000,
                     bytes: 256 * MIB,
                 },
+                signals: Arc::default(),
             },
             pace: PaceConfig {
                 requests_per_second: None,
@@ -208,6 +211,7 @@ impl Config {
                 mode: Mode::Enforce,
                 report_origins: Vec::new(),
                 report_clients: Vec::new(),
+                purposes: Purposes::NONE,
                 overrides: Vec::new(),
             },
             clients: Vec::new(),

@@ -15,14 +15,14 @@ mod text;
 use std::fmt::{Display, Write as _};
 
 use self::{
-    tables::{client, hosts, listener, override_, route, witness},
+    tables::{client, hosts, listener, override_, purposes, route, witness},
     text::{float, list, name, or_forever, or_unlimited, place, quoted, size, span, texts},
 };
 use super::{
     Config, PortRange,
     keys::{
         CRAWL_DELAY, DURABILITY, FINALLY, LOG_FORMATS, MISMATCH, MODES, ON_FAILURE, PROFILES,
-        RECORDED, SYNCHRONOUS,
+        RECORDED, SIGNAL_MODES, SYNCHRONOUS,
     },
 };
 use TakesEffect::{AtReload, AtRestart};
@@ -110,6 +110,15 @@ const KEYS: &[Key] = &[
     ("robots.user_agent", AtReload, |config| quoted(&config.robots.user_agent)),
     ("robots.cache.origins", AtRestart, |config| config.robots.cache.origins.to_string()),
     ("robots.cache.bytes", AtRestart, |config| size(config.robots.cache.bytes as u64)),
+    ("signals.content_usage", AtReload, |config| name(&SIGNAL_MODES, config.robots.signals.content_usage)),
+    ("signals.content_signal", AtReload, |config| name(&SIGNAL_MODES, config.robots.signals.content_signal)),
+    ("signals.tdm_reservation", AtReload, |config| name(&SIGNAL_MODES, config.robots.signals.tdm_reservation)),
+    ("signals.tdmrep", AtReload, |config| name(&SIGNAL_MODES, config.robots.signals.tdmrep)),
+    ("signals.robots_tag", AtReload, |config| name(&SIGNAL_MODES, config.robots.signals.robots_tag)),
+    ("signals.license", AtReload, |config| name(&SIGNAL_MODES, config.robots.signals.license)),
+    ("signals.licenses", AtReload, |config| texts(&config.robots.signals.licenses)),
+    ("signals.withhold", AtReload, |config| config.robots.signals.withhold.to_string()),
+    ("signals.stamp", AtReload, |config| config.robots.signals.stamp.to_string()),
     ("pace.requests_per_second", AtReload, |config| or_unlimited(config.pace.requests_per_second, float)),
     ("pace.burst", AtReload, |config| config.pace.burst.to_string()),
     ("pace.concurrency", AtReload, |config| or_unlimited(config.pace.concurrency, whole)),
@@ -192,6 +201,7 @@ const KEYS: &[Key] = &[
     ("policy.mode", AtReload, |config| name(&MODES, config.policy.mode)),
     ("policy.report_origins", AtReload, |config| texts(&config.policy.report_origins)),
     ("policy.report_clients", AtReload, |config| texts(&config.policy.report_clients)),
+    ("policy.purposes", AtReload, |config| purposes(config.policy.purposes)),
 ];
 
 /// Writes a count.

@@ -13,11 +13,12 @@ mod pace;
 mod policy;
 mod robots;
 mod ship;
+mod signals;
 mod telemetry;
 mod tls;
 mod witness;
 
-use std::{ops::RangeInclusive, path::Path, time::Duration};
+use std::{ops::RangeInclusive, path::Path, sync::Arc, time::Duration};
 
 use toml::de::DeTable;
 
@@ -32,6 +33,7 @@ use self::{
     policy::{override_, policy},
     robots::{cache, robots},
     ship::ship,
+    signals::signals,
     telemetry::telemetry,
     tls::tls,
     witness::witness,
@@ -41,6 +43,7 @@ use super::{
     OnFailure, ProfileName, Recorded, Synchronous, days, hours, read::Reader,
 };
 use crate::policy::overrides::Action;
+use crate::usage::{Purpose, SignalMode};
 
 /// Names of the profiles, as the file writes them.
 pub(super) const PROFILES: [(&str, ProfileName); 3] = [
@@ -54,8 +57,11 @@ pub(super) const FINALLY: [(&str, Finally); 2] =
     [("allow", Finally::Allow), ("reachable", Finally::Reachable)];
 
 /// Names of the decisions recorded.
-pub(super) const RECORDED: [(&str, Recorded); 2] =
-    [("denied", Recorded::Denied), ("all", Recorded::All)];
+pub(super) const RECORDED: [(&str, Recorded); 3] = [
+    ("denied", Recorded::Denied),
+    ("purposes", Recorded::Purposes),
+    ("all", Recorded::All),
+];
 
 /// Names of the reactions to a log failure.
 pub(super) const ON_FAILURE: [(&str, OnFailure); 2] =
@@ -97,6 +103,26 @@ pub(super) const MODES: [(&str, Mode); 2] = [("enforce", Mode::Enforce), ("repor
 /// Names of the effects of an override.
 pub(super) const ACTIONS: [(&str, Action); 2] = [("allow", Action::Allow), ("deny", Action::Deny)];
 
+/// Names of the restrictions that an allow lifts, each with the allow that lifts them.
+pub(super) const COVERS: [(&str, Action); 2] =
+    [("all", Action::Allow), ("usage", Action::AllowUsage)];
+
+/// Names of the treatments of a signal.
+pub(super) const SIGNAL_MODES: [(&str, SignalMode); 3] = [
+    ("off", SignalMode::Off),
+    ("record", SignalMode::Record),
+    ("enforce", SignalMode::Enforce),
+];
+
+/// Names of the purposes.
+pub(super) const PURPOSES: [(&str, Purpose); 5] = [
+    ("search", Purpose::Search),
+    ("train-ai", Purpose::TrainAi),
+    ("ai-input", Purpose::AiInput),
+    ("tdm", Purpose::Tdm),
+    ("other", Purpose::Other),
+];
+
 /// For `pace.requests_per_second`, `audit.max_size` and the like: no limit.
 pub(super) const UNLIMITED: &str = "unlimited";
 
@@ -136,6 +162,7 @@ pub(super) fn apply<'t>(
     let telemetry_table = top.subsection("telemetry");
     let fleet_table = top.subsection("fleet");
     let ship_table = top.subsection("ship");
+    let signals_table = top.subsection("signals");
     let [store_table, audit_table, admin_table, policy_table] =
         ["store", "audit", "admin", "policy"].map(|name| top.subsection(name));
     let override_tables = top.subsections("override");
@@ -157,6 +184,8 @@ pub(super) fn apply<'t>(
     let cache_table = robots(reader.section("robots", robots_table), &mut config.robots);
     let cache_section = reader.section("robots.cache", cache_table);
     cache(cache_section, &mut config.robots.cache);
+    let signals_section = reader.section("signals", signals_table);
+    signals(signals_section, Arc::make_mut(&mut config.robots.signals));
     pace(reader.section("pace", pace_table), &mut config.pace);
     tls(reader.section("tls", tls_table), base, &mut config.tls);
     egress(reader.section("egress", egress_table), &mut config.egress);

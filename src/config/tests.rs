@@ -197,14 +197,26 @@ address = '[::]:9000'
 token_file = 'token'
 hosts = ['gate.example']
 connections = 7
+[signals]
+content_usage = "record"
+content_signal = "off"
+tdm_reservation = "record"
+tdmrep = "enforce"
+robots_tag = "enforce"
+license = "enforce"
+licenses = ["https://site.example/license.xml"]
+withhold = false
+stamp = true
 [policy]
 mode = "report"
 report_origins = ["https://Site.example", "http://other.example:8080"]
 report_clients = ["10.0.0.0/8", "192.0.2.7"]
+purposes = "search"
 [[override]]
 origin = "https://site.example"
 pattern = "/press/*.html$"
 action = "allow"
+covers = "usage"
 until = "2026-12-31"
 by = "Ada \"the gate\" Example"
 reason = "written permission"
@@ -221,6 +233,7 @@ certificates = ["Crawler.example"]
 product_tokens = ["NewsBot", "Googlebot"]
 user_agent = "NewsBot/2.0 (+https://news.example/bot)"
 purpose = "news \"search\""
+purposes = ["train-ai", "search"]
 mode = "enforce"
 profile = "archive"
 requests_per_second = 20

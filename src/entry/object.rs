@@ -123,6 +123,8 @@ named! {
         Allow = 0 "allow",
         /// Refuse the paths.
         Deny = 1 "deny",
+        /// Lift what the site says of their use.
+        AllowUsage = 2 "allow_usage",
     }
 }
 

@@ -41,6 +41,7 @@ struct Text {
 #[serde(rename_all = "snake_case")]
 enum Effect {
     Allow,
+    AllowUsage,
     Deny,
 }
 
@@ -59,6 +60,7 @@ pub fn seal(
         pattern: one.pattern.clone(),
         action: match one.action {
             Action::Allow => Effect::Allow,
+            Action::AllowUsage => Effect::AllowUsage,
             Action::Deny => Effect::Deny,
         },
         until: one.until.map(Moment::as_millis),
@@ -103,6 +105,7 @@ fn open(
         pattern: text.pattern,
         action: match text.action {
             Effect::Allow => Action::Allow,
+            Effect::AllowUsage => Action::AllowUsage,
             Effect::Deny => Action::Deny,
         },
         until: text.until.map(Moment::from_millis),

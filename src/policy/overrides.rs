@@ -8,6 +8,9 @@
 //! matches any variant denies. An allow that decides about the path as written must also match the other variants; if
 //! it matches only some, robots.txt decides. So a record needs to name only one override to show that it had to decide.
 //!
+//! An override of usage lifts what the site says of the use of its content, and leaves the rules of robots.txt in force. It
+//! is looked for apart from the others.
+//!
 //! An opaque tunnel carries every path: any deny denies it, and an allow for the whole origin allows it.
 
 use std::collections::HashMap;
@@ -107,8 +110,10 @@ const SHARED: usize = 26;
 /// The assertion of an override about the paths that its pattern matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Forward them, regardless of robots.txt.
+    /// Forward them, regardless of robots.txt and of what the site says of use.
     Allow,
+    /// Forward them regardless of what the site says of use; the rules of robots.txt hold.
+    AllowUsage,
     /// Refuse them, regardless of robots.txt.
     Deny,
 }
@@ -118,8 +123,17 @@ impl Action {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Allow => "allow",
+            Self::AllowUsage => "allow_usage",
             Self::Deny => "deny",
         }
+    }
+
+    /// Returns the action with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let is = |action: &Self| action.as_str() == name;
+        [Self::Allow, Self::AllowUsage, Self::Deny]
+            .into_iter()
+            .find(is)
     }
 }
 
@@ -133,8 +147,13 @@ impl Override {
 /// All overrides, by origin. Compiled once for each change, read by each request.
 #[derive(Debug, Default)]
 pub struct Overrides {
-    by_origin: HashMap<Origin, Vec<Entry>, ahash::RandomState>,
+    /// Those above robots.txt.
+    by_origin: ByOrigin,
+    /// Those above what a site says of use.
+    of_usage: ByOrigin,
 }
+
+type ByOrigin = HashMap<Origin, Vec<Entry>, ahash::RandomState>;
 
 #[derive(Debug)]
 struct Entry {
@@ -175,7 +194,7 @@ impl Deref for InForce {
 
 impl Entry {
     fn is_allow(&self) -> bool {
-        self.asserted.action == Action::Allow
+        self.asserted.action != Action::Deny
     }
 }
 
@@ -188,13 +207,21 @@ impl Overrides {
             let Ok(pattern) = PathPattern::new(&asserted.pattern) else {
                 continue;
             };
-            let entries = overrides.by_origin.entry(asserted.origin.clone());
+            let by_origin = match asserted.action {
+                Action::AllowUsage => &mut overrides.of_usage,
+                Action::Allow | Action::Deny => &mut overrides.by_origin,
+            };
+            let entries = by_origin.entry(asserted.origin.clone());
             entries.or_default().push(Entry {
                 pattern,
                 asserted: Arc::new(InForce::new(asserted)),
             });
         }
-        for entries in overrides.by_origin.values_mut() {
+        let Overrides {
+            by_origin,
+            of_usage,
+        } = &mut overrides;
+        for entries in by_origin.values_mut().chain(of_usage.values_mut()) {
             // The first match decides. Of two equal ones, the older decides: a repeated assertion should not change the
             // records.
             entries.sort_by_key(|entry| {
@@ -207,38 +234,27 @@ impl Overrides {
 
     /// Tells whether there are no overrides.
     pub fn is_empty(&self) -> bool {
-        self.by_origin.is_empty()
+        self.by_origin.is_empty() && self.of_usage.is_empty()
     }
 
     /// Returns the override that decides about a path (with its query) of an origin at `now`.
     pub fn about(&self, origin: &Origin, path: &[u8], now: Moment) -> Option<&Arc<InForce>> {
-        let entries = self.of(origin)?;
-        let path = ComparisonPath::new(path);
-        let written = first(entries, &path, Spelling::Written, now);
-        let mut decides = written;
-        if written.is_none_or(Entry::is_allow) {
-            let variants = PathVariants::of(&path);
-            let has_escapes = entries.iter().any(|entry| entry.pattern.has_escapes());
-            for question in variants.questions(has_escapes) {
-                let (path, spelling) = (&question.path, question.spelling);
-                match first(entries, path, spelling, now) {
-                    Some(entry) if !entry.is_allow() => return Some(&entry.asserted),
-                    _ => {
-                        let matches = |allow: &&Entry| allow.pattern.matches_in(path, spelling);
-                        decides = decides.filter(matches);
-                    }
-                }
-            }
-            if !variants.is_complete() {
-                // A deny may apply to one of the variants that were not checked.
-                let denies = |entry: &&Entry| !entry.is_allow() && entry.asserted.holds(now);
-                if let Some(deny) = entries.iter().find(denies) {
-                    return Some(&deny.asserted);
-                }
-                decides = decides.filter(|allow| allow.pattern.is_everything());
-            }
+        decisive(self.of(origin)?, path, now)
+    }
+
+    /// Returns the override that lifts what an origin says of the use of a path (with its query) at `now`.
+    pub fn about_usage(&self, origin: &Origin, path: &[u8], now: Moment) -> Option<&Arc<InForce>> {
+        match self.of_usage.is_empty() {
+            true => None,
+            false => decisive(self.of_usage.get(origin)?, path, now),
         }
-        decides.map(|entry| &entry.asserted)
+    }
+
+    /// Returns the override that lifts what an origin says of the use of everything that it serves at `now`.
+    pub fn about_all_usage(&self, origin: &Origin, now: Moment) -> Option<&Arc<InForce>> {
+        let entries = self.of_usage.get(origin)?;
+        let lifts = |one: &&Entry| one.asserted.holds(now) && one.pattern.is_everything();
+        entries.iter().find(lifts).map(|one| &one.asserted)
     }
 
     /// Returns the override that decides about everything that an origin serves at `now`.
@@ -258,6 +274,36 @@ impl Overrides {
         }
         self.by_origin.get(origin)
     }
+}
+
+/// Returns the one of an origin's overrides that decides about a path (with its query) at `now`.
+fn decisive<'a>(entries: &'a [Entry], path: &[u8], now: Moment) -> Option<&'a Arc<InForce>> {
+    let path = ComparisonPath::new(path);
+    let written = first(entries, &path, Spelling::Written, now);
+    let mut decides = written;
+    if written.is_none_or(Entry::is_allow) {
+        let variants = PathVariants::of(&path);
+        let has_escapes = entries.iter().any(|entry| entry.pattern.has_escapes());
+        for question in variants.questions(has_escapes) {
+            let (path, spelling) = (&question.path, question.spelling);
+            match first(entries, path, spelling, now) {
+                Some(entry) if !entry.is_allow() => return Some(&entry.asserted),
+                _ => {
+                    let matches = |allow: &&Entry| allow.pattern.matches_in(path, spelling);
+                    decides = decides.filter(matches);
+                }
+            }
+        }
+        if !variants.is_complete() {
+            // A deny may apply to one of the variants that were not checked.
+            let denies = |entry: &&Entry| !entry.is_allow() && entry.asserted.holds(now);
+            if let Some(deny) = entries.iter().find(denies) {
+                return Some(&deny.asserted);
+            }
+            decides = decides.filter(|allow| allow.pattern.is_everything());
+        }
+    }
+    decides.map(|entry| &entry.asserted)
 }
 
 /// Returns the most specific override that holds and matches.

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 /// The treatment of one signal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SignalMode {
     /// It is not read.
     Off,
@@ -52,6 +55,8 @@ pub struct Modes {
     pub licenses: Arc<[Box<str>]>,
     /// False if what responses disallow is recorded only.
     pub withhold: bool,
+    /// True if forwarded responses tell the crawler what was found, in `Crawlgate-Usage`.
+    pub stamp: bool,
 }
 
 impl Default for Modes {
@@ -65,6 +70,7 @@ impl Default for Modes {
             license: SignalMode::Record,
             licenses: Arc::default(),
             withhold: true,
+            stamp: false,
         }
     }
 }

@@ -177,16 +177,18 @@ pub(super) fn contradiction(what: &'static str, recorded: &str, replayed: String
 pub(super) fn asserted(named: &evidence::Overridden) -> Result<Override, Gap> {
     let (origin, _) = Origin::parse(&named.origin)
         .map_err(|error| contradiction("override.origin", &named.origin, error.to_string()))?;
-    let action = [Action::Allow, Action::Deny]
-        .into_iter()
-        .find(|action| action.as_str() == named.action);
+    let action = Action::from_name(&named.action);
     let until = named.until.as_ref();
     Ok(Override {
         id: OverrideId::Stored(0), // a single override needs no number
         origin,
         pattern: named.pattern.clone(),
         action: action.ok_or_else(|| {
-            contradiction("override.action", &named.action, "allow or deny".to_owned())
+            contradiction(
+                "override.action",
+                &named.action,
+                "allow, allow_usage or deny".to_owned(),
+            )
         })?,
         until: until
             .map(|until| time("override.until", until))

@@ -6,11 +6,12 @@ use std::{collections::HashMap, net::IpAddr};
 use super::super::{
     ClientAuthority, ClientConfig, Conditions, Credentials, ListenAt, Listener,
     ListenerCertificate, ListenerTls, PasswordHash, Quota, Route, Via, WitnessConfig,
-    keys::{ACTIONS, CLIENT_CERTS, MODES, PROFILES},
+    keys::{ACTIONS, CLIENT_CERTS, COVERS, MODES, PROFILES},
     units::format_moment,
 };
 use super::text::{float, name, quoted, size, span, texts};
-use crate::policy::overrides::Override;
+use crate::policy::overrides::{Action, Override};
+use crate::usage::{Purpose, Purposes};
 
 /// Writes one `[[override]]`.
 pub(super) fn override_(from: &Override) -> String {
@@ -25,12 +26,16 @@ pub(super) fn override_(from: &Override) -> String {
         created: _,
         instance: _,
     } = from;
+    let effect = match action {
+        Action::AllowUsage => format!("{}, covers = {}", quoted("allow"), name(&COVERS, *action)),
+        Action::Allow | Action::Deny => name(&ACTIONS, *action),
+    };
     let until = until.map(|until| format!("until = {}, ", quoted(format_moment(until))));
     format!(
         "{{ origin = {}, pattern = {}, action = {}, {}by = {}, reason = {} }}",
         quoted(origin),
         quoted(pattern),
-        name(&ACTIONS, *action),
+        effect,
         until.unwrap_or_default(),
         quoted(by),
         quoted(reason),
@@ -45,6 +50,7 @@ pub(super) fn client(client: &ClientConfig) -> String {
         product_tokens,
         user_agent,
         purpose,
+        purposes,
         mode,
         profile,
         rate,
@@ -72,6 +78,7 @@ pub(super) fn client(client: &ClientConfig) -> String {
     say("product_tokens", some(texts(product_tokens)));
     say("user_agent", user_agent.as_ref().map(quoted));
     say("purpose", purpose.as_ref().map(quoted));
+    say("purposes", purposes.map(self::purposes));
     say("mode", mode.map(|mode| name(&MODES, mode)));
     say("profile", profile.map(|profile| name(&PROFILES, profile)));
     let per_second = rate.map(|rate| float(rate.requests_per_second));
@@ -84,6 +91,12 @@ pub(super) fn client(client: &ClientConfig) -> String {
     );
     say("requests", max_requests.map(|count| count.to_string()));
     format!("{{ {} }}", keys.join(", "))
+}
+
+/// Writes purposes as a list.
+pub(super) fn purposes(purposes: Purposes) -> String {
+    let words: Vec<&str> = purposes.iter().map(Purpose::as_str).collect();
+    texts(&words)
 }
 
 fn quota(quota: &Quota) -> String {

@@ -13,7 +13,7 @@ use super::super::{
     secs,
     values::{bytes, choice, duration, integer, number, one_or_list, text},
 };
-use super::{MODES, PROFILES, ingress::network};
+use super::{MODES, PROFILES, ingress::network, signals};
 use crate::policy::overrides::words;
 use crate::rep::ProductToken;
 use crate::robots::identity::client_name;
@@ -39,6 +39,10 @@ pub(super) fn client<'t>(
     let mut user_agent = None;
     section.set("user_agent", &mut user_agent, |value| {
         text(|text| identity::user_agent(text, LONGEST_USER_AGENT))(value).map(Some)
+    });
+    let mut purposes = None;
+    section.set("purposes", &mut purposes, |value| {
+        signals::purposes(value).map(Some)
     });
     let (mut purpose, mut mode, mut profile) = (None, None, None);
     section.set("purpose", &mut purpose, |value| {
@@ -72,6 +76,7 @@ pub(super) fn client<'t>(
         product_tokens,
         user_agent,
         purpose: purpose.map(String::into),
+        purposes,
         mode,
         profile,
         rate,

@@ -7,9 +7,9 @@ use super::super::{
     read::{Read, Refusal, Section, Value},
     values::{choice, list, text},
 };
-use super::{ACTIONS, MODES, ingress::network};
+use super::{ACTIONS, COVERS, MODES, ingress::network, signals::purposes};
 use crate::clock::Moment;
-use crate::policy::overrides::{Override, OverrideId, words};
+use crate::policy::overrides::{Action, Override, OverrideId, words};
 use crate::rep::{Origin, PathPattern};
 
 pub(super) fn policy(mut section: Section<'_, '_>, to: &mut PolicyConfig) {
@@ -20,6 +20,7 @@ pub(super) fn policy(mut section: Section<'_, '_>, to: &mut PolicyConfig) {
         &mut to.report_clients,
         list(text(network)),
     );
+    section.set("purposes", &mut to.purposes, purposes);
     section.finish();
 }
 
@@ -48,6 +49,12 @@ pub(super) fn override_(mut section: Section<'_, '_>, place: u32) -> Option<Over
     );
     let mut until = None;
     section.set("until", &mut until, |value| moment(value).map(Some));
+    let mut covers = Action::Allow;
+    section.set("covers", &mut covers, choice(&COVERS));
+    let is_deny = *action == Some(Action::Deny);
+    section.require(!(is_deny && section.names("covers")), &["covers"], || {
+        "it goes with action = \"allow\"; a deny covers everything".to_owned()
+    });
     for key in ["origin", "action", "by", "reason"] {
         section.demand(key);
     }
@@ -59,7 +66,10 @@ pub(super) fn override_(mut section: Section<'_, '_>, place: u32) -> Option<Over
         id: OverrideId::Configured(place),
         origin,
         pattern,
-        action,
+        action: match action {
+            Action::Deny => Action::Deny,
+            Action::Allow | Action::AllowUsage => covers,
+        },
         until,
         by,
         reason,

@@ -94,6 +94,7 @@ fn object(one: &Override, id: OverrideId) -> Object {
         pattern: &one.pattern,
         action: match one.action {
             overrides::Action::Allow => entry::Action::Allow,
+            overrides::Action::AllowUsage => entry::Action::AllowUsage,
             overrides::Action::Deny => entry::Action::Deny,
         },
         by: &one.by,

@@ -269,9 +269,7 @@ pub(super) fn acknowledgement(row: &Row<'_>) -> Result<Acknowledgement, Failure>
 /// Reads an override's row.
 pub(super) fn override_(row: &Row<'_>) -> Result<Override, Failure> {
     let action: String = row.get("action")?;
-    let action = [Action::Allow, Action::Deny]
-        .into_iter()
-        .find(|known| known.as_str() == action);
+    let action = Action::from_name(&action);
     Ok(Override {
         id: match row.get::<_, Option<[u8; 16]>>("id")? {
             Some(id) => OverrideId::Shared(DecisionId::from_octets(id)),

@@ -105,8 +105,10 @@ pub(super) struct AddedOverride {
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Action {
-    /// Forward, regardless of robots.txt.
+    /// Forward, regardless of robots.txt and of what the site says of use.
     Allow,
+    /// Forward, regardless of what the site says of use; the rules of robots.txt hold.
+    AllowUsage,
     /// Refuse, regardless of robots.txt.
     Deny,
 }
@@ -130,12 +132,18 @@ pub(super) async fn add(
     let new = admin::NewOverride {
         origin: new.origin,
         pattern: new.pattern,
-        denies: matches!(new.action, Action::Deny),
+        action: match new.action {
+            Action::Allow => overrides::Action::Allow,
+            Action::AllowUsage => overrides::Action::AllowUsage,
+            Action::Deny => overrides::Action::Deny,
+        }
+        .as_str()
+        .to_owned(),
         until: new.until,
         by: new.by,
         reason: new.reason,
     };
-    let asserted = new.asserted().read(site.now())?;
+    let asserted = new.asserted()?.read(site.now())?;
     let (id, reach) = site.add_override(new).await?;
     let kept = site.kept()?.overrides().await?;
     let kept = kept.into_iter().find(|one| one.id.to_string() == id);

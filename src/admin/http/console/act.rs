@@ -70,23 +70,19 @@ pub(super) async fn add_override(
     State(site): State<Site>,
     Posted(form): Posted<New>,
 ) -> Result<Redirect, Problem> {
-    let denies = match &*form.action {
-        "allow" => false,
-        "deny" => true,
-        other => {
-            return Err(Problem::bad(format!("action {other}: it is allow or deny")));
-        }
-    };
     let pattern = form.pattern.trim();
     let new = NewOverride {
         origin: form.origin.trim().to_owned(),
         pattern: Some(pattern.to_owned()).filter(|pattern| !pattern.is_empty()),
-        denies,
+        action: form.action,
         until: form.until.trim().to_owned(),
         by: form.by,
         reason: form.reason,
     };
-    new.asserted().read(site.now()).map_err(wrong)?;
+    let asserted = new
+        .asserted()
+        .and_then(|asserted| asserted.read(site.now()));
+    asserted.map_err(wrong)?;
     let (id, reach) = site.add_override(new).await?;
     Ok(Redirect::to(&format!(
         "/overrides?added={id}{}",

@@ -31,6 +31,7 @@ use crawlgate::audit::{Agent, Client, DecisionId, Log, Record, RobotsCopy, RuleL
 use crawlgate::clock::{Clock, Moment};
 use crawlgate::config::{Config, Recorded};
 use crawlgate::store::{self, Access};
+use crawlgate::usage::Purposes;
 
 /// Crawlers at once.
 const CRAWLERS: usize = 8;
@@ -156,6 +157,8 @@ fn record(log: &Log, n: u64, time: Moment, last: &mut String) {
         duration: Duration::from_micros(23_456),
         error: None,
         detail: None,
+        purposes: Purposes::NONE,
+        usage: None,
     });
 }
 

@@ -88,6 +88,7 @@ fn encode(request: &Request, policy: &Digest, out: &mut Vec<u8>) {
         duration: request.duration,
         error: is_denied.then(|| "http_request_denied".into()),
         detail: None,
+        usage: None,
     };
     decision.encode(Bounds::CLIENTS, out);
 }

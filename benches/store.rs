@@ -40,6 +40,7 @@ use crawlgate::robots::access::Absence;
 use crawlgate::robots::identity::Identity;
 use crawlgate::robots::state::{Fresh, State};
 use crawlgate::store::{self, Access, Batch, Fetch, OriginQuery, OriginUpdate, Store};
+use crawlgate::usage::Purposes;
 use rustix::time::{ClockId, clock_gettime};
 
 use self::sets::{Dice, Request, request};
@@ -255,6 +256,8 @@ impl Feed {
             duration: Duration::from_micros(request.duration),
             error: is_denied.then_some("http_request_denied"),
             detail: None,
+            purposes: Purposes::NONE,
+            usage: None,
         })
     }
 }

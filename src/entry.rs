@@ -31,7 +31,7 @@
 //! | 26, 27, 28 | octets of both bodies, duration in µs | uint |
 //! | 29 | error type | text |
 //! | 30 | by key, the number of octets cut off (of 9: of tokens left out; of 19: of octets of the text) | map of uint |
-//! | 31 | reserved for preference signals | |
+//! | 31 | what the site says of use, as [one JSON object](crate::usage::record) | text |
 //! | 32, 33 | version of HTTP that the crawler spoke; of the origin's answer | text |
 //! | 34 | the path as the origin may read it | octets |
 //! | 35 | SHA-256 of a URL that is cut | 32 octets |

@@ -160,7 +160,7 @@ impl Evaluator {
             now,
             ..
         } = view;
-        let (asked, settings) = (target.clone(), self.settings);
+        let (asked, settings) = (target.clone(), self.settings.clone());
         let ruling = policy::decide(asked, &self.agent, &state, &stance, settings, now);
         let mut decision = decision(ruling.with_fetched_as(fetched_as));
         if stance.is_prohibited() {

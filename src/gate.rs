@@ -152,6 +152,7 @@ impl Gate {
         let asserted = Asserted {
             config: config.policy.clone(),
             agent: config.agent.clone(),
+            signals: Arc::clone(&config.robots.signals),
             stored: Vec::new(),
         };
         let operator = asserted.operator();
@@ -198,6 +199,7 @@ impl Gate {
         let mut asserted = self.asserted.lock();
         asserted.config = config.policy.clone();
         asserted.agent = config.agent.clone();
+        asserted.signals = Arc::clone(&config.robots.signals);
         self.put_in_force(&asserted);
     }
 

@@ -8,7 +8,9 @@
 //! 4. an operator's override ([`overrides`]): with one, robots.txt is not even fetched;
 //! 5. the origin's robots.txt, or its absence;
 //! 6. the path guard: a path that the origin may read as another one must be allowed in every reading
-//!    ([`crate::rep::PathVariants`]).
+//!    ([`crate::rep::PathVariants`]);
+//! 7. what the origin says of the use of its content, for the purposes that the client declares ([`usage`]): in robots.txt
+//!    before the request is sent, in the response before its body passes.
 //!
 //! [`crate::gate`] adds the cases that involve waiting: nothing is decided if it cannot be recorded
 //! ([`Reason::LogFailed`]), a robots.txt that is late defers the request ([`Reason::RobotsPending`]), and an allowed
@@ -31,6 +33,7 @@ pub mod overrides;
 mod reason;
 pub mod reporting;
 pub mod terms;
+pub mod usage;
 
 use std::sync::Arc;
 
@@ -42,12 +45,15 @@ pub use self::mode::Mode;
 use self::overrides::{Action, InForce, Overrides};
 pub use self::reason::{Answer, Info, Reason, Replay, Verdict};
 use self::terms::PolicyDigest;
+use self::usage::{Signals, Usage};
 use crate::agent::Agent;
 use crate::clock::Moment;
 use crate::rep::{ComparisonPath, Finding, Guarded, Origin, Rule, RuleKind, Rules};
 use crate::robots::access::Cause;
 use crate::robots::identity::FetchedAs;
+use crate::robots::snapshot::Snapshot;
 use crate::robots::state::{Stance, State};
+use crate::usage::{Modes, Purposes, Said};
 
 /// The target of a request: all that is judged, and all that is sent.
 #[derive(Debug, Clone)]
@@ -144,7 +150,7 @@ impl From<Mode> for Under {
 }
 
 /// The inputs of a decision besides the request and its robots.txt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct DecisionInputs {
     /// The mode: denials are enforced or only reported.
     pub mode: Mode,
@@ -154,6 +160,8 @@ pub struct DecisionInputs {
     pub path_guard: bool,
     /// The digest of all settings that a verdict follows from.
     pub terms: PolicyDigest,
+    /// The grounds of a decision about use.
+    pub signals: Signals,
 }
 
 /// The answer to "may this go out?", with all that it rests on. One value feeds the response, the
@@ -182,6 +190,10 @@ pub struct Decision {
     pub retry_at: Option<Moment>,
     /// The prohibition of the address, if there is one.
     pub prohibited: Option<Prohibited>,
+    /// The grounds of a decision about use; `None` if the response is not judged.
+    pub signals: Option<Signals>,
+    /// What the site says of use; `None` where it says nothing and no purpose is declared.
+    pub usage: Option<Box<Usage>>,
 }
 
 impl Decision {
@@ -199,6 +211,8 @@ impl Decision {
             terms: None,
             retry_at: None,
             prohibited: None,
+            signals: None,
+            usage: None,
         }
     }
 
@@ -248,6 +262,20 @@ impl Ruling {
         match self {
             Ruling::Clear(_, decision) | Ruling::Refuse(decision) => decision,
         }
+    }
+
+    /// Has the response judged by these signals, too. An override that allows a page lifts what the page says.
+    #[must_use]
+    pub fn with_signals(mut self, modes: &Arc<Modes>, purposes: Purposes) -> Ruling {
+        let (Ruling::Clear(_, decision) | Ruling::Refuse(decision)) = &mut self;
+        if decision.reason == Reason::OperatorAllow {
+            decision.signals = Some(Signals {
+                purposes,
+                modes: Arc::clone(modes),
+                lifted: decision.asserted.clone(),
+            });
+        }
+        self
     }
 
     /// Adds the identity and User-Agent of the fetch behind the decision.
@@ -327,7 +355,7 @@ pub fn decide_tunnel_by_override(
 fn by_hand(target: Target, asserted: &Arc<InForce>, under: Under, now: Moment) -> Ruling {
     let Under { mode, generation } = under;
     let reason = match asserted.action {
-        Action::Allow => Reason::OperatorAllow,
+        Action::Allow | Action::AllowUsage => Reason::OperatorAllow,
         Action::Deny => Reason::OperatorDeny,
     };
     let decision = Decision {
@@ -348,15 +376,23 @@ pub fn decide(
     settings: DecisionInputs,
     now: Moment,
 ) -> Ruling {
-    let grounds = match stance {
+    let (grounds, said) = match stance {
         Stance::Rules(snapshot) => {
             let rules = snapshot.rules(&agent.tokens);
-            let path = ComparisonPath::new(target.path.as_str().as_bytes());
-            by_rules(&rules, &path, settings.path_guard)
+            let octets = target.path.as_str().as_bytes();
+            let grounds = by_rules(&rules, &ComparisonPath::new(octets), settings.path_guard);
+            // A path that the rules disallow has no preferences.
+            let said = match grounds.reason.verdict() {
+                Verdict::Allow => snapshot.statements(&agent.tokens).map(|statements| {
+                    statements.at(octets, settings.path_guard, &settings.signals.modes)
+                }),
+                Verdict::Deny | Verdict::Defer => None,
+            };
+            (grounds, said.unwrap_or_default())
         }
-        other => Grounds::bare(without_rules(other)),
+        other => (Grounds::bare(without_rules(other)), Said::default()),
     };
-    conclude(target, grounds, state, stance, settings, now)
+    conclude(target, grounds, said, state, stance, settings, now)
 }
 
 /// The reason, the rule, and the reading that the rule matches.
@@ -413,7 +449,9 @@ pub fn decide_tunnel(
     let reason = match stance {
         Stance::Rules(snapshot) => {
             let rules = snapshot.rules(&agent.tokens);
-            if rules.is_empty() {
+            if refuses_somewhere(snapshot, agent, &settings.signals) {
+                Reason::OpaqueTunnel
+            } else if rules.is_empty() {
                 Reason::NoRules
             } else if rules.disallows_nothing() {
                 Reason::RobotsAllow
@@ -424,7 +462,15 @@ pub fn decide_tunnel(
         other => without_rules(other),
     };
     let grounds = Grounds::bare(reason);
-    conclude(target, grounds, state, stance, settings, now)
+    conclude(
+        target,
+        grounds,
+        Said::default(),
+        state,
+        stance,
+        settings,
+        now,
+    )
 }
 
 /// Defers a request that waited too long for its robots.txt; the same request may be allowed at `retry_at`.
@@ -475,9 +521,24 @@ fn without_rules(stance: &Stance) -> Reason {
     }
 }
 
+/// Tells whether robots.txt disallows a declared purpose on any path, which a tunnel could be about.
+fn refuses_somewhere(snapshot: &Snapshot, agent: &Agent, signals: &Signals) -> bool {
+    let Signals {
+        purposes,
+        modes,
+        lifted,
+    } = signals;
+    lifted.is_none()
+        && !purposes.is_empty()
+        && snapshot
+            .statements(&agent.tokens)
+            .is_some_and(|statements| statements.refuses_somewhere(*purposes, modes))
+}
+
 fn conclude(
     target: Target,
     grounds: Grounds,
+    said: Said,
     state: &Arc<State>,
     stance: &Stance,
     settings: DecisionInputs,
@@ -498,6 +559,12 @@ fn conclude(
             _ => None,
         },
         prohibited: None,
+        signals: None,
+        usage: None,
+    };
+    let decision = match decision.reason.verdict() {
+        Verdict::Allow => decision.with_usage(settings.signals, said),
+        Verdict::Deny | Verdict::Defer => decision,
     };
     Ruling::of(target, decision, settings.generation)
 }

@@ -14,6 +14,7 @@ mod license;
 mod link;
 pub mod modes;
 pub mod purpose;
+pub mod record;
 mod robots_tag;
 mod said;
 mod statement;

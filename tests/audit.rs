@@ -17,6 +17,7 @@ use std::{
     time::Duration,
 };
 
+use crawlgate::usage::Purposes;
 use crawlgate::{
     audit::{Agent, Client, DecisionId, Log, Record},
     clock::Clock,
@@ -100,6 +101,8 @@ fn record_for_ever(file: PathBuf) -> ! {
                 duration: Duration::ZERO,
                 error: None,
                 detail: None,
+                purposes: Purposes::NONE,
+                usage: None,
             });
         }
         runtime.block_on(log.flush()).unwrap();

@@ -74,6 +74,8 @@ fn record<'a>(url: &'a [u8], reason: &'a str, tokens: &'a [&'a str]) -> Record<'
         duration: Duration::from_micros(42),
         error: Some("http_request_denied"),
         detail: Some("a detail"),
+        purposes: crawlgate::usage::Purposes::NONE,
+        usage: None,
     }
 }
 

@@ -148,6 +148,7 @@ impl Record<'_> {
             duration: micros(self.duration),
             error: self.error.map(Into::into),
             detail: self.detail.map(Into::into),
+            usage: self.usage,
         }
     }
 }

@@ -12,7 +12,7 @@ use std::{
     net::IpAddr,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
     thread::{self, JoinHandle},
     time::Duration,
@@ -84,7 +84,8 @@ pub struct Log {
     live: Live,
     clock: Clock,
     is_strict: AtomicBool,
-    records_all: AtomicBool,
+    /// The [`Recorded`] decisions.
+    recorded: AtomicU8,
     redacts_query: AtomicBool,
     refusals_per_minute: AtomicU64,
     /// The settings that were recorded last.
@@ -193,7 +194,7 @@ impl Log {
             live,
             clock: clock.clone(),
             is_strict: AtomicBool::default(),
-            records_all: AtomicBool::default(),
+            recorded: AtomicU8::default(),
             redacts_query: AtomicBool::default(),
             refusals_per_minute: AtomicU64::default(),
             settings: Mutex::default(),
@@ -206,8 +207,7 @@ impl Log {
     /// failure, and whether a denial's answer waits for its record. The destinations stay.
     pub fn adopt(&self, config: &Config) {
         let Config { log, audit, .. } = config;
-        let all = log.decisions == Recorded::All;
-        self.records_all.store(all, Ordering::Relaxed);
+        self.recorded.store(log.decisions as u8, Ordering::Relaxed);
         self.redacts_query
             .store(log.redact_query, Ordering::Relaxed);
         let strict = audit.durability == Durability::Strict;
@@ -229,18 +229,17 @@ impl Log {
         self.writer.is_some() && self.is_strict.load(Ordering::Acquire)
     }
 
-    /// Tells whether a decision with this verdict, on an exchange that has failed or not, is recorded or shown to a
-    /// watcher. Saves building a record that would be dropped.
+    /// Tells whether decisions are recorded, or shown to a watcher, for which `least` is the least setting that records
+    /// them. Saves building a record that would be dropped.
     #[must_use]
-    pub fn wants(&self, verdict: &str, has_failed: bool) -> bool {
-        self.records(verdict, has_failed) || self.shows()
+    pub fn wants(&self, least: Recorded) -> bool {
+        self.records(least) || self.shows()
     }
 
-    /// Tells whether such decisions are recorded at all: denials and failures always are.
+    /// Tells whether such decisions are recorded.
     #[must_use]
-    pub fn records(&self, verdict: &str, has_failed: bool) -> bool {
-        let is_allowed = verdict == "allow" && !has_failed;
-        self.writer.is_some() && (!is_allowed || self.records_all.load(Ordering::Relaxed))
+    pub fn records(&self, least: Recorded) -> bool {
+        self.writer.is_some() && self.recorded.load(Ordering::Relaxed) >= least as u8
     }
 
     /// Tells whether there is a watcher, and room for another record.
@@ -271,7 +270,7 @@ impl Log {
     /// Records a decision, if such decisions are recorded, and shows it to watchers. Never waits for the disk. Refusals
     /// beyond a number in each minute are counted, not recorded one by one, unless durability is strict.
     pub fn record(&self, record: &Record<'_>) {
-        if self.wants(record.verdict, record.has_failed()) {
+        if self.wants(record.least()) {
             self.record_of(record, &record.grounds(), Exceeds::Nothing);
         }
     }
@@ -284,7 +283,7 @@ impl Log {
             static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
         }
 
-        let is_recorded = self.records(record.verdict, record.has_failed());
+        let is_recorded = self.records(record.least());
         let is_shown = self.shows();
         let writer = self.writer.as_ref().filter(|_| is_recorded);
         let writer = writer.filter(|writer| self.admits(writer, record, exceeds));

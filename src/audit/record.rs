@@ -5,12 +5,14 @@ mod basis;
 use std::{net::SocketAddr, time::Duration};
 
 use crate::clock::Moment;
+use crate::config::Recorded;
 pub use crate::entry::has_failed;
 use crate::entry::{Texts, is_strange};
 use crate::policy::overrides::OverrideId;
 use crate::policy::terms::PolicyDigest;
 use crate::robots::access::Cause;
 use crate::text::DecisionId;
+use crate::usage::Purposes;
 
 /// One exchange: the request, the decision with its reason, the outcome.
 ///
@@ -77,6 +79,11 @@ pub struct Record<'a> {
     pub error: Option<&'a str>,
     /// The words of the answer, where they tell the crawler more than its reason and the rest of the record do.
     pub detail: Option<&'a str>,
+    /// The purposes that the client declares.
+    pub purposes: Purposes,
+    /// What the site says of use, as [`UsageRecord::text`](crate::usage::record::UsageRecord::text) writes it; `None`
+    /// where nothing was said and no purpose declared.
+    pub usage: Option<&'a str>,
 }
 
 /// The crawler's end of the connection.
@@ -191,6 +198,11 @@ impl Record<'_> {
     /// recorded like all that go out.
     pub(super) fn is_refusal(&self) -> bool {
         self.verdict != "allow" && self.mode != "report"
+    }
+
+    /// Returns the least setting that records the decision.
+    pub(super) fn least(&self) -> Recorded {
+        Recorded::least(self.verdict, self.has_failed(), self.purposes)
     }
 
     /// Tells whether the request went out and failed.

@@ -22,13 +22,17 @@ use std::sync::Arc;
 
 pub use self::evidence::{Evidence, Unreadable};
 use self::premises::{Gap, agent, asserted, contradiction, cut, mode, state, target, time};
+use crate::agent::Agent;
 use crate::clock::Moment;
 use crate::config::Mode;
 use crate::policy::overrides::Overrides;
 use crate::policy::terms::{PolicyDigest, PolicySettings};
+use crate::policy::usage::{Head, Signals, Usage};
 use crate::policy::{self, Decision, Reason, Replay, Ruling, Target};
 use crate::robots::snapshot::Snapshot;
 use crate::robots::state::Stance;
+use crate::usage::record::UsageRecord;
+use crate::usage::{Purposes, fields};
 
 /// The result of a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,6 +172,7 @@ pub fn replay(
         decision.reason.as_str(),
     );
     compare_rule(&mut differences, evidence, &decision);
+    compare_usage(&mut differences, evidence, &decision);
     compare_reading(&mut differences, evidence, &decision);
     if differences.is_empty() {
         Outcome::Same
@@ -212,14 +217,63 @@ fn decide(
         generation: policy::generation::Generation::default(), // no request is sent
         path_guard: terms.path_guard,
         terms: PolicyDigest::of(digest), // never read
+        signals: signals(evidence, terms, &target, decided)?,
     };
-    Ok(concluded(if let Stance::Unknown = stance {
+    let decision = concluded(if let Stance::Unknown = stance {
         policy::await_robots(target, state, decided, settings, decided)
     } else if evidence.opaque {
         policy::decide_tunnel(target, &agent, &state, &stance, settings, decided)
     } else {
         policy::decide(target, &agent, &state, &stance, settings, decided)
-    }))
+    });
+    Ok(answered(decision, evidence, &agent))
+}
+
+/// Returns the grounds of the decision about use.
+fn signals(
+    evidence: &Evidence<'_>,
+    terms: &PolicySettings,
+    target: &Target,
+    decided: Moment,
+) -> Result<Signals, Gap> {
+    let usage = evidence.usage.as_ref();
+    let is_cut = |usage: &UsageRecord<'_>| usage.cut || usage.fields.iter().any(|field| field.cut);
+    if usage.is_some_and(is_cut) {
+        return Err(Gap::Attested(NotReplayable::Cut));
+    }
+    let overrides = match &evidence.overridden {
+        Some(named) => Overrides::new([asserted(named)?]),
+        None => Overrides::default(),
+    };
+    let path = target.path.as_str().as_bytes();
+    let lifted = match evidence.opaque {
+        true => overrides.about_all_usage(&target.origin, decided),
+        false => overrides.about_usage(&target.origin, path, decided),
+    };
+    Ok(Signals {
+        purposes: usage.map_or(Purposes::NONE, |usage| usage.purposes),
+        modes: Arc::new(terms.signals.modes()),
+        lifted: lifted.cloned(),
+    })
+}
+
+/// Judges the response by the fields that the record has of it.
+fn answered(mut decision: Decision, evidence: &Evidence<'_>, agent: &Agent) -> Decision {
+    let usage = evidence.usage.as_ref();
+    if let Some((usage, status)) = usage.and_then(|usage| Some((usage, usage.received_status?))) {
+        let lines = usage.fields.iter().filter_map(|field| {
+            let name = fields::known(&field.name)?;
+            Some((name, field.text.as_bytes().to_vec()))
+        });
+        let head = Head {
+            status,
+            lines: lines.collect(),
+            tokens: &agent.tokens,
+        };
+        // The verdict is compared, and no body waits for the release.
+        let _ = policy::usage::release(&mut decision, head);
+    }
+    decision
 }
 
 /// Decides without robots.txt: by the path alone (RFC 9309 2.2.2), or by the override that the record names.
@@ -293,6 +347,17 @@ fn compare_rule(differences: &mut Vec<Difference>, evidence: &Evidence<'_>, deci
             });
         }
     }
+}
+
+/// Compares what the site says of use. A decision that did not ask robots.txt has no settings to read it again by.
+fn compare_usage(differences: &mut Vec<Difference>, evidence: &Evidence<'_>, decision: &Decision) {
+    if evidence.policy.is_none() {
+        return;
+    }
+    let recorded = evidence.usage.as_ref().map(UsageRecord::text);
+    let replayed = decision.usage.as_deref().and_then(Usage::text);
+    let shown = |text: Option<String>| text.unwrap_or_else(|| "null".to_owned());
+    compare(differences, "usage", &shown(recorded), &shown(replayed));
 }
 
 fn compare_reading(

@@ -9,9 +9,11 @@ use crate::policy::address_policy::AddressPolicy;
 use crate::policy::generation::Generation;
 use crate::policy::identity::Required;
 use crate::policy::reporting::Reporting;
-use crate::policy::terms::{PolicySettings, Unreachable};
+use crate::policy::terms::{PolicySettings, SignalSettings, Unreachable};
+use crate::policy::usage::Signals;
 use crate::policy::{DecisionInputs, Mode};
 use crate::robots::identity::UserAgents;
+use crate::usage::Purposes;
 
 impl RobotsConfig {
     /// Returns the settings that can change a verdict.
@@ -32,6 +34,7 @@ impl RobotsConfig {
                 last_good_until_ms: profile.last_good_until.map(millis),
                 finally: profile.finally,
             },
+            signals: SignalSettings::of(&self.signals),
         }
     }
 
@@ -41,6 +44,7 @@ impl RobotsConfig {
     pub fn settings(&self, mode: Mode) -> DecisionInputs {
         DecisionInputs {
             mode,
+            signals: Signals::of(Purposes::NONE, &self.signals),
             generation: Generation::default(),
             path_guard: self.path_guard,
             terms: self.terms().digest(),

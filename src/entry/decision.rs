@@ -39,8 +39,7 @@ pub mod key {
     pub const DURATION: u8 = 28;
     pub const ERROR: u8 = 29;
     pub const CUTS: u8 = 30;
-    /// Reserved for preference signals that are honoured.
-    pub const SIGNALS: u8 = 31;
+    pub const USAGE: u8 = 31;
     pub const VERSION: u8 = 32;
     pub const UPSTREAM_VERSION: u8 = 33;
     pub const READING: u8 = 34;
@@ -253,6 +252,8 @@ pub struct Decision<'a> {
     pub error: Option<Text<'a>>,
     /// The words of the answer, where they tell what no other value does.
     pub detail: Option<Text<'a>>,
+    /// What the site says of use: the text of a [`UsageRecord`](crate::usage::record::UsageRecord).
+    pub usage: Option<&'a str>,
 }
 
 impl Decision<'_> {

@@ -68,6 +68,8 @@ pub const BYTES_OUT: &str = "bytes_out";
 pub const DURATION_MS: &str = "duration_ms";
 pub const ERROR: &str = "error";
 pub const DETAIL: &str = "detail";
+/// What the site says of use; absent where it says nothing and no purpose was declared.
+pub const USAGE: &str = "usage";
 /// Only in lines about other events than decisions, such as `records_lost`.
 pub const EVENT: &str = "event";
 /// Number of counted things.

@@ -184,6 +184,9 @@ fn write_decision(
     line.number(f::BYTES_OUT, decision.bytes_out);
     line.micros(f::DURATION_MS, decision.duration);
     text_or_null(&mut line, f::ERROR, decision.error, most::TOKEN);
+    if let Some(usage) = decision.usage {
+        line.verbatim(f::USAGE, usage);
+    }
     // Lines of entries from before this field stay as they are.
     if let Some(detail) = decision.detail {
         line.cut_text(f::DETAIL, detail.kept.as_bytes(), detail.cut, most::DETAIL);

@@ -5,6 +5,7 @@ use super::decision::{Decision, Mode, Pace, Rule, Source, Url, Verdict, Via, key
 use super::event::{Event, EventKind, Settings};
 use super::value::{Octets, Text, Texts, cut, given, variant, yes};
 use super::{Digest, MOST};
+use crate::usage::record::UsageRecord;
 
 /// An entry of the log.
 #[expect(
@@ -155,6 +156,7 @@ fn nothing<'a>() -> Decision<'a> {
         duration: 0,
         error: None,
         detail: None,
+        usage: None,
     }
 }
 
@@ -200,6 +202,11 @@ fn decision<'a>(
             key::DURATION => read.duration = given(reader.uint()?)?,
             key::ERROR => read.error = Some(reader.text()?.into()),
             key::CUTS => cuts = self::cuts(&mut read, reader)?,
+            key::USAGE => {
+                let text = reader.text()?;
+                UsageRecord::read(text).ok_or(Malformed("no record of use"))?;
+                read.usage = Some(text);
+            }
             key::VERSION => read.version = Some(reader.text()?),
             key::UPSTREAM_VERSION => read.upstream_version = Some(reader.text()?),
             key::READING => {

@@ -159,6 +159,7 @@ impl Decision<'_> {
                 (key::DETAIL, of_detail),
             ]);
         }
+        map.text_if(key::USAGE, self.usage);
         map.text_if(key::VERSION, self.version.map(ours));
         map.text_if(key::UPSTREAM_VERSION, self.upstream_version.map(ours));
         map.cut_octets(key::READING, reading, most::URL);

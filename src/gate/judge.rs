@@ -10,9 +10,11 @@ use crate::client::account::QuotaExceeded;
 use crate::clock::Moment;
 use crate::config::Mode;
 use crate::egress::Prohibited;
+use crate::policy::usage::Signals;
 use crate::policy::{self, Decision, Reason, Ruling, Target, Under};
 use crate::rep::Origin;
 use crate::robots::state::{Stance, State};
+use crate::usage::Modes;
 
 /// Delay before a request that was refused for lack of descriptors may be repeated.
 const SHORTLY: Duration = Duration::from_secs(1);
@@ -55,7 +57,10 @@ impl Gate {
             return Ruling::Refuse(Decision::prohibited(prohibited, now));
         }
         let (target, mode) = match self.judge_without_robots(kind, target, requester, now) {
-            Ok(ruling) => return ruling,
+            Ok(ruling) => {
+                let modes = &self.operator.load().signals;
+                return ruling.with_signals(modes, requester.client.purposes);
+            }
             Err(open) => open,
         };
         // A request refused by its client's quota must not cause a fetch. If no fetch is needed, robots.txt decides
@@ -98,8 +103,10 @@ impl Gate {
             landings,
         } = view;
         // Use the settings that produced this stance; a reload may have replaced them.
+        let signals = self.signals(kind, &target, requester, &by.config.signals, now);
         let settings = policy::DecisionInputs {
             mode,
+            signals,
             generation: requester.generation.with(landings),
             path_guard: by.config.path_guard,
             terms: by.terms,
@@ -120,6 +127,30 @@ impl Gate {
             }
         };
         ruling.with_fetched_as(fetched_as)
+    }
+
+    /// Returns the grounds of the decision about use.
+    fn signals(
+        &self,
+        kind: Kind,
+        target: &Target,
+        requester: &Requester<'_>,
+        modes: &Arc<Modes>,
+        now: Moment,
+    ) -> Signals {
+        let operator = self.operator.load();
+        let lifted = match kind {
+            Kind::Request => {
+                let path = target.path.as_str().as_bytes();
+                operator.overrides.about_usage(&target.origin, path, now)
+            }
+            Kind::Tunnel => operator.overrides.about_all_usage(&target.origin, now),
+        };
+        Signals {
+            purposes: requester.client.purposes,
+            modes: Arc::clone(modes),
+            lifted: lifted.cloned(),
+        }
     }
 
     /// Checks the address policy again for an origin that it kept from being asked for robots.txt. If the origin is

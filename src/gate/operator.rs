@@ -8,12 +8,15 @@ use crate::policy::identity::Required;
 use crate::policy::overrides::{Override, Overrides};
 use crate::policy::reporting::Reporting;
 use crate::rep::Origin;
+use crate::usage::Modes;
 
 /// The operator's overrides, modes and identity requirements.
 pub(super) struct Operator {
     pub(super) overrides: Arc<Overrides>,
     reporting: Reporting,
     pub(super) required: Required,
+    /// The treatment of each signal.
+    pub(super) signals: Arc<Modes>,
 }
 
 impl Operator {
@@ -28,6 +31,7 @@ impl Operator {
 pub(super) struct Asserted {
     pub(super) config: PolicyConfig,
     pub(super) agent: AgentConfig,
+    pub(super) signals: Arc<Modes>,
     /// The store's overrides.
     pub(super) stored: Vec<Override>,
 }
@@ -40,6 +44,7 @@ impl Asserted {
             overrides: Arc::new(Overrides::new(all.cloned())),
             reporting: self.config.reporting(),
             required: self.agent.required(),
+            signals: Arc::clone(&self.signals),
         }
     }
 }

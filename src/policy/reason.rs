@@ -78,11 +78,17 @@ pub enum Reason {
     Overloaded,
     /// This instance is cut off from its fleet, so it may have missed an override.
     FleetCut,
+    /// robots.txt or tdmrep.json disallows the use that the client declares.
+    UsageDisallow,
+    /// The response disallows that use.
+    UsageWithheld,
+    /// A licence applies that the operator does not list.
+    LicenseRequired,
 }
 
 impl Reason {
     /// All reasons in the order of the variants, those that allow first.
-    pub const ALL: [Reason; 24] = [
+    pub const ALL: [Reason; 27] = [
         Reason::RobotsAllow,
         Reason::NoRules,
         Reason::RobotsUnavailable,
@@ -107,6 +113,9 @@ impl Reason {
         Reason::ClientLimit,
         Reason::Overloaded,
         Reason::FleetCut,
+        Reason::UsageDisallow,
+        Reason::UsageWithheld,
+        Reason::LicenseRequired,
     ];
 
     /// Returns the reason with this code.

@@ -13,6 +13,8 @@ use crate::rep::ParseOptions;
 use crate::robots::timing::{Finally, ProfileName, ProfileRules};
 use crate::text::from_hex;
 use crate::text::hex::Hex;
+use crate::usage::category::VOCABULARY;
+use crate::usage::{Modes, SignalMode};
 
 /// The settings of `[robots]` that can change a verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +31,71 @@ pub struct PolicySettings {
     pub deny_statuses: Vec<u16>,
     /// The rules for an unreachable file.
     pub unreachable: Unreachable,
+    /// The treatment of what sites say of use.
+    pub signals: SignalSettings,
+}
+
+/// [`Modes`] as text, without what changes no verdict.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "each is the field of Modes with this name")]
+pub struct SignalSettings {
+    /// The version of the vocabulary that the categories are of.
+    pub vocabulary: String,
+    pub content_usage: SignalMode,
+    pub content_signal: SignalMode,
+    pub tdm_reservation: SignalMode,
+    pub tdmrep: SignalMode,
+    pub robots_tag: SignalMode,
+    pub license: SignalMode,
+    pub licenses: Vec<String>,
+    pub withhold: bool,
+}
+
+impl SignalSettings {
+    /// Returns the part of `modes` that verdicts follow from.
+    pub fn of(modes: &Modes) -> SignalSettings {
+        let Modes {
+            content_usage,
+            content_signal,
+            tdm_reservation,
+            tdmrep,
+            robots_tag,
+            license,
+            ref licenses,
+            withhold,
+            stamp: _,
+        } = *modes;
+        SignalSettings {
+            vocabulary: VOCABULARY.to_owned(),
+            content_usage,
+            content_signal,
+            tdm_reservation,
+            tdmrep,
+            robots_tag,
+            license,
+            licenses: licenses.iter().map(|one| one.to_string()).collect(),
+            withhold,
+        }
+    }
+
+    /// Returns the modes again; nothing is stamped under them.
+    pub fn modes(&self) -> Modes {
+        Modes {
+            content_usage: self.content_usage,
+            content_signal: self.content_signal,
+            tdm_reservation: self.tdm_reservation,
+            tdmrep: self.tdmrep,
+            robots_tag: self.robots_tag,
+            license: self.license,
+            licenses: self
+                .licenses
+                .iter()
+                .map(|one| one.as_str().into())
+                .collect(),
+            withhold: self.withhold,
+            stamp: false,
+        }
+    }
 }
 
 /// [`ProfileRules`] as text; spans in milliseconds from the first failure.
@@ -119,6 +186,8 @@ impl fmt::Display for PolicyDigest {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::config::{Config, RobotsConfig};
 
@@ -133,7 +202,9 @@ mod tests {
             terms.text(),
             "{\"lenient\":true,\"size_limit\":512000,\"path_guard\":true,\"soft_404\":true,\
              \"deny_statuses\":[401,403],\"unreachable\":{\"disallow_for_ms\":2592000000,\
-             \"last_good_until_ms\":1500,\"finally\":\"reachable\"}}"
+             \"last_good_until_ms\":1500,\"finally\":\"reachable\"},\"signals\":{\"vocabulary\":\"aipref-vocab-08\",\
+             \"content_usage\":\"enforce\",\"content_signal\":\"enforce\",\"tdm_reservation\":\"enforce\",\"tdmrep\":\"off\",\
+             \"robots_tag\":\"record\",\"license\":\"record\",\"licenses\":[],\"withhold\":true}}"
         );
         assert_eq!(PolicySettings::read(&terms.text()).expect("our own"), terms);
         let profile = terms.profile();
@@ -144,6 +215,7 @@ mod tests {
         );
         assert_eq!(profile.finally, Finally::Reachable);
         assert_eq!(terms.parse_options().limit, config.size_limit);
+        assert_eq!(terms.signals.modes(), *config.signals);
     }
 
     #[test]
@@ -160,6 +232,10 @@ mod tests {
             ("the first span", |c| c.timing.profile.disallow_for += Duration::from_millis(1), false),
             ("the second span", |c| c.timing.profile.last_good_until = Some(Duration::ZERO), false),
             ("the end", |c| c.timing.profile.finally = Finally::Reachable, false),
+            ("a signal", |c| Arc::make_mut(&mut c.signals).robots_tag = SignalMode::Enforce, false),
+            ("a licence", |c| Arc::make_mut(&mut c.signals).licenses = ["https://l.example/".into()].into(), false),
+            ("withholding", |c| Arc::make_mut(&mut c.signals).withhold = false, false),
+            ("the stamp", |c| Arc::make_mut(&mut c.signals).stamp = true, true),
             ("how long a request waits", |c| c.hold += Duration::from_secs(1), true),
             ("the answer's status", |c| c.unreachable_status = 503, true),
             ("what is kept in memory", |c| c.cache.origins += 1, true),

@@ -1,10 +1,12 @@
 use std::time::Duration;
 
 use super::overrides::{Override, OverrideId};
+use super::usage::Signals;
 use super::*;
 use crate::agent;
 use crate::rep::{ParseOptions, ProductToken, Robots};
 use crate::robots::snapshot::Snapshot;
+use crate::usage::Purposes;
 
 const NOW: Moment = Moment::from_millis(1_790_000_000_000);
 
@@ -42,6 +44,7 @@ fn settings(mode: Mode, path_guard: bool) -> DecisionInputs {
         generation: Generation::default(),
         path_guard,
         terms: PolicyDigest([7; 32]),
+        signals: Signals::of(Purposes::NONE, &Arc::default()),
     }
 }
 

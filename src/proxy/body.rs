@@ -13,6 +13,7 @@ use super::recorder::ExchangeRecorder;
 use super::stall::Timer;
 use super::upload::ContinueSignal;
 use crate::egress::{BodyError, Failure, ResponseBody};
+use crate::policy::usage::Release;
 
 /// The body of an answer to a crawler. Holds the exchange recorder, so that the record is written when the last octet
 /// has been sent or the crawler has disconnected.
@@ -76,9 +77,10 @@ impl Answer {
         }
     }
 
-    /// Creates a body from the origin's.
+    /// Creates a body from the origin's. The release proves that the response was judged.
     pub fn forwarded(
         incoming: ResponseBody,
+        _release: Release,
         recorder: Box<ExchangeRecorder>,
         passing: Passing,
     ) -> Answer {

@@ -7,6 +7,7 @@ mod known;
 mod length;
 mod proxy_status;
 mod trailers;
+pub mod usage;
 mod via;
 
 use http::header::{

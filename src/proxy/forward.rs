@@ -19,6 +19,7 @@ use super::upstream::{self, Received, Unanswered, UpstreamTimeouts};
 use super::{fields, self_test};
 use crate::egress::{Failure, ResponseBody, switched};
 use crate::gate::Kind;
+use crate::policy::usage::Release;
 use crate::policy::{Permit, Target};
 use crate::rep::Origin;
 
@@ -73,7 +74,10 @@ impl Connection {
         if !fields::is_framed_plainly(response.headers()) {
             return Err((Refusal::Upstream(Failure::Protocol), recorder));
         }
-        Ok(self.pass(response, recorder, passing))
+        match recorder.judge_response(&response) {
+            Some(release) => Ok(self.pass(response, recorder, passing, release)),
+            None => Err((Refusal::Decided, recorder)),
+        }
     }
 
     /// Reads the target of a request that may be forwarded.
@@ -184,6 +188,7 @@ impl Connection {
         mut response: Response<ResponseBody>,
         mut recorder: Box<ExchangeRecorder>,
         passing: Passing,
+        release: Release,
     ) -> Response<Answer> {
         recorder.response_started(response.status().as_u16(), None);
         let version = response.version();
@@ -194,7 +199,7 @@ impl Connection {
             .sign(response.headers_mut(), version);
         *response.version_mut() = Version::HTTP_11;
         // The response's extensions stay: the spelling of its names and its reason phrase.
-        response.map(|incoming| Answer::forwarded(incoming, recorder, passing))
+        response.map(|incoming| Answer::forwarded(incoming, release, recorder, passing))
     }
 
     /// Relays octets both ways from now on. The record is written when both sides have finished.

@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use http::header::USER_AGENT;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, Version};
 
 pub use self::held::Held;
 use self::phase::Phase;
@@ -27,16 +27,19 @@ use self::url::Url;
 use super::Proxy;
 use super::counts::version_name;
 use super::exchange_state::ExchangeState;
+use super::fields::usage::lines;
 use super::limits::RequestSlot;
 use super::target::Scope;
 use crate::agent::Agent;
 use crate::audit::DecisionId;
 use crate::client::Client;
 use crate::clock::{Moment, Tick};
+use crate::egress::ResponseBody;
 use crate::gate::{Had, Requester};
 use crate::metrics::GaugeGuard;
 use crate::pace::EffectivePace;
 use crate::policy::generation::Generation;
+use crate::policy::usage::{self, Head, Release};
 use crate::policy::{Decision, Reason};
 use crate::rep::Origin;
 use crate::telemetry::trace::Trace;
@@ -302,6 +305,16 @@ impl ExchangeRecorder {
     /// Enters a decision.
     pub fn decide(&mut self, decision: Decision) {
         self.decision = decision;
+    }
+
+    /// Judges what the origin's response says of use, and enters it into the decision; `None`: the body is withheld.
+    pub fn judge_response(&mut self, response: &Response<ResponseBody>) -> Option<Release> {
+        let head = Head {
+            status: response.status().as_u16(),
+            lines: lines(response.headers()),
+            tokens: &self.agent.tokens,
+        };
+        usage::release(&mut self.decision, head)
     }
 
     /// Enters a decision made for this reason alone when the exchange began.

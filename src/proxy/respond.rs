@@ -6,6 +6,8 @@
 mod facts;
 mod problem;
 
+use std::fmt::Write as _;
+
 use bytes::Bytes;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, PROXY_AUTHENTICATE, RETRY_AFTER,
@@ -124,7 +126,7 @@ pub fn refuse(
     };
     let reason = recorder.decision().reason.as_str();
     // Without a decision, the answer is about the request or the way, not about a robots.txt.
-    let failure = refusal.is_failure().then_some(error);
+    let failure = error.filter(|_| refusal.is_failure());
     let facts = Facts::of(recorder, matches!(refusal, Refusal::Decided), failure);
     let (content_type, body) = if traits.wants_text {
         let mut text = format!("{} {title}\n\n{detail}\n\n", status.as_u16());
@@ -133,20 +135,20 @@ pub fn refuse(
     } else {
         let kind = match refusal {
             Refusal::Decided => reason,
-            _ => error,
+            _ => error.unwrap_or(reason),
         };
         let write_facts = |problem: &mut Object<'_>| facts.write(problem, traits.audience);
         let body = problem_document(kind, status, title, &detail, write_facts);
         ("application/problem+json", body)
     };
     recorder.set_detail(is_telling.then_some(&*detail));
-    recorder.response_started(status.as_u16(), Some(error));
+    recorder.response_started(status.as_u16(), error);
     let mut response = with_body(status, content_type, body, traits.is_head);
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if let Ok(value) =
-        HeaderValue::from_str(&proxy_status(error, failure.map_or(Some(reason), |_| None)))
-    {
+    let received = recorder.decision().received_status();
+    let details = failure.map_or(Some(reason), |_| None);
+    if let Ok(value) = HeaderValue::from_str(&proxy_status(error, received, details)) {
         headers.insert(PROXY_STATUS, value);
     }
     if let Some(after) = retry_after {
@@ -210,9 +212,17 @@ fn with_body(
 }
 
 /// Returns the member of an answer's Proxy-Status (RFC 9209 2).
-fn proxy_status(error: &str, reason: Option<&str>) -> String {
-    match reason {
-        Some(reason) => format!("{NAME}; error={error}; details=\"{reason}\""),
-        None => format!("{NAME}; error={error}"),
+fn proxy_status(error: Option<&str>, received: Option<u16>, details: Option<&str>) -> String {
+    let mut member = NAME.to_owned();
+    // Writing to a string cannot fail.
+    if let Some(error) = error {
+        let _ = write!(member, "; error={error}");
     }
+    if let Some(status) = received {
+        let _ = write!(member, "; received-status={status}");
+    }
+    if let Some(details) = details {
+        let _ = write!(member, "; details=\"{details}\"");
+    }
+    member
 }

@@ -199,6 +199,7 @@ impl Row<'_> {
             duration: 0,
             error: None,
             detail: None,
+            usage: None,
         };
         let mut entry = Vec::new();
         decision.encode(Bounds::CLIENTS, &mut entry);

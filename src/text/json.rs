@@ -122,6 +122,11 @@ impl<'b> Object<'b> {
         out.push(b'"');
     }
 
+    /// Writes a value that is JSON already.
+    pub(crate) fn verbatim(&mut self, name: &str, json: &str) {
+        self.name(name).extend_from_slice(json.as_bytes());
+    }
+
     /// Writes an address and its port.
     pub(crate) fn address(&mut self, name: &str, address: SocketAddr) {
         let out = self.name(name);

@@ -157,6 +157,13 @@ fn lines<'a>(
     named.map(|(_, value)| trimmed(value))
 }
 
+/// Returns the name of a field that [`read`] knows, as this program spells it.
+#[must_use]
+pub fn known(name: &str) -> Option<&'static str> {
+    let mut all = NAMES.into_iter().chain([CONTENT_TYPE]);
+    all.find(|known| *known == name)
+}
+
 /// Tells whether a field may state something. Most names differ in their length already.
 fn is_of_usage(name: &str) -> bool {
     NAMES

@@ -17,6 +17,7 @@ use crawlgate::rep::{Origin, ProductToken, Robots};
 use crawlgate::robots::snapshot::Snapshot;
 use crawlgate::robots::state::{Stance, State};
 use crawlgate::store::Batch;
+use crawlgate::usage::Purposes;
 use http::uri::PathAndQuery;
 
 /// 2026-11-20T12:00:00.123Z
@@ -78,6 +79,10 @@ impl Case {
             generation: Generation::default(),
             path_guard: self.terms.path_guard,
             terms: self.terms.digest(),
+            signals: crawlgate::policy::usage::Signals::of(
+                Purposes::NONE,
+                &std::sync::Arc::default(),
+            ),
         };
         let agent = Agent {
             tokens: self.chain(),
@@ -189,6 +194,8 @@ impl Case {
             duration: Duration::from_micros(42),
             error: None,
             detail: None,
+            purposes: Purposes::NONE,
+            usage: None,
         };
         record.file(self.redact, batch);
         record.id.to_string()

@@ -8,6 +8,7 @@ use std::{future::Future, io, sync::mpsc};
 
 use super::*;
 use crate::robots::state::State;
+use crate::usage::{Purpose, Purposes};
 use crate::{
     audit::{record::tests::denial, sink::Stopped},
     clock::Moment,
@@ -282,14 +283,22 @@ async fn only_the_wanted_decisions_are_recorded_also_after_a_reload() {
         reason: "robots_allow",
         ..denial()
     };
-    assert!(log.wants("deny", false) && log.wants("defer", false) && !log.wants("allow", false));
-    assert!(log.wants("allow", true), "it failed");
+    let declared = Purposes::NONE.with(Purpose::TrainAi);
+    let wants =
+        |verdict, has_failed, purposes| log.wants(Recorded::least(verdict, has_failed, purposes));
+    let none = Purposes::NONE;
+    assert!(wants("deny", false, none) && wants("defer", false, none));
+    assert!(!wants("allow", false, none) && !wants("allow", false, declared));
+    assert!(wants("allow", true, none), "it failed");
     log.record(&allowed);
     let mut other = config(OnFailure::Deny);
+    other.log.decisions = Recorded::Purposes;
+    log.adopt(&other);
+    assert!(wants("allow", false, declared) && !wants("allow", false, none));
     other.log.decisions = Recorded::All;
     other.log.redact_query = true;
     log.adopt(&other);
-    assert!(log.wants("allow", false));
+    assert!(wants("allow", false, none));
     log.record(&allowed);
     log.flush().await.unwrap();
     assert_eq!(tank.reasons(), ["robots_allow"]);
@@ -299,7 +308,7 @@ async fn only_the_wanted_decisions_are_recorded_also_after_a_reload() {
 #[tokio::test]
 async fn a_log_without_destinations_takes_no_record_and_stops_no_request() {
     let log = Log::open(&config(OnFailure::Deny), None, &Clock::system()).unwrap();
-    assert!(!log.wants("deny", false));
+    assert!(!log.wants(Recorded::Denied));
     record(&log, "a");
     log.ready().await.unwrap();
     log.flush().await.unwrap();

@@ -86,6 +86,8 @@ pub(in crate::audit) fn denial() -> Record<'static> {
         duration: Duration::from_micros(42),
         error: None,
         detail: None,
+        purposes: Purposes::NONE,
+        usage: None,
     }
 }
 

@@ -5,6 +5,8 @@ use std::str::FromStr as _;
 
 use serde::Deserialize;
 
+use crate::usage::record::UsageRecord;
+
 use super::Missing;
 use crate::clock::Moment;
 use crate::store::Sha256;
@@ -64,6 +66,9 @@ pub struct Evidence<'a> {
     pub error: Option<String>,
     #[serde(borrow, default)]
     pub detail: Option<Cow<'a, str>>,
+    /// What the site says of use.
+    #[serde(default)]
+    pub usage: Option<UsageRecord<'static>>,
     /// The object without which the line was made: the store does not have what the entry names, or another body.
     #[serde(borrow, default)]
     pub missing: Option<Cow<'a, str>>,

@@ -1,5 +1,6 @@
 //! Entries at random, ordinary and hostile ones.
 
+use super::table::USAGES;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
@@ -173,6 +174,7 @@ pub(crate) fn with_decision(dice: &mut Dice, to: impl FnOnce(&Decision<'_>, Boun
         bytes_in: dice.maybe(Dice::number).unwrap_or(0),
         bytes_out: dice.maybe(Dice::number).unwrap_or(0),
         duration: dice.maybe(Dice::number).unwrap_or(0),
+        usage: dice.maybe(|dice| dice.of(&USAGES)),
         error: dice.maybe(|_| (&*error).into()),
         detail: dice.maybe(|_| (&*detail).into()),
     };

@@ -31,6 +31,15 @@ pub(super) const REASONS: &[&str] = &[
     "client_limit",
     "overloaded",
     "fleet_cut",
+    "usage_disallow",
+    "usage_withheld",
+    "license_required",
+];
+
+/// What a site says of use, and what a response says.
+pub(super) const USAGES: [&str; 2] = [
+    r#"{"purposes":["train-ai"],"refused":["train-ai"],"preferences":[{"category":"train-ai","value":"disallow","signal":"content_usage","source":"robots","group":"*","line":3,"text":"Content-Usage: train-ai=n"}],"combined":{"train-ai":"disallow"},"invalid":[],"ignored":["bots"],"licenses":["https://site.example/license.xml"],"stage":"before","let_out_by":null,"received_status":null,"fields":[]}"#,
+    r#"{"purposes":["search","train-ai"],"refused":[],"preferences":[{"category":"search","value":"unknown","signal":"content_usage","source":"header","field":"content-usage","text":"search=?0"}],"combined":{},"invalid":[{"signal":"tdm","source":"header","field":"tdm-reservation","why":"unparsable"}],"ignored":[],"licenses":[],"stage":null,"let_out_by":null,"received_status":404,"fields":[{"name":"content-usage","text":"search=?0","sha256":"dd8ec0a9b4c1f8a5c6a7e4ac3eac3a8a1e2ef4d5d3a6c1f0a1b2c3d4e5f60718","cut":false}]}"#,
 ];
 
 /// The reasons of the first frozen entries; those of further ones stand at the end.
@@ -234,6 +243,13 @@ fn overrides() -> Vec<(&'static str, Asserted<'static>)> {
                 ..stored
             },
         ),
+        (
+            "that allows a use",
+            Asserted {
+                action: Action::AllowUsage,
+                ..stored
+            },
+        ),
     ]
 }
 
@@ -314,6 +330,7 @@ fn usual<'a>(basis: &'a Digest) -> Decision<'a> {
         duration: 23_456,
         error: None,
         detail: None,
+        usage: None,
     }
 }
 
@@ -439,8 +456,19 @@ pub(super) fn entries() -> Vec<(String, Vec<u8>)> {
         size: Some(99),
     };
     table.add_event("records missing", missing);
-    reasons(&mut table, later, [&usual, &full, &bare]);
-    asserted(&mut table, later_overrides, &usual);
+    // In the order in which they came to be.
+    let (of_a_fleet, of_use) = later.split_at(1);
+    reasons(&mut table, of_a_fleet, [&usual, &full, &bare]);
+    let (of_a_fleet, of_use_overrides) = later_overrides.split_at(1);
+    asserted(&mut table, of_a_fleet, &usual);
+    reasons(&mut table, of_use, [&usual, &full, &bare]);
+    asserted(&mut table, of_use_overrides, &usual);
+    for (number, usage) in USAGES.into_iter().enumerate() {
+        let usage = Some(usage);
+        let name = format!("what a site says of use, {number}");
+        table.add(&name, &Decision { usage, ..usual });
+        table.add(&format!("{name}, with all"), &Decision { usage, ..full });
+    }
     table.rows
 }
 

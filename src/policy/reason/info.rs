@@ -26,8 +26,8 @@ pub struct Info {
 pub struct Answer {
     /// The status.
     pub status: StatusCode,
-    /// The error type of `Proxy-Status` (RFC 9209 2.3).
-    pub error_type: &'static str,
+    /// The error type of `Proxy-Status` (RFC 9209 2.3); `None` if no registered type is true of it.
+    pub error_type: Option<&'static str>,
     /// The problem document's title.
     pub title: &'static str,
     /// The problem document's detail, with `{origin}` for the origin.
@@ -57,7 +57,7 @@ pub enum Replay {
 /// no permission.
 const NOT_SENT: Answer = Answer {
     status: StatusCode::INTERNAL_SERVER_ERROR,
-    error_type: "proxy_internal_error",
+    error_type: Some("proxy_internal_error"),
     title: "The request was not forwarded",
     detail: "The request to {origin} is allowed but was not forwarded; send it again later.",
 };
@@ -113,7 +113,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
             replay: Replay::Url,
             answer: Answer {
                 status: StatusCode::FORBIDDEN,
-                error_type: "http_request_denied",
+                error_type: Some("http_request_denied"),
                 title: "Denied by the operator of this proxy",
                 detail: "The operator of this proxy denies this URL of {origin}; do not request \
                     it.",
@@ -127,7 +127,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
             replay: Replay::Url,
             answer: Answer {
                 status: StatusCode::FORBIDDEN,
-                error_type: "http_request_denied",
+                error_type: Some("http_request_denied"),
                 title: "Disallowed by robots.txt",
                 detail: "The robots.txt of {origin} disallows this URL for this crawler; do not \
                     request it.",
@@ -141,7 +141,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
             replay: Replay::Url,
             answer: Answer {
                 status: StatusCode::FORBIDDEN,
-                error_type: "http_request_denied",
+                error_type: Some("http_request_denied"),
                 title: "Disallowed by robots.txt in another reading of the path",
                 detail: "{origin} may read this path in more ways than can be judged; write it \
                     plainly.",
@@ -155,7 +155,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
             replay: Replay::Origin,
             answer: Answer {
                 status: StatusCode::FORBIDDEN,
-                error_type: "http_request_denied",
+                error_type: Some("http_request_denied"),
                 title: "The origin's robots.txt cannot be had",
                 detail: "The robots.txt of {origin} cannot be had, so nothing may be crawled there \
                     for now; try again later.",
@@ -170,7 +170,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
             replay: Replay::Tunnel,
             answer: Answer {
                 status: StatusCode::FORBIDDEN,
-                error_type: "http_request_denied",
+                error_type: Some("http_request_denied"),
                 title: "A tunnel to this origin cannot be judged",
                 detail: "{origin} disallows some paths and a tunnel hides them; have the host \
                     intercepted: take it out of [tls] tunnel, or use a CA whose name constraints \
@@ -185,7 +185,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
             replay: Replay::Pending,
             answer: Answer {
                 status: StatusCode::SERVICE_UNAVAILABLE,
-                error_type: "destination_unavailable",
+                error_type: Some("destination_unavailable"),
                 title: "The origin's robots.txt is still being fetched",
                 detail: "The robots.txt of {origin} has not arrived yet; send the request again \
                     later.",
@@ -199,7 +199,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
             replay: Replay::Paced,
             answer: Answer {
                 status: StatusCode::TOO_MANY_REQUESTS,
-                error_type: "http_request_denied",
+                error_type: Some("http_request_denied"),
                 title: "The origin is asked too often",
                 detail: "Requests to {origin} exceed its pace ([pace] in the configuration); send \
                     the request again later.",
@@ -213,7 +213,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
             replay: Replay::Unjudged,
             answer: Answer {
                 status: StatusCode::FORBIDDEN,
-                error_type: "destination_ip_prohibited",
+                error_type: Some("destination_ip_prohibited"),
                 title: "The destination may not be reached from here",
                 detail: "{origin} may not be reached; see [egress] in the configuration.",
             },
@@ -226,7 +226,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
             replay: Replay::Unjudged,
             answer: Answer {
                 status: StatusCode::MISDIRECTED_REQUEST,
-                error_type: "http_request_error",
+                error_type: Some("http_request_error"),
                 title: "The request is for another origin than its connection",
                 detail: "Another origin was named than {origin}; open a connection for each \
                     origin.",
@@ -240,7 +240,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
             replay: Replay::Unjudged,
             answer: Answer {
                 status: StatusCode::BAD_REQUEST,
-                error_type: "http_request_error",
+                error_type: Some("http_request_error"),
                 title: "The request cannot be forwarded",
                 detail: "The request is malformed, or a proxy must refuse its form; correct it.",
             },
@@ -253,7 +253,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
             replay: Replay::Unrecorded,
             answer: Answer {
                 status: StatusCode::SERVICE_UNAVAILABLE,
-                error_type: "proxy_internal_error",
+                error_type: Some("proxy_internal_error"),
                 title: "Decisions cannot be recorded",
                 detail: "The decision log cannot be written, so nothing is forwarded; the operator \
                     must make room for it.",
@@ -267,10 +267,53 @@ pub(super) fn row(reason: Reason) -> &'static Info {
             replay: Replay::Unjudged,
             answer: Answer {
                 status: StatusCode::SERVICE_UNAVAILABLE,
-                error_type: "proxy_internal_error",
+                error_type: Some("proxy_internal_error"),
                 title: "This proxy is cut off from its fleet",
                 detail: "The proxy may have missed what the operator has decided, so it forwards nothing \
                     until it hears from its fleet again; try again then.",
+            },
+        },
+        Reason::UsageDisallow => &Info {
+            code: "usage_disallow",
+            verdict: Verdict::Deny,
+            always_enforced: false,
+            meaning: "the site disallows a use that this crawler declares",
+            replay: Replay::Url,
+            answer: Answer {
+                status: StatusCode::FORBIDDEN,
+                error_type: Some("http_request_denied"),
+                title: "The site disallows this use",
+                detail: "The robots.txt of {origin} disallows this use for this crawler; do not \
+                    request it for that purpose.",
+            },
+        },
+        Reason::UsageWithheld => &Info {
+            code: "usage_withheld",
+            verdict: Verdict::Deny,
+            always_enforced: false,
+            meaning: "its response disallows a use that this crawler declares",
+            replay: Replay::Url,
+            answer: Answer {
+                status: StatusCode::FORBIDDEN,
+                // No registered type fits: the request was forwarded, and the origin answered.
+                error_type: None,
+                title: "The page disallows this use",
+                detail: "{origin} sent this page and disallows this use of it; its content is \
+                    withheld.",
+            },
+        },
+        Reason::LicenseRequired => &Info {
+            code: "license_required",
+            verdict: Verdict::Deny,
+            always_enforced: false,
+            meaning: "a licence applies that the operator does not list",
+            replay: Replay::Url,
+            answer: Answer {
+                status: StatusCode::FORBIDDEN,
+                error_type: Some("http_request_denied"),
+                title: "The site asks for a licence",
+                detail: "{origin} names a licence for this content, and the operator of this proxy \
+                    lists no such licence; do not request it for this purpose.",
             },
         },
         Reason::Unauthenticated => &Info {
@@ -281,7 +324,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
             replay: Replay::Unjudged,
             answer: Answer {
                 status: StatusCode::PROXY_AUTHENTICATION_REQUIRED,
-                error_type: "http_request_denied",
+                error_type: Some("http_request_denied"),
                 title: "This proxy wants to know who asks",
                 detail: "Send the credentials of a client of this proxy, as in \
                     http_proxy=http://NAME:PASSWORD@HOST:PORT.",
@@ -295,7 +338,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
             replay: Replay::Unjudged,
             answer: Answer {
                 status: StatusCode::FORBIDDEN,
-                error_type: "http_request_denied",
+                error_type: Some("http_request_denied"),
                 title: "This proxy does not serve you here",
                 detail: "Your address belongs to no client of this listener; the operator can add \
                     it under [[client]].",
@@ -309,7 +352,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
             replay: Replay::Unjudged,
             answer: Answer {
                 status: StatusCode::FORBIDDEN,
-                error_type: "http_request_denied",
+                error_type: Some("http_request_denied"),
                 title: "The crawler does not say who it is",
                 detail: "Send a User-Agent that begins with a product token, as in \
                     \"ExampleBot/1.0 (+https://example.com/bot)\".",
@@ -324,7 +367,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
             replay: Replay::Unjudged,
             answer: Answer {
                 status: StatusCode::FORBIDDEN,
-                error_type: "http_request_denied",
+                error_type: Some("http_request_denied"),
                 title: "The crawler says it is another one",
                 detail: "The User-Agent must hold the product token that this crawler is judged \
                     as; send that, or have the operator name the right one.",
@@ -338,7 +381,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
             replay: Replay::Unjudged,
             answer: Answer {
                 status: StatusCode::TOO_MANY_REQUESTS,
-                error_type: "http_request_denied",
+                error_type: Some("http_request_denied"),
                 title: "The quota is spent",
                 detail: "This client has used up its quota for now; send the request again later.",
             },
@@ -351,7 +394,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
             replay: Replay::Unjudged,
             answer: Answer {
                 status: StatusCode::TOO_MANY_REQUESTS,
-                error_type: "http_request_denied",
+                error_type: Some("http_request_denied"),
                 title: "Too much at once",
                 detail: "This client has its maximum of connections or requests under way; let \
                     some of them end first.",
@@ -366,7 +409,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
             replay: Replay::Unjudged,
             answer: Answer {
                 status: StatusCode::SERVICE_UNAVAILABLE,
-                error_type: "connection_limit_reached",
+                error_type: Some("connection_limit_reached"),
                 title: "The proxy is at its limit",
                 detail: "This proxy cannot take more at the moment; send the request again later.",
             },
@@ -422,7 +465,8 @@ mod tests {
             let is_for_now = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
             assert_eq!(is_for_now, *verdict != Verdict::Deny, "{reason:?}");
             let is_token = |octet: u8| octet.is_ascii_lowercase() || octet == b'_';
-            assert!(answer.error_type.bytes().all(is_token), "{reason:?}");
+            let error_type = answer.error_type.unwrap_or_default();
+            assert!(error_type.bytes().all(is_token), "{reason:?}");
             let rest = answer.detail.replace("{origin}", "");
             assert!(
                 rest.ends_with('.') && !rest.contains(['{', '}']),

@@ -7,7 +7,9 @@ use http::HeaderValue;
 use super::ExchangeRecorder;
 use super::phase::Phase;
 use crate::audit::{self, Exceeds, Grounds, Record};
+use crate::config::Recorded;
 use crate::policy::Reason;
+use crate::policy::usage::Usage;
 use crate::rep::Origin;
 use crate::store::ObjectKind;
 use crate::telemetry::trace::{self, Trace};
@@ -91,11 +93,12 @@ impl ExchangeRecorder {
         let error = self.error();
         let (verdict, log) = (verdict.as_str(), &self.proxy.log);
         let has_failed = audit::has_failed(error, self.status);
-        if !log.records(verdict, has_failed) {
+        let least = Recorded::least(verdict, has_failed, self.client.purposes);
+        if !log.records(least) {
             let (name, address) = (self.client.name.as_ref(), self.address.ip());
             log.forwarded(name, address, self.time);
         }
-        if error.is_none() && verdict == "allow" && !log.wants(verdict, false) {
+        if error.is_none() && verdict == "allow" && !log.wants(least) {
             self.proxy.summary.count_forwarded();
         } else {
             self.write(exceeds, error);
@@ -114,6 +117,7 @@ impl ExchangeRecorder {
         url.clear();
         self.url.write(&mut url);
         let decision = &self.decision;
+        let usage = decision.usage.as_deref().and_then(Usage::text);
         let record = Record {
             time: self.time,
             id: self.id,
@@ -169,6 +173,8 @@ impl ExchangeRecorder {
             duration: now.since(self.time),
             error,
             detail: self.detail.as_deref(),
+            purposes: self.client.purposes,
+            usage: usage.as_deref(),
         };
         // A failing log would only be flooded with its own failures.
         if self.decision.reason != Reason::LogFailed {

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::{Audience, MOST};
+use crate::policy::usage::Usage;
 use crate::policy::{Decision, Reason};
 use crate::proxy::recorder::ExchangeRecorder;
 use crate::rep::{Origin, Rule};
@@ -93,6 +94,10 @@ impl<'a> Facts<'a> {
             let age = snapshot.map(|snapshot| decision.at.since(snapshot.fetched).as_secs());
             object.number_or_null("age_s", age);
         }
+        let usage = decision.usage.as_deref().and_then(Usage::answer);
+        if let Some(usage) = usage.filter(|_| self.failure.is_none()) {
+            object.verbatim("usage", &usage);
+        }
         object.plain("id", self.id.as_bytes());
     }
 
@@ -111,6 +116,10 @@ impl<'a> Facts<'a> {
         }
         if let Some(reading) = &self.decision.reading {
             let _ = writeln!(text, "read as: {reading}");
+        }
+        let usage = self.decision.usage.as_deref();
+        for preference in usage.into_iter().flat_map(Usage::refusing) {
+            let _ = writeln!(text, "the site says: {}", preference.text);
         }
         if let Some(id) = &self.asserted {
             let _ = writeln!(text, "override: {id}");

@@ -6,17 +6,19 @@ use http::StatusCode;
 
 use super::{Refusal, RequestTraits};
 use crate::clock::Moment;
-use crate::egress::{Failure, Prohibited};
+use crate::egress::Failure;
 use crate::pace::{EffectivePace, Source};
 use crate::policy::{Decision, Reason};
 use crate::proxy::framing::Violation;
 use crate::proxy::recorder::ExchangeRecorder;
 use crate::proxy::target::Unreadable;
 use crate::rep::Origin;
+use crate::usage::Purpose;
 
 pub(super) struct Problem {
     pub(super) status: StatusCode,
-    pub(super) error: &'static str,
+    /// The error type of Proxy-Status; `None` if no registered type is true of it.
+    pub(super) error: Option<&'static str>,
     pub(super) title: &'static str,
     pub(super) detail: String,
     /// True if the detail tells what the reason and the rest of the record do not.
@@ -98,7 +100,7 @@ fn bad_request(detail: &str) -> Problem {
 fn bad_gateway(error: &'static str, title: &'static str, detail: String) -> Problem {
     Problem {
         status: StatusCode::BAD_GATEWAY,
-        error,
+        error: Some(error),
         title,
         detail,
         is_telling: true,
@@ -176,7 +178,10 @@ fn decided(
             ..problem
         },
         Reason::AddressProhibited => Problem {
-            error: decision.prohibited.map_or(problem.error, Prohibited::error_type),
+            error: match decision.prohibited {
+            Some(prohibited) => Some(prohibited.error_type()),
+            None => problem.error,
+        },
             ..problem
         },
         Reason::Unauthenticated if decision.retry_at.is_some() => Problem {
@@ -190,6 +195,13 @@ fn decided(
     }
 }
 
+/// Returns the purposes that were refused.
+fn refused(decision: &Decision) -> Option<String> {
+    let refused = decision.usage.as_deref()?.judged.refused;
+    let words: Vec<&str> = refused.iter().map(Purpose::as_str).collect();
+    Some(words.join(", "))
+}
+
 /// Returns the detail of a decision that tells more than its reason.
 fn detail(decision: &Decision, pace: Option<EffectivePace>, origin: &str) -> Option<String> {
     Some(match decision.reason {
@@ -197,6 +209,22 @@ fn detail(decision: &Decision, pace: Option<EffectivePace>, origin: &str) -> Opt
             "The robots.txt of {origin} cannot be had ({}), so nothing may be crawled there for now; try again later.",
             decision.cause()?,
         ),
+        Reason::UsageDisallow => format!(
+            "The robots.txt of {origin} disallows this use ({}) for this crawler; do not request it for that purpose.",
+            refused(decision)?
+        ),
+        Reason::UsageWithheld => {
+            let usage = decision.usage.as_deref()?;
+            match usage.judged.refused.is_empty() {
+                true => format!(
+                    "{origin} sent this page and names a licence for it that the operator of this proxy does not list; its content is withheld."
+                ),
+                false => format!(
+                    "{origin} sent this page and disallows this use of it ({}); its content is withheld.",
+                    refused(decision)?
+                ),
+            }
+        }
         Reason::Paced => format!(
             "{}; send the request again later.",
             paced(origin, pace?.source)?

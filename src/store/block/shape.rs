@@ -49,7 +49,7 @@ pub(super) struct Parts<'e> {
     pub(super) bytes_out: u64,
     pub(super) duration: u64,
     /// Values of rare keys, in their order.
-    pub(super) rest: [&'e [u8]; 4],
+    pub(super) rest: [&'e [u8]; RARE.len()],
     pub(super) is_denial: bool,
 }
 
@@ -118,11 +118,11 @@ pub(super) fn split<'e>(entry: &'e [u8], shape: &mut Vec<u8>) -> Result<Parts<'e
             key::BYTES_IN => parts.bytes_in = reader.uint()?,
             key::BYTES_OUT => parts.bytes_out = reader.uint()?,
             key::DURATION => parts.duration = reader.uint()?,
-            key::CUTS => parts.rest[0] = reader.item()?,
-            key::READING => parts.rest[1] = reader.item()?,
-            key::URL_SHA256 => parts.rest[2] = reader.item()?,
-            key::DETAIL => parts.rest[3] = reader.item()?,
-            _ => return Err(OTHER),
+            _ => {
+                let mut rare = RARE.iter().zip(&mut parts.rest);
+                let (_, value) = rare.find(|(rare, _)| **rare == key).ok_or(OTHER)?;
+                *value = reader.item()?;
+            }
         }
         shape.extend_from_slice(entry.get(from..start).ok_or(OTHER)?);
         from = entry.len() - reader.rest().len();
@@ -137,7 +137,13 @@ pub(super) fn split<'e>(entry: &'e [u8], shape: &mut Vec<u8>) -> Result<Parts<'e
 }
 
 /// The keys of the rare values, in the order of [`Parts::rest`].
-pub(super) const RARE: [u8; 4] = [key::CUTS, key::READING, key::URL_SHA256, key::DETAIL];
+pub(super) const RARE: [u8; 5] = [
+    key::CUTS,
+    key::READING,
+    key::URL_SHA256,
+    key::DETAIL,
+    key::USAGE,
+];
 
 /// A shape that is read.
 #[derive(Debug)]
@@ -213,11 +219,7 @@ fn is_hole(key: u8) -> bool {
             | key::BYTES_IN
             | key::BYTES_OUT
             | key::DURATION
-            | key::CUTS
-            | key::READING
-            | key::URL_SHA256
-            | key::DETAIL
-    )
+    ) || RARE.contains(&key)
 }
 
 /// Returns the CBOR item that a shape has at `key`, of any type; `None` if it has a hole there, or nothing.

@@ -122,6 +122,7 @@ fn decision<'a>(client: (&str, Option<&'a str>), origin: Option<&'a str>) -> Dec
         duration: 0,
         error: None,
         detail: None,
+        usage: None,
     }
 }
 

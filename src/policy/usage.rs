@@ -1,0 +1,282 @@
+//! What a site says of the use of a page, in decisions: before the request is sent, and at the head of its response.
+//!
+//! Robots rules come first: a path that they disallow has no preferences (draft-ietf-aipref-attach section 3.1). A use
+//! that robots.txt disallows to a declared purpose is refused before the request is sent; one that the response
+//! disallows is withheld: not one octet of its body may pass without a [`Release`].
+
+use std::sync::Arc;
+
+use super::overrides::InForce;
+use super::{Decision, Reason, Verdict};
+use crate::rep::ProductToken;
+use crate::usage::record::{self, FieldRecord, UsageRecord};
+use crate::usage::{Judged, Modes, Preference, Purposes, Said, Value, fields, judge};
+
+/// The grounds of a decision about use, besides what the site says.
+#[derive(Debug, Clone)]
+pub struct Signals {
+    /// The purposes that the client declares.
+    pub purposes: Purposes,
+    /// The treatment of each signal.
+    pub modes: Arc<Modes>,
+    /// The override that lifts what the site says of use, if there is one.
+    pub lifted: Option<Arc<InForce>>,
+}
+
+impl Signals {
+    /// Returns the grounds without an override.
+    #[must_use]
+    pub fn of(purposes: Purposes, modes: &Arc<Modes>) -> Signals {
+        Signals {
+            purposes,
+            modes: Arc::clone(modes),
+            lifted: None,
+        }
+    }
+}
+
+/// What is known of the use of one page.
+#[derive(Debug, Clone)]
+pub struct Usage {
+    /// The purposes that the client declares.
+    pub purposes: Purposes,
+    /// What robots.txt says.
+    pub before: Said,
+    /// What the response says; `None` before it came, and where it says nothing.
+    pub after: Option<Box<Response>>,
+    /// What follows from both.
+    pub judged: Judged,
+    /// When the use was refused.
+    pub stage: Option<Stage>,
+    /// The reason under which a request went out that was withheld later.
+    pub let_out_by: Option<Reason>,
+    /// The status that the origin answered with, once its response came.
+    pub received_status: Option<u16>,
+}
+
+/// The fields of a response that speak of use.
+#[derive(Debug, Clone)]
+pub struct Response {
+    /// The field lines, in order.
+    pub lines: Vec<(&'static str, Vec<u8>)>,
+    /// What they say.
+    pub said: Said,
+}
+
+/// The time of a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// No request was sent.
+    Before,
+    /// The origin's response had come.
+    After,
+}
+
+impl Stage {
+    /// Returns its word in records.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Stage::Before => "before",
+            Stage::After => "after",
+        }
+    }
+}
+
+/// Proof that a response was judged and its body may pass. Only [`release`] makes one:
+///
+/// ```compile_fail,E0423
+/// fn forge() -> crawlgate::policy::usage::Release {
+///     crawlgate::policy::usage::Release(())
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Release(());
+
+/// The head of a final response, as far as it speaks of use.
+#[derive(Debug)]
+pub struct Head<'a> {
+    /// The status code.
+    pub status: u16,
+    /// The field lines of [`fields::NAMES`], in order.
+    pub lines: Vec<(&'static str, Vec<u8>)>,
+    /// The crawler's product tokens, most specific first.
+    pub tokens: &'a [ProductToken],
+}
+
+impl Usage {
+    /// Returns the usage of a page of which nothing is known yet.
+    fn new(purposes: Purposes) -> Box<Usage> {
+        Box::new(Usage {
+            purposes,
+            before: Said::default(),
+            after: None,
+            judged: Judged::default(),
+            stage: None,
+            let_out_by: None,
+            received_status: None,
+        })
+    }
+
+    /// Returns the reason that the judgement refuses the use for, if it does.
+    fn refusal(&self) -> Option<Reason> {
+        if !self.judged.refused.is_empty() {
+            Some(Reason::UsageDisallow)
+        } else if self.judged.unlicensed {
+            Some(Reason::LicenseRequired)
+        } else {
+            None
+        }
+    }
+
+    /// Tells whether there is anything to record.
+    fn is_silent(&self) -> bool {
+        let silent_response = self
+            .after
+            .as_ref()
+            .is_none_or(|after| after.said.is_empty());
+        self.purposes.is_empty() && self.before.is_empty() && silent_response
+    }
+
+    /// Returns the text for records; `None` where nothing was said and no purpose declared.
+    #[must_use]
+    pub fn text(&self) -> Option<String> {
+        (!self.is_silent()).then(|| self.record(|record| record.text()))
+    }
+
+    /// Returns the first preferences that disallow something, if a purpose was refused.
+    pub fn refusing(&self) -> impl Iterator<Item = &Preference> {
+        let after = self.after.as_deref().map(|after| &after.said);
+        let all = std::iter::once(&self.before).chain(after);
+        let disallows = |one: &&Preference| one.value == Value::Disallow;
+        let all = all.flat_map(|said| &said.preferences).filter(disallows);
+        all.take(match self.judged.refused.is_empty() {
+            true => 0,
+            false => MOST_ANSWERED,
+        })
+    }
+
+    /// Returns the text for answers: purposes, what was refused, and the first preferences.
+    #[must_use]
+    pub fn answer(&self) -> Option<String> {
+        let shown = |record: UsageRecord<'_>| {
+            let mut preferences = record.preferences;
+            preferences.truncate(MOST_ANSWERED);
+            record::Answered {
+                purposes: record.purposes,
+                refused: record.refused,
+                preferences,
+                licenses: record.licenses,
+            }
+            .text()
+        };
+        (!self.is_silent()).then(|| self.record(shown))
+    }
+
+    /// Gives the record's object to `then`.
+    pub fn record<T>(&self, then: impl FnOnce(UsageRecord<'_>) -> T) -> T {
+        let after = self.after.as_deref();
+        let lines = after.map_or(&[][..], |after| &after.lines);
+        let both = [Some(&self.before), after.map(|after| &after.said)];
+        let said: Vec<&Said> = both.into_iter().flatten().collect();
+        let fields = lines.iter().map(|(name, line)| FieldRecord::of(name, line));
+        then(UsageRecord {
+            stage: self.stage.map(|stage| stage.as_str().into()),
+            let_out_by: self.let_out_by.map(|reason| reason.as_str().into()),
+            received_status: self.received_status,
+            fields: fields.take(MOST_LINES).collect(),
+            ..UsageRecord::of(self.purposes, &said, &self.judged)
+        })
+    }
+}
+
+/// Preferences that an answer names.
+const MOST_ANSWERED: usize = 8;
+
+/// Field lines that a record keeps.
+const MOST_LINES: usize = 16;
+
+impl Decision {
+    /// Judges the use of a page that the rules of robots.txt allow, by what it `said` of it.
+    pub(super) fn with_usage(mut self, signals: Signals, said: Said) -> Decision {
+        if said.is_empty() && signals.purposes.is_empty() {
+            self.signals = Some(signals);
+            return self;
+        }
+        let mut usage = Usage::new(signals.purposes);
+        usage.judged = judge(signals.purposes, &signals.modes, &said, None);
+        usage.before = said;
+        match (usage.refusal(), &signals.lifted) {
+            (Some(_), Some(lifted)) => self.asserted = Some(Arc::clone(lifted)),
+            (Some(reason), None) => {
+                usage.stage = Some(Stage::Before);
+                self.refuse_use(reason);
+            }
+            (None, _) => {}
+        }
+        self.usage = Some(usage);
+        self.signals = Some(signals);
+        self
+    }
+
+    /// Returns the status that the origin answered with, if its response is withheld.
+    #[must_use]
+    pub fn received_status(&self) -> Option<u16> {
+        let usage = self.usage.as_ref()?;
+        let is_withheld = self.reason == Reason::UsageWithheld;
+        usage.received_status.filter(|_| is_withheld)
+    }
+
+    /// Refuses for a reason of use. No rule decided.
+    fn refuse_use(&mut self, reason: Reason) {
+        self.reason = reason;
+        self.rule = None;
+        self.reading = None;
+    }
+}
+
+/// Judges the response to a request that was let out, and enters what it says into the decision. `None`: its use is
+/// refused, and its body is withheld.
+///
+/// Only a 2xx response is withheld: any other carries what the crawler needs, and no content to use. In report mode the
+/// decision tells the refusal, and the body passes.
+pub fn release(decision: &mut Decision, head: Head<'_>) -> Option<Release> {
+    let Some(Signals {
+        purposes,
+        modes,
+        lifted,
+    }) = &decision.signals
+    else {
+        return Some(Release(()));
+    };
+    let lines = head.lines.iter();
+    let lines = lines.map(|(name, line)| (*name, line.as_slice()));
+    let said = fields::read(lines, head.tokens, modes);
+    if said.is_empty() && decision.usage.is_none() {
+        return Some(Release(()));
+    }
+    let usage = decision.usage.get_or_insert_with(|| Usage::new(*purposes));
+    usage.received_status = Some(head.status);
+    let judged = judge(*purposes, modes, &usage.before, Some(&said));
+    usage.judged.combined = judged.combined;
+    let is_content = (200..300).contains(&head.status);
+    if is_content {
+        usage.judged = judged;
+    }
+    usage.after = Some(Box::new(Response {
+        lines: head.lines,
+        said,
+    }));
+    // A refusal that was told before stays: the request went out in report mode.
+    if decision.reason.verdict() != Verdict::Allow || !is_content || usage.refusal().is_none() {
+        return Some(Release(()));
+    }
+    if let Some(lifted) = lifted {
+        decision.asserted = Some(Arc::clone(lifted));
+        return Some(Release(()));
+    }
+    usage.stage = Some(Stage::After);
+    usage.let_out_by = Some(decision.reason);
+    decision.refuse_use(Reason::UsageWithheld);
+    decision.lets_out().then_some(Release(()))
+}

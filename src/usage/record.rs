@@ -1,0 +1,367 @@
+//! What was said of the use of one page, as records, answers and `check` show it: one JSON object in a fixed order.
+//!
+//! Its text is bounded. Where it would be longer, it is written again with fewer and shorter parts, and says so.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::judge::Judged;
+use super::purpose::Purposes;
+use super::said::{Invalid, License, Place, Preference, Said};
+use crate::text::hex::hex;
+
+/// Most octets of the text.
+pub const MOST: usize = 16 * 1024;
+
+/// Octets of a field's text that are kept.
+pub const MOST_OF_FIELD: usize = 4 * 1024;
+
+/// Parts of each list, and octets of each text, if the text would be too long otherwise.
+const SHORT: Bounds = Bounds {
+    parts: 8,
+    octets: 48,
+};
+
+/// The object; each member is what its name says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UsageRecord<'a> {
+    /// The purposes that the client declares.
+    #[serde(with = "purposes")]
+    pub purposes: Purposes,
+    /// Those that were refused.
+    #[serde(with = "purposes")]
+    pub refused: Purposes,
+    /// The preferences in force.
+    pub preferences: Vec<PreferenceRecord<'a>>,
+    /// The known values of all categories, over all signals.
+    pub combined: BTreeMap<Cow<'a, str>, Cow<'a, str>>,
+    /// Statements that were not used.
+    pub invalid: Vec<InvalidRecord<'a>>,
+    /// Keys that no vocabulary knows.
+    pub ignored: Vec<Cow<'a, str>>,
+    /// The licences that apply.
+    pub licenses: Vec<Cow<'a, str>>,
+    /// `before` or `after` the request was sent, if the use was refused.
+    pub stage: Option<Cow<'a, str>>,
+    /// The reason under which a withheld request went out.
+    pub let_out_by: Option<Cow<'a, str>>,
+    /// The status that the origin answered with, if its response was read.
+    pub received_status: Option<u16>,
+    /// The response fields that were read, a line each.
+    pub fields: Vec<FieldRecord<'a>>,
+    /// True if parts were left out or cut because the object was too long.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut: bool,
+}
+
+/// The part of the object that an answer to a crawler has.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "as in UsageRecord")]
+pub struct Answered<'a> {
+    #[serde(with = "purposes")]
+    pub purposes: Purposes,
+    #[serde(with = "purposes")]
+    pub refused: Purposes,
+    pub preferences: Vec<PreferenceRecord<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub licenses: Vec<Cow<'a, str>>,
+}
+
+impl Answered<'_> {
+    /// Returns the text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        // Writing these types cannot fail.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// A preference with its place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see Preference and Place")]
+pub struct PreferenceRecord<'a> {
+    pub category: Cow<'a, str>,
+    pub value: Cow<'a, str>,
+    pub signal: Cow<'a, str>,
+    #[serde(flatten)]
+    pub place: PlaceRecord<'a>,
+    pub text: Cow<'a, str>,
+}
+
+/// A statement that was not used, with its place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see Invalid and Place")]
+pub struct InvalidRecord<'a> {
+    pub signal: Cow<'a, str>,
+    #[serde(flatten)]
+    pub place: PlaceRecord<'a>,
+    pub why: Cow<'a, str>,
+}
+
+/// A [`Place`]: its source, with the members that the source has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "see Place")]
+pub struct PlaceRecord<'a> {
+    pub source: Cow<'a, str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<u32>,
+}
+
+/// One field line of the response.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "each is what its name says")]
+pub struct FieldRecord<'a> {
+    pub name: Cow<'a, str>,
+    pub text: Cow<'a, str>,
+    /// SHA-256 of the whole line, in hexadecimal digits.
+    pub sha256: Cow<'a, str>,
+    /// True if the text is not the whole line, octet for octet.
+    pub cut: bool,
+}
+
+/// Bounds on parts and texts.
+#[derive(Clone, Copy)]
+struct Bounds {
+    parts: usize,
+    octets: usize,
+}
+
+impl<'a> UsageRecord<'a> {
+    /// Returns the object of what was `said`, and of what follows for these purposes.
+    #[must_use]
+    pub fn of(purposes: Purposes, said: &'a [&'a Said], judged: &Judged) -> UsageRecord<'a> {
+        let all = || said.iter().copied();
+        let combined = judged
+            .combined
+            .iter()
+            .map(|(category, value)| (category.as_str().into(), value.as_str().into()));
+        UsageRecord {
+            purposes,
+            refused: judged.refused,
+            preferences: all()
+                .flat_map(|said| &said.preferences)
+                .map(PreferenceRecord::of)
+                .collect(),
+            combined: combined.collect(),
+            invalid: all()
+                .flat_map(|said| &said.invalid)
+                .map(InvalidRecord::of)
+                .collect(),
+            ignored: all()
+                .flat_map(|said| &said.ignored)
+                .map(|key| Cow::Borrowed(&**key))
+                .collect(),
+            licenses: all()
+                .flat_map(|said| &said.licenses)
+                .map(|License { url, .. }| Cow::Borrowed(&**url))
+                .collect(),
+            ..UsageRecord::default()
+        }
+    }
+
+    /// Returns the text, at most [`MOST`] octets.
+    #[must_use]
+    pub fn text(&self) -> String {
+        // Writing these types cannot fail.
+        let text = |one: &UsageRecord<'_>| serde_json::to_string(one).unwrap_or_default();
+        let whole = text(self);
+        match whole.len() <= MOST {
+            true => whole,
+            false => text(&self.within(SHORT)),
+        }
+    }
+
+    /// Reads what [`UsageRecord::text`] wrote; `None` for any other text.
+    #[must_use]
+    pub fn read(text: &str) -> Option<UsageRecord<'static>> {
+        let read: UsageRecord<'static> = serde_json::from_str(text).ok()?;
+        (text.len() <= MOST && read.text() == text).then_some(read)
+    }
+
+    /// Returns the object within bounds, marked as cut.
+    fn within(&self, bounds: Bounds) -> UsageRecord<'_> {
+        let parts = bounds.parts;
+        UsageRecord {
+            preferences: self
+                .preferences
+                .iter()
+                .take(parts)
+                .map(|one| one.within(bounds))
+                .collect(),
+            invalid: self
+                .invalid
+                .iter()
+                .take(parts)
+                .map(|one| one.within(bounds))
+                .collect(),
+            ignored: self
+                .ignored
+                .iter()
+                .take(parts)
+                .map(|one| bounds.cut(one))
+                .collect(),
+            licenses: self
+                .licenses
+                .iter()
+                .take(parts)
+                .map(|one| bounds.cut(one))
+                .collect(),
+            fields: self
+                .fields
+                .iter()
+                .take(parts)
+                .map(|one| one.within(bounds))
+                .collect(),
+            combined: self.combined.clone(),
+            stage: self.stage.clone(),
+            let_out_by: self.let_out_by.clone(),
+            cut: true,
+            ..*self
+        }
+    }
+}
+
+impl<'a> PreferenceRecord<'a> {
+    fn of(one: &'a Preference) -> PreferenceRecord<'a> {
+        PreferenceRecord {
+            category: one.category.as_str().into(),
+            value: one.value.as_str().into(),
+            signal: one.signal.as_str().into(),
+            place: PlaceRecord::of(&one.place),
+            text: Cow::Borrowed(&one.text),
+        }
+    }
+
+    fn within(&self, bounds: Bounds) -> PreferenceRecord<'_> {
+        PreferenceRecord {
+            category: bounds.cut(&self.category),
+            value: bounds.cut(&self.value),
+            signal: bounds.cut(&self.signal),
+            place: self.place.within(bounds),
+            text: bounds.cut(&self.text),
+        }
+    }
+}
+
+impl<'a> InvalidRecord<'a> {
+    fn of(one: &'a Invalid) -> InvalidRecord<'a> {
+        InvalidRecord {
+            signal: one.signal.as_str().into(),
+            place: PlaceRecord::of(&one.place),
+            why: one.why.as_str().into(),
+        }
+    }
+
+    fn within(&self, bounds: Bounds) -> InvalidRecord<'_> {
+        InvalidRecord {
+            signal: bounds.cut(&self.signal),
+            place: self.place.within(bounds),
+            why: bounds.cut(&self.why),
+        }
+    }
+}
+
+impl<'a> PlaceRecord<'a> {
+    fn of(place: &'a Place) -> PlaceRecord<'a> {
+        let at = PlaceRecord {
+            source: place.source().into(),
+            ..PlaceRecord::default()
+        };
+        match place {
+            Place::Robots { group, line } => PlaceRecord {
+                group: group.as_deref().map(Cow::Borrowed),
+                line: Some(*line),
+                ..at
+            },
+            Place::Field(name) => PlaceRecord {
+                field: Some((*name).into()),
+                ..at
+            },
+            // The file as a whole has no number.
+            Place::Entry(number) => PlaceRecord {
+                entry: Some(*number).filter(|number| *number > 0),
+                ..at
+            },
+        }
+    }
+
+    fn within(&self, bounds: Bounds) -> PlaceRecord<'_> {
+        PlaceRecord {
+            source: bounds.cut(&self.source),
+            group: self.group.as_deref().map(|group| bounds.cut(group)),
+            field: self.field.as_deref().map(|field| bounds.cut(field)),
+            ..*self
+        }
+    }
+}
+
+impl<'a> FieldRecord<'a> {
+    /// Returns the record of one field line.
+    #[must_use]
+    pub fn of(name: &'a str, line: &'a [u8]) -> FieldRecord<'a> {
+        let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, line);
+        let all = String::from_utf8_lossy(line);
+        let of_field = Bounds {
+            parts: 1,
+            octets: MOST_OF_FIELD,
+        };
+        let text = match all {
+            Cow::Borrowed(text) => of_field.cut(text),
+            Cow::Owned(ref text) => Cow::Owned(of_field.cut(text).into_owned()),
+        };
+        FieldRecord {
+            name: name.into(),
+            cut: text.as_bytes() != line,
+            text,
+            sha256: hex(digest).into(),
+        }
+    }
+
+    fn within(&self, bounds: Bounds) -> FieldRecord<'_> {
+        let text = bounds.cut(&self.text);
+        FieldRecord {
+            name: bounds.cut(&self.name),
+            cut: self.cut || text != self.text,
+            text,
+            sha256: Cow::Borrowed(&self.sha256),
+        }
+    }
+}
+
+impl Bounds {
+    /// Returns the beginning of a text, up to a whole character.
+    fn cut(self, text: &str) -> Cow<'_, str> {
+        let mut ends = (0..=self.octets.min(text.len())).rev();
+        let end = ends.find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        Cow::Borrowed(text.get(..end).unwrap_or(text))
+    }
+}
+
+/// A set of purposes as a list of their words.
+mod purposes {
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    use crate::usage::{Purpose, Purposes};
+
+    pub(super) fn serialize<S: Serializer>(all: &Purposes, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(all.iter().map(Purpose::as_str))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Purposes, D::Error> {
+        let words = Vec::<String>::deserialize(from)?;
+        let read = |word: &String| {
+            Purpose::from_name(word).ok_or_else(|| D::Error::custom("an unknown purpose"))
+        };
+        words.iter().map(read).collect()
+    }
+}

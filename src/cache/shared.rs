@@ -20,7 +20,6 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 use tracing::{info, warn};
 
 use self::head::{Content, Head};
-use self::packed::{pack, unpack};
 use super::Shared;
 use super::entry::FlightReason;
 use super::flight::FetchTask;
@@ -28,8 +27,8 @@ use super::recall::is_later;
 use super::settings::Settings;
 use crate::clock::{Moment, Uptime};
 use crate::fleet::coordinator::{
-    AcquireFetch, Body, CoordinatorError, EngineTime, FetchLease, PublishState, Published,
-    SharedState, StateKey, Token,
+    AcquireFetch, CoordinatorError, EngineTime, FetchLease, PublishState, Published, SharedState,
+    StateKey, Token,
 };
 use crate::fleet::{Fleet, LinkState};
 use crate::metrics::GaugeGuard;
@@ -80,6 +79,9 @@ struct Lease {
     at: (EngineTime, Uptime),
     _counted: GaugeGuard,
 }
+
+/// A state that the fleet's key has sealed: its token, the state, and the text of its file.
+type Opened = (Token, Head, Option<Vec<u8>>);
 
 /// The answer of the fleet to a flight that asks before it fetches.
 enum Lead {
@@ -146,18 +148,18 @@ impl Sharing {
     }
 
     /// Returns the content of a state; `None` if the fleet's key has not sealed it.
-    fn open(&self, key: &StateKey, state: &SharedState) -> Option<Head> {
+    fn open(&self, key: &StateKey, state: &SharedState, settings: &Settings) -> Option<Opened> {
         let token = state.token.0.to_be_bytes();
         let place = place(key, &token);
-        let opened = self.fleet.key().open(&place, &state.head);
-        let head = opened.and_then(Head::read);
-        if head.is_some() {
+        let opened = self.fleet.key().open(&place, &state.sealed);
+        let opened = opened.and_then(|octets| Head::read(octets, settings.ours.config.size_limit));
+        if opened.is_some() {
             self.highest.fetch_max(state.token.0, Ordering::Relaxed);
         } else {
             self.fleet.status().refused();
             warn!(origin = %key.origin, "the engine holds a state that this fleet has not made; it is fetched again");
         }
-        head
+        opened.map(|(head, text)| (state.token, head, text))
     }
 }
 
@@ -241,8 +243,8 @@ impl FetchTask {
                     return Lead::Settled;
                 }
                 Ok(FetchLease::Newer(state, at)) => {
-                    let head = sharing.open(&key, &state);
-                    match head.is_some_and(|head| self.adopt(settings, head, &state, at)) {
+                    let opened = sharing.open(&key, &state, settings);
+                    match opened.is_some_and(|opened| self.adopt(settings, opened, at)) {
                         true if !self.is_due(settings) => return Lead::Settled,
                         true => {}
                         false => refused = state.token,
@@ -298,7 +300,8 @@ impl FetchTask {
 
     /// Puts a state of another instance in force. False if it is none that a fetch came to, or the state from the own store
     /// is a later one.
-    fn adopt(&self, settings: &Settings, head: Head, state: &SharedState, at: EngineTime) -> bool {
+    fn adopt(&self, settings: &Settings, opened: Opened, at: EngineTime) -> bool {
+        let (token, head, text) = opened;
         let config = &settings.ours.config;
         let origin = &self.hopper.origin;
         let now = self.shared.clock.now();
@@ -315,15 +318,11 @@ impl FetchTask {
         }) = content
         else {
             // The origin was forgotten.
-            slot.token = state.token;
+            slot.token = token;
             slot.state = Arc::default();
             slot.fetched_as = None;
             return true;
         };
-        let text = state
-            .body
-            .as_deref()
-            .and_then(|body| unpack(body, config.size_limit));
         let adopted = stored
             .agrees_with(&fetch)
             .and_then(|()| from_stored(&stored, text.as_deref(), config.lenient));
@@ -340,7 +339,7 @@ impl FetchTask {
             return false;
         }
         info!(%origin, identity = %self.hopper.identity, state = adopted.name(), "the state of this origin was taken from the fleet");
-        slot.token = state.token;
+        slot.token = token;
         slot.state = Arc::clone(&adopted);
         slot.failed = adopted.outage().map(|_| self.shared.clock.uptime());
         let fetched_as = FetchedAs::new(self.hopper.identity.clone(), user_agent.as_str().into());
@@ -384,10 +383,8 @@ impl FetchTask {
             fetch: Some(fetch),
             user_agent,
         };
-        let head = Head::of(at, now, &content).to_octets();
-        let text = state
-            .snapshot()
-            .map(|snapshot| pack(snapshot.robots.text()));
+        let text = state.snapshot().map(|snapshot| snapshot.robots.text());
+        let octets = Head::of(at, now, &content).to_octets(text);
         let keep = match &content.stored {
             _ if state.outage().is_some() => OUTAGE_KEPT,
             StoredState::Successful { fresh, .. } | StoredState::Unavailable { fresh, .. } => {
@@ -396,21 +393,23 @@ impl FetchTask {
             StoredState::Unreachable { .. } => OUTAGE_KEPT,
         };
         let token = lease.token.0.to_be_bytes();
-        let sealed = sharing.fleet.key().seal(&place(&lease.key, &token), &head);
+        let sealed = sharing
+            .fleet
+            .key()
+            .seal(&place(&lease.key, &token), &octets);
         let publish = PublishState {
             key: &lease.key,
             holder: &lease.holder,
             token: lease.token,
-            head: &sealed,
-            body: text.as_deref().map_or(Body::Drop, Body::Set),
+            sealed: &sealed,
             keep,
         };
         match sharing.fleet.coordinator().publish_state(publish).await {
             Ok(Published::Done) => {}
             Ok(Published::Superseded(newer, at)) => {
                 sharing.fleet.status().result_refused();
-                if let Some(head) = sharing.open(&lease.key, &newer) {
-                    self.adopt(settings, head, &newer, at);
+                if let Some(opened) = sharing.open(&lease.key, &newer, settings) {
+                    self.adopt(settings, opened, at);
                 }
             }
             Err(why) => {
@@ -469,14 +468,13 @@ impl Shared {
                     FetchLease::Held { .. } => sleep(LONGEST).await,
                     FetchLease::Acquired(token, _) => {
                         let octets = token.0.to_be_bytes();
-                        let head = Head::forgotten().to_octets();
+                        let head = Head::forgotten().to_octets(None);
                         let sealed = sharing.fleet.key().seal(&place(&key, &octets), &head);
                         let publish = PublishState {
                             key: &key,
                             holder: &holder,
                             token,
-                            head: &sealed,
-                            body: Body::Drop,
+                            sealed: &sealed,
                             keep: settings.ours.config.timing.fresh_max.max(FRESHEST) + KEPT,
                         };
                         sharing.fleet.coordinator().publish_state(publish).await?;

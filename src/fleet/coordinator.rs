@@ -152,10 +152,8 @@ pub struct AcquireFetch<'a> {
 pub struct SharedState {
     /// Its token.
     pub token: Token,
-    /// The state.
-    pub head: Vec<u8>,
-    /// The text of its file.
-    pub body: Option<Vec<u8>>,
+    /// The state, sealed.
+    pub sealed: Vec<u8>,
 }
 
 /// The answer to [`AcquireFetch`].
@@ -174,17 +172,6 @@ pub enum FetchLease {
     },
 }
 
-/// The text of a published state's file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Body<'a> {
-    /// It is the one that lies there.
-    Keep,
-    /// There is none.
-    Drop,
-    /// It is this one.
-    Set(&'a [u8]),
-}
-
 /// The result of a fetch, for all instances.
 #[derive(Debug, Clone, Copy)]
 pub struct PublishState<'a> {
@@ -194,10 +181,8 @@ pub struct PublishState<'a> {
     pub holder: &'a str,
     /// The token of its lease.
     pub token: Token,
-    /// The state.
-    pub head: &'a [u8],
-    /// The text of its file.
-    pub body: Body<'a>,
+    /// The state, sealed.
+    pub sealed: &'a [u8],
     /// The time for which the engine keeps it.
     pub keep: Duration,
 }

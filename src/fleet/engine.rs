@@ -111,11 +111,11 @@ impl Keys {
         }
     }
 
-    /// Returns the names of head, lease and body of a state.
-    fn state(&self, key: &StateKey) -> [String; 3] {
+    /// Returns the names of a state and of its lease.
+    fn state(&self, key: &StateKey) -> [String; 2] {
         let StateKey { origin, variant } = key;
         let of = |name: &str| format!("{}:{{{origin}}}:{name}:{variant}", self.prefix);
-        [of("head"), of("lease"), of("body")]
+        [of("state"), of("lease")]
     }
 }
 

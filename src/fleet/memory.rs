@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use self::lanes::Lanes;
 use self::quotas::Quotas;
 use super::coordinator::{
-    AcquireFetch, Beat, Body, Call, Coordinator, CoordinatorError, EngineTime, FetchLease, Heard,
+    AcquireFetch, Beat, Call, Coordinator, CoordinatorError, EngineTime, FetchLease, Heard,
     MemberRow, News, PublishState, Published, SealedOverrides, SharedState, StateKey, Token,
 };
 use super::quota::{ChargeQuota, Charged};
@@ -210,15 +210,9 @@ impl Coordinator for InMemory {
             if let Some(before) = before.filter(|before| before.token > new.token) {
                 return Published::Superseded(before.clone(), at);
             }
-            let body = match new.body {
-                Body::Keep => before.and_then(|before| before.body.clone()),
-                Body::Drop => None,
-                Body::Set(text) => Some(text.to_vec()),
-            };
             let published = SharedState {
                 token: new.token,
-                head: new.head.to_vec(),
-                body,
+                sealed: new.sealed.to_vec(),
             };
             let kept = (published, now + new.keep.max(Duration::from_millis(1)));
             state.states.insert(new.key.clone(), kept);

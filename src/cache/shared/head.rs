@@ -1,4 +1,5 @@
-//! The octets of a state in the engine: the state without its text, and the fetch behind it.
+//! The octets of a state in the engine: a head, which is the state and the fetch behind it, and the text of its file. They
+//! lie in one value, packed together: a second value costs the engine as much as a whole head.
 //!
 //! Pure. Moments are those of the instance that wrote them, beside the engine's time at that moment, so that an instance
 //! with another clock reads them as moments of its own.
@@ -19,7 +20,7 @@ use crate::store::{Fetch, OtherAnswer, SnapshotMeta, StoredState};
 use crate::text::{from_hex, hex};
 
 /// The version of the form. A head of another one is none of ours.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The most octets of a head: the longest URLs and fields leave it far below.
 const LONGEST: usize = 1024 * 1024;
@@ -155,16 +156,27 @@ impl Head {
         }
     }
 
-    /// Returns it as octets.
-    pub(super) fn to_octets(&self) -> Vec<u8> {
-        // Texts, numbers and lists are always written.
-        pack(&serde_json::to_vec(self).unwrap_or_default())
+    /// Returns it as octets, with the text of its file.
+    pub(super) fn to_octets(&self, text: Option<&[u8]>) -> Vec<u8> {
+        // Texts, numbers and lists are always written, in one line.
+        let mut octets = serde_json::to_vec(self).unwrap_or_default();
+        if let Some(text) = text {
+            octets.push(b'\n');
+            octets.extend_from_slice(text);
+        }
+        pack(&octets)
     }
 
-    /// Reads the octets of [`Head::to_octets`]; `None` for another version.
-    pub(super) fn read(octets: &[u8]) -> Option<Head> {
-        let head: Head = serde_json::from_slice(&unpack(octets, LONGEST)?).ok()?;
-        (head.version == VERSION).then_some(head)
+    /// Reads the octets of [`Head::to_octets`], with a text of at most so many octets; `None` for another version.
+    pub(super) fn read(octets: &[u8], most: usize) -> Option<(Head, Option<Vec<u8>>)> {
+        let mut octets = unpack(octets, LONGEST.saturating_add(most))?;
+        let end = memchr::memchr(b'\n', &octets);
+        let text = end.map(|end| octets.split_off(end).split_off(1));
+        if octets.len() > LONGEST || text.as_ref().is_some_and(|text| text.len() > most) {
+            return None;
+        }
+        let head: Head = serde_json::from_slice(&octets).ok()?;
+        (head.version == VERSION).then_some((head, text))
     }
 
     /// Returns its content with moments by this machine's clock, which shows `now` when the engine's shows `at`. `None` if

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::coordinator::{
-    AcquireFetch, Beat, Body, Call, Coordinator, CoordinatorError, EngineTime, FetchLease, Heard,
+    AcquireFetch, Beat, Call, Coordinator, CoordinatorError, EngineTime, FetchLease, Heard,
     MemberRow, News, Observed, PublishState, Published, SealedOverrides, SharedState, StateKey,
     Token,
 };
@@ -104,14 +104,14 @@ impl Coordinator for Engine {
 
     fn acquire_fetch<'a>(&'a self, ask: AcquireFetch<'a>) -> Call<'a, FetchLease> {
         Box::pin(async move {
-            let [head, lease, body] = self.keys.state(ask.key);
+            let [state, lease] = self.keys.state(ask.key);
             let arguments = [
                 ask.holder.into(),
                 ask.known.0.into(),
                 millis(ask.lease),
                 ask.highest.0.into(),
             ];
-            let keys = [&*head, &lease, &body];
+            let keys = [&*state, &lease];
             let mut reply = self.call(Script::AcquireFetch, &keys, &arguments).await?;
             let word = reply.text()?;
             let at = EngineTime(reply.number()?);
@@ -129,21 +129,14 @@ impl Coordinator for Engine {
 
     fn publish_state<'a>(&'a self, state: PublishState<'a>) -> Call<'a, Published> {
         Box::pin(async move {
-            let [head, lease, body] = self.keys.state(state.key);
-            let (change, text): (&str, &[u8]) = match state.body {
-                Body::Keep => ("keep", b""),
-                Body::Drop => ("drop", b""),
-                Body::Set(text) => ("set", text),
-            };
+            let [place, lease] = self.keys.state(state.key);
             let arguments = [
                 state.holder.into(),
                 state.token.0.into(),
-                state.head.into(),
+                state.sealed.into(),
                 millis(state.keep),
-                change.into(),
-                text.into(),
             ];
-            let keys = [&*head, &lease, &body];
+            let keys = [&*place, &lease];
             let mut reply = self.call(Script::PublishState, &keys, &arguments).await?;
             match &*reply.text()? {
                 "DONE" => Ok(Published::Done),
@@ -158,7 +151,7 @@ impl Coordinator for Engine {
 
     fn release_fetch<'a>(&'a self, key: &'a StateKey, holder: &'a str) -> Call<'a, ()> {
         Box::pin(async move {
-            let [_, lease, _] = self.keys.state(key);
+            let [_, lease] = self.keys.state(key);
             let arguments = [holder.into()];
             self.call(Script::ReleaseFetch, &[&lease], &arguments)
                 .await
@@ -219,21 +212,20 @@ impl Coordinator for Engine {
     }
 }
 
-/// Reads head and body. The head stands behind its token.
+/// Reads a state, which stands behind its token.
 fn shared_state(reply: &mut Reply) -> Result<SharedState, CoordinatorError> {
-    let head = reply.octets()?.ok_or_else(foreign)?;
-    let end = head
+    let octets = reply.octets()?.ok_or_else(foreign)?;
+    let end = octets
         .iter()
         .position(|octet| *octet == b' ')
         .ok_or_else(foreign)?;
-    let (token, rest) = head.split_at(end);
+    let (token, rest) = octets.split_at(end);
     let token = std::str::from_utf8(token).ok();
     let token = token
         .and_then(|token| token.parse().ok())
         .ok_or_else(foreign)?;
     Ok(SharedState {
         token: Token(token),
-        head: rest.get(1..).unwrap_or_default().to_vec(),
-        body: reply.octets()?,
+        sealed: rest.get(1..).unwrap_or_default().to_vec(),
     })
 }

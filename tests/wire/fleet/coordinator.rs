@@ -10,7 +10,7 @@ use std::time::Duration;
 use crawlgate::clock::{Clock, Moment};
 use crawlgate::config::Config;
 use crawlgate::fleet::coordinator::{
-    AcquireFetch, Beat, Body, Coordinator, CoordinatorError, FetchLease, PublishState, Published,
+    AcquireFetch, Beat, Coordinator, CoordinatorError, FetchLease, PublishState, Published,
     StateKey, Token,
 };
 use crawlgate::fleet::engine::Engine as Redis;
@@ -165,15 +165,13 @@ fn publish<'a>(
     key: &'a StateKey,
     holder: &'a str,
     token: Token,
-    head: &'a [u8],
-    body: Body<'a>,
+    sealed: &'a [u8],
 ) -> PublishState<'a> {
     PublishState {
         key,
         holder,
         token,
-        head,
-        body,
+        sealed,
         keep: Duration::from_secs(3_600),
     }
 }
@@ -229,14 +227,13 @@ fn one_instance_fetches_and_the_others_take_its_state() {
             matches!(again, FetchLease::Acquired(same, _) if same == token),
             "renewed"
         );
-        let head = b"a head \0 \xff of octets".as_slice();
-        let state = publish(&key, "a/1", token, head, Body::Set(b"User-agent: *\n"));
+        let sealed = b"a state \0 \xff of octets".as_slice();
+        let state = publish(&key, "a/1", token, sealed);
         assert_eq!(a.publish_state(state).await.unwrap(), Published::Done);
         match b.acquire_fetch(ask(&key, "b/1", none)).await.unwrap() {
             FetchLease::Newer(state, _) => {
                 assert_eq!(state.token, token);
-                assert_eq!(state.head, head);
-                assert_eq!(state.body.as_deref(), Some(b"User-agent: *\n".as_slice()));
+                assert_eq!(state.sealed, sealed);
             }
             other => panic!("{other:?}"),
         }
@@ -267,27 +264,22 @@ fn a_late_state_is_refused() {
         a.release_fetch(&key, "a/1").await.unwrap();
         let token = acquired(&b, &key, "b/1", late).await;
         assert!(token > late);
-        let newer = publish(&key, "b/1", token, b"newer", Body::Set(b"body"));
+        let newer = publish(&key, "b/1", token, b"newer");
         assert_eq!(b.publish_state(newer).await.unwrap(), Published::Done);
-        let published = a
-            .publish_state(publish(&key, "a/1", late, b"late", Body::Drop))
-            .await;
+        let published = a.publish_state(publish(&key, "a/1", late, b"late")).await;
         match published.unwrap() {
             Published::Superseded(state, _) => {
-                assert_eq!((state.token, &*state.head), (token, b"newer".as_slice()));
-                assert_eq!(state.body.as_deref(), Some(b"body".as_slice()));
+                assert_eq!((state.token, &*state.sealed), (token, b"newer".as_slice()));
             }
             other => panic!("{other:?}"),
         }
-        // The text stays if the next state rests on the same one, and goes if it rests on none.
-        for (body, want) in [(Body::Keep, Some(b"body".as_slice())), (Body::Drop, None)] {
-            let known = Token(token.0 - 1);
-            let same = publish(&key, "b/1", token, b"again", body);
-            assert_eq!(b.publish_state(same).await.unwrap(), Published::Done);
-            match a.acquire_fetch(ask(&key, "a/2", known)).await.unwrap() {
-                FetchLease::Newer(state, _) => assert_eq!(state.body.as_deref(), want),
-                other => panic!("{other:?}"),
-            }
+        // The holder of the newest one may replace it.
+        let known = Token(token.0 - 1);
+        let same = publish(&key, "b/1", token, b"again");
+        assert_eq!(b.publish_state(same).await.unwrap(), Published::Done);
+        match a.acquire_fetch(ask(&key, "a/2", known)).await.unwrap() {
+            FetchLease::Newer(state, _) => assert_eq!(state.sealed, b"again"),
+            other => panic!("{other:?}"),
         }
     });
 }
@@ -308,8 +300,7 @@ fn an_engine_that_has_lost_everything_grants_nothing_before_a_heartbeat() {
         assert_eq!(heard.generation, 2);
         assert!(heard.news.has_gap, "news are gone, and nobody knows which");
         assert_eq!(
-            a.publish_state(publish(&key, "a/1", before, b"old", Body::Drop))
-                .await,
+            a.publish_state(publish(&key, "a/1", before, b"old")).await,
             Err(CoordinatorError::Lost),
             "under the old generation"
         );

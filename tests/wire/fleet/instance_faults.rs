@@ -205,7 +205,7 @@ fn what_is_altered_in_the_engine_permits_nothing() {
     });
     let (id, _) = deny(&gates[0], &origin.url(""), "/denied");
     let flip = "string.char(255 - string.byte(v, n)) .. string.sub(v, n + 1)";
-    // One octet of a state, in the middle and at the end; a state under no token, as a list, without a text, and gone.
+    // One octet of a state, in the middle and at the end; a state under no token, as a list, without its end, with more, and gone.
     let alterations = [
         format!(
             "local n = math.floor(#v / 2) redis.call('SET', key, string.sub(v, 1, n - 1) .. {flip})"
@@ -213,15 +213,15 @@ fn what_is_altered_in_the_engine_permits_nothing() {
         format!("local n = #v redis.call('SET', key, string.sub(v, 1, n - 1) .. {flip})"),
         "redis.call('SET', key, 'no token')".to_owned(),
         "redis.call('DEL', key) redis.call('LPUSH', key, v)".to_owned(),
-        "redis.call('DEL', (string.gsub(key, ':head:', ':body:')))".to_owned(),
-        "redis.call('SET', (string.gsub(key, ':head:', ':body:')), 'User-agent: *')".to_owned(),
+        "redis.call('SET', key, string.sub(v, 1, #v - 9))".to_owned(),
+        "redis.call('SET', key, v .. 'User-agent: *')".to_owned(),
         "redis.call('DEL', key)".to_owned(),
     ];
     for alteration in alterations {
         let origin = Origin::with_rules(RULES);
         assert_eq!(gates[0].get(&origin.url("/private")).status, 403);
         let script = format!(
-            "local keys = redis.call('KEYS', '*:{}}}:head:*') for _, key in ipairs(keys) do \
+            "local keys = redis.call('KEYS', '*:{}}}:state:*') for _, key in ipairs(keys) do \
              local v = redis.call('GET', key) {alteration} end return #keys",
             origin.port()
         );

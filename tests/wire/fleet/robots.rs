@@ -6,14 +6,16 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::{joined, logs_are_whole, member};
-use crate::support::{Engine, Gate, Latch, Origin, RULES, Reply, eventually};
+use crate::support::{Engine, Gate, Latch, Origin, RULES, Reply, Wire, eventually};
 
 /// Starts instances of one fleet.
-fn instances(engine: &Engine, names: &[&str]) -> Vec<Gate> {
+fn instances<const N: usize>(engine: &Engine, names: &[&str; N]) -> [Gate; N] {
     let wall = engine.wall();
-    let start = |name: &&str| joined(|setup| member(setup, &wall, name));
-    names.iter().map(start).collect()
+    names.map(|name| joined(|setup| member(setup, &wall, name)))
 }
+
+/// First requests at each instance.
+const FIRST: usize = 1_000;
 
 #[test]
 fn many_first_requests_at_all_instances_cause_one_fetch() {
@@ -23,16 +25,25 @@ fn many_first_requests_at_all_instances_cause_one_fetch() {
     let latch = Latch::new();
     let origin = Origin::http().on("/robots.txt", [Reply::ok(RULES).held(&latch)]);
     let gates = instances(&engine, &["a1", "a2", "a3"]);
+    let request = format!(
+        "GET {} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n",
+        origin.url("/private")
+    );
+    let asked = |gate: &Gate| -> Vec<Wire> {
+        let wires = (0..FIRST).map(|_| {
+            let mut wire = gate.connect();
+            wire.send(&request);
+            wire
+        });
+        wires.collect()
+    };
     thread::scope(|scope| {
-        let asking: Vec<_> = gates
-            .iter()
-            .flat_map(|gate| std::iter::repeat_n(gate, 20))
-            .map(|gate| scope.spawn(|| gate.get(&origin.url("/private"))))
-            .collect();
+        let asking = gates.each_ref().map(|gate| scope.spawn(|| asked(gate)));
         latch.arrivals(1);
+        let wires = asking.map(|asking| asking.join().unwrap());
         latch.open();
-        for answer in asking {
-            assert_eq!(answer.join().unwrap().status, 403);
+        for mut wire in wires.into_iter().flatten() {
+            assert_eq!(wire.response("GET").status, 403);
         }
     });
     assert_eq!(origin.robots_fetches(), 1, "one for all instances");
@@ -43,6 +54,33 @@ fn many_first_requests_at_all_instances_cause_one_fetch() {
         assert!(record["robots"]["sha256"].is_string(), "{record}");
         let (code, said, _) = gate.beside("audit", &["verify", "--all"]);
         assert_eq!(code, Some(0), "{said}");
+    }
+}
+
+#[test]
+fn many_origins_are_fetched_once_each() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let origins: Vec<Origin> = (0..100).map(|_| Origin::with_rules(RULES)).collect();
+    let gates = instances(&engine, &["a1", "a2", "a3"]);
+    // Each instance begins with another origin, and meets the others in the middle.
+    let ask = |gate: &Gate, first: usize| {
+        let (before, behind) = origins.split_at(first);
+        for origin in behind.iter().chain(before) {
+            assert_eq!(gate.get(&origin.url("/private")).status, 403);
+        }
+    };
+    let ask = &ask;
+    thread::scope(|scope| {
+        for (number, gate) in gates.iter().enumerate() {
+            scope.spawn(move || ask(gate, number * 33));
+            scope.spawn(move || ask(gate, 50));
+        }
+    });
+    for origin in &origins {
+        assert_eq!(origin.robots_fetches(), 1, "{}", origin.url(""));
+        assert_eq!(origin.seen_but_robots(), [""; 0]);
     }
 }
 
@@ -85,10 +123,9 @@ fn a_planted_state_permits_nothing() {
     let gates = instances(&engine, &["a1", "a2"]);
     assert_eq!(gates[0].get(&origin.url("/private")).status, 403);
     // Every state is replaced by one of a higher token, with the same octets otherwise.
-    let script = "local n = 0 for _, key in ipairs(redis.call('KEYS', '*:head:*')) do \
+    let script = "local n = 0 for _, key in ipairs(redis.call('KEYS', '*:state:*')) do \
         local head = redis.call('GET', key) \
-        redis.call('SET', key, '9000000000000000' .. string.sub(head, string.find(head, ' '), -1)) \
-        redis.call('SET', (string.gsub(key, ':head:', ':body:')), 'User-agent: *\\nAllow: /\\n') n = n + 1 end return n";
+        redis.call('SET', key, '9000000000000000' .. string.sub(head, string.find(head, ' '), -1)) n = n + 1 end return n";
     let planted = engine.ask(&["EVAL", script, "0"]);
     assert!(planted.starts_with(':') && planted != ":0\r\n", "{planted}");
     let answer = gates[1].get(&origin.url("/private"));
@@ -223,7 +260,7 @@ fn a_planted_token_without_end_stops_no_fetch() {
     let origin = Origin::with_rules(RULES);
     let gates = instances(&engine, &["a1", "a2"]);
     assert_eq!(gates[0].get(&origin.url("/private")).status, 403);
-    let script = "local n = 0 for _, key in ipairs(redis.call('KEYS', '*:head:*')) do \
+    let script = "local n = 0 for _, key in ipairs(redis.call('KEYS', '*:state:*')) do \
         redis.call('SET', key, ARGV[1] .. ' planted') n = n + 1 end return n";
     for token in ["9007199254740992", "18446744073709551615"] {
         let planted = engine.ask(&["EVAL", script, "0", token]);

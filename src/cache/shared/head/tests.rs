@@ -84,14 +84,24 @@ fn a_state_is_read_as_it_was_written() {
                 user_agent: "crawlgate".to_owned(),
             };
             let at = EngineTime(5_000_000_000);
-            let octets = Head::of(at, THEN, &content).to_octets();
+            let text = content
+                .fetch
+                .as_ref()
+                .map(|_| b"User-agent: *\n\nDisallow: /\n".as_slice());
+            let octets = Head::of(at, THEN, &content).to_octets(text);
             // Two seconds later, on a machine with nearly the same clock.
             let (later, now) = (
                 EngineTime(at.0 + 2_000_000),
                 THEN + Duration::from_millis(2_400),
             );
-            let read = Head::read(&octets).unwrap().content(later, now);
-            assert_eq!(read, Some(content));
+            let (read, found) = Head::read(&octets, 30).unwrap();
+            assert_eq!(found.as_deref(), text);
+            assert_eq!(read.content(later, now), Some(content));
+            assert_eq!(
+                Head::read(&octets, 20).is_none(),
+                text.is_some(),
+                "a longer text"
+            );
         }
     }
 }
@@ -104,13 +114,13 @@ fn a_machine_with_another_clock_reads_its_own_moments() {
         user_agent: String::new(),
     };
     let at = EngineTime(5_000_000_000);
-    let octets = Head::of(at, THEN, &content).to_octets();
+    let octets = Head::of(at, THEN, &content).to_octets(None);
     let five = Duration::from_secs(300);
     for (name, now, want) in [
         ("ahead", THEN + five, THEN + five),
         ("behind", THEN - five, THEN - five),
     ] {
-        let read = Head::read(&octets).unwrap().content(at, now).unwrap();
+        let read = Head::read(&octets, 0).unwrap().0.content(at, now).unwrap();
         assert_eq!(read.fetch.unwrap().time, want, "{name}");
         let StoredState::Unavailable { fetched, fresh, .. } = read.stored else {
             panic!("{name}")
@@ -124,14 +134,14 @@ fn a_machine_with_another_clock_reads_its_own_moments() {
 
 #[test]
 fn another_form_is_not_read() {
-    let forgotten = Head::forgotten().to_octets();
-    let read = Head::read(&forgotten).unwrap();
+    let forgotten = Head::forgotten().to_octets(None);
+    let (read, _) = Head::read(&forgotten, 0).unwrap();
     assert_eq!(read.content(EngineTime(0), THEN), None);
     let text = String::from_utf8(unpack(&forgotten, LONGEST).unwrap()).unwrap();
-    let newer = text.replace("\"version\":1", "\"version\":2");
+    let newer = text.replace("\"version\":2", "\"version\":3");
     assert_ne!(newer, text);
     for other in ["", "{}", "null", &newer] {
-        assert_eq!(Head::read(&pack(other.as_bytes())), None, "{other}");
+        assert_eq!(Head::read(&pack(other.as_bytes()), 0), None, "{other}");
     }
-    assert_eq!(Head::read(text.as_bytes()), None, "not packed");
+    assert_eq!(Head::read(text.as_bytes(), 0), None, "not packed");
 }

@@ -1,5 +1,5 @@
 -- Answers a newer state, or gives the right to fetch one.
--- KEYS 1 generation  2 head  3 lease  4 body
+-- KEYS 1 generation  2 state  3 lease
 -- ARGV 1 generation known  2 holder  3 token known  4 lease, ms  5 highest token seen anywhere
 local id = string.match(redis.call('GET', KEYS[1]) or '', '^(%S+)')
 if id ~= ARGV[1] then return {'LOST'} end
@@ -11,11 +11,11 @@ local function exact(x)
   local number = tonumber(x) or 0
   return number < 9007199254740991 and number or 0
 end
-local head = redis.call('GET', KEYS[2])
-local token = exact(head and string.match(head, '^(%d+) '))
+local state = redis.call('GET', KEYS[2])
+local token = exact(state and string.match(state, '^(%d+) '))
 local known = exact(ARGV[3])
 if token > known then
-  return {'NEWER', whole(now), head, redis.call('GET', KEYS[4])}
+  return {'NEWER', whole(now), state}
 end
 local holder, its = string.match(redis.call('GET', KEYS[3]) or '', '^(%S+) (%d+)$')
 if holder and holder ~= ARGV[2] then

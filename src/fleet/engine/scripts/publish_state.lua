@@ -1,20 +1,17 @@
 -- Makes a state that of the fleet, unless there is a newer one; ends the lease.
--- KEYS 1 generation  2 head  3 lease  4 body
--- ARGV 1 generation known  2 holder  3 token  4 head  5 it is kept so long, ms  6 keep | drop | set  7 body
+-- KEYS 1 generation  2 state  3 lease
+-- ARGV 1 generation known  2 holder  3 token  4 state  5 it is kept so long, ms
 local id = string.match(redis.call('GET', KEYS[1]) or '', '^(%S+)')
 if id ~= ARGV[1] then return {'LOST'} end
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local held = redis.call('GET', KEYS[3])
 if held == ARGV[2] .. ' ' .. ARGV[3] then redis.call('DEL', KEYS[3]) end
-local head = redis.call('GET', KEYS[2])
-local token = head and tonumber(string.match(head, '^(%d+) ')) or 0
+local state = redis.call('GET', KEYS[2])
+local token = state and tonumber(string.match(state, '^(%d+) ')) or 0
 -- A token that is not exact is planted.
 if token > tonumber(ARGV[3]) and token < 9007199254740991 then
-  return {'SUPERSEDED', string.format('%.0f', now), head, redis.call('GET', KEYS[4])}
+  return {'SUPERSEDED', string.format('%.0f', now), state}
 end
 redis.call('SET', KEYS[2], ARGV[3] .. ' ' .. ARGV[4], 'PX', ARGV[5])
-if ARGV[6] == 'set' then redis.call('SET', KEYS[4], ARGV[7], 'PX', ARGV[5])
-elseif ARGV[6] == 'drop' then redis.call('DEL', KEYS[4])
-else redis.call('PEXPIRE', KEYS[4], ARGV[5]) end
 return {'DONE'}

@@ -1,0 +1,125 @@
+//! The kinds of notes, with their codes and their words.
+
+use std::fmt;
+
+use super::super::field::Field;
+
+/// The kinds of remarks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LintKind {
+    /// The line is not of the form `field: value`.
+    NoField,
+    /// The field's name is unknown.
+    UnknownField,
+    /// A line of two words without a colon, read as if it had one (Google).
+    NoColon,
+    /// A field's name that is misspelt in a frequent way, or has more letters behind it, read as this one (Google).
+    Misspelt(Field),
+    /// A rule before the first user-agent line.
+    NobodysRule,
+    /// A user-agent value that can name no crawler.
+    NamesNobody,
+    /// A user-agent value with a name at its beginning and more behind it.
+    NameCut,
+    /// A user-agent line that joins the group above although other fields stand between them: only a rule ends a
+    /// group's user-agent lines.
+    JoinsGroup,
+    /// A group without rules.
+    EmptyGroup,
+    /// A rule path that begins with neither `/` nor `*`.
+    NeverMatches,
+    /// A comment that begins inside a rule's path.
+    CommentInside,
+    /// A line that ends at a NUL.
+    Nul,
+    /// A line so long that only its beginning counts.
+    Cut,
+    /// A line that is not UTF-8.
+    NotUtf8,
+    /// A rule that says the same as another.
+    Duplicate {
+        /// The number of the other rule's line.
+        line: u32,
+    },
+    /// A rule that can never decide: another rule says the opposite of the same paths and takes precedence.
+    Shadowed {
+        /// The number of the other rule's line.
+        line: u32,
+    },
+    /// An `allow` without effect: no `disallow` that it could win against matches any of its paths.
+    Unneeded,
+    /// The first line that the size limit leaves out.
+    Truncated,
+    /// The file is UTF-16.
+    Utf16,
+}
+
+impl LintKind {
+    /// Returns a stable code.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NoField => "no_field",
+            Self::UnknownField => "unknown_field",
+            Self::NoColon => "no_colon",
+            Self::Misspelt(_) => "misspelt",
+            Self::NobodysRule => "nobodys_rule",
+            Self::NamesNobody => "names_nobody",
+            Self::NameCut => "name_cut",
+            Self::JoinsGroup => "joins_group",
+            Self::EmptyGroup => "empty_group",
+            Self::NeverMatches => "never_matches",
+            Self::CommentInside => "comment_inside",
+            Self::Nul => "nul",
+            Self::Cut => "cut",
+            Self::NotUtf8 => "not_utf8",
+            Self::Duplicate { .. } => "repeats",
+            Self::Shadowed { .. } => "outranked",
+            Self::Unneeded => "needless",
+            Self::Truncated => "truncated",
+            Self::Utf16 => "utf_16",
+        }
+    }
+}
+
+impl fmt::Display for LintKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoField => "not of the form `field: value`, ignored",
+            Self::UnknownField => "unknown field, ignored",
+            Self::NoColon => "the colon is missing, accepted all the same",
+            Self::Misspelt(field) => return write!(f, "misspelt, read as `{}`", field.as_str()),
+            Self::NobodysRule => {
+                "a rule before the first user-agent line belongs to no group, ignored"
+            }
+            Self::NamesNobody => {
+                "no crawler can have this name: letters, digits, `-`, `_` and `.` only, or `*`"
+            }
+            Self::NameCut => {
+                "the name ends at the first character that no name can have, the rest is ignored"
+            }
+            Self::JoinsGroup => {
+                "joins the group above: only an allow or disallow line ends its user-agent lines"
+            }
+            Self::EmptyGroup => "no rule follows: the group restricts nothing",
+            Self::NeverMatches => "matches nothing: a rule's path begins with `/` or `*`",
+            Self::CommentInside => {
+                "`#` begins a comment, also inside a path; write `%23` for the character"
+            }
+            Self::Nul => "the line ends at its first NUL",
+            Self::Cut => "only the first 16,663 octets of the line count",
+            Self::NotUtf8 => "not UTF-8: compared octet by octet, percent-encoded",
+            Self::Duplicate { line } => return write!(f, "says no more than line {line}"),
+            Self::Shadowed { line } => {
+                return write!(
+                    f,
+                    "never decides: line {line} is for the same paths and wins"
+                );
+            }
+            Self::Unneeded => {
+                "changes nothing: no disallow that it could win against is for any of its paths"
+            }
+            Self::Truncated => "the file is too long: from here on nothing counts",
+            Self::Utf16 => "the file is UTF-16 and is decoded first: most crawlers read UTF-8 only, and find no rule",
+        })
+    }
+}

@@ -15,6 +15,7 @@ use crate::rep::{
     family,
 };
 use crate::text::{hex, time_text};
+use crate::usage;
 
 /// A URL, judged.
 #[derive(Serialize, ToSchema)]
@@ -171,7 +172,10 @@ pub fn of(judged: &Judgement) -> Vec<u8> {
     } = judged;
     let rule = decision.rule.as_ref();
     let explanation = judged.explanation.as_ref();
-    let notes = judged.snapshot.as_ref().map(|file| file.robots.notes());
+    let notes = judged
+        .snapshot
+        .as_ref()
+        .map(|file| usage::notes(&file.robots));
     let speaker = explanation.and_then(|explanation| explanation.groups.first());
     line(&Document {
         url: format!("{}{}", target.origin, target.path),
@@ -243,7 +247,7 @@ pub fn of_file(file: &File, name: &Path) -> Vec<u8> {
         let fields = group.map_or(&mut apart, |group| &mut group.fields);
         fields.push(field(&other, None));
     }
-    let notes = file.robots.notes();
+    let notes = usage::notes(&file.robots);
     line(&FileDocument {
         robots: RobotsTxt {
             url: name.to_string_lossy(),

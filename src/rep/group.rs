@@ -215,6 +215,11 @@ impl<'a> Group<'a> {
             .map(move |(at, entry)| (file.pair(entry.place()).1, file.number(at)))
     }
 
+    /// Returns the lines of the group with other fields that crawlgate knows.
+    pub fn others(self) -> impl Iterator<Item = Other<'a>> {
+        self.file.others(self.start..self.end)
+    }
+
     /// Returns the group's allow and disallow lines without comments, and their numbers; also lines without a path.
     pub fn rules(self) -> impl Iterator<Item = (RuleKind, &'a [u8], u32)> {
         let file = self.file;

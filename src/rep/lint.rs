@@ -87,7 +87,8 @@ impl Lint {
         Self::new(1, LintKind::Utf16, b"")
     }
 
-    fn new(line: u32, kind: LintKind, content: &[u8]) -> Self {
+    /// Returns a note on a line with this content.
+    pub fn new(line: u32, kind: LintKind, content: &[u8]) -> Self {
         Self {
             line,
             kind,

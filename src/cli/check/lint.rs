@@ -7,12 +7,13 @@ use super::text::{self, Page, plural};
 use crate::cli::screen::{Paint, Tone};
 use crate::explain::{File, group_of};
 use crate::rep::{Group, Other, RuleKind};
+use crate::usage;
 
 /// Returns the file's groups, other fields and notes.
 pub(super) fn text(snapshot: &File, file: &Path, paint: Paint) -> Vec<u8> {
     let robots = &snapshot.robots;
     let groups: Vec<Group<'_>> = robots.groups().collect();
-    let notes = robots.notes();
+    let notes = usage::notes(robots);
     let mut page = Page::new(paint);
     page.raw(format_args!(
         "{}: {} octets{}, {} group{}, {} note{}",

@@ -11,6 +11,7 @@ use crate::policy::{Reason, Verdict};
 use crate::rep::{
     Explanation, Field, Judged, Lint, MatchedBy, RuleKind, Selection, Speaker, Standing,
 };
+use crate::usage;
 
 /// Lines of a kind to show if they are not the main subject.
 const FEW: usize = 10;
@@ -107,7 +108,7 @@ pub(super) fn of(judged: &Judgement, with_notes: bool, paint: Paint) -> String {
     if let Some(snapshot) = &judged.snapshot {
         fields(&mut page, judged, snapshot);
         if with_notes {
-            notes(&mut page, &snapshot.robots.notes(), FEW);
+            notes(&mut page, &usage::notes(&snapshot.robots), FEW);
         }
     }
     page.into_text()

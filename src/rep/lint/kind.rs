@@ -52,6 +52,27 @@ pub enum LintKind {
     Truncated,
     /// The file is UTF-16.
     Utf16,
+    /// A statement on use that does not parse.
+    UsageInvalid,
+    /// A statement with a key that the vocabulary does not know.
+    UsageUnknownKey,
+    /// A statement that gives a category another value than `y` or `n`.
+    UsageValue,
+    /// A Content-Usage before the first user-agent line.
+    UsageNoGroup,
+    /// A Content-Usage that says nothing of a category which a shorter path of its group speaks of.
+    UsageNotCarried {
+        /// The number of the other line.
+        line: u32,
+    },
+    /// A Content-Signal that gives a category another value than `yes` or `no`.
+    SignalValue,
+    /// A Content-Signal before the first user-agent line.
+    SignalAboveGroups,
+    /// A License in the last of several groups.
+    LicenseInGroup,
+    /// A License that is no absolute URL.
+    LicenseUrl,
 }
 
 impl LintKind {
@@ -77,6 +98,15 @@ impl LintKind {
             Self::Unneeded => "needless",
             Self::Truncated => "truncated",
             Self::Utf16 => "utf_16",
+            Self::UsageInvalid => "usage_invalid",
+            Self::UsageUnknownKey => "usage_unknown_key",
+            Self::UsageValue => "usage_value",
+            Self::UsageNoGroup => "usage_no_group",
+            Self::UsageNotCarried { .. } => "usage_not_carried",
+            Self::SignalValue => "signal_value",
+            Self::SignalAboveGroups => "signal_above_groups",
+            Self::LicenseInGroup => "license_in_group",
+            Self::LicenseUrl => "license_url",
         }
     }
 }
@@ -120,6 +150,24 @@ impl fmt::Display for LintKind {
             }
             Self::Truncated => "the file is too long: from here on nothing counts",
             Self::Utf16 => "the file is UTF-16 and is decoded first: most crawlers read UTF-8 only, and find no rule",
+            Self::UsageInvalid => "the statement does not parse, ignored",
+            Self::UsageUnknownKey => "a key that no vocabulary knows, ignored",
+            Self::UsageValue => "a value that is neither `y` nor `n`: the preference is unknown",
+            Self::UsageNoGroup => "stands before the first user-agent line and belongs to no group, ignored",
+            Self::UsageNotCarried { line } => {
+                return write!(
+                    f,
+                    "the longer path decides with its whole statement: what line {line} says of other categories does not hold here"
+                );
+            }
+            Self::SignalValue => "a value that is neither `yes` nor `no`: the preference is unknown",
+            Self::SignalAboveGroups => {
+                "stands above all groups: some crawlers ignore it, here it counts for groups without one of their own"
+            }
+            Self::LicenseInGroup => {
+                "belongs to the group above alone; a licence for all crawlers stands above all groups"
+            }
+            Self::LicenseUrl => "no absolute http or https URL, ignored",
         })
     }
 }

@@ -179,7 +179,10 @@ impl Told {
         let decision = &judged.decision;
         let verdict = decision.verdict();
         let explained = judged.explanation.as_ref().map(Explained::of);
-        let notes = judged.snapshot.as_ref().map(|file| file.robots.notes());
+        let notes = judged
+            .snapshot
+            .as_ref()
+            .map(|file| crate::usage::notes(&file.robots));
         let notes: Vec<Lint> = notes.unwrap_or_default();
         let text = judged.snapshot.as_ref().map(|file| {
             let speakers = explained.as_ref().map(Explained::speakers);

@@ -21,6 +21,7 @@ use crate::rep::{
     ComparisonPath, Guarded, Origin, ParseOptions, Robots, RuleKind, Rules, Scheme, Selection,
 };
 use crate::robots::state::Stance;
+use crate::usage;
 
 /// Compiled rules to keep of the last line's file.
 const COMPILED: usize = 8;
@@ -240,7 +241,7 @@ fn tell(path: &[u8], rules: &Rules, path_guard: bool, noted: Option<&Robots>, ou
         true => rules.guard(&form),
         false => Guarded::Clear,
     };
-    let notes = noted.map(Robots::notes);
+    let notes = noted.map(usage::notes);
     let answer = Answer {
         rule: rule.map(|rule| &*rule.text),
         line: rule.map(|rule| rule.line),

@@ -6,6 +6,7 @@
 mod src {
     pub mod rep;
     pub mod tlog;
+    pub mod usage;
 
     /// The entries without their lines.
     #[allow(dead_code, unused_imports, reason = "the lines use the rest")]
@@ -36,4 +37,4 @@ mod src {
     }
 }
 
-pub use src::{entry, rep, store, tlog};
+pub use src::{entry, rep, store, tlog, usage};

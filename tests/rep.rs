@@ -20,6 +20,10 @@ mod servers;
 mod strategies;
 #[path = "rep/tables.rs"]
 mod tables;
+#[path = "rep/usage.rs"]
+mod usage;
+#[path = "rep/usage_checks.rs"]
+mod usage_checks;
 
 #[test]
 fn the_kept_corpus_passes_the_checks() {
@@ -27,5 +31,8 @@ fn the_kept_corpus_passes_the_checks() {
         ("parse", checks::parse),
         ("matching", checks::matching),
         ("differential", checks::differential),
+        ("statements", usage_checks::statements),
+        ("fields", usage_checks::fields),
+        ("tdmrep", usage_checks::tdmrep),
     ]);
 }

@@ -28,6 +28,9 @@ const FIELDS: &[(&str, &[&str])] = &[
     ("license", &[]),
 ];
 
+/// A field and another spelling of it, which even a strict reading knows.
+const ALIAS: (&str, &str) = ("content-signal", "content-signals");
+
 /// The options for reading a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading {
@@ -278,6 +281,9 @@ fn pair(text: &[u8], lenient: bool) -> Option<(Vec<u8>, Vec<u8>)> {
 
 fn field(key: &[u8], lenient: bool) -> Option<&'static str> {
     let key = key.to_ascii_lowercase();
+    if key == ALIAS.1.as_bytes() {
+        return Some(ALIAS.0);
+    }
     let begins = |spelling: &&str| key.starts_with(spelling.as_bytes());
     FIELDS
         .iter()

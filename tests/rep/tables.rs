@@ -54,20 +54,62 @@ fn anybot() -> String {
     "anybot".to_owned()
 }
 
-#[test]
-fn every_row_holds() {
-    let mut failures = Vec::new();
-    let mut names = HashSet::new();
+/// A question to the protocol, without its answer.
+pub(crate) struct Question {
+    pub(crate) robots: Vec<u8>,
+    pub(crate) options: ParseOptions,
+    pub(crate) chain: Vec<String>,
+    pub(crate) path: Vec<u8>,
+}
+
+/// Returns the questions of all rows and of Google's published examples.
+pub(crate) fn questions() -> Vec<Question> {
+    let rows = tables().into_iter().flat_map(|(_, table)| table.row);
+    let mut questions: Vec<Question> = rows.map(|row| row.question()).collect();
+    questions.extend(published().iter().map(|case| {
+        let agents = case["agents"].as_array().unwrap().iter();
+        Question {
+            robots: case["robots"].as_str().unwrap().into(),
+            options: OPTIONS,
+            chain: agents
+                .map(|agent| agent.as_str().unwrap().to_owned())
+                .collect(),
+            path: path(case["url"].as_str().unwrap().as_bytes()),
+        }
+    }));
+    questions
+}
+
+/// Returns the tables by the names of their files.
+fn tables() -> Vec<(String, Table)> {
     let mut files: Vec<PathBuf> = fs::read_dir(TABLES)
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .collect();
     files.sort();
     assert!(!files.is_empty());
-    for path in files {
-        let file = path.file_name().unwrap().to_string_lossy();
+    let read = |path: PathBuf| {
+        let file = path.file_name().unwrap().to_string_lossy().into_owned();
         let text = fs::read_to_string(&path).unwrap();
-        let table: Table = toml::from_str(&text).unwrap_or_else(|error| panic!("{file}: {error}"));
+        let table = toml::from_str(&text).unwrap_or_else(|error| panic!("{file}: {error}"));
+        (file, table)
+    };
+    files.into_iter().map(read).collect()
+}
+
+fn published() -> Vec<Value> {
+    let published = include_str!("vectors/rules.json");
+    let published: Value = serde_json::from_str(published).unwrap();
+    let cases = published["cases"].as_array().unwrap();
+    assert!(!cases.is_empty());
+    cases.clone()
+}
+
+#[test]
+fn every_row_holds() {
+    let mut failures = Vec::new();
+    let mut names = HashSet::new();
+    for (file, table) in tables() {
         if table.row.is_empty() {
             failures.push(format!("{file}: no rows"));
         }
@@ -85,10 +127,7 @@ fn every_row_holds() {
                 .extend(failure(&row).map(|failure| format!("{file}: {}: {failure}", row.name)));
         }
     }
-    let published = include_str!("vectors/rules.json");
-    let published: Value = serde_json::from_str(published).unwrap();
-    let cases = published["cases"].as_array().unwrap();
-    assert!(!cases.is_empty());
+    let cases = published();
     for (at, case) in cases.iter().enumerate() {
         failures.extend(
             published_failure(case).map(|failure| format!("rules.json: case {at}: {failure}")),
@@ -107,13 +146,28 @@ fn every_row_holds() {
     );
 }
 
+impl Row {
+    fn question(&self) -> Question {
+        let robots = match (&self.robots, &self.rules) {
+            (Some(robots), None) => unescaped(robots),
+            (None, Some(rules)) => [&b"user-agent: *\n"[..], &unescaped(rules)].concat(),
+            _ => panic!("{}: has to have either `robots` or `rules`", self.name),
+        };
+        let agents = String::from_utf8(unescaped(&self.agents)).unwrap();
+        Question {
+            robots,
+            options: ParseOptions {
+                lenient: !self.strict,
+                limit: self.limit.unwrap_or(OPTIONS.limit),
+            },
+            chain: agents.split_ascii_whitespace().map(str::to_owned).collect(),
+            path: path(&unescaped(&self.url)),
+        }
+    }
+}
+
 /// Returns the fault of a row, if any.
 fn failure(row: &Row) -> Option<String> {
-    let robots = match (&row.robots, &row.rules) {
-        (Some(robots), None) => unescaped(robots),
-        (None, Some(rules)) => [&b"user-agent: *\n"[..], &unescaped(rules)].concat(),
-        _ => return Some("has to have either `robots` or `rules`".to_owned()),
-    };
     let (verdict, line) = match row.is.split_once(' ') {
         Some((verdict, line)) => match line.parse() {
             Ok(line) => (verdict, Some(line)),
@@ -126,13 +180,13 @@ fn failure(row: &Row) -> Option<String> {
         ("allow" | "deny", Some(line)) => Some((verdict == "allow", line)),
         _ => return Some(format!("`{}` is no answer", row.is)),
     };
-    let agents = String::from_utf8(unescaped(&row.agents)).unwrap();
-    let chain: Vec<&str> = agents.split_ascii_whitespace().collect();
-    let options = ParseOptions {
-        lenient: !row.strict,
-        limit: row.limit.unwrap_or(OPTIONS.limit),
-    };
-    let path = path(&unescaped(&row.url));
+    let Question {
+        robots,
+        options,
+        chain,
+        path,
+    } = row.question();
+    let chain: Vec<&str> = chain.iter().map(String::as_str).collect();
     judged(&robots, options, &chain, &path, expected)
 }
 

@@ -7,6 +7,7 @@ pub mod document;
 mod error;
 pub(crate) mod json;
 pub(crate) mod states;
+pub mod usage;
 
 pub use self::error::{AgentError, UrlError};
 
@@ -22,7 +23,7 @@ use crate::config::{Config, RobotsConfig};
 use crate::policy::generation::OriginUpdates;
 use crate::policy::identity::{Required, decide_by_identity};
 use crate::policy::overrides::{InForce, Overrides};
-use crate::policy::{self, Decision, Reason, Ruling, Target};
+use crate::policy::{self, Decision, Reason, Ruling, Target, Verdict};
 use crate::rep::{
     Explanation, Group, Origin, OriginError, Other, ParseOptions, ProductToken, Robots, Scheme,
 };
@@ -47,6 +48,8 @@ pub struct Judgement {
     pub explanation: Option<Explanation>,
     /// The other source that has an opinion.
     pub alternative: Option<Alternative>,
+    /// What the site says of the use of the page; `None` where robots.txt does not allow it.
+    pub usage: Option<usage::Usage>,
 }
 
 /// A source that would decide otherwise.
@@ -78,6 +81,8 @@ pub struct Evaluator {
     pub overrides: Overrides,
     /// The settings of the decision.
     pub settings: policy::DecisionInputs,
+    /// What the question brings about use.
+    pub asked: usage::Asked,
 }
 
 /// The result of a judgement without robots.txt.
@@ -149,6 +154,7 @@ impl Evaluator {
             snapshot: None,
             explanation: None,
             alternative: None,
+            usage: None,
         }
     }
 
@@ -172,6 +178,24 @@ impl Evaluator {
             _ => None,
         };
         let path = target.path.as_str().as_bytes();
+        let usage = (decision.verdict() == Verdict::Allow).then(|| {
+            let tokens = &self.agent.tokens;
+            let statements = snapshot.as_ref().and_then(|file| file.statements(tokens));
+            let is_guarded = self.settings.path_guard;
+            self.asked
+                .judge(statements.as_deref(), tokens, path, is_guarded)
+        });
+        let lifted = self.overrides.about_usage(&target.origin, path, now);
+        if let Some(reason) = usage.as_ref().and_then(|usage| usage.refusal) {
+            match lifted {
+                Some(lifted) => decision.asserted = Some(Arc::clone(lifted)),
+                None => {
+                    decision.reason = reason;
+                    // No rule of robots.txt decided.
+                    decision.rule = None;
+                }
+            }
+        }
         Judgement {
             explanation: snapshot
                 .as_ref()
@@ -181,6 +205,7 @@ impl Evaluator {
             agent: Arc::clone(&self.agent),
             target,
             alternative: None,
+            usage,
         }
     }
 }

@@ -9,11 +9,13 @@ mod lint;
 mod shown;
 mod source;
 mod text;
+mod usage_text;
 
 use std::collections::HashSet;
 use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Args;
 
@@ -22,12 +24,17 @@ use self::shown::Shown;
 use super::screen::Paint;
 use super::{FAILED, Reach, fail};
 use crate::config::Config;
+use crate::explain::usage::{self, Asked, Head};
 use crate::explain::{File, Judgement, Unjudged, document};
 use crate::policy::Verdict;
 use crate::telemetry::tell_on_stderr;
+use crate::usage::tdmrep;
 
 /// Exit code for a denied URL.
 const DENIED: u8 = 1;
+
+/// Octets of a response head that are read.
+const MOST_OF_HEAD: u64 = 1 << 20;
 
 /// Arguments of `crawlgate check`.
 #[derive(Args, Clone, Debug)]
@@ -52,11 +59,22 @@ pub struct CheckArgs {
     /// Judge the URLs in this file, too, one on each line; `-` is standard input, `#` begins a comment line
     #[arg(long, value_name = "FILE")]
     urls: Option<PathBuf>,
+    /// Purpose that the content is for: search, train-ai, ai-input, tdm or other; several are a list with commas
+    ///
+    /// A use that the site disallows is refused. By default, [policy] purposes of the configuration.
+    #[arg(long, value_name = "PURPOSE")]
+    purpose: Vec<String>,
+    /// Judge this response head, too: what its fields say of the use of the page, as `curl -D` writes them
+    #[arg(long, value_name = "FILE")]
+    response: Option<PathBuf>,
+    /// Judge by this copy of the origin's /.well-known/tdmrep.json, too, unless [signals] tdmrep is "off"
+    #[arg(long, value_name = "FILE")]
+    tdmrep: Option<PathBuf>,
     /// Print one JSON object for each URL, each on a line of its own
     #[arg(long)]
     json: bool,
     /// Judge in bulk: a JSON object on each line of standard input, its answer on standard output
-    #[arg(long, conflicts_with_all = ["url", "robots", "urls", "json", "quiet"])]
+    #[arg(long, conflicts_with_all = ["url", "robots", "urls", "json", "quiet", "response", "tdmrep"])]
     jsonl: bool,
     /// Print nothing, only exit with the code
     #[arg(long, short, conflicts_with = "json")]
@@ -77,10 +95,14 @@ be judged. Of several, the greatest. --jsonl: 0 once all lines are answered.
   robots_base64  the same in Base64, for octets that are not UTF-8;
                  without either, it is fetched from the origin
   notes          true: answer with notes on the robots.txt, too
+  purposes       a list, as --purpose [default: --purpose]
+  response       a response head to judge, as text
+  tdmrep         the text of the origin's tdmrep.json, or null
 Other names are ignored. Every line is answered with one object on one line, in the same order:
   verdict        allow or deny: the protocol's answer, without the path guard
   reason         robots_allow, robots_disallow, no_rules, robots_txt, robots_unavailable
-                 or robots_unreachable
+                 or robots_unreachable; with purposes also usage_disallow, usage_withheld
+                 or license_required
   rule           the line that decides, or null
   line           its number, from 1, or null
   group          the group that applies, by its name for the agent, or null
@@ -88,6 +110,8 @@ Other names are ignored. Every line is answered with one object on one line, in 
                  as the origin may read it), rule, line, group; all null if it has more
                  readings than are judged
   notes          only if requested: a list of line, kind, message, text
+  usage          only if purposes, a response or a tdmrep.json are asked about: what the
+                 site says of use and what follows, as a record has it; null if nothing
 or, if the URL cannot be judged, with
   error          why
   line           the number of the line of standard input, from 1
@@ -101,7 +125,7 @@ pub fn run(args: &CheckArgs, config: &Config) -> ExitCode {
     let started = tell_on_stderr(level).map_err(|error| error.to_string());
     let done = started.and_then(|_| {
         if args.jsonl {
-            bulk::run(&args.agent, config)
+            bulk::run(&args.agent, asked(args, config)?, config)
         } else if args.url.is_empty() && args.urls.is_none() {
             look_over(args, config)
         } else {
@@ -140,7 +164,8 @@ fn check(args: &CheckArgs, config: &Config) -> Result<u8, String> {
         );
     }
     let mut output = Output::of(args);
-    let judge = Judge::new(&args.agent, args.robots.as_deref(), config)?;
+    let asked = asked(args, config)?;
+    let judge = Judge::new(&args.agent, args.robots.as_deref(), asked, config)?;
     let urls = args.url.iter().cloned().map(Ok);
     let urls: Box<dyn Iterator<Item = io::Result<String>>> = match &args.urls {
         Some(file) => Box::new(urls.chain(listed(file)?)),
@@ -158,6 +183,24 @@ fn check(args: &CheckArgs, config: &Config) -> Result<u8, String> {
         Err(Stopped::Output(error)) => settle(Err(error), worst),
         Err(Stopped::Input(error)) => Err(format!("--urls: {error}")),
     }
+}
+
+/// Returns what the command line asks about use.
+fn asked(args: &CheckArgs, config: &Config) -> Result<Asked, String> {
+    let mut asked = Asked::configured(config);
+    if !args.purpose.is_empty() {
+        asked.purposes =
+            usage::purposes(&args.purpose).map_err(|error| format!("--purpose: {error}"))?;
+    }
+    if let Some(file) = &args.response {
+        let head = source::octets(file, MOST_OF_HEAD)?;
+        asked.response = Some(Arc::new(Head::parse(&head)));
+    }
+    if let Some(file) = &args.tdmrep {
+        let text = source::octets(file, tdmrep::LONGEST as u64 + 1)?;
+        asked.tdmrep = Some(Arc::new(usage::File::parse(&text)));
+    }
+    Ok(asked)
 }
 
 /// Reads the URLs in a file, one on each line; comment lines and empty ones are skipped. Octets that are not UTF-8 are

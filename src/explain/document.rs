@@ -15,7 +15,7 @@ use crate::rep::{
     family,
 };
 use crate::text::{hex, time_text};
-use crate::usage;
+use crate::usage::{self, record::UsageRecord};
 
 /// A URL, judged.
 #[derive(Serialize, ToSchema)]
@@ -42,6 +42,10 @@ pub struct Document<'a> {
     readings: Vec<PathOf<'a>>,
     fields: Vec<FieldOf<'a>>,
     notes: Vec<NoteOf<'a>>,
+    /// What the site says of the use of the page, as a record has it; null where it says nothing and no purpose is
+    /// declared.
+    #[schema(value_type = Option<Object>)]
+    usage: Option<UsageRecord<'a>>,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -177,6 +181,8 @@ pub fn of(judged: &Judgement) -> Vec<u8> {
         .as_ref()
         .map(|file| usage::notes(&file.robots));
     let speaker = explanation.and_then(|explanation| explanation.groups.first());
+    let usage = judged.usage.as_ref().filter(|usage| !usage.is_silent());
+    let said = usage.map(|usage| [&usage.said]);
     line(&Document {
         url: format!("{}{}", target.origin, target.path),
         verdict: decision.verdict().as_str(),
@@ -209,6 +215,9 @@ pub fn of(judged: &Judgement) -> Vec<u8> {
         }),
         fields: fields(judged),
         notes: notes_of(notes.as_deref().unwrap_or_default()),
+        usage: usage
+            .zip(said.as_ref())
+            .map(|(usage, said)| UsageRecord::of(usage.purposes, said, &usage.judged)),
     })
 }
 

@@ -13,6 +13,7 @@ mod support;
 
 mod bulk;
 mod lint;
+mod usage;
 
 use std::io::Write;
 use std::process::{Output, Stdio};

@@ -18,12 +18,13 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use self::lines::{Line, Lines};
-use self::question::{Asked, Fetch, LineJudge};
+use self::question::{Fetch, LineJudge, Step};
 use super::judge::{AT_ONCE, Stopped};
 use super::{settle, source};
 use crate::cache::View;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::explain::usage::Asked;
 
 /// Answers to keep behind an unfinished one.
 const MOST_KEPT: usize = 4096;
@@ -32,10 +33,10 @@ const MOST_KEPT: usize = 4096;
 const GATHERED: usize = 64 << 10;
 
 /// Answers standard input on standard output; returns the exit code.
-pub(super) fn run(named: &[String], config: &Config) -> Result<u8, String> {
+pub(super) fn run(named: &[String], asked: Asked, config: &Config) -> Result<u8, String> {
     let clock = Clock::system();
     let cache = source::cache(config, &clock)?;
-    let judge = LineJudge::new(named, config)?;
+    let judge = LineJudge::new(named, asked, config)?;
     let runtime = source::runtime()?;
     let (sender, batches) = mpsc::channel(2);
     std::thread::Builder::new()
@@ -136,12 +137,12 @@ impl<A: Fn(&Fetch) -> JoinHandle<View>, W: Write> Bulk<A, W> {
             &mut kept
         };
         match self.judge.take(line, answer) {
-            Asked::Answered if is_next => self.gathered(),
-            Asked::Answered => {
+            Step::Answered if is_next => self.gathered(),
+            Step::Answered => {
                 self.waiting.push_back(Waiting::Answered(kept));
                 Ok(())
             }
-            Asked::ToFetch(fetch) => {
+            Step::ToFetch(fetch) => {
                 let task = (self.ask)(&fetch);
                 self.waiting.push_back(Waiting::Fetching(fetch, task));
                 self.fetching += 1;

@@ -13,6 +13,7 @@ use crate::cache::View;
 use crate::cli::overrides;
 use crate::clock::Clock;
 use crate::config::{Config, Mode};
+use crate::explain::usage::Asked;
 use crate::explain::{self, Evaluation, Evaluator, Judgement, Unjudged};
 use crate::policy::overrides::Overrides;
 use crate::policy::{Decision, Target};
@@ -45,10 +46,11 @@ enum Waiting {
 }
 
 impl Judge<'_> {
-    /// Creates a judge for the agents `named`, by `robots` or by the origins' files.
+    /// Creates a judge for the agents `named`, by `robots` or by the origins' files, and by what is `asked` about use.
     pub(super) fn new<'c>(
         named: &[String],
         robots: Option<&Path>,
+        asked: Asked,
         config: &'c Config,
     ) -> Result<Judge<'c>, String> {
         let clock = Clock::system();
@@ -62,6 +64,7 @@ impl Judge<'_> {
                 required: config.agent.required(),
                 overrides: Overrides::new(overrides),
                 settings: config.robots.settings(Mode::Enforce),
+                asked,
             },
             config,
             clock,
@@ -157,7 +160,8 @@ mod tests {
             created: Clock::system().now(),
             instance: None,
         }];
-        let judge = Judge::new(&[], Some(&file), &config).expect("a judge");
+        let asked = Asked::configured(&config);
+        let judge = Judge::new(&[], Some(&file), asked, &config).expect("a judge");
         for (name, url, is_told) in [
             ("an override would decide", "http://a.example/press/", true),
             ("none would", "http://a.example/other", false),

@@ -51,18 +51,23 @@ pub(super) async fn ask(cache: Arc<RobotsCache>, origin: Origin, agent: Arc<Agen
 
 /// Reads a robots.txt; `-` is standard input.
 pub(super) fn read(file: &Path, config: &Config) -> Result<File, String> {
-    let mut text = Vec::new();
     // One octet beyond the limit tells a file of exactly the limit from a longer one.
-    let most = config.robots.size_limit as u64 + 1;
+    let text = octets(file, config.robots.size_limit as u64 + 1)?;
+    let name = file.display().to_string();
+    let now = Clock::system().now();
+    Ok(explain::file(&text, &name, &config.robots, now))
+}
+
+/// Reads at most `most` octets of a file; `-` is standard input.
+pub(super) fn octets(file: &Path, most: u64) -> Result<Vec<u8>, String> {
+    let mut text = Vec::new();
     let read = if file == Path::new("-") {
         io::stdin().lock().take(most).read_to_end(&mut text)
     } else {
         std::fs::File::open(file).and_then(|file| file.take(most).read_to_end(&mut text))
     };
     read.map_err(|error| format!("{}: {error}", file.display()))?;
-    let name = file.display().to_string();
-    let now = Clock::system().now();
-    Ok(explain::file(&text, &name, &config.robots, now))
+    Ok(text)
 }
 
 /// Creates a runtime for fetching: one thread, as only one caller waits.

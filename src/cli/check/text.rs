@@ -107,9 +107,12 @@ pub(super) fn of(judged: &Judgement, with_notes: bool, paint: Paint) -> String {
     }
     if let Some(snapshot) = &judged.snapshot {
         fields(&mut page, judged, snapshot);
-        if with_notes {
-            notes(&mut page, &usage::notes(&snapshot.robots), FEW);
-        }
+    }
+    if let Some(usage) = &judged.usage {
+        super::usage_text::lines(&mut page, usage);
+    }
+    if let Some(snapshot) = judged.snapshot.as_ref().filter(|_| with_notes) {
+        notes(&mut page, &usage::notes(&snapshot.robots), FEW);
     }
     page.into_text()
 }

@@ -89,6 +89,7 @@ impl Site {
             required: settings.agent.required(),
             overrides: Overrides::new(configured.chain(stored)),
             settings: settings.robots.settings(Mode::Enforce),
+            asked: explain::usage::Asked::configured(&settings),
         };
         let now = self.now();
         let (target, asserted) = match evaluator.begin(target, now) {

@@ -133,6 +133,7 @@ async fn judged(site: &Site, question: &Question) -> Result<Result<Judgement, Mi
         required: settings.agent.required(),
         overrides: Overrides::new(all(site).await?),
         settings: settings.robots.settings(Mode::Enforce),
+        asked: explain::usage::Asked::configured(&settings),
     };
     let (target, asserted) = match evaluator.begin(target, now) {
         Evaluation::Judged(judged) => return Ok(Ok(*judged)),

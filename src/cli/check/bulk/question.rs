@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::GeneralPurpose;
 use base64::engine::general_purpose::NO_PAD;
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::error::Category;
 
 use super::lines::{LONGEST, Line};
@@ -16,12 +16,15 @@ use crate::cache::View;
 use crate::config::Config;
 use crate::explain::document::{NoteOf, notes_of};
 use crate::explain::json::write;
-use crate::policy::Reason;
+use crate::explain::usage::{self, Asked, File, Head};
+use crate::policy::{Reason, Verdict};
 use crate::rep::{
-    ComparisonPath, Guarded, Origin, ParseOptions, Robots, RuleKind, Rules, Scheme, Selection,
+    ComparisonPath, Guarded, Origin, ParseOptions, ProductToken, Robots, RuleKind, Rules, Scheme,
+    Selection,
 };
 use crate::robots::state::Stance;
-use crate::usage;
+use crate::usage::record::UsageRecord;
+use crate::usage::{Statements, notes};
 
 /// Compiled rules to keep of the last line's file.
 const COMPILED: usize = 8;
@@ -36,6 +39,10 @@ struct Question<'a> {
     robots: Option<String>,
     robots_base64: Option<String>,
     notes: Option<bool>,
+    purposes: Option<Vec<String>>,
+    response: Option<String>,
+    #[serde(default, deserialize_with = "brought")]
+    tdmrep: Option<Option<String>>,
     // A misspelt `agents` would judge for another crawler: refuse it.
     agent: Option<IgnoredAny>,
     user_agent: Option<IgnoredAny>,
@@ -52,6 +59,9 @@ struct Answer<'a> {
     guard: Option<Guard<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     notes: Option<Vec<NoteOf<'a>>>,
+    /// Left out where the line asks about no use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Option<UsageRecord<'a>>>,
 }
 
 /// The path guard's reason to deny; all `null` if the path has more readings than are judged.
@@ -70,7 +80,7 @@ struct Refusal<'a> {
 }
 
 /// The result of a line.
-pub(super) enum Asked {
+pub(super) enum Step {
     /// The answer is written.
     Answered,
     /// The line needs a robots.txt.
@@ -83,6 +93,7 @@ pub(super) struct Fetch {
     pub(super) agent: Arc<Agent>,
     path: String,
     with_notes: bool,
+    asked: Option<Asked>,
     number: u64,
 }
 
@@ -91,6 +102,8 @@ pub(super) struct LineJudge {
     options: ParseOptions,
     path_guard: bool,
     default: Arc<Agent>,
+    /// What the command line asks about use.
+    usage: Asked,
     asked: u64,
     last: Option<Parsed>,
     decoder: GeneralPurpose,
@@ -99,10 +112,16 @@ pub(super) struct LineJudge {
 struct Parsed {
     robots: Robots,
     rules: Vec<(Selection, Arc<Rules>)>,
+    /// The statements of the last selection that a line asked about use for.
+    statements: Option<(Selection, Arc<Statements>)>,
 }
 
 impl LineJudge {
-    pub(super) fn new(named: &[String], config: &Config) -> Result<LineJudge, String> {
+    pub(super) fn new(
+        named: &[String],
+        usage: Asked,
+        config: &Config,
+    ) -> Result<LineJudge, String> {
         // Base64 without padding has the same meaning.
         let padding = base64::engine::DecodePaddingMode::Indifferent;
         let decoding = NO_PAD.with_decode_padding_mode(padding);
@@ -110,6 +129,7 @@ impl LineJudge {
             options: crate::explain::options(&config.robots),
             path_guard: config.robots.path_guard,
             default: crate::explain::agent(named, config).map_err(|error| error.to_string())?,
+            usage,
             asked: 0,
             last: None,
             decoder: GeneralPurpose::new(&base64::alphabet::STANDARD, decoding),
@@ -117,18 +137,18 @@ impl LineJudge {
     }
 
     /// Reads a line and appends its answer, unless it needs a robots.txt.
-    pub(super) fn take(&mut self, line: &Line, out: &mut Vec<u8>) -> Asked {
+    pub(super) fn take(&mut self, line: &Line, out: &mut Vec<u8>) -> Step {
         self.asked += 1;
         match self.answer(line, out) {
             Ok(asked) => asked,
             Err(error) => {
                 refuse(&error, self.asked, out);
-                Asked::Answered
+                Step::Answered
             }
         }
     }
 
-    fn answer(&mut self, line: &Line, out: &mut Vec<u8>) -> Result<Asked, String> {
+    fn answer(&mut self, line: &Line, out: &mut Vec<u8>) -> Result<Step, String> {
         let Line::Whole(line) = line else {
             return Err(format!("the line is longer than {LONGEST} octets"));
         };
@@ -144,6 +164,7 @@ impl LineJudge {
             Some(named) => crate::explain::named(named).map_err(|error| error.to_string())?,
         };
         let with_notes = question.notes == Some(true);
+        let asked = self.asked_of(&question)?;
         let text = match (question.robots, question.robots_base64) {
             (Some(_), Some(_)) => {
                 return Err("`robots` and `robots_base64` are two files: bring one".to_owned());
@@ -160,25 +181,32 @@ impl LineJudge {
                 );
             }
             (None, None) => {
-                return Ok(Asked::ToFetch(Box::new(Fetch {
+                return Ok(Step::ToFetch(Box::new(Fetch {
                     origin,
                     agent,
                     path,
                     with_notes,
+                    asked,
                     number: self.asked,
                 })));
             }
         };
         let path_guard = self.path_guard;
-        let (robots, rules) = self.law(&text, &agent);
+        let (last, rules) = self.law(&text, &agent);
+        let asked = asked.map(|asked| AskedOf {
+            statements: Some(last.statements(&agent)),
+            chain: &agent.tokens,
+            asked,
+        });
         tell(
             path.as_bytes(),
             &rules,
             path_guard,
-            with_notes.then_some(robots),
+            with_notes.then_some(&last.robots),
+            asked,
             out,
         );
-        Ok(Asked::Answered)
+        Ok(Step::Answered)
     }
 
     /// Appends the answer to a line after its fetch; `None`: the fetch ended in a panic.
@@ -191,24 +219,57 @@ impl LineJudge {
                 return refuse("robots.txt did not arrive in time", fetch.number, out);
             }
             Some(Stance::Rules(snapshot)) => {
-                let rules = snapshot.rules(&fetch.agent.tokens);
+                let chain = &fetch.agent.tokens;
+                let rules = snapshot.rules(chain);
                 let noted = fetch.with_notes.then_some(&snapshot.robots);
-                return tell(path, &rules, self.path_guard, noted, out);
+                let asked = fetch.asked.clone().map(|asked| AskedOf {
+                    statements: snapshot.statements(chain),
+                    chain,
+                    asked,
+                });
+                return tell(path, &rules, self.path_guard, noted, asked, out);
             }
             Some(Stance::AllowAll) => Reason::RobotsUnavailable,
             Some(Stance::DisallowAll { .. }) => Reason::RobotsUnreachable,
         };
         let mut answer = Answer::of(reason);
         answer.notes = fetch.with_notes.then(Vec::new);
-        write(&answer, out);
+        let asked = fetch.asked.clone().map(|asked| AskedOf {
+            statements: None,
+            chain: &fetch.agent.tokens,
+            asked,
+        });
+        answer.finish(path, false, asked, out);
+    }
+
+    /// Returns what a line asks about use; `None` where it asks nothing and the command line names no purpose.
+    fn asked_of(&self, question: &Question<'_>) -> Result<Option<Asked>, String> {
+        let mut asked = self.usage.clone();
+        let mut is_asked = !asked.purposes.is_empty();
+        if let Some(words) = &question.purposes {
+            asked.purposes =
+                usage::purposes(words).map_err(|error| format!("`purposes`: {error}"))?;
+            is_asked = true;
+        }
+        if let Some(text) = &question.response {
+            asked.response = Some(Arc::new(Head::parse(text.as_bytes())));
+            is_asked = true;
+        }
+        if let Some(text) = &question.tdmrep {
+            let text = text.as_ref();
+            asked.tdmrep = text.map(|text| Arc::new(File::parse(text.as_bytes())));
+            is_asked = true;
+        }
+        Ok(is_asked.then_some(asked))
     }
 
     /// Returns a file and its rules for the agent; parses only if the file differs from the last one.
-    fn law(&mut self, text: &[u8], agent: &Agent) -> (&Robots, Arc<Rules>) {
+    fn law(&mut self, text: &[u8], agent: &Agent) -> (&mut Parsed, Arc<Rules>) {
         let is_last = |last: &Parsed| !last.robots.is_truncated() && last.robots.text() == text;
         let last = self.last.take().filter(is_last).unwrap_or_else(|| Parsed {
             robots: Robots::parse(text, self.options),
             rules: Vec::new(),
+            statements: None,
         });
         let last = self.last.insert(last);
         let selection = last.robots.selection(&agent.tokens);
@@ -222,12 +283,41 @@ impl LineJudge {
                 rules
             }
         };
-        (&last.robots, rules)
+        (last, rules)
     }
 }
 
+impl Parsed {
+    /// Returns what the file says of use to the agent.
+    fn statements(&mut self, agent: &Agent) -> Arc<Statements> {
+        let selection = self.robots.selection(&agent.tokens);
+        if let Some((known, statements)) = &self.statements
+            && *known == selection
+        {
+            return Arc::clone(statements);
+        }
+        let statements = Arc::new(Statements::selected(&self.robots, selection));
+        self.statements = Some((selection, Arc::clone(&statements)));
+        statements
+    }
+}
+
+/// What a line asks about use, with the statements for its crawler.
+struct AskedOf<'a> {
+    statements: Option<Arc<Statements>>,
+    chain: &'a [ProductToken],
+    asked: Asked,
+}
+
 /// Appends the protocol's answer, and that of the path guard.
-fn tell(path: &[u8], rules: &Rules, path_guard: bool, noted: Option<&Robots>, out: &mut Vec<u8>) {
+fn tell(
+    path: &[u8],
+    rules: &Rules,
+    path_guard: bool,
+    noted: Option<&Robots>,
+    asked: Option<AskedOf<'_>>,
+    out: &mut Vec<u8>,
+) {
     let form = ComparisonPath::new(path);
     let verdict = rules.verdict(&form);
     let rule = verdict.as_deref();
@@ -241,7 +331,7 @@ fn tell(path: &[u8], rules: &Rules, path_guard: bool, noted: Option<&Robots>, ou
         true => rules.guard(&form),
         false => Guarded::Clear,
     };
-    let notes = noted.map(usage::notes);
+    let notes = noted.map(notes);
     let answer = Answer {
         rule: rule.map(|rule| &*rule.text),
         line: rule.map(|rule| rule.line),
@@ -261,10 +351,60 @@ fn tell(path: &[u8], rules: &Rules, path_guard: bool, noted: Option<&Robots>, ou
         notes: notes.as_deref().map(notes_of),
         ..Answer::of(reason)
     };
-    write(&answer, out);
+    answer.finish(path, path_guard, asked, out);
 }
 
 impl Answer<'_> {
+    /// Appends the answer, with what the line asks about use. Nothing is said of a path that is not allowed.
+    fn finish(
+        mut self,
+        path: &[u8],
+        path_guard: bool,
+        asked: Option<AskedOf<'_>>,
+        out: &mut Vec<u8>,
+    ) {
+        let Some(AskedOf {
+            statements,
+            chain,
+            asked,
+        }) = asked
+        else {
+            return write(&self, out);
+        };
+        let is_asked = self.verdict == Verdict::Allow.as_str() && self.guard.is_none();
+        let usage = is_asked.then(|| asked.judge(statements.as_deref(), chain, path, path_guard));
+        if let Some(refusal) = usage.as_ref().and_then(|usage| usage.refusal) {
+            self.verdict = refusal.verdict().as_str();
+            self.reason = refusal.as_str();
+            (self.rule, self.line) = (None, None);
+        }
+        let usage = usage.filter(|usage| !usage.is_silent());
+        let said = usage.as_ref().map(|usage| [&usage.said]);
+        let record = usage.as_ref().zip(said.as_ref());
+        let record = record.map(|(it, said)| UsageRecord::of(it.purposes, said, &it.judged));
+        let Answer {
+            verdict,
+            reason,
+            rule,
+            line,
+            group,
+            guard,
+            notes,
+            ..
+        } = self;
+        let answer = Answer {
+            verdict,
+            reason,
+            rule,
+            line,
+            group,
+            guard,
+            notes,
+            usage: Some(record),
+        };
+        write(&answer, out);
+    }
+
     /// Returns an answer with a reason and no rule.
     fn of(reason: Reason) -> Self {
         Answer {
@@ -275,8 +415,14 @@ impl Answer<'_> {
             group: None,
             guard: None,
             notes: None,
+            usage: None,
         }
     }
+}
+
+/// Reads a member that may be null.
+fn brought<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(from).map(Some)
 }
 
 fn refuse(error: &str, line: u64, out: &mut Vec<u8>) {

@@ -5,14 +5,14 @@ use super::*;
 use crate::rep::ProductToken;
 
 fn answers(lines: &[&str]) -> Vec<Value> {
-    let mut judge =
-        LineJudge::new(&[], &Config::default()).expect("a configuration that can be read");
+    let mut judge = LineJudge::new(&[], Asked::default(), &Config::default())
+        .expect("a configuration that can be read");
     lines
         .iter()
         .map(|line| {
             let mut out = Vec::new();
             let line = Line::Whole(line.as_bytes().to_vec());
-            assert!(matches!(judge.take(&line, &mut out), Asked::Answered));
+            assert!(matches!(judge.take(&line, &mut out), Step::Answered));
             assert!(out.ends_with(b"\n"));
             serde_json::from_slice(&out).expect("JSON")
         })
@@ -193,15 +193,15 @@ fn a_bad_line_gets_its_error() {
 
 #[test]
 fn octets_that_are_no_text_are_a_bad_line() {
-    let mut judge =
-        LineJudge::new(&[], &Config::default()).expect("a configuration that can be read");
+    let mut judge = LineJudge::new(&[], Asked::default(), &Config::default())
+        .expect("a configuration that can be read");
     for line in [
         Line::Whole(b"{\"url\": \"http://a/\xFF\"}".to_vec()),
         Line::Whole(b"\xFF\xFE\0".to_vec()),
         Line::TooLong,
     ] {
         let mut out = Vec::new();
-        assert!(matches!(judge.take(&line, &mut out), Asked::Answered));
+        assert!(matches!(judge.take(&line, &mut out), Step::Answered));
         let answer: Value = serde_json::from_slice(&out).expect("JSON");
         assert!(answer["error"].is_string(), "{line:?}: {answer}");
     }

@@ -564,7 +564,7 @@ fn conclude(
     };
     let decision = match decision.reason.verdict() {
         Verdict::Allow => decision.with_usage(settings.signals, said),
-        Verdict::Deny | Verdict::Defer => decision,
+        Verdict::Deny | Verdict::Defer => decision.with_purposes(settings.signals.purposes),
     };
     Ruling::of(target, decision, settings.generation)
 }

@@ -129,6 +129,12 @@ impl Usage {
         }
     }
 
+    /// Takes the refusal back: an override lifts it.
+    fn lift(&mut self) {
+        self.judged.refused = Purposes::NONE;
+        self.judged.unlicensed = false;
+    }
+
     /// Tells whether there is anything to record.
     fn is_silent(&self) -> bool {
         let silent_response = self
@@ -207,7 +213,10 @@ impl Decision {
         usage.judged = judge(signals.purposes, &signals.modes, &said, None);
         usage.before = said;
         match (usage.refusal(), &signals.lifted) {
-            (Some(_), Some(lifted)) => self.asserted = Some(Arc::clone(lifted)),
+            (Some(_), Some(lifted)) => {
+                usage.lift();
+                self.asserted = Some(Arc::clone(lifted));
+            }
             (Some(reason), None) => {
                 usage.stage = Some(Stage::Before);
                 self.refuse_use(reason);
@@ -216,6 +225,12 @@ impl Decision {
         }
         self.usage = Some(usage);
         self.signals = Some(signals);
+        self
+    }
+
+    /// Enters the declared purposes into a refusal that asks for no statement of use.
+    pub(super) fn with_purposes(mut self, purposes: Purposes) -> Decision {
+        self.usage = (!purposes.is_empty()).then(|| Usage::new(purposes));
         self
     }
 
@@ -272,6 +287,7 @@ pub fn release(decision: &mut Decision, head: Head<'_>) -> Option<Release> {
         return Some(Release(()));
     }
     if let Some(lifted) = lifted {
+        usage.lift();
         decision.asserted = Some(Arc::clone(lifted));
         return Some(Release(()));
     }

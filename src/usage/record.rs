@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::judge::Judged;
 use super::purpose::Purposes;
@@ -106,8 +106,13 @@ pub struct InvalidRecord<'a> {
 #[expect(missing_docs, reason = "see Place")]
 pub struct PlaceRecord<'a> {
     pub source: Cow<'a, str>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub group: Option<Cow<'a, str>>,
+    /// `Some(None)` is a line of robots.txt above all groups.
+    #[serde(
+        default,
+        deserialize_with = "given",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub group: Option<Option<Cow<'a, str>>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -256,7 +261,11 @@ impl<'a> InvalidRecord<'a> {
     fn of(one: &'a Invalid) -> InvalidRecord<'a> {
         InvalidRecord {
             signal: one.signal.as_str().into(),
-            place: PlaceRecord::of(&one.place),
+            // The line is enough: it is of no group, or of one that its number tells.
+            place: PlaceRecord {
+                group: None,
+                ..PlaceRecord::of(&one.place)
+            },
             why: one.why.as_str().into(),
         }
     }
@@ -278,7 +287,7 @@ impl<'a> PlaceRecord<'a> {
         };
         match place {
             Place::Robots { group, line } => PlaceRecord {
-                group: group.as_deref().map(Cow::Borrowed),
+                group: Some(group.as_deref().map(Cow::Borrowed)),
                 line: Some(*line),
                 ..at
             },
@@ -297,7 +306,10 @@ impl<'a> PlaceRecord<'a> {
     fn within(&self, bounds: Bounds) -> PlaceRecord<'_> {
         PlaceRecord {
             source: bounds.cut(&self.source),
-            group: self.group.as_deref().map(|group| bounds.cut(group)),
+            group: self
+                .group
+                .as_ref()
+                .map(|group| group.as_deref().map(|group| bounds.cut(group))),
             field: self.field.as_deref().map(|field| bounds.cut(field)),
             ..*self
         }
@@ -344,6 +356,11 @@ impl Bounds {
         let end = ends.find(|end| text.is_char_boundary(*end)).unwrap_or(0);
         Cow::Borrowed(text.get(..end).unwrap_or(text))
     }
+}
+
+/// Reads a member that is there, although it may be null.
+fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
 }
 
 /// A set of purposes as a list of their words.

@@ -89,5 +89,6 @@ mod upstream_http2_messages;
 mod upstream_http2_retries;
 mod upstream_http2_websocket;
 mod upstream_proxies;
+mod usage;
 mod verdicts;
 mod witnesses;

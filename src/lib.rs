@@ -54,7 +54,8 @@
 //!
 //! From the leaves up; each room imports only rooms before it, and `tests/layering.rs` holds that:
 //! [`clock`] · `gcra` · `retry` · `connection_limit` · `http2_body` · `websocket` · [`descriptors`] · [`metrics`] · [`rep`] ·
-//! [`socket`] · [`text`] · [`tlog`] · `whole_file` · [`agent`] · [`usage`] · [`robots`] · [`policy`] · [`config`] · [`fleet`] · [`ca`] · [`client`] ·
+//! [`socket`] · [`text`] · [`tlog`] · `whole_file` · [`agent`] · [`usage`] · [`robots`] · [`policy`] · [`signing`] ·
+//! [`config`] · [`fleet`] · [`ca`] · [`client`] ·
 //! [`pace`] · [`entry`] · [`store`] · [`trust`] · [`audit`] · [`egress`] · [`witness`] · [`ship`] · [`cache`] · [`telemetry`] ·
 //! [`explain`] · [`gate`] · [`proxy`] · [`admin`] · [`cli`]. One
 //! arrow points back, on purpose: [`egress`] sends a robots.txt only by a permit that [`cache::fetch`] alone can make, as
@@ -100,6 +101,7 @@ pub mod rep;
 mod retry;
 pub mod robots;
 pub mod ship;
+pub mod signing;
 pub mod socket;
 pub mod store;
 pub mod telemetry;

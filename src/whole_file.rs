@@ -1,14 +1,61 @@
 //! Files that are in their places whole, or not at all, power cut included.
 //!
 //! [`place`] and [`replace`] write small ones that no other process writes at the same time: keys, states, tokens. A
-//! [`NewFile`] takes any content, and has a name of its own until it is in its place.
+//! [`NewFile`] takes any content, and has a name of its own until it is in its place. [`read_private`] reads a secret.
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
+use thiserror::Error;
+
+/// Most octets of a file with a secret.
+const LONGEST_SECRET: u64 = 1 << 16;
+
+/// The reason that a file with a secret is not read.
+#[derive(Debug, Error)]
+pub enum PrivateFileError {
+    /// There is no such file.
+    #[error("there is no such file")]
+    Missing,
+    /// It is something else: a directory, a pipe, a device.
+    #[error("this is not a regular file")]
+    NotAFile,
+    /// Others than its owner can read or change it.
+    #[error("others than its owner can read it or write to it (mode {0:o}); chmod 600 it")]
+    Exposed(u32),
+    /// The system does not let it be read.
+    #[error("it cannot be read: {0}")]
+    Unreadable(io::Error),
+}
+
+/// Reads a file that its owner alone can read.
+///
+/// # Errors
+/// When it cannot be read, or others can.
+pub(crate) fn read_private(path: &Path) -> Result<String, PrivateFileError> {
+    let unreadable = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => PrivateFileError::Missing,
+        _ => PrivateFileError::Unreadable(error),
+    };
+    // Check before opening: opening a pipe would wait for ever.
+    if !fs::metadata(path).map_err(unreadable)?.is_file() {
+        return Err(PrivateFileError::NotAFile);
+    }
+    let file = File::open(path).map_err(unreadable)?;
+    // The mode of the open file, not of the path: the file that is checked is the file that is read.
+    let mode = file.metadata().map_err(unreadable)?.mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(PrivateFileError::Exposed(mode));
+    }
+    let mut text = String::new();
+    file.take(LONGEST_SECRET)
+        .read_to_string(&mut text)
+        .map_err(unreadable)?;
+    Ok(text)
+}
 
 /// Makes a file that its owner alone can read. False if there is one already.
 ///
@@ -173,6 +220,24 @@ mod tests {
         fs::create_dir(folder.path().join("key.new")).unwrap();
         replace(&path, "four").unwrap_err();
         assert_eq!(fs::read_to_string(&path).unwrap(), "three");
+    }
+
+    #[test]
+    fn a_secret_is_read_from_a_file_that_its_owner_alone_can_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        let read = || read_private(&path);
+        assert!(matches!(read(), Err(PrivateFileError::Missing)));
+        fs::create_dir(&path).unwrap();
+        assert!(matches!(read(), Err(PrivateFileError::NotAFile)));
+        fs::remove_dir(&path).unwrap();
+        place(&path, "abc").unwrap();
+        assert_eq!(read().unwrap(), "abc");
+        for mode in [0o640, 0o604, 0o620] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            let error = read().unwrap_err();
+            assert!(error.to_string().contains("chmod 600"), "{error}");
+        }
     }
 
     #[test]

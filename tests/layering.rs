@@ -34,6 +34,7 @@ const ROOMS: &[&str] = &[
     "usage",
     "robots",
     "policy",
+    "signing",
     "config",
     "fleet",
     "ca",

@@ -1,0 +1,120 @@
+//! All identities in force, and what a reload makes of them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use super::identity::{Identity, Keys, Tally};
+use super::key::KeyFault;
+use super::settings::Settings;
+
+/// The identities in force.
+#[derive(Debug, Default)]
+pub struct Identities(Vec<Arc<Identity>>);
+
+/// The reason that an identity cannot sign.
+#[derive(Debug, Error)]
+pub enum IdentityError {
+    /// A file gives no key.
+    #[error("[[signing]] name = {name:?}, {key} = {}: {fault}", path.display())]
+    Key {
+        /// The name of the identity.
+        name: Arc<str>,
+        /// The configuration key.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The fault.
+        fault: KeyFault,
+    },
+    /// Two crawlers would be one.
+    #[error(
+        "[[signing]] name = {name:?}, key: {other:?} has the same key, so nobody can tell the two apart; make one with `crawlgate \
+         signing new`"
+    )]
+    Shared {
+        /// The name of the identity.
+        name: Arc<str>,
+        /// The name of the other one.
+        other: Arc<str>,
+    },
+}
+
+impl Identities {
+    /// Loads the keys of all identities.
+    ///
+    /// # Errors
+    /// The first fault.
+    pub fn load(all: &[Settings]) -> Result<Identities, IdentityError> {
+        let (identities, faults) = Identities::default().reloaded(all);
+        match faults.into_iter().next() {
+            None => Ok(identities),
+            Some(fault) => Err(fault),
+        }
+    }
+
+    /// Loads the keys again, for new settings. An identity with a bad key keeps the keys that it has; a new one with a bad
+    /// key is left out.
+    #[must_use]
+    pub fn reloaded(&self, all: &[Settings]) -> (Identities, Vec<IdentityError>) {
+        let mut identities: Vec<Arc<Identity>> = Vec::new();
+        let mut faults = Vec::new();
+        for settings in all {
+            let before = self.get(&settings.name);
+            let loaded = Keys::load(settings).map_err(|(key, path, fault)| IdentityError::Key {
+                name: Arc::clone(&settings.name),
+                key,
+                path,
+                fault,
+            });
+            let loaded = loaded.and_then(|keys| match holder(&identities, &keys) {
+                None => Ok(Arc::new(keys)),
+                Some(other) => Err(IdentityError::Shared {
+                    name: Arc::clone(&settings.name),
+                    other,
+                }),
+            });
+            let keys = match (loaded, before) {
+                (Ok(keys), _) => Some(keys),
+                (Err(fault), before) => {
+                    faults.push(fault);
+                    before.map(|before| before.shared_keys())
+                }
+            };
+            let tally = before.map_or_else(Arc::<Tally>::default, |one| Arc::clone(one.tally()));
+            let identity = keys.map(|keys| Identity::new(settings.clone(), keys, tally));
+            identities.extend(identity.map(Arc::new));
+        }
+        (Identities(identities), faults)
+    }
+
+    /// Returns the identity of this name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Arc<Identity>> {
+        self.0.iter().find(|one| *one.settings().name == *name)
+    }
+
+    /// Returns all identities, in the order of the configuration.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Identity>> {
+        self.0.iter()
+    }
+
+    /// Returns the numbers of requests, by identity and outcome.
+    pub fn counts(&self) -> impl Iterator<Item = (&str, [(&'static str, u64); 3])> {
+        self.0.iter().map(|one| {
+            let mut counts = Tally::RESULTS.map(|result| (result, 0));
+            for (count, now) in counts.iter_mut().zip(one.tally().now()) {
+                count.1 = now;
+            }
+            (&*one.settings().name, counts)
+        })
+    }
+}
+
+/// Returns the name of the identity that signs with the same key.
+fn holder(identities: &[Arc<Identity>], keys: &Keys) -> Option<Arc<str>> {
+    let same = |one: &&Arc<Identity>| one.key().thumbprint() == keys.key.thumbprint();
+    let holder = identities.iter().find(same)?;
+    Some(Arc::clone(&holder.settings().name))
+}

@@ -36,6 +36,8 @@ pub struct Client {
     pub purpose: Option<Box<str>>,
     /// The purposes that its crawl declares, by itself or by the general setting.
     pub purposes: Purposes,
+    /// The `[[signing]]` of its requests, if it differs from the general one.
+    pub signing: Option<Arc<str>>,
     /// Its mode (whether denials are enforced), if it differs from the general one.
     pub mode: Option<Mode>,
     /// Its published profile for an unreachable robots.txt, if it differs from the general one.
@@ -60,8 +62,9 @@ impl Client {
     /// Returns the crawler that a request of this client is judged as.
     #[must_use]
     pub fn crawler<'a>(&'a self, agent: &'a Agent) -> Crawler<'a> {
-        // A client that names no User-Agent of its own and no token shares what is fetched for all others.
-        let has_own = !agent.tokens.is_empty() || self.user_agent.is_some();
+        // A client that names no User-Agent, identity and token of its own shares what is fetched for all others.
+        let has_own =
+            !agent.tokens.is_empty() || self.user_agent.is_some() || self.signing.is_some();
         Crawler::new(self.name.as_ref().filter(|_| has_own), &agent.tokens)
     }
 
@@ -76,6 +79,7 @@ impl Client {
             user_agent,
             purpose,
             purposes,
+            signing,
             mode,
             profile,
             rate,
@@ -91,6 +95,7 @@ impl Client {
             user_agent: user_agent.clone(),
             purpose: purpose.clone(),
             purposes: purposes.unwrap_or(general),
+            signing: signing.clone(),
             mode: *mode,
             profile: *profile,
             rate: *rate,

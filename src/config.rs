@@ -82,6 +82,7 @@ pub use crate::usage::{Modes, Purposes, SignalMode};
 
 use crate::policy::overrides::Override;
 use crate::rep::{Origin, ProductToken};
+use crate::signing;
 use crate::tlog::{KeyName, VerifierKey};
 
 /// The whole configuration, validated. Each field is a section of the file.
@@ -124,6 +125,8 @@ pub struct Config {
     /// `[[client]]`, in the order of the file: without credentials, the first entry that matches decides. Empty:
     /// everyone is one unnamed client.
     pub clients: Vec<ClientConfig>,
+    /// `[[signing]]`, in the order of the file: the identities that requests are signed with.
+    pub signing: Vec<signing::Settings>,
     /// The origin of the values.
     pub source: Source,
 }
@@ -238,6 +241,8 @@ pub struct AgentConfig {
     pub mismatch: Mismatch,
     /// True to deny crawlers that name no product token.
     pub require_identity: bool,
+    /// The `[[signing]]` of clients that name none; none: their requests are not signed.
+    pub signing: Option<Arc<str>>,
 }
 
 /// `[robots]`

@@ -31,6 +31,8 @@ pub struct ClientConfig {
     pub purpose: Option<Box<str>>,
     /// The purposes that its crawl declares; none: those of `[policy]`.
     pub purposes: Option<Purposes>,
+    /// The `[[signing]]` of its requests; none: that of `[agent]`.
+    pub signing: Option<Arc<str>>,
     /// The mode of its denials; none: that of `[policy]`.
     pub mode: Option<Mode>,
     /// The published profile for an unreachable robots.txt; none: the profile of `[robots]`.

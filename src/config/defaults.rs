@@ -82,6 +82,7 @@ impl Config {
                 product_tokens: Vec::new(),
                 mismatch: Mismatch::Record,
                 require_identity: false,
+                signing: None,
             },
             robots: RobotsConfig {
                 size_limit: 500 * KIB,
@@ -215,6 +216,7 @@ impl Config {
                 overrides: Vec::new(),
             },
             clients: Vec::new(),
+            signing: Vec::new(),
             source: Source::BuiltIn,
         }
     }

@@ -13,6 +13,7 @@ use crate::policy::terms::{PolicySettings, SignalSettings, Unreachable};
 use crate::policy::usage::Signals;
 use crate::policy::{DecisionInputs, Mode};
 use crate::robots::identity::UserAgents;
+use crate::signing::Assigned;
 use crate::usage::Purposes;
 
 impl RobotsConfig {
@@ -61,6 +62,19 @@ impl Config {
             Some((Arc::clone(&client.name), named))
         });
         UserAgents::new(self.robots.user_agent.clone(), clients.collect())
+    }
+
+    /// Returns the identities that requests are signed with, by client.
+    #[must_use]
+    pub fn signed_as(&self) -> Assigned {
+        let clients = self.clients.iter().filter_map(|client| {
+            let identity = client.signing.clone()?;
+            Some((Arc::clone(&client.name), identity))
+        });
+        Assigned {
+            others: self.agent.signing.clone(),
+            clients: clients.collect(),
+        }
     }
 }
 

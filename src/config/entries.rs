@@ -15,7 +15,7 @@ mod text;
 use std::fmt::{Display, Write as _};
 
 use self::{
-    tables::{client, hosts, listener, override_, purposes, route, witness},
+    tables::{client, hosts, listener, override_, purposes, route, signing, witness},
     text::{float, list, name, or_forever, or_unlimited, place, quoted, size, span, texts},
 };
 use super::{
@@ -57,6 +57,7 @@ const KEYS: &[Key] = &[
     ("override", AtReload, |config| list(&config.policy.overrides, override_)),
     ("listener", AtRestart, |config| list(&config.listeners, listener)),
     ("client", AtReload, |config| list(&config.clients, client)),
+    ("signing", AtReload, |config| list(&config.signing, signing)),
     ("listen.address", AtRestart, |config| texts(&config.listen.addresses)),
     ("listen.allow", AtRestart, |config| texts(&config.listen.allow)),
     ("listen.open", AtRestart, |config| config.listen.open.to_string()),
@@ -81,6 +82,7 @@ const KEYS: &[Key] = &[
     ("agent.product_tokens", AtReload, |config| texts(&config.agent.product_tokens)),
     ("agent.mismatch", AtReload, |config| name(&MISMATCH, config.agent.mismatch)),
     ("agent.require_identity", AtReload, |config| config.agent.require_identity.to_string()),
+    ("agent.signing", AtReload, |config| quoted(shown(config.agent.signing.as_ref()))),
     ("robots.profile", AtReload, |config| name(&PROFILES, config.robots.timing.profile.name)),
     ("robots.disallow_for", AtReload, |config| span(config.robots.timing.profile.disallow_for)),
     ("robots.last_good_until", AtReload, |config| or_forever(config.robots.timing.profile.last_good_until)),

@@ -14,6 +14,7 @@ mod policy;
 mod robots;
 mod ship;
 mod signals;
+mod signing;
 mod telemetry;
 mod tls;
 mod witness;
@@ -23,7 +24,7 @@ use std::{ops::RangeInclusive, path::Path, sync::Arc, time::Duration};
 use toml::de::DeTable;
 
 use self::{
-    client::client,
+    client::{Known, client},
     egress::{egress, hosts, route, upstream},
     fleet::fleet,
     ingress::{agent, limits, listen},
@@ -34,6 +35,7 @@ use self::{
     robots::{cache, robots},
     ship::ship,
     signals::signals,
+    signing::signing,
     telemetry::telemetry,
     tls::tls,
     witness::witness,
@@ -43,6 +45,7 @@ use super::{
     OnFailure, ProfileName, Recorded, Synchronous, days, hours, read::Reader,
 };
 use crate::policy::overrides::Action;
+use crate::signing::{Cover, Form};
 use crate::usage::{Purpose, SignalMode};
 
 /// Names of the profiles, as the file writes them.
@@ -99,6 +102,14 @@ pub(super) const CLIENT_CERTS: [(&str, ClientCert); 2] = [
 
 /// Names of the modes.
 pub(super) const MODES: [(&str, Mode); 2] = [("enforce", Mode::Enforce), ("report", Mode::Report)];
+
+/// Names of the parts of a request that are signed.
+pub(super) const SIGNED_PARTS: [(&str, Cover); 2] =
+    [("request", Cover::Request), ("authority", Cover::Authority)];
+
+/// Names of the forms of Signature-Agent.
+pub(super) const FORMS: [(&str, Form); 2] =
+    [("dictionary", Form::Dictionary), ("string", Form::String)];
 
 /// Names of the effects of an override.
 pub(super) const ACTIONS: [(&str, Action); 2] = [("allow", Action::Allow), ("deny", Action::Deny)];
@@ -168,6 +179,7 @@ pub(super) fn apply<'t>(
     let override_tables = top.subsections("override");
     let client_tables = top.subsections("client");
     let listener_tables = top.subsections("listener");
+    let signing_tables = top.subsections("signing");
     top.finish();
 
     let listen_section = reader.section("listen", listen_table);
@@ -180,7 +192,17 @@ pub(super) fn apply<'t>(
         config.listeners.extend(listener);
     }
     limits(reader.section("limits", limits_table), &mut config.limits);
-    agent(reader.section("agent", agent_table), &mut config.agent);
+    let signing_count = signing_tables.len();
+    for table in signing_tables {
+        let section = reader.entry("[signing]", table);
+        let identity = signing(section, base, &config.signing);
+        config.signing.extend(identity);
+    }
+    // An identity with a fault has no known name.
+    let known = config.signing.clone();
+    let identities = (known.len() == signing_count).then_some(known.as_slice());
+    let agent_section = reader.section("agent", agent_table);
+    agent(agent_section, identities, &mut config.agent);
     let cache_table = robots(reader.section("robots", robots_table), &mut config.robots);
     let cache_section = reader.section("robots.cache", cache_table);
     cache(cache_section, &mut config.robots.cache);
@@ -233,7 +255,10 @@ pub(super) fn apply<'t>(
     for table in client_tables {
         // A listener with a fault has no known name.
         let known = &config.listeners;
-        let known = (known.len() == listener_count).then_some(known.as_slice());
+        let known = Known {
+            listeners: (known.len() == listener_count).then_some(known.as_slice()),
+            identities,
+        };
         let client = client(reader, table, &config.clients, known);
         config.clients.extend(client);
     }

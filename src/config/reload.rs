@@ -85,6 +85,7 @@ impl Config {
             admin: old.admin,
             policy: new.policy,
             clients: new.clients,
+            signing: new.signing,
             source: new.source,
         };
         (config, plan)

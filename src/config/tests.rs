@@ -9,6 +9,7 @@ mod golden;
 mod mistakes;
 mod reloads;
 mod shipped;
+mod signing;
 mod values;
 mod written;
 
@@ -64,6 +65,7 @@ drain = "0s"
 product_tokens = ["Googlebot-Image", "Googlebot"]
 mismatch = "deny"
 require_identity = true
+signing = "all"
 [robots]
 profile = "google"
 disallow_for = "6h"
@@ -234,6 +236,7 @@ product_tokens = ["NewsBot", "Googlebot"]
 user_agent = "NewsBot/2.0 (+https://news.example/bot)"
 purpose = "news \"search\""
 purposes = ["train-ai", "search"]
+signing = "news"
 mode = "enforce"
 profile = "archive"
 requests_per_second = 20
@@ -244,4 +247,17 @@ requests = 50
 [[client]]
 name = "rest"
 quota = { requests = 10, per = "1m" }
+[[signing]]
+name = "all"
+agent = "https://Bot.example"
+key = "all.key"
+[[signing]]
+name = "news"
+agent = "https://news.example/keys.json"
+key = "/keys/news.key"
+publish = ["news.key.next", "/keys/news.key.last"]
+lifetime = "5m"
+cover = "authority"
+form = "string"
+plain_http = true
 "#;

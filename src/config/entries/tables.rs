@@ -1,16 +1,17 @@
 //! Tables in one line each: those that repeat (`[[client]]`, `[[listener]]`, `[[override]]`, `[[upstream.proxy]]`,
-//! `[[audit.witness]]`) and `[upstream.hosts]`. The structs are taken apart field by field, so a new field does not compile until it stands here.
+//! `[[audit.witness]]`, `[[signing]]`) and `[upstream.hosts]`. The structs are taken apart field by field, so a new field does not compile until it stands here.
 
 use std::{collections::HashMap, net::IpAddr};
 
 use super::super::{
     ClientAuthority, ClientConfig, Conditions, Credentials, ListenAt, Listener,
     ListenerCertificate, ListenerTls, PasswordHash, Quota, Route, Via, WitnessConfig,
-    keys::{ACTIONS, CLIENT_CERTS, COVERS, MODES, PROFILES},
+    keys::{ACTIONS, CLIENT_CERTS, COVERS, FORMS, MODES, PROFILES, SIGNED_PARTS},
     units::format_moment,
 };
-use super::text::{float, name, quoted, size, span, texts};
+use super::text::{float, list, name, place, quoted, size, span, texts};
 use crate::policy::overrides::{Action, Override};
+use crate::signing::Settings;
 use crate::usage::{Purpose, Purposes};
 
 /// Writes one `[[override]]`.
@@ -51,6 +52,7 @@ pub(super) fn client(client: &ClientConfig) -> String {
         user_agent,
         purpose,
         purposes,
+        signing,
         mode,
         profile,
         rate,
@@ -79,6 +81,7 @@ pub(super) fn client(client: &ClientConfig) -> String {
     say("user_agent", user_agent.as_ref().map(quoted));
     say("purpose", purpose.as_ref().map(quoted));
     say("purposes", purposes.map(self::purposes));
+    say("signing", signing.as_ref().map(quoted));
     say("mode", mode.map(|mode| name(&MODES, mode)));
     say("profile", profile.map(|profile| name(&PROFILES, profile)));
     let per_second = rate.map(|rate| float(rate.requests_per_second));
@@ -188,6 +191,31 @@ pub(super) fn witness(witness: &WitnessConfig) -> String {
     } = witness;
     let (called, url, vkey) = (quoted(called), quoted(url), quoted(vkey));
     format!("{{ name = {called}, url = {url}, vkey = {vkey} }}")
+}
+
+/// Writes one `[[signing]]`.
+pub(super) fn signing(from: &Settings) -> String {
+    let Settings {
+        name: called,
+        agent,
+        key,
+        publish,
+        lifetime,
+        cover,
+        form,
+        plain_http,
+    } = from;
+    let publish = list(publish, |path| place(Some(path)));
+    format!(
+        "{{ name = {}, agent = {}, key = {}, publish = {publish}, lifetime = {}, cover = {}, form = {}, plain_http = {plain_http} \
+         }}",
+        quoted(called),
+        quoted(agent),
+        place(Some(key)),
+        span(*lifetime),
+        name(&SIGNED_PARTS, *cover),
+        name(&FORMS, *form),
+    )
 }
 
 /// Writes `[upstream.hosts]`, by name.

@@ -13,18 +13,26 @@ use super::super::{
     secs,
     values::{bytes, choice, duration, integer, number, one_or_list, text},
 };
-use super::{MODES, PROFILES, ingress::network, signals};
+use super::{MODES, PROFILES, ingress::network, signals, signing::identity};
 use crate::policy::overrides::words;
 use crate::rep::ProductToken;
 use crate::robots::identity::client_name;
 use crate::robots::identity::{self, LONGEST_USER_AGENT};
+use crate::signing::Settings;
 
-/// Reads one `[[client]]`, after those in `before`. `listeners` are the known names.
+/// Names that a `[[client]]` may mean; `None` where some are unknown because of a fault.
+#[derive(Clone, Copy)]
+pub(super) struct Known<'a> {
+    pub(super) listeners: Option<&'a [Listener]>,
+    pub(super) identities: Option<&'a [Settings]>,
+}
+
+/// Reads one `[[client]]`, after those in `before`.
 pub(super) fn client<'t>(
     reader: &mut Reader<'t>,
     entry: Entry<'t>,
     before: &[ClientConfig],
-    listeners: Option<&[Listener]>,
+    known: Known<'_>,
 ) -> Option<ClientConfig> {
     let mut section = reader.entry("[client]", entry);
     let mut name = None;
@@ -32,7 +40,7 @@ pub(super) fn client<'t>(
         text(client_name)(value).map(Some)
     });
     section.demand("name");
-    let conditions = conditions(&mut section, listeners);
+    let conditions = conditions(&mut section, known.listeners);
     let mut product_tokens = Vec::new();
     let token = text(ProductToken::new);
     section.set("product_tokens", &mut product_tokens, one_or_list(token));
@@ -47,6 +55,10 @@ pub(super) fn client<'t>(
     let (mut purpose, mut mode, mut profile) = (None, None, None);
     section.set("purpose", &mut purpose, |value| {
         text(words)(value).map(Some)
+    });
+    let mut signing = None;
+    section.set("signing", &mut signing, |value| {
+        identity(known.identities)(value).map(Some)
     });
     section.set("mode", &mut mode, |value| choice(&MODES)(value).map(Some));
     section.set("profile", &mut profile, |value| {
@@ -77,6 +89,7 @@ pub(super) fn client<'t>(
         user_agent,
         purpose: purpose.map(String::into),
         purposes,
+        signing,
         mode,
         profile,
         rate,

@@ -9,8 +9,9 @@ use super::super::{
     read::{Refusal, Section},
     values::{boolean, bytes, choice, duration, integer, list, one_or_list, text, unless},
 };
-use super::{MISMATCH, TIMEOUT, UNLIMITED};
+use super::{MISMATCH, TIMEOUT, UNLIMITED, signing::identity};
 use crate::rep::ProductToken;
+use crate::signing::Settings;
 use std::time::Duration;
 
 /// Reads `[listen]`. Unless it `has_others`, a file that names no address would admit no crawler and is refused.
@@ -92,10 +93,16 @@ pub(super) fn limits(mut section: Section<'_, '_>, to: &mut Limits) {
     section.finish();
 }
 
-pub(super) fn agent(mut section: Section<'_, '_>, to: &mut AgentConfig) {
+/// Reads `[agent]`. `identities` are the known `[[signing]]`.
+pub(super) fn agent(
+    mut section: Section<'_, '_>,
+    identities: Option<&[Settings]>,
+    to: &mut AgentConfig,
+) {
     let token = text(ProductToken::new);
     section.set("product_tokens", &mut to.product_tokens, one_or_list(token));
     section.set("mismatch", &mut to.mismatch, choice(&MISMATCH));
     section.set("require_identity", &mut to.require_identity, boolean);
+    section.set("signing", &mut to.signing, unless("", identity(identities)));
     section.finish();
 }

@@ -31,7 +31,7 @@ fn each_mistake_is_reported_with_line_key_value_and_allowed_values() {
         (
             "a key like none",
             "[agent]\ncolour = 'red'",
-            "config.toml:2: [agent] colour = 'red': unknown key; known here: mismatch, product_tokens, require_identity",
+            "config.toml:2: [agent] colour = 'red': unknown key; known here: mismatch, product_tokens, require_identity, signing",
         ),
         (
             "a shipped log without a store",

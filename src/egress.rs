@@ -31,6 +31,7 @@ mod request_body;
 mod resolve;
 mod response_body;
 mod sharing;
+mod signer;
 mod upstream_proxy;
 
 use std::fmt;
@@ -60,6 +61,8 @@ use self::proof::SendPermit;
 pub use self::request_body::{BodyError, RequestBody};
 pub use self::response_body::{ResponseBody, ResponseError, Switched, switched};
 use self::sharing::{Protocols, Sharing};
+pub use self::signer::Signer;
+use self::signer::Signers;
 use crate::cache::fetch::RobotsPermit;
 use crate::clock::{Clock, Moment};
 use crate::config::Config;
@@ -69,6 +72,7 @@ pub use crate::policy::address_policy::Prohibited;
 use crate::policy::generation::Changes;
 use crate::policy::{Permit, Target};
 use crate::rep::Origin;
+use crate::signing::{Directory, Identities};
 
 /// After this idle time the origin may have closed the connection without our having noticed yet.
 const DOUBTFUL: Duration = Duration::from_millis(2);
@@ -142,6 +146,7 @@ struct Shared {
     idle_timeout: Duration,
     sweeping: Once,
     counts: Counts,
+    signers: Signers,
     changes: Arc<Changes>,
 }
 
@@ -169,12 +174,13 @@ impl Egress {
     /// Opens the egress as configured. Nothing is connected yet.
     ///
     /// # Errors
-    /// When the trusted roots or the credentials for an upstream proxy cannot be read.
+    /// When the trusted roots, the credentials for an upstream proxy or the key of an identity cannot be read.
     pub fn new(config: &Config, clock: Clock) -> Result<Egress, EgressError> {
         let upstream = &config.upstream;
         let most = Budget::now(config.limits.connections).idle;
         let idle = Arc::new(IdleBudget::new(most));
         let tls = tls_config(&config.tls.extra_roots)?;
+        let signers = Signers::new(config, clock.clone())?;
         Ok(Egress(Arc::new(Shared {
             dialler: Dialler::new(config)?,
             tls: Tls::new(tls, upstream.http2),
@@ -201,14 +207,16 @@ impl Egress {
             idle_timeout: upstream.idle_timeout,
             sweeping: Once::new(),
             counts: Counts::default(),
+            signers,
             changes: Arc::default(),
         })))
     }
 
-    /// Puts the address policy of `config` in force, and its choice of protocols. Connections made before are not used again, and names are looked
-    /// up anew.
+    /// Puts the address policy of `config` in force, its choice of protocols and its identities. Connections made before
+    /// are not used again, and names are looked up anew.
     pub fn reconfigure(&self, config: &Config) {
         self.0.dialler.reconfigure(config);
+        self.0.signers.reconfigure(config);
         let most = Budget::now(config.limits.connections).idle;
         self.0.idle.keep_at_most(most);
         self.0.tls.offer(config.upstream.http2);
@@ -225,6 +233,7 @@ impl Egress {
     /// Registers the connection metrics.
     pub fn register(&self, registry: &mut Registry) {
         self.0.counts.register(registry, Arc::clone(&self.0.idle));
+        self.0.signers.register(registry);
     }
 
     /// Sets the addresses that this proxy listens on, which are never dialled.
@@ -235,6 +244,19 @@ impl Egress {
     /// Sets the name by which this proxy recognises its own requests.
     pub fn signs_as(&self, name: &str) {
         self.0.dialler.signs_as(name);
+    }
+
+    /// Returns the signer for a request of this client, to be carried beside it; `None` if its requests are not signed.
+    #[must_use]
+    pub fn signer(&self, client: Option<&str>) -> Option<Signer> {
+        self.0.signers.of(client)
+    }
+
+    /// Returns the directory of keys that is published at this authority `now`; `None` if no identity has it.
+    #[must_use]
+    pub fn directory(&self, authority: &str, now: Moment) -> Option<Directory> {
+        let of = |identities: &Identities| Directory::at(identities, authority, now);
+        self.0.signers.with_identities(of).flatten()
     }
 
     /// Checks an origin against the address policy before its name is looked up. Costs next to nothing.
@@ -404,6 +426,8 @@ impl Egress {
                 lease.give_back();
                 return Err(Halt::Overtaken(Box::new(request)));
             };
+            let is_http2 = matches!(lease, Lease::Http2(_));
+            self.0.signers.sign(&mut request, key.origin(), is_http2);
             let attempt = answer(proof, lease, request, interim.clone(), to_answer);
             let lost = match attempt.await {
                 Ok(received) => {

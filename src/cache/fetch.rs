@@ -312,6 +312,9 @@ async fn request(
     headers.insert(USER_AGENT, asked.user_agent.clone());
     headers.insert(ACCEPT, HeaderValue::from_static("text/plain, */*;q=0.8"));
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED));
+    if let Some(signer) = egress.signer(asked.identity.client()) {
+        request.extensions_mut().insert(signer);
+    }
     let robots_permit = RobotsPermit {
         origin,
         path,

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::signing::identities::IdentityError;
 use crate::trust::TrustError;
 
 /// The reason that the egress could not be opened.
@@ -11,6 +12,9 @@ pub enum EgressError {
     /// The trusted roots cannot be read.
     #[error(transparent)]
     Trust(#[from] TrustError),
+    /// An identity has no usable key.
+    #[error(transparent)]
+    Signing(#[from] IdentityError),
     /// The credentials for an upstream proxy cannot be read.
     #[error("[[upstream.proxy]] credentials_file = {path}: {why}")]
     Credentials {

@@ -20,7 +20,7 @@ use super::recorder::ExchangeRecorder;
 use super::stall::{StallLimit, Timer};
 use super::upload::{ContinueSignal, Upload, UploadProgress, UploadState};
 use crate::clock::Moment;
-use crate::egress::{self, Failure, RequestBody, ResponseBody, Reuse, Unsent};
+use crate::egress::{self, Failure, RequestBody, ResponseBody, Reuse, Signer, Unsent};
 use crate::gate::{Kind, MOST_JUDGEMENTS};
 use crate::policy::Permit;
 
@@ -220,6 +220,10 @@ async fn deliver(
     let mut lost = 0;
     for _ in 0..MOST_JUDGEMENTS {
         let client = recorder.client().name.clone();
+        match proxy.egress.signer(client.as_deref()) {
+            Some(signer) => drop(request.extensions_mut().insert(signer)),
+            None => drop(request.extensions_mut().remove::<Signer>()),
+        }
         let reuse = match lost {
             0 => Reuse::Allowed,
             _ => Reuse::Forbidden,

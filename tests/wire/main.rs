@@ -74,6 +74,7 @@ mod secrets;
 mod server_names;
 mod several_logs;
 mod ship;
+mod signed;
 mod silence;
 mod soft_404;
 mod streaming;

@@ -18,6 +18,7 @@ pub mod report;
 pub mod run;
 mod screen;
 pub mod serve;
+pub mod signing;
 pub mod sql;
 pub mod squid_helper;
 pub mod store;
@@ -96,6 +97,8 @@ pub enum Command {
     Client(client::ClientArgs),
     /// Create, show, rotate and export the local CA that intercepts HTTPS
     Ca(ca::CaArgs),
+    /// Make the keys that requests are signed with, publish and replace them (Web Bot Auth)
+    Signing(signing::SigningArgs),
     /// Check, back up, rebuild and measure the store
     Store(store::StoreArgs),
     /// Show the members of a fleet, check its engine, and make its key
@@ -197,6 +200,7 @@ pub fn main() -> ExitCode {
         Command::Override(args) => overrides::run(&args, &config),
         Command::Client(args) => client::run(&args, &config),
         Command::Ca(args) => ca::run(&args, &config),
+        Command::Signing(args) => signing::run(&args, &config),
         Command::Store(args) => store::run(&args, &config),
         Command::Fleet(args) => fleet::run(&args, &config),
         Command::Witness(args) => witness::run(&args, &config),

@@ -11,6 +11,7 @@ mod api;
 mod connections;
 mod console;
 mod decide;
+mod directory;
 pub mod form;
 mod framed;
 mod guard;
@@ -208,6 +209,7 @@ pub fn router(site: Site) -> Router {
     let bounded = from_fn_with_state(site.clone(), connections::bound_decisions);
     Router::new()
         .merge(health::routes())
+        .merge(directory::routes())
         .merge(metrics::routes())
         .merge(api::routes())
         .merge(decide::routes().route_layer(bounded))

@@ -99,11 +99,11 @@ impl Directory {
     #[must_use]
     pub fn fields(&self) -> [(&'static str, &str); 5] {
         [
-            ("Content-Type", MEDIA_TYPE),
-            ("Cache-Control", "max-age=86400"),
-            ("Content-Digest", &self.digest),
-            ("Signature-Input", &self.input),
-            ("Signature", &self.signature),
+            ("content-type", MEDIA_TYPE),
+            ("cache-control", "max-age=86400"),
+            ("content-digest", &self.digest),
+            ("signature-input", &self.input),
+            ("signature", &self.signature),
         ]
     }
 }

@@ -1,5 +1,6 @@
 //! Web Bot Auth: the signatures of requests as origins receive them.
 
+mod directory;
 mod verify;
 
 use std::fs;

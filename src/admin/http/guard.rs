@@ -5,7 +5,7 @@
 //! operator's browser. After any page: headers that forbid loading from elsewhere, framing and caching.
 //!
 //! `/live` and `/ready` reveal nothing useful to an attacker, and programs without a name or token ask them: these
-//! requests pass.
+//! requests pass. So do those for the directory of keys, which is public.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -21,6 +21,7 @@ use tokio::time::timeout;
 use super::Site;
 use super::decide;
 use super::problem::Problem;
+use crate::signing::settings::WELL_KNOWN;
 
 /// Time that an answer may take to begin, besides the configured time of a fetch and a hold.
 const GRACE: Duration = Duration::from_secs(60);
@@ -49,7 +50,7 @@ const HEADERS: [(HeaderName, &str); 7] = [
 
 /// Checks the request, passes it on, and sets the answer's headers.
 pub async fn admit(State(site): State<Site>, request: Request, next: Next) -> Response {
-    let refused = if is_health(&request) {
+    let refused = if is_public(&request) {
         None
     } else {
         refusal(&site, &request)
@@ -83,8 +84,8 @@ fn patience(site: &Site) -> Duration {
     fetches.max(holds) + GRACE
 }
 
-fn is_health(request: &Request) -> bool {
-    matches!(request.uri().path(), "/live" | "/ready")
+fn is_public(request: &Request) -> bool {
+    matches!(request.uri().path(), "/live" | "/ready" | WELL_KNOWN)
         && matches!(*request.method(), Method::GET | Method::HEAD)
 }
 
@@ -137,7 +138,7 @@ fn unauthenticated() -> Response {
 
 /// Returns the requested authority: that of the target, if it has one, else of the only Host field (RFC 9112, section
 /// 3.2).
-fn authority(uri: &Uri, headers: &HeaderMap) -> Result<Authority, &'static str> {
+pub(super) fn authority(uri: &Uri, headers: &HeaderMap) -> Result<Authority, &'static str> {
     if let Some(authority) = uri.authority() {
         return Ok(authority.clone());
     }

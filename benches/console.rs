@@ -151,6 +151,7 @@ fn record(log: &Log, n: u64, time: Moment, last: &mut String) {
         pace: None,
         upstream: Some(([192, 0, 2, 1], 443).into()),
         upstream_version: None,
+        signed: None,
         status: Some(200),
         bytes_in: 0,
         bytes_out: 12_345,

@@ -77,6 +77,7 @@ fn encode(request: &Request, policy: &Digest, out: &mut Vec<u8>) {
         pace: None,
         upstream: (!is_denied).then(|| ([192, 0, (site >> 8) as u8, site as u8], 443).into()),
         upstream_version: (!is_denied).then_some("2"),
+        signed: None,
         status: Some(match (is_denied, n % 23) {
             (true, _) => 403,
             (false, 0) => 404,

@@ -250,6 +250,7 @@ impl Feed {
             pace: None,
             upstream: (!is_denied).then(|| ([192, 0, 2, *site as u8], 443).into()),
             upstream_version: (!is_denied).then_some("2"),
+            signed: None,
             status: Some(if *is_denied { 403 } else { 200 }),
             bytes_in: 0,
             bytes_out: request.bytes_out,

@@ -36,6 +36,7 @@
 //! | 34 | the path as the origin may read it | octets |
 //! | 35 | SHA-256 of a URL that is cut | 32 octets |
 //! | 36 | the words of the answer, where they tell what no other value does | text |
+//! | 37 | the signature of the request: identity, thumbprint of the key, its time in seconds; 1 left to the crawler; 2 impossible | \[text, text, uint\]; uint |
 //!
 //! A token, or the group of a rule, that is cut itself stands as an array: the text, and the number of octets cut off.
 //!
@@ -77,7 +78,7 @@ mod write;
 
 pub use self::cbor::Malformed;
 pub use self::decision::{
-    Decision, Mode, Pace, Rule, Source, Url, Verdict, Via, has_failed, key, most,
+    Decision, Mode, Pace, Rule, Signed, Source, Url, Verdict, Via, has_failed, key, most,
 };
 pub use self::event::{
     DropCause, Event, EventKind, Process, Repeated, Row, RowClient, Rows, Settings,

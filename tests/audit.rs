@@ -95,6 +95,7 @@ fn record_for_ever(file: PathBuf) -> ! {
                 pace: None,
                 upstream: None,
                 upstream_version: None,
+                signed: None,
                 status: Some(403),
                 bytes_in: 0,
                 bytes_out: 0,

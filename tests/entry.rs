@@ -68,6 +68,7 @@ fn record<'a>(url: &'a [u8], reason: &'a str, tokens: &'a [&'a str]) -> Record<'
         }),
         upstream: Some(([192, 0, 2, 1], 443).into()),
         upstream_version: Some("2"),
+        signed: None,
         status: Some(403),
         bytes_in: 0,
         bytes_out: 512,

@@ -142,6 +142,7 @@ impl Record<'_> {
             }),
             upstream: self.upstream,
             upstream_version: self.upstream_version,
+            signed: self.signed,
             status: self.status,
             bytes_in: self.bytes_in,
             bytes_out: self.bytes_out,

@@ -7,7 +7,7 @@ use std::{net::SocketAddr, time::Duration};
 use crate::clock::Moment;
 use crate::config::Recorded;
 pub use crate::entry::has_failed;
-use crate::entry::{Texts, is_strange};
+use crate::entry::{Signed, Texts, is_strange};
 use crate::policy::overrides::OverrideId;
 use crate::policy::terms::PolicyDigest;
 use crate::robots::access::Cause;
@@ -67,6 +67,8 @@ pub struct Record<'a> {
     pub upstream: Option<SocketAddr>,
     /// The version of HTTP that it answered in: `1.0`, `1.1` or `2`; `None` without an answer.
     pub upstream_version: Option<&'a str>,
+    /// The signature of the request; `None` where its client has no identity, or none was to be made.
+    pub signed: Option<Signed<'a>>,
     /// The status code of the answer; `None` if the crawler hung up first.
     pub status: Option<u16>,
     /// Octets of the request's body.

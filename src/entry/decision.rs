@@ -45,6 +45,7 @@ pub mod key {
     pub const READING: u8 = 34;
     pub const URL_SHA256: u8 = 35;
     pub const DETAIL: u8 = 36;
+    pub const SIGNED: u8 = 37;
     pub const COUNT: u8 = 40;
     pub const FIRST: u8 = 41;
     pub const LAST: u8 = 42;
@@ -240,6 +241,8 @@ pub struct Decision<'a> {
     pub upstream: Option<SocketAddr>,
     /// The version of HTTP that it answered in.
     pub upstream_version: Option<&'a str>,
+    /// The signature of the request; `None` where its client has no identity.
+    pub signed: Option<Signed<'a>>,
     /// The status code of the answer.
     pub status: Option<u16>,
     /// Octets of the request's body.
@@ -377,6 +380,30 @@ pub struct Rule<'a> {
     /// Its line, counted from 1.
     pub line: u32,
 }
+
+/// The signature of a request that went to an origin (Web Bot Auth).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signed<'a> {
+    /// crawlgate signed it.
+    With {
+        /// The name of the identity.
+        identity: &'a str,
+        /// The thumbprint of the key.
+        key: &'a str,
+        /// The time in the signature, in seconds since the epoch.
+        created: u64,
+    },
+    /// It carried a signature of the crawler's own, and was left as it was.
+    Left,
+    /// It could not be signed.
+    Unsignable,
+}
+
+/// Number of [`Signed::Left`] in entries.
+pub(super) const LEFT: u64 = 1;
+
+/// Number of [`Signed::Unsignable`] in entries.
+pub(super) const UNSIGNABLE: u64 = 2;
 
 /// The effect of an origin's pace on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -70,6 +70,17 @@ pub const ERROR: &str = "error";
 pub const DETAIL: &str = "detail";
 /// What the site says of use; absent where it says nothing and no purpose was declared.
 pub const USAGE: &str = "usage";
+pub const SIGNED: &str = "signed";
+/// Of `signed`: the identity.
+pub const AS: &str = "as";
+/// Of `signed`: the thumbprint of its key.
+pub const KEYID: &str = "keyid";
+/// Of `signed`: the time in the signature, in seconds.
+pub const CREATED: &str = "created";
+/// Of `signed`: true where the crawler's own signature was left alone.
+pub const LEFT: &str = "left";
+/// Of `signed`: true where the request could not be signed.
+pub const UNSIGNABLE: &str = "unsignable";
 /// Only in lines about other events than decisions, such as `records_lost`.
 pub const EVENT: &str = "event";
 /// Number of counted things.

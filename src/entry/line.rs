@@ -14,7 +14,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 
 use super::Digest;
 use super::cbor::Malformed;
-use super::decision::{Decision, Pace, Rule, most};
+use super::decision::{Decision, Pace, Rule, Signed, most};
 use super::field as f;
 use super::object::{Asserted, Basis, Outage};
 use super::read::Entry;
@@ -191,7 +191,27 @@ fn write_decision(
     if let Some(detail) = decision.detail {
         line.cut_text(f::DETAIL, detail.kept.as_bytes(), detail.cut, most::DETAIL);
     }
+    if let Some(signed) = &decision.signed {
+        write_signed(signed, line.object(f::SIGNED));
+    }
     line.close();
+}
+
+fn write_signed(signed: &Signed<'_>, mut to: Object<'_>) {
+    match *signed {
+        Signed::With {
+            identity,
+            key,
+            created,
+        } => {
+            to.text(f::AS, identity.as_bytes(), most::TOKEN);
+            to.text(f::KEYID, key.as_bytes(), most::TOKEN);
+            to.number(f::CREATED, created);
+        }
+        Signed::Left => to.truth(f::LEFT, true),
+        Signed::Unsignable => to.truth(f::UNSIGNABLE, true),
+    }
+    to.close();
 }
 
 fn stamp(millis: u64) -> [u8; 24] {

@@ -1,7 +1,9 @@
 //! The reader of entries: strict, so that each decision has one form, and each form that it accepts one decision.
 
 use super::cbor::{Keys, Malformed, Reader};
-use super::decision::{Decision, Mode, Pace, Rule, Source, Url, Verdict, Via, key};
+use super::decision::{
+    Decision, LEFT, Mode, Pace, Rule, Signed, Source, UNSIGNABLE, Url, Verdict, Via, key,
+};
 use super::event::{Event, EventKind, Settings};
 use super::value::{Octets, Text, Texts, cut, given, variant, yes};
 use super::{Digest, MOST};
@@ -150,6 +152,7 @@ fn nothing<'a>() -> Decision<'a> {
         pace: None,
         upstream: None,
         upstream_version: None,
+        signed: None,
         status: None,
         bytes_in: 0,
         bytes_out: 0,
@@ -227,6 +230,7 @@ fn decision<'a>(
                     cut: std::mem::take(&mut cuts.detail),
                 });
             }
+            key::SIGNED => read.signed = Some(signed(reader)?),
             _ => return Err(Malformed("an unknown key")),
         }
     }
@@ -280,6 +284,25 @@ fn rule<'a>(reader: &mut Reader<'a>) -> Result<Rule<'a>, Malformed> {
         group: Text::read(reader)?,
         text: reader.bytes()?.into(),
         line: reader.small()?,
+    })
+}
+
+fn signed<'a>(reader: &mut Reader<'a>) -> Result<Signed<'a>, Malformed> {
+    const NOTHING: Malformed = Malformed("no signature");
+    if !reader.is_array() {
+        return match reader.uint()? {
+            LEFT => Ok(Signed::Left),
+            UNSIGNABLE => Ok(Signed::Unsignable),
+            _ => Err(NOTHING),
+        };
+    }
+    if reader.array()? != 3 {
+        return Err(NOTHING);
+    }
+    Ok(Signed::With {
+        identity: reader.text()?,
+        key: reader.text()?,
+        created: reader.uint()?,
     })
 }
 

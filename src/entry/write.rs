@@ -1,7 +1,7 @@
 //! The encoder of decisions: called in the request's thread, it allocates nothing once its buffer has grown.
 
 use super::cbor::{self, MapWriter};
-use super::decision::{Decision, Pace, Rule, Url, key, most};
+use super::decision::{Decision, LEFT, Pace, Rule, Signed, UNSIGNABLE, Url, key, most};
 use super::value::{Octets, Text};
 
 /// Bounds on the texts that a client chooses.
@@ -168,6 +168,9 @@ impl Decision<'_> {
             self.url.sha256.as_ref().filter(|_| url > 0),
         );
         map.cut_text(key::DETAIL, detail, most::DETAIL);
+        if let Some(signed) = &self.signed {
+            write_signed(map.key(key::SIGNED), signed);
+        }
         map.close();
     }
 }
@@ -210,6 +213,23 @@ fn write_rule(out: &mut Vec<u8>, rule: &Rule<'_>) -> u64 {
     cbor::bytes(out, text.kept);
     cbor::uint(out, u64::from(rule.line));
     text.cut
+}
+
+fn write_signed(out: &mut Vec<u8>, signed: &Signed<'_>) {
+    match *signed {
+        Signed::With {
+            identity,
+            key,
+            created,
+        } => {
+            cbor::array(out, 3);
+            cbor::text(out, ours(identity));
+            cbor::text(out, ours(key));
+            cbor::uint(out, created);
+        }
+        Signed::Left => cbor::uint(out, LEFT),
+        Signed::Unsignable => cbor::uint(out, UNSIGNABLE),
+    }
 }
 
 fn write_pace(out: &mut Vec<u8>, pace: &Pace<'_>) {

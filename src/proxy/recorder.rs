@@ -34,7 +34,7 @@ use crate::agent::Agent;
 use crate::audit::DecisionId;
 use crate::client::Client;
 use crate::clock::{Moment, Tick};
-use crate::egress::ResponseBody;
+use crate::egress::{ResponseBody, Signer};
 use crate::gate::{Had, Requester};
 use crate::metrics::GaugeGuard;
 use crate::pace::EffectivePace;
@@ -93,6 +93,8 @@ pub struct ExchangeRecorder {
     upstream: Option<SocketAddr>,
     /// Version of HTTP that its answer came by.
     upstream_version: Option<&'static str>,
+    /// Signer of the request, if its client has an identity.
+    signer: Option<Signer>,
     /// Status of the answer to the crawler.
     status: Option<u16>,
     /// Octets of the request's body so far; `None` if it has no body.
@@ -172,6 +174,7 @@ impl ExchangeRecorder {
             waited: Duration::ZERO,
             upstream: None,
             upstream_version: None,
+            signer: None,
             status: None,
             bytes_in: None,
             bytes_out: 0,
@@ -342,6 +345,11 @@ impl ExchangeRecorder {
     /// Enters the address that the request was sent to.
     pub fn set_upstream(&mut self, upstream: Option<SocketAddr>) {
         self.upstream = upstream;
+    }
+
+    /// Enters what signs the request, if anything does.
+    pub fn set_signer(&mut self, signer: Option<Signer>) {
+        self.signer = signer;
     }
 
     /// Enters the version of HTTP that the origin's answer came by.

@@ -220,10 +220,12 @@ async fn deliver(
     let mut lost = 0;
     for _ in 0..MOST_JUDGEMENTS {
         let client = recorder.client().name.clone();
-        match proxy.egress.signer(client.as_deref()) {
-            Some(signer) => drop(request.extensions_mut().insert(signer)),
+        let signer = proxy.egress.signer(client.as_deref());
+        match &signer {
+            Some(signer) => drop(request.extensions_mut().insert(signer.clone())),
             None => drop(request.extensions_mut().remove::<Signer>()),
         }
+        recorder.set_signer(signer);
         let reuse = match lost {
             0 => Reuse::Allowed,
             _ => Reuse::Forbidden,

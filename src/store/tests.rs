@@ -193,6 +193,7 @@ impl Row<'_> {
             pace: None,
             upstream: None,
             upstream_version: None,
+            signed: None,
             status: None,
             bytes_in: 0,
             bytes_out: 0,

@@ -188,6 +188,7 @@ impl Case {
             pace: None,
             upstream: None,
             upstream_version: None,
+            signed: None,
             status: Some(403),
             bytes_in: 0,
             bytes_out: 512,

@@ -80,6 +80,7 @@ pub(in crate::audit) fn denial() -> Record<'static> {
         }),
         upstream: None,
         upstream_version: None,
+        signed: None,
         status: Some(403),
         bytes_in: 0,
         bytes_out: 512,

@@ -10,7 +10,7 @@ use crate::usage::record::UsageRecord;
 use super::Missing;
 use crate::clock::Moment;
 use crate::store::Sha256;
-use crate::text::from_hex;
+use crate::text::{from_hex, timestamp::rfc3339};
 
 /// The fields of a [`Record`](crate::audit::Record), in text form.
 ///
@@ -50,6 +50,8 @@ pub struct Evidence<'a> {
     #[serde(borrow, default)]
     pub upstream_version: Option<Cow<'a, str>>,
     pub opaque: bool,
+    #[serde(borrow, default)]
+    pub signed: Option<Signed<'a>>,
     #[serde(borrow)]
     pub rule: Option<Rule<'a>>,
     #[serde(borrow, default)]
@@ -72,6 +74,36 @@ pub struct Evidence<'a> {
     /// The object without which the line was made: the store does not have what the entry names, or another body.
     #[serde(borrow, default)]
     pub missing: Option<Cow<'a, str>>,
+}
+
+/// The signature of the request.
+#[derive(Clone, Debug, Deserialize)]
+#[expect(missing_docs, reason = "each is what its name says: see `Record`")]
+pub struct Signed<'a> {
+    #[serde(borrow, default, rename = "as")]
+    pub identity: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub keyid: Option<Cow<'a, str>>,
+    #[serde(default)]
+    pub created: Option<u64>,
+    #[serde(default)]
+    pub left: bool,
+}
+
+impl Signed<'_> {
+    /// Describes the signature in words.
+    fn words(&self) -> String {
+        match (&self.identity, &self.keyid, self.created) {
+            (Some(identity), Some(key), Some(created)) => {
+                let created = Moment::from_millis(created.saturating_mul(1_000));
+                let created = rfc3339(created);
+                let created = String::from_utf8_lossy(&created);
+                format!("as {identity}, with the key {key}, at {created}")
+            }
+            _ if self.left => "by the crawler itself".to_owned(),
+            _ => "no: it could not be signed".to_owned(),
+        }
+    }
 }
 
 /// The client.
@@ -203,6 +235,11 @@ impl<'a> Evidence<'a> {
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         (!parts.is_empty()).then(|| parts.join(", "))
+    }
+
+    /// Describes the signature that the request had; `None` if its client has no identity.
+    pub fn signature(&self) -> Option<String> {
+        self.signed.as_ref().map(Signed::words)
     }
 
     /// Returns the digest of the robots.txt behind the decision, if there is one.

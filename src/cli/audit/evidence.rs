@@ -94,6 +94,9 @@ fn decided(text: &mut String, evidence: &Evidence<'_>) {
     if let Some(answer) = evidence.answered() {
         line(text, "answered", &answer);
     }
+    if let Some(signature) = evidence.signature() {
+        line(text, "signed", &signature);
+    }
     if let Some(detail) = &evidence.detail {
         line(text, "", detail);
     }

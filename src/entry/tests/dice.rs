@@ -170,6 +170,15 @@ pub(crate) fn with_decision(dice: &mut Dice, to: impl FnOnce(&Decision<'_>, Boun
         }),
         upstream: dice.maybe(Dice::address),
         upstream_version: dice.maybe(|dice| dice.of(&["1.1", "2"])),
+        signed: dice.maybe(|dice| match dice.below(3) {
+            0 => Signed::Left,
+            1 => Signed::Unsignable,
+            _ => Signed::With {
+                identity: dice.of(&["news", ""]),
+                key: dice.of(&["poqk", "é"]),
+                created: dice.number(),
+            },
+        }),
         status: dice.maybe(|dice| dice.next() as u16),
         bytes_in: dice.maybe(Dice::number).unwrap_or(0),
         bytes_out: dice.maybe(Dice::number).unwrap_or(0),

@@ -324,6 +324,7 @@ fn usual<'a>(basis: &'a Digest) -> Decision<'a> {
         pace: None,
         upstream: Some(v4("192.0.2.1:443")),
         upstream_version: Some("2"),
+        signed: None,
         status: Some(200),
         bytes_in: 0,
         bytes_out: 12_345,
@@ -469,6 +470,7 @@ pub(super) fn entries() -> Vec<(String, Vec<u8>)> {
         table.add(&name, &Decision { usage, ..usual });
         table.add(&format!("{name}, with all"), &Decision { usage, ..full });
     }
+    signatures(&mut table, &full);
     table.rows
 }
 
@@ -520,6 +522,32 @@ fn reasons(table: &mut Table, reasons: &[&'static str], from: [&Decision<'_>; 3]
                 },
             );
         }
+    }
+}
+
+fn signatures(table: &mut Table, full: &Decision<'_>) {
+    let key = "poqkLGiymh_W0uP6PZFw-dvez3QJT5SolqXBCW38r0U";
+    let with = |identity, created| Signed::With {
+        identity,
+        key,
+        created,
+    };
+    for (name, signed) in [
+        ("a signed request", with("news", NOON / 1_000)),
+        (
+            "a request signed in 1970 by another script",
+            with("новости", 0),
+        ),
+        ("a request with a signature of its own", Signed::Left),
+        ("a request that could not be signed", Signed::Unsignable),
+    ] {
+        table.add(
+            name,
+            &Decision {
+                signed: Some(signed),
+                ..*full
+            },
+        );
     }
 }
 

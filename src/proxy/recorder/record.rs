@@ -8,9 +8,12 @@ use super::ExchangeRecorder;
 use super::phase::Phase;
 use crate::audit::{self, Exceeds, Grounds, Record};
 use crate::config::Recorded;
+use crate::egress::Signer;
+use crate::entry::Signed;
 use crate::policy::Reason;
 use crate::policy::usage::Usage;
 use crate::rep::Origin;
+use crate::signing::Outcome;
 use crate::store::ObjectKind;
 use crate::telemetry::trace::{self, Trace};
 
@@ -118,6 +121,7 @@ impl ExchangeRecorder {
         self.url.write(&mut url);
         let decision = &self.decision;
         let usage = decision.usage.as_deref().and_then(Usage::text);
+        let signed = self.signer.as_ref().and_then(Signer::outcome);
         let record = Record {
             time: self.time,
             id: self.id,
@@ -167,6 +171,19 @@ impl ExchangeRecorder {
             }),
             upstream: self.upstream,
             upstream_version: self.upstream_version,
+            signed: signed.as_ref().map(|outcome| match outcome {
+                Outcome::Signed {
+                    identity,
+                    key,
+                    created,
+                } => Signed::With {
+                    identity,
+                    key,
+                    created: *created,
+                },
+                Outcome::Left => Signed::Left,
+                Outcome::Unsignable => Signed::Unsignable,
+            }),
             status: self.status,
             bytes_in: self.bytes_in(),
             bytes_out: self.bytes_out,

@@ -330,6 +330,9 @@ impl DecisionPage {
         if let Some(answer) = evidence.answered() {
             self.fact("Answered", &answer);
         }
+        if let Some(signature) = evidence.signature() {
+            self.fact("Signed", &signature);
+        }
     }
 
     fn tell_robots(&mut self, robots: &Robots<'_>) {

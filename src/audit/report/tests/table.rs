@@ -116,6 +116,7 @@ fn decision<'a>(client: (&str, Option<&'a str>), origin: Option<&'a str>) -> Dec
         pace: None,
         upstream: None,
         upstream_version: None,
+        signed: None,
         status: Some(200),
         bytes_in: 0,
         bytes_out: 0,

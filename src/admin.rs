@@ -184,8 +184,8 @@ pub struct Status {
     pub witnessed_size: Option<u64>,
     /// The time by which it was witnessed, by the clocks of the witnesses, RFC 3339.
     pub witnessed_at: Option<String>,
-    /// The place that has the decision log, too (`[ship] to`); null without.
-    pub ship: Option<ShipReport>,
+    /// The place that has the decision log, too (`[ship] to`); null without. Boxed: few processes have it.
+    pub ship: Option<Box<ShipReport>>,
 }
 
 /// The state of shipping the decision log to another place (`[ship]`).
@@ -201,8 +201,17 @@ pub struct ShipReport {
     pub pending: u64,
     /// Age of the first checkpoint that it does not have, in seconds; 0 if it has all.
     pub behind_s: u64,
+    /// Records that were damaged before they were shipped, since the process started: the place has the statement of a gap
+    /// instead.
+    pub missing: u64,
+    /// The time at which a pass came to its end, RFC 3339; null before the first one of this process.
+    pub passed_at: Option<String>,
     /// The reason why the log cannot be shipped at present.
     pub failure: Option<String>,
+    /// The last reason of this process, also of a failure that is over.
+    pub last_failure: Option<String>,
+    /// The time of that failure, RFC 3339.
+    pub last_failure_at: Option<String>,
 }
 
 impl From<ship::Status> for ShipReport {
@@ -213,7 +222,11 @@ impl From<ship::Status> for ShipReport {
             shipped_at: status.shipped_at.map(time_text),
             pending: status.behind,
             behind_s: status.behind_for.as_secs(),
+            missing: status.missing,
+            passed_at: status.passed_at.map(time_text),
             failure: status.failure,
+            last_failure_at: status.last_failure.as_ref().map(|(at, _)| time_text(*at)),
+            last_failure: status.last_failure.map(|(_, why)| why),
         }
     }
 }

@@ -205,7 +205,7 @@ impl Shipper {
         let to = self.standing.to();
         match &outcome {
             Ok(_) => {
-                if let Some(size) = self.standing.succeeded() {
+                if let Some(size) = self.standing.succeeded(self.clock.now()) {
                     info!(to, records = size, "the decision log is shipped again");
                 }
             }
@@ -224,7 +224,7 @@ impl Shipper {
 
     /// Tells the reason why nothing is shipped, unless it was told.
     fn tell(&self, why: &str) {
-        if self.standing.failed(why) {
+        if self.standing.failed(why, self.clock.now()) {
             warn!(
                 to = self.standing.to(),
                 "the decision log is not shipped: {why}; it is tried again, and retention drops nothing that is not there"

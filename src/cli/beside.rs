@@ -380,7 +380,10 @@ impl ProxyService {
             witnessed_size: witnessed.map(|(size, _)| size),
             witnessed_at: witnessed.map(|(_, time)| time_text(time)),
             witnesses: witnesses.into_iter().map(WitnessReport::from).collect(),
-            ship: self.shipper.as_ref().map(|shipper| shipper.status().into()),
+            ship: self
+                .shipper
+                .as_ref()
+                .map(|shipper| Box::new(shipper.status().into())),
         }
     }
 }

@@ -32,8 +32,12 @@ pub struct Status {
     pub behind_for: Duration,
     /// Number of records in the place of which this process has shipped the statement of a gap.
     pub missing: u64,
+    /// Time at which a pass came to its end.
+    pub passed_at: Option<Moment>,
     /// The reason why the last pass came to nothing.
     pub failure: Option<String>,
+    /// The last of these reasons, and its time.
+    pub last_failure: Option<(Moment, String)>,
 }
 
 /// The changing state of the shipping.
@@ -51,7 +55,9 @@ struct State {
     newest: u64,
     /// Time of the first checkpoint that is not shipped.
     waits_since: Option<Moment>,
+    passed_at: Option<Moment>,
     failure: Option<String>,
+    last_failure: Option<(Moment, String)>,
     failures: u64,
     missing: u64,
     /// Time of the first of the last passes that another process has kept from the place.
@@ -93,8 +99,9 @@ impl Standing {
     }
 
     /// Notes that a pass came to its end. Returns the number of shipped records if the one before did not.
-    pub(super) fn succeeded(&self) -> Option<u64> {
+    pub(super) fn succeeded(&self, now: Moment) -> Option<u64> {
         let mut state = self.state.lock();
+        state.passed_at = Some(now);
         let shipped = state.shipped;
         state.busy_since = None;
         state.failure.take().map(|_| shipped)
@@ -107,8 +114,9 @@ impl Standing {
     }
 
     /// Notes that a pass came to nothing. True if the reason is another one than before.
-    pub(super) fn failed(&self, why: &str) -> bool {
+    pub(super) fn failed(&self, why: &str, now: Moment) -> bool {
         let mut state = self.state.lock();
+        state.last_failure = Some((now, why.to_owned()));
         state.failures += 1;
         let before = state.failure.replace(why.to_owned());
         before.as_deref() != Some(why)
@@ -139,7 +147,9 @@ impl Standing {
                 .waits_since
                 .map_or(Duration::ZERO, |since| now.since(since)),
             missing: state.missing,
+            passed_at: state.passed_at,
             failure: state.failure.clone(),
+            last_failure: state.last_failure.clone(),
         }
     }
 }

@@ -163,6 +163,19 @@ fn a_place_that_is_away_holds_no_request_up_and_loses_nothing() {
     assert_eq!(status["failure"], Value::Null);
     assert!(status["shipped_size"].as_u64().unwrap() > 0, "{status}");
     assert!(status["shipped_at"].is_string(), "{status}");
+    assert!(status["passed_at"].is_string(), "{status}");
+    let last = status["last_failure"].as_str().unwrap();
+    assert!(last.contains("there is no such directory"), "{status}");
+    assert!(status["last_failure_at"].is_string(), "{status}");
+    let overview = gate.get("/").text();
+    for word in [
+        "Shipping of the decision log",
+        there.to_str().unwrap(),
+        "is shipped",
+        "there is no such directory",
+    ] {
+        assert!(overview.contains(word), "{word}: {overview}");
+    }
     // The place goes in the middle, and comes back.
     let away = gate.setup.dir().join("away");
     fs::rename(&there, &away).unwrap();

@@ -31,6 +31,7 @@ mod report;
 mod rows;
 mod setup;
 mod shell;
+mod shipping;
 mod text;
 mod trial;
 mod words;

@@ -14,8 +14,9 @@ use super::denials::{Reached, origin_link};
 use super::filter::{params, wrong};
 use super::origins::OriginRow;
 use super::shell::{Page, Place, Shell, Shown};
+use super::shipping::ShipRow;
 use super::words::{When, line, number};
-use crate::admin::{Answer, Request, WitnessReport};
+use crate::admin::{Answer, Request, Status, WitnessReport};
 use crate::audit::summary::sum;
 use crate::clock::Moment;
 use crate::pace::Source;
@@ -46,6 +47,7 @@ pub(super) struct OverviewPage {
     witnesses: Vec<WitnessRow>,
     /// The newest witnessed checkpoint, in words.
     witnessed: String,
+    ship: Option<ShipRow>,
 }
 
 /// The state of a witness of the decision log.
@@ -148,7 +150,11 @@ pub(super) async fn page(
     let denied: Vec<Hourly> = hours.iter().filter(is_denied).cloned().collect();
     let (most_denied, denied_of) = most_denied(&site).await?;
     let readiness = readiness(&site).await;
-    let (witnesses, witnessed) = witnesses(&site, now).await;
+    let status = match site.desk().answer(Request::Status).await {
+        Answer::Status(status) => status,
+        _ => Status::default(),
+    };
+    let (witnesses, witnessed) = witnesses(&status, now);
     Ok(Page(OverviewPage {
         shell: Shell::new(&site, Place::Overview, "Overview"),
         ranges: RANGES
@@ -172,14 +178,12 @@ pub(super) async fn page(
         is_kept: site.store().is_some(),
         witnesses,
         witnessed,
+        ship: status.ship.as_ref().map(|ship| ShipRow::of(ship, now)),
     }))
 }
 
 /// Returns the state of each witness, and the newest witnessed checkpoint in words.
-async fn witnesses(site: &Site, now: Moment) -> (Vec<WitnessRow>, String) {
-    let Answer::Status(status) = site.desk().answer(Request::Status).await else {
-        return (Vec::new(), String::new());
-    };
+fn witnesses(status: &Status, now: Moment) -> (Vec<WitnessRow>, String) {
     let rows = status.witnesses.iter();
     let rows: Vec<_> = rows.map(|one| WitnessRow::of(one, now)).collect();
     let (quorum, count) = (status.quorum.unwrap_or_default(), rows.len());

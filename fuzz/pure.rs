@@ -33,6 +33,7 @@ mod src {
     }
 
     pub mod store {
+        #[allow(dead_code, reason = "segments use the rest")]
         pub mod block;
     }
 }

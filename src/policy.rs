@@ -51,7 +51,6 @@ use crate::clock::Moment;
 use crate::rep::{ComparisonPath, Finding, Guarded, Origin, Rule, RuleKind, Rules};
 use crate::robots::access::Cause;
 use crate::robots::identity::FetchedAs;
-use crate::robots::snapshot::Snapshot;
 use crate::robots::state::{Stance, State};
 use crate::usage::{Modes, Purposes, Said};
 
@@ -449,7 +448,7 @@ pub fn decide_tunnel(
     let reason = match stance {
         Stance::Rules(snapshot) => {
             let rules = snapshot.rules(&agent.tokens);
-            if refuses_somewhere(snapshot, agent, &settings.signals) {
+            if settings.signals.refuse_somewhere(snapshot, agent) {
                 Reason::OpaqueTunnel
             } else if rules.is_empty() {
                 Reason::NoRules
@@ -519,20 +518,6 @@ fn without_rules(stance: &Stance) -> Reason {
         Stance::DisallowAll { .. } => Reason::RobotsUnreachable,
         Stance::Unknown | Stance::Rules(_) => Reason::RobotsPending,
     }
-}
-
-/// Tells whether robots.txt disallows a declared purpose on any path, which a tunnel could be about.
-fn refuses_somewhere(snapshot: &Snapshot, agent: &Agent, signals: &Signals) -> bool {
-    let Signals {
-        purposes,
-        modes,
-        lifted,
-    } = signals;
-    lifted.is_none()
-        && !purposes.is_empty()
-        && snapshot
-            .statements(&agent.tokens)
-            .is_some_and(|statements| statements.refuses_somewhere(*purposes, modes))
 }
 
 fn conclude(

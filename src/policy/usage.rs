@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use super::overrides::InForce;
 use super::{Decision, Reason, Verdict};
+use crate::agent::Agent;
 use crate::rep::ProductToken;
+use crate::robots::snapshot::Snapshot;
 use crate::usage::record::{self, FieldRecord, UsageRecord};
 use crate::usage::{Judged, Modes, Preference, Purposes, Said, Value, fields, judge};
 
@@ -32,6 +34,15 @@ impl Signals {
             modes: Arc::clone(modes),
             lifted: None,
         }
+    }
+
+    /// Tells whether robots.txt disallows a declared purpose on any path, which a tunnel could be about.
+    pub(super) fn refuse_somewhere(&self, snapshot: &Snapshot, agent: &Agent) -> bool {
+        self.lifted.is_none()
+            && !self.purposes.is_empty()
+            && snapshot
+                .statements(&agent.tokens)
+                .is_some_and(|statements| statements.refuses_somewhere(self.purposes, &self.modes))
     }
 }
 

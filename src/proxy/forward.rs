@@ -193,6 +193,7 @@ impl Connection {
         recorder.response_started(response.status().as_u16(), None);
         let version = response.version();
         fields::to_crawler(response.headers_mut());
+        fields::usage::stamp(response.headers_mut(), recorder.decision(), recorder.id());
         self.downstream
             .proxy
             .name

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::overrides::proven;
-use crate::support::{Gate, Origin, Reply, Response, Setup};
+use crate::support::{Gate, Latch, Origin, Reply, Response, Setup, eventually};
 
 /// The rules as data, with the expectation of each.
 fn vectors() -> Vec<Value> {
@@ -175,4 +175,174 @@ fn every_vector_holds_through_the_proxy_and_again_from_the_store() {
         proven(&gate);
     }
     assert_eq!(asked, 159);
+}
+
+/// A response that disallows training, with this body.
+fn withheld(body: &str) -> Reply {
+    Reply::with(200, "Content-Usage: train-ai=n\r\n", body)
+}
+
+/// Returns a gate whose clients train models.
+fn training(more: impl FnOnce(&mut Setup)) -> Gate {
+    Gate::with(|setup| {
+        setup.set("policy", "purposes", "\"train-ai\"");
+        more(setup);
+    })
+}
+
+/// Asserts that an answer withholds the page of this record, and returns the record.
+#[track_caller]
+fn is_withheld(gate: &Gate, answer: &Response) -> Value {
+    assert_eq!(answer.status, 403, "{answer:?}");
+    assert!(!answer.text().contains("SECRET"), "{answer:?}");
+    assert_eq!(
+        answer.field("proxy-status").as_deref(),
+        Some("crawlgate; received-status=200; details=\"usage_withheld\"")
+    );
+    assert_eq!(answer.field("cache-control").as_deref(), Some("no-store"));
+    let id = answer.problem()["id"].clone();
+    let record = gate.record("the page that is withheld", |record| record["id"] == id);
+    assert_eq!(record["reason"], "usage_withheld", "{record}");
+    assert_eq!(
+        record["usage"]["let_out_by"], "robots_unavailable",
+        "{record}"
+    );
+    assert!(
+        record["upstream"].is_string() && record["error"].is_null(),
+        "{record}"
+    );
+    record
+}
+
+#[test]
+fn no_octet_of_a_withheld_body_reaches_the_crawler_and_its_connection_stays() {
+    let secret = "SECRET".repeat(1_000);
+    let chunked = format!(
+        "HTTP/1.1 200 OK\r\nContent-Usage: train-ai=n\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{secret}\r\n0\r\n\r\n",
+        secret.len()
+    );
+    let origin = Origin::http()
+        .on("/length", [withheld(&secret)])
+        .on("/chunked", [Reply::raw(chunked)])
+        .on("/head", [withheld("")])
+        .on("/open", [Reply::ok("open")]);
+    let gate = training(|_| ());
+    let mut wire = gate.connect();
+    for path in ["/length", "/chunked"] {
+        let answer = wire.get(&origin.url(path));
+        is_withheld(&gate, &answer);
+    }
+    let head = format!(
+        "HEAD {} HTTP/1.1\r\nHost: {}\r\n\r\n",
+        origin.url("/head"),
+        origin.authority()
+    );
+    let answer = wire.send(head).response("HEAD");
+    assert_eq!(
+        (answer.status, answer.text()),
+        (403, String::new()),
+        "{answer:?}"
+    );
+    wire.get(&origin.url("/open")).is_origins(200, "open");
+    assert_eq!(origin.seen_but_robots().len(), 4);
+    proven(&gate);
+}
+
+#[test]
+fn a_withheld_page_is_on_record_although_the_process_is_killed() {
+    let latch = Latch::new();
+    let body =
+        Reply::raw("HTTP/1.1 200 OK\r\nContent-Usage: train-ai=n\r\nContent-Length: 99\r\n\r\n");
+    let origin = Origin::http().on("/page", [body.send("SECRET").wait(&latch)]);
+    let mut gate = training(|setup| {
+        setup.set("audit", "durability", "\"strict\"");
+    });
+    let answer = gate.get(&origin.url("/page"));
+    is_withheld(&gate, &answer);
+    gate.restart(rustix::process::Signal::KILL);
+    latch.open();
+    let id = answer.problem()["id"].as_str().unwrap().to_owned();
+    let (code, said, why) = gate.beside("log", &["show", &id]);
+    assert_eq!(code, Some(0), "{why}");
+    assert!(said.contains("usage_withheld"), "{said}");
+}
+
+#[test]
+fn a_withheld_page_counts_for_the_quota_of_its_client() {
+    let origin = Origin::http().on("/page", [withheld("SECRET"), withheld("SECRET")]);
+    let gate = Gate::with(|setup| {
+        let client = "[[client]]\nname = 'model'\npurposes = 'train-ai'\n";
+        setup.tables(&format!(
+            "{client}quota = {{ requests = 1, per = '365d' }}\n"
+        ));
+    });
+    is_withheld(&gate, &gate.get(&origin.url("/page")));
+    gate.refused(&gate.get(&origin.url("/page")), 429, "quota_spent");
+    assert_eq!(origin.seen_but_robots().len(), 1);
+}
+
+#[test]
+fn a_crawler_learns_what_was_found_where_the_operator_wants_it() {
+    let fields = "Content-Usage: train-ai=n, search=y\r\nCrawlgate-Usage: train-ai=y\r\n";
+    let reply = || Reply::with(200, fields, "content");
+    let origin = Origin::http().on("/page", [reply(), reply()]);
+    let mut gate = Gate::with(|setup| {
+        setup.set("signals", "stamp", "true");
+        setup.set("policy", "mode", "\"report\"");
+        setup.set("policy", "purposes", "\"train-ai\"");
+    });
+    let answer = gate.get(&origin.url("/page"));
+    answer.is_origins(200, "content");
+    let record = gate.record_of(&origin.url("/page"));
+    let id = record["id"].as_str().unwrap();
+    assert_eq!(
+        answer.head.all("crawlgate-usage"),
+        [format!(
+            "train-ai=n, search=y, refused=(train-ai), id=\"{id}\""
+        )]
+    );
+    let without = |setup: &mut Setup| {
+        setup.set("signals", "stamp", "false");
+    };
+    gate.reload(without, "signals.stamp");
+    let answer = eventually("the page without a stamp", || {
+        let answer = gate.get(&origin.url("/page"));
+        (answer.head.all("crawlgate-usage") == ["train-ai=y"]).then_some(answer)
+    });
+    answer.is_origins(200, "content");
+}
+
+#[test]
+fn only_clients_with_purposes_are_recorded_whole_where_the_operator_wants_that() {
+    let origin = Origin::with_rules("User-agent: *\nAllow: /\nContent-Usage: search=y\n");
+    let gate = Gate::with(|setup| {
+        setup.set("log", "decisions", "\"purposes\"");
+        setup.set("policy", "purposes", "[]");
+        setup.tables("[[client]]\nname = 'model'\npurposes = 'train-ai'\nlisteners = 'model'\n[[client]]\nname = 'rest'\n[[listener]]\nname = 'model'\nunix = 'model.sock'\n");
+    });
+    gate.get(&origin.url("/rest")).is_origins(200, "page /rest");
+    let socket = gate.setup.dir().join("model.sock");
+    let request = format!(
+        "GET {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+        origin.url("/model"),
+        origin.authority()
+    );
+    let mut stream = std::os::unix::net::UnixStream::connect(socket).unwrap();
+    std::io::Write::write_all(&mut stream, request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    std::io::Read::read_to_string(&mut stream, &mut answer).unwrap();
+    assert!(
+        answer.starts_with("HTTP/1.1 200") && answer.ends_with("page /model"),
+        "{answer}"
+    );
+    let record = gate.record_of(&origin.url("/model"));
+    assert_eq!(record["client"]["name"], "model");
+    assert_eq!(record["usage"]["purposes"], json!(["train-ai"]));
+    let records = gate.records();
+    assert!(
+        records
+            .iter()
+            .all(|record| record["client"]["name"] == "model"),
+        "{records:?}"
+    );
 }

@@ -1,4 +1,6 @@
 //! The table of reasons: one row holds all that answers, records, explanations and replays say of a reason.
+//!
+//! Longer than 400 lines of code because it is one table.
 
 use http::StatusCode;
 

@@ -1,10 +1,15 @@
-//! The fields by which a response speaks of the use of its content.
+//! The fields by which a response speaks of the use of its content, and the one by which this program tells what it
+//! found.
 
 use std::sync::LazyLock;
 
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::policy::Decision;
+use crate::policy::usage::Signals;
+use crate::text::DecisionId;
 use crate::usage::fields::{CONTENT_TYPE, NAMES};
+use crate::usage::{Purpose, Value};
 
 /// The names of these fields, and the field by which one of them knows images.
 static LINES: LazyLock<[HeaderName; NAMES.len() + 1]> = LazyLock::new(|| {
@@ -12,6 +17,35 @@ static LINES: LazyLock<[HeaderName; NAMES.len() + 1]> = LazyLock::new(|| {
         HeaderName::from_static(NAMES.get(at).copied().unwrap_or(CONTENT_TYPE))
     })
 });
+
+/// The field that tells a crawler what was found, if the operator wants that.
+static STAMP: HeaderName = HeaderName::from_static("crawlgate-usage");
+
+/// Writes what was found into the fields of a response, if the operator wants that. Only this program speaks in that
+/// field.
+pub fn stamp(headers: &mut HeaderMap, decision: &Decision, id: DecisionId) {
+    let stamps = |signals: &Signals| signals.modes.stamp;
+    if !decision.signals.as_ref().is_some_and(stamps) {
+        return;
+    }
+    let mut members = Vec::new();
+    if let Some(usage) = &decision.usage {
+        let known = usage.judged.combined.iter();
+        members.extend(known.map(|(category, value)| {
+            let word = if value == Value::Disallow { "n" } else { "y" };
+            format!("{}={word}", category.as_str())
+        }));
+        let refused: Vec<&str> = usage.judged.refused.iter().map(Purpose::as_str).collect();
+        if !refused.is_empty() {
+            members.push(format!("refused=({})", refused.join(" ")));
+        }
+    }
+    members.push(format!("id=\"{id}\""));
+    headers.remove(&STAMP);
+    if let Ok(value) = HeaderValue::from_str(&members.join(", ")) {
+        headers.insert(STAMP.clone(), value);
+    }
+}
 
 /// Returns their lines, in the order of the names. Empty, and nothing is allocated, where none speaks of use.
 pub fn lines(headers: &HeaderMap) -> Vec<(&'static str, Vec<u8>)> {

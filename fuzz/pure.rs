@@ -5,6 +5,12 @@
 #[path = "../src"]
 mod src {
     pub mod rep;
+    /// The digits of records.
+    #[allow(dead_code, reason = "usage alone writes them")]
+    pub mod text {
+        pub mod hex;
+    }
+
     pub mod tlog;
     pub mod usage;
 
@@ -38,4 +44,4 @@ mod src {
     }
 }
 
-pub use src::{entry, rep, store, tlog, usage};
+pub use src::{entry, rep, store, text, tlog, usage};

@@ -1,5 +1,7 @@
 //! Counts of the proxy's exchanges, and of the time they are held.
 
+mod usage;
+
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,6 +9,7 @@ use std::time::Duration;
 
 use http::Version;
 
+use self::usage::UsageCounts;
 use crate::clock::{Clock, Tick};
 use crate::config::Mode;
 use crate::metrics::{Counters, DurationHistogram, Gauge, GaugeGuard, Registry, Unit};
@@ -77,6 +80,7 @@ pub struct Counts {
     held: Gauge,
     holds: DurationHistogram,
     added: DurationHistogram,
+    usage: UsageCounts,
 }
 
 impl Default for Counts {
@@ -111,6 +115,7 @@ impl Default for Counts {
             holds: DurationHistogram::between(-10..10),
             // From two microseconds to a second.
             added: DurationHistogram::between(-19..1),
+            usage: UsageCounts::default(),
         }
     }
 }
@@ -127,6 +132,9 @@ impl Counts {
             self.bytes.add(0, octets.load(Ordering::Relaxed));
         }
         self.bytes.add(1, octets_out);
+        if let Some(usage) = &decision.usage {
+            self.usage.exchanged(decision, usage);
+        }
     }
 
     /// Counts a handshake with a crawler that has ended.
@@ -195,7 +203,9 @@ impl Counts {
             held,
             holds,
             added,
+            usage,
         } = self.clone();
+        usage.register(registry);
         registry.register(
             "crawlgate_decisions",
             "Exchanges that have ended, by what was decided, why, and whether it was enforced or only reported",

@@ -34,6 +34,7 @@ mod shell;
 mod shipping;
 mod text;
 mod trial;
+mod usage;
 mod words;
 
 use axum::Router;

@@ -15,6 +15,7 @@ use super::json::spread;
 use super::rows::origin_of;
 use super::shell::{Page, Place, Shell, Shown};
 use super::text::Text;
+use super::usage::UsageTable;
 use super::words::{When, encoded, line};
 use crate::audit::replay::evidence::Robots;
 use crate::audit::replay::{self, Evidence, Outcome};
@@ -46,6 +47,8 @@ pub(super) struct DecisionPage {
     facts: Vec<Fact>,
     origin: Option<OriginOf>,
     proof: Proof,
+    /// What the site says of use.
+    usage: Option<UsageTable>,
     explained: Option<Explained>,
     text: Option<Text>,
     record: String,
@@ -156,6 +159,7 @@ pub(super) async fn page(
             &trusted,
             checkpoint.map(|one| SignedRoot::of(&one, &config.audit, now)),
         ),
+        usage: None,
         explained: explained(&case),
         text: None,
         record: spread(&decision.record),
@@ -280,6 +284,7 @@ impl DecisionPage {
         self.url = line(&evidence.url);
         self.tell_request(evidence);
         self.tell_ruling(evidence);
+        self.usage = evidence.usage.as_ref().map(UsageTable::of);
         if let Some(robots) = &evidence.robots {
             self.tell_robots(robots);
         }

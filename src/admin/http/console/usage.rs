@@ -1,0 +1,82 @@
+//! What a site says of the use of a page, as a table.
+
+use super::decision::Fact;
+use super::words::line;
+use crate::usage::Purpose;
+use crate::usage::record::{PlaceRecord, UsageRecord};
+
+/// The table, with the facts above it.
+pub(super) struct UsageTable {
+    pub(super) facts: Vec<Fact>,
+    pub(super) rows: Vec<Row>,
+    /// True if the record has less than was said.
+    pub(super) is_cut: bool,
+}
+
+/// One statement.
+pub(super) struct Row {
+    /// The category and its value, or the reason why the statement was not used.
+    pub(super) said: String,
+    pub(super) signal: String,
+    pub(super) place: String,
+    pub(super) text: String,
+}
+
+impl UsageTable {
+    /// Returns the table of a record.
+    pub(super) fn of(usage: &UsageRecord<'_>) -> UsageTable {
+        let words = |purposes: crate::usage::Purposes| {
+            let words: Vec<&str> = purposes.iter().map(Purpose::as_str).collect();
+            words.join(", ")
+        };
+        let fact = |name, text: String| Fact {
+            name,
+            text,
+            when: None,
+        };
+        let mut facts = Vec::new();
+        if !usage.purposes.is_empty() {
+            facts.push(fact("Declared purposes", words(usage.purposes)));
+        }
+        if !usage.refused.is_empty() {
+            facts.push(fact("Refused", words(usage.refused)));
+        }
+        for license in &usage.licenses {
+            facts.push(fact("Licence", line(license)));
+        }
+        if let Some(status) = usage.received_status {
+            facts.push(fact("The origin answered", status.to_string()));
+        }
+        let preferences = usage.preferences.iter().map(|one| Row {
+            said: format!("{}: {}", one.category, one.value),
+            signal: line(&one.signal),
+            place: place(&one.place),
+            text: line(&one.text),
+        });
+        let invalid = usage.invalid.iter().map(|one| Row {
+            said: format!("not used: {}", one.why),
+            signal: line(&one.signal),
+            place: place(&one.place),
+            text: String::new(),
+        });
+        UsageTable {
+            facts,
+            rows: preferences.chain(invalid).collect(),
+            is_cut: usage.cut,
+        }
+    }
+}
+
+/// Returns the place of a statement, in words.
+fn place(place: &PlaceRecord<'_>) -> String {
+    let group = place.group.as_ref();
+    match (place.line, &place.field, place.entry) {
+        (Some(number), _, _) => match group.and_then(Option::as_deref) {
+            Some(group) => format!("robots.txt, line {number}, of the group {}", line(group)),
+            None => format!("robots.txt, line {number}"),
+        },
+        (_, Some(field), _) => format!("response, {}", line(field)),
+        (_, _, Some(entry)) => format!("tdmrep.json, entry {entry}"),
+        (None, None, None) => line(&place.source),
+    }
+}

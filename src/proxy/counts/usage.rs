@@ -53,8 +53,8 @@ impl Default for UsageCounts {
             }
         }
         UsageCounts {
-            statements: Counters::of(statements.into_iter()),
-            refusals: Counters::of(refusals.into_iter()),
+            statements: Counters::of(statements),
+            refusals: Counters::of(refusals),
         }
     }
 }

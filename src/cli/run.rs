@@ -40,6 +40,7 @@ use super::{FAILED, fail, serve};
 use crate::audit::Log;
 use crate::clock::Clock;
 use crate::config::{ClientConfig, Conditions, Config, Mode, PortRange};
+use crate::explain::usage;
 use crate::proxy::Proxy;
 use crate::telemetry::{Telemetry, Tracer};
 
@@ -70,6 +71,16 @@ pub fn run(args: &RunArgs, mut config: Config) -> ExitCode {
         Err(error) => return fail(&error),
     }
     open_connect_ports(&mut config);
+    if !args.purpose.is_empty() {
+        let purposes = match usage::purposes(&args.purpose) {
+            Ok(purposes) => purposes,
+            Err(error) => return fail(&format!("--purpose: {error}")),
+        };
+        config.policy.purposes = purposes;
+        for client in &mut config.clients {
+            client.purposes = None;
+        }
+    }
     if args.report {
         config.policy.mode = Mode::Report;
         for client in &mut config.clients {

@@ -22,6 +22,7 @@ mod canonical;
 mod grpc;
 mod http2;
 mod node;
+mod purposes;
 mod recipes;
 mod uploads;
 mod visit;

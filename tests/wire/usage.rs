@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::overrides::proven;
+use crate::support::http2_origin::Http2Origin;
 use crate::support::{Gate, Latch, Origin, Reply, Response, Setup, eventually};
 
 /// The rules as data, with the expectation of each.
@@ -360,4 +361,29 @@ fn a_proxy_does_not_start_with_a_signal_that_it_holds_no_request_against() {
         setup.set("signals", "tdmrep", "\"record\"");
     };
     gate.reload(read, "the configuration stays as it was");
+}
+
+#[test]
+fn a_page_is_withheld_by_http2_on_both_sides_and_the_connections_stay() {
+    let secret = "SECRET".repeat(20_000);
+    let origin = Http2Origin::start().on("/secret", move |mut stream| {
+        let secret = secret.clone();
+        async move {
+            stream.read().await;
+            let mut sending = stream.send(200, &[("content-usage", "train-ai=n")]);
+            // The proxy resets the stream while the body is on its way.
+            let _ = sending.send(secret.into()).await;
+            stream.wait_reset(&mut sending).await;
+        }
+    });
+    let gate = training(|_| ());
+    let mut crawler = gate.intercept_http2(&origin.authority(), "site.test");
+    for _ in 0..3 {
+        is_withheld(&gate, &crawler.get(&origin.url("/secret")));
+        crawler
+            .get(&origin.url("/open"))
+            .is_origins(200, "page /open");
+    }
+    assert_eq!(origin.connections(), 1);
+    proven(&gate);
 }

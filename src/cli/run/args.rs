@@ -21,6 +21,10 @@ pub struct RunArgs {
     /// pace and quota. Default: as no configured client
     #[arg(long, value_name = "NAME")]
     pub(super) client: Option<String>,
+    /// Purpose that the content is for: search, train-ai, ai-input, tdm or other; several are a list with commas. A use that
+    /// a site disallows is refused. Default: as the configuration says
+    #[arg(long, value_name = "PURPOSE")]
+    pub(super) purpose: Vec<String>,
     /// Let the command connect to the proxy and nowhere else; =net gives it a network of its own (browsers)
     #[arg(
         long,

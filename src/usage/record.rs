@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -312,6 +313,24 @@ impl<'a> PlaceRecord<'a> {
                 .map(|group| group.as_deref().map(|group| bounds.cut(group))),
             field: self.field.as_deref().map(|field| bounds.cut(field)),
             ..*self
+        }
+    }
+}
+
+impl fmt::Display for PlaceRecord<'_> {
+    /// Writes the place in words.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.line, &self.field, self.entry) {
+            (Some(line), _, _) => {
+                write!(f, "robots.txt, line {line}")?;
+                match &self.group {
+                    Some(Some(group)) => write!(f, ", of the group {group}"),
+                    Some(None) | None => Ok(()),
+                }
+            }
+            (_, Some(field), _) => write!(f, "response, {field}"),
+            (_, _, Some(entry)) => write!(f, "tdmrep.json, entry {entry}"),
+            (None, None, None) => f.write_str(&self.source),
         }
     }
 }

@@ -18,3 +18,4 @@ mod forms;
 mod pages;
 mod report;
 mod self_test;
+mod usage;

@@ -266,6 +266,14 @@ fn a_withheld_page_is_on_record_although_the_process_is_killed() {
     let (code, said, why) = gate.beside("log", &["show", &id]);
     assert_eq!(code, Some(0), "{why}");
     assert!(said.contains("usage_withheld"), "{said}");
+    let (code, said, why) = gate.beside("audit", &["verify", &id]);
+    assert_eq!(code, Some(0), "{said}{why}");
+    for words in [
+        "train-ai; refused: train-ai",
+        "train-ai: disallow (response, content-usage: train-ai=n)",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
 }
 
 #[test]

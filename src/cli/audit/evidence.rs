@@ -8,6 +8,8 @@ use crate::cli::screen::printable;
 use crate::store::StoredDecision;
 use crate::text::time_text;
 use crate::tlog::KeyName;
+use crate::usage::record::UsageRecord;
+use crate::usage::{Purpose, Purposes};
 
 /// Writes the record's essentials, a line each, the log if it is named, and the person who has acknowledged it.
 pub(in crate::cli) fn told(
@@ -99,6 +101,41 @@ fn decided(text: &mut String, evidence: &Evidence<'_>) {
     }
     if let Some(detail) = &evidence.detail {
         line(text, "", detail);
+    }
+    if let Some(said) = &evidence.usage {
+        usage(text, said);
+    }
+}
+
+/// Writes what the site says of use, and for which purposes the page was asked for.
+fn usage(text: &mut String, said: &UsageRecord<'_>) {
+    let words = |purposes: Purposes| {
+        let words: Vec<&str> = purposes.iter().map(Purpose::as_str).collect();
+        words.join(", ")
+    };
+    if !said.purposes.is_empty() {
+        let refused = match said.refused.is_empty() {
+            true => String::new(),
+            false => format!("; refused: {}", words(said.refused)),
+        };
+        line(
+            text,
+            "purposes",
+            &format!("{}{refused}", words(said.purposes)),
+        );
+    }
+    let mut label = "usage";
+    for one in &said.preferences {
+        let (place, shown) = (&one.place, &one.text);
+        let what = format!("{}: {} ({place}: {shown})", one.category, one.value);
+        line(text, std::mem::take(&mut label), &what);
+    }
+    for one in &said.invalid {
+        let what = format!("{} not used: {} ({})", one.signal, one.why, one.place);
+        line(text, std::mem::take(&mut label), &what);
+    }
+    for license in &said.licenses {
+        line(text, "licence", license);
     }
 }
 

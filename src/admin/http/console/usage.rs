@@ -2,8 +2,8 @@
 
 use super::decision::Fact;
 use super::words::line;
-use crate::usage::Purpose;
-use crate::usage::record::{PlaceRecord, UsageRecord};
+use crate::usage::record::UsageRecord;
+use crate::usage::{Purpose, Purposes};
 
 /// The table, with the facts above it.
 pub(super) struct UsageTable {
@@ -25,7 +25,7 @@ pub(super) struct Row {
 impl UsageTable {
     /// Returns the table of a record.
     pub(super) fn of(usage: &UsageRecord<'_>) -> UsageTable {
-        let words = |purposes: crate::usage::Purposes| {
+        let words = |purposes: Purposes| {
             let words: Vec<&str> = purposes.iter().map(Purpose::as_str).collect();
             words.join(", ")
         };
@@ -50,13 +50,13 @@ impl UsageTable {
         let preferences = usage.preferences.iter().map(|one| Row {
             said: format!("{}: {}", one.category, one.value),
             signal: line(&one.signal),
-            place: place(&one.place),
+            place: line(&one.place.to_string()),
             text: line(&one.text),
         });
         let invalid = usage.invalid.iter().map(|one| Row {
             said: format!("not used: {}", one.why),
             signal: line(&one.signal),
-            place: place(&one.place),
+            place: line(&one.place.to_string()),
             text: String::new(),
         });
         UsageTable {
@@ -64,19 +64,5 @@ impl UsageTable {
             rows: preferences.chain(invalid).collect(),
             is_cut: usage.cut,
         }
-    }
-}
-
-/// Returns the place of a statement, in words.
-fn place(place: &PlaceRecord<'_>) -> String {
-    let group = place.group.as_ref();
-    match (place.line, &place.field, place.entry) {
-        (Some(number), _, _) => match group.and_then(Option::as_deref) {
-            Some(group) => format!("robots.txt, line {number}, of the group {}", line(group)),
-            None => format!("robots.txt, line {number}"),
-        },
-        (_, Some(field), _) => format!("response, {}", line(field)),
-        (_, _, Some(entry)) => format!("tdmrep.json, entry {entry}"),
-        (None, None, None) => line(&place.source),
     }
 }

@@ -1,0 +1,62 @@
+//! What a site says of use, on the page of a decision.
+
+use serde_json::json;
+
+use crate::pages::{FORM, page};
+use crate::support::{AdminGate, Origin, eventually};
+
+#[test]
+fn a_decision_shows_what_the_site_says_of_use_and_an_override_of_use_lifts_it() {
+    let gate = AdminGate::with(|setup| {
+        setup.set("policy", "purposes", "\"train-ai\"");
+    });
+    let origin = Origin::with_rules(
+        "User-agent: *\nAllow: /\nContent-Usage: train-ai=n, search=y, <b>=1\nContent-Signal: ai-train=no\n",
+    );
+    let answer = gate.process.get(&origin.url("/page"));
+    let record = gate.process.refused(&answer, 403, "usage_disallow");
+    let target = format!("/decisions/{}", record["id"].as_str().unwrap());
+    eventually("the decision to be kept", || {
+        let answer = gate.ask("GET", &target, FORM, "");
+        (answer.status == 200).then_some(())
+    });
+    let text = page(&gate, &target);
+    for words in [
+        "What the site says of use",
+        "<dt>Declared purposes</dt><dd>train-ai</dd>",
+        "<dt>Refused</dt><dd>train-ai</dd>",
+        "<th scope=\"row\">train-ai: disallow</th><td>content_signal</td><td>robots.txt, line 4, of the group *</td>",
+        "<th scope=\"row\">not used: unparsable</th><td>content_usage</td><td>robots.txt, line 3</td>",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert!(!text.contains("<b>=1"), "{text}");
+    let metrics = gate.get("/metrics").text();
+    for line in [
+        "crawlgate_usage_refusals_total{purpose=\"train-ai\",stage=\"before\",mode=\"enforce\"} 1",
+        "crawlgate_usage_statements_total{signal=\"content_signal\",source=\"robots\",result=\"read\"} 1",
+        "crawlgate_usage_statements_total{signal=\"content_usage\",source=\"robots\",result=\"invalid\"} 1",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+    let asserted = json!({
+        "origin": origin.url(""),
+        "action": "allow_usage",
+        "until": "1d",
+        "by": "Ada",
+        "reason": "a licence",
+    });
+    let added = gate.post("/overrides", &asserted);
+    assert_eq!(added.status, 201, "{}", added.text());
+    let answer = eventually("the override to be in force", || {
+        let answer = gate.process.get(&origin.url("/page"));
+        (answer.status == 200).then_some(answer)
+    });
+    answer.is_origins(200, "page /page");
+    let lifted = gate.process.record("the lifted page", |record| {
+        record["url"] == *origin.url("/page") && record["verdict"] == "allow"
+    });
+    assert_eq!(lifted["override"]["action"], "allow_usage", "{lifted}");
+    assert_eq!(lifted["usage"]["refused"], json!([]), "{lifted}");
+    assert_eq!(lifted["usage"]["combined"]["train-ai"], "disallow");
+}

@@ -17,7 +17,7 @@ from evidence.record import is_same, record_of, show
 
 FAILURES = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 OBJECTS = {"terms": 6, "override": 20, "basis": 21}  # the keys by which an entry names them
-DECISION = {*range(1, 31), *range(32, 37)}  # the keys of a decision
+DECISION = {*range(1, 38)}  # the keys of a decision
 
 
 def keep_bodies(part, entry, bodies):

@@ -445,10 +445,13 @@ pub fn decide_tunnel(
     settings: DecisionInputs,
     now: Moment,
 ) -> Ruling {
+    let mut lifted = None;
     let reason = match stance {
         Stance::Rules(snapshot) => {
             let rules = snapshot.rules(&agent.tokens);
-            if settings.signals.refuse_somewhere(snapshot, agent) {
+            let is_refused = settings.signals.refuse_somewhere(snapshot, agent);
+            lifted = settings.signals.lifted.clone().filter(|_| is_refused);
+            if is_refused && lifted.is_none() {
                 Reason::OpaqueTunnel
             } else if rules.is_empty() {
                 Reason::NoRules
@@ -461,15 +464,12 @@ pub fn decide_tunnel(
         other => without_rules(other),
     };
     let grounds = Grounds::bare(reason);
-    conclude(
-        target,
-        grounds,
-        Said::default(),
-        state,
-        stance,
-        settings,
-        now,
-    )
+    let said = Said::default();
+    let mut ruling = conclude(target, grounds, said, state, stance, settings, now);
+    if let Ruling::Clear(_, decision) = &mut ruling {
+        decision.asserted = lifted;
+    }
+    ruling
 }
 
 /// Defers a request that waited too long for its robots.txt; the same request may be allowed at `retry_at`.

@@ -4,6 +4,7 @@ docs/evidence-files.md describes the keys of an entry and of the objects that it
 """
 import codecs
 import ipaddress
+import json
 import re
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -20,14 +21,16 @@ FORMS = {
         opaque 18 flag, rule 19 rule, override 20 override, robots 21 robots, hold_ms 22 ms,
         pace 23 pace, upstream 24 address, status 25 number, bytes_in 26 count,
         bytes_out 27 count, duration_ms 28 ms, error 29 text, version 32 text,
-        upstream_version 33 text, reading 34 text""",
+        upstream_version 33 text, reading 34 text, usage 31 json, detail 36 extra,
+        signed 37 signed""",
+    "signed": "as 0 text, keyid 1 text, created 2 number",
     "agent": "source 10 none/client/config/user_agent, mismatch 11 flag",
     "client": "address 7 address, name 8 text",
     "rule": "group 0 text, text 1 text, line 2 number",
     "pace": "interval_ms 0 ms, source 1 text, clamped 2 flag",
     "override": """
-        id 0 text, origin 1 text, pattern 2 text, action 3 allow/deny, by 4 text, reason 5 text,
-        until 6 time, instance 8 extra""",
+        id 0 text, origin 1 text, pattern 2 text, action 3 allow/deny/allow_usage, by 4 text,
+        reason 5 text, until 6 time, instance 8 extra""",
     "robots": """
         final_url 1 text, state 2 text, status 3 number, fetched_at 4 time, sha256 5 hex,
         bytes 6 number, truncated 7 flag, fresh_until 8 time, unreachable 9 outage,
@@ -45,12 +48,12 @@ def escape(error):
     return "".join("\\x%02X" % octet for octet in octets), error.end
 
 
-codecs.register_error("escape", escape)
-
-
 def show(octets):
     """Writes octets as the record has them."""
     return octets.decode("utf-8", "escape")
+
+
+codecs.register_error("escape", escape)
 
 
 def text(value, cut=0):
@@ -75,14 +78,13 @@ def address(pair):
 
 
 KINDS = {
-    "text": text,
-    "hex": bytes.hex,
-    "time": stamp,
+    "text": text, "json": json.loads,
+    "hex": bytes.hex, "time": stamp,
     "address": address,
     "ms": lambda micros: Decimal(micros) / 1000,
     **dict.fromkeys(["number", "count", "flag"], lambda value: value),
 }
-ABSENT = {"count": 0, "flag": False, "ms": 0}
+ABSENT, EXTRA = {"count": 0, "flag": False, "ms": 0}, ("extra", "json", "signed")
 
 
 def fields(form, values, cuts, bodies):
@@ -94,11 +96,13 @@ def fields(form, values, cuts, bodies):
         if "/" in kind:
             derived[name] = kind.split("/")[value or 0]
         elif value is None:
-            derived.update({} if kind == "extra" else {name: ABSENT.get(kind)})
-        elif kind in ("text", "extra"):  # without a value, a record leaves out an extra field
+            derived.update({} if kind in EXTRA else {name: ABSENT.get(kind)})
+        elif kind in ("text", "extra"):  # a record leaves out EXTRA fields without a value
             derived[name] = text(value, cuts.get(int(key), 0))
         elif kind in KINDS:
             derived[name] = KINDS[kind](value)
+        elif kind == "signed" and isinstance(value, int):
+            derived[name] = {("left", "unsignable")[value - 1]: True}
         else:
             inner = decode(bodies[value]) if isinstance(value, bytes) else value
             inner = dict(enumerate(inner)) if isinstance(inner, list) else inner
@@ -115,18 +119,15 @@ def record_of(entry, bodies, found):
     record["time"], record["decided_at"] = stamp(time), stamp(time + entry.get(2, 0))
     record["client"] = fields("client", entry, cuts, bodies)
     record["agent"] = fields("agent", entry, cuts, bodies)
-    record["agent"]["chain"] = [text(token) for token in entry.get(9, [])]
-    record["agent"]["chain"] += [f"…[+{cuts[9]}]"] if 9 in cuts else []
+    more = [f"…[+{cuts[9]}]"] if 9 in cuts else []
+    record["agent"]["chain"] = [text(token) for token in entry.get(9, [])] + more
     url = origin.encode() + entry[15] if 15 in entry else entry.get(16, b"")
-    cut = cuts.get(15, 0) + cuts.get(16, 0)
-    record["url"] = url, cut
+    record["url"] = url, (cut := cuts.get(15, 0) + cuts.get(16, 0))
     if cut or found["url"] != show(url):
         record["url_sha256"] = entry.get(35, sha256(url).digest()).hex()
     scheme, host, port = re.fullmatch("(?:(.*?)://)?(.*?)(?::([0-9]+))?", origin).groups("")
     record["scheme"], record["host"] = scheme, text(host)
     record["port"] = int(port or PORTS.get(scheme, 0))
-    if 36 in entry:
-        record["detail"] = text(entry[36], cuts.get(36, 0))
     if 21 in entry:
         basis = decode(bodies[entry[21]])
         record["robots"]["url"] = text(basis[0] + "/robots.txt")
@@ -139,9 +140,8 @@ def is_same(found, want):
     if isinstance(want, tuple):  # the record may leave out the end of a text, and say by how much
         octets, cut = want
         kept, more = re.fullmatch(r"(.*?)(?:…\[\+([1-9][0-9]*) bytes\])?", found, re.S).groups(0)
-        left = len(octets) + cut - int(more)
-        is_cut = 0 <= left <= len(octets) and kept == show(octets[:left])
-        return is_cut or cut == 0 and found == show(octets)
+        is_cut = 0 <= (left := len(octets) + cut - int(more)) <= len(octets)
+        return is_cut and kept == show(octets[:left]) or cut == 0 and found == show(octets)
     if isinstance(want, list):
         is_long = isinstance(found, list) and len(found) == len(want)
         return is_long and all(map(is_same, found, want))

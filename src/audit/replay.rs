@@ -210,6 +210,11 @@ fn decide(
     let robots = evidence.robots.as_ref();
     let robots = robots
         .ok_or_else(|| contradiction("robots", "null", "what the decision rests on".to_owned()))?;
+    // A path that is cut may meet other statements of use than the whole one.
+    let speaks = |snapshot: &Arc<Snapshot>| snapshot.robots.has_usage();
+    if cut(&evidence.url).is_some() && !evidence.opaque && snapshot.is_some_and(speaks) {
+        return Err(Gap::Attested(NotReplayable::Cut));
+    }
     let state = Arc::new(state(robots, snapshot)?);
     let stance = state.stance(decided, &terms.profile());
     let settings = policy::DecisionInputs {
@@ -252,7 +257,7 @@ fn signals(
     };
     Ok(Signals {
         purposes: usage.map_or(Purposes::NONE, |usage| usage.purposes),
-        modes: Arc::new(terms.signals.modes()),
+        modes: Arc::new(terms.modes()),
         lifted: lifted.cloned(),
     })
 }

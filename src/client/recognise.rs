@@ -220,8 +220,14 @@ impl Clients {
     pub fn standing(&self, client: &Arc<Client>) -> Option<Arc<Client>> {
         match client.name {
             Some(_) => self.table.load().standing(client),
-            None => Some(Arc::clone(client)),
+            None => Some(self.everybody()),
         }
+    }
+
+    /// Returns the client without a name, which has the general purposes.
+    #[must_use]
+    pub fn everybody(&self) -> Arc<Client> {
+        Arc::clone(&self.table.load().everybody)
     }
 
     /// Returns the client of a connection from `peer`; `None` if its requests' credentials may decide.

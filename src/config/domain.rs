@@ -35,7 +35,7 @@ impl RobotsConfig {
                 last_good_until_ms: profile.last_good_until.map(millis),
                 finally: profile.finally,
             },
-            signals: SignalSettings::of(&self.signals),
+            signals: Some(SignalSettings::of(&self.signals)),
         }
     }
 

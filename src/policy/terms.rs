@@ -31,8 +31,9 @@ pub struct PolicySettings {
     pub deny_statuses: Vec<u16>,
     /// The rules for an unreachable file.
     pub unreachable: Unreachable,
-    /// The treatment of what sites say of use.
-    pub signals: SignalSettings,
+    /// The treatment of what sites say of use; `None` in texts from before it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signals: Option<SignalSettings>,
 }
 
 /// [`Modes`] as text, without what changes no verdict.
@@ -137,6 +138,12 @@ impl PolicySettings {
         PolicyDigest::of(&self.text())
     }
 
+    /// Returns the treatment of each signal.
+    pub fn modes(&self) -> Modes {
+        let signals = self.signals.as_ref();
+        signals.map_or_else(Modes::off, SignalSettings::modes)
+    }
+
     /// Returns the options for parsing a file under these settings.
     pub fn parse_options(&self) -> ParseOptions {
         ParseOptions {
@@ -215,7 +222,7 @@ mod tests {
         );
         assert_eq!(profile.finally, Finally::Reachable);
         assert_eq!(terms.parse_options().limit, config.size_limit);
-        assert_eq!(terms.signals.modes(), *config.signals);
+        assert_eq!(terms.modes(), *config.signals);
     }
 
     #[test]

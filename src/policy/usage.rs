@@ -38,8 +38,7 @@ impl Signals {
 
     /// Tells whether robots.txt disallows a declared purpose on any path, which a tunnel could be about.
     pub(super) fn refuse_somewhere(&self, snapshot: &Snapshot, agent: &Agent) -> bool {
-        self.lifted.is_none()
-            && !self.purposes.is_empty()
+        !self.purposes.is_empty()
             && snapshot
                 .statements(&agent.tokens)
                 .is_some_and(|statements| statements.refuses_somewhere(self.purposes, &self.modes))
@@ -155,6 +154,12 @@ impl Usage {
         self.purposes.is_empty() && self.before.is_empty() && silent_response
     }
 
+    /// Returns the text for the record of a request of which nothing was asked but these purposes; `None` without any.
+    #[must_use]
+    pub fn text_of(purposes: Purposes) -> Option<String> {
+        (!purposes.is_empty()).then(|| Usage::new(purposes).record(|record| record.text()))
+    }
+
     /// Returns the text for records; `None` where nothing was said and no purpose declared.
     #[must_use]
     pub fn text(&self) -> Option<String> {
@@ -202,6 +207,7 @@ impl Usage {
             let_out_by: self.let_out_by.map(|reason| reason.as_str().into()),
             received_status: self.received_status,
             fields: fields.take(MOST_LINES).collect(),
+            cut: lines.len() > MOST_LINES,
             ..UsageRecord::of(self.purposes, &said, &self.judged)
         })
     }
@@ -266,7 +272,7 @@ impl Decision {
 ///
 /// Only a 2xx response is withheld: any other carries what the crawler needs, and no content to use. In report mode the
 /// decision tells the refusal, and the body passes.
-pub fn release(decision: &mut Decision, head: Head<'_>) -> Option<Release> {
+pub fn release(decision: &mut Decision, mut head: Head<'_>) -> Option<Release> {
     let Some(Signals {
         purposes,
         modes,
@@ -278,6 +284,8 @@ pub fn release(decision: &mut Decision, head: Head<'_>) -> Option<Release> {
     let lines = head.lines.iter();
     let lines = lines.map(|(name, line)| (*name, line.as_slice()));
     let said = fields::read(lines, head.tokens, modes);
+    head.lines
+        .retain(|(name, _)| fields::tells(name, &said, modes));
     if said.is_empty() && decision.usage.is_none() {
         return Some(Release(()));
     }

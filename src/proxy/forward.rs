@@ -193,7 +193,10 @@ impl Connection {
         recorder.response_started(response.status().as_u16(), None);
         let version = response.version();
         fields::to_crawler(response.headers_mut());
-        fields::usage::stamp(response.headers_mut(), recorder.decision(), recorder.id());
+        if self.downstream.proxy.settings.load().robots.signals.stamp {
+            let (decision, id) = (recorder.decision(), recorder.id());
+            fields::usage::stamp(response.headers_mut(), decision, id);
+        }
         self.downstream
             .proxy
             .name

@@ -19,7 +19,8 @@ const CONTENT_USAGE: &str = "content-usage";
 const CONTENT_SIGNAL: &str = "content-signal";
 const TDM_RESERVATION: &str = "tdm-reservation";
 const TDM_POLICY: &str = "tdm-policy";
-const ROBOTS_TAG: &str = "x-robots-tag";
+/// The field of X-Robots-Tag.
+pub const ROBOTS_TAG: &str = "x-robots-tag";
 const LINK: &str = "link";
 
 /// The fields that speak of use, in lower case. `tdm-policy` is text only: it states nothing here.
@@ -162,6 +163,25 @@ fn lines<'a>(
 pub fn known(name: &str) -> Option<&'static str> {
     let mut all = NAMES.into_iter().chain([CONTENT_TYPE]);
     all.find(|known| *known == name)
+}
+
+/// Tells whether the lines of a field belong into the record of what was `said`: a signal that is read is in them, or they
+/// were read beside one. Of `Link`, nearly all lines are about something else.
+#[must_use]
+pub fn tells(name: &str, said: &Said, modes: &Modes) -> bool {
+    let is_of = |signal: Signal| signal.mode(modes, &Place::Field(LINK)).is_read();
+    let in_link = |place: &Place| *place == Place::Field(LINK);
+    match name {
+        CONTENT_USAGE => is_of(Signal::ContentUsage),
+        CONTENT_SIGNAL => is_of(Signal::ContentSignal),
+        TDM_RESERVATION | TDM_POLICY => is_of(Signal::Tdm),
+        ROBOTS_TAG | CONTENT_TYPE => is_of(Signal::RobotsTag),
+        LINK => {
+            said.licenses.iter().any(|one| in_link(&one.place))
+                || said.invalid.iter().any(|one| in_link(&one.place))
+        }
+        _ => false,
+    }
 }
 
 /// Tells whether a field may state something. Most names differ in their length already.

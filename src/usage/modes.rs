@@ -59,6 +59,22 @@ pub struct Modes {
     pub stamp: bool,
 }
 
+impl Modes {
+    /// Returns the modes under which nothing is read.
+    #[must_use]
+    pub fn off() -> Modes {
+        Modes {
+            content_usage: SignalMode::Off,
+            content_signal: SignalMode::Off,
+            tdm_reservation: SignalMode::Off,
+            tdmrep: SignalMode::Off,
+            robots_tag: SignalMode::Off,
+            license: SignalMode::Off,
+            ..Modes::default()
+        }
+    }
+}
+
 impl Default for Modes {
     fn default() -> Modes {
         Modes {

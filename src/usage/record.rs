@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -12,6 +12,7 @@ use super::judge::Judged;
 use super::purpose::Purposes;
 use super::said::{Invalid, License, Place, Preference, Said};
 use crate::text::hex::hex;
+use crate::text::json::misleads;
 
 /// Most octets of the text.
 pub const MOST: usize = 16 * 1024;
@@ -75,8 +76,7 @@ impl Answered<'_> {
     /// Returns the text.
     #[must_use]
     pub fn text(&self) -> String {
-        // Writing these types cannot fail.
-        serde_json::to_string(self).unwrap_or_default()
+        written(self)
     }
 }
 
@@ -177,8 +177,7 @@ impl<'a> UsageRecord<'a> {
     /// Returns the text, at most [`MOST`] octets.
     #[must_use]
     pub fn text(&self) -> String {
-        // Writing these types cannot fail.
-        let text = |one: &UsageRecord<'_>| serde_json::to_string(one).unwrap_or_default();
+        let text = |one: &UsageRecord<'_>| written(one);
         let whole = text(self);
         match whole.len() <= MOST {
             true => whole,
@@ -375,6 +374,28 @@ impl Bounds {
         let end = ends.find(|end| text.is_char_boundary(*end)).unwrap_or(0);
         Cow::Borrowed(text.get(..end).unwrap_or(text))
     }
+}
+
+/// Writes JSON with an escape for each character that could mislead a reader, as in all of a record.
+fn written(value: &impl Serialize) -> String {
+    // Writing these types cannot fail.
+    let text = serde_json::to_string(value).unwrap_or_default();
+    if !text.chars().any(misleads) {
+        return text;
+    }
+    let mut guarded = String::with_capacity(text.len());
+    for c in text.chars() {
+        match misleads(c) {
+            false => guarded.push(c),
+            // It stands in a string: everything around is ASCII.
+            true => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    let _ = write!(guarded, "\\u{unit:04x}");
+                }
+            }
+        }
+    }
+    guarded
 }
 
 /// Reads a member that is there, although it may be null.

@@ -286,7 +286,9 @@ impl Reader {
         };
         match url {
             Err(why) => self.reject(Signal::License, other, group, why),
-            Ok(url) if self.licenses.len() < Said::LICENSES => self.licenses.push(License {
+            // One more than is shown, so that none hides behind licences that the operator has.
+            Ok(url) if self.licenses.iter().any(|one| *one.url == *url) => {}
+            Ok(url) if self.licenses.len() <= Said::LICENSES => self.licenses.push(License {
                 url: Arc::from(url),
                 place: place(other, group),
             }),

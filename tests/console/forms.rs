@@ -104,7 +104,7 @@ fn an_override_of_a_page_holds_for_the_next_request() {
         (
             "an invalid action",
             new("ask", "30d"),
-            "it is allow or deny",
+            "it is allow, allow_usage or deny",
         ),
     ] {
         let refused = send(&fields);

@@ -75,7 +75,7 @@ fn store() -> Shelf {
     );
     assert_eq!(
         count("SELECT count(*) FROM checkpoint WHERE edge IS NOT NULL"),
-        2
+        3
     );
     shelf.tamper("VACUUM");
     let shell = shelf.connection();

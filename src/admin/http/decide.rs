@@ -158,7 +158,7 @@ async fn ext_authz(State(site): State<Site>, request: Request) -> Response {
     };
     let question = DecideRequest {
         address: asker(&request),
-        client: Arc::default(),
+        client: site.proxy().gate().clients().everybody(),
         method: request.method().clone(),
         subject: Subject::Url(url),
         headers,
@@ -212,7 +212,7 @@ impl Told {
 /// Returns the client of this name, or the one without a name.
 fn client(site: &Site, name: Option<&str>) -> Result<Arc<Client>, Unclear> {
     let Some(name) = name else {
-        return Ok(Arc::default());
+        return Ok(site.proxy().gate().clients().everybody());
     };
     let clients = site.proxy().gate().clients().named();
     let mut clients = clients.into_iter();

@@ -6,9 +6,8 @@ use std::sync::LazyLock;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::policy::Decision;
-use crate::policy::usage::Signals;
 use crate::text::DecisionId;
-use crate::usage::fields::{CONTENT_TYPE, NAMES};
+use crate::usage::fields::{CONTENT_TYPE, NAMES, ROBOTS_TAG};
 use crate::usage::{Purpose, Value};
 
 /// The names of these fields, and the field by which one of them knows images.
@@ -21,13 +20,8 @@ static LINES: LazyLock<[HeaderName; NAMES.len() + 1]> = LazyLock::new(|| {
 /// The field that tells a crawler what was found, if the operator wants that.
 static STAMP: HeaderName = HeaderName::from_static("crawlgate-usage");
 
-/// Writes what was found into the fields of a response, if the operator wants that. Only this program speaks in that
-/// field.
+/// Writes what was found into the fields of a response. Only this program speaks in that field.
 pub fn stamp(headers: &mut HeaderMap, decision: &Decision, id: DecisionId) {
-    let stamps = |signals: &Signals| signals.modes.stamp;
-    if !decision.signals.as_ref().is_some_and(stamps) {
-        return;
-    }
     let mut members = Vec::new();
     if let Some(usage) = &decision.usage {
         let known = usage.judged.combined.iter();
@@ -53,7 +47,10 @@ pub fn lines(headers: &HeaderMap) -> Vec<(&'static str, Vec<u8>)> {
     if !names.iter().any(|name| headers.contains_key(name)) {
         return Vec::new();
     }
-    let all = LINES.iter().zip(NAMES.into_iter().chain([CONTENT_TYPE]));
+    // The type of the content matters to X-Robots-Tag alone.
+    let is_tagged = headers.contains_key(ROBOTS_TAG);
+    let names = NAMES.into_iter().chain(is_tagged.then_some(CONTENT_TYPE));
+    let all = LINES.iter().zip(names);
     let lines = all.flat_map(|(field, name)| {
         let values = headers.get_all(field).iter();
         values.map(move |value| (name, value.as_bytes().to_vec()))

@@ -120,7 +120,10 @@ impl ExchangeRecorder {
         url.clear();
         self.url.write(&mut url);
         let decision = &self.decision;
-        let usage = decision.usage.as_deref().and_then(Usage::text);
+        let usage = match &decision.usage {
+            Some(usage) => usage.text(),
+            None => Usage::text_of(self.client.purposes),
+        };
         let signed = self.signer.as_ref().and_then(Signer::outcome);
         let record = Record {
             time: self.time,

@@ -137,12 +137,13 @@ pub(super) fn split<'e>(entry: &'e [u8], shape: &mut Vec<u8>) -> Result<Parts<'e
 }
 
 /// The keys of the rare values, in the order of [`Parts::rest`].
-pub(super) const RARE: [u8; 5] = [
+pub(super) const RARE: [u8; 6] = [
     key::CUTS,
     key::READING,
     key::URL_SHA256,
     key::DETAIL,
     key::USAGE,
+    key::SIGNED,
 ];
 
 /// A shape that is read.

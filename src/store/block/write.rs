@@ -7,7 +7,7 @@ use super::varint::{put, put_signed};
 use super::words::Dictionary;
 use super::{MOST_ENTRIES, MOST_OCTETS};
 use crate::entry::cbor::{Keys, Reader};
-use crate::entry::{self, key};
+use crate::entry::{self, Entry, Verdict, key};
 
 /// Makes blocks, one after the other, of entries in their order.
 pub struct BlockWriter {
@@ -246,6 +246,11 @@ impl BlockWriter {
 
     fn put_other(&mut self, entry: &[u8]) {
         let place = self.summary.count;
+        let is_denial = |entry: Entry<'_>| match entry {
+            Entry::Decision(decision) => decision.verdict == Verdict::Deny,
+            Entry::Event(_) => false,
+        };
+        self.summary.denials += usize::from(Entry::read(entry).is_ok_and(is_denial));
         put(&mut self.other_places, (place - self.last_other) as u64);
         put(&mut self.others, entry.len() as u64);
         self.others.extend_from_slice(entry);

@@ -16,7 +16,7 @@ use super::rows::origin_of;
 use super::shell::{Page, Place, Shell, Shown};
 use super::text::Text;
 use super::usage::UsageTable;
-use super::words::{When, encoded, line};
+use super::words::{Fact, When, encoded, line};
 use crate::audit::replay::evidence::Robots;
 use crate::audit::replay::{self, Evidence, Outcome};
 use crate::audit::verify::case::{Case, Held, Trusted};
@@ -60,13 +60,6 @@ struct OfLog {
     name: String,
     /// The name in a URL's query.
     encoded: String,
-}
-
-/// A name and its value.
-pub(super) struct Fact {
-    pub(super) name: &'static str,
-    pub(super) text: String,
-    pub(super) when: Option<When>,
 }
 
 /// The origin of the decision.

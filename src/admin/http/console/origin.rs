@@ -5,13 +5,12 @@ use axum::extract::{RawQuery, State};
 
 use super::super::Site;
 use super::super::problem::Problem;
-use super::decision::Fact;
 use super::denials::origin_link;
 use super::filter::{params, wrong};
 use super::overrides::{Listed, all};
 use super::shell::{Page, Place, Shell, Shown};
 use super::text::Text;
-use super::words::{When, encoded, line, number, octets};
+use super::words::{Fact, When, encoded, line, number, octets};
 use crate::admin::query;
 use crate::clock::Moment;
 use crate::explain::states::{about, cause, lives, other_answer, stance};

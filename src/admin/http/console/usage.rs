@@ -1,7 +1,6 @@
 //! What a site says of the use of a page, as a table.
 
-use super::decision::Fact;
-use super::words::line;
+use super::words::{Fact, line};
 use crate::usage::record::UsageRecord;
 use crate::usage::{Purpose, Purposes};
 

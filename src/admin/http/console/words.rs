@@ -7,6 +7,13 @@ use crate::explain::states::{ago, to_come};
 use crate::text::json::printable;
 use crate::text::time_text;
 
+/// A name and its value.
+pub(super) struct Fact {
+    pub(super) name: &'static str,
+    pub(super) text: String,
+    pub(super) when: Option<When>,
+}
+
 /// A UTC time; its tooltip tells the distance from now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct When {

@@ -395,3 +395,47 @@ fn a_page_is_withheld_by_http2_on_both_sides_and_the_connections_stay() {
     assert_eq!(origin.connections(), 1);
     proven(&gate);
 }
+
+#[test]
+fn a_tunnel_that_an_override_of_use_lets_out_is_proven() {
+    let origin = Origin::https().robots("User-agent: *\nAllow: /\nContent-Usage: train-ai=n\n");
+    let authority = format!("bank.test:{}", origin.port());
+    let gate = training(|setup| {
+        setup.set("tls", "tunnel", "[\"bank.test\"]");
+        setup.tables(&format!(
+            "[[override]]\norigin = \"https://{authority}\"\naction = \"allow\"\ncovers = \"usage\"\nby = \"Ada\"\nreason = \"a licence\"\n"
+        ));
+    });
+    let mut wire = gate.connect();
+    assert_eq!(wire.tunnel(&authority).status, 200);
+    drop(wire);
+    let record = gate.record("the tunnel", |record| record["via"] == "tunnel");
+    assert_eq!(record["override"]["action"], "allow_usage", "{record}");
+    proven(&gate);
+}
+
+#[test]
+fn more_lines_than_a_record_keeps_are_judged_and_the_record_says_so() {
+    let mut fields = "Content-Usage: search=y\r\n".repeat(20);
+    fields.push_str("Content-Usage: train-ai=n\r\n");
+    let origin = Origin::http().on("/page", [Reply::with(200, &fields, "SECRET")]);
+    let gate = training(|_| ());
+    let record = is_withheld(&gate, &gate.get(&origin.url("/page")));
+    assert_eq!(record["usage"]["cut"], true, "{record}");
+    proven(&gate);
+}
+
+#[test]
+fn text_of_a_site_is_guarded_in_the_record_and_in_the_answer() {
+    let robots = "User-agent: *\nAllow: /\nContent-Signal: ai-train=no, \u{202e}x=\u{9b}31m\n";
+    let origin = Origin::with_rules(robots);
+    let gate = training(|_| ());
+    let answer = gate.get(&origin.url("/page"));
+    gate.refused(&answer, 403, "usage_disallow");
+    let line = std::fs::read_to_string(gate.log_path()).unwrap();
+    for text in [&line, &answer.text()] {
+        assert!(text.contains("ai-train=no, \\u202ex=\\u009b31m"), "{text}");
+        assert!(!text.contains(['\u{202e}', '\u{9b}']), "{text}");
+    }
+    proven(&gate);
+}

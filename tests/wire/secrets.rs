@@ -358,6 +358,8 @@ fn the_keys_of_leaves_never_reach_the_disk() {
             "crawlgate.db-wal",
             "crawlgate.log.key",
             "crawlgate.log.state",
+            // Written whole, then renamed.
+            "crawlgate.log.state.new",
             "decisions.jsonl",
             "origin-ca.pem",
         ];

@@ -15,10 +15,14 @@ use thiserror::Error;
 use crate::text::pem;
 use crate::whole_file::{PrivateFileError, place, read_private};
 
-/// Thumbprints of keys that are printed in standards, so that everyone has them: RFC 9421 B.1.4 and RFC 8037 A.1.
-const PRINTED: [&str; 2] = [
+/// Thumbprints of keys that are printed in standards, so that everyone has them: RFC 9421 B.1.4, RFC 8037 A.1 (test 1 of
+/// RFC 8032, too), RFC 8410 10.3, and tests 2 and 3 of RFC 8032 7.1.
+const PRINTED: [&str; 5] = [
     "poqkLGiymh_W0uP6PZFw-dvez3QJT5SolqXBCW38r0U",
     "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k",
+    "3YZxBJ12jO3n_mXt_q-j_Z-TFP1vt-NiI3OCf-fEnHQ",
+    "FtIu-VbGrfe_KB6CH7GNwODB72MNxj_ml11dEvO-7kk",
+    "FVV5umTuau890q59V-4Ga_R6qWb7ON_ivJc4EjvCwTM",
 ];
 
 /// An Ed25519 key with its public names.

@@ -22,8 +22,22 @@ fn both_versions_of_a_key_are_read_and_printed_ones_are_refused() {
     let seed = URL_SAFE_NO_PAD.decode("nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A");
     let rfc8037 = Ed25519KeyPair::from_seed_unchecked(&seed.unwrap()).unwrap();
     let rfc8037 = pem("PRIVATE KEY", rfc8037.to_pkcs8v1().unwrap().as_ref());
+    // Tests 2 and 3 of RFC 8032, 7.1.
+    let rfc8032 = [
+        "4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb",
+        "c5aa8df43f9f837bedb7442f31dcb7b166d38535076f094b85ce3a2e0b4458f7",
+    ];
+    let rfc8032 = rfc8032.map(|seed| {
+        let octets = (0..32).map(|at| u8::from_str_radix(&seed[2 * at..2 * at + 2], 16).unwrap());
+        let seed: Vec<u8> = octets.collect();
+        let pair = Ed25519KeyPair::from_seed_unchecked(&seed).unwrap();
+        pem("PRIVATE KEY", pair.to_pkcs8v1().unwrap().as_ref())
+    });
     #[rustfmt::skip] // one row, one case
     let rows = [
+        ("RFC 8410", "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n-----END PRIVATE KEY-----\n", "printed in a standard"),
+        ("RFC 8032, test 2", &rfc8032[0], "printed in a standard"),
+        ("RFC 8032, test 3", &rfc8032[1], "printed in a standard"),
         ("RFC 9421", rfc9421.as_str(), "printed in a standard"),
         ("RFC 8037", &rfc8037, "printed in a standard"),
         ("nothing", "", "no Ed25519 key"),

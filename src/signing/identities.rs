@@ -54,8 +54,8 @@ impl Identities {
         }
     }
 
-    /// Loads the keys again, for new settings. An identity with a bad key keeps the keys that it has; a new one with a bad
-    /// key is left out.
+    /// Loads the keys again, for new settings. An identity with a bad key keeps the keys that it has, unless another has
+    /// taken them; a new one with a bad key is left out.
     #[must_use]
     pub fn reloaded(&self, all: &[Settings]) -> (Identities, Vec<IdentityError>) {
         let mut identities: Vec<Arc<Identity>> = Vec::new();
@@ -68,18 +68,27 @@ impl Identities {
                 path,
                 fault,
             });
-            let loaded = loaded.and_then(|keys| match holder(&identities, &keys) {
-                None => Ok(Arc::new(keys)),
+            let own = |keys: Arc<Keys>| match holder(&identities, &keys) {
+                None => Ok(keys),
                 Some(other) => Err(IdentityError::Shared {
                     name: Arc::clone(&settings.name),
                     other,
                 }),
-            });
-            let keys = match (loaded, before) {
-                (Ok(keys), _) => Some(keys),
-                (Err(fault), before) => {
+            };
+            let keys = match loaded.map(Arc::new).and_then(own) {
+                Ok(keys) => Some(keys),
+                Err(fault) => {
+                    let kept = before.map(|before| own(before.shared_keys()));
+                    let is_told = matches!(fault, IdentityError::Shared { .. });
                     faults.push(fault);
-                    before.map(|before| before.shared_keys())
+                    match kept {
+                        Some(Ok(keys)) => Some(keys),
+                        Some(Err(fault)) => {
+                            faults.extend((!is_told).then_some(fault));
+                            None
+                        }
+                        None => None,
+                    }
                 }
             };
             let tally = before.map_or_else(Arc::<Tally>::default, |one| Arc::clone(one.tally()));

@@ -115,6 +115,30 @@ fn a_bad_key_does_not_replace_a_good_one() {
 }
 
 #[test]
+fn a_reload_leaves_no_two_identities_with_one_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let (a, b) = (file("a.key"), file("b.key"));
+    SigningKey::create(&a).unwrap();
+    SigningKey::create(&b).unwrap();
+    let of = |name: &str, key: &Path| settings(name, "https://bot.example/k", key);
+    let all = [of("a", &a), of("b", &b)];
+    let in_force = Identities::load(&all).unwrap();
+    let of_b = fs::read(&b).unwrap();
+    fs::write(&a, &of_b).unwrap();
+    for (name, content, faults_of_b) in [("its own", of_b, 1), ("nonsense", b"x".to_vec(), 2)] {
+        fs::write(&b, content).unwrap();
+        let (after, faults) = in_force.reloaded(&all);
+        assert!(after.get("a").is_some(), "{name}");
+        assert!(after.get("b").is_none(), "{name}: the key is another's now");
+        let faults: Vec<String> = faults.iter().map(IdentityError::to_string).collect();
+        assert_eq!(faults.len(), faults_of_b, "{name}: {faults:?}");
+        let last = faults.last().unwrap();
+        assert!(last.contains("\"a\" has the same key"), "{name}: {last}");
+    }
+}
+
+#[test]
 fn published_keys_that_are_not_there_are_left_out_and_bad_ones_are_faults() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);

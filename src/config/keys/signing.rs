@@ -1,6 +1,6 @@
 //! `[[signing]]`: the identities that requests are signed with.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,9 +36,9 @@ pub(super) fn signing(
             _ => read,
         }
     });
-    section.set("key", &mut key, |value| path(base)(value).map(Some));
+    section.set("key", &mut key, |value| key_file(base)(value).map(Some));
     let mut publish = Vec::new();
-    section.set("publish", &mut publish, list(path(base)));
+    section.set("publish", &mut publish, list(key_file(base)));
     let mut lifetime = LIFETIME;
     // The draft recommends no more than a day.
     section.set("lifetime", &mut lifetime, duration(secs(1)..=hours(24)));
@@ -72,6 +72,18 @@ pub(super) fn signing(
         form,
         plain_http,
     })
+}
+
+/// Reads the path of a file with a key. A key in its place is not repeated.
+fn key_file(base: &Path) -> impl Fn(&Value<'_>) -> Read<PathBuf> {
+    let read = path(base);
+    move |value| match value.get_ref().as_str() {
+        Some(text) if text.contains(['\n', '\r']) || text.contains("-----BEGIN") => {
+            let why = "expected the path of a file with the key, not the key itself";
+            Err(Refusal::secret(value, why))
+        }
+        _ => read(value),
+    }
 }
 
 /// Reads the name of an identity; `known` are those of the file, `None` where some have a fault.

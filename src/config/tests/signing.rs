@@ -62,6 +62,24 @@ fn each_mistake_names_the_key_the_value_and_the_way_out() {
 }
 
 #[test]
+fn a_key_in_the_place_of_its_path_is_not_repeated() {
+    let one = "[[signing]]\nname = 'a'\nagent = 'https://a.example'\n";
+    #[rustfmt::skip] // one row, one case
+    let rows = [
+        ("key", "key = \"-----BEGIN PRIVATE KEY-----\\nsesame\""),
+        ("key", "key = '-----BEGIN PRIVATE KEY-----sesame'"),
+        ("key", "key = \"sesame\\r\""),
+        ("publish", "key = 'a.key'\npublish = ['b.key', \"sesame\\n\"]"),
+    ];
+    for (key, line) in rows {
+        let found = message(&format!("{one}{line}"));
+        let why = format!("[[signing]] {key} = …: expected the path of a file with the key");
+        assert!(found.contains(&why), "{line}\n{found}");
+        assert!(!found.contains("sesame"), "{line}\n{found}");
+    }
+}
+
+#[test]
 fn an_identity_with_a_fault_makes_no_further_fault_of_those_that_name_it() {
     let found = message("[agent]\nsigning = 'a'\n[[signing]]\nname = 'a'\nagent = 'x'\nkey = 'k'");
     assert!(!found.contains("[agent]"), "{found}");

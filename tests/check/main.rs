@@ -19,6 +19,7 @@ use std::io::Write;
 use std::process::{Output, Stdio};
 use std::{fs, thread};
 
+use crawlgate::signing::SigningKey;
 use serde_json::Value;
 
 use support::{Origin, RULES, Setup};
@@ -274,4 +275,37 @@ fn a_crawler_without_a_required_identity_is_denied_as_by_the_proxy() {
         let document: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(document["reason"], reason, "{name}: {document}");
     }
+}
+
+#[test]
+fn a_key_that_this_user_cannot_read_is_told_and_stops_no_check() {
+    let mut setup = Setup::new();
+    setup.set("agent", "signing", "\"news\"").tables(
+        "[[signing]]\nname = 'shop'\nagent = 'https://shop.example'\nkey = 'shop.key'\n\
+         [[signing]]\nname = 'news'\nagent = 'https://bot.example'\nkey = 'news.key'\n",
+    );
+    let origin = Origin::with_rules(RULES);
+    let url = origin.url("/open");
+    // A directory is unreadable for root, too.
+    let key = setup.dir().join("news.key");
+    fs::create_dir(&key).unwrap();
+    let run = |arguments: &[&str]| {
+        let output = check_in(&setup, arguments, b"");
+        let said = String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), said)
+    };
+    let (code, said) = run(&[&url]);
+    assert_eq!(code, Some(0), "{said}");
+    for part in [
+        "name = \"news\", key = ",
+        "without a signature",
+        "may differ",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+    assert!(!said.contains("shop"), "no other key is needed: {said}");
+    assert_eq!(run(&["--quiet", &url]), (Some(0), String::new()));
+    fs::remove_dir(&key).unwrap();
+    SigningKey::create(&key).unwrap();
+    assert_eq!(run(&[&url]), (Some(0), String::new()));
 }

@@ -4,6 +4,8 @@ use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 
+use tracing::warn;
+
 use crate::agent::Agent;
 use crate::cache::{RobotsCache, View};
 use crate::clock::Clock;
@@ -13,6 +15,7 @@ use crate::explain::{self, File};
 use crate::pace::Pace;
 use crate::rep::Origin;
 use crate::robots::identity::Crawler;
+use crate::signing::Identities;
 
 /// The source of robots.txt.
 pub(super) enum Source {
@@ -38,10 +41,28 @@ impl Source {
 
 /// Returns the cache of robots.txt states, which fetches missing ones.
 pub(super) fn cache(config: &Config, clock: &Clock) -> Result<Arc<RobotsCache>, String> {
+    let config = &as_readable(config);
     let egress = Egress::new(config, clock.clone()).map_err(|error| error.to_string())?;
     let pace = Pace::new(&config.pace, clock.clone());
     let cache = RobotsCache::new(config, egress, pace, clock.clone());
     Ok(Arc::new(cache))
+}
+
+/// Returns the configuration with the identity of `[agent]` alone, or without any if this user cannot read its key.
+fn as_readable(config: &Config) -> Config {
+    let mut config = config.clone();
+    let name = config.agent.signing.clone();
+    config
+        .signing
+        .retain(|one| Some(&one.name) == name.as_ref());
+    if let Err(fault) = Identities::load(&config.signing) {
+        warn!(
+            "{fault}; robots.txt is fetched without a signature, so the answer may differ from that to the proxy"
+        );
+        config.signing.clear();
+        config.agent.signing = None;
+    }
+    config
 }
 
 /// Fetches an origin's robots.txt for a crawler, in a task of its own.

@@ -149,7 +149,7 @@ impl RobotsCache {
         fetch: Fetch,
         changes: Arc<Changes>,
     ) -> RobotsCache {
-        let settings = Settings::of(config.robots.clone(), config.user_agents());
+        let settings = Settings::of(config);
         RobotsCache {
             shared: Arc::new(Shared {
                 entries: DashMap::default(),
@@ -174,7 +174,7 @@ impl RobotsCache {
     /// Puts new settings in force, also for cached states: a file is parsed by them at its next use. The size limit and
     /// the User-Agent apply from the next fetch. The bounds of the cache stay as they were.
     pub fn reconfigure(&self, config: &Config) {
-        let settings = Settings::of(config.robots.clone(), config.user_agents());
+        let settings = Settings::of(config);
         self.shared.settings.store(Arc::new(settings));
     }
 

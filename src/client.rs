@@ -38,6 +38,8 @@ pub struct Client {
     pub purposes: Purposes,
     /// The `[[signing]]` of its requests, if it differs from the general one.
     pub signing: Option<Arc<str>>,
+    /// The `[[signing]]` of its requests, its own or the general one; none: they are not signed.
+    pub signed_as: Option<Arc<str>>,
     /// Its mode (whether denials are enforced), if it differs from the general one.
     pub mode: Option<Mode>,
     /// Its published profile for an unreachable robots.txt, if it differs from the general one.
@@ -68,10 +70,10 @@ impl Client {
         Crawler::new(self.name.as_ref().filter(|_| has_own), &agent.tokens)
     }
 
-    /// Builds the client from its configuration. `general` are the purposes of clients that declare none; `account` holds
-    /// its usage so far.
+    /// Builds the client from its configuration. `general` has the purposes and the identity of clients that name none;
+    /// `account` holds its usage so far.
     #[must_use]
-    pub fn of(config: &ClientConfig, general: Purposes, account: Arc<ClientAccount>) -> Client {
+    pub fn of(config: &ClientConfig, general: &Client, account: Arc<ClientAccount>) -> Client {
         let ClientConfig {
             name,
             conditions,
@@ -94,8 +96,9 @@ impl Client {
             product_tokens: product_tokens.clone(),
             user_agent: user_agent.clone(),
             purpose: purpose.clone(),
-            purposes: purposes.unwrap_or(general),
+            purposes: purposes.unwrap_or(general.purposes),
             signing: signing.clone(),
+            signed_as: signing.clone().or_else(|| general.signed_as.clone()),
             mode: *mode,
             profile: *profile,
             rate: *rate,

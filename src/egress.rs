@@ -246,10 +246,11 @@ impl Egress {
         self.0.dialler.signs_as(name);
     }
 
-    /// Returns the signer for a request of this client, to be carried beside it; `None` if its requests are not signed.
+    /// Returns the signer for a request with the identity of this name, to be carried beside it; `None` if it is not to be
+    /// signed.
     #[must_use]
-    pub fn signer(&self, client: Option<&str>) -> Option<Signer> {
-        self.0.signers.of(client)
+    pub fn signer(&self, signed_as: Option<&str>) -> Option<Signer> {
+        self.0.signers.of(signed_as)
     }
 
     /// Returns the directory of keys that is published at this authority `now`; `None` if no identity has it.

@@ -75,6 +75,8 @@ pub struct Asked {
     pub identity: Identity,
     /// The User-Agent of the request.
     pub user_agent: HeaderValue,
+    /// The name of the `[[signing]]` of its requests; none: they are not signed.
+    pub signed_as: Option<Arc<str>>,
     /// The settings.
     pub config: Arc<RobotsConfig>,
     /// Judges a redirect by the rules of the other origin that it leads to.
@@ -312,7 +314,7 @@ async fn request(
     headers.insert(USER_AGENT, asked.user_agent.clone());
     headers.insert(ACCEPT, HeaderValue::from_static("text/plain, */*;q=0.8"));
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED));
-    if let Some(signer) = egress.signer(asked.identity.client()) {
+    if let Some(signer) = egress.signer(asked.signed_as.as_deref()) {
         request.extensions_mut().insert(signer);
     }
     let robots_permit = RobotsPermit {

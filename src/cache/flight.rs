@@ -104,7 +104,8 @@ impl FetchTask {
         }
     }
 
-    fn asked(&self, settings: &Settings) -> Asked {
+    /// Returns the parameters of the fetch.
+    pub(super) fn asked(&self, settings: &Settings) -> Asked {
         let user_agent = settings.user_agents.for_identity(&self.hopper.identity);
         let user_agent = HeaderValue::from_str(&user_agent);
         Asked {
@@ -112,6 +113,10 @@ impl FetchTask {
             identity: self.hopper.identity.clone(),
             // The configuration accepts only valid values.
             user_agent: user_agent.unwrap_or(HeaderValue::from_static(OWN)),
+            signed_as: settings
+                .signed_as
+                .of(self.hopper.identity.client())
+                .cloned(),
             config: Arc::clone(&settings.ours.config),
             judges: self.judges(),
         }

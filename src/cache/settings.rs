@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::config::{ProfileName, RobotsConfig};
+use crate::config::{Config, ProfileName, RobotsConfig};
 use crate::policy::terms::PolicyDigest;
 use crate::robots::identity::UserAgents;
+use crate::signing::Assigned;
 
 /// Settings with the digest that records name. A decision from a `View` uses the view's settings, even if the
 /// configuration changes meanwhile.
@@ -19,22 +20,26 @@ pub struct EffectiveSettings {
 /// The settings in force, also in their variants with a client's own profile.
 pub(super) struct Settings {
     pub(super) user_agents: UserAgents,
+    /// The identities that fetches are signed with, by client.
+    pub(super) signed_as: Assigned,
     pub(super) ours: Arc<EffectiveSettings>,
     by_profile: [(ProfileName, Arc<EffectiveSettings>); 3],
 }
 
 impl Settings {
-    pub(super) fn of(config: RobotsConfig, user_agents: UserAgents) -> Settings {
+    pub(super) fn of(config: &Config) -> Settings {
+        let robots = &config.robots;
         let by_profile = [
             ProfileName::Standard,
             ProfileName::Google,
             ProfileName::Archive,
         ];
         Settings {
-            user_agents,
+            user_agents: config.user_agents(),
+            signed_as: config.signed_as(),
             by_profile: by_profile
-                .map(|name| (name, Arc::new(EffectiveSettings::of(config.under(name))))),
-            ours: Arc::new(EffectiveSettings::of(config)),
+                .map(|name| (name, Arc::new(EffectiveSettings::of(robots.under(name))))),
+            ours: Arc::new(EffectiveSettings::of(robots.clone())),
         }
     }
 

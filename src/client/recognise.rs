@@ -302,16 +302,17 @@ impl Table {
             let account = same.next().map(|client| Arc::clone(&client.account));
             account.unwrap_or_else(|| Arc::new(new(name)))
         };
-        let general = config.policy.purposes;
-        let entry = |one: &ClientConfig| Arc::new(Client::of(one, general, account(&one.name)));
         let everybody = before.map(|before| Arc::clone(&before.everybody.account));
+        let everybody = Client {
+            purposes: config.policy.purposes,
+            signed_as: config.agent.signing.clone(),
+            account: everybody.unwrap_or_default(),
+            ..Client::default()
+        };
+        let entry = |one: &ClientConfig| Arc::new(Client::of(one, &everybody, account(&one.name)));
         Table {
             entries: config.clients.iter().map(entry).collect(),
-            everybody: Arc::new(Client {
-                purposes: general,
-                account: everybody.unwrap_or_default(),
-                ..Client::default()
-            }),
+            everybody: Arc::new(everybody),
             generation: before.map_or(0, |before| before.generation + 1),
             max_hold: config.pace.max_hold,
         }

@@ -21,25 +21,19 @@ use crate::config::Config;
 use crate::metrics::Registry;
 use crate::rep::{Origin, Scheme};
 use crate::signing::identities::IdentityError;
-use crate::signing::{Assigned, Fields, Identities, Identity, Outcome, Signable};
+use crate::signing::{Fields, Identities, Identity, Outcome, Signable};
 
 /// The identities in force; none if no `[[signing]]` is configured.
 #[derive(Debug)]
 pub(super) struct Signers {
-    in_force: Arc<ArcSwapOption<InForce>>,
+    in_force: Arc<ArcSwapOption<Identities>>,
     clock: Clock,
-}
-
-#[derive(Debug)]
-struct InForce {
-    identities: Identities,
-    signed_as: Assigned,
 }
 
 /// The signer of one request, which is carried beside it. Clones share the outcome.
 #[derive(Debug, Clone)]
 pub struct Signer {
-    /// None if a reload has found no key for it.
+    /// None if no key is in force for it.
     identity: Option<Arc<Identity>>,
     outcome: Arc<Mutex<Option<Outcome>>>,
 }
@@ -65,7 +59,7 @@ impl Signers {
     pub(super) fn reconfigure(&self, config: &Config) {
         let before = self.in_force.load_full();
         let (identities, faults) = match &before {
-            Some(before) => before.identities.reloaded(&config.signing),
+            Some(before) => before.reloaded(&config.signing),
             None => Identities::default().reloaded(&config.signing),
         };
         for fault in faults {
@@ -76,13 +70,14 @@ impl Signers {
         self.in_force.store(in_force(identities, config));
     }
 
-    /// Returns the signer of a request of this client; `None` if its requests are not signed.
-    pub(super) fn of(&self, client: Option<&str>) -> Option<Signer> {
+    /// Returns the signer of a request with the identity of this name; `None` if it is not to be signed. The caller names
+    /// the identity, because settings of another moment would assign another one to the same client: at a reload, a
+    /// request would leave signed as another crawler.
+    pub(super) fn of(&self, signed_as: Option<&str>) -> Option<Signer> {
         let in_force = self.in_force.load();
         let in_force = in_force.as_ref()?;
-        let name = in_force.signed_as.of(client)?;
         Some(Signer {
-            identity: in_force.identities.get(name).cloned(),
+            identity: in_force.get(signed_as?).cloned(),
             outcome: Arc::default(),
         })
     }
@@ -90,9 +85,7 @@ impl Signers {
     /// Returns the identities in force, if there are any.
     pub(super) fn with_identities<T>(&self, use_them: impl FnOnce(&Identities) -> T) -> Option<T> {
         let in_force = self.in_force.load();
-        in_force
-            .as_ref()
-            .map(|in_force| use_them(&in_force.identities))
+        in_force.as_ref().map(|in_force| use_them(in_force))
     }
 
     /// Signs a request that is about to leave for `origin`, if it has a signer.
@@ -176,13 +169,8 @@ impl Signer {
     }
 }
 
-fn in_force(identities: Identities, config: &Config) -> Option<Arc<InForce>> {
-    (!config.signing.is_empty()).then(|| {
-        Arc::new(InForce {
-            identities,
-            signed_as: config.signed_as(),
-        })
-    })
+fn in_force(identities: Identities, config: &Config) -> Option<Arc<Identities>> {
+    (!config.signing.is_empty()).then(|| Arc::new(identities))
 }
 
 /// Returns the method as it is sent: a WebSocket on a stream begins with an extended CONNECT (RFC 8441, section 4).
@@ -196,12 +184,12 @@ fn method(request: &Request<RequestBody>, is_http2: bool) -> &Method {
 
 /// Requests by identity and outcome, read when metrics are collected.
 #[derive(Debug)]
-struct Signed(Arc<ArcSwapOption<InForce>>);
+struct Signed(Arc<ArcSwapOption<Identities>>);
 
 impl EncodeMetric for Signed {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
         let in_force = self.0.load();
-        for (identity, counts) in in_force.iter().flat_map(|one| one.identities.counts()) {
+        for (identity, counts) in in_force.iter().flat_map(|one| one.counts()) {
             for (result, count) in counts {
                 let labels = [("identity", identity), ("result", result)];
                 encoder

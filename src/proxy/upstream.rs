@@ -220,7 +220,8 @@ async fn deliver(
     let mut lost = 0;
     for _ in 0..MOST_JUDGEMENTS {
         let client = recorder.client().name.clone();
-        let signer = proxy.egress.signer(client.as_deref());
+        let signed_as = recorder.client().signed_as.as_deref();
+        let signer = proxy.egress.signer(signed_as);
         match &signer {
             Some(signer) => drop(request.extensions_mut().insert(signer.clone())),
             None => drop(request.extensions_mut().remove::<Signer>()),

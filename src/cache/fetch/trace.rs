@@ -174,6 +174,7 @@ mod tests {
                 .0,
             identity: Identity::default(),
             user_agent: HeaderValue::from_static("GoodBot crawlgate/0.1"),
+            signed_as: None,
             config: crate::config::Config::default().robots.into(),
             judges: Box::new(|_, _| Box::pin(async { Hop::Refused(Cause::UnjudgedHop) })),
         }

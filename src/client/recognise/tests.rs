@@ -123,6 +123,51 @@ async fn without_entries_there_is_one_client_and_a_last_entry_can_catch_the_rest
 }
 
 #[tokio::test]
+async fn a_client_keeps_the_identity_that_it_was_recognised_with() {
+    let all = |signing: &str| {
+        let sections = ["news", "all"].map(|name| {
+            format!(
+                "[[signing]]\nname = '{name}'\nagent = 'https://a.example'\nkey = '{name}.key'\n"
+            )
+        });
+        config(&format!(
+            "[agent]\nsigning = '{signing}'\n{}",
+            sections.concat()
+        ))
+    };
+    let from = |client: &str, signing: &str| {
+        let one = config(&format!("[[client]]\nname = '{client}'"));
+        let mut from = Config {
+            clients: one.clients,
+            ..all("all")
+        };
+        for client in &mut from.clients {
+            client.signing = (!signing.is_empty()).then(|| signing.into());
+        }
+        from
+    };
+    let recognise = async |clients: &Clients| {
+        let peer = peer("192.0.2.1", None, None, true);
+        let (headers, auth_cache) = (with(None), AuthCache::default());
+        let found = clients.recognise(&peer, &headers, &auth_cache);
+        found.await.expect("a client")
+    };
+    for (name, config, expected) in [
+        ("its own", from("a", "news"), Some("news")),
+        ("that of all others", from("a", ""), Some("all")),
+        ("there are no clients", all("news"), Some("news")),
+        ("there is none", all(""), None),
+    ] {
+        let clients = Clients::new(&config, None, Clock::manual(NOON));
+        let client = recognise(&clients).await;
+        clients.reconfigure(&from("b", ""));
+        assert_eq!(client.signed_as.as_deref(), expected, "{name}");
+        let after = recognise(&clients).await;
+        assert_eq!(after.signed_as.as_deref(), Some("all"), "{name}");
+    }
+}
+
+#[tokio::test]
 async fn credentials_of_a_connection_count_until_it_sends_others_or_a_reload() {
     let toml = format!("[[client]]\nname = 'news'\n{}\n", password("sesame"));
     let clients = clients(&toml);

@@ -3,6 +3,9 @@
 //! A refusal to one identity says nothing about the robots.txt until the origin refuses crawlgate's own User-Agent,
 //! too: the flight of that identity then joins or starts the flight of `*`, within its own deadline, and the stricter
 //! answer counts. So one fetch confirms the refusals of any number of identities.
+//!
+//! Where `*` itself is signed, a verifier that refuses the signature refuses both. So a refusal to a signed fetch that
+//! `*` cannot confirm is confirmed by one without a signature, and the stricter answer counts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +14,7 @@ use tokio::time::timeout;
 
 use super::Shared;
 use super::entry::{Change, Entry, FlightReason};
+use super::fetch::Asked;
 use super::fetch_handle::{Ended, FetchHandle};
 use super::flight::FetchTask;
 use super::settings::Settings;
@@ -127,8 +131,13 @@ impl FetchTask {
             AccessResult::Unavailable { why, .. } if why.may_be_personal() => *why,
             _ => return (result, fetch),
         };
-        if fetch.user_agent == own {
-            return (result, fetch);
+        let signed = settings.signed_as.of(self.hopper.identity.client());
+        let is_as_common = fetch.user_agent == own && signed == settings.signed_as.of(None);
+        match (is_as_common, signed) {
+            (true, None) => return (result, fetch),
+            (true, Some(_)) => return self.beside_unsigned(settings, result, refusal, fetch).await,
+            // Another User-Agent, or another signature.
+            (false, _) => {}
         }
         let config = &settings.ours.config;
         let patience = config.fetch_timeout.saturating_sub(fetch.duration);
@@ -169,6 +178,39 @@ impl FetchTask {
                 compared.unreachable(cause.unwrap_or(Cause::Internal))
             }
         }
+    }
+
+    /// Fetches again without a signature, after a `refusal` to a signed fetch; returns the stricter answer.
+    async fn beside_unsigned(
+        &self,
+        settings: &Settings,
+        result: AccessResult,
+        refusal: Absence,
+        fetch: store::Fetch,
+    ) -> (AccessResult, store::Fetch) {
+        let asked = Asked {
+            signed_as: None,
+            ..self.asked(settings)
+        };
+        let (unsigned, second) = (self.shared.fetch)(asked).await;
+        if let AccessResult::Unavailable { why, .. } = unsigned {
+            let other = OtherAnswer {
+                user_agent: second.user_agent,
+                code: why.code(),
+            };
+            let other = Some(other);
+            return (result, store::Fetch { other, ..fetch });
+        }
+        let other = OtherAnswer {
+            user_agent: fetch.user_agent,
+            code: refusal.code(),
+        };
+        let stricter = store::Fetch {
+            other: Some(other),
+            duration: fetch.duration + second.time.since(fetch.time),
+            ..second
+        };
+        (unsigned, stricter)
     }
 }
 

@@ -8,8 +8,8 @@ use crate::client::Client;
 use crate::robots::identity::{OWN, OWN_STATES};
 use crate::store::sqlite::Sqlite;
 
-/// The answers of an origin, by User-Agent.
-type Answers = Box<dyn Fn(&str) -> AccessResult + Send + Sync>;
+/// The answers of an origin, by User-Agent and by the identity that signs.
+type Answers = Box<dyn Fn(&str, Option<&str>) -> AccessResult + Send + Sync>;
 
 /// A cache with a store and an origin that answers at once.
 struct Site {
@@ -25,12 +25,17 @@ impl Site {
         Site::on(
             Arc::new(Sqlite::temporary()),
             Clock::manual(START),
-            Box::new(answers),
+            whole(),
+            Box::new(move |user_agent, _| answers(user_agent)),
         )
     }
 
-    fn on(store: Arc<dyn store::Store>, clock: Clock, answers: Answers) -> Site {
-        let mut config = whole();
+    fn on(
+        store: Arc<dyn store::Store>,
+        clock: Clock,
+        mut config: Config,
+        answers: Answers,
+    ) -> Site {
         config.log.file = None;
         config.robots.cache.origins = 100;
         let log = Arc::new(Log::open(&config, Some(store), &clock).expect("a log"));
@@ -38,7 +43,7 @@ impl Site {
         let (seen, now) = (Arc::clone(&sent), clock.clone());
         let fetch: Fetch = Box::new(move |asked| {
             let user_agent = asked.user_agent.to_str().expect("visible ASCII").to_owned();
-            let mut result = answers(&user_agent);
+            let mut result = answers(&user_agent, asked.signed_as.as_deref());
             if let AccessResult::Successful { snapshot, .. } = &mut result {
                 let robots = snapshot.robots.clone();
                 *snapshot = Snapshot::new(robots, now.now(), snapshot.status, "").into();
@@ -170,6 +175,66 @@ async fn a_refusal_is_believed_only_if_our_own_name_is_refused_too() {
 }
 
 #[tokio::test]
+async fn a_refusal_to_a_signature_is_believed_only_if_another_one_and_none_is_refused_too() {
+    type Case<'a> = (&'a str, [&'a str; 2], [AccessResult; 3], &'a str, &'a str);
+    // All clients have one User-Agent, and each answer is to a signature.
+    let refused = || absent(403);
+    #[rustfmt::skip] // one row, one case
+    let cases: Vec<Case<'_>> = vec![
+        // name, signatures of the client and of all others, answers to these and to none, stance, signatures in order
+        ("another signature is given rules", ["a", "all"], [refused(), file(1), absent(404)], "rules", "a all"),
+        ("every signature is refused", ["a", "all"], [refused(), refused(), file(1)], "rules", "a all -"),
+        ("all is refused", ["a", "all"], [refused(), refused(), refused()], "allow", "a all -"),
+        ("others are not signed", ["a", ""], [refused(), down(), file(1)], "rules", "a -"),
+        ("nothing is signed", ["", ""], [down(), down(), refused()], "allow", "-"),
+        ("one signature for all, and rules without", ["all", "all"], [down(), refused(), file(1)], "rules", "all -"),
+        ("one signature for all, and nothing there", ["all", "all"], [down(), refused(), absent(404)], "allow", "all -"),
+        ("one signature for all, and an outage without", ["all", "all"], [down(), refused(), down()], "disallow", "all -"),
+        ("one signature for all, and no file", ["all", "all"], [down(), absent(404), file(1)], "allow", "all"),
+    ];
+    for (name, [own, others], answers, stance, expected) in cases {
+        let toml = format!("[[client]]\nname = 'news'\nuser_agent = '{OWN}'");
+        let config = Config::parse(&toml, std::path::Path::new("/etc/crawlgate/config.toml"));
+        let mut config = config.expect("right");
+        let signing = |name: &str| (!name.is_empty()).then(|| Arc::<str>::from(name));
+        config.agent.signing = signing(others);
+        for client in &mut config.clients {
+            client.signing = signing(own);
+        }
+        let signatures = Arc::<Mutex<Vec<String>>>::default();
+        let seen = Arc::clone(&signatures);
+        let site = Site::on(
+            Arc::new(Sqlite::temporary()),
+            Clock::manual(START),
+            config.clone(),
+            Box::new(move |user_agent, signed_as| {
+                assert_eq!(user_agent, OWN);
+                seen.lock().push(signed_as.unwrap_or("-").to_owned());
+                let [own, others, unsigned] = &answers;
+                match signed_as {
+                    Some("a") => own.clone(),
+                    Some(_) => others.clone(),
+                    None => unsigned.clone(),
+                }
+            }),
+        );
+        let [client] = config.clients.as_slice() else {
+            panic!("{name}");
+        };
+        let client = Client::of(client, &Client::default(), Arc::default());
+        let agent = crate::agent::Agent::default();
+        let view = site.cache.view(&origin("a"), client.crawler(&agent)).await;
+        assert_eq!(told(&view.stance), stance, "{name}");
+        assert_eq!(signatures.lock().join(" "), expected, "{name}");
+        // The same once more, as all others.
+        let view = site.cache.view(&origin("b"), Crawler::default()).await;
+        if own == others {
+            assert_eq!(told(&view.stance), stance, "{name}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn rules_of_another_identity_are_reported_with_its_user_agent() {
     let site = Site::new(|user_agent| match user_agent {
         OWN => file(1),
@@ -267,15 +332,26 @@ async fn a_restart_knows_each_state_and_lets_no_further_one_in() {
         Some("worse") => down(),
         _ => file(1),
     };
+    let answers = move |user_agent: &str, _: Option<&str>| answers(user_agent);
     let names = ["bad", "worse", "c", "d", "e", "f", "g", "h"];
-    let first = Site::on(Arc::clone(&store), clock.clone(), Box::new(answers));
+    let first = Site::on(
+        Arc::clone(&store),
+        clock.clone(),
+        whole(),
+        Box::new(answers),
+    );
     for name in names {
         first.view(name).await;
     }
     let before = first.kept().await;
     assert_eq!(before.len(), OWN_STATES);
     drop(first);
-    let second = Site::on(store, clock, Box::new(|_| panic!("all is known")));
+    let second = Site::on(
+        store,
+        clock,
+        whole(),
+        Box::new(|_, _| panic!("all is known")),
+    );
     for (name, stance) in [("bad", "allow"), ("worse", "disallow"), ("c", "rules")] {
         assert_eq!(told(&second.view(name).await.stance), stance, "{name}");
     }

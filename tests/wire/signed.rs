@@ -1,6 +1,7 @@
 //! Web Bot Auth: the signatures of requests as origins receive them.
 
 mod directory;
+mod record;
 mod verify;
 
 use std::fs;
@@ -391,37 +392,4 @@ fn a_bad_key_is_no_start() {
         let place = "[[signing]] name = \"news\", key = ";
         assert!(said.contains(why) && said.contains(place), "{said}");
     }
-}
-
-#[test]
-fn a_record_says_how_its_request_was_signed() {
-    let (gate, key) = signing_gate("");
-    let origin = Origin::https().on("/gone", [Reply::silent().reset()]);
-    let http = Origin::http();
-    for path in ["/page", "/é", "/gone"] {
-        gate.get(&origin.url(path));
-    }
-    gate.request("GET", &origin.url("/own"), "Signature: a=:AA==:\r\n");
-    gate.get(&http.url("/plain"));
-    let record = |path: &str| gate.record("a request", |one| one["url"].to_string().contains(path));
-    for path in ["/page", "/gone"] {
-        let signed = record(path)["signed"].clone();
-        assert_eq!(signed["as"], "news", "{path}: {signed}");
-        assert_eq!(signed["keyid"], **key.thumbprint(), "{path}: {signed}");
-        let all = by_http1(&origin);
-        let sent = all.iter().rfind(|sent| sent.url.ends_with(path)).unwrap();
-        assert_eq!(signed["created"].to_string(), sent.parameter("created"));
-    }
-    assert_eq!(
-        record("/own")["signed"],
-        serde_json::json!({ "left": true })
-    );
-    let unsignable = serde_json::json!({ "unsignable": true });
-    assert_eq!(record("/\u{e9}")["signed"], unsignable);
-    assert_eq!(record("/plain").get("signed"), None);
-    let id = record("/page")["id"].as_str().unwrap().to_owned();
-    let (code, shown, error) = gate.beside("audit", &["verify", &id]);
-    assert_eq!(code, Some(0), "{shown}{error}");
-    let line = format!("as news, with the key {}", key.thumbprint());
-    assert!(shown.contains(&line), "{shown}{error}");
 }

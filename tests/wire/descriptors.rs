@@ -8,20 +8,24 @@ use crate::support::{Gate, Origin, RULES, Setup, Wire, eventually};
 
 /// Lowers the gate's soft limit to its open descriptors up to the first gap, plus `spare`. The hard limit stays.
 fn leave_none(gate: &Gate, spare: u64) {
-    let open: Vec<u64> = fs::read_dir(format!("/proc/{}/fd", gate.id()))
-        .unwrap()
-        .filter_map(|entry| {
-            entry
-                .unwrap()
-                .file_name()
-                .into_string()
-                .unwrap()
-                .parse()
-                .ok()
-        })
-        .collect();
+    // A peer sees the end of a connection before the gate gives its descriptor back.
+    let mut last = Vec::new();
+    let mut same = 0;
+    let open = eventually("the gate's descriptors to stay", || {
+        let now = open(gate);
+        same = if now == last { same + 1 } else { 0 };
+        last.clone_from(&now);
+        (same >= 5).then_some(now)
+    });
     let gap = (0..).find(|number| !open.contains(number)).unwrap();
     set_limit(gate, Some(gap + spare));
+}
+
+/// Returns the gate's open descriptors.
+fn open(gate: &Gate) -> Vec<u64> {
+    let entries = fs::read_dir(format!("/proc/{}/fd", gate.id())).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter_map(|name| name.parse().ok()).collect()
 }
 
 fn set_limit(gate: &Gate, current: Option<u64>) {

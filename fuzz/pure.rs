@@ -6,9 +6,10 @@
 mod src {
     pub mod rep;
     /// The digits of records.
-    #[allow(dead_code, reason = "usage alone writes them")]
+    #[allow(dead_code, reason = "usage alone uses them")]
     pub mod text {
         pub mod hex;
+        pub mod json;
     }
 
     pub mod tlog;
@@ -26,7 +27,7 @@ mod src {
         pub mod write;
 
         pub use self::cbor::Malformed;
-        pub use self::decision::{Decision, key, most};
+        pub use self::decision::{Decision, Verdict, key, most};
         pub use self::event::Event;
         pub use self::object::{Asserted, Basis};
         pub use self::read::Entry;

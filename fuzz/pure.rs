@@ -8,6 +8,7 @@ mod src {
     /// The digits of records.
     #[allow(dead_code, reason = "usage alone uses them")]
     pub mod text {
+        pub mod guarded;
         pub mod hex;
         pub mod json;
     }

@@ -5,7 +5,6 @@
 
 pub mod document;
 mod error;
-pub(crate) mod json;
 pub(crate) mod states;
 pub mod usage;
 

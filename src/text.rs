@@ -4,6 +4,7 @@
 //! A leaf: nothing here knows a record, a store or a request.
 
 mod causes;
+pub(crate) mod guarded;
 pub(crate) mod hex;
 mod id;
 pub(crate) mod json;

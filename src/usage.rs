@@ -23,7 +23,7 @@ mod statements;
 pub mod tdmrep;
 
 pub use self::category::{Categories, Category};
-pub use self::judge::{Combined, Judged, judge};
+pub use self::judge::{Combined, Judged, judge, judge_response};
 pub use self::modes::{Modes, SignalMode};
 pub use self::notes::notes;
 pub use self::purpose::{Purpose, Purposes};

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::json::line;
+use super::usage::Usage;
 use super::{Alternative, File, Judgement, Unjudged, group_of, meaning};
 use crate::policy::Decision;
 use crate::policy::overrides::Override;
@@ -14,6 +14,7 @@ use crate::rep::{
     Field, Group, Judged, Lint, MatchedBy, Other, ProductToken, Rule, Selection, Speaker, Standing,
     family,
 };
+use crate::text::guarded::line;
 use crate::text::{hex, time_text};
 use crate::usage::{self, record::UsageRecord};
 
@@ -181,8 +182,6 @@ pub fn of(judged: &Judgement) -> Vec<u8> {
         .as_ref()
         .map(|file| usage::notes(&file.robots));
     let speaker = explanation.and_then(|explanation| explanation.groups.first());
-    let usage = judged.usage.as_ref().filter(|usage| !usage.is_silent());
-    let said = usage.map(|usage| [&usage.said]);
     line(&Document {
         url: format!("{}{}", target.origin, target.path),
         verdict: decision.verdict().as_str(),
@@ -215,9 +214,7 @@ pub fn of(judged: &Judgement) -> Vec<u8> {
         }),
         fields: fields(judged),
         notes: notes_of(notes.as_deref().unwrap_or_default()),
-        usage: usage
-            .zip(said.as_ref())
-            .map(|(usage, said)| UsageRecord::of(usage.purposes, said, &usage.judged)),
+        usage: judged.usage.as_ref().and_then(Usage::record),
     })
 }
 

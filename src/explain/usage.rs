@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use crate::config::Config;
 use crate::policy::Reason;
+use crate::policy::usage::refusal;
 use crate::rep::ProductToken;
 use crate::usage::record::UsageRecord;
 use crate::usage::{
-    Judged, Modes, Purpose, Purposes, Said, Statements, TdmRep, fields, judge, tdmrep,
+    Judged, Modes, Purpose, Purposes, Said, Statements, TdmRep, fields, judge, judge_response,
+    tdmrep,
 };
 
 /// What a question brings besides the robots.txt.
@@ -81,13 +83,7 @@ impl Asked {
             };
         }
         let judged = judge(purposes, modes, &before, None);
-        let refusal = if !judged.refused.is_empty() {
-            Some(Reason::UsageDisallow)
-        } else if judged.unlicensed {
-            Some(Reason::LicenseRequired)
-        } else {
-            None
-        };
+        let refusal = refusal(&judged);
         // No request is sent, so there is no response.
         let response = self.response.as_deref().filter(|_| refusal.is_none());
         let Some(response) = response else {
@@ -99,37 +95,22 @@ impl Asked {
             };
         };
         let after = response.said(chain, modes);
-        let both = judge(purposes, modes, &before, Some(&after));
-        let is_content = (200..300).contains(&response.status);
-        let is_refused = is_content && (!both.refused.is_empty() || both.unlicensed);
+        let judged = judge_response(purposes, modes, &before, &after, response.status);
         Usage {
             purposes,
             said: before.and(&after),
-            judged: Judged {
-                combined: both.combined,
-                ..if is_content { both } else { judged }
-            },
-            refusal: is_refused.then_some(Reason::UsageWithheld),
+            judged,
+            refusal: self::refusal(&judged).map(|_| Reason::UsageWithheld),
         }
     }
 }
 
 impl Usage {
-    /// Tells whether nothing is said and no purpose is declared.
-    pub fn is_silent(&self) -> bool {
-        self.said.is_empty() && self.purposes.is_empty()
-    }
-
-    /// Gives the object for records and programs to `then`; `None` where nothing is said and no purpose is declared.
-    pub fn record<T>(&self, then: impl FnOnce(Option<&UsageRecord<'_>>) -> T) -> T {
-        if self.is_silent() {
-            return then(None);
-        }
-        then(Some(&UsageRecord::of(
-            self.purposes,
-            &[&self.said],
-            &self.judged,
-        )))
+    /// Returns the object for records and programs; `None` where nothing is said and no purpose is declared.
+    #[must_use]
+    pub fn record(&self) -> Option<UsageRecord<'_>> {
+        let is_silent = self.said.is_empty() && self.purposes.is_empty();
+        (!is_silent).then(|| UsageRecord::of(self.purposes, [&self.said], &self.judged))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a site says of the use of a page, in decisions: before the request is sent, and at the head of its response.
+//! Decisions about the use of a page: before the request is sent, and at the head of its response.
 //!
 //! Robots rules come first: a path that they disallow has no preferences (draft-ietf-aipref-attach section 3.1). A use
 //! that robots.txt disallows to a declared purpose is refused before the request is sent; one that the response
@@ -12,7 +12,9 @@ use crate::agent::Agent;
 use crate::rep::ProductToken;
 use crate::robots::snapshot::Snapshot;
 use crate::usage::record::{self, FieldRecord, UsageRecord};
-use crate::usage::{Judged, Modes, Preference, Purposes, Said, Value, fields, judge};
+use crate::usage::{
+    Judged, Modes, Preference, Purposes, Said, Value, fields, judge, judge_response,
+};
 
 /// The grounds of a decision about use, besides what the site says.
 #[derive(Debug, Clone)]
@@ -114,6 +116,18 @@ pub struct Head<'a> {
     pub tokens: &'a [ProductToken],
 }
 
+/// Returns the reason to refuse a use before the request is sent, if the judgement refuses it.
+#[must_use]
+pub fn refusal(judged: &Judged) -> Option<Reason> {
+    if !judged.refused.is_empty() {
+        Some(Reason::UsageDisallow)
+    } else if judged.unlicensed {
+        Some(Reason::LicenseRequired)
+    } else {
+        None
+    }
+}
+
 impl Usage {
     /// Returns the usage of a page of which nothing is known yet.
     fn new(purposes: Purposes) -> Box<Usage> {
@@ -126,17 +140,6 @@ impl Usage {
             let_out_by: None,
             received_status: None,
         })
-    }
-
-    /// Returns the reason that the judgement refuses the use for, if it does.
-    fn refusal(&self) -> Option<Reason> {
-        if !self.judged.refused.is_empty() {
-            Some(Reason::UsageDisallow)
-        } else if self.judged.unlicensed {
-            Some(Reason::LicenseRequired)
-        } else {
-            None
-        }
     }
 
     /// Takes the refusal back: an override lifts it.
@@ -157,59 +160,62 @@ impl Usage {
     /// Returns the text for the record of a request of which nothing was asked but these purposes; `None` without any.
     #[must_use]
     pub fn text_of(purposes: Purposes) -> Option<String> {
-        (!purposes.is_empty()).then(|| Usage::new(purposes).record(|record| record.text()))
+        (!purposes.is_empty()).then(|| Usage::new(purposes).record().text())
     }
 
     /// Returns the text for records; `None` where nothing was said and no purpose declared.
     #[must_use]
     pub fn text(&self) -> Option<String> {
-        (!self.is_silent()).then(|| self.record(|record| record.text()))
+        (!self.is_silent()).then(|| self.record().text())
     }
 
     /// Returns the first preferences that disallow something, if a purpose was refused.
     pub fn refusing(&self) -> impl Iterator<Item = &Preference> {
-        let after = self.after.as_deref().map(|after| &after.said);
-        let all = std::iter::once(&self.before).chain(after);
         let disallows = |one: &&Preference| one.value == Value::Disallow;
-        let all = all.flat_map(|said| &said.preferences).filter(disallows);
-        all.take(match self.judged.refused.is_empty() {
-            true => 0,
-            false => MOST_ANSWERED,
-        })
+        let all = self.said().flat_map(|said| &said.preferences);
+        all.filter(disallows)
+            .take(match self.judged.refused.is_empty() {
+                true => 0,
+                false => MOST_ANSWERED,
+            })
     }
 
     /// Returns the text for answers: purposes, what was refused, and the first preferences.
     #[must_use]
     pub fn answer(&self) -> Option<String> {
-        let shown = |record: UsageRecord<'_>| {
-            let mut preferences = record.preferences;
-            preferences.truncate(MOST_ANSWERED);
-            record::Answered {
-                purposes: record.purposes,
-                refused: record.refused,
-                preferences,
-                licenses: record.licenses,
-            }
-            .text()
+        if self.is_silent() {
+            return None;
+        }
+        let mut record = UsageRecord::of(self.purposes, self.said(), &self.judged);
+        record.preferences.truncate(MOST_ANSWERED);
+        let answered = record::Answered {
+            purposes: record.purposes,
+            refused: record.refused,
+            preferences: record.preferences,
+            licenses: record.licenses,
         };
-        (!self.is_silent()).then(|| self.record(shown))
+        Some(answered.text())
     }
 
-    /// Gives the record's object to `then`.
-    pub fn record<T>(&self, then: impl FnOnce(UsageRecord<'_>) -> T) -> T {
-        let after = self.after.as_deref();
-        let lines = after.map_or(&[][..], |after| &after.lines);
-        let both = [Some(&self.before), after.map(|after| &after.said)];
-        let said: Vec<&Said> = both.into_iter().flatten().collect();
+    /// Returns what was said, before and after the request was sent.
+    fn said(&self) -> impl Iterator<Item = &Said> + Clone {
+        let after = self.after.as_deref().map(|after| &after.said);
+        std::iter::once(&self.before).chain(after)
+    }
+
+    /// Returns the object for records.
+    #[must_use]
+    pub fn record(&self) -> UsageRecord<'_> {
+        let lines = self.after.as_deref().map_or(&[][..], |after| &after.lines);
         let fields = lines.iter().map(|(name, line)| FieldRecord::of(name, line));
-        then(UsageRecord {
+        UsageRecord {
             stage: self.stage.map(|stage| stage.as_str().into()),
             let_out_by: self.let_out_by.map(|reason| reason.as_str().into()),
             received_status: self.received_status,
             fields: fields.take(MOST_LINES).collect(),
             cut: lines.len() > MOST_LINES,
-            ..UsageRecord::of(self.purposes, &said, &self.judged)
-        })
+            ..UsageRecord::of(self.purposes, self.said(), &self.judged)
+        }
     }
 }
 
@@ -229,7 +235,7 @@ impl Decision {
         let mut usage = Usage::new(signals.purposes);
         usage.judged = judge(signals.purposes, &signals.modes, &said, None);
         usage.before = said;
-        match (usage.refusal(), &signals.lifted) {
+        match (refusal(&usage.judged), &signals.lifted) {
             (Some(_), Some(lifted)) => {
                 usage.lift();
                 self.asserted = Some(Arc::clone(lifted));
@@ -291,18 +297,13 @@ pub fn release(decision: &mut Decision, mut head: Head<'_>) -> Option<Release> {
     }
     let usage = decision.usage.get_or_insert_with(|| Usage::new(*purposes));
     usage.received_status = Some(head.status);
-    let judged = judge(*purposes, modes, &usage.before, Some(&said));
-    usage.judged.combined = judged.combined;
-    let is_content = (200..300).contains(&head.status);
-    if is_content {
-        usage.judged = judged;
-    }
+    usage.judged = judge_response(*purposes, modes, &usage.before, &said, head.status);
     usage.after = Some(Box::new(Response {
         lines: head.lines,
         said,
     }));
     // A refusal that was told before stays: the request went out in report mode.
-    if decision.reason.verdict() != Verdict::Allow || !is_content || usage.refusal().is_none() {
+    if decision.reason.verdict() != Verdict::Allow || refusal(&usage.judged).is_none() {
         return Some(Release(()));
     }
     if let Some(lifted) = lifted {

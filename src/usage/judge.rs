@@ -83,6 +83,26 @@ pub fn judge(purposes: Purposes, modes: &Modes, before: &Said, after: Option<&Sa
     judged
 }
 
+/// Judges a fetch that has a response with this status, too. Only a 2xx can be refused for what it says: any other carries
+/// what the crawler needs, and no content to use.
+#[must_use]
+pub fn judge_response(
+    purposes: Purposes,
+    modes: &Modes,
+    before: &Said,
+    after: &Said,
+    status: u16,
+) -> Judged {
+    let both = judge(purposes, modes, before, Some(after));
+    match (200..300).contains(&status) {
+        true => both,
+        false => Judged {
+            combined: both.combined,
+            ..judge(purposes, modes, before, None)
+        },
+    }
+}
+
 /// Tells whether statements at this place may refuse at all.
 fn is_enforced_at(place: &Place, modes: &Modes) -> bool {
     modes.withhold || !matches!(place, Place::Field(_))

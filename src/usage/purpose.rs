@@ -1,5 +1,7 @@
 //! The purposes that a crawler declares for its fetches, and the categories of use that each asks for.
 
+use std::fmt;
+
 use super::category::{Categories, Category};
 
 /// A declared purpose.
@@ -103,6 +105,17 @@ impl Purposes {
             .iter()
             .filter(|purpose| purpose.asks().meets(disallowed));
         refused.collect()
+    }
+}
+
+impl fmt::Display for Purposes {
+    /// Writes the words with commas between them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, purpose) in self.iter().enumerate() {
+            let comma = if number == 0 { "" } else { ", " };
+            write!(f, "{comma}{}", purpose.as_str())?;
+        }
+        Ok(())
     }
 }
 

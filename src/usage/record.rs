@@ -4,15 +4,15 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::judge::Judged;
 use super::purpose::Purposes;
 use super::said::{Invalid, License, Place, Preference, Said};
+use crate::text::guarded;
 use crate::text::hex::hex;
-use crate::text::json::misleads;
 
 /// Most octets of the text.
 pub const MOST: usize = 16 * 1024;
@@ -76,7 +76,7 @@ impl Answered<'_> {
     /// Returns the text.
     #[must_use]
     pub fn text(&self) -> String {
-        written(self)
+        guarded::text(self)
     }
 }
 
@@ -144,8 +144,12 @@ struct Bounds {
 impl<'a> UsageRecord<'a> {
     /// Returns the object of what was `said`, and of what follows for these purposes.
     #[must_use]
-    pub fn of(purposes: Purposes, said: &'a [&'a Said], judged: &Judged) -> UsageRecord<'a> {
-        let all = || said.iter().copied();
+    pub fn of(
+        purposes: Purposes,
+        said: impl IntoIterator<Item = &'a Said> + Clone,
+        judged: &Judged,
+    ) -> UsageRecord<'a> {
+        let all = || said.clone().into_iter();
         let combined = judged
             .combined
             .iter()
@@ -177,11 +181,10 @@ impl<'a> UsageRecord<'a> {
     /// Returns the text, at most [`MOST`] octets.
     #[must_use]
     pub fn text(&self) -> String {
-        let text = |one: &UsageRecord<'_>| written(one);
-        let whole = text(self);
+        let whole = guarded::text(self);
         match whole.len() <= MOST {
             true => whole,
-            false => text(&self.within(SHORT)),
+            false => guarded::text(&self.within(SHORT)),
         }
     }
 
@@ -374,28 +377,6 @@ impl Bounds {
         let end = ends.find(|end| text.is_char_boundary(*end)).unwrap_or(0);
         Cow::Borrowed(text.get(..end).unwrap_or(text))
     }
-}
-
-/// Writes JSON with an escape for each character that could mislead a reader, as in all of a record.
-fn written(value: &impl Serialize) -> String {
-    // Writing these types cannot fail.
-    let text = serde_json::to_string(value).unwrap_or_default();
-    if !text.chars().any(misleads) {
-        return text;
-    }
-    let mut guarded = String::with_capacity(text.len());
-    for c in text.chars() {
-        match misleads(c) {
-            false => guarded.push(c),
-            // It stands in a string: everything around is ASCII.
-            true => {
-                for unit in c.encode_utf16(&mut [0; 2]) {
-                    let _ = write!(guarded, "\\u{unit:04x}");
-                }
-            }
-        }
-    }
-    guarded
 }
 
 /// Reads a member that is there, although it may be null.

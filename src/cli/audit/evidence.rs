@@ -9,7 +9,6 @@ use crate::store::StoredDecision;
 use crate::text::time_text;
 use crate::tlog::KeyName;
 use crate::usage::record::UsageRecord;
-use crate::usage::{Purpose, Purposes};
 
 /// Writes the record's essentials, a line each, the log if it is named, and the person who has acknowledged it.
 pub(in crate::cli) fn told(
@@ -109,20 +108,12 @@ fn decided(text: &mut String, evidence: &Evidence<'_>) {
 
 /// Writes what the site says of use, and for which purposes the page was asked for.
 fn usage(text: &mut String, said: &UsageRecord<'_>) {
-    let words = |purposes: Purposes| {
-        let words: Vec<&str> = purposes.iter().map(Purpose::as_str).collect();
-        words.join(", ")
-    };
     if !said.purposes.is_empty() {
         let refused = match said.refused.is_empty() {
             true => String::new(),
-            false => format!("; refused: {}", words(said.refused)),
+            false => format!("; refused: {}", said.refused),
         };
-        line(
-            text,
-            "purposes",
-            &format!("{}{refused}", words(said.purposes)),
-        );
+        line(text, "purposes", &format!("{}{refused}", said.purposes));
     }
     let mut label = "usage";
     for one in &said.preferences {

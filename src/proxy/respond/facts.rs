@@ -9,7 +9,7 @@ use crate::proxy::recorder::ExchangeRecorder;
 use crate::rep::{Origin, Rule};
 use crate::robots::state::State;
 use crate::text::hex;
-use crate::text::json::Object;
+use crate::text::json::{Object, printable};
 
 /// Facts of a decision in an answer, in members that never change their names.
 pub struct Facts<'a> {
@@ -119,7 +119,7 @@ impl<'a> Facts<'a> {
         }
         let usage = self.decision.usage.as_deref();
         for preference in usage.into_iter().flat_map(Usage::refusing) {
-            let _ = writeln!(text, "the site says: {}", preference.text);
+            let _ = writeln!(text, "the site says: {}", printable(&preference.text));
         }
         if let Some(id) = &self.asserted {
             let _ = writeln!(text, "override: {id}");

@@ -6,14 +6,13 @@ use http::StatusCode;
 
 use super::{Refusal, RequestTraits};
 use crate::clock::Moment;
-use crate::egress::Failure;
+use crate::egress::{Failure, Prohibited};
 use crate::pace::{EffectivePace, Source};
 use crate::policy::{Decision, Reason};
 use crate::proxy::framing::Violation;
 use crate::proxy::recorder::ExchangeRecorder;
 use crate::proxy::target::Unreadable;
 use crate::rep::Origin;
-use crate::usage::Purpose;
 
 pub(super) struct Problem {
     pub(super) status: StatusCode,
@@ -178,10 +177,7 @@ fn decided(
             ..problem
         },
         Reason::AddressProhibited => Problem {
-            error: match decision.prohibited {
-            Some(prohibited) => Some(prohibited.error_type()),
-            None => problem.error,
-        },
+            error: decision.prohibited.map(Prohibited::error_type).or(problem.error),
             ..problem
         },
         Reason::Unauthenticated if decision.retry_at.is_some() => Problem {
@@ -195,13 +191,6 @@ fn decided(
     }
 }
 
-/// Returns the purposes that were refused.
-fn refused(decision: &Decision) -> Option<String> {
-    let refused = decision.usage.as_deref()?.judged.refused;
-    let words: Vec<&str> = refused.iter().map(Purpose::as_str).collect();
-    Some(words.join(", "))
-}
-
 /// Returns the detail of a decision that tells more than its reason.
 fn detail(decision: &Decision, pace: Option<EffectivePace>, origin: &str) -> Option<String> {
     Some(match decision.reason {
@@ -211,17 +200,16 @@ fn detail(decision: &Decision, pace: Option<EffectivePace>, origin: &str) -> Opt
         ),
         Reason::UsageDisallow => format!(
             "The robots.txt of {origin} disallows this use ({}) for this crawler; do not request it for that purpose.",
-            refused(decision)?
+            decision.usage.as_deref()?.judged.refused
         ),
         Reason::UsageWithheld => {
-            let usage = decision.usage.as_deref()?;
-            match usage.judged.refused.is_empty() {
+            let refused = decision.usage.as_deref()?.judged.refused;
+            match refused.is_empty() {
                 true => format!(
                     "{origin} sent this page and names a licence for it that the operator of this proxy does not list; its content is withheld."
                 ),
                 false => format!(
-                    "{origin} sent this page and disallows this use of it ({}); its content is withheld.",
-                    refused(decision)?
+                    "{origin} sent this page and disallows this use of it ({refused}); its content is withheld."
                 ),
             }
         }

@@ -2,7 +2,6 @@
 
 use super::words::{Fact, line};
 use crate::usage::record::UsageRecord;
-use crate::usage::{Purpose, Purposes};
 
 /// The table, with the facts above it.
 pub(super) struct UsageTable {
@@ -24,10 +23,6 @@ pub(super) struct Row {
 impl UsageTable {
     /// Returns the table of a record.
     pub(super) fn of(usage: &UsageRecord<'_>) -> UsageTable {
-        let words = |purposes: Purposes| {
-            let words: Vec<&str> = purposes.iter().map(Purpose::as_str).collect();
-            words.join(", ")
-        };
         let fact = |name, text: String| Fact {
             name,
             text,
@@ -35,10 +30,10 @@ impl UsageTable {
         };
         let mut facts = Vec::new();
         if !usage.purposes.is_empty() {
-            facts.push(fact("Declared purposes", words(usage.purposes)));
+            facts.push(fact("Declared purposes", usage.purposes.to_string()));
         }
         if !usage.refused.is_empty() {
-            facts.push(fact("Refused", words(usage.refused)));
+            facts.push(fact("Refused", usage.refused.to_string()));
         }
         for license in &usage.licenses {
             facts.push(fact("Licence", line(license)));

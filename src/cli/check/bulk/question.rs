@@ -15,7 +15,6 @@ use crate::agent::Agent;
 use crate::cache::View;
 use crate::config::Config;
 use crate::explain::document::{NoteOf, notes_of};
-use crate::explain::json::write;
 use crate::explain::usage::{self, Asked, File, Head};
 use crate::policy::{Reason, Verdict};
 use crate::rep::{
@@ -23,6 +22,7 @@ use crate::rep::{
     Selection,
 };
 use crate::robots::state::Stance;
+use crate::text::guarded::write;
 use crate::usage::record::UsageRecord;
 use crate::usage::{Statements, notes};
 
@@ -102,7 +102,7 @@ pub(super) struct LineJudge {
     options: ParseOptions,
     path_guard: bool,
     default: Arc<Agent>,
-    /// What the command line asks about use.
+    /// The purposes, the response and the tdmrep.json of the command line.
     usage: Asked,
     asked: u64,
     last: Option<Parsed>,
@@ -302,7 +302,7 @@ impl Parsed {
     }
 }
 
-/// What a line asks about use, with the statements for its crawler.
+/// The question of a line about use: its purposes, response and tdmrep.json, and the statements for its crawler.
 struct AskedOf<'a> {
     statements: Option<Arc<Statements>>,
     chain: &'a [ProductToken],
@@ -378,30 +378,9 @@ impl Answer<'_> {
             self.reason = refusal.as_str();
             (self.rule, self.line) = (None, None);
         }
-        let usage = usage.filter(|usage| !usage.is_silent());
-        let said = usage.as_ref().map(|usage| [&usage.said]);
-        let record = usage.as_ref().zip(said.as_ref());
-        let record = record.map(|(it, said)| UsageRecord::of(it.purposes, said, &it.judged));
-        let Answer {
-            verdict,
-            reason,
-            rule,
-            line,
-            group,
-            guard,
-            notes,
-            ..
-        } = self;
-        let answer = Answer {
-            verdict,
-            reason,
-            rule,
-            line,
-            group,
-            guard,
-            notes,
-            usage: Some(record),
-        };
+        // Shorter-lived than the rest of the answer.
+        let mut answer: Answer<'_> = self;
+        answer.usage = Some(usage.as_ref().and_then(|usage| usage.record()));
         write(&answer, out);
     }
 

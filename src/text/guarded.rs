@@ -1,4 +1,4 @@
-//! A value as a line of JSON, with foreign text made harmless to a terminal.
+//! A value as JSON, with foreign text made harmless to a terminal.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::{CompactFormatter, Formatter};
 
-use crate::text::json::{misleads, write_escaped};
+use super::json::{misleads, write_escaped};
 
 /// Writes a value as a line of JSON, with foreign text made harmless to a terminal.
 pub fn line(document: &impl Serialize) -> Vec<u8> {
@@ -15,12 +15,24 @@ pub fn line(document: &impl Serialize) -> Vec<u8> {
     out
 }
 
+/// Returns a value as JSON.
+pub fn text(value: &impl Serialize) -> String {
+    let mut out = Vec::new();
+    append(value, &mut out);
+    // The serializer writes UTF-8 alone.
+    String::from_utf8(out).unwrap_or_default()
+}
+
 /// Appends a value as JSON, and ends the line.
 pub fn write(value: &impl Serialize, out: &mut Vec<u8>) {
+    append(value, out);
+    out.push(b'\n');
+}
+
+fn append(value: &impl Serialize, out: &mut Vec<u8>) {
     let mut serializer = Serializer::with_formatter(&mut *out, Guarded(CompactFormatter));
     // Our own types in a Vec: nothing here can fail.
     let _ = value.serialize(&mut serializer);
-    out.push(b'\n');
 }
 
 /// A JSON formatter that escapes misleading characters, so that foreign text cannot control a terminal.

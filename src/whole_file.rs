@@ -22,7 +22,7 @@ pub enum PrivateFileError {
     Missing,
     /// It is something else: a directory, a pipe, a device.
     #[error("this is not a regular file")]
-    NotAFile,
+    NotAFile(fs::FileType),
     /// Others than its owner can read or change it.
     #[error("others than its owner can read it or write to it (mode {0:o}); chmod 600 it")]
     Exposed(u32),
@@ -41,8 +41,9 @@ pub(crate) fn read_private(path: &Path) -> Result<String, PrivateFileError> {
         _ => PrivateFileError::Unreadable(error),
     };
     // Check before opening: opening a pipe would wait for ever.
-    if !fs::metadata(path).map_err(unreadable)?.is_file() {
-        return Err(PrivateFileError::NotAFile);
+    let found = fs::metadata(path).map_err(unreadable)?;
+    if !found.is_file() {
+        return Err(PrivateFileError::NotAFile(found.file_type()));
     }
     let file = File::open(path).map_err(unreadable)?;
     // The mode of the open file, not of the path: the file that is checked is the file that is read.
@@ -229,7 +230,7 @@ mod tests {
         let read = || read_private(&path);
         assert!(matches!(read(), Err(PrivateFileError::Missing)));
         fs::create_dir(&path).unwrap();
-        assert!(matches!(read(), Err(PrivateFileError::NotAFile)));
+        assert!(matches!(read(), Err(PrivateFileError::NotAFile(_))));
         fs::remove_dir(&path).unwrap();
         place(&path, "abc").unwrap();
         assert_eq!(read().unwrap(), "abc");

@@ -6,9 +6,7 @@
 //! the entries were true when they were written, nor that entries after the last checkpoint are complete.
 
 use std::fmt;
-use std::fs;
-use std::io::{self, Read as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -19,7 +17,7 @@ use super::{Sha256, StoreError, StoreErrorKind};
 use crate::clock::Moment;
 use crate::text::{hex, pem};
 use crate::tlog::{Checkpoint, KeyKind, KeyName, Note, Signer, VerifierKey};
-use crate::whole_file::{place, replace};
+use crate::whole_file::{PrivateFileError, place, read_private, replace};
 
 /// A signed size and root of the log, as the store keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -196,40 +194,28 @@ impl LogKey {
             kind,
             message: format!("{}: {what}; {advice}", path.display()),
         };
-        let unreadable = |error: io::Error| match error.kind() {
-            io::ErrorKind::NotFound => told(
+        let text = read_private(path).map_err(|error| match error {
+            PrivateFileError::Missing => told(
                 StoreErrorKind::Missing,
                 &"there is no key that signs the log",
                 "it is made when the store is first written",
             ),
-            _ => told(
+            PrivateFileError::NotAFile(kind) => told(
+                StoreErrorKind::Denied,
+                &format!("this is {}", super::sqlite::kind_of(kind)),
+                "the key that signs the log is kept there: move it away",
+            ),
+            PrivateFileError::Exposed(mode) => told(
+                StoreErrorKind::Denied,
+                &format!("the key that signs the log is open to others (mode {mode:o})"),
+                "chmod 600 it",
+            ),
+            PrivateFileError::Unreadable(error) => told(
                 StoreErrorKind::Denied,
                 &error,
                 "the key that signs the log is kept there: let this user read it",
             ),
-        };
-        // Check before opening: opening a pipe would wait for ever.
-        let found = fs::metadata(path).map_err(unreadable)?;
-        if !found.is_file() {
-            return Err(told(
-                StoreErrorKind::Denied,
-                &format!("this is {}", super::sqlite::kind_of(&found)),
-                "the key that signs the log is kept there: move it away",
-            ));
-        }
-        let file = fs::File::open(path).map_err(unreadable)?;
-        let mode = file.metadata().map_err(unreadable)?.mode() & 0o777;
-        if mode & 0o077 != 0 {
-            return Err(told(
-                StoreErrorKind::Denied,
-                &format!("the key that signs the log is open to others (mode {mode:o})"),
-                "chmod 600 it",
-            ));
-        }
-        let mut text = String::new();
-        file.take(1 << 16)
-            .read_to_string(&mut text)
-            .map_err(unreadable)?;
+        })?;
         let pairs = PrivatePkcs8KeyDer::pem_slice_iter(text.as_bytes()).map(|der| {
             let der = der.ok()?;
             Ed25519KeyPair::from_pkcs8(der.secret_pkcs8_der()).ok()
@@ -335,6 +321,8 @@ fn no_key(what: &str) -> StoreError {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::MetadataExt as _;
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;

@@ -220,7 +220,7 @@ pub(super) fn require(path: &Path, access: Access) -> Result<(), StoreError> {
             message: format!(
                 "{}: this is {}; move it away, or name a file with [store] path",
                 path.display(),
-                kind_of(&file)
+                kind_of(file.file_type())
             ),
         }),
         Err(error) if is_there(&error) => Err(StoreError {
@@ -253,7 +253,7 @@ fn refuse_other_than_files(path: &Path) -> Result<(), StoreError> {
                     "{}: this is {}, and the store keeps a file of its own there; move it away; what that file held \
                      (-wal: the latest decisions) is lost, if it is not brought back",
                     path.display(),
-                    kind_of(&file)
+                    kind_of(file.file_type())
                 ),
             });
         }
@@ -262,8 +262,7 @@ fn refuse_other_than_files(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Names the kind of file in a file's place.
-pub(in crate::store) fn kind_of(file: &fs::Metadata) -> &'static str {
-    let kind = file.file_type();
+pub(in crate::store) fn kind_of(kind: fs::FileType) -> &'static str {
     match () {
         () if kind.is_dir() => "a directory",
         () if kind.is_fifo() => "a named pipe",

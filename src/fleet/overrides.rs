@@ -27,7 +27,7 @@ pub struct Removal {
 struct Text {
     origin: String,
     pattern: String,
-    action: Effect,
+    action: String,
     until: Option<u64>,
     by: String,
     reason: String,
@@ -35,14 +35,6 @@ struct Text {
     instance: String,
     removed: Option<u64>,
     removed_by: Option<String>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Effect {
-    Allow,
-    AllowUsage,
-    Deny,
 }
 
 /// Returns the sealed form of an override, or of its removal, under its identifier; `None` if it is none of a fleet.
@@ -58,11 +50,7 @@ pub fn seal(
     let text = Text {
         origin: one.origin.as_str().to_owned(),
         pattern: one.pattern.clone(),
-        action: match one.action {
-            Action::Allow => Effect::Allow,
-            Action::AllowUsage => Effect::AllowUsage,
-            Action::Deny => Effect::Deny,
-        },
+        action: one.action.as_str().to_owned(),
         until: one.until.map(Moment::as_millis),
         by: one.by.clone(),
         reason: one.reason.clone(),
@@ -103,11 +91,7 @@ fn open(
         id: OverrideId::Shared(DecisionId::from_text(id)?),
         origin: Origin::parse(&text.origin).ok()?.0,
         pattern: text.pattern,
-        action: match text.action {
-            Effect::Allow => Action::Allow,
-            Effect::AllowUsage => Action::AllowUsage,
-            Effect::Deny => Action::Deny,
-        },
+        action: Action::from_name(&text.action)?,
         until: text.until.map(Moment::from_millis),
         by: words(&text.by).ok()?,
         reason: words(&text.reason).ok()?,

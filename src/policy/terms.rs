@@ -13,8 +13,8 @@ use crate::rep::ParseOptions;
 use crate::robots::timing::{Finally, ProfileName, ProfileRules};
 use crate::text::from_hex;
 use crate::text::hex::Hex;
+use crate::usage::Modes;
 use crate::usage::category::VOCABULARY;
-use crate::usage::{Modes, SignalMode};
 
 /// The settings of `[robots]` that can change a verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,65 +36,25 @@ pub struct PolicySettings {
     pub signals: Option<SignalSettings>,
 }
 
-/// [`Modes`] as text, without what changes no verdict.
+/// The treatment of each signal, and the words that it is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "each is the field of Modes with this name")]
 pub struct SignalSettings {
     /// The version of the vocabulary that the categories are of.
     pub vocabulary: String,
-    pub content_usage: SignalMode,
-    pub content_signal: SignalMode,
-    pub tdm_reservation: SignalMode,
-    pub tdmrep: SignalMode,
-    pub robots_tag: SignalMode,
-    pub license: SignalMode,
-    pub licenses: Vec<String>,
-    pub withhold: bool,
+    /// The treatment of each signal. The stamp is no part of the text: no verdict follows from it.
+    #[serde(flatten)]
+    pub modes: Modes,
 }
 
 impl SignalSettings {
-    /// Returns the part of `modes` that verdicts follow from.
+    /// Returns the settings under these modes.
     pub fn of(modes: &Modes) -> SignalSettings {
-        let Modes {
-            content_usage,
-            content_signal,
-            tdm_reservation,
-            tdmrep,
-            robots_tag,
-            license,
-            ref licenses,
-            withhold,
-            stamp: _,
-        } = *modes;
         SignalSettings {
             vocabulary: VOCABULARY.to_owned(),
-            content_usage,
-            content_signal,
-            tdm_reservation,
-            tdmrep,
-            robots_tag,
-            license,
-            licenses: licenses.iter().map(|one| one.to_string()).collect(),
-            withhold,
-        }
-    }
-
-    /// Returns the modes again; nothing is stamped under them.
-    pub fn modes(&self) -> Modes {
-        Modes {
-            content_usage: self.content_usage,
-            content_signal: self.content_signal,
-            tdm_reservation: self.tdm_reservation,
-            tdmrep: self.tdmrep,
-            robots_tag: self.robots_tag,
-            license: self.license,
-            licenses: self
-                .licenses
-                .iter()
-                .map(|one| one.as_str().into())
-                .collect(),
-            withhold: self.withhold,
-            stamp: false,
+            modes: Modes {
+                stamp: false,
+                ..modes.clone()
+            },
         }
     }
 }
@@ -141,7 +101,7 @@ impl PolicySettings {
     /// Returns the treatment of each signal.
     pub fn modes(&self) -> Modes {
         let signals = self.signals.as_ref();
-        signals.map_or_else(Modes::off, SignalSettings::modes)
+        signals.map_or_else(Modes::off, |signals| signals.modes.clone())
     }
 
     /// Returns the options for parsing a file under these settings.
@@ -197,6 +157,7 @@ mod tests {
 
     use super::*;
     use crate::config::{Config, RobotsConfig};
+    use crate::usage::SignalMode;
 
     #[test]
     fn the_text_is_read_back_and_contains_every_setting_that_counts() {
@@ -240,7 +201,7 @@ mod tests {
             ("the second span", |c| c.timing.profile.last_good_until = Some(Duration::ZERO), false),
             ("the end", |c| c.timing.profile.finally = Finally::Reachable, false),
             ("a signal", |c| Arc::make_mut(&mut c.signals).robots_tag = SignalMode::Enforce, false),
-            ("a licence", |c| Arc::make_mut(&mut c.signals).licenses = ["https://l.example/".into()].into(), false),
+            ("a licence", |c| Arc::make_mut(&mut c.signals).licenses = vec!["https://l.example/".into()], false),
             ("withholding", |c| Arc::make_mut(&mut c.signals).withhold = false, false),
             ("the stamp", |c| Arc::make_mut(&mut c.signals).stamp = true, true),
             ("how long a request waits", |c| c.hold += Duration::from_secs(1), true),

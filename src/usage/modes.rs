@@ -1,7 +1,5 @@
 //! The operator's treatment of each signal.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 
 /// The treatment of one signal.
@@ -37,7 +35,7 @@ impl SignalMode {
 }
 
 /// The settings of all signals: section `[signals]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Modes {
     /// Content-Usage (IETF aipref) of robots.txt and responses.
     pub content_usage: SignalMode,
@@ -52,10 +50,11 @@ pub struct Modes {
     /// License of robots.txt and Link of responses (RSL).
     pub license: SignalMode,
     /// Licences that the operator has, compared octet for octet.
-    pub licenses: Arc<[Box<str>]>,
+    pub licenses: Vec<Box<str>>,
     /// False if what responses disallow is recorded only.
     pub withhold: bool,
     /// True if forwarded responses tell the crawler what was found, in `Crawlgate-Usage`.
+    #[serde(skip)]
     pub stamp: bool,
 }
 
@@ -84,7 +83,7 @@ impl Default for Modes {
             tdmrep: SignalMode::Off,
             robots_tag: SignalMode::Record,
             license: SignalMode::Record,
-            licenses: Arc::default(),
+            licenses: Vec::new(),
             withhold: true,
             stamp: false,
         }

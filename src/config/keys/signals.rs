@@ -1,7 +1,5 @@
 //! `[signals]`: what sites say of the use of their content. `purposes` of `[policy]` and `[[client]]`.
 
-use std::sync::Arc;
-
 use super::super::{
     read::{Read, Section, Value},
     values::{boolean, choice, list, one_or_list, text},
@@ -20,9 +18,7 @@ pub(super) fn signals(mut section: Section<'_, '_>, to: &mut Modes) {
     ] {
         section.set(key, mode, choice(&SIGNAL_MODES));
     }
-    let mut licenses = Vec::new();
-    section.set("licenses", &mut licenses, list(text(license)));
-    to.licenses = Arc::from(licenses);
+    section.set("licenses", &mut to.licenses, list(text(license)));
     section.set("withhold", &mut to.withhold, boolean);
     section.set("stamp", &mut to.stamp, boolean);
     section.finish();

@@ -152,12 +152,12 @@ struct Signed {
     note: Note,
 }
 
-/// Whether a copy gives up records that lie in one bundle with missing ones.
+/// The treatment of collected records that lie in one bundle with missing ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PastGaps {
-    /// It does, and goes on behind them.
+    /// The copy gives them up, and goes on behind the gap.
     Go,
-    /// It stops before them.
+    /// The copy keeps them, and stops before the gap.
     Stop,
 }
 
@@ -209,7 +209,6 @@ pub(crate) fn bring_by(
     let sizes = export.checkpoints.iter().copied();
     let sizes: Vec<u64> = sizes.filter(|size| *size > before).collect();
     let (mut time, mut is_trusted) = (copy.latest()?, false);
-    let gives_up = past_gaps == PastGaps::Go;
     // Checkpoints that no trusted key has signed, from before the first one that a trusted key has: a later record may
     // prove that the key which signed them is an earlier one of the log.
     let mut earlier = Vec::new();
@@ -237,7 +236,7 @@ pub(crate) fn bring_by(
         }
         let mut missing = HashSet::new();
         for (end, root) in ends {
-            let step = Step::of(export, copy.begin()?, ground.take(), (time, gives_up));
+            let step = Step::of(export, copy.begin()?, ground.take(), (time, past_gaps));
             let filed = step.file(start..end, &mut told)?;
             if filed.filing.end() != (end, root) {
                 return Err(Unfiled::Root { size, known });
@@ -255,7 +254,7 @@ pub(crate) fn bring_by(
             brought.size = end;
             start = end;
         }
-        let step = Step::of(export, copy.begin()?, ground.take(), (time, gives_up));
+        let step = Step::of(export, copy.begin()?, ground.take(), (time, past_gaps));
         let Step {
             mut filing,
             rotation,

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use super::super::{Exported, Gap, Ground, Place};
-use super::Unfiled;
+use super::{PastGaps, Unfiled};
 use crate::clock::Moment;
 use crate::entry::{Basis, Entry, EventKind};
 use crate::store::block::MOST_ENTRIES;
@@ -30,8 +30,8 @@ pub(super) struct Step<'e, 's> {
     pub(super) lost: u64,
     /// Number of records that the copy has given up: they lie in one bundle with missing ones.
     pub(super) given_up: u64,
-    /// Whether the copy may give up records.
-    gives_up: bool,
+    /// The treatment of collected records that lie in one bundle with missing ones.
+    past_gaps: PastGaps,
     /// The last record, if it replaces the key of the log.
     pub(super) rotation: Option<Vec<u8>>,
 }
@@ -42,7 +42,7 @@ impl<'e, 's> Step<'e, 's> {
         export: &'e Exported,
         filing: Filing<'s>,
         ground: Option<Ground>,
-        (time, gives_up): (Moment, bool),
+        (time, past_gaps): (Moment, PastGaps),
     ) -> Self {
         Self {
             export,
@@ -53,7 +53,7 @@ impl<'e, 's> Step<'e, 's> {
             missing: HashSet::new(),
             lost: 0,
             given_up: 0,
-            gives_up,
+            past_gaps,
             rotation: None,
         }
     }
@@ -87,7 +87,7 @@ impl<'e, 's> Step<'e, 's> {
         self.flush()?;
         self.ground(self.time)?;
         let given_up = gap.first % BUNDLE;
-        if given_up > 0 && !self.gives_up {
+        if given_up > 0 && self.past_gaps == PastGaps::Stop {
             return Err(Unfiled::Joined {
                 first: gap.first + 1,
                 last: gap.end,

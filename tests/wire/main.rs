@@ -64,6 +64,7 @@ mod pooled;
 mod postgres;
 mod proof;
 mod prove;
+mod python;
 mod quorum;
 mod report;
 mod requests;

@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
+use crate::python::python_with;
 use crate::support::witness::Witness;
 use crate::support::{Engine, Gate, Origin, RULES, Reply, Response, Wire, eventually};
 
@@ -367,10 +368,9 @@ assert any(f.name == 'crawlgate_decisions' and f.type == 'counter' for f in fami
 
 #[test]
 fn other_parsers_accept_both_formats() {
-    let python = std::env::var("CRAWLGATE_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    if !is_there(&python, &["-c", "import prometheus_client"]) {
+    let Some(python) = python_with("prometheus_client", "prometheus-client") else {
         return;
-    }
+    };
     let (gate, _http, _https) = busy();
     for accept in ["", "Accept: application/openmetrics-text\r\n"] {
         let text = scrape(&gate, accept).body;

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::python::python_with;
 use crate::support::witness::{Conduct, Witness};
 use crate::support::{AdminGate, Gate, Origin, RULES, Setup, eventually};
 
@@ -346,20 +347,7 @@ struct Scales {
 impl Scales {
     /// Starts it; `None` if the program is not installed.
     fn start() -> Option<Scales> {
-        let python = std::env::var("CRAWLGATE_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-        let found = Command::new(&python)
-            .args(["-c", "import tlog_scales.signing, tlog_scales.tlog"])
-            .output();
-        if !found.is_ok_and(|output| output.status.success()) {
-            let required =
-                std::env::var("CRAWLGATE_REQUIRE_CLIENTS").is_ok_and(|value| value == "1");
-            assert!(
-                !required,
-                "Python with tlog-scales (CRAWLGATE_PYTHON) is missing"
-            );
-            eprintln!("skipped: Python with tlog-scales (CRAWLGATE_PYTHON) is missing");
-            return None;
-        }
+        let python = python_with("tlog_scales.signing, tlog_scales.tlog", "tlog-scales")?;
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wire/witness.py");
         let mut child = Command::new(python)
             .arg(script)

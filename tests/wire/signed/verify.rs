@@ -11,6 +11,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use crawlgate::signing::SigningKey;
 use serde_json::{Value, json};
 
+use crate::python::python_with;
 use crate::support::http2_origin::SeenStream;
 use crate::support::{Gate, Origin, Setup};
 
@@ -135,17 +136,7 @@ pub fn is_signed_by(sent: &Sent, key: &SigningKey) {
 
 /// Returns the words of another program about these messages, one for each; `None` if it is not installed.
 pub fn verdicts(keys: &[&SigningKey], messages: &[Value]) -> Option<Vec<String>> {
-    let python = std::env::var("CRAWLGATE_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let found = Command::new(&python)
-        .args(["-c", "import http_message_signatures"])
-        .output();
-    if !found.is_ok_and(|output| output.status.success()) {
-        let required = std::env::var("CRAWLGATE_REQUIRE_CLIENTS").is_ok_and(|value| value == "1");
-        let missing = "Python with http-message-signatures (CRAWLGATE_PYTHON) is missing";
-        assert!(!required, "{missing}");
-        eprintln!("skipped: {missing}");
-        return None;
-    }
+    let python = python_with("http_message_signatures", "http-message-signatures")?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wire/signed/verify.py");
     let mut child = Command::new(python)
         .arg(script)

@@ -191,7 +191,7 @@ pub struct Decision {
     pub prohibited: Option<Prohibited>,
     /// The grounds of a decision about use; `None` if the response is not judged.
     pub signals: Option<Signals>,
-    /// What the site says of use; `None` where it says nothing and no purpose is declared.
+    /// Statements of the site about the use of its content. `None` if it states nothing and the client declares no purpose.
     pub usage: Option<Box<Usage>>,
 }
 

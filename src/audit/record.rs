@@ -83,8 +83,9 @@ pub struct Record<'a> {
     pub detail: Option<&'a str>,
     /// The purposes that the client declares.
     pub purposes: Purposes,
-    /// What the site says of use, as [`UsageRecord::text`](crate::usage::record::UsageRecord::text) writes it; `None`
-    /// where nothing was said and no purpose declared.
+    /// Statements of the site about the use of its content, as text of a
+    /// [`UsageRecord`](crate::usage::record::UsageRecord::text). `None` if the site states nothing and the client declares
+    /// no purpose.
     pub usage: Option<&'a str>,
 }
 

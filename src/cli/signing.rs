@@ -175,7 +175,7 @@ fn described(path: &Path) -> String {
     }
 }
 
-/// Returns the names of the clients whose requests an identity signs.
+/// Returns the names of the clients that use an identity.
 fn clients(config: &Config, name: &str) -> String {
     let is_others = config.agent.signing.as_deref() == Some(name);
     let signed = config

@@ -255,7 +255,8 @@ pub struct Decision<'a> {
     pub error: Option<Text<'a>>,
     /// The words of the answer, where they tell what no other value does.
     pub detail: Option<Text<'a>>,
-    /// What the site says of use: the text of a [`UsageRecord`](crate::usage::record::UsageRecord).
+    /// Statements of the site about the use of its content: text of a
+    /// [`UsageRecord`](crate::usage::record::UsageRecord::text).
     pub usage: Option<&'a str>,
 }
 

@@ -68,7 +68,7 @@ pub const BYTES_OUT: &str = "bytes_out";
 pub const DURATION_MS: &str = "duration_ms";
 pub const ERROR: &str = "error";
 pub const DETAIL: &str = "detail";
-/// What the site says of use; absent where it says nothing and no purpose was declared.
+/// Statements of the site about the use of its content. Absent if the site stated nothing and the client declared no purpose.
 pub const USAGE: &str = "usage";
 pub const SIGNED: &str = "signed";
 /// Of `signed`: the identity.

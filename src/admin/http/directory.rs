@@ -1,7 +1,7 @@
 //! The directory of keys of the identities that sign requests (Web Bot Auth).
 //!
-//! It is public by its purpose, so neither token nor host guard applies. Whoever asks must name the authority of an
-//! identity's URL: no other name is ever signed.
+//! Any verifier may read it, so neither token nor host guard applies. The request must name the authority of an identity's
+//! URL: the directory is signed for no other name.
 
 use axum::Router;
 use axum::extract::{Request, State};

@@ -68,7 +68,7 @@ pub struct Evidence<'a> {
     pub error: Option<String>,
     #[serde(borrow, default)]
     pub detail: Option<Cow<'a, str>>,
-    /// What the site says of use.
+    /// Statements of the site about the use of its content, and the purposes that they refused.
     #[serde(default)]
     pub usage: Option<UsageRecord<'static>>,
     /// The object without which the line was made: the store does not have what the entry names, or another body.

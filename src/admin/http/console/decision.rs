@@ -47,7 +47,7 @@ pub(super) struct DecisionPage {
     facts: Vec<Fact>,
     origin: Option<OriginOf>,
     proof: Proof,
-    /// What the site says of use.
+    /// Statements of the site about the use of its content.
     usage: Option<UsageTable>,
     explained: Option<Explained>,
     text: Option<Text>,

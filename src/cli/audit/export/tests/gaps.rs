@@ -26,7 +26,7 @@ async fn numbers(copy: &Copy) -> Vec<u64> {
     records.iter().map(|record| record.seq).collect()
 }
 
-/// Returns the size of the newest checkpoint of a copy, whose root the copy must lead to.
+/// Returns the size of the newest checkpoint of a copy. Asserts that the copy leads to the checkpoint's root.
 async fn signed(copy: &Copy) -> u64 {
     assert_eq!(copy.faults(), repair::Faults::default());
     let store = Sqlite::open(&copy.path(), Access::Read, Synchronous::Normal).unwrap();

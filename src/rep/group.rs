@@ -71,14 +71,7 @@ impl Robots {
 
     /// Returns those of [`Robots::others`] that stand in the selected groups.
     pub fn others_of(&self, selection: Selection) -> impl Iterator<Item = Other<'_>> {
-        let file = &*self.file;
-        let name = file.name(selection);
-        let speaks = move |group: &Range<usize>| {
-            name.is_some_and(|name| file.speaker(group.clone(), name).is_some())
-        };
-        file.groups()
-            .filter(speaks)
-            .flat_map(move |group| file.others(group))
+        self.named_others_of(selection).map(|(_, other)| other)
     }
 
     /// Returns the same lines, each with the name of its group as the file spells it.

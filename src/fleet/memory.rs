@@ -20,6 +20,9 @@ use super::quota::{ChargeQuota, Charged};
 use super::reservation::{GiveBack, ReportBackoff, Reserve, Reserved, Trouble};
 use crate::clock::{Clock, Moment};
 
+/// A generation that begins later than this was begun by a clock that has been set back since.
+const SET_BACK: Duration = Duration::from_secs(60);
+
 /// The world that several coordinators share.
 #[derive(Debug)]
 pub struct World {
@@ -77,6 +80,12 @@ impl World {
         })
     }
 
+    /// Returns the engine's clock.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
     /// Forgets everything, as an engine does that is started anew without its file.
     pub fn forget(&self) {
         let mut state = self.state.lock();
@@ -129,9 +138,15 @@ impl Coordinator for InMemory {
         Box::pin(async move {
             let (now, _) = self.world.time();
             let mut state = self.world.state.lock();
+            if state.began > engine_time(now + SET_BACK) {
+                state.generation += 1;
+                state.began = engine_time(now);
+                state.lanes = Lanes::default();
+            }
+            let forget = beat.forget_after;
             state
                 .members
-                .retain(|_, (_, last)| now.since(*last) <= beat.forget_after);
+                .retain(|_, (_, last)| now.since(*last) <= forget && last.since(now) <= forget);
             let row = (beat.report.to_owned(), now);
             state.members.insert(beat.name.to_owned(), row);
             let last = state.news.len() as u64;

@@ -11,6 +11,7 @@ use super::QuotaExceeded;
 use crate::client::Client;
 use crate::clock::{Moment, Uptime};
 use crate::config::{Quota, Rate};
+use crate::fleet::quota;
 use crate::gcra::{self, Gcra};
 
 #[derive(Debug, Default)]
@@ -87,16 +88,17 @@ impl Counters {
         }
     }
 
-    /// Resets the counters if a new span has begun.
+    /// Resets the counters if a new span has begun. A clock that is set back begins none.
     fn turn_page(&mut self, now: Moment) {
         if self.per.is_zero() {
             return;
         }
-        let span = now.as_millis() / millis(self.per);
-        if span != self.span {
-            self.span = span;
+        let present = now.as_millis() / millis(self.per);
+        let span = quota::span_after(self.span, present);
+        if span > self.span {
             (self.requests, self.bytes) = (0, 0);
         }
+        self.span = span;
     }
 
     /// Resets likewise, with spans of length `per` from now on. Usage in the present span stays, also if the span is

@@ -76,6 +76,24 @@ fn a_quota_is_spent_until_its_span_ends() {
 }
 
 #[test]
+fn a_clock_that_is_set_back_gives_no_quota_anew() {
+    let days = |days: u64| MIDNIGHT + DAY * u32::try_from(days).unwrap();
+    #[rustfmt::skip] // one row, one clock
+    let rows: &[(&str, &[(Moment, bool)])] = &[
+        ("over midnight and again", &[(days(1), true), (days(0), false), (days(1), false), (days(2), true)]),
+        ("further", &[(days(9), true), (days(3), false), (days(4), true), (days(9), true)]),
+        ("a clock that was years ahead", &[(days(3_000), true), (days(1), false), (days(2), true)]),
+    ];
+    for (name, steps) in rows {
+        let client = with_quota(Some(1), None);
+        for (step, (at, is_entered)) in steps.iter().enumerate() {
+            let entered = enter(&client, *at, Duration::ZERO).is_ok();
+            assert_eq!(entered, *is_entered, "{name}, step {step}");
+        }
+    }
+}
+
+#[test]
 fn octets_count_when_they_are_known() {
     let client = with_quota(None, Some(100));
     for (took, fits) in [(60, true), (60, true), (0, false)] {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use crate::fleet::EngineTime;
-use crate::fleet::quota::{ChargeQuota, Charged};
+use crate::fleet::quota::{ChargeQuota, Charged, span_after};
 
 /// All accounts, by client and length of the span.
 #[derive(Debug, Default)]
@@ -30,17 +30,19 @@ impl Quotas {
         let (now, length) = (now.0 / 1_000, millis(charge.per));
         let key = (charge.account.to_owned(), charge.per);
         let account = self.0.entry(key).or_default();
-        let span = now / length;
-        if account.span != span {
-            (account.span, account.totals) = (span, BTreeMap::new());
+        let last = account.span;
+        let span = span_after(last, now / length);
+        if span > last {
+            account.totals.clear();
         }
+        account.span = span;
         let mine = account
             .totals
             .entry(charge.instance.to_owned())
             .or_default();
         *mine = match charge.span {
             None => (mine.0 + charge.requests, mine.1 + charge.bytes),
-            Some(of) if of == span => (
+            Some(of) if of == span || of == last && last > span => (
                 mine.0.max(charge.requests + charge.returned) - charge.returned,
                 mine.1.max(charge.bytes),
             ),

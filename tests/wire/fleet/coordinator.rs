@@ -58,6 +58,23 @@ impl Lab {
         }
     }
 
+    /// Sets the engine's clock back by so many spans of a client's quota: a real engine finds later ones in the account.
+    fn set_back(&self, spans: u32, account: &str, per: Duration) {
+        match self {
+            Lab::Memory(world) => {
+                let clock = world.clock();
+                let back = u64::try_from(per.as_millis()).unwrap() * u64::from(spans);
+                clock.set(Moment::from_millis(clock.now().as_millis() - back));
+            }
+            Lab::Real(engine, _) => {
+                let key = format!("crawlgate:{{{account}}}:quota:{}", per.as_millis());
+                let spans = spans.to_string();
+                let reply = engine.ask(&["HINCRBY", &key, "span", &spans]);
+                assert!(reply.starts_with(':'), "{reply}");
+            }
+        }
+    }
+
     /// Makes the engine forget everything.
     fn forget(&self) {
         match self {

@@ -14,15 +14,20 @@ local span = math.floor(ms / length)
 local had = {}
 local f = redis.call('HGETALL', KEYS[2])
 for k = 1, #f, 2 do had[f[k]] = tonumber(f[k + 1]) end
-if had.span ~= span then
+local last = had.span or span
+if last == span + 1 then
+  -- The clock was set back over the end of a span: the later one goes on.
+  span = last
+elseif last < span then
   redis.call('DEL', KEYS[2])
   had = {}
 end
+-- Set back further, what was used in the later span counts in this one.
 local r, o = 'r:' .. ARGV[2], 'o:' .. ARGV[2]
 local requests, octets = had[r] or 0, had[o] or 0
 if ARGV[4] == '' then
   requests, octets = requests + ARGV[5], octets + ARGV[6]
-elseif tonumber(ARGV[4]) == span then
+elseif tonumber(ARGV[4]) == span or (tonumber(ARGV[4]) == last and last > span) then
   requests = math.max(requests, ARGV[5] + ARGV[7]) - ARGV[7]
   octets = math.max(octets, tonumber(ARGV[6]))
 end

@@ -1,5 +1,5 @@
--- Tells that an instance lives; answers what has changed. Begins a generation where there is none, and where the engine
--- has been started anew since the present one began.
+-- Tells that an instance lives; answers what has changed. Begins a generation where there is none, where the engine has
+-- been started anew since the present one began, and where its clock was set back to a time before that.
 -- KEYS 1 generation  2 members (zset by time)  3 reports (hash)  4 counters (hash)  5 news (stream)
 -- ARGV 1 name  2 report  3 a member is forgotten after, ms  4 id of a new generation  5 the engine's run_id
 --      6 grants begin so long after the new generation, us  7 last news known; "": none of those from before
@@ -8,15 +8,19 @@ local now = t[1] * 1000000 + t[2]
 local ms = math.floor(now / 1000)
 local function whole(x) return string.format('%.0f', x) end
 local id, began, run = string.match(redis.call('GET', KEYS[1]) or '', '^(%S+) (%d+) (%S+)$')
-if not id or run ~= ARGV[5] then
+if not id or run ~= ARGV[5] or tonumber(began) > now + 60000000 then
   id = ARGV[4]
   redis.call('SET', KEYS[1], id .. ' ' .. whole(now + ARGV[6]) .. ' ' .. ARGV[5])
 end
-local gone = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. whole(ms - ARGV[3]))
-for _, name in ipairs(gone) do
-  redis.call('ZREM', KEYS[2], name)
-  redis.call('HDEL', KEYS[3], name)
+local function forget(from, to)
+  for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], from, to)) do
+    redis.call('ZREM', KEYS[2], name)
+    redis.call('HDEL', KEYS[3], name)
+  end
 end
+forget('-inf', '(' .. whole(ms - ARGV[3]))
+-- Heard of by a clock that was set back since.
+forget('(' .. whole(ms + ARGV[3]), '+inf')
 redis.call('ZADD', KEYS[2], whole(ms), ARGV[1])
 redis.call('HSET', KEYS[3], ARGV[1], ARGV[2])
 local counters = redis.call('HMGET', KEYS[4], 'overrides', 'news')

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crawlgate::fleet::coordinator::CoordinatorError;
-use crawlgate::fleet::quota::ChargeQuota;
+use crawlgate::fleet::quota::{ChargeQuota, Charged};
 
 use super::{each, heartbeat, two};
 
@@ -109,6 +109,38 @@ fn instances_share_what_a_client_may_have() {
         };
         let charged = both[0].charge_quota(old).await.unwrap();
         assert_eq!((charged.requests, charged.bytes), (0, 0));
+    });
+}
+
+#[test]
+fn a_clock_that_is_set_back_gives_no_quota_anew() {
+    each(async |lab| {
+        let [a, b] = two(&lab).await;
+        let question = ChargeQuota {
+            wanted: 1,
+            most_requests: Some(2),
+            ..charge()
+        };
+        let told = |charged: &Charged| ChargeQuota {
+            span: Some(charged.span),
+            requests: charged.requests,
+            ..question
+        };
+        let mut charged = a.charge_quota(question).await.unwrap();
+        charged = a.charge_quota(told(&charged)).await.unwrap();
+        assert_eq!((charged.granted, charged.requests), (1, 2));
+        for spans in [1, 3] {
+            lab.set_back(spans, question.account, PER);
+            let others = ChargeQuota {
+                instance: "b",
+                ..question
+            };
+            let granted = b.charge_quota(others).await.unwrap().granted;
+            assert_eq!(granted, 0, "{spans} spans");
+            charged = a.charge_quota(told(&charged)).await.unwrap();
+            assert_eq!((charged.granted, charged.requests), (0, 2), "{spans} spans");
+            assert!(charged.left <= PER * 2, "{charged:?}");
+        }
     });
 }
 

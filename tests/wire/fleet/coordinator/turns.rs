@@ -12,7 +12,7 @@ use crawlgate::fleet::reservation::{
     GiveBack, GroupInterval, ReportBackoff, Reserve, Reserved, Sign, Slots, Trouble, TurnKind,
 };
 
-use super::{each, heartbeat, two};
+use super::{Lab, each, heartbeat, two};
 
 const ORIGIN: &str = "https://a.example";
 
@@ -71,7 +71,7 @@ async fn reserve(coordinator: &Arc<dyn Coordinator>, ask: Reserve<'_>) -> Reserv
 }
 
 /// Asserts the turns that one instance after the other is given.
-async fn gives(lab: &super::Lab, name: &str, rows: &[(Reserve<'_>, &[u64])]) {
+async fn gives(lab: &Lab, name: &str, rows: &[(Reserve<'_>, &[u64])]) {
     let instances = [lab.join(), lab.join()];
     for (instance, who) in instances.iter().zip(["a", "b"]) {
         heartbeat(instance, who, 0).await;
@@ -351,5 +351,39 @@ fn an_engine_that_has_lost_everything_counts_every_origin_as_used() {
             ..of_group("x", 20)
         };
         assert_eq!(times(&reserve(&a, other).await), [20]);
+    });
+}
+
+#[test]
+fn a_clock_that_is_set_back_begins_a_new_generation() {
+    each(async |lab| {
+        let [a, b] = two(&lab).await;
+        match &*lab {
+            Lab::Memory(world) => {
+                let clock = world.clock();
+                clock.set(clock.now() - secs(3_600));
+            }
+            Lab::Real(engine, _) => {
+                // The engine's clock cannot be set here, so what it has written is an hour later.
+                let script = "local key = 'crawlgate:{fleet}:generation' \
+                    local id, began, run = string.match(redis.call('GET', key), '^(%S+) (%d+) (%S+)$') \
+                    redis.call('SET', key, id .. ' ' .. string.format('%.0f', began + 3.6e9) .. ' ' .. run) \
+                    for _, name in ipairs({'a', 'b'}) do redis.call('ZINCRBY', 'crawlgate:{fleet}:members', 3600000, name) end return 1";
+                assert_eq!(engine.ask(&["EVAL", script, "0"]), ":1\r\n");
+            }
+        }
+        let soon = Reserve {
+            horizon: secs(5),
+            ..unbounded()
+        };
+        let late = reserve(&a, soon).await;
+        assert!(late.turns.is_empty(), "an hour later: {late:?}");
+        let heard = heartbeat(&a, "a", 0).await;
+        assert_eq!(heard.generation, 2);
+        assert_eq!(heard.members, 1, "b has not been heard of by this clock");
+        lab.is_quiet_no_more();
+        assert_eq!(heartbeat(&b, "b", 0).await.members, 2);
+        let reserved = reserve(&b, soon).await;
+        assert_eq!(reserved.turns.len(), 1, "{reserved:?}");
     });
 }

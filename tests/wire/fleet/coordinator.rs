@@ -1,5 +1,6 @@
 //! One table of cases for both implementations of the interface to an engine.
 
+mod planted;
 mod quotas;
 mod turns;
 

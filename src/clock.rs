@@ -93,6 +93,7 @@ impl Tick {
     }
 
     /// Returns the reading as a time of the system.
+    #[cfg(feature = "telemetry")]
     pub(crate) fn system_time(self) -> SystemTime {
         let since = Duration::from_nanos(self.0);
         UNIX_EPOCH.checked_add(since).unwrap_or(UNIX_EPOCH)

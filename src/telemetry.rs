@@ -5,11 +5,22 @@
 //! tracing, an exchange pays one load. A queue bounds the data, which carries neither queries nor credentials. The
 //! collector is the operator's own, so crawlgate reaches it directly, not as an origin.
 //!
-//! - `otlp`: the way to the collector, and messages about its failures
-//! - [`trace`]: the span of one exchange
+//! The libraries take long to build, so they are part of the feature `telemetry`, which packages have. Without it a
+//! configured collector is an error.
+//!
+//! - `otlp`: the way to the collector, and messages about its failures; `headers`: the fields of a delivery
+//! - [`trace`]: the facts of one exchange; `span`: its span
+//! - `absent`: what stands for `otlp` and `span` in a build without the feature
 
+#[cfg(not(feature = "telemetry"))]
+mod absent;
 mod error;
+#[cfg(feature = "telemetry")]
+mod headers;
+#[cfg(feature = "telemetry")]
 mod otlp;
+#[cfg(feature = "telemetry")]
+mod span;
 pub mod trace;
 
 use std::io::{self, IsTerminal};
@@ -19,16 +30,21 @@ use tracing_subscriber::layer::{Layer, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Registry, filter, fmt, reload};
 
+#[cfg(not(feature = "telemetry"))]
+use self::absent::{Otlp, fault_of};
+#[cfg(not(feature = "telemetry"))]
+pub use self::absent::{Trace, Tracer};
 pub use self::error::{LevelError, TelemetryError};
-use self::otlp::Otlp;
-pub use self::trace::Tracer;
+#[cfg(feature = "telemetry")]
+use self::otlp::{Otlp, fault_of};
+#[cfg(feature = "telemetry")]
+pub use self::span::{Trace, Tracer};
 use crate::config::{Config, LogFormat, TelemetryConfig};
 
-/// Returns the fault of the configured file of fields, if an endpoint is configured.
+/// Returns the fault of the configured endpoint or of its file of fields.
 #[must_use]
 pub fn fault(config: &TelemetryConfig) -> Option<TelemetryError> {
-    config.otlp_endpoint.as_ref()?;
-    otlp::read_headers(config.headers_file.as_ref()?).err()
+    fault_of(config.otlp_endpoint.as_ref()?, config)
 }
 
 /// The started parts, until they [end](Telemetry::end).

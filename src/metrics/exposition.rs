@@ -2,11 +2,14 @@
 //!
 //! The text of Prometheus (0.0.4) is universal and readable in a terminal; OpenMetrics 1.0 is its successor; only the
 //! protobuf of Prometheus has room for native histograms. The library writes the latter two; the text differs from
-//! OpenMetrics in its comments alone, and is derived from it here, line by line.
+//! OpenMetrics in its comments alone, and is derived from it here, line by line. Protobuf is part of the feature
+//! `telemetry`: its compiler takes long to build.
 
 use std::fmt;
 
-use prometheus_client::encoding::{prometheus_protobuf, text};
+#[cfg(feature = "telemetry")]
+use prometheus_client::encoding::prometheus_protobuf;
+use prometheus_client::encoding::text;
 
 use super::Registry;
 
@@ -17,13 +20,19 @@ pub enum Format {
     Text,
     /// OpenMetrics text 1.0.
     OpenMetrics,
+    #[cfg(feature = "telemetry")]
     /// Prometheus protobuf: `io.prometheus.client.MetricFamily`, each with its length before it.
     Protobuf,
 }
 
 impl Format {
     /// In the order of preference for formats that a client weighs equally.
-    const ALL: [Format; 3] = [Format::Protobuf, Format::OpenMetrics, Format::Text];
+    const ALL: &[Format] = &[
+        #[cfg(feature = "telemetry")]
+        Format::Protobuf,
+        Format::OpenMetrics,
+        Format::Text,
+    ];
 
     /// Returns the content type.
     #[must_use]
@@ -31,6 +40,7 @@ impl Format {
         match self {
             Format::Text => "text/plain; version=0.0.4; charset=utf-8",
             Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            #[cfg(feature = "telemetry")]
             Format::Protobuf => {
                 "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
             }
@@ -54,7 +64,7 @@ impl Format {
                     name => parameters.push((name, value)),
                 }
             }
-            for format in Format::ALL {
+            for &format in Format::ALL {
                 if weight > best.0 && format.is_meant_by(media, &parameters) {
                     best = (weight, format);
                 }
@@ -71,6 +81,7 @@ impl Format {
                 // 0.0.1 is what Prometheus called 1.0 before there was one.
                 &[("version", &["1.0.0", "0.0.1"])],
             ),
+            #[cfg(feature = "telemetry")]
             Format::Protobuf => (
                 "application/vnd.google.protobuf",
                 &[
@@ -95,6 +106,7 @@ impl Format {
     pub fn render(self, registry: &Registry) -> Result<Vec<u8>, fmt::Error> {
         let mut open_metrics = String::new();
         match self {
+            #[cfg(feature = "telemetry")]
             Format::Protobuf => {
                 return prometheus_protobuf::encode_to_vec(registry).map_err(|_| fmt::Error);
             }

@@ -42,7 +42,7 @@ use crate::policy::generation::Generation;
 use crate::policy::usage::{self, Head, Release};
 use crate::policy::{Decision, Reason};
 use crate::rep::Origin;
-use crate::telemetry::trace::Trace;
+use crate::telemetry::Trace;
 
 /// Facts known about an exchange so far.
 pub struct ExchangeRecorder {
@@ -337,7 +337,7 @@ impl ExchangeRecorder {
         let sojourn = now.since(self.began);
         self.proxy.counts.added(sojourn.saturating_sub(self.waited));
         if let Some(trace) = &mut self.trace {
-            trace.left = Some(now);
+            trace.leaves(now);
         }
         moment
     }
@@ -379,7 +379,7 @@ impl ExchangeRecorder {
         self.phase.enter(Phase::Answered);
         self.state.answer();
         if let Some(trace) = &mut self.trace {
-            trace.answered = Some(self.proxy.clock.tick());
+            trace.is_answered(self.proxy.clock.tick());
         }
     }
 

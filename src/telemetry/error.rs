@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+#[cfg(feature = "telemetry")]
 use opentelemetry_otlp::ExporterBuildError;
 use thiserror::Error;
 use tracing_subscriber::filter::ParseError;
@@ -42,7 +43,18 @@ pub enum TelemetryError {
     /// The trusted authorities for the way to the collector cannot be read.
     #[error(transparent)]
     Trust(#[from] TrustError),
+    /// This build has no OpenTelemetry.
+    #[cfg(not(feature = "telemetry"))]
+    #[error(
+        "[telemetry] otlp_endpoint = {endpoint:?}: this crawlgate is built without OpenTelemetry; take one from a package, \
+         or build it with `--features telemetry`"
+    )]
+    Absent {
+        /// The collector.
+        endpoint: String,
+    },
     /// The exporter cannot be made.
+    #[cfg(feature = "telemetry")]
     #[error("[telemetry] otlp_endpoint = {endpoint:?}: {error}")]
     Exporter {
         /// The collector.

@@ -15,7 +15,7 @@ use crate::policy::usage::Usage;
 use crate::rep::Origin;
 use crate::signing::Outcome;
 use crate::store::ObjectKind;
-use crate::telemetry::trace::{self, Trace};
+use crate::telemetry::{Trace, trace};
 
 impl ExchangeRecorder {
     fn error(&self) -> Option<&'static str> {

@@ -1,12 +1,13 @@
-//! The cache of robots.txt states, by origin and identity, with the one fetch that all requests wait for.
+//! The cache of the states of robots.txt and tdmrep.json, by origin and identity, with the one fetch that all requests wait
+//! for.
 //!
-//! Promises: however many requests ask about an origin as one identity at once, one fetch runs (*single flight*); it
+//! Promises: however many requests ask for a document of an origin as one identity at once, one fetch runs (*single flight*); it
 //! runs in a task of its own, so a disconnecting crawler cancels nothing; a fetch that panics or is dropped still ends,
 //! as [`Cause::Internal`](crate::robots::access::Cause::Internal), and wakes its waiters; the cache is bounded by count
 //! and by octets, over all identities, and evicts the least recently used origins that are not being fetched.
 //!
-//! An origin has at most [`OWN_STATES`](crate::robots::identity::OWN_STATES) identities with states of their own;
-//! further ones share that of `*`. A refusal to one identity is believed only if the origin refuses `*`, too
+//! A document of an origin has at most [`OWN_STATES`](crate::robots::identity::OWN_STATES) identities with states of their
+//! own; further ones share that of `*`. A refusal to one identity is believed only if the origin refuses `*`, too
 //! (`confirm`).
 //!
 //! With a [`PersistentStates`], states outlive the process: the first request to an origin loads all its states from the
@@ -30,6 +31,7 @@ mod refresh;
 mod settings;
 mod shared;
 mod size;
+mod tdmrep;
 
 pub use self::counts::Counts;
 use self::entry::{ENTRY_BYTES, Entry, FlightReason, Slots, StoreLookup};
@@ -41,6 +43,7 @@ pub use self::refresh::NotForgotten;
 pub use self::settings::EffectiveSettings;
 use self::settings::Settings;
 use self::shared::Sharing;
+pub use self::tdmrep::Effort;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -71,7 +74,7 @@ pub struct RobotsCache {
     shared: Arc<Shared>,
 }
 
-/// The source of a robots.txt: the network, or a test.
+/// The source of a document: the network, or a test.
 type Fetch = Box<dyn Fn(Asked) -> Fetching + Send + Sync>;
 
 type Fetching = Pin<Box<dyn Future<Output = (AccessResult, store::Fetch)> + Send>>;

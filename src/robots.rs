@@ -1,9 +1,10 @@
-//! Knowledge about an origin's robots.txt: the meaning of a fetch, its life, and the crawler it is for.
+//! Knowledge about an origin's robots.txt and tdmrep.json: the meaning of a fetch, its life, and the crawler it is for.
 //!
 //! Pure: no sockets, clocks or logs. [`crate::cache`] fetches and keeps.
 
 pub mod access;
 pub mod crawl_delay;
+pub mod document;
 pub mod identity;
 pub mod reach;
 pub mod snapshot;

@@ -22,6 +22,7 @@ use crate::clock::Moment;
 use crate::config::RobotsConfig;
 use crate::rep::Origin;
 use crate::robots::access::{Absence, AccessResult, Cause, Freshness};
+use crate::robots::document::Document;
 use crate::robots::identity::{Crawler, FetchedAs, Identity};
 use crate::robots::snapshot::Snapshot;
 use crate::robots::state::{Fresh, State};
@@ -44,20 +45,21 @@ impl Shared {
     async fn common(
         self: &Arc<Self>,
         entry: &Arc<Entry>,
-        origin: &Origin,
+        (origin, document): (&Origin, Document),
         config: &RobotsConfig,
         patience: Duration,
         depth: u8,
     ) -> Option<Common> {
         let learnt = async {
             loop {
-                let (common, flight) = self.look_at_common(entry, origin, config, depth)?;
+                let (common, flight) =
+                    self.look_at_common(entry, (origin, document), config, depth)?;
                 let Some(mut flight) = flight else {
                     return Some(common);
                 };
                 match flight.ended().await {
                     Ended::Cut(waiting) if waiting > depth => {}
-                    ended => return self.common_after(ended, entry, config),
+                    ended => return self.common_after(ended, entry, document, config),
                 }
             }
         };
@@ -68,13 +70,13 @@ impl Shared {
     fn look_at_common(
         self: &Arc<Self>,
         entry: &Arc<Entry>,
-        origin: &Origin,
+        (origin, document): (&Origin, Document),
         config: &RobotsConfig,
         depth: u8,
     ) -> Option<(Common, Option<FetchHandle>)> {
         let mut slots = entry.slots.lock();
         let now = self.clock.now();
-        let crawler = Crawler::default();
+        let crawler = Crawler::common(document);
         let slot = slots.slot(crawler, now, &mut |change: Change<'_>| self.count(change))?;
         slot.used = now;
         let common = Common {
@@ -89,9 +91,15 @@ impl Shared {
     }
 
     /// Returns the state of `*` after a fetch that has `ended`.
-    fn common_after(&self, ended: Ended, entry: &Entry, config: &RobotsConfig) -> Option<Common> {
+    fn common_after(
+        &self,
+        ended: Ended,
+        entry: &Entry,
+        document: Document,
+        config: &RobotsConfig,
+    ) -> Option<Common> {
         let mut slots = entry.slots.lock();
-        let slot = slots.of(&Identity::default())?;
+        let slot = slots.of(&Identity::common(document))?;
         let now = self.clock.now();
         Some(Common {
             state: slot.settle(now, config),
@@ -139,11 +147,21 @@ impl FetchTask {
             // Another User-Agent, or another signature.
             (false, _) => {}
         }
+        // No crawler at all asks for the file where robots.txt disallows it to `*`.
+        let document = self.hopper.identity.document();
+        let common = Identity::common(document);
+        if document == Document::TdmRep
+            && !self
+                .shared
+                .allows(&self.hopper.origin, &common, document.path())
+        {
+            return (result, fetch);
+        }
         let config = &settings.ours.config;
         let patience = config.fetch_timeout.saturating_sub(fetch.duration);
         let common = self.shared.common(
             &self.entry,
-            &self.hopper.origin,
+            (&self.hopper.origin, self.hopper.identity.document()),
             config,
             patience,
             self.hopper.depth,

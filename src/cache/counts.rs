@@ -2,6 +2,7 @@
 
 use crate::metrics::{Counters, DurationHistogram, Gauges, Registry, Unit};
 use crate::robots::access::AccessResult;
+use crate::robots::document::Document;
 use crate::robots::state::State;
 use crate::store::Fetch;
 
@@ -29,6 +30,8 @@ impl Known {
 #[derive(Debug, Clone)]
 pub struct Counts {
     fetches: Counters,
+    /// Fetches of tdmrep.json.
+    tdmrep_fetches: Counters,
     durations: DurationHistogram,
     origins: Gauges,
 }
@@ -37,6 +40,10 @@ impl Default for Counts {
     fn default() -> Counts {
         Counts {
             fetches: Counters::by("result", &["successful", "unavailable", "unreachable"]),
+            tdmrep_fetches: Counters::by(
+                "result",
+                &["successful", "unavailable", "unreachable", "unusable"],
+            ),
             // From a millisecond to half a minute.
             durations: DurationHistogram::between(-10..6),
             origins: Gauges::by(
@@ -49,32 +56,48 @@ impl Default for Counts {
 
 impl Counts {
     /// Counts a fetch that has ended.
-    pub(super) fn fetched(&self, result: &AccessResult, fetch: Option<&Fetch>) {
+    pub(super) fn fetched(&self, document: Document, result: &AccessResult, fetch: Option<&Fetch>) {
         let kind = match result {
+            AccessResult::Successful { snapshot, .. }
+                if document == Document::TdmRep && snapshot.tdmrep().is_err() =>
+            {
+                3
+            }
             AccessResult::Successful { .. } => 0,
             AccessResult::Unavailable { .. } => 1,
             AccessResult::Unreachable { .. } => 2,
         };
-        self.fetches.add(kind, 1);
+        match document {
+            Document::RobotsTxt => self.fetches.add(kind, 1),
+            Document::TdmRep => {
+                self.tdmrep_fetches.add(kind, 1);
+                return;
+            }
+        }
         if let Some(fetch) = fetch {
             self.durations.observe(fetch.duration);
         }
     }
 
-    /// Counts a state that was added.
-    pub(super) fn came(&self, known: Known) {
-        self.origins.raise(known as usize);
+    /// Counts a state that was added. Those of tdmrep.json are not counted here.
+    pub(super) fn came(&self, document: Document, known: Known) {
+        if document == Document::RobotsTxt {
+            self.origins.raise(known as usize);
+        }
     }
 
     /// Counts a state that was removed.
-    pub(super) fn went(&self, known: Known) {
-        self.origins.lower(known as usize);
+    pub(super) fn went(&self, document: Document, known: Known) {
+        if document == Document::RobotsTxt {
+            self.origins.lower(known as usize);
+        }
     }
 
     /// Registers the metrics.
     pub fn register(&self, registry: &mut Registry) {
         let Counts {
             fetches,
+            tdmrep_fetches,
             durations,
             origins,
         } = self.clone();
@@ -82,6 +105,11 @@ impl Counts {
             "crawlgate_robots_fetches",
             "Fetches of robots.txt, by result",
             fetches,
+        );
+        registry.register(
+            "crawlgate_tdmrep_fetches",
+            "Fetches of tdmrep.json, by result; unusable is an answer that is no such file",
+            tdmrep_fetches,
         );
         registry.register_with_unit(
             "crawlgate_robots_fetch_duration",
@@ -91,7 +119,7 @@ impl Counts {
         );
         registry.register(
             "crawlgate_origins",
-            "States in memory, one for each origin and crawler identity, by kind",
+            "States of robots.txt in memory, one for each origin and crawler identity, by kind",
             origins,
         );
     }

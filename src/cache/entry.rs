@@ -1,4 +1,4 @@
-//! One origin in memory: a slot for each identity with a state of its own.
+//! One origin in memory: a slot for each document and identity with a state of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -13,6 +13,7 @@ use crate::clock::{Moment, Uptime};
 use crate::config::RobotsConfig;
 use crate::fleet::coordinator::Token;
 use crate::policy::generation::Group;
+use crate::robots::document::Document;
 use crate::robots::identity::{Crawler, FetchedAs, Identity, OWN_STATES};
 use crate::robots::state::State;
 use crate::store::StoreError;
@@ -149,7 +150,9 @@ impl Slots {
                 change(Change::Went(&self.all.swap_remove(at)));
                 self.push(Slot::new(crawler.identity(), now), change)
             }
-            Room::Shared => return self.slot(Crawler::default(), now, change),
+            Room::Shared => {
+                return self.slot(Crawler::common(crawler.document()), now, change);
+            }
         };
         self.all.get_mut(at)
     }
@@ -167,7 +170,8 @@ impl Slots {
         }
         let own = || {
             let all = self.all.iter().enumerate();
-            all.filter(|(_, slot)| !slot.identity.is_common())
+            let is_of_it = |slot: &Slot| slot.identity.document() == crawler.document();
+            all.filter(move |(_, slot)| is_of_it(slot) && !slot.identity.is_common())
         };
         if crawler.is_common() || own().count() < OWN_STATES {
             return Room::New;
@@ -185,7 +189,7 @@ impl Slots {
         match self.room(crawler, now) {
             Room::At(at) => self.all.get_mut(at),
             Room::New | Room::InPlaceOf(_) => None,
-            Room::Shared => self.of(&Identity::default()),
+            Room::Shared => self.of(&Identity::common(crawler.document())),
         }
     }
 
@@ -194,9 +198,11 @@ impl Slots {
         self.all.iter_mut().find(|slot| slot.identity == *identity)
     }
 
-    /// Tells whether a copy of the origin's file is held for any identity, however old.
-    pub(super) fn holds_a_copy(&self) -> bool {
-        self.all.iter().any(|slot| slot.state.snapshot().is_some())
+    /// Tells whether a copy of the origin's document is held for any identity, however old.
+    pub(super) fn holds_a_copy(&self, document: Document) -> bool {
+        let is_one =
+            |slot: &Slot| slot.identity.document() == document && slot.state.snapshot().is_some();
+        self.all.iter().any(is_one)
     }
 
     /// Iterates over all slots.

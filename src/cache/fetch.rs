@@ -1,4 +1,4 @@
-//! The fetch of one robots.txt: an unconditional GET with the User-Agent of an [`Identity`].
+//! The fetch of one robots.txt or tdmrep.json: an unconditional GET with the User-Agent of an [`Identity`].
 //!
 //! A 5xx that says "page not found" is checked further: one probe of a path that cannot exist tells whether the site
 //! answers all missing pages with it. A fetch that fails while the process stood still is repeated.
@@ -37,15 +37,18 @@ use crate::robots::access::{
     Absence, AccessResult, Cause, ERROR_PAGE, Freshness, Hop, Reading, Validity, phrases_in,
     read_status,
 };
+use crate::robots::document::Document;
 use crate::robots::identity::Identity;
 use crate::robots::snapshot::Snapshot;
 use crate::store;
 use crate::text::hex;
+use crate::usage::tdmrep;
 
 /// Limit of repetitions after the process stood still.
 const MOST_REPEATS: u32 = 3;
 
-/// The permit to fetch a robots.txt, without a clearance. Only this module makes one.
+/// The permit to fetch a robots.txt, without a clearance, or a tdmrep.json that robots.txt allows. Only this module
+/// makes one.
 #[derive(Debug)]
 pub struct RobotsPermit {
     origin: Origin,
@@ -123,7 +126,7 @@ pub async fn fetch(
             break result;
         }
         repeats += 1;
-        info!(origin = %asked.origin, "repeating the fetch of robots.txt: the process stood still");
+        info!(origin = %asked.origin, "repeating the fetch of {}: the process stood still", asked.identity.document());
         trace.begins_anew();
     };
     let fetch = trace.end(asked, &result, clock.now());
@@ -159,7 +162,10 @@ impl Walk<'_, '_> {
     async fn go(mut self) -> AccessResult {
         let (asked, clock) = (self.asked, self.clock);
         let (origin, config) = (&asked.origin, &*asked.config);
-        let mut url = origin.robots_url();
+        let document = asked.identity.document();
+        let mut url = document.url(origin);
+        // A probe is for a file that restricts while it is unknown.
+        let soft_404 = config.soft_404 && document == Document::RobotsTxt;
         let mut visited: Vec<String> = Vec::new();
         loop {
             self.trace.asks(&url);
@@ -173,8 +179,10 @@ impl Walk<'_, '_> {
             };
             let status = response.status().as_u16();
             self.trace.answered(status, response.headers());
-            match read_status(status, &config.deny_statuses, config.soft_404) {
-                Reading::Body => return successful(response, &url, config, clock).await,
+            match read_status(status, &config.deny_statuses, soft_404) {
+                Reading::Body => {
+                    return successful(response, (document, &url), config, clock).await;
+                }
                 Reading::Absent => {
                     return AccessResult::Unavailable {
                         why: Absence::Status(status),
@@ -222,14 +230,16 @@ impl Walk<'_, '_> {
     }
 
     /// Judges a hop, and counts it if it may be made. `/robots.txt` itself is always allowed (RFC 9309 2.2.2). The
-    /// initial origin's rules are in the file being fetched here, so they forbid no hop on the way to it.
+    /// initial origin's rules are in the robots.txt being fetched here, so they forbid no hop on the way to it.
     async fn judge(&mut self, url: &str) -> Hop {
         // An invalid URL fails when it is requested.
         let Ok((origin, path)) = Origin::parse(url) else {
             return Hop::Allowed;
         };
         let is_robots_txt = ComparisonPath::new(path.as_bytes()).is_robots_txt();
-        let hop = match is_robots_txt || origin == self.asked.origin {
+        let is_on_the_way =
+            self.asked.identity.document() == Document::RobotsTxt && origin == self.asked.origin;
+        let hop = match is_robots_txt || is_on_the_way {
             true => Hop::Allowed,
             false => {
                 let judging = (self.asked.judges)(origin.clone(), path);
@@ -312,7 +322,11 @@ async fn request(
     let host = HeaderValue::try_from(origin.authority()).map_err(|_| Cause::Unaddressable)?;
     headers.insert(HOST, host);
     headers.insert(USER_AGENT, asked.user_agent.clone());
-    headers.insert(ACCEPT, HeaderValue::from_static("text/plain, */*;q=0.8"));
+    let accepted = match asked.identity.document() {
+        Document::RobotsTxt => "text/plain, */*;q=0.8",
+        Document::TdmRep => "application/json, */*;q=0.8",
+    };
+    headers.insert(ACCEPT, HeaderValue::from_static(accepted));
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED));
     if let Some(signer) = egress.signer(asked.signed_as.as_deref()) {
         request.extensions_mut().insert(signer);
@@ -346,20 +360,24 @@ fn location(base: &str, headers: &HeaderMap) -> Option<String> {
 
 async fn successful(
     response: Response<ResponseBody>,
-    url: &str,
+    (document, url): (Document, &str),
     config: &RobotsConfig,
     clock: &Clock,
 ) -> AccessResult {
     let status = response.status().as_u16();
     let freshness = freshness(response.headers(), clock);
+    let limit = match document {
+        Document::RobotsTxt => config.size_limit,
+        Document::TdmRep => tdmrep::LONGEST,
+    };
     // One octet above the limit tells a file of exactly the limit from a longer one.
-    let body = match read(response, config.size_limit.saturating_add(1)).await {
+    let body = match read(response, limit.saturating_add(1)).await {
         Ok(body) => body,
         Err(cause) => return unreachable(cause),
     };
     let options = ParseOptions {
         lenient: config.lenient,
-        limit: config.size_limit,
+        limit,
     };
     let robots = Robots::parse(&body, options);
     AccessResult::Successful {

@@ -1,4 +1,4 @@
-//! A flight: the task that fetches one origin's robots.txt, as one identity, while requests wait for it.
+//! A flight: the task that fetches one document of an origin, as one identity, while requests wait for it.
 
 use std::sync::Arc;
 
@@ -134,7 +134,8 @@ impl FetchTask {
     fn give_up(&mut self, result: &AccessResult) {
         self.stage = Stage::Landed;
         tell(&self.hopper.origin, &self.hopper.identity, result);
-        self.shared.counts.fetched(result, None);
+        let document = self.hopper.identity.document();
+        self.shared.counts.fetched(document, result, None);
         // A slot with a flight is never removed.
         if let Some(slot) = self.entry.slots.lock().of(&self.hopper.identity) {
             slot.flight = None;
@@ -159,7 +160,8 @@ impl FetchTask {
     fn cut_short(&mut self, result: &AccessResult) {
         self.stage = Stage::Landed;
         tell(&self.hopper.origin, &self.hopper.identity, result);
-        self.shared.counts.fetched(result, None);
+        let document = self.hopper.identity.document();
+        self.shared.counts.fetched(document, result, None);
         // A slot with a flight is never removed.
         if let Some(slot) = self.entry.slots.lock().of(&self.hopper.identity) {
             slot.flight = None;
@@ -177,7 +179,11 @@ impl FetchTask {
         let settings = self.shared.settings.load_full();
         let config = &settings.ours.config;
         // A copy for any crawler counts: this crawler is not judged by it, but it proves that the origin has a file.
-        let is_held = self.entry.slots.lock().holds_a_copy();
+        let is_held = self
+            .entry
+            .slots
+            .lock()
+            .holds_a_copy(self.hopper.identity.document());
         let result = match is_held {
             true => result.beside_a_copy(),
             false => result,
@@ -186,7 +192,9 @@ impl FetchTask {
             result.name().clone_into(&mut fetch.result);
         }
         tell(&self.hopper.origin, &self.hopper.identity, &result);
-        self.shared.counts.fetched(&result, fetch.as_ref());
+        let document = self.hopper.identity.document();
+        let counts = &self.shared.counts;
+        counts.fetched(document, &result, fetch.as_ref());
         let mut slots = self.entry.slots.lock();
         let now = self.shared.clock.now();
         // A slot with a flight is never removed.
@@ -273,15 +281,16 @@ impl Drop for FetchTask {
 }
 
 fn tell(origin: &Origin, identity: &Identity, result: &AccessResult) {
+    let document = identity.document();
     match result {
         AccessResult::Successful { snapshot, .. } => {
-            debug!(%origin, %identity, status = snapshot.status, from = %snapshot.final_url, "robots.txt fetched");
+            debug!(%origin, %identity, status = snapshot.status, from = %snapshot.final_url, "{document} fetched");
         }
         AccessResult::Unavailable { why, .. } => {
-            debug!(%origin, %identity, "no robots.txt: {why}");
+            debug!(%origin, %identity, "no {document}: {why}");
         }
         AccessResult::Unreachable { cause, .. } => {
-            info!(%origin, %identity, "robots.txt cannot be had: {cause}");
+            info!(%origin, %identity, "{document} cannot be had: {cause}");
         }
     }
 }

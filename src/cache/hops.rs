@@ -29,6 +29,7 @@ use super::fetch_handle::Ended;
 use crate::policy::overrides::Action;
 use crate::rep::{ComparisonPath, Guarded, Origin, RuleKind};
 use crate::robots::access::{Cause, Hop};
+use crate::robots::document::Document;
 use crate::robots::identity::{Crawler, Identity};
 use crate::robots::state::{Due, Stance, State};
 
@@ -115,7 +116,8 @@ impl Shared {
             return decided;
         }
         let tokens = hopper.identity.token();
-        let crawler = Crawler::with(&hopper.identity, tokens.map_or(&[], std::slice::from_ref));
+        let crawler = Crawler::with(&hopper.identity, tokens.map_or(&[], std::slice::from_ref))
+            .asking(Document::RobotsTxt);
         let known = self.hop_as_known(origin, path, crawler);
         if known != UNJUDGED {
             return known;
@@ -138,7 +140,7 @@ impl Shared {
     }
 
     /// Judges a hop by the overrides in force; `None` if they say nothing about it.
-    fn hop_by_override(&self, origin: &Origin, path: &str) -> Option<Hop> {
+    pub(super) fn hop_by_override(&self, origin: &Origin, path: &str) -> Option<Hop> {
         let overrides = self.overrides.load();
         let asserted = overrides.about(origin, path.as_bytes(), self.clock.now())?;
         Some(match asserted.action {
@@ -166,7 +168,7 @@ impl Shared {
 
     /// Judges a hop by the cached state of its origin. The hop's verdict is unknown if the crawler has no state of its
     /// own there.
-    fn hop_as_known(&self, origin: &Origin, path: &str, crawler: Crawler<'_>) -> Hop {
+    pub(super) fn hop_as_known(&self, origin: &Origin, path: &str, crawler: Crawler<'_>) -> Hop {
         let Some(entry) = self.entries.get(origin).map(|entry| Arc::clone(&entry)) else {
             return UNJUDGED;
         };

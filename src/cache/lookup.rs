@@ -1,4 +1,4 @@
-//! A request's way to the state of its origin: the look at the cache, and the wait for the fetch that makes it usable.
+//! A request's way to the state of a document of its origin: the look at the cache, and the wait for the fetch that makes it usable.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,6 +16,7 @@ use crate::clock::Moment;
 use crate::config::ProfileName;
 use crate::policy::generation::OriginUpdates;
 use crate::rep::Origin;
+use crate::robots::document::Document;
 use crate::robots::identity::{Crawler, FetchedAs};
 use crate::robots::state::{Due, Stance, State};
 
@@ -39,16 +40,26 @@ pub struct View {
 }
 
 /// The moment and settings of a view, before a state is known.
-struct ViewContext {
+pub(super) struct ViewContext {
     now: Moment,
     by: Arc<EffectiveSettings>,
     landings: OriginUpdates,
+    document: Document,
 }
 
 impl ViewContext {
+    pub(super) fn now(&self) -> Moment {
+        self.now
+    }
+
     /// Returns the view of a slot's state; without a slot, nothing is known.
-    fn view(self, slot: Option<&mut Slot>) -> View {
-        let ViewContext { now, by, landings } = self;
+    pub(super) fn view(self, slot: Option<&mut Slot>) -> View {
+        let ViewContext {
+            now,
+            by,
+            landings,
+            document,
+        } = self;
         let (state, fetched_as, is_exhausted) = match slot {
             Some(slot) => (
                 slot.settle(now, &by.config),
@@ -58,7 +69,7 @@ impl ViewContext {
             None => (Arc::default(), None, false),
         };
         View {
-            stance: state.stance(now, &by.config.timing.profile),
+            stance: state.stance_of(document, now, &by.config.timing.profile),
             state,
             fetched_as,
             now,
@@ -88,7 +99,7 @@ impl Shared {
         profile: Option<ProfileName>,
         depth: u8,
     ) -> (View, Option<Awaited>) {
-        let (mut slots, context) = self.begin_view(entry, profile);
+        let (mut slots, context) = self.begin_view(entry, crawler.document(), profile);
         let now = context.now;
         entry.used.store(now.as_millis(), Ordering::Relaxed);
         match slots.recall {
@@ -115,7 +126,10 @@ impl Shared {
         // attempt is usable.
         let due = match view.is_exhausted {
             true => Due::No,
-            false => view.state.due(now, &view.by.config.timing.profile),
+            false => {
+                let profile = &view.by.config.timing.profile;
+                view.state.due_of(crawler.document(), now, profile)
+            }
         };
         let is_unconfirmed = self.sharing.is_some() && slot.is_unconfirmed();
         let mut join = |reason| self.join(entry, origin, slot, depth, reason);
@@ -143,9 +157,10 @@ impl Shared {
     }
 
     /// Locks the states of an origin, for one view.
-    fn begin_view<'a>(
+    pub(super) fn begin_view<'a>(
         &self,
         entry: &'a Entry,
+        document: Document,
         profile: Option<ProfileName>,
     ) -> (MutexGuard<'a, Slots>, ViewContext) {
         let by = self.settings.load().under(profile);
@@ -155,6 +170,7 @@ impl Shared {
             now: self.clock.now(),
             landings: self.changes.landings(entry.group),
             by,
+            document,
         };
         (slots, context)
     }
@@ -170,7 +186,7 @@ impl Shared {
         let hold = self.settings.load().ours.config.hold;
         let landing = self.landed(entry, origin, crawler, profile, awaited, 0);
         let landed = timeout(hold, landing).await.is_ok();
-        let (mut slots, context) = self.begin_view(entry, profile);
+        let (mut slots, context) = self.begin_view(entry, crawler.document(), profile);
         let mut slot = slots.held(crawler, context.now);
         let mut view = context.view(slot.as_deref_mut());
         let mut is_confirmed = true;

@@ -11,6 +11,7 @@ use crate::audit::{Landed, Log};
 use crate::clock::Moment;
 use crate::config::RobotsConfig;
 use crate::rep::Origin;
+use crate::robots::document::Document;
 use crate::robots::identity::{FetchedAs, Identity, OWN_STATES};
 use crate::robots::state::State;
 use crate::store::persist::{BrokenCopy, from_stored};
@@ -72,7 +73,7 @@ impl PersistentStates {
             Err(Unread::Broken(broken)) => {
                 error!(
                     %origin,
-                    "the stored state of this origin was altered, so its robots.txt is fetched again: {broken}; \
+                    "the stored state of this origin was altered, so it is fetched again: {broken}; \
                      `crawlgate store check` finds other damage"
                 );
                 Ok(Vec::new())
@@ -96,7 +97,7 @@ impl PersistentStates {
         if kept.is_empty() {
             return Ok(recalled);
         }
-        let most = FETCHES_KEPT * (OWN_STATES + 1);
+        let most = FETCHES_KEPT * (OWN_STATES + 1) * Document::ALL.len();
         let fetches = self.store.fetches(origin, most).await;
         let fetches = fetches.map_err(Unread::Failed)?;
         for found in kept {

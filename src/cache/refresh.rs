@@ -8,13 +8,14 @@ use super::entry::{Entry, FlightReason, Slot, StoreLookup};
 use super::{RobotsCache, Shared};
 use crate::fleet::CoordinatorError;
 use crate::rep::Origin;
+use crate::robots::document::Document;
 use crate::robots::identity::{Crawler, Identity};
 use crate::robots::state::State;
 use crate::store::StoreError;
 
 impl RobotsCache {
-    /// Fetches the robots.txt of `origin` now, as `which` or as all identities with a state, even if the next attempt
-    /// is not due; returns the states afterwards. A fetch in progress began before this call, so it is awaited and
+    /// Fetches the documents of `origin` now, as `which` or as all identities with a state, even if the next attempt
+    /// is not due; returns the states afterwards. robots.txt comes first: a tdmrep.json that it disallows is not fetched. A fetch in progress began before this call, so it is awaited and
     /// another follows. There is no time-out here: a fetch has its own.
     ///
     /// # Errors
@@ -63,16 +64,20 @@ impl RobotsCache {
                 }
             }
         };
-        let mut refreshing = JoinSet::new();
-        for (at, identity) in identities.into_iter().enumerate() {
-            let (shared, entry) = (Arc::clone(shared), Arc::clone(&entry));
-            let origin = origin.clone();
-            refreshing.spawn(async move {
-                let state = shared.refresh(&entry, &origin, &identity, reason).await;
-                (at, identity, state)
-            });
+        let mut refreshed = Vec::new();
+        for document in Document::ALL {
+            let mut refreshing = JoinSet::new();
+            let of_it = identities.iter().enumerate();
+            for (at, identity) in of_it.filter(|(_, one)| one.document() == document) {
+                let (shared, entry) = (Arc::clone(shared), Arc::clone(&entry));
+                let (origin, identity) = (origin.clone(), identity.clone());
+                refreshing.spawn(async move {
+                    let state = shared.refresh(&entry, &origin, &identity, reason).await;
+                    state.map(|state| (at, identity, state))
+                });
+            }
+            refreshed.extend(refreshing.join_all().await.into_iter().flatten());
         }
-        let mut refreshed = refreshing.join_all().await;
         refreshed.sort_by_key(|(at, ..)| *at);
         let refreshed = refreshed.into_iter();
         Ok(refreshed
@@ -168,7 +173,7 @@ impl RobotsCache {
                 shared.recalled(&entry, origin).await?;
                 let slots = entry.slots.lock();
                 let known = slots.iter().map(|slot| slot.identity.clone());
-                known.chain([Identity::default()]).collect()
+                known.chain(Document::ALL.map(Identity::common)).collect()
             }
         };
         shared.forget_shared(sharing, origin, &identities).await?;
@@ -188,14 +193,17 @@ pub enum NotForgotten {
 }
 
 impl Shared {
-    /// Fetches once more for one identity, see [`RobotsCache::refresh`].
+    /// Fetches once more for one identity, see [`RobotsCache::refresh`]; `None` if the document may not be fetched.
     async fn refresh(
         self: Arc<Self>,
         entry: &Arc<Entry>,
         origin: &Origin,
         identity: &Identity,
         reason: FlightReason,
-    ) -> Arc<State> {
+    ) -> Option<Arc<State>> {
+        if !self.may_refresh(origin, identity) {
+            return None;
+        }
         let tokens = identity.token().map_or(&[][..], std::slice::from_ref);
         let crawler = Crawler::with(identity, tokens);
         loop {
@@ -203,9 +211,7 @@ impl Shared {
                 let mut slots = entry.slots.lock();
                 let now = self.clock.now();
                 let slot = slots.slot(crawler, now, &mut |change| self.count(change));
-                let Some(slot) = slot else {
-                    return Arc::default();
-                };
+                let slot = slot?;
                 let is_ours = slot.flight.is_none();
                 (self.join(entry, origin, slot, 0, reason), is_ours)
             };
@@ -213,7 +219,7 @@ impl Shared {
             if is_ours {
                 let mut slots = entry.slots.lock();
                 let slot = slots.held(crawler, self.clock.now());
-                return slot.map_or_else(Arc::default, |slot| Arc::clone(&slot.state));
+                return Some(slot.map_or_else(Arc::default, |slot| Arc::clone(&slot.state)));
             }
         }
     }

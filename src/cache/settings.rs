@@ -6,6 +6,7 @@ use crate::config::{Config, ProfileName, RobotsConfig};
 use crate::policy::terms::PolicyDigest;
 use crate::robots::identity::UserAgents;
 use crate::signing::Assigned;
+use crate::usage::tdmrep;
 
 /// Settings with the digest that records name. A decision from a `View` uses the view's settings, even if the
 /// configuration changes meanwhile.
@@ -41,6 +42,11 @@ impl Settings {
                 .map(|name| (name, Arc::new(EffectiveSettings::of(robots.under(name))))),
             ours: Arc::new(EffectiveSettings::of(robots.clone())),
         }
+    }
+
+    /// Returns the limit on the octets of a document.
+    pub(super) fn longest(&self) -> usize {
+        self.ours.config.size_limit.max(tdmrep::LONGEST)
     }
 
     pub(super) fn under(&self, profile: Option<ProfileName>) -> Arc<EffectiveSettings> {

@@ -152,7 +152,7 @@ impl Sharing {
         let token = state.token.0.to_be_bytes();
         let place = place(key, &token);
         let opened = self.fleet.key().open(&place, &state.sealed);
-        let opened = opened.and_then(|octets| Head::read(octets, settings.ours.config.size_limit));
+        let opened = opened.and_then(|octets| Head::read(octets, settings.longest()));
         if opened.is_some() {
             self.highest.fetch_max(state.token.0, Ordering::Relaxed);
         } else {
@@ -293,7 +293,10 @@ impl FetchTask {
         let mut slots = self.entry.slots.lock();
         let slot = slots.of(&self.hopper.identity);
         slot.is_none_or(|slot| {
-            let due = slot.state.due(now, &settings.ours.config.timing.profile);
+            let document = self.hopper.identity.document();
+            let due = slot
+                .state
+                .due_of(document, now, &settings.ours.config.timing.profile);
             due != Due::No || slot.reason == FlightReason::FetchAnew
         })
     }

@@ -18,11 +18,11 @@ impl Shared {
     pub(super) fn count(&self, change: Change<'_>) {
         match change {
             Change::Came(slot) => {
-                self.counts.came(slot.known);
+                self.counts.came(slot.identity.document(), slot.known);
                 self.bytes.fetch_add(slot.bytes, Ordering::Relaxed);
             }
             Change::Went(slot) => {
-                self.counts.went(slot.known);
+                self.counts.went(slot.identity.document(), slot.known);
                 self.bytes.fetch_sub(slot.bytes, Ordering::Relaxed);
             }
         }
@@ -50,8 +50,10 @@ impl Shared {
     pub(super) fn update_size(&self, slot: &mut Slot) -> bool {
         let known = Known::of(&slot.state);
         if known != slot.known {
-            self.counts.came(known);
-            self.counts.went(std::mem::replace(&mut slot.known, known));
+            let document = slot.identity.document();
+            self.counts.came(document, known);
+            let before = std::mem::replace(&mut slot.known, known);
+            self.counts.went(document, before);
         }
         let snapshot = slot.state.snapshot();
         let bytes = SLOT_BYTES + snapshot.map_or(0, |snapshot| snapshot.bytes());

@@ -1,5 +1,6 @@
 //! A cache with a fetch that ends when the test says so.
 
+mod documents;
 mod flights;
 mod hops;
 mod identities;

@@ -13,6 +13,7 @@ use http::HeaderValue;
 use parking_lot::Mutex;
 use thiserror::Error;
 
+use super::document::Document;
 use super::state::State;
 use crate::rep::ProductToken;
 
@@ -36,9 +37,13 @@ pub const OWN: &str = concat!(
     " (+https://www.rfc-editor.org/rfc/rfc9309)"
 );
 
-/// A client's name and a product token, or `*`: the second half of the key of a robots state.
+/// Beginning of the spelling of an identity with the state of a tdmrep.json. No token or client has a colon.
+const OF_TDMREP: &str = "tdmrep.json:";
+
+/// A client's name and a product token, or `*`, with the document that it fetches: the second half of the key of a state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Identity {
+    document: Document,
     client: Option<Arc<str>>,
     token: Option<ProductToken>,
 }
@@ -46,6 +51,7 @@ pub struct Identity {
 /// A crawler that asks for an origin, borrowed from its request, so that the look-up of its state allocates nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Crawler<'a> {
+    document: Document,
     client: Option<&'a Arc<str>>,
     tokens: &'a [ProductToken],
 }
@@ -54,25 +60,45 @@ impl<'a> Crawler<'a> {
     /// The crawler that the client of this name answers for.
     #[must_use]
     pub fn new(client: Option<&'a Arc<str>>, tokens: &'a [ProductToken]) -> Crawler<'a> {
-        Crawler { client, tokens }
+        Crawler {
+            document: Document::RobotsTxt,
+            client,
+            tokens,
+        }
     }
 
     /// Returns a crawler with this chain of product tokens and no client.
     #[must_use]
     pub fn named(tokens: &'a [ProductToken]) -> Crawler<'a> {
-        Crawler {
-            client: None,
-            tokens,
-        }
+        Crawler::new(None, tokens)
+    }
+
+    /// Returns the crawler that all without a state of their own share at a document.
+    #[must_use]
+    pub fn common(document: Document) -> Crawler<'a> {
+        Crawler::default().asking(document)
     }
 
     /// Returns a crawler of this identity, with its chain of product tokens.
     #[must_use]
     pub fn with(identity: &'a Identity, tokens: &'a [ProductToken]) -> Crawler<'a> {
         Crawler {
+            document: identity.document,
             client: identity.client.as_ref(),
             tokens,
         }
+    }
+
+    /// Returns this crawler, asking for another document.
+    #[must_use]
+    pub fn asking(self, document: Document) -> Crawler<'a> {
+        Crawler { document, ..self }
+    }
+
+    /// Returns the document that it asks for.
+    #[must_use]
+    pub fn document(self) -> Document {
+        self.document
     }
 
     /// Returns the chain of product tokens, most specific first.
@@ -85,6 +111,7 @@ impl<'a> Crawler<'a> {
     #[must_use]
     pub fn identity(self) -> Identity {
         Identity {
+            document: self.document,
             client: self.client.cloned(),
             token: self.tokens.first().cloned(),
         }
@@ -99,7 +126,9 @@ impl<'a> Crawler<'a> {
     /// Tells whether this is its identity.
     #[must_use]
     pub fn is(self, identity: &Identity) -> bool {
-        self.tokens.first() == identity.token.as_ref() && self.client == identity.client.as_ref()
+        self.document == identity.document
+            && self.tokens.first() == identity.token.as_ref()
+            && self.client == identity.client.as_ref()
     }
 }
 
@@ -107,6 +136,10 @@ impl Identity {
     /// Reads the text that [`Identity::fmt`](fmt::Display::fmt) wrote; the token is then in lower case.
     #[must_use]
     pub fn parse(text: &str) -> Option<Identity> {
+        let (document, text) = match text.strip_prefix(OF_TDMREP) {
+            Some(rest) => (Document::TdmRep, rest),
+            None => (Document::RobotsTxt, text),
+        };
         let (token, client) = match text.split_once('@') {
             Some((token, client)) => (token, Some(client)),
             None => (text, None),
@@ -119,7 +152,35 @@ impl Identity {
             Some(client) => Some(client_name(client).ok()?),
             None => None,
         };
-        Some(Identity { client, token })
+        Some(Identity {
+            document,
+            client,
+            token,
+        })
+    }
+
+    /// Returns the identity `*` at a document.
+    #[must_use]
+    pub fn common(document: Document) -> Identity {
+        Identity {
+            document,
+            ..Identity::default()
+        }
+    }
+
+    /// Returns the document that the state is of.
+    #[must_use]
+    pub fn document(&self) -> Document {
+        self.document
+    }
+
+    /// Returns the same client and token with the state of another document.
+    #[must_use]
+    pub fn at(&self, document: Document) -> Identity {
+        Identity {
+            document,
+            ..self.clone()
+        }
     }
 
     /// Tells whether it is `*`: the identity of all crawlers without a state of their own.
@@ -142,8 +203,13 @@ impl Identity {
 }
 
 impl fmt::Display for Identity {
-    /// Writes its one spelling, the key in the store: `*`, `goodbot`, `goodbot@news`, `*@news`.
+    /// Writes its one spelling, the key in the store: `*`, `goodbot`, `goodbot@news`, `*@news`; of a tdmrep.json with
+    /// `tdmrep.json:` before it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.document {
+            Document::RobotsTxt => {}
+            Document::TdmRep => f.write_str(OF_TDMREP)?,
+        }
         match &self.token {
             Some(token) => {
                 for octet in token.as_str().chars() {
@@ -164,7 +230,7 @@ impl fmt::Display for Identity {
 pub struct FetchedAs {
     /// The identity that the state belongs to.
     pub identity: Identity,
-    /// The identity as text, for records.
+    /// The identity as text without its document, for records.
     pub name: Box<str>,
     /// The User-Agent of the fetch that the state rests on.
     pub user_agent: Arc<str>,
@@ -177,7 +243,7 @@ impl FetchedAs {
     #[must_use]
     pub fn new(identity: Identity, user_agent: Arc<str>) -> FetchedAs {
         FetchedAs {
-            name: identity.to_string().into(),
+            name: identity.at(Document::RobotsTxt).to_string().into(),
             identity,
             user_agent,
             named: Mutex::default(),
@@ -331,8 +397,25 @@ mod tests {
             assert!(crawler.is(&identity), "{name}");
             assert_eq!(crawler.is_common(), *text == "*", "{name}");
             assert_eq!(identity.is_common(), *text == "*", "{name}");
+            let (file, text) = (
+                crawler.asking(Document::TdmRep),
+                format!("tdmrep.json:{text}"),
+            );
+            assert_eq!(file.identity().to_string(), text, "{name}");
+            assert_eq!(Identity::parse(&text), Some(file.identity()), "{name}");
+            assert!(!crawler.is(&file.identity()) && !file.is(&identity));
+            assert_eq!(file.identity().at(Document::RobotsTxt), identity);
         }
-        for wrong in ["", "@", "a b", "goodbot@", "goodbot@a b", "*@NEWS"] {
+        for wrong in [
+            "",
+            "@",
+            "a b",
+            "goodbot@",
+            "goodbot@a b",
+            "*@NEWS",
+            "tdmrep.json:",
+            "robots.txt:*",
+        ] {
             assert_eq!(Identity::parse(wrong), None, "{wrong:?}");
         }
     }

@@ -1,15 +1,15 @@
-//! One robots.txt as it was fetched: the evidence for decisions.
+//! One robots.txt or tdmrep.json as it was fetched: the evidence for decisions.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::RwLock;
 
 use super::crawl_delay::CrawlDelay;
 use crate::clock::Moment;
 use crate::rep::{ParseOptions, ProductToken, Robots, Rules, Selection};
-use crate::usage::Statements;
+use crate::usage::{Statements, TdmRep, Why};
 
 /// Compiled sets of rules, and of statements, kept per file. A file usually names more agents than ever ask for it.
 const COMPILED_KEPT: usize = 16;
@@ -18,9 +18,10 @@ const COMPILED_KEPT: usize = 16;
 /// verdict.
 const CHAINS_KEPT: usize = 32;
 
-/// One robots.txt, parsed, with the facts about its fetch.
+/// One fetched file, parsed, with the facts about its fetch.
 pub struct Snapshot {
-    /// The parsed file; it owns the text.
+    /// The parsed robots.txt; it owns the text. The text of a tdmrep.json is none: it is only asked for by
+    /// [`Snapshot::tdmrep`].
     pub robots: Robots,
     /// SHA-256 of the part of the text that counts.
     pub sha256: [u8; 32],
@@ -35,6 +36,8 @@ pub struct Snapshot {
     /// What the file says of use; never filled where it says nothing.
     statements: RwLock<Compiled<Statements>>,
     statements_bytes: AtomicUsize,
+    /// The text as a tdmrep.json, read at its first use.
+    tdmrep: OnceLock<Result<TdmRep, Why>>,
     /// Crawl delays by chain of tokens, the oldest first.
     crawl_delays: RwLock<Vec<AskedOf>>,
 }
@@ -63,6 +66,7 @@ impl Snapshot {
             rules_bytes: AtomicUsize::new(0),
             statements: RwLock::default(),
             statements_bytes: AtomicUsize::new(0),
+            tdmrep: OnceLock::new(),
             crawl_delays: RwLock::default(),
             robots,
         }
@@ -104,6 +108,18 @@ impl Snapshot {
         self.robots
             .has_usage()
             .then(|| self.compiled(all, bytes, chain, compile, Statements::bytes))
+    }
+
+    /// Returns the file as a tdmrep.json, read at its first use.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn tdmrep(&self) -> Result<&TdmRep, Why> {
+        let read = || match self.robots.is_truncated() {
+            true => Err(Why::TooLong),
+            false => TdmRep::parse(self.robots.text()),
+        };
+        self.tdmrep.get_or_init(read).as_ref().map_err(|why| *why)
     }
 
     fn compiled<T>(
@@ -152,7 +168,9 @@ impl Snapshot {
     pub fn bytes(&self) -> usize {
         let rules = self.rules_bytes.load(Ordering::Relaxed);
         let statements = self.statements_bytes.load(Ordering::Relaxed);
-        self.robots.bytes() + rules + statements + self.final_url.len() + 512
+        let tdmrep = self.tdmrep.get().and_then(|read| read.as_ref().ok());
+        let tdmrep = tdmrep.map_or(0, TdmRep::bytes);
+        self.robots.bytes() + rules + statements + tdmrep + self.final_url.len() + 512
     }
 }
 

@@ -1,4 +1,4 @@
-//! The error-state machine of one origin (RFC 9309 section 2.3.1, Google's published interpretation).
+//! The error-state machine of one document of an origin (RFC 9309 section 2.3.1, Google's published interpretation).
 //!
 //! Pure: a state, an [`AccessResult`] and the moment give the next state; a state and the moment give the [`Stance`]
 //! that requests meet and the need for a fetch ([`Due`]). No clock, no sockets, no flags:
@@ -18,6 +18,7 @@
 //! but do not count for the outage.
 
 mod outage;
+mod tdmrep;
 
 pub use self::outage::{OBSERVED, Outage};
 
@@ -25,18 +26,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::access::{Absence, AccessResult, Cause, Freshness};
+use super::document::Document;
 use super::reach::Reach;
 use super::snapshot::Snapshot;
 use super::timing::{ProfileRules, Timing};
 use crate::clock::Moment;
 
-/// The state of an origin's robots.txt.
+/// The state of a document of an origin: of its robots.txt, or of its tdmrep.json.
+///
+/// Both live and are retried alike; they differ in their [stance](State::stance_of), and in the fetches that requests
+/// [wait for](State::due_of).
 #[derive(Debug, Clone, Default)]
 pub enum State {
     /// No fetch has ended yet.
     #[default]
     NeverFetched,
-    /// The origin has a robots.txt.
+    /// The origin has the document.
     Successful {
         /// The file.
         snapshot: Arc<Snapshot>,
@@ -45,7 +50,7 @@ pub enum State {
         /// Failures since the fetch.
         outage: Option<Outage>,
     },
-    /// The origin has no robots.txt.
+    /// The origin has no such document.
     Unavailable {
         /// The reason that it counts as having none.
         why: Absence,
@@ -56,7 +61,7 @@ pub enum State {
         /// Failures since the fetch.
         outage: Option<Outage>,
     },
-    /// The rules are unknown.
+    /// The document is unknown.
     Unreachable {
         /// The failures.
         outage: Outage,
@@ -93,9 +98,9 @@ const SOON: Duration = Duration::from_secs(60);
 pub enum Stance {
     /// No usable state: wait for a fetch.
     Unknown,
-    /// These rules decide.
+    /// This file decides: the rules of robots.txt, the entries of tdmrep.json.
     Rules(Arc<Snapshot>),
-    /// No restrictions: the origin has no robots.txt, or has been unreachable for long enough.
+    /// No restrictions: the origin has no such document, or has been unreachable for long enough.
     AllowAll,
     /// Complete disallow until the origin's robots.txt is known again.
     DisallowAll {
@@ -261,7 +266,23 @@ impl State {
         Some(state)
     }
 
-    /// Returns the stance for requests at `now`.
+    /// Returns the stance of a document for requests at `now`.
+    pub fn stance_of(&self, document: Document, now: Moment, profile: &ProfileRules) -> Stance {
+        match document {
+            Document::RobotsTxt => self.stance(now, profile),
+            Document::TdmRep => self.stance_of_tdmrep(now, profile),
+        }
+    }
+
+    /// Tells whether a fetch of a document should start at `now`, for a request under `profile`.
+    pub fn due_of(&self, document: Document, now: Moment, profile: &ProfileRules) -> Due {
+        match document {
+            Document::RobotsTxt => self.due(now, profile),
+            Document::TdmRep => self.due_of_tdmrep(now),
+        }
+    }
+
+    /// Returns the stance of a robots.txt for requests at `now`.
     pub fn stance(&self, now: Moment, profile: &ProfileRules) -> Stance {
         match self {
             State::NeverFetched => Stance::Unknown,
@@ -285,7 +306,7 @@ impl State {
         }
     }
 
-    /// Tells whether a fetch should start at `now`, for a request under `profile`.
+    /// Tells whether a fetch of robots.txt should start at `now`, for a request under `profile`.
     ///
     /// Only a fresh copy is refreshed in the background. The permission at the end of an outage rests on failures, and
     /// the origin may be back: it is asked again before a request goes, at least every minute that the origin is used.
@@ -315,12 +336,16 @@ impl State {
 
     /// Tells whether only a long outage lets requests out.
     fn lets_out(&self, now: Moment, profile: &ProfileRules) -> bool {
-        let is_fresh = match self {
+        let stance = || self.stance(now, profile);
+        !self.is_fresh(now) && matches!(stance(), Stance::Rules(_) | Stance::AllowAll)
+    }
+
+    /// Tells whether the result of the last fetch still holds.
+    fn is_fresh(&self, now: Moment) -> bool {
+        match self {
             State::Successful { fresh, .. } | State::Unavailable { fresh, .. } => now < fresh.until,
             State::NeverFetched | State::Unreachable { .. } => false,
-        };
-        let stance = || self.stance(now, profile);
-        !is_fresh && matches!(stance(), Stance::Rules(_) | Stance::AllowAll)
+        }
     }
 
     /// Returns the failures since the last success, if any.

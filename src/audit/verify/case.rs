@@ -9,6 +9,7 @@ use crate::audit::replay::{Evidence, Missing, Outcome, Unreadable};
 use crate::config::Config;
 use crate::policy::terms::PolicySettings;
 use crate::rep::Origin;
+use crate::robots::document::Document;
 use crate::robots::identity::OWN_STATES;
 use crate::store::log_key::{LogKey, log_key_file};
 use crate::store::public_keys::{collected_keys, collected_keys_file, earlier_keys};
@@ -240,7 +241,7 @@ async fn fetch_of(evidence: &Evidence<'_>, store: &dyn Store) -> Result<Option<F
     let (Some((origin, _)), Some(fetched)) = (origin, fetched) else {
         return Ok(None);
     };
-    let most = FETCHES_KEPT * (OWN_STATES + 1);
+    let most = FETCHES_KEPT * (OWN_STATES + 1) * Document::ALL.len();
     let fetches = store.fetches(&origin, most).await?;
     let identity = robots.and_then(|robots| robots.identity.as_deref());
     let is_its = |fetch: &Fetch| {

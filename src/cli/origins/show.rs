@@ -19,6 +19,7 @@ use crate::explain::states::{about, ago, cause, lives, other_answer, stance, to_
 use crate::pace::{EffectivePace, Pace, Source};
 use crate::rep::{Field, Origin};
 use crate::robots::crawl_delay::CrawlDelay;
+use crate::robots::document::Document;
 use crate::robots::identity::{Identity, OWN_STATES};
 use crate::robots::snapshot::Snapshot;
 use crate::robots::state::State;
@@ -72,7 +73,7 @@ pub(super) async fn show(
         say(format!("{origin}: nothing is known of it{name}\n").as_bytes())?;
         return Ok(NOTHING);
     };
-    let most = FETCHES_KEPT * (OWN_STATES + 1);
+    let most = FETCHES_KEPT * (OWN_STATES + 1) * Document::ALL.len();
     let mut fetches = store.fetches(origin, most).await.map_err(told)?;
     fetches.retain(|fetch| fetch.identity == found.identity);
     if let Some(points) = &args.diff {

@@ -5,6 +5,7 @@ mod freshness;
 mod outage;
 mod properties;
 mod retry;
+mod tdmrep;
 
 use super::*;
 use crate::config::ProfileName;

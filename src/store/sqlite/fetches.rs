@@ -6,6 +6,7 @@ use super::digests;
 use super::error::Failure;
 use super::rows::{number, time};
 use crate::clock::Moment;
+use crate::robots::document::Document;
 use crate::store::{FetchSum, FetchSums, HOUR, OriginUpdate};
 
 /// Creates the table.
@@ -38,6 +39,9 @@ pub(super) fn count(connection: &Connection, landing: &OriginUpdate) -> Result<(
         fetch,
         ..
     } = landing;
+    if fetch.identity.document() != Document::RobotsTxt {
+        return Ok(());
+    }
     let known: Option<Option<Vec<u8>>> = connection
         .prepare_cached("SELECT sha256 FROM origin WHERE origin = ?1 AND identity = ?2")?
         .query_row(

@@ -8,7 +8,7 @@ use super::error::Failure;
 use super::fetches;
 use super::robots;
 use super::rows::{self, time};
-use crate::robots::identity::OWN_STATES;
+use crate::robots::identity::{Identity, OWN_STATES};
 use crate::robots::snapshot::Snapshot;
 use crate::store::persist::to_stored;
 use crate::store::{FETCHES_KEPT, OriginMemory, OriginUpdate, Sha256};
@@ -92,9 +92,11 @@ fn landing(
     // A state that has replaced another in memory replaces it here, too.
     let mut replaced = transaction.prepare_cached(
         "DELETE FROM origin WHERE origin = ?1 AND identity IN \
-         (SELECT identity FROM origin WHERE origin = ?1 AND identity <> '*' ORDER BY updated DESC LIMIT -1 OFFSET ?2)",
+         (SELECT identity FROM origin WHERE origin = ?1 AND identity <> ?3 AND instr(identity, ':') = instr(?3, ':') \
+         ORDER BY updated DESC LIMIT -1 OFFSET ?2)",
     )?;
-    replaced.execute(params![origin, OWN_STATES as i64])?;
+    let common = Identity::common(memory.identity.document()).to_string();
+    replaced.execute(params![origin, OWN_STATES as i64, common])?;
     robots::note(transaction, &landing.origin, landing.fetch.time)?;
     Ok(gone)
 }

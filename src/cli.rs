@@ -7,6 +7,7 @@ pub mod check;
 pub mod client;
 pub mod collect;
 mod collected;
+pub mod completions;
 pub mod config;
 pub mod fleet;
 pub mod join;
@@ -109,6 +110,10 @@ pub enum Command {
     SquidHelper(squid_helper::SquidHelperArgs),
     /// Check and print the configuration
     Config(config::ConfigArgs),
+    /// Print the completions of a shell
+    Completions(completions::CompletionsArgs),
+    /// Print the manual page, or write the pages of all commands
+    Man(completions::ManArgs),
     /// Become a command in a network of its own: `run --confine=net` starts itself as this
     #[command(hide = true)]
     Confined(run::ConfinedArgs),
@@ -154,6 +159,8 @@ pub fn main() -> ExitCode {
     let explicit = cli.config.as_deref();
     match &cli.command {
         Some(Command::Config(args)) => return config::run(args, explicit),
+        Some(Command::Completions(args)) => return completions::completions(args),
+        Some(Command::Man(args)) => return completions::man(args),
         // Squid starts the helper in any directory and as any user: it reads no configuration but a named one.
         Some(Command::SquidHelper(args)) => return squid_helper::run(args, explicit),
         // The key comes before the configuration that names it.
@@ -211,6 +218,8 @@ pub fn main() -> ExitCode {
         Command::Witness(args) => witness::run(&args, &config),
         Command::SquidHelper(args) => squid_helper::run(&args, explicit),
         Command::Config(args) => config::run(&args, explicit),
+        Command::Completions(args) => completions::completions(&args),
+        Command::Man(args) => completions::man(&args),
         Command::Confined(args) => run::run_confined(&args),
     }
 }

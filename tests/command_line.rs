@@ -1,0 +1,102 @@
+//! Files made from the command line: completions and manual pages.
+
+// Test code: a failed unwrap is a failed test.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::process::Command;
+
+const CRAWLGATE: &str = env!("CARGO_BIN_EXE_crawlgate");
+
+/// Runs crawlgate in a directory without a configuration; returns its standard output.
+#[track_caller]
+fn crawlgate(words: &[&str]) -> String {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = Command::new(CRAWLGATE);
+    let command = command.args(words).env_clear().current_dir(home.path());
+    let output = command.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{words:?}: {errors}");
+    assert_eq!(errors, "", "{words:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Returns the commands that `--help` lists.
+fn commands() -> Vec<String> {
+    let help = crawlgate(&["--help"]);
+    let list = help.split("Commands:\n").nth(1).unwrap();
+    let lines = list.lines().take_while(|line| !line.is_empty());
+    let name = |line: &str| line.split_whitespace().next().unwrap().to_owned();
+    // A command stands two columns in, and the rest of its text further.
+    let starts = lines.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    starts.map(name).filter(|name| name != "help").collect()
+}
+
+#[test]
+fn bash_completes_commands_and_flags() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("crawlgate.bash");
+    fs::write(&file, crawlgate(&["completions", "bash"])).unwrap();
+    let complete = |words: &str| {
+        let last = words.split(' ').next_back().unwrap();
+        let script = format!(
+            "source {}; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
+             [ -z '{last}' ] && COMP_WORDS+=('') && COMP_CWORD=$((COMP_CWORD + 1)); \
+             _crawlgate crawlgate '{last}' \"${{COMP_WORDS[COMP_CWORD-1]}}\"; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+            file.display()
+        );
+        let output = Command::new("bash").args(["-c", &script]).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(errors, "", "{words}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(complete("crawlgate overr"), "override\n");
+    assert_eq!(complete("crawlgate log --verd"), "--verdict\n");
+    let all = complete("crawlgate ");
+    for command in commands() {
+        assert!(all.lines().any(|line| line == command), "{command}: {all}");
+    }
+}
+
+#[test]
+fn other_shells_have_completions_of_all_commands() {
+    for shell in ["zsh", "fish", "elvish", "powershell"] {
+        let text = crawlgate(&["completions", shell]);
+        for command in commands() {
+            assert!(text.contains(&command), "{shell}: {command}");
+        }
+    }
+}
+
+#[test]
+fn each_command_has_a_manual_page() {
+    let directory = tempfile::tempdir().unwrap();
+    let to = directory.path().join("man1");
+    assert_eq!(crawlgate(&["man", "--to", to.to_str().unwrap()]), "");
+    let page = |name: &str| fs::read_to_string(to.join(format!("{name}.1"))).unwrap();
+    assert_eq!(page("crawlgate"), crawlgate(&["man"]));
+    let names = commands();
+    assert!(names.len() > 15, "{names:?}");
+    for name in names {
+        let text = page(&format!("crawlgate-{name}"));
+        assert!(text.contains(".SH SYNOPSIS"), "{name}: {text}");
+    }
+    let verify = page("crawlgate-audit-verify");
+    assert!(verify.contains("\\-\\-all"), "{verify}");
+    // Commands that crawlgate itself starts have none.
+    assert!(!to.join("crawlgate-confined.1").exists());
+}
+
+#[test]
+fn a_place_that_takes_no_pages_is_named() {
+    let output = Command::new(CRAWLGATE)
+        .args(["man", "--to", "/dev/null/man1"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        errors.starts_with("crawlgate: /dev/null/man1: "),
+        "{errors}"
+    );
+}

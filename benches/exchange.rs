@@ -4,7 +4,7 @@
 //! hyper proxy that decides nothing, and through crawlgate, plain and intercepted, allowed and denied, once with every
 //! decision recorded instead of the denials. Over HTTP/2 they are 64 streams on 4 connections, to an origin that speaks
 //! HTTP/2 as well. Origin and crawlers share all CPUs but one, the proxy has the last one to
-//! itself. The measure is the proxy's CPU time per request, which depends less on the machine's other load than wall
+//! itself. A second table has bodies of 10 MB, asked for by 4 crawlers. The measure is the proxy's CPU time per request, which depends less on the machine's other load than wall
 //! time. The arrangements take turns in rounds; ratios are taken within a round, and medians over the rounds are shown.
 //!
 //! `EXCHANGE_ROUNDS` (3) and `EXCHANGE_SECONDS` (2) set the duration.
@@ -36,7 +36,7 @@ use tokio::net::TcpListener;
 
 use lab::Lab;
 use lab::crawler::{Crawlers, Way, ask_http2};
-use lab::origin::{ALLOWED, DISALLOWED};
+use lab::origin::{ALLOWED, DISALLOWED, LARGE};
 use lab::process::Process;
 
 const CONNECTIONS: usize = 64;
@@ -84,7 +84,7 @@ const BARE: usize = 0;
 const GATE: usize = 1;
 const RECORDER: usize = 2;
 
-const ARRANGEMENTS: [Arrangement; 10] = [
+const ARRANGEMENTS: [Arrangement; 14] = [
     arrangement("direct, HTTP", Http, ALLOWED, None, 200),
     arrangement("bare hyper proxy", Http, ALLOWED, Some(BARE), 200),
     arrangement("crawlgate, allowed", Http, ALLOWED, Some(GATE), 200),
@@ -107,7 +107,14 @@ const ARRANGEMENTS: [Arrangement; 10] = [
         Some(RECORDER),
         200,
     ),
+    arrangement("bare hyper proxy", Http, LARGE, Some(BARE), 200),
+    arrangement("crawlgate", Http, LARGE, Some(GATE), 200),
+    arrangement("crawlgate, intercepted", Https, LARGE, Some(GATE), 200),
+    arrangement("crawlgate, HTTP/2", Http2, LARGE, Some(GATE), 200),
 ];
+
+/// The first arrangement with a large body: the others are measured against it or one of 1 KB.
+const FIRST_LARGE: usize = 10;
 
 /// The result of one round of one arrangement.
 #[derive(Clone, Copy, Debug, Default)]
@@ -201,7 +208,8 @@ fn report(results: &[Vec<Round>], pinned: bool) {
          p99 ms |"
     );
     println!("|---|---:|---:|---:|---:|---:|---:|");
-    for (arrangement, rounds) in ARRANGEMENTS.iter().zip(results) {
+    let all = || ARRANGEMENTS.iter().zip(results);
+    for (arrangement, rounds) in all().take(FIRST_LARGE) {
         let direct = &results[match arrangement.protocol {
             Http => 0,
             Https => 4,
@@ -221,6 +229,20 @@ fn report(results: &[Vec<Round>], pinned: bool) {
             median(ratios(rounds, direct, rate)),
             median(rounds.iter().map(|round| round.p50)) * 1e3,
             median(rounds.iter().map(|round| round.p99)) * 1e3,
+        );
+    }
+    println!(
+        "\n| 10 MB, {SHARED} connections | proxy's CPU ms/body | ÷ bare hyper | ÷ intercepted | bodies/s |"
+    );
+    println!("|---|---:|---:|---:|---:|");
+    for (arrangement, rounds) in all().skip(FIRST_LARGE) {
+        println!(
+            "| {} | {:.2} | {:.2} | {:.2} | {:.1} |",
+            arrangement.name,
+            median(rounds.iter().map(cpu)) / 1e3,
+            median(ratios(rounds, &results[FIRST_LARGE], cpu)),
+            median(ratios(rounds, &results[FIRST_LARGE + 2], cpu)),
+            median(rounds.iter().map(rate)),
         );
     }
 }
@@ -276,6 +298,10 @@ fn load() {
     let protocol = word(3);
     let port: u16 = word(4).parse().unwrap();
     let path = word(5);
+    let connections = match path == LARGE {
+        true => SHARED,
+        false => CONNECTIONS,
+    };
     let expected: u16 = word(6).parse().unwrap();
     let time = Duration::from_secs(word(7).parse().unwrap());
     let authorities = [word(8), word(9)];
@@ -290,7 +316,7 @@ fn load() {
                 assert_eq!(ask_http2(&mut streams, &url).await.unwrap(), expected);
                 open.push(streams);
             }
-            let crawlers = (0..CONNECTIONS).map(|number| open[number % SHARED].clone());
+            let crawlers = (0..connections).map(|number| open[number % SHARED].clone());
             let crawlers: Vec<_> = crawlers.collect();
             run(time, crawlers, move |mut streams| {
                 let url = url.clone();
@@ -304,7 +330,7 @@ fn load() {
             let secure = protocol == "https";
             let request = crawlers.request(secure, "127.0.0.1", port, &path);
             let mut open = Vec::new();
-            for _ in 0..CONNECTIONS {
+            for _ in 0..connections {
                 let mut crawler = crawlers.connect(secure, "127.0.0.1", port).await.unwrap();
                 let answer = crawler.ask(&request).await.unwrap();
                 assert_eq!(answer.status, expected, "{path}");

@@ -23,10 +23,15 @@ pub const DISALLOWED: &str = "/private/page";
 /// A path that is allowed.
 pub const ALLOWED: &str = "/pages/page";
 
+/// The path of a body of 10 MB.
+pub const LARGE: &str = "/pages/large";
+
 /// The path of the origin's counts.
 pub const SEEN: &str = "/seen";
 
 const PAGE: &[u8] = &[b'x'; 1024];
+
+const LARGE_BODY: &[u8] = &[b'x'; 10_000_000];
 
 /// The ports of the origin.
 #[derive(Clone, Copy, Debug)]
@@ -185,6 +190,7 @@ fn answer(request: &Request<Incoming>, counts: &Counts, robots: &Bytes) -> Respo
             counts.disallowed.fetch_add(1, Relaxed);
             Bytes::from_static(PAGE)
         }
+        LARGE => Bytes::from_static(LARGE_BODY),
         SEEN => {
             let numbers = [&counts.robots, &counts.allowed, &counts.disallowed];
             let numbers = numbers.map(|number| number.load(Relaxed).to_string());

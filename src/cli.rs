@@ -45,7 +45,8 @@ pub const FAILED: u8 = 2;
 #[command(name = "crawlgate", version, max_term_width = 100, after_help = AFTER_HELP)]
 pub struct Cli {
     /// Configuration file [default: $CRAWLGATE_CONFIG, else the first that exists of ./crawlgate.toml,
-    /// $XDG_CONFIG_HOME/crawlgate/config.toml (~/.config) and /etc/crawlgate/config.toml]
+    /// $XDG_CONFIG_HOME/crawlgate/config.toml (~/.config) and /etc/crawlgate/config.toml]. Variables of the form
+    /// CRAWLGATE_SECTION__KEY set keys, too
     #[arg(long, short, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// The command; `serve` by default

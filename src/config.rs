@@ -11,7 +11,7 @@
 //! - `read`: the walk over the parsed TOML that collects faults
 //! - `values`: readers of single values
 //! - `keys`: each key, its bounds, and the rules between keys
-//! - `load`: the choice of the file
+//! - `load`: the choice of the file; `environment`: values in variables, which come after it
 //! - `search`: files that no option names, and which of them are trusted
 //! - `entries`: the way back, values as text, which `config show` prints and a reload compares; for each key, reload or
 //!   restart
@@ -29,6 +29,7 @@ mod client;
 mod defaults;
 mod domain;
 mod entries;
+mod environment;
 mod fleet;
 mod keys;
 mod listener;
@@ -56,6 +57,7 @@ pub(crate) use self::route::check_credentials;
 pub use self::{
     client::{CertificateMatch, ClientConfig, Conditions, PasswordHash, Quota, Rate},
     entries::{Entry, TakesEffect},
+    environment::Variables,
     fleet::{Endpoint, FleetConfig},
     listener::{ClientAuthority, ClientCert, ListenAt, Listener, ListenerCertificate, ListenerTls},
     load::{ConfigError, NamedBy},

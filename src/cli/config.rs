@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 
 use crate::{
     admin::http::Token,
-    config::{AdminConfig, Config, ListenAt},
+    config::{AdminConfig, Config, ListenAt, Variables},
     egress,
     proxy::listener,
     telemetry, trust,
@@ -159,8 +159,18 @@ impl fmt::Display for At<'_> {
 
 fn answer(command: Command, config: &Config) -> String {
     match command {
-        Command::Check => format!("{}: ok\n", config.source),
-        Command::Show => format!("# {}\n{}", config.source, config.to_toml()),
+        Command::Check => format!("{}: ok\n", origin(config)),
+        Command::Show => format!("# {}\n{}", origin(config), config.to_toml()),
+    }
+}
+
+/// Returns the names of the file and of the variables that the values come from.
+fn origin(config: &Config) -> String {
+    let variables = Variables::from_env();
+    let names: Vec<&str> = variables.names().collect();
+    match names.is_empty() {
+        true => config.source.to_string(),
+        false => format!("{}, {}", config.source, names.join(", ")),
     }
 }
 

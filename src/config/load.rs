@@ -1,6 +1,7 @@
 //! The choice of the configuration file, and the errors in it.
 
 use std::{
+    borrow::Cow,
     ffi::OsString,
     fmt, fs, io,
     path::{Path, PathBuf},
@@ -9,7 +10,9 @@ use std::{
 use toml::de::DeTable;
 
 use super::{
-    Config, Fault, Places, Source, keys,
+    Config, Fault, Places, Source, Variables,
+    environment::merge,
+    keys,
     read::Reader,
     search::{self, Distrust, SearchError},
 };
@@ -30,13 +33,13 @@ pub enum ConfigError {
         #[source]
         cause: io::Error,
     },
-    /// The file has values that are not allowed.
+    /// The file or the environment has values that are not allowed.
     Invalid {
-        /// The file, as it was named.
+        /// The file, as it was named; empty if there is none.
         file: PathBuf,
         /// The source of the file's name.
         named_by: NamedBy,
-        /// All faults, in the order of the file; never empty.
+        /// All faults, those of the file in its order, then those of variables; never empty.
         faults: Vec<Fault>,
     },
     /// No option names the file, and another user may have written it.
@@ -61,7 +64,7 @@ pub enum NamedBy {
 }
 
 impl fmt::Display for ConfigError {
-    /// Writes one line for each fault, each with the file's name, and one more if the file was found by search and may
+    /// Writes one line for each fault, each with the name of the file or of the variable, and one more if the file was found by search and may
     /// belong to another program.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (file, named_by) = match self {
@@ -80,7 +83,13 @@ impl fmt::Display for ConfigError {
             } => {
                 for (count, fault) in faults.iter().enumerate() {
                     let end_of_last = if count == 0 { "" } else { "\n" };
-                    write!(f, "{end_of_last}{}:{fault}", file.display())?;
+                    match fault.variable {
+                        None => write!(f, "{end_of_last}{}:{fault}", file.display())?,
+                        Some(_) => write!(f, "{end_of_last}{fault}")?,
+                    }
+                }
+                if faults.iter().all(|fault| fault.variable.is_some()) {
+                    return Ok(());
                 }
                 (file, named_by)
             }
@@ -104,7 +113,7 @@ impl fmt::Display for ConfigError {
 impl Config {
     /// Reads the configuration in force: of the file `explicit` (`--config`), of the file that `$CRAWLGATE_CONFIG`
     /// names, of the first that exists of `./crawlgate.toml`, `$XDG_CONFIG_HOME/crawlgate/config.toml` and
-    /// `/etc/crawlgate/config.toml`, else the defaults.
+    /// `/etc/crawlgate/config.toml`, else the defaults; and of the environment's [`Variables`], which come last.
     ///
     /// # Errors
     /// When a named file is missing; when a file cannot be read or has a value that is not allowed; when another user
@@ -112,7 +121,9 @@ impl Config {
     pub fn load(explicit: Option<&Path>) -> Result<Self, ConfigError> {
         let variable = std::env::var_os(VARIABLE);
         let places = Places::from_env();
-        Self::find(explicit, variable, &places.configurations(), &places)
+        let variables = Variables::from_env();
+        let candidates = places.configurations();
+        Self::find(explicit, variable, &candidates, &places, &variables)
     }
 
     /// Reads the configuration in `text`, the contents of `file`. The file itself is not read; relative paths start at
@@ -121,7 +132,8 @@ impl Config {
     /// # Errors
     /// When the text is not TOML or has a value that is not allowed; the error lists all faults.
     pub fn parse(text: &str, file: &Path) -> Result<Self, ConfigError> {
-        parse(text, file, &Places::from_env()).map_err(|faults| ConfigError::Invalid {
+        let variables = Variables::default();
+        parse(text, file, &Places::from_env(), &variables).map_err(|faults| ConfigError::Invalid {
             file: file.to_owned(),
             named_by: NamedBy::Caller,
             faults,
@@ -133,6 +145,7 @@ impl Config {
         variable: Option<OsString>,
         candidates: &[PathBuf],
         places: &Places,
+        variables: &Variables,
     ) -> Result<Self, ConfigError> {
         let variable = variable
             .filter(|value| !value.is_empty())
@@ -147,7 +160,12 @@ impl Config {
             None => first_that_exists(candidates)?,
         };
         let Some((octets, file, named_by)) = found else {
-            return Ok(Self::builtin(places));
+            let parsed = parse("", Path::new(""), places, variables);
+            return parsed.map_err(|faults| ConfigError::Invalid {
+                file: PathBuf::new(),
+                named_by: NamedBy::Search,
+                faults,
+            });
         };
         let octets = match octets {
             Ok(octets) => octets,
@@ -159,7 +177,7 @@ impl Config {
                 });
             }
         };
-        match decode(&octets).and_then(|text| parse(text, &file, places)) {
+        match decode(&octets).and_then(|text| parse(text, &file, places, variables)) {
             Ok(mut config) => {
                 if named_by == NamedBy::Search && file.is_relative() {
                     config.source = Source::Nearby(file);
@@ -199,28 +217,58 @@ fn decode(octets: &[u8]) -> Result<&str, Vec<Fault>> {
         let before = octets.get(..error.valid_up_to()).unwrap_or_default();
         let line = 1 + before.iter().filter(|octet| **octet == b'\n').count();
         let message = "not TOML: not UTF-8".to_owned();
-        vec![Fault { line, message }]
+        vec![Fault::new(line, message)]
     })
 }
 
-fn parse(text: &str, file: &Path, places: &Places) -> Result<Config, Vec<Fault>> {
-    let mut reader = Reader::new(text);
-    let (document, errors) = DeTable::parse_recoverable(text);
+fn parse(
+    file_text: &str,
+    file: &Path,
+    places: &Places,
+    variables: &Variables,
+) -> Result<Config, Vec<Fault>> {
+    // The variables are further lines of the same text, so that a fault finds the place of a value in either.
+    let (text, lines) = match variables.is_empty() {
+        true => (Cow::Borrowed(file_text), usize::MAX),
+        false => {
+            let text = format!("{file_text}\n{}", variables.lines());
+            (Cow::Owned(text), 1 + file_text.matches('\n').count())
+        }
+    };
+    let mut reader = Reader::new(&text);
+    let (mut document, mut errors) = DeTable::parse_recoverable(file_text);
+    let own = " ".repeat(file_text.len()) + text.get(file_text.len()..).unwrap_or_default();
+    if lines != usize::MAX {
+        let (set, more) = DeTable::parse_recoverable(&own);
+        errors.extend(more);
+        merge(document.get_mut(), set.into_inner());
+    }
     for error in &errors {
         reader.syntax(error);
     }
     let mut config = Config::builtin(places);
-    config.source = Source::File(file.to_owned());
+    config.source = match file.as_os_str().is_empty() {
+        true => Source::BuiltIn,
+        false => Source::File(file.to_owned()),
+    };
     // After a syntax error the parser returns a partial document: its faults would be guesses.
     if errors.is_empty() {
-        let base = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+        let named = match config.source {
+            // Without a file, paths of variables start where one would be found first.
+            Source::BuiltIn => Path::new("crawlgate.toml"),
+            _ => file,
+        };
+        let base = std::path::absolute(named).unwrap_or_else(|_| named.to_owned());
         let base = base.parent().unwrap_or(Path::new("/"));
         keys::apply(document.get_ref(), &mut reader, base, &mut config);
     }
-    let faults = reader.into_faults();
-    if faults.is_empty() {
-        Ok(config)
-    } else {
-        Err(faults)
+    let mut faults = reader.into_faults();
+    for fault in &mut faults {
+        let number = fault.line.checked_sub(lines.saturating_add(1));
+        fault.variable = number.and_then(|number| variables.names().nth(number).map(str::to_owned));
+    }
+    match faults.is_empty() {
+        true => Ok(config),
+        false => Err(faults),
     }
 }

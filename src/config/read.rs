@@ -14,18 +14,33 @@ use toml::{
 /// Sections in which an unknown key may hold a secret. Its value is not repeated.
 const WITH_SECRETS: [&str; 4] = ["[client]", "[upstream.proxy]", "admin", "telemetry"];
 
-/// A fault in a configuration file.
+/// A fault in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The line, from 1.
+    /// The line of the file, from 1.
     pub line: usize,
+    /// The variable of the environment that has the fault, instead of a line.
+    pub variable: Option<String>,
     /// Section, key, value and the allowed values, in one line.
     pub message: String,
 }
 
+impl Fault {
+    pub(super) fn new(line: usize, message: String) -> Fault {
+        Fault {
+            line,
+            variable: None,
+            message,
+        }
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.line, self.message)
+        match &self.variable {
+            None => write!(f, "{}: {}", self.line, self.message),
+            Some(variable) => write!(f, "{variable}: {}", self.message),
+        }
     }
 }
 
@@ -138,20 +153,16 @@ impl<'t> Reader<'t> {
     pub(super) fn syntax(&mut self, error: &toml::de::Error) {
         let line = self.line(error.span().map_or(0, |span| span.start));
         let message = error.message().replace('\n', "; ");
-        self.faults.push(Fault {
-            line,
-            message: format!("not TOML: {message}"),
-        });
+        self.faults
+            .push(Fault::new(line, format!("not TOML: {message}")));
     }
 
     /// Returns all faults, in the order of the file.
     pub(super) fn into_faults(mut self) -> Vec<Fault> {
         for stranger in std::mem::take(&mut self.strangers) {
             let advice = advice(stranger.section, &stranger.key, &self.known);
-            self.faults.push(Fault {
-                line: stranger.line,
-                message: format!("{}: {advice}", stranger.shown),
-            });
+            let message = format!("{}: {advice}", stranger.shown);
+            self.faults.push(Fault::new(stranger.line, message));
         }
         self.faults.sort_by_key(|fault| fault.line);
         self.faults
@@ -215,7 +226,7 @@ impl<'t> Section<'_, 't> {
                         Shows::Nothing => "…".to_owned(),
                     };
                     let message = format!("{} = {shown}: {why}", self.label(key));
-                    self.reader.faults.push(Fault { line, message });
+                    self.reader.faults.push(Fault::new(line, message));
                 }
             }
         }
@@ -233,7 +244,7 @@ impl<'t> Section<'_, 't> {
             };
             let line = self.reader.line(value.span().start);
             let message = format!("{}: a section is written [{name}]", self.label(key));
-            self.reader.faults.push(Fault { line, message });
+            self.reader.faults.push(Fault::new(line, message));
         }
         table
     }
@@ -259,7 +270,7 @@ impl<'t> Section<'_, 't> {
                 name => format!("{name}.{key}"),
             };
             let message = format!("{}: each one is written [[{name}]]", self.label(key));
-            self.reader.faults.push(Fault { line, message });
+            self.reader.faults.push(Fault::new(line, message));
             Vec::new()
         })
     }
@@ -273,7 +284,7 @@ impl<'t> Section<'_, 't> {
         let first = named.map(|(name, _)| name.span().start).min();
         let line = self.reader.line(first.unwrap_or(self.at));
         let message = format!("{} is missing", self.label(key));
-        self.reader.faults.push(Fault { line, message });
+        self.reader.faults.push(Fault::new(line, message));
     }
 
     /// Gives `read` every key of the section with its value, for a section with keys of the user's choice.
@@ -288,7 +299,7 @@ impl<'t> Section<'_, 't> {
                 let label = self.label(&self.reader.shown(key.span()));
                 let shown = self.reader.shown(value.span());
                 let message = format!("{label} = {shown}: {why}");
-                self.reader.faults.push(Fault { line, message });
+                self.reader.faults.push(Fault::new(line, message));
             }
         }
     }
@@ -312,7 +323,7 @@ impl<'t> Section<'_, 't> {
         let line = self.reader.line(value.span().start);
         let shown = self.reader.shown(value.span());
         let message = format!("{} = {shown}: {}", self.label(key), why());
-        self.reader.faults.push(Fault { line, message });
+        self.reader.faults.push(Fault::new(line, message));
     }
 
     /// Tells whether the file names `key`.

@@ -28,6 +28,7 @@ const ROOMS: &[&str] = &[
     "rep",
     "socket",
     "text",
+    "ftp",
     "tlog",
     "whole_file",
     "agent",

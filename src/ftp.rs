@@ -1,0 +1,21 @@
+//! FTP (RFC 959, 2428, 3659) as far as a gateway for reading needs it: names, commands, replies, listings, and the HTTP
+//! response that each of them becomes.
+//!
+//! Pure: octets come in, values come out. `egress::ftp` holds the connections. No command exists here that writes to a
+//! server, and no octet of a URL reaches a command without [`path::Name`], which holds no line end.
+//!
+//! # Why by hand
+//!
+//! suppaftp 12 was the candidate: it lets a caller open both connections, and bounds the length of a reply. But it
+//! collects a listing whole and without a bound, asks the caller to connect to the address that PASV names, holds all
+//! the commands that write, and brings a crate for regular expressions and one for calendars. The dozen commands below
+//! take less than the walls around it would.
+
+pub mod command;
+pub mod listing;
+pub mod media_type;
+pub mod page;
+pub mod path;
+pub mod range;
+pub mod reply;
+pub mod status;

@@ -1,0 +1,132 @@
+//! The listing of a directory as an HTML page, entry by entry: a crawler that reads links finds the files.
+
+use super::listing::{Entry, Kind, Listing};
+
+/// A page that is written while its listing comes.
+#[derive(Debug)]
+pub struct Page {
+    listing: Listing,
+    /// The URL of the directory; `None` once the page has begun.
+    url: Option<String>,
+}
+
+impl Page {
+    /// Begins the page of the directory at `url`.
+    pub fn new(url: String, listing: Listing) -> Page {
+        Page {
+            listing,
+            url: Some(url),
+        }
+    }
+
+    /// Reads octets of the listing, and returns what they add to the page.
+    pub fn push(&mut self, octets: &[u8]) -> Vec<u8> {
+        let mut page = self.begin();
+        self.listing.push(octets, |entry| write(&entry, &mut page));
+        page
+    }
+
+    /// Returns the end of the page.
+    pub fn finish(&mut self) -> Vec<u8> {
+        let mut page = self.begin();
+        self.listing.finish(|entry| write(&entry, &mut page));
+        page.extend_from_slice(b"</pre>\n</body>\n</html>\n");
+        page
+    }
+
+    /// Returns the beginning of the page at the first call.
+    fn begin(&mut self) -> Vec<u8> {
+        let Some(url) = self.url.take() else {
+            return Vec::new();
+        };
+        let url = escaped(&url);
+        format!(
+            "<!DOCTYPE html>\n<html>\n<head>\n<meta charset=\"utf-8\">\n<title>{url}</title>\n</head>\n<body>\n\
+             <h1>{url}</h1>\n<pre>\n"
+        )
+        .into_bytes()
+    }
+}
+
+/// Writes the line of one entry. Its link is relative, and a reader resolves it to an `ftp` URL.
+fn write(entry: &Entry, page: &mut Vec<u8>) {
+    let slash = match entry.kind {
+        Kind::Directory => "/",
+        Kind::File => "",
+    };
+    let size = entry.size.map_or(String::new(), |size| format!("{size}  "));
+    let line = format!(
+        "<a href=\"{}{slash}\">{}{slash}</a>  {size}{}\n",
+        encoded(&entry.name),
+        escaped(&String::from_utf8_lossy(&entry.name)),
+        escaped(&entry.modified)
+    );
+    page.extend_from_slice(line.as_bytes());
+}
+
+/// Encodes all octets of a segment but the unreserved ones (RFC 3986 2.3), so that nothing in it reads as a scheme, a
+/// parameter or a query.
+fn encoded(segment: &[u8]) -> String {
+    let mut text = String::with_capacity(segment.len());
+    for octet in segment {
+        match octet {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                text.push(char::from(*octet));
+            }
+            _ => text.push_str(&format!("%{octet:02X}")),
+        }
+    }
+    text
+}
+
+/// Escapes text for HTML.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            _ if character.is_control() => escaped.push('\u{fffd}'),
+            _ => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::listing::Format;
+    use super::*;
+
+    #[test]
+    fn a_page_has_a_link_for_each_entry() {
+        let listing = Listing::new(Format::Facts);
+        let mut page = Page::new("ftp://a.example/x&y/".to_owned(), listing);
+        let mut text = page.push(b"type=file;size=3; a b.txt\r\ntype=dir; p");
+        text.extend(page.push(b"ub\r\ntype=file; <script>\"'?;type=i\r\n"));
+        text.extend(page.push(b"type=file; last"));
+        text.extend(page.finish());
+        let text = String::from_utf8(text).expect("UTF-8");
+        for expected in [
+            "<title>ftp://a.example/x&amp;y/</title>",
+            "<a href=\"a%20b.txt\">a b.txt</a>  3  \n",
+            "<a href=\"pub/\">pub/</a>  \n",
+            "<a href=\"%3Cscript%3E%22%27%3F%3Btype%3Di\">&lt;script&gt;&quot;&#39;?;type=i</a>",
+            "<a href=\"last\">last</a>",
+            "</html>\n",
+        ] {
+            assert!(text.contains(expected), "{expected} in {text}");
+        }
+        assert_eq!(text.matches("<html>").count(), 1);
+    }
+
+    #[test]
+    fn an_empty_directory_is_a_page() {
+        let mut page = Page::new("ftp://a.example/".to_owned(), Listing::new(Format::Columns));
+        let text = String::from_utf8(page.finish()).expect("UTF-8");
+        assert!(text.starts_with("<!DOCTYPE html>") && text.ends_with("</html>\n"));
+    }
+}

@@ -1,0 +1,261 @@
+//! The path of an `ftp` URL: which file or directory of the server it names (RFC 1738 3.2.2).
+//!
+//! A server without queries, redirects and rewriting serves one file for one name, so a path that robots.txt judges
+//! must have one meaning. Spellings that a server would read as another path are refused instead of guessed: an escaped
+//! slash, an empty or a dot segment, a query. The name is relative to the directory of the login, as robots.txt is.
+
+/// The transfer type of a URL: `;type=`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Type {
+    /// `i`: the octets of a file.
+    Image,
+    /// `a`: its lines, each ended by CR LF.
+    Ascii,
+    /// `d`: a listing.
+    Directory,
+}
+
+/// A name that fits into one command: it holds no line end, no NUL and no Telnet control octet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Name(Vec<u8>);
+
+/// What a path names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resource {
+    /// A file.
+    File(Name),
+    /// A directory; `None`: that of the login.
+    Directory(Option<Name>),
+}
+
+/// The reason that a path names nothing on a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathError {
+    /// It holds CR, LF, NUL or the octet FF, which would end the command or begin another one.
+    Control,
+    /// It holds an escaped slash.
+    Slash,
+    /// It holds an empty segment.
+    Empty,
+    /// It holds a dot segment.
+    Dots,
+    /// It holds a query.
+    Query,
+}
+
+impl PathError {
+    /// Says how to write the URL.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Self::Control => {
+                "The path of an ftp URL cannot hold a line end, a NUL or the octet FF: they would be read as another command."
+            }
+            Self::Slash => "Write the slashes of an ftp path as they are, not as %2F.",
+            Self::Empty => "Write the path of an ftp URL without doubled slashes.",
+            Self::Dots => "Write the path of an ftp URL without dot segments.",
+            Self::Query => "An ftp URL has no query; write the ? of a file's name as %3F.",
+        }
+    }
+}
+
+impl Name {
+    /// Checks a decoded name: the wall between URLs and the control connection.
+    ///
+    /// # Errors
+    /// When it holds an octet that ends a command or begins a Telnet one (RFC 959 4.1, RFC 854).
+    pub fn new(octets: Vec<u8>) -> Result<Name, PathError> {
+        match octets
+            .iter()
+            .any(|octet| matches!(octet, 0 | b'\r' | b'\n' | 0xff))
+        {
+            true => Err(PathError::Control),
+            false => Ok(Name(octets)),
+        }
+    }
+
+    /// Returns its octets.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Splits the transfer type off a path: it is no part of the name.
+pub fn split_type(path: &str) -> (&str, Option<Type>) {
+    const BEGIN: &str = ";type=";
+    let Some(at) = path.len().checked_sub(BEGIN.len() + 1) else {
+        return (path, None);
+    };
+    let Some((before, end)) = path.split_at_checked(at) else {
+        return (path, None);
+    };
+    let Some((begin, letter)) = end.split_at_checked(BEGIN.len()) else {
+        return (path, None);
+    };
+    let named = match letter {
+        "i" | "I" => Type::Image,
+        "a" | "A" => Type::Ascii,
+        "d" | "D" => Type::Directory,
+        _ => return (path, None),
+    };
+    match begin.eq_ignore_ascii_case(BEGIN) {
+        true => (before, Some(named)),
+        false => (path, None),
+    }
+}
+
+/// Reads the path of a URL, without its transfer type.
+///
+/// # Errors
+/// When it has more than one meaning, or none.
+pub fn read(path: &str) -> Result<Resource, PathError> {
+    if path.contains('?') {
+        return Err(PathError::Query);
+    }
+    let path = path.strip_prefix('/').unwrap_or(path);
+    if path.is_empty() {
+        return Ok(Resource::Directory(None));
+    }
+    let (names, is_directory) = match path.strip_suffix('/') {
+        Some(names) => (names, true),
+        None => (path, false),
+    };
+    let mut name = Vec::with_capacity(names.len());
+    for segment in names.split('/') {
+        let segment = decoded(segment.as_bytes());
+        match segment.as_slice() {
+            [] => return Err(PathError::Empty),
+            b"." | b".." => return Err(PathError::Dots),
+            segment if segment.contains(&b'/') => return Err(PathError::Slash),
+            segment => {
+                if !name.is_empty() {
+                    name.push(b'/');
+                }
+                name.extend_from_slice(segment);
+            }
+        }
+    }
+    let name = Name::new(name)?;
+    Ok(match is_directory {
+        true => Resource::Directory(Some(name)),
+        false => Resource::File(name),
+    })
+}
+
+/// Decodes escapes once; a `%` without two digits stands for itself.
+fn decoded(segment: &[u8]) -> Vec<u8> {
+    let mut octets = Vec::with_capacity(segment.len());
+    let mut rest = segment;
+    while let Some((first, after)) = rest.split_first() {
+        let escaped = match (first, after) {
+            (b'%', [high, low, ..]) => digit(*high).zip(digit(*low)),
+            _ => None,
+        };
+        match escaped {
+            Some((high, low)) => {
+                octets.push(high << 4 | low);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            None => {
+                octets.push(*first);
+                rest = after;
+            }
+        }
+    }
+    octets
+}
+
+fn digit(octet: u8) -> Option<u8> {
+    let digit = char::from(octet).to_digit(16)?;
+    u8::try_from(digit).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn told(path: &str) -> String {
+        let text = |name: &Name| String::from_utf8_lossy(name.as_bytes()).into_owned();
+        match read(path) {
+            Ok(Resource::File(name)) => text(&name),
+            Ok(Resource::Directory(None)) => "/".to_owned(),
+            Ok(Resource::Directory(Some(name))) => format!("{}/", text(&name)),
+            Err(error) => format!("{error:?}"),
+        }
+    }
+
+    #[test]
+    fn a_path_names_one_file() {
+        #[rustfmt::skip] // one row, one case
+        let cases = [
+            ("/", "/"),
+            ("", "/"),
+            ("/a", "a"),
+            ("/pub/a.txt", "pub/a.txt"),
+            ("/pub/", "pub/"),
+            ("/p%75b/%61", "pub/a"),
+            ("/a%20b%3Fc%23d", "a b?c#d"),
+            ("/a%zz%", "a%zz%"),
+            ("/a%2561", "a%61"),
+            ("/C%C3%A9", "Cé"),
+            ("/...", "..."),
+            ("/-la", "-la"),
+            ("//a", "Empty"),
+            ("/a//b", "Empty"),
+            ("/a//", "Empty"),
+            ("/./a", "Dots"),
+            ("/a/../b", "Dots"),
+            ("/a/%2e%2E/b", "Dots"),
+            ("/a/..", "Dots"),
+            ("/%2Fetc", "Slash"),
+            ("/a%2fb", "Slash"),
+            ("/a%0d%0aDELE%20x", "Control"),
+            ("/a%0Ab", "Control"),
+            ("/a%0D", "Control"),
+            ("/a%00b", "Control"),
+            ("/a%FF%f4", "Control"),
+            ("/a%0A/", "Control"),
+            ("/a?b", "Query"),
+            ("/a?", "Query"),
+        ];
+        for (path, expected) in cases {
+            assert_eq!(told(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_transfer_type_is_no_part_of_the_name() {
+        #[rustfmt::skip] // one row, one case
+        let cases = [
+            ("/a;type=i", "/a", Some(Type::Image)),
+            ("/a;TYPE=A", "/a", Some(Type::Ascii)),
+            ("/a/;type=d", "/a/", Some(Type::Directory)),
+            (";type=i", "", Some(Type::Image)),
+            ("/a;type=x", "/a;type=x", None),
+            ("/a;type=ii", "/a;type=ii", None),
+            ("/a;type=", "/a;type=", None),
+            ("/a;type=i;type=a", "/a;type=i", Some(Type::Ascii)),
+            ("/a;type=i/b", "/a;type=i/b", None),
+            ("/é", "/é", None),
+            ("/éééé", "/éééé", None),
+        ];
+        for (path, rest, expected) in cases {
+            assert_eq!(split_type(path), (rest, expected), "{path}");
+        }
+    }
+
+    proptest! {
+        /// No path brings a line end into a name, nor a segment that leads elsewhere.
+        #[test]
+        fn no_path_breaks_out(path in "[/.%a-f0-9;?\\\\ ]{0,24}|\\PC{0,24}") {
+            let name = match read(&path) {
+                Ok(Resource::File(name) | Resource::Directory(Some(name))) => name,
+                Ok(Resource::Directory(None)) | Err(_) => return Ok(()),
+            };
+            let octets = name.as_bytes();
+            prop_assert!(!octets.iter().any(|octet| matches!(octet, 0 | b'\r' | b'\n' | 0xff)));
+            prop_assert!(octets.split(|octet| *octet == b'/').all(|segment| !matches!(segment, b"" | b"." | b"..")));
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The HTTP status for each refusal of an FTP server.
+//!
+//! | reply | to | status | a robots.txt is |
+//! |---|---|---|---|
+//! | 421 | any command | 503 | unreachable |
+//! | 4yz | any command | 503 | unreachable |
+//! | 5yz, 332 | the greeting, the login | 502 | unreachable |
+//! | 550 | the name of a file or directory | 404 | unavailable |
+//! | other 5yz | the name of a file or directory | 502 | unreachable |
+//! | 5yz | passive mode, the transfer type | 502 | unreachable |
+//!
+//! A robots.txt is judged by the HTTP status as any other ([`robots::access`](crate::robots::access)): one table serves
+//! both. A refused login is no 403, which would say that there is no robots.txt.
+
+/// What a command was about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// The greeting and the login.
+    Login,
+    /// A file or a directory by its name.
+    Name,
+    /// The way that octets are transferred.
+    Transfer,
+}
+
+/// A refusal of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refusal {
+    /// What was refused.
+    pub step: Step,
+    /// The code of the reply.
+    pub code: u16,
+}
+
+impl Refusal {
+    /// Returns the status of the HTTP response.
+    pub fn status(self) -> u16 {
+        match (self.step, self.code) {
+            (_, 400..=499) => 503,
+            (Step::Name, 550) => 404,
+            _ => 502,
+        }
+    }
+
+    /// Returns the error type of Proxy-Status (RFC 9209 2.3); `None` where the server has answered about the file.
+    pub fn error_type(self) -> Option<&'static str> {
+        match self.status() {
+            404 => None,
+            503 => Some("destination_unavailable"),
+            _ => Some("http_protocol_error"),
+        }
+    }
+
+    /// Describes it, as a sentence.
+    pub fn sentence(self) -> &'static str {
+        match (self.step, self.status()) {
+            (Step::Name, 404) => {
+                "The FTP server has no such file, or does not let anonymous users have it."
+            }
+            (Step::Login, 502) => "The FTP server does not take an anonymous login.",
+            (_, 503) => "The FTP server does not serve this now; try again later.",
+            _ => "The FTP server refuses this.",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::robots::access::{Reading, read_status};
+
+    #[test]
+    fn only_a_missing_file_opens_an_origin() {
+        for step in [Step::Login, Step::Name, Step::Transfer] {
+            for code in 100..600 {
+                let status = Refusal { step, code }.status();
+                let reading = read_status(status, &[], false);
+                let expected = match (step, code) {
+                    (Step::Name, 550) => Reading::Absent,
+                    _ => Reading::Unreachable,
+                };
+                assert_eq!(reading, expected, "{step:?} {code}: {status}");
+            }
+        }
+    }
+
+    #[test]
+    fn refusals_have_a_status() {
+        #[rustfmt::skip] // one row, one case
+        let cases = [
+            (Step::Login, 421, 503), (Step::Login, 430, 503), (Step::Login, 530, 502), (Step::Login, 332, 502),
+            (Step::Name, 550, 404), (Step::Name, 450, 503), (Step::Name, 421, 503), (Step::Name, 553, 502),
+            (Step::Name, 501, 502), (Step::Transfer, 425, 503), (Step::Transfer, 502, 502), (Step::Transfer, 550, 502),
+        ];
+        for (step, code, status) in cases {
+            assert_eq!(Refusal { step, code }.status(), status, "{step:?} {code}");
+        }
+    }
+}

@@ -19,6 +19,7 @@ use crate::agent::{self, Agent, Agents};
 use crate::cache::{EffectiveSettings, View};
 use crate::clock::Moment;
 use crate::config::{Config, RobotsConfig};
+use crate::ftp;
 use crate::policy::generation::OriginUpdates;
 use crate::policy::identity::{Required, decide_by_identity};
 use crate::policy::overrides::{InForce, Overrides};
@@ -287,7 +288,7 @@ pub fn named(named: &[String]) -> Result<Arc<Agent>, AgentError> {
 pub fn target(url: &str) -> Result<Target, UrlError> {
     let (origin, path) = origin(url)?;
     if origin.scheme() == Scheme::Ftp {
-        return Err(UrlError::NotForwarded);
+        ftp::path::read(&path).map_err(|error| UrlError::Ftp(error.advice()))?;
     }
     match PathAndQuery::try_from(&*path) {
         Ok(path) => Ok(Target { origin, path }),
@@ -377,7 +378,8 @@ mod tests {
             ("/a", "as https://example.com/a"),
             ("a b", "must begin with http://"),
             ("gopher://a/", "the scheme must be http, https or ftp"),
-            ("ftp://a/", "only http and https are forwarded"),
+            ("ftp://a/b//c", "without doubled slashes"),
+            ("ftp://a/b%0d", "a line end"),
             ("http://a:0/", "the port must be"),
             ("http://a/b c", "write http://a/b%20c"),
             ("http://a/\u{1}", "write http://a/%01"),
@@ -386,6 +388,7 @@ mod tests {
             let told = target(url).map(|_| ()).expect_err(url).to_string();
             assert!(told.contains(expected), "{url}: {told}");
         }
+        assert!(target("ftp://a/b;type=i").is_ok_and(|target| target.path == "/b"));
         assert!(target("http://a/ツ?{}#x y").is_ok_and(|target| target.path == "/ツ?{}"));
     }
 

@@ -11,8 +11,8 @@
 //!    [`policy`] makes, and sends by it only while it is [`policy::Current`]: a request is judged again when settings,
 //!    overrides, clients or a robots.txt have changed. The judged request is the one that is sent.
 //! 2. **Pure core, IO around it.** [`rep`] (the protocol), [`robots::state`] (the error-state machine),
-//!    [`robots::access`], [`usage`] (preferences), [`policy`] and [`tlog`] (Merkle tree, checkpoints, proofs) know no sockets,
-//!    clocks or logs.
+//!    [`robots::access`], [`usage`] (preferences), [`ftp`] (names, commands, replies), [`policy`] and [`tlog`] (Merkle
+//!    tree, checkpoints, proofs) know no sockets, clocks or logs.
 //! 3. **One path.** Plain requests, intercepted ones and tunnels ask the same [`gate`] and leave through the same exit,
 //!    which records each exchange once, even if it fails or the crawler hangs up.
 //! 4. **The answer names the rule that decided.** One [`policy::Decision`] feeds the response, the record and the
@@ -33,6 +33,7 @@
 //!    if nothing usable is known.
 //! 7. [`policy::decide`] decides. Then the client's quota and the origin's [`pace`] may hold or refuse the request.
 //! 8. `proxy::forward` and `proxy::upstream` send the request through [`egress`], or `proxy::respond` refuses it.
+//!    `egress::ftp` makes an HTTP response of what an FTP server answers.
 //! 9. `proxy::body` passes the response on and counts its octets.
 //! 10. `proxy::recorder` gives the record to [`audit`], which writes it into the [`store`], after the robots.txt that it
 //!     rests on.

@@ -60,6 +60,7 @@ mod rule;
 mod rules;
 mod suffix_array;
 mod token;
+mod transfer_type;
 mod trigram_index;
 mod utf16;
 
@@ -79,4 +80,5 @@ pub use ranked_paths::{Picked, RankedPaths};
 pub use rule::{Rule, RuleKind, Selection};
 pub use rules::{Finding, Guarded, Rules};
 pub use token::{ProductToken, TokenError};
+pub use transfer_type::split_transfer_type;
 pub use utf16::decoded;

@@ -242,9 +242,6 @@ fn forwarded(text: &str) -> Result<Origin, ReadError> {
     let refused = |why: String| ReadError(format!("{text}: {why}"));
     let (origin, path) = Origin::parse(text)
         .map_err(|error| refused(format!("{error}; write an origin: https://site.example")))?;
-    if origin.scheme() == Scheme::Ftp {
-        return Err(refused("only http and https are forwarded".to_owned()));
-    }
     if path != "/" {
         return Err(refused(format!(
             "this is more than an origin; write {origin} and {path} apart"

@@ -369,7 +369,8 @@ mod tests {
             ("no action", &["https://a.example", "/p"], None),
             ("no scheme", &["a.example", "deny"], None),
             ("a URL", &["https://a.example/p", "deny"], None),
-            ("a scheme that is not forwarded", &["ftp://a.example", "deny"], None),
+            ("an origin of files", &["ftp://a.example:21", "/pub/", "allow"], expected("ftp://a.example", "/pub/", Allow)),
+            ("a scheme that is not forwarded", &["gopher://a.example", "deny"], None),
             ("a pattern that matches nothing", &["https://a.example", "p", "deny"], None),
         ];
         for (name, words, expected) in cases {

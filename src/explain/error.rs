@@ -13,9 +13,9 @@ pub struct AgentError(pub(super) String);
 /// A URL that cannot be judged, with the way to write it.
 #[derive(Debug, Error)]
 pub enum UrlError {
-    /// The scheme carries a robots.txt, but crawlgate does not forward it.
-    #[error("only http and https are forwarded")]
-    NotForwarded,
+    /// The path of an `ftp` URL has more than one meaning, or none.
+    #[error("{0}")]
+    Ftp(&'static str),
     /// The URL has characters that no request line may have.
     #[error("no request can carry this spelling: write {0}")]
     Spelling(String),

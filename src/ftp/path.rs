@@ -4,6 +4,8 @@
 //! must have one meaning. Spellings that a server would read as another path are refused instead of guessed: an escaped
 //! slash, an empty or a dot segment, a query. The name is relative to the directory of the login, as robots.txt is.
 
+use crate::rep::split_transfer_type;
+
 /// The transfer type of a URL: `;type=`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Type {
@@ -81,26 +83,14 @@ impl Name {
 
 /// Splits the transfer type off a path: it is no part of the name.
 pub fn split_type(path: &str) -> (&str, Option<Type>) {
-    const BEGIN: &str = ";type=";
-    let Some(at) = path.len().checked_sub(BEGIN.len() + 1) else {
-        return (path, None);
-    };
-    let Some((before, end)) = path.split_at_checked(at) else {
-        return (path, None);
-    };
-    let Some((begin, letter)) = end.split_at_checked(BEGIN.len()) else {
-        return (path, None);
-    };
-    let named = match letter {
-        "i" | "I" => Type::Image,
-        "a" | "A" => Type::Ascii,
-        "d" | "D" => Type::Directory,
-        _ => return (path, None),
-    };
-    match begin.eq_ignore_ascii_case(BEGIN) {
-        true => (before, Some(named)),
-        false => (path, None),
-    }
+    let (path, letter) = split_transfer_type(path);
+    let named = letter.and_then(|letter| match letter {
+        'i' => Some(Type::Image),
+        'a' => Some(Type::Ascii),
+        'd' => Some(Type::Directory),
+        _ => None,
+    });
+    (path, named)
 }
 
 /// Reads the path of a URL, without its transfer type.

@@ -196,6 +196,9 @@ mod tests {
 
     use super::*;
 
+    /// A name, octets, and the replies that they are.
+    type Case<'a> = (&'a str, &'a str, Result<&'a [(u16, &'a str)], ReplyError>);
+
     fn all(octets: &[u8]) -> Result<Vec<(u16, String)>, ReplyError> {
         let mut replies = Replies::default();
         replies.push(octets);
@@ -212,7 +215,7 @@ mod tests {
     #[test]
     fn lines_become_replies() {
         #[rustfmt::skip] // one row, one case
-        let cases: &[(&str, &str, Result<&[(u16, &str)], ReplyError>)] = &[
+        let cases: &[Case<'_>] = &[
             ("one line", "220 hello\r\n", Ok(&[(220, "hello")])),
             ("bare line feed", "220 hello\n", Ok(&[(220, "hello")])),
             ("without a text", "220 \r\n", Ok(&[(220, "")])),

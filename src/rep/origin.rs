@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 use url::Host;
 
+use super::transfer_type::split_transfer_type;
+
 /// The longest host name that DNS can carry, in octets (RFC 1035 section 2.3.4).
 const MAX_HOST: usize = 253;
 
@@ -105,7 +107,8 @@ impl Origin {
 
     /// Splits an absolute URL into its origin and its path with query, as written.
     ///
-    /// User information and the fragment are left out. An empty path becomes `/`, and a path that begins with `?` or
+    /// User information and the fragment are left out, and so is the transfer type of an `ftp` URL (`;type=i`), which is
+    /// no part of the name that it asks for (RFC 1738 3.2.2). An empty path becomes `/`, and a path that begins with `?` or
     /// `;` gets a `/` in front, as in Google's library.
     ///
     /// # Errors
@@ -127,6 +130,10 @@ impl Origin {
             .map_or(authority_end, |at| host_start + at);
         let (host, port) = split_port(rest.get(host_start..host_end).unwrap_or_default())?;
         let path = rest.get(host_end..).unwrap_or_default();
+        let path = match scheme {
+            Scheme::Ftp => split_transfer_type(path).0,
+            Scheme::Http | Scheme::Https => path,
+        };
         let slash = if path.starts_with('/') { "" } else { "/" };
         Ok((Self::new(scheme, host, port)?, format!("{slash}{path}")))
     }
@@ -430,6 +437,10 @@ mod tests {
             ("the other scheme's port", "http://a.example:443/", "http://a.example:443", "/"),
             ("empty port", "http://a.example:/", "http://a.example", "/"),
             ("ftp", "ftp://a.example:21/b", "ftp://a.example", "/b"),
+            ("ftp with a transfer type", "ftp://a.example/b;type=i", "ftp://a.example", "/b"),
+            ("ftp with nothing but one", "ftp://a.example/;TYPE=D", "ftp://a.example", "/"),
+            ("ftp with an unknown one", "ftp://a.example/b;type=x", "ftp://a.example", "/b;type=x"),
+            ("http with a parameter", "http://a.example/b;type=i", "http://a.example", "/b;type=i"),
             ("user information", "http://user:p@ss@a.example:81/", "http://a.example:81", "/"),
             ("a password with a semicolon", "http://u;p@a.example/b", "http://a.example", "/b"),
             ("an address as user information", "http://b.example:80@a.example/", "http://a.example", "/"),

@@ -59,7 +59,7 @@ fn an_override_is_of_an_origin_and_ends() {
     let mistakes: &[(&str, Asserted<'_>, &str)] = &[
         ("no scheme", Asserted { origin: "a.example", ..asserted }, "origin a.example: "),
         ("a URL", Asserted { origin: "https://a.example/p", ..asserted }, "origin https://a.example/p: this is more than an origin"),
-        ("a scheme that is not forwarded", Asserted { origin: "ftp://a.example", ..asserted }, "origin ftp://a.example: only http"),
+        ("a scheme that is not forwarded", Asserted { origin: "gopher://a.example", ..asserted }, "origin gopher://a.example: "),
         ("a pattern that matches nothing", Asserted { pattern: Some("p"), ..asserted }, "pattern p: "),
         ("no name", Asserted { by: " ", ..asserted }, "by "),
         ("no reason", Asserted { reason: "", ..asserted }, "reason "),

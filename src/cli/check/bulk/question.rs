@@ -18,8 +18,7 @@ use crate::explain::document::{NoteOf, notes_of};
 use crate::explain::usage::{self, Asked, File, Head};
 use crate::policy::{Reason, Verdict};
 use crate::rep::{
-    ComparisonPath, Guarded, Origin, ParseOptions, ProductToken, Robots, RuleKind, Rules, Scheme,
-    Selection,
+    ComparisonPath, Guarded, Origin, ParseOptions, ProductToken, Robots, RuleKind, Rules, Selection,
 };
 use crate::robots::state::Stance;
 use crate::text::guarded::write;
@@ -174,12 +173,6 @@ impl LineJudge {
                 .decoder
                 .decode(text.as_bytes())
                 .map_err(|error| format!("`robots_base64`: not Base64: {error}"))?,
-            (None, None) if origin.scheme() == Scheme::Ftp => {
-                return Err(
-                    "robots.txt is fetched over http and https only: bring it in `robots`"
-                        .to_owned(),
-                );
-            }
             (None, None) => {
                 return Ok(Step::ToFetch(Box::new(Fetch {
                     origin,

@@ -179,8 +179,8 @@ fn a_bad_line_gets_its_error() {
         ),
         (
             "a scheme that is never fetched",
-            "{\"url\": \"ftp://a/\"}",
-            "over http and https only",
+            "{\"url\": \"gopher://a/\"}",
+            "the scheme must be http, https or ftp",
         ),
     ];
     let lines: Vec<&str> = cases.iter().map(|(_, line, _)| *line).collect();

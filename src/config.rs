@@ -379,6 +379,8 @@ pub struct UpstreamConfig {
     pub idle_per_host: usize,
     /// True to offer HTTP/2 to `https` origins.
     pub http2: bool,
+    /// True to forward requests for `ftp` URLs.
+    pub ftp: bool,
     /// Most requests at once on one HTTP/2 connection.
     pub http2_streams: u32,
     /// Most HTTP/2 connections to one origin, for one client.

@@ -18,6 +18,7 @@ mod counts;
 mod dial;
 mod error;
 mod failure;
+mod ftp;
 mod happy_eyeballs;
 mod http1;
 mod http2;
@@ -36,7 +37,7 @@ mod upstream_proxy;
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
@@ -71,7 +72,7 @@ use crate::metrics::Registry;
 pub use crate::policy::address_policy::Prohibited;
 use crate::policy::generation::Changes;
 use crate::policy::{Permit, Target};
-use crate::rep::Origin;
+use crate::rep::{Origin, Scheme};
 use crate::signing::{Directory, Identities};
 
 /// After this idle time the origin may have closed the connection without our having noticed yet.
@@ -144,6 +145,8 @@ struct Shared {
     bounds: http2::Bounds,
     connect_timeout: Duration,
     idle_timeout: Duration,
+    /// `[upstream] ftp`
+    takes_ftp: AtomicBool,
     sweeping: Once,
     counts: Counts,
     signers: Signers,
@@ -205,6 +208,7 @@ impl Egress {
             },
             connect_timeout: upstream.connect_timeout,
             idle_timeout: upstream.idle_timeout,
+            takes_ftp: AtomicBool::new(upstream.ftp),
             sweeping: Once::new(),
             counts: Counts::default(),
             signers,
@@ -220,6 +224,8 @@ impl Egress {
         let most = Budget::now(config.limits.connections).idle;
         self.0.idle.keep_at_most(most);
         self.0.tls.offer(config.upstream.http2);
+        let takes_ftp = config.upstream.ftp;
+        self.0.takes_ftp.store(takes_ftp, Ordering::Relaxed);
         self.0.pool.empty();
         self.0.multiplexer.empty();
     }
@@ -393,6 +399,13 @@ impl Egress {
         let sharing = Sharing::of(send_permit, &request);
         let (key, path) = send_permit.destination();
         let (to_connect, to_answer) = send_permit.timeouts(self.0.connect_timeout);
+        if key.origin().scheme() == Scheme::Ftp {
+            // Boxed: few requests are for such URLs.
+            let asking = self
+                .0
+                .ask_ftp(send_permit, request, (to_connect, to_answer));
+            return Box::pin(asking).await;
+        }
         *request.uri_mut() = Uri::from(path.clone());
         let mut protocols = match self.0.tls.offers_http2() {
             true => Protocols::of(send_permit, key.origin().scheme(), &request),

@@ -140,6 +140,7 @@ impl Config {
                 idle_timeout: secs(90),
                 idle_per_host: 64,
                 http2: true,
+                ftp: true,
                 http2_streams: 100,
                 http2_connections: 8,
                 http2_window: 256 * 1024,

@@ -60,6 +60,7 @@ impl Config {
             upstream: UpstreamConfig {
                 body_timeout: new.upstream.body_timeout,
                 http2: new.upstream.http2,
+                ftp: new.upstream.ftp,
                 ..old.upstream
             },
             log: LogConfig {

@@ -120,6 +120,7 @@ body_timeout = "4s"
 idle_timeout = "3s"
 idle_per_host = 0
 http2 = false
+ftp = false
 http2_streams = 7
 http2_connections = 3
 http2_window = "1MiB"

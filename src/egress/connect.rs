@@ -1,7 +1,8 @@
 //! Opens a connection to an origin: TCP, by its route, TLS and the HTTP handshake, within one time-out.
 
-use std::future::{Ready, ready};
+use std::future::{Future, Ready, ready};
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,7 +44,26 @@ impl Shared {
         origin: &Origin,
         way: Option<&Way>,
     ) -> Result<TcpStream, Failure> {
-        match self.dialler.dial(origin, way).await {
+        self.again_with_room(|| self.dialler.dial(origin, way))
+            .await
+    }
+
+    /// Makes a second connection to the host of an origin in the same way.
+    pub(super) async fn reach_beside(
+        &self,
+        origin: &Origin,
+        address: SocketAddr,
+        way: Option<&Way>,
+    ) -> Result<TcpStream, Failure> {
+        self.again_with_room(|| self.dialler.dial_beside(origin, address, way))
+            .await
+    }
+
+    async fn again_with_room<F>(&self, dial: impl Fn() -> F) -> Result<TcpStream, Failure>
+    where
+        F: Future<Output = Result<TcpStream, Failure>>,
+    {
+        match dial().await {
             Err(Failure::Exhausted) if self.close_idle() > 0 => {
                 // Each closed connection ends in its own task.
                 for _ in 0..CLOSING_CHECKS {
@@ -52,7 +72,7 @@ impl Shared {
                         break;
                     }
                 }
-                self.dialler.dial(origin, way).await
+                dial().await
             }
             dialled => dialled,
         }

@@ -23,7 +23,7 @@ impl Default for Counts {
     fn default() -> Counts {
         Counts {
             open: Gauge::default(),
-            opened: Counters::by("version", &["1.1", "2"]),
+            opened: Counters::by("version", &["1.1", "2", "ftp"]),
             handshakes: Counters::by("result", &["done", "distrusted", "failed"]),
         }
     }
@@ -33,6 +33,12 @@ impl Counts {
     /// Counts a connection for requests as open while the result is held.
     pub(super) fn opened(&self, version: Version) -> GaugeGuard {
         self.opened.add(usize::from(version == Version::HTTP_2), 1);
+        self.open.raise()
+    }
+
+    /// Counts the control connection of a session over FTP in the same way.
+    pub(super) fn opened_ftp(&self) -> GaugeGuard {
+        self.opened.add(2, 1);
         self.open.raise()
     }
 
@@ -55,7 +61,7 @@ impl Counts {
         } = self.clone();
         registry.register(
             "crawlgate_upstream_connections_opened",
-            "Connections to origins that were opened for requests, by version of HTTP",
+            "Connections to origins that were opened for requests, by version of HTTP; ftp: sessions over FTP",
             opened,
         );
         registry.register(

@@ -137,9 +137,37 @@ impl Dialler {
         way: Option<&Way>,
     ) -> Result<TcpStream, Failure> {
         let (host, port) = (origin.host(), origin.port());
-        let Some(proxy) = self.proxy_for(origin) else {
-            return connect(self.find_in_parts(host, port).await?).await;
-        };
+        match self.proxy_for(origin) {
+            None => connect(self.find_in_parts(host, port).await?).await,
+            Some(proxy) => self.tunnel(proxy, host, port, way).await,
+        }
+    }
+
+    /// Makes a second connection to a host, for a protocol that needs one: to this address, or by the proxy that leads
+    /// to the origin. The address policy judges it, too: it may prohibit the port.
+    pub(super) async fn dial_beside(
+        &self,
+        origin: &Origin,
+        address: SocketAddr,
+        way: Option<&Way>,
+    ) -> Result<TcpStream, Failure> {
+        if let Some(proxy) = self.proxy_for(origin) {
+            return self.tunnel(proxy, origin.host(), address.port(), way).await;
+        }
+        let judged = self.policy.load().check(origin.host(), address, is_local);
+        judged.map_err(Failure::Prohibited)?;
+        let now = vec![address];
+        connect(Open { now, later: None }).await
+    }
+
+    /// Connects to a host through an upstream proxy.
+    async fn tunnel(
+        &self,
+        proxy: &Proxy,
+        host: &str,
+        port: u16,
+        way: Option<&Way>,
+    ) -> Result<TcpStream, Failure> {
         let host = self.by_proxy(host, port)?;
         let mut stream = self
             .dial_proxy(proxy)

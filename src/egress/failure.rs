@@ -33,6 +33,8 @@ pub enum Failure {
     NoProtocol,
     /// The answer was not HTTP.
     Protocol,
+    /// The answers over FTP were not valid.
+    Ftp,
     /// There were too many interim responses.
     Interim,
     /// The response head took too long.
@@ -146,7 +148,7 @@ impl Failure {
             Failure::Tls => "tls_protocol_error",
             Failure::NoProtocol => "tls_alert_received",
             Failure::Terminated | Failure::Reset => "connection_terminated",
-            Failure::Protocol | Failure::Interim => "http_protocol_error",
+            Failure::Protocol | Failure::Ftp | Failure::Interim => "http_protocol_error",
             Failure::ResponseTimeout => "http_response_timeout",
             Failure::RequestBody | Failure::RequestStalled => "http_request_error",
         }
@@ -158,7 +160,9 @@ impl Failure {
             ResponseError::Http1(error) if Failure::of(error) == Failure::Protocol => {
                 "http_response_transfer_coding"
             }
-            ResponseError::Http1(_) | ResponseError::Http2(_) => "http_response_incomplete",
+            ResponseError::Http1(_) | ResponseError::Http2(_) | ResponseError::Ftp(_) => {
+                "http_response_incomplete"
+            }
         }
     }
 
@@ -189,6 +193,7 @@ impl Failure {
                 "it does not speak HTTP/1.1, by which requests to switch protocols are sent"
             }
             Failure::Protocol => "its answer was not valid HTTP",
+            Failure::Ftp => "its answer was not valid FTP",
             Failure::Interim => "it sent interim responses without end",
             Failure::ResponseTimeout => "it did not answer in time",
             Failure::RequestBody => "the request's body broke off",
@@ -227,7 +232,7 @@ impl Failure {
             Failure::Certificate => Cause::Certificate,
             Failure::Tls | Failure::NoProtocol => Cause::Tls,
             Failure::Terminated | Failure::Reset => Cause::Incomplete,
-            Failure::Protocol | Failure::Interim => Cause::Protocol,
+            Failure::Protocol | Failure::Ftp | Failure::Interim => Cause::Protocol,
             Failure::RequestBody | Failure::RequestStalled => Cause::Internal,
         }
     }

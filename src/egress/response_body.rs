@@ -11,9 +11,9 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::http2;
 use super::multiplexer::Place;
 use super::pool::Lease;
+use super::{ftp, http2};
 
 /// The body of an origin's response, holding the connection, or the place on one, that it comes by.
 pub struct ResponseBody(Octets);
@@ -22,6 +22,8 @@ enum Octets {
     Http1(Exclusive),
     /// Boxed: it is larger, and should not burden the answers by HTTP/1.1.
     Http2(Box<http2::Body<Place>>),
+    /// Boxed for the same reason.
+    Ftp(Box<ftp::Body>),
     /// A WebSocket: it begins after the head, and there is no body.
     Switched(Box<http2::Switched<Place>>),
 }
@@ -46,6 +48,10 @@ impl ResponseBody {
         ResponseBody(Octets::Http2(Box::new(body)))
     }
 
+    pub(super) fn ftp(body: ftp::Body) -> ResponseBody {
+        ResponseBody(Octets::Ftp(Box::new(body)))
+    }
+
     pub(super) fn switched(octets: http2::Switched<Place>) -> ResponseBody {
         ResponseBody(Octets::Switched(Box::new(octets)))
     }
@@ -65,7 +71,7 @@ pub async fn switched(mut response: Response<ResponseBody>) -> io::Result<Box<dy
     match response.into_body().0 {
         Octets::Switched(octets) => Ok(octets),
         // Held until the switch: they are its connection's.
-        _held @ (Octets::Http1(_) | Octets::Http2(_)) => {
+        _held @ (Octets::Http1(_) | Octets::Http2(_) | Octets::Ftp(_)) => {
             let upgraded = upgrade.await.map_err(io::Error::other)?;
             Ok(Box::new(TokioIo::new(upgraded)))
         }
@@ -115,6 +121,9 @@ impl Body for ResponseBody {
             Octets::Http2(body) => Pin::new(body)
                 .poll_frame(cx)
                 .map(|frame| frame.map(|frame| frame.map_err(ResponseError::Http2))),
+            Octets::Ftp(body) => body
+                .poll_frame(cx)
+                .map(|frame| frame.map(|frame| frame.map_err(ResponseError::Ftp))),
             Octets::Switched(_) => Poll::Ready(None),
         }
     }
@@ -123,6 +132,7 @@ impl Body for ResponseBody {
         match &self.0 {
             Octets::Http1(body) => body.incoming.is_end_stream(),
             Octets::Http2(body) => body.is_end_stream(),
+            Octets::Ftp(body) => body.is_end_stream(),
             Octets::Switched(_) => true,
         }
     }
@@ -131,6 +141,7 @@ impl Body for ResponseBody {
         match &self.0 {
             Octets::Http1(body) => body.incoming.size_hint(),
             Octets::Http2(body) => body.size_hint(),
+            Octets::Ftp(body) => body.size_hint(),
             Octets::Switched(_) => SizeHint::with_exact(0),
         }
     }
@@ -150,4 +161,6 @@ pub enum ResponseError {
     Http1(#[source] hyper::Error),
     /// Of an HTTP/2 stream.
     Http2(#[source] h2::Error),
+    /// Of a transfer over FTP.
+    Ftp(#[source] io::Error),
 }

@@ -235,12 +235,13 @@ impl Subject {
         let uri = Uri::try_from(octets).map_err(|_| Unreadable::Malformed)?;
         match self {
             Subject::Url(_) => {
-                let target = target::read(&uri, &HeaderMap::new(), &Scope::Plain)?;
+                // Another proxy may make another path of an `ftp` URL than we do: such questions are refused.
+                let target = target::read(&uri, &HeaderMap::new(), &Scope::Plain, false)?;
                 Ok((Kind::Request, target))
             }
             Subject::Tunnel(_) => {
                 let origin = match uri.scheme() {
-                    Some(_) => target::read(&uri, &HeaderMap::new(), &Scope::Plain)?.origin,
+                    Some(_) => target::read(&uri, &HeaderMap::new(), &Scope::Plain, false)?.origin,
                     None => target::read_connect(&uri)?,
                 };
                 // Requests inside are not seen: the tunnel counts as HTTPS, like one of our own.

@@ -12,16 +12,17 @@ use super::downstream::Connection;
 use super::exchange::BodyFraming;
 use super::recorder::ExchangeRecorder;
 use super::refused::{Refused, bad, last, unread, unsent};
-use super::respond::Refusal;
+use super::respond::{self, Refusal, Unforwardable};
 use super::stall::StallLimit;
 use super::target::{self, Scope};
 use super::upstream::{self, Received, Unanswered, UpstreamTimeouts};
 use super::{fields, self_test};
 use crate::egress::{Failure, ResponseBody, switched};
+use crate::ftp;
 use crate::gate::Kind;
 use crate::policy::usage::Release;
 use crate::policy::{Permit, Target};
-use crate::rep::Origin;
+use crate::rep::{Origin, Scheme};
 
 impl Connection {
     /// Answers any other request: asks the gate, and passes on what the origin answers.
@@ -36,6 +37,11 @@ impl Connection {
             Err(refusal) => return Err((refusal, recorder)),
         };
         let origin = target.origin.clone();
+        if let Some(named) = target::transfer_type(request.uri())
+            && origin.scheme() == Scheme::Ftp
+        {
+            request.extensions_mut().insert(named);
+        }
         if self_test::is_meant(&origin) {
             let is_last = BodyFraming::of(&request).ends_connection(recorder.state());
             let answer = self_test::answer(recorder, &origin, request.method());
@@ -96,8 +102,12 @@ impl Connection {
         if proxy.name.has_signed(request.headers()) {
             return Err(bad(Refusal::Loop, recorder));
         }
-        let target = target::read(request.uri(), request.headers(), &self.scope)
+        let takes_ftp = proxy.settings.load().upstream.ftp;
+        let target = target::read(request.uri(), request.headers(), &self.scope, takes_ftp)
             .map_err(|unreadable| unread(unreadable, recorder))?;
+        if target.origin.scheme() == Scheme::Ftp {
+            check_ftp(request).map_err(|refusal| bad(refusal, recorder))?;
+        }
         recorder.set_origin(target.origin.clone());
         // The CONNECT was let through, so that the refusal comes inside, where the client shows it.
         if let Scope::Inside { .. } = self.scope
@@ -168,7 +178,9 @@ impl Connection {
             Err(Unanswered::Denied) => return Err(Refusal::Decided),
         };
         recorder.set_upstream(Some(peer));
-        recorder.set_upstream_version(response.version());
+        if recorder.origin().map(Origin::scheme) != Some(Scheme::Ftp) {
+            recorder.set_upstream_version(response.version());
+        }
         if silence < timeouts.origin {
             timer.restart(silence);
         }
@@ -190,9 +202,14 @@ impl Connection {
         passing: Passing,
         release: Release,
     ) -> Response<Answer> {
-        recorder.response_started(response.status().as_u16(), None);
+        let refusal = response.extensions().get::<ftp::status::Refusal>().copied();
+        let error = refusal.and_then(ftp::status::Refusal::error_type);
+        recorder.response_started(response.status().as_u16(), error);
         let version = response.version();
         fields::to_crawler(response.headers_mut());
+        if let Some(refusal) = refusal {
+            respond::tell_reply(response.headers_mut(), refusal);
+        }
         if self.downstream.proxy.settings.load().robots.signals.stamp {
             let (decision, id) = (recorder.decision(), recorder.id());
             fields::usage::stamp(response.headers_mut(), decision, id);
@@ -235,6 +252,15 @@ impl Connection {
             drop(downstream);
         });
         answer.map(|()| Answer::empty())
+    }
+}
+
+/// Checks that a request for an `ftp` URL only reads.
+fn check_ftp(request: &Request<CrawlerBody>) -> Result<(), Refusal> {
+    match *request.method() {
+        Method::GET | Method::HEAD if request.body().is_end_stream() => Ok(()),
+        Method::GET | Method::HEAD => Err(Refusal::Ftp(Unforwardable::Body)),
+        _ => Err(Refusal::Ftp(Unforwardable::Method)),
     }
 }
 

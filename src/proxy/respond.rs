@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, PROXY_AUTHENTICATE, RETRY_AFTER,
 };
-use http::{HeaderName, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
 pub use self::facts::Facts;
 use self::problem::{Problem, tell};
@@ -21,6 +21,7 @@ use super::recorder::ExchangeRecorder;
 use super::target::Unreadable;
 use crate::clock::Moment;
 use crate::egress::Failure;
+use crate::ftp;
 use crate::text::json::Object;
 
 /// Octets of one text in an answer.
@@ -43,6 +44,8 @@ pub enum Refusal {
     Form(Violation),
     /// The target cannot be judged.
     Target(Unreadable),
+    /// The request for an `ftp` URL does not only read.
+    Ftp(Unforwardable),
     /// The request has two User-Agent fields where one must fit.
     Agents,
     /// TRACE would show the crawler the fields that we add.
@@ -55,6 +58,15 @@ pub enum Refusal {
     Handshake,
     /// The origin switched protocols otherwise than we had traits.
     Upgrade,
+}
+
+/// Reason that a request for an `ftp` URL has no meaning there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unforwardable {
+    /// Its method is neither GET nor HEAD.
+    Method,
+    /// It has a body.
+    Body,
 }
 
 impl Refusal {
@@ -160,10 +172,11 @@ pub fn refuse(
         headers.insert(PROXY_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
     }
     if status == StatusCode::METHOD_NOT_ALLOWED {
-        headers.insert(
-            ALLOW,
-            HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, CONNECT"),
-        );
+        let methods = match refusal {
+            Refusal::Ftp(_) => "GET, HEAD",
+            _ => "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, CONNECT",
+        };
+        headers.insert(ALLOW, HeaderValue::from_static(methods));
     }
     if close || traits.ends_connection {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
@@ -209,6 +222,15 @@ fn with_body(
         headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
     response
+}
+
+/// Adds to an answer the reply of the FTP server that it stands for.
+pub fn tell_reply(headers: &mut HeaderMap, refusal: ftp::status::Refusal) {
+    let details = format!("reply {}", refusal.code);
+    let member = proxy_status(refusal.error_type(), None, Some(&details));
+    if let Ok(value) = HeaderValue::from_str(&member) {
+        headers.append(PROXY_STATUS, value);
+    }
 }
 
 /// Returns the member of an answer's Proxy-Status (RFC 9209 2).

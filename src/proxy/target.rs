@@ -6,6 +6,7 @@ use http::header::HOST;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Uri};
 
+use crate::ftp::path::{self as ftp, PathError, Type};
 use crate::policy::Target;
 use crate::rep::{Origin, Scheme};
 
@@ -42,6 +43,10 @@ pub enum Unreadable {
     Malformed,
     /// A scheme that is not forwarded.
     Scheme,
+    /// An `ftp` URL with a user: logins are anonymous.
+    Userinfo,
+    /// The path of an `ftp` URL that has more than one meaning on a server, or none.
+    FtpPath(PathError),
     /// The connection, the handshake and the request name different origins.
     Misdirected {
         /// The origin of the connection.
@@ -51,11 +56,16 @@ pub enum Unreadable {
     },
 }
 
-/// Reads the target of a request other than CONNECT.
+/// Reads the target of a request other than CONNECT. `takes_ftp` is true if `ftp` URLs are forwarded.
 ///
 /// # Errors
 /// When it cannot be judged.
-pub fn read(uri: &Uri, headers: &HeaderMap, scope: &Scope) -> Result<Target, Unreadable> {
+pub fn read(
+    uri: &Uri,
+    headers: &HeaderMap,
+    scope: &Scope,
+    takes_ftp: bool,
+) -> Result<Target, Unreadable> {
     let path = path_of(uri)?;
     match scope {
         Scope::Plain => {
@@ -67,7 +77,11 @@ pub fn read(uri: &Uri, headers: &HeaderMap, scope: &Scope) -> Result<Target, Unr
                 });
             }
             let origin = origin_of(uri)?;
-            Ok(Target { origin, path })
+            match origin.scheme() {
+                Scheme::Ftp if takes_ftp => of_ftp(origin, &path),
+                Scheme::Ftp => Err(Unreadable::Scheme),
+                Scheme::Http | Scheme::Https => Ok(Target { origin, path }),
+            }
         }
         Scope::Inside { origin, stray_name } => {
             if let Some(name) = stray_name {
@@ -125,6 +139,20 @@ pub fn read_connect(uri: &Uri) -> Result<Origin, Unreadable> {
     Origin::new(Scheme::Https, authority.host(), Some(port)).map_err(|_| Unreadable::Malformed)
 }
 
+/// Returns the target of an `ftp` URL. Its transfer type is no part of the path ([`transfer_type`] has it).
+fn of_ftp(origin: Origin, path: &PathAndQuery) -> Result<Target, Unreadable> {
+    let (path, _) = ftp::split_type(path.as_str());
+    ftp::read(path).map_err(Unreadable::FtpPath)?;
+    let path = if path.is_empty() { "/" } else { path };
+    let path = PathAndQuery::try_from(path).map_err(|_| Unreadable::Malformed)?;
+    Ok(Target { origin, path })
+}
+
+/// Returns the transfer type that an `ftp` URL names.
+pub fn transfer_type(uri: &Uri) -> Option<Type> {
+    ftp::split_type(uri.path_and_query()?.as_str()).1
+}
+
 fn path_of(uri: &Uri) -> Result<PathAndQuery, Unreadable> {
     let Some(path) = uri.path_and_query() else {
         // `http://host` without a path is the root; no other target without a path is.
@@ -149,9 +177,13 @@ fn origin_of(uri: &Uri) -> Result<Origin, Unreadable> {
     let scheme = match uri.scheme_str() {
         Some("http") => Scheme::Http,
         Some("https") => Scheme::Https,
+        Some(ftp) if ftp.eq_ignore_ascii_case("ftp") => Scheme::Ftp,
         _ => return Err(Unreadable::Scheme),
     };
     let authority = uri.authority().ok_or(Unreadable::Malformed)?.as_str();
+    if scheme == Scheme::Ftp && authority.contains('@') {
+        return Err(Unreadable::Userinfo);
+    }
     // The last `@`: no octet before it is part of the host.
     let host_start = memchr::memrchr(b'@', authority.as_bytes()).map_or(0, |at| at + 1);
     named(scheme, authority.get(host_start..).unwrap_or_default())
@@ -222,7 +254,10 @@ mod tests {
     fn read_as(uri: &str, host: &str, scope: &Scope) -> String {
         let mut headers = HeaderMap::new();
         headers.insert(HOST, host.parse().unwrap());
-        match uri.parse::<Uri>().map(|uri| read(&uri, &headers, scope)) {
+        match uri
+            .parse::<Uri>()
+            .map(|uri| read(&uri, &headers, scope, true))
+        {
             Ok(Ok(target)) => format!("{}{}", target.origin, target.path),
             Ok(Err(Unreadable::Misdirected { .. })) => "misdirected".to_owned(),
             Ok(Err(error)) => format!("{error:?}"),
@@ -251,7 +286,18 @@ mod tests {
             ("http://[::1]:8080/", "", plain, "http://[::1]:8080/"),
             ("https://a.test/x", "", plain, "https://a.test/x"),
             ("ws://a.test/x", "", plain, "Scheme"),
-            ("ftp://a.test/x", "", plain, "Scheme"),
+            ("ftp://a.test/x", "", plain, "ftp://a.test/x"),
+            ("FTP://A.test:21/x;type=i", "", plain, "ftp://a.test/x"),
+            ("ftp://a.test:2121/x/", "", plain, "ftp://a.test:2121/x/"),
+            ("ftp://a.test", "", plain, "ftp://a.test/"),
+            ("ftp://a.test/;type=d", "", plain, "ftp://a.test/"),
+            ("ftp://u:p@a.test/x", "", plain, "Userinfo"),
+            ("ftp://@a.test/x", "", plain, "Userinfo"),
+            ("ftp://a.test/x%0d%0ay", "", plain, "FtpPath(Control)"),
+            ("ftp://a.test/x?y", "", plain, "FtpPath(Query)"),
+            ("ftp://a.test//x", "", plain, "FtpPath(Empty)"),
+            ("ftp://a.test/x/../y", "", plain, "FtpPath(Dots)"),
+            ("ftp://a.test/x%2Fy", "", plain, "FtpPath(Slash)"),
             ("/x", "a.test", plain, "NotAbsolute"),
             ("*", "a.test", plain, "Malformed"),
             ("a.test:80", "a.test", plain, "Malformed"),
@@ -266,6 +312,7 @@ mod tests {
             ("/x", "a.test:8443", odd, "https://a.test:8443/x"),
             ("https://a.test/x", "a.test", tls, "https://a.test/x"),
             ("http://a.test/x", "a.test", tls, "misdirected"),
+            ("ftp://a.test/x", "a.test", tls, "misdirected"),
             ("https://b.test/x", "a.test", tls, "misdirected"),
             ("*", "a.test", tls, "Malformed"),
         ] {
@@ -275,6 +322,14 @@ mod tests {
                 "{uri} with Host {host:?}"
             );
         }
+    }
+
+    #[test]
+    fn ftp_is_forwarded_where_it_is_wanted() {
+        let uri: Uri = "ftp://a.test/x".parse().unwrap();
+        let read = |takes_ftp| read(&uri, &HeaderMap::new(), &Scope::Plain, takes_ftp);
+        assert!(read(true).is_ok());
+        assert_eq!(read(false).unwrap_err(), Unreadable::Scheme);
     }
 
     #[test]

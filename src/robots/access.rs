@@ -115,7 +115,7 @@ pub enum Cause {
     Encoding,
     /// A 3xx without a `Location` that can be followed, or a status that answers no unconditional GET: 1xx, 304, 600.
     Redirect(u16),
-    /// No connection can be made to such an origin: `ftp`, or a name that fits no request.
+    /// No connection can be made to such an origin: its name fits no request, or `[upstream] ftp` is false.
     Unaddressable,
     /// The [address policy](crate::policy::address_policy) prohibits the origin.
     Prohibited,
@@ -459,7 +459,7 @@ impl fmt::Display for Cause {
             Cause::Tls => f.write_str("TLS failed"),
             Cause::Timeout => f.write_str("it did not answer in time"),
             Cause::Incomplete => f.write_str("the connection broke before the answer was whole"),
-            Cause::Protocol => f.write_str("the answer was not valid HTTP"),
+            Cause::Protocol => f.write_str("the answer was not valid HTTP or FTP"),
             Cause::Encoding => {
                 f.write_str("its Content-Encoding or Transfer-Encoding could not be decoded")
             }

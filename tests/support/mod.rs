@@ -15,6 +15,7 @@ pub(crate) mod admin_gate;
 pub(crate) mod collector;
 mod engine;
 pub(crate) mod frame_origin;
+pub(crate) mod ftp;
 mod gate;
 mod http;
 pub(crate) mod http2;

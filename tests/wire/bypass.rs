@@ -310,7 +310,7 @@ fn an_https_url_in_absolute_form_is_judged_and_fetched_over_tls() {
 fn other_schemes_are_not_forwarded() {
     let gate = Gate::start();
     let origin = Origin::http();
-    for scheme in ["ftp", "wsx", "file", "httpx"] {
+    for scheme in ["ftps", "wsx", "file", "httpx"] {
         let url = origin.url("/open").replace("http:", &format!("{scheme}:"));
         let answer = gate.connect().exchange(ask("GET", &url, "Host: x\r\n"));
         assert!(matches!(answer.status, 400 | 501), "{scheme}: {answer:?}");

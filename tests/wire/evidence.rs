@@ -105,7 +105,7 @@ fn the_id_in_each_answer_of_ours_is_found_with_what_the_crawler_was_told() {
         ("a prohibited address", get("http://10.0.0.1/"), 403, true),
         ("a request that is not for a proxy", get("/x"), 400, true),
         ("a malformed head", "GET http://x/ HTTP/1.1\r\nHost x\r\n\r\n".to_owned(), 400, true),
-        ("a scheme that is not forwarded", get("ftp://x/"), 501, true),
+        ("a scheme that is not forwarded", get("gopher://x/"), 501, true),
         ("TRACE", format!("TRACE {} HTTP/1.1\r\nHost: x\r\n\r\n", origin.url("/open")), 405, true),
         ("an origin that hangs up", post(&origin.url("/reset")), 502, true),
     ];

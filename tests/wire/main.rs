@@ -38,6 +38,7 @@ mod fleet;
 mod flight;
 mod flood;
 mod framing;
+mod ftp;
 mod full_disk;
 mod gone;
 mod harness;

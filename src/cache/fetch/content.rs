@@ -54,7 +54,7 @@ fn cause(error: &io::Error) -> Cause {
         None => return Cause::Encoding,
         // A stream that breaks the protocol is reset by us.
         Some(ResponseError::Http2(error)) if error.is_library() => return Cause::Protocol,
-        Some(ResponseError::Http2(_)) => return Cause::Incomplete,
+        Some(ResponseError::Http2(_) | ResponseError::Ftp(_)) => return Cause::Incomplete,
         Some(ResponseError::Http1(transport)) => transport,
     };
     let below = std::error::Error::source(transport);

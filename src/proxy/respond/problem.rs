@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use super::{Refusal, RequestTraits};
+use super::{Refusal, RequestTraits, Unforwardable};
 use crate::clock::Moment;
 use crate::egress::{Failure, Prohibited};
 use crate::pace::{EffectivePace, Source};
@@ -71,6 +71,14 @@ pub(super) fn tell(
                 "Use another method: TRACE would return fields that are not the crawler's.",
             )
         },
+        Refusal::Ftp(Unforwardable::Method) => Problem {
+            status: StatusCode::METHOD_NOT_ALLOWED,
+            title: "ftp URLs are only read",
+            ..bad_request("Use GET or HEAD: crawlgate writes nothing to an FTP server.")
+        },
+        Refusal::Ftp(Unforwardable::Body) => {
+            bad_request("Send no body with a request for an ftp URL: FTP takes none.")
+        }
         Refusal::Loop => bad_gateway(
             "proxy_loop_detected",
             "The request came back to this proxy",
@@ -125,8 +133,13 @@ fn unreadable_target(unreadable: &Unreadable) -> Problem {
         ),
         Unreadable::Scheme => (
             StatusCode::NOT_IMPLEMENTED,
-            "Only http and https URLs are forwarded.",
+            "Only http and https URLs are forwarded, and ftp URLs with [upstream] ftp = true.",
         ),
+        Unreadable::Userinfo => (
+            StatusCode::BAD_REQUEST,
+            "Write the ftp URL without user and password: crawlgate logs in as anonymous only.",
+        ),
+        Unreadable::FtpPath(error) => (StatusCode::BAD_REQUEST, error.advice()),
         _ => form(Violation::Target),
     };
     Problem {

@@ -1,0 +1,282 @@
+//! Requests for `ftp` URLs: one anonymous session for each, and its answer as an HTTP response.
+//!
+//! Both connections are made by the dialler of all origins, through the address policy and the upstream proxies. Only
+//! passive mode is used, and the data connection goes to the address of the control connection, whatever a PASV reply
+//! names. A session serves one request and is not kept: a login that others used could stand in another directory.
+//!
+//! The permit of a request is checked when the login is over, before a command names a file.
+
+mod answer;
+mod body;
+mod control;
+
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use http::{HeaderMap, Method, Request};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use self::answer::Facts;
+pub(super) use self::body::Body;
+use self::body::{Transfer, Until};
+use self::control::{Begun, Control, Stop};
+use super::attempt::Halt;
+use super::proof::SendPermit;
+use super::{Failure, Received, RequestBody, ResponseBody, Shared, Way};
+use crate::ftp::command::Command;
+use crate::ftp::listing::{Format, Listing};
+use crate::ftp::page::Page;
+use crate::ftp::path::{self, Name, Resource, Type};
+use crate::ftp::range::Range;
+use crate::ftp::reply::Reply;
+use crate::ftp::status::Step;
+use crate::rep::Origin;
+
+type Response = http::Response<ResponseBody>;
+
+impl Shared {
+    /// Sends a request for an `ftp` URL. A robots.txt gets `to_answer` for its answer once the login is over; a page
+    /// waits as long as its caller does.
+    pub(super) async fn ask_ftp(
+        &self,
+        send_permit: SendPermit<'_>,
+        request: Request<RequestBody>,
+        (to_connect, to_answer): (Duration, Option<Duration>),
+    ) -> Result<Received, Halt> {
+        if !self.takes_ftp.load(Ordering::Relaxed) {
+            return Err(Halt::Failed(Failure::Unaddressable));
+        }
+        let (key, path) = send_permit.destination();
+        let resource =
+            path::read(path.as_str()).map_err(|_| Halt::Failed(Failure::Unaddressable))?;
+        let is_robots = matches!(send_permit, SendPermit::Robots(_));
+        // What sites say beside robots.txt (tdmrep.json) is said on the web: no FTP server is asked for it.
+        if is_robots && path.as_str() != "/robots.txt" {
+            return Err(Halt::Failed(Failure::Unaddressable));
+        }
+        // The words of an error page could be taken for those of a missing page.
+        let has_body = *request.method() != Method::HEAD && !is_robots;
+        let asked = Asked {
+            shared: self,
+            origin: key.origin(),
+            path: path.as_str(),
+            is_head: *request.method() == Method::HEAD,
+            named: request.extensions().get().copied(),
+            headers: request.headers(),
+            way: request.extensions().get(),
+            is_robots,
+        };
+        let opened = timeout(to_connect, asked.session()).await;
+        let answered = match opened.unwrap_or(Err(Failure::ConnectTimeout.into())) {
+            Ok(session) => {
+                if send_permit.proof(&self.changes).is_none() {
+                    return Err(Halt::Overtaken(Box::new(request)));
+                }
+                let answering = session.answer(&resource);
+                match to_answer {
+                    None => answering.await,
+                    Some(patience) => timeout(patience, answering)
+                        .await
+                        .unwrap_or(Err(Failure::ResponseTimeout.into())),
+                }
+            }
+            Err(stop) => Err(stop),
+        };
+        let (response, peer) = match answered {
+            Ok(answered) => answered,
+            Err(Stop::Refused(refusal, peer)) => (answer::refused(refusal, has_body), peer),
+            Err(Stop::Failed(failure)) => return Err(Halt::Failed(failure)),
+        };
+        Ok(Received {
+            response,
+            peer,
+            was_crowded: false,
+        })
+    }
+}
+
+/// A request, on its way to a session.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    shared: &'a Shared,
+    origin: &'a Origin,
+    path: &'a str,
+    is_head: bool,
+    /// The transfer type that the URL names.
+    named: Option<Type>,
+    headers: &'a HeaderMap,
+    way: Option<&'a Way>,
+    is_robots: bool,
+}
+
+impl<'a> Asked<'a> {
+    /// Connects and logs in.
+    async fn session(self) -> Result<Session<'a>, Stop> {
+        let stream = self.shared.reach(self.origin, self.way).await?;
+        let mut control = Control::new(stream, self.shared.counts.opened_ftp())?;
+        control.log_in().await?;
+        Ok(Session {
+            asked: self,
+            control,
+        })
+    }
+
+    fn url(&self) -> String {
+        format!("{}{}", self.origin, self.path)
+    }
+}
+
+/// A session that is logged in.
+struct Session<'a> {
+    asked: Asked<'a>,
+    control: Control,
+}
+
+impl Session<'_> {
+    /// Answers the request. Tells the address of the server, too.
+    async fn answer(self, resource: &Resource) -> Result<(Response, SocketAddr), Stop> {
+        let peer = self.control.peer();
+        let response = match (resource, self.asked.named) {
+            (Resource::File(_), Some(Type::Directory)) => answer::moved(&self.asked.url()),
+            (Resource::File(name), named) => self.file(name, named == Some(Type::Ascii)).await?,
+            (Resource::Directory(name), _) => self.directory(name.as_ref()).await?,
+        };
+        Ok((response, peer))
+    }
+
+    /// Answers with a file.
+    async fn file(mut self, name: &Name, is_ascii: bool) -> Result<Response, Stop> {
+        let in_type = match is_ascii {
+            true => Command::TypeAscii,
+            false => Command::TypeImage,
+        };
+        self.control.must(&in_type, Step::Transfer).await?;
+        let facts = Facts {
+            name,
+            // The length of lines is known when they have been sent.
+            size: match is_ascii {
+                true => None,
+                false => self.told(&Command::Size(name), Reply::size).await?,
+            },
+            modified: self.told(&Command::Mdtm(name), Reply::modified).await?,
+        };
+        if self.asked.is_head && facts.size.is_some() {
+            self.control.quit();
+            return Ok(facts.answer(Range::Whole, facts.size, Body::none()));
+        }
+        let mut range = facts.range(self.asked.headers);
+        if range == Range::Unsatisfiable {
+            self.control.quit();
+            return Ok(facts.unsatisfiable());
+        }
+        let data = self.data_connection().await?;
+        if let Range::Part { from: 1.., .. } = range
+            && !self.begins_at(range).await?
+        {
+            range = Range::Whole;
+        }
+        let begun = self.control.begin(&Command::Retr(name)).await?;
+        if let Begun::Refused(code) = begun {
+            // A directory has no slash here, and is a file elsewhere. A robots.txt is a file.
+            if code == 550 && !self.asked.is_robots && self.enters(name).await? {
+                self.control.quit();
+                return Ok(answer::moved(&self.asked.url()));
+            }
+            return Err(self.control.refused(Step::Name, code));
+        }
+        if self.asked.is_head {
+            return Ok(facts.answer(Range::Whole, None, Body::none()));
+        }
+        let until = Until::of(range, facts.size);
+        let body = Body::transfer(Transfer::file(data, self.control, begun, until));
+        Ok(facts.answer(range, until.length(), body))
+    }
+
+    /// Answers with the page of a directory.
+    async fn directory(mut self, name: Option<&Name>) -> Result<Response, Stop> {
+        if let Some(name) = name {
+            self.control.must(&Command::Cwd(name), Step::Name).await?;
+        }
+        if self.asked.is_head {
+            self.control.quit();
+            return Ok(answer::page(Body::none()));
+        }
+        self.control
+            .must(&Command::TypeAscii, Step::Transfer)
+            .await?;
+        let mut data = self.data_connection().await?;
+        let mut begun = self.control.begin(&Command::Mlsd).await?;
+        let mut format = Format::Facts;
+        // Not known here (RFC 959 4.2.1).
+        if let Begun::Refused(500..=504) = begun {
+            data = self.data_connection().await?;
+            begun = self.control.begin(&Command::List).await?;
+            format = Format::Columns;
+        }
+        if let Begun::Refused(code) = begun {
+            return Err(self.control.refused(Step::Name, code));
+        }
+        let page = Page::new(self.asked.url(), Listing::new(format));
+        let transfer = Transfer::listing(data, self.control, begun, page);
+        Ok(answer::page(Body::transfer(transfer)))
+    }
+
+    /// Asks for a fact about a file. A server may not know the command; what it says of a directory is no fact either.
+    async fn told<T>(
+        &mut self,
+        command: &Command<'_>,
+        read: impl Fn(&Reply) -> Option<T>,
+    ) -> Result<Option<T>, Stop> {
+        let reply = self.control.ask(command).await?;
+        match reply.code {
+            213 => Ok(read(&reply)),
+            code @ 421 => Err(self.control.refused(Step::Name, code)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Makes the next transfer begin at a range. Tells whether the server can; if not, the answer is the whole file (RFC
+    /// 9110 14.2).
+    async fn begins_at(&mut self, range: Range) -> Result<bool, Stop> {
+        let Range::Part { from, .. } = range else {
+            return Ok(true);
+        };
+        match self.control.ask(&Command::Rest(from)).await?.code {
+            350 => Ok(true),
+            code @ 421 => Err(self.control.refused(Step::Transfer, code)),
+            _ => Ok(false),
+        }
+    }
+
+    /// Tells whether a name is that of a directory.
+    async fn enters(&mut self, name: &Name) -> Result<bool, Stop> {
+        let reply = self.control.ask(&Command::Cwd(name)).await?;
+        Ok(matches!(reply.code, 200..=299))
+    }
+
+    /// Opens a data connection in passive mode: to the port that the server names, at the address that was checked.
+    async fn data_connection(&mut self) -> Result<TcpStream, Stop> {
+        let extended = self.control.ask(&Command::Epsv).await?;
+        let port = match extended.code {
+            229 => extended.extended_port(),
+            // Not known here, or not for this family of addresses.
+            500..=599 => {
+                let passive = self.control.ask(&Command::Pasv).await?;
+                match passive.code {
+                    227 => passive.passive_port(),
+                    code => return Err(self.control.refused(Step::Transfer, code)),
+                }
+            }
+            code => return Err(self.control.refused(Step::Transfer, code)),
+        };
+        let port = port.ok_or(Failure::Ftp)?;
+        let (asked, at) = (self.asked, self.control.peer().ip());
+        let reaching =
+            asked
+                .shared
+                .reach_beside(asked.origin, SocketAddr::new(at, port), asked.way);
+        Ok(reaching.await?)
+    }
+}

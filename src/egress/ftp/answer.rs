@@ -1,0 +1,125 @@
+//! The head of an answer over FTP, in the terms of HTTP.
+
+use bytes::Bytes;
+use http::header::{
+    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, IF_RANGE, LAST_MODIFIED, LOCATION,
+    RANGE,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+
+use super::super::ResponseBody;
+use super::{Body, Response};
+use crate::clock::Moment;
+use crate::ftp::media_type;
+use crate::ftp::path::Name;
+use crate::ftp::range::Range;
+use crate::ftp::status::Refusal;
+
+/// What is known of a file before its octets come.
+pub(super) struct Facts<'a> {
+    pub(super) name: &'a Name,
+    /// The answer to SIZE.
+    pub(super) size: Option<u64>,
+    /// The answer to MDTM.
+    pub(super) modified: Option<Moment>,
+}
+
+impl Facts<'_> {
+    /// Returns the range that a request asks for. Without a known length, it is the whole file.
+    pub(super) fn range(&self, headers: &HeaderMap) -> Range {
+        let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+        let (Some(field), Some(size)) = (text(RANGE), self.size) else {
+            return Range::Whole;
+        };
+        // RFC 9110 13.1.5: a part of another version is of no use. There are no entity tags.
+        if headers.contains_key(IF_RANGE) && text(IF_RANGE) != self.last_modified().as_deref() {
+            return Range::Whole;
+        }
+        Range::read(field, size)
+    }
+
+    /// Returns the answer with this body, which has `length` octets if that is known.
+    pub(super) fn answer(&self, range: Range, length: Option<u64>, body: Body) -> Response {
+        let mut response = of_body(StatusCode::OK, body);
+        let headers = response.headers_mut();
+        let media_type = media_type::of(self.name.as_bytes());
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+        if let Some(length) = length {
+            headers.insert(CONTENT_LENGTH, length.into());
+        }
+        if let Some(size) = self.size {
+            headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+            if let Range::Part { from, to } = range {
+                insert(headers, CONTENT_RANGE, &format!("bytes {from}-{to}/{size}"));
+            }
+        }
+        if let Some(modified) = self.last_modified() {
+            insert(headers, LAST_MODIFIED, &modified);
+        }
+        if let Range::Part { .. } = range {
+            *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+        }
+        response
+    }
+
+    /// Returns the answer to a request for a range behind the file.
+    pub(super) fn unsatisfiable(&self) -> Response {
+        let mut response = of_body(StatusCode::RANGE_NOT_SATISFIABLE, Body::none());
+        if let Some(size) = self.size {
+            insert(
+                response.headers_mut(),
+                CONTENT_RANGE,
+                &format!("bytes */{size}"),
+            );
+        }
+        response
+    }
+
+    fn last_modified(&self) -> Option<String> {
+        let since = std::time::Duration::from_millis(self.modified?.as_millis());
+        let time = std::time::UNIX_EPOCH.checked_add(since)?;
+        Some(httpdate::fmt_http_date(time))
+    }
+}
+
+/// Returns the answer for a directory: a page.
+pub(super) fn page(body: Body) -> Response {
+    let mut response = of_body(StatusCode::OK, body);
+    let html = HeaderValue::from_static("text/html; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, html);
+    response
+}
+
+/// Returns the answer for the name of a directory without its slash. The crawler asks again, and robots.txt judges the
+/// URL whose page it gets.
+pub(super) fn moved(url: &str) -> Response {
+    let mut response = of_body(StatusCode::MOVED_PERMANENTLY, Body::none());
+    insert(response.headers_mut(), LOCATION, &format!("{url}/"));
+    response
+}
+
+/// Returns the answer to a request that the server refuses, with the refusal beside it.
+pub(super) fn refused(refusal: Refusal, has_body: bool) -> Response {
+    let text = match has_body {
+        true => format!("{} It replied {}.\n", refusal.sentence(), refusal.code),
+        false => String::new(),
+    };
+    let status = StatusCode::from_u16(refusal.status()).unwrap_or(StatusCode::BAD_GATEWAY);
+    let mut response = of_body(status, Body::text(Bytes::from(text)));
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, plain);
+    response.extensions_mut().insert(refusal);
+    response
+}
+
+fn of_body(status: StatusCode, body: Body) -> Response {
+    let mut response = http::Response::new(ResponseBody::ftp(body));
+    *response.status_mut() = status;
+    response
+}
+
+fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}

@@ -1,0 +1,279 @@
+//! The body of an answer over FTP: octets as the data connection brings them, one piece at a time.
+//!
+//! FTP ends a file by closing its connection, so a file that was cut short looks whole. It counts as whole only if the
+//! control connection confirms it, and if it has the length that SIZE told. The last piece of a file of known length is
+//! held back until then: a crawler sees that a file is not whole.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use tokio::net::TcpStream;
+
+use super::super::Failure;
+use super::control::{Begun, Control};
+use crate::ftp::page::Page;
+use crate::ftp::range::Range;
+
+/// Octets that are read at once.
+const PIECE: usize = 32 * 1024;
+
+/// The body of an answer over FTP.
+pub(in super::super) struct Body(Content);
+
+enum Content {
+    /// A text of ours.
+    Text(Option<Bytes>),
+    /// Octets of the server. Boxed: it holds both connections.
+    Transfer(Box<Transfer>),
+}
+
+/// The end of the octets that an answer has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Until {
+    /// The end of the file, after as many octets if that is known.
+    End(Option<u64>),
+    /// So many octets, with more of the file behind them.
+    Octet(u64),
+}
+
+impl Until {
+    /// Returns the end of a range of a file, which has `size` octets if that is known.
+    pub(super) fn of(range: Range, size: Option<u64>) -> Until {
+        match (range, size) {
+            (Range::Part { from, to }, Some(size)) if to + 1 < size => Until::Octet(to + 1 - from),
+            (Range::Part { from, to }, _) => Until::End(Some(to + 1 - from)),
+            // An empty file is asked for like one of unknown length: some servers say 0 where they do not know.
+            (_, size) => Until::End(size.filter(|size| *size > 0)),
+        }
+    }
+
+    /// Returns the number of octets, if it is known.
+    pub(super) fn length(self) -> Option<u64> {
+        match self {
+            Until::End(length) => length,
+            Until::Octet(length) => Some(length),
+        }
+    }
+}
+
+/// The octets of a data connection.
+pub(super) struct Transfer {
+    data: TcpStream,
+    state: State,
+    shape: Shape,
+    /// The last piece, until the transfer is confirmed.
+    held: Option<Bytes>,
+}
+
+enum Shape {
+    File(Until),
+    Listing(Page),
+}
+
+enum State {
+    /// Octets come. Afterwards the control connection confirms them, unless it has done so already.
+    Open(Control, Begun),
+    /// All octets have come.
+    Confirming(Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + Sync>>),
+    /// They are confirmed.
+    Confirmed,
+    /// The body is over.
+    Ended,
+}
+
+impl Transfer {
+    /// Returns the transfer of a file.
+    pub(super) fn file(data: TcpStream, control: Control, begun: Begun, until: Until) -> Transfer {
+        Transfer {
+            data,
+            state: State::Open(control, begun),
+            shape: Shape::File(until),
+            held: None,
+        }
+    }
+
+    /// Returns the transfer of a listing, which becomes a page.
+    pub(super) fn listing(data: TcpStream, control: Control, begun: Begun, page: Page) -> Transfer {
+        Transfer {
+            data,
+            state: State::Open(control, begun),
+            shape: Shape::Listing(page),
+            held: None,
+        }
+    }
+
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        loop {
+            match &mut self.state {
+                State::Ended => return Poll::Ready(None),
+                State::Confirmed => {
+                    self.state = State::Ended;
+                    let last = match &mut self.shape {
+                        Shape::File(_) => self.held.take(),
+                        Shape::Listing(page) => Some(page.finish().into()),
+                    };
+                    if let Some(last) = last {
+                        return Poll::Ready(Some(Ok(last)));
+                    }
+                }
+                State::Confirming(confirming) => match ready!(confirming.as_mut().poll(cx)) {
+                    Ok(()) => self.state = State::Confirmed,
+                    Err(_) => return Poll::Ready(self.cut("the transfer was not confirmed")),
+                },
+                State::Open(..) => {
+                    let piece = match ready!(poll_read(&self.data, cx)) {
+                        Ok(piece) => piece,
+                        Err(error) => {
+                            self.state = State::Ended;
+                            return Poll::Ready(Some(Err(error)));
+                        }
+                    };
+                    let taken = match piece.is_empty() {
+                        true => self.close(),
+                        false => self.take(piece),
+                    };
+                    match taken {
+                        Ok(None) => {}
+                        Ok(Some(piece)) => return Poll::Ready(Some(Ok(piece))),
+                        Err(why) => return Poll::Ready(self.cut(why)),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes a piece from the data connection, and returns what may be passed on.
+    fn take(&mut self, mut piece: Bytes) -> Result<Option<Bytes>, &'static str> {
+        let octets = piece.len() as u64;
+        match &mut self.shape {
+            Shape::Listing(page) => {
+                let text = page.push(&piece);
+                Ok((!text.is_empty()).then(|| text.into()))
+            }
+            Shape::File(Until::End(None)) => Ok(Some(piece)),
+            Shape::File(Until::End(Some(left))) => match left.checked_sub(octets) {
+                None => Err("the file is longer than SIZE has told"),
+                Some(rest) => {
+                    *left = rest;
+                    match rest {
+                        0 => {
+                            self.held = Some(piece);
+                            Ok(None)
+                        }
+                        _ => Ok(Some(piece)),
+                    }
+                }
+            },
+            Shape::File(Until::Octet(left)) => {
+                let wanted = usize::try_from(*left).unwrap_or(usize::MAX);
+                piece.truncate(wanted);
+                *left = left.saturating_sub(octets);
+                if *left == 0 {
+                    // The rest of the file is not asked for: both connections close.
+                    self.state = State::Ended;
+                }
+                Ok(Some(piece))
+            }
+        }
+    }
+
+    /// Goes on after the last octet of the data connection.
+    fn close(&mut self) -> Result<Option<Bytes>, &'static str> {
+        match self.shape {
+            Shape::File(Until::End(Some(1..)) | Until::Octet(_)) => {
+                return Err("the file is shorter than SIZE has told");
+            }
+            Shape::File(Until::End(_)) | Shape::Listing(_) => {}
+        }
+        self.state = match std::mem::replace(&mut self.state, State::Ended) {
+            State::Open(control, Begun::AndEnded) => {
+                control.quit();
+                State::Confirmed
+            }
+            State::Open(mut control, _) => {
+                State::Confirming(Box::pin(async move { control.end().await }))
+            }
+            state => state,
+        };
+        Ok(None)
+    }
+
+    fn cut(&mut self, why: &'static str) -> Option<io::Result<Bytes>> {
+        self.state = State::Ended;
+        self.held = None;
+        Some(Err(io::Error::new(io::ErrorKind::UnexpectedEof, why)))
+    }
+}
+
+/// Reads one piece; an empty one at the end.
+fn poll_read(data: &TcpStream, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
+    loop {
+        ready!(data.poll_read_ready(cx))?;
+        let mut octets = vec![0; PIECE];
+        match data.try_read(&mut octets) {
+            Ok(read) => {
+                octets.truncate(read);
+                return Poll::Ready(Ok(octets.into()));
+            }
+            // It was not ready after all.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Poll::Ready(Err(error)),
+        }
+    }
+}
+
+impl Body {
+    /// Returns an empty body.
+    pub(super) fn none() -> Body {
+        Body(Content::Text(None))
+    }
+
+    /// Returns a body that crawlgate wrote.
+    pub(super) fn text(text: Bytes) -> Body {
+        Body(Content::Text((!text.is_empty()).then_some(text)))
+    }
+
+    /// Returns a body of the server's octets.
+    pub(super) fn transfer(transfer: Transfer) -> Body {
+        Body(Content::Transfer(Box::new(transfer)))
+    }
+
+    pub(in super::super) fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        let piece = match &mut self.0 {
+            Content::Text(text) => text.take().map(Ok),
+            Content::Transfer(transfer) => ready!(transfer.poll_piece(cx)),
+        };
+        Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
+    }
+
+    pub(in super::super) fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Content::Text(text) => text.is_none(),
+            Content::Transfer(transfer) => matches!(transfer.state, State::Ended),
+        }
+    }
+
+    pub(in super::super) fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Content::Text(text) => {
+                SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64))
+            }
+            Content::Transfer(transfer) => match &transfer.shape {
+                Shape::File(until) => {
+                    let held = transfer.held.as_ref().map_or(0, |held| held.len() as u64);
+                    until
+                        .length()
+                        .map_or_else(SizeHint::default, |left| SizeHint::with_exact(left + held))
+                }
+                Shape::Listing(_) => SizeHint::default(),
+            },
+        }
+    }
+}

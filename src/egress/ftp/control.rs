@@ -1,0 +1,168 @@
+//! The control connection of one session: a command out, its reply in.
+
+use std::net::SocketAddr;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::super::Failure;
+use crate::ftp::command::Command;
+use crate::ftp::reply::{Replies, Reply};
+use crate::ftp::status::{Refusal, Step};
+use crate::metrics::GaugeGuard;
+
+/// Preliminary replies before one that decides: a server may say that it is about to.
+const MOST_PRELIMINARY: usize = 4;
+
+/// The end of a session before its answer.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// The connection or the protocol failed.
+    Failed(Failure),
+    /// The server at this address refused.
+    Refused(Refusal, SocketAddr),
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Stop {
+        Stop::Failed(failure)
+    }
+}
+
+/// The reply that a transfer begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Begun {
+    /// The octets come now; another reply follows them.
+    Now,
+    /// All octets have been sent already; no reply follows.
+    AndEnded,
+    /// There is no transfer: the code of the reply.
+    Refused(u16),
+}
+
+/// A control connection. Its port and address are those that the address policy has checked.
+#[derive(Debug)]
+pub(super) struct Control {
+    stream: TcpStream,
+    replies: Replies,
+    peer: SocketAddr,
+    _open: GaugeGuard,
+}
+
+impl Control {
+    /// Takes over a connection that nothing was read from.
+    pub(super) fn new(stream: TcpStream, open: GaugeGuard) -> Result<Control, Failure> {
+        let peer = stream.peer_addr().map_err(|error| Failure::of(&error))?;
+        Ok(Control {
+            stream,
+            replies: Replies::default(),
+            peer,
+            _open: open,
+        })
+    }
+
+    /// Returns the address of the server, or of the proxy that leads to it.
+    pub(super) fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Reads the greeting and logs in as an anonymous user.
+    pub(super) async fn log_in(&mut self) -> Result<(), Stop> {
+        let mut greeting = self.reply().await?;
+        if greeting.code == 120 {
+            greeting = self.reply().await?;
+        }
+        if greeting.code != 220 {
+            return Err(self.refused(Step::Login, greeting.code));
+        }
+        let mut login = self.ask(&Command::User).await?;
+        if login.code == 331 {
+            login = self.ask(&Command::Pass).await?;
+        }
+        match login.code {
+            230 | 202 => Ok(()),
+            code => Err(self.refused(Step::Login, code)),
+        }
+    }
+
+    /// Returns the end of the session by a reply that refuses, or that nothing called for.
+    pub(super) fn refused(&self, step: Step, code: u16) -> Stop {
+        match code {
+            400..=599 | 332 => Stop::Refused(Refusal { step, code }, self.peer),
+            _ => Failure::Ftp.into(),
+        }
+    }
+
+    /// Sends a command and waits for its reply.
+    pub(super) async fn ask(&mut self, command: &Command<'_>) -> Result<Reply, Failure> {
+        self.send(command).await?;
+        match self.reply().await? {
+            reply if reply.code < 200 => Err(Failure::Ftp),
+            reply => Ok(reply),
+        }
+    }
+
+    /// Sends a command that must be done.
+    pub(super) async fn must(&mut self, command: &Command<'_>, step: Step) -> Result<(), Stop> {
+        match self.ask(command).await?.code {
+            200..=299 => Ok(()),
+            code => Err(self.refused(step, code)),
+        }
+    }
+
+    /// Sends a command that begins a transfer, and waits for the reply that tells whether it does.
+    pub(super) async fn begin(&mut self, command: &Command<'_>) -> Result<Begun, Failure> {
+        self.send(command).await?;
+        Ok(match self.reply().await?.code {
+            125 | 150 => Begun::Now,
+            226 | 250 => Begun::AndEnded,
+            code @ 400..=599 => Begun::Refused(code),
+            _ => return Err(Failure::Ftp),
+        })
+    }
+
+    /// Waits for the reply that ends a transfer.
+    pub(super) async fn end(&mut self) -> Result<(), Failure> {
+        for _ in 0..MOST_PRELIMINARY {
+            match self.reply().await?.code {
+                226 | 250 => {
+                    self.quit();
+                    return Ok(());
+                }
+                100..=199 => {}
+                _ => break,
+            }
+        }
+        Err(Failure::Terminated)
+    }
+
+    /// Says goodbye, if the system takes the octets at once: nothing waits for it.
+    pub(super) fn quit(&self) {
+        let _ = self.stream.try_write(&Command::Quit.line()); // the connection closes anyway
+    }
+
+    async fn send(&mut self, command: &Command<'_>) -> Result<(), Failure> {
+        // A reply that came unasked would be taken for the answer to this command.
+        if !self.replies.is_empty() {
+            return Err(Failure::Ftp);
+        }
+        let written = self.stream.write_all(&command.line()).await;
+        written.map_err(|error| Failure::of(&error))
+    }
+
+    async fn reply(&mut self) -> Result<Reply, Failure> {
+        let mut octets = [0; 1024];
+        loop {
+            match self.replies.take() {
+                Ok(Some(reply)) => return Ok(reply),
+                Ok(None) => {}
+                Err(_) => return Err(Failure::Ftp),
+            }
+            let read = self.stream.read(&mut octets).await;
+            match read.map_err(|error| Failure::of(&error))? {
+                0 => return Err(Failure::Terminated),
+                read => self.replies.push(octets.get(..read).unwrap_or_default()),
+            }
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! FTP servers that lie, stall, never end or break off, and the walls between them and the gate.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use crate::address_policy::{default_policy, prohibited};
+use crate::support::ftp::{Act, FtpServer, Sending};
+use crate::support::{Gate, RULES, Setup};
+
+/// Sets time-outs that a stalled server uses up quickly.
+fn impatient(setup: &mut Setup) {
+    for (section, key) in [
+        ("robots", "connect_timeout"),
+        ("robots", "first_byte_timeout"),
+        ("robots", "fetch_timeout"),
+        ("upstream", "connect_timeout"),
+        ("upstream", "response_timeout"),
+        ("upstream", "body_timeout"),
+    ] {
+        setup.set(section, key, "\"1s\"");
+    }
+}
+
+/// Asserts that a page is refused because its robots.txt is unreachable, and that no page was named.
+#[track_caller]
+fn unreachable(gate: &Gate, server: &FtpServer, cause: &str) {
+    let answer = gate.get(&server.url("/open"));
+    let record = gate.refused(&answer, 403, "robots_unreachable");
+    assert_eq!(record["robots"]["unreachable"]["cause"], cause, "{record}");
+    assert_eq!(server.named(), [""; 0]);
+}
+
+#[test]
+fn a_550_alone_means_that_there_is_no_robots_txt() {
+    let gate = Gate::start();
+    let absent = FtpServer::start().file("open", "x");
+    gate.get(&absent.url("/open")).is_origins(200, "x");
+    #[rustfmt::skip] // one row, one case
+    let cases = [
+        ("greeting", "421 too many users", "status_503"),
+        ("greeting", "530 not from there", "status_502"),
+        ("USER", "530 no anonymous users", "status_502"),
+        ("PASS", "530 no anonymous users", "status_502"),
+        ("PASS", "332 an account, please", "status_502"),
+        ("TYPE", "504 no", "status_502"),
+        ("SIZE", "421 going down", "status_503"),
+        ("PASV", "500 no", "status_502"),
+        ("RETR", "421 going down", "status_503"),
+        ("RETR", "425 no data connection", "status_503"),
+        ("RETR", "450 busy", "status_503"),
+        ("RETR", "501 no", "status_502"),
+        ("RETR", "553 no", "status_502"),
+        ("RETR", "220 hello again", "protocol"),
+        ("PASS", "150 it comes", "protocol"),
+        ("EPSV", "229 (|||22|)", "protocol"),
+        ("EPSV", "229 (|||0|)", "protocol"),
+        ("EPSV", "229 no port", "protocol"),
+        ("greeting", "SSH-2.0-OpenSSH_9.6", "protocol"),
+        ("greeting", "HTTP/1.1 200 OK", "protocol"),
+    ];
+    for (step, reply, cause) in cases {
+        let server = FtpServer::with_rules("").says(step, reply);
+        let server = match step {
+            "PASV" => server.says("EPSV", "500 no"),
+            _ => server,
+        };
+        unreachable(&gate, &server, cause);
+    }
+}
+
+#[test]
+fn a_server_that_never_ends_a_reply_is_left() {
+    let gate = Gate::start();
+    for step in ["greeting", "USER", "PASS", "SIZE", "EPSV", "RETR"] {
+        for octets in ["220-x\r\n", "2", "\r\n", "x"] {
+            let server = FtpServer::with_rules("").on(step, Act::Endless(octets));
+            unreachable(&gate, &server, "protocol");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_stalls_at_any_step_is_left() {
+    let gate = Gate::with(impatient);
+    let steps = [
+        "greeting", "USER", "PASS", "TYPE", "SIZE", "MDTM", "EPSV", "RETR",
+    ];
+    thread::scope(|scope| {
+        for step in steps {
+            let gate = &gate;
+            scope.spawn(move || {
+                let server = FtpServer::with_rules("").on(step, Act::Stall);
+                unreachable(gate, &server, "timeout");
+            });
+        }
+        for step in ["SIZE open", "MDTM open", "RETR open"] {
+            let gate = &gate;
+            scope.spawn(move || {
+                let server = FtpServer::start().file("open", "x").on(step, Act::Stall);
+                let answer = gate.get(&server.url("/open"));
+                assert_eq!(answer.status, 504, "{step}: {answer:?}");
+                let record = gate.record_of(&server.url("/open"));
+                assert_eq!(record["error"], "http_response_timeout", "{record}");
+            });
+        }
+        let gate = &gate;
+        scope.spawn(move || {
+            let server =
+                FtpServer::with_rules("User-agent: *\n").sends("robots.txt", Sending::Stall(3));
+            unreachable(gate, &server, "timeout");
+        });
+        scope.spawn(move || {
+            let server = FtpServer::start()
+                .file("open", "0123456789")
+                .sends("open", Sending::Stall(3));
+            let answer = gate.get(&server.url("/open"));
+            assert!(!answer.whole, "{answer:?}");
+            let record = gate.record_of(&server.url("/open"));
+            assert_eq!(record["error"], "http_response_timeout", "{record}");
+        });
+    });
+}
+
+#[test]
+fn a_server_that_closes_at_any_step_is_unreachable() {
+    let gate = Gate::start();
+    for step in [
+        "greeting", "USER", "PASS", "TYPE", "SIZE", "MDTM", "EPSV", "RETR",
+    ] {
+        let server = FtpServer::with_rules("").on(step, Act::Close);
+        unreachable(&gate, &server, "incomplete");
+    }
+}
+
+#[test]
+fn a_robots_txt_that_is_not_whole_does_not_count() {
+    let gate = Gate::start();
+    for sending in [
+        Sending::Cut(14),
+        Sending::Short(14),
+        Sending::Unconfirmed,
+        Sending::Longer("Allow: /\n"),
+    ] {
+        let server = FtpServer::with_rules("User-agent: *\nDisallow: /private\n")
+            .sends("robots.txt", sending);
+        unreachable(&gate, &server, "incomplete");
+        let unknown = FtpServer::with_rules("User-agent: *\nDisallow: /private\n")
+            .sends("robots.txt", sending)
+            .says("SIZE", "500 what?");
+        // Without a length, only the reply tells.
+        if let Sending::Cut(_) | Sending::Unconfirmed = sending {
+            unreachable(&gate, &unknown, "incomplete");
+        }
+    }
+}
+
+#[test]
+fn a_page_that_is_cut_short_is_seen_to_be() {
+    let gate = Gate::start();
+    for sending in [
+        Sending::Cut(3),
+        Sending::Short(3),
+        Sending::Cut(10),
+        Sending::Unconfirmed,
+    ] {
+        for has_size in [true, false] {
+            if let (Sending::Short(_), false) = (sending, has_size) {
+                continue; // nothing tells
+            }
+            let server = FtpServer::start()
+                .file("open", "0123456789")
+                .sends("open", sending);
+            let server = match has_size {
+                true => server,
+                false => server.says("SIZE", "500 what?"),
+            };
+            let answer = gate.get(&server.url("/open"));
+            assert!(
+                answer.status == 200 && !answer.whole,
+                "{sending:?}: {answer:?}"
+            );
+            let record = gate.record_of(&server.url("/open"));
+            assert_eq!(
+                record["error"], "http_response_incomplete",
+                "{sending:?}: {record}"
+            );
+        }
+    }
+}
+
+#[test]
+fn only_the_first_octets_of_a_robots_txt_are_read() {
+    let gate = Gate::start();
+    let rules = format!(
+        "User-agent: *\nDisallow: /private\n{}Disallow: /open\n",
+        "#\n".repeat(1 << 20)
+    );
+    let server = FtpServer::with_rules(&rules).file("open", "x");
+    gate.denied(&gate.get(&server.url("/private")));
+    gate.get(&server.url("/open")).is_origins(200, "x");
+    let endless = FtpServer::with_rules("").says("SIZE", "500 what?");
+    let endless = endless.sends(
+        "robots.txt",
+        Sending::Endless("User-agent: *\nDisallow: /\n"),
+    );
+    gate.denied(&gate.get(&endless.url("/open")));
+}
+
+#[test]
+fn a_listing_without_end_takes_no_memory() {
+    let gate = Gate::start();
+    let line =
+        "type=file;size=1; a name of some length that fills the memory of a careless gateway\r\n";
+    let server = FtpServer::start()
+        .file("robots.txt", "")
+        .sends("/", Sending::Endless(line));
+    let before = gate.resident();
+    let url = server.url("/");
+    let mut crawler = TcpStream::connect(gate.address()).unwrap();
+    crawler
+        .write_all(format!("GET {url} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes())
+        .unwrap();
+    std::io::copy(
+        &mut Read::by_ref(&mut crawler).take(64 << 20),
+        &mut std::io::sink(),
+    )
+    .unwrap();
+    assert!(server.sent() > 32 << 20, "it was passed on while it came");
+    let grown = gate.resident().saturating_sub(before);
+    assert!(grown < 32 << 20, "{grown} octets more");
+    drop(crawler);
+    let record = gate.record_of(&url);
+    assert_eq!(record["error"], "client_closed", "{record}");
+}
+
+#[test]
+fn the_data_connection_goes_to_the_host_of_the_control_connection() {
+    let gate = Gate::start();
+    let decoy_address = Ipv4Addr::new(127, 0, 0, 2);
+    let server = FtpServer::start()
+        .file("open", "hello")
+        .says("EPSV", "522 no")
+        .passive_at(decoy_address);
+    gate.get(&server.url("/open")).is_origins(200, "hello");
+    assert!(server.seen().contains(&"PASV".to_owned()));
+    assert_eq!(server.data_connections(), 1);
+}
+
+#[test]
+fn the_address_policy_holds_for_both_connections() {
+    let closed = Gate::with(default_policy);
+    let server = FtpServer::start().file("open", "x");
+    for host in ["site.test", "127.0.0.1", "localhost", "[::1]", "0x7f.1"] {
+        let url = server.url("/open").replace("site.test", host);
+        prohibited(&closed, &closed.get(&url));
+    }
+    assert_eq!(server.sessions(), 0);
+    let gate = Gate::start();
+    // The port of the gate itself, which never connects to itself.
+    let own = format!("229 extended (|||{}|)", gate.address().port());
+    let server = FtpServer::with_rules("").says("EPSV", &own);
+    unreachable(&gate, &server, "prohibited");
+}
+
+/// An HTTP proxy that connects to whatever CONNECT names, and notes it.
+fn connecting_proxy() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+    let list = Arc::clone(&asked);
+    thread::spawn(move || {
+        for mut client in listener.incoming().map_while(Result::ok) {
+            let list = Arc::clone(&list);
+            thread::spawn(move || {
+                let mut reader = BufReader::with_capacity(1, client.try_clone().unwrap());
+                let mut head = String::new();
+                while !head.ends_with("\r\n\r\n") {
+                    reader.read_line(&mut head).unwrap();
+                }
+                let target = head.split(' ').nth(1).unwrap().to_owned();
+                let port: u16 = target.rsplit(':').next().unwrap().parse().unwrap();
+                list.lock().unwrap().push(target);
+                let server = TcpStream::connect(("127.0.0.1", port)).unwrap();
+                client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+                let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+                thread::spawn(move || std::io::copy(&mut from, &mut to));
+                drop(std::io::copy(&mut &server, &mut client));
+                drop(client.shutdown(std::net::Shutdown::Both));
+            });
+        }
+    });
+    (address, asked)
+}
+
+#[test]
+fn both_connections_go_through_an_upstream_proxy() {
+    let (proxy, asked) = connecting_proxy();
+    let gate = Gate::with(|setup| {
+        let tables = format!("[[upstream.proxy]]\nhosts = [\"*\"]\nurl = \"http://{proxy}\"\n");
+        setup.tables(&tables);
+    });
+    let server = FtpServer::with_rules(RULES).file("open", "hello");
+    let url = server.url("/open").replace("site.test", "far.example");
+    gate.get(&url).is_origins(200, "hello");
+    let asked = asked.lock().unwrap();
+    assert_eq!(asked.len(), 4, "{asked:?}");
+    assert!(
+        asked
+            .iter()
+            .all(|target| target.starts_with("far.example:")),
+        "{asked:?}"
+    );
+    assert_eq!(asked[0], format!("far.example:{}", server.port()));
+    assert_ne!(
+        asked[1], asked[0],
+        "the data connection has a port of its own"
+    );
+}
+
+#[test]
+fn a_reply_that_came_unasked_answers_no_command() {
+    let gate = Gate::start();
+    let twice = Act::Say("213 1\r\n213 20261120120000\r\n229 extended (|||6446|)\r\n".to_owned());
+    let server = FtpServer::with_rules("").on("SIZE", twice);
+    unreachable(&gate, &server, "protocol");
+}
+
+#[test]
+fn decisions_about_ftp_are_proven_from_the_store() {
+    let gate = Gate::start();
+    let server = FtpServer::with_rules(RULES)
+        .file("open", "x")
+        .file("private/open", "y");
+    gate.get(&server.url("/open;type=i")).is_origins(200, "x");
+    gate.get(&server.url("/private/open;type=a"))
+        .is_origins(200, "y");
+    gate.denied(&gate.get(&server.url("/private/x;type=i")));
+    let refused = FtpServer::start().says("greeting", "421 no");
+    unreachable(&gate, &refused, "status_503");
+    gate.wait_records(4);
+    let (code, said, error) = gate.beside("audit", &["verify", "--all", "--json"]);
+    assert_eq!(code, Some(0), "{said} {error}");
+    let told: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(
+        (&told["proven"], &told["attested"]),
+        (&4.into(), &serde_json::json!({}))
+    );
+}

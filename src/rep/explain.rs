@@ -250,7 +250,8 @@ impl Robots {
                 if let Some((value, (pattern, octets))) = compiled {
                     candidates.push(Candidate {
                         pattern,
-                        decoded: decoded_value(value).and_then(|value| Pattern::new(&value)),
+                        decoded: decoded_value(value, Punctuation::default())
+                            .and_then(|value| Pattern::new(&value)),
                         found: Match {
                             rule: rule.clone(),
                             pattern: Box::from(String::from_utf8_lossy(value)),

@@ -111,6 +111,11 @@ impl<'a> PathVariants<'a> {
         Self::keeping(path, Punctuation::default())
     }
 
+    /// Returns the variants in which an escaped slash stays escaped: `%2F` is not `/` (RFC 9309 section 2.2.2).
+    pub(super) fn keeping_slashes(path: &'a ComparisonPath<'_>) -> Self {
+        Self::keeping(path, Punctuation::SLASH)
+    }
+
     /// Returns the punctuation that rules test for and that some variant has decoded; empty for almost every path.
     pub(super) fn decoded(&self, tested: Punctuation) -> Punctuation {
         if self.are_none() {

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use super::guard::{Spelling, decoded_value};
+use super::guard::{Punctuation, Spelling, decoded_value};
 use super::path::ComparisonPath;
 use super::pattern::{Pattern, Subject};
 
@@ -35,13 +35,19 @@ impl PathPattern {
         if value.contains('#') {
             return Err(PathPatternError::Fragment);
         }
-        Self::of_octets(value.as_bytes()).ok_or(PathPatternError::Start)
+        Self::compile(value.as_bytes(), Punctuation::default()).ok_or(PathPatternError::Start)
     }
 
-    /// Compiles the path of a line, or of another text that is not the operator's. `None` if no path can match.
+    /// Compiles the path of a statement, which is not the operator's. `None` if no path can match. An escaped slash in it
+    /// is no slash in either spelling.
     pub fn of_octets(value: &[u8]) -> Option<Self> {
+        Self::compile(value, Punctuation::SLASH)
+    }
+
+    /// Compiles a value, of which the decoded spelling keeps the escapes of some characters.
+    fn compile(value: &[u8], kept: Punctuation) -> Option<Self> {
         let (pattern, length) = Pattern::new(value)?;
-        let decoded = decoded_value(value).and_then(|value| Pattern::new(&value));
+        let decoded = decoded_value(value, kept).and_then(|value| Pattern::new(&value));
         Some(Self {
             pattern,
             length,

@@ -10,8 +10,9 @@
 //! one path is bounded ([`WORK`]): beyond it, and for a path with more variants than the guard examines, all statements
 //! are picked. No author of a page writes such a path, and few write such a file.
 //!
-//! Variants that decode escapes do not ask: `%2F` is not `/` (RFC 9309 section 2.2.2). A rule keeps a crawler out of a
-//! page, so the guard takes the strictest reading of any server; a statement is about the page that was asked for.
+//! No variant makes a slash of an escaped one: `%2F` is not `/` (RFC 9309 section 2.2.2). A rule keeps a crawler out of a
+//! page, so the guard takes the strictest reading of any server; a statement is about the page that was asked for. All
+//! other escapes are decoded. A pattern that tests for punctuation alone counts in every variant, unlike such a rule.
 
 use super::guard::{PathVariants, Spelling};
 use super::path::ComparisonPath;
@@ -88,6 +89,23 @@ impl RankedPaths {
             Picked::All
         }
     }
+
+    /// Returns the numbers of all patterns that match a path as written, of whatever rank, in order. The work is not bounded:
+    /// for people who ask about one path.
+    pub fn matching(&self, path: &ComparisonPath<'_>) -> Vec<u32> {
+        let matches = |entry: &&Ranked| {
+            let pattern = entry.pattern.as_ref();
+            pattern.is_none_or(|pattern| pattern.matches(path))
+        };
+        let mut matching: Vec<u32> = self
+            .entries
+            .iter()
+            .filter(matches)
+            .map(|it| it.number)
+            .collect();
+        matching.sort_unstable();
+        matching
+    }
 }
 
 struct Search<'a> {
@@ -101,24 +119,26 @@ impl Search<'_> {
     /// Asks about all variants of a path; false if that is too much work.
     fn all(&mut self, path: &ComparisonPath<'_>, is_guarded: bool) -> bool {
         let is_of_paths = |entry: &Ranked| entry.pattern.is_some();
-        if !self.one(path, false) {
+        if !self.one(path, Spelling::Written, false) {
             return false;
         }
         if !is_guarded || !self.paths.entries.iter().any(is_of_paths) {
             return true;
         }
-        let variants = PathVariants::of(path);
-        let mut questions = variants.questions(false);
+        let has_escapes = |entry: &Ranked| {
+            let pattern = entry.pattern.as_ref();
+            pattern.is_some_and(PathPattern::has_escapes)
+        };
+        let variants = PathVariants::keeping_slashes(path);
+        let mut questions = variants.questions(self.paths.entries.iter().any(has_escapes));
         variants.is_complete()
-            && questions.all(|question| {
-                question.spelling == Spelling::Decoded
-                    || self.one(&question.path, question.lacks_slash)
-            })
+            && questions
+                .all(|question| self.one(&question.path, question.spelling, question.lacks_slash))
     }
 
-    /// Adds the statements of the best rank that match; false if that is too much work. If `is_at_end`, only patterns
-    /// that end where the path does take part.
-    fn one(&mut self, path: &ComparisonPath<'_>, is_at_end: bool) -> bool {
+    /// Adds the statements of the best rank that match in the given spelling; false if that is too much work. If
+    /// `is_at_end`, only patterns that end where the path does take part.
+    fn one(&mut self, path: &ComparisonPath<'_>, spelling: Spelling, is_at_end: bool) -> bool {
         let octets = path.as_bytes();
         let subject = Subject::new(octets);
         let known = self.picked.len();
@@ -131,7 +151,7 @@ impl Search<'_> {
             let matches = match &entry.pattern {
                 None => !is_at_end,
                 Some(pattern) => {
-                    let pattern = pattern.spelt(Spelling::Written);
+                    let pattern = pattern.spelt(spelling);
                     octets.starts_with(pattern.head()) && (pattern.is_anchored() || !is_at_end) && {
                         if !pattern.is_prefix() {
                             cost += (octets.len() + pattern.text().len()) / SEARCHED;
@@ -190,6 +210,9 @@ mod tests {
         for (path, expected) in cases {
             assert_eq!(picked(&paths, path, true), *expected, "{path}");
         }
+        let matching = |path: &str| paths.matching(&ComparisonPath::new(path.as_bytes()));
+        assert_eq!(matching("/ab"), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(matching("/cb"), [0, 2]);
         // An absent pattern is no pattern that can never match.
         let first = ["/a/", "/"].map(|it| PathPattern::of_octets(it.as_bytes()));
         let first = RankedPaths::new((0..).zip(first));
@@ -208,7 +231,30 @@ mod tests {
             ("/%2Fa", true, &[4]),
             ("//a", true, &[0]),
             ("/private%2Fx", true, &[0]),
+            ("/private%252Fx", true, &[0]),
+            ("/x%2F..%2Fprivate%2Fx", true, &[0]),
             ("/private/x", true, &[1]),
+            ("/private%3Bx/y", true, &[0, 1]),
+            ("/private%3Bx/y", false, &[0]),
+        ];
+        for (path, is_guarded, expected) in cases {
+            assert_eq!(picked(&paths, path, *is_guarded), *expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn ours_all_escapes_but_that_of_a_slash_are_decoded() {
+        let paths = longest(&["/", "/a(1)/", "/b%28/", "/c%2F(", "/*+*"]);
+        let cases: &[(&str, bool, &[u32])] = &[
+            ("/a%281%29/x", true, &[0, 1]),
+            ("/a%281%29/x", false, &[0]),
+            ("/a%25281%2529/x", true, &[0, 1]),
+            ("/a%281%29%2Fx", true, &[0]),
+            ("/b(/x", true, &[0, 2]),
+            ("/b%28/x", true, &[2]),
+            ("/c%2F%28", true, &[0, 3]),
+            ("/c/%28", true, &[0]),
+            ("/C%2B%2B", true, &[0, 4]),
         ];
         for (path, is_guarded, expected) in cases {
             assert_eq!(picked(&paths, path, *is_guarded), *expected, "{path}");
@@ -223,7 +269,7 @@ mod tests {
         let pick = |path: &str| paths.pick(&ComparisonPath::new(path.as_bytes()), true);
         assert_eq!(pick("/a"), Picked::These(Vec::new()));
         assert_eq!(pick(&long), Picked::All);
-        let variants = "/a;b/..//c%2f..%2f".repeat(60);
+        let variants = format!("/a%28b;{}", "x/".repeat(30_000));
         assert_eq!(
             longest(&["/a"]).pick(&ComparisonPath::new(variants.as_bytes()), true),
             Picked::All

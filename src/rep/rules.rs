@@ -393,7 +393,7 @@ impl Patterns {
 fn decoded(value: Value<'_>) -> Option<Vec<u8>> {
     let is_path = matches!(value.octets.first(), Some(b'/' | b'*'));
     (is_path && value.may_be_decoded())
-        .then(|| decoded_value(value.octets))
+        .then(|| decoded_value(value.octets, Punctuation::default()))
         .flatten()
 }
 

@@ -10,11 +10,14 @@ use super::steps::escape;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Punctuation(u16);
 
-/// The reserved characters that a rule can test for. A slash separates segments and so always counts; `*` and `$` mean
-/// themselves in both spellings; `%` and `#` are never decoded.
-const RESERVED: &[u8; 14] = b"?:[]@!&'()+,;=";
+/// The slash, and the reserved characters that a rule can test for. A slash separates segments, so no rule tests for it;
+/// `*` and `$` mean themselves in both spellings; `%` and `#` are never decoded.
+const RESERVED: &[u8; 15] = b"/?:[]@!&'()+,;=";
 
 impl Punctuation {
+    /// The slash alone: the first of the reserved characters.
+    pub(in super::super) const SLASH: Self = Self(1);
+
     /// Returns the set of one reserved octet; the empty set for all others.
     fn of(octet: u8) -> Self {
         let at = RESERVED.iter().position(|reserved| *reserved == octet);

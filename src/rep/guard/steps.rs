@@ -143,8 +143,9 @@ fn decode(
 /// the last one, without a letter or digit (`/*%2F`) is about a spelling, not a resource: decoded, it would match
 /// nearly everything.
 ///
-/// A backslash in a rule's path becomes a slash: a server that takes one for the other serves one resource for both.
-pub(in super::super) fn decoded_value(value: &[u8]) -> Option<Vec<u8>> {
+/// A backslash in a rule's path becomes a slash: a server that takes one for the other serves one resource for both. The
+/// escapes of `kept` stay.
+pub(in super::super) fn decoded_value(value: &[u8], kept: Punctuation) -> Option<Vec<u8>> {
     memchr2(b'%', b'\\', value)?;
     let mut made = Vec::with_capacity(value.len());
     let mut is_changed = false;
@@ -153,7 +154,7 @@ pub(in super::super) fn decoded_value(value: &[u8]) -> Option<Vec<u8>> {
         if at > 0 {
             made.push(b'*');
         }
-        let is_kept = |octet: u8| matches!(octet, b'*' | b'$');
+        let is_kept = |octet: u8| matches!(octet, b'*' | b'$') || kept.holds(octet);
         let start = made.len();
         let (path, query) = if is_query {
             (&b""[..], piece)

@@ -172,7 +172,7 @@ fn rules_are_decoded_as_paths_are() {
         ("a star before a separator", "/w?*x%3Dy", None),
     ];
     for (name, value, expected) in cases {
-        let made = decoded_value(value.as_bytes());
+        let made = decoded_value(value.as_bytes(), Punctuation::default());
         assert_eq!(
             made.as_deref(),
             expected.map(str::as_bytes),

@@ -8,6 +8,8 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Gid, Uid, fchown};
+use rustix::process::geteuid;
 use tempfile::{Builder, NamedTempFile};
 use thiserror::Error;
 
@@ -74,22 +76,51 @@ pub(crate) fn place(path: &Path, text: &str) -> io::Result<bool> {
 }
 
 /// Writes a file anew, by way of one beside it (`.new`), for its owner alone. It is on the disk when the call has returned.
+/// A file that root writes into the directory of another user belongs to that user: a service, which could not read it
+/// otherwise.
 ///
 /// # Errors
 /// When it cannot be written. The old file stays then.
 pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
-    let mut file = File::options()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&new)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
+    let mut file = made_anew(Path::new(&new))?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| {
+        if let Some((user, group)) = owner_for(path) {
+            // The open file: a name could have become a link to something else.
+            fchown(&file, Some(user), Some(group))?;
+        }
+        file.sync_all()
+    });
+    if let Err(error) = written.and_then(|()| fs::rename(&new, path)) {
+        // The first error matters.
+        let _ = fs::remove_file(&new);
+        return Err(error);
+    }
     sync_folder(path)
+}
+
+/// Makes an empty file that its owner alone can read. It is never one that was there before, or that a link leads to.
+fn made_anew(path: &Path) -> io::Result<File> {
+    let make = || {
+        let mut options = File::options();
+        options.write(true).create_new(true).mode(0o600).open(path)
+    };
+    match make() {
+        // The remains of a process that was cut off.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(path)?;
+            make()
+        }
+        made => made,
+    }
+}
+
+/// Returns the owner for a new file that root writes into the directory of another user.
+pub(crate) fn owner_for(path: &Path) -> Option<(Uid, Gid)> {
+    let folder = fs::metadata(folder(path)).ok()?;
+    let is_foreign = geteuid().is_root() && folder.uid() != 0;
+    is_foreign.then(|| (Uid::from_raw(folder.uid()), Gid::from_raw(folder.gid())))
 }
 
 /// A file under construction beside its place, which its owner alone can read. It goes if it is dropped.
@@ -221,6 +252,43 @@ mod tests {
         fs::create_dir(folder.path().join("key.new")).unwrap();
         replace(&path, "four").unwrap_err();
         assert_eq!(fs::read_to_string(&path).unwrap(), "three");
+    }
+
+    #[test]
+    fn the_file_beside_is_never_one_that_was_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, victim) = (folder.path().join("key"), folder.path().join("victim"));
+        fs::write(&victim, "untouched").unwrap();
+        // Who may write into the directory could wait for the secret with a link, or with a file that all can read.
+        std::os::unix::fs::symlink(&victim, folder.path().join("key.new")).unwrap();
+        replace(&path, "secret").unwrap();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "untouched");
+        assert!(path.symlink_metadata().unwrap().is_file());
+        fs::write(folder.path().join("key.new"), "").unwrap();
+        let mut watching = File::open(folder.path().join("key.new")).unwrap();
+        replace(&path, "another secret").unwrap();
+        let mut seen = String::new();
+        watching.read_to_string(&mut seen).unwrap();
+        assert_eq!(seen, "", "the open file is another one");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "another secret");
+    }
+
+    #[test]
+    fn what_root_writes_belongs_to_the_owner_of_the_directory() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        if !geteuid().is_root() {
+            assert_eq!(owner_for(&path), None, "nobody else may give files away");
+            return;
+        }
+        assert_eq!(owner_for(&path), None, "the directory is root's");
+        std::os::unix::fs::chown(folder.path(), Some(1234), Some(1235)).unwrap();
+        assert!(place(&path, "secret").unwrap());
+        let found = fs::metadata(&path).unwrap();
+        assert_eq!(
+            (found.uid(), found.gid(), found.mode() & 0o777),
+            (1234, 1235, 0o600)
+        );
     }
 
     #[test]

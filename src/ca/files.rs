@@ -21,7 +21,7 @@ use rustix::{
 };
 
 use super::CaError;
-use crate::{clock::Moment, config::TlsConfig};
+use crate::{clock::Moment, config::TlsConfig, whole_file::owner_for};
 
 /// No certificate or key comes near this many octets; a larger file is something else.
 const LARGEST: u64 = 1 << 20;
@@ -294,19 +294,6 @@ pub(super) fn write(
 ) -> Result<(), CaError> {
     replace_for(owner_for(path), path, mode, octets)
         .map_err(|error| CaError::io(key, "write", path, error))
-}
-
-/// Returns the owner for a new file that root writes into another user's directory: a service, which could not read the
-/// file otherwise.
-fn owner_for(path: &Path) -> Option<(Uid, Gid)> {
-    let directory = fs::metadata(directory(path)).ok()?;
-    let is_foreign = geteuid().is_root() && directory.uid() != 0;
-    is_foreign.then(|| {
-        (
-            Uid::from_raw(directory.uid()),
-            Gid::from_raw(directory.gid()),
-        )
-    })
 }
 
 /// Returns an unpredictable name in the same directory.

@@ -261,8 +261,8 @@ impl Egress {
 
     /// Returns the directory of keys that is published at this authority `now`; `None` if no identity has it.
     #[must_use]
-    pub fn directory(&self, authority: &str, now: Moment) -> Option<Directory> {
-        let of = |identities: &Identities| Directory::at(identities, authority, now);
+    pub fn directory(&self, authority: &str, now: Moment) -> Option<Arc<Directory>> {
+        let of = |identities: &Identities| identities.directory(authority, now);
         self.0.signers.with_identities(of).flatten()
     }
 

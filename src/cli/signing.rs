@@ -51,6 +51,8 @@ enum Command {
     List,
     /// Print the directory of an identity's public keys, as it is to be served at its URL
     ///
+    /// It lists the keys of all identities with the same URL.
+    ///
     /// The output has no line end, so that it is what the digest among the fields covers.
     Directory {
         /// The identity
@@ -200,10 +202,13 @@ fn directory(
     headers: bool,
 ) -> Result<String, String> {
     let settings = find(config, name)?;
-    let identities = Identities::load(std::slice::from_ref(settings));
+    // All that have its URL: verifiers find one directory there.
+    let all = config.signing.iter();
+    let all = all.filter(|one| one.agent.as_str() == settings.agent.as_str());
+    let identities = Identities::load(&all.cloned().collect::<Vec<_>>());
     let identities = identities.map_err(|error| error.to_string())?;
-    let identity = identities.get(name).ok_or("the identity has no key")?;
-    let directory = Directory::of(identity, Clock::system().now());
+    let directory = Directory::of(identities.iter().map(|one| &**one), Clock::system().now());
+    let directory = directory.ok_or("the identity has no key")?;
     let mut said = String::new();
     if headers {
         for (name, value) in directory.fields() {

@@ -21,7 +21,7 @@ use crate::config::Config;
 use crate::metrics::Registry;
 use crate::rep::{Origin, Scheme};
 use crate::signing::identities::IdentityError;
-use crate::signing::{Fields, Identities, Identity, Outcome, Signable};
+use crate::signing::{Fields, Identities, Identity, Outcome, Signable, Tally};
 
 /// The identities in force; none if no `[[signing]]` is configured.
 #[derive(Debug)]
@@ -35,6 +35,8 @@ pub(super) struct Signers {
 pub struct Signer {
     /// None if no key is in force for it.
     identity: Option<Arc<Identity>>,
+    /// The counts of the identity, with a key or without.
+    tally: Option<Arc<Tally>>,
     outcome: Arc<Mutex<Option<Outcome>>>,
 }
 
@@ -76,8 +78,10 @@ impl Signers {
     pub(super) fn of(&self, signed_as: Option<&str>) -> Option<Signer> {
         let in_force = self.in_force.load();
         let in_force = in_force.as_ref()?;
+        let name = signed_as?;
         Some(Signer {
-            identity: in_force.get(signed_as?).cloned(),
+            identity: in_force.get(name).cloned(),
+            tally: in_force.tally(name).cloned(),
             outcome: Arc::default(),
         })
     }
@@ -99,8 +103,8 @@ impl Signers {
         let Some(outcome) = self.outcome(&signer, request, origin, is_http2) else {
             return;
         };
-        if let Some(identity) = &signer.identity {
-            identity.count(&outcome);
+        if let Some(tally) = &signer.tally {
+            tally.count(&outcome);
         }
         *signer.outcome.lock() = Some(outcome);
     }

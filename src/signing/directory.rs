@@ -3,7 +3,6 @@
 //! Each key in it signs the response, and so proves that its holder means to be found at this authority. A proof is only
 //! ever made for the authority of an identity's own URL: with others, a stranger could have any name signed.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -11,7 +10,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::base::{Base, Component, Parameter};
-use super::identities::Identities;
 use super::identity::{Identity, signed};
 use super::key::SigningKey;
 use crate::clock::Moment;
@@ -24,7 +22,7 @@ pub const MEDIA_TYPE: &str = "application/http-message-signatures-directory+json
 pub const FRESH: Duration = Duration::from_secs(86_400);
 
 /// Time for which a proof counts: a static host serves it until it is written again.
-const PROOF: Duration = Duration::from_secs(30 * 86_400);
+pub(super) const PROOF: Duration = Duration::from_secs(30 * 86_400);
 
 /// The application of the proofs.
 const TAG: &str = "http-message-signatures-directory";
@@ -43,33 +41,33 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Returns the directory of all identities with this authority, in any case; `None` if there is none.
+    /// Returns the directory at this origin; `None` without identities there. If some of them have the well-known URL, which
+    /// is where the directory is served, it lists those alone.
     #[must_use]
-    pub fn at(identities: &Identities, authority: &str, now: Moment) -> Option<Directory> {
-        // Nothing but host and port.
-        if authority.contains(['/', '?', '#', '@', ';', '\\']) {
-            return None;
-        }
-        let origin = Origin::parse(&format!("https://{authority}")).ok()?.0;
-        let is_there = |one: &&Arc<Identity>| *one.settings().agent.origin() == origin;
-        let mut keys: Vec<&SigningKey> = Vec::new();
-        for key in identities
-            .iter()
-            .filter(is_there)
-            .flat_map(|one| one.keys())
-        {
-            if !keys.iter().any(|one| one.thumbprint() == key.thumbprint()) {
-                keys.push(key);
-            }
-        }
-        (!keys.is_empty()).then(|| Directory::new(&keys, &origin, now))
+    pub fn at<'a>(
+        identities: impl Iterator<Item = &'a Identity> + Clone,
+        origin: &Origin,
+        now: Moment,
+    ) -> Option<Directory> {
+        let there = || {
+            let all = identities.clone();
+            all.filter(|one| one.settings().agent.origin() == origin)
+        };
+        let keys = match there().any(Identity::is_at_well_known) {
+            true => distinct_keys(there().filter(|one| one.is_at_well_known())),
+            false => distinct_keys(there()),
+        };
+        (!keys.is_empty()).then(|| Directory::new(&keys, origin, now))
     }
 
-    /// Returns the directory of one identity.
+    /// Returns the directory of these identities, which have one URL; `None` without any.
     #[must_use]
-    pub fn of(identity: &Identity, now: Moment) -> Directory {
-        let keys: Vec<&SigningKey> = identity.keys().collect();
-        Directory::new(&keys, identity.settings().agent.origin(), now)
+    pub fn of<'a>(
+        identities: impl Iterator<Item = &'a Identity> + Clone,
+        now: Moment,
+    ) -> Option<Directory> {
+        let origin = identities.clone().next()?.settings().agent.origin();
+        Some(Directory::new(&distinct_keys(identities), origin, now))
     }
 
     fn new(keys: &[&SigningKey], origin: &Origin, now: Moment) -> Directory {
@@ -106,6 +104,24 @@ impl Directory {
             ("signature", &self.signature),
         ]
     }
+}
+
+/// Returns the origin that an authority names, in any case; `None` for anything but host and port.
+pub(super) fn origin_of(authority: &str) -> Option<Origin> {
+    if authority.contains(['/', '?', '#', '@', ';', '\\']) {
+        return None;
+    }
+    Some(Origin::parse(&format!("https://{authority}")).ok()?.0)
+}
+
+fn distinct_keys<'a>(identities: impl Iterator<Item = &'a Identity>) -> Vec<&'a SigningKey> {
+    let mut keys: Vec<&SigningKey> = Vec::new();
+    for key in identities.flat_map(Identity::keys) {
+        if !keys.iter().any(|one| one.thumbprint() == key.thumbprint()) {
+            keys.push(key);
+        }
+    }
+    keys
 }
 
 /// Returns the content of a directory of these keys, and its Content-Digest.

@@ -3,15 +3,34 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use thiserror::Error;
 
+use super::directory::{Directory, PROOF, origin_of};
 use super::identity::{Identity, Keys, Tally};
 use super::key::KeyFault;
 use super::settings::Settings;
+use crate::clock::Moment;
+use crate::rep::Origin;
 
 /// The identities in force.
 #[derive(Debug, Default)]
-pub struct Identities(Vec<Arc<Identity>>);
+pub struct Identities {
+    /// Those that have a key.
+    all: Vec<Arc<Identity>>,
+    /// The counts of all that are configured, by name.
+    tallies: Vec<(Arc<str>, Arc<Tally>)>,
+    /// The directories that were asked for.
+    directories: Mutex<Vec<Kept>>,
+}
+
+/// A directory that was made for an origin.
+#[derive(Debug)]
+struct Kept {
+    origin: Origin,
+    made: Moment,
+    directory: Arc<Directory>,
+}
 
 /// The reason that an identity cannot sign.
 #[derive(Debug, Error)]
@@ -59,6 +78,7 @@ impl Identities {
     #[must_use]
     pub fn reloaded(&self, all: &[Settings]) -> (Identities, Vec<IdentityError>) {
         let mut identities: Vec<Arc<Identity>> = Vec::new();
+        let mut tallies = Vec::new();
         let mut faults = Vec::new();
         for settings in all {
             let before = self.get(&settings.name);
@@ -91,32 +111,69 @@ impl Identities {
                     }
                 }
             };
-            let tally = before.map_or_else(Arc::<Tally>::default, |one| Arc::clone(one.tally()));
-            let identity = keys.map(|keys| Identity::new(settings.clone(), keys, tally));
+            let identity = keys.map(|keys| Identity::new(settings.clone(), keys));
             identities.extend(identity.map(Arc::new));
+            let tally = self.tally(&settings.name).cloned().unwrap_or_default();
+            tallies.push((Arc::clone(&settings.name), tally));
         }
-        (Identities(identities), faults)
+        let reloaded = Identities {
+            all: identities,
+            tallies,
+            directories: Mutex::default(),
+        };
+        (reloaded, faults)
     }
 
     /// Returns the identity of this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Arc<Identity>> {
-        self.0.iter().find(|one| *one.settings().name == *name)
+        self.all.iter().find(|one| *one.settings().name == *name)
     }
 
-    /// Returns all identities, in the order of the configuration.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<Identity>> {
-        self.0.iter()
+    /// Returns the counts of the identity of this name, which may have no key.
+    #[must_use]
+    pub fn tally(&self, name: &str) -> Option<&Arc<Tally>> {
+        let mut tallies = self.tallies.iter();
+        let (_, tally) = tallies.find(|(known, _)| **known == *name)?;
+        Some(tally)
+    }
+
+    /// Returns the directory of the identities with this authority; `None` if there is none. It is made anew when half of
+    /// the time is over for which its proofs count: everyone may ask for it.
+    #[must_use]
+    pub fn directory(&self, authority: &str, now: Moment) -> Option<Arc<Directory>> {
+        let origin = origin_of(authority)?;
+        let mut kept = self.directories.lock();
+        let is_good = |one: &&Kept| {
+            one.origin == origin && one.made <= now && now.since(one.made) < PROOF / 2
+        };
+        if let Some(one) = kept.iter().find(is_good) {
+            return Some(Arc::clone(&one.directory));
+        }
+        let all = self.all.iter().map(|one| &**one);
+        let directory = Arc::new(Directory::at(all, &origin, now)?);
+        kept.retain(|one| one.origin != origin);
+        kept.push(Kept {
+            origin,
+            made: now,
+            directory: Arc::clone(&directory),
+        });
+        Some(directory)
+    }
+
+    /// Returns all identities that have a key, in the order of the configuration.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Identity>> + Clone {
+        self.all.iter()
     }
 
     /// Returns the numbers of requests, by identity and outcome.
     pub fn counts(&self) -> impl Iterator<Item = (&str, [(&'static str, u64); 3])> {
-        self.0.iter().map(|one| {
+        self.tallies.iter().map(|(name, tally)| {
             let mut counts = Tally::RESULTS.map(|result| (result, 0));
-            for (count, now) in counts.iter_mut().zip(one.tally().now()) {
+            for (count, now) in counts.iter_mut().zip(tally.now()) {
                 count.1 = now;
             }
-            (&*one.settings().name, counts)
+            (&**name, counts)
         })
     }
 }

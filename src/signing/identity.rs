@@ -43,7 +43,6 @@ pub struct Identity {
     url: Box<str>,
     /// The value of Signature-Agent.
     agent: HeaderValue,
-    tally: Arc<Tally>,
 }
 
 /// The keys of an identity.
@@ -123,16 +122,16 @@ pub enum Outcome {
     Unsignable,
 }
 
-/// Requests by outcome, of one identity. They outlive a reload.
+/// Requests by outcome, of one identity. They outlive a reload, and a time without a key.
 #[derive(Debug, Default)]
-pub(super) struct Tally([AtomicU64; 3]);
+pub struct Tally([AtomicU64; 3]);
 
 impl Tally {
     /// Names of the outcomes, as metrics show them.
     pub(super) const RESULTS: [&str; 3] = ["signed", "left", "unsignable"];
 
     /// Counts an outcome.
-    pub(super) fn count(&self, outcome: &Outcome) {
+    pub fn count(&self, outcome: &Outcome) {
         let [signed, left, unsignable] = &self.0;
         let counter = match outcome {
             Outcome::Signed { .. } => signed,
@@ -150,7 +149,7 @@ impl Tally {
 
 impl Identity {
     /// Returns the identity with these keys.
-    pub(super) fn new(settings: Settings, keys: Arc<Keys>, tally: Arc<Tally>) -> Identity {
+    pub(super) fn new(settings: Settings, keys: Arc<Keys>) -> Identity {
         let (url, agent) = match settings.form {
             Form::Dictionary => {
                 let url = settings.agent.as_str();
@@ -167,7 +166,6 @@ impl Identity {
             agent: HeaderValue::try_from(agent).unwrap_or(HeaderValue::from_static("")),
             settings,
             keys,
-            tally,
         }
     }
 
@@ -175,6 +173,11 @@ impl Identity {
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// Tells whether verifiers look for its directory at the well-known URL of its origin.
+    pub(super) fn is_at_well_known(&self) -> bool {
+        self.settings.form == Form::String || self.settings.agent.is_well_known()
     }
 
     /// Returns the key that signs.
@@ -190,15 +193,6 @@ impl Identity {
 
     pub(super) fn shared_keys(&self) -> Arc<Keys> {
         Arc::clone(&self.keys)
-    }
-
-    pub(super) fn tally(&self) -> &Arc<Tally> {
-        &self.tally
-    }
-
-    /// Counts an outcome of this identity.
-    pub fn count(&self, outcome: &Outcome) {
-        self.tally.count(outcome);
     }
 
     /// Signs a request at this time. `nonce` is random.

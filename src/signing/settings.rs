@@ -83,6 +83,7 @@ impl Assigned {
 pub struct AgentUrl {
     text: Box<str>,
     origin: Origin,
+    is_well_known: bool,
 }
 
 impl AgentUrl {
@@ -104,6 +105,7 @@ impl AgentUrl {
         let (origin, _) = Origin::parse(text).map_err(|_| EXPECTED)?;
         match has_form {
             true => Ok(AgentUrl {
+                is_well_known: url.path() == WELL_KNOWN && url.query().is_none(),
                 text: text.into(),
                 origin,
             }),
@@ -115,6 +117,12 @@ impl AgentUrl {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    /// Tells whether it is the well-known URL of its origin.
+    #[must_use]
+    pub fn is_well_known(&self) -> bool {
+        self.is_well_known
     }
 
     /// Returns the origin of the URL.

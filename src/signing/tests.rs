@@ -1,12 +1,13 @@
-//! The vectors of `tests/vectors/signatures.json`, octet for octet, and the directory.
+//! The vectors of `tests/vectors/signatures.json`, octet for octet.
 
+mod directory;
 mod keys;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use http::HeaderMap;
@@ -64,7 +65,7 @@ fn identity(settings: Settings, pair: Ed25519KeyPair) -> Identity {
         key: SigningKey::of(pair),
         published: Vec::new(),
     };
-    Identity::new(settings, Arc::new(keys), Arc::default())
+    Identity::new(settings, Arc::new(keys))
 }
 
 #[test]
@@ -241,82 +242,6 @@ fn the_fields_of_a_signature_are_put_found_and_removed() {
         let one = HeaderMap::from_iter([(name.parse().unwrap(), "x".parse().unwrap())]);
         assert!(Fields::are_in(&one), "{name}");
     }
-}
-
-#[test]
-fn the_directory_of_an_authority_lists_its_keys_once_each_with_its_proof() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = |name: &str| folder.path().join(name);
-    let made = ["a.key", "b.key", "c.key", "next.key"].map(|name| {
-        let path = file(name);
-        (SigningKey::create(&path).unwrap(), path)
-    });
-    let [(a, _), (b, _), (c, _), (next, _)] = &made;
-    let of = |name: &str, agent: &str, key: &str| Settings {
-        publish: vec![file("next.key")],
-        ..settings(name, agent, &file(key))
-    };
-    let all = Identities::load(&[
-        of("a", "https://Bot.example/keys", "a.key"),
-        of("b", "https://bot.example:443", "b.key"),
-        of("c", "https://other.example:8443/k", "c.key"),
-    ])
-    .unwrap();
-    let now = Moment::from_millis(1_795_219_200_000);
-    let at = |authority: &str| Directory::at(&all, authority, now);
-    for stranger in [
-        "",
-        "evil.example",
-        "bot.example:444",
-        "other.example",
-        "bot.example/x y",
-        "a@b@c",
-    ] {
-        assert_eq!(at(stranger), None, "{stranger:?}");
-    }
-    for (authority, canonical, keys) in [
-        ("bot.example", "bot.example", [a, next, b].as_slice()),
-        ("BOT.example:443", "bot.example", [a, next, b].as_slice()),
-        (
-            "other.example:8443",
-            "other.example:8443",
-            [c, next].as_slice(),
-        ),
-    ] {
-        let directory = at(authority).unwrap();
-        assert_eq!(
-            (directory.body.clone(), directory.digest.clone()),
-            content(keys)
-        );
-        let inputs: Vec<&str> = directory.input.split(", ").collect();
-        let signatures: Vec<&str> = directory.signature.split(", ").collect();
-        assert_eq!((inputs.len(), signatures.len()), (keys.len(), keys.len()));
-        for (place, key) in keys.iter().enumerate() {
-            let input = inputs[place]
-                .strip_prefix(&format!("binding{place}="))
-                .unwrap();
-            let want = format!(
-                r#"("@authority";req "content-digest");created=1795219200;expires=1797811200;keyid="{}";tag="http-message-signatures-directory""#,
-                key.thumbprint()
-            );
-            assert_eq!(input, want);
-            let base = format!(
-                "\"@authority\";req: {canonical}\n\"content-digest\": {}\n\"@signature-params\": {input}",
-                directory.digest
-            );
-            let signature = signatures[place]
-                .strip_prefix(&format!("binding{place}=:"))
-                .unwrap();
-            let signature = STANDARD
-                .decode(signature.strip_suffix(':').unwrap())
-                .unwrap();
-            let public = URL_SAFE_NO_PAD.decode(key.public()).unwrap();
-            let public = UnparsedPublicKey::new(&ED25519, public);
-            public.verify(base.as_bytes(), &signature).unwrap();
-        }
-    }
-    let of_a = Directory::of(all.get("a").unwrap(), now);
-    assert_eq!(of_a.body, content(&[a, next]).0);
 }
 
 #[test]

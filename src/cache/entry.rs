@@ -119,7 +119,7 @@ enum Room {
     At(usize),
     /// A new slot.
     New,
-    /// The slot at this index, which was unused for long.
+    /// The slot at this index, which was unused for long, or is one of too many of another client.
     InPlaceOf(usize),
     /// No slot of its own: it shares that of `*`.
     Shared,
@@ -176,9 +176,21 @@ impl Slots {
         if crawler.is_common() || own().count() < OWN_STATES {
             return Room::New;
         }
-        let idle =
-            own().filter(|(_, slot)| slot.flight.is_none() && now.since(slot.used) >= UNUSED);
-        match idle.min_by_key(|(_, slot)| slot.used) {
+        let resting = || own().filter(|(_, slot)| slot.flight.is_none());
+        let idle = resting().filter(|(_, slot)| now.since(slot.used) >= UNUSED);
+        if let Some((at, _)) = idle.min_by_key(|(_, slot)| slot.used) {
+            return Room::InPlaceOf(at);
+        }
+        // A client that makes up names gets no other client judged by the file of `*`, which may permit more: it gives up
+        // a state to one that has fewer. The difference of two keeps them from taking states from each other in turn.
+        let held = |client: Option<&str>| {
+            own()
+                .filter(|(_, slot)| slot.identity.client() == client)
+                .count()
+        };
+        let most = held(crawler.client()) + 2;
+        let greedy = resting().filter(|(_, slot)| held(slot.identity.client()) >= most);
+        match greedy.min_by_key(|(_, slot)| slot.used) {
             Some((at, _)) => Room::InPlaceOf(at),
             None => Room::Shared,
         }

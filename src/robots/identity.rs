@@ -107,6 +107,12 @@ impl<'a> Crawler<'a> {
         self.tokens
     }
 
+    /// Returns the name of its client.
+    #[must_use]
+    pub fn client(self) -> Option<&'a str> {
+        self.client.map(|name| &**name)
+    }
+
     /// Returns its identity.
     #[must_use]
     pub fn identity(self) -> Identity {

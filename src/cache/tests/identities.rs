@@ -1,5 +1,7 @@
 //! Identities: an origin that answers each User-Agent as the test says.
 
+mod shares;
+
 use tokio::task::JoinSet;
 
 use super::*;

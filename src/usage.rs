@@ -11,6 +11,7 @@ pub mod category;
 pub mod fields;
 mod judge;
 mod license;
+pub mod lines;
 mod link;
 pub mod modes;
 mod notes;
@@ -28,7 +29,7 @@ pub use self::modes::{Modes, SignalMode};
 pub use self::notes::notes;
 pub use self::purpose::{Purpose, Purposes};
 pub use self::said::{Invalid, License, Place, Preference, Said, Signal, Value, Why};
-pub use self::statements::Statements;
+pub use self::statements::{Shadowed, Statements};
 pub use self::tdmrep::TdmRep;
 
 #[cfg(test)]

@@ -17,6 +17,7 @@
 pub mod evidence;
 mod premises;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ use crate::clock::Moment;
 use crate::config::Mode;
 use crate::policy::overrides::Overrides;
 use crate::policy::terms::{PolicyDigest, PolicySettings};
-use crate::policy::usage::{Head, Signals, Usage};
+use crate::policy::usage::{Head, Signals};
 use crate::policy::{self, Decision, Reason, Replay, Ruling, Target};
 use crate::robots::snapshot::Snapshot;
 use crate::robots::state::Stance;
@@ -242,7 +243,9 @@ fn signals(
     decided: Moment,
 ) -> Result<Signals, Gap> {
     let usage = evidence.usage.as_ref();
-    let is_cut = |usage: &UsageRecord<'_>| usage.cut || usage.fields.iter().any(|field| field.cut);
+    let is_cut = |usage: &UsageRecord<'_>| {
+        usage.cut || usage.fields.iter().any(|field| field.line().is_none())
+    };
     if usage.is_some_and(is_cut) {
         return Err(Gap::Attested(NotReplayable::Cut));
     }
@@ -268,8 +271,10 @@ fn answered(mut decision: Decision, evidence: &Evidence<'_>, agent: &Agent) -> D
     if let Some((usage, status)) = usage.and_then(|usage| Some((usage, usage.received_status?))) {
         let lines = usage.fields.iter().filter_map(|field| {
             let name = fields::known(&field.name)?;
-            Some((name, field.text.as_bytes().to_vec()))
+            Some((name, field.line()?))
         });
+        let lines: Vec<_> = lines.collect();
+        let lines = lines.iter().map(|(name, line)| (*name, line.as_slice()));
         let head = Head {
             status,
             lines: lines.collect(),
@@ -360,7 +365,18 @@ fn compare_usage(differences: &mut Vec<Difference>, evidence: &Evidence<'_>, dec
         return;
     }
     let recorded = evidence.usage.as_ref().map(UsageRecord::text);
-    let replayed = decision.usage.as_deref().and_then(Usage::text);
+    let replayed = decision.usage.as_deref().and_then(|usage| {
+        let mut record = (!usage.is_silent()).then(|| usage.record())?;
+        let fields = evidence.usage.iter().flat_map(|usage| &usage.fields);
+        for (field, recorded) in record.fields.iter_mut().zip(fields) {
+            // What was left out of a line cannot be hashed again.
+            if field.cut && recorded.cut {
+                field.octets = recorded.octets;
+                field.sha256 = Cow::Borrowed(&recorded.sha256);
+            }
+        }
+        Some(record.text())
+    });
     let shown = |text: Option<String>| text.unwrap_or_else(|| "null".to_owned());
     compare(differences, "usage", &shown(recorded), &shown(replayed));
 }

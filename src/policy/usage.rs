@@ -11,6 +11,7 @@ use super::{Decision, Reason, Verdict};
 use crate::agent::Agent;
 use crate::rep::ProductToken;
 use crate::robots::snapshot::Snapshot;
+use crate::usage::lines::{KeptLines, Line};
 use crate::usage::record::{self, FieldRecord, UsageRecord};
 use crate::usage::{
     Judged, Modes, Preference, Purposes, Said, Value, fields, judge, judge_response,
@@ -70,7 +71,7 @@ pub struct Usage {
 #[derive(Debug, Clone)]
 pub struct Response {
     /// The field lines, in order.
-    pub lines: Vec<(&'static str, Vec<u8>)>,
+    pub lines: KeptLines,
     /// What they say.
     pub said: Said,
 }
@@ -111,7 +112,7 @@ pub struct Head<'a> {
     /// The status code.
     pub status: u16,
     /// The field lines of [`fields::NAMES`], in order.
-    pub lines: Vec<(&'static str, Vec<u8>)>,
+    pub lines: Vec<Line<'a>>,
     /// The crawler's product tokens, most specific first.
     pub tokens: &'a [ProductToken],
 }
@@ -148,8 +149,8 @@ impl Usage {
         self.judged.unlicensed = false;
     }
 
-    /// Tells whether there is anything to record.
-    fn is_silent(&self) -> bool {
+    /// Tells whether there is nothing to record.
+    pub fn is_silent(&self) -> bool {
         let silent_response = self
             .after
             .as_ref()
@@ -206,14 +207,17 @@ impl Usage {
     /// Returns the object for records.
     #[must_use]
     pub fn record(&self) -> UsageRecord<'_> {
-        let lines = self.after.as_deref().map_or(&[][..], |after| &after.lines);
-        let fields = lines.iter().map(|(name, line)| FieldRecord::of(name, line));
+        let lines = self.after.as_deref().map(|after| &after.lines);
+        let fields = lines.into_iter().flat_map(|lines| {
+            let record = |(name, line)| FieldRecord::of(name, line, lines.is_too_long(name));
+            lines.iter().map(record)
+        });
         UsageRecord {
             stage: self.stage.map(|stage| stage.as_str().into()),
             let_out_by: self.let_out_by.map(|reason| reason.as_str().into()),
             received_status: self.received_status,
             fields: fields.take(MOST_LINES).collect(),
-            cut: lines.len() > MOST_LINES,
+            cut: lines.is_some_and(|lines| lines.len() > MOST_LINES),
             ..UsageRecord::of(self.purposes, self.said(), &self.judged)
         }
     }
@@ -287,9 +291,7 @@ pub fn release(decision: &mut Decision, mut head: Head<'_>) -> Option<Release> {
     else {
         return Some(Release(()));
     };
-    let lines = head.lines.iter();
-    let lines = lines.map(|(name, line)| (*name, line.as_slice()));
-    let said = fields::read(lines, head.tokens, modes);
+    let said = fields::read(head.lines.iter().copied(), head.tokens, modes);
     head.lines
         .retain(|(name, _)| fields::tells(name, &said, modes));
     if said.is_empty() && decision.usage.is_none() {
@@ -298,10 +300,12 @@ pub fn release(decision: &mut Decision, mut head: Head<'_>) -> Option<Release> {
     let usage = decision.usage.get_or_insert_with(|| Usage::new(*purposes));
     usage.received_status = Some(head.status);
     usage.judged = judge_response(*purposes, modes, &usage.before, &said, head.status);
-    usage.after = Some(Box::new(Response {
-        lines: head.lines,
-        said,
-    }));
+    if !(said.is_empty() && head.lines.is_empty()) {
+        usage.after = Some(Box::new(Response {
+            lines: KeptLines::of(&head.lines),
+            said,
+        }));
+    }
     // A refusal that was told before stays: the request went out in report mode.
     if decision.reason.verdict() != Verdict::Allow || refusal(&usage.judged).is_none() {
         return Some(Release(()));

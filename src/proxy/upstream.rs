@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use super::crawler_body::CrawlerBody;
 use super::downstream::Connection;
 use super::exchange_state::ExchangeState;
+use super::fields;
 use super::recorder::ExchangeRecorder;
 use super::stall::{StallLimit, Timer};
 use super::upload::{ContinueSignal, Upload, UploadProgress, UploadState};
@@ -99,7 +100,15 @@ pub async fn send(
     let state = Arc::clone(recorder.state());
     // HTTP/1.0 has no interim responses (RFC 9110 15.2).
     let takes_interim = (!is_http_10).then(|| Arc::clone(&state));
-    let interim = relay_interim(takes_interim, continue_signal.clone());
+    let stamps = connection
+        .downstream
+        .proxy
+        .settings
+        .load()
+        .robots
+        .signals
+        .stamp;
+    let interim = relay_interim(takes_interim, stamps, continue_signal.clone());
     let now = recorder.request_sent();
     let attempt = AtomicU8::new(Attempt::First as u8);
     let sent = deliver(
@@ -156,9 +165,11 @@ pub async fn send(
     })
 }
 
-/// Passes interim responses of the origin on to the crawler, if it takes any. A 100 lets a body go that waits for one.
+/// Passes interim responses of the origin on to the crawler, if it takes any. A 100 lets a body go that waits for one. If
+/// this program `stamps` responses, no origin does in its name.
 fn relay_interim(
     state: Option<Arc<ExchangeState>>,
+    stamps: bool,
     continue_signal: Option<Arc<ContinueSignal>>,
 ) -> impl Fn(StatusCode, &HeaderMap) + Clone {
     move |status, fields| match (&state, status, &continue_signal) {
@@ -170,6 +181,9 @@ fn relay_interim(
         }
         // The crawler did not ask for it.
         (Some(_), StatusCode::CONTINUE | StatusCode::SWITCHING_PROTOCOLS, _) => {}
+        (Some(state), status, _) if stamps => {
+            state.push_interim(status, &fields::usage::unstamped(fields));
+        }
         (Some(state), status, _) => state.push_interim(status, fields),
     }
 }

@@ -39,6 +39,9 @@ pub const CONTENT_TYPE: &str = "content-type";
 /// Limit on a field, in octets, with all its lines.
 pub const LONGEST: usize = 8_192;
 
+/// The octets between two lines of a field that are joined.
+pub(super) const SEPARATOR: &[u8] = b", ";
+
 /// Reads the fields of a response for a crawler with this chain of product tokens. Only signals that are not off are
 /// read; without any of their fields, nothing is allocated.
 pub fn read<'a>(
@@ -47,7 +50,7 @@ pub fn read<'a>(
     modes: &Modes,
 ) -> Said {
     let mut said = Said::default();
-    if !fields.clone().any(|(name, _)| is_of_usage(name)) {
+    if !fields.clone().any(|(name, _)| of_usage(name).is_some()) {
         return said;
     }
     let statements: [(_, _, Parse); 2] = [
@@ -63,8 +66,8 @@ pub fn read<'a>(
         tdm_reservation(&mut said, &field);
     }
     if let Some(field) = Field::of(&fields, Signal::RobotsTag, ROBOTS_TAG, modes, &mut said) {
-        let is_image = lines(&fields, CONTENT_TYPE).any(is_image);
-        for line in lines(&fields, ROBOTS_TAG) {
+        let is_image = named(&fields, CONTENT_TYPE).any(is_image);
+        for line in named(&fields, ROBOTS_TAG) {
             robots_tag::rules(line, chain, is_image, &mut |rule, disallowed| {
                 rule_of_tag(&mut said, &field, rule, disallowed);
             });
@@ -104,7 +107,7 @@ impl<'a> Field<'a> {
         if !signal.mode(modes, &Place::Field(name)).is_read() {
             return None;
         }
-        let mut lines = lines(fields, name);
+        let mut lines = named(fields, name);
         let mut field = Field {
             signal,
             name,
@@ -112,7 +115,7 @@ impl<'a> Field<'a> {
         };
         for line in lines {
             let value = field.value.to_mut();
-            value.extend(b", ");
+            value.extend(SEPARATOR);
             value.extend(line);
             if value.len() > LONGEST {
                 break;
@@ -148,21 +151,44 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Returns the lines of a field, without white space around them.
-fn lines<'a>(
+/// Returns the lines of one field, without white space around them.
+fn named<'a>(
     fields: &(impl Iterator<Item = (&'a str, &'a [u8])> + Clone),
     name: &'static str,
 ) -> impl Iterator<Item = &'a [u8]> {
-    let is_named = move |field: &(&str, &[u8])| field.0.eq_ignore_ascii_case(name);
-    let named = fields.clone().filter(is_named);
-    named.map(|(_, value)| trimmed(value))
+    let is_named = move |field: &(&str, &[u8])| is_same(name, field.0);
+    let lines = fields.clone().filter(is_named);
+    lines.map(|(_, value)| trimmed(value))
 }
 
-/// Returns the name of a field that [`read`] knows, as this program spells it.
+/// Returns the name of a field that [`read`] knows, in any case, as this program spells it.
 #[must_use]
 pub fn known(name: &str) -> Option<&'static str> {
-    let mut all = NAMES.into_iter().chain([CONTENT_TYPE]);
-    all.find(|known| *known == name)
+    match is_same(CONTENT_TYPE, name) {
+        true => Some(CONTENT_TYPE),
+        false => of_usage(name),
+    }
+}
+
+/// Returns the name of a field of [`NAMES`] in any case, as this program spells it.
+#[must_use]
+fn of_usage(name: &str) -> Option<&'static str> {
+    // No two names have the same length, so that one comparison is enough.
+    let known = match name.len() {
+        4 => LINK,
+        10 => TDM_POLICY,
+        12 => ROBOTS_TAG,
+        13 => CONTENT_USAGE,
+        14 => CONTENT_SIGNAL,
+        15 => TDM_RESERVATION,
+        _ => return None,
+    };
+    is_same(known, name).then_some(known)
+}
+
+/// Compares names without case. Nearly all are in lower case already.
+fn is_same(known: &str, name: &str) -> bool {
+    known.len() == name.len() && (known == name || known.eq_ignore_ascii_case(name))
 }
 
 /// Tells whether the lines of a field belong into the record of what was `said`: a signal that is read is in them, or they
@@ -184,20 +210,13 @@ pub fn tells(name: &str, said: &Said, modes: &Modes) -> bool {
     }
 }
 
-/// Tells whether a field may state something. Most names differ in their length already.
-fn is_of_usage(name: &str) -> bool {
-    NAMES
-        .iter()
-        .any(|known| known.len() == name.len() && known.eq_ignore_ascii_case(name))
-}
-
 fn statement(said: &mut Said, field: &Field<'_>, parse: Parse) {
     let read = match parse(&field.value) {
         Ok(read) => read,
         Err(why) => return said.reject(field.invalid(why)),
     };
     let text = text(&field.value);
-    for (category, value) in read.values {
+    for (category, value) in read.values() {
         said.prefer(field.preference(category, value, Arc::clone(&text)));
     }
     for key in &read.ignored {
@@ -232,4 +251,18 @@ fn rule_of_tag(said: &mut Said, field: &Field<'_>, rule: &[u8], disallowed: &[Ca
 fn is_image(content_type: &[u8]) -> bool {
     let start = content_type.get(..b"image/".len());
     start.is_some_and(|start| start.eq_ignore_ascii_case(b"image/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_is_known_in_any_case() {
+        for name in NAMES {
+            assert_eq!(of_usage(name), Some(name));
+            assert_eq!(of_usage(&name.to_ascii_uppercase()), Some(name));
+            assert_eq!(of_usage(&name.replace(['k', 't'], "x")), None);
+        }
+    }
 }

@@ -62,15 +62,16 @@ impl Combined {
 /// response says refuses a purpose.
 #[must_use]
 pub fn judge(purposes: Purposes, modes: &Modes, before: &Said, after: Option<&Said>) -> Judged {
-    let licenses = before.licenses.iter();
-    let mut licenses = licenses.chain(after.map_or(&[][..], |after| &after.licenses));
+    let both = || std::iter::once(before).chain(after);
+    let is_unlicensed = |place: &Place| is_enforced_at(place, modes);
     let is_superseded = after.is_some_and(Said::supersedes_file);
-    let before = before.preferences.iter();
-    let before = before.filter(|one| !is_superseded || !matches!(one.place, Place::Entry(_)));
+    let before_ones = before.preferences.iter();
+    let before_ones =
+        before_ones.filter(|one| !is_superseded || !matches!(one.place, Place::Entry(_)));
     let after_ones = after.map_or(&[][..], |after| &after.preferences).iter();
     let mut judged = Judged::default();
     let mut disallowed = Categories::NONE;
-    for preference in before.chain(after_ones) {
+    for preference in before_ones.chain(after_ones) {
         judged.combined.add(preference);
         if preference.is_enforced_disallow(modes) && is_enforced_at(&preference.place, modes) {
             disallowed = disallowed.and(Categories::one(preference.category));
@@ -79,7 +80,11 @@ pub fn judge(purposes: Purposes, modes: &Modes, before: &Said, after: Option<&Sa
     judged.refused = purposes.refused_by(disallowed);
     judged.unlicensed = modes.license == SignalMode::Enforce
         && !purposes.is_empty()
-        && licenses.any(|one| is_enforced_at(&one.place, modes) && !is_held(&one.url, modes));
+        && both().any(|said| {
+            let mut unheld = said.licenses.iter().filter(|one| !is_held(&one.url, modes));
+            unheld.any(|one| is_unlicensed(&one.place))
+                || said.more_licenses.as_ref().is_some_and(is_unlicensed)
+        });
     judged
 }
 

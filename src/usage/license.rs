@@ -5,6 +5,9 @@ use super::said::Why;
 /// Limit on a licence's URL, in octets.
 const LONGEST: usize = 2_048;
 
+/// Limit on a label of a host name, in octets.
+const LONGEST_LABEL: usize = 63;
+
 /// Returns the URL if it is absolute, http or https, and without user and white space. It need not be percent-encoded.
 pub(super) fn url(value: &[u8]) -> Result<&str, Why> {
     let text = str::from_utf8(value).map_err(|_| Why::NotAbsolute)?;
@@ -16,6 +19,7 @@ pub(super) fn url(value: &[u8]) -> Result<&str, Why> {
 }
 
 fn is_url(text: &str) -> bool {
+    let is_graphic = |one: u8| one.is_ascii_graphic() && one != b'\\';
     let is_plain = |one: char| !one.is_whitespace() && !one.is_control() && one != '\\';
     let Some((scheme, rest)) = text.split_once("://") else {
         return false;
@@ -26,10 +30,29 @@ fn is_url(text: &str) -> bool {
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     text.len() <= LONGEST
         && is_http
-        && text.chars().all(is_plain)
+        && (text.bytes().all(is_graphic) || text.chars().all(is_plain))
         && !authority.is_empty()
         && !authority.contains('@')
-        && url::Url::parse(text).is_ok_and(|url| url.has_host())
+        && (is_plain_host(authority) || url::Url::parse(text).is_ok_and(|url| url.has_host()))
+}
+
+/// Tells whether an authority is a host of usual spelling, which no parser refuses: labels of letters, digits and hyphens,
+/// the last one without a digit in front, so that it is no address. All others are left to the parser.
+fn is_plain_host(authority: &str) -> bool {
+    let is_label = |label: &str| {
+        let mut octets = label.bytes();
+        !label.is_empty() && octets.all(|octet| octet.is_ascii_alphanumeric() || octet == b'-')
+    };
+    let is_encoded = |label: &str| {
+        label
+            .get(..4)
+            .is_some_and(|start| start.eq_ignore_ascii_case("xn--"))
+    };
+    let mut labels = authority.split('.');
+    let last = authority.rsplit('.').next().unwrap_or_default();
+    authority.len() <= LONGEST_LABEL
+        && last.starts_with(|one: char| one.is_ascii_alphabetic())
+        && labels.all(|label| is_label(label) && !is_encoded(label))
 }
 
 #[cfg(test)]
@@ -64,5 +87,28 @@ mod tests {
             assert_eq!(url(text.as_bytes()).is_ok(), expected, "{text}");
         }
         assert_eq!(url(b"https://a.example/\xE9"), Err(Why::NotAbsolute));
+    }
+
+    #[test]
+    fn the_parser_takes_each_host_of_usual_spelling() {
+        let mut hosts = vec![String::new()];
+        let mut plain = 0;
+        for _ in 0..6 {
+            let longer = hosts
+                .iter()
+                .flat_map(|host| "xn-.0".chars().map(move |one| format!("{host}{one}")));
+            hosts = longer.collect();
+            for host in hosts.iter().filter(|host| is_plain_host(host)) {
+                plain += 1;
+                let url = url::Url::parse(&format!("https://{host}/l"));
+                assert!(url.is_ok_and(|url| url.has_host()), "{host}");
+            }
+        }
+        assert!(plain > 1_000, "{plain}");
+        for host in [
+            "", "a.", ".a", "a..b", "1.2.3.4", "a.0x1", "xn--a", "a:80", "ä",
+        ] {
+            assert!(!is_plain_host(host), "{host}");
+        }
     }
 }

@@ -53,23 +53,37 @@ fn license(link: &[u8]) -> Option<&[u8]> {
 
 /// Splits text at the first separator outside quotes and angle brackets.
 fn until(text: &[u8], separator: u8) -> (&[u8], &[u8]) {
-    let (mut is_quoted, mut is_escaped, mut is_target) = (false, false, false);
-    for (at, octet) in text.iter().enumerate() {
-        match octet {
-            _ if is_escaped => is_escaped = false,
-            b'\\' if is_quoted => is_escaped = true,
-            b'"' if !is_target => is_quoted = !is_quoted,
-            _ if is_quoted => {}
-            b'<' => is_target = true,
-            b'>' => is_target = false,
-            _ if *octet == separator && !is_target => {
-                let (before, after) = text.split_at_checked(at).unwrap_or_default();
-                return (before, after.get(1..).unwrap_or_default());
-            }
-            _ => {}
+    let split = |at| {
+        let (before, after) = text.split_at_checked(at)?;
+        Some((before, after.get(1..)?))
+    };
+    let end = end(text, separator);
+    end.and_then(split).unwrap_or((text, &[]))
+}
+
+/// Returns the place of the first separator outside quotes and angle brackets.
+fn end(text: &[u8], separator: u8) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += memchr::memchr3(separator, b'"', b'<', text.get(at..)?)?;
+        match text.get(at)? {
+            b'"' => at = end_of_quoted(text, at + 1)?,
+            b'<' => at += memchr::memchr(b'>', text.get(at..)?)?,
+            _ => return Some(at),
+        }
+        at += 1;
+    }
+}
+
+/// Returns the place of the quote that ends a text that is quoted from this place on.
+fn end_of_quoted(text: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at += memchr::memchr2(b'"', b'\\', text.get(at..)?)?;
+        match text.get(at)? {
+            b'"' => return Some(at),
+            _ => at += 2,
         }
     }
-    (text, &[])
 }
 
 /// Returns a value without its quotes. Neither word that is looked for needs an escape.

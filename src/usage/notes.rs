@@ -72,8 +72,8 @@ fn line<'a>(other: &Other<'a>, notes: &mut Vec<Lint>) -> Option<Stated<'a>> {
         notes.push(note(other, LintKind::UsageInvalid));
         return None;
     };
-    let is_unknown = |(_, value): &(Category, Value)| *value == Value::Unknown;
-    if statement.values.iter().any(is_unknown) {
+    let is_unknown = |(_, value): (Category, Value)| value == Value::Unknown;
+    if statement.values().any(is_unknown) {
         notes.push(note(other, value));
     }
     if other.field != Field::ContentUsage {
@@ -82,7 +82,7 @@ fn line<'a>(other: &Other<'a>, notes: &mut Vec<Lint>) -> Option<Stated<'a>> {
     if !statement.ignored.is_empty() {
         notes.push(note(other, LintKind::UsageUnknownKey));
     }
-    let named = statement.values.iter().map(|(category, _)| *category);
+    let named = statement.values().map(|(category, _)| category);
     Some(Stated {
         other: *other,
         path: path.unwrap_or_default(),

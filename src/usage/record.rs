@@ -2,29 +2,25 @@
 //!
 //! Its text is bounded. Where it would be longer, it is written again with fewer and shorter parts, and says so.
 
+mod bounds;
+mod field;
+
+pub use self::field::FieldRecord;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use self::bounds::{Bounds, SHORT};
 use super::judge::Judged;
 use super::purpose::Purposes;
 use super::said::{Invalid, License, Place, Preference, Said};
 use crate::text::guarded;
-use crate::text::hex::hex;
 
 /// Most octets of the text.
 pub const MOST: usize = 16 * 1024;
-
-/// Octets of a field's text that are kept.
-pub const MOST_OF_FIELD: usize = 4 * 1024;
-
-/// Parts of each list, and octets of each text, if the text would be too long otherwise.
-const SHORT: Bounds = Bounds {
-    parts: 8,
-    octets: 48,
-};
 
 /// The object; each member is what its name says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,25 +116,6 @@ pub struct PlaceRecord<'a> {
     pub field: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<u32>,
-}
-
-/// One field line of the response.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "each is what its name says")]
-pub struct FieldRecord<'a> {
-    pub name: Cow<'a, str>,
-    pub text: Cow<'a, str>,
-    /// SHA-256 of the whole line, in hexadecimal digits.
-    pub sha256: Cow<'a, str>,
-    /// True if the text is not the whole line, octet for octet.
-    pub cut: bool,
-}
-
-/// Bounds on parts and texts.
-#[derive(Clone, Copy)]
-struct Bounds {
-    parts: usize,
-    octets: usize,
 }
 
 impl<'a> UsageRecord<'a> {
@@ -334,48 +311,6 @@ impl fmt::Display for PlaceRecord<'_> {
             (_, _, Some(entry)) => write!(f, "tdmrep.json, entry {entry}"),
             (None, None, None) => f.write_str(&self.source),
         }
-    }
-}
-
-impl<'a> FieldRecord<'a> {
-    /// Returns the record of one field line.
-    #[must_use]
-    pub fn of(name: &'a str, line: &'a [u8]) -> FieldRecord<'a> {
-        let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, line);
-        let all = String::from_utf8_lossy(line);
-        let of_field = Bounds {
-            parts: 1,
-            octets: MOST_OF_FIELD,
-        };
-        let text = match all {
-            Cow::Borrowed(text) => of_field.cut(text),
-            Cow::Owned(ref text) => Cow::Owned(of_field.cut(text).into_owned()),
-        };
-        FieldRecord {
-            name: name.into(),
-            cut: text.as_bytes() != line,
-            text,
-            sha256: hex(digest).into(),
-        }
-    }
-
-    fn within(&self, bounds: Bounds) -> FieldRecord<'_> {
-        let text = bounds.cut(&self.text);
-        FieldRecord {
-            name: bounds.cut(&self.name),
-            cut: self.cut || text != self.text,
-            text,
-            sha256: Cow::Borrowed(&self.sha256),
-        }
-    }
-}
-
-impl Bounds {
-    /// Returns the beginning of a text, up to a whole character.
-    fn cut(self, text: &str) -> Cow<'_, str> {
-        let mut ends = (0..=self.octets.min(text.len())).rev();
-        let end = ends.find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-        Cow::Borrowed(text.get(..end).unwrap_or(text))
     }
 }
 

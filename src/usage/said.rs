@@ -3,6 +3,7 @@
 //! All lists are bounded ([`Said::PREFERENCES`] and others). The bound of preferences never changes a judgement: where
 //! it is reached, statements that repeat others make room ([`Said::prefer`]).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::category::Category;
@@ -10,6 +11,9 @@ use super::modes::{Modes, SignalMode};
 
 /// Limit on the text of a preference, in octets.
 const TEXT: usize = 1024;
+
+/// Room for the preferences of most pages that have any.
+const USUAL: usize = 8;
 
 /// What a source says of one category.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -114,6 +118,9 @@ pub struct Said {
     pub ignored: Vec<Arc<str>>,
     /// The licences that apply.
     pub licenses: Vec<License>,
+    /// The place of the first licence beyond the limit, if there is one. Where licences are enforced, it counts as one that
+    /// the operator does not have.
+    pub more_licenses: Option<Place>,
 }
 
 impl Value {
@@ -244,6 +251,7 @@ impl Said {
         for license in &other.licenses {
             self.license(license.clone());
         }
+        self.more_licenses = self.more_licenses.or_else(|| other.more_licenses.clone());
         self
     }
 
@@ -271,6 +279,9 @@ impl Said {
                 _ => return,
             }
         }
+        if self.preferences.capacity() == 0 {
+            self.preferences.reserve(USUAL);
+        }
         self.preferences.push(preference);
     }
 
@@ -290,8 +301,12 @@ impl Said {
     /// Adds a licence; several places may name one, and the first counts.
     pub(super) fn license(&mut self, license: License) {
         let is_known = |one: &License| one.url == license.url;
-        if self.licenses.len() < Said::LICENSES && !self.licenses.iter().any(is_known) {
-            self.licenses.push(license);
+        if self.licenses.iter().any(is_known) {
+            return;
+        }
+        match self.licenses.len() < Said::LICENSES {
+            true => self.licenses.push(license),
+            false => self.more_licenses = self.more_licenses.take().or(Some(license.place)),
         }
     }
 }
@@ -299,10 +314,65 @@ impl Said {
 /// Returns octets as the text of a preference: lossily decoded, at most 1 KiB, cut between two characters.
 pub(super) fn text(octets: &[u8]) -> Arc<str> {
     // A cut inside a character must not leave a replacement character, so a little more is decoded than is kept.
-    let decoded = String::from_utf8_lossy(octets.get(..TEXT + 4).unwrap_or(octets));
+    let octets = octets.get(..TEXT + 4).unwrap_or(octets);
+    let decoded = match str::from_utf8(octets) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(octets),
+    };
     let mut kept = TEXT.min(decoded.len());
     while !decoded.is_char_boundary(kept) {
         kept -= 1;
     }
     Arc::from(decoded.get(..kept).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::usage::{Purpose, Purposes, judge};
+
+    #[test]
+    fn a_licence_beyond_the_limit_is_one_that_the_operator_does_not_have() {
+        let purposes = Purposes::NONE.with(Purpose::Search);
+        let url = |number: usize| format!("https://site.example/{number}");
+        let mut modes = Modes {
+            license: SignalMode::Enforce,
+            licenses: (0..40).map(|number| url(number).into()).collect(),
+            ..Modes::default()
+        };
+        let field = Place::Field("link");
+        let robots = Place::Robots {
+            group: None,
+            line: 1,
+        };
+        for (count, place, is_withheld, expected) in [
+            (16, &field, true, false),
+            (17, &field, true, true),
+            (40, &field, true, true),
+            (40, &field, false, false),
+            (16, &robots, false, false),
+            (17, &robots, false, true),
+        ] {
+            modes.withhold = is_withheld;
+            let mut said = Said::default();
+            // Twice: a repeated licence takes no room.
+            for number in (0..count).chain(0..count) {
+                said.license(License {
+                    url: url(number).into(),
+                    place: place.clone(),
+                });
+            }
+            assert_eq!(said.licenses.len(), 16);
+            let none = Said::default();
+            let by_both = [
+                judge(purposes, &modes, &said, None),
+                judge(purposes, &modes, &none, Some(&said)),
+                judge(purposes, &modes, &none.clone().and(&said), None),
+            ];
+            for judged in by_both {
+                assert_eq!(judged.unlicensed, expected, "{count}, {place:?}");
+            }
+            assert!(!judge(Purposes::NONE, &modes, &said, None).unlicensed);
+        }
+    }
 }

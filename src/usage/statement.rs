@@ -15,8 +15,8 @@ use super::said::{Said, Value, Why};
 /// A statement that parses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Statement {
-    /// The categories that it names, in the order of the text, each once.
-    pub(super) values: Vec<(Category, Value)>,
+    /// The categories that it names, in the order of the text, each once, and then nothing.
+    values: [Option<(Category, Value)>; Category::ALL.len()],
     /// The keys that no vocabulary knows, at most [`Said::IGNORED`].
     pub(super) ignored: Vec<Arc<str>>,
 }
@@ -78,14 +78,17 @@ impl Statement {
         }
     }
 
+    /// Returns the categories that it names, in the order of the text, each once.
+    pub(super) fn values(&self) -> impl Iterator<Item = (Category, Value)> {
+        self.values.iter().copied().flatten()
+    }
+
     /// Returns the value of a category, which is unknown at first.
     fn value(&mut self, category: Category) -> Option<&mut Value> {
-        let known = self.values.iter().position(|(one, _)| *one == category);
-        let at = known.unwrap_or_else(|| {
-            self.values.push((category, Value::Unknown));
-            self.values.len() - 1
-        });
-        self.values.get_mut(at).map(|(_, value)| value)
+        let is_it = |one: &&mut Option<_>| one.is_none_or(|(known, _)| known == category);
+        let place = self.values.iter_mut().find(is_it)?;
+        let (_, value) = place.get_or_insert((category, Value::Unknown));
+        Some(value)
     }
 
     fn strictest(&mut self, category: Category, value: Value) {

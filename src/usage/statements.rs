@@ -39,9 +39,19 @@ struct Lines {
     disallowed: Categories,
 }
 
+/// A line that does not count for a path although it matches, because another one has a longer path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shadowed {
+    /// The number of the line.
+    pub line: u32,
+    /// The number of the first line that counts instead.
+    pub by: u32,
+}
+
 /// A line that parses.
 #[derive(Debug)]
 struct Line {
+    number: u32,
     preferences: Box<[Preference]>,
     ignored: Box<[Arc<str>]>,
 }
@@ -106,6 +116,21 @@ impl Statements {
         said
     }
 
+    /// Returns the lines that match a path and do not count for it. The work is not bounded: for people who ask about one
+    /// path.
+    pub fn shadowed(&self, path: &[u8], is_guarded: bool, modes: &Modes) -> Vec<Shadowed> {
+        let path = ComparisonPath::new(path);
+        if path.is_robots_txt() {
+            return Vec::new();
+        }
+        let read = |mode: SignalMode, lines| mode.is_read().then_some(lines);
+        let usage = read(modes.content_usage, &self.usage);
+        let signals = read(modes.content_signal, &self.signals);
+        let all = usage.into_iter().chain(signals);
+        all.flat_map(|lines| lines.shadowed(&path, is_guarded))
+            .collect()
+    }
+
     /// Tells whether an enforced line refuses one of the purposes on any path, or a licence is required: what an opaque
     /// tunnel must ask.
     pub fn refuses_somewhere(&self, purposes: Purposes, modes: &Modes) -> bool {
@@ -117,7 +142,8 @@ impl Statements {
             .and(enforced(modes.content_signal, &self.signals));
         let is_unlicensed = modes.license == SignalMode::Enforce
             && !purposes.is_empty()
-            && self.licenses.iter().any(|one| !is_held(&one.url, modes));
+            && (self.licenses.len() > Said::LICENSES
+                || self.licenses.iter().any(|one| !is_held(&one.url, modes)));
         is_unlicensed || !purposes.refused_by(disallowed).is_empty()
     }
 
@@ -175,6 +201,30 @@ impl Lines {
                 picked.for_each(|line| line.add(said));
             }
         }
+    }
+
+    fn shadowed(&self, path: &ComparisonPath<'_>, is_guarded: bool) -> Vec<Shadowed> {
+        let number = |at: u32| self.lines.get(at as usize).map(|line| line.number);
+        let picked = |is_guarded| match self.paths.pick(path, is_guarded) {
+            Picked::These(picked) => Some(picked),
+            Picked::All => None,
+        };
+        let (Some(written), Some(counting)) = (picked(false), picked(is_guarded)) else {
+            return Vec::new();
+        };
+        let Some(by) = written.first().and_then(|at| number(*at)) else {
+            return Vec::new();
+        };
+        let matching = self.paths.matching(path).into_iter();
+        let shadowed = matching.filter(|at| !counting.contains(at));
+        shadowed
+            .filter_map(|at| {
+                Some(Shadowed {
+                    line: number(at)?,
+                    by,
+                })
+            })
+            .collect()
     }
 
     fn bytes(&self) -> usize {
@@ -286,7 +336,7 @@ impl Reader {
         };
         match url {
             Err(why) => self.reject(Signal::License, other, group, why),
-            // One more than is shown, so that none hides behind licences that the operator has.
+            // One more than is shown, which tells that there are more.
             Ok(url) if self.licenses.iter().any(|one| *one.url == *url) => {}
             Ok(url) if self.licenses.len() <= Said::LICENSES => self.licenses.push(License {
                 url: Arc::from(url),
@@ -331,7 +381,8 @@ impl Line {
             text: Arc::clone(&text),
         };
         Line {
-            preferences: read.values.into_iter().map(preference).collect(),
+            number: other.line,
+            preferences: read.values().map(preference).collect(),
             ignored: read.ignored.into_boxed_slice(),
         }
     }

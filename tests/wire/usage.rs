@@ -123,8 +123,17 @@ fn a_withheld_page_counts_for_the_quota_of_its_client() {
 #[test]
 fn a_crawler_learns_what_was_found_where_the_operator_wants_it() {
     let fields = "Content-Usage: train-ai=n, search=y\r\nCrawlgate-Usage: train-ai=y\r\n";
-    let reply = || Reply::with(200, fields, "content");
+    let early = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nCrawlgate-Usage: train-ai=y\r\n\r\n";
+    let page = format!("HTTP/1.1 200 OK\r\nContent-Length: 7\r\n{fields}\r\ncontent");
+    let reply = || Reply::raw(early).send(&page);
     let origin = Origin::http().on("/page", [reply(), reply()]);
+    let told_early = |answer: &Response| {
+        let [early] = answer.interim.as_slice() else {
+            panic!("one interim response: {answer:?}");
+        };
+        assert_eq!(early.all("link"), ["</a>"]);
+        early.all("crawlgate-usage")
+    };
     let mut gate = Gate::with(|setup| {
         setup.set("signals", "stamp", "true");
         setup.set("policy", "mode", "\"report\"");
@@ -132,6 +141,7 @@ fn a_crawler_learns_what_was_found_where_the_operator_wants_it() {
     });
     let answer = gate.get(&origin.url("/page"));
     answer.is_origins(200, "content");
+    assert_eq!(told_early(&answer), [""; 0]);
     let record = gate.record_of(&origin.url("/page"));
     let id = record["id"].as_str().unwrap();
     assert_eq!(
@@ -149,6 +159,7 @@ fn a_crawler_learns_what_was_found_where_the_operator_wants_it() {
         (answer.head.all("crawlgate-usage") == ["train-ai=y"]).then_some(answer)
     });
     answer.is_origins(200, "content");
+    assert_eq!(told_early(&answer), ["train-ai=y"], "as it came");
 }
 
 #[test]
@@ -253,6 +264,69 @@ fn more_lines_than_a_record_keeps_are_judged_and_the_record_says_so() {
     let record = is_withheld(&gate, &gate.get(&origin.url("/page")));
     assert_eq!(record["usage"]["cut"], true, "{record}");
     proven(&gate);
+}
+
+#[test]
+fn odd_and_long_fields_are_judged_again_from_the_store() {
+    let padding = |octets: usize| "x".repeat(octets);
+    let cases = [
+        // Each character is sent as one octet.
+        (
+            "not UTF-8",
+            "X-Robots-Tag: noai, \u{ff}\r\n".to_owned(),
+            true,
+        ),
+        (
+            "a long line",
+            format!("X-Robots-Tag: max-snippet:{}, noai\r\n", padding(7_000)),
+            true,
+        ),
+        (
+            "two long lines of different fields",
+            format!(
+                "X-Robots-Tag: {}, noai\r\ntdm-policy: /{}\r\n",
+                padding(5_000),
+                padding(5_000)
+            ),
+            true,
+        ),
+        (
+            "too long to be read",
+            format!("X-Robots-Tag: noai, {}\r\n", padding(9_000)),
+            false,
+        ),
+        (
+            "too long in two lines",
+            format!(
+                "X-Robots-Tag: noai, {0}\r\nX-Robots-Tag: {0}\r\n",
+                padding(4_100)
+            ),
+            false,
+        ),
+    ];
+    let gate = training(|setup| {
+        setup.set("signals", "robots_tag", "\"enforce\"");
+    });
+    for (name, fields, is_read) in cases {
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n{fields}\r\nSECRET");
+        let answer: Vec<u8> = answer.chars().map(|one| one as u8).collect();
+        let origin = Origin::http().on("/page", [Reply::raw(answer)]);
+        let answer = gate.get(&origin.url("/page"));
+        let record = match is_read {
+            true => is_withheld(&gate, &answer),
+            false => {
+                answer.is_origins(200, "SECRET");
+                let port = u64::from(origin.port());
+                gate.record("the page", |record| {
+                    record["port"] == port && record["url"].as_str().unwrap().ends_with("/page")
+                })
+            }
+        };
+        assert!(record["usage"]["cut"].is_null(), "{name}: {record}");
+        let (code, out, said) = gate.beside("audit", &["verify", record["id"].as_str().unwrap()]);
+        assert_eq!(code, Some(0), "{name}: {out}{said}");
+        assert!(!out.contains("attested"), "{name}: {out}");
+    }
 }
 
 #[test]

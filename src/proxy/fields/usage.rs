@@ -1,21 +1,14 @@
 //! The fields by which a response speaks of the use of its content, and the one by which this program tells what it
 //! found.
 
-use std::sync::LazyLock;
+use std::borrow::Cow;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::policy::Decision;
 use crate::text::DecisionId;
-use crate::usage::fields::{CONTENT_TYPE, NAMES, ROBOTS_TAG};
+use crate::usage::lines::{self, Line};
 use crate::usage::{Purpose, Value};
-
-/// The names of these fields, and the field by which one of them knows images.
-static LINES: LazyLock<[HeaderName; NAMES.len() + 1]> = LazyLock::new(|| {
-    std::array::from_fn(|at| {
-        HeaderName::from_static(NAMES.get(at).copied().unwrap_or(CONTENT_TYPE))
-    })
-});
 
 /// The field that tells a crawler what was found, if the operator wants that.
 static STAMP: HeaderName = HeaderName::from_static("crawlgate-usage");
@@ -41,19 +34,20 @@ pub fn stamp(headers: &mut HeaderMap, decision: &Decision, id: DecisionId) {
     }
 }
 
-/// Returns their lines, in the order of the names. Empty, and nothing is allocated, where none speaks of use.
-pub fn lines(headers: &HeaderMap) -> Vec<(&'static str, Vec<u8>)> {
-    let (names, _) = LINES.split_at(NAMES.len());
-    if !names.iter().any(|name| headers.contains_key(name)) {
-        return Vec::new();
+/// Returns the lines of a response that speak of use.
+pub fn lines(headers: &HeaderMap) -> Vec<Line<'_>> {
+    let fields = headers.iter();
+    lines::of(fields.map(|(name, value)| (name.as_str(), value.as_bytes())))
+}
+
+/// Returns the fields of an interim response without that field: nothing was found yet, and only this program speaks in it.
+pub fn unstamped(headers: &HeaderMap) -> Cow<'_, HeaderMap> {
+    match headers.contains_key(&STAMP) {
+        false => Cow::Borrowed(headers),
+        true => {
+            let mut rest = headers.clone();
+            rest.remove(&STAMP);
+            Cow::Owned(rest)
+        }
     }
-    // The type of the content matters to X-Robots-Tag alone.
-    let is_tagged = headers.contains_key(ROBOTS_TAG);
-    let names = NAMES.into_iter().chain(is_tagged.then_some(CONTENT_TYPE));
-    let all = LINES.iter().zip(names);
-    let lines = all.flat_map(|(field, name)| {
-        let values = headers.get_all(field).iter();
-        values.map(move |value| (name, value.as_bytes().to_vec()))
-    });
-    lines.collect()
 }

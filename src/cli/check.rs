@@ -18,6 +18,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
+use tracing::warn;
 
 use self::judge::{Judge, Stopped};
 use self::shown::Shown;
@@ -27,6 +28,7 @@ use crate::config::Config;
 use crate::explain::usage::{self, Asked, Head};
 use crate::explain::{File, Judgement, Unjudged, document};
 use crate::policy::Verdict;
+use crate::rep::ProductToken;
 use crate::telemetry::tell_on_stderr;
 use crate::usage::tdmrep;
 
@@ -139,6 +141,19 @@ pub fn run(args: &CheckArgs, config: &Config) -> ExitCode {
     }
 }
 
+/// Warns of User-Agents without the URL of a page about the crawler, which sites look for in their logs.
+fn warn_of_anonymous(agents: &[String]) {
+    let is_token = |name: &&String| ProductToken::new(name).is_ok();
+    for name in agents
+        .iter()
+        .filter(|name| !is_token(name) && !name.contains("://"))
+    {
+        warn!(
+            "the User-Agent {name:?} has no URL: sites that find it in their logs cannot read there who crawls, and how to stop it"
+        );
+    }
+}
+
 /// Lints a robots.txt.
 fn look_over(args: &CheckArgs, config: &Config) -> Result<u8, String> {
     let file = args
@@ -164,6 +179,7 @@ fn check(args: &CheckArgs, config: &Config) -> Result<u8, String> {
         );
     }
     let mut output = Output::of(args);
+    warn_of_anonymous(&args.agent);
     let asked = asked(args, config)?;
     let judge = Judge::new(&args.agent, args.robots.as_deref(), asked, config)?;
     let urls = args.url.iter().cloned().map(Ok);

@@ -9,8 +9,8 @@ use crate::policy::usage::refusal;
 use crate::rep::ProductToken;
 use crate::usage::record::UsageRecord;
 use crate::usage::{
-    Judged, Modes, Purpose, Purposes, Said, Statements, TdmRep, fields, judge, judge_response,
-    tdmrep,
+    Judged, Modes, Purpose, Purposes, Said, Shadowed, Statements, TdmRep, fields, judge,
+    judge_response, tdmrep,
 };
 
 /// What a question brings besides the robots.txt.
@@ -50,6 +50,8 @@ pub struct Usage {
     pub purposes: Purposes,
     /// What robots.txt, tdmrep.json and the response say.
     pub said: Said,
+    /// The lines of robots.txt that match the path and do not count for it.
+    pub shadowed: Vec<Shadowed>,
     /// What follows.
     pub judged: Judged,
     /// The reason for which the use is refused, if it is.
@@ -82,6 +84,8 @@ impl Asked {
                 File::Unusable(said) => before.and(said),
             };
         }
+        let shadowed = statements.map(|it| it.shadowed(path, is_guarded, modes));
+        let shadowed = shadowed.unwrap_or_default();
         let judged = judge(purposes, modes, &before, None);
         let refusal = refusal(&judged);
         // No request is sent, so there is no response.
@@ -90,6 +94,7 @@ impl Asked {
             return Usage {
                 purposes,
                 said: before,
+                shadowed,
                 judged,
                 refusal,
             };
@@ -99,6 +104,7 @@ impl Asked {
         Usage {
             purposes,
             said: before.and(&after),
+            shadowed,
             judged,
             refusal: self::refusal(&judged).map(|_| Reason::UsageWithheld),
         }

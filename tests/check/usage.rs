@@ -227,3 +227,44 @@ fn each_statement_is_shown_with_its_place_and_what_follows() {
     );
     assert_eq!(output.status.code(), Some(2));
 }
+
+#[test]
+fn a_line_that_does_not_count_is_named_with_the_one_that_does() {
+    let setup = Setup::new();
+    let robots = "User-agent: *\nAllow: /\nContent-Usage: train-ai=n\nContent-Usage: /a tdm=y\nContent-Usage: /b train-ai=y\nContent-Signal: ai-train=no\nContent-Usage: /private/ search=n\n";
+    fs::write(setup.dir().join("robots.txt"), robots).unwrap();
+    let check = |more: &[&str]| {
+        let output = check_in(&setup, &[&["--robots", "robots.txt"], more].concat(), b"");
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap())
+    };
+    for (url, shadowed) in [
+        (
+            "http://a.test/a",
+            &["line 3 does not count: line 4 has a longer path"][..],
+        ),
+        ("http://a.test/c", &[]),
+        // With the path guard, another reading brings its line back.
+        ("http://a.test/a/..;/c", &[]),
+        (
+            "http://a.test/private/x",
+            &["line 3 does not count: line 7 has a longer path"],
+        ),
+    ] {
+        let [told, _] = check(&[url]);
+        let found = told.lines().filter(|line| line.contains("does not count"));
+        let found: Vec<&str> = found
+            .map(|line| line.trim_start_matches("  usage:").trim())
+            .collect();
+        assert_eq!(found, shadowed, "{url}: {told}");
+    }
+    for (agent, is_noted) in [
+        ("ExampleBot", false),
+        ("ExampleBot/1.0", true),
+        ("ExampleBot/1.0 (+https://bot.example/)", false),
+    ] {
+        let [_, noted] = check(&["http://a.test/a", "--agent", agent]);
+        assert_eq!(noted.contains("has no URL"), is_noted, "{agent}: {noted}");
+        let [_, quiet] = check(&["http://a.test/a", "--agent", agent, "--quiet"]);
+        assert_eq!(quiet, "");
+    }
+}

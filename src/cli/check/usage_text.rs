@@ -3,7 +3,7 @@
 use super::shown::Shown;
 use super::text::Page;
 use crate::explain::usage::Usage;
-use crate::usage::{Category, Place, Purpose, Value};
+use crate::usage::{Category, Place, Purpose, Shadowed, Value};
 
 /// Writes the lines `usage:`, `license:` and `purpose:`; none where nothing is said and no purpose is declared.
 pub(super) fn lines(page: &mut Page, usage: &Usage) {
@@ -14,6 +14,12 @@ pub(super) fn lines(page: &mut Page, usage: &Usage) {
         page.line(
             label.next(),
             format_args!("{category}: {value} ({place}: {text})"),
+        );
+    }
+    for Shadowed { line, by } in &usage.shadowed {
+        page.line(
+            label.next(),
+            format_args!("line {line} does not count: line {by} has a longer path"),
         );
     }
     for one in &usage.said.invalid {

@@ -211,6 +211,20 @@ pub(super) const COLUMNS: &[Column] = &[
         Some(_) => None,
         None => Some(Value::Null),
     }),
+    text("signed_as", "/signed/as", signing),
+    text("signed_keyid", "/signed/keyid", signing),
+    integer("signed_created", "/signed/created", signing),
+    integer("signed_left", "/signed/left", signing),
+    integer("signed_unsignable", "/signed/unsignable", signing),
+    text("usage_purposes", "/usage/purposes", of_use),
+    text("usage_refused", "/usage/refused", of_use),
+    text("usage_stage", "/usage/stage", of_use),
+    text("usage_combined", "/usage/combined", of_use),
+    text("usage_preferences", "/usage/preferences", of_use),
+    text("usage_invalid", "/usage/invalid", of_use),
+    text("usage_licenses", "/usage/licenses", of_use),
+    text("usage_let_out_by", "/usage/let_out_by", of_use),
+    integer("usage_received_status", "/usage/received_status", of_use),
     noted("acknowledged_at", "TEXT", "time"),
     noted("acknowledged_by", "TEXT", "person"),
     noted("acknowledged_note", "TEXT", "note"),
@@ -263,6 +277,14 @@ fn overriding(decision: &Decision<'_>) -> Option<Value> {
 
 fn basis(decision: &Decision<'_>) -> Option<Value> {
     decision.basis.is_none().then_some(Value::Null)
+}
+
+fn signing(decision: &Decision<'_>) -> Option<Value> {
+    decision.signed.is_none().then_some(Value::Null)
+}
+
+fn of_use(decision: &Decision<'_>) -> Option<Value> {
+    decision.usage.is_none().then_some(Value::Null)
 }
 
 /// Returns the value at a JSON pointer of a line. Lists and objects are JSON.

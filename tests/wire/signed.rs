@@ -2,7 +2,7 @@
 
 mod directory;
 mod record;
-mod verify;
+pub(crate) mod verify;
 
 use std::fs;
 use std::sync::Arc;

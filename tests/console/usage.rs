@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::forms::{csrf, post};
 use crate::pages::{FORM, page};
 use crate::support::{AdminGate, Origin, eventually};
 
@@ -59,4 +60,64 @@ fn a_decision_shows_what_the_site_says_of_use_and_an_override_of_use_lifts_it() 
     assert_eq!(lifted["override"]["action"], "allow_usage", "{lifted}");
     assert_eq!(lifted["usage"]["refused"], json!([]), "{lifted}");
     assert_eq!(lifted["usage"]["combined"]["train-ai"], "disallow");
+}
+
+#[test]
+fn a_url_is_tried_for_purposes_and_an_origin_shows_what_its_file_says_of_use() {
+    let gate = AdminGate::with(|_| ());
+    let origin = Origin::with_rules(
+        "Content-Usage: search=n\nUser-agent: *\nAllow: /\nContent-Usage: train-ai=n\nLicense: https://site.example/l\nCrawl-delay: 1\n",
+    );
+    let url = origin.url("/page");
+    let judged = |purposes: &str| {
+        let csrf = csrf(&page(&gate, "/try"));
+        let fields = [("csrf", &*csrf), ("url", &url), ("purposes", purposes)];
+        let answer = post(&gate, "/try", &fields);
+        assert_eq!(answer.status, 200, "{purposes}");
+        answer.text()
+    };
+    for (purposes, words) in [
+        ("train-ai, tdm", "<dt>Refused</dt><dd>train-ai</dd>"),
+        ("train-ai, tdm", "<code>usage_disallow</code>"),
+        ("search", "<code>robots_allow</code>"),
+        ("", "<th scope=\"row\">train-ai: disallow</th>"),
+        ("training", "`training` is no purpose"),
+    ] {
+        let text = judged(purposes);
+        assert!(text.contains(words), "{purposes}, {words}: {text}");
+        let kept = format!("name=\"purposes\" value=\"{purposes}\"");
+        assert!(text.contains(&kept), "{kept}: {text}");
+    }
+    let filled = page(&gate, "/try?purposes=tdm");
+    assert!(
+        filled.contains("name=\"purposes\" value=\"tdm\""),
+        "{filled}"
+    );
+
+    let checked = |purposes: serde_json::Value| {
+        gate.post("/check", &json!({ "url": url, "purposes": purposes }))
+    };
+    let refused: serde_json::Value =
+        serde_json::from_str(&checked(json!(["train-ai"])).text()).unwrap();
+    assert_eq!(refused["reason"], "usage_disallow", "{refused}");
+    assert_eq!(
+        refused["usage"]["refused"],
+        json!(["train-ai"]),
+        "{refused}"
+    );
+    assert_eq!(checked(json!(["training"])).status, 400);
+
+    let target = format!("/origin?of={}", origin.url(""));
+    let shown = eventually("the file to be kept", || {
+        let shown = page(&gate, &target);
+        shown.contains("Crawl").then_some(shown)
+    });
+    for words in [
+        "Preferences about use, and licences",
+        "<td>license</td><td class=\"long\"><code>*</code></td><td class=\"long\">https://site.example/l",
+        "<code>above all groups</code></td><td class=\"long\">search=n (",
+        "<td>crawl-delay</td>",
+    ] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
 }

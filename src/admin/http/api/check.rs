@@ -38,6 +38,11 @@ pub struct Question {
     /// The text to judge by instead of the origin's robots.txt. It alone decides: a matching override is reported, but
     /// not applied.
     pub robots: Option<String>,
+    /// The purposes of the fetch: `search`, `train-ai`, `ai-input`, `tdm`, `other`. A use that the site disallows is refused.
+    /// Without one, `[policy] purposes`.
+    #[serde(default)]
+    #[schema(example = json!(["train-ai"]))]
+    pub purposes: Vec<String>,
 }
 
 /// Explain the decision about a URL
@@ -74,11 +79,17 @@ impl Site {
             url,
             agents,
             robots,
+            purposes,
         } = question;
         let target =
             explain::target(&url).map_err(|why| Problem::bad(format!("url {url}: {why}")))?;
         let agent = explain::agent(&agents, &settings)
             .map_err(|why| Problem::bad(format!("agents: {why}")))?;
+        let mut asked = explain::usage::Asked::configured(&settings);
+        if !purposes.is_empty() {
+            asked.purposes = explain::usage::purposes(&purposes)
+                .map_err(|why| Problem::bad(format!("purposes: {why}")))?;
+        }
         let stored = match self.store() {
             Some(store) => store.overrides().await?,
             None => Vec::new(),
@@ -89,7 +100,7 @@ impl Site {
             required: settings.agent.required(),
             overrides: Overrides::new(configured.chain(stored)),
             settings: settings.robots.settings(Mode::Enforce),
-            asked: explain::usage::Asked::configured(&settings),
+            asked,
         };
         let now = self.now();
         let (target, asserted) = match evaluator.begin(target, now) {

@@ -14,7 +14,7 @@ use super::words::{Fact, When, encoded, line, number, octets};
 use crate::admin::query;
 use crate::clock::Moment;
 use crate::explain::states::{about, cause, lives, other_answer, stance};
-use crate::rep::{Field, Origin};
+use crate::rep::{Field, Origin, Robots};
 use crate::robots::snapshot::Snapshot;
 use crate::store::persist::from_stored;
 use crate::store::{FETCHES_KEPT, Fetch, OriginMemory, StoredState};
@@ -43,6 +43,7 @@ struct Known {
     identities: Vec<KnownAs>,
     facts: Vec<Fact>,
     groups: Vec<GroupOf>,
+    usage: Vec<UseOf>,
     fields: Vec<FieldOf>,
     /// Fields not listed.
     more: usize,
@@ -60,6 +61,16 @@ struct GroupOf {
 struct FieldOf {
     name: &'static str,
     value: String,
+    line: u32,
+}
+
+/// A line about use: a preference or a licence.
+struct UseOf {
+    name: &'static str,
+    group: String,
+    value: String,
+    /// What keeps it from having the effect that it seems to have.
+    remark: Option<String>,
     line: u32,
 }
 
@@ -219,6 +230,7 @@ async fn known(site: &Site, found: &OriginMemory, all: &[OriginMemory]) -> Resul
         identities: all.iter().map(|one| KnownAs::of(one, found)).collect(),
         facts,
         groups,
+        usage: snapshot.map_or_else(Vec::new, |file| usage(&file.robots)),
         fields,
         more,
         text: text.map(|text| {
@@ -244,8 +256,11 @@ fn contents(file: &Snapshot) -> (Vec<GroupOf>, Vec<FieldOf>, usize) {
             rules: group.rules().count(),
         }
     });
-    let others = file.robots.others();
-    let mut fields: Vec<FieldOf> = others
+    let others = || {
+        let others = file.robots.others();
+        others.filter(|other| !other.field.is_of_usage())
+    };
+    let mut fields: Vec<FieldOf> = others()
         .take(LISTED)
         .map(|other| FieldOf {
             name: other.field.as_str(),
@@ -255,8 +270,38 @@ fn contents(file: &Snapshot) -> (Vec<GroupOf>, Vec<FieldOf>, usize) {
         .collect();
     // Sitemaps come first: people look for them.
     fields.sort_by_key(|field| field.name != Field::Sitemap.as_str());
-    let more = file.robots.others().count().saturating_sub(LISTED);
+    let more = others().count().saturating_sub(LISTED);
     (groups.collect(), fields, more)
+}
+
+/// Returns the first lines of a file about use, of all groups.
+fn usage(robots: &Robots) -> Vec<UseOf> {
+    if !robots.has_usage() {
+        return Vec::new();
+    }
+    let notes = crate::usage::notes(robots);
+    let above = robots.others_above_groups();
+    let above = above.map(|other| (other, "above all groups".to_owned()));
+    let grouped = robots.groups().flat_map(|group| {
+        let names: Vec<String> = group.user_agents().map(|(name, _)| octets(name)).collect();
+        let names = names.join(", ");
+        group.others().map(move |other| (other, names.clone()))
+    });
+    let lines = above.chain(grouped);
+    let lines = lines.filter(|(other, _)| other.field.is_of_usage());
+    lines
+        .take(LISTED)
+        .map(|(other, group)| UseOf {
+            name: other.field.as_str(),
+            group,
+            value: octets(other.value),
+            remark: notes
+                .iter()
+                .find(|note| note.line == other.line)
+                .map(|note| note.kind.to_string()),
+            line: other.line,
+        })
+        .collect()
 }
 
 impl KnownAs {

@@ -14,6 +14,7 @@ use super::filter::{params, wrong};
 use super::overrides::all;
 use super::shell::{Page, Place, Shell, Shown};
 use super::text::Text;
+use super::usage::UsageTable;
 use super::words::{line, octets};
 use crate::config::Mode;
 use crate::explain::{
@@ -33,6 +34,7 @@ pub(super) struct TryPage {
     shell: Shell,
     url: String,
     agent: String,
+    purposes: String,
     robots: String,
     verdict: Option<Told>,
     /// The reason why the URL cannot be judged.
@@ -50,6 +52,7 @@ struct Told {
     /// The robots.txt file and its length.
     file: Option<String>,
     explained: Option<Explained>,
+    usage: Option<UsageTable>,
     text: Option<Text>,
     notes: Vec<(u32, String, String)>,
     /// Remarks not shown.
@@ -63,6 +66,8 @@ pub(super) struct Question {
     #[serde(default)]
     agent: String,
     #[serde(default)]
+    purposes: String,
+    #[serde(default)]
     robots: String,
 }
 
@@ -71,11 +76,15 @@ pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) ->
     let mut params = params(query.as_deref());
     let url = params.text("url").map_err(wrong)?;
     let agent = params.text("agent").map_err(wrong)?;
-    params.finish(&["url", "agent"]).map_err(wrong)?;
+    let purposes = params.text("purposes").map_err(wrong)?;
+    params
+        .finish(&["url", "agent", "purposes"])
+        .map_err(wrong)?;
     Ok(Page(TryPage {
         shell: Shell::new(&site, Place::Try, "Try a URL"),
         url: line(&url.unwrap_or_default()),
         agent: line(&agent.unwrap_or_default()),
+        purposes: line(&purposes.unwrap_or_default()),
         robots: String::new(),
         verdict: None,
         wrong: None,
@@ -96,6 +105,7 @@ pub(super) async fn judge(
         shell: Shell::new(&site, Place::Try, "Try a URL"),
         url: line(&question.url),
         agent: line(&question.agent),
+        purposes: line(&question.purposes),
         // Unchanged: the form is sent again from here.
         robots: question.robots.replace("\r\n", "\n"),
         verdict,
@@ -110,6 +120,8 @@ enum Mistake {
     Agent(#[from] AgentError),
     #[error("{url}: {error}")]
     Url { url: String, error: UrlError },
+    #[error("purposes: {0}")]
+    Purposes(String),
 }
 
 async fn judged(site: &Site, question: &Question) -> Result<Result<Judgement, Mistake>, Problem> {
@@ -128,12 +140,19 @@ async fn judged(site: &Site, question: &Question) -> Result<Result<Judgement, Mi
             return Ok(Err(Mistake::Url { url, error }));
         }
     };
+    let mut asked = explain::usage::Asked::configured(&settings);
+    if !question.purposes.trim().is_empty() {
+        asked.purposes = match explain::usage::purposes(&[&question.purposes]) {
+            Ok(purposes) => purposes,
+            Err(wrong) => return Ok(Err(Mistake::Purposes(wrong))),
+        };
+    }
     let evaluator = Evaluator {
         agent,
         required: settings.agent.required(),
         overrides: Overrides::new(all(site).await?),
         settings: settings.robots.settings(Mode::Enforce),
-        asked: explain::usage::Asked::configured(&settings),
+        asked,
     };
     let (target, asserted) = match evaluator.begin(target, now) {
         Evaluation::Judged(judged) => return Ok(Ok(*judged)),
@@ -216,6 +235,11 @@ impl Told {
                 line(&format!("{} ({octets} octets{cut})", file.final_url))
             }),
             explained,
+            usage: judged
+                .usage
+                .as_ref()
+                .and_then(explain::usage::Usage::record)
+                .map(|record| UsageTable::of(&record)),
             text,
             more: notes.len().saturating_sub(NOTES),
             notes: notes

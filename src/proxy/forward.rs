@@ -37,8 +37,8 @@ impl Connection {
             Err(refusal) => return Err((refusal, recorder)),
         };
         let origin = target.origin.clone();
-        if let Some(named) = target::transfer_type(request.uri())
-            && origin.scheme() == Scheme::Ftp
+        if origin.scheme() == Scheme::Ftp
+            && let Some(named) = target::transfer_type(request.uri())
         {
             request.extensions_mut().insert(named);
         }
@@ -202,7 +202,10 @@ impl Connection {
         passing: Passing,
         release: Release,
     ) -> Response<Answer> {
-        let refusal = response.extensions().get::<ftp::status::Refusal>().copied();
+        let refusal = match recorder.origin().map(Origin::scheme) {
+            Some(Scheme::Ftp) => response.extensions().get().copied(),
+            _ => None,
+        };
         let error = refusal.and_then(ftp::status::Refusal::error_type);
         recorder.response_started(response.status().as_u16(), error);
         let version = response.version();

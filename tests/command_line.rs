@@ -106,15 +106,27 @@ fn variables_set_keys_and_are_named() {
     let home = tempfile::tempdir().unwrap();
     let config = |command: &str, value: &str| {
         let mut program = Command::new(CRAWLGATE);
-        let program = program.args(["config", command]).env_clear().current_dir(home.path());
-        program.env("CRAWLGATE_LIMITS__DRAIN", value).output().unwrap()
+        let program = program
+            .args(["config", command])
+            .env_clear()
+            .current_dir(home.path());
+        program
+            .env("CRAWLGATE_LIMITS__DRAIN", value)
+            .output()
+            .unwrap()
     };
     let show = config("show", "7s");
     let text = String::from_utf8(show.stdout).unwrap();
-    assert!(text.starts_with("# built-in defaults, CRAWLGATE_LIMITS__DRAIN\n"), "{text}");
+    assert!(
+        text.starts_with("# built-in defaults, CRAWLGATE_LIMITS__DRAIN\n"),
+        "{text}"
+    );
     assert!(text.contains("\ndrain = \"7s\""), "{text}");
     let check = config("check", "soon");
     assert_eq!(check.status.code(), Some(2));
     let errors = String::from_utf8(check.stderr).unwrap();
-    assert!(errors.starts_with("CRAWLGATE_LIMITS__DRAIN: [limits] drain = \"soon\": "), "{errors}");
+    assert!(
+        errors.starts_with("CRAWLGATE_LIMITS__DRAIN: [limits] drain = \"soon\": "),
+        "{errors}"
+    );
 }

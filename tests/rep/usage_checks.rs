@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use crawlgate::rep::{Field, ParseOptions, ProductToken, Robots};
+use crawlgate::usage::record::FieldRecord;
 use crawlgate::usage::{
     Category, Modes, Place, Preference, Purpose, Purposes, Said, SignalMode, Statements, TdmRep,
     Value, fields, judge, notes, tdmrep as file,
@@ -157,6 +158,16 @@ pub(crate) fn fields(data: &[u8]) {
     let chain = chain();
     let said = fields::read(all.clone(), &chain, &modes);
     bounded(&said, &modes);
+    for (name, line) in all.clone() {
+        let record = FieldRecord::of(name, line, false);
+        assert_eq!(
+            record.line().as_deref(),
+            Some(line),
+            "a line from its record"
+        );
+        let unread = FieldRecord::of(name, line, true).line().unwrap();
+        assert_eq!(unread.len(), line.len().min(fields::LONGEST + 1));
+    }
     let is_kept = |(name, _): &(&str, &[u8])| {
         let is = |known: &&str| name.eq_ignore_ascii_case(known);
         fields::NAMES.iter().any(is) || is(&fields::CONTENT_TYPE)

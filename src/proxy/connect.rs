@@ -79,8 +79,12 @@ pub async fn connect(
     // Requests inside are judged and recorded there; the CONNECT itself asks for nothing.
     recorder.suspend(StatusCode::OK);
     connection.downstream.proxy.spawn(async move {
-        if let Ok(client_stream) = client_stream.ready(&inside.downstream.slot).await {
-            intercept(inside, origin, client_stream, recorder, patience).await;
+        let Ok(client_stream) = client_stream.ready(&inside.downstream.slot).await else {
+            return;
+        };
+        let intercepted = intercept(inside, origin, client_stream, recorder, patience);
+        if let Some(rest) = Box::pin(intercepted).await {
+            rest.await;
         }
     });
     Ok(established())

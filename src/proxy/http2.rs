@@ -70,7 +70,8 @@ where
 {
     Box::pin(async move {
         let proxy = Arc::clone(&downstream.proxy);
-        let ended = run(io, downstream, scope).await;
+        // Boxed: the steps of a connection hand it on, and each would have room for it.
+        let ended = run(Box::new(io), downstream, scope).await;
         proxy.counts.http2_ended(ended);
     })
 }
@@ -159,7 +160,8 @@ where
         (builder(limits), timeouts, Arc::new(Abuse::new(limits)))
     };
     let io = Filtered::new(io, Watch::new(timeouts.header, Arc::clone(&abuse)));
-    let connection = match shake(io, builder, timeouts.header, &downstream).await {
+    let shaken = Box::pin(shake(io, builder, timeouts.header, &downstream));
+    let connection = match shaken.await {
         Ok(connection) => connection,
         Err(end) => return end,
     };
@@ -219,7 +221,7 @@ where
                 end = &mut exceeded => {
                     let client = self.shared.connection.downstream.peer.address;
                     debug!(%client, ?end, "an HTTP/2 connection exceeded a bound");
-                    expel(self.connection).await;
+                    Box::pin(expel(self.connection)).await;
                     return end;
                 }
                 () = &mut stops, if self.phase == Phase::Open => self.drain(),

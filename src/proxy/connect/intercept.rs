@@ -1,6 +1,7 @@
 //! An intercepted tunnel: its TLS session ends here, or its plain HTTP is read here.
 
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,15 +32,19 @@ use crate::proxy::upstream::Unanswered;
 use crate::proxy::{Trouble, http2, server};
 use crate::rep::{Origin, Scheme};
 
-/// Ends the TLS session of a tunnel, or reads the plain HTTP in it. The CONNECT's recorder records only
-/// a tunnel that carries neither.
+/// What follows a tunnel's first octets, to the tunnel's end. Apart from [`intercept`], so that the state of a handshake
+/// does not stay for as long as the session.
+type Rest = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Ends the TLS session of a tunnel, or reads the plain HTTP in it, and returns the rest of the tunnel. The CONNECT's
+/// recorder records only a tunnel that carries neither.
 pub(super) async fn intercept(
     connection: Connection,
     origin: Origin,
     mut io: ClientStream,
     recorder: Box<ExchangeRecorder>,
     patience: Duration,
-) {
+) -> Option<Rest> {
     // No server answers behind a refused port: a client that waits for its first octets would wait for nothing.
     let silence = match connection.downstream.proxy.egress.check_connect(&origin) {
         Ok(()) => patience,
@@ -50,25 +55,28 @@ pub(super) async fn intercept(
         read = timeout(silence, io.read(&mut first)) => match read {
             Ok(Ok(1)) => first,
             // Closed or silent.
-            _ => return refuse_unheard(&connection, &origin, recorder),
+            _ => {
+                refuse_unheard(&connection, &origin, recorder);
+                return None;
+            }
         },
         () = server::late(&connection.downstream.proxy.stop, CHANCE) => {
-            return refuse_unheard(&connection, &origin, recorder);
+            refuse_unheard(&connection, &origin, recorder);
+            return None;
         }
         () = connection.downstream.slot.has_to_leave() => {
-            return refuse_unheard(&connection, &origin, recorder);
+            refuse_unheard(&connection, &origin, recorder);
+            return None;
         }
     };
     let io = Filtered::new(io, Replay(Bytes::copy_from_slice(&[first])));
     match first {
         TLS_HANDSHAKE => {
             drop(recorder);
-            // Boxed: the state of a handshake should not stay for as long as the session.
-            let hands = Box::pin(handshake(&connection.downstream, &origin, io, patience));
             let shaken = tokio::select! {
-                shaken = hands => shaken,
-                () = server::late(&connection.downstream.proxy.stop, server::HANDSHAKE) => return,
-                () = connection.downstream.slot.has_to_leave() => return,
+                shaken = handshake(&connection.downstream, &origin, io, patience) => shaken,
+                () = server::late(&connection.downstream.proxy.stop, server::HANDSHAKE) => return None,
+                () = connection.downstream.slot.has_to_leave() => return None,
             };
             let counts = &connection.downstream.proxy.counts;
             match shaken {
@@ -76,10 +84,10 @@ pub(super) async fn intercept(
                     counts.shook(Handshake::Done);
                     let scope = Scope::Inside { origin, stray_name };
                     let downstream = connection.downstream;
-                    match server::has_chosen_http2(&tls) {
-                        true => http2::serve(tls, downstream, scope).await,
-                        false => server::serve(tls, downstream, scope).await,
-                    }
+                    Some(match server::has_chosen_http2(&tls) {
+                        true => http2::serve(tls, downstream, scope),
+                        false => server::serve(tls, downstream, scope),
+                    })
                 }
                 Err(error) => {
                     counts.shook(match is_distrust(&error) {
@@ -87,21 +95,21 @@ pub(super) async fn intercept(
                         false => Handshake::Failed,
                     });
                     debug!(%origin, %error, "a TLS session through the proxy failed");
+                    None
                 }
             }
         }
         b'A'..=b'Z' | b'a'..=b'z' => {
             drop(recorder);
             let port = Some(origin.port());
-            if let Ok(origin) = Origin::new(Scheme::Http, origin.host(), port) {
-                let scope = Scope::Inside {
-                    origin,
-                    stray_name: None,
-                };
-                server::serve(io, connection.downstream, scope).await;
-            }
+            let origin = Origin::new(Scheme::Http, origin.host(), port).ok()?;
+            let scope = Scope::Inside {
+                origin,
+                stray_name: None,
+            };
+            Some(server::serve(io, connection.downstream, scope))
         }
-        _ => Box::pin(pass_opaque(&connection, origin, io, recorder)).await,
+        _ => Some(Box::pin(pass_opaque(connection, origin, io, recorder))),
     }
 }
 
@@ -116,7 +124,7 @@ fn refuse_unheard(connection: &Connection, origin: &Origin, mut recorder: Box<Ex
 
 /// Records a tunnel that carries neither TLS nor HTTP, and lets it through in report mode.
 async fn pass_opaque(
-    connection: &Connection,
+    connection: Connection,
     origin: Origin,
     io: Replayed<ClientStream>,
     mut recorder: Box<ExchangeRecorder>,
@@ -124,7 +132,7 @@ async fn pass_opaque(
     let proxy = &connection.downstream.proxy;
     let peer = &connection.downstream.peer;
     let mut changes = proxy.gate.changes();
-    let upstream = match dial_opaque(connection, &origin, &mut recorder).await {
+    let upstream = match dial_opaque(&connection, &origin, &mut recorder).await {
         Ok(upstream) => upstream,
         Err(Unanswered::Failed(failure)) => {
             if let Failure::Prohibited(prohibited) = failure {

@@ -160,6 +160,7 @@ fn record(log: &Log, n: u64, time: Moment, last: &mut String) {
         detail: None,
         purposes: Purposes::NONE,
         usage: None,
+        tdmrep: None,
     });
 }
 

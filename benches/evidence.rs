@@ -90,6 +90,7 @@ fn encode(request: &Request, policy: &Digest, out: &mut Vec<u8>) {
         error: is_denied.then(|| "http_request_denied".into()),
         detail: None,
         usage: None,
+        tdmrep: None,
     };
     decision.encode(Bounds::CLIENTS, out);
 }

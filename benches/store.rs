@@ -259,6 +259,7 @@ impl Feed {
             detail: None,
             purposes: Purposes::NONE,
             usage: None,
+            tdmrep: None,
         })
     }
 }

@@ -16,44 +16,48 @@ from evidence.log import keys_of, locate, need, octets_of, read_key
 from evidence.record import is_same, record_of, show
 
 FAILURES = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
-OBJECTS = {"terms": 6, "override": 20, "basis": 21}  # the keys by which an entry names them
-DECISION = {*range(1, 38)}  # the keys of a decision
+OBJECTS = {"terms": [6], "override": [20], "basis": [21, 38]}  # the keys that name them
+FILES = {"robots": 21, "tdmrep": 38}  # the fields with a file, and the keys of their bases
+DECISION = {*range(1, 39)}  # the keys of a decision
 
 
 def keep_bodies(part, entry, bodies):
-    """Checks the objects and the robots.txt of a record by the SHA-256 that name them."""
-    named = [(one, entry[OBJECTS[one["kind"]]], 3) for one in part["objects"]]
-    if part["robots"]:
-        named.append((part["robots"], bytes.fromhex(part["robots"]["sha256"]), 2))
-    for one, digest, length in named:
+    """Checks the objects and the files of a record by the SHA-256 that name them."""
+    named = [(one, [entry.get(key) for key in OBJECTS[one["kind"]]], 3) for one in part["objects"]]
+    for one in filter(None, map(part.get, FILES)):
+        named.append((one, [bytes.fromhex(one["sha256"])], 2))
+    for one, digests, length in named:
         body = one["body"].encode() if "body" in one else octets_of(one["body_base64"])
-        is_right = sha256(body).digest() == digest and one["sha256"] == digest.hex()
+        digest = sha256(body).digest()
+        is_right = digest in digests and one["sha256"] == digest.hex()
         need(is_right and len(one) == length, "a body that is altered or needless")
         bodies[digest] = body
-    is_complete = all(entry[key] in bodies for key in OBJECTS.values() if key in entry)
+    is_complete = all(entry[key] in bodies for key in sum(OBJECTS.values(), []) if key in entry)
     need(is_complete, "an object that the record rests on is missing")
 
 
-def robots_of(part, entry, bodies):
-    """Returns the robots.txt that a decision rests on, and its SHA-256 in hexadecimal digits."""
-    digest = decode(bodies[entry[21]]).get(5) if 21 in entry else None
+def file_of(name, part, entry, bodies):
+    """Returns a file that a decision rests on, and its SHA-256 in hexadecimal digits."""
+    digest = decode(bodies[entry[FILES[name]]]).get(5) if FILES[name] in entry else None
     digits = digest.hex() if digest else None
-    given = part["robots"]["sha256"] if part["robots"] else digits
+    given = part[name]["sha256"] if part.get(name) else digits
     is_there = given == digits and (digest is None or digest in bodies)
-    need(is_there, "the robots.txt that the record rests on is missing, or another one is there")
+    need(is_there, f"the {name} that the record rests on is missing, or another one is there")
     return bodies.get(digest), digits
 
 
 def prove(part, keys, witnesses, bodies):
     """Proves one record. Returns the sentences about it."""
-    need(part.keys() == {"record", "entry", "proof", "objects", "robots"}, "unknown fields")
+    fields = part.keys() - {"tdmrep"}
+    need(fields == {"record", "entry", "proof", "objects", "robots"}, "unknown fields")
     entry, index, signed = locate(part, keys, witnesses)
     is_decision = entry.keys() <= DECISION
     need(is_decision, "it is no decision, and this program compares decisions alone")
     numbers = [value for key, value in entry.items() if type(value) is int and key != 2]
     need(min(numbers, default=0) >= 0, "an entry with a number below 0")
     keep_bodies(part, entry, bodies)
-    robots, digest = robots_of(part, entry, bodies)
+    robots, digest = file_of("robots", part, entry, bodies)
+    tdmrep, of_tdmrep = file_of("tdmrep", part, entry, bodies)
 
     record = part["record"]
     derived = record_of(entry, bodies, record)
@@ -75,6 +79,8 @@ def prove(part, keys, witnesses, bodies):
     if robots is not None and 19 in entry:
         lines = re.split("\r\n|\r|\n", show(robots))
         told.append(f"Its line {line}: {lines[line - 1]}")
+    if tdmrep is not None:
+        told.append(f"Its tdmrep.json is {record['usage']['tdmrep']['url']}, SHA-256 {of_tdmrep}.")
     return "\n".join(map(printable, told))
 
 

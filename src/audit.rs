@@ -58,7 +58,7 @@ pub use crate::entry::field;
 pub use crate::text::DecisionId;
 
 pub use self::{
-    entry::Grounds,
+    entry::{Ground, Grounds},
     error::LogFailed,
     log::{Exceeds, Log, LogError},
     queue::Landed,

@@ -192,11 +192,6 @@ pub fn main() -> ExitCode {
         Ok(chosen) => chosen,
         Err(error) => return fail(&screen::printable(&error)),
     };
-    if matches!(command, Command::Serve(_) | Command::Run(_))
-        && let Err(error) = serve::may_forward(&config)
-    {
-        return fail(&error);
-    }
     match command {
         Command::Serve(args) => serve::run(&args, config, explicit),
         Command::Run(args) => run::run(&args, config),

@@ -37,6 +37,7 @@
 //! | 35 | SHA-256 of a URL that is cut | 32 octets |
 //! | 36 | the words of the answer, where they tell what no other value does | text |
 //! | 37 | the signature of the request: identity, thumbprint of the key, its time in seconds; 1 left to the crawler; 2 impossible | \[text, text, uint\]; uint |
+//! | 38 | with 31: SHA-256 of another basis, the state of the origin's tdmrep.json | 32 octets |
 //!
 //! A token, or the group of a rule, that is cut itself stands as an array: the text, and the number of octets cut off.
 //!

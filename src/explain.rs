@@ -6,6 +6,7 @@
 pub mod document;
 mod error;
 pub(crate) mod states;
+pub mod tdmrep;
 pub mod usage;
 
 pub use self::error::{AgentError, UrlError};
@@ -58,7 +59,7 @@ pub enum Alternative {
     /// An override: the proxy would apply it, but the question was about a file.
     Override(Arc<InForce>),
     /// robots.txt: an override decided instead of it.
-    Robots(Decision),
+    Robots(Box<Decision>),
 }
 
 /// A URL that could not be judged.
@@ -122,22 +123,23 @@ impl Evaluator {
         let asserted = asserted.and_then(|decision| decision.asserted);
         Judgement {
             alternative: asserted.map(Alternative::Override),
-            ..self.judge(target, view)
+            ..self.judge(target, view, None)
         }
     }
 
-    /// Judges by the stored state of the origin, as the proxy does.
+    /// Judges by the stored state of the origin, and by its tdmrep.json if that was asked for, as the proxy does.
     pub fn by_origin(
         &self,
         target: Target,
         asserted: Option<Box<Decision>>,
         view: View,
+        tdmrep: Option<&usage::File>,
     ) -> Judgement {
-        let judged = self.judge(target, view);
+        let judged = self.judge(target, view, tdmrep);
         match asserted {
             // The proxy checks the address policy before the overrides.
             Some(asserted) if judged.decision.reason != Reason::AddressProhibited => Judgement {
-                alternative: Some(Alternative::Robots(judged.decision)),
+                alternative: Some(Alternative::Robots(Box::new(judged.decision))),
                 decision: *asserted,
                 ..judged
             },
@@ -158,7 +160,7 @@ impl Evaluator {
         }
     }
 
-    fn judge(&self, target: Target, view: View) -> Judgement {
+    fn judge(&self, target: Target, view: View, tdmrep: Option<&usage::File>) -> Judgement {
         let View {
             state,
             fetched_as,
@@ -182,8 +184,9 @@ impl Evaluator {
             let tokens = &self.agent.tokens;
             let statements = snapshot.as_ref().and_then(|file| file.statements(tokens));
             let is_guarded = self.settings.path_guard;
+            let file = tdmrep.or(self.asked.tdmrep.as_deref());
             self.asked
-                .judge(statements.as_deref(), tokens, path, is_guarded)
+                .judge(statements.as_deref(), file, tokens, path, is_guarded)
         });
         let lifted = self.overrides.about_usage(&target.origin, path, now);
         if let Some(reason) = usage.as_ref().and_then(|usage| usage.refusal) {

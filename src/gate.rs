@@ -1,12 +1,13 @@
 //! The one asynchronous question: may this request go out now?
 //!
 //! Plain requests, intercepted requests and tunnels all ask here, and nowhere else. The gate checks in this order: that
-//! the decision can be recorded; who the crawler says it is; overrides; the origin's robots.txt; the client's quota;
+//! the decision can be recorded; who the crawler says it is; overrides; the origin's robots.txt; its tdmrep.json; the client's quota;
 //! the origin's pace.
 
 mod hold;
 mod judge;
 mod operator;
+mod tdmrep;
 
 use std::collections::HashSet;
 use std::net::IpAddr;

@@ -31,7 +31,8 @@
 //!    [`policy::overrides`]; an override needs no robots.txt.
 //! 6. [`cache`] gives the state of the origin for the crawler's [`robots::identity`]. It asks the [`store`] and fetches
 //!    if nothing usable is known.
-//! 7. [`policy::decide`] decides. Then the client's quota and the origin's [`pace`] may hold or refuse the request.
+//! 7. [`policy::decide`] decides; where tdmrep.json counts, [`cache`] gives its state, and it decides again. Then the
+//!    client's quota and the origin's [`pace`] may hold or refuse the request.
 //! 8. `proxy::forward` and `proxy::upstream` send the request through [`egress`], or `proxy::respond` refuses it.
 //!    `egress::ftp` makes an HTTP response of what an FTP server answers.
 //! 9. `proxy::body` passes the response on and counts its octets.

@@ -10,7 +10,7 @@
 //! 6. the path guard: a path that the origin may read as another one must be allowed in every reading
 //!    ([`crate::rep::PathVariants`]);
 //! 7. what the origin says of the use of its content, for the purposes that the client declares ([`usage`]): in robots.txt
-//!    before the request is sent, in the response before its body passes.
+//!    and [`tdmrep`].json before the request is sent, in the response before its body passes.
 //!
 //! [`crate::gate`] adds the cases that involve waiting: nothing is decided if it cannot be recorded
 //! ([`Reason::LogFailed`]), a robots.txt that is late defers the request ([`Reason::RobotsPending`]), and an allowed
@@ -18,6 +18,8 @@
 //!
 //! Report mode ([`reporting`]) decides the same, but makes a permit in any case, and the decision says so. Nothing else
 //! lets out a denied request.
+//!
+//! Longer than 400 lines of code because permits are made here alone.
 //!
 //! Pure: no clock, no IO. Exactly the judged target leaves: a [`Permit`] owns it and [`crate::egress`] builds the
 //! upstream request from it, so skipping the check does not compile. A permit carries the [`generation`] of settings
@@ -32,6 +34,7 @@ mod mode;
 pub mod overrides;
 mod reason;
 pub mod reporting;
+pub mod tdmrep;
 pub mod terms;
 pub mod usage;
 
@@ -272,6 +275,7 @@ impl Ruling {
                 purposes,
                 modes: Arc::clone(modes),
                 lifted: decision.asserted.clone(),
+                tdmrep: None,
             });
         }
         self
@@ -375,10 +379,10 @@ pub fn decide(
     settings: DecisionInputs,
     now: Moment,
 ) -> Ruling {
+    let octets = target.path.as_str().as_bytes();
     let (grounds, said) = match stance {
         Stance::Rules(snapshot) => {
             let rules = snapshot.rules(&agent.tokens);
-            let octets = target.path.as_str().as_bytes();
             let grounds = by_rules(&rules, &ComparisonPath::new(octets), settings.path_guard);
             // A path that the rules disallow has no preferences.
             let said = match grounds.reason.verdict() {
@@ -390,6 +394,15 @@ pub fn decide(
             (grounds, said.unwrap_or_default())
         }
         other => (Grounds::bare(without_rules(other)), Said::default()),
+    };
+    let (grounds, said) = match &settings.signals.tdmrep {
+        Some(file) if grounds.reason.verdict() == Verdict::Allow => {
+            match settings.signals.lack_tdmrep() {
+                true => (Grounds::bare(Reason::UsagePending), Said::default()),
+                false => (grounds, said.and(&file.at(octets, settings.path_guard))),
+            }
+        }
+        Some(_) | None => (grounds, said),
     };
     conclude(target, grounds, said, state, stance, settings, now)
 }
@@ -449,7 +462,8 @@ pub fn decide_tunnel(
     let reason = match stance {
         Stance::Rules(snapshot) => {
             let rules = snapshot.rules(&agent.tokens);
-            let is_refused = settings.signals.refuse_somewhere(snapshot, agent);
+            let is_refused = settings.signals.refuse_somewhere(snapshot, agent)
+                || settings.signals.reserved_somewhere();
             lifted = settings.signals.lifted.clone().filter(|_| is_refused);
             if is_refused && lifted.is_none() {
                 Reason::OpaqueTunnel
@@ -461,12 +475,25 @@ pub fn decide_tunnel(
                 Reason::OpaqueTunnel
             }
         }
+        Stance::AllowAll if settings.signals.reserved_somewhere() => {
+            lifted = settings.signals.lifted.clone();
+            match lifted {
+                Some(_) => Reason::RobotsUnavailable,
+                None => Reason::OpaqueTunnel,
+            }
+        }
         other => without_rules(other),
+    };
+    let reason = match reason.verdict() {
+        Verdict::Allow if settings.signals.lack_tdmrep() => Reason::UsagePending,
+        _ => reason,
     };
     let grounds = Grounds::bare(reason);
     let said = Said::default();
     let mut ruling = conclude(target, grounds, said, state, stance, settings, now);
-    if let Ruling::Clear(_, decision) = &mut ruling {
+    if let Ruling::Clear(_, decision) = &mut ruling
+        && lifted.is_some()
+    {
         decision.asserted = lifted;
     }
     ruling
@@ -549,7 +576,7 @@ fn conclude(
     };
     let decision = match decision.reason.verdict() {
         Verdict::Allow => decision.with_usage(settings.signals, said),
-        Verdict::Deny | Verdict::Defer => decision.with_purposes(settings.signals.purposes),
+        Verdict::Deny | Verdict::Defer => decision.with_purposes(&settings.signals),
     };
     Ruling::of(target, decision, settings.generation)
 }

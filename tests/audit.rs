@@ -104,6 +104,7 @@ fn record_for_ever(file: PathBuf) -> ! {
                 detail: None,
                 purposes: Purposes::NONE,
                 usage: None,
+                tdmrep: None,
             });
         }
         runtime.block_on(log.flush()).unwrap();

@@ -77,6 +77,7 @@ fn record<'a>(url: &'a [u8], reason: &'a str, tokens: &'a [&'a str]) -> Record<'
         detail: Some("a detail"),
         purposes: crawlgate::usage::Purposes::NONE,
         usage: None,
+        tdmrep: None,
     }
 }
 
@@ -91,6 +92,7 @@ fn count_allocations() {
     let grounds = Grounds {
         overridden: Some([7; 32]),
         basis: Some([8; 32]),
+        tdmrep: None,
     };
     let long = [b"https://user:secret@site.example/x?", &[b'q'; 20_000][..]].concat();
     let usual = b"https://site.example/private/x?q=1";

@@ -117,8 +117,7 @@ def record_of(entry, bodies, found):
     record = fields("record", entry, cuts, bodies)
     record["id"] = "".join(BASE_32[number >> shift & 31] for shift in range(125, -1, -5))
     record["time"], record["decided_at"] = stamp(time), stamp(time + entry.get(2, 0))
-    record["client"] = fields("client", entry, cuts, bodies)
-    record["agent"] = fields("agent", entry, cuts, bodies)
+    record |= {name: fields(name, entry, cuts, bodies) for name in ("client", "agent")}
     more = [f"…[+{cuts[9]}]"] if 9 in cuts else []
     record["agent"]["chain"] = [text(token) for token in entry.get(9, [])] + more
     url = origin.encode() + entry[15] if 15 in entry else entry.get(16, b"")
@@ -128,10 +127,11 @@ def record_of(entry, bodies, found):
     scheme, host, port = re.fullmatch("(?:(.*?)://)?(.*?)(?::([0-9]+))?", origin).groups("")
     record["scheme"], record["host"] = scheme, text(host)
     record["port"] = int(port or PORTS.get(scheme, 0))
-    if 21 in entry:
-        basis = decode(bodies[entry[21]])
-        record["robots"]["url"] = text(basis[0] + "/robots.txt")
-        record["robots"]["age_s"] = max(0, time - basis[4]) // 1000 if 4 in basis else None
+    for key, of, path in (21, "robots", "/robots.txt"), (38, "tdmrep", "/.well-known/tdmrep.json"):
+        if basis := key in entry and decode(bodies[entry[key]]):
+            derived = fields("robots", basis, {}, bodies) | {"url": text(basis[0] + path)}
+            derived["age_s"] = max(0, time - basis[4]) // 1000 if 4 in basis else None
+            (record["usage"] if key == 38 else record)[of] = derived
     return record
 
 

@@ -168,7 +168,8 @@ pub fn origin(text: &str) -> Result<Origin, ReadError> {
 pub fn identity(text: &str) -> Result<Identity, ReadError> {
     Identity::parse(text).ok_or_else(|| {
         ReadError(format!(
-            "{text}: expected a product token (GoodBot), with a client's name (GoodBot@news), or *"
+            "{text}: expected a product token (GoodBot), with a client's name (GoodBot@news), or *; for the state of its \
+             tdmrep.json, tdmrep.json: before it"
         ))
     })
 }

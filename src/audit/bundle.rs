@@ -1,7 +1,7 @@
 //! Evidence files: records with everything that a stranger needs to check them (`docs/evidence.md` has the format).
 //!
 //! A file proves one record, or many as JSON Lines. It holds the entry, its path to a signed checkpoint, the objects that
-//! the entry names, and the robots.txt. [`write()`] and [`LinesWriter`] write it, [`Reader`] reads it strictly, and
+//! the entry names, the robots.txt, and the tdmrep.json. [`write()`] and [`LinesWriter`] write it, [`Reader`] reads it strictly, and
 //! [`Checker`] proves each record by a key that comes from another source. `docs/verify-evidence.py` does the same without
 //! crawlgate.
 
@@ -49,6 +49,8 @@ pub struct Exhibit {
     pub objects: Vec<Named>,
     /// The robots.txt that the decision rests on, if there was one and it is kept.
     pub robots: Option<Vec<u8>>,
+    /// The tdmrep.json that it rests on, likewise.
+    pub tdmrep: Option<Vec<u8>>,
 }
 
 /// An object that an entry names by its SHA-256.

@@ -19,14 +19,39 @@ pub struct Grounds {
     pub overridden: Option<Digest>,
     /// SHA-256 of the basis ([`RobotsCopy::encode`]).
     pub basis: Option<Digest>,
+    /// SHA-256 of the basis of tdmrep.json.
+    pub tdmrep: Option<Digest>,
+}
+
+/// An object of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ground {
+    /// The override that decided.
+    Override,
+    /// The state of the origin's robots.txt.
+    Basis,
+    /// The state of the origin's tdmrep.json.
+    TdmRep,
+}
+
+impl Ground {
+    /// Returns the kind of the object.
+    #[must_use]
+    pub fn kind(self) -> ObjectKind {
+        match self {
+            Ground::Override => ObjectKind::Override,
+            Ground::Basis | Ground::TdmRep => ObjectKind::Basis,
+        }
+    }
 }
 
 impl Grounds {
-    /// Returns the digests with their kinds.
-    pub(super) fn named(&self) -> impl Iterator<Item = (ObjectKind, Digest)> {
-        let overridden = self.overridden.map(|digest| (ObjectKind::Override, digest));
-        let basis = self.basis.map(|digest| (ObjectKind::Basis, digest));
-        [overridden, basis].into_iter().flatten()
+    /// Returns the digests with what they are of.
+    pub(super) fn named(&self) -> impl Iterator<Item = (Ground, Digest)> {
+        let overridden = self.overridden.map(|digest| (Ground::Override, digest));
+        let basis = self.basis.map(|digest| (Ground::Basis, digest));
+        let tdmrep = self.tdmrep.map(|digest| (Ground::TdmRep, digest));
+        [overridden, basis, tdmrep].into_iter().flatten()
     }
 }
 
@@ -34,52 +59,52 @@ impl Record<'_> {
     /// Returns the digests of the record's objects, computed anew.
     #[must_use]
     pub fn grounds(&self) -> Grounds {
-        let digest = |kind| self.object_digest(kind);
+        let digest = |ground| self.object_digest(ground);
         Grounds {
-            overridden: self.overridden.map(|_| digest(ObjectKind::Override)),
-            basis: self.robots.map(|_| digest(ObjectKind::Basis)),
+            overridden: self.overridden.map(|_| digest(Ground::Override)),
+            basis: self.robots.map(|_| digest(Ground::Basis)),
+            tdmrep: self.tdmrep.map(|_| digest(Ground::TdmRep)),
         }
     }
 
-    /// Returns the SHA-256 of the record's object of this kind, computed anew.
+    /// Returns the SHA-256 of this object of the record, computed anew.
     #[must_use]
-    pub fn object_digest(&self, kind: ObjectKind) -> Digest {
+    pub fn object_digest(&self, ground: Ground) -> Digest {
         let mut body = Vec::with_capacity(512);
-        self.encode_object(kind, &mut body);
+        self.encode_object(ground, &mut body);
         sha256_of([&body, &[], &[]])
     }
 
     /// Adds the record to a batch, with its objects.
     pub fn file(&self, redact_query: bool, batch: &mut Batch) {
         let grounds = self.grounds();
-        for (kind, sha256) in grounds.named() {
+        for (ground, sha256) in grounds.named() {
             if batch.objects.iter().any(|one| one.sha256 == sha256) {
                 continue;
             }
             let mut body = Vec::new();
-            self.encode_object(kind, &mut body);
-            batch.objects.push(Object::new(kind, &body));
+            self.encode_object(ground, &mut body);
+            batch.objects.push(Object::new(ground.kind(), &body));
         }
         batch
             .entries
             .push(|out| self.encode(&grounds, redact_query, out));
     }
 
-    /// Appends the body of the record's object of this kind to `out`.
-    pub(super) fn encode_object(&self, kind: ObjectKind, out: &mut Vec<u8>) {
-        match kind {
-            // The gate registers settings before their first record.
-            ObjectKind::Terms => {}
-            ObjectKind::Override => {
+    /// Appends the body of this object of the record to `out`.
+    pub(super) fn encode_object(&self, ground: Ground, out: &mut Vec<u8>) {
+        let basis = match ground {
+            Ground::Override => {
                 if let Some(overridden) = &self.overridden {
                     overridden.encode(out);
                 }
+                return;
             }
-            ObjectKind::Basis => {
-                if let Some(robots) = &self.robots {
-                    robots.encode(self.origin.unwrap_or_default(), out);
-                }
-            }
+            Ground::Basis => &self.robots,
+            Ground::TdmRep => &self.tdmrep,
+        };
+        if let Some(basis) = basis {
+            basis.encode(self.origin.unwrap_or_default(), out);
         }
     }
 
@@ -150,6 +175,7 @@ impl Record<'_> {
             error: self.error.map(Into::into),
             detail: self.detail.map(Into::into),
             usage: self.usage,
+            tdmrep: grounds.tdmrep.as_ref().filter(|_| self.usage.is_some()),
         }
     }
 }
@@ -178,7 +204,7 @@ fn sha256_of(parts: [&[u8]; 3]) -> Digest {
 }
 
 impl RobotsCopy<'_> {
-    /// Appends the body of the basis object to `out`: this state of the origin's robots.txt.
+    /// Appends the body of the basis object to `out`: this state of a document of the origin.
     pub fn encode(&self, origin: &str, out: &mut Vec<u8>) {
         // A redirect's target is foreign: it may contain userinfo.
         let final_url = self.final_url.map(|url| public_url(url.as_bytes(), false));

@@ -321,9 +321,9 @@ impl Log {
 
     #[cold]
     fn show(&self, record: &Record<'_>, grounds: &Grounds, entry: &[u8], is_recorded: bool) {
-        let objects = grounds.named().map(|(kind, sha256)| {
+        let objects = grounds.named().map(|(ground, sha256)| {
             let mut body = Vec::new();
-            record.encode_object(kind, &mut body);
+            record.encode_object(ground, &mut body);
             (sha256, body)
         });
         let objects: HashMap<_, _> = objects.collect();

@@ -6,6 +6,7 @@ use super::bundle::{Exhibit, Header, Named, sha256};
 use super::verify::case::{Trusted, Uncovered};
 use super::verify::covering::Covering;
 use crate::entry::{Basis, Digest, Entry};
+use crate::robots::document::Document;
 use crate::store::rotation::Rotation;
 use crate::store::{ObjectKind, Store, StoreError, StoreErrorKind, StoredDecision, objects_of};
 use crate::text::hex;
@@ -143,7 +144,9 @@ impl Prover {
             .verify(&decision.entry, &proof)
             .map_err(|error| altered(&error))?;
         let entry = Entry::read(&decision.entry).map_err(|error| altered(&error))?;
-        let (mut objects, mut missing, mut named) = (Vec::new(), Vec::new(), None);
+        let (mut objects, mut missing) = (Vec::new(), Vec::new());
+        let (mut named, mut of_tdmrep) = (None, None);
+        let [.., tdmrep] = entry.named();
         for (kind, digest) in objects_of(&entry) {
             let Some(body) = store.object(*digest).await? else {
                 missing.push(Missing {
@@ -154,33 +157,49 @@ impl Prover {
                 continue;
             };
             if kind == ObjectKind::Basis {
-                named = Basis::read(&body)
-                    .ok()
-                    .and_then(|basis| basis.sha256.copied());
+                let basis = Basis::read(&body).ok();
+                let text = basis.and_then(|basis| basis.sha256.copied());
+                match tdmrep == Some(digest) {
+                    true => of_tdmrep = text,
+                    false => named = text,
+                }
             }
             objects.push(Named { kind, body });
         }
-        let mut robots = None;
-        if let Some(digest) = named {
-            robots = match store.snapshot(digest).await {
-                Err(error) if error.kind == StoreErrorKind::Corrupt => None,
-                body => body?.filter(|body| sha256(body) == digest),
-            };
-            if robots.is_none() {
-                missing.push(Missing {
-                    what: "robots.txt",
-                    sha256: digest,
-                    is_dropped: store.is_dropped(digest).await?,
-                });
-            }
-        }
+        let robots = text(Document::RobotsTxt, named, store, &mut missing).await?;
+        let tdmrep = text(Document::TdmRep, of_tdmrep, store, &mut missing).await?;
         let exhibit = Exhibit {
             entry: decision.entry.clone(),
             record: decision.record.clone(),
             proof: EntryProof::new(proof, self.covering.note.clone()),
             objects,
             robots,
+            tdmrep,
         };
         Ok(Shown { exhibit, missing })
     }
+}
+
+/// Returns the text of this digest; one that is gone is entered as missing.
+async fn text(
+    document: Document,
+    digest: Option<Digest>,
+    store: &dyn Store,
+    missing: &mut Vec<Missing>,
+) -> Result<Option<Vec<u8>>, Unproven> {
+    let Some(digest) = digest else {
+        return Ok(None);
+    };
+    let body = match store.snapshot(digest).await {
+        Err(error) if error.kind == StoreErrorKind::Corrupt => None,
+        body => body?.filter(|body| sha256(body) == digest),
+    };
+    if body.is_none() {
+        missing.push(Missing {
+            what: document.name(),
+            sha256: digest,
+            is_dropped: store.is_dropped(digest).await?,
+        });
+    }
+    Ok(body)
 }

@@ -1,6 +1,6 @@
 //! One decision and the outcome of its exchange, as the proxy gives it to the log.
 
-mod basis;
+pub(super) mod basis;
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -87,6 +87,8 @@ pub struct Record<'a> {
     /// [`UsageRecord`](crate::usage::record::UsageRecord::text). `None` if the site states nothing and the client declares
     /// no purpose.
     pub usage: Option<&'a str>,
+    /// The origin's tdmrep.json, if it was asked and `usage` tells of use.
+    pub tdmrep: Option<RobotsCopy<'a>>,
 }
 
 /// The crawler's end of the connection.
@@ -154,7 +156,7 @@ pub struct Assertion<'a> {
     pub instance: Option<&'a str>,
 }
 
-/// The copy of an origin's robots.txt that was in force.
+/// The copy of an origin's robots.txt, or tdmrep.json, that was in force.
 #[derive(Clone, Copy, Debug)]
 pub struct RobotsCopy<'a> {
     /// The identity of the fetch: a product token, or `*`; `None` without a fetch.

@@ -22,7 +22,9 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use self::evidence::{Evidence, Unreadable};
-use self::premises::{Gap, agent, asserted, contradiction, cut, mode, state, target, time};
+use self::premises::{
+    Gap, agent, asserted, contradiction, cut, mode, reservations, state, target, time,
+};
 use crate::agent::Agent;
 use crate::clock::Moment;
 use crate::config::Mode;
@@ -64,6 +66,8 @@ pub struct Difference {
 pub enum Missing {
     /// The text of robots.txt.
     Snapshot,
+    /// The text of tdmrep.json.
+    TdmRep,
     /// The settings of the decision.
     PolicySettings,
     /// The state of robots.txt.
@@ -77,7 +81,7 @@ pub enum Missing {
 pub enum NotReplayable {
     /// The request was malformed or contradictory, and was refused without a judgement.
     Unjudged,
-    /// robots.txt did not come in time.
+    /// robots.txt or tdmrep.json did not come in time.
     Pending,
     /// The origin's turn had not come.
     Paced,
@@ -119,7 +123,7 @@ impl fmt::Display for NotReplayable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unjudged => "the request was refused before anything was judged",
-            Self::Pending => "it was deferred because robots.txt had not come, which leaves nothing to replay",
+            Self::Pending => "it was deferred because robots.txt or tdmrep.json had not come, which leaves nothing to replay",
             Self::Paced => "it was deferred because the origin's turn had not come, which leaves nothing to replay",
             Self::Unrecorded => "decisions could not be recorded",
             Self::NotHttp => "what came through the tunnel was neither TLS nor HTTP, and was not kept",
@@ -140,12 +144,21 @@ pub fn snapshot(text: &[u8], terms: &PolicySettings, truncated: bool) -> Arc<Sna
     Arc::new(Snapshot::new(robots, Moment::default(), 200, ""))
 }
 
-/// Makes a decision again. The caller guarantees that `terms` are those of the record's `policy`, and `snapshot` the
-/// file of its `robots.sha256`.
+/// The files that a record names.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Files<'f> {
+    /// The file of its `robots.sha256`.
+    pub robots: Option<&'f Arc<Snapshot>>,
+    /// The file of its `usage.tdmrep.sha256`.
+    pub tdmrep: Option<&'f Arc<Snapshot>>,
+}
+
+/// Makes a decision again. The caller guarantees that `terms` are those of the record's `policy`, and `files` those of
+/// its digests.
 pub fn replay(
     evidence: &Evidence<'_>,
     terms: Option<&PolicySettings>,
-    snapshot: Option<&Arc<Snapshot>>,
+    files: Files<'_>,
 ) -> Outcome {
     let Some(reason) = Reason::from_name(&evidence.reason) else {
         return Outcome::Attested(NotReplayable::Unknown);
@@ -159,7 +172,7 @@ pub fn replay(
     );
     let replayed = match evidence.lacks() {
         Some(missing) => Err(Gap::Missing(missing)),
-        None => decide(evidence, reason, terms, snapshot),
+        None => decide(evidence, reason, terms, files),
     };
     let decision = match replayed {
         Ok(decision) => decision,
@@ -186,8 +199,9 @@ fn decide(
     evidence: &Evidence<'_>,
     reason: Reason,
     terms: Option<&PolicySettings>,
-    snapshot: Option<&Arc<Snapshot>>,
+    files: Files<'_>,
 ) -> Result<Decision, Gap> {
+    let snapshot = files.robots;
     if let Some(why) = unproven(reason, evidence) {
         return Err(Gap::Attested(why));
     }
@@ -217,13 +231,17 @@ fn decide(
         return Err(Gap::Attested(NotReplayable::Cut));
     }
     let state = Arc::new(state(robots, snapshot)?);
+    let tdmrep = reservations(evidence, files.tdmrep, decided, terms)?;
     let stance = state.stance(decided, &terms.profile());
     let settings = policy::DecisionInputs {
         mode,
         generation: policy::generation::Generation::default(), // no request is sent
         path_guard: terms.path_guard,
         terms: PolicyDigest::of(digest), // never read
-        signals: signals(evidence, terms, &target, decided)?,
+        signals: Signals {
+            tdmrep,
+            ..signals(evidence, terms, &target, decided)?
+        },
     };
     let decision = concluded(if let Stance::Unknown = stance {
         policy::await_robots(target, state, decided, settings, decided)
@@ -262,6 +280,7 @@ fn signals(
         purposes: usage.map_or(Purposes::NONE, |usage| usage.purposes),
         modes: Arc::new(terms.modes()),
         lifted: lifted.cloned(),
+        tdmrep: None,
     })
 }
 

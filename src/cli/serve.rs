@@ -248,22 +248,6 @@ fn within_descriptors(mut config: Config) -> Config {
     config
 }
 
-/// Checks that requests can be judged under this configuration.
-///
-/// # Errors
-/// When a setting promises what no request is held against: tdmrep.json is not fetched.
-pub(super) fn may_forward(config: &Config) -> Result<(), String> {
-    let mode = config.robots.signals.tdmrep;
-    match mode.is_read() {
-        false => Ok(()),
-        true => Err(format!(
-            "[signals] tdmrep = \"{}\": a proxy does not fetch /.well-known/tdmrep.json yet, so no request would be held \
-             against it; write \"off\". crawlgate check --tdmrep FILE judges by a copy",
-            mode.as_str()
-        )),
-    }
-}
-
 fn reload(proxy: &Proxy, explicit: Option<&Path>, level: &LevelHandle) {
     // With the time, which Type=notify-reload requires.
     let moment = sd_notify::NotifyState::monotonic_usec_now();
@@ -272,7 +256,7 @@ fn reload(proxy: &Proxy, explicit: Option<&Path>, level: &LevelHandle) {
         Err(_) => notify(&[sd_notify::NotifyState::Reloading]),
     }
     let loaded = Config::load(explicit).map_err(|error| error.to_string());
-    match loaded.and_then(|config| may_forward(&config).map(|()| config)) {
+    match loaded {
         Ok(config) => {
             let config = within_descriptors(config);
             let (config, plan) = proxy.settings().reloaded(&config);

@@ -46,6 +46,7 @@ pub mod key {
     pub const URL_SHA256: u8 = 35;
     pub const DETAIL: u8 = 36;
     pub const SIGNED: u8 = 37;
+    pub const TDMREP: u8 = 38;
     pub const COUNT: u8 = 40;
     pub const FIRST: u8 = 41;
     pub const LAST: u8 = 42;
@@ -258,6 +259,8 @@ pub struct Decision<'a> {
     /// Statements of the site about the use of its content: text of a
     /// [`UsageRecord`](crate::usage::record::UsageRecord::text).
     pub usage: Option<&'a str>,
+    /// SHA-256 of the basis that the state of the origin's tdmrep.json is. Only with `usage`.
+    pub tdmrep: Option<&'a Digest>,
 }
 
 impl Decision<'_> {

@@ -70,6 +70,8 @@ pub const ERROR: &str = "error";
 pub const DETAIL: &str = "detail";
 /// Statements of the site about the use of its content. Absent if the site stated nothing and the client declared no purpose.
 pub const USAGE: &str = "usage";
+/// Of `usage`: the state of the origin's tdmrep.json. Absent if the file was not asked.
+pub const TDMREP: &str = "tdmrep";
 pub const SIGNED: &str = "signed";
 /// Of `signed`: the identity.
 pub const AS: &str = "as";

@@ -21,6 +21,7 @@ use super::read::Entry;
 use super::value::{Octets, Text, Texts};
 use crate::clock::Moment;
 use crate::policy::Reason;
+use crate::robots::document::Document;
 use crate::text::json::{Object, Written};
 use crate::text::{DecisionId, hex::Hex, hex::digits, timestamp};
 
@@ -84,11 +85,12 @@ pub fn write_line(
     objects: &impl Objects,
     out: &mut Vec<u8>,
 ) -> Result<(), LineError> {
-    let [overridden, basis] = entry.objects();
+    let [overridden, basis, tdmrep] = entry.objects();
     let overridden = read(f::OVERRIDE, overridden, objects, Asserted::read)?;
     let basis = read(f::ROBOTS, basis, objects, Basis::read)?;
+    let tdmrep = read(f::TDMREP, tdmrep, objects, Basis::read)?;
     match entry {
-        Entry::Decision(decision) => write_decision(decision, overridden, basis, out),
+        Entry::Decision(decision) => write_decision(decision, overridden, [basis, tdmrep], out),
         Entry::Event(event) => self::event::write_event(event, overridden, out),
     }
     out.push(b'\n');
@@ -117,7 +119,7 @@ fn read<'o, T>(
 fn write_decision(
     decision: &Decision<'_>,
     overridden: Option<Asserted<'_>>,
-    basis: Option<Basis<'_>>,
+    [basis, tdmrep]: [Option<Basis<'_>>; 2],
     out: &mut Vec<u8>,
 ) {
     let time = decision.time();
@@ -166,7 +168,7 @@ fn write_decision(
         None => line.null(f::OVERRIDE),
     }
     match &basis {
-        Some(basis) => write_basis(basis, time, line.object(f::ROBOTS)),
+        Some(basis) => write_basis(basis, Document::RobotsTxt, time, line.object(f::ROBOTS)),
         None => line.null(f::ROBOTS),
     }
     line.micros(f::HOLD_MS, decision.hold);
@@ -185,7 +187,10 @@ fn write_decision(
     line.micros(f::DURATION_MS, decision.duration);
     text_or_null(&mut line, f::ERROR, decision.error, most::TOKEN);
     if let Some(usage) = decision.usage {
-        line.verbatim(f::USAGE, usage);
+        match &tdmrep {
+            Some(tdmrep) => line.verbatim(f::USAGE, &with_tdmrep(usage, tdmrep, time)),
+            None => line.verbatim(f::USAGE, usage),
+        }
     }
     // Lines of entries from before this field stay as they are.
     if let Some(detail) = decision.detail {
@@ -335,8 +340,17 @@ fn write_asserted(asserted: &Asserted<'_>, mut object: Object<'_>) {
     object.close();
 }
 
-fn write_basis(basis: &Basis<'_>, time: u64, mut object: Object<'_>) {
-    let url = [basis.origin, "/robots.txt"].concat();
+/// Returns the object about use with the state of tdmrep.json as its last member.
+fn with_tdmrep(usage: &str, tdmrep: &Basis<'_>, time: u64) -> String {
+    let mut state = Vec::new();
+    write_basis(tdmrep, Document::TdmRep, time, Object::open(&mut state));
+    let members = usage.strip_suffix('}').unwrap_or(usage);
+    let state = String::from_utf8_lossy(&state);
+    format!("{members},\"{}\":{state}}}", f::TDMREP)
+}
+
+fn write_basis(basis: &Basis<'_>, document: Document, time: u64, mut object: Object<'_>) {
+    let url = [basis.origin, document.path()].concat();
     object.text(f::URL, url.as_bytes(), most::ORIGIN);
     object.text_or_null(f::FINAL_URL, basis.final_url, most_in_line::REDIRECTED_URL);
     object.text(f::STATE, basis.state.as_bytes(), most::TOKEN);

@@ -1,7 +1,7 @@
 //! The outline of an entry: what a store counts and follows, read without the rest.
 //!
-//! A store reads each entry once when it takes it, in the one thread that writes. Six of more than thirty values matter
-//! there, and all of them stand in the first half of an entry; the block that the entry goes into reads the rest.
+//! A store reads each entry once when it takes it, in the one thread that writes. Seven of more than thirty values matter
+//! there; the others are passed over, and the block that the entry goes into reads them.
 
 use super::Digest;
 use super::cbor::{Keys, Malformed, Reader};
@@ -17,8 +17,8 @@ pub struct Outline<'a> {
     pub time: u64,
     /// The decisions that the entry stands for; `None` for an event that stands for none.
     pub counted: Option<Counted<'a>>,
-    /// The digests of all objects that the entry names: of settings, override and basis.
-    pub named: [Option<&'a Digest>; 3],
+    /// The digests of all objects that the entry names: of settings, override, basis, and the basis of tdmrep.json.
+    pub named: [Option<&'a Digest>; 4],
 }
 
 /// A number of decisions of one kind.
@@ -47,7 +47,7 @@ impl<'a> Outline<'a> {
         }
         let time = time_of(reader.fixed()?);
         let (mut mode, mut verdict, mut reason) = (Mode::default(), Verdict::default(), None);
-        let [mut policy, mut overridden, mut basis] = [None; 3];
+        let [mut policy, mut overridden, mut basis, mut tdmrep] = [None; 4];
         while let Some(next) = keys.next(&mut reader)? {
             match u8::try_from(next).unwrap_or(u8::MAX) {
                 key::MODE => mode = variant(&mut reader, Mode::from_number)?,
@@ -56,8 +56,9 @@ impl<'a> Outline<'a> {
                 key::POLICY => policy = Some(reader.fixed()?),
                 key::OVERRIDE => overridden = Some(reader.fixed()?),
                 key::BASIS => basis = Some(reader.fixed()?),
+                key::TDMREP => tdmrep = Some(reader.fixed()?),
                 // Keys ascend.
-                next if next > key::BASIS => break,
+                next if next > key::TDMREP => break,
                 _ => {
                     reader.item()?;
                 }
@@ -72,7 +73,7 @@ impl<'a> Outline<'a> {
                 reason,
                 count: 1,
             }),
-            named: [policy, overridden, basis],
+            named: [policy, overridden, basis, tdmrep],
         })
     }
 

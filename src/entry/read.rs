@@ -73,9 +73,9 @@ impl<'a> Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Returns the digests of all objects that the entry names: of settings, override and basis.
+    /// Returns the digests of all objects that the entry names: of settings, override, basis, and the basis of tdmrep.json.
     #[must_use]
-    pub fn named(&self) -> [Option<&'a Digest>; 3] {
+    pub fn named(&self) -> [Option<&'a Digest>; 4] {
         let policy = match self {
             Self::Decision(decision) => decision.policy,
             Self::Event(event) => match event.kind {
@@ -83,19 +83,20 @@ impl<'a> Entry<'a> {
                 _ => None,
             },
         };
-        let [overridden, basis] = self.objects();
-        [policy, overridden, basis]
+        let [overridden, basis, tdmrep] = self.objects();
+        [policy, overridden, basis, tdmrep]
     }
 
-    /// Returns the digests of the objects that the line needs: of the override, and of the basis.
+    /// Returns the digests of the objects that the line needs: of the override, of the basis, and of the basis of
+    /// tdmrep.json.
     #[must_use]
-    pub fn objects(&self) -> [Option<&'a Digest>; 2] {
+    pub fn objects(&self) -> [Option<&'a Digest>; 3] {
         match self {
-            Self::Decision(decision) => [decision.overridden, decision.basis],
+            Self::Decision(decision) => [decision.overridden, decision.basis, decision.tdmrep],
             Self::Event(event) => match event.kind {
                 EventKind::OverrideAdded { overridden }
-                | EventKind::OverrideRemoved { overridden, .. } => [Some(overridden), None],
-                _ => [None, None],
+                | EventKind::OverrideRemoved { overridden, .. } => [Some(overridden), None, None],
+                _ => [None, None, None],
             },
         }
     }
@@ -160,6 +161,7 @@ fn nothing<'a>() -> Decision<'a> {
         error: None,
         detail: None,
         usage: None,
+        tdmrep: None,
     }
 }
 
@@ -231,6 +233,7 @@ fn decision<'a>(
                 });
             }
             key::SIGNED => read.signed = Some(signed(reader)?),
+            key::TDMREP if read.usage.is_some() => read.tdmrep = Some(reader.fixed()?),
             _ => return Err(Malformed("an unknown key")),
         }
     }

@@ -171,6 +171,7 @@ impl Decision<'_> {
         if let Some(signed) = &self.signed {
             write_signed(map.key(key::SIGNED), signed);
         }
+        map.digest_if(key::TDMREP, self.tdmrep.filter(|_| self.usage.is_some()));
         map.close();
     }
 }

@@ -5,15 +5,31 @@ use std::time::Duration;
 
 use crate::clock::Moment;
 use crate::robots::access::{Absence, Cause};
+use crate::robots::document::Document;
 use crate::robots::state::{Fresh, Outage, Stance, State};
 use crate::robots::timing::ProfileRules;
 use crate::store::{OtherAnswer, SnapshotMeta, StoredState};
 use crate::text::time_text;
 
-/// Returns the name and a description of the present stance.
-pub(crate) fn stance(state: &State, profile: &ProfileRules, now: Moment) -> (&'static str, String) {
+/// Returns the name and a description of the present stance of a document.
+pub(crate) fn stance(
+    document: Document,
+    state: &State,
+    profile: &ProfileRules,
+    now: Moment,
+) -> (&'static str, String) {
     let since = state.outage().map(|outage| outage.since);
-    match state.stance(now, profile) {
+    match state.stance_of(document, now, profile) {
+        Stance::Rules(file) if document == Document::TdmRep => match file.tdmrep() {
+            Ok(_) => ("entries", "its entries decide".to_owned()),
+            Err(_) => (
+                "unset",
+                "it is no tdmrep.json, so nothing is reserved".to_owned(),
+            ),
+        },
+        Stance::AllowAll if document == Document::TdmRep => {
+            ("unset", "nothing is reserved".to_owned())
+        }
         Stance::Unknown => ("unknown", "the next request fetches it first".to_owned()),
         Stance::Rules(_) if matches!(state, State::Unreachable { .. }) => {
             ("rules", "the last good copy decides".to_owned())

@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::policy::Reason;
 use crate::policy::usage::refusal;
 use crate::rep::ProductToken;
+use crate::robots::snapshot::Snapshot;
 use crate::usage::record::UsageRecord;
 use crate::usage::{
     Judged, Modes, Purpose, Purposes, Said, Shadowed, Statements, TdmRep, fields, judge,
@@ -39,6 +40,8 @@ pub struct Head {
 pub enum File {
     /// It was parsed.
     Usable(TdmRep),
+    /// It was fetched.
+    Fetched(Arc<Snapshot>),
     /// It was not.
     Unusable(Said),
 }
@@ -68,19 +71,24 @@ impl Asked {
         }
     }
 
-    /// Judges the use of a path that robots.txt allows, by its statements for the crawler.
+    /// Judges the use of a path that robots.txt allows, by its statements for the crawler, and by a tdmrep.json.
     pub fn judge(
         &self,
         statements: Option<&Statements>,
+        file: Option<&File>,
         chain: &[ProductToken],
         path: &[u8],
         is_guarded: bool,
     ) -> Usage {
         let (purposes, modes) = (self.purposes, &*self.modes);
         let mut before = statements.map_or_else(Said::default, |it| it.at(path, is_guarded, modes));
-        if let Some(file) = self.tdmrep.as_deref().filter(|_| modes.tdmrep.is_read()) {
+        if let Some(file) = file.filter(|_| modes.tdmrep.is_read()) {
             before = match file {
                 File::Usable(file) => before.and(&file.at(path, is_guarded)),
+                File::Fetched(snapshot) => match snapshot.tdmrep() {
+                    Ok(file) => before.and(&file.at(path, is_guarded)),
+                    Err(why) => before.and(&tdmrep::unusable(why)),
+                },
                 File::Unusable(said) => before.and(said),
             };
         }

@@ -10,9 +10,10 @@ use crate::client::account::QuotaExceeded;
 use crate::clock::Moment;
 use crate::config::Mode;
 use crate::egress::Prohibited;
+use crate::policy::tdmrep::Reservations;
 use crate::policy::usage::Signals;
 use crate::policy::{self, Decision, Reason, Ruling, Target, Under};
-use crate::rep::Origin;
+use crate::rep::{Origin, Scheme};
 use crate::robots::state::{Stance, State};
 use crate::usage::Modes;
 
@@ -93,6 +94,24 @@ impl Gate {
                 }
             };
         }
+        // TDMRep is about HTTP.
+        if !view.by.config.signals.tdmrep.is_read() || target.origin.scheme() == Scheme::Ftp {
+            return self.judge_by(kind, target, requester, mode, view, None);
+        }
+        // Boxed: it should not burden every request's future.
+        Box::pin(self.judge_with_tdmrep(kind, target, requester, mode, view, quota)).await
+    }
+
+    /// Judges by the state of robots.txt, and by what is known of tdmrep.json.
+    pub(super) fn judge_by(
+        &self,
+        kind: Kind,
+        target: Target,
+        requester: &Requester<'_>,
+        mode: Mode,
+        view: View,
+        tdmrep: Option<Arc<Reservations>>,
+    ) -> Ruling {
         let View {
             state,
             fetched_as,
@@ -106,7 +125,7 @@ impl Gate {
         let signals = self.signals(kind, &target, requester, &by.config.signals, now);
         let settings = policy::DecisionInputs {
             mode,
-            signals,
+            signals: Signals { tdmrep, ..signals },
             generation: requester.generation.with(landings),
             path_guard: by.config.path_guard,
             terms: by.terms,
@@ -126,11 +145,17 @@ impl Gate {
                 policy::decide(target, requester.agent, &state, &stance, settings, now)
             }
         };
-        ruling.with_fetched_as(fetched_as)
+        match ruling.with_fetched_as(fetched_as) {
+            Ruling::Refuse(mut decision) if decision.reason == Reason::UsagePending => {
+                decision.retry_at = Some(now + by.config.timing.retry_min);
+                Ruling::Refuse(decision)
+            }
+            ruling => ruling,
+        }
     }
 
     /// Returns the grounds of the decision about use.
-    fn signals(
+    pub(super) fn signals(
         &self,
         kind: Kind,
         target: &Target,
@@ -150,6 +175,7 @@ impl Gate {
             purposes: requester.client.purposes,
             modes: Arc::clone(modes),
             lifted: lifted.cloned(),
+            tdmrep: None,
         }
     }
 

@@ -84,11 +84,13 @@ pub enum Reason {
     UsageWithheld,
     /// A licence applies that the operator does not list.
     LicenseRequired,
+    /// tdmrep.json has not been fetched yet.
+    UsagePending,
 }
 
 impl Reason {
     /// All reasons in the order of the variants, those that allow first.
-    pub const ALL: [Reason; 27] = [
+    pub const ALL: [Reason; 28] = [
         Reason::RobotsAllow,
         Reason::NoRules,
         Reason::RobotsUnavailable,
@@ -116,6 +118,7 @@ impl Reason {
         Reason::UsageDisallow,
         Reason::UsageWithheld,
         Reason::LicenseRequired,
+        Reason::UsagePending,
     ];
 
     /// Returns the reason with this code.

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use super::overrides::InForce;
+use super::tdmrep::{Reservations, Standing};
 use super::{Decision, Reason, Verdict};
 use crate::agent::Agent;
 use crate::rep::ProductToken;
@@ -14,7 +15,8 @@ use crate::robots::snapshot::Snapshot;
 use crate::usage::lines::{KeptLines, Line};
 use crate::usage::record::{self, FieldRecord, UsageRecord};
 use crate::usage::{
-    Judged, Modes, Preference, Purposes, Said, Value, fields, judge, judge_response,
+    Categories, Category, Judged, Modes, Preference, Purposes, Said, SignalMode, Value, fields,
+    judge, judge_response,
 };
 
 /// The grounds of a decision about use, besides what the site says.
@@ -26,6 +28,8 @@ pub struct Signals {
     pub modes: Arc<Modes>,
     /// The override that lifts what the site says of use, if there is one.
     pub lifted: Option<Arc<InForce>>,
+    /// The origin's tdmrep.json; `None` if it is not asked.
+    pub tdmrep: Option<Arc<Reservations>>,
 }
 
 impl Signals {
@@ -36,6 +40,7 @@ impl Signals {
             purposes,
             modes: Arc::clone(modes),
             lifted: None,
+            tdmrep: None,
         }
     }
 
@@ -48,12 +53,54 @@ impl Signals {
     }
 }
 
+impl Signals {
+    /// Tells whether the file must be known before a request leaves: it is enforced, a purpose asks for `tdm`, and no
+    /// override lifts what it says.
+    #[must_use]
+    pub fn wait_for_tdmrep(&self) -> bool {
+        self.ask_for_tdmrep() && self.lifted.is_none()
+    }
+
+    /// Tells whether the file is enforced, and a purpose asks for `tdm`.
+    #[must_use]
+    pub fn ask_for_tdmrep(&self) -> bool {
+        let tdm = Categories::one(Category::Tdm);
+        self.modes.tdmrep == SignalMode::Enforce && !self.purposes.refused_by(tdm).is_empty()
+    }
+
+    /// Tells whether a request must wait for the file, which has not come.
+    pub(super) fn lack_tdmrep(&self) -> bool {
+        let is_pending = |file: &Arc<Reservations>| matches!(file.standing, Standing::Pending);
+        self.tdmrep.as_ref().is_some_and(is_pending) && self.wait_for_tdmrep()
+    }
+
+    /// Returns the override that spares a request the wait for a file that has not come.
+    pub(super) fn sparing(&self) -> Option<&Arc<InForce>> {
+        let is_pending = |file: &Arc<Reservations>| matches!(file.standing, Standing::Pending);
+        let is_spared = self.tdmrep.as_ref().is_some_and(is_pending) && self.ask_for_tdmrep();
+        self.lifted.as_ref().filter(|_| is_spared)
+    }
+
+    /// Tells whether the file reserves any path for a declared purpose.
+    pub(super) fn reserved_somewhere(&self) -> bool {
+        self.tdmrep.as_ref().is_some_and(|file| {
+            let Standing::Copy(snapshot) = &file.standing else {
+                return false;
+            };
+            let read = snapshot.tdmrep();
+            read.is_ok_and(|file| file.refuses_somewhere(self.purposes, &self.modes))
+        })
+    }
+}
+
 /// What is known of the use of one page.
 #[derive(Debug, Clone)]
 pub struct Usage {
     /// The purposes that the client declares.
     pub purposes: Purposes,
-    /// What robots.txt says.
+    /// The origin's tdmrep.json, if it was asked.
+    pub tdmrep: Option<Arc<Reservations>>,
+    /// What robots.txt and tdmrep.json say.
     pub before: Said,
     /// What the response says; `None` before it came, and where it says nothing.
     pub after: Option<Box<Response>>,
@@ -131,9 +178,10 @@ pub fn refusal(judged: &Judged) -> Option<Reason> {
 
 impl Usage {
     /// Returns the usage of a page of which nothing is known yet.
-    fn new(purposes: Purposes) -> Box<Usage> {
+    fn new(purposes: Purposes, tdmrep: Option<Arc<Reservations>>) -> Box<Usage> {
         Box::new(Usage {
             purposes,
+            tdmrep,
             before: Said::default(),
             after: None,
             judged: Judged::default(),
@@ -161,7 +209,7 @@ impl Usage {
     /// Returns the text for the record of a request of which nothing was asked but these purposes; `None` without any.
     #[must_use]
     pub fn text_of(purposes: Purposes) -> Option<String> {
-        (!purposes.is_empty()).then(|| Usage::new(purposes).record().text())
+        (!purposes.is_empty()).then(|| Usage::new(purposes, None).record().text())
     }
 
     /// Returns the text for records; `None` where nothing was said and no purpose declared.
@@ -236,7 +284,7 @@ impl Decision {
             self.signals = Some(signals);
             return self;
         }
-        let mut usage = Usage::new(signals.purposes);
+        let mut usage = Usage::new(signals.purposes, signals.tdmrep.clone());
         usage.judged = judge(signals.purposes, &signals.modes, &said, None);
         usage.before = said;
         match (refusal(&usage.judged), &signals.lifted) {
@@ -248,7 +296,11 @@ impl Decision {
                 usage.stage = Some(Stage::Before);
                 self.refuse_use(reason);
             }
-            (None, _) => {}
+            (None, _) => {
+                if let Some(sparing) = signals.sparing() {
+                    self.asserted = Some(Arc::clone(sparing));
+                }
+            }
         }
         self.usage = Some(usage);
         self.signals = Some(signals);
@@ -256,8 +308,9 @@ impl Decision {
     }
 
     /// Enters the declared purposes into a refusal that asks for no statement of use.
-    pub(super) fn with_purposes(mut self, purposes: Purposes) -> Decision {
-        self.usage = (!purposes.is_empty()).then(|| Usage::new(purposes));
+    pub(super) fn with_purposes(mut self, signals: &Signals) -> Decision {
+        let purposes = signals.purposes;
+        self.usage = (!purposes.is_empty()).then(|| Usage::new(purposes, signals.tdmrep.clone()));
         self
     }
 
@@ -287,6 +340,7 @@ pub fn release(decision: &mut Decision, mut head: Head<'_>) -> Option<Release> {
         purposes,
         modes,
         lifted,
+        tdmrep,
     }) = &decision.signals
     else {
         return Some(Release(()));
@@ -297,7 +351,10 @@ pub fn release(decision: &mut Decision, mut head: Head<'_>) -> Option<Release> {
     if said.is_empty() && decision.usage.is_none() {
         return Some(Release(()));
     }
-    let usage = decision.usage.get_or_insert_with(|| Usage::new(*purposes));
+    let usage = decision.usage.get_or_insert_with(|| {
+        let tdmrep = tdmrep.clone();
+        Usage::new(*purposes, tdmrep)
+    });
     usage.received_status = Some(head.status);
     usage.judged = judge_response(*purposes, modes, &usage.before, &said, head.status);
     if !(said.is_empty() && head.lines.is_empty()) {

@@ -58,7 +58,7 @@ impl Object {
 pub enum ObjectKind {
     /// The settings behind verdicts: JSON text.
     Terms = 0,
-    /// The state of an origin's robots.txt: a [`Basis`](crate::entry::Basis).
+    /// The state of an origin's robots.txt or tdmrep.json: a [`Basis`](crate::entry::Basis).
     Basis = 1,
     /// An override: an [`Asserted`](crate::entry::Asserted).
     Override = 2,
@@ -89,7 +89,12 @@ impl ObjectKind {
 pub fn objects_of<'e>(
     entry: &Entry<'e>,
 ) -> impl Iterator<Item = (ObjectKind, &'e Digest)> + use<'e> {
-    let kinds = [ObjectKind::Terms, ObjectKind::Override, ObjectKind::Basis];
+    let kinds = [
+        ObjectKind::Terms,
+        ObjectKind::Override,
+        ObjectKind::Basis,
+        ObjectKind::Basis,
+    ];
     let named = kinds.into_iter().zip(entry.named());
     named.filter_map(|(kind, digest)| Some((kind, digest?)))
 }

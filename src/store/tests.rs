@@ -201,6 +201,7 @@ impl Row<'_> {
             error: None,
             detail: None,
             usage: None,
+            tdmrep: None,
         };
         let mut entry = Vec::new();
         decision.encode(Bounds::CLIENTS, &mut entry);

@@ -197,6 +197,7 @@ impl Case {
             detail: None,
             purposes: Purposes::NONE,
             usage: None,
+            tdmrep: None,
         };
         record.file(self.redact, batch);
         record.id.to_string()

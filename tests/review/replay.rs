@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use crawlgate::audit::replay::{self, Evidence, Missing, NotReplayable, Outcome};
+use crawlgate::audit::replay::{self, Evidence, Files, Missing, NotReplayable, Outcome};
 use crawlgate::policy::Reason;
 use crawlgate::policy::overrides::Action;
 use crawlgate::robots::access::Cause;
+use crawlgate::robots::snapshot::Snapshot;
 use crawlgate::robots::state::{Outage, State};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -26,7 +27,7 @@ fn replayed(record: &str, case: &Case) -> Outcome {
         .is_some_and(|robots| robots.truncated);
     let file = text.map(|text| replay::snapshot(&text, &case.terms, truncated));
     let file = file.filter(|_| evidence.snapshot().expect("a digest").is_some());
-    replay::replay(&evidence, Some(&case.terms), file.as_ref())
+    replay::replay(&evidence, Some(&case.terms), files(file.as_ref()))
 }
 
 proptest! {
@@ -273,11 +274,11 @@ fn missing_evidence_is_named() {
     let evidence = Evidence::read(&record).unwrap();
     let file = Arc::clone(case.state.snapshot().unwrap());
     assert_eq!(
-        replay::replay(&evidence, None, Some(&file)),
+        replay::replay(&evidence, None, files(Some(&file))),
         Outcome::Missing(Missing::PolicySettings)
     );
     assert_eq!(
-        replay::replay(&evidence, Some(&case.terms), None),
+        replay::replay(&evidence, Some(&case.terms), files(None)),
         Outcome::Missing(Missing::Snapshot)
     );
 }
@@ -315,4 +316,11 @@ fn a_text_that_is_not_a_record_is_no_evidence() {
         Evidence::read(&more).is_ok(),
         "a newer crawlgate may say more"
     );
+}
+
+fn files(robots: Option<&Arc<Snapshot>>) -> Files<'_> {
+    Files {
+        robots,
+        tdmrep: None,
+    }
 }

@@ -481,7 +481,7 @@ impl Gate {
 
 /// Reasons for which a request is refused for now.
 const DEFERRED: &str =
-    "robots_pending paced log_failed quota_spent client_limit overloaded fleet_cut";
+    "robots_pending usage_pending paced log_failed quota_spent client_limit overloaded fleet_cut";
 
 impl Drop for Gate {
     fn drop(&mut self) {

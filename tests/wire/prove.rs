@@ -8,7 +8,7 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Gate, Origin, RULES};
+use crate::support::{Gate, Origin, RULES, Reply};
 
 /// A running gate with the key of its log, and the verifiers of evidence files.
 struct Case {
@@ -77,6 +77,29 @@ impl Case {
         }
         told
     }
+}
+
+#[test]
+fn a_refusal_by_tdmrep_json_is_proven_by_its_file_alone() {
+    let path = "/.well-known/tdmrep.json";
+    let text = r#"[{"location":"/","tdm-reservation":1}]"#;
+    let origin = Origin::http().on(path, [Reply::ok(text)]);
+    let case = Case::of(Gate::with(|setup| {
+        setup.set("signals", "tdmrep", "\"enforce\"");
+        setup.set("policy", "purposes", "[\"tdm\"]");
+    }));
+    let id = case.deny(&origin.url("/page"));
+    let (code, file, error) = case.prove(&[&id]);
+    assert_eq!(code, Some(0), "{error}");
+    let parsed: Value = serde_json::from_str(&file).unwrap();
+    assert_eq!(parsed["tdmrep"]["body"], text, "{file}");
+    case.verified(file.as_bytes(), true);
+    // Another file does not prove it.
+    let other = file.replace(":1}]", ":0}]");
+    case.verified(other.as_bytes(), false);
+    let mut without = parsed;
+    without.as_object_mut().unwrap().remove("tdmrep");
+    case.verified(without.to_string().as_bytes(), false);
 }
 
 #[test]

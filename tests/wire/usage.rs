@@ -1,5 +1,6 @@
 //! What sites say of the use of their content: withheld pages, tunnels, stamps and records.
 
+mod tdmrep;
 mod vectors;
 
 use serde_json::{Value, json};
@@ -195,21 +196,6 @@ fn only_clients_with_purposes_are_recorded_whole_where_the_operator_wants_that()
             .all(|record| record["client"]["name"] == "model"),
         "{records:?}"
     );
-}
-
-#[test]
-fn a_proxy_does_not_start_with_a_signal_that_it_holds_no_request_against() {
-    let mut setup = Setup::new();
-    setup.set("signals", "tdmrep", "\"enforce\"");
-    let (code, _, said) = setup.run("serve", &[]);
-    assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("[signals] tdmrep = \"enforce\""), "{said}");
-    assert!(said.contains("write \"off\""), "{said}");
-    let mut gate = training(|_| ());
-    let read = |setup: &mut Setup| {
-        setup.set("signals", "tdmrep", "\"record\"");
-    };
-    gate.reload(read, "the configuration stays as it was");
 }
 
 #[test]

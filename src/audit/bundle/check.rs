@@ -5,11 +5,12 @@ use std::io::Read;
 use super::json::Json;
 use super::read::Claimed;
 use super::{Header, Malformed, Reader};
-use crate::audit::replay::{self, Evidence, Outcome};
+use crate::audit::replay::{self, Evidence, Files, Outcome};
 use crate::audit::verify::keys::Keys;
 use crate::entry::{Basis, Digest, Entry, LineError, write_line};
 use crate::policy::terms::PolicySettings;
-use crate::store::{ObjectKind, objects_of};
+use crate::robots::document::Document;
+use crate::store::objects_of;
 use crate::text::hex;
 use crate::tlog::{Checkpoint, EntryProofError, KeyKind, VerifierKey, leaf_hash};
 
@@ -63,6 +64,8 @@ pub struct Proven {
     pub record: String,
     /// The robots.txt that it rests on.
     pub robots: Option<Vec<u8>>,
+    /// The tdmrep.json that it rests on.
+    pub tdmrep: Option<Vec<u8>>,
     /// The settings that it rests on.
     pub terms: Option<PolicySettings>,
     /// Result of making the decision again; `None` for an event that is no decision.
@@ -132,19 +135,20 @@ impl<R: Read> Checker<R> {
             return Err(Broken::Witness(self.silent(&seen)));
         }
         let entry = Entry::read(&claimed.entry)?;
-        let robots = self.bodies(&entry, &claimed)?;
+        let [robots, tdmrep] = self.bodies(&entry, &claimed)?;
         let mut line = Vec::new();
         write_line(&entry, &self.reader.bodies, &mut line)?;
         let mut line = String::from_utf8_lossy(&line).into_owned();
         line.truncate(line.trim_end().len());
         compare(&claimed.record, &line)?;
-        let (terms, outcome) = self.decide(&entry, &line, robots.as_deref());
+        let (terms, outcome) = self.decide(&entry, &line, [robots.as_deref(), tdmrep.as_deref()]);
         Ok(Proven {
             index: claimed.proof.index,
             checkpoint,
             seen,
             record: line,
             robots,
+            tdmrep,
             terms,
             outcome,
         })
@@ -156,8 +160,8 @@ impl<R: Read> Checker<R> {
         silent.map_or_else(String::new, |key| key.name().to_string())
     }
 
-    /// Checks that the file has the bodies that the entry names, and no others. Returns the robots.txt.
-    fn bodies(&self, entry: &Entry<'_>, claimed: &Claimed) -> Result<Option<Vec<u8>>, Broken> {
+    /// Checks that the file has the bodies that the entry names, and no others. Returns the robots.txt and the tdmrep.json.
+    fn bodies(&self, entry: &Entry<'_>, claimed: &Claimed) -> Result<[Option<Vec<u8>>; 2], Broken> {
         let named: Vec<_> = objects_of(entry).collect();
         for (digest, kind) in &claimed.objects {
             if !named.contains(&(*kind, digest)) {
@@ -172,20 +176,23 @@ impl<R: Read> Checker<R> {
             };
             bodies.get(sha256).ok_or(missing)
         };
-        let mut wanted = None;
         for (kind, digest) in &named {
-            let body = body(kind.name(), digest)?;
-            if *kind == ObjectKind::Basis
-                && let Ok(basis) = Basis::read(body)
-            {
-                wanted = basis.sha256;
+            body(kind.name(), digest)?;
+        }
+        let text = |document: Document, basis: Option<&Digest>, given: Option<Digest>| {
+            let basis = basis.and_then(|basis| bodies.get(basis));
+            let wanted = basis.and_then(|basis| Basis::read(basis).ok()?.sha256);
+            match (given, wanted) {
+                (Some(given), wanted) if Some(&given) != wanted => Err(Broken::Needless(given)),
+                (_, Some(wanted)) => body(document.name(), wanted).map(|body| Some(body.clone())),
+                (_, None) => Ok(None),
             }
-        }
-        match (claimed.robots, wanted) {
-            (Some(given), wanted) if Some(&given) != wanted => Err(Broken::Needless(given)),
-            (_, Some(wanted)) => body("robots.txt", wanted).map(|body| Some(body.clone())),
-            (_, None) => Ok(None),
-        }
+        };
+        let [_, _, basis, tdmrep] = entry.named();
+        Ok([
+            text(Document::RobotsTxt, basis, claimed.robots)?,
+            text(Document::TdmRep, tdmrep, claimed.tdmrep)?,
+        ])
     }
 
     /// Makes the decision again from the file alone.
@@ -193,7 +200,7 @@ impl<R: Read> Checker<R> {
         &self,
         entry: &Entry<'_>,
         line: &str,
-        robots: Option<&[u8]>,
+        [robots, tdmrep]: [Option<&[u8]>; 2],
     ) -> (Option<PolicySettings>, Option<Outcome>) {
         let Entry::Decision(decision) = entry else {
             return (None, None);
@@ -209,9 +216,18 @@ impl<R: Read> Checker<R> {
             .robots
             .as_ref()
             .is_some_and(|robots| robots.truncated);
-        let snapshot = terms.as_ref().zip(robots);
-        let snapshot = snapshot.map(|(terms, text)| replay::snapshot(text, terms, truncated));
-        let outcome = replay::replay(&evidence, terms.as_ref(), snapshot.as_ref());
+        let file = evidence.tdmrep().ok().flatten();
+        let is_cut = file.is_some_and(|file| file.truncated);
+        let read = |text: Option<&[u8]>, truncated| {
+            let (terms, text) = terms.as_ref().zip(text)?;
+            Some(replay::snapshot(text, terms, truncated))
+        };
+        let (robots, tdmrep) = (read(robots, truncated), read(tdmrep, is_cut));
+        let files = Files {
+            robots: robots.as_ref(),
+            tdmrep: tdmrep.as_ref(),
+        };
+        let outcome = replay::replay(&evidence, terms.as_ref(), files);
         (terms, Some(outcome))
     }
 }

@@ -39,6 +39,7 @@ pub(super) struct Claimed {
     pub(super) proof: EntryProof,
     pub(super) objects: Vec<(Digest, ObjectKind)>,
     pub(super) robots: Option<Digest>,
+    pub(super) tdmrep: Option<Digest>,
 }
 
 /// A reader of an evidence file, record by record.
@@ -66,6 +67,7 @@ impl<R: Read> Reader<R> {
         let (facts, only) = match is_lines {
             true => (first.fields(["format", "log", "vkey", "made_by"])?, None),
             false => {
+                let tdmrep = first.take("tdmrep");
                 let names = [
                     "format", "log", "vkey", "made_by", "record", "entry", "proof", "objects",
                     "robots",
@@ -83,7 +85,9 @@ impl<R: Read> Reader<R> {
                 ] = first.fields(names)?;
                 let rest = EXHIBIT.map(str::to_owned);
                 let only = [record, entry, proof, objects, robots];
-                let only = Json::Map(rest.into_iter().zip(only).collect());
+                let only = rest.into_iter().zip(only);
+                let tdmrep = tdmrep.map(|tdmrep| ("tdmrep".to_owned(), tdmrep));
+                let only = Json::Map(only.chain(tdmrep).collect());
                 ([format, log, vkey, made_by], Some(only))
             }
         };
@@ -124,7 +128,7 @@ impl<R: Read> Reader<R> {
 
     /// Reads the next record; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<Claimed>, Malformed> {
-        let next = match self.only.take() {
+        let mut next = match self.only.take() {
             Some(only) => only,
             None => match self.values.next() {
                 None => return Ok(None),
@@ -132,6 +136,7 @@ impl<R: Read> Reader<R> {
                 Some(value) => value?,
             },
         };
+        let tdmrep = next.take("tdmrep");
         let [record, entry, proof, objects, robots] = next.fields(EXHIBIT)?;
         let entry = octets(entry, "entry")?;
         let proof = proof.text("proof")?;
@@ -149,12 +154,17 @@ impl<R: Read> Reader<R> {
             Json::Null => None,
             robots => Some(self.take(robots, false)?.1),
         };
+        let tdmrep = match tdmrep {
+            None => None,
+            Some(tdmrep) => Some(self.take(tdmrep, false)?.1),
+        };
         Ok(Some(Claimed {
             record,
             entry,
             proof,
             objects: kinds,
             robots,
+            tdmrep,
         }))
     }
 

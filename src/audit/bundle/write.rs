@@ -19,12 +19,12 @@ pub fn write(header: &Header, exhibit: &Exhibit, out: &mut Vec<u8>) {
         count: 0,
     };
     let all = all.header(header);
-    let robots = exhibit.robots.as_deref();
+    let texts = [exhibit.robots.as_deref(), exhibit.tdmrep.as_deref()];
     let bodies = exhibit
         .objects
         .iter()
         .map(|object| (object.kind.name(), &object.body[..]));
-    all.exhibit(exhibit, bodies, robots).end("\n}\n");
+    all.exhibit(exhibit, bodies, texts).end("\n}\n");
 }
 
 /// The writer of a file of many records: a header, then a line for each record. A body stands in the first line that
@@ -46,14 +46,15 @@ impl LinesWriter {
     /// Appends the line of a record.
     pub fn line(&mut self, exhibit: &Exhibit, out: &mut Vec<u8>) {
         let mut is_new = |body: &[u8]| self.given.insert(sha256(body));
-        let robots = exhibit.robots.as_deref().filter(|body| is_new(body));
+        let texts = [exhibit.robots.as_deref(), exhibit.tdmrep.as_deref()];
+        let texts = texts.map(|text| text.filter(|body| is_new(body)));
         let bodies = exhibit
             .objects
             .iter()
             .filter(|object| is_new(&object.body))
             .map(|object| (object.kind.name(), &object.body[..]));
         Fields::on_a_line(out)
-            .exhibit(exhibit, bodies, robots)
+            .exhibit(exhibit, bodies, texts)
             .end("}\n");
     }
 }
@@ -115,7 +116,7 @@ impl<'b> Fields<'b> {
         self,
         exhibit: &Exhibit,
         objects: impl Iterator<Item = (&'static str, &'o [u8])>,
-        robots: Option<&[u8]>,
+        [robots, tdmrep]: [Option<&[u8]>; 2],
     ) -> Self {
         let between = if self.space.is_empty() {
             ","
@@ -127,12 +128,19 @@ impl<'b> Fields<'b> {
             format!("{{\"kind\":{kind},{content}}}")
         };
         let objects: Vec<String> = objects.map(object).collect();
-        let robots = robots.map(|body| format!("{{{}}}", content(body)));
-        self.field("record", &exhibit.record)
+        let [robots, tdmrep] =
+            [robots, tdmrep].map(|text| text.map(|body| format!("{{{}}}", content(body))));
+        let all = self
+            .field("record", &exhibit.record)
             .text("entry", &STANDARD.encode(&exhibit.entry))
             .text("proof", &exhibit.proof.to_string())
             .field("objects", &format!("[{}]", objects.join(between)))
-            .field("robots", robots.as_deref().unwrap_or("null"))
+            .field("robots", robots.as_deref().unwrap_or("null"));
+        // Most records have none, and earlier readers know none.
+        match tdmrep {
+            Some(tdmrep) => all.field("tdmrep", &tdmrep),
+            None => all,
+        }
     }
 }
 

@@ -139,7 +139,7 @@ impl Inner {
 
     /// Queues the objects that this record is the first to name.
     pub(super) fn name_objects(&mut self, record: &Record<'_>, grounds: &Grounds) {
-        for (kind, sha256) in grounds.named() {
+        for (ground, sha256) in grounds.named() {
             if self.known.contains(&sha256) {
                 continue;
             }
@@ -149,10 +149,10 @@ impl Inner {
             }
             self.known.insert(sha256);
             let mut body = Vec::new();
-            record.encode_object(kind, &mut body);
+            record.encode_object(ground, &mut body);
             self.put_object(Object {
                 sha256,
-                kind,
+                kind: ground.kind(),
                 body: body.into(),
             });
         }

@@ -2,9 +2,16 @@
 
 use super::{Assertion, Outage, RobotsCopy};
 use crate::policy::overrides::Override;
+use crate::policy::tdmrep::{Reservations, Standing};
 use crate::robots::access::{Absence, Cause};
 use crate::robots::identity::FetchedAs;
 use crate::robots::state::State;
+
+/// State in records of a tdmrep.json that the crawler may not fetch.
+pub const DISALLOWED: &str = "disallowed";
+
+/// State in records of a tdmrep.json that has not come.
+pub const PENDING: &str = "pending";
 
 impl<'a> Assertion<'a> {
     /// Returns the record's part about an override.
@@ -67,6 +74,23 @@ impl<'a> RobotsCopy<'a> {
             truncated: snapshot.is_some_and(|snapshot| snapshot.robots.is_truncated()),
             fresh_until,
             unreachable,
+        }
+    }
+
+    /// Returns the record's part about the tdmrep.json of an origin.
+    #[must_use]
+    pub fn of_tdmrep(file: &'a Reservations) -> Self {
+        let copy = RobotsCopy::of(&file.state, file.fetched_as.as_deref());
+        match file.standing {
+            Standing::Disallowed => Self {
+                state: DISALLOWED,
+                ..copy
+            },
+            Standing::Pending => Self {
+                state: PENDING,
+                ..copy
+            },
+            Standing::Unset | Standing::Copy(_) => copy,
         }
     }
 }

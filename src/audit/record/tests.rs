@@ -89,6 +89,7 @@ pub(in crate::audit) fn denial() -> Record<'static> {
         detail: None,
         purposes: Purposes::NONE,
         usage: None,
+        tdmrep: None,
     }
 }
 

@@ -134,7 +134,7 @@ pub struct Rule<'a> {
     pub line: u32,
 }
 
-/// The copy of robots.txt that was in force.
+/// The copy of robots.txt, or of tdmrep.json, that was in force.
 #[derive(Clone, Debug, Deserialize)]
 #[expect(missing_docs, reason = "each is what its name says: see `Record`")]
 pub struct Robots<'a> {
@@ -247,19 +247,33 @@ impl<'a> Evidence<'a> {
     /// # Errors
     /// When the field is no digest.
     pub fn snapshot(&self) -> Result<Option<Sha256>, Unreadable> {
-        let Some(text) = self
-            .robots
-            .as_ref()
-            .and_then(|robots| robots.sha256.as_ref())
-        else {
+        let robots = self.robots.as_ref();
+        robots.map_or(Ok(None), |robots| robots.digest("robots.sha256"))
+    }
+
+    /// Returns the tdmrep.json that was asked, if one was.
+    ///
+    /// # Errors
+    /// When the field is no such state.
+    pub fn tdmrep(&self) -> Result<Option<Robots<'_>>, Unreadable> {
+        let text = self.usage.as_ref().and_then(|usage| usage.tdmrep.as_ref());
+        let read = text.map(|text| serde_json::from_str(text)).transpose();
+        read.map_err(|error| Unreadable(format!("usage.tdmrep: {error}")))
+    }
+}
+
+impl Robots<'_> {
+    /// Returns the digest of the file, if there is one. `what` names the field.
+    ///
+    /// # Errors
+    /// When the field is no digest.
+    pub fn digest(&self, what: &str) -> Result<Option<Sha256>, Unreadable> {
+        let Some(text) = &self.sha256 else {
             return Ok(None);
         };
-        match from_hex(text) {
-            Some(digest) => Ok(Some(digest)),
-            None => Err(Unreadable(format!(
-                "robots.sha256: \"{text}\" is no digest"
-            ))),
-        }
+        let digest = from_hex(text);
+        let digest = digest.ok_or_else(|| Unreadable(format!("{what}: \"{text}\" is no digest")));
+        digest.map(Some)
     }
 }
 

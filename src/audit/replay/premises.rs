@@ -9,10 +9,13 @@ use http::uri::PathAndQuery;
 use super::evidence::{self, Evidence};
 use super::{Difference, Missing, NotReplayable, Outcome};
 use crate::agent::{Agent, Source};
+use crate::audit::record::basis::{DISALLOWED, PENDING};
 use crate::clock::Moment;
 use crate::config::Mode;
 use crate::policy::Target;
 use crate::policy::overrides::{Action, Override, OverrideId};
+use crate::policy::tdmrep::Reservations;
+use crate::policy::terms::PolicySettings;
 use crate::rep::{Origin, ProductToken};
 use crate::robots::access::{Absence, Cause};
 use crate::robots::snapshot::Snapshot;
@@ -128,6 +131,34 @@ pub(super) fn state(
         "never_fetched" => Ok(State::NeverFetched),
         other => Err(contradiction("robots.state", other, "a state".to_owned())),
     }
+}
+
+/// Returns what the record says of the origin's tdmrep.json. That the crawler might not fetch it, or that it had not come,
+/// is taken from the record.
+pub(super) fn reservations(
+    evidence: &Evidence<'_>,
+    snapshot: Option<&Arc<Snapshot>>,
+    decided: Moment,
+    terms: &PolicySettings,
+) -> Result<Option<Arc<Reservations>>, Gap> {
+    let named = evidence.tdmrep();
+    let named = named.map_err(|error| contradiction("usage.tdmrep", &error.0, "a state".into()))?;
+    let Some(named) = named else {
+        return Ok(None);
+    };
+    let file = match &*named.state {
+        DISALLOWED => Reservations::disallowed(),
+        PENDING => Reservations::pending(),
+        _ => {
+            let missing = |gap| match gap {
+                Gap::Missing(Missing::Snapshot) => Gap::Missing(Missing::TdmRep),
+                gap => gap,
+            };
+            let state = state(&named, snapshot).map_err(missing)?;
+            Reservations::of(Arc::new(state), None, decided, &terms.profile())
+        }
+    };
+    Ok(Some(Arc::new(file)))
 }
 
 fn outage_of(outage: &evidence::Unreachable) -> Result<Outage, Gap> {

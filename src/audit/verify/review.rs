@@ -8,7 +8,8 @@ use std::sync::Arc;
 use aws_lc_rs::digest;
 use serde::Deserialize;
 
-use crate::audit::replay::{self, Evidence, Missing, NotReplayable, Outcome, Unreadable};
+use crate::audit::replay::evidence::Robots;
+use crate::audit::replay::{self, Evidence, Files, Missing, NotReplayable, Outcome, Unreadable};
 use crate::policy::terms::{PolicyDigest, PolicySettings};
 use crate::robots::snapshot::Snapshot;
 use crate::store::{Sha256, Store, StoreError, StoredDecision};
@@ -95,6 +96,12 @@ impl fmt::Display for Finding {
             Self::Replayed(Outcome::Missing(Missing::Snapshot)) => {
                 f.write_str("the robots.txt that it rests on is not in the store")
             }
+            Self::Replayed(Outcome::Missing(Missing::TdmRep)) => {
+                f.write_str("the tdmrep.json that it rests on is not in the store")
+            }
+            Self::Altered(Missing::TdmRep) => {
+                f.write_str("the tdmrep.json that it rests on was altered")
+            }
             Self::Replayed(Outcome::Missing(Missing::PolicySettings)) => {
                 f.write_str("the settings that it rests on are not in the store")
             }
@@ -169,8 +176,12 @@ impl<'s> Review<'s> {
             if page.first().is_none_or(|found| found.seq != decision.seq) {
                 return Ok(Finding::Dropped);
             }
-            if missing == Missing::Snapshot
-                && let Ok(Some(sha256)) = evidence.snapshot()
+            let file = match missing {
+                Missing::Snapshot => evidence.snapshot(),
+                Missing::TdmRep => evidence.tdmrep().and_then(|file| digest_of(file.as_ref())),
+                Missing::PolicySettings | Missing::State | Missing::Override => Ok(None),
+            };
+            if let Ok(Some(sha256)) = file
                 && self.store.is_dropped(sha256).await?
             {
                 return Ok(Finding::Replayed(Outcome::Attested(NotReplayable::NoRoom)));
@@ -193,23 +204,52 @@ impl<'s> Review<'s> {
             Some(Held::Whole(terms)) => Some(Arc::clone(terms)),
             Some(Held::Missing) | None => None,
         };
-        let mut snapshot = None;
-        if let (Some(sha256), Some(terms)) = (sha256, &terms) {
-            let robots = evidence.robots.as_ref();
-            let truncated = robots.is_some_and(|robots| robots.truncated);
-            let key = (sha256, terms.lenient, truncated);
-            self.fetch_file(key, terms).await?;
-            snapshot = match self.files.get(&key) {
+        let (mut robots, mut tdmrep) = (None, None);
+        if let Some(terms) = &terms {
+            let named = evidence.robots.as_ref();
+            let truncated = named.is_some_and(|robots| robots.truncated);
+            robots = match self.file(sha256, truncated, terms).await? {
                 Some(Held::Altered) => return Ok(Finding::Altered(Missing::Snapshot)),
-                Some(Held::Whole(snapshot)) => Some(snapshot),
+                Some(Held::Whole(snapshot)) => Some(Arc::clone(snapshot)),
+                Some(Held::Missing) | None => None,
+            };
+            let named = evidence.tdmrep();
+            let sha256 = named.as_ref().map_err(Clone::clone);
+            let sha256 = match sha256.and_then(|named| digest_of(named.as_ref())) {
+                Ok(sha256) => sha256,
+                Err(error) => return Ok(Finding::Unreadable(error)),
+            };
+            let truncated = named.is_ok_and(|named| named.is_some_and(|file| file.truncated));
+            tdmrep = match self.file(sha256, truncated, terms).await? {
+                Some(Held::Altered) => return Ok(Finding::Altered(Missing::TdmRep)),
+                Some(Held::Whole(snapshot)) => Some(Arc::clone(snapshot)),
                 Some(Held::Missing) | None => None,
             };
         }
+        let files = Files {
+            robots: robots.as_ref(),
+            tdmrep: tdmrep.as_ref(),
+        };
         Ok(Finding::Replayed(replay::replay(
             evidence,
             terms.as_deref(),
-            snapshot,
+            files,
         )))
+    }
+
+    /// Returns a file of this digest, if there is one.
+    async fn file(
+        &mut self,
+        sha256: Option<Sha256>,
+        truncated: bool,
+        terms: &PolicySettings,
+    ) -> Result<Option<&Held<Arc<Snapshot>>>, StoreError> {
+        let Some(sha256) = sha256 else {
+            return Ok(None);
+        };
+        let key = (sha256, terms.lenient, truncated);
+        self.fetch_file(key, terms).await?;
+        Ok(self.files.get(&key))
     }
 
     async fn fetch_policy(&mut self, digest: &str) -> Result<(), StoreError> {
@@ -252,4 +292,9 @@ impl<'s> Review<'s> {
         }
         Ok(())
     }
+}
+
+/// Returns the digest of a tdmrep.json.
+fn digest_of(file: Option<&Robots<'_>>) -> Result<Option<Sha256>, Unreadable> {
+    file.map_or(Ok(None), |file| file.digest("usage.tdmrep.sha256"))
 }

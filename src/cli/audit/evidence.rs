@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use crate::audit::replay::Evidence;
+use crate::audit::replay::evidence::Robots;
 use crate::cli::screen::printable;
 use crate::store::StoredDecision;
 use crate::text::time_text;
@@ -74,7 +75,12 @@ pub(super) fn essentials(text: &mut String, evidence: &Evidence<'_>) {
             &format!("asserted by {}: {}", one.author(), one.reason),
         );
     }
-    robots(text, evidence);
+    if let Some(robots) = &evidence.robots {
+        document(text, "robots", robots);
+    }
+    if let Ok(Some(file)) = evidence.tdmrep() {
+        document(text, "tdmrep", &file);
+    }
     if let Some(policy) = &evidence.policy {
         line(text, "settings", policy);
     }
@@ -130,17 +136,15 @@ fn usage(text: &mut String, said: &UsageRecord<'_>) {
     }
 }
 
-fn robots(text: &mut String, evidence: &Evidence<'_>) {
-    let Some(robots) = &evidence.robots else {
-        return;
-    };
+/// Tells the state of robots.txt, or of tdmrep.json.
+fn document(text: &mut String, label: &'static str, robots: &Robots<'_>) {
     let status = robots
         .status
         .map(|status| format!(", {status}"))
         .unwrap_or_default();
     line(
         text,
-        "robots",
+        label,
         &format!("{}: {}{status}", robots.url, robots.state),
     );
     if let Some(fetched) = &robots.fetched_at {

@@ -47,7 +47,7 @@ pub(super) fn run(named: &[String], asked: Asked, config: &Config) -> Result<u8,
         judge,
         ask: |fetch: &Fetch| {
             let (origin, agent) = (fetch.origin.clone(), Arc::clone(&fetch.agent));
-            tokio::spawn(source::ask(Arc::clone(&cache), origin, agent))
+            tokio::spawn(source::ask_robots(Arc::clone(&cache), origin, agent))
         },
         waiting: VecDeque::new(),
         fetching: 0,

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-use super::source::{self, Source};
-use crate::cache::View;
+use super::source::{self, Fetched, Source};
 use crate::cli::overrides;
 use crate::clock::Clock;
 use crate::config::{Config, Mode};
@@ -35,14 +34,14 @@ pub(super) struct Judge<'c> {
     clock: Clock,
     runtime: Runtime,
     source: Source,
-    evaluator: Evaluator,
+    evaluator: Arc<Evaluator>,
 }
 
 /// A URL that waits for its turn in the output.
 enum Waiting {
     Judged(Result<Box<Judgement>, Unjudged>),
     /// With the decision of an override, if there is one.
-    Fetching(Target, Option<Box<Decision>>, JoinHandle<View>),
+    Fetching(Target, Option<Box<Decision>>, JoinHandle<Fetched>),
 }
 
 impl Judge<'_> {
@@ -59,13 +58,13 @@ impl Judge<'_> {
         Ok(Judge {
             source: Source::new(robots, config, &clock)?,
             runtime,
-            evaluator: Evaluator {
+            evaluator: Arc::new(Evaluator {
                 agent: explain::agent(named, config).map_err(|error| error.to_string())?,
                 required: config.agent.required(),
                 overrides: Overrides::new(overrides),
                 settings: config.robots.settings(Mode::Enforce),
                 asked,
-            },
+            }),
             config,
             clock,
         })
@@ -116,8 +115,8 @@ impl Judge<'_> {
                 Waiting::Judged(Ok(Box::new(judged)))
             }
             Source::Origins(cache) => {
-                let (cache, origin) = (Arc::clone(cache), target.origin.clone());
-                let fetch = source::ask(cache, origin, Arc::clone(&self.evaluator.agent));
+                let evaluator = Arc::clone(&self.evaluator);
+                let fetch = source::ask(Arc::clone(cache), target.clone(), evaluator);
                 Waiting::Fetching(target, asserted, tokio::spawn(fetch))
             }
         }
@@ -127,7 +126,10 @@ impl Judge<'_> {
         match waiting {
             Waiting::Judged(judged) => judged.map(|judged| *judged),
             Waiting::Fetching(target, asserted, fetch) => match (fetch.await, asserted) {
-                (Ok(view), asserted) => Ok(self.evaluator.by_origin(target, asserted, view)),
+                (Ok(Fetched { view, tdmrep }), asserted) => {
+                    let evaluator = &self.evaluator;
+                    Ok(evaluator.by_origin(target, asserted, view, tdmrep.as_deref()))
+                }
                 (Err(_), Some(asserted)) => Ok(self.evaluator.bare(target, *asserted)),
                 (Err(error), None) => Err(Unjudged {
                     url: format!("{}{}", target.origin, target.path),

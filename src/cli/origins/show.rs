@@ -34,7 +34,7 @@ pub(super) struct ShowArgs {
     /// The origin, such as https://example.com
     #[arg(value_parser = origin)]
     origin: Origin,
-    /// The identity: a product token, or * [default: the first one with a state]
+    /// The identity: a product token, or *; its tdmrep.json: tdmrep.json:* [default: the first one with a state]
     #[arg(long = "as", value_name = "IDENTITY", value_parser = identity)]
     identity: Option<Identity>,
     /// Print the current robots.txt, and nothing else
@@ -65,7 +65,7 @@ pub(super) async fn show(
     let all = store.origin(origin).await.map_err(told)?;
     let found = match &args.identity {
         Some(identity) => all.iter().find(|one| one.identity == *identity),
-        None => all.first(),
+        None => all.iter().min_by_key(|one| one.identity.document()),
     };
     let Some(found) = found else {
         let name = args.identity.as_ref().map(|name| format!(" as {name}"));
@@ -88,13 +88,15 @@ pub(super) async fn show(
     }
     let state = from_stored(&found.state, text.as_deref(), config.robots.lenient)
         .map_err(|broken| format!("{origin}: {broken}; `crawlgate store check` tells more"))?;
-    let file = File::of(state.snapshot().map(|snapshot| &**snapshot));
+    let document = found.identity.document();
+    let of_robots = state.snapshot().filter(|_| document == Document::RobotsTxt);
+    let file = File::of(of_robots.map(|snapshot| &**snapshot));
     let shown = fetches.get(..args.history).unwrap_or(&fetches);
     let text = if args.json {
         let entry = Report {
             entry: OriginEntry::of(found),
             states: all.iter().map(OriginEntry::of).collect(),
-            stance: stance(&state, &config.robots.timing.profile, now).0,
+            stance: stance(document, &state, &config.robots.timing.profile, now).0,
             pace: Pace::planned(&config.pace, crawl_delay(&state, config).as_deref())
                 .map(PaceEntry::of),
             file,
@@ -115,12 +117,14 @@ fn robots(found: &OriginMemory, text: Option<Vec<u8>>) -> Result<u8, String> {
     match (found.state.copy(), text) {
         (None, _) => {
             let about = about(&found.state);
-            let said = format!("{}: there is no robots.txt: {about}", found.origin);
+            let document = found.identity.document();
+            let said = format!("{}: there is no {document}: {about}", found.origin);
             Err(said)
         }
         (Some(copy), None) => Err(format!(
-            "{}: its robots.txt {} is not in the store; `crawlgate store check` tells more",
+            "{}: its {} {} is not in the store; `crawlgate store check` tells more",
             found.origin,
+            found.identity.document(),
             hex(copy.sha256)
         )),
         (Some(_), Some(text)) => {
@@ -299,7 +303,13 @@ fn sheet(
     sheet.line("fetched with", &found.user_agent);
     sheet.line(
         "requests",
-        &stance(state, &config.robots.timing.profile, now).1,
+        &stance(
+            found.identity.document(),
+            state,
+            &config.robots.timing.profile,
+            now,
+        )
+        .1,
     );
     sheet.line("pace", &pace(state, config));
     if let Some(interval) = trouble {
@@ -311,7 +321,10 @@ fn sheet(
     }
     if let Some(copy) = found.state.copy() {
         sheet.line(
-            "robots",
+            match found.identity.document() {
+                Document::RobotsTxt => "robots",
+                Document::TdmRep => "tdmrep",
+            },
             &format!("{} from {}", copy.status, copy.final_url),
         );
         sheet.line("sha256", &hex(copy.sha256));

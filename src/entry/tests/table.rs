@@ -34,6 +34,7 @@ pub(super) const REASONS: &[&str] = &[
     "usage_disallow",
     "usage_withheld",
     "license_required",
+    "usage_pending",
 ];
 
 /// What a site says of use, and what a response says.
@@ -332,6 +333,7 @@ fn usual<'a>(basis: &'a Digest) -> Decision<'a> {
         error: None,
         detail: None,
         usage: None,
+        tdmrep: None,
     }
 }
 
@@ -459,6 +461,7 @@ pub(super) fn entries() -> Vec<(String, Vec<u8>)> {
     table.add_event("records missing", missing);
     // In the order in which they came to be.
     let (of_a_fleet, of_use) = later.split_at(1);
+    let (of_use, of_tdmrep) = of_use.split_at(3);
     reasons(&mut table, of_a_fleet, [&usual, &full, &bare]);
     let (of_a_fleet, of_use_overrides) = later_overrides.split_at(1);
     asserted(&mut table, of_a_fleet, &usual);
@@ -471,6 +474,27 @@ pub(super) fn entries() -> Vec<(String, Vec<u8>)> {
         table.add(&format!("{name}, with all"), &Decision { usage, ..full });
     }
     signatures(&mut table, &full);
+    for (number, usage) in USAGES.into_iter().enumerate() {
+        let (usage, tdmrep) = (Some(usage), Some(&basis));
+        let name = format!("a tdmrep.json, {number}");
+        table.add(
+            &name,
+            &Decision {
+                usage,
+                tdmrep,
+                ..usual
+            },
+        );
+        table.add(
+            &format!("{name}, with all"),
+            &Decision {
+                usage,
+                tdmrep,
+                ..full
+            },
+        );
+    }
+    reasons(&mut table, of_tdmrep, [&usual, &full, &bare]);
     table.rows
 }
 
@@ -504,7 +528,7 @@ fn reasons(table: &mut Table, reasons: &[&'static str], from: [&Decision<'_>; 3]
             "robots_allow" | "no_rules" | "robots_unavailable" | "robots_txt"
             | "operator_allow" => Verdict::Allow,
             "robots_pending" | "paced" | "quota_spent" | "client_limit" | "overloaded"
-            | "fleet_cut" => Verdict::Defer,
+            | "fleet_cut" | "usage_pending" => Verdict::Defer,
             _ => Verdict::Deny,
         };
         for (kind, from, mode) in [

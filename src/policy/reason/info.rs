@@ -47,7 +47,7 @@ pub enum Replay {
     Tunnel,
     /// The request was refused before it was judged.
     Unjudged,
-    /// robots.txt had not arrived.
+    /// robots.txt or tdmrep.json had not arrived.
     Pending,
     /// The origin's turn had not come.
     Paced,
@@ -285,8 +285,8 @@ pub(super) fn row(reason: Reason) -> &'static Info {
                 status: StatusCode::FORBIDDEN,
                 error_type: Some("http_request_denied"),
                 title: "The site disallows this use",
-                detail: "The robots.txt of {origin} disallows this use for this crawler; do not \
-                    request it for that purpose.",
+                detail: "The robots.txt or tdmrep.json of {origin} disallows this use for this \
+                    crawler; do not request it for that purpose.",
             },
         },
         Reason::UsageWithheld => &Info {
@@ -316,6 +316,20 @@ pub(super) fn row(reason: Reason) -> &'static Info {
                 title: "The site asks for a licence",
                 detail: "{origin} names a licence for this content, and the operator of this proxy \
                     lists no such licence; do not request it for this purpose.",
+            },
+        },
+        Reason::UsagePending => &Info {
+            code: "usage_pending",
+            verdict: Verdict::Defer,
+            always_enforced: false,
+            meaning: "tdmrep.json did not arrive in time",
+            replay: Replay::Pending,
+            answer: Answer {
+                status: StatusCode::SERVICE_UNAVAILABLE,
+                error_type: Some("destination_unavailable"),
+                title: "The origin's tdmrep.json is still being fetched",
+                detail: "The tdmrep.json of {origin} has not arrived yet; send the request again \
+                    later.",
             },
         },
         Reason::Unauthenticated => &Info {

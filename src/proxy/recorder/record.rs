@@ -6,15 +6,15 @@ use http::HeaderValue;
 
 use super::ExchangeRecorder;
 use super::phase::Phase;
-use crate::audit::{self, Exceeds, Grounds, Record};
+use crate::audit::{self, Exceeds, Ground, Grounds, Record};
 use crate::config::Recorded;
 use crate::egress::Signer;
 use crate::entry::Signed;
 use crate::policy::Reason;
+use crate::policy::tdmrep::{Reservations, Standing};
 use crate::policy::usage::Usage;
 use crate::rep::Origin;
 use crate::signing::Outcome;
-use crate::store::ObjectKind;
 use crate::telemetry::{Trace, trace};
 
 impl ExchangeRecorder {
@@ -195,6 +195,10 @@ impl ExchangeRecorder {
             detail: self.detail.as_deref(),
             purposes: self.client.purposes,
             usage: usage.as_deref(),
+            tdmrep: self
+                .tdmrep()
+                .filter(|_| usage.is_some())
+                .map(audit::RobotsCopy::of_tdmrep),
         };
         // A failing log would only be flooded with its own failures.
         if self.decision.reason != Reason::LogFailed {
@@ -212,15 +216,29 @@ impl ExchangeRecorder {
         let basis = decision.basis.as_ref();
         Grounds {
             overridden: overridden
-                .map(|asserted| asserted.digest(|_| record.object_digest(ObjectKind::Override))),
+                .map(|asserted| asserted.digest(|_| record.object_digest(Ground::Override))),
             basis: basis.map(|state| {
-                let digest = || record.object_digest(ObjectKind::Basis);
+                let digest = || record.object_digest(Ground::Basis);
                 match &decision.fetched_as {
                     Some(fetched_as) => fetched_as.digest(state, digest),
                     // Nothing was fetched.
                     None => digest(),
                 }
             }),
+            tdmrep: record.tdmrep.and(self.tdmrep()).map(|file| {
+                let digest = || record.object_digest(Ground::TdmRep);
+                match (&file.fetched_as, &file.standing) {
+                    (Some(fetched_as), Standing::Unset | Standing::Copy(_)) => {
+                        fetched_as.digest(&file.state, digest)
+                    }
+                    _ => digest(),
+                }
+            }),
         }
+    }
+
+    /// Returns the tdmrep.json that was asked, if it was.
+    fn tdmrep(&self) -> Option<&Reservations> {
+        self.decision.usage.as_ref()?.tdmrep.as_deref()
     }
 }

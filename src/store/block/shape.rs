@@ -137,13 +137,14 @@ pub(super) fn split<'e>(entry: &'e [u8], shape: &mut Vec<u8>) -> Result<Parts<'e
 }
 
 /// The keys of the rare values, in the order of [`Parts::rest`].
-pub(super) const RARE: [u8; 6] = [
+pub(super) const RARE: [u8; 7] = [
     key::CUTS,
     key::READING,
     key::URL_SHA256,
     key::DETAIL,
     key::USAGE,
     key::SIGNED,
+    key::TDMREP,
 ];
 
 /// A shape that is read.

@@ -98,6 +98,7 @@ impl Corpus {
             proof: EntryProof::new(proof, self.log.checkpoint(size)),
             objects: objects.collect(),
             robots: robots.map(|robots| self.bodies[robots].clone()),
+            tdmrep: None,
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::overrides::proven;
-use crate::support::{Gate, Origin, Reply, Response, Setup};
+use crate::support::{Gate, Latch, Origin, Reply, Response, Setup, eventually};
 
 /// The rules as data, with the expectation of each.
 fn vectors() -> Vec<Value> {
@@ -22,6 +22,16 @@ fn origin_of(vector: &Value) -> (Origin, String) {
     let origin = match (vector["robots"].as_str(), vector["robots_state"].as_str()) {
         (Some(text), _) => origin.robots(text),
         (None, Some("unreachable")) => origin.on("/robots.txt", [Reply::status(503, "")]),
+        (None, _) => origin,
+    };
+    let file = "/.well-known/tdmrep.json";
+    let origin = match (vector["tdmrep"].as_str(), vector["tdmrep_state"].as_str()) {
+        (Some(text), Some("status_503")) => {
+            let short = Reply::with(200, "Cache-Control: max-age=1\r\n", text);
+            origin.on(file, [short, Reply::status(503, "")])
+        }
+        (Some(text), _) => origin.on(file, [Reply::ok(text)]),
+        (None, Some("pending")) => origin.on(file, [Reply::silent().wait(&Latch::new())]),
         (None, _) => origin,
     };
     let rest = vector["url"].as_str().unwrap();
@@ -46,6 +56,9 @@ fn configure(setup: &mut Setup, vector: &Value) {
     setup.set("tls", "tunnel", "[\"bank.test\"]");
     if vector["mode"] == "report" {
         setup.set("policy", "mode", "\"report\"");
+    }
+    if vector["tdmrep_state"] == "status_503" {
+        setup.set("robots", "fresh_min", "\"1s\"");
     }
     for (key, value) in vector["signals"].as_object().into_iter().flatten() {
         let section = match key.as_str() {
@@ -72,12 +85,32 @@ fn override_of(vector: &Value, origin: &Origin) -> String {
     )
 }
 
-/// Returns the vectors that this program can be asked about over the wire: the file of TDMRep is not fetched.
+/// Returns the vectors that are about a proxy.
 fn askable() -> Vec<Value> {
-    let asks_file = |vector: &Value| vector["signals"]["tdmrep"].as_str().unwrap_or("off") != "off";
     let all = vectors().into_iter();
-    all.filter(|vector| !asks_file(vector) && vector["via"] != "decide")
-        .collect()
+    all.filter(|vector| vector["via"] != "decide").collect()
+}
+
+/// Tells whether a vector is about a tdmrep.json that its own request would not wait for.
+fn must_know_the_file(vector: &Value) -> bool {
+    let mode = vector["signals"]["tdmrep"].as_str().unwrap_or("off");
+    let waits = mode == "enforce" && vector["purposes"] != json!(["search"]);
+    mode != "off"
+        && vector["tdmrep"].is_string()
+        && (!waits || vector["tdmrep_state"] == "status_503")
+}
+
+/// Makes a gate know the tdmrep.json of an origin; one that is to fail has failed since.
+fn learn(gate: &Gate, vector: &Value, origin: &Origin) {
+    let fetches = 1 + usize::from(vector["tdmrep_state"] == "status_503");
+    let file = "GET /.well-known/tdmrep.json";
+    let what = format!("the tdmrep.json of {}", vector["id"]);
+    eventually(&what, || {
+        gate.get(&origin.url("/warm"));
+        let lines = origin.seen_but_robots();
+        let asked = lines.iter().filter(|line| *line == file).count();
+        (asked >= fetches).then_some(())
+    });
 }
 
 fn ask(gate: &Gate, vector: &Value, origin: &Origin, target: &str) -> Response {
@@ -130,29 +163,47 @@ fn compare(vector: &Value, record: &Value) {
 fn every_vector_holds_through_the_proxy_and_again_from_the_store() {
     let mut groups: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for vector in askable() {
-        let of = ["signals", "mode", "purposes", "agent"].map(|member| &vector[member]);
+        let of = ["signals", "mode", "purposes", "agent", "tdmrep_state"];
+        let of = of.map(|member| &vector[member]);
         let key = json!([of, vector["override"]]).to_string();
         groups.entry(key).or_default().push(vector);
     }
     let mut asked = 0;
     for vectors in groups.values() {
         let origins: Vec<_> = vectors.iter().map(origin_of).collect();
-        let gate = Gate::with(|setup| {
+        let mut gate = Gate::with(|setup| {
             configure(setup, &vectors[0]);
+            if vectors.iter().any(must_know_the_file) {
+                // This client waits for it.
+                setup.set("policy", "purposes", "[\"tdm\"]");
+                setup.set("signals", "tdmrep", "\"enforce\"");
+            }
             let overrides = vectors.iter().zip(&origins);
             let overrides = overrides.map(|(vector, (origin, _))| override_of(vector, origin));
             setup.tables(&overrides.collect::<String>());
         });
+        if vectors.iter().any(must_know_the_file) {
+            for (vector, (origin, _)) in vectors.iter().zip(&origins) {
+                learn(&gate, vector, origin);
+            }
+            let as_it_says = |setup: &mut Setup| configure(setup, &vectors[0]);
+            gate.reload(as_it_says, "the configuration was read again");
+        }
         for (vector, (origin, target)) in vectors.iter().zip(&origins) {
             let (expect, id) = (&vector["expect"], &vector["id"]);
             let answer = ask(&gate, vector, origin, target);
             assert_eq!(answer.status, expect["status"], "{id}: {answer:?}");
             let port = u64::from(origin.port());
-            let record = gate.record("the vector", |record| record["port"] == port);
+            let is_its = |record: &Value| {
+                let url = record["url"].as_str().unwrap_or_default();
+                record["port"] == port && !url.ends_with("/warm")
+            };
+            let record = gate.record("the vector", is_its);
             compare(vector, &record);
             let is_ours = expect["verdict"] == "deny" && vector["mode"] != "report";
             assert_eq!(answer.is_ours(), is_ours, "{id}: {answer:?}");
-            let pages = origin.seen_but_robots();
+            let mut pages = origin.seen_but_robots();
+            pages.retain(|line| !line.ends_with("/tdmrep.json") && !line.ends_with("/warm"));
             match expect["stage"].as_str() {
                 Some("before") if is_ours => assert_eq!(pages, [""; 0], "{id}"),
                 Some("after") => {
@@ -174,5 +225,5 @@ fn every_vector_holds_through_the_proxy_and_again_from_the_store() {
         }
         proven(&gate);
     }
-    assert_eq!(asked, 159);
+    assert_eq!(asked, 179);
 }

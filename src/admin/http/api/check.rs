@@ -69,7 +69,8 @@ pub(super) async fn check(
 }
 
 impl Site {
-    /// Judges a URL as the proxy would, and keeps each step. Fetches robots.txt as for a request, and nothing else.
+    /// Judges a URL as the proxy would, and keeps each step. Fetches robots.txt as for a request, and tdmrep.json where the
+    /// proxy would ask for it; nothing else.
     ///
     /// # Errors
     /// When the URL or the requester is not valid, or the overrides cannot be read.
@@ -112,7 +113,12 @@ impl Site {
             None => {
                 let cache = self.proxy().gate().robots_cache();
                 let crawler = Crawler::named(&evaluator.agent.tokens);
-                Some(cache.view(&target.origin, crawler).await)
+                let view = cache.view(&target.origin, crawler).await;
+                let tdmrep = match evaluator.asks_for_tdmrep(&target, &view) {
+                    true => explain::tdmrep::fetch(cache, &target, crawler).await,
+                    false => None,
+                };
+                Some((view, tdmrep))
             }
         };
         let _turn = self.turn().await?;
@@ -123,7 +129,9 @@ impl Site {
                 let view = explain::view(&file, &settings.robots, now);
                 Some(evaluator.by_file(target, asserted, view))
             }
-            (None, Some(view)) => Some(evaluator.by_origin(target, asserted, view)),
+            (None, Some((view, tdmrep))) => {
+                Some(evaluator.by_origin(target, asserted, view, tdmrep.as_deref()))
+            }
             (None, None) => None,
         });
         let judged = judging.await.ok().flatten();

@@ -105,7 +105,7 @@ fn unknown(origin: &Origin) -> Problem {
     get, path = "/origins/{origin}", operation_id = "origin", tag = "origins",
     params(
         ("origin" = String, Path, description = "The origin, percent-encoded: `https%3A%2F%2Fsite.example`", example = "https://site.example"),
-        ("identity" = Option<String>, Query, description = "The identity; by default the first of `states`", pattern = "^[A-Za-z0-9._*@-]+$"),
+        ("identity" = Option<String>, Query, description = "The identity; by default the first of `states`", pattern = "^[A-Za-z0-9._*@:-]+$"),
     ),
     responses(
         (status = 200, description = "What is known", body = OriginReport),
@@ -124,7 +124,7 @@ pub(super) async fn one(
     let all = site.kept()?.origin(&origin).await?;
     let found = match &identity {
         Some(identity) => all.iter().find(|one| one.identity == *identity),
-        None => all.first(),
+        None => all.iter().min_by_key(|one| one.identity.document()),
     };
     let found = found.ok_or_else(|| unknown(&origin))?;
     let pace = site.proxy().gate().pace().of(&origin);
@@ -175,7 +175,7 @@ pub(super) async fn fetches(
     delete, path = "/origins/{origin}", tag = "origins",
     params(
         ("origin" = String, Path, description = "The origin, percent-encoded: `https%3A%2F%2Fsite.example`", example = "https://site.example"),
-        ("identity" = Option<String>, Query, description = "The identity; by default all", pattern = "^[A-Za-z0-9._*@-]+$"),
+        ("identity" = Option<String>, Query, description = "The identity; by default all", pattern = "^[A-Za-z0-9._*@:-]+$"),
     ),
     responses(
         (status = 204, description = "It is forgotten"),

@@ -15,6 +15,7 @@ use crate::admin::query;
 use crate::clock::Moment;
 use crate::explain::states::{about, cause, lives, other_answer, stance};
 use crate::rep::{Field, Origin, Robots};
+use crate::robots::document::Document;
 use crate::robots::snapshot::Snapshot;
 use crate::store::persist::from_stored;
 use crate::store::{FETCHES_KEPT, Fetch, OriginMemory, StoredState};
@@ -121,7 +122,7 @@ pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) ->
     };
     let found = match &identity {
         Some(identity) => all_known.iter().find(|one| one.identity == *identity),
-        None => all_known.first(),
+        None => all_known.iter().min_by_key(|one| one.identity.document()),
     };
     let known = match found {
         Some(found) => Some(known(&site, found, &all_known).await?),
@@ -138,7 +139,7 @@ pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) ->
         is_bad: done.as_deref() == Some("failed"),
         done: done.map(|done| match &*done {
             "failed" => "The fetch failed; an earlier copy holds for as long as its state allows.",
-            _ => "Its robots.txt was fetched.",
+            _ => "Its documents were fetched.",
         }),
         known,
         overrides: overrides.map(|one| Listed::of(one, now)).collect(),
@@ -178,7 +179,10 @@ async fn known(site: &Site, found: &OriginMemory, all: &[OriginMemory]) -> Resul
     let store = site.kept()?;
     let now = site.now();
     let settings = site.proxy().settings();
-    let fetches = store.fetches(&found.origin, FETCHES_KEPT).await?;
+    let document = found.identity.document();
+    let most = FETCHES_KEPT * Document::ALL.len();
+    let mut fetches = store.fetches(&found.origin, most).await?;
+    fetches.retain(|fetch| fetch.identity.document() == document);
     let text = match found.state.copy() {
         Some(copy) => store.snapshot(copy.sha256).await?,
         None => None,
@@ -186,12 +190,13 @@ async fn known(site: &Site, found: &OriginMemory, all: &[OriginMemory]) -> Resul
     let state = from_stored(&found.state, text.as_deref(), settings.robots.lenient)
         .map_err(|broken| Problem::busy(format!("{}: {broken}", found.origin)))?;
     let mut facts = vec![
+        fact("Document", document.name().to_owned()),
         fact("About", line(&about(&found.state))),
         fact("Known as", line(&found.identity.to_string())),
         fact("Fetched with", line(&found.user_agent)),
         fact(
             "Requests",
-            stance(&state, &settings.robots.timing.profile, now).1,
+            stance(document, &state, &settings.robots.timing.profile, now).1,
         ),
     ];
     let mut when = |name, time: Moment| {
@@ -223,7 +228,7 @@ async fn known(site: &Site, found: &OriginMemory, all: &[OriginMemory]) -> Resul
         ));
         facts.push(fact("SHA-256", hex(copy.sha256)));
     }
-    let snapshot = state.snapshot();
+    let snapshot = state.snapshot().filter(|_| document == Document::RobotsTxt);
     let (groups, fields, more) = snapshot.map_or_else(Default::default, |file| contents(file));
     Ok(Known {
         state: found.state.name(),

@@ -175,7 +175,16 @@ async fn judged(site: &Site, question: &Question) -> Result<Result<Judgement, Mi
     let cache = site.proxy().gate().robots_cache();
     let crawler = Crawler::named(&evaluator.agent.tokens);
     let view = cache.view(&target.origin, crawler).await;
-    Ok(Ok(evaluator.by_origin(target, asserted, view)))
+    let tdmrep = match evaluator.asks_for_tdmrep(&target, &view) {
+        true => explain::tdmrep::fetch(cache, &target, crawler).await,
+        false => None,
+    };
+    Ok(Ok(evaluator.by_origin(
+        target,
+        asserted,
+        view,
+        tdmrep.as_deref(),
+    )))
 }
 
 /// Reads product tokens, separated by white space or commas, or one whole User-Agent.

@@ -1,6 +1,7 @@
 //! What a site says of the use of a page, as a table.
 
 use super::words::{Fact, line};
+use crate::audit::replay::evidence::Robots;
 use crate::usage::record::UsageRecord;
 
 /// The table, with the facts above it.
@@ -40,6 +41,15 @@ impl UsageTable {
         }
         if let Some(status) = usage.received_status {
             facts.push(fact("The origin answered", status.to_string()));
+        }
+        let tdmrep = usage.tdmrep.as_deref();
+        if let Some(file) = tdmrep.and_then(|text| serde_json::from_str::<Robots<'_>>(text).ok()) {
+            let sha256 = file.sha256.map(|sha256| format!(", SHA-256 {sha256}"));
+            let sha256 = sha256.unwrap_or_default();
+            facts.push(fact(
+                "tdmrep.json",
+                line(&format!("{}: {}{sha256}", file.url, file.state)),
+            ));
         }
         let preferences = usage.preferences.iter().map(|one| Row {
             said: format!("{}: {}", one.category, one.value),

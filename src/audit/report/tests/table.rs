@@ -124,6 +124,7 @@ fn decision<'a>(client: (&str, Option<&'a str>), origin: Option<&'a str>) -> Dec
         error: None,
         detail: None,
         usage: None,
+        tdmrep: None,
     }
 }
 

@@ -365,7 +365,10 @@ impl Answer<'_> {
             return write(&self, out);
         };
         let is_asked = self.verdict == Verdict::Allow.as_str() && self.guard.is_none();
-        let usage = is_asked.then(|| asked.judge(statements.as_deref(), chain, path, path_guard));
+        let usage = is_asked.then(|| {
+            let file = asked.tdmrep.as_deref();
+            asked.judge(statements.as_deref(), file, chain, path, path_guard)
+        });
         if let Some(refusal) = usage.as_ref().and_then(|usage| usage.refusal) {
             self.verdict = refusal.verdict().as_str();
             self.reason = refusal.as_str();

@@ -42,7 +42,7 @@ impl Lines {
         let Entry::Decision(mut decision) = entry else {
             return Ok(format!("{{\"missing\":\"{error}\"}}"));
         };
-        (decision.basis, decision.overridden) = (None, None);
+        (decision.basis, decision.overridden, decision.tdmrep) = (None, None, None);
         // It names no object any more.
         let _ = write_line(&Entry::Decision(decision), &self.bodies, &mut self.line);
         let line = text(&self.line);

@@ -1,0 +1,116 @@
+//! The tdmrep.json of a decision: asked after robots.txt, and only where robots.txt allows the page.
+//!
+//! With `[signals] tdmrep = "enforce"`, a client with a purpose that asks for `tdm` waits for the file, and an entry that
+//! reserves refuses before the request. A file that cannot be had reserves nothing.
+
+use std::sync::Arc;
+
+use super::{Reason, Verdict, by_rules};
+use crate::agent::Agent;
+use crate::clock::Moment;
+use crate::rep::ComparisonPath;
+use crate::robots::document::Document;
+use crate::robots::identity::FetchedAs;
+use crate::robots::snapshot::Snapshot;
+use crate::robots::state::{Stance, State};
+use crate::robots::timing::ProfileRules;
+use crate::usage::{Said, tdmrep};
+
+/// The origin's tdmrep.json, as a decision finds it.
+#[derive(Debug, Clone)]
+pub struct Reservations {
+    /// The state of the file, for the request's identity.
+    pub state: Arc<State>,
+    /// The fetch behind the state.
+    pub fetched_as: Option<Arc<FetchedAs>>,
+    /// What counts for the request.
+    pub standing: Standing,
+}
+
+/// What a tdmrep.json means for a request.
+#[derive(Debug, Clone)]
+pub enum Standing {
+    /// robots.txt, or an override, keeps the crawler from the file.
+    Disallowed,
+    /// The file is not known yet.
+    Pending,
+    /// Nothing is reserved: there is no file, or it cannot be had.
+    Unset,
+    /// This copy holds.
+    Copy(Arc<Snapshot>),
+}
+
+impl Reservations {
+    /// Returns the file of an origin that keeps the crawler from it.
+    #[must_use]
+    pub fn disallowed() -> Reservations {
+        Reservations {
+            state: Arc::default(),
+            fetched_as: None,
+            standing: Standing::Disallowed,
+        }
+    }
+
+    /// Returns the file that has not come.
+    #[must_use]
+    pub fn pending() -> Reservations {
+        Reservations {
+            standing: Standing::Pending,
+            ..Reservations::disallowed()
+        }
+    }
+
+    /// Returns the file in this state at `now`.
+    #[must_use]
+    pub fn of(
+        state: Arc<State>,
+        fetched_as: Option<Arc<FetchedAs>>,
+        now: Moment,
+        profile: &ProfileRules,
+    ) -> Reservations {
+        let standing = match state.stance_of(Document::TdmRep, now, profile) {
+            Stance::Rules(snapshot) => Standing::Copy(snapshot),
+            Stance::Unknown => Standing::Pending,
+            Stance::AllowAll | Stance::DisallowAll { .. } => Standing::Unset,
+        };
+        Reservations {
+            state,
+            fetched_as,
+            standing,
+        }
+    }
+
+    /// Returns what the file says of a path.
+    pub(super) fn at(&self, path: &[u8], is_guarded: bool) -> Said {
+        match &self.standing {
+            Standing::Copy(snapshot) => match snapshot.tdmrep() {
+                Ok(file) => file.at(path, is_guarded),
+                Err(why) => tdmrep::unusable(why),
+            },
+            Standing::Disallowed | Standing::Pending | Standing::Unset => Said::default(),
+        }
+    }
+}
+
+/// Tells whether the rules of an origin in this stance allow the crawler a path, in all its readings if it is guarded.
+#[must_use]
+pub fn allows(stance: &Stance, agent: &Agent, path: &str, path_guard: bool) -> bool {
+    match stance {
+        Stance::Rules(snapshot) => {
+            let rules = snapshot.rules(&agent.tokens);
+            let grounds = by_rules(&rules, &ComparisonPath::new(path.as_bytes()), path_guard);
+            grounds.reason.verdict() == Verdict::Allow
+        }
+        Stance::AllowAll => true,
+        Stance::Unknown | Stance::DisallowAll { .. } => false,
+    }
+}
+
+/// Tells whether a decision for this reason lets tdmrep.json be asked: robots.txt allows the page.
+#[must_use]
+pub fn is_asked_after(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::RobotsAllow | Reason::NoRules | Reason::RobotsUnavailable
+    )
+}

@@ -1,0 +1,292 @@
+//! tdmrep.json: fetched after robots.txt, by whom, and what follows from each state.
+
+use std::thread;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::overrides::proven;
+use crate::support::{Gate, Latch, Origin, Reply, Response, Setup};
+
+const PATH: &str = "/.well-known/tdmrep.json";
+
+/// A file that reserves a folder.
+const RESERVED: &str = r#"[{"location":"/art/","tdm-reservation":1}]"#;
+
+/// Returns a gate with this mode, whose clients mine text and data unless they say otherwise.
+fn gate(mode: &str, more: impl FnOnce(&mut Setup)) -> Gate {
+    Gate::with(|setup| {
+        setup.set("signals", "tdmrep", &format!("\"{mode}\""));
+        setup.set("policy", "purposes", "[\"tdm\"]");
+        more(setup);
+    })
+}
+
+fn fetches(origin: &Origin) -> usize {
+    let lines = origin.seen_but_robots();
+    let is_file = |line: &&String| **line == format!("GET {PATH}");
+    lines.iter().filter(is_file).count()
+}
+
+/// Returns the record of an answer of the gate.
+#[track_caller]
+fn recorded(gate: &Gate, answer: &Response) -> Value {
+    let id = answer.problem()["id"].clone();
+    gate.record("the refusal", |record| record["id"] == id)
+}
+
+/// Asserts that the page is refused for what the file says, and that nothing was sent.
+#[track_caller]
+fn is_reserved(gate: &Gate, origin: &Origin, path: &str) -> Value {
+    let answer = gate.get(&origin.url(path));
+    assert_eq!(answer.status, 403, "{answer:?}");
+    let record = recorded(gate, &answer);
+    assert_eq!(record["reason"], "usage_disallow", "{record}");
+    assert_eq!(record["usage"]["preferences"][0]["entry"], 1, "{record}");
+    let asked = format!("GET {path}");
+    assert!(!origin.seen_but_robots().contains(&asked), "{record}");
+    record
+}
+
+/// Returns the record of a page that the origin answers.
+#[track_caller]
+fn passes(gate: &Gate, origin: &Origin, path: &str) -> Value {
+    let url = origin.url(path);
+    gate.get(&url).is_origins(200, &format!("page {path}"));
+    gate.record("the page", |record| record["url"] == url)
+}
+
+#[test]
+fn an_entry_refuses_before_the_request_and_the_record_names_the_file() {
+    let origin = Origin::http().on(PATH, [Reply::ok(RESERVED)]);
+    let gate = gate("enforce", |_| ());
+    let record = is_reserved(&gate, &origin, "/art/1");
+    let file = &record["usage"]["tdmrep"];
+    assert_eq!(file["url"], origin.url(PATH), "{record}");
+    assert_eq!(
+        (&file["state"], &file["status"]),
+        (&json!("successful"), &json!(200)),
+        "{record}"
+    );
+    assert!(file["sha256"].is_string() && file["fetched_at"].is_string());
+    let record = passes(&gate, &origin, "/text");
+    assert_eq!(record["usage"]["tdmrep"]["sha256"], file["sha256"]);
+    assert_eq!(fetches(&origin), 1);
+    let fetch = origin.last(PATH);
+    let robots = origin.last("/robots.txt");
+    assert_eq!(
+        fetch.head.field("user-agent"),
+        robots.head.field("user-agent")
+    );
+    let (_, shown, _) = gate.beside(
+        "origins",
+        &["show", &origin.url("/"), "--as", "tdmrep.json:testbot"],
+    );
+    assert!(shown.contains("its entries decide"), "{shown}");
+    proven(&gate);
+}
+
+#[test]
+fn the_file_is_asked_only_by_crawlers_that_it_concerns() {
+    let rows = [
+        ("off", "tdm", "", 0),
+        ("enforce", "search", "", 0),
+        ("enforce", "other", "", 0),
+        ("enforce", "tdm", "User-agent: *\nDisallow: /art/\n", 0),
+        (
+            "enforce",
+            "tdm",
+            "User-agent: *\nDisallow: /.well-known/\n",
+            0,
+        ),
+        (
+            "record",
+            "tdm",
+            "User-agent: *\nDisallow: /.well-known/\n",
+            0,
+        ),
+        ("enforce", "tdm", "", 1),
+    ];
+    for (mode, purpose, robots, expected) in rows {
+        let origin = Origin::http()
+            .robots(robots)
+            .on(PATH, [Reply::ok(RESERVED)]);
+        let gate = gate(mode, |setup| {
+            setup.set("policy", "purposes", &format!("[\"{purpose}\"]"));
+        });
+        let answer = gate.get(&origin.url("/art/1"));
+        let is_robots = robots.contains("/art/");
+        let is_denied = is_robots || expected == 1;
+        assert_eq!(answer.status == 403, is_denied, "{mode} {purpose}");
+        assert_eq!(fetches(&origin), expected, "{mode} {purpose} {robots}");
+        if robots.contains("well-known") {
+            let record = gate.record("the page", |record| record["status"] == 200);
+            let state = &record["usage"]["tdmrep"]["state"];
+            assert_eq!(state, "disallowed", "{record}");
+            let refresh = ["refresh", &origin.url("/")];
+            let (code, _, said) = gate.beside("origins", &refresh);
+            assert_eq!(code, Some(0), "{said}");
+            assert_eq!(fetches(&origin), 0, "after a refresh");
+        }
+        proven(&gate);
+    }
+}
+
+#[test]
+fn many_crawlers_at_once_wait_for_one_fetch() {
+    let latch = Latch::new();
+    let origin = Origin::http().on(PATH, [Reply::ok(RESERVED).held(&latch)]);
+    let gate = gate("enforce", |_| ());
+    thread::scope(|scope| {
+        let crawlers: Vec<_> = (0..8)
+            .map(|_| scope.spawn(|| gate.get(&origin.url("/art/1")).status))
+            .collect();
+        latch.arrivals(1);
+        latch.open();
+        for crawler in crawlers {
+            assert_eq!(crawler.join().unwrap(), 403);
+        }
+    });
+    assert_eq!(fetches(&origin), 1);
+    assert_eq!(origin.robots_fetches(), 1);
+}
+
+#[test]
+fn a_file_that_is_late_defers_only_the_crawlers_that_it_concerns() {
+    let latch = Latch::new();
+    let late = || Reply::ok(RESERVED).held(&latch);
+    let (enforced, kept) = (
+        Origin::http().on(PATH, [late()]),
+        Origin::http().on(PATH, [late()]),
+    );
+    let hold = |setup: &mut Setup| {
+        setup.set("robots", "hold", "\"200ms\"");
+    };
+    let enforcing = gate("enforce", hold);
+    let answer = enforcing.get(&enforced.url("/art/1"));
+    let record = enforcing.refused(&answer, 503, "usage_pending");
+    assert!(answer.field("retry-after").is_some(), "{answer:?}");
+    assert_eq!(record["usage"]["tdmrep"]["state"], "pending", "{record}");
+    assert_eq!(enforced.seen_but_robots().len(), 1, "the file alone");
+    let recording = gate("record", hold);
+    let record = passes(&recording, &kept, "/art/1");
+    assert_eq!(record["usage"]["tdmrep"]["state"], "pending", "{record}");
+    latch.open();
+    proven(&enforcing);
+    proven(&recording);
+}
+
+#[test]
+fn a_file_that_cannot_be_had_reserves_nothing() {
+    let rows: [(Reply, &str); 4] = [
+        (Reply::status(404, ""), "unavailable"),
+        (Reply::redirect(302, PATH), "unavailable"),
+        (Reply::status(503, ""), "unreachable"),
+        (Reply::ok("<html>"), "successful"),
+    ];
+    for (reply, state) in rows {
+        let origin = Origin::http().on(PATH, [reply]);
+        let gate = gate("enforce", |_| ());
+        let record = passes(&gate, &origin, "/art/1");
+        let usage = &record["usage"];
+        assert_eq!(usage["tdmrep"]["state"], state, "{record}");
+        let is_read = usage["invalid"] == json!([]);
+        assert_eq!(is_read, state != "successful", "{record}");
+        proven(&gate);
+    }
+}
+
+#[test]
+fn a_copy_survives_a_restart_and_a_kill() {
+    let origin = Origin::http().on(PATH, [Reply::ok(RESERVED)]);
+    let mut gate = gate("enforce", |_| ());
+    is_reserved(&gate, &origin, "/art/1");
+    for signal in [Signal::TERM, Signal::KILL] {
+        gate.restart(signal);
+        is_reserved(&gate, &origin, "/art/2");
+    }
+    assert_eq!((fetches(&origin), origin.robots_fetches()), (1, 1));
+    proven(&gate);
+}
+
+fn switch(gate: &mut Gate, mode: &str) {
+    let mode = format!("\"{mode}\"");
+    let change = |setup: &mut Setup| {
+        setup.set("signals", "tdmrep", &mode);
+    };
+    gate.reload(change, "the configuration was read again");
+}
+
+#[test]
+fn a_reload_begins_and_ends_the_enforcement() {
+    let origin = Origin::http().on(PATH, [Reply::ok(RESERVED)]);
+    let mut gate = gate("off", |_| ());
+    let record = passes(&gate, &origin, "/art/off");
+    assert!(record["usage"]["tdmrep"].is_null(), "{record}");
+    assert_eq!(fetches(&origin), 0);
+    switch(&mut gate, "enforce");
+    is_reserved(&gate, &origin, "/art/1");
+    switch(&mut gate, "off");
+    let (code, _, said) = gate.beside("origins", &["refresh", &origin.url("/")]);
+    assert_eq!(code, Some(0), "{said}");
+    let record = passes(&gate, &origin, "/art/2");
+    assert!(record["usage"]["tdmrep"].is_null(), "{record}");
+    assert_eq!(fetches(&origin), 1);
+    proven(&gate);
+}
+
+#[test]
+fn report_mode_and_an_override_of_use_let_the_page_pass() {
+    let origin = Origin::http().on(PATH, [Reply::ok(RESERVED)]);
+    let reporting = gate("enforce", |setup| {
+        setup.set("policy", "mode", "\"report\"");
+    });
+    let record = passes(&reporting, &origin, "/art/1");
+    assert_eq!(
+        (&record["verdict"], &record["reason"]),
+        (&json!("deny"), &json!("usage_disallow")),
+        "{record}"
+    );
+    proven(&reporting);
+    let lifting = gate("enforce", |setup| {
+        setup.tables(&format!(
+            "[[override]]\norigin = \"{}\"\naction = \"allow\"\ncovers = \"usage\"\nby = \"Ada\"\nreason = \"a licence\"\n",
+            origin.url("")
+        ));
+    });
+    passes(&lifting, &origin, "/art/2");
+    proven(&lifting);
+}
+
+#[test]
+fn an_opaque_tunnel_is_refused_where_any_path_is_reserved() {
+    let rows = [(RESERVED, 403), ("[]", 200)];
+    for (file, status) in rows {
+        let origin = Origin::https().on(PATH, [Reply::ok(file)]);
+        let gate = gate("enforce", |setup| {
+            setup.set("tls", "tunnel", "[\"bank.test\"]");
+        });
+        let authority = format!("bank.test:{}", origin.port());
+        let answer = gate.connect().tunnel(&authority);
+        assert_eq!(answer.status, status, "{answer:?}");
+        if status == 403 {
+            let record = recorded(&gate, &answer);
+            assert_eq!(record["reason"], "opaque_tunnel", "{record}");
+            assert!(record["usage"]["tdmrep"]["sha256"].is_string(), "{record}");
+        }
+        assert_eq!(fetches(&origin), 1);
+        proven(&gate);
+    }
+}
+
+#[test]
+fn check_asks_for_the_file_as_the_proxy_does() {
+    let origin = Origin::http().on(PATH, [Reply::ok(RESERVED)]);
+    let gate = gate("enforce", |_| ());
+    let url = origin.url("/art/1");
+    let (code, said, error) = gate.beside("check", &[&url, "--purpose", "search"]);
+    assert_eq!((code, fetches(&origin)), (Some(0), 0), "{said}{error}");
+    let (code, said, error) = gate.beside("check", &[&url, "--purpose", "train-ai"]);
+    assert_eq!((code, fetches(&origin)), (Some(1), 1), "{said}{error}");
+    assert!(said.contains("entry 1 of tdmrep.json"), "{said}");
+}

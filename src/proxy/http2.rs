@@ -166,14 +166,14 @@ where
         Err(end) => return end,
     };
     let quiet = timeouts.idle / QUIET_PERIODS;
-    let serving = Serving {
+    let serving = Box::new(Serving {
         connection,
         shared: Arc::new(Shared::new(downstream, scope, timeouts, abuse)),
         is_turned_away,
         phase: Phase::Open,
         idleness: Idleness::default(),
         ticks: interval_at(Instant::now() + quiet, quiet),
-    };
+    });
     serving.run().await
 }
 
@@ -192,7 +192,7 @@ impl<S> Serving<S>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    async fn run(mut self) -> Http2End {
+    async fn run(mut self: Box<Self>) -> Http2End {
         let (proxy, slot) = {
             let downstream = &self.shared.connection.downstream;
             (Arc::clone(&downstream.proxy), Arc::clone(&downstream.slot))

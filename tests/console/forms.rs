@@ -152,7 +152,7 @@ fn an_origin_is_refreshed_compared_and_forgotten() {
     let of = [("csrf", &*csrf), ("of", name)];
     let back = led_to(&post(&gate, "/origin/refresh", &of));
     let shown = page(&gate, &back);
-    assert!(shown.contains("Its robots.txt was fetched."), "{shown}");
+    assert!(shown.contains("Its documents were fetched."), "{shown}");
     assert!(shown.contains("Disallow: /b"), "{shown}");
     gate.deny(&origin, "/b");
 

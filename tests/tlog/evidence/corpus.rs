@@ -15,6 +15,8 @@ use crate::log::Log;
 const ROBOTS: &str =
     "# r\u{f6}bots\r\nUser-agent: *\r\nDisallow: /private/\r\nAllow: /private/open\r\n";
 
+const TDMREP: &str = r#"[{"location": "/private/*", "tdm-reservation": 1}]"#;
+
 const TERMS: &str = "{\"lenient\":true,\"size_limit\":512000,\"path_guard\":true,\"soft_404\":false,\"deny_statuses\":[],\
     \"unreachable\":{\"disallow_for_ms\":2592000000,\"last_good_until_ms\":null,\"finally\":\"allow\"}}";
 
@@ -38,7 +40,7 @@ impl Corpus {
             (0..digits.len()).step_by(2).map(digit).collect()
         };
         let mut bodies: HashMap<Digest, Vec<u8>> = HashMap::new();
-        for body in [TERMS, ROBOTS] {
+        for body in [TERMS, ROBOTS, TDMREP] {
             bodies.insert(sha256(body.as_bytes()), body.as_bytes().to_vec());
         }
         let lines =
@@ -87,18 +89,21 @@ impl Corpus {
             let body = self.bodies.get(digest).cloned().unwrap_or_default();
             Named { kind, body }
         });
-        let basis = match &entry {
-            Entry::Decision(decision) => decision.basis.map(|basis| &self.bodies[basis]),
-            Entry::Event(_) => None,
-        };
-        let robots = basis.and_then(|basis| Basis::read(basis).unwrap().sha256);
+        let [robots, tdmrep] = match &entry {
+            Entry::Decision(decision) => [decision.basis, decision.tdmrep],
+            Entry::Event(_) => [None; 2],
+        }
+        .map(|basis| {
+            let sha256 = Basis::read(&self.bodies[basis?]).unwrap().sha256?;
+            Some(self.bodies[sha256].clone())
+        });
         Exhibit {
             entry: self.entries[nth].clone(),
             record: String::from_utf8(line).unwrap().trim_end().to_owned(),
             proof: EntryProof::new(proof, self.log.checkpoint(size)),
             objects: objects.collect(),
-            robots: robots.map(|robots| self.bodies[robots].clone()),
-            tdmrep: None,
+            robots,
+            tdmrep,
         }
     }
 
@@ -131,23 +136,27 @@ impl Corpus {
 
 /// Encodes a decision anew, on settings and a robots.txt that exist.
 fn remade(decision: &Decision<'_>, bodies: &mut HashMap<Digest, Vec<u8>>) -> Vec<u8> {
-    let (terms, robots) = (sha256(TERMS.as_bytes()), sha256(ROBOTS.as_bytes()));
-    let basis = decision.basis.map(|basis| {
-        let body = bodies[basis].clone();
+    let terms = sha256(TERMS.as_bytes());
+    let mut on = |basis: Option<&Digest>, text: &str| {
+        let body = bodies[basis?].clone();
         let mut basis = Basis::read(&body).unwrap();
+        let sha256_of_text = sha256(text.as_bytes());
         if basis.sha256.is_some() {
-            basis.sha256 = Some(&robots);
-            basis.bytes = Some(ROBOTS.len() as u64);
+            basis.sha256 = Some(&sha256_of_text);
+            basis.bytes = Some(text.len() as u64);
         }
         let mut body = Vec::new();
         basis.encode(&mut body);
         let digest = sha256(&body);
         bodies.insert(digest, body);
-        digest
-    });
+        Some(digest)
+    };
+    let basis = on(decision.basis, ROBOTS);
+    let tdmrep = on(decision.tdmrep, TDMREP);
     let decision = Decision {
         policy: decision.policy.map(|_| &terms),
         basis: basis.as_ref(),
+        tdmrep: tdmrep.as_ref(),
         // A line beyond the file would belong to no file.
         rule: decision.rule.map(|rule| Rule {
             line: rule.line.min(5),

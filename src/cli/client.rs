@@ -11,7 +11,9 @@ use clap::{Args, Subcommand};
 
 use super::{fail, screen};
 use crate::client::passwords;
-use crate::config::{ClientConfig, Conditions, Config, IpNet, PasswordHash, client_name};
+use crate::config::{
+    ClientConfig, Conditions, Config, IpNet, PasswordHash, Variables, client_name,
+};
 use crate::policy::overrides::words;
 use crate::rep::ProductToken;
 use crate::whole_file::NewFile;
@@ -180,7 +182,9 @@ fn append(entry: &str, config: &Config) -> Result<(), String> {
         text.push('\n');
     }
     text.push_str(entry);
-    Config::parse(&text, named).map_err(|error| format!("nothing was added: {error}"))?;
+    // As the proxy reads it: keys that the entry needs may be set by variables.
+    Config::parse_with(&text, named, &Variables::from_env())
+        .map_err(|error| format!("nothing was added: {error}"))?;
     replace(&file, &text).map_err(told)?;
     let name = named.display();
     // Standard error may be closed.

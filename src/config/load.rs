@@ -132,8 +132,15 @@ impl Config {
     /// # Errors
     /// When the text is not TOML or has a value that is not allowed; the error lists all faults.
     pub fn parse(text: &str, file: &Path) -> Result<Self, ConfigError> {
-        let variables = Variables::default();
-        parse(text, file, &Places::from_env(), &variables).map_err(|faults| ConfigError::Invalid {
+        Self::parse_with(text, file, &Variables::default())
+    }
+
+    /// Reads the configuration in `text`, the contents of `file`, and in variables of the environment.
+    ///
+    /// # Errors
+    /// As [`Config::parse`].
+    pub fn parse_with(text: &str, file: &Path, variables: &Variables) -> Result<Self, ConfigError> {
+        parse(text, file, &Places::from_env(), variables).map_err(|faults| ConfigError::Invalid {
             file: file.to_owned(),
             named_by: NamedBy::Caller,
             faults,

@@ -12,7 +12,14 @@ use toml::{
 };
 
 /// Sections in which an unknown key may hold a secret. Its value is not repeated.
-const WITH_SECRETS: [&str; 4] = ["[client]", "[upstream.proxy]", "admin", "telemetry"];
+const WITH_SECRETS: [&str; 6] = [
+    "[client]",
+    "[upstream.proxy]",
+    "admin",
+    "fleet",
+    "ship",
+    "telemetry",
+];
 
 /// A fault in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -32,18 +32,17 @@ pub(super) fn text<T, E: Display>(
     }
 }
 
-/// Reads the URL of a service with `parse`, as text. The value may hold a password, which is one of the faults, so the
-/// message does not repeat such a value.
-pub(super) fn service(
-    parse: impl Fn(&str) -> Result<String, &'static str>,
-) -> impl Fn(&Value<'_>) -> Read<String> {
-    move |value| {
-        let text = value.get_ref().as_str();
-        let url = text.ok_or("expected a text in quotes").and_then(&parse);
-        url.map_err(|why| match text {
-            Some(text) if !text.contains('@') => Refusal::new(value, why),
-            _ => Refusal::secret(value, why),
-        })
+/// Reads the address of a service with `parse`. The value may hold a password, which is one of the faults, so the message
+/// does not repeat such a value.
+pub(super) fn service<T, E: Display>(
+    parse: impl Fn(&str) -> Result<T, E>,
+) -> impl Fn(&Value<'_>) -> Read<T> {
+    move |value| match value.get_ref().as_str() {
+        Some(text) => parse(text).map_err(|error| match text.contains('@') {
+            true => Refusal::secret(value, error.to_string()),
+            false => Refusal::new(value, error.to_string()),
+        }),
+        None => Err(Refusal::secret(value, "expected a text in quotes")),
     }
 }
 

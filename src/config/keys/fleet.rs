@@ -6,7 +6,7 @@ use super::super::{
     Config, FleetConfig,
     read::Section,
     secs,
-    values::{boolean, duration, one_or_list, path, text, unless},
+    values::{boolean, duration, one_or_list, path, service, text, unless},
 };
 use super::ONE_MS;
 use std::time::Duration;
@@ -18,11 +18,11 @@ pub(super) fn fleet(mut section: Section<'_, '_>, base: &Path, config: &mut Conf
     let is_per_address = config.pace.per_address;
     let has_store = config.store.path.is_some();
     let to: &mut FleetConfig = &mut config.fleet;
-    section.set("engine", &mut to.engine, unless("", text(str::parse)));
+    section.set("engine", &mut to.engine, unless("", service(str::parse)));
     section.set(
         "sentinels",
         &mut to.sentinels,
-        one_or_list(text(str::parse)),
+        one_or_list(service(str::parse)),
     );
     section.set("master", &mut to.master, unless("", text(word)));
     section.set("tls", &mut to.tls, boolean);

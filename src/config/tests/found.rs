@@ -155,6 +155,21 @@ fn faults_of_variables_name_them() {
         "{told}"
     );
     assert!(lines[2].starts_with("CRAWLGATE_LIMITS__DRAINS: "), "{told}");
+    // What may be a secret is not repeated.
+    for (name, value) in [
+        ("CRAWLGATE_FLEET__PASSWORD", "hunter2"),
+        ("CRAWLGATE_SHIP__TOKEN", "hunter2"),
+        (
+            "CRAWLGATE_FLEET__ENGINE",
+            "redis://:hunter2@engine.example:6379/0",
+        ),
+    ] {
+        let told = with(None, &[(name, value)]).unwrap_err().to_string();
+        assert!(
+            told.starts_with(name) && !told.contains("hunter2"),
+            "{told}"
+        );
+    }
     // One key cannot be a text and a section.
     let told = with(None, &variables[4..]).unwrap_err().to_string();
     assert!(

@@ -141,18 +141,26 @@ impl Sharing {
     /// Returns the place of the state of `identity` at `origin` under these settings.
     fn key(origin: &Origin, identity: &Identity, settings: &Settings) -> StateKey {
         let read = head::reading(settings, identity);
+        let document = identity.document();
+        let named = digest(identity.to_string().as_bytes());
         StateKey {
             origin: origin.to_string(),
-            variant: format!("{}-{}", digest(identity.to_string().as_bytes()), read),
+            variant: format!("{document}-{named}-{read}"),
         }
     }
 
-    /// Returns the content of a state; `None` if the fleet's key has not sealed it.
-    fn open(&self, key: &StateKey, state: &SharedState, settings: &Settings) -> Option<Opened> {
+    /// Returns the content of a state; `None` if the fleet's key has not sealed it, or it is that of another identity.
+    fn open(
+        &self,
+        key: &StateKey,
+        identity: &Identity,
+        state: &SharedState,
+        settings: &Settings,
+    ) -> Option<Opened> {
         let token = state.token.0.to_be_bytes();
         let place = place(key, &token);
         let opened = self.fleet.key().open(&place, &state.sealed);
-        let opened = opened.and_then(|octets| Head::read(octets, settings.longest()));
+        let opened = opened.and_then(|octets| Head::read(octets, identity, settings.longest()));
         if opened.is_some() {
             self.highest.fetch_max(state.token.0, Ordering::Relaxed);
         } else {
@@ -243,7 +251,7 @@ impl FetchTask {
                     return Lead::Settled;
                 }
                 Ok(FetchLease::Newer(state, at)) => {
-                    let opened = sharing.open(&key, &state, settings);
+                    let opened = sharing.open(&key, &self.hopper.identity, &state, settings);
                     match opened.is_some_and(|opened| self.adopt(settings, opened, at)) {
                         true if !self.is_due(settings) => return Lead::Settled,
                         true => {}
@@ -387,7 +395,8 @@ impl FetchTask {
             user_agent,
         };
         let text = state.snapshot().map(|snapshot| snapshot.robots.text());
-        let octets = Head::of(at, now, &content).to_octets(text);
+        let identity = &self.hopper.identity;
+        let octets = Head::of(at, now, identity, &content).to_octets(text);
         let keep = match &content.stored {
             _ if state.outage().is_some() => OUTAGE_KEPT,
             StoredState::Successful { fresh, .. } | StoredState::Unavailable { fresh, .. } => {
@@ -411,7 +420,7 @@ impl FetchTask {
             Ok(Published::Done) => {}
             Ok(Published::Superseded(newer, at)) => {
                 sharing.fleet.status().result_refused();
-                if let Some(opened) = sharing.open(&lease.key, &newer, settings) {
+                if let Some(opened) = sharing.open(&lease.key, identity, &newer, settings) {
                     self.adopt(settings, opened, at);
                 }
             }
@@ -471,7 +480,7 @@ impl Shared {
                     FetchLease::Held { .. } => sleep(LONGEST).await,
                     FetchLease::Acquired(token, _) => {
                         let octets = token.0.to_be_bytes();
-                        let head = Head::forgotten().to_octets(None);
+                        let head = Head::forgotten(identity).to_octets(None);
                         let sealed = sharing.fleet.key().seal(&place(&key, &octets), &head);
                         let publish = PublishState {
                             key: &key,
@@ -490,8 +499,9 @@ impl Shared {
     }
 }
 
-/// Returns the first eight digits of the SHA-256 of some octets.
+/// Returns the first half of the SHA-256 of some octets. A crawler chooses its product token, so a shorter one would let
+/// it find two with the same place.
 fn digest(octets: &[u8]) -> String {
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, octets);
-    hex(digest.as_ref().get(..4).unwrap_or_default())
+    hex(digest.as_ref().get(..16).unwrap_or_default())
 }

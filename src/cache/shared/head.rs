@@ -20,7 +20,7 @@ use crate::store::{Fetch, OtherAnswer, SnapshotMeta, StoredState};
 use crate::text::{from_hex, hex};
 
 /// The version of the form. A head of another one is none of ours.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// The most octets of a head: the longest URLs and fields leave it far below.
 const LONGEST: usize = 1024 * 1024;
@@ -40,6 +40,8 @@ pub(super) struct Content {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Head {
     version: u32,
+    /// The identity with its document: the place of a state names it by a digest alone.
+    identity: String,
     /// The engine's time when it was written, in microseconds.
     at: u64,
     /// The same moment on the machine that wrote it, in milliseconds.
@@ -133,9 +135,15 @@ pub(super) fn reading(settings: &Settings, identity: &Identity) -> String {
 
 impl Head {
     /// Returns the head of a state, written at this moment of the engine and of this machine.
-    pub(super) fn of(at: EngineTime, local: Moment, content: &Content) -> Head {
+    pub(super) fn of(
+        at: EngineTime,
+        local: Moment,
+        identity: &Identity,
+        content: &Content,
+    ) -> Head {
         Head {
             version: VERSION,
+            identity: identity.to_string(),
             at: at.0,
             local: local.as_millis(),
             content: Some(Written {
@@ -147,9 +155,10 @@ impl Head {
     }
 
     /// Returns the head of an origin that was forgotten.
-    pub(super) fn forgotten() -> Head {
+    pub(super) fn forgotten(identity: &Identity) -> Head {
         Head {
             version: VERSION,
+            identity: identity.to_string(),
             at: 0,
             local: 0,
             content: None,
@@ -167,8 +176,13 @@ impl Head {
         pack(&octets)
     }
 
-    /// Reads the octets of [`Head::to_octets`], with a text of at most so many octets; `None` for another version.
-    pub(super) fn read(octets: &[u8], most: usize) -> Option<(Head, Option<Vec<u8>>)> {
+    /// Reads the octets of [`Head::to_octets`], with a text of at most so many octets; `None` for another version, and
+    /// for the state of another identity or document.
+    pub(super) fn read(
+        octets: &[u8],
+        identity: &Identity,
+        most: usize,
+    ) -> Option<(Head, Option<Vec<u8>>)> {
         let mut octets = unpack(octets, LONGEST.saturating_add(most))?;
         let end = memchr::memchr(b'\n', &octets);
         let text = end.map(|end| octets.split_off(end).split_off(1));
@@ -176,7 +190,8 @@ impl Head {
             return None;
         }
         let head: Head = serde_json::from_slice(&octets).ok()?;
-        (head.version == VERSION).then_some((head, text))
+        let is_its = head.version == VERSION && head.identity == identity.to_string();
+        is_its.then_some((head, text))
     }
 
     /// Returns its content with moments by this machine's clock, which shows `now` when the engine's shows `at`. `None` if

@@ -2,6 +2,12 @@ use super::*;
 
 const THEN: Moment = Moment::from_millis(1_795_000_000_000);
 
+const NEWSBOT: &str = "newsbot";
+
+fn named(identity: &str) -> Identity {
+    Identity::parse(identity).unwrap()
+}
+
 fn copy() -> SnapshotMeta {
     SnapshotMeta {
         sha256: [7; 32],
@@ -88,17 +94,17 @@ fn a_state_is_read_as_it_was_written() {
                 .fetch
                 .as_ref()
                 .map(|_| b"User-agent: *\n\nDisallow: /\n".as_slice());
-            let octets = Head::of(at, THEN, &content).to_octets(text);
+            let octets = Head::of(at, THEN, &named(NEWSBOT), &content).to_octets(text);
             // Two seconds later, on a machine with nearly the same clock.
             let (later, now) = (
                 EngineTime(at.0 + 2_000_000),
                 THEN + Duration::from_millis(2_400),
             );
-            let (read, found) = Head::read(&octets, 30).unwrap();
+            let (read, found) = Head::read(&octets, &named(NEWSBOT), 30).unwrap();
             assert_eq!(found.as_deref(), text);
             assert_eq!(read.content(later, now), Some(content));
             assert_eq!(
-                Head::read(&octets, 20).is_none(),
+                Head::read(&octets, &named(NEWSBOT), 20).is_none(),
                 text.is_some(),
                 "a longer text"
             );
@@ -114,13 +120,17 @@ fn a_machine_with_another_clock_reads_its_own_moments() {
         user_agent: String::new(),
     };
     let at = EngineTime(5_000_000_000);
-    let octets = Head::of(at, THEN, &content).to_octets(None);
+    let octets = Head::of(at, THEN, &named(NEWSBOT), &content).to_octets(None);
     let five = Duration::from_secs(300);
     for (name, now, want) in [
         ("ahead", THEN + five, THEN + five),
         ("behind", THEN - five, THEN - five),
     ] {
-        let read = Head::read(&octets, 0).unwrap().0.content(at, now).unwrap();
+        let read = Head::read(&octets, &named(NEWSBOT), 0)
+            .unwrap()
+            .0
+            .content(at, now)
+            .unwrap();
         assert_eq!(read.fetch.unwrap().time, want, "{name}");
         let StoredState::Unavailable { fetched, fresh, .. } = read.stored else {
             panic!("{name}")
@@ -134,14 +144,50 @@ fn a_machine_with_another_clock_reads_its_own_moments() {
 
 #[test]
 fn another_form_is_not_read() {
-    let forgotten = Head::forgotten().to_octets(None);
-    let (read, _) = Head::read(&forgotten, 0).unwrap();
+    let forgotten = Head::forgotten(&named(NEWSBOT)).to_octets(None);
+    let (read, _) = Head::read(&forgotten, &named(NEWSBOT), 0).unwrap();
     assert_eq!(read.content(EngineTime(0), THEN), None);
     let text = String::from_utf8(unpack(&forgotten, LONGEST).unwrap()).unwrap();
-    let newer = text.replace("\"version\":2", "\"version\":3");
+    let newer = text.replace("\"version\":3", "\"version\":4");
     assert_ne!(newer, text);
     for other in ["", "{}", "null", &newer] {
-        assert_eq!(Head::read(&pack(other.as_bytes()), 0), None, "{other}");
+        assert_eq!(
+            Head::read(&pack(other.as_bytes()), &named(NEWSBOT), 0),
+            None,
+            "{other}"
+        );
     }
-    assert_eq!(Head::read(text.as_bytes(), 0), None, "not packed");
+    assert_eq!(
+        Head::read(text.as_bytes(), &named(NEWSBOT), 0),
+        None,
+        "not packed"
+    );
+}
+
+#[test]
+fn a_state_of_another_identity_or_document_is_refused() {
+    // As if all of them had one place in the engine.
+    let content = Content {
+        stored: states().remove(1),
+        fetch: Some(fetch()),
+        user_agent: String::new(),
+    };
+    let all = [
+        "newsbot",
+        "newsbot@shop",
+        "otherbot",
+        "tdmrep.json:newsbot",
+        "tdmrep.json:*",
+        "*",
+    ];
+    for of in all {
+        let state = Head::of(EngineTime(1), THEN, &named(of), &content).to_octets(None);
+        let forgotten = Head::forgotten(&named(of)).to_octets(None);
+        for asks in all {
+            for octets in [&state, &forgotten] {
+                let read = Head::read(octets, &named(asks), 0);
+                assert_eq!(read.is_some(), of == asks, "{asks} reads that of {of}");
+            }
+        }
+    }
 }

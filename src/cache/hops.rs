@@ -54,19 +54,22 @@ pub(super) struct Hopper {
     pub(super) depth: u8,
 }
 
-/// The pairs of a waiting origin and the origin that it waits for.
-#[derive(Default)]
-pub(super) struct Waits(Mutex<Vec<(Origin, Origin)>>);
+/// A document of an origin: its tdmrep.json may wait for a robots.txt that waits for the robots.txt beside it.
+type Awaited = (Origin, Document);
 
-/// One origin's wait for another, until this is dropped.
+/// The pairs of a waiting document and the one that it waits for.
+#[derive(Default)]
+pub(super) struct Waits(Mutex<Vec<(Awaited, Awaited)>>);
+
+/// One document's wait for another, until this is dropped.
 struct Waiting<'a> {
     waits: &'a Waits,
-    edge: (Origin, Origin),
+    edge: (Awaited, Awaited),
 }
 
 impl Waits {
     /// Lets `from` wait for `to`, unless `to` waits for `from`, directly or not.
-    fn enter(&self, from: &Origin, to: &Origin) -> Option<Waiting<'_>> {
+    fn enter(&self, from: &Awaited, to: &Awaited) -> Option<Waiting<'_>> {
         let edge = (from.clone(), to.clone());
         let mut edges = self.0.lock();
         if leads(&edges, to, from) {
@@ -87,7 +90,7 @@ impl Drop for Waiting<'_> {
 }
 
 /// Tells whether `from` waits for `to`, directly or not.
-fn leads(edges: &[(Origin, Origin)], from: &Origin, to: &Origin) -> bool {
+fn leads(edges: &[(Awaited, Awaited)], from: &Awaited, to: &Awaited) -> bool {
     let mut reached = vec![from];
     let mut at = 0;
     while let Some(here) = reached.get(at).copied() {
@@ -126,7 +129,9 @@ impl Shared {
         if self.is_too_deep(origin, crawler, depth) {
             return TOO_DEEP;
         }
-        let Some(_waiting) = self.waits.enter(&hopper.origin, origin) else {
+        let from = (hopper.origin.clone(), hopper.identity.document());
+        let to = (origin.clone(), Document::RobotsTxt);
+        let Some(_waiting) = self.waits.enter(&from, &to) else {
             return UNJUDGED;
         };
         let entry = self.entry(origin);
@@ -218,7 +223,7 @@ mod tests {
     fn no_origin_waits_for_itself() {
         let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| {
             let url = format!("http://{name}.example/");
-            Origin::parse(&url).expect("a URL").0
+            (Origin::parse(&url).expect("a URL").0, Document::RobotsTxt)
         });
         let waits = Waits::default();
         let first = waits.enter(&a, &b).expect("nothing waits");
@@ -233,5 +238,19 @@ mod tests {
         assert!(waits.enter(&c, &a).is_none(), "one of the two still waits");
         drop(again);
         assert!(waits.enter(&c, &a).is_some(), "a waits for d alone");
+    }
+
+    #[test]
+    fn a_tdmrep_json_waits_beside_the_robots_txt_of_its_origin() {
+        let [a, b] = ["a", "b"].map(|name| {
+            let url = format!("http://{name}.example/");
+            Origin::parse(&url).expect("a URL").0
+        });
+        let robots = |origin: &Origin| (origin.clone(), Document::RobotsTxt);
+        let waits = Waits::default();
+        let file = (a.clone(), Document::TdmRep);
+        let _first = waits.enter(&file, &robots(&b)).expect("nothing waits");
+        let second = waits.enter(&robots(&b), &robots(&a));
+        assert!(second.is_some(), "a's robots.txt waits for nothing");
     }
 }

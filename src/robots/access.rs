@@ -438,6 +438,16 @@ impl Cause {
         )
     }
 
+    /// Tells whether the origin's own answer, or its network, is the cause: not crawlgate or its operator, nor the rules of
+    /// the origin that it redirected to.
+    pub fn is_of_the_document(self) -> bool {
+        let is_of_a_hop = matches!(
+            self,
+            Cause::ProhibitedHop | Cause::UnjudgedHop | Cause::DeniedHop | Cause::HopChain
+        );
+        self.tells_of_origin() && !is_of_a_hop && self != Cause::Exhausted
+    }
+
     /// Tells whether the origin's server answered at all, even if badly.
     pub fn is_answer(self) -> bool {
         matches!(

@@ -45,6 +45,12 @@ impl Outage {
             .map_or(Duration::ZERO, |last| last.since(self.since))
     }
 
+    /// Tells whether the latest failure is one of the origin's own document: not of crawlgate, nor of a redirect that may
+    /// not be followed.
+    pub(super) fn is_of_the_document(&self) -> bool {
+        self.last_failure == Some(self.last_attempt) && self.cause.is_of_the_document()
+    }
+
     /// Tells whether the outage is possible at `now`.
     pub(super) fn is_possible(&self, now: Moment, timing: &Timing) -> bool {
         self.latest() <= now && self.next_attempt <= now + longest_wait(timing)

@@ -18,7 +18,7 @@ impl Script {
 }
 
 #[test]
-fn only_a_first_fetch_is_waited_for_and_a_failure_reserves_nothing() {
+fn a_first_fetch_is_waited_for_and_a_failure_of_the_origin_reserves_nothing() {
     let first = || Script::new().expect_of_tdmrep(Wait, Due::Now);
     first().fetch(file(1)).expect_of_tdmrep(File(1), Due::No);
     first()
@@ -28,7 +28,7 @@ fn only_a_first_fetch_is_waited_for_and_a_failure_reserves_nothing() {
         .fetch(down(Cause::Dns))
         .expect_of_tdmrep(NoRestrictions, Due::No)
         .at(s(5))
-        .expect_of_tdmrep(NoRestrictions, Due::Ahead);
+        .expect_of_tdmrep(Wait, Due::Now);
 }
 
 #[test]
@@ -76,5 +76,53 @@ fn a_failing_file_is_tried_as_rarely_as_a_robots_txt_that_lets_nothing_out() {
         .pass(wait - ms(1))
         .expect_of_tdmrep(NoRestrictions, Due::No)
         .pass(ms(1))
-        .expect_of_tdmrep(NoRestrictions, Due::Ahead);
+        .expect_of_tdmrep(Wait, Due::Now);
+}
+
+#[test]
+fn a_failure_counts_until_the_next_attempt_alone() {
+    let failed = Script::new()
+        .fetch(file(1))
+        .at(h(24))
+        .fetch(down(Cause::Status(503)));
+    let next = failed.state.outage().expect("an outage").next_attempt;
+    let wait = next.since(failed.now);
+    failed
+        .pass(wait - ms(1))
+        .expect_of_tdmrep(File(1), Due::No)
+        .pass(ms(1))
+        .expect_of_tdmrep(Wait, Due::Now)
+        .pass(d(60))
+        .expect_of_tdmrep(Wait, Due::Now)
+        .fetch(down(Cause::Status(503)))
+        .expect_of_tdmrep(File(1), Due::No);
+}
+
+#[test]
+fn a_failure_that_is_not_the_origins_tells_nothing() {
+    for cause in [
+        Cause::Internal,
+        Cause::UnjudgedHop,
+        Cause::HopChain,
+        Cause::DeniedHop,
+        Cause::ProhibitedHop,
+    ] {
+        Script::new()
+            .fetch(down(cause))
+            .expect_of_tdmrep(Wait, Due::No);
+        Script::new()
+            .fetch(file(1))
+            .at(h(24))
+            .fetch(down(cause))
+            .expect_of_tdmrep(File(1), Due::No);
+    }
+    Script::new()
+        .fetch_in_vain(down(Cause::Dns))
+        .expect_of_tdmrep(Wait, Due::No);
+    Script::new()
+        .fetch(down(Cause::Dns))
+        .expect_of_tdmrep(NoRestrictions, Due::No)
+        .at(s(5))
+        .fetch_in_vain(down(Cause::Dns))
+        .expect_of_tdmrep(Wait, Due::No);
 }

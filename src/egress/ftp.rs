@@ -218,7 +218,8 @@ impl Session<'_> {
         if let Begun::Refused(code) = begun {
             return Err(self.control.refused(Step::Name, code));
         }
-        let page = Page::new(self.asked.url(), Listing::new(format));
+        let listing = Listing::new(format).of_login(name.is_none());
+        let page = Page::new(self.asked.url(), listing);
         let transfer = Transfer::listing(data, self.control, begun, page);
         Ok(answer::page(Body::transfer(transfer)))
     }

@@ -45,6 +45,8 @@ pub struct Listing {
     buffer: Vec<u8>,
     /// True while the rest of a line that is too long is skipped.
     is_skipping: bool,
+    /// True if the directory is that of the login.
+    is_of_login: bool,
 }
 
 impl Listing {
@@ -54,6 +56,15 @@ impl Listing {
             format,
             buffer: Vec::new(),
             is_skipping: false,
+            is_of_login: false,
+        }
+    }
+
+    /// Makes it a listing of the directory of the login, whose entries are the first segments of paths.
+    pub fn of_login(self, is_of_login: bool) -> Listing {
+        Listing {
+            is_of_login,
+            ..self
         }
     }
 
@@ -91,7 +102,9 @@ impl Listing {
             (false, Format::Facts) => facts(line),
             (false, Format::Columns) => unix(line).or_else(|| dos(line)),
         };
-        if let Some(entry) = entry.filter(|entry| is_segment(&entry.name)) {
+        // A path that begins with `~` is refused.
+        let is_home = |entry: &Entry| self.is_of_login && entry.name.starts_with(b"~");
+        if let Some(entry) = entry.filter(|entry| is_segment(&entry.name) && !is_home(entry)) {
             take(entry);
         }
         self.buffer.clear();
@@ -303,6 +316,16 @@ mod tests {
                 expected,
                 "{line}, ended"
             );
+        }
+    }
+
+    #[test]
+    fn a_home_is_left_out_where_paths_begin() {
+        for (is_of_login, expected) in [(true, 1), (false, 2)] {
+            let mut listing = Listing::new(Format::Facts).of_login(is_of_login);
+            let mut found = 0;
+            listing.push(b"type=dir; ~x\ntype=file; x~\n", |_| found += 1);
+            assert_eq!(found, expected, "{is_of_login}");
         }
     }
 

@@ -43,6 +43,10 @@ pub enum PathError {
     Dots,
     /// It holds a query.
     Query,
+    /// Its first segment begins with `~`: servers expand that to the home of a user.
+    Home,
+    /// It holds a `%` that begins no escape.
+    Percent,
 }
 
 impl PathError {
@@ -56,6 +60,10 @@ impl PathError {
             Self::Empty => "Write the path of an ftp URL without doubled slashes.",
             Self::Dots => "Write the path of an ftp URL without dot segments.",
             Self::Query => "An ftp URL has no query; write the ? of a file's name as %3F.",
+            Self::Home => {
+                "An ftp path begins at the directory of the login and names no home: write it without the ~ at its beginning."
+            }
+            Self::Percent => "Write the % of a file's name in an ftp URL as %25.",
         }
     }
 }
@@ -111,11 +119,12 @@ pub fn read(path: &str) -> Result<Resource, PathError> {
     };
     let mut name = Vec::with_capacity(names.len());
     for segment in names.split('/') {
-        let segment = decoded(segment.as_bytes());
+        let segment = decoded(segment.as_bytes()).ok_or(PathError::Percent)?;
         match segment.as_slice() {
             [] => return Err(PathError::Empty),
             b"." | b".." => return Err(PathError::Dots),
             segment if segment.contains(&b'/') => return Err(PathError::Slash),
+            [b'~', ..] if name.is_empty() => return Err(PathError::Home),
             segment => {
                 if !name.is_empty() {
                     name.push(b'/');
@@ -131,27 +140,24 @@ pub fn read(path: &str) -> Result<Resource, PathError> {
     })
 }
 
-/// Decodes escapes once; a `%` without two digits stands for itself.
-fn decoded(segment: &[u8]) -> Vec<u8> {
+/// Decodes escapes once. `None` if a `%` begins none: it would stand for itself, which `%25` does, too.
+fn decoded(segment: &[u8]) -> Option<Vec<u8>> {
     let mut octets = Vec::with_capacity(segment.len());
     let mut rest = segment;
     while let Some((first, after)) = rest.split_first() {
-        let escaped = match (first, after) {
-            (b'%', [high, low, ..]) => digit(*high).zip(digit(*low)),
-            _ => None,
-        };
-        match escaped {
-            Some((high, low)) => {
-                octets.push(high << 4 | low);
-                rest = after.get(2..).unwrap_or_default();
+        match (first, after) {
+            (b'%', [high, low, behind @ ..]) => {
+                octets.push(digit(*high)? << 4 | digit(*low)?);
+                rest = behind;
             }
-            None => {
+            (b'%', _) => return None,
+            _ => {
                 octets.push(*first);
                 rest = after;
             }
         }
     }
-    octets
+    Some(octets)
 }
 
 fn digit(octet: u8) -> Option<u8> {
@@ -186,7 +192,16 @@ mod tests {
             ("/pub/", "pub/"),
             ("/p%75b/%61", "pub/a"),
             ("/a%20b%3Fc%23d", "a b?c#d"),
-            ("/a%zz%", "a%zz%"),
+            ("/a%zz", "Percent"),
+            ("/a%", "Percent"),
+            ("/a%2/b", "Percent"),
+            ("/a%25zz", "a%zz"),
+            ("/~", "Home"),
+            ("/~root/x", "Home"),
+            ("/%7E/x", "Home"),
+            ("~/", "Home"),
+            ("/pub/~x", "pub/~x"),
+            ("/a~", "a~"),
             ("/a%2561", "a%61"),
             ("/C%C3%A9", "Cé"),
             ("/...", "..."),

@@ -93,6 +93,7 @@ fn spellings_of_a_disallowed_path_reach_no_server() {
             "/a/%2e%2e/private/x", "/a/.%2E/%70rivate/x", "/../private/x", "/a//../../private/x", "/robots.txt/../private/x",
             "/open/..%2f%70rivate/x", "//host/private/x", "/a%0d%0aRETR%20private/x", "/a%0ARETR%20private/x",
             "/a%0DRETR%20private/x", "/a%00/../private/x", "/%ff%f4private/x", "/a?/../private/x", "/open?x",
+            "/~/private/x", "/%7e/private/x", "/~root", "/private%/x", "/%private%zz",
         ];
         for path in cases {
             let answer = gate.get(&server.url(path));

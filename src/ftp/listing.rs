@@ -181,9 +181,13 @@ fn unix(line: &[u8]) -> Option<Entry> {
     let mut size = None;
     for column in 0..6 {
         let (this, after) = word(rest)?;
-        if column >= 3 && is_month(this) {
-            let (day, after) = word(after)?;
-            let (time, after) = word(after)?;
+        if column >= 3
+            && is_month(this)
+            && let Some((day, after)) = word(after)
+            && let Some((time, after)) = word(after)
+            && is_day(day)
+            && is_time_or_year(time)
+        {
             let name = after.get(1..)?;
             let modified = [this, day, time].map(String::from_utf8_lossy).join(" ");
             let name = match line.first() {
@@ -251,6 +255,25 @@ fn is_month(word: &[u8]) -> bool {
     word.len() == 3 && MONTHS.chunks(3).any(|month| month == word)
 }
 
+fn is_day(word: &[u8]) -> bool {
+    let day = std::str::from_utf8(word)
+        .ok()
+        .and_then(|day| day.parse().ok());
+    day.is_some_and(|day: u8| (1..=31).contains(&day))
+}
+
+/// Tells whether a word is `12:00` or `2025`.
+fn is_time_or_year(word: &[u8]) -> bool {
+    let is_number = |part: &[u8], most: usize| {
+        (1..=most).contains(&part.len()) && part.iter().all(u8::is_ascii_digit)
+    };
+    let is_time = word.contains(&b':')
+        && word
+            .split(|octet| *octet == b':')
+            .all(|part| is_number(part, 2));
+    is_time || (word.len() == 4 && is_number(word, 4))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -297,6 +320,10 @@ mod tests {
             (Columns, "lrwxrwxrwx   1 ftp  ftp     3 Nov 20 12:00 l -> pub", "l||Nov 20 12:00"),
             (Columns, "-rw-r--r--   1 owner 12 Nov 20 12:00 no-group", "no-group|12|Nov 20 12:00"),
             (Columns, "-rw-r--r--   1 ftp  ftp    12 Nov 20 12:00  begins with a space", " begins with a space|12|Nov 20 12:00"),
+            (Columns, "-rw-r--r--   1 ftp  may    12 Nov 20 12:00 a", "a|12|Nov 20 12:00"),
+            (Columns, "-rw-r--r--   1 ftp  dec    12 Nov 20  2025 a", "a|12|Nov 20 2025"),
+            (Columns, "-rw-r--r--   1 ftp  ftp    12 Nov 32 12:00 a", ""),
+            (Columns, "-rw-r--r--   1 ftp  ftp    12 Nov 20 noon a", ""),
             (Columns, "11-20-26  12:00PM       <DIR>          pub", "pub/||11-20-26 12:00PM"),
             (Columns, "11-20-2026  12:00PM       12 a b.txt", "a b.txt|12|11-20-2026 12:00PM"),
             (Columns, "total 12", ""),

@@ -120,6 +120,7 @@ impl<'a> Asked<'a> {
         Ok(Session {
             asked: self,
             control,
+            has_facts: false,
         })
     }
 
@@ -132,6 +133,8 @@ impl<'a> Asked<'a> {
 struct Session<'a> {
     asked: Asked<'a>,
     control: Control,
+    /// True if the server has answered SIZE or MDTM: what was asked for is there.
+    has_facts: bool,
 }
 
 impl Session<'_> {
@@ -159,7 +162,9 @@ impl Session<'_> {
             size: match is_ascii {
                 true => None,
                 false => self.told(&Command::Size(name), Reply::size).await?,
-            },
+            }
+            // Some servers say 0 where they do not know.
+            .filter(|size| *size > 0),
             modified: self.told(&Command::Mdtm(name), Reply::modified).await?,
         };
         if self.asked.is_head && facts.size.is_some() {
@@ -184,7 +189,12 @@ impl Session<'_> {
                 self.control.quit();
                 return Ok(answer::moved(&self.asked.url()));
             }
-            return Err(self.control.refused(Step::Name, code));
+            // A robots.txt that is there and not given is unreachable: 550 would say that there is none.
+            let step = match self.asked.is_robots && self.has_facts {
+                true => Step::Transfer,
+                false => Step::Name,
+            };
+            return Err(self.control.refused(step, code));
         }
         if self.asked.is_head {
             return Ok(facts.answer(Range::Whole, None, Body::none()));
@@ -232,7 +242,10 @@ impl Session<'_> {
     ) -> Result<Option<T>, Stop> {
         let reply = self.control.ask(command).await?;
         match reply.code {
-            213 => Ok(read(&reply)),
+            213 => {
+                self.has_facts = true;
+                Ok(read(&reply))
+            }
             code @ 421 => Err(self.control.refused(Step::Name, code)),
             _ => Ok(None),
         }

@@ -52,6 +52,7 @@ fn a_550_alone_means_that_there_is_no_robots_txt() {
         ("RETR", "450 busy", "status_503"),
         ("RETR", "501 no", "status_502"),
         ("RETR", "553 no", "status_502"),
+        ("RETR", "550 not for you", "status_502"),
         ("RETR", "220 hello again", "protocol"),
         ("PASS", "150 it comes", "protocol"),
         ("EPSV", "229 (|||22|)", "protocol"),

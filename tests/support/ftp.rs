@@ -38,6 +38,8 @@ pub(crate) enum Sending {
     Endless(&'static str),
     /// Sends all, and then these.
     Longer(&'static str),
+    /// Sends all, and says so only when the other side has closed, too.
+    Lingering,
 }
 
 /// The running server. It lives as long as the test process.
@@ -358,6 +360,11 @@ impl Session {
             Some(Sending::Endless(line)) => loop {
                 self.write(&mut data, line.repeat(100).as_bytes())?;
             },
+            Some(Sending::Lingering) => {
+                self.write(&mut data, octets)?;
+                data.shutdown(std::net::Shutdown::Write)?;
+                data.read_to_end(&mut Vec::new())?;
+            }
             Some(Sending::Longer(more)) => {
                 self.write(&mut data, octets)?;
                 self.write(&mut data, more.as_bytes())?;

@@ -46,8 +46,7 @@ impl Until {
         match (range, size) {
             (Range::Part { from, to }, Some(size)) if to + 1 < size => Until::Octet(to + 1 - from),
             (Range::Part { from, to }, _) => Until::End(Some(to + 1 - from)),
-            // An empty file is asked for like one of unknown length: some servers say 0 where they do not know.
-            (_, size) => Until::End(size.filter(|size| *size > 0)),
+            (_, size) => Until::End(size),
         }
     }
 
@@ -62,7 +61,6 @@ impl Until {
 
 /// The octets of a data connection.
 pub(super) struct Transfer {
-    data: TcpStream,
     state: State,
     shape: Shape,
     /// The last piece, until the transfer is confirmed.
@@ -76,7 +74,7 @@ enum Shape {
 
 enum State {
     /// Octets come. Afterwards the control connection confirms them, unless it has done so already.
-    Open(Control, Begun),
+    Open(TcpStream, Control, Begun),
     /// All octets have come.
     Confirming(Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + Sync>>),
     /// They are confirmed.
@@ -89,8 +87,7 @@ impl Transfer {
     /// Returns the transfer of a file.
     pub(super) fn file(data: TcpStream, control: Control, begun: Begun, until: Until) -> Transfer {
         Transfer {
-            data,
-            state: State::Open(control, begun),
+            state: State::Open(data, control, begun),
             shape: Shape::File(until),
             held: None,
         }
@@ -99,8 +96,7 @@ impl Transfer {
     /// Returns the transfer of a listing, which becomes a page.
     pub(super) fn listing(data: TcpStream, control: Control, begun: Begun, page: Page) -> Transfer {
         Transfer {
-            data,
-            state: State::Open(control, begun),
+            state: State::Open(data, control, begun),
             shape: Shape::Listing(page),
             held: None,
         }
@@ -124,8 +120,8 @@ impl Transfer {
                     Ok(()) => self.state = State::Confirmed,
                     Err(_) => return Poll::Ready(self.cut("the transfer was not confirmed")),
                 },
-                State::Open(..) => {
-                    let piece = match ready!(poll_read(&self.data, cx)) {
+                State::Open(data, ..) => {
+                    let piece = match ready!(poll_read(data, cx)) {
                         Ok(piece) => piece,
                         Err(error) => {
                             self.state = State::Ended;
@@ -190,11 +186,13 @@ impl Transfer {
             Shape::File(Until::End(_)) | Shape::Listing(_) => {}
         }
         self.state = match std::mem::replace(&mut self.state, State::Ended) {
-            State::Open(control, Begun::AndEnded) => {
+            State::Open(_, control, Begun::AndEnded) => {
                 control.quit();
                 State::Confirmed
             }
-            State::Open(mut control, _) => {
+            State::Open(data, mut control, _) => {
+                // Some servers say nothing more until this side is closed, too.
+                drop(data);
                 State::Confirming(Box::pin(async move { control.end().await }))
             }
             state => state,

@@ -158,6 +158,20 @@ fn a_robots_txt_that_is_not_whole_does_not_count() {
 }
 
 #[test]
+fn a_server_that_waits_for_the_other_close_is_not_waited_for() {
+    let gate = Gate::start();
+    let server = FtpServer::with_rules(RULES)
+        .file("open", "0123456789")
+        .sends("robots.txt", Sending::Lingering)
+        .sends("open", Sending::Lingering)
+        .sends("/", Sending::Lingering);
+    gate.get(&server.url("/open")).is_origins(200, "0123456789");
+    let page = gate.get(&server.url("/"));
+    assert!(page.status == 200 && page.whole, "{page:?}");
+    gate.denied(&gate.get(&server.url("/private/x")));
+}
+
+#[test]
 fn a_page_that_is_cut_short_is_seen_to_be() {
     let gate = Gate::start();
     for sending in [

@@ -20,7 +20,7 @@ use crate::agent::{self, Agent, Agents};
 use crate::cache::{EffectiveSettings, View};
 use crate::clock::Moment;
 use crate::config::{Config, RobotsConfig};
-use crate::ftp;
+use crate::ftp::{self, path::PathError};
 use crate::policy::generation::OriginUpdates;
 use crate::policy::identity::{Required, decide_by_identity};
 use crate::policy::overrides::{InForce, Overrides};
@@ -291,7 +291,13 @@ pub fn named(named: &[String]) -> Result<Arc<Agent>, AgentError> {
 pub fn target(url: &str) -> Result<Target, UrlError> {
     let (origin, path) = origin(url)?;
     if origin.scheme() == Scheme::Ftp {
-        ftp::path::read(&path).map_err(|error| UrlError::Ftp(error.advice()))?;
+        let read = ftp::path::read(&path);
+        read.map_err(|error| match (error, ftp::path::canonical(&path)) {
+            (PathError::Spelling, Some(spelling)) => {
+                UrlError::Spelling(format!("{origin}{spelling}"))
+            }
+            (error, _) => UrlError::Ftp(error.advice()),
+        })?;
     }
     match PathAndQuery::try_from(&*path) {
         Ok(path) => Ok(Target { origin, path }),

@@ -127,6 +127,13 @@ impl<'a> Asked<'a> {
     fn url(&self) -> String {
         format!("{}{}", self.origin, self.path)
     }
+
+    /// Returns the URL with a slash at its end, in its one spelling.
+    fn folder_url(&self) -> String {
+        let folder = format!("{}/", self.path);
+        let spelling = path::canonical(&folder).unwrap_or(folder);
+        format!("{}{spelling}", self.origin)
+    }
 }
 
 /// A session that is logged in.
@@ -142,7 +149,7 @@ impl Session<'_> {
     async fn answer(self, resource: &Resource) -> Result<(Response, SocketAddr), Stop> {
         let peer = self.control.peer();
         let response = match (resource, self.asked.named) {
-            (Resource::File(_), Some(Type::Directory)) => answer::moved(&self.asked.url()),
+            (Resource::File(_), Some(Type::Directory)) => answer::moved(&self.asked.folder_url()),
             (Resource::File(name), named) => self.file(name, named == Some(Type::Ascii)).await?,
             (Resource::Directory(name), _) => self.directory(name.as_ref()).await?,
         };
@@ -187,7 +194,7 @@ impl Session<'_> {
             // A directory has no slash here, and is a file elsewhere. A robots.txt is a file.
             if code == 550 && !self.asked.is_robots && self.enters(name).await? {
                 self.control.quit();
-                return Ok(answer::moved(&self.asked.url()));
+                return Ok(answer::moved(&self.asked.folder_url()));
             }
             // A robots.txt that is there and not given is unreachable: 550 would say that there is none.
             let step = match self.asked.is_robots && self.has_facts {

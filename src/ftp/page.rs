@@ -1,6 +1,7 @@
 //! The listing of a directory as an HTML page, entry by entry: a crawler that reads links finds the files.
 
 use super::listing::{Entry, Kind, Listing};
+use super::path::encoded;
 
 /// A page that is written while its listing comes.
 #[derive(Debug)]
@@ -56,27 +57,21 @@ fn write(entry: &Entry, page: &mut Vec<u8>) {
     };
     let size = entry.size.map_or(String::new(), |size| format!("{size}  "));
     let line = format!(
-        "<a href=\"{}{slash}\">{}{slash}</a>  {size}{}\n",
-        encoded(&entry.name),
+        "<a href=\"{}\">{}{slash}</a>  {size}{}\n",
+        escaped(&link(entry)),
         escaped(&String::from_utf8_lossy(&entry.name)),
         escaped(&entry.modified)
     );
     page.extend_from_slice(line.as_bytes());
 }
 
-/// Encodes all octets of a segment but the unreserved ones (RFC 3986 2.3), so that nothing in it reads as a scheme, a
-/// parameter or a query.
-fn encoded(segment: &[u8]) -> String {
-    let mut text = String::with_capacity(segment.len());
-    for octet in segment {
-        match octet {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                text.push(char::from(*octet));
-            }
-            _ => text.push_str(&format!("%{octet:02X}")),
-        }
+/// Writes the link to an entry. A colon in it would read as the end of a scheme (RFC 3986 4.2).
+fn link(entry: &Entry) -> String {
+    let link = encoded(&entry.name, entry.kind == Kind::Directory);
+    match link.contains(':') {
+        true => format!("./{link}"),
+        false => link,
     }
-    text
 }
 
 /// Escapes text for HTML.
@@ -107,6 +102,7 @@ mod tests {
         let mut page = Page::new("ftp://a.example/x&y/".to_owned(), listing);
         let mut text = page.push(b"type=file;size=3; a b.txt\r\ntype=dir; p");
         text.extend(page.push(b"ub\r\ntype=file; <script>\"'?;type=i\r\n"));
+        text.extend(page.push(b"type=dir; x:a&b=%\r\n"));
         text.extend(page.push(b"type=file; last"));
         text.extend(page.finish());
         let text = String::from_utf8(text).expect("UTF-8");
@@ -114,7 +110,8 @@ mod tests {
             "<title>ftp://a.example/x&amp;y/</title>",
             "<a href=\"a%20b.txt\">a b.txt</a>  3  \n",
             "<a href=\"pub/\">pub/</a>  \n",
-            "<a href=\"%3Cscript%3E%22%27%3F%3Btype%3Di\">&lt;script&gt;&quot;&#39;?;type=i</a>",
+            "<a href=\"%3Cscript%3E%22&#39;%3F%3Btype=i\">&lt;script&gt;&quot;&#39;?;type=i</a>",
+            "<a href=\"./x:a&amp;b=%25/\">x:a&amp;b=%/</a>",
             "<a href=\"last\">last</a>",
             "</html>\n",
         ] {

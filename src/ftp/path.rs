@@ -47,6 +47,8 @@ pub enum PathError {
     Home,
     /// It holds a `%` that begins no escape.
     Percent,
+    /// It is not the one spelling of its name ([`canonical`]).
+    Spelling,
 }
 
 impl PathError {
@@ -64,6 +66,9 @@ impl PathError {
                 "An ftp path begins at the directory of the login and names no home: write it without the ~ at its beginning."
             }
             Self::Percent => "Write the % of a file's name in an ftp URL as %25.",
+            Self::Spelling => {
+                "Write the path of an ftp URL with escapes only where they are needed, in upper case: %20 for a space, = for %3D."
+            }
         }
     }
 }
@@ -104,8 +109,52 @@ pub fn split_type(path: &str) -> (&str, Option<Type>) {
 /// Reads the path of a URL, without its transfer type.
 ///
 /// # Errors
-/// When it has more than one meaning, or none.
+/// When it has more than one meaning, or none, or is not the one spelling of its name: rules compare spellings, and the
+/// server gets the name.
 pub fn read(path: &str) -> Result<Resource, PathError> {
+    let resource = resource(path)?;
+    let spelled = spelled(&resource);
+    let is_canonical = spelled == path || spelled.strip_prefix('/') == Some(path);
+    is_canonical.then_some(resource).ok_or(PathError::Spelling)
+}
+
+/// Returns the one spelling of a path: escapes stand only for octets that a segment cannot hold (RFC 3986 3.3). `None`
+/// if the path cannot be read, however it is spelled.
+pub fn canonical(path: &str) -> Option<String> {
+    Some(spelled(&resource(path).ok()?))
+}
+
+/// Writes a name in its one spelling; that of a directory ends in a slash.
+pub(super) fn encoded(name: &[u8], is_directory: bool) -> String {
+    let mut text = String::with_capacity(name.len());
+    for octet in name {
+        match octet {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' // unreserved
+            | b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' // sub-delims
+            | b':' | b'@' | b'/' => text.push(char::from(*octet)),
+            _ => text.push_str(&format!("%{octet:02X}")),
+        }
+    }
+    if is_directory {
+        text.push('/');
+    }
+    // The escape tells the end of such a name from a transfer type.
+    let (name, letter) = split_transfer_type(&text);
+    match letter.and(text.get(name.len() + 1..)) {
+        Some(behind) => format!("{name}%3B{behind}"),
+        None => text,
+    }
+}
+
+fn spelled(resource: &Resource) -> String {
+    match resource {
+        Resource::Directory(None) => "/".to_owned(),
+        Resource::Directory(Some(name)) => format!("/{}", encoded(name.as_bytes(), true)),
+        Resource::File(name) => format!("/{}", encoded(name.as_bytes(), false)),
+    }
+}
+
+fn resource(path: &str) -> Result<Resource, PathError> {
     if path.contains('?') {
         return Err(PathError::Query);
     }
@@ -190,7 +239,19 @@ mod tests {
             ("/a", "a"),
             ("/pub/a.txt", "pub/a.txt"),
             ("/pub/", "pub/"),
-            ("/p%75b/%61", "pub/a"),
+            ("/p%75b/%61", "Spelling"),
+            ("/a%3Db", "Spelling"),
+            ("/a=b", "a=b"),
+            ("/a%c3%a9", "Spelling"),
+            ("/a b", "Spelling"),
+            ("/[a]", "Spelling"),
+            ("/%5Ba%5D", "[a]"),
+            ("/!$&'()*+,;=:@-._~", "!$&'()*+,;=:@-._~"),
+            ("/a;type=i", "Spelling"),
+            ("/a%3Btype=i", "a;type=i"),
+            ("/a%3Btype=x", "Spelling"),
+            ("/a%3Btype=i/", "Spelling"),
+            ("/a;type=i/", "a;type=i/"),
             ("/a%20b%3Fc%23d", "a b?c#d"),
             ("/a%zz", "Percent"),
             ("/a%", "Percent"),
@@ -251,6 +312,18 @@ mod tests {
     }
 
     proptest! {
+        /// Each file has one spelling, which is its own.
+        #[test]
+        fn one_spelling_is_read(path in "[/.%a-f0-9;=:typei~ ]{0,24}|\\PC{0,24}") {
+            let Some(spelling) = canonical(&path) else {
+                return Ok(());
+            };
+            prop_assert_eq!(resource(&spelling), resource(&path));
+            prop_assert_eq!(canonical(&spelling), Some(spelling.clone()));
+            prop_assert_eq!(split_type(&spelling), (spelling.as_str(), None));
+            prop_assert!(read(&spelling).is_ok());
+        }
+
         /// No path brings a line end into a name, nor a segment that leads elsewhere.
         #[test]
         fn no_path_breaks_out(path in "[/.%a-f0-9;?\\\\ ]{0,24}|\\PC{0,24}") {

@@ -47,6 +47,8 @@ pub enum Unreadable {
     Userinfo,
     /// The path of an `ftp` URL that has more than one meaning on a server, or none.
     FtpPath(PathError),
+    /// The path of an `ftp` URL in another than its one spelling; the URL in that one.
+    FtpSpelling(Box<str>),
     /// The connection, the handshake and the request name different origins.
     Misdirected {
         /// The origin of the connection.
@@ -141,8 +143,15 @@ pub fn read_connect(uri: &Uri) -> Result<Origin, Unreadable> {
 
 /// Returns the target of an `ftp` URL. Its transfer type is no part of the path ([`transfer_type`] has it).
 fn of_ftp(origin: Origin, path: &PathAndQuery) -> Result<Target, Unreadable> {
-    let (path, _) = ftp::split_type(path.as_str());
-    ftp::read(path).map_err(Unreadable::FtpPath)?;
+    let whole = path.as_str();
+    let (path, _) = ftp::split_type(whole);
+    ftp::read(path).map_err(|error| match (error, ftp::canonical(path)) {
+        (PathError::Spelling, Some(spelling)) => {
+            let in_type = whole.get(path.len()..).unwrap_or_default();
+            Unreadable::FtpSpelling(format!("{origin}{spelling}{in_type}").into())
+        }
+        (error, _) => Unreadable::FtpPath(error),
+    })?;
     let path = if path.is_empty() { "/" } else { path };
     let path = PathAndQuery::try_from(path).map_err(|_| Unreadable::Malformed)?;
     Ok(Target { origin, path })
@@ -298,6 +307,12 @@ mod tests {
             ("ftp://a.test//x", "", plain, "FtpPath(Empty)"),
             ("ftp://a.test/x/../y", "", plain, "FtpPath(Dots)"),
             ("ftp://a.test/x%2Fy", "", plain, "FtpPath(Slash)"),
+            (
+                "ftp://a.test/%78%3Dy;type=i",
+                "",
+                plain,
+                "FtpSpelling(\"ftp://a.test/x=y;type=i\")",
+            ),
             ("/x", "a.test", plain, "NotAbsolute"),
             ("*", "a.test", plain, "Malformed"),
             ("a.test:80", "a.test", plain, "Malformed"),

@@ -65,12 +65,7 @@ fn a_file_is_served_over_http() {
 fn a_disallowed_file_is_never_named_to_the_server() {
     let gate = Gate::start();
     let server = FtpServer::with_rules(RULES).file("private/x", "secret");
-    for path in [
-        "/private/x",
-        "/private/",
-        "/priv%61te/x;type=i",
-        "/private;type=d",
-    ] {
+    for path in ["/private/x", "/private/", "/private;type=d"] {
         let record = gate.denied(&gate.get(&server.url(path)));
         assert_eq!(
             (&record["scheme"], &record["port"]),
@@ -93,7 +88,8 @@ fn spellings_of_a_disallowed_path_reach_no_server() {
             "/a/%2e%2e/private/x", "/a/.%2E/%70rivate/x", "/../private/x", "/a//../../private/x", "/robots.txt/../private/x",
             "/open/..%2f%70rivate/x", "//host/private/x", "/a%0d%0aRETR%20private/x", "/a%0ARETR%20private/x",
             "/a%0DRETR%20private/x", "/a%00/../private/x", "/%ff%f4private/x", "/a?/../private/x", "/open?x",
-            "/~/private/x", "/%7e/private/x", "/~root", "/private%/x", "/%private%zz",
+            "/~/private/x", "/%7e/private/x", "/~root", "/%70rivate/x",
+            "/%70%72%69%76%61%74%65/x", "/privat%65/x;type=i", "/a%3db", "/private%/x", "/%private%zz",
         ];
         for path in cases {
             let answer = gate.get(&server.url(path));
@@ -102,13 +98,7 @@ fn spellings_of_a_disallowed_path_reach_no_server() {
             assert!(detail.contains("ftp"), "{path}: {detail}");
         }
         assert_eq!(server.sessions(), 0, "path_guard = {path_guard}");
-        for path in [
-            "/%70rivate/x",
-            "/%70%72%69%76%61%74%65/x",
-            "/privat%65/x",
-            "/private/x;type=a",
-            "/private;x/x",
-        ] {
+        for path in ["/private/x", "/private/x;type=a", "/private;x/x"] {
             gate.denied(&gate.get(&server.url(path)));
         }
         assert_eq!(server.named(), [""; 0], "path_guard = {path_guard}");
@@ -268,7 +258,7 @@ fn a_directory_is_a_page_of_links() {
         );
         let text = answer.text();
         assert!(
-            text.contains("<a href=\"a%20b%26c.txt\">a b&amp;c.txt</a>  5"),
+            text.contains("<a href=\"a%20b&amp;c.txt\">a b&amp;c.txt</a>  5"),
             "{text}"
         );
         assert!(text.contains("<a href=\"deep/\">deep/</a>"), "{text}");

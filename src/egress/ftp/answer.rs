@@ -93,11 +93,11 @@ pub(super) fn page(body: Body) -> Response {
     response
 }
 
-/// Returns the answer for the name of a directory without its slash. The crawler asks again, and robots.txt judges the
+/// Returns the answer for the name of a directory without its slash: the URL with it. The crawler asks again, and robots.txt judges the
 /// URL whose page it gets.
 pub(super) fn moved(url: &str) -> Response {
     let mut response = of_body(StatusCode::MOVED_PERMANENTLY, Body::none());
-    insert(response.headers_mut(), LOCATION, &format!("{url}/"));
+    insert(response.headers_mut(), LOCATION, url);
     response
 }
 

@@ -140,6 +140,13 @@ fn unreadable_target(unreadable: &Unreadable) -> Problem {
             "Write the ftp URL without user and password: crawlgate logs in as anonymous only.",
         ),
         Unreadable::FtpPath(error) => (StatusCode::BAD_REQUEST, error.advice()),
+        Unreadable::FtpSpelling(url) => {
+            let detail = format!("The path of an ftp URL has one spelling; ask for {url}");
+            return Problem {
+                close: true,
+                ..bad_request(&detail)
+            };
+        }
         _ => form(Violation::Target),
     };
     Problem {

@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tracing::{info, warn};
 
-use self::head::{Content, Head};
+use self::head::{Content, Head, digest, place};
 use super::Shared;
 use super::entry::FlightReason;
 use super::flight::FetchTask;
@@ -37,7 +37,7 @@ use crate::robots::identity::{FetchedAs, Identity};
 use crate::robots::state::Due;
 use crate::store::persist::{from_stored, to_stored};
 use crate::store::{Fetch, OriginUpdate, StoredState};
-use crate::text::{DecisionId, hex};
+use crate::text::DecisionId;
 
 /// The time for which a lease holds. A fetch that ended without telling is followed by another after it.
 const LEASE: Duration = Duration::from_secs(3);
@@ -169,15 +169,6 @@ impl Sharing {
         }
         opened.map(|(head, text)| (state.token, head, text))
     }
-}
-
-fn place<'a>(key: &'a StateKey, token: &'a [u8]) -> [&'a [u8]; 4] {
-    [
-        b"state",
-        key.origin.as_bytes(),
-        key.variant.as_bytes(),
-        token,
-    ]
 }
 
 impl FetchTask {
@@ -497,11 +488,4 @@ impl Shared {
         }
         Ok(())
     }
-}
-
-/// Returns the first half of the SHA-256 of some octets. A crawler chooses its product token, so a shorter one would let
-/// it find two with the same place.
-fn digest(octets: &[u8]) -> String {
-    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, octets);
-    hex(digest.as_ref().get(..16).unwrap_or_default())
 }

@@ -9,10 +9,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::super::settings::Settings;
-use super::digest;
 use super::packed::{pack, unpack};
 use crate::clock::Moment;
-use crate::fleet::coordinator::EngineTime;
+use crate::fleet::coordinator::{EngineTime, StateKey};
 use crate::robots::access::{Absence, Cause};
 use crate::robots::identity::Identity;
 use crate::robots::state::{Fresh, Outage};
@@ -131,6 +130,23 @@ pub(super) fn reading(settings: &Settings, identity: &Identity) -> String {
             .to_ascii_lowercase(),
     );
     digest(text.as_bytes())
+}
+
+/// Returns the first half of the SHA-256 of some octets. A crawler chooses its product token, so a shorter one would let
+/// it find two with the same place.
+pub(super) fn digest(octets: &[u8]) -> String {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, octets);
+    hex(digest.as_ref().get(..16).unwrap_or_default())
+}
+
+/// Names what a seal holds for: a state at its place, under its token.
+pub(super) fn place<'a>(key: &'a StateKey, token: &'a [u8]) -> [&'a [u8]; 4] {
+    [
+        b"state",
+        key.origin.as_bytes(),
+        key.variant.as_bytes(),
+        token,
+    ]
 }
 
 impl Head {

@@ -356,7 +356,15 @@ pub fn release(decision: &mut Decision, mut head: Head<'_>) -> Option<Release> {
         Usage::new(*purposes, tdmrep)
     });
     usage.received_status = Some(head.status);
-    usage.judged = judge_response(*purposes, modes, &usage.before, &said, head.status);
+    let first = std::mem::replace(
+        &mut usage.judged,
+        judge_response(*purposes, modes, &usage.before, &said, head.status),
+    );
+    // The refusal that was told before rests on these, whatever the response says.
+    if usage.stage == Some(Stage::Before) {
+        usage.judged.refused = first.refused;
+        usage.judged.unlicensed = first.unlicensed;
+    }
     if !(said.is_empty() && head.lines.is_empty()) {
         usage.after = Some(Box::new(Response {
             lines: KeptLines::of(&head.lines),

@@ -78,7 +78,7 @@ impl RobotsCache {
             }
             refreshed.extend(refreshing.join_all().await.into_iter().flatten());
         }
-        refreshed.sort_by_key(|(at, ..)| *at);
+        refreshed.sort_by_key(|(at, identity, _)| (identity.document(), *at));
         let refreshed = refreshed.into_iter();
         Ok(refreshed
             .map(|(_, identity, state)| (identity, state))

@@ -22,8 +22,11 @@ use crate::text::DecisionId;
 use crate::text::json::printable;
 
 pub(super) fn origin(connection: &Connection, name: &str) -> Result<Vec<OriginMemory>, Failure> {
-    let mut statement =
-        connection.prepare_cached("SELECT * FROM origin WHERE origin = ?1 ORDER BY identity")?;
+    // The states of robots.txt come first.
+    let mut statement = connection.prepare_cached(
+        "SELECT * FROM origin WHERE origin = ?1 \
+         ORDER BY instr(identity, 'tdmrep.json:') = 1, identity",
+    )?;
     sound(statement.query([name])?, rows::origin)
 }
 

@@ -227,7 +227,9 @@ fn decide(
         .ok_or_else(|| contradiction("robots", "null", "what the decision rests on".to_owned()))?;
     // A path that is cut may meet other statements of use than the whole one.
     let speaks = |snapshot: &Arc<Snapshot>| snapshot.robots.has_usage();
-    if cut(&evidence.url).is_some() && !evidence.opaque && snapshot.is_some_and(speaks) {
+    let reserves = |file: &Arc<Snapshot>| file.tdmrep().is_ok_and(|file| !file.is_empty());
+    let is_spoken_of = snapshot.is_some_and(speaks) || files.tdmrep.is_some_and(reserves);
+    if cut(&evidence.url).is_some() && !evidence.opaque && is_spoken_of {
         return Err(Gap::Attested(NotReplayable::Cut));
     }
     let state = Arc::new(state(robots, snapshot)?);

@@ -39,7 +39,7 @@ impl Evaluator {
     }
 }
 
-/// Fetches the tdmrep.json of an origin; `None` if nothing is known of it in time, or nothing is reserved.
+/// Fetches the tdmrep.json of an origin; `None` if nothing is reserved.
 pub async fn fetch(
     cache: &RobotsCache,
     target: &Target,
@@ -48,6 +48,7 @@ pub async fn fetch(
     let view = cache.tdmrep(&target.origin, crawler, None, Effort::Wait);
     match view.await.stance {
         Stance::Rules(snapshot) => Some(Arc::new(usage::File::Fetched(snapshot))),
-        Stance::Unknown | Stance::AllowAll | Stance::DisallowAll { .. } => None,
+        Stance::Unknown => Some(Arc::new(usage::File::Pending)),
+        Stance::AllowAll | Stance::DisallowAll { .. } => None,
     }
 }

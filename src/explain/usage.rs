@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::config::Config;
 use crate::policy::Reason;
-use crate::policy::usage::refusal;
+use crate::policy::usage::{Signals, refusal};
 use crate::rep::ProductToken;
 use crate::robots::snapshot::Snapshot;
 use crate::usage::record::UsageRecord;
@@ -44,6 +44,8 @@ pub enum File {
     Fetched(Arc<Snapshot>),
     /// It was not.
     Unusable(Said),
+    /// It has not come.
+    Pending,
 }
 
 /// What is said of the use of a page, and what follows.
@@ -90,6 +92,16 @@ impl Asked {
                     Err(why) => before.and(&tdmrep::unusable(why)),
                 },
                 File::Unusable(said) => before.and(said),
+                File::Pending if Signals::of(purposes, &self.modes).ask_for_tdmrep() => {
+                    return Usage {
+                        purposes,
+                        said: Said::default(),
+                        shadowed: Vec::new(),
+                        judged: Judged::default(),
+                        refusal: Some(Reason::UsagePending),
+                    };
+                }
+                File::Pending => before,
             };
         }
         let shadowed = statements.map(|it| it.shadowed(path, is_guarded, modes));

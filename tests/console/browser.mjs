@@ -153,7 +153,7 @@ async function review() {
 
   await go(page, `/origin?of=${changing}`);
   await page.getByRole("button", { name: "Refresh now" }).click();
-  await page.getByText("Its robots.txt was fetched.").waitFor();
+  await page.getByText("Its documents were fetched.").waitFor();
   await page.getByRole("button", { name: "Compare" }).click();
   await page.getByText("− Disallow: /old").waitFor();
   await check(page, "a difference");

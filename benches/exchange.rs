@@ -34,10 +34,10 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpListener;
 
-use lab::Lab;
 use lab::crawler::{Crawlers, Way, ask_http2};
 use lab::origin::{ALLOWED, DISALLOWED, LARGE};
 use lab::process::Process;
+use lab::{Lab, median, word};
 
 const CONNECTIONS: usize = 64;
 
@@ -135,10 +135,6 @@ fn main() {
         _ if lab::is_asked_to_measure() => measure(),
         _ => {}
     }
-}
-
-fn word(place: usize) -> String {
-    std::env::args().nth(place).unwrap()
 }
 
 fn measure() {
@@ -254,12 +250,6 @@ fn ratios(
 ) -> impl Iterator<Item = f64> {
     let pairs = rounds.iter().zip(reference);
     pairs.map(move |(round, reference)| value(round) / value(reference))
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 /// Runs a minimal forward proxy on hyper.

@@ -33,10 +33,10 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use lab::Lab;
 use lab::crawler::{Crawlers, Way};
 use lab::origin::ALLOWED;
 use lab::process::Process;
+use lab::{Lab, median, word};
 
 const CONNECTIONS: usize = 64;
 
@@ -86,10 +86,6 @@ fn main() {
         _ if lab::is_asked_to_measure() => measure(),
         _ => {}
     }
-}
-
-fn word(place: usize) -> String {
-    std::env::args().nth(place).unwrap()
 }
 
 fn number(place: usize) -> usize {
@@ -243,12 +239,6 @@ impl Engine {
         let figure = figure.and_then(|figure| figure.split(',').next());
         figure.map_or(0.0, |figure| figure.trim().parse().unwrap())
     }
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 fn host(number: usize) -> String {

@@ -24,10 +24,10 @@ mod lab;
 use std::io::Write as _;
 use std::path::Path;
 
-use lab::Lab;
 use lab::crawler::{Crawlers, Way, ask_http2};
 use lab::origin::ALLOWED;
 use lab::process::Process;
+use lab::{Lab, word};
 
 fn main() {
     match lab::role().as_deref() {
@@ -36,10 +36,6 @@ fn main() {
         _ if lab::is_asked_to_measure() => measure(),
         _ => {}
     }
-}
-
-fn word(place: usize) -> String {
-    std::env::args().nth(place).unwrap()
 }
 
 fn measure() {

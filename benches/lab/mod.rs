@@ -21,6 +21,18 @@ pub fn role() -> Option<String> {
     std::env::args().find_map(|word| word.strip_prefix("--role=").map(str::to_owned))
 }
 
+/// Returns the argument at a place.
+pub fn word(place: usize) -> String {
+    std::env::args().nth(place).unwrap()
+}
+
+/// Returns the median.
+pub fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
 /// Tells whether `cargo bench` runs this. `cargo test --benches` does not ask for measurements.
 pub fn is_asked_to_measure() -> bool {
     std::env::args().any(|word| word == "--bench")

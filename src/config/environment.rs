@@ -41,12 +41,6 @@ impl Variables {
         Variables(variables)
     }
 
-    /// Tells whether no variable sets a key.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Returns the names, in their order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|variable| &*variable.name)

@@ -1,7 +1,6 @@
 //! The choice of the configuration file, and the errors in it.
 
 use std::{
-    borrow::Cow,
     ffi::OsString,
     fmt, fs, io,
     path::{Path, PathBuf},
@@ -235,21 +234,14 @@ fn parse(
     variables: &Variables,
 ) -> Result<Config, Vec<Fault>> {
     // The variables are further lines of the same text, so that a fault finds the place of a value in either.
-    let (text, lines) = match variables.is_empty() {
-        true => (Cow::Borrowed(file_text), usize::MAX),
-        false => {
-            let text = format!("{file_text}\n{}", variables.lines());
-            (Cow::Owned(text), 1 + file_text.matches('\n').count())
-        }
-    };
+    let text = format!("{file_text}\n{}", variables.lines());
+    let lines = 1 + file_text.matches('\n').count();
     let mut reader = Reader::new(&text);
     let (mut document, mut errors) = DeTable::parse_recoverable(file_text);
     let own = " ".repeat(file_text.len()) + text.get(file_text.len()..).unwrap_or_default();
-    if lines != usize::MAX {
-        let (set, more) = DeTable::parse_recoverable(&own);
-        errors.extend(more);
-        merge(document.get_mut(), set.into_inner());
-    }
+    let (set, more) = DeTable::parse_recoverable(&own);
+    errors.extend(more);
+    merge(document.get_mut(), set.into_inner());
     for error in &errors {
         reader.syntax(error);
     }
@@ -271,7 +263,7 @@ fn parse(
     }
     let mut faults = reader.into_faults();
     for fault in &mut faults {
-        let number = fault.line.checked_sub(lines.saturating_add(1));
+        let number = fault.line.checked_sub(lines + 1);
         fault.variable = number.and_then(|number| variables.names().nth(number).map(str::to_owned));
     }
     match faults.is_empty() {

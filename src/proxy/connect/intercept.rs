@@ -51,24 +51,16 @@ pub(super) async fn intercept(
         Err(_) => patience.min(CHANCE),
     };
     let mut first = [0; 1];
-    let [first] = tokio::select! {
-        read = timeout(silence, io.read(&mut first)) => match read {
-            Ok(Ok(1)) => first,
-            // Closed or silent.
-            _ => {
-                refuse_unheard(&connection, &origin, recorder);
-                return None;
-            }
-        },
-        () = server::late(&connection.downstream.proxy.stop, CHANCE) => {
-            refuse_unheard(&connection, &origin, recorder);
-            return None;
-        }
-        () = connection.downstream.slot.has_to_leave() => {
-            refuse_unheard(&connection, &origin, recorder);
-            return None;
-        }
+    let heard = tokio::select! {
+        read = timeout(silence, io.read(&mut first)) => matches!(read, Ok(Ok(1))),
+        () = server::late(&connection.downstream.proxy.stop, CHANCE) => false,
+        () = connection.downstream.slot.has_to_leave() => false,
     };
+    if !heard {
+        refuse_unheard(&connection, &origin, recorder);
+        return None;
+    }
+    let [first] = first;
     let io = Filtered::new(io, Replay(Bytes::copy_from_slice(&[first])));
     match first {
         TLS_HANDSHAKE => {

@@ -111,7 +111,7 @@ fn main() -> ExitCode {
     code
 }
 
-/// What the rounds work on.
+/// The input of the rounds.
 struct Work {
     tokens: [ProductToken; 1],
     decision: RefCell<Decision>,

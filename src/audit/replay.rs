@@ -390,7 +390,7 @@ fn compare_usage(differences: &mut Vec<Difference>, evidence: &Evidence<'_>, dec
         let mut record = (!usage.is_silent()).then(|| usage.record())?;
         let fields = evidence.usage.iter().flat_map(|usage| &usage.fields);
         for (field, recorded) in record.fields.iter_mut().zip(fields) {
-            // What was left out of a line cannot be hashed again.
+            // The record has a part of the line, and the digest of the whole: it cannot be computed again.
             if field.cut && recorded.cut {
                 field.octets = recorded.octets;
                 field.sha256 = Cow::Borrowed(&recorded.sha256);

@@ -52,7 +52,7 @@ impl Shared {
         let resource =
             path::read(path.as_str()).map_err(|_| Halt::Failed(Failure::Unaddressable))?;
         let is_robots = matches!(send_permit, SendPermit::Robots(_));
-        // What sites say beside robots.txt (tdmrep.json) is said on the web: no FTP server is asked for it.
+        // A fetch of crawlgate asks an FTP server for robots.txt alone: TDMRep is about HTTP.
         if is_robots && path.as_str() != "/robots.txt" {
             return Err(Halt::Failed(Failure::Unaddressable));
         }

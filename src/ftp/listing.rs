@@ -15,7 +15,7 @@ pub enum Format {
     Columns,
 }
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A file, or a link to something unknown.
@@ -27,7 +27,7 @@ pub enum Kind {
 /// One entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its name: one segment of a path.
     pub name: Vec<u8>,

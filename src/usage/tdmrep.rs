@@ -34,7 +34,7 @@ pub struct TdmRep {
     is_reserved_somewhere: bool,
 }
 
-/// What an entry is for requests.
+/// The effect of an entry on requests.
 enum Entry {
     /// It matches nothing.
     Unlocated,

@@ -155,7 +155,7 @@ fn faults_of_variables_name_them() {
         "{told}"
     );
     assert!(lines[2].starts_with("CRAWLGATE_LIMITS__DRAINS: "), "{told}");
-    // What may be a secret is not repeated.
+    // No message repeats a value that may be a secret.
     for (name, value) in [
         ("CRAWLGATE_FLEET__PASSWORD", "hunter2"),
         ("CRAWLGATE_SHIP__TOKEN", "hunter2"),

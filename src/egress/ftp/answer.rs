@@ -15,7 +15,7 @@ use crate::ftp::path::Name;
 use crate::ftp::range::Range;
 use crate::ftp::status::Refusal;
 
-/// What is known of a file before its octets come.
+/// The name of a file, and the replies about it that come before its octets.
 pub(super) struct Facts<'a> {
     pub(super) name: &'a Name,
     /// The answer to SIZE.
@@ -93,8 +93,8 @@ pub(super) fn page(body: Body) -> Response {
     response
 }
 
-/// Returns the answer for the name of a directory without its slash: the URL with it. The crawler asks again, and robots.txt judges the
-/// URL whose page it gets.
+/// Returns the answer for the name of a directory without its slash. It redirects to the URL with the slash, so that
+/// robots.txt judges the URL of the page that the crawler gets.
 pub(super) fn moved(url: &str) -> Response {
     let mut response = of_body(StatusCode::MOVED_PERMANENTLY, Body::none());
     insert(response.headers_mut(), LOCATION, url);

@@ -70,7 +70,7 @@ struct UseOf {
     name: &'static str,
     group: String,
     value: String,
-    /// What keeps it from having the effect that it seems to have.
+    /// The reason why it has another effect than it seems to have.
     remark: Option<String>,
     line: u32,
 }

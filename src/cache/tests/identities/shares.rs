@@ -33,7 +33,7 @@ async fn a_client_with_many_names_takes_no_state_from_one_with_fewer() {
         flood(Some("news")).await;
     }
     let fetched = site.sent().len();
-    // Three clients and those without a name have two states each, or three: nobody takes one from another any more.
+    // Three clients have two or three states each, and so do requests without a client: none takes a state from another.
     for _ in 0..3 {
         for client in ["shop", "rest"] {
             assert_eq!(seen(Some(client), "GoodBot").await, Some(2), "{client}");

@@ -443,7 +443,11 @@ impl Cause {
     pub fn is_of_the_document(self) -> bool {
         let is_of_a_hop = matches!(
             self,
-            Cause::ProhibitedHop | Cause::UnjudgedHop | Cause::DeniedHop | Cause::HopChain
+            Cause::ProhibitedHop
+                | Cause::UnjudgedHop
+                | Cause::DeniedHop
+                | Cause::DisallowedHop
+                | Cause::HopChain
         );
         self.tells_of_origin() && !is_of_a_hop && self != Cause::Exhausted
     }

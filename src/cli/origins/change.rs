@@ -33,6 +33,10 @@ pub(super) async fn refresh(
         };
         match ask(socket, &asked, patience).await? {
             Some(Answer::Refreshed { states }) => {
+                if states.is_empty() {
+                    code = NOTHING;
+                    say(format!("{origin}: nothing was fetched: no such state, or the file may not be fetched\n").as_bytes())?;
+                }
                 for one in &states {
                     if one.failure.is_some() {
                         code = NOTHING;

@@ -322,14 +322,13 @@ pub(super) fn row(reason: Reason) -> &'static Info {
             code: "usage_pending",
             verdict: Verdict::Defer,
             always_enforced: false,
-            meaning: "tdmrep.json did not arrive in time",
+            meaning: "tdmrep.json was not known in time",
             replay: Replay::Pending,
             answer: Answer {
                 status: StatusCode::SERVICE_UNAVAILABLE,
                 error_type: Some("destination_unavailable"),
-                title: "The origin's tdmrep.json is still being fetched",
-                detail: "The tdmrep.json of {origin} has not arrived yet; send the request again \
-                    later.",
+                title: "The origin's tdmrep.json is not known yet",
+                detail: "The tdmrep.json of {origin} is not known yet; send the request again later.",
             },
         },
         Reason::Unauthenticated => &Info {

@@ -14,14 +14,14 @@ use crate::store::{self, Access, Batch, LogKey};
 const NOON: Moment = Moment::from_millis(1_795_176_000_000);
 
 /// A store with a log, and the directory to which it is shipped.
-struct Gate {
+struct ShippedStore {
     folder: TempDir,
     config: Arc<Config>,
     store: Arc<dyn Store>,
     key: Arc<LogKey>,
 }
 
-impl Gate {
+impl ShippedStore {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut config = Config::builtin(&Places::default());
@@ -75,7 +75,7 @@ fn exported(path: &Path) -> (Vec<u64>, Option<u64>) {
 
 #[tokio::test]
 async fn each_checkpoint_is_shipped_with_what_it_covers_and_the_place_is_noted() {
-    let gate = Gate::new();
+    let gate = ShippedStore::new();
     let shipper = gate.shipper().await;
     assert_eq!(
         shipper.pass().await,
@@ -103,7 +103,7 @@ async fn each_checkpoint_is_shipped_with_what_it_covers_and_the_place_is_noted()
 
 #[tokio::test]
 async fn a_long_pause_is_made_up_for_in_parts() {
-    let gate = Gate::new();
+    let gate = ShippedStore::new();
     fs::create_dir(gate.there()).unwrap();
     for count in [8_192, 8_192, 100, 1] {
         gate.signed(count).await;
@@ -118,7 +118,7 @@ async fn a_long_pause_is_made_up_for_in_parts() {
 
 #[tokio::test]
 async fn a_place_that_is_not_right_is_told_and_left_as_it_is() {
-    let gate = Gate::new();
+    let gate = ShippedStore::new();
     let there = gate.there();
     fs::create_dir(&there).unwrap();
     gate.signed(600).await;
@@ -169,7 +169,7 @@ async fn a_place_that_is_not_right_is_told_and_left_as_it_is() {
 
 #[tokio::test]
 async fn an_older_copy_at_the_place_holds_retention_until_it_is_whole_again() {
-    let gate = Gate::new();
+    let gate = ShippedStore::new();
     let there = gate.there();
     fs::create_dir(&there).unwrap();
     gate.signed(300).await;
@@ -197,7 +197,7 @@ async fn an_older_copy_at_the_place_holds_retention_until_it_is_whole_again() {
 }
 
 /// Damages the block that holds an entry. Returns its indices.
-fn damage(gate: &Gate, index: i64) -> (u64, u64) {
+fn damage(gate: &ShippedStore, index: i64) -> (u64, u64) {
     let connection = rusqlite::Connection::open(gate.config.store.path.as_ref().unwrap()).unwrap();
     let text = "UPDATE block SET body = x'00' WHERE first <= ?1 AND first + count > ?1 RETURNING first, first + count";
     let found = connection.query_row(text, [index], |row| Ok((row.get(0)?, row.get(1)?)));
@@ -207,7 +207,7 @@ fn damage(gate: &Gate, index: i64) -> (u64, u64) {
 
 #[tokio::test]
 async fn damage_before_the_shipping_holds_back_neither_what_follows_nor_retention() {
-    let gate = Gate::new();
+    let gate = ShippedStore::new();
     fs::create_dir(gate.there()).unwrap();
     gate.signed(700).await;
     let shipper = gate.shipper().await;
@@ -239,7 +239,7 @@ async fn damage_before_the_shipping_holds_back_neither_what_follows_nor_retentio
 
 #[tokio::test]
 async fn a_checkpoint_that_ends_in_damage_is_passed_over() {
-    let gate = Gate::new();
+    let gate = ShippedStore::new();
     fs::create_dir(gate.there()).unwrap();
     gate.signed(STEP + 100).await;
     gate.signed(2_000).await;
@@ -258,7 +258,7 @@ async fn a_checkpoint_that_ends_in_damage_is_passed_over() {
 
 #[tokio::test]
 async fn a_witness_that_keeps_the_log_from_being_signed_is_told() {
-    let gate = Gate::new();
+    let gate = ShippedStore::new();
     fs::create_dir(gate.there()).unwrap();
     gate.signed(10).await;
     let log = gate.key.name();
@@ -285,7 +285,7 @@ async fn a_witness_that_keeps_the_log_from_being_signed_is_told() {
 
 #[tokio::test]
 async fn a_second_process_waits_for_its_turn() {
-    let gate = Gate::new();
+    let gate = ShippedStore::new();
     fs::create_dir(gate.there()).unwrap();
     gate.signed(10).await;
     let shipper = gate.shipper().await;
@@ -313,7 +313,7 @@ async fn a_second_process_waits_for_its_turn() {
 
 #[tokio::test]
 async fn a_process_without_the_key_leaves_the_hold_as_it_is() {
-    let gate = Gate::new();
+    let gate = ShippedStore::new();
     fs::create_dir(gate.there()).unwrap();
     gate.signed(10).await;
     gate.shipper().await.pass().await.unwrap();

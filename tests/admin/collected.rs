@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use crate::support::admin_gate::problem;
 use crate::support::collector::{Collector, denied, named};
-use crate::support::{AdminGate, Gate, Origin, RULES};
+use crate::support::{AdminGate, CrawlgateProcess, Origin, RULES};
 
 /// A gate with a collection of two other logs.
 struct Fleet {
     collector: Collector,
     own: AdminGate,
-    others: [Gate; 2],
+    others: [CrawlgateProcess; 2],
     origin: Origin,
     /// The denials, by time: of ams, fra-1, and the own log.
     ids: [String; 3],

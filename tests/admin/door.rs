@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::json;
 
 use crate::support::admin_gate::problem;
-use crate::support::{AdminGate, Gate, Latch, Origin, Reply, Setup, Wire};
+use crate::support::{AdminGate, CrawlgateProcess, Latch, Origin, Reply, Setup, Wire};
 
 #[test]
 fn every_answer_forbids_what_its_page_does_not_need() {
@@ -350,7 +350,7 @@ fn an_unusable_configuration_is_refused_at_the_start() {
 
 #[test]
 fn run_and_an_empty_address_have_none() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     assert!(!gate.said().contains("console:"), "{}", gate.said());
     let setup = Setup::new();
     let mut command = setup.command("run");

@@ -4,19 +4,19 @@ use std::env;
 use std::fs;
 use std::process::Command;
 
-use crate::support::{Gate, Origin, RULES};
+use crate::support::{CrawlgateProcess, Origin, RULES};
 use crate::visit::{client, finish, missing, python};
 
 /// A running proxy, an origin behind TLS, and the recipe for one client.
 struct FollowedRecipe {
-    gate: Gate,
+    gate: CrawlgateProcess,
     origin: Origin,
     recipe: String,
 }
 
 impl FollowedRecipe {
     fn new(client: &str) -> Self {
-        let mut gate = Gate::start();
+        let mut gate = CrawlgateProcess::start();
         // The recipes name the configured address.
         let address = format!("\"{}\"", gate.address);
         gate.setup.set("listen", "address", &address);

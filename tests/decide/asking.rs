@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{AdminGate, Gate, Response, Setup, Wire};
+use crate::support::{AdminGate, CrawlgateProcess, Response, Setup, Wire};
 
 impl AdminGate {
     /// Starts a gate with a configuration of the test's own.
@@ -10,7 +10,7 @@ impl AdminGate {
     pub(crate) fn started(setup: Setup, configuration: &str) -> AdminGate {
         let command = setup.command("serve");
         std::fs::write(setup.dir().join("config.toml"), configuration).unwrap();
-        AdminGate::of(Gate::spawn(setup, command))
+        AdminGate::of(CrawlgateProcess::spawn(setup, command))
     }
 
     /// Sends these octets on a connection of their own.

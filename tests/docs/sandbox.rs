@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use crate::support::{Gate, Origin, Reply, Setup, eventually, program};
+use crate::support::{CrawlgateProcess, Origin, Reply, Setup, eventually, program};
 
 /// The site that the README serves with Python.
 const ROBOTS: &str = "User-agent: *\nDisallow: /private/\nAllow: /private/open\n";
@@ -28,7 +28,7 @@ pub(crate) struct Sandbox {
     directory: tempfile::TempDir,
     origin: Origin,
     /// The service that the pages speak of.
-    service: Gate,
+    service: CrawlgateProcess,
     /// The address of its console.
     console: String,
 }
@@ -49,7 +49,8 @@ impl Sandbox {
         )
         .unwrap();
         let origin = Origin::with_rules(ROBOTS).on("/", [Reply::ok("a page\n")]);
-        let service = Gate::spawn(Setup::new(), command(at.to_owned(), "exec crawlgate serve"));
+        let service =
+            CrawlgateProcess::spawn(Setup::new(), command(at.to_owned(), "exec crawlgate serve"));
         let said = service.said();
         let console = said
             .split("console: http://")

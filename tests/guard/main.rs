@@ -31,7 +31,7 @@ use std::thread;
 use crawlgate::rep::{ComparisonPath, Guarded, ParseOptions, Robots, RuleKind, Rules, Selection};
 use servers::{KINDS, Server};
 use spellings::{SHAPES, Spelling, WIKI, all_spellings, is_told_apart};
-use support::Gate;
+use support::CrawlgateProcess;
 
 /// The gate's decision about a target.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -192,7 +192,7 @@ fn the_proxy_denies_what_a_real_server_would_serve() {
         "User-agent: *\nDisallow: /private/\nDisallow: /page.php$\n",
     )
     .unwrap();
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     for name in ["nginx", "Express", "Python http.server"] {
         let kind = KINDS.iter().find(|kind| kind.name == name).unwrap();
         let server = Server::start(kind, root.path(), 0);

@@ -12,7 +12,7 @@ use rustix::process::Signal;
 
 use super::disk::{Dice, Image};
 use super::trial::{Told, Trial};
-use crate::support::{Gate, Setup, StoredLog};
+use crate::support::{CrawlgateProcess, Setup, StoredLog};
 
 /// One image of so many goes through the program itself, the others through the store in this process.
 const BY_THE_PROGRAM: usize = 6;
@@ -193,7 +193,7 @@ fn follow(setup: &Setup, error: &StoreError) -> Result<(), String> {
 /// Serves with the store of an image: it denies, ends in order, and its log is whole.
 fn serve(trial: &Trial, setup: Setup, name: &str) {
     let command = setup.command("serve");
-    let mut gate = Gate::spawn(setup, command);
+    let mut gate = CrawlgateProcess::spawn(setup, command);
     let answer = gate.get(&trial.origin.url("/private"));
     assert_eq!(answer.status, 403, "{name}: {answer:?}");
     gate.signal(Signal::TERM);

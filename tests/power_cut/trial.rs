@@ -16,7 +16,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::disk::{Disk, Image, is_passing};
 use super::journal;
-use crate::support::{Gate, Origin, RULES, Response, Setup, eventually};
+use crate::support::{CrawlgateProcess, Origin, RULES, Response, Setup, eventually};
 
 /// The number of concurrent crawlers.
 const CRAWLERS: usize = 4;
@@ -80,13 +80,13 @@ impl Trial {
         let first: Command = command(&setup);
         let before = content(setup.dir());
         let mut told = Vec::new();
-        let mut gate = Gate::spawn(setup, first);
+        let mut gate = CrawlgateProcess::spawn(setup, first);
         told.extend(crawl(gate.address, &origin, &journal, enough));
         gate.signal(Signal::TERM);
         gate.wait();
         let setup = std::mem::replace(&mut gate.setup, Setup::new());
         let second = command(&setup);
-        let mut gate = Gate::spawn(setup, second);
+        let mut gate = CrawlgateProcess::spawn(setup, second);
         told.extend(crawl(gate.address, &origin, &journal, 2 * enough));
         gate.signal(Signal::KILL);
         gate.wait();

@@ -3,14 +3,14 @@
 use http::Version;
 
 use crate::servers::{ETAG, LARGE, Server};
-use crate::support::Gate;
+use crate::support::CrawlgateProcess;
 
 /// The part of a large body that is sent at once.
 const CHUNK: usize = 64 << 10;
 
 /// Runs all exchanges with a server that chooses this version of HTTP.
 fn passes(server: &Server, version: &str) {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     for by in [Version::HTTP_11, Version::HTTP_2] {
         let page = gate.get_by(by, &server.url("/page"));
         page.is_origins(200, "page /page");
@@ -55,7 +55,7 @@ fn passes(server: &Server, version: &str) {
     );
 }
 
-fn upload(gate: &Gate, server: &Server) {
+fn upload(gate: &CrawlgateProcess, server: &Server) {
     let authority = server.authority();
     let mut wire = gate.intercept(&authority, "site.test");
     wire.send(format!(

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::servers::Server;
-use crate::support::{Gate, Wire, eventually};
+use crate::support::{CrawlgateProcess, Wire, eventually};
 
 /// Requests that the backend has to see between two restarts.
 const BETWEEN: usize = 100;
@@ -23,13 +23,13 @@ const WRITERS: usize = 3;
 /// The outcome of one request: its path, and its status.
 type Outcome = (String, u16);
 
-fn inside(gate: &Gate, server: &Server) -> Wire {
+fn inside(gate: &CrawlgateProcess, server: &Server) -> Wire {
     gate.intercept(&server.authority(), "site.test")
 }
 
 /// Sends requests, one after the other, until `is_over`.
 fn crawl(
-    gate: &Gate,
+    gate: &CrawlgateProcess,
     server: &Server,
     method: &str,
     number: usize,
@@ -61,7 +61,7 @@ fn crawl(
 }
 
 fn loses_nothing(server: &Server) {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let is_over = AtomicBool::new(false);
     let outcomes: Vec<Outcome> = thread::scope(|scope| {
         let crawl = |method, number| {

@@ -7,7 +7,7 @@ use std::thread;
 
 use rustix::process::Signal;
 
-use crate::support::{Gate, Origin, RULES, eventually};
+use crate::support::{CrawlgateProcess, Origin, RULES, eventually};
 
 /// Ends the crawler, after a failure, too: the test would wait for it.
 struct AtTheEnd<'a>(&'a AtomicBool);
@@ -19,7 +19,7 @@ impl Drop for AtTheEnd<'_> {
 }
 
 /// Returns the number of decisions in the store of a file.
-fn count(gate: &Gate, file: &str) -> u64 {
+fn count(gate: &CrawlgateProcess, file: &str) -> u64 {
     let words = [
         "--store",
         file,
@@ -34,7 +34,7 @@ fn count(gate: &Gate, file: &str) -> u64 {
 
 #[test]
 fn a_store_is_copied_whole_while_it_is_written() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("audit", "refusals_per_minute", "10000000");
     });
     let origin = Origin::with_rules(RULES);
@@ -94,7 +94,12 @@ fn a_store_is_copied_whole_while_it_is_written() {
 }
 
 /// Runs a command of crawlgate on the store in another directory.
-fn at(gate: &Gate, place: &Path, command: &str, words: &[&str]) -> (Option<i32>, String) {
+fn at(
+    gate: &CrawlgateProcess,
+    place: &Path,
+    command: &str,
+    words: &[&str],
+) -> (Option<i32>, String) {
     let mut command = gate.setup.command(command);
     let output = command.args(words).current_dir(place).output().unwrap();
     let said = [output.stdout, output.stderr].concat();
@@ -106,7 +111,7 @@ fn at(gate: &Gate, place: &Path, command: &str, words: &[&str]) -> (Option<i32>,
 
 #[test]
 fn a_restored_copy_goes_on_unless_it_lacks_signed_records() {
-    let mut gate = Gate::start();
+    let mut gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES);
     assert_eq!(gate.get(&origin.url("/private/first")).status, 403);
     eventually("a record", || {

@@ -9,7 +9,7 @@ use std::process::Stdio;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::DECISIONS;
-use crate::support::{Gate, Origin, RULES, Setup};
+use crate::support::{CrawlgateProcess, Origin, RULES, Setup};
 
 /// An intact store that a gate has filled: the file, and the key that signed its log.
 pub struct Whole {
@@ -22,7 +22,7 @@ impl Whole {
     pub fn new() -> Self {
         let origin = Origin::with_rules(RULES);
         // Each record is written by itself: the place of each in the file is the same in every run.
-        let mut gate = Gate::with(|setup| {
+        let mut gate = CrawlgateProcess::with(|setup| {
             setup.set("audit", "durability", "\"strict\"");
         });
         for number in 0..DECISIONS {

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use crate::DECISIONS;
 use crate::place::no_panic;
-use crate::support::{Gate, Origin, RULES};
+use crate::support::{CrawlgateProcess, Origin, RULES};
 
 /// Makes the file system `disk` read-only.
 const READ_ONLY: &str = "mount -o remount,ro disk";
@@ -17,14 +17,14 @@ const FULL: &str = "dd if=/dev/zero of=disk/filler bs=64k 2>/dev/null; dd if=/de
 
 /// Returns a gate that has filled a store in the directory `disk`, and has ended by `signal`. `None` if this machine allows
 /// no mount.
-fn ended(signal: Signal) -> Option<Gate> {
+fn ended(signal: Signal) -> Option<CrawlgateProcess> {
     let mut probe = Command::new("unshare");
     probe.args(["--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]);
     probe.stderr(Stdio::null());
     if !probe.status().is_ok_and(|status| status.success()) {
         return None;
     }
-    let mut gate = Gate::with(|setup| {
+    let mut gate = CrawlgateProcess::with(|setup| {
         setup.set("store", "path", "\"disk/crawlgate.db\"");
     });
     let origin = Origin::with_rules(RULES);
@@ -41,7 +41,7 @@ fn ended(signal: Signal) -> Option<Gate> {
 
 /// Runs a command of crawlgate on a copy of the store in a file system of its own, after `first`. Returns its exit code and
 /// all its output, and that of `last` after it.
-fn on_disk(gate: &Gate, first: &str, words: &[&str], last: &str) -> (i32, String) {
+fn on_disk(gate: &CrawlgateProcess, first: &str, words: &[&str], last: &str) -> (i32, String) {
     let script = format!(
         "set -e; rm -rf plain; cp -a disk plain; mount -t tmpfs -o size=4m tmpfs disk; cp -a plain/. disk/; set +e
          {first}

@@ -5,18 +5,18 @@ use std::ops::Deref;
 
 use serde_json::Value;
 
-use super::{Gate, Origin, Response, Setup, Wire, eventually};
+use super::{CrawlgateProcess, Origin, Response, Setup, Wire, eventually};
 
 /// A running program with an admin listener, and the address of that listener.
 pub(crate) struct AdminGate {
-    pub(crate) process: Gate,
+    pub(crate) process: CrawlgateProcess,
     pub(crate) address: SocketAddr,
 }
 
 impl Deref for AdminGate {
-    type Target = Gate;
+    type Target = CrawlgateProcess;
 
-    fn deref(&self) -> &Gate {
+    fn deref(&self) -> &CrawlgateProcess {
         &self.process
     }
 }
@@ -29,7 +29,7 @@ impl AdminGate {
 
     #[track_caller]
     pub(crate) fn with(configure: impl FnOnce(&mut Setup)) -> AdminGate {
-        let gate = Gate::with(|setup| {
+        let gate = CrawlgateProcess::with(|setup| {
             setup.set("admin", "address", "\"127.0.0.1:0\"");
             configure(setup);
         });
@@ -38,7 +38,7 @@ impl AdminGate {
 
     /// Returns the admin side of a program that runs already.
     #[track_caller]
-    pub(crate) fn of(gate: Gate) -> AdminGate {
+    pub(crate) fn of(gate: CrawlgateProcess) -> AdminGate {
         let address = eventually("the gate to print the address of its console", || {
             let said = gate.said();
             let (_, rest) = said.split_once("console: http://")?;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Gate, Origin, Setup, eventually};
+use super::{CrawlgateProcess, Origin, Setup, eventually};
 
 /// A directory of exports and a collection, with the configuration of a collector that runs no gate.
 pub(crate) struct Collector {
@@ -20,7 +20,7 @@ impl Collector {
         Self { folder, setup }
     }
 
-    pub(crate) fn export_of(&self, gate: &Gate, name: &str) -> PathBuf {
+    pub(crate) fn export_of(&self, gate: &CrawlgateProcess, name: &str) -> PathBuf {
         let to = self.folder.path().join(name);
         let words = ["export", "--to", to.to_str().unwrap()];
         let (code, _, error) = gate.beside("audit", &words);
@@ -30,7 +30,7 @@ impl Collector {
 
     /// Exports the logs of these gates, each to a folder of its own, and collects them.
     #[track_caller]
-    pub(crate) fn collect_of(&self, gates: &[Gate]) {
+    pub(crate) fn collect_of(&self, gates: &[CrawlgateProcess]) {
         let numbered = gates.iter().zip(0..);
         let from: Vec<PathBuf> = numbered
             .map(|(gate, number)| self.export_of(gate, &format!("export-{number}")))
@@ -80,14 +80,14 @@ impl Collector {
 }
 
 /// Makes a denial that a checkpoint covers, and returns its identifier.
-pub(crate) fn denied(gate: &Gate, origin: &Origin, path: &str) -> String {
+pub(crate) fn denied(gate: &CrawlgateProcess, origin: &Origin, path: &str) -> String {
     deny(gate, origin, &[path]);
     let record = gate.record_of(&origin.url(path));
     record["id"].as_str().unwrap().to_owned()
 }
 
 /// Makes denials, and waits until a checkpoint covers them.
-pub(crate) fn deny(gate: &Gate, origin: &Origin, paths: &[&str]) {
+pub(crate) fn deny(gate: &CrawlgateProcess, origin: &Origin, paths: &[&str]) {
     for path in paths {
         let record = gate.denied(&gate.get(&origin.url(path)));
         let id = record["id"].as_str().unwrap();
@@ -101,9 +101,9 @@ pub(crate) fn deny(gate: &Gate, origin: &Origin, paths: &[&str]) {
 }
 
 /// Starts a gate with the log `logs.example/NAME`, which is signed every second.
-pub(crate) fn named(name: &str) -> Gate {
+pub(crate) fn named(name: &str) -> CrawlgateProcess {
     let name = format!("\"logs.example/{name}\"");
-    Gate::with(|setup: &mut Setup| {
+    CrawlgateProcess::with(|setup: &mut Setup| {
         setup.set("audit", "checkpoint_every", "\"1s\"");
         setup.set("audit", "log_name", &name);
     })

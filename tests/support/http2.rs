@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::http2_frames::Frames;
-use super::{Gate, Head, PATIENCE, Response, Wire, pki};
+use super::{CrawlgateProcess, Head, PATIENCE, Response, Wire, pki};
 
 /// One HTTP/2 connection.
 pub(crate) struct Http2 {
@@ -202,7 +202,7 @@ impl Http2 {
     }
 }
 
-impl Gate {
+impl CrawlgateProcess {
     /// Opens a tunnel with CONNECT and speaks HTTP/2 in it as `host`, trusting the gate's CA.
     #[track_caller]
     pub(crate) fn intercept_http2(&self, authority: &str, host: &str) -> Http2 {

@@ -1,4 +1,4 @@
-//! The test harness: a scripted [`Origin`], a [`Gate`] (the real program in a directory of its own), and a [`Wire`], a
+//! The test harness: a scripted [`Origin`], a [`CrawlgateProcess`] (the real program in a directory of its own), and a [`Wire`], a
 //! client that sends exactly the octets of a test.
 //!
 //! Everything runs on loopback with ports that the kernel picks. Nothing waits by sleeping: a [`Latch`] holds origins,
@@ -13,10 +13,10 @@
 
 pub(crate) mod admin_gate;
 pub(crate) mod collector;
+mod crawlgate_process;
 mod engine;
 pub(crate) mod frame_origin;
 pub(crate) mod ftp;
-mod gate;
 mod http;
 pub(crate) mod http2;
 pub(crate) mod http2_frames;
@@ -32,8 +32,8 @@ mod wire;
 pub(crate) mod witness;
 
 pub(crate) use admin_gate::AdminGate;
+pub(crate) use crawlgate_process::{CrawlgateProcess, Setup, program};
 pub(crate) use engine::{Engine, Wall, Way};
-pub(crate) use gate::{Gate, Setup, program};
 pub(crate) use http::{Head, Response};
 pub(crate) use http2::Http2;
 pub(crate) use latch::Latch;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Certificate, Gate, Origin, RULES, Reply};
+use crate::support::{Certificate, CrawlgateProcess, Origin, RULES, Reply};
 
 /// The effect of a robots.txt response.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,7 +18,7 @@ use Access::{Free, Nothing, Rules};
 
 /// Asserts the answers, the records and the requests that the origin saw.
 #[track_caller]
-pub(crate) fn check(case: &str, gate: &Gate, origin: &Origin, access: Access) {
+pub(crate) fn check(case: &str, gate: &CrawlgateProcess, origin: &Origin, access: Access) {
     let private = gate.get(&origin.url("/private"));
     let open = gate.get(&origin.url("/open"));
     match access {
@@ -61,7 +61,7 @@ pub(crate) fn check(case: &str, gate: &Gate, origin: &Origin, access: Access) {
 
 #[test]
 fn each_status_of_robots_txt_has_its_meaning() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let cases = [
         ("200", Reply::ok(RULES), Rules),
         ("203 is a success too", Reply::status(203, RULES), Rules),
@@ -138,7 +138,7 @@ fn each_status_of_robots_txt_has_its_meaning() {
 
 #[test]
 fn an_origin_without_a_listener_or_with_a_bad_certificate_is_unreachable() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let refused = Origin::http();
     refused.stop();
     check("connection refused", &gate, &refused, Nothing);
@@ -166,7 +166,7 @@ fn an_origin_without_a_listener_or_with_a_bad_certificate_is_unreachable() {
 
 #[test]
 fn retry_after_is_passed_on_within_bounds_and_spares_the_origin() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::http().on(
         "/robots.txt",
         [Reply::with(503, "Retry-After: 120\r\n", "")],
@@ -181,7 +181,7 @@ fn retry_after_is_passed_on_within_bounds_and_spares_the_origin() {
 
 #[test]
 fn an_operator_chooses_other_statuses() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("robots", "unreachable_status", "503");
         setup.set("robots", "deny_statuses", "[401, 403]");
         setup.set("robots", "soft_404", "false");
@@ -214,7 +214,7 @@ fn chain(hops: usize, status: u16) -> Origin {
 
 #[test]
 fn five_redirects_are_followed_and_a_sixth_is_not() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     for status in [300, 301, 302, 303, 307, 308] {
         check(&format!("one {status}"), &gate, &chain(1, status), Rules);
     }
@@ -236,7 +236,7 @@ fn five_redirects_are_followed_and_a_sixth_is_not() {
 
 #[test]
 fn failed_redirects_of_robots_txt_have_their_meanings() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let cases = [
         ("a loop", "/robots.txt", Free),
         ("no location", "", Nothing),
@@ -270,7 +270,7 @@ fn failed_redirects_of_robots_txt_have_their_meanings() {
 
 #[test]
 fn a_redirected_robots_txt_binds_the_origin_that_was_asked_and_not_the_one_that_answered() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let target = Origin::https().on("/shared/rules", [Reply::ok(RULES)]);
     let middle = Origin::http().on(
         "/robots.txt",

@@ -3,13 +3,13 @@
 
 use serde_json::Value;
 
-use crate::support::{Gate, Origin, RULES, Reply, Response, Setup, eventually};
+use crate::support::{CrawlgateProcess, Origin, RULES, Reply, Response, Setup, eventually};
 
 const RELOADED: &str = "the configuration was read again";
 
 /// Starts a gate with the default address policy.
-fn default_gate() -> Gate {
-    Gate::with(default_policy)
+fn default_gate() -> CrawlgateProcess {
+    CrawlgateProcess::with(default_policy)
 }
 
 pub fn default_policy(setup: &mut Setup) {
@@ -22,7 +22,7 @@ fn ask(target: &str) -> String {
 
 /// Asserts that an answer is an `address_prohibited` refusal in every respect, and returns its record.
 #[track_caller]
-pub fn prohibited(gate: &Gate, answer: &Response) -> Value {
+pub fn prohibited(gate: &CrawlgateProcess, answer: &Response) -> Value {
     let record = gate.refused(answer, 403, "address_prohibited");
     let status = answer.field("proxy-status").unwrap();
     assert!(
@@ -104,7 +104,7 @@ fn the_answer_names_the_way_out_and_the_way_out_opens() {
 #[test]
 fn deny_wins_over_allow_also_for_names() {
     let origin = Origin::with_rules(RULES);
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("egress", "deny", "[\"*.site.test\", \"127.0.0.2\"]");
     });
     assert_eq!(gate.get(&origin.url_as("site.test", "/open")).status, 200);
@@ -119,7 +119,7 @@ fn deny_wins_over_allow_also_for_names() {
 #[test]
 fn report_mode_lifts_no_wall() {
     let origin = Origin::with_rules(RULES);
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         default_policy(setup);
         setup.set("policy", "mode", "\"report\"");
     });
@@ -132,7 +132,7 @@ fn report_mode_lifts_no_wall() {
 #[test]
 fn the_proxy_does_not_dial_itself() {
     for (listens, is_open) in [("127.0.0.1:0", false), ("0.0.0.0:0", true)] {
-        let gate = Gate::with(|setup| {
+        let gate = CrawlgateProcess::with(|setup| {
             setup.set("listen", "address", &format!("{listens:?}"));
             setup.set("listen", "open", &is_open.to_string());
             setup.set(
@@ -164,7 +164,7 @@ fn the_proxy_does_not_dial_itself() {
 #[test]
 fn connect_reaches_the_ports_that_are_named() {
     let origin = Origin::https().robots(RULES);
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         let ports = format!("[443, {}]", origin.port());
         setup.set("egress", "connect_ports", &ports);
         setup.set("tls", "tunnel", "[\"bank.test\"]");
@@ -235,7 +235,7 @@ fn connect_reaches_the_ports_that_are_named() {
 fn a_redirect_of_robots_txt_leads_behind_no_wall() {
     let inside = Origin::with_rules("User-agent: *\nAllow: /\n");
     let outside = Origin::http();
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         let allow = format!("[\"127.0.0.1:{}\"]", outside.port());
         setup.set("egress", "allow", &allow);
     });
@@ -258,7 +258,7 @@ fn a_redirect_of_robots_txt_leads_behind_no_wall() {
 #[test]
 fn an_opaque_tunnel_does_not_go_through_a_wall() {
     let origin = Origin::https();
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         default_policy(setup);
         setup.set("tls", "tunnel", "[\"*\"]");
     });

@@ -5,26 +5,26 @@ use std::fs;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::{Gate, Origin, RULES, origin_ca_pem};
+use crate::support::{CrawlgateProcess, Origin, RULES, origin_ca_pem};
 
 /// Runs `crawlgate ca …` with the gate's configuration; it must succeed.
 #[track_caller]
-fn ca(gate: &Gate, words: &[&str]) -> String {
+fn ca(gate: &CrawlgateProcess, words: &[&str]) -> String {
     let output = gate.setup.command("ca").args(words).output().unwrap();
     assert!(output.status.success(), "ca {words:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn file(gate: &Gate, name: &str) -> String {
+fn file(gate: &CrawlgateProcess, name: &str) -> String {
     fs::read_to_string(gate.setup.dir().join(name)).unwrap()
 }
 
 #[test]
 fn a_rotation_leaves_no_day_on_which_a_client_trusts_neither() {
-    let mut gate = Gate::start();
+    let mut gate = CrawlgateProcess::start();
     let origin = Origin::https();
     let authority = origin.authority();
-    let believes = |gate: &Gate, pem: &str| {
+    let believes = |gate: &CrawlgateProcess, pem: &str| {
         let mut wire = gate.connect();
         assert_eq!(wire.tunnel(&authority).status, 200);
         wire.try_tls("site.test", pem).is_ok()
@@ -78,7 +78,7 @@ fn a_rotation_leaves_no_day_on_which_a_client_trusts_neither() {
 
 #[test]
 fn hosts_outside_the_name_constraints_are_tunnelled_or_refused() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("tls", "name_constraints", "[\"site.test\"]");
     });
     let shown = ca(&gate, &["show"]);
@@ -123,7 +123,7 @@ fn hosts_outside_the_name_constraints_are_tunnelled_or_refused() {
 
 #[test]
 fn a_ca_with_constraints_that_differ_from_the_configuration_causes_a_warning() {
-    let mut gate = Gate::start();
+    let mut gate = CrawlgateProcess::start();
     gate.setup.set("tls", "name_constraints", "[\"site.test\"]");
     gate.restart(Signal::TERM);
     gate.wait_said("other name constraints");

@@ -7,7 +7,7 @@ use async_compression::tokio::write::{BrotliEncoder, ZlibEncoder, ZstdEncoder};
 use flate2::{Compress, Compression, FlushCompress, write::GzEncoder};
 use tokio::io::AsyncWriteExt;
 
-use crate::support::{Gate, Origin, RULES, Reply};
+use crate::support::{CrawlgateProcess, Origin, RULES, Reply};
 
 fn coded(coding: &str, body: &[u8]) -> Reply {
     Reply::with(200, &format!("Content-Encoding: {coding}\r\n"), body)
@@ -56,7 +56,7 @@ fn deflate(text: &str) -> Vec<u8> {
 
 #[test]
 fn a_partial_or_undecodable_body_is_unreachable_and_never_parsed() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let half = gzip(RULES);
     let half = &half[..half.len() / 2];
     let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -159,7 +159,7 @@ fn a_partial_or_undecodable_body_is_unreachable_and_never_parsed() {
 
 #[test]
 fn a_body_ended_by_the_connection_is_whole_only_if_tls_says_so() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let open_ended = || Reply::raw(format!("HTTP/1.1 200 OK\r\n\r\n{RULES}"));
     let whole = Origin::https().on("/robots.txt", [open_ended().close()]);
     gate.denied(&gate.get(&whole.url("/private")));
@@ -175,7 +175,7 @@ fn a_body_ended_by_the_connection_is_whole_only_if_tls_says_so() {
 
 #[test]
 fn content_codings_are_decoded() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let twice = brotli(RULES);
     let cases = [
         ("gzip", gzip(RULES)),
@@ -216,7 +216,7 @@ fn block() -> Vec<u8> {
 
 #[test]
 fn an_endless_robots_txt_or_gzip_bomb_costs_no_more_than_the_limit() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let filler = "# nothing to see here, move along\n".repeat(1000);
     let plain = Reply::raw(format!("HTTP/1.1 200 OK\r\n\r\n{RULES}")).repeat(&filler, u64::MAX);
     let bomb = {
@@ -253,7 +253,7 @@ fn an_endless_robots_txt_or_gzip_bomb_costs_no_more_than_the_limit() {
 
 #[test]
 fn the_line_that_the_limit_cuts_is_dropped() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let start = "User-agent: *\nDisallow: /private\n";
     let end = "Disallow: /";
     let filler = "#".repeat(512_000 - start.len() - end.len() - 1);

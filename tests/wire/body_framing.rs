@@ -1,10 +1,10 @@
 //! The framing of bodies: lengths, chunks, trailers, and answers without a body.
 
-use crate::support::{Gate, Origin, Reply};
+use crate::support::{CrawlgateProcess, Origin, Reply};
 
 #[test]
 fn an_upload_keeps_the_spelling_of_its_framing() {
-    let (gate, origin) = (Gate::start(), Origin::http());
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::http());
     for (framing, body) in [
         ("Content-LENGTH: 4\r\nX-After: 1\r\n", "body"),
         (
@@ -27,7 +27,7 @@ fn an_upload_keeps_the_spelling_of_its_framing() {
 
 #[test]
 fn a_length_is_written_anew_or_refused() {
-    let (gate, origin) = (Gate::start(), Origin::http());
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::http());
     let body = "x".repeat(100);
     let answer = gate.connect().exchange(format!(
         "POST {} HTTP/1.1\r\nHost: x\r\nContent-Length: 0100\r\n\r\n{body}",
@@ -86,7 +86,7 @@ fn a_length_is_written_anew_or_refused() {
 
 #[test]
 fn a_body_passes_with_any_method() {
-    let (gate, origin) = (Gate::start(), Origin::http());
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::http());
     for method in ["GET", "DELETE", "PROPFIND"] {
         let url = origin.url("/body");
         let fields = "Host: x\r\nContent-Length: 4\r\n";
@@ -99,7 +99,7 @@ fn a_body_passes_with_any_method() {
 
 #[test]
 fn head_has_the_length_of_the_body_that_it_omits() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::http().on(
         "/page",
         [Reply::raw(
@@ -122,7 +122,7 @@ fn head_has_the_length_of_the_body_that_it_omits() {
 
 #[test]
 fn trailers_pass_both_ways() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let reply = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n4\r\npage\r\n0\r\nX-Sum: 42\r\n\r\n";
     for origin in [Origin::http(), Origin::https()] {
         let origin = origin.on("/page", [Reply::raw(reply)]);
@@ -161,7 +161,7 @@ fn trailers_pass_both_ways() {
 
 #[test]
 fn a_trailer_section_carries_what_it_may() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let names = "Trailer: X-Sum, Content-Length, Authorization, Set-Cookie, Host\r\n";
     let trailers = "X-Sum: 42\r\nContent-Length: 9\r\nAuthorization: x\r\nSet-Cookie: a=1\r\nHost: b\r\nX-Unannounced: 1\r\n";
     let reply = format!(
@@ -201,7 +201,7 @@ fn a_trailer_section_carries_what_it_may() {
 
 #[test]
 fn an_http_1_0_client_gets_no_chunks() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::http().on("/page", [Reply::chunked("a page in chunks")]);
     let mut wire = gate.connect();
     let answer = wire.exchange(format!(
@@ -214,7 +214,7 @@ fn an_http_1_0_client_gets_no_chunks() {
 
 #[test]
 fn answers_without_a_body_pass_and_leave_the_connection_in_step() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::http()
         .on(
             "/unchanged",
@@ -238,7 +238,7 @@ fn answers_without_a_body_pass_and_leave_the_connection_in_step() {
 
 #[test]
 fn an_answer_with_two_framings_has_one_when_it_leaves() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let both = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n4\r\npage\r\n0\r\n\r\n";
     let origin = Origin::http().on("/both", [Reply::raw(both)]);
     let mut wire = gate.connect();
@@ -257,7 +257,7 @@ fn an_answer_with_two_framings_has_one_when_it_leaves() {
 
 #[test]
 fn an_http_1_0_origin_is_served() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::http().on(
         "/page",
         [Reply::raw("HTTP/1.0 200 OK\r\nX-Old: 1\r\n\r\nan old page").close()],

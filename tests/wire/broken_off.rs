@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use crate::streaming::{CHUNK, open};
-use crate::support::{Gate, Latch, Origin, Reply, Response, eventually};
+use crate::support::{CrawlgateProcess, Latch, Origin, Reply, Response, eventually};
 
 /// Requests in HTTP/1.0, in which a body may end with the connection.
-fn get_in_http_10(gate: &Gate, origin: &Origin, path: &str) -> Response {
+fn get_in_http_10(gate: &CrawlgateProcess, origin: &Origin, path: &str) -> Response {
     let url = origin.url(path);
     let (authority, mut wire, target) = match url.starts_with("https") {
         true => {
@@ -26,7 +26,7 @@ fn get_in_http_10(gate: &Gate, origin: &Origin, path: &str) -> Response {
 
 #[test]
 fn a_body_that_breaks_off_breaks_off_for_the_crawler_too() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     let begun = || Reply::raw(format!("{chunked}4\r\nhalf\r\n"));
     let never = Latch::new();
@@ -88,7 +88,7 @@ fn a_body_that_breaks_off_breaks_off_for_the_crawler_too() {
 
 #[test]
 fn an_origin_that_falls_silent_in_the_middle_of_a_body_is_given_up() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("upstream", "response_timeout", "\"1h\"");
         setup.set("upstream", "body_timeout", "\"1s\"");
     });
@@ -128,7 +128,7 @@ fn an_origin_that_falls_silent_in_the_middle_of_a_body_is_given_up() {
 
 #[test]
 fn a_crawler_that_leaves_in_the_middle_is_recorded_once_and_frees_the_origin() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::http().on(
         "/big",
         [Reply::raw("HTTP/1.1 200 OK\r\n\r\n").repeat([b'x'; CHUNK], u64::MAX)],
@@ -163,7 +163,7 @@ fn a_crawler_that_leaves_in_the_middle_is_recorded_once_and_frees_the_origin() {
 
 #[test]
 fn an_upload_that_breaks_off_breaks_off_for_the_origin_too() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     for origin in [Origin::http(), Origin::https()] {
         for framing in [
             "Content-Length: 100\r\n\r\npart",

@@ -3,7 +3,7 @@
 
 use http::Version;
 
-use crate::support::{Gate, Origin, RULES};
+use crate::support::{CrawlgateProcess, Origin, RULES};
 
 /// The versions of HTTP that a crawler may ask by, each with an origin for it.
 const VERSIONS: [(Version, fn() -> Origin); 3] = [
@@ -18,7 +18,7 @@ fn ask(method: &str, target: &str, fields: &str) -> String {
 
 #[test]
 fn path_spellings_of_a_disallowed_page_are_denied() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let cases = [
         ("/private", "robots_disallow"),
         ("/%70rivate", "robots_disallow"),
@@ -69,7 +69,7 @@ fn path_spellings_of_a_disallowed_page_are_denied() {
 
 #[test]
 fn allowed_paths_arrive_octet_for_octet() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let paths = [
         "/PRIVATE",
         "/priva",
@@ -97,7 +97,7 @@ fn allowed_paths_arrive_octet_for_octet() {
 
 #[test]
 fn only_robots_txt_itself_is_free_of_its_rules() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules("User-agent: *\nDisallow: /\n");
     assert_eq!(
         gate.get(&origin.url("/robots.txt")).text(),
@@ -123,7 +123,7 @@ fn only_robots_txt_itself_is_free_of_its_rules() {
 
 #[test]
 fn an_empty_path_is_the_root() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules("User-agent: *\nDisallow: /?private\n");
     let root = format!("http://{}", origin.authority());
     for (url, arrives) in [
@@ -148,7 +148,7 @@ fn an_empty_path_is_the_root() {
 
 #[test]
 fn rules_and_paths_beyond_ascii_meet_in_one_form() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules("User-agent: *\nDisallow: /café\nDisallow: /%E3%81%82\n");
     for path in ["/caf%C3%A9", "/caf%c3%a9/menu", "/%e3%81%82"] {
         gate.denied(&gate.get(&origin.url(path)));
@@ -161,7 +161,7 @@ fn rules_and_paths_beyond_ascii_meet_in_one_form() {
 
 #[test]
 fn a_fragment_neither_decides_nor_passes() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES);
     for path in ["/private#x", "/open#/../private", "/private?#x"] {
         let answer = gate
@@ -180,7 +180,7 @@ fn a_fragment_neither_decides_nor_passes() {
 
 #[test]
 fn host_spellings_are_one_origin_with_one_robots_txt() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES);
     for host in [
         "site.test",
@@ -221,7 +221,7 @@ fn host_spellings_are_one_origin_with_one_robots_txt() {
 
 #[test]
 fn address_spellings_are_the_address_they_name() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES);
     for host in ["127.0.0.1", "0x7f.1", "2130706433", "0177.0.0.1", "127.1"] {
         let answer =
@@ -250,7 +250,7 @@ fn address_spellings_are_the_address_they_name() {
 
 #[test]
 fn international_names_are_judged_as_punycode() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES);
     gate.denied(&gate.get(&origin.url_as("xn--bcher-kva.test", "/private")));
     gate.denied(&gate.get(&origin.url_as("XN--Bcher-KVA.test", "/private")));
@@ -268,7 +268,7 @@ fn international_names_are_judged_as_punycode() {
 
 #[test]
 fn the_default_port_is_no_port() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     for url in ["http://site.test:80/private", "http://site.test/private"] {
         let record = gate.refused(&gate.get(url), 403, "robots_unreachable");
         assert_eq!(
@@ -280,7 +280,7 @@ fn the_default_port_is_no_port() {
 
 #[test]
 fn a_robots_txt_speaks_for_its_own_host_and_port_only() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let (strict, free) = (
         Origin::with_rules("User-agent: *\nDisallow: /\n"),
         Origin::http(),
@@ -297,7 +297,7 @@ fn a_robots_txt_speaks_for_its_own_host_and_port_only() {
 
 #[test]
 fn an_https_url_in_absolute_form_is_judged_and_fetched_over_tls() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::https().robots(RULES);
     let mut wire = gate.connect();
     let record = gate.denied(&wire.get(&origin.url("/private")));
@@ -308,7 +308,7 @@ fn an_https_url_in_absolute_form_is_judged_and_fetched_over_tls() {
 
 #[test]
 fn other_schemes_are_not_forwarded() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::http();
     for scheme in ["ftps", "wsx", "file", "httpx"] {
         let url = origin.url("/open").replace("http:", &format!("{scheme}:"));

@@ -8,11 +8,11 @@ use base64::engine::general_purpose::STANDARD;
 use crate::clients::{PASSWORD, ask, basic, connect, entry, gate_with};
 use crate::listeners;
 use crate::overrides::proven;
-use crate::support::{Gate, Origin, RULES};
+use crate::support::{CrawlgateProcess, Origin, RULES};
 
 /// Asserts that no output of the gate holds the password, plain or encoded.
 #[track_caller]
-pub fn kept_secret(gate: &Gate) {
+pub fn kept_secret(gate: &CrawlgateProcess) {
     let encoded = STANDARD.encode(format!("news:{PASSWORD}"));
     let mut written = vec![gate.said().into_bytes()];
     for file in std::fs::read_dir(gate.setup.dir()).unwrap() {
@@ -31,7 +31,7 @@ pub fn kept_secret(gate: &Gate) {
 
 #[test]
 fn credentials_are_asked_for_checked_and_passed_on_to_nobody() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup
             .tables(&entry("news", "product_tokens = 'TestBot'"))
             .set("log", "level", "\"trace\"");

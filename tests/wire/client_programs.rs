@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use crate::client_credentials::kept_secret;
 use crate::clients::{PASSWORD, ask, basic, entry, gate_with};
-use crate::support::{Gate, Origin, RULES, Setup};
+use crate::support::{CrawlgateProcess, Origin, RULES, Setup};
 
 #[test]
 fn entries_are_created_listed_and_checked_by_command() {
@@ -80,7 +80,7 @@ fn entries_are_created_listed_and_checked_by_command() {
         assert!((out + &said).contains(told), "{words:?}: {said}");
     }
     // The created entry lets the client in.
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.tables(&made);
     });
     let origin = Origin::with_rules(RULES);

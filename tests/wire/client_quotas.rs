@@ -4,7 +4,7 @@ use std::thread;
 
 use crate::clients::{RELOADED, gate_with};
 use crate::pace::held_and_broken_off;
-use crate::support::{Gate, Origin, RULES, Response};
+use crate::support::{CrawlgateProcess, Origin, RULES, Response};
 
 #[test]
 fn what_a_client_may_have_is_had_once() {
@@ -54,7 +54,7 @@ fn the_octets_of_a_quota_are_counted_when_a_request_ends() {
 
 #[test]
 fn a_client_that_disconnects_while_held_keeps_no_turn() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup
             .set("pace", "max_hold", "\"150s\"")
             .tables("[[client]]\nname = 'rest'\nrequests_per_second = 0.01\n");
@@ -71,7 +71,7 @@ fn a_client_that_disconnects_while_held_keeps_no_turn() {
 
 #[test]
 fn a_client_that_is_too_fast_is_held_or_refused() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup
             .set("pace", "max_hold", "\"400ms\"")
             .tables("[[client]]\nname = 'rest'\nrequests_per_second = 4\n");

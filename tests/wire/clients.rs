@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use crate::opaque::{SWITCH, upgrade};
 use crate::overrides::proven;
-use crate::support::{Gate, Origin, RULES, Reply, Response, Setup, Wire, origin_ca_pem};
+use crate::support::{
+    CrawlgateProcess, Origin, RULES, Reply, Response, Setup, Wire, origin_ca_pem,
+};
 
 /// A test's password, which must appear nowhere.
 pub const PASSWORD: &str = "sesame-canary-4711";
@@ -22,8 +24,8 @@ pub fn entry(name: &str, more: &str) -> String {
     format!("[[client]]\nname = '{name}'\npassword = '{hash}'\n{more}\n")
 }
 
-pub fn gate_with(tables: &str) -> Gate {
-    Gate::with(|setup| {
+pub fn gate_with(tables: &str) -> CrawlgateProcess {
+    CrawlgateProcess::with(|setup| {
         setup.tables(tables);
     })
 }
@@ -87,7 +89,7 @@ fn a_reload_ends_what_belongs_to_nobody_any_more() {
         setup.set("tls", "tunnel", "[\"bank.test\"]").tables(tables);
     };
     let news = entry("news", "") + &entry("other", "");
-    let mut gate = Gate::with(|setup| tunnels(setup, &news));
+    let mut gate = CrawlgateProcess::with(|setup| tunnels(setup, &news));
     let http = Origin::with_rules(RULES).on("/socket", [Reply::raw(SWITCH).echo()]);
     let https = Origin::https().robots("User-agent: *\n");
     let right = basic("news", PASSWORD);
@@ -141,7 +143,7 @@ fn a_reload_ends_what_belongs_to_nobody_any_more() {
 
 #[test]
 fn a_crawler_that_is_judged_as_another_is_recorded_or_denied() {
-    let mut gate = Gate::with(|setup| {
+    let mut gate = CrawlgateProcess::with(|setup| {
         setup.set("agent", "product_tokens", "[\"OtherBot\"]");
     });
     let origin = Origin::with_rules(RULES);
@@ -175,7 +177,7 @@ fn a_crawler_that_is_judged_as_another_is_recorded_or_denied() {
 
 #[test]
 fn what_the_origin_does_not_see_identifies_no_crawler() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("agent", "product_tokens", "[\"TestBot\"]");
         setup.set("agent", "mismatch", "\"deny\"");
     });
@@ -197,7 +199,7 @@ fn what_the_origin_does_not_see_identifies_no_crawler() {
 
 #[test]
 fn whoever_names_no_product_token_may_be_required_to() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("agent", "require_identity", "true");
     });
     let origin = Origin::with_rules(RULES);

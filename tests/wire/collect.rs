@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use super::export::{gate, vkey};
 use crate::support::collector::{Collector, denied, named};
-use crate::support::{Gate, Origin, RULES, Setup, eventually};
+use crate::support::{CrawlgateProcess, Origin, RULES, Setup, eventually};
 
 #[test]
 fn the_logs_of_two_gates_are_collected_and_read_by_name() {
@@ -305,7 +305,7 @@ fn a_faulty_export_leaves_its_copy_and_harms_no_other() {
     .unwrap();
     let said = collector.collect(&[&strange], &["--trust-new"], 1);
     assert!(said.contains("the id of the key must be"), "{said}");
-    let another = Gate::with(|setup: &mut Setup| {
+    let another = CrawlgateProcess::with(|setup: &mut Setup| {
         setup.set("audit", "checkpoint_every", "\"1s\"");
         setup.set("audit", "log_name", &format!("{name:?}"));
     });

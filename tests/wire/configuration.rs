@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::support::{Gate, Origin, Reply, Seen, Setup, program};
+use crate::support::{CrawlgateProcess, Origin, Reply, Seen, Setup, program};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -122,7 +122,7 @@ fn a_configuration_of_the_working_directory_is_told_of_and_a_strangers_is_refuse
 #[test]
 fn a_run_goes_out_by_the_proxy_of_the_environment_and_says_so() {
     // The run passes a host that it resolves itself as an address; only the proxy resolves this one.
-    let company = Gate::with(|setup| {
+    let company = CrawlgateProcess::with(|setup| {
         setup.set("upstream.hosts", "\"far.test\"", "\"127.0.0.1\"");
     });
     let origin = Origin::http();
@@ -195,7 +195,7 @@ fn a_run_goes_out_by_the_proxy_of_the_environment_and_says_so() {
 }
 
 /// Returns the run's fetches of robots.txt through the other proxy, which records them as requests.
-fn company_robots(company: &Gate, origin: &Origin) -> usize {
+fn company_robots(company: &CrawlgateProcess, origin: &Origin) -> usize {
     let robots = origin.url_as("far.test", "/robots.txt");
     company
         .records()

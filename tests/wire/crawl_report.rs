@@ -5,11 +5,11 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::Value;
 
-use crate::support::{Gate, Origin, RULES};
+use crate::support::{CrawlgateProcess, Origin, RULES};
 
 /// Starts a gate with one denial and one failure in its store.
-fn gate() -> (Gate, Origin) {
-    let gate = Gate::start();
+fn gate() -> (CrawlgateProcess, Origin) {
+    let gate = CrawlgateProcess::start();
     let site = Origin::with_rules(RULES);
     let url = site.url("/private");
     assert_eq!(gate.get(&url).status, 403);

@@ -4,10 +4,10 @@ use std::fs;
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
-use crate::support::{Gate, Origin, RULES, Setup, Wire, eventually};
+use crate::support::{CrawlgateProcess, Origin, RULES, Setup, Wire, eventually};
 
 /// Lowers the gate's soft limit to its open descriptors up to the first gap, plus `spare`. The hard limit stays.
-fn leave_none(gate: &Gate, spare: u64) {
+fn leave_none(gate: &CrawlgateProcess, spare: u64) {
     // A peer sees the end of a connection before the gate gives its descriptor back.
     let mut last = Vec::new();
     let mut same = 0;
@@ -22,13 +22,13 @@ fn leave_none(gate: &Gate, spare: u64) {
 }
 
 /// Returns the gate's open descriptors.
-fn open(gate: &Gate) -> Vec<u64> {
+fn open(gate: &CrawlgateProcess) -> Vec<u64> {
     let entries = fs::read_dir(format!("/proc/{}/fd", gate.id())).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.filter_map(|name| name.parse().ok()).collect()
 }
 
-fn set_limit(gate: &Gate, current: Option<u64>) {
+fn set_limit(gate: &CrawlgateProcess, current: Option<u64>) {
     let id = Pid::from_raw(i32::try_from(gate.id()).unwrap()).unwrap();
     let before = prlimit(
         Some(id),
@@ -41,7 +41,7 @@ fn set_limit(gate: &Gate, current: Option<u64>) {
     before.unwrap();
 }
 
-fn hard_limit(gate: &Gate) -> Option<u64> {
+fn hard_limit(gate: &CrawlgateProcess) -> Option<u64> {
     let limits = fs::read_to_string(format!("/proc/{}/limits", gate.id())).unwrap();
     let line = limits
         .lines()
@@ -51,7 +51,7 @@ fn hard_limit(gate: &Gate) -> Option<u64> {
 }
 
 /// Returns the gate's CPU time in clock ticks of a hundredth of a second.
-fn ticks(gate: &Gate) -> u64 {
+fn ticks(gate: &CrawlgateProcess) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{}/stat", gate.id())).unwrap();
     let (_, rest) = stat.rsplit_once(')').unwrap();
     let fields: Vec<&str> = rest.split_whitespace().collect();
@@ -59,7 +59,7 @@ fn ticks(gate: &Gate) -> u64 {
 }
 
 /// Opens connections to the gate until all descriptor numbers below the last one are taken.
-fn fill_gaps(gate: &Gate, origin: &Origin) -> Vec<Wire> {
+fn fill_gaps(gate: &CrawlgateProcess, origin: &Origin) -> Vec<Wire> {
     let crowd = (0..24).map(|_| {
         let mut wire = gate.connect();
         // The gate has accepted a connection once it answers.
@@ -72,7 +72,7 @@ fn fill_gaps(gate: &Gate, origin: &Origin) -> Vec<Wire> {
 #[test]
 fn want_of_descriptors_is_no_outage_of_an_origin() {
     for make in [Origin::http, Origin::https] {
-        let gate = Gate::start();
+        let gate = CrawlgateProcess::start();
         let (known, new) = (make().robots(RULES), make().robots(RULES));
         let mut wire = gate.connect();
         let asks = |wire: &mut Wire, origin: &Origin, path: &str| {
@@ -150,7 +150,7 @@ fn want_of_descriptors_is_no_outage_of_an_origin() {
 
 #[test]
 fn idle_connections_make_room_where_no_descriptor_is_left() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let (idle, known, filler) = (Origin::http(), Origin::http(), Origin::http());
     gate.get(&known.url("/1"));
     for _ in 0..3 {
@@ -187,7 +187,7 @@ fn idle_connections_make_room_where_no_descriptor_is_left() {
 
 #[test]
 fn a_listener_without_descriptors_rests_and_comes_back() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::http();
     set_limit(&gate, Some(3));
     let mut waiting: Vec<Wire> = (0..20).map(|_| gate.connect()).collect();
@@ -219,7 +219,7 @@ fn a_low_limit_is_told_at_the_start_and_kept_within() {
     let setup = Setup::new();
     let limited = "ulimit -Sn 64; ulimit -Hn 96; exec \"$0\" \"$@\"";
     let command = setup.command_in(&["sh", "-c", limited], "serve");
-    let gate = Gate::spawn(setup, command);
+    let gate = CrawlgateProcess::spawn(setup, command);
     // Raised to the hard limit, with a warning.
     assert_eq!(hard_limit(&gate), Some(96));
     gate.wait_said("the limit on open descriptors is too low");

@@ -5,11 +5,11 @@ use std::process::{Command, Stdio};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::{Gate, Origin, RULES, Reply, eventually, program};
+use crate::support::{CrawlgateProcess, Origin, RULES, Reply, eventually, program};
 
 #[test]
 fn by_default_the_log_holds_denials_only() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("log", "decisions", "\"denied\"");
     });
     let origin = Origin::with_rules(RULES);
@@ -20,7 +20,7 @@ fn by_default_the_log_holds_denials_only() {
 
 #[test]
 fn a_failed_exchange_is_recorded_beside_denials() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("log", "decisions", "\"denied\"");
     });
     let origin = Origin::with_rules(RULES).on("/open", [Reply::silent().reset()]);
@@ -54,7 +54,7 @@ fn a_failed_exchange_is_recorded_beside_denials() {
 
 #[test]
 fn requests_that_are_forwarded_without_a_record_are_counted() {
-    let mut gate = Gate::with(|setup| {
+    let mut gate = CrawlgateProcess::with(|setup| {
         setup.set("log", "decisions", "\"denied\"");
     });
     let origin = Origin::with_rules(RULES);
@@ -89,7 +89,7 @@ fn requests_that_are_forwarded_without_a_record_are_counted() {
 
 #[test]
 fn the_id_in_each_answer_of_ours_is_found_with_what_the_crawler_was_told() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("log", "decisions", "\"denied\"");
     });
     let origin = Origin::with_rules(RULES).on("/reset", [Reply::silent().reset()]);
@@ -150,7 +150,7 @@ fn the_id_in_each_answer_of_ours_is_found_with_what_the_crawler_was_told() {
 
 #[test]
 fn a_query_is_redacted_where_so_configured() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("log", "redact_query", "true");
     });
     let origin = Origin::with_rules(RULES);
@@ -164,7 +164,7 @@ fn a_query_is_redacted_where_so_configured() {
 
 #[test]
 fn foreign_octets_make_no_bad_line() {
-    let (gate, origin) = (Gate::start(), Origin::with_rules(RULES));
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
     let mut request = format!(
         "GET {} HTTP/1.1\r\nHost: x\r\nUser-Agent: ",
         origin.url("/private?'{}|")
@@ -182,7 +182,7 @@ fn foreign_octets_make_no_bad_line() {
 }
 
 /// Returns the output of a command on a terminal, which `script` provides.
-fn on_a_terminal(gate: &Gate, command: &str, words: &[&str]) -> String {
+fn on_a_terminal(gate: &CrawlgateProcess, command: &str, words: &[&str]) -> String {
     let config = gate.setup.write();
     let start = [program().display().to_string(), command.to_owned()];
     let place = ["--config".to_owned(), config.display().to_string()];
@@ -200,7 +200,7 @@ fn on_a_terminal(gate: &Gate, command: &str, words: &[&str]) -> String {
 fn what_cannot_be_seen_is_spelt_out_by_every_command() {
     const UNSEEN: &str =
         "\u{200b}\u{feff}\u{202e}\u{2066}\u{ad}\u{2060}\u{61c}\u{a0}\u{2028}\u{9b}\u{e0041}";
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let rules = format!(
         "User-agent: *{UNSEEN}\nUser-agent: *\nDisallow: /private{UNSEEN}\nDisallow: /private # {UNSEEN}\n\
          Crawl-delay: {UNSEEN}\nSitemap: http://site.test/{UNSEEN}\n{UNSEEN}: x\nContent-Signal: {UNSEEN}\n"
@@ -282,7 +282,7 @@ fn what_cannot_be_seen_is_spelt_out_by_every_command() {
 
 #[test]
 fn after_a_kill_every_line_is_whole_and_earlier_answers_are_recorded() {
-    let mut gate = Gate::start();
+    let mut gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES);
     gate.denied(&gate.get(&origin.url("/private/first")));
     let mut wire = gate.connect();
@@ -309,7 +309,7 @@ fn after_a_kill_every_line_is_whole_and_earlier_answers_are_recorded() {
 
 #[test]
 fn a_second_gate_on_the_same_log_is_refused() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let mut child = gate.setup.command("serve").spawn().unwrap();
     let status = eventually("the refusal", || child.try_wait().unwrap());
     assert!(!status.success());
@@ -321,7 +321,7 @@ fn a_second_gate_on_the_same_log_is_refused() {
 #[test]
 fn a_full_disk_denies_rather_than_loses_and_says_so_once() {
     for (on_failure, denies) in [("\"deny\"", true), ("\"continue\"", false)] {
-        let gate = Gate::with(|setup| {
+        let gate = CrawlgateProcess::with(|setup| {
             setup
                 .set("log", "file", "\"/dev/full\"")
                 .set("log", "on_failure", on_failure);

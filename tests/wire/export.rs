@@ -13,15 +13,15 @@ use crawlgate::tlog::{Checkpoint, Note, Tree, leaf_hash};
 use rustix::process::Signal;
 
 use crate::support::collector::deny;
-use crate::support::{Gate, Origin, RULES, Setup};
+use crate::support::{CrawlgateProcess, Origin, RULES, Setup};
 
-pub(super) fn gate() -> Gate {
-    Gate::with(|setup: &mut Setup| {
+pub(super) fn gate() -> CrawlgateProcess {
+    CrawlgateProcess::with(|setup: &mut Setup| {
         setup.set("audit", "checkpoint_every", "\"1s\"");
     })
 }
 
-fn export(gate: &Gate, words: &[&str]) -> (Option<i32>, String) {
+fn export(gate: &CrawlgateProcess, words: &[&str]) -> (Option<i32>, String) {
     let (code, said, error) = gate.beside("audit", &[&["export"], words].concat());
     assert_eq!(said, "");
     (code, error)
@@ -108,7 +108,7 @@ fn verified(folder: &Path, vkey: &str) -> u64 {
     at
 }
 
-pub(super) fn vkey(gate: &Gate) -> String {
+pub(super) fn vkey(gate: &CrawlgateProcess) -> String {
     gate.beside("audit", &["key"]).1.trim().to_owned()
 }
 

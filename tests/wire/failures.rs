@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::support::{Gate, Latch, Origin, Reply};
+use crate::support::{CrawlgateProcess, Latch, Origin, Reply};
 
 #[test]
 fn failures_of_an_origin_get_our_error_answers() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("upstream", "response_timeout", "\"1s\"");
     });
     let never = Latch::new();
@@ -106,7 +106,7 @@ fn failures_of_an_origin_get_our_error_answers() {
 
 #[test]
 fn an_origin_that_is_gone_is_a_502() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::http()
         .on(
             "/robots.txt",
@@ -135,7 +135,7 @@ fn an_origin_that_is_gone_is_a_502() {
 
 #[test]
 fn a_connection_that_dies_in_the_pool_is_no_failure_of_a_request_that_may_be_sent_twice() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let dies_once = || [Reply::silent().close(), Reply::ok("page")];
     let origin = Origin::http()
         .on("/get", dies_once())
@@ -180,7 +180,7 @@ fn a_connection_that_dies_in_the_pool_is_no_failure_of_a_request_that_may_be_sen
 
 #[test]
 fn an_origin_that_closes_after_its_robots_txt_without_saying_so_is_asked_for_the_page_again() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     for n in 0..20 {
         let origin = Origin::http().on("/robots.txt", [Reply::status(404, "").close()]);
         gate.get(&origin.url("/page")).is_origins(200, "page /page");
@@ -190,7 +190,7 @@ fn an_origin_that_closes_after_its_robots_txt_without_saying_so_is_asked_for_the
 
 #[test]
 fn upstream_connections_are_shared_between_crawlers() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     for origin in [Origin::http(), Origin::https()] {
         for n in 0..10 {
             let path = format!("/{n}");
@@ -207,7 +207,7 @@ fn upstream_connections_are_shared_between_crawlers() {
 
 #[test]
 fn a_transfer_coding_that_would_be_lost_is_refused() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     for (coding, status) in [("chunked", 200), ("gzip, chunked", 502), ("gzip", 502)] {
         let reply = format!(
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: {coding}\r\nConnection: close\r\n\r\n2\r\nok\r\n0\r\n\r\n"

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use crate::listeners::gate_in;
-use crate::support::{Gate, Origin, Reply, Wire};
+use crate::support::{CrawlgateProcess, Origin, Reply, Wire};
 
 pub fn post(url: &str, fields: &str) -> String {
     format!("POST {url} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n{fields}\r\n")
@@ -11,7 +11,7 @@ pub fn post(url: &str, fields: &str) -> String {
 
 #[test]
 fn hop_by_hop_fields_stay_on_their_hop() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::http().on(
         "/page",
         [Reply::with(200, "Connection: X-Answer\r\nConnection: x-second\r\nX-Answer: 1\r\nX-Second: 2\r\nKeep-Alive: timeout=5\r\nX-End: 3\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n", "page")],
@@ -54,7 +54,7 @@ fn hop_by_hop_fields_stay_on_their_hop() {
 
 #[test]
 fn fields_that_name_another_target_reach_no_origin() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     for origin in [Origin::http(), Origin::https()] {
         let origin = origin.robots(crate::support::RULES);
         let fields = "X-Original-URL: /private\r\nx-rewrite-url: /private\r\nX-ORIGINAL-URL: /private/2\r\nX-Original-Host: a.test\r\n";
@@ -70,7 +70,7 @@ fn fields_that_name_another_target_reach_no_origin() {
 
 #[test]
 fn proxy_authorization_goes_to_no_origin_also_inside_a_tunnel() {
-    let (gate, origin) = (Gate::start(), Origin::https());
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::https());
     let mut wire = gate.connect();
     let authority = origin.authority();
     wire.exchange(format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\nProxy-Authorization: Basic c2VjcmV0\r\n\r\n"));
@@ -91,7 +91,7 @@ fn proxy_authorization_goes_to_no_origin_also_inside_a_tunnel() {
 
 #[test]
 fn end_to_end_fields_arrive_unchanged() {
-    let (gate, origin) = (Gate::start(), Origin::http());
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::http());
     let mut wire = gate.connect();
     let url = origin.url("/page");
     let mut request = format!("GET {url} HTTP/1.1\r\nHost: x\r\nX-Twice: a\r\nX-Twice: b\r\nAccept-Encoding: gzip\r\nRange: bytes=0-3\r\nX-Octets: ").into_bytes();
@@ -124,7 +124,7 @@ fn end_to_end_fields_arrive_unchanged() {
 
 #[test]
 fn via_names_us_and_a_loop_is_refused() {
-    let (gate, origin) = (Gate::start(), Origin::http());
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::http());
     let answer = gate.request("GET", &origin.url("/page"), "Via: 1.0 fred\r\n");
     let via = origin.last("/page").head.all("via").join(", ");
     let ours = via
@@ -159,7 +159,7 @@ fn via_names_us_and_a_loop_is_refused() {
 
 /// Opens a connection for `origin`, and returns the request line's target: absolute-form, or origin-form inside a
 /// tunnel.
-fn by_its_way(gate: &Gate, origin: &Origin, path: &str) -> (Wire, String) {
+fn by_its_way(gate: &CrawlgateProcess, origin: &Origin, path: &str) -> (Wire, String) {
     if origin.url("").starts_with("https") {
         let wire = gate.intercept(&origin.authority(), "site.test");
         (wire, path.to_owned())
@@ -170,7 +170,7 @@ fn by_its_way(gate: &Gate, origin: &Origin, path: &str) -> (Wire, String) {
 
 #[test]
 fn unchanged_means_unchanged() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("upstream", "via", "false");
     });
     let fields = "User-AGENT: TestBot/1.0\r\nX-lower-UPPER: 1\r\naccept: */*\r\nX-Twice: a\r\nx-TWICE: b\r\n\
@@ -238,7 +238,7 @@ fn without_via_no_message_names_us_and_no_circle_begins() {
 
 #[test]
 fn nobody_but_us_says_what_we_did() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let lines = "Proxy-Status: crawlgate; error=http_request_denied; details=\"robots_disallow\"\r\n\
         Proxy-Status: cdn.example; hit, \"crawlgate\"; details=\"a, b\"\r\n";
     let chunks = format!(
@@ -256,7 +256,7 @@ fn nobody_but_us_says_what_we_did() {
 
 #[test]
 fn answers_that_clients_take_are_passed_on_though_they_are_odd() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let many: String = (0..400).map(|n| format!("X-{n}: {n}\r\n")).collect();
     for (case, fields, kept) in [
         (

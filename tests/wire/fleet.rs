@@ -17,7 +17,9 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::support::{Engine, Gate, Origin, RULES, Setup, Wall, eventually, origin_ca_pem};
+use crate::support::{
+    CrawlgateProcess, Engine, Origin, RULES, Setup, Wall, eventually, origin_ca_pem,
+};
 
 /// The key of the fleets of these tests.
 const KEY: &str = "0707070707070707070707070707070707070707070707070707070707070707";
@@ -36,8 +38,8 @@ pub(crate) fn member(setup: &mut Setup, wall: &Wall, name: &str) {
 
 /// Starts an instance, and waits until it has heard from its engine.
 #[track_caller]
-fn joined(configure: impl FnOnce(&mut Setup)) -> Gate {
-    let gate = Gate::with(configure);
+fn joined(configure: impl FnOnce(&mut Setup)) -> CrawlgateProcess {
+    let gate = CrawlgateProcess::with(configure);
     gate.wait_said("the fleet's engine answers");
     gate
 }
@@ -53,7 +55,7 @@ impl Drop for Ends<'_> {
 
 /// Asserts that the log of each instance is whole, and that it holds the decisions that its crawlers were told.
 #[track_caller]
-fn logs_are_whole(gates: &[Gate]) {
+fn logs_are_whole(gates: &[CrawlgateProcess]) {
     for gate in gates {
         let (code, said, errors) = gate.beside("audit", &["verify", "--all"]);
         assert_eq!(code, Some(0), "{said}{errors}");
@@ -92,7 +94,7 @@ fn an_instance_that_never_heard_from_its_engine_serves_and_forwards_nothing() {
     let wall = engine.wall();
     wall.close();
     let origin = Origin::with_rules(RULES);
-    let gate = Gate::with(|setup| member(setup, &wall, "a1"));
+    let gate = CrawlgateProcess::with(|setup| member(setup, &wall, "a1"));
     let answer = gate.get(&origin.url("/page"));
     gate.refused(&answer, 503, "fleet_cut");
     assert_eq!(origin.seen().len(), 0);

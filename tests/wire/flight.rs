@@ -1,7 +1,7 @@
 //! The time between the first request and its robots.txt: one fetch for all waiting requests, time limits for
 //! everything.
 
-use crate::support::{FullQueue, Gate, Latch, Origin, RULES, Reply, Wire};
+use crate::support::{CrawlgateProcess, FullQueue, Latch, Origin, RULES, Reply, Wire};
 
 /// Returns an origin with a robots.txt that waits at a latch.
 fn slow(origin: Origin, latch: &Latch) -> Origin {
@@ -14,7 +14,7 @@ fn slow(origin: Origin, latch: &Latch) -> Origin {
 
 #[test]
 fn two_hundred_first_requests_cause_one_fetch() {
-    let (gate, latch) = (Gate::start(), Latch::new());
+    let (gate, latch) = (CrawlgateProcess::start(), Latch::new());
     let origin = slow(Origin::http(), &latch);
     let urls: Vec<_> = (0..200)
         .map(|n| {
@@ -57,7 +57,7 @@ fn two_hundred_first_requests_cause_one_fetch() {
 
 #[test]
 fn a_crawler_that_hangs_up_does_not_cancel_the_fetch() {
-    let (gate, latch) = (Gate::start(), Latch::new());
+    let (gate, latch) = (CrawlgateProcess::start(), Latch::new());
     let origin = slow(Origin::http(), &latch);
     let mut wire = gate.connect();
     let impatient = origin.url("/impatient");
@@ -77,7 +77,7 @@ fn a_crawler_that_hangs_up_does_not_cancel_the_fetch() {
 
 #[test]
 fn a_request_held_too_long_gets_a_retry_after_and_the_fetch_goes_on() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("robots", "hold", "\"1s\"");
     });
     for (origin, path) in [(Origin::http(), "/private"), (Origin::https(), "/open")] {
@@ -96,7 +96,7 @@ fn a_request_held_too_long_gets_a_retry_after_and_the_fetch_goes_on() {
 
 #[test]
 fn every_stall_of_a_fetch_ends_at_its_deadline() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("robots", "connect_timeout", "\"1s\"");
         setup.set("robots", "first_byte_timeout", "\"1s\"");
         setup.set("robots", "fetch_timeout", "\"2s\"");
@@ -162,7 +162,7 @@ fn a_connection_and_the_wait_for_an_answer_each_have_a_deadline_of_their_own() {
     std::thread::scope(|scope| {
         for (case, url, (section, key), (status, reason)) in cases {
             scope.spawn(move || {
-                let gate = Gate::with(|setup| {
+                let gate = CrawlgateProcess::with(|setup| {
                     for (section, key) in [CONNECT, ANSWER, PAGES, ("robots", "fetch_timeout")] {
                         setup.set(section, key, "\"60s\"");
                     }
@@ -180,7 +180,7 @@ fn a_connection_and_the_wait_for_an_answer_each_have_a_deadline_of_their_own() {
 
 #[test]
 fn an_unreachable_origin_is_closed_for_every_request_and_opens_when_it_answers_again() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("robots", "retry_min", "\"1s\"");
         setup.set("robots", "retry_max", "\"1s\"");
         setup.set("robots", "retry_max_503", "\"1s\"");

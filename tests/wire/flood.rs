@@ -3,10 +3,10 @@
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Gate, Origin, RULES};
+use crate::support::{CrawlgateProcess, Origin, RULES};
 
 /// Ends the gate; returns the number of refusals with a record of their own, and the counts of the others.
-fn told(gate: &mut Gate, reason: &str) -> (u64, Vec<Value>) {
+fn told(gate: &mut CrawlgateProcess, reason: &str) -> (u64, Vec<Value>) {
     gate.signal(Signal::TERM);
     gate.wait();
     let records = gate.log_lines();
@@ -19,7 +19,7 @@ fn told(gate: &mut Gate, reason: &str) -> (u64, Vec<Value>) {
 
 #[test]
 fn denials_beyond_a_number_are_one_record_with_a_count() {
-    let mut gate = Gate::with(|setup| {
+    let mut gate = CrawlgateProcess::with(|setup| {
         setup.set("audit", "refusals_per_minute", "5");
     });
     let origin = Origin::with_rules(RULES);
@@ -47,7 +47,7 @@ fn denials_beyond_a_number_are_one_record_with_a_count() {
 
 #[test]
 fn a_denial_counts_against_the_rate_of_its_client() {
-    let mut gate = Gate::with(|setup| {
+    let mut gate = CrawlgateProcess::with(|setup| {
         setup
             .set("pace", "max_hold", "\"0s\"")
             .tables("[[client]]\nname = 'rest'\nrequests_per_second = 0.001\nburst = 3\n");
@@ -89,7 +89,7 @@ fn a_denial_counts_against_the_rate_of_its_client() {
 
 #[test]
 fn a_long_url_is_cut_and_named_by_its_digest() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES);
     let url = origin.url(&format!("/private/{}", "x".repeat(6_000)));
     gate.denied(&gate.get(&url));

@@ -1,10 +1,10 @@
 //! Requests with framing that two readers could read differently: 400, the connection closed, nothing sent on.
 
-use crate::support::{Gate, Origin, RULES};
+use crate::support::{CrawlgateProcess, Origin, RULES};
 
 /// Sends `rest` after the request line, plain and intercepted, and asserts the refusal.
 #[track_caller]
-fn refused(gate: &Gate, case: &str, start: &str, rest: &str) {
+fn refused(gate: &CrawlgateProcess, case: &str, start: &str, rest: &str) {
     let (plain, tls) = (Origin::with_rules(RULES), Origin::https().robots(RULES));
     for origin in [plain, tls] {
         let intercepted = origin.url("").starts_with("https");
@@ -42,7 +42,7 @@ const CHUNKS: &str = "\r\n3\r\nabc\r\n0\r\n\r\n";
 
 #[test]
 fn lengths_that_disagree_or_are_no_numbers_are_refused() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let cases = [
         (
             "transfer coding and length",
@@ -107,7 +107,7 @@ fn lengths_that_disagree_or_are_no_numbers_are_refused() {
 
 #[test]
 fn invalid_field_lines_are_refused() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let cases = [
         (
             "white space before the colon",
@@ -143,7 +143,7 @@ fn invalid_field_lines_are_refused() {
 
 #[test]
 fn invalid_start_lines_are_refused() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let cases = [
         ("two spaces", "GET  {target} HTTP/1.1\r\nHost: {host}\r\n"),
         (
@@ -184,7 +184,7 @@ fn invalid_start_lines_are_refused() {
 
 #[test]
 fn a_bad_chunk_ends_the_exchange_on_both_sides() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     for chunks in [
         "zz\r\nabc\r\n0\r\n\r\n",
         "3\r\nabcd\r\n0\r\n\r\n",
@@ -223,7 +223,7 @@ fn a_bad_chunk_ends_the_exchange_on_both_sides() {
 
 #[test]
 fn two_equal_lengths_are_one() {
-    let (gate, origin) = (Gate::start(), Origin::http());
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::http());
     let url = origin.url("/upload");
     let answer = gate.connect().exchange(format!(
         "POST {url} HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc"

@@ -6,7 +6,7 @@ mod servers;
 use std::thread;
 
 use crate::support::ftp::{Act, FtpServer};
-use crate::support::{Gate, Latch, Origin, RULES, Setup};
+use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Setup};
 
 /// Commands of a session that fetches a robots.txt.
 const ROBOTS: [&str; 5] = [
@@ -19,7 +19,7 @@ const ROBOTS: [&str; 5] = [
 
 #[test]
 fn a_file_is_served_over_http() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let server = FtpServer::with_rules(RULES).file("pub/a b.txt", "hello");
     let url = server.url("/pub/a%20b.txt");
     let answer = gate.get(&url);
@@ -63,7 +63,7 @@ fn a_file_is_served_over_http() {
 
 #[test]
 fn a_disallowed_file_is_never_named_to_the_server() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let server = FtpServer::with_rules(RULES).file("private/x", "secret");
     for path in ["/private/x", "/private/", "/private;type=d"] {
         let record = gate.denied(&gate.get(&server.url(path)));
@@ -78,7 +78,7 @@ fn a_disallowed_file_is_never_named_to_the_server() {
 #[test]
 fn spellings_of_a_disallowed_path_reach_no_server() {
     for path_guard in ["true", "false"] {
-        let gate = Gate::with(|setup| {
+        let gate = CrawlgateProcess::with(|setup| {
             setup.set("robots", "path_guard", path_guard);
         });
         let server = FtpServer::with_rules(RULES).file("private/x", "secret");
@@ -107,7 +107,7 @@ fn spellings_of_a_disallowed_path_reach_no_server() {
 
 #[test]
 fn a_transfer_type_hides_no_file_from_a_rule_that_ends() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("robots", "path_guard", "false");
     });
     let server = FtpServer::with_rules("User-agent: *\nDisallow: /x.txt$\nDisallow: /pub/$\n")
@@ -130,7 +130,7 @@ fn a_transfer_type_hides_no_file_from_a_rule_that_ends() {
 
 #[test]
 fn robots_txt_counts_for_its_own_scheme_and_port() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let closed = FtpServer::with_rules("User-agent: *\nDisallow: /\n").file("a", "closed");
     let open = FtpServer::start().file("a", "open");
     let web = Origin::with_rules("User-agent: *\nDisallow: /\n");
@@ -143,7 +143,7 @@ fn robots_txt_counts_for_its_own_scheme_and_port() {
 
 #[test]
 fn a_request_that_writes_is_refused() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let server = FtpServer::with_rules(RULES);
     for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "MKCOL"] {
         let answer = gate.request(method, &server.url("/a"), "Content-Length: 0\r\n");
@@ -174,7 +174,7 @@ fn a_request_that_writes_is_refused() {
 
 #[test]
 fn ftp_is_a_matter_of_the_configuration() {
-    let mut gate = Gate::with(|setup| {
+    let mut gate = CrawlgateProcess::with(|setup| {
         setup.set("upstream", "ftp", "false");
     });
     let server = FtpServer::start().file("a", "open");
@@ -191,7 +191,7 @@ fn ftp_is_a_matter_of_the_configuration() {
 
 #[test]
 fn a_part_of_a_file_is_sent_from_its_octet() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let server = FtpServer::start().file("f.bin", "0123456789");
     let url = server.url("/f.bin");
     let modified = "If-Range: Fri, 20 Nov 2026 12:00:00 GMT\r\n";
@@ -225,7 +225,7 @@ fn a_part_of_a_file_is_sent_from_its_octet() {
 
 #[test]
 fn a_head_transfers_nothing() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let server = FtpServer::start().file("pub/f.html", "0123456789");
     let answer = gate.request("HEAD", &server.url("/pub/f.html"), "");
     assert_eq!(answer.status, 200, "{answer:?}");
@@ -241,7 +241,7 @@ fn a_head_transfers_nothing() {
 
 #[test]
 fn a_directory_is_a_page_of_links() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     for server in [
         FtpServer::start(),
         FtpServer::start().says("MLSD", "500 what?"),
@@ -280,7 +280,7 @@ fn a_directory_is_a_page_of_links() {
 
 #[test]
 fn lines_are_asked_for_by_their_type() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let server = FtpServer::start().file("f", "a\r\nb\r\n");
     let answer = gate.get(&server.url("/f;type=a"));
     assert_eq!((answer.status, answer.text().as_str()), (200, "a\r\nb\r\n"));
@@ -295,7 +295,7 @@ fn lines_are_asked_for_by_their_type() {
 
 #[test]
 fn replies_become_statuses() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     #[rustfmt::skip] // one row, one case
     let cases = [
         ("450 busy", 503, Some("destination_unavailable")),
@@ -321,7 +321,7 @@ fn replies_become_statuses() {
 
 #[test]
 fn what_is_forbidden_during_the_login_is_not_named() {
-    let mut gate = Gate::start();
+    let mut gate = CrawlgateProcess::start();
     let server = FtpServer::with_rules(RULES)
         .file("open", "x")
         .file("later", "y");
@@ -355,7 +355,7 @@ fn what_is_forbidden_during_the_login_is_not_named() {
 
 #[test]
 fn commands_know_ftp_origins() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let server = FtpServer::with_rules(RULES);
     let url = server.url("/private/x;type=i");
     gate.denied(&gate.get(&url));
@@ -371,7 +371,7 @@ fn commands_know_ftp_origins() {
 
 #[test]
 fn two_crawlers_at_once_cause_one_fetch_of_robots_txt() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let latch = Latch::new();
     let server = FtpServer::with_rules(RULES).on("RETR robots.txt", Act::Wait(latch.clone()));
     thread::scope(|scope| {

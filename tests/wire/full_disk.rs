@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{AdminGate, Gate, Origin, RULES, Setup, eventually};
+use crate::support::{AdminGate, CrawlgateProcess, Origin, RULES, Setup, eventually};
 
 /// The longest file that the program may write, in octets.
 const FILE: u64 = 3 * 1024 * 1024;
@@ -21,7 +21,7 @@ fn confined() -> AdminGate {
         FILE / 512
     );
     let command = setup.command_in(&["sh", "-c", &limited], "serve");
-    AdminGate::of(Gate::spawn(setup, command))
+    AdminGate::of(CrawlgateProcess::spawn(setup, command))
 }
 
 #[test]

@@ -5,10 +5,10 @@ use std::fs;
 use crawlgate::store::state_file;
 use rustix::process::Signal;
 
-use crate::support::{Gate, Origin, RULES, eventually};
+use crate::support::{CrawlgateProcess, Origin, RULES, eventually};
 
-fn strict() -> Gate {
-    Gate::with(|setup| {
+fn strict() -> CrawlgateProcess {
+    CrawlgateProcess::with(|setup| {
         setup.set("log", "file", "\"\"");
         setup.set("audit", "durability", "\"strict\"");
         setup.set("audit", "checkpoint_every", "\"1s\"");
@@ -67,8 +67,8 @@ fn a_lost_key_is_reported_and_its_checkpoints_can_still_be_verified() {
     let origin = Origin::with_rules(RULES);
     let private = origin.url("/private");
     assert_eq!(gate.get(&private).status, 403);
-    let key = |gate: &Gate| gate.beside("audit", &["key"]).1.trim().to_owned();
-    let verify = |gate: &Gate, keys: &[&str]| {
+    let key = |gate: &CrawlgateProcess| gate.beside("audit", &["key"]).1.trim().to_owned();
+    let verify = |gate: &CrawlgateProcess, keys: &[&str]| {
         let keys = keys.iter().flat_map(|key| ["--key", key]);
         let words: Vec<&str> = ["verify", "--all"].into_iter().chain(keys).collect();
         gate.beside("audit", &words)
@@ -101,7 +101,7 @@ fn a_lost_key_is_reported_and_its_checkpoints_can_still_be_verified() {
 }
 
 /// Kills a gate and removes the log of its store, as a careless restore does.
-fn kill_and_remove_the_log(gate: &mut Gate) {
+fn kill_and_remove_the_log(gate: &mut CrawlgateProcess) {
     gate.signal(Signal::KILL);
     gate.wait();
     let store = gate.setup.dir().join("crawlgate.db");
@@ -126,7 +126,7 @@ fn a_young_store_that_lost_its_log_is_never_begun_anew_in_silence() {
     let (code, said, _) = gate.beside("store", &["check"]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains(missing), "{said}");
-    let verified = |gate: &Gate| gate.beside("audit", &["verify", "--all"]);
+    let verified = |gate: &CrawlgateProcess| gate.beside("audit", &["verify", "--all"]);
     let (code, said, failed) = verified(&gate);
     assert_eq!(code, Some(1), "{said}{failed}");
     assert!(said.contains("records 1 to 22 are missing"), "{said}");
@@ -149,12 +149,12 @@ fn a_young_store_that_lost_its_log_is_never_begun_anew_in_silence() {
 
 #[test]
 fn a_log_that_is_deleted_after_a_kill_is_noticed_and_the_loss_is_named() {
-    let mut gate = Gate::with(|setup| {
+    let mut gate = CrawlgateProcess::with(|setup| {
         setup.set("log", "file", "\"\"");
         setup.set("audit", "durability", "\"strict\"");
     });
     let origin = Origin::with_rules(RULES);
-    let deny = |gate: &Gate, count: usize| {
+    let deny = |gate: &CrawlgateProcess, count: usize| {
         for n in 0..count {
             let answer = gate.get(&origin.url(&format!("/private/{n}")));
             assert_eq!(answer.status, 403);
@@ -211,7 +211,7 @@ fn a_store_that_is_emptied_in_place_is_noticed_and_no_answer_rests_on_it() {
 
 /// Denies some pages, and returns the identifiers of the denials.
 #[track_caller]
-fn denials(gate: &Gate, origin: &Origin, count: usize) -> Vec<String> {
+fn denials(gate: &CrawlgateProcess, origin: &Origin, count: usize) -> Vec<String> {
     let deny = |n| {
         let answer = gate.get(&origin.url(&format!("/private/{n}")));
         assert_eq!(answer.status, 403, "{answer:?}");
@@ -222,7 +222,7 @@ fn denials(gate: &Gate, origin: &Origin, count: usize) -> Vec<String> {
 
 /// Ends a gate as an operator does.
 #[track_caller]
-fn end(gate: &mut Gate) {
+fn end(gate: &mut CrawlgateProcess) {
     gate.signal(Signal::TERM);
     assert_eq!(gate.wait().code(), Some(0), "{}", gate.said());
 }
@@ -233,7 +233,7 @@ fn a_store_that_was_rolled_back_goes_on_as_a_new_log_and_earlier_evidence_still_
     let origin = Origin::with_rules(RULES);
     let place = gate.setup.dir().to_owned();
     let (store, copy) = (place.join("crawlgate.db"), place.join("copy.db"));
-    let audit = |gate: &Gate, words: &[&str], code: i32| {
+    let audit = |gate: &CrawlgateProcess, words: &[&str], code: i32| {
         let (ended, said, failed) = gate.beside("audit", words);
         assert_eq!(ended, Some(code), "{words:?}: {said}{failed}");
         said + &failed
@@ -256,7 +256,7 @@ fn a_store_that_was_rolled_back_goes_on_as_a_new_log_and_earlier_evidence_still_
     );
 
     fs::copy(&copy, &store).unwrap();
-    let refused = |gate: &Gate| {
+    let refused = |gate: &CrawlgateProcess| {
         let (code, _, said) = gate.beside("serve", &[]);
         assert_eq!(code, Some(2), "{said}");
         // Start, settings, denials and end of each process.

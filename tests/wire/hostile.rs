@@ -18,7 +18,7 @@ use Way::{Bare, Plain, Tls};
 use serde_json::Value;
 
 use crate::http2::{TLS, listening};
-use crate::support::{Gate, Origin, RULES, Seen, Setup, Wire, eventually};
+use crate::support::{CrawlgateProcess, Origin, RULES, Seen, Setup, Wire, eventually};
 
 /// The way in which a row's octets reach the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,7 +223,7 @@ pub fn bounds(setup: &mut Setup) {
 }
 
 /// Returns the text of a row: letters repeated, placeholders filled in.
-fn fill(text: &str, gate: &Gate, origin: &Origin) -> String {
+fn fill(text: &str, gate: &CrawlgateProcess, origin: &Origin) -> String {
     let mut text = text
         .replace("{url}", &origin.url(""))
         .replace("{host}", &origin.authority())
@@ -238,7 +238,7 @@ fn fill(text: &str, gate: &Gate, origin: &Origin) -> String {
     text
 }
 
-fn reasons(gate: &Gate) -> Vec<Value> {
+fn reasons(gate: &CrawlgateProcess) -> Vec<Value> {
     let records = gate.records();
     records
         .iter()
@@ -246,7 +246,12 @@ fn reasons(gate: &Gate) -> Vec<Value> {
         .collect()
 }
 
-fn check(gate: &Gate, plain: &Origin, tls: &Origin, (name, way, text, outcome, _): &Row) {
+fn check(
+    gate: &CrawlgateProcess,
+    plain: &Origin,
+    tls: &Origin,
+    (name, way, text, outcome, _): &Row,
+) {
     let origin = match way {
         Tls => tls,
         Plain | Bare => plain,
@@ -329,7 +334,7 @@ fn failing<'a>(rows: impl Iterator<Item = &'a Row>, check: impl Fn(&Row)) -> Vec
 }
 
 /// Checks that no request was hidden in another one, and that the gate still serves.
-fn check_after(gate: &Gate, plain: &Origin, tls: &Origin, whole: usize) {
+fn check_after(gate: &CrawlgateProcess, plain: &Origin, tls: &Origin, whole: usize) {
     // By now everything on its way has arrived.
     let seen: Vec<Seen> = [plain.seen(), tls.seen()].concat();
     assert!(seen.iter().all(|seen| !seen.line().contains("smuggled")));
@@ -347,7 +352,7 @@ fn check_after(gate: &Gate, plain: &Origin, tls: &Origin, whole: usize) {
 
 #[test]
 fn each_hostile_request_has_its_answer_and_its_record_and_hides_nothing() {
-    let gate = Gate::with(bounds);
+    let gate = CrawlgateProcess::with(bounds);
     let (plain, tls) = (Origin::with_rules(RULES), Origin::https().robots(RULES));
     let failed = failing(ROWS.iter(), |row| check(&gate, &plain, &tls, row));
     assert!(failed.is_empty(), "{}: {failed:#?}", failed.len());

@@ -14,14 +14,17 @@ mod websocket;
 use std::net::SocketAddr;
 
 use crate::listeners::gate_in;
-use crate::support::{Gate, Http2, Origin, Setup};
+use crate::support::{CrawlgateProcess, Http2, Origin, Setup};
 
 /// A listener with TLS.
 pub const TLS: &str =
     "[[listener]]\nname = 'tls'\naddress = '127.0.0.1:0'\ntls = true\nnames = ['127.0.0.1']\n";
 
 /// Starts a gate with these tables, and returns the address of its listener with TLS.
-pub fn listening(tables: &str, configure: impl FnOnce(&mut Setup)) -> (Gate, SocketAddr) {
+pub fn listening(
+    tables: &str,
+    configure: impl FnOnce(&mut Setup),
+) -> (CrawlgateProcess, SocketAddr) {
     let (gate, places) = gate_in(tables, 2, configure);
     let ours = gate.address().to_string();
     let place = places.iter().find(|place| **place != ours);
@@ -29,14 +32,14 @@ pub fn listening(tables: &str, configure: impl FnOnce(&mut Setup)) -> (Gate, Soc
     (gate, place.expect("a listener with TLS"))
 }
 
-fn limited(keys: &[(&str, &str)]) -> Gate {
-    Gate::with(|setup| {
+fn limited(keys: &[(&str, &str)]) -> CrawlgateProcess {
+    CrawlgateProcess::with(|setup| {
         for (key, value) in keys {
             setup.set("limits", key, value);
         }
     })
 }
 
-fn inside(gate: &Gate, origin: &Origin) -> Http2 {
+fn inside(gate: &CrawlgateProcess, origin: &Origin) -> Http2 {
     gate.intercept_http2(&origin.authority(), "site.test")
 }

@@ -3,14 +3,14 @@
 
 use serde_json::Value;
 
-use crate::support::{Gate, Head, Origin, RULES, Reply, Response};
+use crate::support::{CrawlgateProcess, Head, Origin, RULES, Reply, Response};
 
 /// crawlgate's own User-Agent, as it is configured by default.
 const OWN: &str = "crawlgate/0.1 (+https://www.rfc-editor.org/rfc/rfc9309)";
 
 /// GETs a URL as a crawler that sends this User-Agent, octet for octet.
 #[track_caller]
-fn get_as(gate: &Gate, user_agent: &[u8], url: &str) -> Response {
+fn get_as(gate: &CrawlgateProcess, user_agent: &[u8], url: &str) -> Response {
     let authority = url.split('/').nth(2).unwrap();
     let mut request =
         format!("GET {url} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: ").into_bytes();
@@ -38,7 +38,7 @@ fn fetched_as(record: &Value) -> (&str, &str) {
 
 #[test]
 fn a_user_agent_of_nine_kilobytes_lifts_no_rule() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     for (name, status) in [("400", 400), ("431", 431), ("494", 494)] {
         let origin = Origin::with_rules(RULES).on_if(
             "/robots.txt",
@@ -58,7 +58,7 @@ fn a_user_agent_of_nine_kilobytes_lifts_no_rule() {
 
 #[test]
 fn a_bad_request_is_no_missing_file() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     for status in [
         400, 405, 406, 408, 411, 413, 417, 421, 425, 426, 428, 431, 494,
     ] {
@@ -72,7 +72,7 @@ fn a_bad_request_is_no_missing_file() {
 
 #[test]
 fn a_firewall_that_refuses_one_name_lifts_nothing() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES).on_if(
         "/robots.txt",
         names("sqlmap"),
@@ -93,7 +93,7 @@ fn a_firewall_that_refuses_one_name_lifts_nothing() {
 
 #[test]
 fn an_outage_for_one_crawler_shuts_the_site_for_no_other() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin =
         Origin::with_rules(RULES).on_if("/robots.txt", names("BadBot"), Reply::status(503, ""));
     let refused = get_as(&gate, b"BadBot/1.0", &origin.url("/open"));
@@ -104,7 +104,7 @@ fn an_outage_for_one_crawler_shuts_the_site_for_no_other() {
 
 #[test]
 fn a_file_that_is_served_to_one_name_binds_it_alone() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES).on_if(
         "/robots.txt",
         names("GoodBot"),
@@ -118,7 +118,7 @@ fn a_file_that_is_served_to_one_name_binds_it_alone() {
 
 #[test]
 fn names_by_the_hundred_cause_nine_fetches() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES);
     for number in 0..100 {
         let name = format!("Random{number}Bot/1.0");
@@ -131,7 +131,7 @@ fn names_by_the_hundred_cause_nine_fetches() {
 
 #[test]
 fn octets_that_are_no_visible_ascii_never_reach_the_origins_robots_txt() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES);
     for sent in [
         &b"\xff\xfe OddBot/1.0 \x80"[..],
@@ -173,7 +173,7 @@ fn kept_file_requests(keeper: &Origin) -> usize {
 
 #[test]
 fn a_redirect_into_what_its_origin_disallows_ends_the_chain_whichever_is_visited_first() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     for is_visited_first in [false, true] {
         let keeper = keeper("User-agent: *\nDisallow: /kept/\n");
         let site = kept_by(&keeper, "/kept/robots.txt");
@@ -197,7 +197,7 @@ fn a_redirect_into_what_its_origin_disallows_ends_the_chain_whichever_is_visited
 
 #[test]
 fn a_redirect_that_is_disallowed_to_one_name_alone_opens_nothing_for_it() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     for is_visited_first in [false, true] {
         let keeper = keeper("User-agent: TestBot\nDisallow: /kept/\n");
         let site = kept_by(&keeper, "/kept/robots.txt");
@@ -215,7 +215,7 @@ fn a_redirect_that_is_disallowed_to_one_name_alone_opens_nothing_for_it() {
 
 #[test]
 fn a_redirect_that_is_disallowed_takes_no_file_away() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let keeper = keeper("User-agent: *\nDisallow: /kept/\n");
     let hop = Reply::redirect(302, &keeper.url("/kept/robots.txt"));
     let site = Origin::http().on("/robots.txt", [Reply::ok(RULES), hop]);
@@ -238,7 +238,7 @@ fn a_redirect_that_is_disallowed_takes_no_file_away() {
 
 #[test]
 fn a_redirect_that_cannot_be_judged_is_not_followed() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     for is_visited_first in [false, true] {
         let keeper = Origin::http()
             .on("/robots.txt", [Reply::status(503, "")])
@@ -271,7 +271,7 @@ fn a_redirect_that_cannot_be_judged_is_not_followed() {
 
 #[test]
 fn a_site_that_keeps_its_robots_txt_elsewhere_stays_shut_when_it_is_fetched_again() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::http()
         .on("/robots.txt", [Reply::redirect(301, "/kept/robots.txt")])
         .on(
@@ -296,7 +296,7 @@ fn a_site_that_keeps_its_robots_txt_elsewhere_stays_shut_when_it_is_fetched_agai
 
 #[test]
 fn the_operator_names_another_user_agent() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set(
             "robots",
             "user_agent",

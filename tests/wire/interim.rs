@@ -1,11 +1,11 @@
 //! Answers before the answer: `100 Continue` and other interim responses.
 
 use crate::fields::post;
-use crate::support::{Gate, Latch, Origin, Reply};
+use crate::support::{CrawlgateProcess, Latch, Origin, Reply};
 
 #[test]
 fn an_expectation_is_met_by_the_origin() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::http()
         .on(
             "/upload",
@@ -47,7 +47,7 @@ fn an_expectation_is_met_by_the_origin() {
 
 #[test]
 fn an_expectation_that_the_origin_ignores_does_not_hold_the_body_for_ever() {
-    let (gate, origin) = (Gate::start(), Origin::http());
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::http());
     let mut wire = gate.connect();
     wire.send(post(
         &origin.url("/upload"),
@@ -61,7 +61,7 @@ fn an_expectation_that_the_origin_ignores_does_not_hold_the_body_for_ever() {
 
 #[test]
 fn a_denied_upload_gets_no_100_continue() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules("User-agent: *\nDisallow: /upload\n");
     let mut wire = gate.connect();
     wire.send(post(
@@ -77,7 +77,7 @@ fn a_denied_upload_gets_no_100_continue() {
 #[test]
 fn interim_responses_pass() {
     // The gate checks an idle connection once in a while; the interim response must not wait for that.
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("limits", "idle_timeout", "\"1h\"");
     });
     let early = "HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n";

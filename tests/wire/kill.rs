@@ -11,7 +11,7 @@ use std::{fs, thread};
 use rusqlite::{Connection, OpenFlags};
 use rustix::process::Signal;
 
-use crate::support::{Gate, Origin, RULES, Response, Setup, StoredLog, eventually};
+use crate::support::{CrawlgateProcess, Origin, RULES, Response, Setup, StoredLog, eventually};
 
 /// The number of kills in a row.
 const ROUNDS: usize = 50;
@@ -48,7 +48,7 @@ struct Run {
 }
 
 impl Run {
-    fn beside(gate: &Gate) -> Self {
+    fn beside(gate: &CrawlgateProcess) -> Self {
         let mut command = gate.setup.command("run");
         command.args(["--", "sh", "-c", "echo $http_proxy; exec cat"]);
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
@@ -82,7 +82,7 @@ fn states(store: &Path) -> Vec<String> {
 
 #[test]
 fn fifty_kills_under_load_lose_no_denial_that_was_told() {
-    let mut gate = Gate::with(|setup| {
+    let mut gate = CrawlgateProcess::with(|setup| {
         setup.set("log", "file", "\"\"");
         setup.set("audit", "durability", "\"strict\"");
         setup.set("audit", "refusals_per_minute", "10000000");
@@ -191,7 +191,7 @@ fn fifty_kills_under_load_lose_no_denial_that_was_told() {
 
 /// Returns a gate with its store on a file system of 4 MiB of its own, and the path of that file system from outside.
 /// `None` if this machine allows no mount.
-fn confined() -> Option<(Gate, std::path::PathBuf)> {
+fn confined() -> Option<(CrawlgateProcess, std::path::PathBuf)> {
     let mut setup = Setup::new();
     setup.set("log", "file", "\"\"");
     setup.set("log", "decisions", "\"all\"");
@@ -210,7 +210,7 @@ fn confined() -> Option<(Gate, std::path::PathBuf)> {
     }
     let mounted = format!("{mount} && exec \"$0\" \"$@\"");
     let command = setup.command_in(&["unshare", "--mount", "sh", "-c", &mounted], "serve");
-    let gate = Gate::spawn(setup, command);
+    let gate = CrawlgateProcess::spawn(setup, command);
     let root = format!("/proc/{}/root", gate.id());
     let seen = Path::new(&root).join(small.strip_prefix("/").unwrap());
     Some((gate, seen))

@@ -9,7 +9,9 @@ use std::thread;
 use rustix::process::Signal;
 
 use crate::opaque::{SWITCH, upgrade};
-use crate::support::{Gate, Latch, Origin, PATIENCE, RULES, Reply, Setup, eventually, program};
+use crate::support::{
+    CrawlgateProcess, Latch, Origin, PATIENCE, RULES, Reply, Setup, eventually, program,
+};
 
 /// Runs `serve` with a configuration that must not start, and returns its exit code and stderr.
 fn fails(configure: impl FnOnce(&mut Setup)) -> (Option<i32>, String) {
@@ -47,7 +49,7 @@ fn a_bad_configuration_is_refused_before_anything_listens() {
 
 #[test]
 fn a_reload_changes_the_settings_and_a_broken_file_does_not() {
-    let mut gate = Gate::start();
+    let mut gate = CrawlgateProcess::start();
     let origin = Origin::with_rules("User-agent: OtherBot\nDisallow: /private\n");
     let url = origin.url("/private");
     assert_eq!(gate.get(&url).status, 200);
@@ -86,7 +88,7 @@ fn a_reload_changes_the_settings_and_a_broken_file_does_not() {
 
 #[test]
 fn requests_during_reloads_are_judged_as_usual() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES);
     thread::scope(|scope| {
         let crawlers: Vec<_> = (0..4)
@@ -136,7 +138,7 @@ fn slow(latch: &Latch) -> Origin {
 
 #[test]
 fn sigterm_lets_transfers_end_and_takes_no_new_ones() {
-    let mut gate = Gate::start();
+    let mut gate = CrawlgateProcess::start();
     let latch = Latch::new();
     let origin = slow(&latch);
     let mut wire = gate.connect();
@@ -168,7 +170,7 @@ fn sigterm_lets_transfers_end_and_takes_no_new_ones() {
 fn a_second_signal_or_the_end_of_the_grace_period_ends_at_once() {
     let latch = Latch::new();
     for grace in ["\"10m\"", "\"1s\""] {
-        let mut gate = Gate::with(|setup| {
+        let mut gate = CrawlgateProcess::with(|setup| {
             setup.set("limits", "drain", grace);
         });
         let origin = slow(&latch);
@@ -194,7 +196,7 @@ fn a_second_signal_or_the_end_of_the_grace_period_ends_at_once() {
 
 #[test]
 fn sigterm_lets_a_websocket_end() {
-    let mut gate = Gate::start();
+    let mut gate = CrawlgateProcess::start();
     let origin = Origin::http().on("/socket", [Reply::raw(SWITCH).echo()]);
     let mut wire = gate.connect();
     let answer = wire.exchange(upgrade(&origin.url("/socket"), &origin.authority()));
@@ -228,7 +230,7 @@ fn a_socket_passed_by_systemd_is_used() {
         .stdin(Stdio::from(OwnedFd::from(listener)))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let gate = Gate::spawn(setup, command);
+    let gate = CrawlgateProcess::spawn(setup, command);
     assert_eq!(gate.address, address);
     let origin = Origin::with_rules(RULES);
     gate.denied(&gate.get(&origin.url("/private")));
@@ -254,7 +256,7 @@ fn systemd_is_told_of_start_reload_and_end() {
     };
     let mut command = setup.command("serve");
     command.env("NOTIFY_SOCKET", &path);
-    let mut gate = Gate::spawn(setup, command);
+    let mut gate = CrawlgateProcess::spawn(setup, command);
     hear("READY=1");
     gate.signal(Signal::HUP);
     assert!(
@@ -270,7 +272,7 @@ fn systemd_is_told_of_start_reload_and_end() {
 #[test]
 fn the_private_key_is_ours_alone_and_outlives_a_restart() {
     use std::os::unix::fs::PermissionsExt;
-    let mut gate = Gate::start();
+    let mut gate = CrawlgateProcess::start();
     let key = gate.setup.dir().join("ca.key");
     assert_eq!(
         std::fs::metadata(&key).unwrap().permissions().mode() & 0o777,
@@ -281,13 +283,13 @@ fn the_private_key_is_ours_alone_and_outlives_a_restart() {
     assert_eq!(gate.wait().code(), Some(0));
     let again = gate.setup.command("serve");
     let setup = std::mem::replace(&mut gate.setup, Setup::new());
-    let gate = Gate::spawn(setup, again);
+    let gate = CrawlgateProcess::spawn(setup, again);
     assert_eq!(gate.ca_pem(), before);
 }
 
 #[test]
 fn a_websocket_that_is_cut_off_is_recorded_as_cut_off() {
-    let mut gate = Gate::with(|setup| {
+    let mut gate = CrawlgateProcess::with(|setup| {
         setup.set("limits", "drain", "\"1s\"");
     });
     let origin = Origin::http().on("/socket", [Reply::raw(SWITCH).echo()]);

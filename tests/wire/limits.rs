@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, UdpSocket};
 
-use crate::support::{Gate, Latch, Origin, Reply, Response, Wire, eventually};
+use crate::support::{CrawlgateProcess, Latch, Origin, Reply, Response, Wire, eventually};
 
 /// Returns an origin that answers `/slow` when the latch opens.
 fn slow_origin(latch: &Latch) -> Origin {
@@ -11,7 +11,7 @@ fn slow_origin(latch: &Latch) -> Origin {
 }
 
 /// Returns a connection with a request in progress.
-fn busy(gate: &Gate, origin: &Origin) -> Wire {
+fn busy(gate: &CrawlgateProcess, origin: &Origin) -> Wire {
     let mut wire = gate.connect();
     let url = origin.url("/slow");
     wire.send(format!("GET {url} HTTP/1.1\r\nHost: x\r\n\r\n"));
@@ -20,7 +20,13 @@ fn busy(gate: &Gate, origin: &Origin) -> Wire {
 
 /// Asserts that an answer has `Retry-After`, and that the connection then goes on or ends as promised.
 #[track_caller]
-fn told_to_come_back(gate: &Gate, wire: &mut Wire, answer: &Response, status: u16, reason: &str) {
+fn told_to_come_back(
+    gate: &CrawlgateProcess,
+    wire: &mut Wire,
+    answer: &Response,
+    status: u16,
+    reason: &str,
+) {
     gate.refused(answer, status, reason);
     assert_eq!(answer.field("retry-after").as_deref(), Some("1"));
     let closes = answer.field("connection").as_deref() == Some("close");
@@ -29,7 +35,7 @@ fn told_to_come_back(gate: &Gate, wire: &mut Wire, answer: &Response, status: u1
 
 /// GETs a page as soon as there is room: a request keeps its slot for a moment after its answer.
 #[track_caller]
-fn get_once_there_is_room(gate: &Gate, origin: &Origin, path: &str) {
+fn get_once_there_is_room(gate: &CrawlgateProcess, origin: &Origin, path: &str) {
     let url = origin.url(path);
     let answer = eventually("room for a request", || {
         let answer = gate.get(&url);
@@ -40,7 +46,7 @@ fn get_once_there_is_room(gate: &Gate, origin: &Origin, path: &str) {
 
 /// Opens a tunnel as soon as there is room for it.
 #[track_caller]
-fn tunnel_once_there_is_room(gate: &Gate, authority: &str) -> Wire {
+fn tunnel_once_there_is_room(gate: &CrawlgateProcess, authority: &str) -> Wire {
     eventually("room for a tunnel", || {
         let mut wire = gate.connect();
         (wire.tunnel(authority).status == 200).then_some(wire)
@@ -49,7 +55,7 @@ fn tunnel_once_there_is_room(gate: &Gate, authority: &str) -> Wire {
 
 #[test]
 fn the_longest_idle_connection_makes_room() {
-    let mut gate = Gate::with(|setup| {
+    let mut gate = CrawlgateProcess::with(|setup| {
         setup.set("limits", "connections", "2");
     });
     let origin = Origin::http();
@@ -78,7 +84,7 @@ fn the_longest_idle_connection_makes_room() {
 
 #[test]
 fn where_nobody_is_idle_whoever_comes_is_told_so() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("limits", "connections", "2");
     });
     let latch = Latch::new();
@@ -111,7 +117,7 @@ fn where_nobody_is_idle_whoever_comes_is_told_so() {
 
 #[test]
 fn a_tunnel_keeps_its_connection_slot() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("limits", "connections", "1");
     });
     let latch = Latch::new();
@@ -140,7 +146,7 @@ fn a_tunnel_keeps_its_connection_slot() {
 
 #[test]
 fn an_idle_tunnel_makes_room() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("limits", "connections", "1");
         setup.set("limits", "requests", "1");
     });
@@ -158,7 +164,7 @@ fn an_idle_tunnel_makes_room() {
 
 #[test]
 fn an_opaque_tunnel_counts_as_a_request_while_it_is_open() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("limits", "requests", "1");
         setup.set("tls", "tunnel", "[\"*\"]");
     });
@@ -176,7 +182,7 @@ fn an_opaque_tunnel_counts_as_a_request_while_it_is_open() {
 
 #[test]
 fn a_client_has_no_more_connections_than_it_may_have() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("limits", "connections_per_client", "2");
     });
     let latch = Latch::new();
@@ -207,7 +213,7 @@ fn no_more_requests_are_in_progress_than_allowed() {
         ("requests", 503, "overloaded"),
         ("requests_per_client", 429, "client_limit"),
     ] {
-        let gate = Gate::with(|setup| {
+        let gate = CrawlgateProcess::with(|setup| {
             setup.set("limits", key, "1");
         });
         let latch = Latch::new();
@@ -230,7 +236,7 @@ fn no_more_requests_are_in_progress_than_allowed() {
 
 #[test]
 fn a_client_may_have_limits_of_its_own() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("limits", "requests_per_client", "1");
         setup.tables(
             "[[client]]\nname = 'news'\nnetworks = '127.0.0.1'\nrequests = 2\nconnections = 2\n",
@@ -258,7 +264,7 @@ fn the_connections_of_a_client_that_is_known_without_a_request_are_counted_at_on
         format!("[[client]]\nname = 'news'\nnetworks = '127.0.0.1'\nconnections = {connections}\n")
     };
     let origin = Origin::http();
-    let fewer = Gate::with(|setup| {
+    let fewer = CrawlgateProcess::with(|setup| {
         setup.set("limits", "connections_per_client", "10");
         setup.tables(&network(2));
     });
@@ -273,7 +279,7 @@ fn the_connections_of_a_client_that_is_known_without_a_request_are_counted_at_on
         .get(&origin.url("/page"))
         .is_origins(200, "page /page");
 
-    let more = Gate::with(|setup| {
+    let more = CrawlgateProcess::with(|setup| {
         setup.set("limits", "connections_per_client", "1");
         setup.tables(&network(3));
     });
@@ -285,7 +291,7 @@ fn the_connections_of_a_client_that_is_known_without_a_request_are_counted_at_on
 
 #[test]
 fn listeners_share_the_connection_slots() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("listen", "address", "[\"127.0.0.1:0\", \"127.0.0.1:0\"]");
         setup.set("limits", "connections", "1");
     });
@@ -330,7 +336,7 @@ fn only_crawlers_of_the_allowed_networks_are_served() {
         ("198.51.100.0/24", false),
         (format!("{own}/32").as_str(), true),
     ] {
-        let gate = Gate::with(|setup| {
+        let gate = CrawlgateProcess::with(|setup| {
             setup.set("listen", "address", "\"0.0.0.0:0\"");
             setup.set("listen", "allow", &format!("[\"{allow}\"]"));
         });
@@ -344,7 +350,7 @@ fn only_crawlers_of_the_allowed_networks_are_served() {
 
 #[test]
 fn a_request_with_too_long_a_hold_gets_a_retry_after() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("pace", "requests_per_second", "0.05");
         // The fetch of robots.txt counts as one.
         setup.set("pace", "burst", "2");

@@ -13,12 +13,12 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
 use crate::listeners::{RELOADED, at, gate_in, gate_with, port, refused};
-use crate::support::{Gate, Origin};
+use crate::support::{CrawlgateProcess, Origin};
 
 #[test]
 fn a_tls_handshake_on_a_listener_without_tls_is_told_apart() {
     // No time-out ends within the test.
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("limits", "header_timeout", "\"10m\"");
     });
     let mut wire = gate.connect();

@@ -11,12 +11,12 @@ use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
-use crate::support::{Gate, Origin, Response, Setup, Wire, eventually, program};
+use crate::support::{CrawlgateProcess, Origin, Response, Setup, Wire, eventually, program};
 
 pub const RELOADED: &str = "the configuration was read again";
 
 /// Starts a gate with these tables; returns the addresses of its listeners, those of `[listen]` first.
-pub fn gate_with(tables: &str, listeners: usize) -> (Gate, Vec<String>) {
+pub fn gate_with(tables: &str, listeners: usize) -> (CrawlgateProcess, Vec<String>) {
     gate_in(tables, listeners, |_| ())
 }
 
@@ -24,8 +24,8 @@ pub fn gate_in(
     tables: &str,
     listeners: usize,
     configure: impl FnOnce(&mut Setup),
-) -> (Gate, Vec<String>) {
-    let gate = Gate::with(|setup| {
+) -> (CrawlgateProcess, Vec<String>) {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.tables(tables);
         setup.set("limits", "header_timeout", "\"1s\"");
         configure(setup);
@@ -147,7 +147,7 @@ fn a_socket_that_systemd_passes_by_name_belongs_to_that_listener() {
         .stdin(Stdio::from(OwnedFd::from(tcp)))
         .stdout(Stdio::from(OwnedFd::from(unix)))
         .stderr(Stdio::piped());
-    let gate = Gate::spawn(setup, command);
+    let gate = CrawlgateProcess::spawn(setup, command);
     assert_eq!(gate.address, address);
     gate.wait_said("passed.sock");
     let origin = Origin::http();

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Gate, Origin, RULES, eventually};
+use crate::support::{CrawlgateProcess, Origin, RULES, eventually};
 
 const READ_AGAIN: &str = "the configuration was read again";
 
@@ -22,7 +22,7 @@ fn names(lines: &[Value]) -> Vec<&str> {
 
 /// Returns the events of the store.
 #[track_caller]
-fn events(gate: &Gate) -> Vec<Value> {
+fn events(gate: &CrawlgateProcess) -> Vec<Value> {
     let (code, said, error) = gate.beside("log", &["--events", "--json", "--all"]);
     assert_eq!(code, Some(0), "{error}");
     let lines = said.lines().map(|line| serde_json::from_str(line).unwrap());
@@ -31,21 +31,21 @@ fn events(gate: &Gate) -> Vec<Value> {
 
 /// Ends a gate, and asserts that nothing was left unwritten.
 #[track_caller]
-fn end(gate: &mut Gate) {
+fn end(gate: &mut CrawlgateProcess) {
     gate.signal(Signal::TERM);
     assert_eq!(gate.wait().code(), Some(0), "{}", gate.said());
 }
 
 /// Asserts that the whole log is proven.
 #[track_caller]
-fn proven(gate: &Gate) {
+fn proven(gate: &CrawlgateProcess) {
     let (code, said, error) = gate.beside("audit", &["verify", "--all"]);
     assert_eq!(code, Some(0), "{said}{error}");
 }
 
 #[test]
 fn a_process_records_its_start_its_settings_and_its_end() {
-    let mut gate = Gate::start();
+    let mut gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES);
     let url = origin.url("/private");
     gate.denied(&gate.get(&url));
@@ -118,7 +118,7 @@ fn a_process_records_its_start_its_settings_and_its_end() {
 
 #[test]
 fn a_strict_answer_leaves_after_the_start_and_the_settings_are_stored() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("audit", "durability", "\"strict\"");
     });
     let origin = Origin::with_rules(RULES);
@@ -131,7 +131,7 @@ fn a_strict_answer_leaves_after_the_start_and_the_settings_are_stored() {
 
 #[test]
 fn a_killed_process_has_no_end_in_the_log_and_the_next_start_shows_it() {
-    let mut gate = Gate::with(|setup| {
+    let mut gate = CrawlgateProcess::with(|setup| {
         setup.set("audit", "durability", "\"strict\"");
     });
     let origin = Origin::with_rules(RULES);
@@ -149,7 +149,7 @@ fn a_killed_process_has_no_end_in_the_log_and_the_next_start_shows_it() {
 
 #[test]
 fn each_of_several_processes_on_one_store_records_its_own_life() {
-    let mut gate = Gate::start();
+    let mut gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES);
     let url = origin.url("/private");
     gate.denied(&gate.get(&url));
@@ -179,7 +179,7 @@ fn each_of_several_processes_on_one_store_records_its_own_life() {
 
 #[test]
 fn a_command_that_only_reads_or_notes_records_no_start() {
-    let mut gate = Gate::start();
+    let mut gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES);
     let url = origin.url("/private");
     let id = gate.denied(&gate.get(&url))["id"]
@@ -215,7 +215,7 @@ fn a_command_that_only_reads_or_notes_records_no_start() {
 
 #[test]
 fn a_log_that_takes_no_start_refuses_requests_and_tells_what_is_missing() {
-    let mut gate = Gate::with(|setup| {
+    let mut gate = CrawlgateProcess::with(|setup| {
         setup.set("log", "file", "\"/dev/full\"");
         setup.set("store", "path", "\"\"");
     });
@@ -232,7 +232,7 @@ fn a_log_that_takes_no_start_refuses_requests_and_tells_what_is_missing() {
 
 #[test]
 fn the_list_of_events_has_its_own_form() {
-    let mut gate = Gate::start();
+    let mut gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES);
     gate.denied(&gate.get(&origin.url("/private")));
     end(&mut gate);
@@ -270,16 +270,16 @@ fn the_list_of_events_has_its_own_form() {
 
 #[test]
 fn the_file_has_the_events_of_the_store_in_the_order_of_the_log() {
-    let mut gate = Gate::with(|setup| {
+    let mut gate = CrawlgateProcess::with(|setup| {
         setup.set("audit", "durability", "\"strict\"");
     });
     let origin = Origin::with_rules(RULES);
-    let deny = |gate: &Gate, path: &str| {
+    let deny = |gate: &CrawlgateProcess, path: &str| {
         let record = gate.denied(&gate.get(&origin.url(path)));
         record["id"].as_str().unwrap().to_owned()
     };
     // By another process, while this one runs.
-    let beside = |gate: &Gate, command: &str, words: &[&str]| {
+    let beside = |gate: &CrawlgateProcess, command: &str, words: &[&str]| {
         let (code, said, error) = gate.beside(command, words);
         assert_eq!(code, Some(0), "{said}{error}");
     };

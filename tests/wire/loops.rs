@@ -5,7 +5,7 @@ use std::thread;
 
 use serde_json::Value;
 
-use crate::support::{Gate, Setup, eventually};
+use crate::support::{CrawlgateProcess, Setup, eventually};
 
 #[test]
 fn a_loop_through_a_second_instance_ends() {
@@ -30,8 +30,8 @@ fn a_loop_ends(via: bool) {
             setup.set("[upstream.proxy]", "url", &url);
         }
     };
-    let first = Gate::with(by(door.local_addr().unwrap().port()));
-    let second = Gate::with(by(first.address.port()));
+    let first = CrawlgateProcess::with(by(door.local_addr().unwrap().port()));
+    let second = CrawlgateProcess::with(by(first.address.port()));
     let target = second.address;
     thread::spawn(move || {
         for stream in door.incoming().flatten() {
@@ -50,7 +50,7 @@ fn a_loop_ends(via: bool) {
     });
     let answer = first.get("http://far.test/open");
     first.refused(&answer, 403, "robots_unreachable");
-    let loops = |gate: &Gate| {
+    let loops = |gate: &CrawlgateProcess| {
         let records = gate.records();
         let looped = |record: &&Value| record["error"] == "proxy_loop_detected";
         records.iter().filter(looped).count()
@@ -58,7 +58,7 @@ fn a_loop_ends(via: bool) {
     eventually("one instance to detect the loop", || {
         (loops(&first) + loops(&second) > 0).then_some(())
     });
-    let connections = |gate: &Gate| gate.records().len();
+    let connections = |gate: &CrawlgateProcess| gate.records().len();
     assert!(
         connections(&first) + connections(&second) < 10,
         "the request went round more than once"

@@ -7,11 +7,11 @@ use std::os::unix::net::UnixStream;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Gate, Latch, Origin, RULES, Reply, Setup};
+use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply, Setup};
 
 /// Returns `crawlgate origins show --json`, once the store has this many fetches of the origin.
 #[track_caller]
-fn known_after(gate: &Gate, origin: &Origin, fetches: usize) -> Value {
+fn known_after(gate: &CrawlgateProcess, origin: &Origin, fetches: usize) -> Value {
     let read = |said: &str| serde_json::from_str::<Value>(said).unwrap_or_default();
     let words = ["show", &origin.url(""), "--json"];
     let said = gate.beside_until("origins", &words, |said| {
@@ -24,7 +24,7 @@ fn known_after(gate: &Gate, origin: &Origin, fetches: usize) -> Value {
 #[test]
 fn a_restart_fetches_nothing_again() {
     for (name, signal) in [("told to end", Signal::TERM), ("killed", Signal::KILL)] {
-        let mut gate = Gate::start();
+        let mut gate = CrawlgateProcess::start();
         let origin = Origin::with_rules(RULES);
         assert_eq!(gate.get(&origin.url("/page")).status, 200);
         let private = gate.get(&origin.url("/private"));
@@ -46,7 +46,7 @@ fn a_restart_fetches_nothing_again() {
 
 #[test]
 fn without_a_store_each_process_learns_by_itself() {
-    let mut gate = Gate::with(|setup| {
+    let mut gate = CrawlgateProcess::with(|setup| {
         setup.set("store", "path", "\"\"");
     });
     gate.wait_said("ends with this process");
@@ -63,7 +63,7 @@ fn without_a_store_each_process_learns_by_itself() {
 
 #[test]
 fn an_outage_goes_on_where_it_was_after_a_kill() {
-    let mut gate = Gate::with(|setup| {
+    let mut gate = CrawlgateProcess::with(|setup| {
         setup.set("robots", "retry_min", "\"4m\"");
     });
     let origin = Origin::http().on("/robots.txt", [Reply::status(500, "")]);
@@ -81,7 +81,7 @@ fn an_outage_goes_on_where_it_was_after_a_kill() {
 
 #[test]
 fn a_fetch_that_the_shutdown_interrupts_is_no_failure_of_the_origin() {
-    let mut gate = Gate::with(|setup| {
+    let mut gate = CrawlgateProcess::with(|setup| {
         setup.set("limits", "drain", "\"50ms\"");
     });
     let latch = Latch::new();
@@ -100,7 +100,7 @@ fn a_fetch_that_the_shutdown_interrupts_is_no_failure_of_the_origin() {
 
 #[test]
 fn a_refresh_reaches_the_process() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES);
     assert_eq!(gate.get(&origin.url("/page")).status, 200);
     let everything = "User-agent: *\nDisallow: /\n";
@@ -127,10 +127,10 @@ fn a_refresh_reaches_the_process() {
 
 #[test]
 fn a_forgotten_origin_is_fetched_anew() {
-    let mut gate = Gate::start();
+    let mut gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES);
     let url = origin.url("");
-    let forget = |gate: &Gate| gate.beside("origins", &["forget", &url]);
+    let forget = |gate: &CrawlgateProcess| gate.beside("origins", &["forget", &url]);
     gate.get(&origin.url("/page"));
     let (code, said, error) = forget(&gate);
     assert_eq!(code, Some(0), "{said}{error}");
@@ -151,7 +151,7 @@ fn a_forgotten_origin_is_fetched_anew() {
 
 #[test]
 fn a_run_shares_what_the_daemon_knows() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES);
     gate.get(&origin.url("/page"));
     let url = origin.url("/private");
@@ -166,13 +166,13 @@ fn a_run_shares_what_the_daemon_knows() {
 
 #[test]
 fn a_second_process_runs_without_the_taken_socket() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     gate.wait_said("reach this process here");
     let mut setup = Setup::new();
     let socket = gate.setup.dir().join("crawlgate.sock");
     setup.set("admin", "socket", &format!("{socket:?}"));
     let command = setup.command("serve");
-    let second = Gate::spawn(setup, command);
+    let second = CrawlgateProcess::spawn(setup, command);
     second.wait_said("another crawlgate listens there");
     let origin = Origin::with_rules(RULES);
     assert_eq!(second.get(&origin.url("/page")).status, 200);
@@ -182,7 +182,7 @@ fn a_second_process_runs_without_the_taken_socket() {
 
 #[test]
 fn the_process_reports_its_status() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     gate.wait_said("reach this process here");
     let origin = Origin::with_rules(RULES);
     gate.get(&origin.url("/page"));
@@ -204,7 +204,7 @@ fn the_process_reports_its_status() {
 
 #[test]
 fn a_socket_that_a_crash_has_left_is_replaced() {
-    let mut gate = Gate::start();
+    let mut gate = CrawlgateProcess::start();
     let socket = gate.setup.dir().join("crawlgate.sock");
     gate.restart(Signal::KILL);
     gate.wait_said("reach this process here");

@@ -8,18 +8,18 @@ use std::process::{Command, Stdio};
 
 use crate::python::python_with;
 use crate::support::witness::Witness;
-use crate::support::{Engine, Gate, Origin, RULES, Reply, Response, Wire, eventually};
+use crate::support::{CrawlgateProcess, Engine, Origin, RULES, Reply, Response, Wire, eventually};
 
 /// Starts a gate with an admin listener.
-fn watched(configure: impl FnOnce(&mut crate::support::Setup)) -> Gate {
-    Gate::with(|setup| {
+fn watched(configure: impl FnOnce(&mut crate::support::Setup)) -> CrawlgateProcess {
+    CrawlgateProcess::with(|setup| {
         setup.set("admin", "address", "\"127.0.0.1:0\"");
         configure(setup);
     })
 }
 
 /// Requests the metrics from its admin listener.
-fn scrape(gate: &Gate, accept: &str) -> Response {
+fn scrape(gate: &CrawlgateProcess, accept: &str) -> Response {
     let said = gate.said();
     let (_, rest) = said.split_once("console: http://").unwrap();
     let (address, _) = rest.split_once('/').unwrap();
@@ -66,7 +66,7 @@ fn read(text: &str) -> Samples {
 }
 
 #[track_caller]
-fn samples(gate: &Gate) -> Samples {
+fn samples(gate: &CrawlgateProcess) -> Samples {
     let response = scrape(gate, "");
     assert_eq!(response.status, 200, "{}", response.text());
     assert_eq!(
@@ -78,7 +78,7 @@ fn samples(gate: &Gate) -> Samples {
 
 /// Waits until a series has a value.
 #[track_caller]
-fn wait(gate: &Gate, series: &str, value: f64) {
+fn wait(gate: &CrawlgateProcess, series: &str, value: f64) {
     eventually(&format!("{series} to be {value}"), || {
         (samples(gate).get(series) == Some(&value)).then_some(())
     });
@@ -91,7 +91,7 @@ fn decisions(verdict: &str, reason: &str) -> String {
 }
 
 /// Sends some traffic of each kind.
-fn busy() -> (Gate, Origin, Origin) {
+fn busy() -> (CrawlgateProcess, Origin, Origin) {
     let witness = Witness::start("witness.test/w1");
     let gate = watched(|setup| {
         // An identity has its series before its first request.

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::support::{Gate, Latch, Origin, RULES, Reply, Wire, origin_ca_pem};
+use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply, Wire, origin_ca_pem};
 
 /// Starts a gate that does not intercept `bank.test`.
-fn tunnelling() -> Gate {
-    Gate::with(|setup| {
+fn tunnelling() -> CrawlgateProcess {
+    CrawlgateProcess::with(|setup| {
         setup.set("tls", "tunnel", "[\"bank.test\"]");
     })
 }
@@ -135,7 +135,7 @@ fn an_open_tunnel_ends_when_it_would_be_denied() {
 
 #[test]
 fn an_opaque_tunnel_carries_tls_for_its_host_and_nothing_else() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("tls", "tunnel", "[\"bank.test\", \"127.0.0.1\"]");
         setup.set("limits", "header_timeout", "\"1s\"");
     });
@@ -194,7 +194,7 @@ fn an_opaque_tunnel_carries_tls_for_its_host_and_nothing_else() {
 
 #[test]
 fn report_mode_lets_other_protocols_pass_and_records_it() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("tls", "tunnel", "[\"bank.test\"]");
         setup.set("policy", "mode", "\"report\"");
     });
@@ -219,7 +219,7 @@ pub(crate) fn upgrade(target: &str, host: &str) -> String {
 
 #[test]
 fn a_websocket_is_judged_then_relayed() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     for origin in [Origin::http(), Origin::https()] {
         let origin = origin
             .robots(RULES)
@@ -271,7 +271,7 @@ fn a_websocket_is_judged_then_relayed() {
 
 #[test]
 fn an_open_websocket_ends_when_its_request_would_be_denied() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES)
         .on("/socket", [Reply::raw(SWITCH).echo()])
         .on("/other", [Reply::raw(SWITCH).echo()]);
@@ -302,7 +302,7 @@ fn an_open_websocket_ends_when_its_request_would_be_denied() {
 
 #[test]
 fn a_websocket_that_one_side_has_left_gives_back_its_slot_and_its_turn() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("pace", "concurrency", "1");
     });
     let latch = Latch::new();
@@ -328,7 +328,7 @@ fn a_websocket_that_one_side_has_left_gives_back_its_slot_and_its_turn() {
 
 #[test]
 fn until_the_origin_switches_what_follows_is_a_request() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES).on("/socket", [Reply::raw(SWITCH).echo()]);
     let host = origin.authority();
     let private = format!(
@@ -357,7 +357,7 @@ fn until_the_origin_switches_what_follows_is_a_request() {
 
 #[test]
 fn a_websocket_opens_on_a_connection_that_has_carried_requests() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES).on("/socket", [Reply::raw(SWITCH).echo()]);
     let mut wire = gate.connect();
     wire.get(&origin.url("/page")).is_origins(200, "page /page");
@@ -374,7 +374,7 @@ fn a_websocket_opens_on_a_connection_that_has_carried_requests() {
 
 #[test]
 fn only_a_get_without_a_body_may_switch_and_only_to_websocket() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let body = "Connection: upgrade\r\nUpgrade: websocket\r\nContent-Length: 3\r\n";
     let other = SWITCH.replace("Upgrade: websocket", "Upgrade: h2c");
     for (method, fields, sent, reply) in [

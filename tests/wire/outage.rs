@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::support::{Gate, Latch, Origin, RULES, Reply};
+use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply};
 
 #[test]
 fn a_fetch_that_failed_while_the_process_was_stopped_is_begun_anew() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("robots", "first_byte_timeout", "\"2s\"");
     });
     let latch = Latch::new();
@@ -42,7 +42,7 @@ fn a_fetch_that_failed_while_the_process_was_stopped_is_begun_anew() {
 
 #[test]
 fn failures_while_no_origin_is_reached_are_no_origins() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("robots", "retry_min", "\"100ms\"");
         setup.set("robots", "jitter", "0");
     });

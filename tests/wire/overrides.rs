@@ -4,7 +4,9 @@ use std::process::Output;
 
 use serde_json::{Value, json};
 
-use crate::support::{Gate, Origin, RULES, Reply, Response, Setup, eventually, origin_ca_pem};
+use crate::support::{
+    CrawlgateProcess, Origin, RULES, Reply, Response, Setup, eventually, origin_ca_pem,
+};
 
 /// Runs `crawlgate override …` with the gate's configuration.
 fn override_(setup: &Setup, words: &[&str]) -> Output {
@@ -43,7 +45,7 @@ fn origin_of(origin: &Origin) -> String {
 
 /// Asserts that an answer is the operator's denial, and returns its record.
 #[track_caller]
-fn denied(gate: &Gate, answer: &Response, id: &str) -> Value {
+fn denied(gate: &CrawlgateProcess, answer: &Response, id: &str) -> Value {
     let record = gate.refused(answer, 403, "operator_deny");
     let problem = answer.problem();
     assert_eq!(problem["override"], id, "{problem}");
@@ -70,7 +72,7 @@ fn denied(gate: &Gate, answer: &Response, id: &str) -> Value {
 
 /// Asserts that every decision so far follows from the evidence that its record names.
 #[track_caller]
-pub(crate) fn proven(gate: &Gate) {
+pub(crate) fn proven(gate: &CrawlgateProcess) {
     let mut audit = gate.setup.command("audit");
     let output = audit.args(["verify", "--all"]).output().unwrap();
     let said = text(&output.stdout) + &text(&output.stderr);
@@ -79,7 +81,7 @@ pub(crate) fn proven(gate: &Gate) {
 
 #[test]
 fn an_override_decides_before_robots_txt_which_is_not_fetched_for_it() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     for origin in [Origin::http().robots(RULES), Origin::https().robots(RULES)] {
         let named = origin_of(&origin);
         let deny = add(&gate.setup, &named, "/open", "deny");
@@ -121,7 +123,7 @@ fn an_override_decides_before_robots_txt_which_is_not_fetched_for_it() {
 #[test]
 fn an_unreachable_robots_txt_does_not_delay_a_page_that_an_override_allows() {
     let origin = Origin::http().on("/robots.txt", [Reply::status(503, "")]);
-    let mut gate = Gate::start();
+    let mut gate = CrawlgateProcess::start();
     let url = origin.url("/press/x");
     gate.refused(&gate.get(&url), 403, "robots_unreachable");
     let record = gate.record_of(&url);
@@ -172,7 +174,7 @@ fn an_unreachable_robots_txt_does_not_delay_a_page_that_an_override_allows() {
 
 #[test]
 fn a_reload_adds_and_removes_configured_overrides() {
-    let mut gate = Gate::start();
+    let mut gate = CrawlgateProcess::start();
     let origin = Origin::with_rules("");
     let url = origin.url("/x");
     gate.get(&url).is_origins(200, "page /x");
@@ -216,7 +218,7 @@ fn a_denied_page_is_never_forwarded_under_any_robots_txt_or_request() {
     }
     // The override exists before the gate starts, so it holds from the first request.
     let command = setup.command("serve");
-    let gate = Gate::spawn(setup, command);
+    let gate = CrawlgateProcess::spawn(setup, command);
     for (name, origin) in &origins {
         for path in [
             "/no/",
@@ -259,7 +261,7 @@ fn an_allow_of_the_whole_origin_opens_a_tunnel_and_any_deny_shuts_it() {
         add(&setup, &origin.url_as("bank.test", ""), pattern, action);
     }
     let command = setup.command("serve");
-    let gate = Gate::spawn(setup, command);
+    let gate = CrawlgateProcess::spawn(setup, command);
     let authority = format!("bank.test:{}", allowed.port());
     let mut wire = gate.connect();
     let answer = wire.tunnel(&authority);
@@ -279,7 +281,7 @@ fn an_allow_of_the_whole_origin_opens_a_tunnel_and_any_deny_shuts_it() {
 
 #[test]
 fn a_removed_or_invalid_override_does_not_hold() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules("");
     let (named, url) = (origin_of(&origin), origin.url("/x"));
     let number = add(&gate.setup, &named, "/", "deny");
@@ -367,7 +369,7 @@ fn a_removed_or_invalid_override_does_not_hold() {
 
 #[test]
 fn an_override_decides_about_a_redirect_of_robots_txt() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let keeper = Origin::http()
         .robots(RULES)
         .on("/kept/robots.txt", [Reply::ok(RULES)]);

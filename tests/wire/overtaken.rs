@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 
 use crate::overrides::proven;
-use crate::support::{Gate, Latch, Origin, RULES, Reply, Setup, Wire};
+use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply, Setup, Wire};
 
 const RELOADED: &str = "the configuration was read again";
 
@@ -13,7 +13,7 @@ const RELOADED: &str = "the configuration was read again";
 const OTHERS: &str = "User-agent: *\nDisallow: /private\n\nUser-agent: OtherBot\nDisallow: /\n";
 
 /// Sends a request for `url` and leaves its answer unread.
-fn ask(gate: &Gate, url: &str) -> Wire {
+fn ask(gate: &CrawlgateProcess, url: &str) -> Wire {
     let mut wire = gate.connect();
     wire.send(format!(
         "GET {url} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n"
@@ -72,7 +72,7 @@ const NEAR: &str = "[[client]]\nname = 'near'\nnetworks = '127.0.0.0/8'\n";
 #[test]
 fn what_is_forbidden_while_robots_txt_is_fetched_does_not_go_out() {
     for (case, change, status, reason) in FORBIDS {
-        let mut gate = Gate::with(|setup| {
+        let mut gate = CrawlgateProcess::with(|setup| {
             setup.tables(NEAR);
         });
         let latch = Latch::new();
@@ -97,7 +97,7 @@ fn what_is_forbidden_while_robots_txt_is_fetched_does_not_go_out() {
 
 #[test]
 fn an_override_that_allows_during_the_fetch_of_robots_txt_lets_the_request_out() {
-    let mut gate = Gate::start();
+    let mut gate = CrawlgateProcess::start();
     let latch = Latch::new();
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", RULES.len());
     let origin = Origin::http().on(
@@ -122,7 +122,7 @@ fn an_override_that_allows_during_the_fetch_of_robots_txt_lets_the_request_out()
 fn what_is_forbidden_while_it_waits_for_its_turn_does_not_go_out() {
     for by_client in [false, true] {
         for (case, change, status, reason) in FORBIDS {
-            let mut gate = Gate::with(|setup| match by_client {
+            let mut gate = CrawlgateProcess::with(|setup| match by_client {
                 true => {
                     setup.tables(&format!("{NEAR}requests_per_second = 0.3\nburst = 1\n"));
                 }
@@ -145,14 +145,14 @@ fn what_is_forbidden_while_it_waits_for_its_turn_does_not_go_out() {
 
 /// Waits for longer than a connection may be idle before the gate doubts it: until a command of its own process finds
 /// the origin in the store.
-fn rest(gate: &Gate, origin: &Origin) {
+fn rest(gate: &CrawlgateProcess, origin: &Origin) {
     gate.beside_until("origins", &["list"], |said| said.contains(&origin.url("")));
 }
 
 #[test]
 fn what_is_forbidden_after_its_connection_was_lost_is_not_sent_again() {
     for (case, change, status, reason) in FORBIDS {
-        let mut gate = Gate::with(|setup| {
+        let mut gate = CrawlgateProcess::with(|setup| {
             setup.tables(NEAR);
         });
         let latch = Latch::new();
@@ -175,7 +175,7 @@ fn what_is_forbidden_after_its_connection_was_lost_is_not_sent_again() {
 
 #[test]
 fn a_robots_txt_that_lands_before_a_request_is_sent_again_counts() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let latch = Latch::new();
     let lost = Reply::silent().wait(&latch).cut();
     let origin = Origin::http()
@@ -231,7 +231,7 @@ fn what_is_forbidden_while_its_origin_is_dialled_does_not_go_out() {
     let authority = format!("bank.test:{port}");
     let named = format!("https://{authority}");
     // An override allows everything, so robots.txt is not fetched on the same route.
-    let mut gate = Gate::with(|setup| assert_by_hand(setup, &named, "allow"));
+    let mut gate = CrawlgateProcess::with(|setup| assert_by_hand(setup, &named, "allow"));
     let mut wire = gate.intercept(&authority, "bank.test");
     wire.send(format!("GET /x HTTP/1.1\r\nHost: {authority}\r\n\r\n"));
     latch.arrivals(1);
@@ -243,7 +243,7 @@ fn what_is_forbidden_while_its_origin_is_dialled_does_not_go_out() {
 
 #[test]
 fn robots_txt_is_not_fetched_for_a_request_over_quota() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.tables(&format!("{NEAR}quota = {{ requests = 1, per = '1d' }}\n"));
     });
     let known = Origin::with_rules(RULES);

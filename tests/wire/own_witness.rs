@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::witnesses::{NAME, cosigned_denial, vkey};
-use crate::support::{AdminGate, Gate, Origin, RULES, Setup};
+use crate::support::{AdminGate, CrawlgateProcess, Origin, RULES, Setup};
 
 /// The files of a gate's store.
 const FILES: [&str; 4] = [
@@ -28,7 +28,7 @@ struct Own {
     files: TempDir,
     vkey: String,
     logs: Vec<String>,
-    process: Gate,
+    process: CrawlgateProcess,
 }
 
 impl Own {
@@ -52,7 +52,7 @@ impl Own {
         }
     }
 
-    fn run(files: &Path, logs: &[String]) -> Gate {
+    fn run(files: &Path, logs: &[String]) -> CrawlgateProcess {
         let setup = Setup::new();
         let mut command = setup.command("witness");
         command
@@ -61,7 +61,7 @@ impl Own {
         for log in logs {
             command.args(["--log", log]);
         }
-        Gate::spawn(setup, command)
+        CrawlgateProcess::spawn(setup, command)
     }
 
     /// Ends the witness by a signal, and starts it again at another port.

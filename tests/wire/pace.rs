@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::overrides::proven;
-use crate::support::{Gate, Latch, Origin, RULES, Reply};
+use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply};
 
 /// Returns the `pace` member of a record.
 fn pace(interval_ms: f64, source: &str, clamped: bool) -> Value {
@@ -20,7 +20,7 @@ fn delayed(seconds: &str) -> String {
 
 #[test]
 fn a_request_beyond_the_pace_is_held_and_one_far_beyond_it_is_told_when_to_come() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("pace", "requests_per_second", "2");
         setup.set("pace", "max_hold", "\"600ms\"");
     });
@@ -60,7 +60,7 @@ fn a_crawl_delay_is_kept_if_honoured_and_otherwise_only_recorded() {
         ("honour", "300ms", 300, pace(300.0, "crawl_delay", true)),
         ("record", "30s", 0, Value::Null),
     ] {
-        let gate = Gate::with(|setup| {
+        let gate = CrawlgateProcess::with(|setup| {
             setup.set("pace", "crawl_delay", &format!("{honour:?}"));
             setup.set("pace", "max_crawl_delay", &format!("{clamp:?}"));
         });
@@ -95,7 +95,7 @@ fn a_crawl_delay_is_kept_if_honoured_and_otherwise_only_recorded() {
 
 #[test]
 fn the_retry_after_of_a_page_is_respected() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("pace", "max_hold", "\"1s\"");
     });
     let busy = Reply::with(429, "Retry-After: 60\r\n", "busy");
@@ -122,7 +122,7 @@ fn the_retry_after_of_a_page_is_respected() {
 
 #[test]
 fn without_backoff_requests_go_on() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("pace", "backoff", "false");
     });
     let busy = Reply::with(503, "Retry-After: 60\r\n", "busy");
@@ -135,7 +135,7 @@ fn without_backoff_requests_go_on() {
 
 #[test]
 fn no_more_requests_are_in_progress_at_an_origin_than_allowed() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("pace", "concurrency", "1");
         setup.set("pace", "max_hold", "\"200ms\"");
     });
@@ -163,7 +163,7 @@ fn no_more_requests_are_in_progress_at_an_origin_than_allowed() {
 
 #[test]
 fn origins_at_one_address_are_paced_together_if_configured() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("pace", "requests_per_second", "0.1");
         setup.set("pace", "burst", "2");
         setup.set("pace", "max_hold", "\"0s\"");
@@ -184,7 +184,7 @@ fn origins_at_one_address_are_paced_together_if_configured() {
 
 #[test]
 fn a_reload_changes_the_pace_and_lets_no_burst_through() {
-    let mut gate = Gate::with(|setup| {
+    let mut gate = CrawlgateProcess::with(|setup| {
         setup.set("pace", "requests_per_second", "0.05");
         setup.set("pace", "burst", "2");
         setup.set("pace", "max_hold", "\"0s\"");
@@ -212,7 +212,7 @@ fn a_reload_changes_the_pace_and_lets_no_burst_through() {
 
 /// Sends two requests, of which one can be held and the other is refused for this reason; then disconnects. Returns the
 /// record of the held request.
-pub(crate) fn held_and_broken_off(gate: &Gate, origin: &Origin, reason: &str) -> Value {
+pub(crate) fn held_and_broken_off(gate: &CrawlgateProcess, origin: &Origin, reason: &str) -> Value {
     let before = gate.records().len();
     let is_new = |record: &Value| {
         let records = gate.records();
@@ -241,7 +241,7 @@ pub(crate) fn held_and_broken_off(gate: &Gate, origin: &Origin, reason: &str) ->
 
 #[test]
 fn a_request_that_ends_while_held_is_recorded_with_its_reason() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("pace", "requests_per_second", "0.01");
         setup.set("pace", "burst", "2");
         setup.set("pace", "max_hold", "\"150s\"");
@@ -264,7 +264,7 @@ fn a_request_that_ends_while_held_is_recorded_with_its_reason() {
 
 #[test]
 fn a_repeated_request_waits_for_another_turn() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("pace", "requests_per_second", "2");
     });
     let lost = Reply::silent().cut();

@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::clients::entry;
-use crate::support::{Gate, Latch, Origin, RULES, Reply, Wire, eventually};
+use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply, Wire, eventually};
 
 /// Returns the number of the connection that carried the last request for `path`.
 #[track_caller]
@@ -103,7 +103,7 @@ fn a_body_that_its_server_takes_for_a_request_is_none() {
 
     for tables in [String::new(), entry("a", "") + &entry("b", "")] {
         let is_told_apart = !tables.is_empty();
-        let gate = Gate::with(|setup| {
+        let gate = CrawlgateProcess::with(|setup| {
             setup.tables(&tables);
         });
         let login = |name: &str| match is_told_apart {
@@ -145,7 +145,7 @@ fn a_body_that_its_server_takes_for_a_request_is_none() {
 
 #[test]
 fn a_body_goes_alone() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     for (method, body, is_shared) in [
         ("GET", "", true),
         ("HEAD", "", true),
@@ -213,7 +213,7 @@ fn a_body_goes_alone() {
 
 #[test]
 fn a_robots_txt_has_a_connection_of_its_own() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     for origin in [Origin::http(), Origin::https()] {
         let origin = origin.robots(RULES);
         for path in ["/1", "/2"] {
@@ -242,7 +242,7 @@ fn a_robots_txt_has_a_connection_of_its_own() {
 
 #[test]
 fn clients_share_no_connection() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         let tables = "[[client]]\nname = 'far'\nnetworks = '10.0.0.0/8'\n".to_owned();
         setup.tables(&(tables + &entry("a", "") + &entry("b", "")));
     });
@@ -269,7 +269,7 @@ fn clients_share_no_connection() {
 
 #[test]
 fn octets_that_were_not_asked_for_answer_nothing() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let answer = |text: &str| {
         let length = text.len();
         format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{text}")
@@ -320,7 +320,7 @@ fn octets_that_were_not_asked_for_answer_nothing() {
 
 #[test]
 fn an_answer_before_the_end_of_the_request_is_the_last_of_its_connection() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     for origin in [Origin::http(), Origin::https()] {
         // The origin reads the rest of the body: the connection is in order, but the gate cannot rely on that.
         let early = Reply::ok("enough").read_body();

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::collector::{Collector, denied, named};
-use crate::support::{Gate, Origin, RULES, eventually, program};
+use crate::support::{CrawlgateProcess, Origin, RULES, eventually, program};
 
 /// A server on a socket of its own.
 struct Postgres {
@@ -161,7 +161,7 @@ fn postgresql_has_each_decision_of_collected_logs_once() {
     assert_eq!(rows(), want);
 }
 
-fn collect_again(collector: &Collector, gates: &[Gate]) {
+fn collect_again(collector: &Collector, gates: &[CrawlgateProcess]) {
     let from: Vec<PathBuf> = gates
         .iter()
         .zip(0..)

@@ -3,11 +3,11 @@
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Gate, Origin, RULES, Reply, eventually};
+use crate::support::{CrawlgateProcess, Origin, RULES, Reply, eventually};
 
 /// Runs `crawlgate audit verify --all --json`.
 #[track_caller]
-fn verified(gate: &Gate, ok: bool) -> Value {
+fn verified(gate: &CrawlgateProcess, ok: bool) -> Value {
     let (code, said, error) = gate.beside("audit", &["verify", "--all", "--json"]);
     let told: Value =
         serde_json::from_str(&said).unwrap_or_else(|why| panic!("{why}: {said}{error}"));
@@ -22,7 +22,7 @@ fn verified(gate: &Gate, ok: bool) -> Value {
 /// Decisions before and after a reload each follow from one set of settings, so they can be proven.
 #[test]
 fn a_reload_of_parse_options_holds_at_once_and_leaves_every_record_provable() {
-    let mut gate = Gate::start();
+    let mut gate = CrawlgateProcess::start();
     let misspelt = Origin::with_rules("User-agent: *\nDissallow: /private\n");
     let long = Origin::with_rules(&format!(
         "User-agent: *\nDisallow: /private\n{}",
@@ -54,7 +54,7 @@ fn a_reload_of_parse_options_holds_at_once_and_leaves_every_record_provable() {
 
 #[test]
 fn every_kind_of_decision_is_proven_from_what_the_program_kept() {
-    let mut gate = Gate::with(|setup| {
+    let mut gate = CrawlgateProcess::with(|setup| {
         setup.set("tls", "tunnel", "[\"bank.test\"]");
     });
     let site = Origin::with_rules(RULES);

@@ -8,21 +8,21 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Gate, Origin, RULES, Reply};
+use crate::support::{CrawlgateProcess, Origin, RULES, Reply};
 
 /// A running gate with the key of its log, and the verifiers of evidence files.
 struct Case {
-    gate: Gate,
+    gate: CrawlgateProcess,
     vkey: String,
     has_python: bool,
 }
 
 impl Case {
     fn new() -> Case {
-        Case::of(Gate::start())
+        Case::of(CrawlgateProcess::start())
     }
 
-    fn of(gate: Gate) -> Case {
+    fn of(gate: CrawlgateProcess) -> Case {
         let (code, key, error) = gate.beside("audit", &["key"]);
         assert_eq!(code, Some(0), "{error}");
         let has_python = Command::new("python3").arg("--version").output().is_ok();
@@ -84,7 +84,7 @@ fn a_refusal_by_tdmrep_json_is_proven_by_its_file_alone() {
     let path = "/.well-known/tdmrep.json";
     let text = r#"[{"location":"/","tdm-reservation":1}]"#;
     let origin = Origin::http().on(path, [Reply::ok(text)]);
-    let case = Case::of(Gate::with(|setup| {
+    let case = Case::of(CrawlgateProcess::with(|setup| {
         setup.set("signals", "tdmrep", "\"enforce\"");
         setup.set("policy", "purposes", "[\"tdm\"]");
     }));
@@ -256,7 +256,7 @@ fn the_decisions_about_a_site_are_proven_by_one_file() {
 
 #[test]
 fn a_log_with_a_name_is_proven_by_the_key_beside_the_store() {
-    let case = Case::of(Gate::with(|setup| {
+    let case = Case::of(CrawlgateProcess::with(|setup| {
         setup.set("audit", "log_name", "\"logs.example.org/fra-1\"");
     }));
     assert!(case.vkey.starts_with("logs.example.org/fra-1+"));

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::overrides::proven;
-use crate::support::{Gate, Origin, RULES, Reply, Setup};
+use crate::support::{CrawlgateProcess, Origin, RULES, Reply, Setup};
 
 /// Asserts the outcome under enforcement, and the actual outcome.
 #[track_caller]
@@ -18,8 +18,8 @@ fn reported(record: &Value, verdict: &str, reason: &str, status: u16) {
     assert!(record["error"].is_null(), "{record}");
 }
 
-fn reporting() -> Gate {
-    Gate::with(|setup| {
+fn reporting() -> CrawlgateProcess {
+    CrawlgateProcess::with(|setup| {
         setup.set("policy", "mode", "\"report\"");
     })
 }
@@ -101,7 +101,7 @@ fn prohibited_addresses_stay_prohibited_in_report_mode() {
 fn an_origin_or_a_client_may_be_in_report_mode_alone() {
     let observed = Origin::with_rules(RULES);
     let enforced = Origin::with_rules(RULES);
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         let origins = format!("[{:?}]", observed.url(""));
         setup.set("policy", "report_origins", &origins);
     });
@@ -119,7 +119,7 @@ fn an_origin_or_a_client_may_be_in_report_mode_alone() {
     assert_eq!(enforced.seen_but_robots(), [""; 0]);
 
     for (networks, goes_out) in [("[\"127.0.0.0/8\"]", true), ("[\"10.0.0.0/8\"]", false)] {
-        let gate = Gate::with(|setup| {
+        let gate = CrawlgateProcess::with(|setup| {
             setup.set("policy", "report_clients", networks);
         });
         let answer = gate.get(&enforced.url("/private"));
@@ -129,7 +129,7 @@ fn an_origin_or_a_client_may_be_in_report_mode_alone() {
 
 #[test]
 fn a_pending_or_paced_request_goes_out_all_the_same() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup
             .set("policy", "mode", "\"report\"")
             .set("robots", "hold", "\"50ms\"");
@@ -139,7 +139,7 @@ fn a_pending_or_paced_request_goes_out_all_the_same() {
     gate.get(&url).is_origins(200, "page /x");
     reported(&gate.record_of(&url), "defer", "robots_pending", 200);
 
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup
             .set("policy", "mode", "\"report\"")
             .set("pace", "requests_per_second", "0.001")
@@ -166,7 +166,7 @@ fn a_pending_or_paced_request_goes_out_all_the_same() {
 
 #[test]
 fn a_tunnel_that_cannot_be_judged_opens_all_the_same() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup
             .set("policy", "mode", "\"report\"")
             .set("tls", "tunnel", "[\"bank.test\"]");

@@ -1,7 +1,7 @@
 //! The bypass table, second half: methods, the Host field, and requests that share a connection. For each denial the
 //! origin has seen only `/robots.txt`.
 
-use crate::support::{Gate, Origin, RULES};
+use crate::support::{CrawlgateProcess, Origin, RULES};
 
 fn ask(method: &str, target: &str, fields: &str) -> String {
     format!("{method} {target} HTTP/1.1\r\nUser-Agent: TestBot/1.0\r\n{fields}\r\n")
@@ -9,7 +9,7 @@ fn ask(method: &str, target: &str, fields: &str) -> String {
 
 #[test]
 fn a_fragment_is_no_part_of_a_request_and_an_empty_path_is_the_root() {
-    let (gate, origin) = (Gate::start(), Origin::http());
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::http());
     let start = origin.url("");
     for (target, expected) in [
         (format!("{start}#x"), "GET /"),
@@ -33,7 +33,7 @@ fn a_fragment_is_no_part_of_a_request_and_an_empty_path_is_the_root() {
 
 #[test]
 fn every_method_is_judged_and_an_allowed_one_arrives_as_it_is() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES);
     for method in [
         "GET", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "PROPFIND", "BREW", "get", "Post",
@@ -61,7 +61,7 @@ fn every_method_is_judged_and_an_allowed_one_arrives_as_it_is() {
 
 #[test]
 fn trace_is_refused() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::http();
     for method in ["TRACE", "TRACK"] {
         let answer = gate.connect().exchange(ask(
@@ -82,7 +82,7 @@ fn trace_is_refused() {
 
 #[test]
 fn the_target_and_not_the_host_field_names_the_origin() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let (strict, free) = (Origin::with_rules(RULES), Origin::http());
     for host in [free.authority(), "other.test".to_owned(), String::new()] {
         let fields = format!("Host: {host}\r\n");
@@ -115,7 +115,7 @@ fn the_target_and_not_the_host_field_names_the_origin() {
 
 #[test]
 fn a_kept_connection_is_judged_request_by_request() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES);
     let mut wire = gate.connect();
     wire.get(&origin.url("/1")).is_origins(200, "page /1");
@@ -137,7 +137,7 @@ fn a_kept_connection_is_judged_request_by_request() {
 
 #[test]
 fn pipelined_requests_are_answered_in_order_each_with_its_own_verdict() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES);
     let paths = ["/1", "/private", "/2", "/%70rivate", "/3"];
     let mut wire = gate.connect();
@@ -158,7 +158,7 @@ fn pipelined_requests_are_answered_in_order_each_with_its_own_verdict() {
 
 #[test]
 fn the_body_of_a_denied_request_never_becomes_a_request() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES);
     let smuggled = ask("GET", &origin.url("/smuggled"), "Host: x\r\n");
     let length = format!("Host: x\r\nContent-Length: {}\r\n", smuggled.len());
@@ -189,7 +189,7 @@ fn the_body_of_a_denied_request_never_becomes_a_request() {
 
 #[test]
 fn http_1_0_is_judged_like_any_other() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES);
     let ask = |path: &str| {
         format!(

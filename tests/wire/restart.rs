@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
 
-use crate::support::{Gate, Origin, PATIENCE, Response, Setup, client_config, program};
+use crate::support::{CrawlgateProcess, Origin, PATIENCE, Response, Setup, client_config, program};
 
 /// The number of restarts under load.
 const RESTARTS: usize = 8;
@@ -20,7 +20,7 @@ const RESTARTS: usize = 8;
 const STOPPING: &str = "no new connections";
 
 /// Starts a gate on a socket that outlives it.
-fn activated(setup: Setup, listener: &TcpListener) -> Gate {
+fn activated(setup: Setup, listener: &TcpListener) -> CrawlgateProcess {
     let passed = OwnedFd::from(listener.try_clone().unwrap());
     let mut command = Command::new("sh");
     command
@@ -34,12 +34,12 @@ fn activated(setup: Setup, listener: &TcpListener) -> Gate {
         .stdin(Stdio::from(passed))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    Gate::spawn(setup, command)
+    CrawlgateProcess::spawn(setup, command)
 }
 
 #[test]
 fn an_accepted_connection_is_served_when_the_gate_stops() {
-    let mut gate = Gate::start();
+    let mut gate = CrawlgateProcess::start();
     let origin = Origin::http();
     let bound = Origin::https();
     let url = origin.url("/new");
@@ -70,7 +70,7 @@ fn an_accepted_connection_is_served_when_the_gate_stops() {
 }
 
 /// Makes the gate fetch an origin's robots.txt.
-fn bound_is_known(gate: &Gate, origin: &Origin) {
+fn bound_is_known(gate: &CrawlgateProcess, origin: &Origin) {
     gate.get(&origin.url("/known"))
         .is_origins(200, "page /known");
 }

@@ -9,15 +9,15 @@ use serde_json::Value;
 
 use super::witnesses::{configure, cosigned_denial, vkey};
 use crate::support::witness::Witness;
-use crate::support::{AdminGate, Gate, Origin, RULES};
+use crate::support::{AdminGate, CrawlgateProcess, Origin, RULES};
 
-fn audit(gate: &Gate, words: &[&str], want: i32) -> String {
+fn audit(gate: &CrawlgateProcess, words: &[&str], want: i32) -> String {
     let (code, told, error) = gate.beside("audit", words);
     assert_eq!(code, Some(want), "{words:?}: {told}{error}");
     told
 }
 
-fn rotate(gate: &Gate) -> String {
+fn rotate(gate: &CrawlgateProcess) -> String {
     let words = ["key", "rotate", "--reason", "yearly", "--by", "Grace"];
     let told = audit(gate, &words, 0);
     for want in [
@@ -31,7 +31,7 @@ fn rotate(gate: &Gate) -> String {
 }
 
 /// Writes the evidence of a decision, and proves it by a key, with both verifiers.
-fn proves(gate: &Gate, id: &str, key: &str, is_proven: bool) {
+fn proves(gate: &CrawlgateProcess, id: &str, key: &str, is_proven: bool) {
     let file = gate.setup.dir().join("evidence.json");
     fs::write(&file, audit(gate, &["prove", id], 0)).unwrap();
     let file = file.to_str().unwrap();
@@ -128,7 +128,7 @@ fn a_running_gate_takes_a_new_key_over() {
 
 #[test]
 fn a_rotation_needs_words() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("audit", "checkpoint_every", "\"1s\"");
     });
     let before = vkey(&gate);

@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use crate::support::{Gate, Origin, RULES, Setup, program};
+use crate::support::{CrawlgateProcess, Origin, RULES, Setup, program};
 
 /// Runs `crawlgate run -- COMMAND…`.
 fn run(setup: &Setup, command: &[&str]) -> Output {
@@ -160,7 +160,7 @@ fn check_decides_without_sending() {
 
 #[test]
 fn a_run_beside_a_proxy_keeps_a_log_of_its_own() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES);
     let output = run(&gate.setup, &["curl", "-s", &origin.url("/private")]);
     let said = text(&output.stderr);

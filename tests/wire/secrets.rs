@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::support::{Gate, Origin, RULES, Reply, Response, Setup, Wire, eventually};
+use crate::support::{CrawlgateProcess, Origin, RULES, Reply, Response, Setup, Wire, eventually};
 
 /// The secret. Each place adds its own ending, so that a find shows where the secret came from.
 const SECRET: &str = "s3cr3tc4n4ry";
@@ -63,7 +63,7 @@ fn assert_tells_nothing(what: &str, said: &[u8]) {
 }
 
 /// Returns all files in the gate's directory except the configuration, which is the operator's own.
-fn kept(gate: &Gate) -> Vec<(String, Vec<u8>)> {
+fn kept(gate: &CrawlgateProcess) -> Vec<(String, Vec<u8>)> {
     let entries = fs::read_dir(gate.setup.dir()).unwrap();
     entries
         .map(|entry| entry.unwrap())
@@ -76,7 +76,7 @@ fn kept(gate: &Gate) -> Vec<(String, Vec<u8>)> {
 }
 
 /// Searches all output and files of the program. `control` must be found in the log and in the store.
-fn search(gate: &Gate, control: &str) {
+fn search(gate: &CrawlgateProcess, control: &str) {
     let said = gate.said();
     assert!(
         said.contains("TRACE") || said.contains("DEBUG"),
@@ -139,7 +139,7 @@ fn talkative(setup: &mut Setup) {
 
 #[test]
 fn what_is_confided_stands_in_no_answer_message_record_or_file() {
-    let gate = Gate::with(talkative);
+    let gate = CrawlgateProcess::with(talkative);
     let confides = |reply: Reply| [reply];
     let page = format!(
         "HTTP/1.1 200 OK\r\nSet-Cookie: id={SECRET}-set\r\nContent-Length: 12\r\n\
@@ -292,7 +292,7 @@ fn the_password_of_a_client_stays_its_own() {
     let hash = hash.expect("the hash of the password").to_owned();
     setup.tables(&entry);
     let command = setup.command("serve");
-    let gate = Gate::spawn(setup, command);
+    let gate = CrawlgateProcess::spawn(setup, command);
 
     let origin = Origin::with_rules(RULES);
     let as_user = |credentials: &str| {
@@ -328,13 +328,13 @@ fn the_password_of_a_client_stays_its_own() {
 
 #[test]
 fn the_keys_of_leaves_never_reach_the_disk() {
-    let mut gate = Gate::start();
+    let mut gate = CrawlgateProcess::start();
     let origin = Origin::https();
     for host in ["site.test", "other.test", "www.site.test"] {
         gate.get(&origin.url_as(host, "/page"))
             .is_origins(200, "page /page");
     }
-    let look = |gate: &Gate| {
+    let look = |gate: &CrawlgateProcess| {
         let kept = kept(gate);
         let keys = kept.iter().filter(|(_, octets)| {
             let text = String::from_utf8_lossy(octets);

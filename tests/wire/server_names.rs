@@ -7,7 +7,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 use crate::hostile::bounds;
-use crate::support::{Gate, Origin, RULES};
+use crate::support::{CrawlgateProcess, Origin, RULES};
 
 /// Returns the first flight of a TLS client that asks for `name`, with the name's octets replaced.
 fn client_hello(name: &[u8]) -> Vec<u8> {
@@ -35,7 +35,7 @@ fn client_hello(name: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_server_name_that_is_none_gets_no_certificate() {
-    let gate = Gate::with(bounds);
+    let gate = CrawlgateProcess::with(bounds);
     let origin = Origin::https().robots(RULES);
     let names: [(&str, &[u8]); 8] = [
         ("octets that are no text", b"\xff\xfe\xfd\xfc"),
@@ -68,7 +68,7 @@ fn a_server_name_that_is_none_gets_no_certificate() {
 
 #[test]
 fn a_server_name_that_is_missing_or_another_changes_nothing() {
-    let gate = Gate::with(bounds);
+    let gate = CrawlgateProcess::with(bounds);
     let origin = Origin::https().robots(RULES);
     let authority = origin.authority();
     for (case, name, host, status, reason) in [

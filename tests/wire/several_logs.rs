@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::export::vkey;
 use crate::support::collector::{Collector, denied, named};
-use crate::support::{Gate, Origin, RULES, eventually};
+use crate::support::{CrawlgateProcess, Origin, RULES, eventually};
 
 /// Two gates with three denials, the middle one of the second, collected in one place.
 struct Fleet {
     collector: Collector,
-    gates: [Gate; 2],
+    gates: [CrawlgateProcess; 2],
     origin: Origin,
     /// The denials, by time.
     ids: [String; 3],

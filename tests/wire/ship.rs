@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::support::admin_gate::AdminGate;
 use crate::support::collector::{Collector, deny};
 use crate::support::peer::{Peer, program};
-use crate::support::{Gate, Origin, RULES, Setup, eventually};
+use crate::support::{CrawlgateProcess, Origin, RULES, Setup, eventually};
 
 /// What a process says that ends before all is shipped.
 const LATE: &str = "the last records are not shipped yet";
@@ -64,7 +64,7 @@ fn content(there: &Path, size: u64) -> (Vec<Vec<u8>>, BTreeSet<String>) {
 
 /// Ends a gate in order, and compares the shipped files with an export by hand.
 #[track_caller]
-fn equals_an_export_by_hand(gate: &mut Gate, there: &Path) {
+fn equals_an_export_by_hand(gate: &mut CrawlgateProcess, there: &Path) {
     // The time for the last pass is bounded, and a busy machine may use it up: the next process ships the rest.
     eventually("a whole last pass", || {
         gate.signal(Signal::TERM);
@@ -92,7 +92,7 @@ fn kills_in_the_middle_leave_a_log_that_is_continued() {
     let origins: Vec<Origin> = (0..ROUNDS)
         .map(|n| Origin::with_rules(&format!("{RULES}\nDisallow: /{n}\n")))
         .collect();
-    let mut gate = Gate::with(|setup| {
+    let mut gate = CrawlgateProcess::with(|setup| {
         let there = setup.dir().join("there");
         fs::create_dir(&there).unwrap();
         shipping(setup, "killed", there.to_str().unwrap());
@@ -279,14 +279,14 @@ fn three_gates_ship_to_one_service_and_the_collection_has_the_sum_of_their_store
     });
     let to = format!("http://127.0.0.1:{}/ship", peer.port());
     let start = |name: &str, token: &str| {
-        Gate::with(|setup| {
+        CrawlgateProcess::with(|setup| {
             shipping(setup, name, &to);
             fs::write(setup.dir().join("ship.token"), format!("{token}\n")).unwrap();
             setup.set("ship", "token_file", "\"ship.token\"");
         })
     };
     let origin = Origin::with_rules(RULES);
-    let mut gates: Vec<Gate> = tokens
+    let mut gates: Vec<CrawlgateProcess> = tokens
         .iter()
         .map(|(name, token)| start(name, token))
         .collect();

@@ -17,7 +17,7 @@ use self::verify::{
 };
 use crate::clients::{PASSWORD, RELOADED, basic, entry};
 use crate::support::http2_origin::Http2Origin;
-use crate::support::{Gate, Origin, RULES, Reply, Response, Setup};
+use crate::support::{CrawlgateProcess, Origin, RULES, Reply, Response, Setup};
 
 #[test]
 fn another_program_verifies_the_signatures() {
@@ -107,7 +107,7 @@ fn other_forms_verify_too() {
 
 #[test]
 fn without_an_identity_and_without_tls_the_octets_are_those_of_before() {
-    let plain = Gate::start();
+    let plain = CrawlgateProcess::start();
     let (signing, key) = signing_gate("");
     let origin = Origin::https();
     for gate in [&plain, &signing] {
@@ -261,7 +261,7 @@ fn each_hop_of_a_robots_txt_is_signed_for_its_own_authority() {
 #[test]
 fn a_client_is_signed_with_its_own_identity_and_so_is_its_robots_txt() {
     let mut keys = Vec::new();
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         let mut tables = String::new();
         for name in ["news", "shop"] {
             let (key, section) = identity(setup, name, "");
@@ -344,7 +344,7 @@ fn a_websockets_handshake_is_signed() {
 fn a_reload_takes_another_key_and_keeps_the_old_one_for_a_bad_one() {
     let (mut gate, first) = signing_gate("");
     let origin = Origin::https();
-    let signed_by = |gate: &Gate, key: &SigningKey| {
+    let signed_by = |gate: &CrawlgateProcess, key: &SigningKey| {
         gate.get(&origin.url("/page")).is_origins(200, "page /page");
         is_signed_by(by_http1(&origin).last().unwrap(), key);
     };

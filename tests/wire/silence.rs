@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use crate::opaque::{SWITCH, upgrade};
-use crate::support::{Gate, Origin, Reply, Wire, eventually};
+use crate::support::{CrawlgateProcess, Origin, Reply, Wire, eventually};
 
 /// Opens a WebSocket to an echo, and sends a message.
 #[track_caller]
-fn socket(gate: &Gate, origin: &Origin, path: &str) -> Wire {
+fn socket(gate: &CrawlgateProcess, origin: &Origin, path: &str) -> Wire {
     let host = origin.authority();
     let (mut wire, target) = match origin.url("").starts_with("https") {
         true => (gate.intercept(&host, "site.test"), path.to_owned()),
@@ -26,7 +26,7 @@ fn says(wire: &mut Wire) {
 
 /// Opens an opaque tunnel to an origin that echoes, and sends a message.
 #[track_caller]
-fn tunnel(gate: &Gate, origin: &Origin) -> Wire {
+fn tunnel(gate: &CrawlgateProcess, origin: &Origin) -> Wire {
     let mut wire = gate.connect();
     assert_eq!(
         wire.tunnel(&format!("bank.test:{}", origin.port())).status,
@@ -43,8 +43,8 @@ fn echo(origin: Origin) -> Origin {
     origin.on("/socket", [Reply::raw(SWITCH).echo()])
 }
 
-fn gate(more: &[(&str, &str)]) -> Gate {
-    Gate::with(|setup| {
+fn gate(more: &[(&str, &str)]) -> CrawlgateProcess {
+    CrawlgateProcess::with(|setup| {
         setup.set("tls", "tunnel", "[\"bank.test\"]");
         for (key, value) in more {
             setup.set("limits", key, value);

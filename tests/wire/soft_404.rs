@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::access::{Access, check};
-use crate::support::{Gate, Head, Origin, RULES, Reply};
+use crate::support::{CrawlgateProcess, Head, Origin, RULES, Reply};
 
 const MISSING: &str = "<!doctype html><title>Oops</title><h1>Page not found</h1>";
 
@@ -25,7 +25,7 @@ fn probes(origin: &Origin) -> Vec<String> {
 #[test]
 fn a_5xx_is_no_missing_robots_txt_without_evidence() {
     use Access::{Free, Nothing};
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let german = "<h1>Fehler</h1> Diese Seite wurde nicht gefunden.";
     let php = "<b>Warning</b>: include(rules.php): Failed to open stream: file not found";
     // Name, the answer to robots.txt, the answer to missing pages, the result, and the number of probes: evidence for a
@@ -60,7 +60,7 @@ fn a_5xx_is_no_missing_robots_txt_without_evidence() {
 
 #[test]
 fn the_probe_is_a_fetch_like_that_of_robots_txt_and_leaves_its_trace() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = site(Reply::status(500, MISSING), Reply::status(500, MISSING));
     // For a crawler without a name, the gate probes under crawlgate's name alone, once.
     let answer = gate.connect().exchange(format!(
@@ -108,7 +108,7 @@ fn the_probe_is_a_fetch_like_that_of_robots_txt_and_leaves_its_trace() {
 
 #[test]
 fn a_missing_page_for_one_name_alone_lifts_nothing() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let is_test_bot = |head: &Head| {
         let sent = head.field("user-agent").unwrap_or_default();
         sent.contains("TestBot")
@@ -128,7 +128,7 @@ fn a_missing_page_for_one_name_alone_lifts_nothing() {
 
 #[test]
 fn another_origins_error_page_is_not_looked_into() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let other = site(Reply::status(500, MISSING), Reply::status(500, MISSING));
     let hop = Reply::redirect(301, &other.url_as("other.test", "/robots.txt"));
     let origin = Origin::http().on("/robots.txt", [hop]);
@@ -144,7 +144,7 @@ fn another_origins_error_page_is_not_looked_into() {
 
 #[test]
 fn an_operator_names_the_phrases_and_switches_it_off() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("robots", "soft_404_phrases", "[\"nothing here\"]");
     });
     let ours = || Reply::status(500, "Nothing\nhere.");
@@ -161,7 +161,7 @@ fn an_operator_names_the_phrases_and_switches_it_off() {
         &site(theirs(), theirs()),
         Access::Nothing,
     );
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("robots", "soft_404", "false");
     });
     let origin = site(theirs(), theirs());

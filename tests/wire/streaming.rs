@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use crate::support::{Gate, Latch, Origin, Reply, Wire, eventually};
+use crate::support::{CrawlgateProcess, Latch, Origin, Reply, Wire, eventually};
 
 pub const CHUNK: usize = 64 * 1024;
 
@@ -19,7 +19,7 @@ fn big() -> Reply {
 }
 
 /// Opens a connection for `origin`; returns it with the target of `path` on it.
-pub fn open(gate: &Gate, origin: &Origin, path: &str) -> (Wire, String) {
+pub fn open(gate: &CrawlgateProcess, origin: &Origin, path: &str) -> (Wire, String) {
     if origin.url("").starts_with("https") {
         (
             gate.intercept(&origin.authority(), "site.test"),
@@ -32,7 +32,7 @@ pub fn open(gate: &Gate, origin: &Origin, path: &str) -> (Wire, String) {
 
 #[test]
 fn a_big_download_streams_in_bounded_memory() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     for origin in [
         Origin::http().on("/big", [big()]),
         Origin::https().on("/big", [big()]),
@@ -54,7 +54,7 @@ fn a_big_download_streams_in_bounded_memory() {
 
 #[test]
 fn a_big_upload_streams_in_bounded_memory() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let latch = Latch::new();
     let origin = Origin::http().on(
         "/big",
@@ -87,7 +87,7 @@ fn a_big_upload_streams_in_bounded_memory() {
 
 #[test]
 fn a_crawler_that_does_not_read_holds_the_origin_back() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let endless = Reply::raw("HTTP/1.1 200 OK\r\n\r\n").repeat([b'x'; CHUNK], u64::MAX);
     let origin = Origin::http().on("/endless", [endless]);
     let mut wire = gate.connect();
@@ -113,7 +113,7 @@ fn a_crawler_that_does_not_read_holds_the_origin_back() {
 
 #[test]
 fn the_first_octets_do_not_wait_for_the_last() {
-    let (gate, latch) = (Gate::start(), Latch::new());
+    let (gate, latch) = (CrawlgateProcess::start(), Latch::new());
     let reply = Reply::raw("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\npart")
         .wait(&latch)
         .send("rest");
@@ -131,7 +131,7 @@ fn the_first_octets_do_not_wait_for_the_last() {
 
 #[test]
 fn an_answer_that_comes_before_the_end_of_the_upload_is_passed_on() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let early = || Reply::status(413, "too much").ignoring_body().close();
     for origin in [
         Origin::http().on("/upload", [early()]),
@@ -148,7 +148,7 @@ fn an_answer_that_comes_before_the_end_of_the_upload_is_passed_on() {
 
 #[test]
 fn interim_responses_without_end_are_a_502_and_cost_no_memory() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let short = "HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n";
     let long = format!(
         "HTTP/1.1 103 Early Hints\r\nLink: {}\r\n\r\n",
@@ -226,7 +226,7 @@ fn interim_responses_without_end_are_a_502_and_cost_no_memory() {
 
 #[test]
 fn an_early_answer_to_an_expectation_arrives_whole() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let latch = Latch::new();
     let reply = Reply::raw("HTTP/1.1 401 Unauthorized\r\nContent-Length: 8\r\n\r\nhalf")
         .wait(&latch)

@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::{Gate, Origin, RULES, Setup, StoredLog};
+use crate::support::{CrawlgateProcess, Origin, RULES, Setup, StoredLog};
 
-fn strict(configure: impl FnOnce(&mut Setup)) -> Gate {
-    Gate::with(|setup| {
+fn strict(configure: impl FnOnce(&mut Setup)) -> CrawlgateProcess {
+    CrawlgateProcess::with(|setup| {
         setup.set("audit", "durability", "\"strict\"");
         configure(setup);
     })

@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::support::{Certificate, Gate, Origin, RULES, Reply, Setup, eventually};
+use crate::support::{Certificate, CrawlgateProcess, Origin, RULES, Reply, Setup, eventually};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
@@ -77,9 +77,9 @@ fn delivered(collector: &Origin, path: &str) -> Vec<Vec<u8>> {
     there.map(|seen| seen.body).collect()
 }
 
-fn traced(collector: &Origin, configure: impl FnOnce(&mut Setup)) -> Gate {
+fn traced(collector: &Origin, configure: impl FnOnce(&mut Setup)) -> CrawlgateProcess {
     let endpoint = format!("\"{}\"", collector.url_as("127.0.0.1", "/"));
-    Gate::with(|setup| {
+    CrawlgateProcess::with(|setup| {
         setup.set("telemetry", "otlp_endpoint", &endpoint);
         setup.set("telemetry", "sample", "1");
         configure(setup);
@@ -262,7 +262,7 @@ fn an_unreachable_collector_costs_no_request_and_is_reported_once() {
 
 #[test]
 fn messages_are_json_if_configured() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("log", "format", "\"json\"");
     });
     let line = eventually("a line", || {

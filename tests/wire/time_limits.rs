@@ -4,11 +4,11 @@ use std::io::Write as _;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-use crate::support::{Gate, Origin, RULES, Reply};
+use crate::support::{CrawlgateProcess, Origin, RULES, Reply};
 
 #[test]
 fn a_head_that_is_too_large_or_too_long_is_refused() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("limits", "header_bytes", "8192");
         setup.set("limits", "uri_bytes", "1024");
     });
@@ -47,7 +47,7 @@ fn a_head_that_is_too_large_or_too_long_is_refused() {
 
 #[test]
 fn a_head_and_an_idle_connection_have_time_limits() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("limits", "header_timeout", "\"1s\"");
         setup.set("limits", "idle_timeout", "\"1s\"");
     });
@@ -71,7 +71,7 @@ fn a_head_and_an_idle_connection_have_time_limits() {
 
 #[test]
 fn a_client_hello_has_a_time_limit_too() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("limits", "header_timeout", "\"1s\"");
         setup.set("limits", "idle_timeout", "\"1s\"");
     });
@@ -87,7 +87,7 @@ fn a_client_hello_has_a_time_limit_too() {
 #[test]
 fn fields_are_counted() {
     for most in [8, 100, 200] {
-        let gate = Gate::with(|setup| {
+        let gate = CrawlgateProcess::with(|setup| {
             setup.set("limits", "header_fields", &most.to_string());
         });
         let origin = Origin::http();
@@ -105,7 +105,7 @@ fn fields_are_counted() {
 
 #[test]
 fn a_body_that_comes_too_slowly_is_given_up() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("limits", "body_timeout", "\"3s\"");
         // This time-out is for the origin, which has nothing to answer yet.
         setup.set("upstream", "response_timeout", "\"2s\"");
@@ -152,7 +152,7 @@ fn a_body_that_comes_too_slowly_is_given_up() {
 
 #[test]
 fn an_answer_that_the_client_does_not_read_is_cut_and_recorded_so() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("limits", "body_timeout", "\"1s\"");
     });
     let length = 64 << 20;
@@ -192,7 +192,7 @@ fn thousands_that_say_nothing_or_say_it_slowly_stop_nobody() {
     let crowd = usize::try_from(most.maximum.unwrap_or(1 << 20)).unwrap_or(1 << 20);
     let crowd = (crowd.saturating_sub(4000) / 2).min(7_000);
     assert!(crowd >= 2000, "ulimit -Hn is too low for this test");
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("limits", "connections", "1000");
         setup.set("limits", "header_timeout", "\"20s\"");
     });

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::support::{Certificate, Gate, Origin, RULES, Reply, client_config, origin_ca_pem};
+use crate::support::{
+    Certificate, CrawlgateProcess, Origin, RULES, Reply, client_config, origin_ca_pem,
+};
 
 #[test]
 fn the_certificate_is_for_the_host_that_was_asked_and_chains_to_our_ca() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::https().robots(RULES);
     for host in ["site.test", "www.site.test", "127.0.0.1"] {
         let authority = format!("{host}:{}", origin.port());
@@ -25,7 +27,7 @@ fn the_certificate_is_for_the_host_that_was_asked_and_chains_to_our_ca() {
 
 #[test]
 fn a_connect_answer_has_no_body_and_no_length() {
-    let (gate, origin) = (Gate::start(), Origin::https());
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::https());
     let answer = gate.connect().tunnel(&origin.authority());
     assert_eq!(answer.status, 200);
     for name in ["content-length", "transfer-encoding"] {
@@ -35,7 +37,7 @@ fn a_connect_answer_has_no_body_and_no_length() {
 
 #[test]
 fn a_connect_that_cannot_be_read_is_refused_and_closed() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let cases = [
         "site.test",
         "site.test:",
@@ -60,7 +62,7 @@ fn a_connect_that_cannot_be_read_is_refused_and_closed() {
 
 #[test]
 fn a_crawler_that_does_not_trust_our_ca_causes_a_warning_on_stderr() {
-    let (gate, origin) = (Gate::start(), Origin::https());
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::https());
     let mut wire = gate.connect();
     assert_eq!(wire.tunnel(&origin.authority()).status, 200);
     assert!(wire.try_tls("site.test", origin_ca_pem()).is_err());
@@ -74,7 +76,7 @@ fn a_crawler_that_does_not_trust_our_ca_causes_a_warning_on_stderr() {
 
 #[test]
 fn a_crawler_that_offers_http_2_only_causes_one_warning_if_that_is_off() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("listen", "http2", "false");
     });
     let origin = Origin::https();
@@ -96,7 +98,7 @@ fn a_crawler_that_offers_http_2_only_causes_one_warning_if_that_is_off() {
 
 #[test]
 fn a_connect_with_a_body_is_refused() {
-    let (gate, origin) = (Gate::start(), Origin::http());
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::http());
     for field in ["Content-Length: 5", "Transfer-Encoding: chunked"] {
         let authority = origin.authority();
         let mut wire = gate.connect();
@@ -110,7 +112,7 @@ fn a_connect_with_a_body_is_refused() {
 
 #[test]
 fn octets_before_the_tunnel_is_open_are_judged_like_the_rest() {
-    let (gate, origin) = (Gate::start(), Origin::with_rules(RULES));
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
     let authority = origin.authority();
     let fields = format!("Host: {authority}\r\nUser-Agent: TestBot/1.0\r\n\r\n");
     let mut wire = gate.connect();
@@ -123,7 +125,7 @@ fn octets_before_the_tunnel_is_open_are_judged_like_the_rest() {
 
 #[test]
 fn connect_authority_server_name_and_inner_host_must_agree() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let (a, b) = (Origin::https().robots(RULES), Origin::https().robots(RULES));
     let connect = |sni: &str| {
         let mut wire = gate.connect();
@@ -171,7 +173,7 @@ fn connect_authority_server_name_and_inner_host_must_agree() {
 
 #[test]
 fn spellings_of_the_same_host_agree() {
-    let (gate, origin) = (Gate::start(), Origin::https());
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::https());
     let mut wire = gate.connect();
     assert_eq!(
         wire.tunnel(&format!("SITE.test.:{}", origin.port())).status,
@@ -196,7 +198,7 @@ fn spellings_of_the_same_host_agree() {
 
 #[test]
 fn plain_http_inside_a_connect_is_judged_as_http() {
-    let (gate, origin) = (Gate::start(), Origin::with_rules(RULES));
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
     let mut wire = gate.connect();
     assert_eq!(wire.tunnel(&origin.authority()).status, 200);
     wire.get_inside(&origin.authority(), "/open")
@@ -213,7 +215,7 @@ fn plain_http_inside_a_connect_is_judged_as_http() {
 
 #[test]
 fn anything_else_inside_a_connect_is_refused() {
-    let (gate, origin) = (Gate::start(), Origin::http());
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::http());
     let cases: [(&[u8], &str); 6] = [
         (&[0; 64], "opaque_tunnel"),
         (&[0xff; 64], "opaque_tunnel"),
@@ -251,7 +253,7 @@ fn anything_else_inside_a_connect_is_refused() {
 #[test]
 fn a_protocol_of_lines_is_refused_after_its_first_line() {
     // No time-out ends within the test.
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("limits", "header_timeout", "\"10m\"");
         setup.set("egress", "connect_ports", "[\"26-65535\"]");
     });
@@ -288,7 +290,7 @@ fn a_protocol_of_lines_is_refused_after_its_first_line() {
 
 #[test]
 fn an_upstream_that_cannot_prove_its_name_is_a_502_in_the_tunnel() {
-    let (gate, origin) = (Gate::start(), Origin::https());
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::https());
     gate.get(&origin.url("/before"))
         .is_origins(200, "page /before");
     let last = || Reply::with(200, "Connection: close\r\n", "").close();

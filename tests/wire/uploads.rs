@@ -2,7 +2,7 @@
 //! that does not end it is cut off.
 
 use crate::listeners::{at, gate_with};
-use crate::support::{Gate, Latch, Origin, RULES, Reply, Response, Setup, Wire};
+use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply, Response, Setup, Wire};
 
 /// More than the buffers of a connection hold.
 const UPLOAD: usize = 8 << 20;
@@ -69,7 +69,7 @@ fn every_refusal_of_an_upload_arrives() {
         ("a rate that is spent", |setup| { setup.set("pace", "max_hold", "\"10ms\"").set("pace", "requests_per_second", "0.01"); }, "", host, 429, "paced"),
     ];
     for (case, configure, tables, fields, status, reason) in cases {
-        let gate = Gate::with(|setup| {
+        let gate = CrawlgateProcess::with(|setup| {
             setup.tables(tables);
             configure(setup);
         });
@@ -106,7 +106,7 @@ fn every_refusal_of_an_upload_arrives() {
 
 #[test]
 fn an_upload_that_its_origin_breaks_off_gets_a_502() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     for origin in [Origin::http(), Origin::https()] {
         let origin = origin.on("/upload", [Reply::silent().ignoring_body().close()]);
         let host = format!("Host: {}\r\n", origin.authority());
@@ -125,7 +125,7 @@ fn an_upload_that_its_origin_breaks_off_gets_a_502() {
 
 #[test]
 fn a_small_body_that_is_denied_leaves_its_connection_open() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES);
     let mut wire = gate.connect();
     for _ in 0..3 {
@@ -150,7 +150,7 @@ fn a_small_body_that_is_denied_leaves_its_connection_open() {
 
 #[test]
 fn an_upload_that_is_never_ended_counts_and_makes_room() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("limits", "connections", "1");
     });
     let origin = Origin::with_rules(RULES);
@@ -169,7 +169,7 @@ fn an_upload_that_is_never_ended_counts_and_makes_room() {
 
 #[test]
 fn an_upload_that_is_never_ended_is_cut() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES);
     let mut wire = gate.connect();
     let answer = wire.exchange(format!(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::clients::entry;
 use crate::support::http2_origin::{Holds, Http2Origin};
-use crate::support::{Gate, Origin, RULES, Reply, Response};
+use crate::support::{CrawlgateProcess, Origin, RULES, Reply, Response};
 
 const RELOADED: &str = "the configuration was read again";
 
@@ -13,7 +13,7 @@ const RELOADED: &str = "the configuration was read again";
 const SLOW: Duration = Duration::from_secs(2);
 
 /// Asks for these URLs at once, each on a connection of its own, and calls `meanwhile`; returns the answers in order.
-fn at_once(gate: &Gate, urls: &[String], meanwhile: impl FnOnce()) -> Vec<Response> {
+fn at_once(gate: &CrawlgateProcess, urls: &[String], meanwhile: impl FnOnce()) -> Vec<Response> {
     thread::scope(|scope| {
         let asking: Vec<_> = urls
             .iter()
@@ -55,7 +55,7 @@ fn are_pages(answers: &[Response]) {
 
 #[test]
 fn requests_at_once_share_one_connection() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let holds = Holds::new();
     let (origin, urls) = holding(Http2Origin::start(), &holds, 20);
     let answers = at_once(&gate, &urls, || {
@@ -75,7 +75,7 @@ fn requests_at_once_share_one_connection() {
 
 #[test]
 fn requests_above_the_origins_limit_get_a_second_connection() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let holds = Holds::new();
     let origin = Http2Origin::with(&["h2"], |server| {
         server.max_concurrent_streams(4);
@@ -99,7 +99,7 @@ fn requests_above_the_origins_limit_get_a_second_connection() {
 #[test]
 fn requests_above_all_limits_wait_for_one_that_ends() {
     for (most, streams) in [("http2_connections", 2), ("http2_streams", 1000)] {
-        let gate = Gate::with(|setup| {
+        let gate = CrawlgateProcess::with(|setup| {
             setup.set("upstream", "http2_connections", "1");
             if most == "http2_streams" {
                 setup.set("upstream", most, "2");
@@ -123,8 +123,8 @@ fn requests_above_all_limits_wait_for_one_that_ends() {
 }
 
 /// A gate with one place for requests to an origin.
-fn with_one_place(timeout: &str) -> Gate {
-    Gate::with(|setup| {
+fn with_one_place(timeout: &str) -> CrawlgateProcess {
+    CrawlgateProcess::with(|setup| {
         setup.set("upstream", "http2_connections", "1");
         setup.set("upstream", "http2_streams", "1");
         setup.set("upstream", "connect_timeout", timeout);
@@ -187,7 +187,7 @@ fn answers_that_had_to_wait_for_a_place_are_not_slow() {
 
 #[test]
 fn an_origin_without_http2_is_asked_as_ever() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::https();
     for path in ["/one", "/two"] {
         let answer = gate.get(&origin.url(path));
@@ -224,7 +224,7 @@ fn an_origin_without_http2_is_asked_as_ever() {
 
 #[test]
 fn an_origin_with_http2_alone_is_asked_by_it() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Http2Origin::with(&["h2"], |_| ());
     gate.get(&origin.url("/page")).is_origins(200, "page /page");
     assert_eq!(origin.last("/page").version, "2");
@@ -236,7 +236,7 @@ fn an_origin_with_http2_alone_is_asked_by_it() {
 
 #[test]
 fn a_page_passes_by_http2_on_both_sides() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Http2Origin::start();
     let mut crawler = gate.intercept_http2(&origin.authority(), "site.test");
     for path in ["/one", "/two"] {
@@ -256,7 +256,7 @@ fn a_page_passes_by_http2_on_both_sides() {
 
 #[test]
 fn a_denial_by_a_robots_txt_that_came_by_http2_reaches_no_origin() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Http2Origin::start().robots(RULES);
     let record = gate.denied(&gate.get(&origin.url("/private/page")));
     assert!(record["upstream_version"].is_null(), "{record}");
@@ -280,7 +280,7 @@ fn a_denial_by_a_robots_txt_that_came_by_http2_reaches_no_origin() {
 fn http2_can_be_switched_off_and_on() {
     let answer = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfirst";
     let origin = Http2Origin::start().http1(answer);
-    let mut gate = Gate::with(|setup| {
+    let mut gate = CrawlgateProcess::with(|setup| {
         setup.set("upstream", "http2", "false");
     });
     gate.get(&origin.url("/off")).is_origins(200, "first");
@@ -309,7 +309,7 @@ fn http2_can_be_switched_off_and_on() {
 #[test]
 fn clients_share_no_http2_connection() {
     use base64::Engine as _;
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.tables(&(entry("a", "") + &entry("b", "")));
     });
     let origin = Http2Origin::start();

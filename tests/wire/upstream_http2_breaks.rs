@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::support::frame_origin::{self, END_HEADERS, FrameOrigin, data, frame, head, kind};
 use crate::support::http2_origin::Http2Origin;
-use crate::support::{Gate, Latch, eventually, http2};
+use crate::support::{CrawlgateProcess, Latch, eventually, http2};
 use crate::upstream_http2_messages::ask;
 
 /// HTTP/2 error codes (RFC 9113 7).
@@ -17,7 +17,7 @@ fn a_body_that_the_origin_resets_is_never_whole() {
     for code in [NO_ERROR, INTERNAL_ERROR, CANCEL] {
         for length in [None, Some("9")] {
             let case = format!("{code}, {length:?}");
-            let gate = Gate::start();
+            let gate = CrawlgateProcess::start();
             let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
                 (1, 1) => frame_origin::no_robots(stream),
                 (1, 3 | 5) => {
@@ -88,7 +88,7 @@ fn a_response_that_breaks_the_protocol_is_none() {
         }),
     ];
     for (case, frames) in cases {
-        let gate = Gate::start();
+        let gate = CrawlgateProcess::start();
         let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
             (1, 1) => frame_origin::no_robots(stream),
             _ => frames(stream),
@@ -107,7 +107,7 @@ fn a_length_that_is_not_that_of_the_body_breaks_the_answer_off() {
         ("too short", "9", &["half"][..]),
         ("too long", "4", &["half", "other half"][..]),
     ] {
-        let gate = Gate::start();
+        let gate = CrawlgateProcess::start();
         let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
             (1, 1) => frame_origin::no_robots(stream),
             _ => {
@@ -170,7 +170,7 @@ fn frames_that_no_response_has_make_no_whole_response() {
         }),
     ];
     for (case, frames) in cases {
-        let gate = Gate::start();
+        let gate = CrawlgateProcess::start();
         let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
             (1, 1) => frame_origin::no_robots(stream),
             (1, 3) => frames(stream),
@@ -201,7 +201,7 @@ fn frames_that_no_response_has_make_no_whole_response() {
 fn a_second_head_at_the_end_counts_as_trailers() {
     // The frame layer drops pseudo-fields there. All that the origin sent arrives, with its first status.
     for body in ["", "page"] {
-        let gate = Gate::start();
+        let gate = CrawlgateProcess::start();
         let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
             (1, 1) => frame_origin::no_robots(stream),
             _ => vec![
@@ -218,7 +218,7 @@ fn a_second_head_at_the_end_counts_as_trailers() {
 
 #[test]
 fn a_connection_that_is_lost_breaks_its_answers_off() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
         (1, 1) => frame_origin::no_robots(stream),
         (1, _) => vec![
@@ -238,7 +238,7 @@ fn a_connection_that_is_lost_breaks_its_answers_off() {
 
 #[test]
 fn interim_responses_without_end_are_no_answer() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
         (1, 1) => frame_origin::no_robots(stream),
         _ => {
@@ -255,7 +255,7 @@ fn interim_responses_without_end_are_no_answer() {
 
 #[test]
 fn an_early_answer_ends_the_upload() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Http2Origin::start().on("/form", |mut stream| async move {
         // Dropped with a part of the body unread, the stream is reset with NO_ERROR.
         drop(
@@ -281,7 +281,7 @@ fn an_early_answer_ends_the_upload() {
 
 #[test]
 fn a_crawler_that_leaves_resets_its_stream() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let latch = Latch::new();
     let passed = latch.clone();
     let origin = Http2Origin::start()

@@ -1,6 +1,6 @@
 //! HTTP/2 to origins that mean harm: each costs bounded memory and time, and other requests nothing.
 
-use crate::support::Gate;
+use crate::support::CrawlgateProcess;
 use crate::support::frame_origin::{self, END_HEADERS, END_STREAM, FrameOrigin, frame, head, kind};
 use crate::support::http2_origin::Http2Origin;
 use crate::upstream_http2_messages::ask;
@@ -97,7 +97,7 @@ fn frames_without_measure_cost_no_memory_and_no_other_request() {
         ("empty frames", empty_parts, None),
     ];
     for (case, frames, status) in cases {
-        let gate = Gate::start();
+        let gate = CrawlgateProcess::start();
         let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
             (1, 1) => frame_origin::no_robots(stream),
             (1, 3) => frames(stream),
@@ -123,7 +123,7 @@ fn frames_without_measure_cost_no_memory_and_no_other_request() {
 
 #[test]
 fn an_origin_that_takes_no_octet_of_an_upload_is_given_up() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("upstream", "response_timeout", "\"1s\"");
     });
     let origin = Http2Origin::with(&["h2"], |server| {

@@ -4,12 +4,12 @@ use bytes::Bytes;
 use http::HeaderMap;
 
 use crate::support::http2_origin::Http2Origin;
-use crate::support::{Gate, Response, Wire, eventually};
+use crate::support::{CrawlgateProcess, Response, Wire, eventually};
 
 const CHUNK: usize = 64 * 1024;
 
 /// Sends a request in a tunnel; `rest` begins with its fields.
-pub(crate) fn ask(gate: &Gate, authority: &str, line: &str, rest: &str) -> Wire {
+pub(crate) fn ask(gate: &CrawlgateProcess, authority: &str, line: &str, rest: &str) -> Wire {
     let mut wire = gate.intercept(authority, "site.test");
     wire.send(format!(
         "{line} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: TestBot/1.0\r\n{rest}"
@@ -26,7 +26,7 @@ fn text(fields: &HeaderMap, name: &str) -> Vec<String> {
 
 #[test]
 fn a_request_by_http2_has_the_fields_of_its_version() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Http2Origin::start();
     let fields = "Connection: te, x-hop\r\nTE: trailers\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nProxy-Connection: close\r\n\
         Cookie: a=1; b=2\r\nPriority: u=1\r\nX-Two: 1\r\nX-Two: 2\r\nAccept-Encoding: gzip\r\n\r\n";
@@ -63,7 +63,7 @@ fn a_request_by_http2_has_the_fields_of_its_version() {
 
 #[test]
 fn a_response_by_http2_is_signed_with_its_version() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Http2Origin::start().on("/page", |mut stream| async move {
         let fields = [("x-one", "1"), ("set-cookie", "a"), ("set-cookie", "b")];
         stream
@@ -87,7 +87,7 @@ fn a_response_by_http2_is_signed_with_its_version() {
 
 #[test]
 fn bodies_and_trailers_pass_both_ways() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Http2Origin::start().on("/form", |mut stream| async move {
         stream.read().await;
         let mut sending = stream.send(200, &[("trailer", "x-end")]);
@@ -152,7 +152,7 @@ fn bodies_and_trailers_pass_both_ways() {
 
 #[test]
 fn responses_without_a_body_have_none() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Http2Origin::start()
         .on("/head", |mut stream| async move {
             stream.send_empty(200, &[("content-length", "1234")]);
@@ -196,7 +196,7 @@ fn responses_without_a_body_have_none() {
 #[test]
 fn a_big_body_passes_whole() {
     const SIZE: usize = 10 << 20;
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Http2Origin::start().on("/big", |mut stream| async move {
         stream.read().await;
         let length = SIZE.to_string();
@@ -227,7 +227,7 @@ fn a_big_body_passes_whole() {
 fn a_crawler_that_does_not_read_holds_back_its_stream_alone() {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let sent = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&sent);
     let origin = Http2Origin::start().on("/endless", move |mut stream| {
@@ -268,7 +268,7 @@ fn a_crawler_that_does_not_read_holds_back_its_stream_alone() {
 
 #[test]
 fn interim_responses_pass() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Http2Origin::start().on("/page", |mut stream| async move {
         let hints = crate::support::http2_origin::head(103, &[("link", "</style.css>")]);
         stream.respond.send_informational(hints).unwrap();
@@ -286,7 +286,7 @@ fn interim_responses_pass() {
 
 #[test]
 fn a_body_waits_for_the_origins_continue() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Http2Origin::start().on("/form", |mut stream| async move {
         stream
             .respond
@@ -308,7 +308,7 @@ fn a_body_waits_for_the_origins_continue() {
 
 #[test]
 fn octets_flow_both_ways_at_once() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Http2Origin::start().on("/echo", |mut stream| async move {
         let mut sending = stream.send(200, &[]);
         while let Some(Ok(octets)) = stream.body.data().await {

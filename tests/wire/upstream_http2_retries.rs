@@ -1,6 +1,6 @@
 //! HTTP/2 to origins: requests that the origin did not process, and which of them are sent once more (RFC 9113 8.7).
 
-use crate::support::Gate;
+use crate::support::CrawlgateProcess;
 use crate::support::frame_origin::{self, FrameOrigin, kind};
 use crate::support::http2_origin::{Holds, Http2Origin};
 
@@ -13,7 +13,7 @@ const HTTP_1_1_REQUIRED: u32 = 13;
 
 #[test]
 fn a_request_that_a_closing_connection_did_not_process_is_sent_again() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
         (1, 1) => frame_origin::no_robots(stream),
         // Stream 3 is not processed.
@@ -34,7 +34,7 @@ fn a_request_that_a_closing_connection_did_not_process_is_sent_again() {
 #[test]
 fn a_request_that_several_connections_leave_behind_is_sent_a_bounded_number_of_times() {
     for (leaving, status, sent) in [(3, 200, 4), (9, 502, 4)] {
-        let gate = Gate::start();
+        let gate = CrawlgateProcess::start();
         let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
             (1, 1) => frame_origin::no_robots(stream),
             (1, 3) => vec![frame_origin::go_away(1, NO_ERROR)],
@@ -53,7 +53,7 @@ fn a_request_that_several_connections_leave_behind_is_sent_a_bounded_number_of_t
 
 #[test]
 fn a_request_that_a_closing_connection_processes_is_not_sent_again() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
         (1, 1) => frame_origin::no_robots(stream),
         (1, 3) => {
@@ -70,7 +70,7 @@ fn a_request_that_a_closing_connection_processes_is_not_sent_again() {
 
 #[test]
 fn a_refused_request_is_sent_once_more() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
         (1, 1) => frame_origin::no_robots(stream),
         (1, 3) => vec![frame_origin::reset(stream, REFUSED_STREAM)],
@@ -85,7 +85,7 @@ fn a_refused_request_is_sent_once_more() {
 
 #[test]
 fn a_request_that_is_refused_again_fails() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
         (1, 1) => frame_origin::no_robots(stream),
         _ => vec![frame_origin::reset(stream, REFUSED_STREAM)],
@@ -99,7 +99,7 @@ fn a_request_that_is_refused_again_fails() {
 
 #[test]
 fn a_request_that_was_refused_is_judged_again() {
-    let mut gate = Gate::start();
+    let mut gate = CrawlgateProcess::start();
     let holds = Holds::new();
     let handler = holds.clone();
     let origin = Http2Origin::start().on("/page", move |mut stream| {
@@ -133,7 +133,7 @@ fn a_request_that_was_refused_is_judged_again() {
 
 #[test]
 fn a_request_with_a_body_that_was_begun_is_not_sent_again() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
         (1, 1) => frame_origin::no_robots(stream),
         _ => vec![frame_origin::reset(stream, REFUSED_STREAM)],
@@ -149,7 +149,7 @@ fn a_request_with_a_body_that_was_begun_is_not_sent_again() {
 
 #[test]
 fn a_request_with_a_body_that_was_not_begun_is_sent_once_more() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
         (1, 1) => frame_origin::no_robots(stream),
         (1, 3) => vec![frame_origin::reset(stream, REFUSED_STREAM)],
@@ -185,7 +185,7 @@ fn versions(origin: &Http2Origin, path: &str) -> Vec<&'static str> {
 
 #[test]
 fn a_request_that_was_misdirected_by_http2_is_sent_by_http1() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = misdirecting(Http2Origin::start().http1(BY_HTTP1), "/page");
     // The origin did nothing: any method may be sent again (RFC 9110 15.5.20).
     gate.request("DELETE", &origin.url("/page"), "")
@@ -203,7 +203,7 @@ fn a_request_that_was_misdirected_by_http2_is_sent_by_http1() {
 
 #[test]
 fn a_request_that_is_misdirected_by_http1_too_is_answered_so() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let misdirected = "HTTP/1.1 421 Misdirected\r\nContent-Length: 0\r\n\r\n";
     let origin = misdirecting(Http2Origin::start().http1(misdirected), "/page");
     gate.get(&origin.url("/page")).is_origins(421, "");
@@ -212,7 +212,7 @@ fn a_request_that_is_misdirected_by_http1_too_is_answered_so() {
 
 #[test]
 fn a_begun_body_that_was_misdirected_is_not_sent_again() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Http2Origin::start()
         .http1(BY_HTTP1)
         .on("/form", |stream| stream.reply(421, "misdirected"))
@@ -238,7 +238,7 @@ fn a_begun_body_that_was_misdirected_is_not_sent_again() {
 
 #[test]
 fn a_robots_txt_that_was_misdirected_by_http2_is_fetched_by_http1() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = misdirecting(Http2Origin::start().http1(BY_HTTP1), "/robots.txt");
     gate.get(&origin.url("/page")).is_origins(200, "one");
     assert_eq!(versions(&origin, "/robots.txt"), ["2", "1.1"]);
@@ -247,7 +247,7 @@ fn a_robots_txt_that_was_misdirected_by_http2_is_fetched_by_http1() {
 
 #[test]
 fn an_origin_with_http2_alone_that_says_misdirected_stays_reachable() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = misdirecting(Http2Origin::with(&["h2"], |_| ()), "/page");
     let answer = gate.get(&origin.url("/page"));
     assert_eq!(answer.status, 502, "{answer:?}");
@@ -260,7 +260,7 @@ fn an_origin_with_http2_alone_that_says_misdirected_stays_reachable() {
 fn a_request_that_the_origin_resets_is_not_sent_again() {
     // NO_ERROR, INTERNAL_ERROR, CANCEL, ENHANCE_YOUR_CALM
     for code in [NO_ERROR, 2, 8, 11] {
-        let gate = Gate::start();
+        let gate = CrawlgateProcess::start();
         let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
             (1, 1) => frame_origin::no_robots(stream),
             (1, 3) => vec![frame_origin::reset(stream, code)],
@@ -277,7 +277,7 @@ fn a_request_that_the_origin_resets_is_not_sent_again() {
 
 #[test]
 fn an_origin_that_wants_http1_for_a_request_gets_it() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let answer = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\none";
     let origin = Http2Origin::start()
         .http1(answer)

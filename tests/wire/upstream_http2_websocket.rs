@@ -4,11 +4,11 @@ use bytes::Bytes;
 
 use crate::support::http2::request;
 use crate::support::http2_origin::{Holds, Http2Origin};
-use crate::support::{Gate, RULES, Wire};
+use crate::support::{CrawlgateProcess, RULES, Wire};
 
 #[test]
 fn a_websocket_gets_a_connection_by_http1() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let switched =
         "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
     let origin = Http2Origin::start().http1(switched);
@@ -66,7 +66,7 @@ fn echoing(holds: &Holds) -> Http2Origin {
 }
 
 /// Sends the handshake of a WebSocket.
-fn handshake(gate: &Gate, origin: &Http2Origin, path: &str) -> Wire {
+fn handshake(gate: &CrawlgateProcess, origin: &Http2Origin, path: &str) -> Wire {
     let mut wire = gate.intercept(&origin.authority(), "site.test");
     wire.send(format!(
         "GET {path} HTTP/1.1\r\nHost: {}\r\nUser-Agent: TestBot/1.0\r\nConnection: upgrade\r\n\
@@ -78,7 +78,7 @@ fn handshake(gate: &Gate, origin: &Http2Origin, path: &str) -> Wire {
 
 #[test]
 fn a_websocket_goes_on_a_stream_where_the_origin_takes_them() {
-    let (gate, holds) = (Gate::start(), Holds::new());
+    let (gate, holds) = (CrawlgateProcess::start(), Holds::new());
     let origin = echoing(&holds);
     gate.get(&origin.url("/page")).is_origins(200, "page /page");
     let mut wire = handshake(&gate, &origin, "/socket");
@@ -138,7 +138,7 @@ fn a_websocket_goes_on_a_stream_where_the_origin_takes_them() {
 
 #[test]
 fn a_websocket_passes_by_http2_on_both_sides() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = echoing(&Holds::new());
     let mut crawler = gate.intercept_http2(&origin.authority(), "site.test");
     // The first answer comes with the settings that allow an extended CONNECT.
@@ -183,7 +183,7 @@ fn a_websocket_passes_by_http2_on_both_sides() {
 
 #[test]
 fn a_websocket_to_an_origin_with_http2_alone_is_refused_in_words() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Http2Origin::with(&["h2"], |_| ());
     gate.get(&origin.url("/page")).is_origins(200, "page /page");
     let mut wire = gate.intercept(&origin.authority(), "site.test");

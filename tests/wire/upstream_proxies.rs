@@ -8,7 +8,7 @@ use std::thread;
 use serde_json::json;
 
 use crate::address_policy::{default_policy, prohibited};
-use crate::support::{Gate, Origin, RULES};
+use crate::support::{CrawlgateProcess, Origin, RULES};
 
 /// Returns a proxy's answer to the head of a CONNECT.
 type Says = fn(&str) -> &'static str;
@@ -121,11 +121,11 @@ fn opens_to_ada(head: &str) -> &'static str {
 }
 
 /// Starts a gate that reaches all other origins than the test names through a proxy.
-fn behind(url: &str) -> Gate {
+fn behind(url: &str) -> CrawlgateProcess {
     let routes = format!(
         "[{{ hosts = [\"*.far.test\", \"far.test\"], url = {url:?} }}, {{ hosts = [\"*\"], direct = true }}]"
     );
-    Gate::with(|setup| {
+    CrawlgateProcess::with(|setup| {
         setup.set("upstream", "proxy", &routes);
     })
 }
@@ -212,7 +212,7 @@ fn what_a_proxy_says_itself_is_never_taken_for_a_robots_txt() {
 fn behind_a_proxy_the_address_policy_holds_for_known_addresses() {
     let origin = Origin::with_rules(RULES);
     let proxy = Proxy::http(origin.port(), opens);
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         default_policy(setup);
         setup.set("egress", "deny", "[\"denied.test\"]");
         let routes = format!("[{{ hosts = \"*\", url = \"http://{}\" }}]", proxy.address);

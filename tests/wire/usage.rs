@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::overrides::proven;
 use crate::support::http2_origin::Http2Origin;
-use crate::support::{Gate, Latch, Origin, Reply, Response, Setup, eventually};
+use crate::support::{CrawlgateProcess, Latch, Origin, Reply, Response, Setup, eventually};
 
 /// A response that disallows training, with this body.
 fn withheld(body: &str) -> Reply {
@@ -15,8 +15,8 @@ fn withheld(body: &str) -> Reply {
 }
 
 /// Returns a gate whose clients train models.
-fn training(more: impl FnOnce(&mut Setup)) -> Gate {
-    Gate::with(|setup| {
+fn training(more: impl FnOnce(&mut Setup)) -> CrawlgateProcess {
+    CrawlgateProcess::with(|setup| {
         setup.set("policy", "purposes", "\"train-ai\"");
         more(setup);
     })
@@ -24,7 +24,7 @@ fn training(more: impl FnOnce(&mut Setup)) -> Gate {
 
 /// Asserts that an answer withholds the page of this record, and returns the record.
 #[track_caller]
-fn is_withheld(gate: &Gate, answer: &Response) -> Value {
+fn is_withheld(gate: &CrawlgateProcess, answer: &Response) -> Value {
     assert_eq!(answer.status, 403, "{answer:?}");
     assert!(!answer.text().contains("SECRET"), "{answer:?}");
     assert_eq!(
@@ -110,7 +110,7 @@ fn a_withheld_page_is_on_record_although_the_process_is_killed() {
 #[test]
 fn a_withheld_page_counts_for_the_quota_of_its_client() {
     let origin = Origin::http().on("/page", [withheld("SECRET"), withheld("SECRET")]);
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         let client = "[[client]]\nname = 'model'\npurposes = 'train-ai'\n";
         setup.tables(&format!(
             "{client}quota = {{ requests = 1, per = '365d' }}\n"
@@ -135,7 +135,7 @@ fn a_crawler_learns_what_was_found_where_the_operator_wants_it() {
         assert_eq!(early.all("link"), ["</a>"]);
         early.all("crawlgate-usage")
     };
-    let mut gate = Gate::with(|setup| {
+    let mut gate = CrawlgateProcess::with(|setup| {
         setup.set("signals", "stamp", "true");
         setup.set("policy", "mode", "\"report\"");
         setup.set("policy", "purposes", "\"train-ai\"");
@@ -166,7 +166,7 @@ fn a_crawler_learns_what_was_found_where_the_operator_wants_it() {
 #[test]
 fn only_clients_with_purposes_are_recorded_whole_where_the_operator_wants_that() {
     let origin = Origin::with_rules("User-agent: *\nAllow: /\nContent-Usage: search=y\n");
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("log", "decisions", "\"purposes\"");
         setup.set("policy", "purposes", "[]");
         setup.tables("[[client]]\nname = 'model'\npurposes = 'train-ai'\nlisteners = 'model'\n[[client]]\nname = 'rest'\n[[listener]]\nname = 'model'\nunix = 'model.sock'\n");

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::support::{Gate, Origin, RULES};
+use crate::support::{CrawlgateProcess, Origin, RULES};
 
 #[test]
 fn a_disallowed_url_gets_a_403_with_its_rule_and_an_allowed_one_arrives_plain_and_intercepted() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     for origin in [Origin::http().robots(RULES), Origin::https().robots(RULES)] {
         let record = gate.denied(&gate.get(&origin.url("/private/diary?day=1")));
         assert_eq!(
@@ -31,7 +31,7 @@ fn a_disallowed_url_gets_a_403_with_its_rule_and_an_allowed_one_arrives_plain_an
 
 #[test]
 fn a_record_says_everything_about_an_exchange() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     for (origin, via) in [(Origin::http(), "plain"), (Origin::https(), "intercepted")] {
         let origin = origin.robots(RULES);
         let url = origin.url("/private?q=1");
@@ -107,7 +107,7 @@ fn a_record_says_everything_about_an_exchange() {
 
 #[test]
 fn every_allowed_request_has_one_record_with_its_reason() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let cases = [
         ("an allow rule", RULES, "/private/open", "robots_allow"),
         (
@@ -176,7 +176,7 @@ fn the_product_tokens_of_the_user_agent_choose_the_group() {
             "botnews",
         ),
     ];
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(rules);
     for (case, agent, path, group) in cases {
         let mut wire = gate.connect();
@@ -196,7 +196,7 @@ fn the_product_tokens_of_the_user_agent_choose_the_group() {
 
 #[test]
 fn a_configured_identity_outranks_the_user_agent() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("agent", "product_tokens", "[\"DeepBot\"]");
     });
     let origin = Origin::with_rules("User-agent: deepbot\nDisallow: /b\n");
@@ -207,7 +207,7 @@ fn a_configured_identity_outranks_the_user_agent() {
 
 #[test]
 fn robots_txt_is_fetched_with_the_crawlers_token_and_our_name_and_unconditionally() {
-    let (gate, origin) = (Gate::start(), Origin::with_rules(RULES));
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
     gate.request("GET", &origin.url("/"), "If-None-Match: \"x\"\r\nIf-Modified-Since: Thu, 01 Jan 2026 00:00:00 GMT\r\nCookie: a=b\r\n");
     let fetch = &origin.seen()[0].head;
     assert_eq!(fetch.start_line(), "GET /robots.txt HTTP/1.1");
@@ -221,7 +221,7 @@ fn robots_txt_is_fetched_with_the_crawlers_token_and_our_name_and_unconditionall
 
 #[test]
 fn a_denial_is_text_on_request_and_without_body_for_head() {
-    let (gate, origin) = (Gate::start(), Origin::with_rules(RULES));
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
     let url = origin.url("/private");
     let text = gate.request("GET", &url, "Accept: text/plain\r\n");
     assert_eq!(text.status, 403);

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::python::python_with;
 use crate::support::witness::{Conduct, Witness};
-use crate::support::{AdminGate, Gate, Origin, RULES, Setup, eventually};
+use crate::support::{AdminGate, CrawlgateProcess, Origin, RULES, Setup, eventually};
 
 /// The name of the witness in the configuration.
 pub(super) const NAME: &str = "notary";
@@ -31,7 +31,7 @@ fn witnessed(witness: &Witness) -> AdminGate {
     gate
 }
 
-pub(super) fn vkey(gate: &Gate) -> String {
+pub(super) fn vkey(gate: &CrawlgateProcess) -> String {
     let (code, key, error) = gate.beside("audit", &["key"]);
     assert_eq!(code, Some(0), "{error}");
     key.trim().to_owned()
@@ -116,7 +116,7 @@ fn a_witness_cosigns_each_checkpoint_and_proofs_say_so() {
 }
 
 /// Proves a record by its file, the key of the log and that of the witness, with both verifiers.
-fn proves(gate: &Gate, id: &str, witness: &Witness) {
+fn proves(gate: &CrawlgateProcess, id: &str, witness: &Witness) {
     let (code, file, error) = gate.beside("audit", &["prove", id]);
     assert_eq!(code, Some(0), "{error}");
     let path = gate.setup.dir().join("evidence.json");

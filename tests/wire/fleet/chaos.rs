@@ -19,7 +19,9 @@ use rustix::process::Signal;
 use self::accidents::{Ground, Tally};
 use self::crawl::{Crawl, Order};
 use super::{Ends, failover, joined, member};
-use crate::support::{Engine, Gate, Origin, Seen, Sentinels, Setup, StoredLog, eventually};
+use crate::support::{
+    CrawlgateProcess, Engine, Origin, Seen, Sentinels, Setup, StoredLog, eventually,
+};
 
 /// The length of a run, unless `CRAWLGATE_CHAOS` names another one.
 const SECONDS: u64 = 20;
@@ -105,7 +107,7 @@ fn configure(setup: &mut Setup) {
     setup.set("audit", "refusals_per_minute", "10000000");
 }
 
-fn chaos(mut ground: Ground, mut gates: Vec<Gate>) {
+fn chaos(mut ground: Ground, mut gates: Vec<CrawlgateProcess>) {
     let seed = number("CRAWLGATE_CHAOS_SEED").unwrap_or(20_261_123).max(1);
     let length = Duration::from_secs(number("CRAWLGATE_CHAOS").unwrap_or(SECONDS));
     let rules = "User-agent: *\nDisallow: /private\n";

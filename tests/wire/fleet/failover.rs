@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use super::overrides::{denied_at_all, deny};
 use super::{Ends, KEY, joined, logs_are_whole};
-use crate::support::{Gate, Origin, RULES, Sentinels, Setup, eventually};
+use crate::support::{CrawlgateProcess, Origin, RULES, Sentinels, Setup, eventually};
 
 /// The time after a failover in which the new primary grants no turn.
 const QUIET: Duration = Duration::from_secs(5);
@@ -22,7 +22,7 @@ const DOUBTFUL: Duration = Duration::from_secs(1);
 const SPREAD: Duration = Duration::from_millis(250);
 
 /// Starts an instance of the fleet behind the Sentinels.
-fn instance(lab: &Sentinels, name: &str) -> Gate {
+fn instance(lab: &Sentinels, name: &str) -> CrawlgateProcess {
     instance_with(lab, name, |setup| {
         // Sentinels that were held up do nothing for half a minute.
         setup.set("fleet", "patience", "\"60s\"");
@@ -36,7 +36,7 @@ pub(super) fn instance_with(
     lab: &Sentinels,
     name: &str,
     configure: impl FnOnce(&mut Setup),
-) -> Gate {
+) -> CrawlgateProcess {
     joined(|setup| {
         let key = setup.dir().join("fleet.key");
         std::fs::write(&key, KEY).unwrap();

@@ -8,18 +8,18 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::{Ends, joined, member};
-use crate::support::{Engine, Gate, Origin, RULES, Setup, Wall, Way, eventually};
+use crate::support::{CrawlgateProcess, Engine, Origin, RULES, Setup, Wall, Way, eventually};
 
 /// The longest time after which an override that was added is in force everywhere.
 const SOON: Duration = Duration::from_secs(1);
 
 /// Starts the instances a1, a2, … of a fleet, with this patience.
-pub(super) fn fleet(wall: &Wall, count: usize, patience: &str) -> Vec<Gate> {
+pub(super) fn fleet(wall: &Wall, count: usize, patience: &str) -> Vec<CrawlgateProcess> {
     fleet_from(wall, 1, count, patience)
 }
 
 /// Starts instances whose numbers begin with `first`.
-fn fleet_from(wall: &Wall, first: usize, count: usize, patience: &str) -> Vec<Gate> {
+fn fleet_from(wall: &Wall, first: usize, count: usize, patience: &str) -> Vec<CrawlgateProcess> {
     let start = |number| {
         joined(|setup| {
             member(setup, wall, &format!("a{number}"));
@@ -31,7 +31,7 @@ fn fleet_from(wall: &Wall, first: usize, count: usize, patience: &str) -> Vec<Ga
 
 /// Adds a denial at an instance; returns its identifier and what was said.
 #[track_caller]
-pub(super) fn deny(gate: &Gate, origin: &str, pattern: &str) -> (String, String) {
+pub(super) fn deny(gate: &CrawlgateProcess, origin: &str, pattern: &str) -> (String, String) {
     let words = [
         "add", origin, pattern, "deny", "--until", "1d", "--by", "Ada", "--reason", "a letter",
     ];
@@ -47,7 +47,7 @@ pub(super) fn deny(gate: &Gate, origin: &str, pattern: &str) -> (String, String)
 
 /// Returns the overrides in force, as an instance lists them.
 #[track_caller]
-pub(super) fn listed(gate: &Gate) -> Vec<Value> {
+pub(super) fn listed(gate: &CrawlgateProcess) -> Vec<Value> {
     let (code, said, errors) = gate.beside("override", &["list", "--json"]);
     assert_eq!(code, Some(0), "{said}{errors}");
     let lines = said.lines().map(serde_json::from_str);
@@ -56,7 +56,7 @@ pub(super) fn listed(gate: &Gate) -> Vec<Value> {
 
 /// Asserts that no instance forwards a page.
 #[track_caller]
-pub(super) fn denied_at_all(gates: &[Gate], origin: &Origin, path: &str, id: &str) {
+pub(super) fn denied_at_all(gates: &[CrawlgateProcess], origin: &Origin, path: &str, id: &str) {
     let before = origin.seen().len();
     for gate in gates {
         let answer = gate.get(&origin.url(path));
@@ -260,7 +260,7 @@ fn overrides_from_before_the_fleet_reach_all_instances() {
     assert!(said.starts_with("override 1:"), "{said}");
     member(&mut setup, &wall, "a1");
     let command = setup.command("serve");
-    let first = Gate::spawn(setup, command);
+    let first = CrawlgateProcess::spawn(setup, command);
     let second = joined(|setup| member(setup, &wall, "a2"));
     let id = eventually("the override to have an identifier", || {
         let id = listed(&second).first()?["id"].as_str()?.to_owned();

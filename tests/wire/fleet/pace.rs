@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{joined, member};
-use crate::support::{Engine, Gate, Origin, RULES, Reply, Wall, eventually};
+use crate::support::{CrawlgateProcess, Engine, Origin, RULES, Reply, Wall, eventually};
 
 /// The most by which the arrivals of two requests may come nearer than they were sent: on a quiet machine 50 ms, on one
 /// that runs other tests as long as a thread may wait.
@@ -18,7 +18,7 @@ const SPREAD: Duration = Duration::from_millis(250);
 const STOPPED: Duration = Duration::from_millis(600);
 
 /// Starts three instances of one fleet with these values of `[pace]`.
-pub(super) fn fleet(wall: &Wall, pace: &[(&str, &str)]) -> Vec<Gate> {
+pub(super) fn fleet(wall: &Wall, pace: &[(&str, &str)]) -> Vec<CrawlgateProcess> {
     let start = |name: &str| {
         joined(|setup| {
             member(setup, wall, name);
@@ -32,7 +32,7 @@ pub(super) fn fleet(wall: &Wall, pace: &[(&str, &str)]) -> Vec<Gate> {
 
 /// Has crawlers at each instance ask for pages for as long as the span lasts. Returns the times of arrival at the origin.
 pub(super) fn crawl(
-    gates: &[Gate],
+    gates: &[CrawlgateProcess],
     origin: &Origin,
     crawlers: usize,
     span: Duration,

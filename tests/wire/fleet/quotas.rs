@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::member;
-use crate::support::{Engine, Gate, Origin, RULES, Wall, eventually};
+use crate::support::{CrawlgateProcess, Engine, Origin, RULES, Wall, eventually};
 
-fn fleet(wall: &Wall, client: &str) -> Vec<Gate> {
+fn fleet(wall: &Wall, client: &str) -> Vec<CrawlgateProcess> {
     let start = |name: &str| {
-        Gate::with(|setup| {
+        CrawlgateProcess::with(|setup| {
             member(setup, wall, name);
             setup.set("fleet", "patience", "\"2s\"");
             setup.tables(&format!("[[client]]\nname = 'rest'\n{client}\n"));

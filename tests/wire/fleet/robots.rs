@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::{joined, logs_are_whole, member};
-use crate::support::{Engine, Gate, Latch, Origin, RULES, Reply, Wire, eventually};
+use crate::support::{CrawlgateProcess, Engine, Latch, Origin, RULES, Reply, Wire, eventually};
 
 /// Starts instances of one fleet.
-fn instances<const N: usize>(engine: &Engine, names: &[&str; N]) -> [Gate; N] {
+fn instances<const N: usize>(engine: &Engine, names: &[&str; N]) -> [CrawlgateProcess; N] {
     let wall = engine.wall();
     names.map(|name| joined(|setup| member(setup, &wall, name)))
 }
@@ -29,7 +29,7 @@ fn many_first_requests_at_all_instances_cause_one_fetch() {
         "GET {} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n",
         origin.url("/private")
     );
-    let asked = |gate: &Gate| -> Vec<Wire> {
+    let asked = |gate: &CrawlgateProcess| -> Vec<Wire> {
         let wires = (0..FIRST).map(|_| {
             let mut wire = gate.connect();
             wire.send(&request);
@@ -65,7 +65,7 @@ fn many_origins_are_fetched_once_each() {
     let origins: Vec<Origin> = (0..100).map(|_| Origin::with_rules(RULES)).collect();
     let gates = instances(&engine, &["a1", "a2", "a3"]);
     // Each instance begins with another origin, and meets the others in the middle.
-    let ask = |gate: &Gate, first: usize| {
+    let ask = |gate: &CrawlgateProcess, first: usize| {
         let (before, behind) = origins.split_at(first);
         for origin in behind.iter().chain(before) {
             assert_eq!(gate.get(&origin.url("/private")).status, 403);
@@ -187,7 +187,7 @@ fn a_refresh_at_any_instance_fetches_and_reaches_all() {
         assert_eq!(gate.get(&origin.url("/page")).status, 200);
     }
     assert_eq!(origin.robots_fetches(), 1);
-    let refresh = |gate: &Gate| {
+    let refresh = |gate: &CrawlgateProcess| {
         let (code, said, errors) = gate.beside("origins", &["refresh", &origin.url("")]);
         assert_eq!(code, Some(0), "{said}{errors}");
     };

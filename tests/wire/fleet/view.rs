@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::{joined, member};
-use crate::support::{AdminGate, Engine, Gate, Origin, RULES, Setup, eventually};
+use crate::support::{AdminGate, CrawlgateProcess, Engine, Origin, RULES, Setup, eventually};
 
 /// Returns the fleet as the process of this gate sees it.
 #[track_caller]
-fn status(gate: &Gate) -> Value {
+fn status(gate: &CrawlgateProcess) -> Value {
     let (code, out, said) = gate.beside("fleet", &["status", "--json"]);
     assert_eq!(code, Some(0), "{out}{said}");
     serde_json::from_str(&out).unwrap()

@@ -7,7 +7,7 @@ use std::thread;
 
 use crate::address_policy::{default_policy, prohibited};
 use crate::support::ftp::{Act, FtpServer, Sending};
-use crate::support::{Gate, RULES, Setup};
+use crate::support::{CrawlgateProcess, RULES, Setup};
 
 /// Sets time-outs that a stalled server uses up quickly.
 fn impatient(setup: &mut Setup) {
@@ -25,7 +25,7 @@ fn impatient(setup: &mut Setup) {
 
 /// Asserts that a page is refused because its robots.txt is unreachable, and that no page was named.
 #[track_caller]
-fn unreachable(gate: &Gate, server: &FtpServer, cause: &str) {
+fn unreachable(gate: &CrawlgateProcess, server: &FtpServer, cause: &str) {
     let answer = gate.get(&server.url("/open"));
     let record = gate.refused(&answer, 403, "robots_unreachable");
     assert_eq!(record["robots"]["unreachable"]["cause"], cause, "{record}");
@@ -34,7 +34,7 @@ fn unreachable(gate: &Gate, server: &FtpServer, cause: &str) {
 
 #[test]
 fn a_550_alone_means_that_there_is_no_robots_txt() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let absent = FtpServer::start().file("open", "x");
     gate.get(&absent.url("/open")).is_origins(200, "x");
     #[rustfmt::skip] // one row, one case
@@ -73,7 +73,7 @@ fn a_550_alone_means_that_there_is_no_robots_txt() {
 
 #[test]
 fn a_server_that_never_ends_a_reply_is_left() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     for step in ["greeting", "USER", "PASS", "SIZE", "EPSV", "RETR"] {
         for octets in ["220-x\r\n", "2", "\r\n", "x"] {
             let server = FtpServer::with_rules("").on(step, Act::Endless(octets));
@@ -84,7 +84,7 @@ fn a_server_that_never_ends_a_reply_is_left() {
 
 #[test]
 fn a_server_that_stalls_at_any_step_is_left() {
-    let gate = Gate::with(impatient);
+    let gate = CrawlgateProcess::with(impatient);
     let steps = [
         "greeting", "USER", "PASS", "TYPE", "SIZE", "MDTM", "EPSV", "RETR",
     ];
@@ -126,7 +126,7 @@ fn a_server_that_stalls_at_any_step_is_left() {
 
 #[test]
 fn a_server_that_closes_at_any_step_is_unreachable() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     for step in [
         "greeting", "USER", "PASS", "TYPE", "SIZE", "MDTM", "EPSV", "RETR",
     ] {
@@ -137,7 +137,7 @@ fn a_server_that_closes_at_any_step_is_unreachable() {
 
 #[test]
 fn a_robots_txt_that_is_not_whole_does_not_count() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     for sending in [
         Sending::Cut(14),
         Sending::Short(14),
@@ -159,7 +159,7 @@ fn a_robots_txt_that_is_not_whole_does_not_count() {
 
 #[test]
 fn a_server_that_waits_for_the_other_close_is_not_waited_for() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let server = FtpServer::with_rules(RULES)
         .file("open", "0123456789")
         .sends("robots.txt", Sending::Lingering)
@@ -173,7 +173,7 @@ fn a_server_that_waits_for_the_other_close_is_not_waited_for() {
 
 #[test]
 fn a_page_that_is_cut_short_is_seen_to_be() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     for sending in [
         Sending::Cut(3),
         Sending::Short(3),
@@ -207,7 +207,7 @@ fn a_page_that_is_cut_short_is_seen_to_be() {
 
 #[test]
 fn only_the_first_octets_of_a_robots_txt_are_read() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let rules = format!(
         "User-agent: *\nDisallow: /private\n{}Disallow: /open\n",
         "#\n".repeat(1 << 20)
@@ -225,7 +225,7 @@ fn only_the_first_octets_of_a_robots_txt_are_read() {
 
 #[test]
 fn a_listing_without_end_takes_no_memory() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let line =
         "type=file;size=1; a name of some length that fills the memory of a careless gateway\r\n";
     let server = FtpServer::start()
@@ -252,7 +252,7 @@ fn a_listing_without_end_takes_no_memory() {
 
 #[test]
 fn the_data_connection_goes_to_the_host_of_the_control_connection() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let decoy_address = Ipv4Addr::new(127, 0, 0, 2);
     let server = FtpServer::start()
         .file("open", "hello")
@@ -265,14 +265,14 @@ fn the_data_connection_goes_to_the_host_of_the_control_connection() {
 
 #[test]
 fn the_address_policy_holds_for_both_connections() {
-    let closed = Gate::with(default_policy);
+    let closed = CrawlgateProcess::with(default_policy);
     let server = FtpServer::start().file("open", "x");
     for host in ["site.test", "127.0.0.1", "localhost", "[::1]", "0x7f.1"] {
         let url = server.url("/open").replace("site.test", host);
         prohibited(&closed, &closed.get(&url));
     }
     assert_eq!(server.sessions(), 0);
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     // The port of the gate itself, which never connects to itself.
     let own = format!("229 extended (|||{}|)", gate.address().port());
     let server = FtpServer::with_rules("").says("EPSV", &own);
@@ -312,7 +312,7 @@ fn connecting_proxy() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
 #[test]
 fn both_connections_go_through_an_upstream_proxy() {
     let (proxy, asked) = connecting_proxy();
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         let tables = format!("[[upstream.proxy]]\nhosts = [\"*\"]\nurl = \"http://{proxy}\"\n");
         setup.tables(&tables);
     });
@@ -336,7 +336,7 @@ fn both_connections_go_through_an_upstream_proxy() {
 
 #[test]
 fn a_reply_that_came_unasked_answers_no_command() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let twice = Act::Say("213 1\r\n213 20261120120000\r\n229 extended (|||6446|)\r\n".to_owned());
     let server = FtpServer::with_rules("").on("SIZE", twice);
     unreachable(&gate, &server, "protocol");
@@ -344,7 +344,7 @@ fn a_reply_that_came_unasked_answers_no_command() {
 
 #[test]
 fn decisions_about_ftp_are_proven_from_the_store() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let server = FtpServer::with_rules(RULES)
         .file("open", "x")
         .file("private/open", "y");

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::ftp::FtpServer;
 use crate::support::peer::Peer;
-use crate::support::{Gate, RULES, Setup};
+use crate::support::{CrawlgateProcess, RULES, Setup};
 
 /// Finds a server: its program, and a command that runs it with the libraries beside it.
 fn server(name: &str) -> Option<(PathBuf, Option<PathBuf>)> {
@@ -121,7 +121,7 @@ fn pure_ftpd() -> Option<Peer> {
 
 /// Asks a server for everything that a crawler asks for.
 fn crawl(peer: &Peer) {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let url = |path: &str| format!("ftp://site.test:{}{path}", peer.port());
     let whole = gate.get(&url("/pub/a%20b.txt"));
     whole.is_origins(200, "0123456789");

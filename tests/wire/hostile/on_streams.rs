@@ -10,7 +10,7 @@ use super::Outcome::{
 use super::Way::{self, Bare, Plain, Tls};
 use super::{Row, fill, reasons};
 use crate::support::http2_frames::{End, Frames, block, flag, kind};
-use crate::support::{Gate, Origin, Response, eventually};
+use crate::support::{CrawlgateProcess, Origin, Response, eventually};
 
 type Field = (String, String);
 
@@ -161,7 +161,7 @@ fn encode(fields: &[Field]) -> Vec<u8> {
 }
 
 /// Sends the requests of a row, and compares what comes of them.
-pub fn check(gate: &Gate, place: SocketAddr, plain: &Origin, tls: &Origin, row: &Row) {
+pub fn check(gate: &CrawlgateProcess, place: SocketAddr, plain: &Origin, tls: &Origin, row: &Row) {
     let (name, way, text, _, on_stream) = row;
     let origin = match way {
         Tls => tls,

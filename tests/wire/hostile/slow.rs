@@ -2,11 +2,11 @@
 
 use super::Way::{self, Bare, Plain, Tls};
 use super::bounds;
-use crate::support::{Gate, Origin, RULES, Wire};
+use crate::support::{CrawlgateProcess, Origin, RULES, Wire};
 
 #[test]
 fn what_comes_too_slowly_is_ended() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         bounds(setup);
         setup.set("limits", "idle_timeout", "\"1s\"");
     });

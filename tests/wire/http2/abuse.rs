@@ -3,7 +3,7 @@
 use super::{inside, limited};
 use crate::support::http2::get;
 use crate::support::http2_frames::{End, Frames, block, flag, kind};
-use crate::support::{Gate, Latch, Origin, RULES, Reply};
+use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply};
 
 /// The memory that a gate may use for one attack.
 const ROOM: u64 = 32 << 20;
@@ -90,7 +90,7 @@ fn a_head_is_whole_in_time_or_ends_its_connection() {
 
 #[test]
 fn a_compressed_head_grows_to_its_bound_and_no_further() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::https().robots(RULES);
     let authority = origin.authority();
     // A field of 3,900 octets that is named again and again by one octet (RFC 7541 6.1).
@@ -157,7 +157,7 @@ fn windows_that_stay_shut_hold_bounded_memory() {
 
 #[test]
 fn windows_that_grow_by_an_octet_are_served_and_pass_no_octet_twice() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let text: String = (0..400).map(|number| format!("{number} ")).collect();
     let origin = Origin::https().on("/text", [Reply::ok(&text)]);
     let authority = origin.authority();
@@ -200,7 +200,7 @@ fn an_upload_that_is_never_sent_is_given_up() {
 
 #[test]
 fn a_denied_request_that_is_reset_is_recorded_once() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup.set("audit", "durability", "\"strict\"");
     });
     let origin = Origin::https().robots(RULES);

@@ -5,7 +5,7 @@ use h2::Reason;
 use super::{inside, limited};
 use crate::support::http2::get;
 use crate::support::http2_frames::{End, block, kind};
-use crate::support::{Gate, Latch, Origin, Reply};
+use crate::support::{CrawlgateProcess, Latch, Origin, Reply};
 
 #[test]
 fn a_slow_reader_holds_the_origin_back_and_is_cut() {
@@ -89,7 +89,7 @@ fn resets_beyond_the_limit_end_the_connection() {
 
 #[test]
 fn a_head_without_end_is_bounded() {
-    let (gate, origin) = (Gate::start(), Origin::https());
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::https());
     let authority = origin.authority();
     let mut frames = gate.intercept_frames(&authority, "site.test");
     let many: Vec<_> = (0..100)

@@ -12,7 +12,9 @@ use serde_json::json;
 use super::{TLS, inside, limited, listening};
 use crate::support::http2::get;
 use crate::support::http2_frames::{End, Frames, kind};
-use crate::support::{Gate, Http2, Latch, Origin, RULES, Reply, Wire, client_config, eventually};
+use crate::support::{
+    CrawlgateProcess, Http2, Latch, Origin, RULES, Reply, Wire, client_config, eventually,
+};
 
 #[test]
 fn a_silent_connection_ends_in_order() {
@@ -104,7 +106,7 @@ fn a_connection_in_use_is_not_idle() {
 
 #[test]
 fn a_stop_lets_streams_end() {
-    let (mut gate, latch) = (Gate::start(), Latch::new());
+    let (mut gate, latch) = (CrawlgateProcess::start(), Latch::new());
     let held = Reply::silent()
         .wait(&latch)
         .send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
@@ -152,11 +154,11 @@ fn a_listener_with_tls_is_a_proxy_on_http_2() {
 
 #[test]
 fn http_2_can_be_switched_off() {
-    let mut gate = Gate::with(|setup| {
+    let mut gate = CrawlgateProcess::with(|setup| {
         setup.set("listen", "http2", "false");
     });
     let origin = Origin::https().robots(RULES);
-    let offered = |gate: &Gate, offered: &[&str]| {
+    let offered = |gate: &CrawlgateProcess, offered: &[&str]| {
         let mut config = Arc::unwrap_or_clone(client_config(&gate.ca_pem()));
         config.alpn_protocols = offered
             .iter()
@@ -185,7 +187,7 @@ fn http_2_can_be_switched_off() {
 
 #[test]
 fn http_2_without_tls_is_refused_by_its_name() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let mut wire: Wire = gate.connect();
     wire.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
     let answer = wire.response("PRI");

@@ -5,11 +5,11 @@ use serde_json::json;
 
 use super::inside;
 use crate::support::http2::get;
-use crate::support::{Gate, Latch, Origin, RULES, Reply};
+use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply};
 
 #[test]
 fn each_stream_of_a_connection_is_judged() {
-    let (gate, origin) = (Gate::start(), Origin::https().robots(RULES));
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::https().robots(RULES));
     let mut http2 = inside(&gate, &origin);
     http2
         .get(&origin.url("/open"))
@@ -34,7 +34,7 @@ fn each_stream_of_a_connection_is_judged() {
 
 #[test]
 fn streams_are_under_way_at_the_same_time() {
-    let (gate, latch) = (Gate::start(), Latch::new());
+    let (gate, latch) = (CrawlgateProcess::start(), Latch::new());
     let origin = Origin::https().robots(RULES);
     for number in 0..20 {
         let held = Reply::silent().wait(&latch).send("HTTP/1.1 204 No\r\n\r\n");
@@ -58,7 +58,7 @@ fn streams_are_under_way_at_the_same_time() {
 
 #[test]
 fn report_mode_and_strict_durability_hold_on_streams() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup
             .set("policy", "mode", "\"report\"")
             .set("audit", "durability", "\"strict\"");
@@ -85,7 +85,7 @@ fn report_mode_and_strict_durability_hold_on_streams() {
 
 #[test]
 fn a_stream_for_another_authority_is_misdirected() {
-    let (gate, origin) = (Gate::start(), Origin::https().robots(RULES));
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::https().robots(RULES));
     let other = Origin::https().robots(RULES);
     let mut http2 = inside(&gate, &origin);
     let plain = origin.url("/open").replacen("https", "http", 1);

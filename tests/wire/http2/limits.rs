@@ -4,12 +4,17 @@ use super::{TLS, listening};
 use crate::clients::{PASSWORD, basic, entry};
 use crate::support::http2::get;
 use crate::support::http2_frames::{Frames, kind};
-use crate::support::{Gate, Http2, Latch, Origin, Reply, eventually};
+use crate::support::{CrawlgateProcess, Http2, Latch, Origin, Reply, eventually};
 
 /// Sends a request on a connection beyond a limit, and asserts that it is refused and that its connection ends behind
 /// the answer.
 #[track_caller]
-fn refused_last(gate: &Gate, frames: &mut Frames, fields: &[(&str, &str)], status: u16) {
+fn refused_last(
+    gate: &CrawlgateProcess,
+    frames: &mut Frames,
+    fields: &[(&str, &str)],
+    status: u16,
+) {
     let (found, body) = frames.request(1, fields).answer(1).unwrap();
     assert_eq!(found, status);
     let reason = match status {

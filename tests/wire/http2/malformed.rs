@@ -3,14 +3,14 @@
 use serde_json::json;
 
 use crate::support::http2_frames::{End, block, kind};
-use crate::support::{Gate, Origin, RULES, Reply};
+use crate::support::{CrawlgateProcess, Origin, RULES, Reply};
 
 /// A name, the fields of a request, and the end of its stream.
 type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], End);
 
 #[test]
 fn a_malformed_request_ends_its_stream_and_no_other() {
-    let (gate, origin) = (Gate::start(), Origin::https().robots(RULES));
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::https().robots(RULES));
     let authority = origin.authority();
     let mut frames = gate.intercept_frames(&authority, "site.test");
     let protocol_error = End::Reset(1);
@@ -158,7 +158,7 @@ fn a_malformed_request_ends_its_stream_and_no_other() {
 
 #[test]
 fn trailers_with_white_space_around_a_value_break_the_request_off() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::https().on("/up", [Reply::ok("up").read_body()]);
     let authority = origin.authority();
     let mut frames = gate.intercept_frames(&authority, "site.test");
@@ -184,7 +184,7 @@ fn trailers_with_white_space_around_a_value_break_the_request_off() {
 
 #[test]
 fn frames_that_break_the_protocol_end_the_connection() {
-    let (gate, origin) = (Gate::start(), Origin::https().robots(RULES));
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::https().robots(RULES));
     let authority = origin.authority();
     let head = block(&[
         (":method", "GET"),

@@ -8,11 +8,11 @@ use serde_json::json;
 use super::inside;
 use crate::support::http2::{get, request};
 use crate::support::http2_frames::{End, block, kind};
-use crate::support::{Gate, Latch, Origin, Reply, eventually};
+use crate::support::{CrawlgateProcess, Latch, Origin, Reply, eventually};
 
 #[test]
 fn bodies_trailers_and_cookies_arrive_whole() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::https()
         .on("/sized", [Reply::ok("sized")])
         .on("/trailers", [Reply::raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Sum: 1\r\n\r\n")])
@@ -68,7 +68,7 @@ fn bodies_trailers_and_cookies_arrive_whole() {
 
 #[test]
 fn a_body_arrives_whatever_the_method() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::https().on("/up", [Reply::ok("up")]);
     let mut http2 = inside(&gate, &origin);
     for (method, length) in [("GET", None), ("GET", Some("5")), ("DELETE", None)] {
@@ -96,7 +96,7 @@ fn a_body_arrives_whatever_the_method() {
 fn interim_responses_are_passed_on() {
     let latch = Latch::new();
     let early = Reply::raw("HTTP/1.1 103 Early Hints\r\nLink: </s.css>\r\n\r\n");
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::https().on(
         "/hints",
         [early.wait(&latch).send("HTTP/1.1 204 No\r\n\r\n")],
@@ -116,7 +116,7 @@ fn interim_responses_are_passed_on() {
 
 #[test]
 fn a_body_that_is_not_whole_is_never_passed_on_as_whole() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let origin = Origin::https().on("/up", [Reply::ok("up").read_body()]).on(
         "/short",
         [Reply::raw("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf").cut()],
@@ -172,7 +172,7 @@ fn a_body_that_is_not_whole_is_never_passed_on_as_whole() {
 
 #[test]
 fn a_reset_by_the_crawler_ends_the_request_to_the_origin() {
-    let (gate, latch) = (Gate::start(), Latch::new());
+    let (gate, latch) = (CrawlgateProcess::start(), Latch::new());
     let origin = Origin::https().on(
         "/slow",
         [Reply::silent().wait(&latch).send("HTTP/1.1 204 No\r\n\r\n")],
@@ -194,7 +194,7 @@ fn a_reset_by_the_crawler_ends_the_request_to_the_origin() {
 
 #[test]
 fn a_crawler_that_waits_is_told_to_send_its_body() {
-    let gate = Gate::start();
+    let gate = CrawlgateProcess::start();
     let asks = Reply::raw("HTTP/1.1 100 Continue\r\n\r\n").read_body();
     let origin = Origin::https().on(
         "/up",

@@ -8,7 +8,7 @@ use super::websocket::websocket;
 use super::{TLS, inside, listening};
 use crate::support::http2::get;
 use crate::support::http2_frames::{End, block, flag, kind};
-use crate::support::{Gate, Http2, Latch, Origin, RULES, Reply, eventually};
+use crate::support::{CrawlgateProcess, Http2, Latch, Origin, RULES, Reply, eventually};
 
 fn connect(origin: &Origin) -> Request<()> {
     let connect = Request::builder().method("CONNECT");
@@ -86,7 +86,7 @@ fn a_tunnel_beyond_its_clients_connections_is_refused_and_its_connection_goes_on
 
 #[test]
 fn a_silent_websocket_on_a_busy_connection_makes_room() {
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         setup
             .set("limits", "connections", "2")
             .set("limits", "tunnel_idle_timeout", "\"1m\"");

@@ -170,7 +170,7 @@ fn the_commands_make_a_key_and_write_what_the_gate_serves() {
     );
 
     let command = setup.command("serve");
-    let gate = AdminGate::of(crate::support::Gate::spawn(setup, command));
+    let gate = AdminGate::of(crate::support::CrawlgateProcess::spawn(setup, command));
     let answer = gate.ask("GET", PATH, "Host: bot.example\r\n", "");
     assert_eq!(answer.text(), written);
     let digest = answer.field("content-digest").unwrap();

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::python::python_with;
 use crate::support::http2_origin::SeenStream;
-use crate::support::{Gate, Origin, Setup};
+use crate::support::{CrawlgateProcess, Origin, Setup};
 
 /// The URL of the identity of these tests.
 pub const AGENT: &str = "https://bot.example/.well-known/http-message-signatures-directory";
@@ -98,9 +98,9 @@ pub fn identity(setup: &Setup, name: &str, more: &str) -> (SigningKey, String) {
 }
 
 /// A gate whose requests are signed with the key.
-pub fn signing_gate(more: &str) -> (Gate, SigningKey) {
+pub fn signing_gate(more: &str) -> (CrawlgateProcess, SigningKey) {
     let mut made = None;
-    let gate = Gate::with(|setup| {
+    let gate = CrawlgateProcess::with(|setup| {
         let (key, section) = identity(setup, "news", more);
         setup.set("agent", "signing", "\"news\"").tables(&section);
         made = Some(key);

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::overrides::proven;
-use crate::support::{Gate, Latch, Origin, Reply, Response, Setup};
+use crate::support::{CrawlgateProcess, Latch, Origin, Reply, Response, Setup};
 
 const PATH: &str = "/.well-known/tdmrep.json";
 
@@ -14,8 +14,8 @@ const PATH: &str = "/.well-known/tdmrep.json";
 const RESERVED: &str = r#"[{"location":"/art/","tdm-reservation":1}]"#;
 
 /// Returns a gate with this mode, whose clients mine text and data unless they say otherwise.
-fn gate(mode: &str, more: impl FnOnce(&mut Setup)) -> Gate {
-    Gate::with(|setup| {
+fn gate(mode: &str, more: impl FnOnce(&mut Setup)) -> CrawlgateProcess {
+    CrawlgateProcess::with(|setup| {
         setup.set("signals", "tdmrep", &format!("\"{mode}\""));
         setup.set("policy", "purposes", "[\"tdm\"]");
         more(setup);
@@ -30,14 +30,14 @@ fn fetches(origin: &Origin) -> usize {
 
 /// Returns the record of an answer of the gate.
 #[track_caller]
-fn recorded(gate: &Gate, answer: &Response) -> Value {
+fn recorded(gate: &CrawlgateProcess, answer: &Response) -> Value {
     let id = answer.problem()["id"].clone();
     gate.record("the refusal", |record| record["id"] == id)
 }
 
 /// Asserts that the page is refused for what the file says, and that nothing was sent.
 #[track_caller]
-fn is_reserved(gate: &Gate, origin: &Origin, path: &str) -> Value {
+fn is_reserved(gate: &CrawlgateProcess, origin: &Origin, path: &str) -> Value {
     let answer = gate.get(&origin.url(path));
     assert_eq!(answer.status, 403, "{answer:?}");
     let record = recorded(gate, &answer);
@@ -50,7 +50,7 @@ fn is_reserved(gate: &Gate, origin: &Origin, path: &str) -> Value {
 
 /// Returns the record of a page that the origin answers.
 #[track_caller]
-fn passes(gate: &Gate, origin: &Origin, path: &str) -> Value {
+fn passes(gate: &CrawlgateProcess, origin: &Origin, path: &str) -> Value {
     let url = origin.url(path);
     gate.get(&url).is_origins(200, &format!("page {path}"));
     gate.record("the page", |record| record["url"] == url)
@@ -209,7 +209,7 @@ fn a_copy_survives_a_restart_and_a_kill() {
     proven(&gate);
 }
 
-fn switch(gate: &mut Gate, mode: &str) {
+fn switch(gate: &mut CrawlgateProcess, mode: &str) {
     let mode = format!("\"{mode}\"");
     let change = |setup: &mut Setup| {
         setup.set("signals", "tdmrep", &mode);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::overrides::proven;
-use crate::support::{Gate, Latch, Origin, Reply, Response, Setup, eventually};
+use crate::support::{CrawlgateProcess, Latch, Origin, Reply, Response, Setup, eventually};
 
 /// The rules as data, with the expectation of each.
 fn vectors() -> Vec<Value> {
@@ -101,7 +101,7 @@ fn must_know_the_file(vector: &Value) -> bool {
 }
 
 /// Makes a gate know the tdmrep.json of an origin; one that is to fail has failed since.
-fn learn(gate: &Gate, vector: &Value, origin: &Origin) {
+fn learn(gate: &CrawlgateProcess, vector: &Value, origin: &Origin) {
     let fetches = 1 + usize::from(vector["tdmrep_state"] == "status_503");
     let file = "GET /.well-known/tdmrep.json";
     let what = format!("the tdmrep.json of {}", vector["id"]);
@@ -113,7 +113,7 @@ fn learn(gate: &Gate, vector: &Value, origin: &Origin) {
     });
 }
 
-fn ask(gate: &Gate, vector: &Value, origin: &Origin, target: &str) -> Response {
+fn ask(gate: &CrawlgateProcess, vector: &Value, origin: &Origin, target: &str) -> Response {
     let method = vector["method"].as_str().unwrap_or("GET");
     match vector["via"].as_str() {
         Some("tunnel") => gate
@@ -171,7 +171,7 @@ fn every_vector_holds_through_the_proxy_and_again_from_the_store() {
     let mut asked = 0;
     for vectors in groups.values() {
         let origins: Vec<_> = vectors.iter().map(origin_of).collect();
-        let mut gate = Gate::with(|setup| {
+        let mut gate = CrawlgateProcess::with(|setup| {
             configure(setup, &vectors[0]);
             if vectors.iter().any(must_know_the_file) {
                 // This client waits for it.

@@ -25,7 +25,7 @@ use crate::tlog::{BUNDLE, Tree, leaf_hash};
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// A log with its key, and the directory of its export.
-struct Gate {
+struct ExportedLog {
     folder: TempDir,
     store: Arc<dyn Store>,
     key: Arc<LogKey>,
@@ -34,7 +34,7 @@ struct Gate {
     records: u64,
 }
 
-impl Gate {
+impl ExportedLog {
     async fn new() -> Self {
         Self::with_key(Arc::new(LogKey::generate(None).unwrap())).await
     }
@@ -163,7 +163,7 @@ fn forge(path: &Path, at: usize, with_roots: bool) {
 
 #[tokio::test]
 async fn a_store_that_contradicts_the_signed_root_is_not_exported() {
-    let mut gate = Gate::new().await;
+    let mut gate = ExportedLog::new().await;
     gate.signed(1_200, ROW.time).await;
     forge(&gate.path(), 300, true);
     assert_eq!(gate.export().await, Ok(Found::Faults));
@@ -173,7 +173,7 @@ async fn a_store_that_contradicts_the_signed_root_is_not_exported() {
 
 #[tokio::test]
 async fn an_export_behind_dropped_records_has_the_roots_below_it() {
-    let mut gate = Gate::new().await;
+    let mut gate = ExportedLog::new().await;
     gate.signed(1_000, ROW.time).await;
     let later = gate.expire().await;
     gate.signed(200, later).await;
@@ -187,7 +187,7 @@ async fn an_export_behind_dropped_records_has_the_roots_below_it() {
 
 #[tokio::test]
 async fn a_robots_txt_that_was_altered_is_not_exported() {
-    let mut gate = Gate::new().await;
+    let mut gate = ExportedLog::new().await;
     gate.signed(10, ROW.time).await;
     let other = zstd::bulk::compress(b"User-agent: *\nAllow: /\n", 3).unwrap();
     Connection::open(gate.path())

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use super::Random;
 use super::crawl::Crawl;
-use crate::support::{Engine, Gate, Sentinels, Wall, Way};
+use crate::support::{CrawlgateProcess, Engine, Sentinels, Wall, Way};
 
 /// What the fleet stands on.
 pub(super) enum Ground {
@@ -47,7 +47,7 @@ impl Ground {
     /// Has one accident happen, and ends it.
     pub(super) fn accident(
         &mut self,
-        gates: &mut [Gate],
+        gates: &mut [CrawlgateProcess],
         crawl: &Crawl,
         random: &mut Random,
         tally: &mut Tally,
@@ -180,7 +180,7 @@ fn single(
 }
 
 /// Kills an instance, and starts it again after a time.
-fn restart(gate: &mut Gate, place: usize, crawl: &Crawl, after: Duration) {
+fn restart(gate: &mut CrawlgateProcess, place: usize, crawl: &Crawl, after: Duration) {
     gate.signal(Signal::KILL);
     gate.wait();
     thread::sleep(after);

@@ -26,14 +26,14 @@ impl Copy {
     }
 
     /// Files an export; the store is closed afterwards.
-    pub(super) fn bring(&self, gate: &Gate, from: &Path) -> Result<Brought, String> {
+    pub(super) fn bring(&self, gate: &ExportedLog, from: &Path) -> Result<Brought, String> {
         self.bring_past(PastGaps::Stop, gate, from)
     }
 
     pub(super) fn bring_past(
         &self,
         gaps: PastGaps,
-        gate: &Gate,
+        gate: &ExportedLog,
         from: &Path,
     ) -> Result<Brought, String> {
         let told = |error: &dyn std::fmt::Display| error.to_string();
@@ -44,7 +44,7 @@ impl Copy {
     }
 
     /// Returns all that the copy has.
-    async fn content(&self, of: &Gate) -> Content {
+    async fn content(&self, of: &ExportedLog) -> Content {
         if !self.path().exists() {
             return Content::default();
         }
@@ -79,7 +79,7 @@ async fn content(store: &dyn Store, text: Sha256) -> Content {
 
 #[tokio::test]
 async fn a_copy_grows_with_the_exports_and_is_whole() {
-    let mut gate = Gate::new().await;
+    let mut gate = ExportedLog::new().await;
     let copy = Copy::new();
     gate.exported(700, ROW.time).await;
     let brought = copy.bring(&gate, &gate.to()).unwrap();
@@ -113,7 +113,7 @@ async fn a_copy_grows_with_the_exports_and_is_whole() {
 
 #[tokio::test]
 async fn a_copy_begins_behind_records_that_retention_had_dropped() {
-    let mut gate = Gate::new().await;
+    let mut gate = ExportedLog::new().await;
     gate.signed(1_000, ROW.time).await;
     let later = gate.expire().await;
     gate.exported(1_500, later).await;
@@ -154,7 +154,7 @@ async fn a_copy_begins_behind_records_that_retention_had_dropped() {
 
 #[tokio::test]
 async fn records_dropped_between_two_exports_leave_a_gap_and_a_new_copy_begins_behind_it() {
-    let mut gate = Gate::new().await;
+    let mut gate = ExportedLog::new().await;
     gate.exported(300, ROW.time).await;
     let copy = Copy::new();
     copy.bring(&gate, &gate.to()).unwrap();
@@ -178,7 +178,7 @@ async fn records_dropped_between_two_exports_leave_a_gap_and_a_new_copy_begins_b
 
 #[tokio::test]
 async fn files_that_come_in_part_are_told_and_continued() {
-    let mut gate = Gate::new().await;
+    let mut gate = ExportedLog::new().await;
     gate.exported(300, ROW.time).await;
     gate.exported(20, ROW.time + DAY).await;
     let whole = content(&*gate.store, gate.text).await;
@@ -235,12 +235,12 @@ async fn files_that_come_in_part_are_told_and_continued() {
 
 #[tokio::test]
 async fn another_history_under_the_same_key_is_told() {
-    let mut gate = Gate::new().await;
+    let mut gate = ExportedLog::new().await;
     gate.exported(300, ROW.time).await;
     let copy = Copy::new();
     copy.bring(&gate, &gate.to()).unwrap();
     let before = copy.content(&gate).await;
-    let mut other = Gate::with_key(Arc::clone(&gate.key)).await;
+    let mut other = ExportedLog::with_key(Arc::clone(&gate.key)).await;
     for (count, told) in [
         (200, "another history of its first 200 records"),
         (100, "another history of its first 300 records"),
@@ -256,7 +256,7 @@ async fn another_history_under_the_same_key_is_told() {
     assert!(error.contains("do not lead to the root"), "{error}");
     assert_eq!(copy.content(&gate).await, before);
 
-    let strange = Gate::with_key(Arc::new(
+    let strange = ExportedLog::with_key(Arc::new(
         LogKey::generate(Some(gate.key.name().clone())).unwrap(),
     ));
     let mut strange = strange.await;
@@ -270,7 +270,7 @@ async fn another_history_under_the_same_key_is_told() {
 
 #[tokio::test]
 async fn a_copy_is_no_store_of_a_gate_nor_the_other_way_round() {
-    let mut gate = Gate::new().await;
+    let mut gate = ExportedLog::new().await;
     gate.exported(300, ROW.time).await;
     let copy = Copy::new();
     copy.bring(&gate, &gate.to()).unwrap();
@@ -290,7 +290,7 @@ async fn a_copy_is_no_store_of_a_gate_nor_the_other_way_round() {
 
 #[tokio::test]
 async fn what_is_no_file_of_an_export_is_not_opened() {
-    let mut gate = Gate::new().await;
+    let mut gate = ExportedLog::new().await;
     gate.exported(10, ROW.time).await;
     let file = gate.to().join(entries_file(0, 10));
     fs::remove_file(&file).unwrap();

@@ -44,7 +44,7 @@ impl Listener for Deaf {
 }
 
 /// Exports up to the newest checkpoint, or as many files as `files` says. Tells whether it came to its end.
-async fn export(gate: &Gate, to: &Path, files: usize) -> bool {
+async fn export(gate: &ExportedLog, to: &Path, files: usize) -> bool {
     let keys = vec![gate.key.vkey().to_owned()];
     let checkpoints = gate.store.checkpoints().await.unwrap();
     let newest = Covering::of(0, &checkpoints, &Keys::from(keys.clone())).unwrap();
@@ -83,7 +83,7 @@ fn content(folder: &Path) -> (Vec<Vec<u8>>, Vec<String>) {
 
 #[tokio::test]
 async fn any_part_of_the_files_and_the_rest_are_the_whole() {
-    let mut gate = Gate::new().await;
+    let mut gate = ExportedLog::new().await;
     gate.signed(700, ROW.time).await;
     let folder = tempfile::tempdir().unwrap();
     let at = |name: String| folder.path().join(name);

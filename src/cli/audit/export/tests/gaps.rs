@@ -8,7 +8,7 @@ use crate::store::sqlite::repair;
 use crate::tlog::SEGMENT;
 
 /// Damages the block that holds an entry.
-fn damage(gate: &Gate, index: u64) -> (u64, u64) {
+fn damage(gate: &ExportedLog, index: u64) -> (u64, u64) {
     let connection = Connection::open(gate.path()).unwrap();
     let index = i64::try_from(index).unwrap();
     let text = "UPDATE block SET body = x'00' WHERE first <= ?1 AND first + count > ?1 RETURNING first, first + count";
@@ -38,7 +38,7 @@ async fn signed(copy: &Copy) -> u64 {
 
 #[tokio::test]
 async fn a_damaged_block_becomes_a_gap_that_the_signed_root_proves() {
-    let mut gate = Gate::new().await;
+    let mut gate = ExportedLog::new().await;
     gate.signed(1_200, ROW.time).await;
     gate.signed(1_300, ROW.time + DAY).await;
     gate.signed(1_300, ROW.time + DAY * 2).await;
@@ -70,7 +70,7 @@ async fn a_damaged_block_becomes_a_gap_that_the_signed_root_proves() {
 
 #[tokio::test]
 async fn a_bundle_other_than_signed_becomes_a_gap() {
-    let mut gate = Gate::new().await;
+    let mut gate = ExportedLog::new().await;
     gate.signed(1_200, ROW.time).await;
     forge(&gate.path(), 300, false);
     assert_eq!(gate.export().await, Ok(Found::Faults));
@@ -86,7 +86,7 @@ async fn a_bundle_other_than_signed_becomes_a_gap() {
 
 #[tokio::test]
 async fn a_gap_behind_exported_records_of_the_same_bundle_is_proven_from_their_checkpoint() {
-    let mut gate = Gate::new().await;
+    let mut gate = ExportedLog::new().await;
     gate.exported(700, ROW.time).await;
     let copy = Copy::new();
     copy.bring(&gate, &gate.to()).unwrap();
@@ -126,7 +126,7 @@ async fn a_gap_behind_exported_records_of_the_same_bundle_is_proven_from_their_c
 
 #[tokio::test]
 async fn a_gap_that_does_not_lead_to_the_signed_root_is_refused() {
-    let mut gate = Gate::new().await;
+    let mut gate = ExportedLog::new().await;
     gate.signed(1_200, ROW.time).await;
     gate.signed(1_300, ROW.time + DAY).await;
     let (first, end) = damage(&gate, 1_500);

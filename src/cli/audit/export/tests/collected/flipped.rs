@@ -15,7 +15,7 @@ fn seed() -> u64 {
 
 #[tokio::test]
 async fn a_flipped_octet_is_found_or_harms_nothing() {
-    let mut gate = Gate::new().await;
+    let mut gate = ExportedLog::new().await;
     gate.exported(300, ROW.time).await;
     let first = Copy::new();
     first.bring(&gate, &gate.to()).unwrap();

@@ -9,7 +9,7 @@ impl Copy {
     /// Files an export in parts, and tells `progress` how many of the records were read.
     fn bring_in_parts(
         &self,
-        gate: &Gate,
+        gate: &ExportedLog,
         progress: impl FnMut(u64, u64),
     ) -> Result<Brought, String> {
         let export = Exported::open(&gate.to()).unwrap();
@@ -27,8 +27,8 @@ impl Copy {
 }
 
 /// Exports 1,000 records in ten files with one checkpoint.
-async fn exported() -> Gate {
-    let mut gate = Gate::new().await;
+async fn exported() -> ExportedLog {
+    let mut gate = ExportedLog::new().await;
     for n in 0..10 {
         gate.exported(100, ROW.time + DAY * n).await;
     }

@@ -144,7 +144,7 @@ impl Setup {
 }
 
 /// A running gate; killed when it is dropped.
-pub(crate) struct Gate {
+pub(crate) struct CrawlgateProcess {
     /// The gate's configuration, which a test may change before a reload.
     pub(crate) setup: Setup,
     /// The address of the listener.
@@ -153,7 +153,7 @@ pub(crate) struct Gate {
     stderr: Arc<Mutex<String>>,
 }
 
-impl Gate {
+impl CrawlgateProcess {
     /// Starts a gate with the defaults of a test.
     #[track_caller]
     pub(crate) fn start() -> Self {
@@ -258,7 +258,7 @@ impl Gate {
         self.setup.run(subcommand, words)
     }
 
-    /// Repeats [`Gate::beside`] until the output is as expected: the gate writes the store a moment after an answer.
+    /// Repeats [`CrawlgateProcess::beside`] until the output is as expected: the gate writes the store a moment after an answer.
     #[track_caller]
     pub(crate) fn beside_until(
         &self,
@@ -460,7 +460,7 @@ impl Gate {
         record
     }
 
-    /// Asserts [`Gate::refused`] for a denial by a rule.
+    /// Asserts [`CrawlgateProcess::refused`] for a denial by a rule.
     #[track_caller]
     pub(crate) fn denied(&self, answer: &Response) -> Value {
         self.refused(answer, 403, "robots_disallow")
@@ -483,7 +483,7 @@ impl Gate {
 const DEFERRED: &str =
     "robots_pending usage_pending paced log_failed quota_spent client_limit overloaded fleet_cut";
 
-impl Drop for Gate {
+impl Drop for CrawlgateProcess {
     fn drop(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());

@@ -38,6 +38,7 @@ use super::counts::Http2End;
 use super::downstream::Downstream;
 use super::filtered::Filtered;
 use super::limits::ConnectionSlot;
+use super::linger::{HasMoved, Lingering};
 use super::target::Scope;
 use crate::config::Limits;
 
@@ -77,7 +78,7 @@ where
 }
 
 /// A connection that has exchanged its prefaces.
-type Http2<S> = h2::server::Connection<Watched<S>, Bytes>;
+type Http2<S> = h2::server::Connection<Watched<Lingering<S>>, Bytes>;
 
 /// Progress of a connection towards its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +87,8 @@ enum Phase {
     Open,
     /// The proxy stops: streams that have begun are served to their end.
     Draining,
+    /// New streams are refused. The crawler may still read the last answers, and confirms the end behind them.
+    Drained,
     /// The connection is idle, makes room or has had its last answer: streams that are on their way are served to their
     /// end.
     Leaving,
@@ -95,7 +98,7 @@ enum Phase {
 
 /// Exchanges the prefaces.
 async fn shake<S>(
-    io: Watched<S>,
+    io: Watched<Lingering<S>>,
     builder: Builder,
     patience: Duration,
     downstream: &Downstream,
@@ -159,6 +162,8 @@ where
         let timeouts = ConnectionTimeouts::of(limits, is_turned_away);
         (builder(limits), timeouts, Arc::new(Abuse::new(limits)))
     };
+    let io = Lingering::new(io, timeouts.linger);
+    let has_moved = io.has_moved();
     let io = Filtered::new(io, Watch::new(timeouts.header, Arc::clone(&abuse)));
     let shaken = Box::pin(shake(io, builder, timeouts.header, &downstream));
     let connection = match shaken.await {
@@ -168,6 +173,7 @@ where
     let quiet = timeouts.idle / QUIET_PERIODS;
     let serving = Box::new(Serving {
         connection,
+        has_moved,
         shared: Arc::new(Shared::new(downstream, scope, timeouts, abuse)),
         is_turned_away,
         phase: Phase::Open,
@@ -180,6 +186,7 @@ where
 /// A connection that is served.
 struct Serving<S> {
     connection: Http2<S>,
+    has_moved: HasMoved,
     /// Each stream under way holds a clone.
     shared: Arc<Shared>,
     is_turned_away: bool,
@@ -248,7 +255,12 @@ where
                 }
                 false
             }
-            Phase::Draining | Phase::Leaving | Phase::Ending => {
+            Phase::Draining | Phase::Drained => {
+                self.phase = Phase::Drained;
+                let has_moved = self.has_moved.take();
+                !carries && !has_moved
+            }
+            Phase::Leaving | Phase::Ending => {
                 self.phase = Phase::Ending;
                 !carries
             }
@@ -257,7 +269,7 @@ where
 
     /// Begins a stream.
     fn begin(&self, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
-        if self.phase == Phase::Ending {
+        if matches!(self.phase, Phase::Drained | Phase::Ending) {
             respond.send_reset(Reason::REFUSED_STREAM);
             return;
         }

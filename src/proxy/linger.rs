@@ -6,11 +6,14 @@
 //! then nothing is shut down either: some clients give up their upload, and the answer with it, at a close_notify or a
 //! FIN.
 
+use std::io;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
 /// The longest time from the answer to the end of the connection.
@@ -92,10 +95,121 @@ impl Linger {
     }
 }
 
+/// A connection that lingers from its shutdown until the client closes its side.
+///
+/// For HTTP/2, where a client that still reads the last answers opens windows: a connection that was closed would be
+/// reset by that, and what the client had not read would be lost.
+#[derive(Debug)]
+pub struct Lingering<S> {
+    inner: S,
+    total: Duration,
+    linger: Option<Box<Linger>>,
+    has_moved: HasMoved,
+}
+
+/// Set when octets pass a [`Lingering`] connection, to be taken by the task that serves it.
+#[derive(Debug, Clone, Default)]
+pub struct HasMoved(Arc<AtomicBool>);
+
+impl HasMoved {
+    fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Tells whether octets have passed since the last call.
+    pub fn take(&self) -> bool {
+        self.0.swap(false, Ordering::Relaxed)
+    }
+}
+
+impl<S> Lingering<S> {
+    /// Lets a connection linger for `total` at most after its shutdown.
+    pub fn new(inner: S, total: Duration) -> Lingering<S> {
+        Lingering {
+            inner,
+            total,
+            linger: None,
+            has_moved: HasMoved::default(),
+        }
+    }
+
+    /// Returns the mark of octets that pass.
+    pub fn has_moved(&self) -> HasMoved {
+        self.has_moved.clone()
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Lingering<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        Pin::new(&mut this.inner)
+            .poll_read(cx, buf)
+            .map_ok(|()| this.has_moved.set())
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        Pin::new(&mut this.inner)
+            .poll_write(cx, buf)
+            .map_ok(|octets| {
+                this.has_moved.set();
+                octets
+            })
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        Pin::new(&mut this.inner)
+            .poll_write_vectored(cx, bufs)
+            .map_ok(|octets| {
+                this.has_moved.set();
+                octets
+            })
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Lingering {
+            inner,
+            total,
+            linger,
+            has_moved,
+        } = self.get_mut();
+        if linger.is_none() {
+            ready!(Pin::new(&mut *inner).poll_shutdown(cx))?;
+        }
+        let linger = linger.get_or_insert_with(|| Box::new(Linger::new(*total, LAST_SILENCE)));
+        let dropped = linger.poll_drop(cx, inner, |_| {
+            has_moved.set();
+            false
+        });
+        dropped.map(Ok)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
     use tokio::time::timeout;
 
@@ -220,5 +334,34 @@ mod tests {
         state.connection().leave();
         assert_eq!(lingers(wire).await, Duration::ZERO);
         drop(client);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_was_shut_down_reads_on_until_its_client_closes() {
+        let (mut client, server) = duplex(1 << 16);
+        let mut server = Lingering::new(server, TOTAL);
+        let closing = tokio::spawn(async move { server.shutdown().await });
+        let mut next = [0];
+        assert_eq!(client.read(&mut next).await.unwrap(), 0, "at once");
+        for _ in 0..5 {
+            client.write_all(&[0; 1 << 16]).await.unwrap();
+            assert!(!closing.is_finished());
+        }
+        drop(client);
+        closing.await.unwrap().unwrap();
+
+        for (total, pause, expected) in [(TOTAL, 3600, 1), (Duration::from_millis(500), 0, 0)] {
+            let (mut client, server) = duplex(1 << 16);
+            let sender = tokio::spawn(async move {
+                while client.write_all(&[0]).await.is_ok() {
+                    tokio::time::sleep(Duration::from_millis(100) + Duration::from_secs(pause))
+                        .await;
+                }
+            });
+            let start = Instant::now();
+            Lingering::new(server, total).shutdown().await.unwrap();
+            assert_eq!(start.elapsed().as_secs(), expected, "{total:?}");
+            sender.abort();
+        }
     }
 }

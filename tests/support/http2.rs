@@ -223,8 +223,9 @@ impl CrawlgateProcess {
         self.frames(Wire::connect(place), host)
     }
 
+    /// Speaks HTTP/2 on this connection, inside a tunnel or to a listener with TLS.
     #[track_caller]
-    fn frames(&self, wire: Wire, host: &str) -> Frames {
+    pub(crate) fn frames(&self, wire: Wire, host: &str) -> Frames {
         let mut config = Arc::unwrap_or_clone(pki::client_config(&self.ca_pem()));
         config.alpn_protocols = vec![b"h2".to_vec()];
         Frames::open(wire.handshake(host, Arc::new(config)).unwrap())

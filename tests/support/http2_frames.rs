@@ -20,6 +20,7 @@ pub(crate) mod kind {
 
 /// Frame flags.
 pub(crate) mod flag {
+    pub(crate) const ACK: u8 = 1;
     pub(crate) const END_STREAM: u8 = 1;
     pub(crate) const END_HEADERS: u8 = 4;
 }

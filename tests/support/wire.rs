@@ -31,6 +31,11 @@ impl Wire {
         }
     }
 
+    /// Lets the kernel keep few received octets: the rest waits at the peer.
+    pub(crate) fn receive_little(&self) {
+        rustix::net::sockopt::set_socket_recv_buffer_size(&self.socket, 4096).unwrap();
+    }
+
     /// Sends these octets. A peer that has already closed is no error: its answer shows the reason.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         drop(self.try_send(bytes));

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{TLS, inside, limited, listening};
 use crate::support::http2::get;
-use crate::support::http2_frames::{End, Frames, kind};
+use crate::support::http2_frames::{End, Frames, flag, kind};
 use crate::support::{
     CrawlgateProcess, Http2, Latch, Origin, RULES, Reply, Wire, client_config, eventually,
 };
@@ -121,6 +121,43 @@ fn a_stop_lets_streams_end() {
     latch.open();
     http2.answer(pending).unwrap().is_origins(200, "ok");
     http2.closed().unwrap();
+    assert!(gate.wait().success());
+}
+
+#[test]
+fn the_end_of_a_connection_takes_nothing_from_a_slow_reader() {
+    let mut gate = CrawlgateProcess::start();
+    let length = 400_000;
+    let origin = Origin::https().on("/page", [Reply::ok("x".repeat(length))]);
+    let authority = origin.authority();
+    let mut wire = gate.connect();
+    wire.receive_little();
+    assert_eq!(wire.tunnel(&authority).status, 200);
+    let mut frames = gate.frames(wire, "site.test");
+    let window = 1_u32 << 20;
+    let setting = [&[0, 4][..], &window.to_be_bytes()].concat(); // SETTINGS_INITIAL_WINDOW_SIZE
+    frames
+        .send(kind::SETTINGS, 0, 0, &setting)
+        .send(kind::WINDOW_UPDATE, 0, 0, &window.to_be_bytes())
+        .request(1, &asks(&authority, "/page"));
+    gate.record("all octets to be sent", |record| {
+        record["bytes_out"] == length
+    });
+    gate.signal(Signal::TERM);
+    let mut octets = 0;
+    while let Some((kind, stream, payload)) = frames.frame() {
+        match (kind, stream) {
+            (kind::DATA, 1) => {
+                octets += payload.len();
+                let update = 1_u32.to_be_bytes();
+                frames.send(kind::WINDOW_UPDATE, 0, 0, &update);
+            }
+            (kind::PING, 0) => drop(frames.send(kind::PING, flag::ACK, 0, &payload)),
+            _ => {}
+        }
+    }
+    assert_eq!(octets, length);
+    drop(frames);
     assert!(gate.wait().success());
 }
 

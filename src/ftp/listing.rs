@@ -311,6 +311,12 @@ mod tests {
             (Facts, "type=pdir; ..", ""),
             (Facts, "type=file; a/b", ""),
             (Facts, "type=file; ..", ""),
+            (Facts, "type=file; priv*te", ""),
+            (Facts, "type=file; priv?te", ""),
+            (Facts, "type=dir; [p]rivate", ""),
+            (Facts, "type=dir; {private,x}", ""),
+            (Facts, "type=file; pri\\vate", ""),
+            (Facts, "type=file; a]}", "a]}||"),
             (Facts, "size=12; a", ""),
             (Facts, "no facts", ""),
             (Facts, "type=file;", ""),
@@ -329,6 +335,8 @@ mod tests {
             (Columns, "total 12", ""),
             (Columns, "", ""),
             (Columns, "-rw-r--r-- 1 ftp ftp 12 Nov 20 12:00 ../etc", ""),
+            (Columns, "-rw-r--r-- 1 ftp ftp 12 Nov 20 12:00 priv?te", ""),
+            (Columns, "11-20-26  12:00PM       <DIR>          {private,x}", ""),
             (Columns, "-rw-r--r-- 1 ftp ftp 12 Nov 20 12:00", ""),
         ];
         for (format, line, expected) in cases {

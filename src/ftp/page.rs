@@ -101,7 +101,7 @@ mod tests {
         let listing = Listing::new(Format::Facts);
         let mut page = Page::new("ftp://a.example/x&y/".to_owned(), listing);
         let mut text = page.push(b"type=file;size=3; a b.txt\r\ntype=dir; p");
-        text.extend(page.push(b"ub\r\ntype=file; <script>\"'?;type=i\r\n"));
+        text.extend(page.push(b"ub\r\ntype=file; <script>\"';type=i\r\n"));
         text.extend(page.push(b"type=dir; x:a&b=%\r\n"));
         text.extend(page.push(b"type=file; last"));
         text.extend(page.finish());
@@ -110,7 +110,7 @@ mod tests {
             "<title>ftp://a.example/x&amp;y/</title>",
             "<a href=\"a%20b.txt\">a b.txt</a>  3  \n",
             "<a href=\"pub/\">pub/</a>  \n",
-            "<a href=\"%3Cscript%3E%22&#39;%3F%3Btype=i\">&lt;script&gt;&quot;&#39;?;type=i</a>",
+            "<a href=\"%3Cscript%3E%22&#39;%3Btype=i\">&lt;script&gt;&quot;&#39;;type=i</a>",
             "<a href=\"./x:a&amp;b=%25/\">x:a&amp;b=%/</a>",
             "<a href=\"last\">last</a>",
             "</html>\n",

@@ -2,7 +2,8 @@
 //!
 //! A server without queries, redirects and rewriting serves one file for one name, so a path that robots.txt judges
 //! must have one meaning. Spellings that a server would read as another path are refused instead of guessed: an escaped
-//! slash, an empty or a dot segment, a query. The name is relative to the directory of the login, as robots.txt is.
+//! slash, an empty or a dot segment, a query, a pattern. The name is relative to the directory of the login, as
+//! robots.txt is.
 
 use crate::rep::split_transfer_type;
 
@@ -17,7 +18,8 @@ pub enum Type {
     Directory,
 }
 
-/// A name that fits into one command: it holds no line end, no NUL and no Telnet control octet.
+/// A name that fits into one command, and names one file: it holds no line end, no NUL, no Telnet control octet and no
+/// pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name(Vec<u8>);
 
@@ -45,6 +47,9 @@ pub enum PathError {
     Query,
     /// Its first segment begins with `~`: servers expand that to the home of a user.
     Home,
+    /// It holds `*`, `?`, `[`, `{` or `\`: some servers (FreeBSD's ftpd) expand these in the name of every command, and
+    /// serve a file that fits.
+    Pattern,
     /// It holds a `%` that begins no escape.
     Percent,
     /// It is not the one spelling of its name ([`canonical`]).
@@ -61,9 +66,12 @@ impl PathError {
             Self::Slash => "Write the slashes of an ftp path as they are, not as %2F.",
             Self::Empty => "Write the path of an ftp URL without doubled slashes.",
             Self::Dots => "Write the path of an ftp URL without dot segments.",
-            Self::Query => "An ftp URL has no query; write the ? of a file's name as %3F.",
+            Self::Query => "An ftp URL has no query: leave out the ? and everything behind it.",
             Self::Home => {
                 "An ftp path begins at the directory of the login and names no home: write it without the ~ at its beginning."
+            }
+            Self::Pattern => {
+                "A name in an ftp URL cannot hold *, ?, [, { or \\, also not escaped: some servers expand them and serve another file. Files with such names cannot be asked for."
             }
             Self::Percent => "Write the % of a file's name in an ftp URL as %25.",
             Self::Spelling => {
@@ -77,15 +85,17 @@ impl Name {
     /// Checks a decoded name: the wall between URLs and the control connection.
     ///
     /// # Errors
-    /// When it holds an octet that ends a command or begins a Telnet one (RFC 959 4.1, RFC 854).
+    /// When it holds an octet that ends a command or begins a Telnet one (RFC 959 4.1, RFC 854), or one that begins a
+    /// pattern.
     pub fn new(octets: Vec<u8>) -> Result<Name, PathError> {
-        match octets
-            .iter()
-            .any(|octet| matches!(octet, 0 | b'\r' | b'\n' | 0xff))
-        {
-            true => Err(PathError::Control),
-            false => Ok(Name(octets)),
+        let has = |is: fn(&u8) -> bool| octets.iter().any(is);
+        if has(|octet| matches!(octet, 0 | b'\r' | b'\n' | 0xff)) {
+            return Err(PathError::Control);
         }
+        if has(|octet| matches!(octet, b'*' | b'?' | b'[' | b'{' | b'\\')) {
+            return Err(PathError::Pattern);
+        }
+        Ok(Name(octets))
     }
 
     /// Returns its octets.
@@ -130,7 +140,7 @@ pub(super) fn encoded(name: &[u8], is_directory: bool) -> String {
     for octet in name {
         match octet {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' // unreserved
-            | b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' // sub-delims
+            | b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'+' | b',' | b';' | b'=' // sub-delims without *
             | b':' | b'@' | b'/' => text.push(char::from(*octet)),
             _ => text.push_str(&format!("%{octet:02X}")),
         }
@@ -244,15 +254,28 @@ mod tests {
             ("/a=b", "a=b"),
             ("/a%c3%a9", "Spelling"),
             ("/a b", "Spelling"),
-            ("/[a]", "Spelling"),
-            ("/%5Ba%5D", "[a]"),
-            ("/!$&'()*+,;=:@-._~", "!$&'()*+,;=:@-._~"),
+            ("/a]}", "Spelling"),
+            ("/a%5D%7D", "a]}"),
+            ("/!$&'()+,;=:@-._~", "!$&'()+,;=:@-._~"),
+            ("/!$&'()*+,;=:@-._~", "Pattern"),
+            ("/[a]", "Pattern"),
+            ("/%5Ba%5D", "Pattern"),
+            ("/%5bp]rivate/x", "Pattern"),
+            ("/priv*te/x", "Pattern"),
+            ("/priv%2Ate/x", "Pattern"),
+            ("/priv%3Fte/x", "Pattern"),
+            ("/{private,x}/x", "Pattern"),
+            ("/%7Bprivate,x%7D/x", "Pattern"),
+            ("/pri\\vate/x", "Pattern"),
+            ("/pri%5Cvate/x", "Pattern"),
+            ("/a/*/", "Pattern"),
             ("/a;type=i", "Spelling"),
             ("/a%3Btype=i", "a;type=i"),
             ("/a%3Btype=x", "Spelling"),
             ("/a%3Btype=i/", "Spelling"),
             ("/a;type=i/", "a;type=i/"),
-            ("/a%20b%3Fc%23d", "a b?c#d"),
+            ("/a%20b%3Fc%23d", "Pattern"),
+            ("/a%20b%23d", "a b#d"),
             ("/a%zz", "Percent"),
             ("/a%", "Percent"),
             ("/a%2/b", "Percent"),
@@ -324,15 +347,17 @@ mod tests {
             prop_assert!(read(&spelling).is_ok());
         }
 
-        /// No path brings a line end into a name, nor a segment that leads elsewhere.
+        /// No path brings a line end or a pattern into a name, nor a segment that leads elsewhere.
         #[test]
-        fn no_path_breaks_out(path in "[/.%a-f0-9;?\\\\ ]{0,24}|\\PC{0,24}") {
+        fn no_path_breaks_out(path in "[/.%a-f0-9;?*\\[{\\\\ ]{0,24}|[/a-c]{0,9}(%[0-9A-F]{2}){0,5}|\\PC{0,24}") {
             let name = match read(&path) {
                 Ok(Resource::File(name) | Resource::Directory(Some(name))) => name,
                 Ok(Resource::Directory(None)) | Err(_) => return Ok(()),
             };
             let octets = name.as_bytes();
             prop_assert!(!octets.iter().any(|octet| matches!(octet, 0 | b'\r' | b'\n' | 0xff)));
+            let has_pattern = octets.iter().any(|octet| br"*?[{\".contains(octet));
+            prop_assert!(!has_pattern);
             prop_assert!(octets.split(|octet| *octet == b'/').all(|segment| !matches!(segment, b"" | b"." | b"..")));
         }
     }

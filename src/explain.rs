@@ -291,6 +291,9 @@ pub fn named(named: &[String]) -> Result<Arc<Agent>, AgentError> {
 pub fn target(url: &str) -> Result<Target, UrlError> {
     let (origin, path) = origin(url)?;
     if origin.scheme() == Scheme::Ftp {
+        if has_user(url) {
+            return Err(UrlError::Ftp(ftp::NO_USER));
+        }
         let read = ftp::path::read(&path);
         read.map_err(|error| match (error, ftp::path::canonical(&path)) {
             (PathError::Spelling, Some(spelling)) => {
@@ -306,6 +309,13 @@ pub fn target(url: &str) -> Result<Target, UrlError> {
             Err(_) => UrlError::Path(error),
         }),
     }
+}
+
+/// Tells whether an absolute URL has user information, also an empty one, which [`Origin::parse`] leaves out.
+fn has_user(url: &str) -> bool {
+    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    rest.get(..end).unwrap_or_default().contains('@')
 }
 
 /// Splits a URL into its origin and its path.
@@ -389,6 +399,8 @@ mod tests {
             ("gopher://a/", "the scheme must be http, https or ftp"),
             ("ftp://a/b//c", "without doubled slashes"),
             ("ftp://a/b%0d", "a line end"),
+            ("ftp://u:p@a/b", "without user and password"),
+            ("ftp://@a/b", "without user and password"),
             ("http://a:0/", "the port must be"),
             ("http://a/b c", "write http://a/b%20c"),
             ("http://a/\u{1}", "write http://a/%01"),
@@ -398,6 +410,8 @@ mod tests {
             assert!(told.contains(expected), "{url}: {told}");
         }
         assert!(target("ftp://a/b;type=i").is_ok_and(|target| target.path == "/b"));
+        assert!(target("ftp://a/b@c").is_ok_and(|target| target.path == "/b@c"));
+        assert!(target("http://u:p@a/b").is_ok_and(|target| target.origin.as_str() == "http://a"));
         assert!(target("http://a/ツ?{}#x y").is_ok_and(|target| target.path == "/ツ?{}"));
     }
 

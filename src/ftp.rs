@@ -19,3 +19,7 @@ pub mod path;
 pub mod range;
 pub mod reply;
 pub mod status;
+
+/// The advice about a URL with a user or a password.
+pub const NO_USER: &str =
+    "Write the ftp URL without user and password: crawlgate logs in as anonymous only.";

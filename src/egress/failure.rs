@@ -33,7 +33,7 @@ pub enum Failure {
     NoProtocol,
     /// The answer was not HTTP.
     Protocol,
-    /// The answers over FTP were not valid.
+    /// The answers over FTP were not valid, or led to no data connection.
     Ftp,
     /// There were too many interim responses.
     Interim,
@@ -193,7 +193,7 @@ impl Failure {
                 "it does not speak HTTP/1.1, by which requests to switch protocols are sent"
             }
             Failure::Protocol => "its answer was not valid HTTP",
-            Failure::Ftp => "its answer was not valid FTP",
+            Failure::Ftp => "its answer over FTP was not valid or led to no data connection",
             Failure::Interim => "it sent interim responses without end",
             Failure::ResponseTimeout => "it did not answer in time",
             Failure::RequestBody => "the request's body broke off",

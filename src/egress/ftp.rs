@@ -298,6 +298,16 @@ impl Session<'_> {
             asked
                 .shared
                 .reach_beside(asked.origin, SocketAddr::new(at, port), asked.way);
-        Ok(reaching.await?)
+        match reaching.await {
+            Ok(data) => Ok(data),
+            // The server was asked by now, so a page is one that was sent and got no answer. These failures would say in
+            // its record that nothing has left. A robots.txt has no such record, and its cause tells more.
+            Err(Failure::Prohibited(_) | Failure::Exhausted | Failure::Crowded)
+                if !asked.is_robots =>
+            {
+                Err(Failure::Ftp.into())
+            }
+            Err(failure) => Err(failure.into()),
+        }
     }
 }

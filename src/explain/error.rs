@@ -13,7 +13,7 @@ pub struct AgentError(pub(super) String);
 /// A URL that cannot be judged, with the way to write it.
 #[derive(Debug, Error)]
 pub enum UrlError {
-    /// The path of an `ftp` URL has more than one meaning, or none.
+    /// The path of an `ftp` URL has more than one meaning, or none; or the URL has a user.
     #[error("{0}")]
     Ftp(&'static str),
     /// The URL has characters that no request line may have.

@@ -105,10 +105,10 @@ impl Connection {
         let takes_ftp = proxy.settings.load().upstream.ftp;
         let target = target::read(request.uri(), request.headers(), &self.scope, takes_ftp)
             .map_err(|unreadable| unread(unreadable, recorder))?;
+        recorder.set_origin(target.origin.clone());
         if target.origin.scheme() == Scheme::Ftp {
             check_ftp(request).map_err(|refusal| bad(refusal, recorder))?;
         }
-        recorder.set_origin(target.origin.clone());
         // The CONNECT was let through, so that the refusal comes inside, where the client shows it.
         if let Scope::Inside { .. } = self.scope
             && proxy.egress.check_connect(&target.origin).is_err()

@@ -143,13 +143,20 @@ fn robots_txt_counts_for_its_own_scheme_and_port() {
     robots.is_origins(200, "User-agent: *\nDisallow: /\n");
 }
 
+/// Returns the origin that a record names.
+fn record_origin(record: &serde_json::Value) -> String {
+    let text = |field: &str| record[field].as_str().unwrap_or_default();
+    format!("{}://{}:{}", text("scheme"), text("host"), record["port"])
+}
+
 #[test]
 fn a_request_that_writes_is_refused() {
     let gate = CrawlgateProcess::start();
     let server = FtpServer::with_rules(RULES);
     for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "MKCOL"] {
         let answer = gate.request(method, &server.url("/a"), "Content-Length: 0\r\n");
-        gate.refused(&answer, 405, "bad_request");
+        let record = gate.refused(&answer, 405, "bad_request");
+        assert_eq!(record_origin(&record), server.url(""), "{method}: {record}");
         assert_eq!(
             answer.field("allow").as_deref(),
             Some("GET, HEAD"),
@@ -161,7 +168,8 @@ fn a_request_that_writes_is_refused() {
     let answer = wire.exchange(format!(
         "GET {url} HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx"
     ));
-    gate.refused(&answer, 400, "bad_request");
+    let record = gate.refused(&answer, 400, "bad_request");
+    assert_eq!(record_origin(&record), server.url(""), "{record}");
     for user in ["anonymous@", "u:p@", "@", "u%0d%0a@"] {
         let url = server.url("/a").replace("://", &format!("://{user}"));
         let answer = gate.get(&url);

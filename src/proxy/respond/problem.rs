@@ -7,6 +7,7 @@ use http::StatusCode;
 use super::{Refusal, RequestTraits, Unforwardable};
 use crate::clock::Moment;
 use crate::egress::{Failure, Prohibited};
+use crate::ftp;
 use crate::pace::{EffectivePace, Source};
 use crate::policy::{Decision, Reason};
 use crate::proxy::framing::Violation;
@@ -135,10 +136,7 @@ fn unreadable_target(unreadable: &Unreadable) -> Problem {
             StatusCode::NOT_IMPLEMENTED,
             "Only http and https URLs are forwarded, and ftp URLs with [upstream] ftp = true.",
         ),
-        Unreadable::Userinfo => (
-            StatusCode::BAD_REQUEST,
-            "Write the ftp URL without user and password: crawlgate logs in as anonymous only.",
-        ),
+        Unreadable::Userinfo => (StatusCode::BAD_REQUEST, ftp::NO_USER),
         Unreadable::FtpPath(error) => (StatusCode::BAD_REQUEST, error.advice()),
         Unreadable::FtpSpelling(url) => {
             let detail = format!("The path of an ftp URL has one spelling; ask for {url}");

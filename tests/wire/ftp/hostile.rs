@@ -279,6 +279,31 @@ fn the_address_policy_holds_for_both_connections() {
     unreachable(&gate, &server, "prohibited");
 }
 
+#[test]
+fn a_page_without_its_data_connection_is_recorded_as_sent() {
+    let gate = CrawlgateProcess::start();
+    let server = FtpServer::with_rules(RULES)
+        .file("open", "x")
+        .file("later", "y");
+    gate.get(&server.url("/open")).is_origins(200, "x");
+    let own = format!("229 extended (|||{}|)", gate.address().port());
+    let server = server.says("EPSV", &own);
+    for path in ["/later", "/"] {
+        let answer = gate.get(&server.url(path));
+        assert_eq!(answer.status, 502, "{answer:?}");
+        let record = gate.record_of(&server.url(path));
+        let found = ["verdict", "reason", "error"].map(|field| record[field].as_str());
+        let expected = [
+            Some("allow"),
+            Some("robots_allow"),
+            Some("http_protocol_error"),
+        ];
+        assert_eq!(found, expected, "{record}");
+        assert_eq!(record["status"], 502, "{record}");
+    }
+    assert!(server.named().contains(&"SIZE later".to_owned()));
+}
+
 /// An HTTP proxy that connects to whatever CONNECT names, and notes it.
 fn connecting_proxy() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

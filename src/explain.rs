@@ -20,13 +20,14 @@ use crate::agent::{self, Agent, Agents};
 use crate::cache::{EffectiveSettings, View};
 use crate::clock::Moment;
 use crate::config::{Config, RobotsConfig};
-use crate::ftp::{self, path::PathError};
+use crate::ftp::{self, path::ReadError};
 use crate::policy::generation::OriginUpdates;
 use crate::policy::identity::{Required, decide_by_identity};
 use crate::policy::overrides::{InForce, Overrides};
 use crate::policy::{self, Decision, Reason, Ruling, Target, Verdict};
 use crate::rep::{
     Explanation, Group, Origin, OriginError, Other, ParseOptions, ProductToken, Robots, Scheme,
+    split_transfer_type,
 };
 use crate::robots::snapshot::Snapshot;
 use crate::robots::state::{Fresh, Stance, State};
@@ -294,12 +295,13 @@ pub fn target(url: &str) -> Result<Target, UrlError> {
         if has_user(url) {
             return Err(UrlError::Ftp(ftp::NO_USER));
         }
-        let read = ftp::path::read(&path);
-        read.map_err(|error| match (error, ftp::path::canonical(&path)) {
-            (PathError::Spelling, Some(spelling)) => {
-                UrlError::Spelling(format!("{origin}{spelling}"))
+        ftp::path::read(&path).map_err(|error| match error {
+            ReadError::Nameless(error) => UrlError::Ftp(error.advice()),
+            ReadError::Spelled(spelling) => {
+                let whole = url.split_once('#').map_or(url, |(before, _)| before);
+                let in_type = whole.get(split_transfer_type(whole).0.len()..);
+                UrlError::Spelling(format!("{origin}{spelling}{}", in_type.unwrap_or_default()))
             }
-            (error, _) => UrlError::Ftp(error.advice()),
         })?;
     }
     match PathAndQuery::try_from(&*path) {
@@ -399,6 +401,7 @@ mod tests {
             ("gopher://a/", "the scheme must be http, https or ftp"),
             ("ftp://a/b//c", "without doubled slashes"),
             ("ftp://a/b%0d", "a line end"),
+            ("ftp://a/%62;type=i#c", "write ftp://a/b;type=i"),
             ("ftp://u:p@a/b", "without user and password"),
             ("ftp://@a/b", "without user and password"),
             ("http://a:0/", "the port must be"),

@@ -28,11 +28,11 @@ use super::{Failure, Received, RequestBody, ResponseBody, Shared, Way};
 use crate::ftp::command::Command;
 use crate::ftp::listing::{Format, Listing};
 use crate::ftp::page::Page;
-use crate::ftp::path::{self, Name, Resource, Type};
+use crate::ftp::path::{self, Name, Resource};
 use crate::ftp::range::Range;
 use crate::ftp::reply::Reply;
 use crate::ftp::status::Step;
-use crate::rep::Origin;
+use crate::rep::{Origin, TransferType};
 
 type Response = http::Response<ResponseBody>;
 
@@ -105,7 +105,7 @@ struct Asked<'a> {
     path: &'a str,
     is_head: bool,
     /// The transfer type that the URL names.
-    named: Option<Type>,
+    named: Option<TransferType>,
     headers: &'a HeaderMap,
     way: Option<&'a Way>,
     is_robots: bool,
@@ -149,8 +149,12 @@ impl Session<'_> {
     async fn answer(self, resource: &Resource) -> Result<(Response, SocketAddr), Stop> {
         let peer = self.control.peer();
         let response = match (resource, self.asked.named) {
-            (Resource::File(_), Some(Type::Directory)) => answer::moved(&self.asked.folder_url()),
-            (Resource::File(name), named) => self.file(name, named == Some(Type::Ascii)).await?,
+            (Resource::File(_), Some(TransferType::Directory)) => {
+                answer::moved(&self.asked.folder_url())
+            }
+            (Resource::File(name), named) => {
+                self.file(name, named == Some(TransferType::Ascii)).await?
+            }
             (Resource::Directory(name), _) => self.directory(name.as_ref()).await?,
         };
         Ok((response, peer))
@@ -184,8 +188,10 @@ impl Session<'_> {
             return Ok(facts.unsatisfiable());
         }
         let data = self.data_connection().await?;
-        if let Range::Part { from: 1.., .. } = range
-            && !self.begins_at(range).await?
+        if let Range::Part {
+            from: from @ 1.., ..
+        } = range
+            && !self.begins_at(from).await?
         {
             range = Range::Whole;
         }
@@ -258,12 +264,9 @@ impl Session<'_> {
         }
     }
 
-    /// Makes the next transfer begin at a range. Tells whether the server can; if not, the answer is the whole file (RFC
+    /// Makes the next transfer begin at an octet. Tells whether the server can; if not, the answer is the whole file (RFC
     /// 9110 14.2).
-    async fn begins_at(&mut self, range: Range) -> Result<bool, Stop> {
-        let Range::Part { from, .. } = range else {
-            return Ok(true);
-        };
+    async fn begins_at(&mut self, from: u64) -> Result<bool, Stop> {
         match self.control.ask(&Command::Rest(from)).await?.code {
             350 => Ok(true),
             code @ 421 => Err(self.control.refused(Step::Transfer, code)),

@@ -5,18 +5,7 @@
 //! slash, an empty or a dot segment, a query, a pattern. The name is relative to the directory of the login, as
 //! robots.txt is.
 
-use crate::rep::split_transfer_type;
-
-/// The transfer type of a URL: `;type=`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Type {
-    /// `i`: the octets of a file.
-    Image,
-    /// `a`: its lines, each ended by CR LF.
-    Ascii,
-    /// `d`: a listing.
-    Directory,
-}
+use crate::rep::{digit, split_transfer_type};
 
 /// A name that fits into one command, and names one file: it holds no line end, no NUL, no Telnet control octet and no
 /// pattern.
@@ -52,8 +41,15 @@ pub enum PathError {
     Pattern,
     /// It holds a `%` that begins no escape.
     Percent,
-    /// It is not the one spelling of its name ([`canonical`]).
-    Spelling,
+}
+
+/// The reason that a path cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReadError {
+    /// It names nothing, however it is spelled.
+    Nameless(PathError),
+    /// It has another than the one spelling of its name, which is this.
+    Spelled(String),
 }
 
 impl PathError {
@@ -74,9 +70,6 @@ impl PathError {
                 "A name in an ftp URL cannot hold *, ?, [, { or \\, also not escaped: some servers expand them and serve another file. Files with such names cannot be asked for."
             }
             Self::Percent => "Write the % of a file's name in an ftp URL as %25.",
-            Self::Spelling => {
-                "Write the path of an ftp URL with escapes only where they are needed, in upper case: %20 for a space, = for %3D."
-            }
         }
     }
 }
@@ -104,28 +97,18 @@ impl Name {
     }
 }
 
-/// Splits the transfer type off a path: it is no part of the name.
-pub fn split_type(path: &str) -> (&str, Option<Type>) {
-    let (path, letter) = split_transfer_type(path);
-    let named = letter.and_then(|letter| match letter {
-        'i' => Some(Type::Image),
-        'a' => Some(Type::Ascii),
-        'd' => Some(Type::Directory),
-        _ => None,
-    });
-    (path, named)
-}
-
 /// Reads the path of a URL, without its transfer type.
 ///
 /// # Errors
 /// When it has more than one meaning, or none, or is not the one spelling of its name: rules compare spellings, and the
 /// server gets the name.
-pub fn read(path: &str) -> Result<Resource, PathError> {
-    let resource = resource(path)?;
-    let spelled = spelled(&resource);
-    let is_canonical = spelled == path || spelled.strip_prefix('/') == Some(path);
-    is_canonical.then_some(resource).ok_or(PathError::Spelling)
+pub fn read(path: &str) -> Result<Resource, ReadError> {
+    let resource = resource(path).map_err(ReadError::Nameless)?;
+    let spelling = spelled(&resource);
+    match spelling == path || spelling.strip_prefix('/') == Some(path) {
+        true => Ok(resource),
+        false => Err(ReadError::Spelled(spelling)),
+    }
 }
 
 /// Returns the one spelling of a path: escapes stand only for octets that a segment cannot hold (RFC 3986 3.3). `None`
@@ -149,8 +132,8 @@ pub(super) fn encoded(name: &[u8], is_directory: bool) -> String {
         text.push('/');
     }
     // The escape tells the end of such a name from a transfer type.
-    let (name, letter) = split_transfer_type(&text);
-    match letter.and(text.get(name.len() + 1..)) {
+    let (name, named) = split_transfer_type(&text);
+    match named.and(text.get(name.len() + 1..)) {
         Some(behind) => format!("{name}%3B{behind}"),
         None => text,
     }
@@ -219,11 +202,6 @@ fn decoded(segment: &[u8]) -> Option<Vec<u8>> {
     Some(octets)
 }
 
-fn digit(octet: u8) -> Option<u8> {
-    let digit = char::from(octet).to_digit(16)?;
-    u8::try_from(digit).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -236,7 +214,8 @@ mod tests {
             Ok(Resource::File(name)) => text(&name),
             Ok(Resource::Directory(None)) => "/".to_owned(),
             Ok(Resource::Directory(Some(name))) => format!("{}/", text(&name)),
-            Err(error) => format!("{error:?}"),
+            Err(ReadError::Nameless(error)) => format!("{error:?}"),
+            Err(ReadError::Spelled(spelling)) => format!("write {spelling}"),
         }
     }
 
@@ -249,12 +228,12 @@ mod tests {
             ("/a", "a"),
             ("/pub/a.txt", "pub/a.txt"),
             ("/pub/", "pub/"),
-            ("/p%75b/%61", "Spelling"),
-            ("/a%3Db", "Spelling"),
+            ("/p%75b/%61", "write /pub/a"),
+            ("/a%3Db", "write /a=b"),
             ("/a=b", "a=b"),
-            ("/a%c3%a9", "Spelling"),
-            ("/a b", "Spelling"),
-            ("/a]}", "Spelling"),
+            ("/a%c3%a9", "write /a%C3%A9"),
+            ("/a b", "write /a%20b"),
+            ("/a]}", "write /a%5D%7D"),
             ("/a%5D%7D", "a]}"),
             ("/!$&'()+,;=:@-._~", "!$&'()+,;=:@-._~"),
             ("/!$&'()*+,;=:@-._~", "Pattern"),
@@ -269,10 +248,10 @@ mod tests {
             ("/pri\\vate/x", "Pattern"),
             ("/pri%5Cvate/x", "Pattern"),
             ("/a/*/", "Pattern"),
-            ("/a;type=i", "Spelling"),
+            ("/a;type=i", "write /a%3Btype=i"),
             ("/a%3Btype=i", "a;type=i"),
-            ("/a%3Btype=x", "Spelling"),
-            ("/a%3Btype=i/", "Spelling"),
+            ("/a%3Btype=x", "write /a;type=x"),
+            ("/a%3Btype=i/", "write /a;type=i/"),
             ("/a;type=i/", "a;type=i/"),
             ("/a%20b%3Fc%23d", "Pattern"),
             ("/a%20b%23d", "a b#d"),
@@ -313,27 +292,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_transfer_type_is_no_part_of_the_name() {
-        #[rustfmt::skip] // one row, one case
-        let cases = [
-            ("/a;type=i", "/a", Some(Type::Image)),
-            ("/a;TYPE=A", "/a", Some(Type::Ascii)),
-            ("/a/;type=d", "/a/", Some(Type::Directory)),
-            (";type=i", "", Some(Type::Image)),
-            ("/a;type=x", "/a;type=x", None),
-            ("/a;type=ii", "/a;type=ii", None),
-            ("/a;type=", "/a;type=", None),
-            ("/a;type=i;type=a", "/a;type=i", Some(Type::Ascii)),
-            ("/a;type=i/b", "/a;type=i/b", None),
-            ("/é", "/é", None),
-            ("/éééé", "/éééé", None),
-        ];
-        for (path, rest, expected) in cases {
-            assert_eq!(split_type(path), (rest, expected), "{path}");
-        }
-    }
-
     proptest! {
         /// Each file has one spelling, which is its own.
         #[test]
@@ -343,7 +301,7 @@ mod tests {
             };
             prop_assert_eq!(resource(&spelling), resource(&path));
             prop_assert_eq!(canonical(&spelling), Some(spelling.clone()));
-            prop_assert_eq!(split_type(&spelling), (spelling.as_str(), None));
+            prop_assert_eq!(split_transfer_type(&spelling), (spelling.as_str(), None));
             prop_assert!(read(&spelling).is_ok());
         }
 

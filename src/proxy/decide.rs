@@ -236,12 +236,15 @@ impl Subject {
         match self {
             Subject::Url(_) => {
                 // Another proxy may make another path of an `ftp` URL than we do: such questions are refused.
-                let target = target::read(&uri, &HeaderMap::new(), &Scope::Plain, false)?;
+                let (target, _) = target::read(&uri, &HeaderMap::new(), &Scope::Plain, false)?;
                 Ok((Kind::Request, target))
             }
             Subject::Tunnel(_) => {
                 let origin = match uri.scheme() {
-                    Some(_) => target::read(&uri, &HeaderMap::new(), &Scope::Plain, false)?.origin,
+                    Some(_) => {
+                        let read = target::read(&uri, &HeaderMap::new(), &Scope::Plain, false);
+                        read?.0.origin
+                    }
                     None => target::read_connect(&uri)?,
                 };
                 // Requests inside are not seen: the tunnel counts as HTTPS, like one of our own.

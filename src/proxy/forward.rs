@@ -22,7 +22,7 @@ use crate::ftp;
 use crate::gate::Kind;
 use crate::policy::usage::Release;
 use crate::policy::{Permit, Target};
-use crate::rep::{Origin, Scheme};
+use crate::rep::{Origin, Scheme, TransferType};
 
 impl Connection {
     /// Answers any other request: asks the gate, and passes on what the origin answers.
@@ -32,15 +32,13 @@ impl Connection {
         mut recorder: Box<ExchangeRecorder>,
         may_switch: bool,
     ) -> Result<Response<Answer>, Refused> {
-        let target = match self.read_target(&request, &mut recorder).await {
-            Ok(target) => target,
+        let (target, transfer_type) = match self.read_target(&request, &mut recorder).await {
+            Ok(read) => read,
             Err(refusal) => return Err((refusal, recorder)),
         };
         let origin = target.origin.clone();
-        if origin.scheme() == Scheme::Ftp
-            && let Some(named) = target::transfer_type(request.uri())
-        {
-            request.extensions_mut().insert(named);
+        if let Some(transfer_type) = transfer_type {
+            request.extensions_mut().insert(transfer_type);
         }
         if self_test::is_meant(&origin) {
             let is_last = BodyFraming::of(&request).ends_connection(recorder.state());
@@ -86,7 +84,7 @@ impl Connection {
         }
     }
 
-    /// Reads the target of a request that may be forwarded.
+    /// Reads the target of a request that may be forwarded, and its transfer type over FTP.
     ///
     /// # Errors
     /// The refusal; the recorder has the decision.
@@ -94,7 +92,7 @@ impl Connection {
         &self,
         request: &Request<CrawlerBody>,
         recorder: &mut ExchangeRecorder,
-    ) -> Result<Target, Refusal> {
+    ) -> Result<(Target, Option<TransferType>), Refusal> {
         let proxy = &self.downstream.proxy;
         if *request.method() == Method::TRACE {
             return Err(bad(Refusal::Trace, recorder));
@@ -103,8 +101,9 @@ impl Connection {
             return Err(bad(Refusal::Loop, recorder));
         }
         let takes_ftp = proxy.settings.load().upstream.ftp;
-        let target = target::read(request.uri(), request.headers(), &self.scope, takes_ftp)
-            .map_err(|unreadable| unread(unreadable, recorder))?;
+        let (target, transfer_type) =
+            target::read(request.uri(), request.headers(), &self.scope, takes_ftp)
+                .map_err(|unreadable| unread(unreadable, recorder))?;
         recorder.set_origin(target.origin.clone());
         if target.origin.scheme() == Scheme::Ftp {
             check_ftp(request).map_err(|refusal| bad(refusal, recorder))?;
@@ -117,7 +116,7 @@ impl Connection {
         {
             return Err(unsent(Failure::Prohibited(prohibited), recorder));
         }
-        Ok(target)
+        Ok((target, transfer_type))
     }
 
     /// Makes the request that goes to the origin, and tells whether it asks for a WebSocket.

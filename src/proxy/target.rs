@@ -6,9 +6,9 @@ use http::header::HOST;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Uri};
 
-use crate::ftp::path::{self as ftp, PathError, Type};
+use crate::ftp::path::{self, PathError, ReadError};
 use crate::policy::Target;
-use crate::rep::{Origin, Scheme};
+use crate::rep::{Origin, Scheme, TransferType, split_transfer_type};
 
 /// The way that requests come on a connection.
 #[derive(Debug, Clone)]
@@ -58,7 +58,8 @@ pub enum Unreadable {
     },
 }
 
-/// Reads the target of a request other than CONNECT. `takes_ftp` is true if `ftp` URLs are forwarded.
+/// Reads the target of a request other than CONNECT, and the transfer type that an `ftp` URL names: it is no part of the
+/// target. `takes_ftp` is true if `ftp` URLs are forwarded.
 ///
 /// # Errors
 /// When it cannot be judged.
@@ -67,7 +68,7 @@ pub fn read(
     headers: &HeaderMap,
     scope: &Scope,
     takes_ftp: bool,
-) -> Result<Target, Unreadable> {
+) -> Result<(Target, Option<TransferType>), Unreadable> {
     let path = path_of(uri)?;
     match scope {
         Scope::Plain => {
@@ -82,7 +83,7 @@ pub fn read(
             match origin.scheme() {
                 Scheme::Ftp if takes_ftp => of_ftp(origin, &path),
                 Scheme::Ftp => Err(Unreadable::Scheme),
-                Scheme::Http | Scheme::Https => Ok(Target { origin, path }),
+                Scheme::Http | Scheme::Https => Ok((Target { origin, path }, None)),
             }
         }
         Scope::Inside { origin, stray_name } => {
@@ -102,10 +103,8 @@ pub fn read(
             if let Some(host) = headers.get(HOST) {
                 agree(origin, host.as_bytes())?;
             }
-            Ok(Target {
-                origin: origin.clone(),
-                path,
-            })
+            let origin = origin.clone();
+            Ok((Target { origin, path }, None))
         }
     }
 }
@@ -141,25 +140,23 @@ pub fn read_connect(uri: &Uri) -> Result<Origin, Unreadable> {
     Origin::new(Scheme::Https, authority.host(), Some(port)).map_err(|_| Unreadable::Malformed)
 }
 
-/// Returns the target of an `ftp` URL. Its transfer type is no part of the path ([`transfer_type`] has it).
-fn of_ftp(origin: Origin, path: &PathAndQuery) -> Result<Target, Unreadable> {
+/// Returns the target of an `ftp` URL, and its transfer type.
+fn of_ftp(
+    origin: Origin,
+    path: &PathAndQuery,
+) -> Result<(Target, Option<TransferType>), Unreadable> {
     let whole = path.as_str();
-    let (path, _) = ftp::split_type(whole);
-    ftp::read(path).map_err(|error| match (error, ftp::canonical(path)) {
-        (PathError::Spelling, Some(spelling)) => {
+    let (path, named) = split_transfer_type(whole);
+    path::read(path).map_err(|error| match error {
+        ReadError::Nameless(error) => Unreadable::FtpPath(error),
+        ReadError::Spelled(spelling) => {
             let in_type = whole.get(path.len()..).unwrap_or_default();
             Unreadable::FtpSpelling(format!("{origin}{spelling}{in_type}").into())
         }
-        (error, _) => Unreadable::FtpPath(error),
     })?;
     let path = if path.is_empty() { "/" } else { path };
     let path = PathAndQuery::try_from(path).map_err(|_| Unreadable::Malformed)?;
-    Ok(Target { origin, path })
-}
-
-/// Returns the transfer type that an `ftp` URL names.
-pub fn transfer_type(uri: &Uri) -> Option<Type> {
-    ftp::split_type(uri.path_and_query()?.as_str()).1
+    Ok((Target { origin, path }, named))
 }
 
 fn path_of(uri: &Uri) -> Result<PathAndQuery, Unreadable> {
@@ -267,7 +264,10 @@ mod tests {
             .parse::<Uri>()
             .map(|uri| read(&uri, &headers, scope, true))
         {
-            Ok(Ok(target)) => format!("{}{}", target.origin, target.path),
+            Ok(Ok((target, None))) => format!("{}{}", target.origin, target.path),
+            Ok(Ok((target, Some(named)))) => {
+                format!("{}{} as {named:?}", target.origin, target.path)
+            }
             Ok(Err(Unreadable::Misdirected { .. })) => "misdirected".to_owned(),
             Ok(Err(error)) => format!("{error:?}"),
             Err(_) => "not a URI".to_owned(),
@@ -296,10 +296,26 @@ mod tests {
             ("https://a.test/x", "", plain, "https://a.test/x"),
             ("ws://a.test/x", "", plain, "Scheme"),
             ("ftp://a.test/x", "", plain, "ftp://a.test/x"),
-            ("FTP://A.test:21/x;type=i", "", plain, "ftp://a.test/x"),
+            (
+                "FTP://A.test:21/x;type=i",
+                "",
+                plain,
+                "ftp://a.test/x as Image",
+            ),
             ("ftp://a.test:2121/x/", "", plain, "ftp://a.test:2121/x/"),
             ("ftp://a.test", "", plain, "ftp://a.test/"),
-            ("ftp://a.test/;type=d", "", plain, "ftp://a.test/"),
+            (
+                "ftp://a.test/;type=d",
+                "",
+                plain,
+                "ftp://a.test/ as Directory",
+            ),
+            (
+                "http://a.test/x;type=a",
+                "",
+                plain,
+                "http://a.test/x;type=a",
+            ),
             ("ftp://u:p@a.test/x", "", plain, "Userinfo"),
             ("ftp://@a.test/x", "", plain, "Userinfo"),
             ("ftp://a.test/x%0d%0ay", "", plain, "FtpPath(Control)"),

@@ -161,7 +161,8 @@ fn is_unreserved(octet: u8) -> bool {
     octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'.' | b'_' | b'~')
 }
 
-pub(super) fn digit(octet: u8) -> Option<u8> {
+/// Returns the value of a hexadecimal digit.
+pub(crate) fn digit(octet: u8) -> Option<u8> {
     match octet {
         b'0'..=b'9' => Some(octet - b'0'),
         b'a'..=b'f' => Some(octet - b'a' + 10),

@@ -181,6 +181,7 @@ fn exit_codes_and_corrections() {
         ("a path that FTP cannot have", &["ftp://a.test/x/../p"], 2, "without dot segments"),
         ("a user over FTP", &["ftp://u:p@a.test/p"], 2, "without user and password: crawlgate logs in as anonymous only"),
         ("another spelling over FTP", &["ftp://a.test/%70%3dx y"], 2, "write ftp://a.test/p=x%20y"),
+        ("another spelling in a type", &["ftp://a.test/%70;type=i"], 2, "write ftp://a.test/p;type=i"),
         ("another scheme", &["gopher://a.test/"], 2, "the scheme must be http, https or ftp"),
         ("standard input twice", &["--urls", "-"], 2, "standard input is read once"),
         ("a list that is not there", &["--urls", "no-such-file"], 2, "no-such-file: "),

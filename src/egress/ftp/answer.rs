@@ -79,9 +79,7 @@ impl Facts<'_> {
     }
 
     fn last_modified(&self) -> Option<String> {
-        let since = std::time::Duration::from_millis(self.modified?.as_millis());
-        let time = std::time::UNIX_EPOCH.checked_add(since)?;
-        Some(httpdate::fmt_http_date(time))
+        Some(httpdate::fmt_http_date(self.modified?.into()))
     }
 }
 

@@ -9,7 +9,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http_body::{Frame, SizeHint};
 use tokio::net::TcpStream;
 
@@ -18,8 +18,11 @@ use super::control::{Begun, Control};
 use crate::ftp::page::Page;
 use crate::ftp::range::Range;
 
-/// Octets that are read at once.
-const PIECE: usize = 32 * 1024;
+/// Octets of the memory that pieces are read into, one behind the other.
+const ROOM: usize = 32 * 1024;
+
+/// The least room that is worth a read.
+const LEAST_ROOM: usize = 4 * 1024;
 
 /// The body of an answer over FTP.
 pub(in super::super) struct Body(Content);
@@ -63,6 +66,8 @@ impl Until {
 pub(super) struct Transfer {
     state: State,
     shape: Shape,
+    /// The room for the next pieces. It is empty between two reads.
+    room: BytesMut,
     /// The last piece, until the transfer is confirmed.
     held: Option<Bytes>,
 }
@@ -89,6 +94,7 @@ impl Transfer {
         Transfer {
             state: State::Open(data, control, begun),
             shape: Shape::File(until),
+            room: BytesMut::new(),
             held: None,
         }
     }
@@ -98,6 +104,7 @@ impl Transfer {
         Transfer {
             state: State::Open(data, control, begun),
             shape: Shape::Listing(page),
+            room: BytesMut::new(),
             held: None,
         }
     }
@@ -121,7 +128,7 @@ impl Transfer {
                     Err(_) => return Poll::Ready(self.cut("the transfer was not confirmed")),
                 },
                 State::Open(data, ..) => {
-                    let piece = match ready!(poll_read(data, cx)) {
+                    let piece = match ready!(poll_read(data, &mut self.room, cx)) {
                         Ok(piece) => piece,
                         Err(error) => {
                             self.state = State::Ended;
@@ -207,16 +214,19 @@ impl Transfer {
     }
 }
 
-/// Reads one piece; an empty one at the end.
-fn poll_read(data: &TcpStream, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
+/// Reads one piece; an empty one at the end. Small pieces share one room, so that each keeps little more than its octets.
+fn poll_read(
+    data: &TcpStream,
+    room: &mut BytesMut,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<Bytes>> {
     loop {
         ready!(data.poll_read_ready(cx))?;
-        let mut octets = vec![0; PIECE];
-        match data.try_read(&mut octets) {
-            Ok(read) => {
-                octets.truncate(read);
-                return Poll::Ready(Ok(octets.into()));
-            }
+        if room.capacity() < LEAST_ROOM {
+            room.reserve(ROOM);
+        }
+        match data.try_read_buf(room) {
+            Ok(_) => return Poll::Ready(Ok(room.split().freeze())),
             // It was not ready after all.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Poll::Ready(Err(error)),

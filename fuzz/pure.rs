@@ -4,6 +4,24 @@
 // A module around them, so that they find their files in the directories of their names.
 #[path = "../src"]
 mod src {
+    /// Points in time without the clock.
+    #[allow(dead_code, reason = "replies make them, and nothing here reads them")]
+    pub mod clock {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub struct Moment(u64);
+
+        impl Moment {
+            pub const fn from_millis(millis: u64) -> Self {
+                Self(millis)
+            }
+
+            pub const fn as_millis(self) -> u64 {
+                self.0
+            }
+        }
+    }
+
+    pub mod ftp;
     pub mod rep;
     /// The digits of records.
     #[allow(dead_code, reason = "usage alone uses them")]
@@ -46,4 +64,4 @@ mod src {
     }
 }
 
-pub use src::{entry, rep, store, text, tlog, usage};
+pub use src::{clock, entry, ftp, rep, store, text, tlog, usage};

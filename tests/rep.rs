@@ -8,6 +8,8 @@
 mod checks;
 #[path = "support/corpus.rs"]
 mod corpus;
+#[path = "rep/ftp_checks.rs"]
+mod ftp_checks;
 #[path = "rep/naive.rs"]
 mod naive;
 #[path = "rep/origins.rs"]
@@ -34,5 +36,6 @@ fn the_kept_corpus_passes_the_checks() {
         ("statements", usage_checks::statements),
         ("fields", usage_checks::fields),
         ("tdmrep", usage_checks::tdmrep),
+        ("ftp", ftp_checks::ftp),
     ]);
 }

@@ -119,6 +119,44 @@ fn pure_ftpd() -> Option<Peer> {
     Some(peer)
 }
 
+fn proftpd() -> Option<Peer> {
+    let (program, folder) = server("proftpd")?;
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: proftpd changes its user, as root only");
+        return None;
+    }
+    let peer = Peer::start("sh", &[], |port, dir| {
+        let root = site(dir);
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).unwrap();
+        let (dir, root) = (dir.display(), root.display());
+        let files = [
+            ("passwd", format!("ftp:x:65534:65534::{root}:/bin/false\n")),
+            ("group", "root:x:0:\nftp:x:65534:\n".to_owned()),
+            (
+                "proftpd.conf",
+                format!(
+                    "ServerType standalone\nServerName test\nPort {port}\nDefaultAddress 127.0.0.1\n\
+                     SocketBindTight on\nUseIPv6 off\nUser root\nGroup root\nDelayEngine off\nWtmpLog off\n\
+                     TransferLog none\nSystemLog {dir}/log\nPidFile {dir}/pid\nScoreboardFile {dir}/scoreboard\n\
+                     AuthUserFile {dir}/passwd\nAuthGroupFile {dir}/group\nAuthOrder mod_auth_file.c\n\
+                     LogFormat commands \"%r\"\nExtendedLog {dir}/commands ALL commands\n\
+                     <Anonymous {root}>\nUser ftp\nGroup ftp\nUserAlias anonymous ftp\nRequireValidShell off\n\
+                     </Anonymous>\n"
+                ),
+            ),
+        ];
+        for (name, text) in files {
+            let file = Path::new(&dir.to_string()).join(name);
+            fs::write(&file, text).unwrap();
+            // It takes no file that others may read.
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        let arguments = format!("-n -c {dir}/proftpd.conf");
+        script(&program, folder.as_deref(), "", &arguments)
+    });
+    Some(peer)
+}
+
 /// Asks a server for everything that a crawler asks for.
 fn crawl(peer: &Peer) {
     let gate = CrawlgateProcess::start();
@@ -180,6 +218,13 @@ fn vsftpd_is_crawled_as_its_robots_txt_allows() {
 #[test]
 fn pure_ftpd_is_crawled_as_its_robots_txt_allows() {
     if let Some(peer) = pure_ftpd() {
+        crawl(&peer);
+    }
+}
+
+#[test]
+fn proftpd_is_crawled_as_its_robots_txt_allows() {
+    if let Some(peer) = proftpd() {
         crawl(&peer);
     }
 }

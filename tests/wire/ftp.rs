@@ -1,5 +1,6 @@
 //! Requests for `ftp` URLs: judged by the robots.txt of their own origin, served over HTTP.
 
+mod beside;
 mod hostile;
 mod servers;
 

@@ -1,8 +1,7 @@
 //! FTP servers that lie, stall, never end or break off, and the walls between them and the gate.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
 use std::thread;
 
 use crate::address_policy::{default_policy, prohibited};
@@ -302,61 +301,6 @@ fn a_page_without_its_data_connection_is_recorded_as_sent() {
         assert_eq!(record["status"], 502, "{record}");
     }
     assert!(server.named().contains(&"SIZE later".to_owned()));
-}
-
-/// An HTTP proxy that connects to whatever CONNECT names, and notes it.
-fn connecting_proxy() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
-    let list = Arc::clone(&asked);
-    thread::spawn(move || {
-        for mut client in listener.incoming().map_while(Result::ok) {
-            let list = Arc::clone(&list);
-            thread::spawn(move || {
-                let mut reader = BufReader::with_capacity(1, client.try_clone().unwrap());
-                let mut head = String::new();
-                while !head.ends_with("\r\n\r\n") {
-                    reader.read_line(&mut head).unwrap();
-                }
-                let target = head.split(' ').nth(1).unwrap().to_owned();
-                let port: u16 = target.rsplit(':').next().unwrap().parse().unwrap();
-                list.lock().unwrap().push(target);
-                let server = TcpStream::connect(("127.0.0.1", port)).unwrap();
-                client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
-                let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-                thread::spawn(move || std::io::copy(&mut from, &mut to));
-                drop(std::io::copy(&mut &server, &mut client));
-                drop(client.shutdown(std::net::Shutdown::Both));
-            });
-        }
-    });
-    (address, asked)
-}
-
-#[test]
-fn both_connections_go_through_an_upstream_proxy() {
-    let (proxy, asked) = connecting_proxy();
-    let gate = CrawlgateProcess::with(|setup| {
-        let tables = format!("[[upstream.proxy]]\nhosts = [\"*\"]\nurl = \"http://{proxy}\"\n");
-        setup.tables(&tables);
-    });
-    let server = FtpServer::with_rules(RULES).file("open", "hello");
-    let url = server.url("/open").replace("site.test", "far.example");
-    gate.get(&url).is_origins(200, "hello");
-    let asked = asked.lock().unwrap();
-    assert_eq!(asked.len(), 4, "{asked:?}");
-    assert!(
-        asked
-            .iter()
-            .all(|target| target.starts_with("far.example:")),
-        "{asked:?}"
-    );
-    assert_eq!(asked[0], format!("far.example:{}", server.port()));
-    assert_ne!(
-        asked[1], asked[0],
-        "the data connection has a port of its own"
-    );
 }
 
 #[test]

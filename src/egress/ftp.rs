@@ -114,8 +114,14 @@ struct Asked<'a> {
 impl<'a> Asked<'a> {
     /// Connects and logs in.
     async fn session(self) -> Result<Session<'a>, Stop> {
-        let stream = self.shared.reach(self.origin, self.way).await?;
-        let mut control = Control::new(stream, self.shared.counts.opened_ftp())?;
+        let shared = self.shared;
+        // With its data connection, a session takes a descriptor more than other exchanges.
+        let place = shared.idle.second().ok_or(Failure::Exhausted)?;
+        if shared.idle.is_exceeded() {
+            shared.close_idle();
+        }
+        let stream = shared.reach(self.origin, self.way).await?;
+        let mut control = Control::new(stream, shared.counts.opened_ftp(), place)?;
         control.log_in().await?;
         Ok(Session {
             asked: self,

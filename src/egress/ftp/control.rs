@@ -6,6 +6,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::super::Failure;
+use super::super::idle::SecondPlace;
 use crate::ftp::command::Command;
 use crate::ftp::reply::{Replies, Reply};
 use crate::ftp::status::{Refusal, Step};
@@ -47,17 +48,23 @@ pub(super) struct Control {
     replies: Replies,
     peer: SocketAddr,
     _open: GaugeGuard,
+    _place: SecondPlace,
 }
 
 impl Control {
     /// Takes over a connection that nothing was read from.
-    pub(super) fn new(stream: TcpStream, open: GaugeGuard) -> Result<Control, Failure> {
+    pub(super) fn new(
+        stream: TcpStream,
+        open: GaugeGuard,
+        place: SecondPlace,
+    ) -> Result<Control, Failure> {
         let peer = stream.peer_addr().map_err(|error| Failure::of(&error))?;
         Ok(Control {
             stream,
             replies: Replies::default(),
             peer,
             _open: open,
+            _place: place,
         })
     }
 

@@ -1,12 +1,12 @@
-//! FTP beside what all requests share: upstream proxies and pace.
+//! FTP beside what all requests share: upstream proxies, pace, descriptors.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use crate::support::ftp::FtpServer;
-use crate::support::{CrawlgateProcess, RULES};
+use crate::support::ftp::{Act, FtpServer};
+use crate::support::{CrawlgateProcess, Latch, RULES, Setup, Wire, eventually};
 
 /// Starts a proxy that connects to any port on loopback, and notes what it was asked for. `meet` reads a request and
 /// grants it.
@@ -105,4 +105,32 @@ fn a_session_takes_one_turn_of_the_pace() {
     gate.refused(&gate.get(&server.url("/open")), 429, "paced");
     gate.denied(&gate.get(&server.url("/private")));
     assert_eq!(server.sessions(), 3);
+}
+
+#[test]
+fn the_third_descriptor_of_a_session_is_counted() {
+    let setup = Setup::new();
+    // Of 96, a quarter is for other uses. A ninth of the rest and what 31 connections leave is for unused connections.
+    let limited = "ulimit -n 96; exec \"$0\" \"$@\"";
+    let command = setup.command_in(&["sh", "-c", limited], "serve");
+    let gate = CrawlgateProcess::spawn(setup, command);
+    let latch = Latch::new();
+    let server = FtpServer::with_rules(RULES)
+        .file("open", "x")
+        .on("RETR open", Act::Wait(latch.clone()));
+    let url = server.url("/open");
+    let mut wires: Vec<Wire> = (0..10).map(|_| gate.connect()).collect();
+    for wire in &mut wires {
+        wire.send(format!("GET {url} HTTP/1.1\r\nHost: x\r\n\r\n"));
+    }
+    latch.arrivals(10);
+    gate.refused(&gate.get(&url), 503, "overloaded");
+    assert_eq!(server.sessions(), 11, "one was for robots.txt");
+    latch.open();
+    for wire in &mut wires {
+        wire.response("GET").is_origins(200, "x");
+    }
+    eventually("a session to be free", || {
+        (gate.get(&url).status == 200).then_some(())
+    });
 }

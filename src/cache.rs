@@ -7,9 +7,9 @@
 //! and by octets, over all identities, and evicts the least recently used origins that are not being fetched.
 //!
 //! A document of an origin has at most [`OWN_STATES`](crate::robots::identity::OWN_STATES) identities with states of their
-//! own; further ones share that of `*`. Clients divide these states evenly, so that none can fill them with names that it makes
-//! up. A refusal to one identity is believed only if the origin refuses `*`, too
-//! (`confirm`).
+//! own; further ones share that of `*` at robots.txt, and have none at tdmrep.json. Clients divide these states evenly, so
+//! that none can fill them with names that it makes up. A refusal to one identity is believed only if the origin refuses
+//! `*`, too (`confirm`).
 //!
 //! With a [`PersistentStates`], states outlive the process: the first request to an origin loads all its states from the
 //! store, which tells when a fetch is due; each finished fetch is handed to the log before any request sees the new

@@ -455,8 +455,11 @@ fn cut_off(now: Moment) -> Decision {
     }
 }
 
+/// Tells whether what is open under this ruling must end. A tdmrep.json that has not come counts as a denial: the file
+/// may reserve what is open, and nothing asks again when it comes.
 fn is_denied(ruling: &Ruling) -> bool {
-    matches!(ruling, Ruling::Refuse(decision) if decision.verdict() == Verdict::Deny)
+    matches!(ruling, Ruling::Refuse(decision)
+        if decision.verdict() == Verdict::Deny || decision.reason == Reason::UsagePending)
 }
 
 impl std::fmt::Debug for Gate {

@@ -123,6 +123,8 @@ enum Room {
     InPlaceOf(usize),
     /// No slot of its own: it shares that of `*`.
     Shared,
+    /// No slot at all: nothing is known, and nothing is fetched.
+    Nowhere,
 }
 
 impl Slots {
@@ -135,8 +137,8 @@ impl Slots {
         }
     }
 
-    /// Returns the slot that `crawler` has or shares, made if there is room. `change` receives each slot that is added
-    /// or removed for that.
+    /// Returns the slot that `crawler` has or shares, made if there is room; `None` if there is none for it. `change`
+    /// receives each slot that is added or removed for that.
     pub(super) fn slot(
         &mut self,
         crawler: Crawler<'_>,
@@ -153,6 +155,7 @@ impl Slots {
             Room::Shared => {
                 return self.slot(Crawler::common(crawler.document()), now, change);
             }
+            Room::Nowhere => return None,
         };
         self.all.get_mut(at)
     }
@@ -192,6 +195,8 @@ impl Slots {
         let greedy = resting().filter(|(_, slot)| held(slot.identity.client()) >= most);
         match greedy.min_by_key(|(_, slot)| slot.used) {
             Some((at, _)) => Room::InPlaceOf(at),
+            // robots.txt was asked whether this crawler may fetch the file, not whether `*` may.
+            None if crawler.document() == Document::TdmRep => Room::Nowhere,
             None => Room::Shared,
         }
     }
@@ -200,7 +205,7 @@ impl Slots {
     pub(super) fn held(&mut self, crawler: Crawler<'_>, now: Moment) -> Option<&mut Slot> {
         match self.room(crawler, now) {
             Room::At(at) => self.all.get_mut(at),
-            Room::New | Room::InPlaceOf(_) => None,
+            Room::New | Room::InPlaceOf(_) | Room::Nowhere => None,
             Room::Shared => self.of(&Identity::common(crawler.document())),
         }
     }

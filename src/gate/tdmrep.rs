@@ -52,7 +52,11 @@ impl Gate {
             false => None,
         };
         // robots.txt may have changed during the wait.
-        let view = cache.lookup_for(&target.origin, crawler, profile).await;
+        let mut view = cache.lookup_for(&target.origin, crawler, profile).await;
+        // The permit rests on the file as it was looked at: one that has landed since makes the permit stale.
+        if let Some(file) = &file {
+            view.landings = file.landings;
+        }
         let file = match file {
             None => Some(Reservations::disallowed()),
             Some(file) if !matches!(file.stance, Stance::Unknown) => {

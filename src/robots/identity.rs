@@ -17,7 +17,7 @@ use super::document::Document;
 use super::state::State;
 use crate::rep::ProductToken;
 
-/// Identities of one origin that have states of their own, besides `*`. Further ones share the state of `*`.
+/// Identities of one origin that have states of their own, besides `*`. Further ones share the robots.txt of `*`.
 pub const OWN_STATES: usize = 8;
 
 /// Longest User-Agent of a robots.txt fetch, in octets.

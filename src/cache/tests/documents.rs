@@ -1,7 +1,9 @@
 //! Two documents of one origin: each has its own flight and its own states.
 
 use super::*;
+use crate::rep::ProductToken;
 use crate::robots::document::Document;
+use crate::robots::identity::OWN_STATES;
 use crate::usage::SignalMode;
 
 impl Laboratory {
@@ -106,4 +108,31 @@ async fn a_refresh_asks_for_no_file_that_is_off_or_disallowed() {
         assert_eq!(refreshed.len(), expected, "{mode:?}");
         assert_eq!(lab.fetches() - before, expected, "{mode:?}");
     }
+}
+
+#[tokio::test]
+async fn a_crawler_without_a_state_of_its_own_is_not_judged_by_the_file_of_all() {
+    let lab = Laboratory::new();
+    let a = origin("a");
+    lab.learn(&a).await;
+    lab.end(reserved("[]"));
+    lab.tdmrep(&a, Effort::Wait).await;
+    let view = async |name: &str| {
+        let tokens = [ProductToken::new(name).expect("a token")];
+        let crawler = Crawler::named(&tokens);
+        lab.cache.tdmrep(&a, crawler, None, Effort::Wait).await
+    };
+    for number in 0..OWN_STATES {
+        lab.end(reserved(ALL));
+        assert!(reserves(&view(&format!("Named{number}Bot")).await));
+    }
+    let before = lab.fetches();
+    let further = view("FurtherBot").await;
+    assert!(matches!(further.stance, Stance::Unknown), "{further:?}");
+    assert_eq!(lab.fetches(), before, "nothing is fetched for it");
+    assert!(
+        !reserves(&lab.tdmrep(&a, Effort::Wait).await),
+        "`*` keeps its file"
+    );
+    assert_eq!(lab.cache.states(), OWN_STATES + 2);
 }

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::overrides::proven;
-use crate::support::{CrawlgateProcess, Latch, Origin, Reply, Response, Setup};
+use crate::support::{CrawlgateProcess, Latch, Origin, Reply, Response, Setup, origin_ca_pem};
 
 const PATH: &str = "/.well-known/tdmrep.json";
 
@@ -277,6 +277,27 @@ fn an_opaque_tunnel_is_refused_where_any_path_is_reserved() {
         assert_eq!(fetches(&origin), 1);
         proven(&gate);
     }
+}
+
+#[test]
+fn an_open_tunnel_ends_when_the_file_that_it_must_ask_does_not_come() {
+    let latch = Latch::new();
+    let origin = Origin::https().on(PATH, [Reply::ok(RESERVED).held(&latch)]);
+    let mut gate = gate("off", |setup| {
+        setup.set("tls", "tunnel", "[\"bank.test\"]");
+        setup.set("robots", "hold", "\"200ms\"");
+    });
+    let authority = format!("bank.test:{}", origin.port());
+    let mut wire = gate.connect();
+    assert_eq!(wire.tunnel(&authority).status, 200);
+    let mut wire = wire.tls("bank.test", origin_ca_pem());
+    wire.get_inside(&authority, "/inside")
+        .is_origins(200, "page /inside");
+    switch(&mut gate, "enforce");
+    let record = gate.record("the tunnel's end", |record| record["via"] == "tunnel");
+    assert_eq!(record["error"], "http_request_denied", "{record}");
+    latch.open();
+    drop(wire);
 }
 
 #[test]

@@ -120,6 +120,7 @@ impl Asked {
             };
         };
         let after = response.said(chain, modes);
+        before.drop_superseded(&after);
         let judged = judge_response(purposes, modes, &before, &after, response.status);
         Usage {
             purposes,

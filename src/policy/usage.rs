@@ -356,11 +356,15 @@ pub fn release(decision: &mut Decision, mut head: Head<'_>) -> Option<Release> {
         Usage::new(*purposes, tdmrep)
     });
     usage.received_status = Some(head.status);
+    // A refusal that was told before rests on the entries of tdmrep.json, whatever the response says.
+    if usage.stage.is_none() {
+        usage.before.drop_superseded(&said);
+    }
     let first = std::mem::replace(
         &mut usage.judged,
         judge_response(*purposes, modes, &usage.before, &said, head.status),
     );
-    // The refusal that was told before rests on these, whatever the response says.
+    // As above.
     if usage.stage == Some(Stage::Before) {
         usage.judged.refused = first.refused;
         usage.judged.unlicensed = first.unlicensed;

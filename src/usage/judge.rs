@@ -58,20 +58,15 @@ impl Combined {
 /// Judges a fetch for its declared purposes. `before` is what robots.txt and tdmrep.json say, `after` what the response
 /// says, once there is one.
 ///
-/// A `tdm-reservation` of the response supersedes that of tdmrep.json. With `withhold = false`, nothing that the
-/// response says refuses a purpose.
+/// The caller has dropped from `before` what the response supersedes ([`Said::drop_superseded`]). With `withhold = false`,
+/// nothing that the response says refuses a purpose.
 #[must_use]
 pub fn judge(purposes: Purposes, modes: &Modes, before: &Said, after: Option<&Said>) -> Judged {
     let both = || std::iter::once(before).chain(after);
     let is_unlicensed = |place: &Place| is_enforced_at(place, modes);
-    let is_superseded = after.is_some_and(Said::supersedes_file);
-    let before_ones = before.preferences.iter();
-    let before_ones =
-        before_ones.filter(|one| !is_superseded || !matches!(one.place, Place::Entry(_)));
-    let after_ones = after.map_or(&[][..], |after| &after.preferences).iter();
     let mut judged = Judged::default();
     let mut disallowed = Categories::NONE;
-    for preference in before_ones.chain(after_ones) {
+    for preference in both().flat_map(|said| &said.preferences) {
         judged.combined.add(preference);
         if preference.is_enforced_disallow(modes) && is_enforced_at(&preference.place, modes) {
             disallowed = disallowed.and(Categories::one(preference.category));

@@ -131,9 +131,6 @@ impl<'a> UsageRecord<'a> {
         judged: &Judged,
     ) -> UsageRecord<'a> {
         let all = || said.clone().into_iter();
-        let is_superseded = all().any(Said::supersedes_file);
-        let is_in_force =
-            |one: &&Preference| !is_superseded || !matches!(one.place, Place::Entry(_));
         let combined = judged
             .combined
             .iter()
@@ -143,7 +140,6 @@ impl<'a> UsageRecord<'a> {
             refused: judged.refused,
             preferences: all()
                 .flat_map(|said| &said.preferences)
-                .filter(is_in_force)
                 .map(PreferenceRecord::of)
                 .collect(),
             combined: combined.collect(),

@@ -235,10 +235,7 @@ impl Said {
         if other.is_empty() {
             return self;
         }
-        if other.supersedes_file() {
-            let is_entry = |one: &Preference| matches!(one.place, Place::Entry(_));
-            self.preferences.retain(|one| !is_entry(one));
-        }
+        self.drop_superseded(other);
         for preference in &other.preferences {
             self.prefer(preference.clone());
         }
@@ -255,11 +252,14 @@ impl Said {
         self
     }
 
-    /// Tells whether a response field states a reservation, which supersedes that of tdmrep.json.
-    pub(super) fn supersedes_file(&self) -> bool {
-        let is_it =
+    /// Removes the entries of tdmrep.json if a field of this `response` states a reservation, which supersedes them.
+    pub fn drop_superseded(&mut self, response: &Said) {
+        let is_field =
             |one: &Preference| one.signal == Signal::Tdm && matches!(one.place, Place::Field(_));
-        self.preferences.iter().any(is_it)
+        if response.preferences.iter().any(is_field) {
+            let is_entry = |one: &Preference| matches!(one.place, Place::Entry(_));
+            self.preferences.retain(|one| !is_entry(one));
+        }
     }
 
     /// Adds a preference. At the limit, the last one that repeats another makes room for one that repeats none.

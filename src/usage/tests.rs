@@ -129,13 +129,16 @@ fn the_published_vectors_hold() {
 
         let before = before(vector, &modes, is_guarded);
         let is_denied = before.is_none();
-        let before = before.unwrap_or_default();
+        let mut before = before.unwrap_or_default();
         let judged = judge(purposes, &modes, &before, None);
         let is_refused = !is_lifted && (!judged.refused.is_empty() || judged.unlicensed);
         let is_sent = !is_denied
             && (!is_refused || vector.text("mode") == Some("report"))
             && vector.text("tdmrep_state") != Some("pending");
         let after = (is_sent && via == "plain").then(|| after(vector, &modes));
+        if let Some(after) = &after {
+            before.drop_superseded(after);
+        }
         let judged = judge(purposes, &modes, &before, after.as_ref());
         let said = before.and(after.as_ref().unwrap_or(&Said::default()));
 

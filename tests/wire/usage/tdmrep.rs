@@ -259,6 +259,26 @@ fn report_mode_and_an_override_of_use_let_the_page_pass() {
 }
 
 #[test]
+fn a_reported_refusal_keeps_the_entry_that_the_response_supersedes() {
+    let says = Reply::with(200, "tdm-reservation: 0\r\n", "page");
+    let origin = Origin::http()
+        .on(PATH, [Reply::ok(RESERVED)])
+        .on("/art/1", [says]);
+    let gate = gate("enforce", |setup| {
+        setup.set("policy", "mode", "\"report\"");
+    });
+    let url = origin.url("/art/1");
+    gate.get(&url).is_origins(200, "page");
+    let record = gate.record("the page", |record| record["url"] == url);
+    let usage = &record["usage"];
+    assert_eq!(usage["refused"], json!(["tdm"]), "{record}");
+    let said = usage["preferences"].as_array().unwrap();
+    let found: Vec<_> = said.iter().map(|one| &one["source"]).collect();
+    assert_eq!(found, ["tdmrep", "header"], "{record}");
+    proven(&gate);
+}
+
+#[test]
 fn an_opaque_tunnel_is_refused_where_any_path_is_reserved() {
     let rows = [(RESERVED, 403), ("[]", 200)];
     for (file, status) in rows {

@@ -14,11 +14,13 @@ mod tls;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use ipnet::IpNet;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, UnixListener};
 
@@ -169,6 +171,16 @@ impl ActiveListener {
                 Ok((Stream::Unix(stream), UNIX_PEER))
             }
         }
+    }
+
+    /// Tells whether a connection waits to be accepted. Where the system does not say, one does.
+    pub fn has_waiting(&self) -> bool {
+        let socket = match &self.socket {
+            Socket::Tcp(listener) => listener.as_fd(),
+            Socket::Unix(listener, _) => listener.as_fd(),
+        };
+        let mut asked = [PollFd::from_borrowed_fd(socket, PollFlags::IN)];
+        poll(&mut asked, Some(&Timespec::default())).map_or(true, |ready| ready > 0)
     }
 
     /// Returns the listener's name.

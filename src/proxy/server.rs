@@ -101,6 +101,8 @@ pub async fn listen(proxy: Arc<Proxy>, listener: Arc<ActiveListener>) {
                 }
             }
             Err(error) if is_of_one_connection(&error) => {}
+            // The system refuses a descriptor before it looks for a connection.
+            Err(_) if !listener.has_waiting() => tokio::time::sleep(ACCEPT_PAUSE).await,
             Err(error) => {
                 let now = proxy.clock.now();
                 if told.is_none_or(|told| now.since(told) >= BETWEEN_WARNINGS) {

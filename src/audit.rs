@@ -27,7 +27,7 @@
 //! [`export`] has the form in which a log leaves its machine, and brings it into a collected copy.
 //!
 //! Afterwards, [`replay`] makes a decision again from its record alone, and [`verify`] tells whether any record was
-//! changed since.
+//! changed since. [`what_if`] sums up what another robots.txt would have decided.
 
 mod backlog;
 pub mod bundle;
@@ -52,6 +52,7 @@ mod rotate;
 mod sink;
 pub(crate) mod summary;
 pub mod verify;
+pub mod what_if;
 mod writer;
 
 pub use crate::entry::field;

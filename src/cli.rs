@@ -124,6 +124,7 @@ impl Command {
     /// Returns the logs that the command reads.
     fn collected(&self) -> Option<&CollectedArgs> {
         match self {
+            Self::Check(args) => args.collected(),
             Self::Log(args) => Some(&args.collected),
             Self::Sql(args) => Some(&args.collected),
             Self::Audit(args) => Some(&args.collected),
@@ -197,7 +198,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(&args, config),
         Command::Check(args) => {
             args.reach.add_to(&mut config);
-            check::run(&args, &config)
+            check::run(&args, &config, &chosen)
         }
         Command::Log(args) => log::run(&args, &config, &chosen),
         Command::Sql(args) => sql::run(&args, &config),

@@ -15,13 +15,15 @@
 //! Some decisions rest on facts that cannot be kept. They are [attested](NotReplayable), not proven.
 
 pub mod evidence;
+mod not_replayable;
+pub mod otherwise;
 mod premises;
 
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 
 pub use self::evidence::{Evidence, Unreadable};
+pub use self::not_replayable::NotReplayable;
 use self::premises::{
     Gap, agent, asserted, contradiction, cut, mode, reservations, state, target, time,
 };
@@ -33,7 +35,7 @@ use crate::policy::terms::{PolicyDigest, PolicySettings};
 use crate::policy::usage::{Head, Signals};
 use crate::policy::{self, Decision, Reason, Replay, Ruling, Target};
 use crate::robots::snapshot::Snapshot;
-use crate::robots::state::Stance;
+use crate::robots::state::{Stance, State};
 use crate::usage::record::UsageRecord;
 use crate::usage::{Purposes, fields};
 
@@ -74,66 +76,6 @@ pub enum Missing {
     State,
     /// The override.
     Override,
-}
-
-/// The reason why a decision cannot be made again. The record alone attests it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum NotReplayable {
-    /// The request was malformed or contradictory, and was refused without a judgement.
-    Unjudged,
-    /// robots.txt or tdmrep.json did not come in time.
-    Pending,
-    /// The origin's turn had not come.
-    Paced,
-    /// Decisions could not be recorded.
-    Unrecorded,
-    /// The tunnel's content was neither TLS nor HTTP.
-    NotHttp,
-    /// The query was left out of the record, as configured.
-    Redacted,
-    /// The URL was too long to be recorded whole and a path decided, or the chain of product tokens was too long.
-    Cut,
-    /// The record is of a crawlgate that did not keep all that a replay needs.
-    Older,
-    /// The robots.txt behind it was dropped to make room, or was lost to damage that was mended since.
-    NoRoom,
-    /// The reason is one that this crawlgate does not know.
-    Unknown,
-}
-
-impl NotReplayable {
-    /// Returns the name for summaries.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Unjudged => "unjudged",
-            Self::Pending => "pending",
-            Self::Paced => "paced",
-            Self::Unrecorded => "unrecorded",
-            Self::NotHttp => "not_http",
-            Self::Redacted => "redacted",
-            Self::Cut => "cut",
-            Self::Older => "older",
-            Self::NoRoom => "no_room",
-            Self::Unknown => "unknown",
-        }
-    }
-}
-
-impl fmt::Display for NotReplayable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unjudged => "the request was refused before anything was judged",
-            Self::Pending => "it was deferred because robots.txt or tdmrep.json had not come, which leaves nothing to replay",
-            Self::Paced => "it was deferred because the origin's turn had not come, which leaves nothing to replay",
-            Self::Unrecorded => "decisions could not be recorded",
-            Self::NotHttp => "what came through the tunnel was neither TLS nor HTTP, and was not kept",
-            Self::Redacted => "the URL's query was left out of the record ([log] redact_query)",
-            Self::Cut => "the request was too long to be recorded whole",
-            Self::Older => "an earlier crawlgate recorded it, without all that a replay needs",
-            Self::NoRoom => "the robots.txt that it rests on had no room in the store any more ([audit] max_size), or was lost to damage",
-            Self::Unknown => "its reason is unknown to this crawlgate; a newer one may know it",
-        })
-    }
 }
 
 /// Restores a robots.txt, once for all replays of the decisions that name it. `text` is the part in force at the fetch,
@@ -208,20 +150,11 @@ fn decide(
     if cut(&evidence.url).is_some() && reason.info().replay == Replay::Url {
         return Err(Gap::Attested(NotReplayable::Cut));
     }
-    let target = target(evidence)?;
-    let mode = mode(evidence)?;
-    let decided = match &evidence.decided_at {
-        Some(text) => time("decided_at", text)?,
-        None => return Err(Gap::Attested(NotReplayable::Older)),
-    };
-    let target = match by_path_or_override(target, evidence, mode, decided)? {
+    let question = match without_robots(evidence)? {
         Ok(ruling) => return Ok(concluded(ruling)),
-        Err(target) => target,
+        Err(question) => question,
     };
-    let digest = evidence.policy.as_ref();
-    let digest = digest.ok_or_else(|| contradiction("policy", "null", "a digest".to_owned()))?;
-    let terms = terms.ok_or(Gap::Missing(Missing::PolicySettings))?;
-    let agent = agent(evidence)?;
+    let terms = terms_of(evidence, terms)?;
     let robots = evidence.robots.as_ref();
     let robots = robots
         .ok_or_else(|| contradiction("robots", "null", "what the decision rests on".to_owned()))?;
@@ -233,13 +166,64 @@ fn decide(
         return Err(Gap::Attested(NotReplayable::Cut));
     }
     let state = Arc::new(state(robots, snapshot)?);
-    let tdmrep = reservations(evidence, files.tdmrep, decided, terms)?;
+    by_robots(evidence, question, terms, state, files.tdmrep)
+}
+
+/// A request that robots.txt decides about.
+struct Question {
+    target: Target,
+    mode: Mode,
+    decided: Moment,
+}
+
+/// Decides without robots.txt where that suffices, or returns the question.
+fn without_robots(evidence: &Evidence<'_>) -> Result<Result<Ruling, Question>, Gap> {
+    let target = target(evidence)?;
+    let mode = mode(evidence)?;
+    let decided = match &evidence.decided_at {
+        Some(text) => time("decided_at", text)?,
+        None => return Err(Gap::Attested(NotReplayable::Older)),
+    };
+    let ruled = by_path_or_override(target, evidence, mode, decided)?;
+    Ok(ruled.map_err(|target| Question {
+        target,
+        mode,
+        decided,
+    }))
+}
+
+/// Returns the settings of the decision.
+fn terms_of<'t>(
+    evidence: &Evidence<'_>,
+    terms: Option<&'t PolicySettings>,
+) -> Result<&'t PolicySettings, Gap> {
+    match &evidence.policy {
+        None => Err(contradiction("policy", "null", "a digest".to_owned())),
+        Some(_) => terms.ok_or(Gap::Missing(Missing::PolicySettings)),
+    }
+}
+
+/// Decides by this state of the origin's robots.txt.
+fn by_robots(
+    evidence: &Evidence<'_>,
+    question: Question,
+    terms: &PolicySettings,
+    state: Arc<State>,
+    tdmrep: Option<&Arc<Snapshot>>,
+) -> Result<Decision, Gap> {
+    let Question {
+        target,
+        mode,
+        decided,
+    } = question;
+    let agent = agent(evidence)?;
+    let tdmrep = reservations(evidence, tdmrep, decided, terms)?;
     let stance = state.stance(decided, &terms.profile());
     let settings = policy::DecisionInputs {
         mode,
         generation: policy::generation::Generation::default(), // no request is sent
         path_guard: terms.path_guard,
-        terms: PolicyDigest::of(digest), // never read
+        terms: PolicyDigest::of(evidence.policy.as_deref().unwrap_or_default()), // never read
         signals: Signals {
             tdmrep,
             ..signals(evidence, terms, &target, decided)?

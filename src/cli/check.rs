@@ -1,11 +1,13 @@
 //! `crawlgate check`: shows the decision about a URL, and its reasons. Only robots.txt is fetched.
 //!
-//! One command has three uses: the decision about some URLs (`judge`, printed as `text` or as a `document`), the
-//! contents and errors of a robots.txt (`lint`), and the protocol's verdict on thousands of URLs (`bulk`).
+//! One command has four uses: the decision about some URLs (`judge`, printed as `text` or as a `document`), the
+//! contents and errors of a robots.txt (`lint`), the protocol's verdict on thousands of URLs (`bulk`), and what another
+//! robots.txt changes for requests that were recorded (`recorded`).
 
 mod bulk;
 mod judge;
 mod lint;
+mod recorded;
 mod shown;
 mod source;
 mod text;
@@ -21,9 +23,12 @@ use clap::Args;
 use tracing::warn;
 
 use self::judge::{Judge, Stopped};
+use self::recorded::RecordedArgs;
 use self::shown::Shown;
+use super::collected::{Chosen, CollectedArgs};
 use super::screen::Paint;
 use super::{FAILED, Reach, fail};
+use crate::clock::Clock;
 use crate::config::Config;
 use crate::explain::usage::{self, Asked, Head};
 use crate::explain::{File, Judgement, Unjudged, document};
@@ -55,7 +60,7 @@ pub struct CheckArgs {
     /// The file alone decides: a matching override is reported, but not applied.
     ///
     /// Without a URL, the file itself is linted: its groups, its other fields, and lines without the effect that they
-    /// seem to have.
+    /// seem to have. With --since, it judges requests that were recorded.
     #[arg(long, value_name = "FILE")]
     robots: Option<PathBuf>,
     /// Judge the URLs in this file, too, one on each line; `-` is standard input, `#` begins a comment line
@@ -76,19 +81,37 @@ pub struct CheckArgs {
     #[arg(long)]
     json: bool,
     /// Judge in bulk: a JSON object on each line of standard input, its answer on standard output
-    #[arg(long, conflicts_with_all = ["url", "robots", "urls", "json", "quiet", "response", "tdmrep"])]
+    #[arg(long, conflicts_with_all = ["url", "urls", "json", "quiet", "response", "tdmrep"])]
     jsonl: bool,
     /// Print nothing, only exit with the code
     #[arg(long, short, conflicts_with = "json")]
     quiet: bool,
     #[command(flatten)]
+    recorded: RecordedArgs,
+    #[command(flatten)]
+    collected: CollectedArgs,
+    #[command(flatten)]
     pub(super) reach: Reach,
+}
+
+impl CheckArgs {
+    /// Returns the logs that it reads: recorded requests alone are in logs.
+    pub(super) fn collected(&self) -> Option<&CollectedArgs> {
+        self.recorded.is_asked().then_some(&self.collected)
+    }
 }
 
 /// The end of `--help`: exit codes, and the lines of `--jsonl`.
 const LONG_HELP: &str = "\
 Exit codes: 0 all are allowed (a linted file: always), 1 one is denied, 2 one cannot \
-be judged. Of several, the greatest. --jsonl: 0 once all lines are answered.
+be judged. Of several, the greatest. --jsonl: 0 once all lines are answered. --since: 0 \
+nothing would be decided otherwise, 1 something would.
+
+--since reads the store, also that of a running service, and fetches nothing. It counts the requests of --origin that \
+robots.txt decided about, and groups those that --robots decides otherwise by rule, with times and some URLs. It leaves \
+aside what an override or anything else but robots.txt decided. It cannot know of requests without a record: by \
+default, [log] decisions records denials alone, so that a new denial shows only where it is \"all\".
+  crawlgate check --robots new.txt --origin https://example.com --since 30d
 
 --jsonl: every line of standard input is one JSON object, UTF-8, at most 8 MiB:
   url            the URL, absolute
@@ -119,14 +142,22 @@ or, if the URL cannot be judged, with
   line           the number of the line of standard input, from 1
 Answers are written out whenever no more input is waiting, so a program can ask and wait.";
 
-/// Decides and explains; exits 0 for allow, 1 for deny, 2 if a URL cannot be judged; of several, the greatest.
+/// Decides and explains; exits 0 for allow, 1 for deny, 2 if a URL cannot be judged; of several, the greatest. About
+/// recorded requests: 0 if none would be decided otherwise, 1 if one would.
 #[must_use]
-pub fn run(args: &CheckArgs, config: &Config) -> ExitCode {
+pub fn run(args: &CheckArgs, config: &Config, chosen: &Chosen) -> ExitCode {
     // Quiet: the exit code says all.
     let level = if args.quiet { "off" } else { "warn" };
     let started = tell_on_stderr(level).map_err(|error| error.to_string());
     let done = started.and_then(|_| {
-        if args.jsonl {
+        let now = Clock::system().now();
+        if let Some(asked) = args.recorded.asked(args.robots.as_deref(), now)? {
+            what_if(args, &asked, config, chosen)
+        } else if args.collected != CollectedArgs::default() {
+            Err("--log names a log of recorded requests: ask about them with --since".to_owned())
+        } else if args.jsonl && args.robots.is_some() {
+            Err("--jsonl takes the robots.txt from each line; --robots needs --since with it, or a URL without it".to_owned())
+        } else if args.jsonl {
             bulk::run(&args.agent, asked(args, config)?, config)
         } else if args.url.is_empty() && args.urls.is_none() {
             look_over(args, config)
@@ -152,6 +183,22 @@ fn warn_of_anonymous(agents: &[String]) {
             "the User-Agent {name:?} has no URL: sites that find it in their logs cannot read there who crawls, and how to stop it"
         );
     }
+}
+
+/// Judges recorded requests by another robots.txt.
+fn what_if(
+    args: &CheckArgs,
+    asked: &recorded::Asked,
+    config: &Config,
+    chosen: &Chosen,
+) -> Result<u8, String> {
+    let form = match (args.quiet, args.json, args.jsonl) {
+        (true, ..) => recorded::Form::None,
+        (_, true, _) => recorded::Form::Json,
+        (_, _, true) => recorded::Form::Jsonl,
+        (false, false, false) => recorded::Form::Text,
+    };
+    recorded::run(asked, form, config, chosen)
 }
 
 /// Lints a robots.txt.

@@ -13,6 +13,7 @@ mod support;
 
 mod bulk;
 mod lint;
+mod recorded;
 mod usage;
 
 use std::io::Write;

@@ -19,3 +19,4 @@ mod log;
 mod replay;
 mod shelf;
 mod verify;
+mod what_if;

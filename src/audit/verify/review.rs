@@ -9,7 +9,9 @@ use aws_lc_rs::digest;
 use serde::Deserialize;
 
 use crate::audit::replay::evidence::Robots;
+use crate::audit::replay::otherwise::{Aside, OtherFile, otherwise};
 use crate::audit::replay::{self, Evidence, Files, Missing, NotReplayable, Outcome, Unreadable};
+use crate::policy::Decision;
 use crate::policy::terms::{PolicyDigest, PolicySettings};
 use crate::robots::snapshot::Snapshot;
 use crate::store::{Sha256, Store, StoreError, StoredDecision};
@@ -235,6 +237,39 @@ impl<'s> Review<'s> {
             terms.as_deref(),
             files,
         )))
+    }
+
+    /// Decides about a recorded request as if its origin had served another robots.txt.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn otherwise(
+        &mut self,
+        evidence: &Evidence<'_>,
+        file: &OtherFile,
+    ) -> Result<Result<Decision, Aside>, StoreError> {
+        if let Some(digest) = &evidence.policy {
+            self.fetch_policy(digest).await?;
+        }
+        let policy = evidence.policy.as_ref();
+        let terms = match policy.and_then(|digest| self.policies.get(&**digest)) {
+            Some(Held::Altered) => return Ok(Err(Aside::Incomplete)),
+            Some(Held::Whole(terms)) => Some(Arc::clone(terms)),
+            Some(Held::Missing) | None => None,
+        };
+        let mut tdmrep = None;
+        if let (Some(terms), Ok(Some(named))) = (&terms, evidence.tdmrep()) {
+            let Ok(sha256) = digest_of(Some(&named)) else {
+                return Ok(Err(Aside::Incomplete));
+            };
+            tdmrep = match self.file(sha256, named.truncated, terms).await? {
+                Some(Held::Altered) => return Ok(Err(Aside::Incomplete)),
+                Some(Held::Whole(snapshot)) => Some(Arc::clone(snapshot)),
+                Some(Held::Missing) | None => None,
+            };
+        }
+        let terms = terms.as_deref();
+        Ok(otherwise(evidence, terms, file, tdmrep.as_ref()))
     }
 
     /// Returns a file of this digest, if there is one.

@@ -1,0 +1,166 @@
+//! A recorded request, judged by another robots.txt than the one that decided about it.
+//!
+//! The premises are those of the record, as for a replay: the crawler, the path, the mode, the settings, what the response
+//! said of use. Only the file is exchanged. A request that no robots.txt would have decided about is left aside, with the
+//! reason.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::evidence::Evidence;
+use super::premises::{Gap, cut};
+use super::{NotReplayable, by_robots, terms_of, unproven, without_robots};
+use crate::policy::terms::PolicySettings;
+use crate::policy::{Decision, Reason, Verdict};
+use crate::robots::snapshot::Snapshot;
+use crate::robots::state::{Fresh, State};
+
+/// A robots.txt that recorded requests are judged by, instead of the origin's own.
+#[derive(Debug)]
+pub struct OtherFile {
+    lenient: Arc<Snapshot>,
+    strict: Arc<Snapshot>,
+}
+
+/// The reason why another robots.txt changes nothing about a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Aside {
+    /// Something else decided: an override, the crawler's identity, the address, the form of the request, `/robots.txt`.
+    WithoutRobots,
+    /// The request was deferred, not decided.
+    Deferred,
+    /// The origin was unreachable, and would not have served the other file either.
+    Unreachable,
+    /// The record has the URL without its query.
+    Redacted,
+    /// The record has a part of the URL, or of the crawler's names.
+    Cut,
+    /// The record, or the evidence that it names, is missing or unreadable.
+    Incomplete,
+}
+
+impl OtherFile {
+    /// Parses a file both ways that the settings of a decision know.
+    #[must_use]
+    pub fn of(file: &Snapshot) -> Self {
+        Self {
+            lenient: Arc::new(file.read_anew(true)),
+            strict: Arc::new(file.read_anew(false)),
+        }
+    }
+
+    fn under(&self, terms: &PolicySettings) -> &Arc<Snapshot> {
+        match terms.lenient {
+            true => &self.lenient,
+            false => &self.strict,
+        }
+    }
+}
+
+impl Aside {
+    /// Returns the name for summaries.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::WithoutRobots => "without_robots",
+            Self::Deferred => "deferred",
+            Self::Unreachable => "unreachable",
+            Self::Redacted => "redacted",
+            Self::Cut => "cut",
+            Self::Incomplete => "incomplete",
+        }
+    }
+}
+
+impl fmt::Display for Aside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::WithoutRobots => {
+                "something else than robots.txt decided: an override, the identity, the address or the form of the request"
+            }
+            Self::Deferred => "the request was deferred, and not decided",
+            Self::Unreachable => {
+                "the origin was unreachable, and would not have served this file either"
+            }
+            Self::Redacted => {
+                "the URL's query was left out of the record ([log] redact_query)"
+            }
+            Self::Cut => "the request was too long to be recorded whole",
+            Self::Incomplete => {
+                "the record, or the evidence that it names, is missing or cannot be read"
+            }
+        })
+    }
+}
+
+impl From<Gap> for Aside {
+    fn from(gap: Gap) -> Self {
+        match gap {
+            Gap::Attested(why) => why.into(),
+            Gap::Missing(_) | Gap::Contradiction(_) => Self::Incomplete,
+        }
+    }
+}
+
+impl From<NotReplayable> for Aside {
+    fn from(why: NotReplayable) -> Self {
+        match why {
+            NotReplayable::Unjudged | NotReplayable::Unrecorded | NotReplayable::NotHttp => {
+                Self::WithoutRobots
+            }
+            NotReplayable::Pending | NotReplayable::Paced => Self::Deferred,
+            NotReplayable::Redacted => Self::Redacted,
+            NotReplayable::Cut => Self::Cut,
+            NotReplayable::Older | NotReplayable::NoRoom | NotReplayable::Unknown => {
+                Self::Incomplete
+            }
+        }
+    }
+}
+
+/// Decides about a recorded request as if its origin had served `file`. The caller guarantees that `terms` are those of the
+/// record's `policy`, and `tdmrep` the file of its digest.
+///
+/// # Errors
+/// The reason why robots.txt does not decide about the request.
+pub fn otherwise(
+    evidence: &Evidence<'_>,
+    terms: Option<&PolicySettings>,
+    file: &OtherFile,
+    tdmrep: Option<&Arc<Snapshot>>,
+) -> Result<Decision, Aside> {
+    let reason = Reason::from_name(&evidence.reason).ok_or(Aside::Incomplete)?;
+    if let Some(why) = unproven(reason, evidence) {
+        return Err(why.into());
+    }
+    if evidence.lacks().is_some() {
+        return Err(Aside::Incomplete);
+    }
+    if cut(&evidence.url).is_some() && !evidence.opaque {
+        return Err(Aside::Cut);
+    }
+    let question = match without_robots(evidence)? {
+        Ok(_) => return Err(Aside::WithoutRobots),
+        Err(question) => question,
+    };
+    let terms = terms_of(evidence, terms)?;
+    let robots = evidence.robots.as_ref().ok_or(Aside::Incomplete)?;
+    if robots.sha256.is_none() && robots.state != "unavailable" {
+        return Err(Aside::Unreachable);
+    }
+    let until = question.decided + Duration::from_secs(1);
+    let state = State::Successful {
+        snapshot: Arc::clone(file.under(terms)),
+        fresh: Fresh {
+            refresh_from: until,
+            until,
+        },
+        outage: None,
+    };
+    let decision = by_robots(evidence, question, terms, Arc::new(state), tdmrep)?;
+    match decision.verdict() {
+        Verdict::Defer => Err(Aside::Deferred),
+        Verdict::Allow | Verdict::Deny => Ok(decision),
+    }
+}

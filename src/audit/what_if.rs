@@ -1,0 +1,190 @@
+//! The summary of a what-if: which recorded requests another robots.txt decides otherwise.
+//!
+//! ```text
+//! summary.count(&evidence, time, &review.otherwise(&evidence, &file).await?)   each recorded request
+//! summary.groups()                                                           the changes, by rule
+//! ```
+//!
+//! The summary holds a bounded number of groups, each with a few URLs, so the log may be of any size. What comes beyond is
+//! counted. The room knows no IO, clock or log; `crawlgate check --since` reads the store.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+
+use super::replay::evidence::Evidence;
+use super::replay::otherwise::Aside;
+use crate::clock::Moment;
+use crate::policy::{Decision, Reason, Verdict};
+use crate::rep::Rule;
+
+/// Groups of changes that are told apart.
+const MOST_GROUPS: usize = 1_000;
+
+/// URLs that a group names.
+const EXAMPLES: usize = 3;
+
+/// The counts of a what-if.
+#[derive(Debug, Default)]
+pub struct WhatIf {
+    judged: u64,
+    denied: u64,
+    allowed: u64,
+    beyond: u64,
+    groups: HashMap<Key, Group>,
+    aside: BTreeMap<Aside, u64>,
+}
+
+/// Changes in the same direction, by the same rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// The new verdict.
+    pub to: Verdict,
+    /// The new reason.
+    pub reason: Reason,
+    /// The rule of the other file that decides; `None` if no rule does.
+    pub rule: Option<Rule>,
+    /// The grounds of the recorded decision; `None` for requests that were allowed, whose grounds differ.
+    pub was: Option<Was>,
+    /// Number of requests.
+    pub count: u64,
+    /// Time of the first.
+    pub first: Moment,
+    /// Time of the last.
+    pub last: Moment,
+    /// Some of their URLs, as the records have them.
+    pub examples: Vec<String>,
+}
+
+/// The grounds of a recorded denial.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Was {
+    /// The reason code.
+    pub reason: String,
+    /// The rule, as its file had it.
+    pub rule: Option<String>,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Key {
+    reason: Reason,
+    line: Option<u32>,
+    was: Option<Was>,
+}
+
+impl WhatIf {
+    /// Counts a request with the decision by the other file. True if that is another one than the recorded.
+    pub fn count(
+        &mut self,
+        evidence: &Evidence<'_>,
+        time: Moment,
+        decision: &Result<Decision, Aside>,
+    ) -> bool {
+        let decision = match decision {
+            Ok(decision) => decision,
+            Err(aside) => {
+                self.leave_aside(*aside);
+                return false;
+            }
+        };
+        self.judged += 1;
+        let to = decision.verdict();
+        if evidence.verdict == to.as_str() {
+            return false;
+        }
+        match to {
+            Verdict::Allow => self.allowed += 1,
+            Verdict::Deny | Verdict::Defer => self.denied += 1,
+        }
+        let was = (to == Verdict::Allow).then(|| Was {
+            reason: evidence.reason.to_string(),
+            rule: evidence.rule.as_ref().map(|rule| rule.text.to_string()),
+        });
+        let key = Key {
+            reason: decision.reason,
+            line: decision.rule.as_ref().map(|rule| rule.line),
+            was,
+        };
+        if self.groups.len() >= MOST_GROUPS && !self.groups.contains_key(&key) {
+            self.beyond += 1;
+            return true;
+        }
+        let was = key.was.clone();
+        let group = self.groups.entry(key).or_insert_with(|| Group {
+            to,
+            reason: decision.reason,
+            rule: decision.rule.clone(),
+            was,
+            count: 0,
+            first: time,
+            last: time,
+            examples: Vec::new(),
+        });
+        group.count += 1;
+        group.first = group.first.min(time);
+        group.last = group.last.max(time);
+        let is_named = |url: &String| *url == evidence.url;
+        if group.examples.len() < EXAMPLES && !group.examples.iter().any(is_named) {
+            group.examples.push(Cow::clone(&evidence.url).into_owned());
+        }
+        true
+    }
+
+    /// Counts a request that the other file changes nothing about.
+    pub fn leave_aside(&mut self, why: Aside) {
+        *self.aside.entry(why).or_default() += 1;
+    }
+
+    /// Returns the number of requests that robots.txt decides about.
+    #[must_use]
+    pub fn judged(&self) -> u64 {
+        self.judged
+    }
+
+    /// Returns the number of requests that were allowed, and would be denied.
+    #[must_use]
+    pub fn denied(&self) -> u64 {
+        self.denied
+    }
+
+    /// Returns the number of requests that were denied, and would be allowed.
+    #[must_use]
+    pub fn allowed(&self) -> u64 {
+        self.allowed
+    }
+
+    /// Returns the number of requests that would be decided otherwise.
+    #[must_use]
+    pub fn changed(&self) -> u64 {
+        self.denied + self.allowed
+    }
+
+    /// Returns the number of changes that belong to no group, because there are too many groups.
+    #[must_use]
+    pub fn beyond(&self) -> u64 {
+        self.beyond
+    }
+
+    /// Returns the number of requests that were left aside, by the reason.
+    pub fn aside(&self) -> impl Iterator<Item = (Aside, u64)> {
+        self.aside.iter().map(|(why, count)| (*why, *count))
+    }
+
+    /// Returns the changes: new denials first, then by the number of requests.
+    #[must_use]
+    pub fn groups(&self) -> Vec<&Group> {
+        let mut groups: Vec<&Group> = self.groups.values().collect();
+        groups.sort_by_key(|group| {
+            let line = group.rule.as_ref().map(|rule| rule.line);
+            let was = group.was.as_ref().map(|was| (&was.rule, &was.reason));
+            let most_first = std::cmp::Reverse(group.count);
+            (
+                group.to == Verdict::Allow,
+                most_first,
+                line,
+                group.reason.as_str(),
+                was,
+            )
+        });
+        groups
+    }
+}

@@ -3,6 +3,7 @@
 use http::Version;
 
 use crate::forms::{csrf, post};
+use crate::support::ftp::FtpServer;
 use crate::support::{AdminGate, Origin, RULES, Response, eventually};
 
 const BROWSER: &str = "Accept: text/html,application/xhtml+xml\r\n";
@@ -91,6 +92,42 @@ fn a_decision_tells_the_version_of_each_side() {
     for told in ["(intercepted, HTTP/2)", "200, the origin by HTTP/1.1"] {
         assert!(said.contains(told), "{told}: {said}");
     }
+}
+
+#[test]
+fn a_decision_about_ftp_is_shown_as_any_other() {
+    let gate = AdminGate::open();
+    let server = FtpServer::with_rules(RULES).file("open", "x");
+    let (open, closed) = (server.url("/open"), server.url("/private"));
+    gate.process.get(&open).is_origins(200, "x");
+    let denied = gate.process.denied(&gate.process.get(&closed));
+    let allowed = gate.process.record_of(&open);
+    // An answer over FTP has no version of HTTP.
+    for (record, url, needed) in [
+        (
+            &allowed,
+            &open,
+            ["<dd>200</dd>", "proven: the same decision"],
+        ),
+        (
+            &denied,
+            &closed,
+            ["Disallow: /private", "proven: the same decision"],
+        ),
+    ] {
+        let target = format!("/decisions/{}", record["id"].as_str().unwrap());
+        let text = eventually("the decision to be kept", || {
+            let answer = gate.ask("GET", &target, BROWSER, "");
+            (answer.status == 200).then(|| whole(&answer, &target))
+        });
+        for needed in needed.into_iter().chain([url.as_str()]) {
+            assert!(text.contains(needed), "{target}: no {needed}\n{text}");
+        }
+        assert!(!text.contains("the origin by HTTP"), "{text}");
+    }
+    let of = encoded(&server.url(""));
+    let text = page(&gate, &format!("/origin?of={of}"));
+    assert!(text.contains("robots.txt"), "{text}");
 }
 
 #[test]

@@ -563,6 +563,10 @@ pub struct AdminConfig {
     /// Open connections there; at least 1. At the limit, the longest idle one makes room for a new one. At most three
     /// quarters as many decision requests may be in progress.
     pub connections: usize,
+    /// The address where `serve` shows a page for everyone to try a URL; `None`: nowhere.
+    pub public_try: Option<SocketAddr>,
+    /// Questions of one peer there in a minute; at least 1.
+    pub public_try_per_minute: u32,
 }
 
 impl AdminConfig {

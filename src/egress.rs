@@ -247,6 +247,12 @@ impl Egress {
         self.0.dialler.listens_on(addresses);
     }
 
+    /// Returns the addresses that this proxy listens on.
+    #[must_use]
+    pub fn own(&self) -> Vec<SocketAddr> {
+        self.0.dialler.address_policy().own().to_vec()
+    }
+
     /// Sets the name by which this proxy recognises its own requests.
     pub fn signs_as(&self, name: &str) {
         self.0.dialler.signs_as(name);

@@ -32,7 +32,8 @@ use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
-pub use self::listener::{BindError, Listener};
+pub use self::console::{PUBLIC_CONNECTIONS, PublicTry, TryCounts};
+pub use self::listener::{BindError, Listener, Served};
 use self::metrics::Instruments;
 use self::problem::Problem;
 pub use self::token::{Token, TokenError};

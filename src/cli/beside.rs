@@ -17,12 +17,14 @@ use tracing::{info, warn};
 use super::join::first_answer;
 use super::keeper::Keeper;
 use super::keeper::news::Kind;
-use crate::admin::http::{Listener, Site, Token, router};
+use crate::admin::http::{
+    Listener, PUBLIC_CONNECTIONS, PublicTry, Served, Site, Token, TryCounts, router,
+};
 use crate::admin::{
     Answer, NewOverride, RefreshedState, Request, Service, Socket, Status, WitnessReport, query,
 };
 use crate::clock::{self, Clock, Moment};
-use crate::config::Config;
+use crate::config::{Config, Via};
 use crate::fleet::{Fleet, Follow};
 use crate::metrics::Registry;
 use crate::policy::overrides::{self, OverrideId};
@@ -54,6 +56,8 @@ pub(super) struct Beside {
     keeper: Option<Arc<Keeper>>,
     log: Option<Kept>,
     fleet: Option<Arc<Fleet>>,
+    /// Questions at the page for everyone.
+    tries: TryCounts,
     /// The link to the fleet's engine: it ends before this instance leaves.
     link: JoinSet<()>,
     clock: Clock,
@@ -81,6 +85,7 @@ impl Beside {
             keeper: None,
             log: None,
             fleet: None,
+            tries: TryCounts::default(),
             link: JoinSet::new(),
             started: clock.now(),
             clock,
@@ -156,6 +161,7 @@ impl Beside {
             keeper: self.keeper.clone(),
             witnesses: self.log.as_ref().map(|log| Arc::clone(&log.witnesses)),
             shipper: self.log.as_ref().and_then(|log| log.shipper.clone()),
+            tries: self.tries.clone(),
             started: self.started,
         })
     }
@@ -173,7 +179,8 @@ impl Beside {
         let token = settings.admin.token_file.as_deref();
         let token = token.map(Token::load_or_create).transpose();
         let token = token.map_err(|error| error.to_string())?;
-        let listener = Listener::bind(address).map_err(|error| error.to_string())?;
+        let listener = Listener::bind(address, Served::Console);
+        let listener = listener.map_err(|error| error.to_string())?;
         let address = listener.address();
         // Before the first crawler connects, so that no crawler reaches the console through the proxy.
         proxy.egress().listens_on(&[address]);
@@ -182,6 +189,34 @@ impl Beside {
         let serving = listener.serve(router(site.clone()), settings.admin.connections);
         self.tasks.spawn(serving);
         Ok(Some(site))
+    }
+
+    /// Serves the page for everyone at its configured address.
+    ///
+    /// # Errors
+    /// When the address is not available, or an upstream proxy hides the addresses of sites.
+    pub(super) fn open_public(&mut self, proxy: &Arc<Proxy>) -> Result<(), String> {
+        let settings = proxy.settings();
+        let Some(address) = settings.admin.public_try else {
+            return Ok(());
+        };
+        let mut routes = settings.upstream.routes.iter();
+        if routes.any(|route| matches!(route.via, Via::Proxy(_))) {
+            let why = "[admin] public_try asks public addresses only, and crawlgate does not see the addresses behind an \
+                 [[upstream.proxy]]: leave out one of them";
+            return Err(why.to_owned());
+        }
+        let listener = Listener::bind(address, Served::PublicPage);
+        let listener = listener.map_err(|error| error.to_string())?;
+        let address = listener.address();
+        // Before the first crawler connects, so that no crawler reaches it through the proxy.
+        proxy.egress().listens_on(&[address]);
+        let page = PublicTry::new(Arc::clone(proxy), self.tries.clone());
+        let page = page.map_err(|error| error.to_string())?;
+        info!("public page: http://{address}/try");
+        let serving = listener.serve(page.router(), PUBLIC_CONNECTIONS);
+        self.tasks.spawn(serving);
+        Ok(())
     }
 
     /// Answers requests at `path`, unless another process does.
@@ -234,6 +269,7 @@ struct ProxyService {
     keeper: Option<Arc<Keeper>>,
     witnesses: Option<Arc<Witnesses>>,
     shipper: Option<Arc<Shipper>>,
+    tries: TryCounts,
     started: Moment,
 }
 
@@ -258,6 +294,7 @@ impl Service for ProxyService {
     }
 
     fn register(&self, registry: &mut Registry) {
+        self.tries.register(registry);
         if let Some(witnesses) = &self.witnesses {
             witnesses.register(registry);
         }

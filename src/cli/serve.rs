@@ -98,6 +98,7 @@ async fn serve(
     // Before the console, which decides about URLs for other programs, too.
     beside.begin(&proxy);
     let site = beside.open_site(&proxy)?;
+    beside.open_public(&proxy)?;
     // Last: a new connection finds everything in place.
     let places = proxy
         .serve_on(listeners)

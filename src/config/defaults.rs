@@ -208,6 +208,8 @@ impl Config {
                 token_file: None,
                 hosts: Vec::new(),
                 connections: 256,
+                public_try: None,
+                public_try_per_minute: 20,
             },
             policy: PolicyConfig {
                 mode: Mode::Enforce,

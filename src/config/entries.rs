@@ -201,6 +201,8 @@ const KEYS: &[Key] = &[
     ("admin.token_file", AtRestart, |config| place(config.admin.token_file.as_deref())),
     ("admin.hosts", AtRestart, |config| texts(&config.admin.hosts)),
     ("admin.connections", AtRestart, |config| config.admin.connections.to_string()),
+    ("admin.public_try", AtRestart, |config| config.admin.public_try.map_or_else(|| quoted(""), quoted)),
+    ("admin.public_try_per_minute", AtRestart, |config| config.admin.public_try_per_minute.to_string()),
     ("policy.mode", AtReload, |config| name(&MODES, config.policy.mode)),
     ("policy.report_origins", AtReload, |config| texts(&config.policy.report_origins)),
     ("policy.report_clients", AtReload, |config| texts(&config.policy.report_clients)),

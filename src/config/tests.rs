@@ -200,6 +200,8 @@ address = '[::]:9000'
 token_file = 'token'
 hosts = ['gate.example']
 connections = 7
+public_try = '[::]:9001'
+public_try_per_minute = 3
 [signals]
 content_usage = "record"
 content_signal = "off"

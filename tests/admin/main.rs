@@ -19,5 +19,6 @@ mod collected;
 mod door;
 mod health;
 mod live;
+mod public_try;
 mod schema;
 mod schemathesis;

@@ -7,7 +7,8 @@
 //! A page is as fast with a million decisions: lists go by record numbers, a search looks at a limited number of
 //! records and then says how far it came, charts use hourly counts. Expensive pages wait for a permit ([`Site::turn`]).
 //!
-//! `shell` frames a page, `words` and `chart` write its parts; the other modules are a page or two each. A failure is a
+//! `shell` frames a page, `words` and `chart` write its parts; the other modules are a page or two each. `public` is a page
+//! for everyone, at another address. A failure is a
 //! [`Problem`](super::problem::Problem), which `dress` turns into a page for browsers.
 
 mod act;
@@ -27,6 +28,7 @@ mod origin;
 mod origins;
 mod overrides;
 mod overview;
+mod public;
 mod report;
 mod rows;
 mod setup;
@@ -42,6 +44,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
 
 pub use self::dress::dress;
+pub use self::public::{CONNECTIONS as PUBLIC_CONNECTIONS, PublicTry, TryCounts};
 use super::{BODY_WITH_ROBOTS, Site};
 
 /// Returns the routes.

@@ -39,22 +39,45 @@ const HEAD: usize = 64 * 1024;
 /// Pause after `accept` fails, as when descriptors run out.
 const BREATHER: Duration = Duration::from_millis(200);
 
+/// What a port serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Served {
+    /// The admin side.
+    Console,
+    /// The page for everyone.
+    PublicPage,
+}
+
 /// The reason why the port cannot be bound. The message names the key and the way out.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot serve the console at {address}: {source}: {}", advice(.source))]
+#[error("cannot serve the {} at {address}: {source}: {}", .served.name(), .served.advice(.source))]
 pub struct BindError {
+    served: Served,
     address: SocketAddr,
     source: io::Error,
 }
 
-fn advice(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => {
-            "is another crawlgate running? Give this one another port with [admin] address, 0 for any, or \
-             \"\" for no console"
+impl Served {
+    fn name(self) -> &'static str {
+        match self {
+            Served::Console => "console",
+            Served::PublicPage => "public page",
         }
-        io::ErrorKind::AddrNotAvailable => "[admin] address must be an address of this machine",
-        _ => "name another [admin] address, or \"\" for no console",
+    }
+
+    fn advice(self, error: &io::Error) -> String {
+        let (name, key) = match self {
+            Served::Console => (self.name(), "[admin] address"),
+            Served::PublicPage => (self.name(), "[admin] public_try"),
+        };
+        match error.kind() {
+            io::ErrorKind::AddrInUse => format!(
+                "is another crawlgate running? Give this one another port with {key}, 0 for any, or \
+                 \"\" for no {name}"
+            ),
+            io::ErrorKind::AddrNotAvailable => format!("{key} must be an address of this machine"),
+            _ => format!("name another {key}, or \"\" for no {name}"),
+        }
     }
 }
 
@@ -70,7 +93,7 @@ impl Listener {
     ///
     /// # Errors
     /// When the port cannot be bound.
-    pub fn bind(address: SocketAddr) -> Result<Listener, BindError> {
+    pub fn bind(address: SocketAddr, served: Served) -> Result<Listener, BindError> {
         let bound = (|| {
             let socket = match address {
                 SocketAddr::V4(_) => TcpSocket::new_v4(),
@@ -82,7 +105,11 @@ impl Listener {
             let address = listener.local_addr()?;
             Ok(Listener { listener, address })
         })();
-        bound.map_err(|source| BindError { address, source })
+        bound.map_err(|source| BindError {
+            served,
+            address,
+            source,
+        })
     }
 
     /// Returns the bound address.

@@ -1,5 +1,7 @@
 //! Problem documents (RFC 9457), the form of all errors here.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
@@ -65,6 +67,14 @@ impl Problem {
         Problem {
             retry_after: Some(5),
             ..Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+        }
+    }
+
+    /// Creates a 429, with the time to wait.
+    pub fn too_many(detail: impl Into<String>, wait: Duration) -> Problem {
+        Problem {
+            retry_after: Some(wait.as_secs() + 1),
+            ..Problem::new(StatusCode::TOO_MANY_REQUESTS, detail)
         }
     }
 

@@ -113,6 +113,14 @@ pub(super) fn admin(mut section: Section<'_, '_>, base: &Path, to: &mut AdminCon
     section.set("token_file", &mut to.token_file, unless("", path(base)));
     section.set("hosts", &mut to.hosts, one_or_list(text(admin_host)));
     section.set("connections", &mut to.connections, integer(1..=100_000));
+    section.set("public_try", &mut to.public_try, |value| {
+        if value.get_ref().as_bool() == Some(false) {
+            return Ok(None);
+        }
+        unless("", text(admin_address))(value)
+    });
+    let per_minute = &mut to.public_try_per_minute;
+    section.set("public_try_per_minute", per_minute, integer(1..=100_000));
     section.require(to.is_guarded(), &["address"], || {
         AdminConfig::EXPOSED.to_owned()
     });

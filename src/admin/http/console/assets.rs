@@ -60,7 +60,8 @@ impl Asset {
         })
     }
 
-    fn answer(&self, headers: &HeaderMap) -> Response {
+    /// Answers a request for the file.
+    pub(super) fn answer(&self, headers: &HeaderMap) -> Response {
         let tag = format!("\"{}\"", self.tag());
         let is_known = headers
             .get_all(IF_NONE_MATCH)

@@ -188,7 +188,7 @@ async fn judged(site: &Site, question: &Question) -> Result<Result<Judgement, Mi
 }
 
 /// Reads product tokens, separated by white space or commas, or one whole User-Agent.
-fn names(text: &str) -> Vec<String> {
+pub(super) fn names(text: &str) -> Vec<String> {
     let text = text.trim();
     let tokens: Vec<String> = text
         .split([',', ' ', '\t'])

@@ -1,0 +1,330 @@
+//! A page for everyone: the verdict on a URL, at an address of its own (`[admin] public_try`).
+//!
+//! It tells what the robots.txt of a public site says, and nothing of the operator: no records, overrides, clients or
+//! states of the proxy reach it. It serves GET and HEAD of one page and its style, and knows no cookie and no token. It is
+//! no tool against other networks: it fetches from public addresses alone, whatever `[egress] allow` opens to crawlers
+//! (`sites`). Each peer asks at a limited rate (`peers`), and few questions are answered at once.
+
+mod peers;
+mod sites;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{ConnectInfo, RawQuery, Request, State};
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use self::peers::Peers;
+use self::sites::Sites;
+use super::super::connections;
+use super::super::problem::{self, Problem};
+use super::assets;
+use super::explained::Explained;
+use super::filter::{params, wrong};
+use super::shell::Page;
+use super::trial::names;
+use super::usage::UsageTable;
+use super::words::line;
+use crate::config::Mode;
+use crate::egress::EgressError;
+use crate::explain::{self, Evaluation, Evaluator, Judgement, meaning};
+use crate::metrics::{Counters, Registry};
+use crate::policy::Verdict;
+use crate::policy::overrides::Overrides;
+use crate::proxy::Proxy;
+use crate::robots::document::Document;
+use crate::robots::identity::Crawler;
+
+/// Limit on open connections.
+pub const CONNECTIONS: usize = 128;
+
+/// Questions that are answered at once.
+const AT_WORK: usize = 8;
+
+/// Octets of a URL, and of an agent.
+const LONGEST: usize = 4096;
+
+/// Time for an answer beside the waits for robots.txt and tdmrep.json.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// The path of the style.
+const STYLE: &str = "/try/style.css";
+
+/// The sources that the page may load from: its own style.
+const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; \
+    frame-ancestors 'none'";
+
+/// Header fields of every answer, unless it sets them itself. Search engines must not follow links that ask.
+const HEADERS: [(HeaderName, &str); 8] = [
+    (header::CONTENT_SECURITY_POLICY, CONTENT_POLICY),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::CACHE_CONTROL, "no-store"),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
+    (HeaderName::from_static("x-robots-tag"), "noindex, nofollow"),
+];
+
+/// The counts of questions, by outcome.
+#[derive(Debug, Clone)]
+pub struct TryCounts(Counters);
+
+/// The outcome of a question, in the order of its labels.
+#[derive(Debug, Clone, Copy)]
+enum Outcome {
+    Judged,
+    Invalid,
+    NotPublic,
+    Limited,
+    Busy,
+}
+
+impl Default for TryCounts {
+    fn default() -> TryCounts {
+        let outcomes = ["judged", "invalid", "not_public", "limited", "busy"];
+        TryCounts(Counters::by("outcome", &outcomes))
+    }
+}
+
+impl TryCounts {
+    fn add(&self, outcome: Outcome) {
+        self.0.add(outcome as usize, 1);
+    }
+
+    /// Registers the metric.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "crawlgate_public_try_questions",
+            "Questions at the page of [admin] public_try, by outcome; not_public: the site has no public address; limited: \
+             the peer asks too often",
+            self.0.clone(),
+        );
+    }
+}
+
+/// The page. Cheap to clone.
+#[derive(Clone)]
+pub struct PublicTry(Arc<Inner>);
+
+struct Inner {
+    proxy: Arc<Proxy>,
+    sites: Sites,
+    peers: Peers,
+    work: Semaphore,
+    counts: TryCounts,
+}
+
+impl std::fmt::Debug for PublicTry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PublicTry").finish_non_exhaustive()
+    }
+}
+
+impl PublicTry {
+    /// Creates the page.
+    ///
+    /// # Errors
+    /// When the trusted roots cannot be read.
+    pub fn new(proxy: Arc<Proxy>, counts: TryCounts) -> Result<PublicTry, EgressError> {
+        let per_minute = proxy.settings().admin.public_try_per_minute;
+        Ok(PublicTry(Arc::new(Inner {
+            sites: Sites::new(Arc::clone(&proxy))?,
+            peers: Peers::new(per_minute, proxy.clock().clone()),
+            work: Semaphore::new(AT_WORK),
+            counts,
+            proxy,
+        })))
+    }
+
+    /// Returns the router: one page and its style.
+    pub fn router(self) -> Router {
+        Router::new()
+            .route("/try", get(page))
+            .route(STYLE, get(style))
+            .fallback(problem::not_found)
+            .method_not_allowed_fallback(problem::not_allowed)
+            .layer(from_fn(connections::spare))
+            .layer(from_fn(problem::rewrite))
+            .layer(from_fn(protect))
+            .with_state(self)
+    }
+}
+
+/// Sets the header fields of an answer.
+async fn protect(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    for (name, value) in HEADERS {
+        headers
+            .entry(name)
+            .or_insert(HeaderValue::from_static(value));
+    }
+    response
+}
+
+async fn style(headers: HeaderMap) -> Response {
+    assets::STYLE.answer(&headers)
+}
+
+#[derive(Template)]
+#[template(path = "public.html", config = "src/admin/http/console/askama.toml")]
+struct PublicPage {
+    style: &'static str,
+    url: String,
+    agent: String,
+    answer: Option<Answer>,
+    /// The reason why the URL is not judged.
+    wrong: Option<String>,
+}
+
+/// A verdict, in words.
+struct Answer {
+    verdict: &'static str,
+    class: &'static str,
+    reason: &'static str,
+    meaning: String,
+    /// The robots.txt file and its length.
+    file: Option<String>,
+    explained: Option<Explained>,
+    usage: Option<UsageTable>,
+}
+
+/// Serves `/try`: the form, and the answer if a link names a URL.
+async fn page(
+    State(PublicTry(site)): State<PublicTry>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let mut params = params(query.as_deref());
+    let url = params.text("url").map_err(wrong)?.unwrap_or_default();
+    let agent = params.text("agent").map_err(wrong)?.unwrap_or_default();
+    params.finish(&["url", "agent"]).map_err(wrong)?;
+    let mut page = PublicPage {
+        style: STYLE,
+        url: line(&url),
+        agent: line(&agent),
+        answer: None,
+        wrong: None,
+    };
+    if url.trim().is_empty() {
+        return Ok(Page(page).into_response());
+    }
+    let counts = &site.counts;
+    if let Err(wait) = site.peers.take(peer.ip()) {
+        counts.add(Outcome::Limited);
+        let why = "too many questions from this address; try again later";
+        return Err(Problem::too_many(why, wait));
+    }
+    let Ok(_turn) = site.work.try_acquire() else {
+        counts.add(Outcome::Busy);
+        return Err(Problem::busy("too many questions at once; try again"));
+    };
+    let patience = site.proxy.settings().robots.hold.saturating_mul(2) + GRACE;
+    let Ok(judged) = timeout(patience, judge(&site, &url, &agent)).await else {
+        counts.add(Outcome::Busy);
+        return Err(Problem::busy("this takes too long; try again"));
+    };
+    match judged {
+        Ok(judged) => {
+            counts.add(Outcome::Judged);
+            page.answer = Some(Answer::of(&judged));
+        }
+        Err(Unanswered::Invalid(why)) => {
+            counts.add(Outcome::Invalid);
+            page.wrong = Some(line(&why));
+        }
+        Err(Unanswered::NotPublic) => {
+            counts.add(Outcome::NotPublic);
+            page.wrong = Some("This page judges sites on the public internet only.".to_owned());
+        }
+    }
+    Ok(Page(page).into_response())
+}
+
+/// The reason for no verdict.
+enum Unanswered {
+    /// The question names nothing to judge.
+    Invalid(String),
+    /// The site has no public address, or the operator denies it.
+    NotPublic,
+}
+
+/// Judges a URL by the robots.txt of its site. Overrides stay out: they are the operator's own.
+async fn judge(site: &Inner, url: &str, agent: &str) -> Result<Judgement, Unanswered> {
+    if url.len() > LONGEST || agent.len() > LONGEST {
+        let why = format!("the URL and the agent may have {LONGEST} octets each");
+        return Err(Unanswered::Invalid(why));
+    }
+    let (sites, settings) = (&site.sites, site.sites.adopt());
+    let agent = explain::agent(&names(agent), &settings);
+    let evaluator = Evaluator {
+        agent: agent.map_err(|error| Unanswered::Invalid(error.to_string()))?,
+        required: settings.agent.required(),
+        overrides: Overrides::new(Vec::new()),
+        settings: settings.robots.settings(Mode::Enforce),
+        asked: explain::usage::Asked::configured(&settings),
+    };
+    let target = explain::target(url.trim());
+    let target = target.map_err(|error| Unanswered::Invalid(error.to_string()))?;
+    // Also where a robots.txt is known: the operator may have denied the site since.
+    if !sites.is_public(&target.origin).await {
+        return Err(Unanswered::NotPublic);
+    }
+    let (target, asserted) = match evaluator.begin(target, site.proxy.clock().now()) {
+        Evaluation::Judged(judged) => return Ok(*judged),
+        Evaluation::Open(target, asserted) => (target, asserted),
+    };
+    // All share one state: strangers choose no User-Agent of a fetch.
+    let crawler = Crawler::common(Document::RobotsTxt);
+    let view = sites.cache().view(&target.origin, crawler).await;
+    if view.stance.is_prohibited() {
+        return Err(Unanswered::NotPublic);
+    }
+    let tdmrep = match evaluator.asks_for_tdmrep(&target, &view) {
+        true => explain::tdmrep::fetch(sites.cache(), &target, crawler).await,
+        false => None,
+    };
+    Ok(evaluator.by_origin(target, asserted, view, tdmrep.as_deref()))
+}
+
+impl Answer {
+    fn of(judged: &Judgement) -> Answer {
+        let decision = &judged.decision;
+        let verdict = decision.verdict();
+        Answer {
+            verdict: verdict.as_str(),
+            class: match verdict {
+                Verdict::Allow => "good",
+                Verdict::Deny => "bad",
+                Verdict::Defer => "fair",
+            },
+            reason: decision.reason.as_str(),
+            meaning: line(&meaning(decision)),
+            file: judged.snapshot.as_ref().map(|file| {
+                let octets = file.robots.text().len();
+                line(&format!("{} ({octets} octets)", file.final_url))
+            }),
+            explained: judged.explanation.as_ref().map(Explained::of),
+            usage: judged
+                .usage
+                .as_ref()
+                .and_then(explain::usage::Usage::record)
+                .map(|record| UsageTable::of(&record)),
+        }
+    }
+}

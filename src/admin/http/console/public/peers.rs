@@ -1,0 +1,114 @@
+//! The rate of questions: each peer has its own.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use governor::clock::Clock as _;
+use governor::middleware::NoOpMiddleware;
+use governor::nanos::Nanos;
+use governor::state::keyed::HashMapStateStore;
+use governor::{Quota, RateLimiter};
+
+use crate::clock::{Clock, Uptime};
+
+/// Peers that are remembered. Beyond, new ones wait until others are forgotten.
+const MOST: usize = 10_000;
+
+/// The wait of a peer that cannot be remembered.
+const CROWDED: Duration = Duration::from_secs(60);
+
+type Limiter = RateLimiter<IpAddr, HashMapStateStore<IpAddr>, Ticks, NoOpMiddleware<Nanos>>;
+
+/// The questions that peers have asked.
+pub(super) struct Peers {
+    limiter: Limiter,
+    clock: Ticks,
+}
+
+impl Peers {
+    /// Lets each peer ask so often in a minute, all at once or one after the other.
+    pub(super) fn new(per_minute: u32, clock: Clock) -> Peers {
+        let per_minute = NonZeroU32::new(per_minute).unwrap_or(NonZeroU32::MIN);
+        let clock = Ticks(clock);
+        let quota = Quota::per_minute(per_minute);
+        Peers {
+            limiter: RateLimiter::hashmap_with_clock(quota, clock.clone()),
+            clock,
+        }
+    }
+
+    /// Takes a turn of a peer.
+    ///
+    /// # Errors
+    /// The time until its next turn.
+    pub(super) fn take(&self, peer: IpAddr) -> Result<(), Duration> {
+        if self.limiter.len() >= MOST {
+            self.limiter.retain_recent();
+            if self.limiter.len() >= MOST {
+                return Err(CROWDED);
+            }
+        }
+        let taken = self.limiter.check_key(&network(peer));
+        taken.map_err(|early| early.wait_time_from(self.clock.now()))
+    }
+}
+
+/// Returns the network that one peer has: an address of IPv4, the first half of one of IPv6.
+fn network(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        address => address,
+    }
+}
+
+/// The clock that is never set, for governor.
+#[derive(Debug, Clone)]
+struct Ticks(Clock);
+
+impl governor::clock::Clock for Ticks {
+    type Instant = Nanos;
+
+    fn now(&self) -> Nanos {
+        Nanos::from(self.0.uptime().since(Uptime::default()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Moment;
+
+    #[test]
+    fn each_peer_has_a_rate_of_its_own() {
+        let clock = Clock::manual(Moment::from_millis(0));
+        let peers = Peers::new(2, clock.clone());
+        let take = |peer: &str| peers.take(peer.parse().unwrap()).is_ok();
+        assert_eq!([take("192.0.2.1"), take("::ffff:192.0.2.1")], [true, true]);
+        assert!(!take("192.0.2.1") && take("192.0.2.2"));
+        assert_eq!([take("2001:db8::1"), take("2001:db8::2:1")], [true, true]);
+        assert!(!take("2001:db8::3") && take("2001:db8:0:1::1"));
+        clock.advance(Duration::from_secs(30));
+        assert!(take("192.0.2.1") && !take("192.0.2.1"));
+        let wait = peers.take("192.0.2.1".parse().unwrap());
+        assert_eq!(wait, Err(Duration::from_secs(30)));
+    }
+
+    #[test]
+    fn peers_without_end_take_no_memory() {
+        let clock = Clock::manual(Moment::from_millis(0));
+        let peers = Peers::new(1, clock.clone());
+        let peer = |number: usize| {
+            let number = u32::try_from(number).unwrap();
+            IpAddr::V4((0x0100_0000 + number).into())
+        };
+        assert!((0..MOST).all(|number| peers.take(peer(number)).is_ok()));
+        assert_eq!(peers.take(peer(MOST)), Err(CROWDED));
+        clock.advance(Duration::from_secs(121));
+        assert!(peers.take(peer(MOST)).is_ok());
+        assert!(peers.limiter.len() < MOST);
+    }
+}

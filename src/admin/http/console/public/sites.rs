@@ -1,0 +1,107 @@
+//! The robots.txt files of public sites, for strangers.
+//!
+//! They are fetched through an egress and kept in a cache of their own, beside those of crawlers. So `[egress] allow`
+//! opens nothing here, also not behind a redirect or a name that changes; a stranger learns no state of the crawlers'
+//! cache, and pushes nothing out of it. Fetches keep to the pace of their origins, as those of crawlers do.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::cache::RobotsCache;
+use crate::config::Config;
+use crate::egress::{Egress, EgressError};
+use crate::proxy::Proxy;
+use crate::rep::Origin;
+
+/// Origins that are kept.
+const ORIGINS: usize = 1000;
+
+/// Octets that they may take, approximately.
+const OCTETS: usize = 64 << 20;
+
+/// Fetches at once: strangers get a small part of what crawlers may.
+const FETCHES: usize = 8;
+
+/// Fetches that start in a second.
+const FETCHES_PER_SECOND: f64 = 5.0;
+
+/// The files, with the settings that they are fetched by.
+pub(super) struct Sites {
+    proxy: Arc<Proxy>,
+    egress: Egress,
+    cache: RobotsCache,
+    adopted: Mutex<Adopted>,
+}
+
+/// The settings that are in force here, and the number of listeners that are known.
+struct Adopted {
+    settings: Arc<Config>,
+    listeners: usize,
+}
+
+impl Sites {
+    /// Opens the cache. Nothing is fetched yet.
+    ///
+    /// # Errors
+    /// When the trusted roots cannot be read.
+    pub(super) fn new(proxy: Arc<Proxy>) -> Result<Sites, EgressError> {
+        let settings = proxy.settings();
+        let public = public_only(&settings);
+        let clock = proxy.clock().clone();
+        let egress = Egress::new(&public, clock.clone())?;
+        let pace = proxy.gate().pace().clone();
+        Ok(Sites {
+            cache: RobotsCache::new(&public, egress.clone(), pace, clock),
+            adopted: Mutex::new(Adopted {
+                settings,
+                listeners: 0,
+            }),
+            egress,
+            proxy,
+        })
+    }
+
+    /// Adopts the proxy's settings and listeners, and returns the settings.
+    pub(super) fn adopt(&self) -> Arc<Config> {
+        let settings = self.proxy.settings();
+        let mut adopted = self.adopted.lock();
+        if !Arc::ptr_eq(&settings, &adopted.settings) {
+            let public = public_only(&settings);
+            self.egress.reconfigure(&public);
+            self.cache.reconfigure(&public);
+            adopted.settings = Arc::clone(&settings);
+        }
+        // The listeners of crawlers open after this page has.
+        let listeners = self.proxy.egress().own();
+        if let Some(new @ [_, ..]) = listeners.get(adopted.listeners..) {
+            self.egress.listens_on(new);
+            adopted.listeners = listeners.len();
+        }
+        settings
+    }
+
+    /// Tells whether an origin is on the public internet, as its name says now. Each connection is checked again.
+    pub(super) async fn is_public(&self, origin: &Origin) -> bool {
+        self.egress.resolve_and_check(origin).await.is_ok()
+    }
+
+    /// Returns the cache.
+    pub(super) fn cache(&self) -> &RobotsCache {
+        &self.cache
+    }
+}
+
+/// Returns the settings for strangers: public addresses only, no identity, small bounds.
+fn public_only(config: &Config) -> Config {
+    let mut public = config.clone();
+    public.egress.allow.clear();
+    public.signing.clear();
+    let robots = &mut public.robots;
+    robots.max_fetches = robots.max_fetches.min(FETCHES);
+    let rate = robots.fetches_per_second.unwrap_or(FETCHES_PER_SECOND);
+    robots.fetches_per_second = Some(rate.min(FETCHES_PER_SECOND));
+    robots.cache.origins = robots.cache.origins.min(ORIGINS);
+    robots.cache.bytes = robots.cache.bytes.min(OCTETS);
+    public
+}

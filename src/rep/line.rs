@@ -12,7 +12,7 @@ use super::field::Field;
 pub(super) const MAX_LINE: usize = 16_663;
 
 /// The UTF-8 byte order mark.
-const BYTE_ORDER_MARK: [u8; 3] = [0xEF, 0xBB, 0xBF];
+pub(super) const BYTE_ORDER_MARK: [u8; 3] = [0xEF, 0xBB, 0xBF];
 
 /// One line, without its comment and the white space around it.
 #[derive(Clone, Copy, Debug)]

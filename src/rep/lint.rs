@@ -9,7 +9,8 @@ pub use self::kind::LintKind;
 
 use super::explain::is_global;
 use super::field::Field;
-use super::line::{Line, Lines, Pair, is_space};
+use super::line::{BYTE_ORDER_MARK, Line, Lines, Pair, is_space};
+use super::origin::Origin;
 use super::redundant::{Draft, DraftRule, Redundancy, redundancies};
 use super::rule::RuleKind;
 use super::token::{narrow, wide};
@@ -49,6 +50,14 @@ pub(super) fn notes(text: &[u8], lenient: bool, is_truncated: bool) -> Vec<Lint>
     }
     reader.end();
     let Reader { mut notes, .. } = reader;
+    if let Some(line) = html(text) {
+        // One note stands for all lines of markup.
+        notes.retain(|note| !matches!(note.kind, LintKind::NoField | LintKind::UnknownField));
+        notes.insert(0, Lint::new(line.number, LintKind::Html, line.content));
+    }
+    if text.starts_with(&BYTE_ORDER_MARK) {
+        notes.insert(0, Lint::new(1, LintKind::ByteOrderMark, b""));
+    }
     notes.sort_by_key(|note| note.line);
     if is_truncated {
         notes.push(Lint {
@@ -58,6 +67,21 @@ pub(super) fn notes(text: &[u8], lenient: bool, is_truncated: bool) -> Vec<Lint>
         });
     }
     notes
+}
+
+/// Returns the first line with content if it begins an HTML page.
+fn html(text: &[u8]) -> Option<Line<'_>> {
+    let first = Lines::new(text).find(|line| !line.content.is_empty())?;
+    let begins = |tag: &str| {
+        let start = first.content.get(..tag.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(tag.as_bytes()))
+    };
+    (begins("<!doctype") || begins("<html")).then_some(first)
+}
+
+/// Tells whether a Sitemap's value is the URL of a file.
+fn is_url(value: &[u8]) -> bool {
+    std::str::from_utf8(value).is_ok_and(|value| Origin::parse(value).is_ok())
 }
 
 /// Returns the number of lines that end in `text`.
@@ -138,6 +162,10 @@ impl<'a> Reader<'a> {
             Field::Allow => RuleKind::Allow,
             Field::Disallow => RuleKind::Disallow,
             _ => {
+                // The note on a line that is cut says enough.
+                if field == Field::Sitemap && !line.is_cut && !is_url(pair.value) {
+                    self.note(line, LintKind::SitemapUrl);
+                }
                 if let Run::Open(first) = self.run {
                     self.run = Run::Interrupted(first);
                 }
@@ -237,7 +265,16 @@ mod tests {
         #[rustfmt::skip] // one row, one case
         let cases: &[(&str, &str, &[(u32, LintKind)])] = &[
             ("an ordinary file", "\n# x\nUser-agent: *\nDisallow:\nAllow: /a # why\nSitemap: https://a/\nUser-agent: * x\nDisallow: /b\n", &[(5, Unneeded)]),
-            ("no field", "<html>", &[(1, NoField)]),
+            ("no field", "<p>", &[(1, NoField)]),
+            ("a page in place of the file", "\n<!DOCTYPE html>\n<html>\n<a href=x>y:</a>\nDisallow: /a\n", &[(2, Html), (5, NobodysRule)]),
+            ("a page behind a line that ends at a NUL", "\0\n<html>", &[(1, Nul), (2, Html)]),
+            ("a page without a declaration", "<HTML lang=en>\n<p>\n", &[(1, Html)]),
+            ("markup in a file", "User-agent: *\nDisallow: /a\n<html>\n", &[(3, NoField)]),
+            ("a byte order mark", "\u{feff}User-agent: *\nDisallow: /a\n", &[(1, ByteOrderMark)]),
+            ("a page after a byte order mark", "\u{feff}<html>", &[(1, ByteOrderMark), (1, Html)]),
+            ("a byte order mark elsewhere", "User-agent: *\nDisallow: /a\u{feff}\n", &[]),
+            ("no URL of a sitemap", "Sitemap: /map.xml\nSitemap:\nSitemap: //a/map.xml\nSitemap: a.example/map.xml\nSitemap: gopher://a/", &[(1, SitemapUrl), (2, SitemapUrl), (3, SitemapUrl), (4, SitemapUrl), (5, SitemapUrl)]),
+            ("sitemaps of any host", "Sitemap: https://cdn.example:8443/map.xml?a\nsitemap: HTTP://a/\nSitemap: ftp://a/map.xml", &[]),
             ("unknown field", "noindex: /a", &[(1, UnknownField)]),
             ("no colon", "User-agent *\nDisallow\t/a", &[(1, NoColon), (2, NoColon)]),
             ("misspelt", "useragent : *\nDissallow: /a\nAllow-list: /a/b\nsite-map: https://a/", &[(1, Misspelt(Field::UserAgent)), (2, Misspelt(Field::Disallow)), (3, Misspelt(Field::Allow)), (4, Misspelt(Field::Sitemap))]),

@@ -55,6 +55,29 @@ fn a_family_speaks_for_those_that_are_not_named_and_utf_16_is_decoded() {
 }
 
 #[test]
+fn a_group_of_a_family_that_does_not_count_is_told_with_the_way_out() {
+    let text = b"User-agent: Googlebot\nDisallow: /private\n\nUser-agent: *\nDisallow: /all\n";
+    let url = "http://site.test/private";
+    let told = "no group has the name Googlebot-Image, and that of its family, Googlebot, counts only for a crawler that \
+                gives Googlebot as its second name: --agent Googlebot-Image --agent Googlebot";
+    #[rustfmt::skip] // one row, one case
+    let cases: &[(&str, &[&str], i32, bool)] = &[
+        ("a token alone", &["Googlebot-Image"], 0, true),
+        ("the family behind it", &["Googlebot-Image", "Googlebot"], 1, false),
+        ("a User-Agent brings its family", &["Googlebot-Image/1.0"], 1, false),
+        ("a name without a family", &["ExampleBot"], 0, false),
+        ("a family that is not named", &["YandexBot"], 0, false),
+    ];
+    for (name, agents, verdict, is_told) in cases {
+        let agents = agents.iter().flat_map(|agent| ["--agent", agent]);
+        let words: Vec<&str> = [url, "--robots", "-"].into_iter().chain(agents).collect();
+        let (code, said, error) = check(&words, text);
+        assert_eq!(code, Some(*verdict), "{name}: {said}{error}");
+        assert_eq!(said.contains(told), *is_told, "{name}: {said}");
+    }
+}
+
+#[test]
 fn a_file_without_a_url_is_linted() {
     let setup = Setup::new();
     fs::write(setup.dir().join("robots.txt"), FILE).unwrap();

@@ -52,6 +52,12 @@ pub enum LintKind {
     Truncated,
     /// The file is UTF-16.
     Utf16,
+    /// The file begins with a UTF-8 byte order mark.
+    ByteOrderMark,
+    /// The file is an HTML page.
+    Html,
+    /// A Sitemap without an absolute URL.
+    SitemapUrl,
     /// A statement on use that does not parse.
     UsageInvalid,
     /// A statement with a key that the vocabulary does not know.
@@ -98,6 +104,9 @@ impl LintKind {
             Self::Unneeded => "needless",
             Self::Truncated => "truncated",
             Self::Utf16 => "utf_16",
+            Self::ByteOrderMark => "byte_order_mark",
+            Self::Html => "html",
+            Self::SitemapUrl => "sitemap_url",
             Self::UsageInvalid => "usage_invalid",
             Self::UsageUnknownKey => "usage_unknown_key",
             Self::UsageValue => "usage_value",
@@ -150,6 +159,11 @@ impl fmt::Display for LintKind {
             }
             Self::Truncated => "the file is too long: from here on nothing counts",
             Self::Utf16 => "the file is UTF-16 and is decoded first: most crawlers read UTF-8 only, and find no rule",
+            Self::ByteOrderMark => {
+                "the file begins with a byte order mark, skipped here: other crawlers may not read its first line"
+            }
+            Self::Html => "the file is an HTML page, such as a site serves for every path: it has no rules, so all is allowed",
+            Self::SitemapUrl => "no absolute URL with its scheme, of no use to crawlers",
             Self::UsageInvalid => "the statement does not parse, ignored",
             Self::UsageUnknownKey => "a key that no vocabulary knows, ignored",
             Self::UsageValue => "a value that is neither `y` nor `n`: the preference is unknown",

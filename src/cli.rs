@@ -28,11 +28,13 @@ pub mod witness;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 use clap::{Parser, Subcommand};
 
 use self::collected::{Chosen, CollectedArgs};
 use crate::config::{Config, Destination, Source};
+use crate::version::Build;
 
 /// Exit code when crawlgate itself fails: a wrong configuration, a port in use, no store.
 pub const FAILED: u8 = 2;
@@ -42,7 +44,7 @@ pub const FAILED: u8 = 2;
 /// Set http_proxy and https_proxy of any crawler to its address. A disallowed URL gets a 403 with the rule that denies
 /// it, an allowed request is forwarded unchanged, and denials are kept in a log.
 #[derive(Debug, Parser)]
-#[command(name = "crawlgate", version, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(name = "crawlgate", version, long_version = long_version(), max_term_width = 100, after_help = AFTER_HELP)]
 pub struct Cli {
     /// Configuration file [default: $CRAWLGATE_CONFIG, else the first that exists of ./crawlgate.toml,
     /// $XDG_CONFIG_HOME/crawlgate/config.toml (~/.config) and /etc/crawlgate/config.toml]. Variables of the form
@@ -234,6 +236,12 @@ impl Reach {
     fn add_to(&self, config: &mut Config) {
         config.egress.allow.extend(self.allow.iter().cloned());
     }
+}
+
+/// Returns what `--version` prints after the name; `-V` prints the version alone.
+fn long_version() -> &'static str {
+    static TEXT: LazyLock<String> = LazyLock::new(|| Build::current().text());
+    &TEXT
 }
 
 /// Reports why crawlgate cannot go on.

@@ -1,7 +1,7 @@
-//! Files made from the command line: completions and manual pages. Variables of the environment.
+//! Files made from the command line: completions and manual pages. The version. Variables of the environment.
 
 // Test code: a failed unwrap is a failed test.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
 use std::process::Command;
@@ -85,6 +85,36 @@ fn each_command_has_a_manual_page() {
     assert!(verify.contains("\\-\\-all"), "{verify}");
     // Commands that crawlgate itself starts have none.
     assert!(!to.join("crawlgate-confined.1").exists());
+}
+
+#[test]
+fn the_version_is_one_line_or_names_the_build() {
+    let version = concat!("crawlgate ", env!("CARGO_PKG_VERSION"), "\n");
+    assert_eq!(crawlgate(&["-V"]), version);
+    let long = crawlgate(&["--version"]);
+    let rest = long.strip_prefix(version).expect(&long);
+    let facts: Vec<(&str, &str)> = rest
+        .lines()
+        .map(|line| line.split_once(": ").unwrap())
+        .collect();
+    let [
+        ("commit", commit),
+        ("date", date),
+        ("target", target),
+        ("features", "telemetry"),
+    ] = facts[..]
+    else {
+        panic!("{long}");
+    };
+    assert!(!commit.is_empty() && !date.is_empty(), "{long}");
+    assert!(
+        target.starts_with(std::env::consts::ARCH) && target.contains("-linux-"),
+        "{long}"
+    );
+    // The pages of the same version are the same, whatever its commit.
+    let page = crawlgate(&["man"]);
+    assert!(page.contains(".SH VERSION\nv"), "{page}");
+    assert!(!page.contains("commit"), "{page}");
 }
 
 #[test]

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 /// The rooms, from the leaves up.
 const ROOMS: &[&str] = &[
+    "version",
     "clock",
     "gcra",
     "retry",

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::builder::Resettable;
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
 
@@ -37,7 +38,10 @@ pub fn completions(args: &CompletionsArgs) -> ExitCode {
 /// Prints the manual page of the program, or writes the pages of all commands.
 #[must_use]
 pub fn man(args: &ManArgs) -> ExitCode {
-    let command = Cli::command().disable_help_subcommand(true);
+    // The same version makes the same pages, whatever its commit.
+    let command = Cli::command()
+        .disable_help_subcommand(true)
+        .long_version(Resettable::Reset);
     exit(match &args.to {
         None => page(command).and_then(|text| say(&text).map(drop)),
         Some(directory) => pages(command, directory),

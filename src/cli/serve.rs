@@ -26,6 +26,7 @@ use crate::egress::Egress;
 use crate::proxy::Proxy;
 use crate::store::Store;
 use crate::telemetry::{LevelHandle, Telemetry};
+use crate::version::{Build, VERSION};
 
 /// Time to record exchanges that are cut off.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -80,7 +81,8 @@ async fn serve(
         warn!(%error, "the limit on open descriptors cannot be raised");
     }
     let config = within_descriptors(config);
-    info!(configuration = %config.source, "crawlgate {}", env!("CARGO_PKG_VERSION"));
+    let commit = Build::current().commit;
+    info!(configuration = %config.source, commit, "crawlgate {VERSION}");
     let proxy = build(config, None, Log::open)?;
     if let Some(tracer) = telemetry.tracer() {
         proxy.trace_with(tracer);

@@ -8,7 +8,9 @@ use std::process::{Command, Stdio};
 
 use crate::python::python_with;
 use crate::support::witness::Witness;
-use crate::support::{CrawlgateProcess, Engine, Origin, RULES, Reply, Response, Wire, eventually};
+use crate::support::{
+    CrawlgateProcess, Engine, Origin, RULES, Reply, Response, Wire, eventually, program,
+};
 
 /// Starts a gate with an admin listener.
 fn watched(configure: impl FnOnce(&mut crate::support::Setup)) -> CrawlgateProcess {
@@ -155,6 +157,26 @@ fn the_counts_match_the_traffic() {
     assert!(samples["process_resident_memory_bytes"] > 1e6);
     assert!(samples["process_open_fds"] > 3.0);
     assert!(samples["crawlgate_ca_not_after_seconds"] > samples["process_start_time_seconds"]);
+}
+
+#[test]
+fn the_build_is_a_sample() {
+    let gate = watched(|_| ());
+    let samples = samples(&gate);
+    let builds: Vec<&String> = samples
+        .keys()
+        .filter(|series| series.starts_with("crawlgate_build_info{"))
+        .collect();
+    let [build] = builds[..] else {
+        panic!("{builds:?}");
+    };
+    let output = Command::new(program()).arg("--version").output().unwrap();
+    let version = String::from_utf8(output.stdout).unwrap();
+    for fact in version.lines().take(4) {
+        let (name, value) = fact.split_once(": ").unwrap_or(("version", &fact[10..]));
+        assert!(build.contains(&format!("{name}=\"{value}\"")), "{build}");
+    }
+    assert_eq!(samples[build], 1.0);
 }
 
 #[test]

@@ -21,6 +21,7 @@ use crate::metrics::exposition::Format;
 use crate::metrics::process::Process;
 use crate::metrics::{Collector, Registry, Unit, show};
 use crate::proxy::Proxy;
+use crate::version::{Build, TARGET, VERSION};
 
 /// Returns the routes.
 pub fn routes() -> Router<Site> {
@@ -142,11 +143,17 @@ impl Collector for Now {
 }
 
 fn show_build(encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-    let labels = [("version", env!("CARGO_PKG_VERSION"))];
+    let Build { commit, date } = Build::current();
+    let labels = [
+        ("version", VERSION),
+        ("commit", commit),
+        ("date", date),
+        ("target", TARGET),
+    ];
     encoder
         .encode_descriptor(
             "crawlgate_build_info",
-            "Which crawlgate this is",
+            "The build that runs: version, commit, day of the commit, target",
             None,
             MetricType::Gauge,
         )?

@@ -173,7 +173,11 @@ pub fn main() -> ExitCode {
         Some(Command::Confined(args)) => return run::run_confined(args),
         _ => {}
     }
-    let mut config = match Config::load(explicit) {
+    let loaded = match &cli.command {
+        Some(Command::Serve(args)) => args.load(explicit),
+        _ => Config::load(explicit),
+    };
+    let mut config = match loaded {
         Ok(config) => config,
         Err(error) => return fail(&error),
     };
@@ -185,7 +189,9 @@ pub fn main() -> ExitCode {
             file.display()
         );
     }
-    let command = cli.command.unwrap_or(Command::Serve(serve::ServeArgs {}));
+    let command = cli
+        .command
+        .unwrap_or(Command::Serve(serve::ServeArgs::default()));
     let chosen = match command.collected() {
         Some(args) => args.choose(&mut config),
         None => Ok(Chosen::One),

@@ -3,6 +3,7 @@
 mod listeners;
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use super::{FAILED, fail};
 use crate::audit::{Log, LogError};
 use crate::ca::{self, Authority};
 use crate::clock::Clock;
-use crate::config::{Config, Mode, TlsConfig};
+use crate::config::{Config, ConfigError, Mode, TlsConfig, Variables};
 use crate::descriptors::{Budget, limit, raise_limit};
 use crate::egress::Egress;
 use crate::proxy::Proxy;
@@ -31,13 +32,34 @@ use crate::version::{Build, VERSION};
 /// Time to record exchanges that are cut off.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Arguments of `crawlgate serve`: all settings are in the configuration.
-#[derive(Args, Clone, Debug)]
-pub struct ServeArgs {}
+/// Arguments of `crawlgate serve`: other settings are in the configuration.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ServeArgs {
+    /// Listen here, in place of [listen] address of the configuration, also after a reload; may be repeated
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Vec<SocketAddr>,
+}
+
+impl ServeArgs {
+    /// Reads the configuration in force, with the options in it.
+    pub(super) fn load(&self, explicit: Option<&Path>) -> Result<Config, ConfigError> {
+        let mut variables = Variables::from_env();
+        if !self.listen.is_empty() {
+            let addresses: Vec<String> = self
+                .listen
+                .iter()
+                .map(|address| format!("\"{address}\""))
+                .collect();
+            let addresses = format!("[{}]", addresses.join(", "));
+            variables = variables.with_option("--listen", "listen", "address", &addresses);
+        }
+        Config::load_with(explicit, &variables)
+    }
+}
 
 /// Listens until a signal ends it.
 #[must_use]
-pub fn run(_: &ServeArgs, config: Config, explicit: Option<&Path>) -> ExitCode {
+pub fn run(args: &ServeArgs, config: Config, explicit: Option<&Path>) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -49,7 +71,7 @@ pub fn run(_: &ServeArgs, config: Config, explicit: Option<&Path>) -> ExitCode {
         Ok(telemetry) => telemetry,
         Err(error) => return fail(&error.to_string()),
     };
-    let outcome = runtime.block_on(serve(config, explicit, &telemetry));
+    let outcome = runtime.block_on(serve(args, config, explicit, &telemetry));
     telemetry.end();
     // A look-up that hangs in the system's resolver must not keep the process.
     runtime.shutdown_timeout(Duration::from_millis(100));
@@ -70,6 +92,7 @@ enum Ended {
 }
 
 async fn serve(
+    args: &ServeArgs,
     config: Config,
     explicit: Option<&Path>,
     telemetry: &Telemetry,
@@ -114,7 +137,7 @@ async fn serve(
     notify(&[sd_notify::NotifyState::Ready]);
     loop {
         tokio::select! {
-            _ = signals.hang_up.recv() => reload(&proxy, explicit, &telemetry.level),
+            _ = signals.hang_up.recv() => reload(&proxy, args, explicit, &telemetry.level),
             _ = signals.terminate.recv() => break,
             _ = signals.interrupt.recv() => break,
         }
@@ -251,14 +274,14 @@ fn within_descriptors(mut config: Config) -> Config {
     config
 }
 
-fn reload(proxy: &Proxy, explicit: Option<&Path>, level: &LevelHandle) {
+fn reload(proxy: &Proxy, args: &ServeArgs, explicit: Option<&Path>, level: &LevelHandle) {
     // With the time, which Type=notify-reload requires.
     let moment = sd_notify::NotifyState::monotonic_usec_now();
     match moment {
         Ok(moment) => notify(&[sd_notify::NotifyState::Reloading, moment]),
         Err(_) => notify(&[sd_notify::NotifyState::Reloading]),
     }
-    let loaded = Config::load(explicit).map_err(|error| error.to_string());
+    let loaded = args.load(explicit).map_err(|error| error.to_string());
     match loaded {
         Ok(config) => {
             let config = within_descriptors(config);

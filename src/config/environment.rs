@@ -14,7 +14,7 @@ use super::read::Value;
 const PREFIX: &str = "CRAWLGATE_";
 const DIVIDER: &str = "__";
 
-/// The variables that set keys, by name.
+/// The variables that set keys, by name, and then the options that do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Variables(Vec<Variable>);
 
@@ -39,6 +39,18 @@ impl Variables {
             .collect();
         variables.sort_by(|a, b| a.name.cmp(&b.name));
         Variables(variables)
+    }
+
+    /// Sets a key by an option of the command line, which comes after a variable for the same key. `value` is TOML.
+    #[must_use]
+    pub fn with_option(mut self, option: &str, section: &str, key: &str, value: &str) -> Variables {
+        let start = format!("{}.{} = ", quoted(section), quoted(key));
+        self.0.retain(|variable| !variable.line.starts_with(&start));
+        self.0.push(Variable {
+            name: option.to_owned(),
+            line: start + value,
+        });
+        self
     }
 
     /// Returns the names, in their order.
@@ -106,6 +118,21 @@ pub(super) fn merge<'t>(under: &mut DeTable<'t>, over: DeTable<'t>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_option_takes_the_place_of_a_variable() {
+        let environment = [
+            ("CRAWLGATE_LISTEN__ADDRESS", "0.0.0.0:1"),
+            ("CRAWLGATE_LISTEN__ADDRESSES", "1"),
+        ];
+        let environment = environment.map(|(name, value)| (name.into(), value.into()));
+        let variables = Variables::of(environment.into_iter());
+        let variables = variables.with_option("--listen", "listen", "address", "[\"[::1]:2\"]");
+        let names: Vec<&str> = variables.names().collect();
+        assert_eq!(names, ["CRAWLGATE_LISTEN__ADDRESSES", "--listen"]);
+        let lines = "\"listen\".\"addresses\" = 1\n\"listen\".\"address\" = [\"[::1]:2\"]";
+        assert_eq!(variables.lines(), lines);
+    }
 
     #[test]
     fn a_variable_is_a_line_of_the_file() {

@@ -118,11 +118,18 @@ impl Config {
     /// When a named file is missing; when a file cannot be read or has a value that is not allowed; when another user
     /// may have written a file that was found by search.
     pub fn load(explicit: Option<&Path>) -> Result<Self, ConfigError> {
+        Self::load_with(explicit, &Variables::from_env())
+    }
+
+    /// Reads the configuration in force with these variables, which may hold options of the command line.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn load_with(explicit: Option<&Path>, variables: &Variables) -> Result<Self, ConfigError> {
         let variable = std::env::var_os(VARIABLE);
         let places = Places::from_env();
-        let variables = Variables::from_env();
         let candidates = places.configurations();
-        Self::find(explicit, variable, &candidates, &places, &variables)
+        Self::find(explicit, variable, &candidates, &places, variables)
     }
 
     /// Reads the configuration in `text`, the contents of `file`. The file itself is not read; relative paths start at

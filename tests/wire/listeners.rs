@@ -30,15 +30,7 @@ pub fn gate_in(
         setup.set("limits", "header_timeout", "\"1s\"");
         configure(setup);
     });
-    let places = eventually("the listeners", || {
-        let said = gate.said();
-        let whole = said.rfind('\n').map_or("", |end| &said[..end]);
-        let places: Vec<String> = whole
-            .lines()
-            .filter_map(|line| Some(line.split("listening on ").nth(1)?.to_owned()))
-            .collect();
-        (places.len() == listeners).then_some(places)
-    });
+    let places = listens_on(&gate, listeners);
     (gate, places)
 }
 
@@ -57,6 +49,64 @@ pub fn refused(configure: impl FnOnce(&mut Setup)) -> String {
     let output = setup.command("serve").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Returns the addresses that a gate has said it listens on.
+fn listens_on(gate: &CrawlgateProcess, count: usize) -> Vec<String> {
+    eventually("the listeners", || {
+        let said = gate.said();
+        let whole = said.rfind('\n').map_or("", |end| &said[..end]);
+        let places = whole
+            .lines()
+            .filter_map(|line| line.split("listening on ").nth(1));
+        let places: Vec<String> = places.map(str::to_owned).collect();
+        (places.len() == count).then_some(places)
+    })
+}
+
+#[test]
+fn an_option_names_the_addresses_and_holds_after_a_reload() {
+    let mut setup = Setup::new();
+    // The file's address is another one, and so is the variable's.
+    setup.set("listen", "address", "\"127.0.0.2:0\"");
+    let mut command = setup.command("serve");
+    command.args(["--listen", "127.0.0.3:0", "--listen", "[::1]:0"]);
+    command.env("CRAWLGATE_LISTEN__ADDRESS", "127.0.0.4:0");
+    let mut gate = CrawlgateProcess::spawn(setup, command);
+    let places = listens_on(&gate, 2);
+    assert!(places[0].starts_with("127.0.0.3:"), "{places:?}");
+    assert!(places[1].starts_with("[::1]:"), "{places:?}");
+    let origin = Origin::http();
+    for place in &places {
+        at(place).get(&origin.url("/1")).is_origins(200, "page /1");
+    }
+    let other = |setup: &mut Setup| {
+        setup.set("listen", "address", "\"127.0.0.5:0\"");
+    };
+    gate.reload(other, RELOADED);
+    assert!(!gate.said().contains("need a restart"), "{}", gate.said());
+    at(&places[0])
+        .get(&origin.url("/2"))
+        .is_origins(200, "page /2");
+}
+
+#[test]
+fn an_address_of_the_option_is_checked_as_the_files() {
+    let setup = Setup::new();
+    let said = |address: &str| {
+        let mut command = setup.command("serve");
+        let output = command.args(["--listen", address]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let exposed = said("0.0.0.0:0");
+    assert!(
+        exposed.starts_with("crawlgate: --listen: [listen] address"),
+        "{exposed}"
+    );
+    assert!(exposed.contains("allow"), "{exposed}");
+    let none = said("site.example");
+    assert!(none.contains("--listen <ADDRESS>"), "{none}");
 }
 
 #[test]

@@ -66,5 +66,5 @@ pub use self::{
     record::{
         Agent, Assertion, Client, Outage, PaceLine, Record, RobotsCopy, RuleLine, has_failed,
     },
-    summary::{Summary, Totals},
+    summary::{Codes, Denial, Facts, OriginFacts, Summary, Totals},
 };

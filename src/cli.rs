@@ -67,7 +67,7 @@ Examples:
 
 Exit codes: 0 done (check: allowed), 1 denied (check), stored data damaged or altered (audit, \
 collect, report, store), an engine that is not as its fleet needs it (fleet check), a wrong password (client check) or cut off by a second signal (serve), 2 crawlgate itself failed; run: the command's own code, \
-or 3 if no request came through (--require-traffic).";
+or 3 if no request came through (--require-traffic), or 4 if one was denied (--fail-on-denied).";
 
 /// The commands.
 #[derive(Debug, Subcommand)]

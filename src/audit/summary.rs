@@ -1,4 +1,8 @@
-//! A summary of a run, in a few lines.
+//! A summary of a run, in a few lines. [`Facts`] are the same for programs.
+
+mod facts;
+
+pub use self::facts::{Codes, Denial, Facts, OriginFacts};
 
 use std::{
     collections::HashMap,
@@ -8,6 +12,7 @@ use std::{
 
 use parking_lot::Mutex;
 
+use self::facts::Remembered;
 use super::record::Record;
 use crate::text::json::misleads;
 
@@ -37,6 +42,7 @@ struct Rest {
     reported: CodeCounts,
     origins: HashMap<String, Denials>,
     denied_elsewhere: u64,
+    first: Vec<Remembered>,
 }
 
 /// Counts by one of our codes, of which there are few.
@@ -146,14 +152,20 @@ pub(crate) fn sum(codes: &[(String, u64)]) -> u64 {
 impl Rest {
     fn deny(&mut self, record: &Record<'_>) {
         self.denied.add(record.reason, usize::MAX);
-        self.add_origin(record);
+        self.add_denial(record);
     }
 
     fn report(&mut self, record: &Record<'_>) {
         self.reported.add(record.reason, usize::MAX);
         if record.verdict == "deny" {
-            self.add_origin(record);
+            self.add_denial(record);
         }
+    }
+
+    /// Counts a denial by its origin, and remembers it if it is among the first.
+    fn add_denial(&mut self, record: &Record<'_>) {
+        Remembered::add(&mut self.first, record);
+        self.add_origin(record);
     }
 
     fn add_origin(&mut self, record: &Record<'_>) {

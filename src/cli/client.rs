@@ -93,7 +93,8 @@ struct AddArgs {
     append: bool,
 }
 
-fn token(text: &str) -> Result<ProductToken, String> {
+/// Reads a product token of the command line.
+pub(super) fn token(text: &str) -> Result<ProductToken, String> {
     ProductToken::new(text).map_err(|error| error.to_string())
 }
 

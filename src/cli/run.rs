@@ -17,6 +17,7 @@ mod confine;
 mod environment;
 mod inherited;
 mod namespace;
+mod summary;
 
 pub use self::{
     args::RunArgs,
@@ -35,9 +36,10 @@ use std::time::Duration;
 
 use self::args::Confine;
 use self::namespace::Handover;
+use self::summary::Output;
 use super::beside::Beside;
 use super::{FAILED, fail, serve};
-use crate::audit::Log;
+use crate::audit::{Log, Summary};
 use crate::clock::Clock;
 use crate::config::{ClientConfig, Conditions, Config, Mode, PortRange};
 use crate::explain::usage;
@@ -49,6 +51,9 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// Exit code of a run without any request, with `--require-traffic`, if the command itself reported success.
 const NO_TRAFFIC: u8 = 3;
+
+/// Exit code of a run with a denied request, with `--fail-on-denied`, if the command itself reported success.
+const DENIED: u8 = 4;
 
 /// Runs the command; the exit code is the command's.
 #[must_use]
@@ -71,6 +76,16 @@ pub fn run(args: &RunArgs, mut config: Config) -> ExitCode {
         Err(error) => return fail(&error),
     }
     open_connect_ports(&mut config);
+    if !args.agent.is_empty() {
+        config.agent.product_tokens.clone_from(&args.agent);
+        for client in &mut config.clients {
+            client.product_tokens.clear();
+        }
+    }
+    let output = match Output::of(args.summary.as_deref()) {
+        Ok(output) => output,
+        Err(error) => return fail(&error),
+    };
     if !args.purpose.is_empty() {
         let purposes = match usage::purposes(&args.purpose) {
             Ok(purposes) => purposes,
@@ -102,7 +117,7 @@ pub fn run(args: &RunArgs, mut config: Config) -> ExitCode {
         Ok(telemetry) => telemetry,
         Err(error) => return fail(&error.to_string()),
     };
-    let outcome = runtime.block_on(supervised(args, config, telemetry.tracer()));
+    let outcome = runtime.block_on(supervised(args, config, telemetry.tracer(), output));
     telemetry.end();
     runtime.shutdown_timeout(Duration::from_millis(100));
     match outcome {
@@ -111,7 +126,12 @@ pub fn run(args: &RunArgs, mut config: Config) -> ExitCode {
     }
 }
 
-async fn supervised(args: &RunArgs, config: Config, tracer: Option<Tracer>) -> Result<u8, String> {
+async fn supervised(
+    args: &RunArgs,
+    config: Config,
+    tracer: Option<Tracer>,
+    output: Option<Output>,
+) -> Result<u8, String> {
     let tls = config.tls.clone();
     let mut log_file = None;
     let proxy = serve::build(config, Some(std::process::id()), |config, store, clock| {
@@ -152,31 +172,49 @@ async fn supervised(args: &RunArgs, config: Config, tracer: Option<Tracer>) -> R
     if let Err(error) = files.remove() {
         let _ = writeln!(io::stderr(), "crawlgate: {error}");
     }
-    match ended? {
+    let code = match ended? {
         Ok(ended) => {
-            if !args.quiet {
+            let is_for_people = !args.quiet && !matches!(output, Some(Output::Stderr));
+            if is_for_people {
                 let _ = writeln!(io::stderr(), "{}", proxy.summary());
                 if proxy.summary().has_denials() {
                     tell_where_denials_stand(log_file.as_deref(), &proxy.settings());
                 }
             }
-            let code = ended.exit_code();
-            if proxy.summary().has_requests() {
-                return Ok(code);
+            if !proxy.summary().has_requests() {
+                tell_of_no_traffic(args.confine);
             }
-            tell_of_no_traffic(args.confine);
-            Ok(match code {
-                0 if args.require_traffic => NO_TRAFFIC,
-                code => code,
-            })
+            code_of_run(args, ended.exit_code(), proxy.summary())
         }
         Err(error) => {
             let _ = writeln!(io::stderr(), "crawlgate: {error}");
-            Ok(match error.exit_code() {
+            match error.exit_code() {
                 0 => FAILED,
                 code => code,
-            })
+            }
         }
+    };
+    let Some(output) = output else {
+        return Ok(code);
+    };
+    let facts = proxy.summary().facts(proxy.settings().log.redact_query);
+    match (output.write(code, &facts), code) {
+        (Ok(()), code) => Ok(code),
+        (Err(error), 0) => Err(error),
+        // The command's own failure comes before this one.
+        (Err(error), code) => {
+            let _ = writeln!(io::stderr(), "crawlgate: {error}");
+            Ok(code)
+        }
+    }
+}
+
+/// Returns the exit code of a run: the command's own failure, or what the options demand of a success.
+fn code_of_run(args: &RunArgs, of_command: u8, summary: &Summary) -> u8 {
+    match of_command {
+        0 if args.require_traffic && !summary.has_requests() => NO_TRAFFIC,
+        0 if args.fail_on_denied && !summary.totals().denied.is_empty() => DENIED,
+        code => code,
     }
 }
 

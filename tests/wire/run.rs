@@ -228,3 +228,195 @@ fn a_run_that_saw_no_request_says_so_and_may_be_made_to_fail() {
     }
     assert_eq!(origin.seen_but_robots(), ["GET /open"]);
 }
+
+/// A name, options of `run`, the command, and the exit code.
+type Ending<'a> = (&'a str, &'a [&'a str], &'a [&'a str], i32);
+
+#[test]
+fn a_denied_request_may_be_made_to_fail_the_run() {
+    let setup = Setup::new();
+    let origin = Origin::with_rules(RULES);
+    let (open, denied) = (origin.url("/open"), origin.url("/private"));
+    let fails = format!("curl -s {denied}; exit 7");
+    let cases: [Ending<'_>; 6] = [
+        ("not asked for", &[], &["curl", "-s", &denied], 0),
+        ("denied", &["--fail-on-denied"], &["curl", "-s", &denied], 4),
+        ("allowed", &["--fail-on-denied"], &["curl", "-s", &open], 0),
+        ("no request", &["--fail-on-denied"], &["true"], 0),
+        (
+            "the command's own failure counts",
+            &["--fail-on-denied"],
+            &["sh", "-c", &fails],
+            7,
+        ),
+        (
+            "nothing is denied in report mode",
+            &["--fail-on-denied", "--report"],
+            &["curl", "-s", &denied],
+            0,
+        ),
+    ];
+    for (name, options, command, code) in cases {
+        let mut run = setup.command("run");
+        let output = run.args(options).arg("--").args(command).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{name}: {said}");
+    }
+    assert_eq!(origin.seen_but_robots(), ["GET /open", "GET /private"]);
+}
+
+/// Runs a command with one allowed and one denied request. Returns the exit code, and what it printed as errors.
+fn two_requests(setup: &Setup, origin: &Origin, options: &[&str]) -> (Option<i32>, String) {
+    let mut run = setup.command("run");
+    let urls = [origin.url("/open"), origin.url("/private?q=1")];
+    let run = run.args(options).args(["--", "curl", "-sS"]).args(urls);
+    let output = run.output().unwrap();
+    (output.status.code(), text(&output.stderr))
+}
+
+#[test]
+fn a_run_writes_its_summary_for_programs() {
+    let setup = Setup::new();
+    let origin = Origin::with_rules(RULES);
+    let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect(text);
+    let (code, said) = two_requests(&setup, &origin, &["--summary", "json", "--fail-on-denied"]);
+    let line = said.lines().last().expect(&said);
+    let facts = json(line);
+    assert_eq!((code, &facts["exit_code"]), (Some(4), &4.into()), "{said}");
+    assert!(!said.contains("most denied origins"), "{said}");
+    assert_eq!(facts["format"], "crawlgate-run@1");
+    assert_eq!(
+        (&facts["requests"], &facts["forwarded"]),
+        (&2.into(), &1.into())
+    );
+    let denied = serde_json::json!({"count": 1, "codes": {"robots_disallow": 1}});
+    assert_eq!(facts["denied"], denied);
+    for none in ["deferred", "failed", "reported"] {
+        assert_eq!(facts[none], serde_json::json!({"count": 0, "codes": {}}));
+    }
+    assert_eq!(facts["origins"][0]["denied"], 1);
+    assert_eq!(facts["origins"][0]["grounds"]["Disallow: /private"], 1);
+    let first = &facts["first_denials"][0];
+    assert_eq!(first["url"], origin.url("/private?q=1"));
+    assert_eq!(
+        (&first["rule"], &first["line"]),
+        (&"Disallow: /private".into(), &3.into())
+    );
+    assert_eq!(
+        (&first["reason"], &first["enforced"]),
+        (&"robots_disallow".into(), &true.into())
+    );
+    // The id leads to the record.
+    let id = first["id"].as_str().unwrap();
+    let shown = setup
+        .command("log")
+        .args(["show", id, "--json"])
+        .output()
+        .unwrap();
+    let record = json(&text(&shown.stdout));
+    assert_eq!(
+        (&record["id"], &record["url"]),
+        (&first["id"], &first["url"])
+    );
+
+    let file = setup.dir().join("summary.json");
+    std::fs::write(&file, "an older one").unwrap();
+    let options = ["--report", "--summary", file.to_str().unwrap()];
+    let (code, said) = two_requests(&setup, &origin, &options);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(
+        said.contains("most denied origins, had it been enforced"),
+        "{said}"
+    );
+    let facts = json(&std::fs::read_to_string(&file).unwrap());
+    assert_eq!(
+        (&facts["forwarded"], &facts["reported"]),
+        (&2.into(), &denied)
+    );
+    assert_eq!(facts["first_denials"][0]["enforced"], false);
+}
+
+#[test]
+fn a_summary_comes_for_a_command_that_does_not_start_and_not_where_it_cannot_be_written() {
+    let setup = Setup::new();
+    let file = setup.dir().join("summary.json");
+    let summed = |place: &str, command: &str| {
+        let mut run = setup.command("run");
+        let output = run
+            .args(["--quiet", "--summary", place, "--", command])
+            .output()
+            .unwrap();
+        (output.status.code(), text(&output.stderr))
+    };
+    let (code, said) = summed(file.to_str().unwrap(), "no-such-command-anywhere");
+    assert_eq!(code, Some(127), "{said}");
+    let facts = std::fs::read_to_string(&file).unwrap();
+    assert!(
+        facts.contains("\"exit_code\":127,\"requests\":0,"),
+        "{facts}"
+    );
+    let touched = setup.dir().join("touched");
+    for place in ["/none/summary.json", "/tmp"] {
+        let mut run = setup.command("run");
+        let run = run.args(["--summary", place, "--", "touch"]).arg(&touched);
+        let output = run.output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(&format!("--summary {place}: ")), "{said}");
+    }
+    assert!(!touched.exists(), "the command was not started");
+}
+
+#[test]
+fn a_run_is_judged_as_the_agent_that_it_names() {
+    let rules = "User-agent: OtherBot\nDisallow: /other\n\nUser-agent: *\nDisallow: /all\n";
+    let mut setup = Setup::new();
+    setup.tables(
+        "[[client]]\nname = \"news\"\nproduct_tokens = [\"NewsBot\"]\nnetworks = [\"127.0.0.1\"]\n",
+    );
+    let origin = Origin::with_rules(rules);
+    let statuses = |options: &[&str]| {
+        let mut run = setup.command("run");
+        let urls = [origin.url("/other"), origin.url("/all")];
+        let curl = [
+            "--",
+            "curl",
+            "-s",
+            "-o",
+            "/dev/null",
+            "-o",
+            "/dev/null",
+            "-w",
+            "%{http_code} ",
+        ];
+        let output = run
+            .arg("-q")
+            .args(options)
+            .args(curl)
+            .args(urls)
+            .output()
+            .unwrap();
+        text(&output.stdout)
+    };
+    assert_eq!(statuses(&[]), "200 403 ");
+    assert_eq!(statuses(&["--agent", "OtherBot"]), "403 200 ");
+    assert_eq!(
+        statuses(&["--client", "news", "--agent", "OtherBot"]),
+        "403 200 "
+    );
+    assert_eq!(
+        statuses(&["--agent", "OtherBot-News", "--agent", "OtherBot"]),
+        "403 200 "
+    );
+    let mut run = setup.command("run");
+    let output = run
+        .args(["--agent", "Other Bot/1", "--", "true"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("--agent"),
+        "{}",
+        text(&output.stderr)
+    );
+}

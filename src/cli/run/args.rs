@@ -1,15 +1,18 @@
 //! The arguments of `crawlgate run`.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
 use crate::cli::Reach;
+use crate::cli::client::token;
+use crate::rep::ProductToken;
 
 /// Arguments of `crawlgate run`.
 #[derive(Args, Clone, Debug)]
 pub struct RunArgs {
-    /// No summary at the end
+    /// No summary for people at the end
     #[arg(long, short)]
     pub(super) quiet: bool,
     #[command(flatten)]
@@ -21,6 +24,10 @@ pub struct RunArgs {
     /// pace and quota. Default: as no configured client
     #[arg(long, value_name = "NAME")]
     pub(super) client: Option<String>,
+    /// Judge all requests of the command as this product token, whatever their User-Agent says, as [agent] product_tokens in
+    /// the configuration; may be repeated, most specific first. The User-Agent itself stays as the command sends it
+    #[arg(long, value_name = "TOKEN", value_parser = token)]
+    pub(super) agent: Vec<ProductToken>,
     /// Purpose that the content is for: search, train-ai, ai-input, tdm or other; several are a list with commas. A use that
     /// a site disallows is refused. Default: as the configuration says
     #[arg(long, value_name = "PURPOSE")]
@@ -39,6 +46,13 @@ pub struct RunArgs {
     /// Exit 3 if the command succeeds but sent no request through the proxy
     #[arg(long)]
     pub(super) require_traffic: bool,
+    /// Exit 4 if the command succeeds but a request was denied
+    #[arg(long)]
+    pub(super) fail_on_denied: bool,
+    /// Write the summary as JSON: `json` writes it to standard error, in place of the summary for people; any other word is
+    /// a file, which is replaced
+    #[arg(long, value_name = "json|FILE")]
+    pub(super) summary: Option<PathBuf>,
     /// The command and its arguments; `{proxy}`, `{ca}` and `{spki}` in them are replaced
     #[arg(
         required = true,

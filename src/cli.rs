@@ -33,7 +33,7 @@ use std::sync::LazyLock;
 use clap::{Parser, Subcommand};
 
 use self::collected::{Chosen, CollectedArgs};
-use crate::config::{Config, Destination, Source};
+use crate::config::{Config, Destination, Holder, Kept, Source};
 use crate::version::Build;
 
 /// Exit code when crawlgate itself fails: a wrong configuration, a port in use, no store.
@@ -136,6 +136,21 @@ impl Command {
         }
     }
 
+    /// Returns what the command reads, if that may be the service's.
+    fn reads(&self) -> Option<Kept> {
+        match self {
+            Self::Log(_)
+            | Self::Sql(_)
+            | Self::Audit(_)
+            | Self::Report(_)
+            | Self::Origins(_)
+            | Self::Override(_)
+            | Self::Store(_) => Some(Kept::Store),
+            Self::Ca(args) if args.reads() => Some(Kept::Authority),
+            _ => None,
+        }
+    }
+
     /// Fails if several logs are chosen, and the command needs exactly one.
     fn require_logs(&self, chosen: &Chosen) -> Result<(), String> {
         match self {
@@ -174,13 +189,18 @@ pub fn main() -> ExitCode {
         _ => {}
     }
     let loaded = match &cli.command {
-        Some(Command::Serve(args)) => args.load(explicit),
-        _ => Config::load(explicit),
+        Some(Command::Serve(args)) => args.load(explicit).map(|config| (config, Holder::User)),
+        Some(command) => match command.reads() {
+            Some(kept) => Config::load_to_read(explicit, kept),
+            None => Config::load(explicit).map(|config| (config, Holder::User)),
+        },
+        None => Config::load(explicit).map(|config| (config, Holder::User)),
     };
-    let mut config = match loaded {
-        Ok(config) => config,
+    let (mut config, holder) = match loaded {
+        Ok(loaded) => loaded,
         Err(error) => return fail(&error),
     };
+    let found = config.store.path.clone();
     // The file may have come with another user's files, as in a checkout; its own [log] level cannot hide it.
     if let Source::Nearby(file) = &config.source {
         let _ = writeln!(
@@ -201,6 +221,10 @@ pub fn main() -> ExitCode {
         Ok(chosen) => chosen,
         Err(error) => return fail(&screen::printable(&error)),
     };
+    // A collected log has another place.
+    if config.store.path == found {
+        tell_holder(&holder);
+    }
     match command {
         Command::Serve(args) => serve::run(&args, config, explicit),
         Command::Run(args) => run::run(&args, config),
@@ -242,6 +266,22 @@ impl Reach {
     fn add_to(&self, config: &mut Config) {
         config.egress.allow.extend(self.allow.iter().cloned());
     }
+}
+
+/// Reports that a command reads what is the service's, or could not.
+fn tell_holder(holder: &Holder) {
+    let told = match holder {
+        Holder::User => return,
+        Holder::Service(directory) => format!(
+            "this user has none of its own: reading the service's in {}",
+            directory.display()
+        ),
+        Holder::Closed(directory) => format!(
+            "this user may not read the service's in {}: try the command with sudo, as in `sudo crawlgate log`",
+            directory.display()
+        ),
+    };
+    let _ = writeln!(io::stderr(), "crawlgate: {told}"); // stderr may be closed
 }
 
 /// Returns what `--version` prints after the name; `-V` prints the version alone.

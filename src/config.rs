@@ -13,6 +13,7 @@
 //! - `keys`: each key, its bounds, and the rules between keys
 //! - `load`: the choice of the file; `environment`: values in variables, which come after it
 //! - `search`: files that no option names, and which of them are trusted
+//! - `service`: the store of the machine's service, for commands in a shell
 //! - `entries`: the way back, values as text, which `config show` prints and a reload compares; for each key, reload or
 //!   restart
 //! - `reload`: the changes that a reload makes
@@ -39,6 +40,7 @@ mod read;
 mod reload;
 mod route;
 mod search;
+mod service;
 mod ship;
 mod subtree;
 mod units;
@@ -66,6 +68,7 @@ pub use self::{
     reload::ReloadPlan,
     route::{Credentials, ProxyProtocol, Route, Secret, UpstreamProxy, Via},
     search::Distrust,
+    service::{Holder, Kept},
     ship::{ShipConfig, ShipTo},
     subtree::{Subtree, SubtreeError},
     units::{

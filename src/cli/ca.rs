@@ -24,6 +24,16 @@ pub struct CaArgs {
     command: CaCommand,
 }
 
+impl CaArgs {
+    /// Tells whether the command only reads the authority.
+    pub(super) fn reads(&self) -> bool {
+        matches!(
+            self.command,
+            CaCommand::Show | CaCommand::Export { .. } | CaCommand::Setup { .. }
+        )
+    }
+}
+
 #[derive(Clone, Debug, Subcommand)]
 enum CaCommand {
     /// Create the authority: a certificate and a key, at tls.ca_cert and tls.ca_key

@@ -17,7 +17,7 @@ use super::{
 };
 
 /// The environment variable that names the file if no option does.
-const VARIABLE: &str = "CRAWLGATE_CONFIG";
+pub(super) const VARIABLE: &str = "CRAWLGATE_CONFIG";
 
 /// The reason why there is no configuration.
 #[derive(Debug, thiserror::Error)]

@@ -46,7 +46,10 @@ impl Places {
     ///
     /// A variable that is empty or holds a relative path counts as not set, as the XDG Base Directory Specification
     /// demands: a path with another meaning in each working directory would scatter keys and logs.
-    fn from_variables(variable: impl Fn(&str) -> Option<OsString>, certs: Option<PathBuf>) -> Self {
+    pub(super) fn from_variables(
+        variable: impl Fn(&str) -> Option<OsString>,
+        certs: Option<PathBuf>,
+    ) -> Self {
         let directory = |name: &str| {
             let value = variable(name)?;
             Some(PathBuf::from(value)).filter(|path| path.is_absolute())
@@ -60,6 +63,21 @@ impl Places {
             data_home: directory("XDG_DATA_HOME").or_else(|| below_home(".local/share")),
             state_home: directory("XDG_STATE_HOME").or_else(|| below_home(".local/state")),
         }
+    }
+
+    /// Returns the places of a service with this directory.
+    #[must_use]
+    pub fn at(&self, state_directory: &Path) -> Self {
+        Self {
+            state_directory: Some(state_directory.to_owned()),
+            ..self.clone()
+        }
+    }
+
+    /// Tells whether the process is a service with a directory of its own, or was given that of one.
+    #[must_use]
+    pub fn is_of_service(&self) -> bool {
+        self.state_directory.is_some()
     }
 
     /// Returns the paths to search for a configuration, in this order. The first one stands in the working directory,

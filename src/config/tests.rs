@@ -8,6 +8,7 @@ mod found;
 mod golden;
 mod mistakes;
 mod reloads;
+mod service;
 mod shipped;
 mod signing;
 mod values;

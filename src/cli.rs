@@ -34,7 +34,7 @@ use clap::{Parser, Subcommand};
 
 use self::collected::{Chosen, CollectedArgs};
 use crate::config::{Config, Destination, Holder, Kept, Source};
-use crate::version::Build;
+use crate::version;
 
 /// Exit code when crawlgate itself fails: a wrong configuration, a port in use, no store.
 pub const FAILED: u8 = 2;
@@ -286,7 +286,7 @@ fn tell_holder(holder: &Holder) {
 
 /// Returns what `--version` prints after the name; `-V` prints the version alone.
 fn long_version() -> &'static str {
-    static TEXT: LazyLock<String> = LazyLock::new(|| Build::current().text());
+    static TEXT: LazyLock<String> = LazyLock::new(version::text);
     &TEXT
 }
 

@@ -27,7 +27,7 @@ use crate::egress::Egress;
 use crate::proxy::Proxy;
 use crate::store::Store;
 use crate::telemetry::{LevelHandle, Telemetry};
-use crate::version::{Build, VERSION};
+use crate::version::{COMMIT, VERSION};
 
 /// Time to record exchanges that are cut off.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -104,8 +104,7 @@ async fn serve(
         warn!(%error, "the limit on open descriptors cannot be raised");
     }
     let config = within_descriptors(config);
-    let commit = Build::current().commit;
-    info!(configuration = %config.source, commit, "crawlgate {VERSION}");
+    info!(configuration = %config.source, commit = COMMIT, "crawlgate {VERSION}");
     let proxy = build(config, None, Log::open)?;
     if let Some(tracer) = telemetry.tracer() {
         proxy.trace_with(tracer);

@@ -21,7 +21,7 @@ use crate::metrics::exposition::Format;
 use crate::metrics::process::Process;
 use crate::metrics::{Collector, Registry, Unit, show};
 use crate::proxy::Proxy;
-use crate::version::{Build, TARGET, VERSION};
+use crate::version::{COMMIT, DATE, TARGET, VERSION};
 
 /// Returns the routes.
 pub fn routes() -> Router<Site> {
@@ -143,11 +143,10 @@ impl Collector for Now {
 }
 
 fn show_build(encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-    let Build { commit, date } = Build::current();
     let labels = [
         ("version", VERSION),
-        ("commit", commit),
-        ("date", date),
+        ("commit", COMMIT),
+        ("date", DATE),
         ("target", TARGET),
     ];
     encoder

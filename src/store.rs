@@ -25,6 +25,7 @@ mod origins;
 pub mod persist;
 pub mod public_keys;
 mod range;
+pub mod review;
 mod room;
 pub mod rotation;
 pub mod search;
@@ -36,8 +37,8 @@ pub use self::batch::{Batch, Entries, Object, ObjectKind, OriginUpdate, Party, o
 pub use self::believed::{Belief, Progress, Reading};
 use self::decisions::hourly;
 pub use self::decisions::{
-    Acknowledgement, Appended, DecisionQuery, Extent, FleetOverrides, Hourly, Removed,
-    StoredDecision, StoredRoot, Tally, TallyKey,
+    Acknowledgement, Appended, DecisionQuery, Extent, FleetOverrides, Hourly, Removed, Review,
+    Reviewed, StoredDecision, StoredRoot, Tally, TallyKey,
 };
 pub use self::error::{StoreError, StoreErrorKind};
 use self::error::{behind, failed};
@@ -133,8 +134,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Counts the fetches of robots.txt by result. The first hour contains `since`, the last one begins before `until`.
     fn fetch_sums(&self, since: Moment, until: Moment) -> Pending<'_, FetchSums>;
 
-    /// Records that a person has seen a decision. False if there is no such decision.
-    fn acknowledge(&self, id: &str, note: Acknowledgement) -> Pending<'_, bool>;
+    /// Records that a person has seen decisions, in one transaction. Each is acknowledged only if it has the
+    /// acknowledgement that the review replaces. Returns a result for each, in their order.
+    fn acknowledge(&self, all: Vec<Review>, note: Acknowledgement) -> Pending<'_, Vec<Reviewed>>;
 
     /// Returns at most `limit` records of all kinds after the record `after`, in order.
     fn records(&self, after: u64, limit: usize) -> Pending<'_, Vec<StoredDecision>>;

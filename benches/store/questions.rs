@@ -11,7 +11,7 @@ use crawlgate::clock::{Clock, Moment};
 use crawlgate::config::Config;
 use crawlgate::store::logs::{Log, Logs};
 use crawlgate::store::sqlite::sql::{Cell, Rows, Session};
-use crawlgate::store::{Acknowledgement, DecisionQuery, Store, TallyKey};
+use crawlgate::store::{Acknowledgement, DecisionQuery, Review, Store, TallyKey};
 
 use super::DAY;
 
@@ -26,7 +26,8 @@ pub(super) async fn ask(store: &Arc<dyn Store>) {
         by: "Ada Example".to_owned(),
         note: "seen".to_owned(),
     };
-    store.acknowledge(&id, note).await.unwrap();
+    let review = Review::of(&one);
+    store.acknowledge(vec![review], note).await.unwrap();
     let slowest = |name: &str, took: [Duration; 3], count: usize| {
         println!("  {name}: {count} in {:.1?}", took.iter().max().unwrap());
     };

@@ -1,6 +1,6 @@
 //! The shapes of JSON that the API and the commands share.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
@@ -30,7 +30,8 @@ pub struct Decision {
 }
 
 /// A person has seen a decision.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Acknowledgement {
     /// The time, RFC 3339.
     pub time: String,
@@ -40,6 +41,17 @@ pub struct Acknowledgement {
     pub note: String,
 }
 
+impl Acknowledgement {
+    /// Shows an acknowledgement.
+    pub fn of(seen: &store::Acknowledgement) -> Acknowledgement {
+        Acknowledgement {
+            time: time_text(seen.time),
+            by: seen.by.clone(),
+            note: seen.note.clone(),
+        }
+    }
+}
+
 impl Decision {
     /// Shows a decision of a log.
     pub fn of(log: &KeyName, kept: &StoredDecision) -> Decision {
@@ -47,11 +59,7 @@ impl Decision {
             log: log.to_string(),
             seq: kept.seq,
             hash: hex(leaf_hash(&kept.entry)),
-            acknowledged: kept.acknowledged.as_ref().map(|seen| Acknowledgement {
-                time: time_text(seen.time),
-                by: seen.by.clone(),
-                note: seen.note.clone(),
-            }),
+            acknowledged: kept.acknowledged.as_ref().map(Acknowledgement::of),
             // An altered record may no longer be JSON, and is shown all the same.
             record: serde_json::from_str(&kept.record)
                 .unwrap_or_else(|_| Value::String(kept.record.clone())),

@@ -1,5 +1,6 @@
 //! `crawlgate log`: lists decisions, page by page, and people's notes on them.
 
+mod ack;
 mod export;
 pub(super) mod filter;
 mod list;
@@ -8,7 +9,6 @@ mod summary;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -16,10 +16,9 @@ use self::filter::FilterArgs;
 use super::collected::{Chosen, CollectedArgs};
 use super::{fail, screen};
 use crate::audit::replay::Evidence;
-use crate::clock::Clock;
 use crate::config::Config;
 use crate::store::logs::{Fault, Listed, Logs, Lookup};
-use crate::store::{self, Access, Acknowledgement, Store, StoredDecision, TallyKey};
+use crate::store::{StoredDecision, TallyKey};
 use crate::tlog::KeyName;
 
 /// Arguments of `crawlgate log`.
@@ -38,7 +37,7 @@ impl LogArgs {
     /// Fails if several logs are chosen for an acknowledgement.
     pub(super) fn require_logs(&self, chosen: &Chosen) -> Result<(), String> {
         match self.command {
-            Some(Command::Ack { .. }) => chosen.require_one("`crawlgate log ack`"),
+            Some(Command::Ack(_)) => chosen.require_one("`crawlgate log ack`"),
             _ => Ok(()),
         }
     }
@@ -137,7 +136,8 @@ Examples:
   crawlgate log --all --format jsonl > decisions.jsonl
   crawlgate log --since 7d --format sqlite -o week.db
   crawlgate log --log '*' --since 24h --verdict deny
-  crawlgate log ack 01KB7W3Y5E000000000VY7H1Q2 --note \"site owner informed\"";
+  crawlgate log ack 01KB7W3Y5E000000000VY7H1Q2 --note \"site owner informed\"
+  crawlgate log ack --rule 'Disallow: /x' --since 7d --note \"known\"";
 
 #[derive(Subcommand, Clone, Debug)]
 enum Command {
@@ -150,22 +150,44 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Acknowledge decisions
-    Ack {
-        /// The decisions' ids
-        #[arg(required = true)]
-        id: Vec<String>,
-        /// A note on these decisions
-        #[arg(long, value_name = "TEXT")]
-        note: String,
-        /// The person who acknowledges [default: $USER]
-        #[arg(long, value_name = "NAME")]
-        by: Option<String>,
-        /// Replace an earlier acknowledgement
-        #[arg(long)]
-        replace: bool,
-    },
+    /// Acknowledge decisions: those with these ids, or all that meet the conditions
+    Ack(Box<AckArgs>),
 }
+
+/// Arguments of `crawlgate log ack`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = ACK_AFTER_HELP)]
+struct AckArgs {
+    /// The decisions' ids
+    id: Vec<String>,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// A note on these decisions
+    #[arg(long, value_name = "TEXT")]
+    note: String,
+    /// The person who acknowledges [default: $USER]
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+    /// Replace earlier acknowledgements, too
+    #[arg(long)]
+    replace: bool,
+    /// Acknowledge all decisions that meet the conditions, without a question
+    #[arg(long)]
+    yes: bool,
+}
+
+const ACK_AFTER_HELP: &str = "\
+With conditions, the command first counts the decisions that meet them and are not acknowledged yet, and asks. Decisions that \
+come after its start are not acknowledged. It works in batches: what is done stays done if it is interrupted, and the same \
+command goes on with the rest.
+
+An acknowledgement never overwrites another one unseen: if a second person has acknowledged a decision meanwhile, theirs \
+stays, the command says so, and exits 2.
+
+Examples:
+  crawlgate log ack 01KB7W3Y5E000000000VY7H1Q2 --note \"site owner informed\"
+  crawlgate log ack --rule 'Disallow: /x' --since 7d --note \"known\"
+  crawlgate log ack --verdict deny --origin https://example.com --note \"closed\" --yes";
 
 /// The key of a summary.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,23 +248,7 @@ fn told(args: &LogArgs, config: &Config, chosen: &Chosen) -> Result<(), String> 
             Some(Command::Show { id, json }) => {
                 show(&chosen.logs(config)?, chosen.is_several(), id, *json).await
             }
-            Some(Command::Ack {
-                id,
-                note,
-                by,
-                replace,
-            }) => {
-                let open = |access| store::open(config, access).map_err(|error| error.to_string());
-                // A note must not create a missing store.
-                drop(open(Access::Read)?);
-                let store = open(Access::Write)?;
-                let note = Acknowledgement {
-                    time: Clock::system().now(),
-                    by: person(by.as_deref(), "say who has seen it: --by NAME")?,
-                    note: note.clone(),
-                };
-                acknowledge(&store, id, &note, *replace).await
-            }
+            Some(Command::Ack(args)) => ack::ack(args, config).await,
         }
     })
 }
@@ -303,13 +309,6 @@ pub(super) async fn found(logs: &Logs, id: &str) -> Result<Listed, String> {
     }
 }
 
-async fn find(store: &Arc<dyn Store>, id: &str) -> Result<StoredDecision, String> {
-    let found = store.decision(&id.to_ascii_uppercase()).await;
-    found
-        .map_err(|error| error.to_string())?
-        .ok_or_else(|| unknown(id))
-}
-
 /// Returns the message about an unknown decision.
 pub(super) fn unknown(id: &str) -> String {
     format!(
@@ -325,95 +324,4 @@ pub(super) fn person(by: Option<&str>, missing: &str) -> Result<String, String> 
         .or_else(|| name("USER"))
         .or_else(|| name("LOGNAME"))
         .ok_or_else(|| missing.to_owned())
-}
-
-/// Stores `note` for each decision, and reports each result: a failure does not stop the others.
-async fn acknowledge(
-    store: &Arc<dyn Store>,
-    ids: &[String],
-    note: &Acknowledgement,
-    replace: bool,
-) -> Result<(), String> {
-    let mut refused = Vec::new();
-    for id in ids {
-        match acknowledge_one(store, id, note, replace).await {
-            Ok(()) => {
-                let said = format!("{id}: acknowledged by {}: {}", note.by, note.note);
-                screen::say(format!("{}\n", screen::printable(&said)).as_bytes())?;
-            }
-            Err(error) => refused.push(error),
-        }
-    }
-    match refused.is_empty() {
-        true => Ok(()),
-        false => Err(refused.join("\ncrawlgate: ")),
-    }
-}
-
-async fn acknowledge_one(
-    store: &Arc<dyn Store>,
-    id: &str,
-    note: &Acknowledgement,
-    replace: bool,
-) -> Result<(), String> {
-    if let (Some(seen), false) = (find(store, id).await?.acknowledged, replace) {
-        let at = crate::text::time_text(seen.time);
-        let said = format!(
-            "{id}: acknowledged already, by {} at {at}: {}; --replace puts the new note in the place of that one",
-            seen.by, seen.note
-        );
-        return Err(screen::printable(&said).into_owned());
-    }
-    let done = store.acknowledge(&id.to_ascii_uppercase(), note.clone());
-    match done.await.map_err(|error| error.to_string())? {
-        true => Ok(()),
-        // Retention has dropped the decision meanwhile.
-        false => Err(unknown(id)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::clock::Moment;
-    use crate::store::Batch;
-    use crate::store::sqlite::Sqlite;
-    use crate::store::tests::ROW;
-
-    #[tokio::test]
-    async fn a_note_stands_until_it_is_replaced_on_purpose() {
-        let store: Arc<dyn Store> = Arc::new(Sqlite::temporary());
-        let mut batch = Batch::default();
-        let id = ROW.file(&mut batch);
-        store.write(batch).await.unwrap();
-        let note = |by: &str| Acknowledgement {
-            time: Moment::from_millis(1_795_176_000_123),
-            by: by.to_owned(),
-            note: "known".to_owned(),
-        };
-        let by = async || {
-            let kept = store.decision(&id).await.unwrap().unwrap();
-            kept.acknowledged.map(|seen| seen.by)
-        };
-        let ids = ["01KB7W3Y5E000000000VY7H1Q3", &*id].map(str::to_owned);
-        let refused = acknowledge(&store, &ids, &note("Ada"), false).await;
-        let refused = refused.expect_err("one is not there");
-        assert!(
-            refused.starts_with(&format!("{}: no such", ids[0])),
-            "{refused}"
-        );
-        assert!(!refused.contains(&id), "{refused}");
-        assert_eq!(by().await.as_deref(), Some("Ada"), "the other one is");
-
-        let refused = acknowledge(&store, &ids[1..], &note("Grace"), false).await;
-        let refused = refused.expect_err("it is acknowledged");
-        assert!(
-            refused.contains("by Ada at 2026-11-20T12:00:00.123Z: known; --replace"),
-            "{refused}"
-        );
-        assert_eq!(by().await.as_deref(), Some("Ada"));
-        let replaced = acknowledge(&store, &ids[1..], &note("Grace"), true).await;
-        assert_eq!(replaced, Ok(()));
-        assert_eq!(by().await.as_deref(), Some("Grace"));
-    }
 }

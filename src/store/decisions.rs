@@ -100,6 +100,46 @@ pub struct Acknowledgement {
     pub note: String,
 }
 
+/// A decision to acknowledge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Review {
+    /// The decision's place in the order of writing.
+    pub seq: u64,
+    /// The acknowledgement that the new one replaces; `None` if there may be none.
+    pub replaces: Option<Acknowledgement>,
+}
+
+impl Review {
+    /// Returns the review of a decision as it was read: it replaces the acknowledgement that the reader saw.
+    #[must_use]
+    pub fn of(decision: &StoredDecision) -> Self {
+        Self {
+            seq: decision.seq,
+            replaces: decision.acknowledged.clone(),
+        }
+    }
+
+    /// Returns the first review of a decision: it replaces nothing.
+    #[must_use]
+    pub fn first(seq: u64) -> Self {
+        Self {
+            seq,
+            replaces: None,
+        }
+    }
+}
+
+/// The result of a [`Review`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reviewed {
+    /// The decision is acknowledged.
+    Done,
+    /// Nothing is changed: the decision has this acknowledgement instead of the one to be replaced.
+    Differs(Option<Acknowledgement>),
+    /// The store does not have the decision: retention has dropped it.
+    Unknown,
+}
+
 /// The overrides that a fleet has in common.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FleetOverrides {

@@ -12,6 +12,7 @@
 //! - `rows`: values as columns; `digests`: whether a row is what was written; `error`: failures as sentences
 //! - `guard`: the files of an open store stay as they are; `log`: the write-ahead log stays bounded
 //! - `write`, `read`, `search`, `figures`, `prune`: the work on it; `landing`: the update of an origin; `overrides`: those that people add
+//! - `review`: acknowledgements
 //! - `hours`, `fetches`: counts of decisions, and of fetches of robots.txt, by hour
 //! - `entries`: the decision log and the tree over it; `objects`: what its entries name
 //! - `rotate`: a new key for the log; `rotations`: the keys that others have replaced
@@ -46,6 +47,7 @@ mod overrides;
 mod prune;
 mod read;
 pub mod repair;
+mod review;
 mod robots;
 mod rotate;
 mod rotations;
@@ -81,8 +83,8 @@ use super::state_file::{StateFile, unwritable};
 use super::{
     Access, Acknowledgement, Appended, Batch, Belief, DecisionQuery, Extent, Fetch, FetchSums,
     FleetOverrides, Hourly, LogKey, OriginMemory, OriginQuery, Pending, Progress, Pruned, Removed,
-    Retention, Sha256, ShipMark, Size, Store, StoreError, StoreErrorKind, StoredCheckpoint,
-    StoredDecision, StoredRoot, Tally, TallyKey,
+    Retention, Review, Reviewed, Sha256, ShipMark, Size, Store, StoreError, StoreErrorKind,
+    StoredCheckpoint, StoredDecision, StoredRoot, Tally, TallyKey,
 };
 use crate::clock::Moment;
 use crate::config::Synchronous;
@@ -357,18 +359,17 @@ impl Store for Sqlite {
             .ask(move |connection| fetches::read(connection, since, until))
     }
 
-    fn acknowledge(&self, id: &str, note: Acknowledgement) -> Pending<'_, bool> {
-        let id = id.to_owned();
+    fn acknowledge(&self, all: Vec<Review>, note: Acknowledgement) -> Pending<'_, Vec<Reviewed>> {
         let (memory, state) = (Arc::clone(&self.memory), Arc::clone(&self.state));
         self.write(move |connection| {
             let mut memory = memory.lock();
-            let is_seen = write::durably(connection, |connection| {
-                write::acknowledge(connection, &mut memory, &id, &note)
+            let results = write::durably(connection, |connection| {
+                review::acknowledge(connection, &mut memory, &all, &note)
             })?;
-            if is_seen {
+            if results.contains(&Reviewed::Done) {
                 state.wrote(memory.end());
             }
-            Ok(is_seen)
+            Ok(results)
         })
     }
 

@@ -5,6 +5,7 @@ mod overrides;
 mod queries;
 mod records;
 mod retention;
+mod reviews;
 mod states;
 
 use super::sqlite::Sqlite;
@@ -230,6 +231,15 @@ pub(crate) fn lost() -> Batch {
 }
 
 /// Writes records, a second apart, and returns their identifiers.
+/// Acknowledges a decision that is not acknowledged yet. False if there is no such decision.
+pub(crate) async fn acknowledge(store: &dyn Store, id: &str, note: Acknowledgement) -> bool {
+    let Some(decision) = store.decision(id).await.unwrap() else {
+        return false;
+    };
+    let review = Review::first(decision.seq);
+    store.acknowledge(vec![review], note).await.unwrap() == [Reviewed::Done]
+}
+
 pub(super) async fn record(store: &dyn Store, rows: &[Row<'_>]) -> Vec<String> {
     let mut batch = Batch::default();
     let ids = rows.iter().map(|row| row.file(&mut batch)).collect();

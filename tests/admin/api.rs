@@ -112,6 +112,12 @@ fn every_operation_answers_as_it_is_described() {
         "post",
         "/decisions/{id}/acknowledgement",
         &target,
+        Some(note.clone()),
+    );
+    held(
+        "post",
+        "/acknowledgements",
+        "/acknowledgements?verdict=deny",
         Some(note),
     );
 
@@ -201,6 +207,13 @@ fn every_operation_answers_as_it_is_described() {
             "/decisions/nonsense/acknowledgement",
             Some(json!({})),
             422,
+        ),
+        (
+            "post",
+            "/acknowledgements",
+            "/acknowledgements",
+            Some(json!({"by": "Ada", "note": "seen"})),
+            400,
         ),
         ("get", "/origins", "/origins?state=gone", None, 400),
         ("get", "/origins/{origin}", "/origins/site.test", None, 400),

@@ -115,15 +115,28 @@ fn an_acknowledgement_stays_until_it_is_replaced_on_purpose() {
     let again = gate.post(&target, &json!({"by": "Grace", "note": "mine"}));
     let why = problem(&again, 409);
     assert!(why.contains("by Ada"), "{why}");
-    let replaced = gate.post(
-        &target,
-        &json!({"by": "Grace", "note": "mine", "replace": true}),
+    let seen = body(&noted)["acknowledged"].clone();
+    let by = |by: &str, seen: &serde_json::Value| {
+        gate.post(
+            &target,
+            &json!({"by": by, "note": "mine", "replaces": seen}),
+        )
+    };
+    assert_eq!(body(&by("Grace", &seen))["acknowledged"]["by"], "Grace");
+    // Another reviewer still sees the note of Ada.
+    let why = problem(&by("Eve", &seen), 409);
+    assert!(
+        why.contains("by Grace at ") && why.contains(": mine"),
+        "{why}"
     );
-    assert_eq!(body(&replaced)["acknowledged"]["note"], "mine");
-    problem(
-        &gate.post(&target, &json!({"by": " ", "note": "x", "replace": true})),
-        400,
+    problem(&by(" ", &seen), 400);
+    let kept = gate.api(&format!("/decisions/{id}"))["acknowledged"].clone();
+    assert_eq!(
+        (&kept["by"], &kept["note"]),
+        (&json!("Grace"), &json!("mine"))
     );
+    let wrong = json!({"time": "then", "by": "Grace", "note": "mine"});
+    assert!(problem(&by("Eve", &wrong), 400).starts_with("replaces "));
     assert_eq!(
         gate.api("/decisions?acknowledged=true")["items"]
             .as_array()
@@ -131,6 +144,47 @@ fn an_acknowledgement_stays_until_it_is_replaced_on_purpose() {
             .len(),
         1
     );
+}
+
+#[test]
+fn all_decisions_of_a_condition_are_acknowledged_at_once() {
+    let origin = Origin::with_rules(RULES);
+    let gate = AdminGate::open();
+    let ids: Vec<String> = ["a", "b", "c"]
+        .map(|name| gate.deny(&origin, &format!("/private/{name}")))
+        .into();
+    decisions(&gate, "", 3);
+    let note = |by: &str| json!({"by": by, "note": "a letter is sent"});
+    let one = gate.post(
+        &format!("/decisions/{}/acknowledgement", ids[0]),
+        &note("Ada"),
+    );
+    assert_eq!(one.status, 200, "{one:?}");
+
+    for (target, says) in [
+        ("/acknowledgements", "without a condition"),
+        ("/acknowledgements?rule=x&orgin=y", "orgin is no parameter"),
+        ("/acknowledgements?acknowledged=true", "\"replace\": true"),
+        ("/acknowledgements?log=*&rule=x", "log is no parameter"),
+    ] {
+        let why = problem(&gate.post(target, &note("Eve")), 400);
+        assert!(why.contains(says), "{target}: {why}");
+    }
+    let target = "/acknowledgements?verdict=deny&rule=Disallow:+/private";
+    let done = body(&gate.post(target, &note("Grace")));
+    let expected =
+        |count| json!({"acknowledged": count, "refused": 0, "conflicts": [], "complete": true});
+    assert_eq!(done, expected(2));
+    let by = |id: &str| gate.api(&format!("/decisions/{id}"))["acknowledged"]["by"].clone();
+    assert_eq!(
+        [by(&ids[0]), by(&ids[1]), by(&ids[2])],
+        ["Ada", "Grace", "Grace"]
+    );
+    assert_eq!(body(&gate.post(target, &note("Grace"))), expected(0));
+    let replacing = json!({"by": "Grace", "note": "a letter is sent", "replace": true});
+    // Those of Grace say the same already.
+    assert_eq!(body(&gate.post(target, &replacing)), expected(1));
+    assert_eq!(by(&ids[0]), "Grace");
 }
 
 #[test]

@@ -57,13 +57,37 @@ fn a_denial_is_acknowledged_once_and_replaced_on_purpose() {
 
     let again = post(&gate, &form, &note);
     assert_eq!(again.status, 409, "{}", again.text());
-    let replaced = [&note[..], &[("replace", "true")]].concat();
-    led_to(&post(&gate, &form, &replaced));
+    assert!(again.text().contains("Ada has acknowledged"), "{again:?}");
+    let mark = |page: &str| {
+        let (_, rest) = page.split_once("name=\"replaces\" value=\"").unwrap();
+        rest.split('"').next().unwrap().to_owned()
+    };
+    let seen = mark(&shown);
+    let grace = [
+        ("csrf", &*csrf),
+        ("by", "Grace"),
+        ("note", "mine"),
+        ("replaces", &seen),
+    ];
+    led_to(&post(&gate, &form, &grace));
+    // The page of another reviewer still shows the note of Ada.
+    let late = [
+        ("csrf", &*csrf),
+        ("by", "Eve"),
+        ("note", "late"),
+        ("replaces", &seen),
+    ];
+    let late = post(&gate, &form, &late);
+    assert_eq!(late.status, 409, "{}", late.text());
+    assert!(late.text().contains("Grace has acknowledged"), "{late:?}");
+    let shown = page(&gate, &at);
+    assert!(shown.contains("Acknowledged by Grace"), "{shown}");
+    let seen = mark(&shown);
     let wrong = [
         ("csrf", &*csrf),
         ("by", " "),
         ("note", "x"),
-        ("replace", "true"),
+        ("replaces", &seen),
     ];
     let refused = post(&gate, &form, &wrong);
     assert_eq!(refused.status, 400);

@@ -185,6 +185,76 @@ fn an_acknowledgement_names_a_person() {
 }
 
 #[test]
+fn all_decisions_of_a_condition_are_acknowledged_at_once() {
+    let (shelf, ids) = Shelf::with(&some_cases());
+    let ack = |arguments: &[&str]| {
+        let fixed = ["log", "ack", "--note", "known"];
+        shelf.run(&[&fixed[..], arguments].concat())
+    };
+    let acknowledged = || listed(&shelf, &["--acknowledged"]);
+    for (name, arguments, says) in [
+        ("neither", &[][..], "neither an id nor a condition"),
+        (
+            "both",
+            &[&*ids[0], "--verdict", "deny"][..],
+            "exclude each other",
+        ),
+        (
+            "a condition that makes no sense",
+            &["--reason", "none"][..],
+            "--reason none",
+        ),
+        (
+            "those that are acknowledged",
+            &["--acknowledged"][..],
+            "--replace puts",
+        ),
+        (
+            "no terminal to ask at",
+            &["--verdict", "deny"][..],
+            "4 decisions meet the conditions without an acknowledgement; nothing is acknowledged yet: --yes",
+        ),
+    ] {
+        let said = ack(arguments);
+        assert_eq!((said.code, said.out.as_str()), (2, ""), "{name}");
+        assert!(said.err.contains(says), "{name}: {said:?}");
+        assert_eq!(acknowledged(), Vec::<String>::new(), "{name}");
+    }
+    assert_eq!(ack(&[&ids[0], "--by", "Grace"]).code, 0);
+
+    let said = ack(&["--verdict", "deny", "--origin", "site.example", "--yes"]);
+    assert_eq!(
+        (said.code, said.out.as_str(), said.err.as_str()),
+        (0, "2 decisions acknowledged by ada: known\n", "")
+    );
+    let denied = [&ids[0], &ids[3], &ids[4]].map(Clone::clone);
+    assert_eq!(acknowledged(), denied);
+    let kept = shelf.run(&["log", "show", &ids[0]]).out;
+    assert!(kept.contains("seen by   Grace at "), "{kept}");
+    let again = ack(&["--verdict", "deny", "--origin", "site.example", "--yes"]);
+    assert_eq!(
+        (again.code, again.out.as_str()),
+        (
+            0,
+            "0 decisions meet the conditions without an acknowledgement\n"
+        )
+    );
+
+    // Those of ada say the same already.
+    let origin = ["--verdict", "deny", "--origin", "site.example"];
+    let replaced = ack(&[&origin[..], &["--replace", "--yes"]].concat());
+    assert_eq!(
+        replaced.out, "1 decisions acknowledged by ada: known\n",
+        "{replaced:?}"
+    );
+    let kept = shelf.run(&["log", "show", &ids[0]]).out;
+    assert!(kept.contains("seen by   ada at "), "{kept}");
+    let events = shelf.run(&["log", "--events", "--format", "jsonl"]).out;
+    let count = events.matches("\"event\":\"acknowledged\"").count();
+    assert_eq!(count, 4, "each is a record of the log: {events}");
+}
+
+#[test]
 fn decisions_are_counted() {
     let (shelf, _) = Shelf::with(&some_cases());
     let table = |key: &[&str]| {

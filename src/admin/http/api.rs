@@ -4,6 +4,7 @@
 //! document describes an error (RFC 9457). A change takes a POST with a JSON body or a DELETE: no form and no link of
 //! another site can send these. `openapi.json` describes the API and is generated from the same types.
 
+mod acknowledgements;
 mod check;
 mod decisions;
 mod fleet;
@@ -43,6 +44,7 @@ const MOST: usize = 1_000;
 pub fn routes() -> Router<Site> {
     let api = Router::new()
         .route("/openapi.json", get(openapi))
+        .merge(acknowledgements::routes())
         .merge(check::routes())
         .merge(decisions::routes())
         .merge(fleet::routes())
@@ -72,7 +74,8 @@ pub fn routes() -> Router<Site> {
         decisions::one,
         decisions::evidence,
         decisions::proof,
-        decisions::acknowledge,
+        acknowledgements::one,
+        acknowledgements::all,
         decisions::tallies,
         report::of_span,
         live::live,

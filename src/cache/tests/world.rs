@@ -225,8 +225,12 @@ impl Store for Faulty {
         self.inner.fetch_sums(since, until)
     }
 
-    fn acknowledge(&self, id: &str, note: Acknowledgement) -> Pending<'_, bool> {
-        self.inner.acknowledge(id, note)
+    fn acknowledge(
+        &self,
+        all: Vec<store::Review>,
+        note: Acknowledgement,
+    ) -> Pending<'_, Vec<store::Reviewed>> {
+        self.inner.acknowledge(all, note)
     }
 
     fn records(&self, after: u64, limit: usize) -> Pending<'_, Vec<StoredDecision>> {

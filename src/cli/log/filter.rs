@@ -61,6 +61,11 @@ impl FilterArgs {
         *self != times
     }
 
+    /// Tells whether acknowledged decisions alone are meant.
+    pub(super) fn is_of_acknowledged(&self) -> bool {
+        self.acknowledged
+    }
+
     /// Returns the query for the store.
     pub(in crate::cli) fn query(&self, now: Moment) -> Result<DecisionQuery, String> {
         let conditions = Conditions {

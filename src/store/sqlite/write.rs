@@ -21,7 +21,7 @@ use crate::entry::{Event, EventKind};
 use crate::store::log_key::{LogKey, StoredCheckpoint};
 use crate::store::rotation;
 use crate::store::state_file::End;
-use crate::store::{Acknowledgement, Batch, Pruned, Sha256};
+use crate::store::{Batch, Pruned, Sha256};
 use crate::text::DecisionId;
 use crate::tlog::Signature;
 
@@ -240,29 +240,6 @@ pub(super) fn forget(
     }
     transaction.commit()?;
     Ok(known > 0)
-}
-
-/// See [`Store::acknowledge`](crate::store::Store::acknowledge).
-pub(super) fn acknowledge(
-    connection: &mut Connection,
-    log: &mut LogMemory,
-    id: &str,
-    note: &Acknowledgement,
-) -> Result<bool, Failure> {
-    let transaction = begin(connection)?;
-    let Some((index, _)) = super::read::place(&transaction, log.blocks(), id)? else {
-        return Ok(false);
-    };
-    note_acknowledged(&transaction, index, note.time, (&note.by, &note.note))?;
-    let mut head = log.head(&transaction)?;
-    let kind = EventKind::Acknowledged {
-        index,
-        by: note.by.as_str().into(),
-        note: note.note.as_str().into(),
-    };
-    event(&transaction, &mut head, note.time, kind)?;
-    log.commit(transaction, head)?;
-    Ok(true)
 }
 
 /// Notes that a person has acknowledged the decision of an index, in these words.

@@ -91,9 +91,9 @@ async fn decisions_are_found_by_each_condition() {
         by: "Ada".to_owned(),
         note: "as agreed".to_owned(),
     };
-    assert!(store.acknowledge(&ids[1], note.clone()).await.unwrap());
+    assert!(acknowledge(&store, &ids[1], note.clone()).await);
     for unknown in ["", "nonsense", "01KAGJ0000000000000000000Z"] {
-        assert!(!store.acknowledge(unknown, note.clone()).await.unwrap());
+        assert!(!acknowledge(&store, unknown, note.clone()).await);
         assert_eq!(store.decision(unknown).await.unwrap(), None);
     }
     for (name, query, want) in by_condition() {

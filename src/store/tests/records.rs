@@ -84,7 +84,7 @@ async fn what_people_do_is_in_the_log() {
         by: "ann".to_owned(),
         note: "seen".to_owned(),
     };
-    assert!(store.acknowledge(&ids[0], note).await.unwrap());
+    assert!(acknowledge(&store, &ids[0], note).await);
     let asserted = Override {
         id: OverrideId::Stored(0),
         origin: origin("site.example"),

@@ -1,12 +1,12 @@
-//! Decisions: listed, counted, proven, acknowledged.
+//! Decisions: listed, counted, proven.
 
 use axum::extract::{Path, State};
 use axum::response::IntoResponse;
-use axum::routing::{get, post};
+use axum::routing::get;
 use axum::{Json, Router};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 use utoipa::{IntoParams, ToSchema};
 
@@ -21,9 +21,9 @@ use crate::admin::view::{Decision, Tally};
 use crate::audit::replay::Outcome;
 use crate::audit::verify::case::{Case, Held, Trusted};
 use crate::audit::verify::review::Finding;
-use crate::policy::{Reason, overrides};
+use crate::policy::Reason;
+use crate::store::DecisionQuery;
 use crate::store::logs::{EntryKind, MergedList, Places};
-use crate::store::{Acknowledgement, DecisionQuery};
 use crate::text::{hex, time_text};
 use crate::tlog::leaf_hash;
 
@@ -36,7 +36,6 @@ pub(super) fn routes() -> Router<Site> {
         .route("/decisions/{id}", get(one))
         .route("/decisions/{id}/evidence", get(evidence))
         .route("/decisions/{id}/proof", get(proof))
-        .route("/decisions/{id}/acknowledgement", post(acknowledge))
         .route("/tallies", get(tallies))
 }
 
@@ -375,72 +374,6 @@ pub(super) async fn proof(
 ) -> Result<impl IntoResponse, Problem> {
     let file = evidence_file(&site, &found(&site, &id, params).await?).await?;
     Ok(([(CONTENT_TYPE, "application/json")], file))
-}
-
-/// An acknowledgement to store: a person has seen a decision.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RecordSummary {
-    /// The person's name.
-    #[schema(min_length = 1, example = "Ada Example")]
-    by: String,
-    /// The person's note.
-    #[schema(min_length = 1, example = "the site is informed")]
-    note: String,
-    /// Replace an earlier acknowledgement.
-    #[serde(default)]
-    #[schema(default = false)]
-    replace: bool,
-}
-
-/// Acknowledge a decision
-///
-/// Only one of this process: a decision of a collected log is acknowledged where that log is written.
-#[utoipa::path(
-    post, path = "/decisions/{id}/acknowledgement", tag = "decisions",
-    params(("id" = String, Path, description = "The decision's id, as answers and records have it", example = "01KB7W3Y5E000000000VY7H1Q2")),
-    request_body = RecordSummary,
-    responses(
-        (status = 200, description = "The decision with the note", body = Decision),
-        (status = "4XX", description = "There is no such decision, it is acknowledged already (409), or the body is not valid", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
-    ),
-)]
-pub(super) async fn acknowledge(
-    State(site): State<Site>,
-    Path(id): Path<String>,
-    Asked(params): Asked,
-    Json(note): Json<RecordSummary>,
-) -> Result<Json<Decision>, Problem> {
-    params.finish(&[])?;
-    let words = |name, text: &str| {
-        overrides::words(text).map_err(|error| Wrong::new(name, format_args!("{error}")))
-    };
-    let (by, said) = (words("by", &note.by)?, words("note", &note.note)?);
-    let Found { log, decision, .. } = site.find(&id, None).await?;
-    if let (Some(before), false) = (&decision.acknowledged, note.replace) {
-        let (at, by, said) = (
-            crate::text::time_text(before.time),
-            &before.by,
-            &before.note,
-        );
-        return Err(Problem::new(
-            StatusCode::CONFLICT,
-            format!(
-                "acknowledged already, by {by} at {at}: {said}; \"replace\": true puts the new note in the place of that one"
-            ),
-        ));
-    }
-    let acknowledgement = Acknowledgement {
-        time: site.now(),
-        by,
-        note: said,
-    };
-    let id = id.to_ascii_uppercase();
-    // Retention may have dropped the decision meanwhile.
-    site.kept()?.acknowledge(&id, acknowledgement).await?;
-    let decision = site.find(&id, None).await?.decision;
-    Ok(Json(Decision::of(log.name(), &decision)))
 }
 
 /// Counts of decisions.

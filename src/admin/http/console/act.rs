@@ -15,16 +15,18 @@ use crate::admin::query;
 use crate::admin::{Answer, NewOverride, Reach, Request};
 use crate::policy::overrides::words;
 use crate::rep::Origin;
-use crate::store::Acknowledgement;
+use crate::store::{Acknowledgement, Review, Reviewed};
+use crate::text::{hex, time_text};
+use crate::tlog::leaf_hash;
 
 /// A note on a decision.
 #[derive(Deserialize)]
 pub(super) struct Note {
     by: String,
     note: String,
-    /// True if it may replace another note.
+    /// The [mark](mark_of) of the acknowledgement that the page showed; empty if it showed none.
     #[serde(default)]
-    replace: bool,
+    replaces: String,
 }
 
 /// `POST /decisions/{id}/acknowledge`
@@ -33,25 +35,55 @@ pub(super) async fn acknowledge(
     Path(id): Path<String>,
     Posted(form): Posted<Note>,
 ) -> Result<Redirect, Problem> {
-    let said =
-        |name, text: &str| words(text).map_err(|error| Problem::bad(format!("{name}: {error}")));
-    let note = Acknowledgement {
-        time: site.now(),
-        by: said("by", &form.by)?,
-        note: said("note", &form.note)?,
-    };
+    let note = noted(&site, &form.by, &form.note)?;
     let store = site.kept()?;
     let decision = site.find(&id, None).await?.decision;
-    if let (Some(seen), false) = (decision.acknowledged, form.replace) {
-        let (by, note) = (seen.by, seen.note);
-        let why = format!("{by} has acknowledged this decision already: {note}");
-        return Err(Problem::new(StatusCode::CONFLICT, why));
+    let present = decision.acknowledged.clone();
+    if form.replaces != present.as_ref().map(mark_of).unwrap_or_default() {
+        return Err(differs(present.as_ref()));
+    }
+    let done = store.acknowledge(vec![Review::of(&decision)], note).await?;
+    match done.first() {
+        Some(Reviewed::Done) => {}
+        Some(Reviewed::Differs(present)) => return Err(differs(present.as_ref())),
+        Some(Reviewed::Unknown) | None => {
+            return Err(Problem::missing("retention has dropped it meanwhile"));
+        }
     }
     let id = id.to_ascii_uppercase();
-    if !store.acknowledge(&id, note).await? {
-        return Err(Problem::missing("retention has dropped it meanwhile"));
-    }
     Ok(Redirect::to(&format!("/decisions/{id}?done=acknowledged")))
+}
+
+/// Reads a person's note.
+fn noted(site: &Site, by: &str, note: &str) -> Result<Acknowledgement, Problem> {
+    let said =
+        |name, text: &str| words(text).map_err(|error| Problem::bad(format!("{name}: {error}")));
+    Ok(Acknowledgement {
+        time: site.now(),
+        by: said("by", by)?,
+        note: said("note", note)?,
+    })
+}
+
+/// Returns the mark of an acknowledgement, by which a form says which one its page showed.
+pub(super) fn mark_of(seen: &Acknowledgement) -> String {
+    let Acknowledgement { time, by, note } = seen;
+    hex(leaf_hash(
+        format!("{}\0{by}\0{note}", time.as_millis()).as_bytes(),
+    ))
+}
+
+/// Returns the problem of a decision with another acknowledgement than its page showed.
+fn differs(present: Option<&Acknowledgement>) -> Problem {
+    let why = match present {
+        Some(Acknowledgement { time, by, note }) => format!(
+            "{by} has acknowledged this decision already, at {}: {note}. Nothing is changed; load the page again to put \
+             your note in the place of that one",
+            time_text(*time)
+        ),
+        None => "the acknowledgement that the page showed is gone; load the page again".to_owned(),
+    };
+    Problem::new(StatusCode::CONFLICT, why)
 }
 
 /// An override to add.

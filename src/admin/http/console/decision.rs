@@ -9,6 +9,7 @@ use super::super::Site;
 use super::super::logs::Found;
 use super::super::problem::Problem;
 use super::super::proof::evidence_file;
+use super::act::mark_of;
 use super::explained::Explained;
 use super::filter::{params, wrong};
 use super::json::spread;
@@ -100,6 +101,8 @@ struct Seen {
     time: When,
     by: String,
     note: String,
+    /// The mark by which a form replaces this acknowledgement, and no later one.
+    mark: String,
 }
 
 /// `/decisions/{id}`
@@ -160,6 +163,7 @@ pub(super) async fn page(
             time: When::at(seen.time, now),
             by: line(&seen.by),
             note: line(&seen.note),
+            mark: mark_of(seen),
         }),
     };
     if let Ok(evidence) = &case.evidence {

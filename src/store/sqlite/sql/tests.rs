@@ -74,7 +74,7 @@ async fn filled() -> (tempfile::TempDir, std::path::PathBuf, Sqlite) {
         by: "Ada".to_owned(),
         note: "known".to_owned(),
     };
-    assert!(store.acknowledge(&ids[0], note).await.unwrap());
+    assert!(crate::store::tests::acknowledge(&store, &ids[0], note).await);
     (folder, path, store)
 }
 

@@ -1,0 +1,68 @@
+//! Acknowledgements: what people have seen.
+//!
+//! Each names the acknowledgement that it replaces, and is refused if the decision has another one by then. The transaction
+//! decides: two reviewers, in one process or in several, never overwrite each other unseen.
+
+use rusqlite::{Connection, OptionalExtension as _, Transaction};
+
+use super::entries::{append, extent};
+use super::error::Failure;
+use super::rows::{self, integer};
+use super::write::{LogMemory, begin, note_acknowledged};
+use crate::entry::{Event, EventKind};
+use crate::store::{Acknowledgement, Review, Reviewed, failed};
+use crate::text::DecisionId;
+use crate::tlog::push_entry;
+
+/// See [`Store::acknowledge`](crate::store::Store::acknowledge).
+pub(super) fn acknowledge(
+    connection: &mut Connection,
+    log: &mut LogMemory,
+    all: &[Review],
+    note: &Acknowledgement,
+) -> Result<Vec<Reviewed>, Failure> {
+    let transaction = begin(connection)?;
+    let (first, size) = extent(&transaction)?;
+    let (mut results, mut frames) = (Vec::with_capacity(all.len()), Vec::new());
+    for review in all {
+        let index = review.seq.checked_sub(1);
+        let Some(index) = index.filter(|index| (first..size).contains(index)) else {
+            results.push(Reviewed::Unknown);
+            continue;
+        };
+        let present = present(&transaction, review.seq)?;
+        if present != review.replaces {
+            results.push(Reviewed::Differs(present));
+            continue;
+        }
+        note_acknowledged(&transaction, index, note.time, (&note.by, &note.note))?;
+        push_entry(&mut frames, &entry(index, note)).map_err(|error| failed(error.to_string()))?;
+        results.push(Reviewed::Done);
+    }
+    if !frames.is_empty() {
+        let mut head = log.head(&transaction)?;
+        append(&transaction, &mut head, &frames, None)?;
+        log.commit(transaction, head)?;
+    }
+    Ok(results)
+}
+
+fn present(transaction: &Transaction<'_>, seq: u64) -> Result<Option<Acknowledgement>, Failure> {
+    let mut present = transaction
+        .prepare_cached("SELECT time, person, note FROM acknowledgement WHERE seq = ?1")?;
+    let present = present.query_row([integer(seq)], |row| Ok(rows::acknowledgement(row)));
+    present.optional()?.transpose()
+}
+
+/// Returns the entry of the log about an acknowledgement.
+fn entry(index: u64, note: &Acknowledgement) -> Vec<u8> {
+    let kind = EventKind::Acknowledged {
+        index,
+        by: note.by.as_str().into(),
+        note: note.note.as_str().into(),
+    };
+    let id = DecisionId::mint(note.time).octets();
+    let mut entry = Vec::new();
+    Event { id, kind }.encode(&mut entry);
+    entry
+}

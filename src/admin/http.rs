@@ -19,6 +19,7 @@ pub mod health;
 mod listener;
 mod logs;
 mod metrics;
+mod open_denials;
 pub mod problem;
 mod proof;
 mod report;
@@ -35,6 +36,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 pub use self::console::{PUBLIC_CONNECTIONS, PublicTry, TryCounts};
 pub use self::listener::{BindError, Listener, Served};
 use self::metrics::Instruments;
+use self::open_denials::OpenDenials;
 use self::problem::Problem;
 pub use self::token::{Token, TokenError};
 use super::Service;
@@ -74,6 +76,7 @@ struct Looked {
     /// The collected logs that are open.
     copies: OpenCopies,
     own_name: OnceLock<Option<KeyName>>,
+    open_denials: OpenDenials,
     instruments: Instruments,
 }
 
@@ -101,6 +104,7 @@ impl Site {
             exports: Arc::new(Semaphore::new(EXPORTS)),
             copies: OpenCopies::default(),
             own_name: OnceLock::new(),
+            open_denials: OpenDenials::default(),
             instruments,
         }))
     }
@@ -133,6 +137,11 @@ impl Site {
     fn own_name(&self) -> Option<&KeyName> {
         let name = || own_name(&self.proxy().settings());
         self.0.own_name.get_or_init(name).as_ref()
+    }
+
+    /// Returns the number of denials that nobody has acknowledged.
+    fn open_denials(&self) -> &OpenDenials {
+        &self.0.open_denials
     }
 
     /// Returns the instruments of `/metrics`.

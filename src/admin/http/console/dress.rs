@@ -32,7 +32,8 @@ struct Told {
     detail: String,
 }
 
-/// Replaces problem documents by pages for browsers. Answers to programs stay unchanged.
+/// Replaces problem documents by pages for browsers, and counts what the navigation shows. Answers to programs stay
+/// unchanged.
 pub async fn dress(State(site): State<Site>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let is_for_programs =
@@ -42,6 +43,12 @@ pub async fn dress(State(site): State<Site>, request: Request, next: Next) -> Re
         .get(ACCEPT)
         .and_then(|accept| accept.to_str().ok())
         .is_some_and(|accept| accept.contains("text/html"));
+    if takes_html
+        && !is_for_programs
+        && let Some(store) = site.store()
+    {
+        site.open_denials().refresh(&**store).await;
+    }
     let response = next.run(request).await;
     let is_problem = response
         .headers()

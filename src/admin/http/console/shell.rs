@@ -5,9 +5,10 @@ use axum::response::{Html, IntoResponse, Response};
 use http::StatusCode;
 
 use super::super::Site;
+use super::super::open_denials::Shown as OpenDenials;
 use super::super::problem::Problem;
 use super::assets;
-use super::words::When;
+use super::words::{When, number};
 use crate::config::{Config, Mode};
 
 /// The pages in the navigation.
@@ -54,6 +55,8 @@ pub(super) struct Shell {
     pub(super) title: String,
     here: Place,
     has_fleet: bool,
+    /// The number of open denials.
+    open: Option<OpenDenials>,
     /// A warning in words, if denials are not enforced.
     pub(super) mode: Option<&'static str>,
     pub(super) now: When,
@@ -67,6 +70,7 @@ impl Shell {
             title: title.into(),
             here,
             has_fleet: site.proxy().gate().fleet().is_some(),
+            open: site.open_denials().shown(),
             mode: mode(&site.proxy().settings()),
             now: When::at(now, now),
             csrf: site.csrf().to_owned(),
@@ -80,6 +84,13 @@ impl Shell {
 
     pub(super) fn is_here(&self, entry: &Entry) -> bool {
         entry.place == self.here
+    }
+
+    /// Returns the number of open denials beside this entry, in figures.
+    pub(super) fn open(&self, entry: &Entry) -> Option<String> {
+        let open = self.open.filter(|_| entry.place == Place::Denials)?;
+        let more = if open.is_complete { "" } else { "+" };
+        Some(format!("{}{more}", number(open.count)))
     }
 
     pub(super) fn version(&self) -> &'static str {

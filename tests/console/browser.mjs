@@ -21,6 +21,7 @@ const PAGES = [
   ["overview", "/"],
   ["denials", "/denials"],
   ["denials-by-rule", "/denials?view=rule"],
+  ["review", "/denials/acknowledge?verdict=deny"],
   ["decision", `/decisions/${task.decision}`],
   ["origins", "/origins"],
   ["origin", `/origin?of=${of}`],
@@ -127,7 +128,7 @@ async function review() {
   await page.getByLabel("Path pattern").fill("/private/diary");
   await page.getByRole("button", { name: "Filter" }).click();
   await page.locator("tbody tr a").first().click();
-  await page.waitForURL(`**/decisions/${task.decision}`);
+  await page.waitForURL(`**/decisions/${task.decision}*`);
   const deciding = page.locator("tr.decides code").filter({ hasText: "Disallow: /private" });
   if ((await deciding.count()) === 0) fault("the decision", "the deciding line is not marked");
   if (!(await page.locator(".say.good").first().innerText()).startsWith("proven")) {

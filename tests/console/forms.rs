@@ -94,6 +94,134 @@ fn a_denial_is_acknowledged_once_and_replaced_on_purpose() {
     assert!(refused.text().contains("by: expected some text"));
 }
 
+/// Returns a hidden field of a form.
+#[track_caller]
+fn hidden(page: &str, name: &str) -> String {
+    let start = format!("name=\"{name}\" value=\"");
+    let (_, rest) = page.split_once(&start).expect("a field");
+    rest.split('"').next().unwrap().replace("&#38;", "&")
+}
+
+#[test]
+fn all_denials_of_a_filter_are_acknowledged_as_they_were_counted() {
+    let origin = Origin::with_rules(RULES);
+    let gate = AdminGate::open();
+    for name in ["a", "b", "c"] {
+        gate.deny(&origin, &format!("/private/{name}"));
+    }
+    let filter = "rule=Disallow%3A+%2Fprivate";
+    let shown = page(&gate, &format!("/denials?{filter}"));
+    assert!(
+        shown.contains("href=\"/denials/acknowledge?rule=Disallow%3A+%2Fprivate"),
+        "{shown}"
+    );
+    let groups = page(&gate, "/denials?view=rule");
+    assert!(groups.contains("Acknowledge these"), "{groups}");
+    for wrong in [
+        "verdict=any",
+        "acknowledged=true",
+        "log=*",
+        "reason=none",
+        "view=rule",
+    ] {
+        let refused = gate.get(&format!("/denials/acknowledge?{wrong}"));
+        assert_eq!(refused.status, 400, "{wrong}: {}", refused.text());
+    }
+
+    let asked = page(&gate, &format!("/denials/acknowledge?since=1h&{filter}"));
+    assert!(asked.contains("Acknowledge 3 decisions?"), "{asked}");
+    let (csrf, to) = (csrf(&asked), hidden(&asked, "to"));
+    let conditions = hidden(&asked, "conditions");
+    assert!(
+        !conditions.contains("since=1h"),
+        "a fixed time: {conditions}"
+    );
+    // One that came later stays open.
+    let late = gate.deny(&origin, "/private/late");
+    let send = |csrf: &str| {
+        let note = [("csrf", csrf), ("by", "Ada"), ("note", "known")];
+        let meant = [("conditions", &*conditions), ("to", &*to)];
+        post(&gate, "/denials/acknowledge", &[&note[..], &meant].concat())
+    };
+    assert_eq!(send("0").status, 403);
+    let done = send(&csrf);
+    assert_eq!(done.status, 200, "{}", done.text());
+    assert!(done.text().contains("3 decisions are acknowledged"));
+    let cookie = done.field("set-cookie").unwrap();
+    assert!(
+        cookie.starts_with("crawlgate_reviewer=Ada; ")
+            && cookie.contains("HttpOnly")
+            && cookie.contains("SameSite=Strict"),
+        "{cookie}"
+    );
+    let open = page(&gate, "/denials?acknowledged=false");
+    let number = "class=\"open\">1<span class=\"hidden\"> open</span>";
+    assert!(open.contains(number), "the navigation: {open}");
+    assert!(open.contains(&format!("value=\"{late}\"")), "{open}");
+    assert_eq!(open.matches("type=\"checkbox\"").count(), 1, "{open}");
+    assert!(send(&csrf).text().contains("0 decisions are acknowledged"));
+}
+
+#[test]
+fn ticked_denials_are_acknowledged_and_the_notes_of_others_stay() {
+    let origin = Origin::with_rules(RULES);
+    let gate = AdminGate::open();
+    let ids = ["a", "b", "c"].map(|name| gate.deny(&origin, &format!("/private/{name}")));
+    let shown = page(&gate, "/denials");
+    assert_eq!(shown.matches("type=\"checkbox\"").count(), 3, "{shown}");
+    let csrf = csrf(&shown);
+    let first = [("csrf", &*csrf), ("by", "Grace"), ("note", "mine")];
+    led_to(&post(
+        &gate,
+        &format!("/decisions/{}/acknowledge", ids[0]),
+        &first,
+    ));
+    let ticked = [
+        ("csrf", &*csrf),
+        ("by", "Ada"),
+        ("note", "known"),
+        ("list", "verdict=deny"),
+        ("id", &ids[0]),
+        ("id", &ids[1]),
+        ("id", "01KB7W3Y5E000000000VY7H1Q2"),
+    ];
+    let done = post(&gate, "/denials/acknowledge/ticked", &ticked);
+    let text = done.text();
+    for says in [
+        "1 decision is acknowledged",
+        "1 were acknowledged meanwhile",
+        "<td>Grace</td>",
+        "1 of them are no longer in the store",
+    ] {
+        assert!(text.contains(says), "{says}: {text}");
+    }
+    let none = post(&gate, "/denials/acknowledge/ticked", &ticked[..4]);
+    assert_eq!(none.status, 400);
+
+    // The one that is left is the next one, and the name is remembered.
+    let cookie = done.field("set-cookie").unwrap();
+    let cookie = cookie.split(';').next().unwrap();
+    let fields = format!("Cookie: {cookie}\r\n");
+    let at = format!("/decisions/{}?origin=site.test", ids[1]);
+    let shown = gate.ask("GET", &at, &fields, "").text();
+    assert!(shown.contains("name=\"by\" value=\"Ada\""), "{shown}");
+    let next = format!(
+        "<a href=\"/decisions/{}?origin=site.test&#38;verdict=deny\" rel=\"next\">",
+        ids[2]
+    );
+    assert!(shown.contains(&next), "{shown}");
+    let last = [("csrf", &*csrf), ("by", "Ada"), ("note", "known")];
+    let form = format!("/decisions/{}/acknowledge", ids[2]);
+    let list = [&last[..], &[("list", "origin=site.test")]].concat();
+    let back = led_to(&post(&gate, &form, &list));
+    assert!(back.contains("origin=site.test"), "{back}");
+    let shown = page(&gate, &back);
+    assert!(
+        shown.contains("No open denial of this list is near"),
+        "{shown}"
+    );
+}
+
 #[test]
 fn an_override_of_a_page_holds_for_the_next_request() {
     let origin = Origin::with_rules(RULES);

@@ -30,6 +30,8 @@ mod overrides;
 mod overview;
 mod public;
 mod report;
+mod review;
+mod reviewer;
 mod rows;
 mod setup;
 mod shell;
@@ -55,6 +57,8 @@ pub fn routes() -> Router<Site> {
         .route("/", get(overview::page))
         .route("/denials", get(denials::page))
         .route("/denials/export", get(export::stream))
+        .route("/denials/acknowledge", get(review::page).post(review::all))
+        .route("/denials/acknowledge/ticked", post(review::ticked))
         .route("/decisions/{id}", get(decision::page))
         .route("/decisions/{id}/evidence.json", get(decision::file))
         .route("/decisions/{id}/acknowledge", post(act::acknowledge))

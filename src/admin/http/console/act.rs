@@ -1,7 +1,7 @@
 //! The actions of pages. Each is a form, sent by POST, and leads back to a page that shows the result.
 
 use axum::extract::{Path, State};
-use axum::response::Redirect;
+use axum::response::{IntoResponse, Redirect};
 use http::StatusCode;
 use serde::Deserialize;
 
@@ -9,7 +9,8 @@ use super::super::Site;
 use super::super::form::Posted;
 use super::super::problem::Problem;
 use super::denials::origin_link;
-use super::filter::wrong;
+use super::filter::{Filter, params, wrong};
+use super::reviewer::remembered;
 use super::words::encoded;
 use crate::admin::query;
 use crate::admin::{Answer, NewOverride, Reach, Request};
@@ -27,6 +28,9 @@ pub(super) struct Note {
     /// The [mark](mark_of) of the acknowledgement that the page showed; empty if it showed none.
     #[serde(default)]
     replaces: String,
+    /// The conditions of the list that led to the page, as a query.
+    #[serde(default)]
+    list: String,
 }
 
 /// `POST /decisions/{id}/acknowledge`
@@ -34,7 +38,8 @@ pub(super) async fn acknowledge(
     State(site): State<Site>,
     Path(id): Path<String>,
     Posted(form): Posted<Note>,
-) -> Result<Redirect, Problem> {
+) -> Result<impl IntoResponse, Problem> {
+    let list = Filter::take(&mut params(Some(&form.list)), "deny")?;
     let note = noted(&site, &form.by, &form.note)?;
     let store = site.kept()?;
     let decision = site.find(&id, None).await?.decision;
@@ -42,6 +47,7 @@ pub(super) async fn acknowledge(
     if form.replaces != present.as_ref().map(mark_of).unwrap_or_default() {
         return Err(differs(present.as_ref()));
     }
+    let by = note.by.clone();
     let done = store.acknowledge(vec![Review::of(&decision)], note).await?;
     match done.first() {
         Some(Reviewed::Done) => {}
@@ -51,11 +57,15 @@ pub(super) async fn acknowledge(
         }
     }
     let id = id.to_ascii_uppercase();
-    Ok(Redirect::to(&format!("/decisions/{id}?done=acknowledged")))
+    let back = Redirect::to(&match list.context() {
+        none if none.is_empty() => format!("/decisions/{id}?done=acknowledged"),
+        list => format!("/decisions/{id}?{list}&done=acknowledged"),
+    });
+    Ok((remembered(&by), back))
 }
 
 /// Reads a person's note.
-fn noted(site: &Site, by: &str, note: &str) -> Result<Acknowledgement, Problem> {
+pub(super) fn noted(site: &Site, by: &str, note: &str) -> Result<Acknowledgement, Problem> {
     let said =
         |name, text: &str| words(text).map_err(|error| Problem::bad(format!("{name}: {error}")));
     Ok(Acknowledgement {

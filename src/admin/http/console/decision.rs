@@ -11,8 +11,10 @@ use super::super::problem::Problem;
 use super::super::proof::evidence_file;
 use super::act::mark_of;
 use super::explained::Explained;
-use super::filter::{params, wrong};
+use super::filter::{Filter, params, wrong};
 use super::json::spread;
+use super::review::next_open;
+use super::reviewer::Reviewer;
 use super::rows::origin_of;
 use super::shell::{Page, Place, Shell, Shown};
 use super::text::Text;
@@ -54,6 +56,11 @@ pub(super) struct DecisionPage {
     text: Option<Text>,
     record: String,
     seen: Option<Seen>,
+    /// The conditions of the list that led here, as a query.
+    list: String,
+    /// The link to the next open decision of that list.
+    next: Option<String>,
+    reviewer: String,
 }
 
 /// The collected log of a decision.
@@ -109,11 +116,13 @@ struct Seen {
 pub(super) async fn page(
     State(site): State<Site>,
     Path(id): Path<String>,
+    Reviewer(reviewer): Reviewer,
     RawQuery(query): RawQuery,
 ) -> Shown<DecisionPage> {
     let mut params = params(query.as_deref());
     let done = params.word("done", &["acknowledged"]).map_err(wrong)?;
     let wanted = params.text("log").map_err(wrong)?;
+    let filter = Filter::take(&mut params, "deny")?;
     params.finish(&["done", "log"]).map_err(wrong)?;
     let Found {
         log,
@@ -132,6 +141,10 @@ pub(super) async fn page(
             .into_iter()
             .find(|one| one.size == size),
         None => None,
+    };
+    let next = match log.is_copy() {
+        true => None,
+        false => next_open(&site, &filter, decision.seq).await?,
     };
     drop(turn);
     let now = site.now();
@@ -165,6 +178,9 @@ pub(super) async fn page(
             note: line(&seen.note),
             mark: mark_of(seen),
         }),
+        list: filter.link(&[("acknowledged", "")]),
+        next,
+        reviewer,
     };
     if let Ok(evidence) = &case.evidence {
         page.tell(evidence, now);

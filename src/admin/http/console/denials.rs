@@ -7,6 +7,7 @@ use super::super::Site;
 use super::super::logs::REACH;
 use super::super::problem::Problem;
 use super::filter::{Filter, params, wrong};
+use super::reviewer::Reviewer;
 use super::rows::{LogFault, Names, Row, rows};
 use super::shell::{Page, Place, Shell, Shown};
 use super::words::{When, encoded, line, number};
@@ -39,6 +40,7 @@ pub(super) struct DenialsPage {
     /// True for a list of several logs: each row names its own.
     with_log: bool,
     faults: Vec<LogFault>,
+    reviewer: String,
 }
 
 /// The extent of a search.
@@ -129,6 +131,29 @@ impl DenialsPage {
         known.map_or("", |(word, _, _)| word)
     }
 
+    /// Returns the conditions of this list for a review of all; `None` if there is nothing to acknowledge.
+    fn review(&self) -> Option<String> {
+        let has_some = !self.rows.is_empty() || !self.groups.is_empty();
+        let can_be = self.is_kept && has_some && self.can_be_reviewed();
+        can_be.then(|| self.filter.link(&[]))
+    }
+
+    /// Tells whether decisions of this list can be acknowledged at once: those of this process that are not yet.
+    fn can_be_reviewed(&self) -> bool {
+        self.filter.wanted().is_none()
+            && !self.filter.is_empty()
+            && self.filter.acknowledged != "true"
+    }
+
+    /// Returns the conditions of the list, for the forms of the page.
+    fn list(&self) -> String {
+        self.filter.link(&[("log", "")])
+    }
+
+    fn has_open_rows(&self) -> bool {
+        self.rows.iter().any(|row| row.open.is_some())
+    }
+
     fn export(&self, format: &str) -> String {
         self.filter.link(&[("format", format)])
     }
@@ -137,6 +162,7 @@ impl DenialsPage {
 /// `/denials`
 pub(super) async fn page(
     State(site): State<Site>,
+    Reviewer(reviewer): Reviewer,
     RawQuery(query): RawQuery,
 ) -> Shown<DenialsPage> {
     let mut params = params(query.as_deref());
@@ -157,6 +183,7 @@ pub(super) async fn page(
         is_kept: site.store().is_some(),
         with_log: false,
         faults: Vec::new(),
+        reviewer,
         filter,
     };
     if page.is_kept || page.filter.wanted().is_some() {
@@ -191,6 +218,8 @@ impl DenialsPage {
                 let names = Names {
                     own: site.own_name(),
                     are_shown: self.with_log,
+                    context: &self.filter.context(),
+                    can_be_ticked: true,
                 };
                 self.rows = rows(&page, &names, now);
                 if page.len() < PAGE {

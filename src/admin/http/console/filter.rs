@@ -142,6 +142,27 @@ impl Filter {
         ]
     }
 
+    /// Returns the conditions that are given, in words.
+    pub(super) fn told(&self) -> Vec<(&'static str, String)> {
+        let given = self.pairs().into_iter();
+        let given = given.filter(|(_, value)| !value.is_empty());
+        given.map(|(name, value)| (name, line(value))).collect()
+    }
+
+    /// Tells whether every decision meets the conditions.
+    pub(super) fn is_empty(&self) -> bool {
+        self.conditions == Conditions::default()
+    }
+
+    /// Returns the conditions for the page of a decision, as a URL's query; empty for the usual ones.
+    pub(super) fn context(&self) -> String {
+        let link = self.link(&[("log", ""), ("acknowledged", "")]);
+        match link == "verdict=deny" {
+            true => String::new(),
+            false => link,
+        }
+    }
+
     /// Counts the conditions besides the verdict.
     pub(super) fn said(&self) -> usize {
         let said = |(name, value): &(&str, &str)| *name != "verdict" && !value.is_empty();

@@ -67,6 +67,8 @@ pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) ->
     let names = Names {
         own: site.own_name(),
         are_shown: false,
+        context: "",
+        can_be_ticked: false,
     };
     Ok(Page(LivePage {
         shell: Shell::new(&site, Place::Live, "Live"),

@@ -11,6 +11,8 @@ use crate::tlog::KeyName;
 pub(super) struct Row {
     /// The link to its page.
     pub(super) href: String,
+    /// Its identifier, if this process has it and nobody has acknowledged it: it can be ticked.
+    pub(super) open: Option<String>,
     /// The log that has it, in a list of several.
     pub(super) log: Option<String>,
     pub(super) time: When,
@@ -39,8 +41,10 @@ impl Row {
             (None, None) => None,
         };
         let seen = decision.acknowledged.as_ref();
+        let is_own = Some(&listed.log) == names.own;
         Some(Row {
-            href: decision_link(&line(&evidence.id), &listed.log, names.own),
+            href: decision_link(&line(&evidence.id), &listed.log, names),
+            open: (names.can_be_ticked && is_own && seen.is_none()).then(|| line(&evidence.id)),
             log: names.are_shown.then(|| line(listed.log.as_str())),
             time: When::at(decision.time, now),
             verdict: line(&evidence.verdict),
@@ -62,6 +66,10 @@ pub(super) struct Names<'n> {
     pub(super) own: Option<&'n KeyName>,
     /// True for a column with the name of each.
     pub(super) are_shown: bool,
+    /// The conditions of the list for the pages of decisions, as a query.
+    pub(super) context: &'n str,
+    /// True for a list in which decisions are ticked.
+    pub(super) can_be_ticked: bool,
 }
 
 /// Returns the rows of a page.
@@ -71,10 +79,11 @@ pub(super) fn rows(page: &[Listed], names: &Names<'_>, now: Moment) -> Vec<Row> 
 }
 
 /// Returns the link to the page of a decision.
-fn decision_link(id: &str, log: &KeyName, own: Option<&KeyName>) -> String {
-    match Some(log) == own {
-        true => format!("/decisions/{id}"),
-        false => format!("/decisions/{id}?log={}", encoded(log.as_str())),
+fn decision_link(id: &str, log: &KeyName, names: &Names<'_>) -> String {
+    match (Some(log) == names.own, names.context) {
+        (true, "") => format!("/decisions/{id}"),
+        (true, context) => format!("/decisions/{id}?{context}"),
+        (false, _) => format!("/decisions/{id}?log={}", encoded(log.as_str())),
     }
 }
 

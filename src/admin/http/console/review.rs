@@ -1,0 +1,288 @@
+//! Reviews many decisions at once: those that are ticked in the list, or all that meet its conditions.
+//!
+//! For conditions, a page first counts what is meant. It fixes the times and the end of the log, so that the form
+//! acknowledges what was counted, and nothing that comes later.
+
+use askama::Template;
+use axum::extract::{RawQuery, State};
+use axum::response::IntoResponse;
+use serde::Deserialize;
+
+use super::super::Site;
+use super::super::form::Posted;
+use super::super::logs::REACH;
+use super::super::problem::Problem;
+use super::act::noted;
+use super::filter::{Filter, params, wrong};
+use super::reviewer::{Reviewer, remembered};
+use super::shell::{Page, Place, Shell, Shown};
+use super::words::{When, line, number};
+use crate::clock::Moment;
+use crate::config::format_moment;
+use crate::entry::id_of;
+use crate::store::review::{BulkReview, Earlier};
+use crate::store::{Acknowledgement, DecisionQuery, Review, Reviewed};
+use crate::text::DecisionId;
+
+/// Ticked decisions that one form acknowledges at most.
+const TICKED: usize = 200;
+
+/// Decisions that one form acknowledges by conditions, about.
+const MOST: u64 = 100_000;
+
+/// Refused decisions that the page names.
+const NAMED: usize = 100;
+
+#[derive(Template)]
+#[template(path = "review.html", config = "src/admin/http/console/askama.toml")]
+pub(super) struct ReviewPage {
+    shell: Shell,
+    /// The query of the list.
+    list: String,
+    /// The same conditions with fixed times.
+    fixed: String,
+    conditions: Vec<(&'static str, String)>,
+    count: u64,
+    /// The last record that is meant.
+    to: u64,
+    reviewer: String,
+}
+
+impl ReviewPage {
+    fn counted(&self) -> String {
+        number(self.count)
+    }
+}
+
+#[derive(Template)]
+#[template(path = "reviewed.html", config = "src/admin/http/console/askama.toml")]
+pub(super) struct ReviewedPage {
+    shell: Shell,
+    list: String,
+    acknowledged: u64,
+    refused: u64,
+    conflicts: Vec<Conflict>,
+    /// Decisions that are no longer in the store.
+    dropped: u64,
+    /// False if decisions are left.
+    is_complete: bool,
+}
+
+impl ReviewedPage {
+    fn acknowledged(&self) -> String {
+        number(self.acknowledged)
+    }
+
+    fn refused(&self) -> String {
+        number(self.refused)
+    }
+}
+
+/// A decision that another person has acknowledged meanwhile.
+struct Conflict {
+    id: String,
+    /// The person, the time and the note.
+    present: Option<(String, When, String)>,
+}
+
+impl Conflict {
+    fn of(id: String, present: Option<&Acknowledgement>, now: Moment) -> Conflict {
+        let present = present
+            .map(|Acknowledgement { time, by, note }| (line(by), When::at(*time, now), line(note)));
+        Conflict { id, present }
+    }
+}
+
+/// Reads the conditions of a review.
+fn read(query: Option<&str>) -> Result<Filter, Problem> {
+    let mut params = params(query);
+    let filter = Filter::take(&mut params, "deny")?;
+    if params.text("log").map_err(wrong)?.is_some() {
+        let why = "log: decisions of collected logs are acknowledged where these logs are written; leave the condition out";
+        return Err(Problem::bad(why));
+    }
+    params.finish(&[]).map_err(wrong)?;
+    if filter.is_empty() {
+        let why = "without a condition this would acknowledge the whole log; choose a verdict, or another condition";
+        return Err(Problem::bad(why));
+    }
+    if filter.acknowledged == "true" {
+        let why = "acknowledged yes: these decisions have an acknowledgement already; replace it on the page of a decision";
+        return Err(Problem::bad(why));
+    }
+    Ok(filter)
+}
+
+/// Serves `/denials/acknowledge?…`, which counts what is meant and asks.
+pub(super) async fn page(
+    State(site): State<Site>,
+    Reviewer(reviewer): Reviewer,
+    RawQuery(query): RawQuery,
+) -> Shown<ReviewPage> {
+    let filter = read(query.as_deref())?;
+    let query = filter.query(&site)?;
+    let turn = site.turn().await?;
+    let bulk = BulkReview::begin(&**site.kept()?, query.clone(), Earlier::Kept).await?;
+    let count = bulk.count().await?;
+    drop(turn);
+    Ok(Page(ReviewPage {
+        shell: Shell::new(&site, Place::Denials, "Acknowledge decisions"),
+        list: filter.link(&[]),
+        fixed: fixed(&filter, &query),
+        conditions: filter.told(),
+        count,
+        to: bulk.end(),
+        reviewer,
+    }))
+}
+
+/// Returns the conditions with their times as of now.
+fn fixed(filter: &Filter, query: &DecisionQuery) -> String {
+    let time = |time: Option<Moment>| time.map(format_moment).unwrap_or_default();
+    let (since, until) = (time(query.since), time(query.until));
+    filter.link(&[("since", &since), ("until", &until)])
+}
+
+/// A note on all decisions of some conditions.
+#[derive(Deserialize)]
+pub(super) struct All {
+    by: String,
+    note: String,
+    /// The conditions, as a query.
+    conditions: String,
+    /// The last record that is meant.
+    to: u64,
+}
+
+/// `POST /denials/acknowledge`
+pub(super) async fn all(
+    State(site): State<Site>,
+    Posted(form): Posted<All>,
+) -> Result<impl IntoResponse, Problem> {
+    let filter = read(Some(&form.conditions))?;
+    let note = noted(&site, &form.by, &form.note)?;
+    let query = DecisionQuery {
+        to: Some(form.to),
+        ..filter.query(&site)?
+    };
+    let store = site.kept()?;
+    let turn = site.turn().await?;
+    let mut bulk = BulkReview::begin(&**store, query, Earlier::Kept).await?;
+    let mut done = ReviewedPage {
+        is_complete: false,
+        ..ReviewedPage::new(&site, filter.link(&[]))
+    };
+    while done.acknowledged < MOST {
+        let Some(step) = bulk.step(&note).await? else {
+            done.is_complete = true;
+            break;
+        };
+        done.acknowledged += step.acknowledged;
+        for one in step.refused {
+            let id = DecisionId::from_octets(one.id).to_string();
+            done.refuse(id, one.present.as_ref(), note.time);
+        }
+    }
+    drop(turn);
+    Ok((remembered(&note.by), Page(done)))
+}
+
+/// `POST /denials/acknowledge/ticked`
+pub(super) async fn ticked(
+    State(site): State<Site>,
+    Posted(fields): Posted<Vec<(String, String)>>,
+) -> Result<impl IntoResponse, Problem> {
+    let field = |name: &str| {
+        let mut found = fields.iter().filter(|(known, _)| known == name);
+        found.next().map_or("", |(_, value)| value.as_str())
+    };
+    let note = noted(&site, field("by"), field("note"))?;
+    let mut list = params(Some(field("list")));
+    let list = Filter::take(&mut list, "deny")?.link(&[]);
+    let ids = fields.iter().filter(|(name, _)| name == "id");
+    let ids: Vec<&str> = ids.map(|(_, id)| id.as_str()).collect();
+    if ids.is_empty() {
+        return Err(Problem::bad("no decision is ticked"));
+    }
+    if ids.len() > TICKED {
+        return Err(Problem::bad(format!(
+            "at most {TICKED} decisions are acknowledged by their ticks; acknowledge all of a filter instead"
+        )));
+    }
+    let store = site.kept()?;
+    let mut done = ReviewedPage::new(&site, list);
+    let (mut known, mut all) = (Vec::new(), Vec::new());
+    for id in ids {
+        match store.decision(id).await? {
+            Some(decision) => {
+                known.push(line(id));
+                all.push(Review::first(decision.seq));
+            }
+            None => done.dropped += 1,
+        }
+    }
+    let results = store.acknowledge(all, note.clone()).await?;
+    for (id, result) in known.into_iter().zip(results) {
+        match result {
+            Reviewed::Done => done.acknowledged += 1,
+            Reviewed::Differs(present) => done.refuse(id, present.as_ref(), note.time),
+            Reviewed::Unknown => done.dropped += 1,
+        }
+    }
+    Ok((remembered(&note.by), Page(done)))
+}
+
+/// Returns the link to the next open decision of a list: an older one, or else the newest. It looks at a bounded number of
+/// records.
+pub(super) async fn next_open(
+    site: &Site,
+    filter: &Filter,
+    seq: u64,
+) -> Result<Option<String>, Problem> {
+    let store = site.kept()?;
+    let (query, size) = (filter.query(site)?, store.extent().await?.size);
+    let ranges = [
+        (seq.saturating_sub(REACH), seq.saturating_sub(1)),
+        (seq.max(size.saturating_sub(REACH)), size),
+    ];
+    for (after, to) in ranges {
+        let open = DecisionQuery {
+            acknowledged: Some(false),
+            from: Some(after.saturating_add(1)),
+            to: Some(to),
+            newest_first: true,
+            limit: 1,
+            ..query.clone()
+        };
+        if let Some(next) = store.decisions(open).await?.first() {
+            let id = id_of(&next.entry).map(|id| DecisionId::from_octets(*id));
+            let context = filter.context();
+            return Ok(id.map(|id| match context.is_empty() {
+                true => format!("/decisions/{id}"),
+                false => format!("/decisions/{id}?{context}"),
+            }));
+        }
+    }
+    Ok(None)
+}
+
+impl ReviewedPage {
+    fn new(site: &Site, list: String) -> ReviewedPage {
+        ReviewedPage {
+            shell: Shell::new(site, Place::Denials, "Acknowledged"),
+            list,
+            acknowledged: 0,
+            refused: 0,
+            conflicts: Vec::new(),
+            dropped: 0,
+            is_complete: true,
+        }
+    }
+
+    fn refuse(&mut self, id: String, present: Option<&Acknowledgement>, now: Moment) {
+        self.refused += 1;
+        if self.conflicts.len() < NAMED {
+            self.conflicts.push(Conflict::of(id, present, now));
+        }
+    }
+}

@@ -24,8 +24,11 @@ pub enum Resource {
 /// The reason that a path names nothing on a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathError {
-    /// It holds CR, LF, NUL or the octet FF, which would end the command or begin another one.
+    /// It holds a control octet or the octet FF: CR, LF, NUL and FF would end the command or begin another one, and some
+    /// servers (Pure-FTPd) read all others as `_`.
     Control,
+    /// It begins or ends with a space, or begins with `"`: some servers (FileZilla Server) leave these out.
+    Edge,
     /// It holds an escaped slash.
     Slash,
     /// It holds an empty segment.
@@ -57,7 +60,10 @@ impl PathError {
     pub fn advice(self) -> &'static str {
         match self {
             Self::Control => {
-                "The path of an ftp URL cannot hold a line end, a NUL or the octet FF: they would be read as another command."
+                "The path of an ftp URL cannot hold a control octet or the octet FF: they would be read as another command or another name."
+            }
+            Self::Edge => {
+                "The name in an ftp URL cannot begin or end with a space, or begin with a quotation mark: some servers leave them out and serve another file. Files with such names cannot be asked for."
             }
             Self::Slash => "Write the slashes of an ftp path as they are, not as %2F.",
             Self::Empty => "Write the path of an ftp URL without doubled slashes.",
@@ -78,12 +84,15 @@ impl Name {
     /// Checks a decoded name: the wall between URLs and the control connection.
     ///
     /// # Errors
-    /// When it holds an octet that ends a command or begins a Telnet one (RFC 959 4.1, RFC 854), or one that begins a
-    /// pattern.
+    /// When it holds an octet that ends a command or begins a Telnet one (RFC 959 4.1, RFC 854), one that begins a
+    /// pattern, or one that a server may read as another or leave out.
     pub fn new(octets: Vec<u8>) -> Result<Name, PathError> {
         let has = |is: fn(&u8) -> bool| octets.iter().any(is);
-        if has(|octet| matches!(octet, 0 | b'\r' | b'\n' | 0xff)) {
+        if has(|octet| matches!(octet, 0..=0x1f | 0x7f | 0xff)) {
             return Err(PathError::Control);
+        }
+        if matches!(octets[..], [b' ' | b'"', ..] | [.., b' ']) {
+            return Err(PathError::Edge);
         }
         if has(|octet| matches!(octet, b'*' | b'?' | b'[' | b'{' | b'\\')) {
             return Err(PathError::Pattern);
@@ -282,6 +291,14 @@ mod tests {
             ("/a%0Ab", "Control"),
             ("/a%0D", "Control"),
             ("/a%00b", "Control"),
+            ("/a%01b", "Control"),
+            ("/a%1Fb", "Control"),
+            ("/a%7Fb", "Control"),
+            ("/a%C2%80b", "a\u{80}b"),
+            ("/%20a/b", "Edge"),
+            ("/a/b%20", "Edge"),
+            ("/%22a/b%22", "Edge"),
+            ("/a%20/%22b", "a /\"b"),
             ("/a%FF%f4", "Control"),
             ("/a%0A/", "Control"),
             ("/a?b", "Query"),
@@ -313,7 +330,7 @@ mod tests {
                 Ok(Resource::Directory(None)) | Err(_) => return Ok(()),
             };
             let octets = name.as_bytes();
-            prop_assert!(!octets.iter().any(|octet| matches!(octet, 0 | b'\r' | b'\n' | 0xff)));
+            prop_assert!(!octets.iter().any(|octet| matches!(octet, 0..=0x1f | 0x7f | 0xff)));
             let has_pattern = octets.iter().any(|octet| br"*?[{\".contains(octet));
             prop_assert!(!has_pattern);
             prop_assert!(octets.split(|octet| *octet == b'/').all(|segment| !matches!(segment, b"" | b"." | b"..")));

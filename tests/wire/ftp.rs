@@ -92,7 +92,7 @@ fn spellings_of_a_disallowed_path_reach_no_server() {
             "/~/private/x", "/%7e/private/x", "/~root", "/%70rivate/x",
             "/%70%72%69%76%61%74%65/x", "/privat%65/x;type=i", "/a%3db", "/private%/x", "/%private%zz",
             "/priv%3Fte/x", "/priv*te/x", "/priv%2Ate/x", "/%5Bp%5Drivate/x", "/[p]rivate/x", "/%7Bprivate,x%7D/x",
-            "/{private,x}/x", "/pri%5Cvate/x", "/*/x", "/priv*te/", "/priv*te/x;type=a",
+            "/{private,x}/x", "/my%01private/x", "/my%7Fprivate/x", "/%20private/x", "/private/x%20", "/%22private/x%22", "/pri%5Cvate/x", "/*/x", "/priv*te/", "/priv*te/x;type=a",
         ];
         for path in cases {
             let answer = gate.get(&server.url(path));

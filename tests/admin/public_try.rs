@@ -247,9 +247,8 @@ fn a_public_site_is_judged_by_its_robots_txt_alone() {
 }
 
 /// Starts the site, and returns its address and the requests that it has seen.
-fn site() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
-    let listener = TcpListener::bind((SITE, 0)).unwrap();
-    let address = listener.local_addr().unwrap();
+fn site() -> Arc<Mutex<Vec<String>>> {
+    let listener = TcpListener::bind((SITE, 80)).unwrap();
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
     let list = Arc::clone(&seen);
     thread::spawn(move || {
@@ -271,19 +270,20 @@ fn site() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
             drop(stream.write_all(answer.as_bytes()));
         }
     });
-    (address, seen)
+    seen
 }
 
 #[test]
 #[ignore = "a_public_site_is_judged_by_its_robots_txt_alone runs it in a namespace"]
 fn inside_a_namespace() {
-    let (address, seen) = site();
-    let at = |path: &str| format!("http://site.example:{}{path}", address.port());
+    let seen = site();
+    let at = |path: &str| format!("http://site.example{path}");
     let mut public = Public::with(|setup| {
         for (name, address) in [("site.example", SITE), ("inside.example", "127.0.0.1")] {
             let (name, address) = (format!("\"{name}\""), format!("\"{address}\""));
             setup.set("upstream.hosts", &name, &address);
         }
+        setup.set("signals", "tdmrep", "\"record\"");
         setup.tables(&format!(
             "[[override]]\norigin = \"{}\"\naction = \"allow\"\npattern = \"/private\"\nby = \"Reviewer Name\"\n\
              reason = \"a secret note\"\n[[client]]\nname = \"the-client\"\nnetworks = [\"127.0.0.1\"]\n",
@@ -319,6 +319,8 @@ fn inside_a_namespace() {
     assert_eq!(public.gate.process.get(&at("/private/x")).status, 404);
     let records = public.gate.process.wait_records(1);
     assert_eq!(records.len(), 1, "{records:?}");
+    let page = public.judged("http://site.example:8080/", "");
+    assert!(page.contains("URLs without a port"), "{page}");
     let page = public.judged("http://inside.example/", "");
     assert!(page.contains(NOT_PUBLIC), "{page}");
     // A reload holds here, too.

@@ -66,9 +66,10 @@ impl Served {
     }
 
     fn advice(self, error: &io::Error) -> String {
-        let (name, key) = match self {
-            Served::Console => (self.name(), "[admin] address"),
-            Served::PublicPage => (self.name(), "[admin] public_try"),
+        let name = self.name();
+        let key = match self {
+            Served::Console => "[admin] address",
+            Served::PublicPage => "[admin] public_try",
         };
         match error.kind() {
             io::ErrorKind::AddrInUse => format!(
@@ -130,10 +131,10 @@ impl Listener {
                     Some(slot) => {
                         open.spawn(attend(stream, peer, slot, router.clone()));
                     }
-                    None => debug!(%peer, "a connection to the console is closed: all are busy"),
+                    None => debug!(%peer, "an admin connection is closed: all are busy"),
                 },
                 Err(error) => {
-                    warn!(%error, "a connection to the console cannot be accepted");
+                    warn!(%error, "an admin connection cannot be accepted");
                     // When descriptors run out, close an idle connection.
                     slots.make_room();
                     sleep(BREATHER).await;
@@ -181,6 +182,6 @@ async fn attend(stream: TcpStream, peer: SocketAddr, slot: ConnectionSlot, route
         () = slot.has_to_leave() => return,
     };
     if let Err(error) = served {
-        debug!(%peer, %error, "a connection to the console ended early");
+        debug!(%peer, %error, "an admin connection ended early");
     }
 }

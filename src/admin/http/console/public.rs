@@ -3,7 +3,8 @@
 //! It tells what the robots.txt of a public site says, and nothing of the operator: no records, overrides, clients or
 //! states of the proxy reach it. It serves GET and HEAD of one page and its style, and knows no cookie and no token. It is
 //! no tool against other networks: it fetches from public addresses alone, whatever `[egress] allow` opens to crawlers
-//! (`sites`). Each peer asks at a limited rate (`peers`), and few questions are answered at once.
+//! (`sites`), at the ports of the schemes. Each peer asks at a limited rate (`peers`), and few questions are answered at
+//! once.
 
 mod peers;
 mod sites;
@@ -42,6 +43,7 @@ use crate::policy::overrides::Overrides;
 use crate::proxy::Proxy;
 use crate::robots::document::Document;
 use crate::robots::identity::Crawler;
+use crate::usage::SignalMode;
 
 /// Limit on open connections.
 pub const CONNECTIONS: usize = 128;
@@ -52,7 +54,7 @@ const AT_WORK: usize = 8;
 /// Octets of a URL, and of an agent.
 const LONGEST: usize = 4096;
 
-/// Time for an answer beside the waits for robots.txt and tdmrep.json.
+/// Time for an answer beside the wait for robots.txt.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// The path of the style.
@@ -225,16 +227,19 @@ async fn page(
         return Ok(Page(page).into_response());
     }
     let counts = &site.counts;
-    if let Err(wait) = site.peers.take(peer.ip()) {
-        counts.add(Outcome::Limited);
-        let why = "too many questions from this address; try again later";
-        return Err(Problem::too_many(why, wait));
-    }
+    let _question = match site.peers.take(peer.ip()) {
+        Ok(question) => question,
+        Err(wait) => {
+            counts.add(Outcome::Limited);
+            let why = "too many questions from this address; try again later";
+            return Err(Problem::too_many(why, wait));
+        }
+    };
     let Ok(_turn) = site.work.try_acquire() else {
         counts.add(Outcome::Busy);
         return Err(Problem::busy("too many questions at once; try again"));
     };
-    let patience = site.proxy.settings().robots.hold.saturating_mul(2) + GRACE;
+    let patience = site.proxy.settings().robots.hold.saturating_add(GRACE);
     let Ok(judged) = timeout(patience, judge(&site, &url, &agent)).await else {
         counts.add(Outcome::Busy);
         return Err(Problem::busy("this takes too long; try again"));
@@ -272,18 +277,26 @@ async fn judge(site: &Inner, url: &str, agent: &str) -> Result<Judgement, Unansw
     }
     let (sites, settings) = (&site.sites, site.sites.adopt());
     let agent = explain::agent(&names(agent), &settings);
+    let mut asked = explain::usage::Asked::configured(&settings);
+    // It is fetched for a crawler that robots.txt was asked about by name, and strangers choose no name of a fetch.
+    Arc::make_mut(&mut asked.modes).tdmrep = SignalMode::Off;
     let evaluator = Evaluator {
         agent: agent.map_err(|error| Unanswered::Invalid(error.to_string()))?,
         required: settings.agent.required(),
         overrides: Overrides::new(Vec::new()),
         settings: settings.robots.settings(Mode::Enforce),
-        asked: explain::usage::Asked::configured(&settings),
+        asked,
     };
     let target = explain::target(url.trim());
     let target = target.map_err(|error| Unanswered::Invalid(error.to_string()))?;
     // Also where a robots.txt is known: the operator may have denied the site since.
     if !sites.is_public(&target.origin).await {
         return Err(Unanswered::NotPublic);
+    }
+    // Nothing else that listens at a public address is to be probed from here.
+    if target.origin.port() != target.origin.scheme().default_port() {
+        let why = "this page judges URLs without a port, or with that of their scheme";
+        return Err(Unanswered::Invalid(why.to_owned()));
     }
     let (target, asserted) = match evaluator.begin(target, site.proxy.clock().now()) {
         Evaluation::Judged(judged) => return Ok(*judged),
@@ -295,11 +308,7 @@ async fn judge(site: &Inner, url: &str, agent: &str) -> Result<Judgement, Unansw
     if view.stance.is_prohibited() {
         return Err(Unanswered::NotPublic);
     }
-    let tdmrep = match evaluator.asks_for_tdmrep(&target, &view) {
-        true => explain::tdmrep::fetch(sites.cache(), &target, crawler).await,
-        false => None,
-    };
-    Ok(evaluator.by_origin(target, asserted, view, tdmrep.as_deref()))
+    Ok(evaluator.by_origin(target, asserted, view, None))
 }
 
 impl Answer {

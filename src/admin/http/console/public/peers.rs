@@ -1,5 +1,6 @@
-//! The rate of questions: each peer has its own.
+//! The rate of questions and their number at once: each peer has its own.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -9,11 +10,18 @@ use governor::middleware::NoOpMiddleware;
 use governor::nanos::Nanos;
 use governor::state::keyed::HashMapStateStore;
 use governor::{Quota, RateLimiter};
+use parking_lot::Mutex;
 
 use crate::clock::{Clock, Uptime};
 
 /// Peers that are remembered. Beyond, new ones wait until others are forgotten.
 const MOST: usize = 10_000;
+
+/// Questions of one peer that are answered at once.
+const AT_ONCE: usize = 2;
+
+/// The wait of a peer with as many questions.
+const UNDER_WAY: Duration = Duration::from_secs(5);
 
 /// The wait of a peer that cannot be remembered.
 const CROWDED: Duration = Duration::from_secs(60);
@@ -24,10 +32,27 @@ type Limiter = RateLimiter<IpAddr, HashMapStateStore<IpAddr>, Ticks, NoOpMiddlew
 pub(super) struct Peers {
     limiter: Limiter,
     clock: Ticks,
+    under_way: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// A question under way.
+pub(super) struct Question<'p> {
+    peers: &'p Peers,
+    peer: IpAddr,
+}
+
+impl Drop for Question<'_> {
+    fn drop(&mut self) {
+        let mut under_way = self.peers.under_way.lock();
+        match under_way.get_mut(&self.peer) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(under_way.remove(&self.peer)),
+        }
+    }
 }
 
 impl Peers {
-    /// Lets each peer ask so often in a minute, all at once or one after the other.
+    /// Limits each peer to `per_minute` questions.
     pub(super) fn new(per_minute: u32, clock: Clock) -> Peers {
         let per_minute = NonZeroU32::new(per_minute).unwrap_or(NonZeroU32::MIN);
         let clock = Ticks(clock);
@@ -35,22 +60,30 @@ impl Peers {
         Peers {
             limiter: RateLimiter::hashmap_with_clock(quota, clock.clone()),
             clock,
+            under_way: Mutex::default(),
         }
     }
 
-    /// Takes a turn of a peer.
+    /// Takes a turn of a peer, and begins its question.
     ///
     /// # Errors
     /// The time until its next turn.
-    pub(super) fn take(&self, peer: IpAddr) -> Result<(), Duration> {
+    pub(super) fn take(&self, peer: IpAddr) -> Result<Question<'_>, Duration> {
+        let peer = network(peer);
+        let mut under_way = self.under_way.lock();
+        if under_way.get(&peer).is_some_and(|count| *count >= AT_ONCE) {
+            return Err(UNDER_WAY);
+        }
         if self.limiter.len() >= MOST {
             self.limiter.retain_recent();
             if self.limiter.len() >= MOST {
                 return Err(CROWDED);
             }
         }
-        let taken = self.limiter.check_key(&network(peer));
-        taken.map_err(|early| early.wait_time_from(self.clock.now()))
+        let taken = self.limiter.check_key(&peer);
+        taken.map_err(|early| early.wait_time_from(self.clock.now()))?;
+        *under_way.entry(peer).or_default() += 1;
+        Ok(Question { peers: self, peer })
     }
 }
 
@@ -94,7 +127,19 @@ mod tests {
         clock.advance(Duration::from_secs(30));
         assert!(take("192.0.2.1") && !take("192.0.2.1"));
         let wait = peers.take("192.0.2.1".parse().unwrap());
-        assert_eq!(wait, Err(Duration::from_secs(30)));
+        assert_eq!(wait.err(), Some(Duration::from_secs(30)));
+    }
+
+    #[test]
+    fn each_peer_has_few_questions_under_way() {
+        let peers = Peers::new(100, Clock::manual(Moment::from_millis(0)));
+        let take = |peer: &str| peers.take(peer.parse().unwrap());
+        let (first, _second) = (take("192.0.2.1").unwrap(), take("192.0.2.1").unwrap());
+        assert_eq!(take("::ffff:192.0.2.1").err(), Some(UNDER_WAY));
+        let _other = take("192.0.2.2").unwrap();
+        drop(first);
+        let _third = take("192.0.2.1").unwrap();
+        assert_eq!(take("192.0.2.1").err(), Some(UNDER_WAY));
     }
 
     #[test]
@@ -106,7 +151,7 @@ mod tests {
             IpAddr::V4((0x0100_0000 + number).into())
         };
         assert!((0..MOST).all(|number| peers.take(peer(number)).is_ok()));
-        assert_eq!(peers.take(peer(MOST)), Err(CROWDED));
+        assert_eq!(peers.take(peer(MOST)).err(), Some(CROWDED));
         clock.advance(Duration::from_secs(121));
         assert!(peers.take(peer(MOST)).is_ok());
         assert!(peers.limiter.len() < MOST);

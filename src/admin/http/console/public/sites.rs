@@ -2,7 +2,8 @@
 //!
 //! They are fetched through an egress and kept in a cache of their own, beside those of crawlers. So `[egress] allow`
 //! opens nothing here, also not behind a redirect or a name that changes; a stranger learns no state of the crawlers'
-//! cache, and pushes nothing out of it. Fetches keep to the pace of their origins, as those of crawlers do.
+//! cache, and pushes nothing out of it. Fetches keep to a pace of their own: in the crawlers', a stranger would learn of
+//! crawls by the waits, and take turns from them.
 
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use parking_lot::Mutex;
 use crate::cache::RobotsCache;
 use crate::config::Config;
 use crate::egress::{Egress, EgressError};
+use crate::pace::Pace;
 use crate::proxy::Proxy;
 use crate::rep::Origin;
 
@@ -50,7 +52,7 @@ impl Sites {
         let public = public_only(&settings);
         let clock = proxy.clock().clone();
         let egress = Egress::new(&public, clock.clone())?;
-        let pace = proxy.gate().pace().clone();
+        let pace = Pace::new(&public.pace, clock.clone());
         Ok(Sites {
             cache: RobotsCache::new(&public, egress.clone(), pace, clock),
             adopted: Mutex::new(Adopted {
@@ -97,6 +99,8 @@ fn public_only(config: &Config) -> Config {
     let mut public = config.clone();
     public.egress.allow.clear();
     public.signing.clear();
+    // One robots.txt is all that a site is asked for, so that no connection is used again.
+    public.upstream.idle_per_host = 0;
     let robots = &mut public.robots;
     robots.max_fetches = robots.max_fetches.min(FETCHES);
     let rate = robots.fetches_per_second.unwrap_or(FETCHES_PER_SECOND);

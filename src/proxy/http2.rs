@@ -38,7 +38,7 @@ use super::counts::Http2End;
 use super::downstream::Downstream;
 use super::filtered::Filtered;
 use super::limits::ConnectionSlot;
-use super::linger::{HasMoved, Lingering};
+use super::linger::{Activity, Lingering};
 use super::target::Scope;
 use crate::config::Limits;
 
@@ -163,7 +163,7 @@ where
         (builder(limits), timeouts, Arc::new(Abuse::new(limits)))
     };
     let io = Lingering::new(io, timeouts.linger);
-    let has_moved = io.has_moved();
+    let activity = io.activity();
     let io = Filtered::new(io, Watch::new(timeouts.header, Arc::clone(&abuse)));
     let shaken = Box::pin(shake(io, builder, timeouts.header, &downstream));
     let connection = match shaken.await {
@@ -173,7 +173,7 @@ where
     let quiet = timeouts.idle / QUIET_PERIODS;
     let serving = Box::new(Serving {
         connection,
-        has_moved,
+        activity,
         shared: Arc::new(Shared::new(downstream, scope, timeouts, abuse)),
         is_turned_away,
         phase: Phase::Open,
@@ -186,7 +186,7 @@ where
 /// A connection that is served.
 struct Serving<S> {
     connection: Http2<S>,
-    has_moved: HasMoved,
+    activity: Activity,
     /// Each stream under way holds a clone.
     shared: Arc<Shared>,
     is_turned_away: bool,
@@ -257,8 +257,8 @@ where
             }
             Phase::Draining | Phase::Drained => {
                 self.phase = Phase::Drained;
-                let has_moved = self.has_moved.take();
-                !carries && !has_moved
+                let is_active = self.activity.take();
+                !carries && !is_active
             }
             Phase::Leaving | Phase::Ending => {
                 self.phase = Phase::Ending;
@@ -285,6 +285,7 @@ where
     /// Ends the connection because the proxy stops.
     fn drain(&mut self) {
         self.shared.state.drain();
+        self.activity.take();
         self.end_after(DRAINING, Phase::Draining);
     }
 

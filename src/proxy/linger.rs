@@ -104,14 +104,14 @@ pub struct Lingering<S> {
     inner: S,
     total: Duration,
     linger: Option<Box<Linger>>,
-    has_moved: HasMoved,
+    activity: Activity,
 }
 
-/// Set when octets pass a [`Lingering`] connection, to be taken by the task that serves it.
+/// A mark that octets have passed a [`Lingering`] connection, for the task that serves it.
 #[derive(Debug, Clone, Default)]
-pub struct HasMoved(Arc<AtomicBool>);
+pub struct Activity(Arc<AtomicBool>);
 
-impl HasMoved {
+impl Activity {
     fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -129,13 +129,13 @@ impl<S> Lingering<S> {
             inner,
             total,
             linger: None,
-            has_moved: HasMoved::default(),
+            activity: Activity::default(),
         }
     }
 
     /// Returns the mark of octets that pass.
-    pub fn has_moved(&self) -> HasMoved {
-        self.has_moved.clone()
+    pub fn activity(&self) -> Activity {
+        self.activity.clone()
     }
 }
 
@@ -148,7 +148,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Lingering<S> {
         let this = self.get_mut();
         Pin::new(&mut this.inner)
             .poll_read(cx, buf)
-            .map_ok(|()| this.has_moved.set())
+            .map_ok(|()| this.activity.set())
     }
 }
 
@@ -162,7 +162,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
         Pin::new(&mut this.inner)
             .poll_write(cx, buf)
             .map_ok(|octets| {
-                this.has_moved.set();
+                this.activity.set();
                 octets
             })
     }
@@ -176,7 +176,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
         Pin::new(&mut this.inner)
             .poll_write_vectored(cx, bufs)
             .map_ok(|octets| {
-                this.has_moved.set();
+                this.activity.set();
                 octets
             })
     }
@@ -194,14 +194,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
             inner,
             total,
             linger,
-            has_moved,
+            activity,
         } = self.get_mut();
         if linger.is_none() {
             ready!(Pin::new(&mut *inner).poll_shutdown(cx))?;
         }
         let linger = linger.get_or_insert_with(|| Box::new(Linger::new(*total, LAST_SILENCE)));
         let dropped = linger.poll_drop(cx, inner, |_| {
-            has_moved.set();
+            activity.set();
             false
         });
         dropped.map(Ok)

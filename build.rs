@@ -12,7 +12,7 @@ use std::process::Command;
 const SOURCES: [&str; 4] = ["src", "build.rs", "Cargo.toml", "Cargo.lock"];
 
 /// What git changes with a commit, a checkout or a reset.
-const HEADS: [&str; 2] = [".git/HEAD", ".git/logs/HEAD"];
+const HEADS: [&str; 2] = ["HEAD", "logs/HEAD"];
 
 fn main() {
     for variable in ["CRAWLGATE_COMMIT", "SOURCE_DATE_EPOCH"] {
@@ -23,7 +23,12 @@ fn main() {
     // A package that merely lies within another repository, as the registry may, has no commit.
     let has_commit = is_release && Path::new(".git").exists();
     if has_commit {
-        for path in SOURCES.iter().chain(&HEADS) {
+        // In a linked worktree they lie elsewhere. Cargo takes a missing path for one that has changed.
+        let heads = HEADS
+            .iter()
+            .filter_map(|name| git(&["rev-parse", "--git-path", name]));
+        let sources = SOURCES.iter().map(|&name| name.to_owned());
+        for path in sources.chain(heads).filter(|path| Path::new(path).exists()) {
             println!("cargo::rerun-if-changed={path}");
         }
     }

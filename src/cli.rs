@@ -139,6 +139,7 @@ impl Command {
     /// Returns what the command reads, if that may be the service's.
     fn reads(&self) -> Option<Kept> {
         match self {
+            Self::Check(args) if args.collected().is_some() => Some(Kept::Store),
             Self::Log(_)
             | Self::Sql(_)
             | Self::Audit(_)

@@ -2,7 +2,8 @@
 //!
 //! Each exchange takes two, one for the crawler and one for the origin. If the limit is too low for `[limits]
 //! connections`, fewer connections are accepted, so that all of those can be served; unused connections to origins get
-//! the rest. An exchange over FTP takes a third one, for its data: from that rest. A lack of descriptors says something about this process and nothing about an origin.
+//! the rest. An exchange over FTP takes a third one, for its data: from that rest. A lack of descriptors says something
+//! about this process and nothing about an origin.
 
 use std::io;
 

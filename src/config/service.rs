@@ -34,7 +34,7 @@ pub enum Holder {
     User,
     /// The service, in this directory.
     Service(PathBuf),
-    /// Nobody whom this user may read: the service has a directory, and this user may not enter it.
+    /// The service has a directory, and this user may not enter it.
     Closed(PathBuf),
 }
 

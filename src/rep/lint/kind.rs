@@ -162,7 +162,7 @@ impl fmt::Display for LintKind {
             Self::ByteOrderMark => {
                 "the file begins with a byte order mark, skipped here: other crawlers may not read its first line"
             }
-            Self::Html => "the file is an HTML page, such as a site serves for every path: it has no rules, so all is allowed",
+            Self::Html => "the file is an HTML page, such as a site serves for every path: lines of markup are no rules, and without a rule all is allowed",
             Self::SitemapUrl => "no absolute URL with its scheme, of no use to crawlers",
             Self::UsageInvalid => "the statement does not parse, ignored",
             Self::UsageUnknownKey => "a key that no vocabulary knows, ignored",

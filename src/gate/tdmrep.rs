@@ -14,7 +14,7 @@ use crate::cache::{Effort, View};
 use crate::client::account::QuotaExceeded;
 use crate::config::Mode;
 use crate::policy::overrides::Action;
-use crate::policy::tdmrep::{Reservations, allows, is_asked_after};
+use crate::policy::tdmrep::{Reservations, allows};
 use crate::policy::usage::Signals;
 use crate::policy::{Ruling, Target, Verdict};
 use crate::robots::document::Document;
@@ -37,8 +37,7 @@ impl Gate {
         let by = Arc::clone(&view.by);
         let signals = self.signals(kind, &target, requester, &by.config.signals, now);
         let ruling = self.judge_by(kind, target, requester, mode, view, None);
-        let decision = ruling.decision();
-        let is_allowed = decision.verdict() == Verdict::Allow && is_asked_after(decision.reason);
+        let is_allowed = ruling.decision().verdict() == Verdict::Allow;
         let target = match ruling {
             Ruling::Clear(permit, _) if is_allowed => permit.surrender(),
             ruling => return ruling,

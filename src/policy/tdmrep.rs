@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::{Reason, Verdict, by_rules};
+use super::{Verdict, by_rules};
 use crate::agent::Agent;
 use crate::clock::Moment;
 use crate::rep::ComparisonPath;
@@ -104,13 +104,4 @@ pub fn allows(stance: &Stance, agent: &Agent, path: &str, path_guard: bool) -> b
         Stance::AllowAll => true,
         Stance::Unknown | Stance::DisallowAll { .. } => false,
     }
-}
-
-/// Tells whether a decision for this reason lets tdmrep.json be asked: robots.txt allows the page.
-#[must_use]
-pub fn is_asked_after(reason: Reason) -> bool {
-    matches!(
-        reason,
-        Reason::RobotsAllow | Reason::NoRules | Reason::RobotsUnavailable
-    )
 }

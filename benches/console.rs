@@ -134,6 +134,7 @@ fn record(log: &Log, n: u64, time: Moment, last: &mut String) {
         }),
         reading: None,
         overridden: None,
+        exempt: None,
         robots: Some(RobotsCopy {
             identity: Some("benchbot"),
             user_agent: Some("BenchBot crawlgate/0.1"),

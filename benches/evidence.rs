@@ -72,6 +72,7 @@ fn encode(request: &Request, policy: &Digest, out: &mut Vec<u8>) {
         }),
         reading: None,
         overridden: None,
+        exempt: None,
         basis: Some(&request.basis),
         hold: 0,
         pace: None,

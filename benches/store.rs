@@ -233,6 +233,7 @@ impl Feed {
             }),
             reading: None,
             overridden: None,
+            exempt: None,
             robots: Some(RobotsCopy {
                 identity: Some("benchbot"),
                 user_agent: Some("BenchBot crawlgate/0.1"),

@@ -18,7 +18,7 @@ from evidence.record import is_same, record_of, show
 FAILURES = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 OBJECTS = {"terms": [6], "override": [20], "basis": [21, 38]}  # the keys that name them
 FILES = {"robots": 21, "tdmrep": 38}  # the fields with a file, and the keys of their bases
-DECISION = {*range(1, 39)}  # the keys of a decision
+DECISION = {*range(1, 40)}  # the keys of a decision
 
 
 def keep_bodies(part, entry, bodies):

@@ -42,6 +42,8 @@ pub struct Client {
     pub signed_as: Option<Arc<str>>,
     /// Its mode (whether denials are enforced), if it differs from the general one.
     pub mode: Option<Mode>,
+    /// The operator's reason for exempting it from what robots.txt disallows; none: it is not exempt.
+    pub exempt: Option<Arc<str>>,
     /// Its published profile for an unreachable robots.txt, if it differs from the general one.
     pub profile: Option<ProfileName>,
     /// Its request rate over all origins together; none: unlimited.
@@ -83,6 +85,7 @@ impl Client {
             purposes,
             signing,
             mode,
+            exempt,
             profile,
             rate,
             quota,
@@ -100,6 +103,7 @@ impl Client {
             signing: signing.clone(),
             signed_as: signing.clone().or_else(|| general.signed_as.clone()),
             mode: *mode,
+            exempt: exempt.clone(),
             profile: *profile,
             rate: *rate,
             quota: *quota,

@@ -85,6 +85,7 @@ pub use crate::policy::identity::Mismatch;
 pub use crate::robots::timing::{Finally, ProfileName, ProfileRules, Timing};
 pub use crate::usage::{Modes, Purposes, SignalMode};
 
+use crate::policy::Reason;
 use crate::policy::overrides::Override;
 use crate::rep::{Origin, ProductToken};
 use crate::signing;
@@ -459,10 +460,12 @@ pub enum Recorded {
 }
 
 impl Recorded {
-    /// Returns the least setting that records a decision: denials and failures always are.
+    /// Returns the least setting that records a decision: denials and failures always are, and so is what robots.txt
+    /// disallows and the operator's exemption of a client lets out.
     #[must_use]
-    pub fn least(verdict: &str, has_failed: bool, purposes: Purposes) -> Recorded {
-        match verdict == "allow" && !has_failed {
+    pub fn least(reason: &str, verdict: &str, has_failed: bool, purposes: Purposes) -> Recorded {
+        let is_plain = verdict == "allow" && reason != Reason::ClientExempt.as_str();
+        match is_plain && !has_failed {
             false => Recorded::Denied,
             true if !purposes.is_empty() => Recorded::Purposes,
             true => Recorded::All,

@@ -8,7 +8,8 @@
 //! 4. an operator's override ([`overrides`]): with one, robots.txt is not even fetched;
 //! 5. the origin's robots.txt, or its absence;
 //! 6. the path guard: a path that the origin may read as another one must be allowed in every reading
-//!    ([`crate::rep::PathVariants`]);
+//!    ([`crate::rep::PathVariants`]). An [exempt](Exemption) client passes the rules and the guard, but not the complete
+//!    disallow of an unreachable robots.txt;
 //! 7. what the origin says of the use of its content, for the purposes that the client declares ([`usage`]): in robots.txt
 //!    and [`tdmrep`].json before the request is sent, in the response before its body passes.
 //!
@@ -162,8 +163,19 @@ pub struct DecisionInputs {
     pub path_guard: bool,
     /// The digest of all settings that a verdict follows from.
     pub terms: PolicyDigest,
+    /// The operator's reason for exempting the client from what robots.txt disallows; `None` if it is not.
+    pub exempt: Option<Arc<str>>,
     /// The grounds of a decision about use.
     pub signals: Signals,
+}
+
+/// What a client's request was exempted from, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exemption {
+    /// The reason for which the request would have been denied.
+    pub from: Reason,
+    /// The operator's reason for exempting the client.
+    pub reason: Arc<str>,
 }
 
 /// The answer to "may this go out?", with all that it rests on. One value feeds the response, the
@@ -182,6 +194,9 @@ pub struct Decision {
     pub reading: Option<Box<str>>,
     /// The deciding override, if there is one.
     pub asserted: Option<Arc<InForce>>,
+    /// The exemption without which robots.txt would deny the request. The rule is the one that disallows. A use that is
+    /// refused nevertheless keeps it.
+    pub exempt: Option<Exemption>,
     /// The state of the origin's robots.txt, if it was consulted.
     pub basis: Option<Arc<State>>,
     /// The identity and User-Agent of the fetch behind that state. Informative only; it decides nothing.
@@ -208,6 +223,7 @@ impl Decision {
             rule: None,
             reading: None,
             asserted: None,
+            exempt: None,
             basis: None,
             fetched_as: None,
             terms: None,
@@ -383,7 +399,8 @@ pub fn decide(
     let (grounds, said) = match stance {
         Stance::Rules(snapshot) => {
             let rules = snapshot.rules(&agent.tokens);
-            let grounds = by_rules(&rules, &ComparisonPath::new(octets), settings.path_guard);
+            let grounds = by_rules(&rules, &ComparisonPath::new(octets), settings.path_guard)
+                .exempted(settings.exempt.as_ref());
             // A path that the rules disallow has no preferences.
             let said = match grounds.reason.verdict() {
                 Verdict::Allow => snapshot.statements(&agent.tokens).map(|statements| {
@@ -398,7 +415,11 @@ pub fn decide(
     let (grounds, said) = match &settings.signals.tdmrep {
         Some(file) if grounds.reason.verdict() == Verdict::Allow => {
             match settings.signals.lack_tdmrep() {
-                true => (Grounds::bare(Reason::UsagePending), Said::default()),
+                true => {
+                    let exempt = grounds.exempt;
+                    let pending = Grounds::bare(Reason::UsagePending);
+                    (Grounds { exempt, ..pending }, Said::default())
+                }
                 false => (grounds, said.and(&file.at(octets, settings.path_guard))),
             }
         }
@@ -412,6 +433,7 @@ struct Grounds {
     reason: Reason,
     rule: Option<Rule>,
     reading: Option<Box<str>>,
+    exempt: Option<Exemption>,
 }
 
 impl Grounds {
@@ -424,6 +446,22 @@ impl Grounds {
             reason,
             rule: rule.map(Finding::into_rule),
             reading: None,
+            exempt: None,
+        }
+    }
+
+    /// Lets an exempt client pass what rules disallow. The rule stays on record.
+    fn exempted(self, exempt: Option<&Arc<str>>) -> Grounds {
+        match exempt {
+            Some(reason) if self.reason.verdict() == Verdict::Deny => Grounds {
+                reason: Reason::ClientExempt,
+                exempt: Some(Exemption {
+                    from: self.reason,
+                    reason: Arc::clone(reason),
+                }),
+                ..self
+            },
+            Some(_) | None => self,
         }
     }
 }
@@ -459,36 +497,37 @@ pub fn decide_tunnel(
     now: Moment,
 ) -> Ruling {
     let mut lifted = None;
-    let reason = match stance {
+    let grounds = match stance {
         Stance::Rules(snapshot) => {
             let rules = snapshot.rules(&agent.tokens);
             let is_refused = settings.signals.refuse_somewhere(snapshot, agent)
                 || settings.signals.reserved_somewhere();
             lifted = settings.signals.lifted.clone().filter(|_| is_refused);
             if is_refused && lifted.is_none() {
-                Reason::OpaqueTunnel
+                // No exemption lifts what is said of use.
+                Grounds::bare(Reason::OpaqueTunnel)
             } else if rules.is_empty() {
-                Reason::NoRules
+                Grounds::bare(Reason::NoRules)
             } else if rules.disallows_nothing() {
-                Reason::RobotsAllow
+                Grounds::bare(Reason::RobotsAllow)
             } else {
-                Reason::OpaqueTunnel
+                Grounds::bare(Reason::OpaqueTunnel).exempted(settings.exempt.as_ref())
             }
         }
         Stance::AllowAll if settings.signals.reserved_somewhere() => {
             lifted = settings.signals.lifted.clone();
-            match lifted {
+            Grounds::bare(match lifted {
                 Some(_) => Reason::RobotsUnavailable,
                 None => Reason::OpaqueTunnel,
-            }
+            })
         }
-        other => without_rules(other),
+        other => Grounds::bare(without_rules(other)),
     };
-    let reason = match reason.verdict() {
+    let reason = match grounds.reason.verdict() {
         Verdict::Allow if settings.signals.lack_tdmrep() => Reason::UsagePending,
-        _ => reason,
+        _ => grounds.reason,
     };
-    let grounds = Grounds::bare(reason);
+    let grounds = Grounds { reason, ..grounds };
     let said = Said::default();
     let mut ruling = conclude(target, grounds, said, state, stance, settings, now);
     if let Ruling::Clear(_, decision) = &mut ruling
@@ -523,6 +562,7 @@ pub fn await_turn(permit: Permit, allowed: Decision, retry_at: Moment) -> Ruling
         reason: Reason::Paced,
         rule: None,
         reading: None,
+        exempt: None,
         retry_at: Some(retry_at),
         ..allowed
     };
@@ -563,6 +603,7 @@ fn conclude(
         rule: grounds.rule,
         reading: grounds.reading,
         asserted: None,
+        exempt: grounds.exempt,
         basis: Some(Arc::clone(state)),
         fetched_as: None,
         terms: Some(settings.terms),

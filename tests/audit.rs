@@ -90,6 +90,7 @@ fn record_for_ever(file: PathBuf) -> ! {
                 rule: None,
                 reading: None,
                 overridden: None,
+                exempt: None,
                 robots: None,
                 hold: Duration::ZERO,
                 pace: None,

@@ -59,6 +59,7 @@ fn record<'a>(url: &'a [u8], reason: &'a str, tokens: &'a [&'a str]) -> Record<'
         }),
         reading: Some("/private"),
         overridden: None,
+        exempt: None,
         robots: None,
         hold: Duration::from_micros(1_500),
         pace: Some(PaceLine {

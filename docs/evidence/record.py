@@ -22,8 +22,8 @@ FORMS = {
         pace 23 pace, upstream 24 address, status 25 number, bytes_in 26 count,
         bytes_out 27 count, duration_ms 28 ms, error 29 text, version 32 text,
         upstream_version 33 text, reading 34 text, usage 31 json, detail 36 extra,
-        signed 37 signed""",
-    "signed": "as 0 text, keyid 1 text, created 2 number",
+        signed 37 signed, exempt 39 exempt""",
+    "signed": "as 0 text, keyid 1 text, created 2 number", "exempt": "from 0 text, reason 1 text",
     "agent": "source 10 none/client/config/user_agent, mismatch 11 flag",
     "client": "address 7 address, name 8 text",
     "rule": "group 0 text, text 1 text, line 2 number",
@@ -84,7 +84,7 @@ KINDS = {
     "ms": lambda micros: Decimal(micros) / 1000,
     **dict.fromkeys(["number", "count", "flag"], lambda value: value),
 }
-ABSENT, EXTRA = {"count": 0, "flag": False, "ms": 0}, ("extra", "json", "signed")
+ABSENT, EXTRA = {"count": 0, "flag": False, "ms": 0}, ("extra", "json", "signed", "exempt")
 
 
 def fields(form, values, cuts, bodies):

@@ -158,6 +158,7 @@ impl Record<'_> {
             }),
             reading: self.reading.map(|reading| reading.as_bytes().into()),
             overridden: grounds.overridden.as_ref(),
+            exempt: self.exempt,
             basis: grounds.basis.as_ref(),
             hold: micros(self.hold),
             pace: self.pace.map(|pace| Pace {

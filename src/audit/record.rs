@@ -7,7 +7,7 @@ use std::{net::SocketAddr, time::Duration};
 use crate::clock::Moment;
 use crate::config::Recorded;
 pub use crate::entry::has_failed;
-use crate::entry::{Signed, Texts, is_strange};
+use crate::entry::{Exempt, Signed, Texts, is_strange};
 use crate::policy::overrides::OverrideId;
 use crate::policy::terms::PolicyDigest;
 use crate::robots::access::Cause;
@@ -57,6 +57,8 @@ pub struct Record<'a> {
     pub reading: Option<&'a str>,
     /// The override that decided; `None` if no override did.
     pub overridden: Option<Assertion<'a>>,
+    /// The exemption without which robots.txt would have denied the request.
+    pub exempt: Option<Exempt<'a>>,
     /// The robots.txt behind the decision; `None` if there is none.
     pub robots: Option<RobotsCopy<'a>>,
     /// Time for which the request was held: for robots.txt, and for politeness.
@@ -207,7 +209,7 @@ impl Record<'_> {
 
     /// Returns the least setting that records the decision.
     pub(super) fn least(&self) -> Recorded {
-        Recorded::least(self.verdict, self.has_failed(), self.purposes)
+        Recorded::least(self.reason, self.verdict, self.has_failed(), self.purposes)
     }
 
     /// Tells whether the request went out and failed.

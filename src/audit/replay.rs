@@ -130,6 +130,7 @@ pub fn replay(
     compare_rule(&mut differences, evidence, &decision);
     compare_usage(&mut differences, evidence, &decision);
     compare_reading(&mut differences, evidence, &decision);
+    compare_exemption(&mut differences, evidence, &decision);
     if differences.is_empty() {
         Outcome::Same
     } else {
@@ -224,6 +225,10 @@ fn by_robots(
         generation: policy::generation::Generation::default(), // no request is sent
         path_guard: terms.path_guard,
         terms: PolicyDigest::of(evidence.policy.as_deref().unwrap_or_default()), // never read
+        exempt: evidence
+            .exempt
+            .as_ref()
+            .map(|one| one.reason.as_str().into()),
         signals: Signals {
             tdmrep,
             ..signals(evidence, terms, &target, decided)?
@@ -395,6 +400,18 @@ fn compare_reading(
     let recorded = evidence.reading.as_deref().unwrap_or(none);
     let replayed = decision.reading.as_deref().unwrap_or(none);
     compare(differences, "reading", recorded, replayed);
+}
+
+fn compare_exemption(
+    differences: &mut Vec<Difference>,
+    evidence: &Evidence<'_>,
+    decision: &Decision,
+) {
+    let none = "none";
+    let recorded = evidence.exempt.as_ref().map_or(none, |one| &one.from);
+    let replayed = decision.exempt.as_ref();
+    let replayed = replayed.map_or(none, |one| one.from.as_str());
+    compare(differences, "exempt.from", recorded, replayed);
 }
 
 fn compare(differences: &mut Vec<Difference>, what: &'static str, recorded: &str, replayed: &str) {

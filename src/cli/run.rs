@@ -117,6 +117,7 @@ pub fn run(args: &RunArgs, mut config: Config) -> ExitCode {
         Ok(telemetry) => telemetry,
         Err(error) => return fail(&error.to_string()),
     };
+    serve::tell_exemptions(&config);
     let outcome = runtime.block_on(supervised(args, config, telemetry.tracer(), output));
     telemetry.end();
     runtime.shutdown_timeout(Duration::from_millis(100));

@@ -113,6 +113,7 @@ async fn serve(
     tell_authority(&proxy.authority(), &kept.tls);
     tell_where_decisions_go(&kept);
     tell_mode(&kept);
+    tell_exemptions(&kept);
     let mut beside = Beside::start(&proxy).await?;
     if let Some(path) = &kept.admin.socket {
         beside.listen(&proxy, path).await;
@@ -233,6 +234,18 @@ pub(super) fn tell_mode(config: &Config) {
     }
 }
 
+/// Names the exempt clients.
+pub(super) fn tell_exemptions(config: &Config) {
+    let exempt = config.clients.iter().filter(|one| one.exempt.is_some());
+    let clients: Vec<&str> = exempt.map(|client| &*client.name).collect();
+    if !clients.is_empty() {
+        warn!(
+            ?clients,
+            "exempt clients: what robots.txt disallows is forwarded for them ([[client]] exempt)"
+        );
+    }
+}
+
 /// Builds a proxy from its configuration: authority, egress, store, log, fleet. `suffix` tells its place in the fleet from
 /// that of the process that serves.
 ///
@@ -289,6 +302,7 @@ fn reload(proxy: &Proxy, args: &ServeArgs, explicit: Option<&Path>, level: &Leve
                 warn!("[log] level stays as it was: {error}");
             }
             tell_mode(&config);
+            tell_exemptions(&config);
             reload_authority(proxy, &config.tls);
             proxy.reconfigure(config);
             for error in proxy.renew_certificates() {

@@ -35,6 +35,8 @@ pub struct ClientConfig {
     pub signing: Option<Arc<str>>,
     /// The mode of its denials; none: that of `[policy]`.
     pub mode: Option<Mode>,
+    /// The operator's reason for exempting it from what robots.txt disallows; none: it is not exempt.
+    pub exempt: Option<Arc<str>>,
     /// The published profile for an unreachable robots.txt; none: the profile of `[robots]`.
     pub profile: Option<ProfileName>,
     /// The client's rate over all origins together; none: unlimited.
@@ -71,6 +73,15 @@ impl Conditions {
             certificates,
         } = self;
         password.is_none() && networks.is_empty() && listeners.is_empty() && certificates.is_empty()
+    }
+
+    /// Tells whether a request proves that it is the client's: by a secret, or by an address that not every peer has. A
+    /// listener proves nothing, as every peer that reaches it belongs to the client.
+    #[must_use]
+    pub fn is_proof(&self) -> bool {
+        let are_narrow =
+            || !self.networks.is_empty() && self.networks.iter().all(|one| one.prefix_len() > 0);
+        self.password.is_some() || !self.certificates.is_empty() || are_narrow()
     }
 }
 

@@ -45,6 +45,7 @@ impl RobotsConfig {
     pub fn settings(&self, mode: Mode) -> DecisionInputs {
         DecisionInputs {
             mode,
+            exempt: None,
             signals: Signals::of(Purposes::NONE, &self.signals),
             generation: Generation::default(),
             path_guard: self.path_guard,

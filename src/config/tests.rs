@@ -242,6 +242,7 @@ purpose = "news \"search\""
 purposes = ["train-ai", "search"]
 signing = "news"
 mode = "enforce"
+exempt = "a person asks for \"each\" page"
 profile = "archive"
 requests_per_second = 20
 burst = 10

@@ -47,6 +47,7 @@ pub mod key {
     pub const DETAIL: u8 = 36;
     pub const SIGNED: u8 = 37;
     pub const TDMREP: u8 = 38;
+    pub const EXEMPT: u8 = 39;
     pub const COUNT: u8 = 40;
     pub const FIRST: u8 = 41;
     pub const LAST: u8 = 42;
@@ -66,6 +67,7 @@ pub mod key {
     pub const ROWS: u8 = 56;
     pub const DECISION: u8 = 57;
     pub const OLD_VKEY: u8 = 58;
+    pub const EXEMPT_CLIENTS: u8 = 59;
 }
 
 /// Bounds on texts, in octets.
@@ -232,6 +234,8 @@ pub struct Decision<'a> {
     pub reading: Option<Octets<'a>>,
     /// SHA-256 of the override that decided.
     pub overridden: Option<&'a Digest>,
+    /// The exemption without which robots.txt would have denied the request.
+    pub exempt: Option<Exempt<'a>>,
     /// SHA-256 of the basis: the state of the origin's robots.txt.
     pub basis: Option<&'a Digest>,
     /// Microseconds for which the request was held.
@@ -383,6 +387,15 @@ pub struct Rule<'a> {
     pub text: Octets<'a>,
     /// Its line, counted from 1.
     pub line: u32,
+}
+
+/// What the operator has exempted a client's request from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exempt<'a> {
+    /// The reason code for which it would have been denied.
+    pub from: &'a str,
+    /// The operator's reason for the exemption.
+    pub reason: &'a str,
 }
 
 /// The signature of a request that went to an origin (Web Bot Auth).

@@ -132,6 +132,8 @@ pub struct Settings<'a> {
     pub report_origins: Texts<'a>,
     /// Clients in report mode.
     pub report_clients: Texts<'a>,
+    /// The name of each client that is exempt from what robots.txt disallows, and the operator's reason.
+    pub exempt_clients: Texts<'a>,
 }
 
 /// Refusals that were counted. Times are milliseconds since the epoch.

@@ -72,6 +72,10 @@ pub const DETAIL: &str = "detail";
 pub const USAGE: &str = "usage";
 /// Of `usage`: the state of the origin's tdmrep.json. Absent if the file was not asked.
 pub const TDMREP: &str = "tdmrep";
+/// The exemption of the client. Absent if the request needed none.
+pub const EXEMPT: &str = "exempt";
+/// Of `exempt`: the reason for which the request would have been denied. Its `reason` is the operator's.
+pub const FROM: &str = "from";
 pub const SIGNED: &str = "signed";
 /// Of `signed`: the identity.
 pub const AS: &str = "as";
@@ -103,6 +107,8 @@ pub const CONFIGURATION: &str = "configuration";
 pub const REPORT_ORIGINS: &str = "report_origins";
 /// Of `settings`.
 pub const REPORT_CLIENTS: &str = "report_clients";
+/// Of `settings`: the name of each client that is exempt, and the operator's reason.
+pub const EXEMPT_CLIENTS: &str = "exempt_clients";
 /// Of `acknowledged`: the place of the decision's entry in the log, from 0.
 pub const INDEX: &str = "index";
 /// Of `acknowledged`: the person's remark.

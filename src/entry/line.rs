@@ -199,6 +199,12 @@ fn write_decision(
     if let Some(signed) = &decision.signed {
         write_signed(signed, line.object(f::SIGNED));
     }
+    if let Some(exempt) = &decision.exempt {
+        let mut to = line.object(f::EXEMPT);
+        to.text(f::FROM, exempt.from.as_bytes(), most::TOKEN);
+        to.text(f::REASON, exempt.reason.as_bytes(), most::WORDS);
+        to.close();
+    }
     line.close();
 }
 

@@ -2,7 +2,7 @@
 
 use super::cbor::{Keys, Malformed, Reader};
 use super::decision::{
-    Decision, LEFT, Mode, Pace, Rule, Signed, Source, UNSIGNABLE, Url, Verdict, Via, key,
+    Decision, Exempt, LEFT, Mode, Pace, Rule, Signed, Source, UNSIGNABLE, Url, Verdict, Via, key,
 };
 use super::event::{Event, EventKind, Settings};
 use super::value::{Octets, Text, Texts, cut, given, variant, yes};
@@ -148,6 +148,7 @@ fn nothing<'a>() -> Decision<'a> {
         rule: None,
         reading: None,
         overridden: None,
+        exempt: None,
         basis: None,
         hold: 0,
         pace: None,
@@ -234,6 +235,7 @@ fn decision<'a>(
             }
             key::SIGNED => read.signed = Some(signed(reader)?),
             key::TDMREP if read.usage.is_some() => read.tdmrep = Some(reader.fixed()?),
+            key::EXEMPT => read.exempt = Some(exempt(reader)?),
             _ => return Err(Malformed("an unknown key")),
         }
     }
@@ -288,6 +290,16 @@ fn rule<'a>(reader: &mut Reader<'a>) -> Result<Rule<'a>, Malformed> {
         text: reader.bytes()?.into(),
         line: reader.small()?,
     })
+}
+
+fn exempt<'a>(reader: &mut Reader<'a>) -> Result<Exempt<'a>, Malformed> {
+    match reader.array()? {
+        2 => Ok(Exempt {
+            from: reader.text()?,
+            reason: reader.text()?,
+        }),
+        _ => Err(Malformed("no exemption")),
+    }
 }
 
 fn signed<'a>(reader: &mut Reader<'a>) -> Result<Signed<'a>, Malformed> {

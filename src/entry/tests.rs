@@ -211,6 +211,7 @@ fn the_longest_events_fit_into_an_entry() {
             mode: Mode::Report,
             report_origins: (&names[..]).into(),
             report_clients: (&names[..]).into(),
+            exempt_clients: (&names[..]).into(),
         }),
         EventKind::Forwarded {
             count: 9,

@@ -172,6 +172,13 @@ impl Decision<'_> {
             write_signed(map.key(key::SIGNED), signed);
         }
         map.digest_if(key::TDMREP, self.tdmrep.filter(|_| self.usage.is_some()));
+        if let Some(exempt) = &self.exempt {
+            let out = map.key(key::EXEMPT);
+            cbor::array(out, 2);
+            cbor::text(out, ours(exempt.from));
+            // The configuration takes no longer one.
+            cbor::text(out, Text::from(exempt.reason).at_most(most::WORDS).kept);
+        }
         map.close();
     }
 }

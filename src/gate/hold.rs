@@ -159,7 +159,7 @@ impl Gate {
             return None;
         }
         match decision.reason {
-            Reason::RobotsAllow | Reason::NoRules => {
+            Reason::RobotsAllow | Reason::NoRules | Reason::ClientExempt => {
                 let snapshot = decision.basis.as_ref()?.snapshot()?;
                 snapshot.crawl_delay(&requester.agent.tokens)
             }

@@ -125,6 +125,7 @@ impl Gate {
         let signals = self.signals(kind, &target, requester, &by.config.signals, now);
         let settings = policy::DecisionInputs {
             mode,
+            exempt: requester.client.exempt.clone(),
             signals: Signals { tdmrep, ..signals },
             generation: requester.generation.with(landings),
             path_guard: by.config.path_guard,

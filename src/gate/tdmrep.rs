@@ -1,4 +1,4 @@
-//! The question to tdmrep.json, after robots.txt has allowed the page.
+//! The question to tdmrep.json, after robots.txt has allowed the page, or the client is exempt from its disallow.
 //!
 //! | `[signals] tdmrep` | the client | the file |
 //! |---|---|---|
@@ -70,7 +70,8 @@ impl Gate {
         self.judge_by(kind, target, requester, mode, view, file.map(Arc::new))
     }
 
-    /// Tells whether the crawler may fetch the file: an override about it decides, otherwise robots.txt.
+    /// Tells whether the crawler may fetch the file: an override about it decides, otherwise robots.txt, unless the client
+    /// is exempt from it.
     fn may_fetch_tdmrep(&self, target: &Target, requester: &Requester<'_>, view: &View) -> bool {
         let path = Document::TdmRep.path();
         let operator = self.operator.load();
@@ -79,6 +80,7 @@ impl Gate {
             .about(&target.origin, path.as_bytes(), view.now);
         match asserted {
             Some(asserted) => asserted.action != Action::Deny,
+            None if requester.client.exempt.is_some() => true,
             None => allows(
                 &view.stance,
                 requester.agent,

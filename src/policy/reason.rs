@@ -86,11 +86,13 @@ pub enum Reason {
     LicenseRequired,
     /// tdmrep.json has not been fetched yet.
     UsagePending,
+    /// robots.txt disallows the path, and the operator has exempted the client from that.
+    ClientExempt,
 }
 
 impl Reason {
-    /// All reasons in the order of the variants, those that allow first.
-    pub const ALL: [Reason; 28] = [
+    /// All reasons in the order of the variants. A new one comes last: frozen entries have this order.
+    pub const ALL: [Reason; 29] = [
         Reason::RobotsAllow,
         Reason::NoRules,
         Reason::RobotsUnavailable,
@@ -119,6 +121,7 @@ impl Reason {
         Reason::UsageWithheld,
         Reason::LicenseRequired,
         Reason::UsagePending,
+        Reason::ClientExempt,
     ];
 
     /// Returns the reason with this code.

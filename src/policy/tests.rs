@@ -1,3 +1,5 @@
+mod exempt;
+
 use std::time::Duration;
 
 use super::overrides::{Override, OverrideId};
@@ -44,6 +46,7 @@ fn settings(mode: Mode, path_guard: bool) -> DecisionInputs {
         generation: Generation::default(),
         path_guard,
         terms: PolicyDigest([7; 32]),
+        exempt: None,
         signals: Signals::of(Purposes::NONE, &Arc::default()),
     }
 }

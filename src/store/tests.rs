@@ -189,6 +189,7 @@ impl Row<'_> {
             }),
             reading: None,
             overridden: None,
+            exempt: None,
             basis: basis.as_ref().map(|basis| &basis.sha256),
             hold: 0,
             pace: None,

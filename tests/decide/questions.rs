@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::json;
+
 use crate::service::AGENT;
 use crate::support::{AdminGate, Origin, RULES, Reply, Setup, Wire};
 
@@ -77,6 +79,23 @@ fn no_agent_that_is_asked_about_changes_what_others_are_judged_by() {
             .iter()
             .all(|agent| agent.len() <= 256)
     );
+    assert_eq!(origin.seen_but_robots(), [""; 0]);
+}
+
+#[test]
+fn an_exempt_client_is_let_out_by_name() {
+    let mut setup = Setup::new();
+    setup.set("admin", "address", "\"127.0.0.1:0\"");
+    let mut text = fs::read_to_string(setup.write()).unwrap();
+    text.push_str("\n[[client]]\nname = \"helper\"\nnetworks = [\"192.0.2.0/24\"]\nexempt = \"a person asks\"\n");
+    let gate = AdminGate::started(setup, &text);
+    let origin = Origin::with_rules(RULES);
+    let url = origin.url("/private/x");
+    let helper = format!("{AGENT}&client=helper");
+    let record = gate.decided(&gate.decide(&url, &helper), 200, "client_exempt");
+    let exempt = json!({"from": "robots_disallow", "reason": "a person asks"});
+    assert_eq!(record["exempt"], exempt, "{record}");
+    gate.decided(&gate.decide(&url, AGENT), 403, "robots_disallow");
     assert_eq!(origin.seen_but_robots(), [""; 0]);
 }
 

@@ -79,6 +79,7 @@ impl Case {
             generation: Generation::default(),
             path_guard: self.terms.path_guard,
             terms: self.terms.digest(),
+            exempt: None,
             signals: crawlgate::policy::usage::Signals::of(
                 Purposes::NONE,
                 &std::sync::Arc::default(),
@@ -180,6 +181,7 @@ impl Case {
                 line: rule.line,
             }),
             reading: decision.reading.as_deref(),
+            exempt: None,
             robots: decision
                 .basis
                 .as_deref()

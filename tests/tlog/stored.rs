@@ -225,6 +225,7 @@ pub(crate) fn decisions(numbers: Range<u64>) -> Batch {
             policy: None,
             basis: None,
             overridden: None,
+            exempt: None,
             ..usual
         };
         batch

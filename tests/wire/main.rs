@@ -31,6 +31,7 @@ mod confine;
 mod crawl_report;
 mod descriptors;
 mod evidence;
+mod exempt;
 mod export;
 mod failures;
 mod fields;

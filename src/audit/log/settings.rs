@@ -13,6 +13,8 @@ pub(super) struct Settings {
     report_origins: Vec<String>,
     /// Networks, then names.
     report_clients: Vec<String>,
+    /// Names with the operator's reasons.
+    exempt_clients: Vec<String>,
 }
 
 impl Settings {
@@ -25,6 +27,10 @@ impl Settings {
             .iter()
             .filter(|client| client.mode == Some(config::Mode::Report));
         let named = named.map(|client| client.name.to_string());
+        let exempt = config.clients.iter().filter_map(|client| {
+            let reason = client.exempt.as_ref()?;
+            Some(format!("{}: {reason}", client.name))
+        });
         Self {
             policy: PolicyDigest::of(&config.robots.terms().text()),
             mode: known(Mode::from_name, policy.mode.as_str()),
@@ -34,6 +40,7 @@ impl Settings {
                 .map(ToString::to_string)
                 .collect(),
             report_clients: networks.chain(named).collect(),
+            exempt_clients: exempt.collect(),
         }
     }
 
@@ -42,11 +49,13 @@ impl Settings {
         let PolicyDigest(policy) = &self.policy;
         let origins: Vec<&str> = self.report_origins.iter().map(String::as_str).collect();
         let clients: Vec<&str> = self.report_clients.iter().map(String::as_str).collect();
+        let exempt: Vec<&str> = self.exempt_clients.iter().map(String::as_str).collect();
         tell(EventKind::Settings(entry::Settings {
             policy,
             mode: self.mode,
             report_origins: (&*origins).into(),
             report_clients: (&*clients).into(),
+            exempt_clients: (&*exempt).into(),
         }));
     }
 }

@@ -284,9 +284,12 @@ async fn only_the_wanted_decisions_are_recorded_also_after_a_reload() {
         ..denial()
     };
     let declared = Purposes::NONE.with(Purpose::TrainAi);
-    let wants =
-        |verdict, has_failed, purposes| log.wants(Recorded::least(verdict, has_failed, purposes));
+    let wants = |verdict, has_failed, purposes| {
+        log.wants(Recorded::least("", verdict, has_failed, purposes))
+    };
     let none = Purposes::NONE;
+    let exempt = Recorded::least("client_exempt", "allow", false, none);
+    assert!(log.wants(exempt), "the operator's exemption let it out");
     assert!(wants("deny", false, none) && wants("defer", false, none));
     assert!(!wants("allow", false, none) && !wants("allow", false, declared));
     assert!(wants("allow", true, none), "it failed");

@@ -53,6 +53,7 @@ pub(in crate::audit) fn denial() -> Record<'static> {
             created: NOON - Duration::from_secs(3_600),
             instance: None,
         }),
+        exempt: None,
         robots: Some(RobotsCopy {
             identity: Some("examplebot"),
             user_agent: Some("ExampleBot crawlgate/0.1"),

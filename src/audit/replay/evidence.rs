@@ -64,6 +64,8 @@ pub struct Evidence<'a> {
     pub policy: Option<Cow<'a, str>>,
     #[serde(default, rename = "override")]
     pub overridden: Option<Overridden>,
+    #[serde(default)]
+    pub exempt: Option<Exempt>,
     pub status: Option<u16>,
     pub error: Option<String>,
     #[serde(borrow, default)]
@@ -74,6 +76,14 @@ pub struct Evidence<'a> {
     /// The object without which the line was made: the store does not have what the entry names, or another body.
     #[serde(borrow, default)]
     pub missing: Option<Cow<'a, str>>,
+}
+
+/// The exemption of the client.
+#[derive(Clone, Debug, Deserialize)]
+#[expect(missing_docs, reason = "each is what its name says: see `Record`")]
+pub struct Exempt {
+    pub from: String,
+    pub reason: String,
 }
 
 /// The signature of the request.

@@ -443,6 +443,9 @@ pub struct SettingsChange {
     pub report_origins: Vec<String>,
     /// Clients in report mode.
     pub report_clients: Vec<String>,
+    /// Clients that are exempt from what robots.txt disallows, with the operator's reasons.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub exempt_clients: Vec<String>,
 }
 
 /// Records that retention has dropped.

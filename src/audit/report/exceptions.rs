@@ -74,6 +74,7 @@ fn note(event: &Noted, log: Option<&String>, all: &mut Exceptions) {
             mode,
             origins,
             clients,
+            exempt,
         } => all.settings.push(SettingsChange {
             log,
             time: at,
@@ -81,6 +82,7 @@ fn note(event: &Noted, log: Option<&String>, all: &mut Exceptions) {
             mode: mode.name(),
             report_origins: origins.clone(),
             report_clients: clients.clone(),
+            exempt_clients: exempt.clone(),
         }),
         NotedKind::Dropped { index, cause } => {
             let is_it = |row: &DropRow| row.cause == cause.name() && row.log == log;

@@ -75,6 +75,10 @@ pub(super) fn essentials(text: &mut String, evidence: &Evidence<'_>) {
             &format!("asserted by {}: {}", one.author(), one.reason),
         );
     }
+    if let Some(one) = &evidence.exempt {
+        let what = format!("the client, from {}: {}", one.from, one.reason);
+        line(text, "exempt", &what);
+    }
     if let Some(robots) = &evidence.robots {
         document(text, "robots", robots);
     }

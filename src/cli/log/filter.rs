@@ -4,6 +4,7 @@ use clap::Args;
 
 use crate::admin::query::Conditions;
 use crate::clock::Moment;
+use crate::policy::Reason;
 use crate::store::DecisionQuery;
 
 /// Conditions; all that are given must hold.
@@ -30,6 +31,9 @@ pub(in crate::cli) struct FilterArgs {
     /// The reason, such as robots_disallow
     #[arg(long, value_name = "REASON")]
     reason: Option<String>,
+    /// Only requests that robots.txt disallows and the exemption of their client let out: --reason client_exempt
+    #[arg(long, conflicts_with = "reason")]
+    exempt: bool,
     /// The text of the deciding rule, such as 'Disallow: /private'
     #[arg(long, value_name = "RULE")]
     rule: Option<String>,
@@ -76,7 +80,10 @@ impl FilterArgs {
             rule: self.rule.clone(),
             client: self.client.clone(),
             agent: self.agent.clone(),
-            reason: self.reason.clone(),
+            reason: match self.exempt {
+                true => Some(Reason::ClientExempt.as_str().to_owned()),
+                false => self.reason.clone(),
+            },
             verdict: self.verdict.clone(),
             mode: self.mode.clone(),
             failed: self.failed.then_some(true),
@@ -109,6 +116,12 @@ mod tests {
         assert_eq!(query.reason.as_deref(), Some("paced"));
         assert_eq!(query.failed, Some(true));
         assert_eq!(query.acknowledged, Some(false));
+        let args = FilterArgs {
+            exempt: true,
+            ..FilterArgs::default()
+        };
+        let query = args.query(now).expect("valid");
+        assert_eq!(query.reason.as_deref(), Some("client_exempt"));
         let args = FilterArgs {
             since: Some("soon".into()),
             ..FilterArgs::default()

@@ -54,6 +54,7 @@ pub(super) fn client(client: &ClientConfig) -> String {
         purposes,
         signing,
         mode,
+        exempt,
         profile,
         rate,
         quota,
@@ -83,6 +84,7 @@ pub(super) fn client(client: &ClientConfig) -> String {
     say("purposes", purposes.map(self::purposes));
     say("signing", signing.as_ref().map(quoted));
     say("mode", mode.map(|mode| name(&MODES, mode)));
+    say("exempt", exempt.as_ref().map(quoted));
     say("profile", profile.map(|profile| name(&PROFILES, profile)));
     let per_second = rate.map(|rate| float(rate.requests_per_second));
     say("requests_per_second", per_second);

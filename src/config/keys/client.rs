@@ -61,6 +61,15 @@ pub(super) fn client<'t>(
         identity(known.identities)(value).map(Some)
     });
     section.set("mode", &mut mode, |value| choice(&MODES)(value).map(Some));
+    let mut exempt = None;
+    section.set("exempt", &mut exempt, |value| {
+        text(words)(value).map(|reason| Some(Arc::from(reason)))
+    });
+    section.require(exempt.is_none() || conditions.is_proof(), &["exempt"], || {
+        "everyone could be this client: give it a password (`crawlgate client add`), certificates, or networks that are not \
+         the whole Internet"
+            .to_owned()
+    });
     section.set("profile", &mut profile, |value| {
         choice(&PROFILES)(value).map(Some)
     });
@@ -91,6 +100,7 @@ pub(super) fn client<'t>(
         purposes,
         signing,
         mode,
+        exempt,
         profile,
         rate,
         quota,

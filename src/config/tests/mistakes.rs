@@ -116,6 +116,24 @@ fn each_mistake_is_reported_with_line_key_value_and_allowed_values() {
             "config.toml:3: [[client]] networks = []: expected at least one; leave the key out where it is no condition",
         ),
         (
+            "an exemption of everybody",
+            "[[client]]\nname = 'a'\nexempt = 'a person asks'",
+            "config.toml:3: [[client]] exempt = 'a person asks': everyone could be this client: give it a password \
+             (`crawlgate client add`), certificates, or networks that are not the whole Internet",
+        ),
+        (
+            "an exemption of everybody at a listener",
+            "[[listener]]\nname = 'fleet'\nunix = 'a.sock'\n[[client]]\nname = 'a'\nlisteners = 'fleet'\n\
+             networks = ['10.0.0.0/8', '::/0']\nexempt = 'a person asks'",
+            "config.toml:8: [[client]] exempt = 'a person asks': everyone could be this client: give it a password \
+             (`crawlgate client add`), certificates, or networks that are not the whole Internet",
+        ),
+        (
+            "an exemption without a reason",
+            "[[client]]\nname = 'a'\nnetworks = '10.0.0.0/8'\nexempt = true",
+            "config.toml:4: [[client]] exempt = true: expected a text in quotes",
+        ),
+        (
             "a name that no user can have",
             "[[client]]\nname = 'a:b'",
             "config.toml:2: [[client]] name = 'a:b': expected a name of 1 to 64 of a-z, 0-9, \"-\", \"_\" and \".\": \

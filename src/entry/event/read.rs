@@ -139,12 +139,17 @@ impl<'a> Pairs<'_, 'a> {
     fn settings(&mut self) -> Result<Settings<'a>, Malformed> {
         let mode = self.variant(key::MODE, Mode::from_number)?;
         let policy = self.digest(key::POLICY)?;
-        let [origins, clients] = self.cuts([key::REPORT_ORIGINS, key::REPORT_CLIENTS])?;
+        let [origins, clients, exempt] = self.cuts([
+            key::REPORT_ORIGINS,
+            key::REPORT_CLIENTS,
+            key::EXEMPT_CLIENTS,
+        ])?;
         Ok(Settings {
             policy,
             mode,
             report_origins: self.list(key::REPORT_ORIGINS, origins)?,
             report_clients: self.list(key::REPORT_CLIENTS, clients)?,
+            exempt_clients: self.list(key::EXEMPT_CLIENTS, exempt)?,
         })
     }
 

@@ -7,6 +7,9 @@ use super::super::decision::{key, most};
 use super::super::value::{Text, Texts};
 use super::{Event, EventKind, MOST_ROWS, Repeated, Settings};
 
+/// Octets of the list of exempt clients: with the two other lists of settings it fits into an entry.
+const MOST_EXEMPT: usize = most::LIST / 2;
+
 /// Writes the span of counted things.
 fn write_span(map: &mut MapWriter<'_>, count: u64, first: u64, last: u64) {
     cbor::uint(map.key(key::COUNT), count);
@@ -14,9 +17,9 @@ fn write_span(map: &mut MapWriter<'_>, count: u64, first: u64, last: u64) {
     cbor::uint(map.key(key::LAST), last);
 }
 
-fn write_list(map: &mut MapWriter<'_>, key: u8, texts: &Texts<'_>) {
+fn write_list(map: &mut MapWriter<'_>, key: u8, texts: &Texts<'_>, most: usize) {
     if !texts.is_empty() {
-        texts.write(map.key(key), MOST_ROWS, most::TOKEN, most::LIST);
+        texts.write(map.key(key), MOST_ROWS, most::TOKEN, most);
     }
 }
 
@@ -116,15 +119,18 @@ fn write_kind(kind: &EventKind<'_>, map: &mut MapWriter<'_>) {
 
 fn write_settings(settings: &Settings<'_>, map: &mut MapWriter<'_>) {
     let (origins, clients) = (&settings.report_origins, &settings.report_clients);
+    let exempt = &settings.exempt_clients;
     map.uint(key::MODE, settings.mode.number());
     cbor::bytes(map.key(key::POLICY), settings.policy);
     // The heads come first in a map: a list that is written knows what it leaves out.
     map.cuts(&[
-        (key::REPORT_ORIGINS, left_out(origins)),
-        (key::REPORT_CLIENTS, left_out(clients)),
+        (key::REPORT_ORIGINS, left_out(origins, most::LIST)),
+        (key::REPORT_CLIENTS, left_out(clients, most::LIST)),
+        (key::EXEMPT_CLIENTS, left_out(exempt, MOST_EXEMPT)),
     ]);
-    write_list(map, key::REPORT_ORIGINS, origins);
-    write_list(map, key::REPORT_CLIENTS, clients);
+    write_list(map, key::REPORT_ORIGINS, origins, most::LIST);
+    write_list(map, key::REPORT_CLIENTS, clients, most::LIST);
+    write_list(map, key::EXEMPT_CLIENTS, exempt, MOST_EXEMPT);
 }
 
 fn write_repeated(repeated: &Repeated<'_>, map: &mut MapWriter<'_>) {
@@ -149,6 +155,6 @@ fn bounded(text: &str) -> &str {
 }
 
 /// Returns the number of texts that a list leaves out.
-fn left_out(texts: &Texts<'_>) -> u64 {
-    texts.write(&mut Vec::new(), MOST_ROWS, most::TOKEN, most::LIST)
+fn left_out(texts: &Texts<'_>, most: usize) -> u64 {
+    texts.write(&mut Vec::new(), MOST_ROWS, most::TOKEN, most)
 }

@@ -30,6 +30,11 @@ fn write_settings(line: &mut Object<'_>, settings: &Settings<'_>) {
     line.plain(f::MODE, settings.mode.name().as_bytes());
     write_texts(line, f::REPORT_ORIGINS, origins, usize::MAX);
     write_texts(line, f::REPORT_CLIENTS, clients, usize::MAX);
+    // Lines of entries from before this field stay as they are.
+    let exempt = &settings.exempt_clients;
+    if !exempt.is_empty() || exempt.more() > 0 {
+        write_texts(line, f::EXEMPT_CLIENTS, exempt, usize::MAX);
+    }
 }
 
 fn write_repeated(line: &mut Object<'_>, repeated: &Repeated<'_>) {

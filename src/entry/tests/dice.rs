@@ -161,6 +161,10 @@ pub(crate) fn with_decision(dice: &mut Dice, to: impl FnOnce(&Decision<'_>, Boun
         }),
         reading: dice.maybe(|_| (&reading[..]).into()),
         overridden: dice.maybe(|_| &overridden),
+        exempt: dice.maybe(|dice| Exempt {
+            from: dice.of(&["robots_disallow", "opaque_tunnel"]),
+            reason: dice.of(&["a person asks", "é"]),
+        }),
         basis: dice.maybe(|_| &basis),
         hold: dice.maybe(Dice::number).unwrap_or(0),
         pace: dice.maybe(|dice| Pace {
@@ -225,6 +229,7 @@ pub(crate) fn with_event(dice: &mut Dice, to: impl FnOnce(&Event<'_>)) {
             mode: dice.of(Mode::ALL),
             report_origins: (&names[..]).into(),
             report_clients: (&names[..names.len() / 2]).into(),
+            exempt_clients: (&names[..names.len() / 3]).into(),
         }),
         4 => EventKind::OverrideAdded {
             overridden: &overridden,

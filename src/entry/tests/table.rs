@@ -35,6 +35,7 @@ pub(super) const REASONS: &[&str] = &[
     "usage_withheld",
     "license_required",
     "usage_pending",
+    "client_exempt",
 ];
 
 /// What a site says of use, and what a response says.
@@ -320,6 +321,7 @@ fn usual<'a>(basis: &'a Digest) -> Decision<'a> {
         rule: None,
         reading: None,
         overridden: None,
+        exempt: None,
         basis: Some(basis),
         hold: 0,
         pace: None,
@@ -462,6 +464,7 @@ pub(super) fn entries() -> Vec<(String, Vec<u8>)> {
     // In the order in which they came to be.
     let (of_a_fleet, of_use) = later.split_at(1);
     let (of_use, of_tdmrep) = of_use.split_at(3);
+    let (of_tdmrep, of_exemptions) = of_tdmrep.split_at(1);
     reasons(&mut table, of_a_fleet, [&usual, &full, &bare]);
     let (of_a_fleet, of_use_overrides) = later_overrides.split_at(1);
     asserted(&mut table, of_a_fleet, &usual);
@@ -495,6 +498,8 @@ pub(super) fn entries() -> Vec<(String, Vec<u8>)> {
         );
     }
     reasons(&mut table, of_tdmrep, [&usual, &full, &bare]);
+    reasons(&mut table, of_exemptions, [&usual, &full, &bare]);
+    exemptions(&mut table, &usual, &full);
     table.rows
 }
 
@@ -526,7 +531,7 @@ fn reasons(table: &mut Table, reasons: &[&'static str], from: [&Decision<'_>; 3]
     for reason in reasons {
         let verdict = match *reason {
             "robots_allow" | "no_rules" | "robots_unavailable" | "robots_txt"
-            | "operator_allow" => Verdict::Allow,
+            | "operator_allow" | "client_exempt" => Verdict::Allow,
             "robots_pending" | "paced" | "quota_spent" | "client_limit" | "overloaded"
             | "fleet_cut" | "usage_pending" => Verdict::Defer,
             _ => Verdict::Deny,
@@ -547,6 +552,36 @@ fn reasons(table: &mut Table, reasons: &[&'static str], from: [&Decision<'_>; 3]
             );
         }
     }
+}
+
+fn exemptions(table: &mut Table, usual: &Decision<'_>, full: &Decision<'_>) {
+    for (name, from, reason) in [
+        ("a rule", "robots_disallow", "a person asks for each page"),
+        ("a reading", "path_guard", "проверка \u{202e}\"\\"),
+    ] {
+        for (kind, decision) in [("", usual), (", with all", full)] {
+            table.add(
+                &format!("a client that is exempt from {name}{kind}"),
+                &Decision {
+                    verdict: Verdict::Allow,
+                    reason: "client_exempt",
+                    exempt: Some(Exempt { from, reason }),
+                    ..*decision
+                },
+            );
+        }
+    }
+    let digest = [0x77; 32];
+    table.add_event(
+        "settings with an exempt client",
+        EventKind::Settings(Settings {
+            policy: &digest,
+            mode: Mode::Enforce,
+            report_origins: Texts::default(),
+            report_clients: Texts::default(),
+            exempt_clients: (&["news: a person asks for each page"][..]).into(),
+        }),
+    );
 }
 
 fn signatures(table: &mut Table, full: &Decision<'_>) {
@@ -1037,6 +1072,7 @@ fn events(table: &mut Table) {
                     mode: *mode,
                     report_origins: origins.into(),
                     report_clients: clients.into(),
+                    exempt_clients: Texts::default(),
                 }),
             );
         }

@@ -107,6 +107,14 @@ pub(super) fn row(reason: Reason) -> &'static Info {
             replay: Replay::Url,
             answer: NOT_SENT,
         },
+        Reason::ClientExempt => &Info {
+            code: "client_exempt",
+            verdict: Verdict::Allow,
+            always_enforced: false,
+            meaning: "robots.txt disallows it, and the operator has exempted the client from that",
+            replay: Replay::Url,
+            answer: NOT_SENT,
+        },
         Reason::OperatorDeny => &Info {
             code: "operator_deny",
             verdict: Verdict::Deny,

@@ -9,7 +9,7 @@ use super::phase::Phase;
 use crate::audit::{self, Exceeds, Ground, Grounds, Record};
 use crate::config::Recorded;
 use crate::egress::Signer;
-use crate::entry::Signed;
+use crate::entry::{Exempt, Signed};
 use crate::policy::Reason;
 use crate::policy::tdmrep::{Reservations, Standing};
 use crate::policy::usage::Usage;
@@ -96,7 +96,8 @@ impl ExchangeRecorder {
         let error = self.error();
         let (verdict, log) = (verdict.as_str(), &self.proxy.log);
         let has_failed = audit::has_failed(error, self.status);
-        let least = Recorded::least(verdict, has_failed, self.client.purposes);
+        let reason = self.decision.reason.as_str();
+        let least = Recorded::least(reason, verdict, has_failed, self.client.purposes);
         if !log.records(least) {
             let (name, address) = (self.client.name.as_ref(), self.address.ip());
             log.forwarded(name, address, self.time);
@@ -159,6 +160,10 @@ impl ExchangeRecorder {
                 .asserted
                 .as_deref()
                 .map(|asserted| audit::Assertion::of(asserted)),
+            exempt: decision.exempt.as_ref().map(|exempt| Exempt {
+                from: exempt.from.as_str(),
+                reason: &exempt.reason,
+            }),
             robots: decision
                 .basis
                 .as_deref()

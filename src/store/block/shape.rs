@@ -137,7 +137,7 @@ pub(super) fn split<'e>(entry: &'e [u8], shape: &mut Vec<u8>) -> Result<Parts<'e
 }
 
 /// The keys of the rare values, in the order of [`Parts::rest`].
-pub(super) const RARE: [u8; 7] = [
+pub(super) const RARE: [u8; 8] = [
     key::CUTS,
     key::READING,
     key::URL_SHA256,
@@ -145,6 +145,7 @@ pub(super) const RARE: [u8; 7] = [
     key::USAGE,
     key::SIGNED,
     key::TDMREP,
+    key::EXEMPT,
 ];
 
 /// A shape that is read.

@@ -57,6 +57,8 @@ pub enum NotedKind {
         origins: Vec<String>,
         /// Clients in report mode.
         clients: Vec<String>,
+        /// Exempt clients, with the operator's reasons.
+        exempt: Vec<String>,
     },
     /// An override was added.
     OverrideAdded {
@@ -257,11 +259,13 @@ fn noted(kind: &EventKind<'_>) -> Option<NotedKind> {
             mode,
             report_origins,
             report_clients,
+            exempt_clients,
         }) => NotedKind::Settings {
             policy: **policy,
             mode: *mode,
             origins: texts(report_origins),
             clients: texts(report_clients),
+            exempt: texts(exempt_clients),
         },
         EventKind::OverrideAdded { overridden } => NotedKind::OverrideAdded {
             overridden: **overridden,

@@ -201,6 +201,7 @@ fn denied(usual: &Decision<'_>, bodies: &mut HashMap<Digest, Vec<u8>>) -> Vec<u8
         policy: Some(&terms),
         basis: Some(&basis),
         overridden: None,
+        exempt: None,
         origin,
         url: Url::of(url, origin),
         opaque: false,

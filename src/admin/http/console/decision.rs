@@ -345,6 +345,12 @@ impl DecisionPage {
                 &format!("{what}, by {}: {}", one.author(), one.reason),
             );
         }
+        if let Some(exempt) = &evidence.exempt {
+            self.fact(
+                "Exempt",
+                &format!("the client, from {}: {}", exempt.from, exempt.reason),
+            );
+        }
         if let Some(answer) = evidence.answered() {
             self.fact("Answered", &answer);
         }

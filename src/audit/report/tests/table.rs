@@ -111,6 +111,7 @@ fn decision<'a>(client: (&str, Option<&'a str>), origin: Option<&'a str>) -> Dec
         rule: None,
         reading: None,
         overridden: None,
+        exempt: None,
         basis: None,
         hold: 0,
         pace: None,
@@ -214,7 +215,7 @@ pub(super) fn file(batch: &mut Batch, copy: u64) {
         (HOUR, EventKind::Forwarded { count: 10, first, last, rows: (&clients[..]).into() }),
         (8 * HOUR, EventKind::Stopped(process(1))),
         (18 * HOUR, EventKind::Started(process(2))),
-        (18 * HOUR, EventKind::Settings(Settings { policy: &terms.sha256, mode: Mode::Enforce, report_origins: (&origins[..]).into(), report_clients: (&none[..]).into() })),
+        (18 * HOUR, EventKind::Settings(Settings { policy: &terms.sha256, mode: Mode::Enforce, report_origins: (&origins[..]).into(), report_clients: (&none[..]).into(), exempt_clients: (&none[..]).into() })),
         (tomorrow, EventKind::Repeated(Repeated { mode: Mode::Enforce, verdict: Verdict::Deny, reason: "unauthenticated", client: "198.51.100.1".parse().unwrap(), client_name: None, count: 5, first: NOON + tomorrow, last: NOON + tomorrow })),
         (tomorrow, EventKind::Dropped { index: 40, cause: DropCause::Keep }),
     ];

@@ -143,7 +143,7 @@ fn sums_count_as_their_blocks() {
 
 #[test]
 fn hours_are_those_of_the_lines() {
-    let entries = entries(22, 500);
+    let entries = entries(20, 500);
     let sums = Sums::read(&sums_of(&[&entries])).unwrap();
     let mut want: HashMap<(Moment, String, String, String), u64> = HashMap::new();
     for entry in &entries {

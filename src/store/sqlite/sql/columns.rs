@@ -211,6 +211,14 @@ pub(super) const COLUMNS: &[Column] = &[
         Some(_) => None,
         None => Some(Value::Null),
     }),
+    text("exempt_from", "/exempt/from", |one| {
+        one.exempt
+            .map_or(Some(Value::Null), |exempt| known(exempt.from))
+    }),
+    text("exempt_reason", "/exempt/reason", |one| match one.exempt {
+        Some(_) => None,
+        None => Some(Value::Null),
+    }),
     text("signed_as", "/signed/as", signing),
     text("signed_keyid", "/signed/keyid", signing),
     integer("signed_created", "/signed/created", signing),

@@ -1,0 +1,194 @@
+//! Clients that the operator has exempted from what robots.txt disallows.
+
+use serde_json::{Value, json};
+
+use crate::clients::{PASSWORD, RELOADED, ask, basic, connect, entry};
+use crate::opaque::{SWITCH, upgrade};
+use crate::overrides::proven;
+use crate::support::{CrawlgateProcess, Origin, RULES, Reply, Response, Setup, origin_ca_pem};
+
+/// The operator's reason.
+const WHY: &str = "a person asks for each page";
+
+/// Returns the tables of a client that is exempt, and of one for all others.
+fn clients(more: &str) -> String {
+    let exempt = entry("helper", &format!("exempt = '{WHY}'\n{more}"));
+    exempt + "[[client]]\nname = 'rest'\nnetworks = '127.0.0.0/8'\n"
+}
+
+/// Takes the exemption away.
+fn without(clients: &str) -> String {
+    clients.replace(&format!("exempt = '{WHY}'\n"), "")
+}
+
+/// Returns a gate with these tables that records no more than it must.
+fn gate(tables: &str) -> CrawlgateProcess {
+    CrawlgateProcess::with(|setup| {
+        setup.set("log", "decisions", "\"denied\"");
+        setup.set("tls", "tunnel", "[\"bank.test\"]");
+        setup.tables(tables);
+    })
+}
+
+fn helper(gate: &CrawlgateProcess, url: &str) -> Response {
+    ask(&mut gate.connect(), url, &basic("helper", PASSWORD))
+}
+
+fn count(gate: &CrawlgateProcess, words: &[&str]) -> usize {
+    let (code, listed, said) = gate.beside("log", &[words, &["--json"]].concat());
+    assert_eq!(code, Some(0), "{said}");
+    listed.lines().count()
+}
+
+/// Asserts that a record tells of an exemption from this reason.
+#[track_caller]
+fn is_exempted(record: &Value, from: &str) {
+    let found = ["mode", "verdict", "reason"].map(|name| record[name].as_str().unwrap());
+    assert_eq!(found, ["enforce", "allow", "client_exempt"], "{record}");
+    let exempt = json!({"from": from, "reason": WHY});
+    assert_eq!(record["exempt"], exempt, "{record}");
+    assert_eq!(record["client"]["name"], "helper", "{record}");
+    assert_eq!(record["robots"]["state"], "successful", "{record}");
+}
+
+#[test]
+fn a_disallowed_page_goes_out_and_its_record_has_the_rule_and_the_reason() {
+    let origin = Origin::with_rules(RULES);
+    let clients = clients("");
+    let mut gate = gate(&clients);
+    gate.wait_said("exempt clients: what robots.txt disallows is forwarded for them");
+    let (page, guarded) = ("/private/x", "/a/%2e%2e/private/y");
+    for (path, from) in [(page, "robots_disallow"), (guarded, "path_guard")] {
+        let url = origin.url(path);
+        helper(&gate, &url).is_origins(200, &format!("page {path}"));
+        let record = gate.record_of(&url);
+        is_exempted(&record, from);
+        assert_eq!(record["rule"]["text"], "Disallow: /private", "{record}");
+    }
+    helper(&gate, &origin.url("/open")).is_origins(200, "page /open");
+    let seen = [page, guarded, "/open"].map(|path| format!("GET {path}"));
+    assert_eq!(origin.seen_but_robots(), seen);
+
+    // Another client beside it.
+    let record = gate.denied(&gate.get(&origin.url(page)));
+    assert_eq!(record["client"]["name"], "rest", "{record}");
+    assert!(record["exempt"].is_null(), "{record}");
+    assert_eq!(origin.seen_but_robots(), seen);
+    assert_eq!(count(&gate, &["--exempt"]), 2);
+    assert_eq!(count(&gate, &["--verdict", "deny"]), 1);
+    let settings = |gate: &CrawlgateProcess| {
+        let mut lines = gate.log_lines().into_iter().rev();
+        let settings = lines.find(|line| line["event"] == "settings");
+        settings.unwrap()["exempt_clients"].clone()
+    };
+    assert_eq!(settings(&gate), json!([format!("helper: {WHY}")]));
+
+    // The same client without the exemption.
+    let change = |setup: &mut Setup| {
+        setup.tables(&without(&clients));
+    };
+    gate.reload(change, RELOADED);
+    gate.denied(&helper(&gate, &origin.url(page)));
+    assert!(settings(&gate).is_null());
+    assert_eq!(origin.seen_but_robots(), seen);
+    proven(&gate);
+}
+
+#[test]
+fn nothing_but_the_rules_of_robots_txt_is_lifted() {
+    let rules = format!("{RULES}Content-Usage: train-ai=n\n");
+    let (listed, stated) = (Origin::with_rules(RULES), Origin::with_rules(&rules));
+    let down = Origin::http().on("/robots.txt", [Reply::status(503, "")]);
+    let clients = clients("purposes = ['train-ai']");
+    let gate = gate(&format!(
+        "{clients}[[override]]\norigin = '{}'\naction = 'deny'\nby = 'Ada'\nreason = 'a letter'\n",
+        listed.url("")
+    ));
+    for (origin, reason) in [
+        (&listed, "operator_deny"),
+        (&down, "robots_unreachable"),
+        (&stated, "usage_disallow"),
+    ] {
+        let record = gate.refused(&helper(&gate, &origin.url("/private/x")), 403, reason);
+        let is_exempt = record["exempt"]["from"] == "robots_disallow";
+        assert_eq!(is_exempt, reason == "usage_disallow", "{record}");
+        assert_eq!(origin.seen_but_robots(), [""; 0], "{reason}");
+    }
+    assert_eq!(count(&gate, &["--exempt"]), 0);
+    proven(&gate);
+}
+
+#[test]
+fn the_target_of_a_redirect_is_exempted_by_its_own_robots_txt() {
+    let there = Origin::with_rules(RULES);
+    let target = there.url("/private/x");
+    let moved = Reply::with(302, &format!("Location: {target}\r\n"), "");
+    let here = Origin::with_rules("").on("/go", [moved]);
+    let gate = gate(&clients(""));
+    let answer = helper(&gate, &here.url("/go"));
+    assert_eq!(answer.field("location").as_deref(), Some(&*target));
+    assert_eq!(there.seen().len(), 0, "crawlgate follows none");
+    helper(&gate, &target).is_origins(200, "page /private/x");
+    is_exempted(&gate.record_of(&target), "robots_disallow");
+    gate.denied(&gate.get(&target));
+    assert_eq!(there.seen_but_robots(), ["GET /private/x"]);
+}
+
+#[test]
+fn what_a_response_says_of_use_is_withheld_from_an_exempt_client() {
+    let page = Reply::with(200, "Content-Usage: train-ai=n\r\n", "SECRET");
+    let origin = Origin::with_rules(RULES).on("/private/x", [page]);
+    let gate = gate(&clients("purposes = ['train-ai']"));
+    let answer = helper(&gate, &origin.url("/private/x"));
+    let record = gate.record_of(&origin.url("/private/x"));
+    assert_eq!(answer.status, 403, "{answer:?}");
+    assert!(!answer.text().contains("SECRET"), "{answer:?}");
+    assert_eq!(record["reason"], "usage_withheld", "{record}");
+    assert_eq!(record["usage"]["let_out_by"], "client_exempt", "{record}");
+    proven(&gate);
+}
+
+#[test]
+fn open_tunnels_and_websockets_end_with_the_exemption() {
+    let https = Origin::https().robots(RULES);
+    let http = Origin::with_rules(RULES).on("/private", [Reply::raw(SWITCH).echo()]);
+    let clients = clients("");
+    let mut gate = gate(&clients);
+    let right = basic("helper", PASSWORD);
+    let bank = format!("bank.test:{}", https.port());
+    let answer = connect(&mut gate.connect(), &bank, "");
+    gate.refused(&answer, 403, "opaque_tunnel");
+    let mut wire = gate.connect();
+    assert_eq!(connect(&mut wire, &bank, &right).status, 200);
+    let mut tunnel = wire.tls("bank.test", origin_ca_pem());
+    tunnel
+        .get_inside(&bank, "/private")
+        .is_origins(200, "page /private");
+    let mut socket = gate.connect();
+    let shaking = upgrade(&http.url("/private"), &http.authority());
+    let shaking = shaking.replacen("\r\n\r\n", &format!("\r\n{right}\r\n"), 1);
+    assert_eq!(socket.exchange(shaking).status, 101);
+
+    // With the exemption, both outlive a reload.
+    gate.reload(|_| (), RELOADED);
+    socket.send(b"still");
+    assert_eq!(socket.read(5), b"still");
+    tunnel
+        .get_inside(&bank, "/private")
+        .is_origins(200, "page /private");
+    let change = |setup: &mut Setup| {
+        setup.tables(&without(&clients));
+    };
+    gate.reload(change, RELOADED);
+    tunnel.drain();
+    socket.drain();
+    let ended = gate.record("the tunnel", |record| {
+        record["opaque"] == true && record["client"]["name"] == "helper"
+    });
+    is_exempted(&ended, "opaque_tunnel");
+    assert_eq!(ended["error"], "http_request_denied", "{ended}");
+    let ended = gate.record_of(&http.url("/private"));
+    is_exempted(&ended, "robots_disallow");
+    assert_eq!(ended["error"], "http_request_denied", "{ended}");
+    proven(&gate);
+}

@@ -5,6 +5,7 @@
 
 pub mod document;
 mod error;
+pub mod sitemaps;
 pub(crate) mod states;
 pub mod tdmrep;
 pub mod usage;

@@ -1,4 +1,5 @@
-//! `crawlgate origins` on a store that was filled before.
+//! `crawlgate origins` on a store that was filled before. Longer than 400 lines of code because all commands read one
+//! kind of store, which is filled here.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -298,6 +299,94 @@ fn one_origin_is_shown_with_what_its_robots_txt_holds() {
         (code, said.trim_end()),
         (1, "http://four.example: nothing is known of it")
     );
+}
+
+#[test]
+fn sitemaps_are_listed_with_the_verdict_of_their_own_origin() {
+    let test_store = TestStore::new();
+    let maps = "User-agent: a\nDisallow: /\nSitemap: http://two.example/open.xml\n\
+        Sitemap: http://two.example/shut.xml\nSitemap: https://new.example/map.xml\nSitemap: /map.xml\n\
+        Sitemap: http://none.example/map.xml\nSitemap: http://down.example/map.xml\nSitemap: http://old.example/map.xml\n";
+    let rules = "User-agent: *\nDisallow: /shut\n\nUser-agent: ExampleBot\nDisallow: /open\n";
+    test_store.learn("http://one.example", &[(3, file(maps))]);
+    test_store.learn("http://two.example", &[(3, file(rules))]);
+    test_store.learn("http://none.example", &[(3, missing())]);
+    test_store.learn("http://down.example", &[(3, down())]);
+    let late = "User-agent: *\nDisallow: /\nSitemap: ftp://one.example/late.xml\n";
+    test_store.learn("http://old.example", &[(90, file(late))]);
+    let listed = |words: &[&str]| -> Vec<Value> {
+        let (code, said, error) = test_store.ask(&[&["sitemaps", "--json"], words].concat());
+        assert_eq!((code, &*error), (0, ""), "{words:?}: {said}");
+        said.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    };
+    let told = |line: &Value| {
+        let text = |name: &str| line[name].as_str().unwrap_or("-").to_owned();
+        let rule = line["rule"]["text"].as_str().unwrap_or("-").to_owned();
+        let place = format!("{} {}", text("origin"), line["line"]);
+        [place, text("access"), text("reason"), rule].join("; ")
+    };
+    let all: Vec<String> = listed(&[]).iter().map(told).collect();
+    assert_eq!(
+        all,
+        [
+            "http://old.example 3; unknown; -; -",
+            "http://one.example 3; allowed; robots_allow; -",
+            "http://one.example 4; disallowed; robots_disallow; Disallow: /shut",
+            "http://one.example 5; unknown; -; -",
+            "http://one.example 6; invalid; -; -",
+            "http://one.example 7; allowed; robots_unavailable; -",
+            "http://one.example 8; disallowed; robots_unreachable; -",
+            "http://one.example 9; disallowed; robots_disallow; Disallow: /",
+        ]
+    );
+    let whole = listed(&[]);
+    assert_eq!(whole[7]["stale"], true, "{}", whole[7]);
+    assert_eq!(
+        (&whole[1]["stale"], &whole[1]["judged_as"]),
+        (&Value::Bool(false), &"*".into())
+    );
+    assert!(
+        whole[4]["error"]
+            .as_str()
+            .unwrap()
+            .contains("with scheme and host"),
+        "{}",
+        whole[4]
+    );
+    // Another crawler, another group.
+    let for_bot: Vec<String> = listed(&["--agent", "ExampleBot/2.1 (+https://bot.example)"])
+        .iter()
+        .map(told)
+        .collect();
+    assert_eq!(
+        for_bot[1],
+        "http://one.example 3; disallowed; robots_disallow; Disallow: /open"
+    );
+    assert_eq!(for_bot[2], "http://one.example 4; allowed; robots_allow; -");
+    // Page by page, also from the middle of a file.
+    for (words, lines) in [
+        (&["--limit", "3"][..], 0..3),
+        (&["--after", "http://old.example"], 1..8),
+        (&["--after", "http://one.example * 6"], 5..8),
+        (&["--after", "http://one.example * 6", "-n", "2"], 5..7),
+        (&["--containing", "old", "--all"], 0..1),
+    ] {
+        let found: Vec<String> = listed(words).iter().map(told).collect();
+        assert_eq!(found, all[lines], "{words:?}");
+    }
+    let (code, said, _) = test_store.ask(&["sitemaps"]);
+    assert_eq!(code, 0);
+    for part in [
+        "http://two.example/shut.xml  Disallow: /shut (line 2)\n",
+        "https://new.example/map.xml  the robots.txt of its origin is not known\n",
+        "Disallow: / (line 2); by a stale copy, fetched as *\n",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let (code, said, _) = test_store.ask(&["sitemaps", "--after", "http://one.example"]);
+    assert_eq!((code, &*said), (1, ""));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::clock::Moment;
+use crate::explain::sitemaps::{Access, Sitemap};
 use crate::explain::states::lives;
 use crate::policy::overrides::Override;
 use crate::store::{self, OriginMemory, Removed, SnapshotMeta, StoredDecision, StoredState};
@@ -118,6 +119,82 @@ pub struct OriginEntry {
     pub fresh_until: Option<String>,
     /// The failed fetches since.
     pub outage: Option<OutageEntry>,
+}
+
+/// A Sitemap line of a robots.txt, and whether a crawler may fetch the sitemap.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct SitemapEntry {
+    /// The origin of the robots.txt with the line.
+    pub origin: String,
+    /// The identity that got that robots.txt.
+    pub identity: String,
+    /// The line's number, from 1.
+    #[schema(minimum = 1)]
+    pub line: u32,
+    /// The value of the line: the URL of the sitemap, if it is valid.
+    pub url: String,
+    /// `allowed`, `disallowed`, `unknown` (the robots.txt of the sitemap's own origin is not known) or `invalid`.
+    pub access: &'static str,
+    /// The code of the reason, if that robots.txt decides.
+    pub reason: Option<&'static str>,
+    /// The rule that decides, if one does.
+    pub rule: Option<SitemapRule>,
+    /// The identity that got the robots.txt that decides.
+    pub judged_as: Option<String>,
+    /// True if the robots.txt that decides is stale: a request would fetch it anew first.
+    pub stale: bool,
+    /// The reason why the value is no URL that can be requested.
+    pub error: Option<String>,
+}
+
+/// The rule that decides about a sitemap.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct SitemapRule {
+    /// The line without its comment.
+    pub text: String,
+    /// The line's number, from 1.
+    #[schema(minimum = 1)]
+    pub line: u32,
+    /// The name of the rule's group.
+    pub group: String,
+}
+
+impl SitemapEntry {
+    /// Shows a Sitemap line.
+    pub fn of(sitemap: &Sitemap) -> SitemapEntry {
+        let mut entry = SitemapEntry {
+            origin: sitemap.origin.to_string(),
+            identity: sitemap.identity.to_string(),
+            line: sitemap.line,
+            url: sitemap.url.clone(),
+            access: sitemap.access.as_str(),
+            reason: None,
+            rule: None,
+            judged_as: None,
+            stale: false,
+            error: None,
+        };
+        match &sitemap.access {
+            Access::Judged {
+                reason,
+                rule,
+                judged_as,
+                is_stale,
+            } => {
+                entry.reason = Some(reason.as_str());
+                entry.rule = rule.as_ref().map(|rule| SitemapRule {
+                    text: rule.text.to_string(),
+                    line: rule.line,
+                    group: rule.group.to_string(),
+                });
+                entry.judged_as = Some(judged_as.to_string());
+                entry.stale = *is_stale;
+            }
+            Access::Unknown => {}
+            Access::Invalid(why) => entry.error = Some(why.clone()),
+        }
+        entry
+    }
 }
 
 /// A copy of a robots.txt.

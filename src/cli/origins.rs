@@ -7,6 +7,7 @@ mod change;
 mod diff;
 mod list;
 mod show;
+mod sitemaps;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use self::list::ListArgs;
 use self::show::ShowArgs;
+use self::sitemaps::SitemapsArgs;
 use super::{fail, small_runtime};
 use crate::admin::query::{identity, origin};
 use crate::clock::Clock;
@@ -43,9 +45,10 @@ Examples:
   crawlgate origins show https://example.com --robots
   crawlgate origins show https://example.com --diff
   crawlgate origins show https://example.com --diff 2026-11-01 2026-11-20
+  crawlgate origins sitemaps --agent ExampleBot --json
   crawlgate origins refresh https://example.com
 
-Exit codes: 0 done, 1 the origin is unknown (show, forget) or its robots.txt could not be fetched (refresh), \
+Exit codes: 0 done, 1 the origin is unknown (show, forget), nothing is listed or its robots.txt could not be fetched (refresh), \
 2 crawlgate itself failed.";
 
 #[derive(Subcommand, Clone, Debug)]
@@ -54,6 +57,11 @@ enum Command {
     List(ListArgs),
     /// Show the state of one origin
     Show(ShowArgs),
+    /// List the Sitemap lines of all origins, and whether a crawler may fetch each
+    ///
+    /// The robots.txt of a sitemap's own origin decides: the one that the crawler itself got, otherwise that of `*` or of
+    /// another crawler. Nothing is fetched: the answer is unknown where that robots.txt is.
+    Sitemaps(SitemapsArgs),
     /// Have the running process fetch robots.txt now, even if its state is fresh
     Refresh {
         /// The origins, such as https://example.com
@@ -121,6 +129,9 @@ fn told(args: &OriginsArgs, config: &Config) -> Result<u8, String> {
             Some(Command::List(args)) => list::list(args, &*open(config, Access::Read)?, now).await,
             Some(Command::Show(args)) => {
                 show::show(args, &*open(config, Access::Read)?, config, now).await
+            }
+            Some(Command::Sitemaps(args)) => {
+                sitemaps::sitemaps(args, &*open(config, Access::Read)?, config, now).await
             }
             Some(Command::Refresh { origins, identity }) => {
                 change::refresh(origins, identity.as_ref(), config).await

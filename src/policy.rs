@@ -504,14 +504,14 @@ pub fn decide_tunnel(
                 || settings.signals.reserved_somewhere();
             lifted = settings.signals.lifted.clone().filter(|_| is_refused);
             if is_refused && lifted.is_none() {
-                // No exemption lifts what is said of use.
                 Grounds::bare(Reason::OpaqueTunnel)
             } else if rules.is_empty() {
                 Grounds::bare(Reason::NoRules)
             } else if rules.disallows_nothing() {
                 Grounds::bare(Reason::RobotsAllow)
             } else {
-                Grounds::bare(Reason::OpaqueTunnel).exempted(settings.exempt.as_ref())
+                // No exemption lifts this: the requests inside would be on no record.
+                Grounds::bare(Reason::OpaqueTunnel)
             }
         }
         Stance::AllowAll if settings.signals.reserved_somewhere() => {
@@ -562,7 +562,6 @@ pub fn await_turn(permit: Permit, allowed: Decision, retry_at: Moment) -> Ruling
         reason: Reason::Paced,
         rule: None,
         reading: None,
-        exempt: None,
         retry_at: Some(retry_at),
         ..allowed
     };

@@ -235,7 +235,7 @@ pub(super) fn tell_mode(config: &Config) {
 }
 
 /// Names the exempt clients.
-pub(super) fn tell_exemptions(config: &Config) {
+fn tell_exemptions(config: &Config) {
     let exempt = config.clients.iter().filter(|one| one.exempt.is_some());
     let clients: Vec<&str> = exempt.map(|client| &*client.name).collect();
     if !clients.is_empty() {

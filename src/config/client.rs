@@ -75,13 +75,17 @@ impl Conditions {
         password.is_none() && networks.is_empty() && listeners.is_empty() && certificates.is_empty()
     }
 
-    /// Tells whether a request proves that it is the client's: by a secret, or by an address that not every peer has. A
-    /// listener proves nothing, as every peer that reaches it belongs to the client.
+    /// Tells whether a request proves that it is the client's: by a secret, or by an address in a network of one operator
+    /// (at most a /8 of IPv4, a /16 of IPv6). A listener proves nothing, as every peer that reaches it belongs to the
+    /// client.
     #[must_use]
     pub fn is_proof(&self) -> bool {
-        let are_narrow =
-            || !self.networks.is_empty() && self.networks.iter().all(|one| one.prefix_len() > 0);
-        self.password.is_some() || !self.certificates.is_empty() || are_narrow()
+        let is_narrow = |network: &IpNet| match network {
+            IpNet::V4(network) => network.prefix_len() >= 8,
+            IpNet::V6(network) => network.prefix_len() >= 16,
+        };
+        let are_narrow = !self.networks.is_empty() && self.networks.iter().all(is_narrow);
+        self.password.is_some() || !self.certificates.is_empty() || are_narrow
     }
 }
 

@@ -70,8 +70,8 @@ impl Gate {
         self.judge_by(kind, target, requester, mode, view, file.map(Arc::new))
     }
 
-    /// Tells whether the crawler may fetch the file: an override about it decides, otherwise robots.txt, unless the client
-    /// is exempt from it.
+    /// Tells whether the crawler may fetch the file: an override about it decides, otherwise robots.txt. No exemption of
+    /// the client does: it did not ask for the file.
     fn may_fetch_tdmrep(&self, target: &Target, requester: &Requester<'_>, view: &View) -> bool {
         let path = Document::TdmRep.path();
         let operator = self.operator.load();
@@ -80,7 +80,6 @@ impl Gate {
             .about(&target.origin, path.as_bytes(), view.now);
         match asserted {
             Some(asserted) => asserted.action != Action::Deny,
-            None if requester.client.exempt.is_some() => true,
             None => allows(
                 &view.stance,
                 requester.agent,

@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use crate::clients::{PASSWORD, RELOADED, ask, basic, connect, entry};
 use crate::opaque::{SWITCH, upgrade};
 use crate::overrides::proven;
-use crate::support::{CrawlgateProcess, Origin, RULES, Reply, Response, Setup, origin_ca_pem};
+use crate::support::{
+    AdminGate, CrawlgateProcess, Origin, RULES, Reply, Response, Setup, eventually,
+};
 
 /// The operator's reason.
 const WHY: &str = "a person asks for each page";
@@ -119,6 +121,57 @@ fn nothing_but_the_rules_of_robots_txt_is_lifted() {
 }
 
 #[test]
+fn report_mode_counts_no_exempt_request_as_a_denial() {
+    let gate = AdminGate::with(|setup| {
+        setup.set("policy", "mode", "\"report\"");
+        setup.set("log", "decisions", "\"denied\"");
+        setup.tables(&clients(""));
+    });
+    let origin = Origin::with_rules(RULES);
+    let (page, other) = (origin.url("/private/x"), origin.url("/private/y"));
+    for _ in 0..3 {
+        helper(&gate, &page).is_origins(200, "page /private/x");
+    }
+    // The denial that report mode lifts for another client is the one that counts.
+    gate.process.get(&other).is_origins(200, "page /private/y");
+    let record = gate.record_of(&other);
+    assert_eq!(record["verdict"], "deny", "{record}");
+    let record = gate.record_of(&page);
+    let found = ["mode", "verdict", "reason"].map(|name| record[name].as_str().unwrap());
+    assert_eq!(found, ["report", "allow", "client_exempt"], "{record}");
+    assert_eq!(record["exempt"]["from"], "robots_disallow", "{record}");
+    let counted = |verdict: &str, reason: &str, count: u64| {
+        format!(
+            "crawlgate_decisions_total{{verdict=\"{verdict}\",reason=\"{reason}\",mode=\"report\"}} {count}\n"
+        )
+    };
+    eventually("the counts", || {
+        let metrics = gate.get("/metrics").text();
+        let exempt = counted("allow", "client_exempt", 3);
+        let denied = counted("deny", "robots_disallow", 1);
+        (metrics.contains(&exempt) && metrics.contains(&denied)).then_some(())
+    });
+    let overview = gate.get("/").text();
+    for tile in [
+        "<span class=\"count\">4</span> <span class=\"name\">Forwarded</span>",
+        "<span class=\"count\">1</span> <span class=\"name\">Would be denied</span>",
+    ] {
+        assert!(overview.contains(tile), "{tile}: {overview}");
+    }
+    assert!(!overview.contains("client_exempt"), "{overview}");
+    assert_eq!(count(&gate, &["--exempt"]), 3);
+    assert_eq!(count(&gate, &["--verdict", "deny"]), 1);
+
+    let (code, report, said) = gate.beside("report", &["--since", "1h", "--json", "-"]);
+    assert_eq!(code, Some(0), "{said}");
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let figures = ["requests", "forwarded", "reported", "denied"];
+    let figures = figures.map(|name| report["summary"][name].as_u64());
+    assert_eq!(figures, [4, 4, 1, 0].map(Some), "{report}");
+    proven(&gate);
+}
+
+#[test]
 fn the_target_of_a_redirect_is_exempted_by_its_own_robots_txt() {
     let there = Origin::with_rules(RULES);
     let target = there.url("/private/x");
@@ -149,44 +202,33 @@ fn what_a_response_says_of_use_is_withheld_from_an_exempt_client() {
 }
 
 #[test]
-fn open_tunnels_and_websockets_end_with_the_exemption() {
+fn an_open_websocket_ends_with_the_exemption_and_no_opaque_tunnel_begins() {
     let https = Origin::https().robots(RULES);
     let http = Origin::with_rules(RULES).on("/private", [Reply::raw(SWITCH).echo()]);
     let clients = clients("");
     let mut gate = gate(&clients);
     let right = basic("helper", PASSWORD);
     let bank = format!("bank.test:{}", https.port());
-    let answer = connect(&mut gate.connect(), &bank, "");
-    gate.refused(&answer, 403, "opaque_tunnel");
-    let mut wire = gate.connect();
-    assert_eq!(connect(&mut wire, &bank, &right).status, 200);
-    let mut tunnel = wire.tls("bank.test", origin_ca_pem());
-    tunnel
-        .get_inside(&bank, "/private")
-        .is_origins(200, "page /private");
+    for credentials in ["", &*right] {
+        let answer = connect(&mut gate.connect(), &bank, credentials);
+        let record = gate.refused(&answer, 403, "opaque_tunnel");
+        assert!(record["exempt"].is_null(), "{record}");
+    }
+    assert_eq!(https.seen_but_robots(), [""; 0]);
     let mut socket = gate.connect();
     let shaking = upgrade(&http.url("/private"), &http.authority());
     let shaking = shaking.replacen("\r\n\r\n", &format!("\r\n{right}\r\n"), 1);
     assert_eq!(socket.exchange(shaking).status, 101);
 
-    // With the exemption, both outlive a reload.
+    // With the exemption, it outlives a reload.
     gate.reload(|_| (), RELOADED);
     socket.send(b"still");
     assert_eq!(socket.read(5), b"still");
-    tunnel
-        .get_inside(&bank, "/private")
-        .is_origins(200, "page /private");
     let change = |setup: &mut Setup| {
         setup.tables(&without(&clients));
     };
     gate.reload(change, RELOADED);
-    tunnel.drain();
     socket.drain();
-    let ended = gate.record("the tunnel", |record| {
-        record["opaque"] == true && record["client"]["name"] == "helper"
-    });
-    is_exempted(&ended, "opaque_tunnel");
-    assert_eq!(ended["error"], "http_request_denied", "{ended}");
     let ended = gate.record_of(&http.url("/private"));
     is_exempted(&ended, "robots_disallow");
     assert_eq!(ended["error"], "http_request_denied", "{ended}");

@@ -66,8 +66,8 @@ pub(super) fn client<'t>(
         text(words)(value).map(|reason| Some(Arc::from(reason)))
     });
     section.require(exempt.is_none() || conditions.is_proof(), &["exempt"], || {
-        "everyone could be this client: give it a password (`crawlgate client add`), certificates, or networks that are not \
-         the whole Internet"
+        "too many could be this client: give it a password (`crawlgate client add`), certificates, or networks of at most a \
+         /8 (IPv6: a /16)"
             .to_owned()
     });
     section.set("profile", &mut profile, |value| {

@@ -118,15 +118,15 @@ fn each_mistake_is_reported_with_line_key_value_and_allowed_values() {
         (
             "an exemption of everybody",
             "[[client]]\nname = 'a'\nexempt = 'a person asks'",
-            "config.toml:3: [[client]] exempt = 'a person asks': everyone could be this client: give it a password \
-             (`crawlgate client add`), certificates, or networks that are not the whole Internet",
+            "config.toml:3: [[client]] exempt = 'a person asks': too many could be this client: give it a password \
+             (`crawlgate client add`), certificates, or networks of at most a /8 (IPv6: a /16)",
         ),
         (
             "an exemption of everybody at a listener",
             "[[listener]]\nname = 'fleet'\nunix = 'a.sock'\n[[client]]\nname = 'a'\nlisteners = 'fleet'\n\
-             networks = ['10.0.0.0/8', '::/0']\nexempt = 'a person asks'",
-            "config.toml:8: [[client]] exempt = 'a person asks': everyone could be this client: give it a password \
-             (`crawlgate client add`), certificates, or networks that are not the whole Internet",
+             networks = ['10.0.0.0/8', '2000::/3']\nexempt = 'a person asks'",
+            "config.toml:8: [[client]] exempt = 'a person asks': too many could be this client: give it a password \
+             (`crawlgate client add`), certificates, or networks of at most a /8 (IPv6: a /16)",
         ),
         (
             "an exemption without a reason",

@@ -39,7 +39,7 @@ fn an_exemption_lifts_what_rules_disallow_and_nothing_else() {
     }
     #[rustfmt::skip] // one row, one case
     let tunnels = [
-        ("a rule", rules(some), none, Reason::ClientExempt),
+        ("a rule", rules(some), none, Reason::OpaqueTunnel),
         ("use", rules(some), declared, Reason::OpaqueTunnel),
         ("an outage", outage(next), none, Reason::RobotsUnreachable),
     ];

@@ -401,7 +401,7 @@ mod tests {
             ("a b", "must begin with http://"),
             ("gopher://a/", "the scheme must be http, https or ftp"),
             ("ftp://a/b//c", "without doubled slashes"),
-            ("ftp://a/b%0d", "a line end"),
+            ("ftp://a/b%0d", "a control octet"),
             ("ftp://a/%62;type=i#c", "write ftp://a/b;type=i"),
             ("ftp://u:p@a/b", "without user and password"),
             ("ftp://@a/b", "without user and password"),

@@ -326,7 +326,7 @@ mod tests {
             (Columns, "drwxr-xr-x   2 ftp  ftp  4096 Nov  2 12:00 pub", "pub/||Nov 2 12:00"),
             (Columns, "lrwxrwxrwx   1 ftp  ftp     3 Nov 20 12:00 l -> pub", "l||Nov 20 12:00"),
             (Columns, "-rw-r--r--   1 owner 12 Nov 20 12:00 no-group", "no-group|12|Nov 20 12:00"),
-            (Columns, "-rw-r--r--   1 ftp  ftp    12 Nov 20 12:00  begins with a space", " begins with a space|12|Nov 20 12:00"),
+            (Columns, "-rw-r--r--   1 ftp  ftp    12 Nov 20 12:00  begins with a space", ""),
             (Columns, "-rw-r--r--   1 ftp  may    12 Nov 20 12:00 a", "a|12|Nov 20 12:00"),
             (Columns, "-rw-r--r--   1 ftp  dec    12 Nov 20  2025 a", "a|12|Nov 20 2025"),
             (Columns, "-rw-r--r--   1 ftp  ftp    12 Nov 32 12:00 a", ""),

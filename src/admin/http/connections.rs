@@ -151,7 +151,7 @@ impl http_body::Body for Answer {
 pub(super) async fn spare(request: Request, next: Next) -> Response {
     let is_spare = request.extensions().get::<Kind>() == Some(&Kind::Spare);
     if is_spare && !matches!(request.uri().path(), "/live" | "/ready" | "/metrics") {
-        let why = "as many connections are open as may, and none of them is idle; try again";
+        let why = "[admin] connections are open, and none of them is idle; try again";
         return Problem::busy(why).into_response();
     }
     next.run(request).await

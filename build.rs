@@ -8,10 +8,10 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
-/// What a release is made of: a change there makes its commit dirty.
+/// The sources of the program: a change in one of them makes the commit dirty.
 const SOURCES: [&str; 4] = ["src", "build.rs", "Cargo.toml", "Cargo.lock"];
 
-/// What git changes with a commit, a checkout or a reset.
+/// Files of git that change with each commit, checkout and reset.
 const HEADS: [&str; 2] = ["HEAD", "logs/HEAD"];
 
 fn main() {

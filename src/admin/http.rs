@@ -139,7 +139,7 @@ impl Site {
         self.0.own_name.get_or_init(name).as_ref()
     }
 
-    /// Returns the number of denials that nobody has acknowledged.
+    /// Returns the number of denials without an acknowledgement.
     fn open_denials(&self) -> &OpenDenials {
         &self.0.open_denials
     }

@@ -43,7 +43,7 @@ pub struct Group {
     pub reason: Reason,
     /// The rule of the other file that decides; `None` if no rule does.
     pub rule: Option<Rule>,
-    /// The grounds of the recorded decision; `None` for requests that were allowed, whose grounds differ.
+    /// The grounds of the recorded decision; `None` for requests that were allowed, as each has grounds of its own.
     pub was: Option<Was>,
     /// Number of requests.
     pub count: u64,

@@ -39,7 +39,7 @@ const HEAD: usize = 64 * 1024;
 /// Pause after `accept` fails, as when descriptors run out.
 const BREATHER: Duration = Duration::from_millis(200);
 
-/// What a port serves.
+/// The service behind a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Served {
     /// The admin side.

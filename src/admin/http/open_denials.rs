@@ -1,4 +1,4 @@
-//! The number of denials that nobody has acknowledged, for the navigation of the console.
+//! The number of denials without an acknowledgement, for the navigation of the console.
 //!
 //! The log is counted part by part, and a part is counted again only when it has grown or a decision in it was
 //! acknowledged, which the log itself tells. A refresh counts few parts, so its cost does not grow with the log: after a

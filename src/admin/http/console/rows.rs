@@ -11,7 +11,7 @@ use crate::tlog::KeyName;
 pub(super) struct Row {
     /// The link to its page.
     pub(super) href: String,
-    /// Its identifier, if this process has it and nobody has acknowledged it: it can be ticked.
+    /// Its identifier, if it can be ticked: this process has the decision, and it is not acknowledged.
     pub(super) open: Option<String>,
     /// The log that has it, in a list of several.
     pub(super) log: Option<String>,

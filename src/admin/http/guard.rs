@@ -30,13 +30,10 @@ const GRACE: Duration = Duration::from_secs(60);
 const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; \
     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// Header fields of every answer, unless the page sets them itself. The referrer is kept from other sites only: a
-/// browser that is told to send none says that a form comes from nowhere.
-const HEADERS: [(HeaderName, &str); 7] = [
-    (header::CONTENT_SECURITY_POLICY, CONTENT_POLICY),
+/// Header fields of every answer of an admin port.
+const HEADERS: [(HeaderName, &str); 5] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::X_FRAME_OPTIONS, "DENY"),
-    (header::REFERRER_POLICY, "same-origin"),
     (header::CACHE_CONTROL, "no-store"),
     (
         HeaderName::from_static("cross-origin-opener-policy"),
@@ -47,6 +44,22 @@ const HEADERS: [(HeaderName, &str); 7] = [
         "same-origin",
     ),
 ];
+
+/// Header fields of the console's answers. The referrer is kept from other sites only: a browser that is told to send
+/// none says that a form comes from nowhere.
+const OF_CONSOLE: [(HeaderName, &str); 2] = [
+    (header::CONTENT_SECURITY_POLICY, CONTENT_POLICY),
+    (header::REFERRER_POLICY, "same-origin"),
+];
+
+/// Sets the header fields of an answer, those of its port among them, unless the page has set them itself.
+pub fn set_headers<const N: usize>(headers: &mut HeaderMap, own: [(HeaderName, &'static str); N]) {
+    for (name, value) in own.into_iter().chain(HEADERS) {
+        headers
+            .entry(name)
+            .or_insert(HeaderValue::from_static(value));
+    }
+}
 
 /// Checks the request, passes it on, and sets the answer's headers.
 pub async fn admit(State(site): State<Site>, request: Request, next: Next) -> Response {
@@ -66,12 +79,7 @@ pub async fn admit(State(site): State<Site>, request: Request, next: Next) -> Re
                 })
         }
     };
-    let headers = response.headers_mut();
-    for (name, value) in HEADERS {
-        headers
-            .entry(name)
-            .or_insert(HeaderValue::from_static(value));
-    }
+    set_headers(response.headers_mut(), OF_CONSOLE);
     response
 }
 

@@ -19,13 +19,14 @@ use axum::extract::{ConnectInfo, RawQuery, Request, State};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::header::{self, HeaderMap, HeaderName};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use self::peers::Peers;
 use self::sites::Sites;
 use super::super::connections;
+use super::super::guard::set_headers;
 use super::super::problem::{self, Problem};
 use super::assets;
 use super::explained::Explained;
@@ -64,21 +65,10 @@ const STYLE: &str = "/try/style.css";
 const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; \
     frame-ancestors 'none'";
 
-/// Header fields of every answer, unless it sets them itself. Search engines must not follow links that ask.
-const HEADERS: [(HeaderName, &str); 8] = [
+/// Header fields of every answer, beside those of all ports. Search engines must not follow links that ask.
+const HEADERS: [(HeaderName, &str); 3] = [
     (header::CONTENT_SECURITY_POLICY, CONTENT_POLICY),
-    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    (header::X_FRAME_OPTIONS, "DENY"),
     (header::REFERRER_POLICY, "no-referrer"),
-    (header::CACHE_CONTROL, "no-store"),
-    (
-        HeaderName::from_static("cross-origin-opener-policy"),
-        "same-origin",
-    ),
-    (
-        HeaderName::from_static("cross-origin-resource-policy"),
-        "same-origin",
-    ),
     (HeaderName::from_static("x-robots-tag"), "noindex, nofollow"),
 ];
 
@@ -170,12 +160,7 @@ impl PublicTry {
 /// Sets the header fields of an answer.
 async fn protect(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
-    let headers = response.headers_mut();
-    for (name, value) in HEADERS {
-        headers
-            .entry(name)
-            .or_insert(HeaderValue::from_static(value));
-    }
+    set_headers(response.headers_mut(), HEADERS);
     response
 }
 

@@ -22,7 +22,7 @@ use crate::entry::Malformed;
 use crate::store::block::MOST_ENTRIES;
 use crate::store::rotation::Rotation;
 use crate::store::sqlite::collected::{Collected, Filing};
-use crate::store::{Records, StoreError};
+use crate::store::{Records, Sha256, StoreError};
 use crate::tlog::{Checkpoint, CheckpointError, Hash, Note, Tree, VerifierKey, leaf_hash};
 
 /// Entries of a transaction: sixteen blocks, some 20 MB with what they name.
@@ -40,6 +40,17 @@ struct Trusted<'k> {
 impl Trusted<'_> {
     fn at(&self, size: u64) -> Vec<VerifierKey> {
         [&self.log.at(size), self.witnesses].concat()
+    }
+
+    /// Puts the new key of a rotation first, if the old or the new one is trusted. False for other keys.
+    fn rotate(&mut self, one: &Rotation) -> bool {
+        let all = &mut self.log.all;
+        let is_known = all.contains(&one.old) || all.contains(&one.new);
+        if is_known {
+            all.retain(|key| *key != one.new);
+            all.insert(0, one.new.clone());
+        }
+        is_known
     }
 }
 
@@ -183,7 +194,7 @@ pub(crate) fn bring_by(
     export: &Exported,
     copy: &mut Collected,
     (log, witnesses): (&[VerifierKey], &[VerifierKey]),
-    mut progress: impl FnMut(u64, u64),
+    progress: impl FnMut(u64, u64),
 ) -> Result<Brought, Unfiled> {
     let mut keys = Trusted {
         log: log.to_vec().into(),
@@ -193,12 +204,7 @@ pub(crate) fn bring_by(
     let (known, _) = copy.end();
     let newest = *export.checkpoints.last().ok_or(Unfiled::NoCheckpoint)?;
     require_continued(export, copy, &keys, newest)?;
-    let mut brought = Brought {
-        size: known,
-        exported: newest,
-        ..Brought::default()
-    };
-    let (mut start, mut ground) = beginning(export, known, newest)?;
+    let (start, ground) = beginning(export, known, newest)?;
     // A run that was cut off may have filed records without the checkpoint that covers them.
     let signed = copy.newest()?.map(|newest| newest.size);
     let before = match (signed, known) {
@@ -206,65 +212,85 @@ pub(crate) fn bring_by(
         (None, 0) => start,
         (None, _) => copy.first()?,
     };
-    let sizes = export.checkpoints.iter().copied();
-    let sizes: Vec<u64> = sizes.filter(|size| *size > before).collect();
-    let (mut time, mut is_trusted) = (copy.latest()?, false);
+    let mut bringing = Bringing {
+        export,
+        time: copy.latest()?,
+        copy,
+        keys,
+        part,
+        past_gaps,
+        progress,
+        known,
+        start,
+        ground,
+        is_trusted: false,
+        brought: Brought {
+            size: known,
+            exported: newest,
+            ..Brought::default()
+        },
+    };
     // Checkpoints that no trusted key has signed, from before the first one that a trusted key has: a later record may
     // prove that the key which signed them is an earlier one of the log.
     let mut earlier = Vec::new();
-    for size in sizes {
+    let sizes = export.checkpoints.iter().copied();
+    for size in sizes.filter(|size| *size > before) {
         // The signature before the records.
-        let Signed { checkpoint, note } = match open(export, size, &keys) {
-            Err(Unfiled::Signature { .. }) if signed.is_none() && !is_trusted && size < newest => {
+        match open(export, size, &bringing.keys) {
+            Err(Unfiled::Signature { .. })
+                if signed.is_none() && !bringing.is_trusted && size < newest =>
+            {
                 earlier.push(size);
-                continue;
             }
-            signed => signed?,
-        };
-        let mut told = |at: u64| progress(at.saturating_sub(known), newest.saturating_sub(known));
-        let end = start.max(size);
-        let mut ends = Vec::new();
-        if end - start > part {
-            let tree = match &ground {
-                Some(ground) => ground.tree().ok_or(Unfiled::Root { size, known })?,
-                None => copy.tree(),
-            };
-            ends = places(export, tree, (start, end), part, &mut told)?;
-            if ends.pop() != Some((size, checkpoint.root)) {
-                return Err(Unfiled::Root { size, known });
-            }
+            signed => bringing.file(&signed?, &mut earlier)?,
         }
-        let mut missing = HashSet::new();
-        for (end, root) in ends {
-            let step = Step::of(export, copy.begin()?, ground.take(), (time, past_gaps));
-            let filed = step.file(start..end, &mut told)?;
-            if filed.filing.end() != (end, root) {
-                return Err(Unfiled::Root { size, known });
-            }
-            if !is_trusted {
-                filed.filing.trust(&keys.log.all)?;
-                is_trusted = true;
-            }
-            filed.filing.commit()?;
-            time = filed.time;
-            missing.extend(filed.missing);
-            brought.records += end - start - filed.lost;
-            brought.lost += filed.lost;
-            brought.given_up += filed.given_up;
-            brought.size = end;
-            start = end;
-        }
-        let step = Step::of(export, copy.begin()?, ground.take(), (time, past_gaps));
+    }
+    bringing.brought.filled = fill(export, bringing.copy)?;
+    Ok(bringing.brought)
+}
+
+/// The filing of an export's records, checkpoint by checkpoint.
+struct Bringing<'a, P> {
+    export: &'a Exported,
+    copy: &'a mut Collected,
+    keys: Trusted<'a>,
+    /// Entries of a transaction, about.
+    part: u64,
+    past_gaps: PastGaps,
+    progress: P,
+    /// Number of records that were collected before.
+    known: u64,
+    /// Index of the next record to file.
+    start: u64,
+    /// The roots below the first record of the copy, until they are filed with it.
+    ground: Option<Ground>,
+    /// The latest time of a record.
+    time: Moment,
+    /// The trusted keys stand in the copy.
+    is_trusted: bool,
+    brought: Brought,
+}
+
+impl<P: FnMut(u64, u64)> Bringing<'_, P> {
+    /// Files the records up to a checkpoint, and the checkpoint with them. Those `earlier` come too, if the records prove
+    /// that a trusted key replaced the one that signed them.
+    fn file(&mut self, signed: &Signed, earlier: &mut Vec<u64>) -> Result<(), Unfiled> {
+        let Signed { checkpoint, note } = signed;
+        let (size, known) = (checkpoint.size, self.known);
+        let end = self.start.max(size);
+        let mut missing = self.file_parts(end, checkpoint)?;
+        let told = since(&mut self.progress, known, self.brought.exported);
+        let state = (self.time, self.past_gaps);
+        let step = Step::of(self.export, self.copy.begin()?, self.ground.take(), state);
         let Step {
             mut filing,
             rotation,
-            time: latest,
+            time,
             missing: more,
             lost,
             given_up,
             ..
-        } = step.file(start..end, &mut told)?;
-        time = latest;
+        } = step.file(self.start..end, told)?;
         missing.extend(more);
         let root = match size < end {
             true => filing.root(size)?,
@@ -273,41 +299,90 @@ pub(crate) fn bring_by(
         if root != checkpoint.root {
             return Err(Unfiled::Root { size, known });
         }
-        filing.checkpoint(size, &note, time)?;
+        filing.checkpoint(size, note, time)?;
         let rotation = match rotation {
-            Some(entry) => filing.rotation(entry, &note)?,
+            Some(entry) => filing.rotation(entry, note)?,
             None => None,
         };
-        let is_known = |one: &Rotation| {
-            let all = &keys.log.all;
-            all.contains(&one.old) || all.contains(&one.new)
-        };
-        let rotation = rotation.filter(is_known);
-        if let Some(rotation) = &rotation {
-            keys.log.all.retain(|key| *key != rotation.new);
-            keys.log.all.insert(0, rotation.new.clone());
-        }
+        let rotation = rotation.filter(|one| self.keys.rotate(one));
         if !earlier.is_empty() {
-            keys.log.follow(rotation.as_slice());
+            self.keys.log.follow(rotation.as_slice());
             for size in earlier.drain(..) {
-                file_earlier(export, size, &keys, &mut filing, time)?;
+                file_earlier(self.export, size, &self.keys, &mut filing, time)?;
             }
         }
-        if !is_trusted || rotation.is_some() {
-            filing.trust(&keys.log.all)?;
-            is_trusted = true;
+        if !self.is_trusted || rotation.is_some() {
+            filing.trust(&self.keys.log.all)?;
         }
         filing.commit()?;
-        keys.log.follow(&copy.rotations()?);
-        brought.records += end - start - lost;
-        brought.missing += missing.len() as u64;
-        brought.lost += lost;
-        brought.given_up += given_up;
-        brought.size = end;
-        start = end;
+        self.is_trusted = true;
+        self.keys.log.follow(&self.copy.rotations()?);
+        self.brought.missing += missing.len() as u64;
+        self.filed(end, time, (lost, given_up));
+        Ok(())
     }
-    brought.filled = fill(export, copy)?;
-    Ok(brought)
+
+    /// Files what is long up to `end` in parts but for the last of them, after all have led to the signed root. Returns the
+    /// bodies that the records name and the export does not have.
+    fn file_parts(
+        &mut self,
+        end: u64,
+        checkpoint: &Checkpoint,
+    ) -> Result<HashSet<Sha256>, Unfiled> {
+        let (size, known, exported) = (checkpoint.size, self.known, self.brought.exported);
+        let mut missing = HashSet::new();
+        if end - self.start <= self.part {
+            return Ok(missing);
+        }
+        let told = since(&mut self.progress, known, exported);
+        let tree = match &self.ground {
+            Some(ground) => ground.tree().ok_or(Unfiled::Root { size, known })?,
+            None => self.copy.tree(),
+        };
+        let range = (self.start, end);
+        let mut ends = places(self.export, tree, range, self.part, told)?;
+        if ends.pop() != Some((size, checkpoint.root)) {
+            return Err(Unfiled::Root { size, known });
+        }
+        for (end, root) in ends {
+            let told = since(&mut self.progress, known, exported);
+            let state = (self.time, self.past_gaps);
+            let step = Step::of(self.export, self.copy.begin()?, self.ground.take(), state);
+            let Step {
+                filing,
+                time,
+                missing: more,
+                lost,
+                given_up,
+                ..
+            } = step.file(self.start..end, told)?;
+            if filing.end() != (end, root) {
+                return Err(Unfiled::Root { size, known });
+            }
+            if !self.is_trusted {
+                filing.trust(&self.keys.log.all)?;
+            }
+            filing.commit()?;
+            self.is_trusted = true;
+            missing.extend(more);
+            self.filed(end, time, (lost, given_up));
+        }
+        Ok(missing)
+    }
+
+    /// Counts the records up to `end`, which are filed.
+    fn filed(&mut self, end: u64, time: Moment, (lost, given_up): (u64, u64)) {
+        self.brought.records += end - self.start - lost;
+        self.brought.lost += lost;
+        self.brought.given_up += given_up;
+        self.brought.size = end;
+        (self.start, self.time) = (end, time);
+    }
+}
+
+/// Returns the report of an index: the number of records read and to read behind the `known` ones.
+fn since(progress: &mut impl FnMut(u64, u64), known: u64, exported: u64) -> impl FnMut(u64) {
+    move |at| progress(at.saturating_sub(known), exported.saturating_sub(known))
 }
 
 /// Reads the entries from `start` to before `end` without filing them. Returns the ends of parts of about `part` entries,

@@ -171,21 +171,7 @@ fn write_decision(
         Some(basis) => write_basis(basis, Document::RobotsTxt, time, line.object(f::ROBOTS)),
         None => line.null(f::ROBOTS),
     }
-    line.micros(f::HOLD_MS, decision.hold);
-    match &decision.pace {
-        Some(pace) => write_pace(pace, line.object(f::PACE)),
-        None => line.null(f::PACE),
-    }
-    match decision.upstream {
-        Some(address) => line.address(f::UPSTREAM, address),
-        None => line.null(f::UPSTREAM),
-    }
-    code_or_null(&mut line, f::UPSTREAM_VERSION, decision.upstream_version);
-    line.number_or_null(f::STATUS, decision.status.map(u64::from));
-    line.number(f::BYTES_IN, decision.bytes_in);
-    line.number(f::BYTES_OUT, decision.bytes_out);
-    line.micros(f::DURATION_MS, decision.duration);
-    text_or_null(&mut line, f::ERROR, decision.error, most::TOKEN);
+    write_exchange(&mut line, decision);
     if let Some(usage) = decision.usage {
         match &tdmrep {
             Some(tdmrep) => line.verbatim(f::USAGE, &with_tdmrep(usage, tdmrep, time)),
@@ -206,6 +192,25 @@ fn write_decision(
         to.close();
     }
     line.close();
+}
+
+/// Writes what became of the request.
+fn write_exchange(line: &mut Object<'_>, decision: &Decision<'_>) {
+    line.micros(f::HOLD_MS, decision.hold);
+    match &decision.pace {
+        Some(pace) => write_pace(pace, line.object(f::PACE)),
+        None => line.null(f::PACE),
+    }
+    match decision.upstream {
+        Some(address) => line.address(f::UPSTREAM, address),
+        None => line.null(f::UPSTREAM),
+    }
+    code_or_null(line, f::UPSTREAM_VERSION, decision.upstream_version);
+    line.number_or_null(f::STATUS, decision.status.map(u64::from));
+    line.number(f::BYTES_IN, decision.bytes_in);
+    line.number(f::BYTES_OUT, decision.bytes_out);
+    line.micros(f::DURATION_MS, decision.duration);
+    text_or_null(line, f::ERROR, decision.error, most::TOKEN);
 }
 
 fn write_signed(signed: &Signed<'_>, mut to: Object<'_>) {

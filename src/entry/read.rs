@@ -239,18 +239,24 @@ fn decision<'a>(
             _ => return Err(Malformed("an unknown key")),
         }
     }
+    require_whole(&read, given_keys, &cuts)?;
+    Ok(read)
+}
+
+/// Fails for a decision that lacks what each has, or was written in another form than the one there is.
+fn require_whole(read: &Decision<'_>, given_keys: u64, cuts: &LaterCuts) -> Result<(), Malformed> {
     let needed = bit(key::REASON) | bit(key::CLIENT) | bit(key::METHOD);
     if given_keys & needed != needed {
         return Err(Malformed("a decision without reason, client or method"));
     }
-    if cuts != LaterCuts::default() {
+    if *cuts != LaterCuts::default() {
         return Err(Malformed("a cut of nothing"));
     }
     let is_chain = !read.chain.is_empty() || read.chain.more() > 0;
     if (given_keys & bit(key::CHAIN) != 0) != is_chain {
         return Err(Malformed("a chain of no tokens"));
     }
-    Ok(read)
+    Ok(())
 }
 
 /// Returns the bit of a key in a set of those that were read.

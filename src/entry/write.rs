@@ -1,7 +1,7 @@
 //! The encoder of decisions: called in the request's thread, it allocates nothing once its buffer has grown.
 
 use super::cbor::{self, MapWriter};
-use super::decision::{Decision, LEFT, Pace, Rule, Signed, UNSIGNABLE, Url, key, most};
+use super::decision::{Decision, Exempt, LEFT, Pace, Rule, Signed, UNSIGNABLE, Url, key, most};
 use super::value::{Octets, Text};
 
 /// Bounds on the texts that a client chooses.
@@ -121,10 +121,8 @@ impl Decision<'_> {
         let url = write_url(&mut map, &self.url, bounds.url);
         map.uint(key::VIA, self.via.number());
         map.truth(key::OPAQUE, self.opaque);
-        let rule = match &self.rule {
-            Some(rule) => write_rule(map.key(key::RULE), rule),
-            None => 0,
-        };
+        let rule = self.rule.as_ref();
+        let rule = rule.map_or(0, |rule| write_rule(map.key(key::RULE), rule));
         map.digest_if(key::OVERRIDE, self.overridden);
         map.digest_if(key::BASIS, self.basis);
         map.uint(key::HOLD, self.hold);
@@ -173,14 +171,17 @@ impl Decision<'_> {
         }
         map.digest_if(key::TDMREP, self.tdmrep.filter(|_| self.usage.is_some()));
         if let Some(exempt) = &self.exempt {
-            let out = map.key(key::EXEMPT);
-            cbor::array(out, 2);
-            cbor::text(out, ours(exempt.from));
-            // The configuration takes no longer one.
-            cbor::text(out, Text::from(exempt.reason).at_most(most::WORDS).kept);
+            write_exempt(map.key(key::EXEMPT), exempt);
         }
         map.close();
     }
+}
+
+fn write_exempt(out: &mut Vec<u8>, exempt: &Exempt<'_>) {
+    cbor::array(out, 2);
+    cbor::text(out, ours(exempt.from));
+    // The configuration takes no longer one.
+    cbor::text(out, Text::from(exempt.reason).at_most(most::WORDS).kept);
 }
 
 /// Bounds a code of ours, so that no mistake makes an entry too long.

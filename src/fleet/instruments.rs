@@ -7,6 +7,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
+use super::overview::FleetCounts;
 use super::{Fleet, LinkState};
 use crate::metrics::{Collector, Unit, show};
 
@@ -17,100 +18,110 @@ pub(super) struct Instruments(pub(super) Arc<Fleet>);
 impl Collector for Instruments {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let Instruments(fleet) = self;
-        let link = LinkState::ALL
-            .iter()
-            .position(|state| *state == fleet.link());
         let counts = fleet.counts();
-        let (used, limit) = fleet.status().memory();
-        let bytes = Some(&Unit::Bytes);
-        let gauges = [
-            (
-                "crawlgate_fleet_link",
-                "Link to the fleet's engine: 0 connected, 1 doubtful, 2 cut off.",
-                None,
-                link.unwrap_or_default() as u64,
-            ),
-            (
-                "crawlgate_fleet_members",
-                "Members of the fleet, this one included.",
-                None,
-                fleet.status().members(),
-            ),
-            (
-                "crawlgate_fleet_generation",
-                "Times that the engine was found without its knowledge, plus one.",
-                None,
-                fleet.status().generations(),
-            ),
-            (
-                "crawlgate_fleet_settings_differ",
-                "Members with other settings than this instance.",
-                None,
-                fleet.differing().len() as u64,
-            ),
-            (
-                "crawlgate_fleet_leases_held",
-                "Leases of fetches that this instance holds.",
-                None,
-                counts.leases_held,
-            ),
-            (
-                "crawlgate_fleet_engine_memory",
-                "Memory of the fleet's engine in use.",
-                bytes,
-                used,
-            ),
-            (
-                "crawlgate_fleet_engine_memory_limit",
-                "Memory of the fleet's engine at most; 0: no limit.",
-                bytes,
-                limit,
-            ),
-        ];
-        for (name, help, unit, value) in gauges {
+        for (name, help, unit, value) in gauges(fleet, &counts) {
             let value = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
-            show(&mut encoder, name, help, unit, &value)?;
+            show(&mut encoder, name, help, unit.as_ref(), &value)?;
         }
-        let counters = [
-            (
-                "crawlgate_fleet_heartbeats_failed",
-                "Heartbeats without an answer.",
-                counts.heartbeats_failed,
-            ),
-            (
-                "crawlgate_fleet_leases_acquired",
-                "Leases of fetches that this instance was given.",
-                counts.leases_acquired,
-            ),
-            (
-                "crawlgate_fleet_leases_lost",
-                "Fetches of robots.txt that lost their lease to another instance.",
-                counts.leases_lost,
-            ),
-            (
-                "crawlgate_fleet_results_refused",
-                "Results of fetches that the engine refused, as it had newer ones.",
-                counts.results_refused,
-            ),
-            (
-                "crawlgate_fleet_turns_asked",
-                "Turns at origins that this instance asked for.",
-                counts.turns_asked,
-            ),
-            (
-                "crawlgate_fleet_turns_granted",
-                "Turns at origins that this instance was granted.",
-                counts.turns_granted,
-            ),
-            (
-                "crawlgate_fleet_refused",
-                "States and overrides in the engine that the fleet's key did not make.",
-                counts.unsealed,
-            ),
-        ];
-        for (name, help, value) in counters {
+        for (name, help, value) in counters(&counts) {
             show(&mut encoder, name, help, None, &ConstCounter::new(value))?;
         }
         Ok(())
     }
+}
+
+/// Returns name, help, unit and value of each gauge.
+fn gauges(
+    fleet: &Fleet,
+    counts: &FleetCounts,
+) -> [(&'static str, &'static str, Option<Unit>, u64); 7] {
+    let link = LinkState::ALL
+        .iter()
+        .position(|state| *state == fleet.link());
+    let (used, limit) = fleet.status().memory();
+    [
+        (
+            "crawlgate_fleet_link",
+            "Link to the fleet's engine: 0 connected, 1 doubtful, 2 cut off.",
+            None,
+            link.unwrap_or_default() as u64,
+        ),
+        (
+            "crawlgate_fleet_members",
+            "Members of the fleet, this one included.",
+            None,
+            fleet.status().members(),
+        ),
+        (
+            "crawlgate_fleet_generation",
+            "Times that the engine was found without its knowledge, plus one.",
+            None,
+            fleet.status().generations(),
+        ),
+        (
+            "crawlgate_fleet_settings_differ",
+            "Members with other settings than this instance.",
+            None,
+            fleet.differing().len() as u64,
+        ),
+        (
+            "crawlgate_fleet_leases_held",
+            "Leases of fetches that this instance holds.",
+            None,
+            counts.leases_held,
+        ),
+        (
+            "crawlgate_fleet_engine_memory",
+            "Memory of the fleet's engine in use.",
+            Some(Unit::Bytes),
+            used,
+        ),
+        (
+            "crawlgate_fleet_engine_memory_limit",
+            "Memory of the fleet's engine at most; 0: no limit.",
+            Some(Unit::Bytes),
+            limit,
+        ),
+    ]
+}
+
+/// Returns name, help and value of each counter.
+fn counters(counts: &FleetCounts) -> [(&'static str, &'static str, u64); 7] {
+    [
+        (
+            "crawlgate_fleet_heartbeats_failed",
+            "Heartbeats without an answer.",
+            counts.heartbeats_failed,
+        ),
+        (
+            "crawlgate_fleet_leases_acquired",
+            "Leases of fetches that this instance was given.",
+            counts.leases_acquired,
+        ),
+        (
+            "crawlgate_fleet_leases_lost",
+            "Fetches of robots.txt that lost their lease to another instance.",
+            counts.leases_lost,
+        ),
+        (
+            "crawlgate_fleet_results_refused",
+            "Results of fetches that the engine refused, as it had newer ones.",
+            counts.results_refused,
+        ),
+        (
+            "crawlgate_fleet_turns_asked",
+            "Turns at origins that this instance asked for.",
+            counts.turns_asked,
+        ),
+        (
+            "crawlgate_fleet_turns_granted",
+            "Turns at origins that this instance was granted.",
+            counts.turns_granted,
+        ),
+        (
+            "crawlgate_fleet_refused",
+            "States and overrides in the engine that the fleet's key did not make.",
+            counts.unsealed,
+        ),
+    ]
 }

@@ -65,10 +65,7 @@ fn write_kind(kind: &EventKind<'_>, map: &mut MapWriter<'_>) {
             map.text(key::BY, by.kept);
         }
         EventKind::Acknowledged { index, by, note } => {
-            let (by, note) = (words(by), words(note));
-            map.cuts(&[(key::BY, by.cut), (key::NOTE, note.cut)]);
-            map.text(key::BY, by.kept);
-            map.text(key::NOTE, note.kept);
+            write_act(map, by, note);
             cbor::uint(map.key(key::INDEX), *index);
         }
         EventKind::Dropped { index, cause } => {
@@ -81,10 +78,7 @@ fn write_kind(kind: &EventKind<'_>, map: &mut MapWriter<'_>) {
             by,
             reason,
         } => {
-            let (by, reason) = (words(by), words(reason));
-            map.cuts(&[(key::BY, by.cut), (key::NOTE, reason.cut)]);
-            map.text(key::BY, by.kept);
-            map.text(key::NOTE, reason.kept);
+            write_act(map, by, reason);
             map.text(key::VKEY, bounded(new));
             map.text(key::OLD_VKEY, bounded(old));
         }
@@ -115,6 +109,14 @@ fn write_kind(kind: &EventKind<'_>, map: &mut MapWriter<'_>) {
             cbor::bytes(map.key(key::DECISION), decision);
         }
     }
+}
+
+/// Writes the person who acted, and what this person says of it.
+fn write_act(map: &mut MapWriter<'_>, by: &Text<'_>, note: &Text<'_>) {
+    let (by, note) = (words(by), words(note));
+    map.cuts(&[(key::BY, by.cut), (key::NOTE, note.cut)]);
+    map.text(key::BY, by.kept);
+    map.text(key::NOTE, note.kept);
 }
 
 fn write_settings(settings: &Settings<'_>, map: &mut MapWriter<'_>) {

@@ -115,18 +115,36 @@ impl ExchangeRecorder {
             static URL: std::cell::Cell<Vec<u8>> = const { std::cell::Cell::new(Vec::new()) };
         }
 
-        let now = self.proxy.clock.now();
         // A thread that ends has no buffer any more.
         let mut url = URL.try_with(std::cell::Cell::take).unwrap_or_default();
         url.clear();
         self.url.write(&mut url);
-        let decision = &self.decision;
-        let usage = match &decision.usage {
+        let usage = match &self.decision.usage {
             Some(usage) => usage.text(),
             None => Usage::text_of(self.client.purposes),
         };
         let signed = self.signer.as_ref().and_then(Signer::outcome);
-        let record = Record {
+        let record = self.to_record(&url, usage.as_deref(), signed.as_ref(), error);
+        // A failing log would only be flooded with its own failures.
+        if self.decision.reason != Reason::LogFailed {
+            let grounds = self.grounds(&record);
+            self.proxy.log.record_of(&record, &grounds, exceeds);
+        }
+        self.proxy.summary.count(&record);
+        let _ = URL.try_with(|buffer| buffer.set(url));
+    }
+
+    /// Returns the record of an exchange that ends now.
+    fn to_record<'r>(
+        &'r self,
+        url: &'r [u8],
+        usage: Option<&'r str>,
+        signed: Option<&'r Outcome>,
+        error: Option<&'r str>,
+    ) -> Record<'r> {
+        let now = self.proxy.clock.now();
+        let decision = &self.decision;
+        Record {
             time: self.time,
             id: self.id,
             decided_at: decision.at,
@@ -146,7 +164,7 @@ impl ExchangeRecorder {
             user_agent: self.user_agent.as_ref().map(HeaderValue::as_bytes),
             method: self.method.as_str(),
             version: self.version,
-            url: &url,
+            url,
             origin: self.origin.as_ref().map(Origin::as_str),
             via: self.via,
             opaque: self.is_opaque,
@@ -179,19 +197,7 @@ impl ExchangeRecorder {
             }),
             upstream: self.upstream,
             upstream_version: self.upstream_version,
-            signed: signed.as_ref().map(|outcome| match outcome {
-                Outcome::Signed {
-                    identity,
-                    key,
-                    created,
-                } => Signed::With {
-                    identity,
-                    key,
-                    created: *created,
-                },
-                Outcome::Left => Signed::Left,
-                Outcome::Unsignable => Signed::Unsignable,
-            }),
+            signed: signed.map(signed_of),
             status: self.status,
             bytes_in: self.bytes_in(),
             bytes_out: self.bytes_out,
@@ -199,19 +205,12 @@ impl ExchangeRecorder {
             error,
             detail: self.detail.as_deref(),
             purposes: self.client.purposes,
-            usage: usage.as_deref(),
+            usage,
             tdmrep: self
                 .tdmrep()
                 .filter(|_| usage.is_some())
                 .map(audit::RobotsCopy::of_tdmrep),
-        };
-        // A failing log would only be flooded with its own failures.
-        if self.decision.reason != Reason::LogFailed {
-            let grounds = self.grounds(&record);
-            self.proxy.log.record_of(&record, &grounds, exceeds);
         }
-        self.proxy.summary.count(&record);
-        let _ = URL.try_with(|buffer| buffer.set(url));
     }
 
     /// Returns the digests of the record's objects. The override and the state that the decision rests on keep them.
@@ -245,5 +244,21 @@ impl ExchangeRecorder {
     /// Returns the tdmrep.json that was asked, if it was.
     fn tdmrep(&self) -> Option<&Reservations> {
         self.decision.usage.as_ref()?.tdmrep.as_deref()
+    }
+}
+
+fn signed_of(outcome: &Outcome) -> Signed<'_> {
+    match outcome {
+        Outcome::Signed {
+            identity,
+            key,
+            created,
+        } => Signed::With {
+            identity,
+            key,
+            created: *created,
+        },
+        Outcome::Left => Signed::Left,
+        Outcome::Unsignable => Signed::Unsignable,
     }
 }

@@ -26,7 +26,7 @@ pub mod store;
 pub mod witness;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::LazyLock;
 
@@ -177,25 +177,29 @@ pub fn main() -> ExitCode {
         }
     };
     let explicit = cli.config.as_deref();
-    match &cli.command {
-        Some(Command::Config(args)) => return config::run(args, explicit),
-        Some(Command::Completions(args)) => return completions::completions(args),
-        Some(Command::Man(args)) => return completions::man(args),
+    let command = cli
+        .command
+        .unwrap_or(Command::Serve(serve::ServeArgs::default()));
+    match command {
+        Command::Config(args) => config::run(&args, explicit),
+        Command::Completions(args) => completions::completions(&args),
+        Command::Man(args) => completions::man(&args),
         // Squid starts the helper in any directory and as any user: it reads no configuration but a named one.
-        Some(Command::SquidHelper(args)) => return squid_helper::run(args, explicit),
+        Command::SquidHelper(args) => squid_helper::run(&args, explicit),
         // The key comes before the configuration that names it.
-        Some(Command::Fleet(args)) if args.is_key() => return fleet::run(args, &Config::default()),
+        Command::Fleet(args) if args.is_key() => fleet::run(&args, &Config::default()),
         // The confined process must have one thread, and shares only a socket with the process that started it.
-        Some(Command::Confined(args)) => return run::run_confined(args),
-        _ => {}
+        Command::Confined(args) => run::run_confined(&args),
+        command => configured(command, explicit),
     }
-    let loaded = match &cli.command {
-        Some(Command::Serve(args)) => args.load(explicit).map(|config| (config, Holder::User)),
-        Some(command) => match command.reads() {
-            Some(kept) => Config::load_to_read(explicit, kept),
-            None => Config::load(explicit).map(|config| (config, Holder::User)),
-        },
-        None => Config::load(explicit).map(|config| (config, Holder::User)),
+}
+
+/// Runs a command that needs the configuration.
+fn configured(command: Command, explicit: Option<&Path>) -> ExitCode {
+    let loaded = match (&command, command.reads()) {
+        (Command::Serve(args), _) => args.load(explicit).map(|config| (config, Holder::User)),
+        (_, Some(kept)) => Config::load_to_read(explicit, kept),
+        (_, None) => Config::load(explicit).map(|config| (config, Holder::User)),
     };
     let (mut config, holder) = match loaded {
         Ok(loaded) => loaded,
@@ -210,9 +214,6 @@ pub fn main() -> ExitCode {
             file.display()
         );
     }
-    let command = cli
-        .command
-        .unwrap_or(Command::Serve(serve::ServeArgs::default()));
     let chosen = match command.collected() {
         Some(args) => args.choose(&mut config),
         None => Ok(Chosen::One),

@@ -98,14 +98,7 @@ pub fn run(args: &ReportArgs, config: &Config, chosen: &Chosen) -> ExitCode {
 fn written(args: &ReportArgs, config: &Config, chosen: &Chosen) -> Result<bool, String> {
     let now = Clock::system().now();
     let question = question(args, now)?;
-    let outputs = [&args.output, &args.json, &args.origins_csv];
-    let outputs = outputs.map(|path| path.as_deref().map(|path| Output::of(path, args.force)));
-    let [html, json, origins] = outputs.map(Option::transpose);
-    let (mut html, mut json, mut origins) = (html?, json?, origins?);
-    let to_stdout = [&html, &json, &origins].map(|one| matches!(one, Some(Output::Stdout)));
-    if to_stdout.iter().filter(|is| **is).count() > 1 {
-        return Err("only one of the files can be the standard output".to_owned());
-    }
+    let outputs = Outputs::of(args)?;
     let logs = chosen.logs(config)?;
     let keys = match chosen.is_several() {
         true => Some(audit::several::keys_of_each(&args.key, &logs)?),
@@ -113,7 +106,6 @@ fn written(args: &ReportArgs, config: &Config, chosen: &Chosen) -> Result<bool, 
     };
     let runtime = super::small_runtime()?;
     runtime.block_on(async {
-        let failed = |error: StoreError| error.to_string();
         let gathering = gather(&logs, &question).await?;
         let faults = gathering.faults();
         for fault in &faults {
@@ -131,7 +123,7 @@ fn written(args: &ReportArgs, config: &Config, chosen: &Chosen) -> Result<bool, 
             let found = match is_unread {
                 true => Trusted::of(named, &log.config(config)),
                 false => {
-                    let store = logs.open(log).await.map_err(failed)?;
+                    let store = logs.open(log).await.map_err(|error| error.to_string())?;
                     Trusted::of_store(named, &log.config(config), &*store).await
                 }
             };
@@ -142,41 +134,82 @@ fn written(args: &ReportArgs, config: &Config, chosen: &Chosen) -> Result<bool, 
             });
         }
         let report = Report::of(&gathering, &logs, config, &trusted, now);
-        let mut report = report.await.map_err(failed)?;
+        let mut report = report.await.map_err(|error| error.to_string())?;
         if !args.no_verify {
             let span = (question.since, question.until);
-            for ((facts, log), trusted) in report.logs.iter_mut().zip(&logs).zip(&trusted) {
-                if facts.unread.is_none() {
-                    let store = logs.open(log).await.map_err(failed)?;
-                    let config = log.config(config);
-                    let verification = audit::verification(&store, trusted, &config, span).await;
-                    facts.verification = Some(match verification {
-                        // The others are verified all the same.
-                        Err(error) if chosen.is_several() => Verification::failed(error),
-                        verification => verification?,
-                    });
-                }
-            }
+            verify(&mut report, &logs, &trusted, (config, chosen), span).await?;
         }
-        if let Some(html) = &mut html {
-            html.write(report.html()?.as_bytes())?;
-        }
-        if let Some(json) = &mut json {
-            let text = report.json().map_err(|error| error.to_string())?;
-            json.write(&text)?;
-        }
-        if let Some(origins) = &mut origins {
-            origins.write(&all_origins(gathering.figures())?)?;
-        }
-        // All of them are whole before the first is in its place.
-        for output in [html, json, origins].into_iter().flatten() {
-            output.keep()?;
-        }
+        outputs.write(&report, &gathering)?;
         Ok(report
             .logs
             .iter()
             .all(|log| log.unread.is_none() && log.verification.as_ref().is_none_or(|one| one.ok)))
     })
+}
+
+/// Verifies each log of a report that could be read. Of several logs, one that cannot be verified leaves the others.
+async fn verify(
+    report: &mut Report,
+    logs: &Logs,
+    trusted: &[Trusted],
+    (config, chosen): (&Config, &Chosen),
+    span: (Moment, Moment),
+) -> Result<(), String> {
+    for ((facts, log), trusted) in report.logs.iter_mut().zip(logs).zip(trusted) {
+        if facts.unread.is_none() {
+            let store = logs.open(log).await.map_err(|error| error.to_string())?;
+            let config = log.config(config);
+            let verification = audit::verification(&store, trusted, &config, span).await;
+            facts.verification = Some(match verification {
+                Err(error) if chosen.is_several() => Verification::failed(error),
+                verification => verification?,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The files to write, each begun beside its place.
+struct Outputs {
+    html: Option<Output>,
+    json: Option<Output>,
+    origins: Option<Output>,
+}
+
+impl Outputs {
+    fn of(args: &ReportArgs) -> Result<Self, String> {
+        let paths = [&args.output, &args.json, &args.origins_csv];
+        let outputs = paths.map(|path| path.as_deref().map(|path| Output::of(path, args.force)));
+        let [html, json, origins] = outputs.map(Option::transpose);
+        let (html, json, origins) = (html?, json?, origins?);
+        let to_stdout = [&html, &json, &origins].map(|one| matches!(one, Some(Output::Stdout)));
+        if to_stdout.iter().filter(|is| **is).count() > 1 {
+            return Err("only one of the files can be the standard output".to_owned());
+        }
+        Ok(Self {
+            html,
+            json,
+            origins,
+        })
+    }
+
+    fn write(mut self, report: &Report, gathering: &Gathering) -> Result<(), String> {
+        if let Some(html) = &mut self.html {
+            html.write(report.html()?.as_bytes())?;
+        }
+        if let Some(json) = &mut self.json {
+            let text = report.json().map_err(|error| error.to_string())?;
+            json.write(&text)?;
+        }
+        if let Some(origins) = &mut self.origins {
+            origins.write(&all_origins(gathering.figures())?)?;
+        }
+        // All of them are whole before the first is in its place.
+        for output in [self.html, self.json, self.origins].into_iter().flatten() {
+            output.keep()?;
+        }
+        Ok(())
+    }
 }
 
 /// Reads the span and the conditions.

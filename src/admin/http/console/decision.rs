@@ -28,7 +28,7 @@ use crate::clock::Moment;
 use crate::config::AuditConfig;
 use crate::policy::Reason;
 use crate::rep::{Origin, ProductToken};
-use crate::store::StoredCheckpoint;
+use crate::store::{Store, StoredCheckpoint};
 use crate::text::hex;
 use crate::tlog::leaf_hash;
 
@@ -134,14 +134,7 @@ pub(super) async fn page(
     let trusted = trusted.map_err(|error| Problem::busy(error.to_string()))?;
     let turn = site.turn().await?;
     let case = Case::of(&decision, &*store, &trusted).await?;
-    let checkpoint = match case.in_log.signed() {
-        Some(size) => store
-            .checkpoints()
-            .await?
-            .into_iter()
-            .find(|one| one.size == size),
-        None => None,
-    };
+    let checkpoint = checkpoint_of(&case, &*store).await?;
     let next = match log.is_copy() {
         true => None,
         false => next_open(&site, &filter, decision.seq).await?,
@@ -197,6 +190,18 @@ pub(super) async fn page(
         });
     }
     Ok(Page(page))
+}
+
+/// Returns the checkpoint that covers the record, if there is one.
+async fn checkpoint_of(
+    case: &Case<'_>,
+    store: &dyn Store,
+) -> Result<Option<StoredCheckpoint>, Problem> {
+    let Some(size) = case.in_log.signed() else {
+        return Ok(None);
+    };
+    let checkpoints = store.checkpoints().await?;
+    Ok(checkpoints.into_iter().find(|one| one.size == size))
 }
 
 /// `/decisions/{id}/evidence.json`

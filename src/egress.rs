@@ -253,6 +253,11 @@ impl Egress {
         self.0.dialler.address_policy().own().to_vec()
     }
 
+    /// Dials each origin at the port of its scheme alone from now on, also behind a redirect.
+    pub fn keep_to_default_ports(&self) {
+        self.0.dialler.keep_to_default_ports();
+    }
+
     /// Sets the name by which this proxy recognises its own requests.
     pub fn signs_as(&self, name: &str) {
         self.0.dialler.signs_as(name);

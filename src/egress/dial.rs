@@ -11,6 +11,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ use crate::config::{
     check_credentials,
 };
 use crate::descriptors::is_exhaustion;
-use crate::policy::address_policy::{AddressPolicy, Prohibited, literal};
+use crate::policy::address_policy::{AddressPolicy, Prohibited, ProhibitedBy, literal};
 use crate::rep::{Origin, Scheme};
 
 /// Time of silence on a connection before the system probes the other side.
@@ -41,6 +42,8 @@ pub(super) struct Dialler {
     routes: Vec<KnownRoute>,
     /// Our name in `Via` to upstream proxies.
     name: OnceLock<Box<str>>,
+    /// True if an origin is dialled at the port of its scheme alone.
+    default_ports_only: AtomicBool,
 }
 
 /// A configured route: its origins and its proxy; no proxy: directly.
@@ -78,6 +81,7 @@ impl Dialler {
             names: ArcSwap::from_pointee(Names::of_system(config.upstream.hosts.clone())),
             routes: routes.collect::<Result<_, EgressError>>()?,
             name: OnceLock::new(),
+            default_ports_only: AtomicBool::new(false),
         })
     }
 
@@ -97,6 +101,11 @@ impl Dialler {
     /// Sets the addresses that this proxy listens on.
     pub(super) fn listens_on(&self, own: &[SocketAddr]) {
         self.policy.rcu(|policy| policy.listening_on(own));
+    }
+
+    /// Dials each origin at the port of its scheme alone from now on.
+    pub(super) fn keep_to_default_ports(&self) {
+        self.default_ports_only.store(true, Ordering::Relaxed);
     }
 
     /// Sets our name. Later calls change nothing.
@@ -137,6 +146,13 @@ impl Dialler {
         way: Option<&Way>,
     ) -> Result<TcpStream, Failure> {
         let (host, port) = (origin.host(), origin.port());
+        let is_other = port != origin.scheme().default_port();
+        if is_other && self.default_ports_only.load(Ordering::Relaxed) {
+            return Err(Failure::Prohibited(Prohibited {
+                address: None,
+                by: ProhibitedBy::OtherPort(port),
+            }));
+        }
         match self.proxy_for(origin) {
             None => connect(self.find_in_parts(host, port).await?).await,
             Some(proxy) => self.tunnel(proxy, host, port, way).await,

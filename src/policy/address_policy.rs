@@ -55,7 +55,7 @@ impl Prohibited {
     #[must_use]
     pub fn error_type(self) -> &'static str {
         match self.by {
-            ProhibitedBy::Port(_) => "http_request_denied",
+            ProhibitedBy::Port(_) | ProhibitedBy::OtherPort(_) => "http_request_denied",
             ProhibitedBy::Class(_) | ProhibitedBy::Denied | ProhibitedBy::Own => {
                 "destination_ip_prohibited"
             }
@@ -85,6 +85,8 @@ pub enum ProhibitedBy {
     Own,
     /// `[egress] connect_ports` does not name the port of a CONNECT.
     Port(u16),
+    /// It is none of a scheme, and this egress dials no other.
+    OtherPort(u16),
 }
 
 impl fmt::Display for Prohibited {
@@ -115,6 +117,12 @@ impl fmt::Display for Prohibited {
                 "is requested at port {port}, which CONNECT may not use; the operator can add it to \
                  [egress] connect_ports"
             ),
+            ProhibitedBy::OtherPort(port) => {
+                write!(
+                    f,
+                    "is requested at port {port}, which is not that of its scheme"
+                )
+            }
         }
     }
 }

@@ -246,9 +246,9 @@ fn a_public_site_is_judged_by_its_robots_txt_alone() {
     );
 }
 
-/// Starts the site, and returns its address and the requests that it has seen.
-fn site() -> Arc<Mutex<Vec<String>>> {
-    let listener = TcpListener::bind((SITE, 80)).unwrap();
+/// Starts the site at a port, and returns the requests that it has seen. Names that begin with `to-PORT` redirect there.
+fn site(port: u16) -> Arc<Mutex<Vec<String>>> {
+    let listener = TcpListener::bind((SITE, port)).unwrap();
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
     let list = Arc::clone(&seen);
     thread::spawn(move || {
@@ -262,9 +262,17 @@ fn site() -> Arc<Mutex<Vec<String>>> {
                 "/robots.txt" => ("200 OK", RULES),
                 _ => ("404 Not Found", ""),
             };
+            let host = head.iter().find_map(|line| line.strip_prefix("Host: to-"));
+            let (status, more) = match host.and_then(|host| host.split_once('.')) {
+                Some((port, _)) => (
+                    "301 Moved Permanently",
+                    format!("Location: http://site.example:{port}/robots.txt\r\n"),
+                ),
+                None => (status, String::new()),
+            };
             list.lock().unwrap().push(head.join("\n"));
             let answer = format!(
-                "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                "HTTP/1.1 {status}\r\n{more}Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
                 body.len()
             );
             drop(stream.write_all(answer.as_bytes()));
@@ -276,10 +284,15 @@ fn site() -> Arc<Mutex<Vec<String>>> {
 #[test]
 #[ignore = "a_public_site_is_judged_by_its_robots_txt_alone runs it in a namespace"]
 fn inside_a_namespace() {
-    let seen = site();
+    let (seen, beside) = (site(80), site(8080));
     let at = |path: &str| format!("http://site.example{path}");
     let mut public = Public::with(|setup| {
-        for (name, address) in [("site.example", SITE), ("inside.example", "127.0.0.1")] {
+        for (name, address) in [
+            ("site.example", SITE),
+            ("to-80.example", SITE),
+            ("to-8080.example", SITE),
+            ("inside.example", "127.0.0.1"),
+        ] {
             let (name, address) = (format!("\"{name}\""), format!("\"{address}\""));
             setup.set("upstream.hosts", &name, &address);
         }
@@ -321,6 +334,14 @@ fn inside_a_namespace() {
     assert_eq!(records.len(), 1, "{records:?}");
     let page = public.judged("http://site.example:8080/", "");
     assert!(page.contains("URLs without a port"), "{page}");
+    let page = public.judged("http://to-80.example/private/x", "");
+    assert!(page.contains("robots_disallow"), "{page}");
+    let page = public.judged("http://to-8080.example/open", "");
+    for told in ["robots_unreachable", "may not be reached from here"] {
+        assert!(page.contains(told), "{told}: {page}");
+    }
+    let beside = beside.lock().unwrap().clone();
+    assert!(beside.is_empty(), "no other port is asked: {beside:?}");
     let page = public.judged("http://inside.example/", "");
     assert!(page.contains(NOT_PUBLIC), "{page}");
     // A reload holds here, too.

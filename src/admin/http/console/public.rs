@@ -278,7 +278,7 @@ async fn judge(site: &Inner, url: &str, agent: &str) -> Result<Judgement, Unansw
     if !sites.is_public(&target.origin).await {
         return Err(Unanswered::NotPublic);
     }
-    // Nothing else that listens at a public address is to be probed from here.
+    // The egress refuses other ports, too, without these words.
     if target.origin.port() != target.origin.scheme().default_port() {
         let why = "this page judges URLs without a port, or with that of their scheme";
         return Err(Unanswered::Invalid(why.to_owned()));

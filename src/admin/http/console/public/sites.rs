@@ -52,6 +52,8 @@ impl Sites {
         let public = public_only(&settings);
         let clock = proxy.clock().clone();
         let egress = Egress::new(&public, clock.clone())?;
+        // Nothing else that listens at a public address is to be probed from here, also by a redirect.
+        egress.keep_to_default_ports();
         let pace = Pace::new(&public.pace, clock.clone());
         Ok(Sites {
             cache: RobotsCache::new(&public, egress.clone(), pace, clock),

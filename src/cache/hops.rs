@@ -26,7 +26,6 @@ use parking_lot::Mutex;
 
 use super::Shared;
 use super::fetch_handle::Ended;
-use crate::policy::overrides::Action;
 use crate::rep::{ComparisonPath, Guarded, Origin, RuleKind};
 use crate::robots::access::{Cause, Hop};
 use crate::robots::document::Document;
@@ -147,10 +146,10 @@ impl Shared {
     /// Judges a hop by the overrides in force; `None` if they say nothing about it.
     pub(super) fn hop_by_override(&self, origin: &Origin, path: &str) -> Option<Hop> {
         let overrides = self.overrides.load();
-        let asserted = overrides.about(origin, path.as_bytes(), self.clock.now())?;
-        Some(match asserted.action {
-            Action::Allow | Action::AllowUsage => Hop::Allowed,
-            Action::Deny => Hop::Refused(Cause::DeniedHop),
+        let is_allowed = overrides.is_allowed(origin, path.as_bytes(), self.clock.now())?;
+        Some(match is_allowed {
+            true => Hop::Allowed,
+            false => Hop::Refused(Cause::DeniedHop),
         })
     }
 

@@ -21,7 +21,7 @@ use crate::robots::identity::{Crawler, FetchedAs};
 use crate::robots::state::{Due, Stance, State};
 
 /// The answer about an origin for one request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct View {
     /// The origin's state, for the request's identity.
     pub state: Arc<State>,

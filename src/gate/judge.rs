@@ -12,7 +12,7 @@ use crate::config::Mode;
 use crate::egress::Prohibited;
 use crate::policy::tdmrep::Reservations;
 use crate::policy::usage::Signals;
-use crate::policy::{self, Decision, Reason, Ruling, Target, Under};
+use crate::policy::{self, Decision, Reason, Ruling, Target, Under, Verdict};
 use crate::rep::{Origin, Scheme};
 use crate::robots::state::{Stance, State};
 use crate::usage::Modes;
@@ -76,14 +76,7 @@ impl Gate {
         {
             return Ruling::Refuse(spent(retry_at, now));
         }
-        let mut view = self
-            .robots_cache
-            .lookup_for(
-                &target.origin,
-                requester.crawler(),
-                requester.client.profile,
-            )
-            .await;
+        let mut view = self.look_up(&target.origin, requester).await;
         if view.stance.is_prohibited() {
             // Boxed: it should not burden every request's future.
             let checked = Box::pin(self.resolve_and_check(&target.origin, &view.state, requester));
@@ -95,11 +88,24 @@ impl Gate {
             };
         }
         // TDMRep is about HTTP.
-        if !view.by.config.signals.tdmrep.is_read() || target.origin.scheme() == Scheme::Ftp {
-            return self.judge_by(kind, target, requester, mode, view, None);
+        let asks = view.by.config.signals.tdmrep.is_read() && target.origin.scheme() != Scheme::Ftp;
+        let robots = asks.then(|| view.clone());
+        let ruling = self.judge_by(kind, target, requester, mode, view, None);
+        let is_allowed = ruling.decision().verdict() == Verdict::Allow;
+        match (robots, ruling) {
+            (Some(robots), Ruling::Clear(permit, _)) if is_allowed => {
+                let target = permit.surrender();
+                // Boxed: it should not burden every request's future.
+                Box::pin(self.judge_with_tdmrep(kind, target, requester, mode, robots, quota)).await
+            }
+            (_, ruling) => ruling,
         }
-        // Boxed: it should not burden every request's future.
-        Box::pin(self.judge_with_tdmrep(kind, target, requester, mode, view, quota)).await
+    }
+
+    /// Returns the state of an origin's robots.txt for a requester.
+    pub(super) async fn look_up(&self, origin: &Origin, requester: &Requester<'_>) -> View {
+        let (crawler, profile) = (requester.crawler(), requester.client.profile);
+        self.robots_cache.lookup_for(origin, crawler, profile).await
     }
 
     /// Judges by the state of robots.txt, and by what is known of tdmrep.json.

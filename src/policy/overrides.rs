@@ -242,6 +242,13 @@ impl Overrides {
         decisive(self.of(origin)?, path, now)
     }
 
+    /// Tells whether the override that decides about a path (with its query) of an origin at `now` allows it; `None` if none
+    /// decides.
+    pub fn is_allowed(&self, origin: &Origin, path: &[u8], now: Moment) -> Option<bool> {
+        let asserted = self.about(origin, path, now)?;
+        Some(asserted.action != Action::Deny)
+    }
+
     /// Returns the override that lifts what an origin says of the use of a path (with its query) at `now`.
     pub fn about_usage(&self, origin: &Origin, path: &[u8], now: Moment) -> Option<&Arc<InForce>> {
         match self.of_usage.is_empty() {

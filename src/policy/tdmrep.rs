@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
+use super::overrides::Overrides;
 use super::{Verdict, by_rules};
 use crate::agent::Agent;
 use crate::clock::Moment;
-use crate::rep::ComparisonPath;
+use crate::rep::{ComparisonPath, Origin};
 use crate::robots::document::Document;
 use crate::robots::identity::FetchedAs;
 use crate::robots::snapshot::Snapshot;
@@ -90,6 +91,23 @@ impl Reservations {
             Standing::Disallowed | Standing::Pending | Standing::Unset => Said::default(),
         }
     }
+}
+
+/// Tells whether the crawler may fetch the file of an origin in this stance: an override about the file decides, otherwise
+/// robots.txt. No exemption of the client does: it did not ask for the file.
+#[must_use]
+pub fn may_fetch(
+    origin: &Origin,
+    stance: &Stance,
+    agent: &Agent,
+    overrides: &Overrides,
+    path_guard: bool,
+    now: Moment,
+) -> bool {
+    let path = Document::TdmRep.path();
+    overrides
+        .is_allowed(origin, path.as_bytes(), now)
+        .unwrap_or_else(|| allows(stance, agent, path, path_guard))
 }
 
 /// Tells whether the rules of an origin in this stance allow the crawler a path, in all its readings if it is guarded.

@@ -4,12 +4,13 @@
 //! except the fetches of the caller's robots cache, and it records nothing: a question is no request.
 
 pub mod document;
+mod documents;
 mod error;
 pub mod sitemaps;
 pub(crate) mod states;
-pub mod tdmrep;
 pub mod usage;
 
+pub use self::documents::Documents;
 pub use self::error::{AgentError, UrlError};
 
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use http::uri::PathAndQuery;
 use crate::agent::{self, Agent, Agents};
 use crate::cache::{EffectiveSettings, View};
 use crate::clock::Moment;
-use crate::config::{Config, RobotsConfig};
+use crate::config::{Config, Mode, RobotsConfig};
 use crate::ftp::{self, path::ReadError};
 use crate::policy::generation::OriginUpdates;
 use crate::policy::identity::{Required, decide_by_identity};
@@ -98,6 +99,23 @@ pub enum Evaluation {
 }
 
 impl Evaluator {
+    /// Returns an evaluator with the settings of a configuration.
+    #[must_use]
+    pub fn of(
+        agent: Arc<Agent>,
+        asked: usage::Asked,
+        overrides: Overrides,
+        config: &Config,
+    ) -> Evaluator {
+        Evaluator {
+            agent,
+            required: config.agent.required(),
+            overrides,
+            settings: config.robots.settings(Mode::Enforce),
+            asked,
+        }
+    }
+
     /// Judges by everything except robots.txt.
     pub fn begin(&self, target: Target, now: Moment) -> Evaluation {
         let mode = self.settings.mode;
@@ -129,15 +147,14 @@ impl Evaluator {
         }
     }
 
-    /// Judges by the stored state of the origin, and by its tdmrep.json if that was asked for, as the proxy does.
+    /// Judges by the documents of the origin, as the proxy does.
     pub fn by_origin(
         &self,
         target: Target,
         asserted: Option<Box<Decision>>,
-        view: View,
-        tdmrep: Option<&usage::File>,
+        documents: Documents,
     ) -> Judgement {
-        let judged = self.judge(target, view, tdmrep);
+        let judged = self.judge(target, documents.view, documents.tdmrep.as_deref());
         match asserted {
             // The proxy checks the address policy before the overrides.
             Some(asserted) if judged.decision.reason != Reason::AddressProhibited => Judgement {

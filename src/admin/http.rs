@@ -22,6 +22,7 @@ mod metrics;
 mod open_denials;
 pub mod problem;
 mod proof;
+mod question;
 mod report;
 mod token;
 

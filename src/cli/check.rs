@@ -122,7 +122,8 @@ default, [log] decisions records denials alone, so that a new denial shows only 
   notes          true: answer with notes on the robots.txt, too
   purposes       a list, as --purpose [default: --purpose]
   response       a response head to judge, as text
-  tdmrep         the text of the origin's tdmrep.json, or null
+  tdmrep         the text of the origin's tdmrep.json, or null for none; without it, a line
+                 without a robots.txt asks the origin for it where the proxy would
 Other names are ignored. Every line is answered with one object on one line, in the same order:
   verdict        allow or deny: the protocol's answer, without the path guard
   reason         robots_allow, robots_disallow, no_rules, robots_txt, robots_unavailable

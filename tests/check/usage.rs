@@ -6,7 +6,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::check_in;
-use crate::support::Setup;
+use crate::support::{Latch, Origin, Reply, Setup, eventually};
 
 #[path = "../support/signals.rs"]
 mod signals;
@@ -148,6 +148,79 @@ fn a_line_that_asks_about_no_use_is_answered_as_ever() {
     let answer: Value = serde_json::from_str(answer.lines().next().unwrap()).unwrap();
     assert_eq!(answer["reason"], "usage_disallow", "{answer}");
     assert_eq!(answer["usage"]["refused"], json!(["train-ai"]));
+}
+
+const TDMREP: &str = "/.well-known/tdmrep.json";
+
+/// A file that reserves a folder.
+const RESERVED: &str = r#"[{"location":"/art/","tdm-reservation":1}]"#;
+
+/// Asks in bulk, where tdmrep.json is enforced, and returns the answers.
+fn enforced(hold: &str, lines: &[Value]) -> Vec<Value> {
+    let mut setup = Setup::new();
+    setup.set("signals", "tdmrep", "\"enforce\"");
+    setup.set("robots", "hold", &format!("{hold:?}"));
+    let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let output = check_in(&setup, &["--jsonl"], input.as_bytes());
+    let answers = String::from_utf8(output.stdout).unwrap();
+    let read = |line: &str| serde_json::from_str(line).unwrap();
+    answers.lines().map(read).collect()
+}
+
+fn asks(origin: &Origin, path: &str, purpose: &str) -> Value {
+    json!({"url": origin.url(path), "purposes": [purpose]})
+}
+
+#[test]
+fn a_line_without_files_is_judged_by_the_tdmrep_json_of_the_origin() {
+    let on_file = |reply: Reply| Origin::http().on(TDMREP, [reply]);
+    let reserved = on_file(Reply::ok(RESERVED));
+    let down = on_file(Reply::status(503, ""));
+    let closed = on_file(Reply::ok(RESERVED)).robots("User-agent: *\nDisallow: /.well-known/\n");
+    let mut brought = asks(&reserved, "/art/1", "tdm");
+    brought["tdmrep"] = Value::Null;
+    // None of these asks the file.
+    let unasked = [
+        asks(&reserved, "/art/1", "search"),
+        brought,
+        json!({"url": reserved.url("/art/1")}),
+        asks(&reserved, "/robots.txt", "tdm"),
+        asks(&closed, "/art/1", "tdm"),
+    ];
+    for answer in enforced("30s", &unasked) {
+        assert_eq!(answer["verdict"], "allow", "{answer}");
+    }
+    for origin in [&reserved, &closed] {
+        assert_eq!(origin.seen_but_robots(), [""; 0]);
+    }
+    let found = enforced(
+        "30s",
+        &[
+            asks(&reserved, "/art/1", "tdm"),
+            asks(&reserved, "/art/2", "train-ai"),
+            asks(&reserved, "/text", "tdm"),
+            asks(&down, "/art/1", "tdm"),
+        ],
+    );
+    let verdicts: Vec<_> = found.iter().map(|answer| &answer["verdict"]).collect();
+    assert_eq!(verdicts, ["deny", "deny", "allow", "allow"], "{found:?}");
+    assert_eq!(found[1]["reason"], "usage_disallow");
+    assert_eq!(found[0]["usage"]["preferences"][0]["entry"], 1);
+    for origin in [&reserved, &down] {
+        assert_eq!(origin.seen_but_robots(), [format!("GET {TDMREP}")]);
+    }
+}
+
+#[test]
+fn a_line_whose_tdmrep_json_is_late_is_not_judged() {
+    let latch = Latch::new();
+    let late = Origin::http().on(TDMREP, [Reply::ok(RESERVED).held(&latch)]);
+    let lines = [asks(&late, "/art/1", "tdm")];
+    eventually("robots.txt to come in time", || {
+        let error = enforced("300ms", &lines).remove(0)["error"].take();
+        (error == "tdmrep.json did not arrive in time").then_some(())
+    });
+    latch.open();
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! The answer is the protocol's, so [`rep`](crate::rep) alone gives it: even a URL that no request could carry is
 //! judged. The path guard's opinion is added to the answer.
 //!
-//! A thread reads; one task judges, writes, and waits for the fetches of lines without a robots.txt. Lines behind a
+//! A thread reads; one task judges, writes, and waits for the fetches of lines that bring no robots.txt. Lines behind a
 //! fetch are judged meanwhile, and their answers wait for their turn. Before each wait the task writes all finished
 //! answers: so a program can ask, wait for the answer, and ask again.
 
@@ -15,15 +15,15 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 
 use self::lines::{Line, Lines};
 use self::question::{Fetch, LineJudge, Step};
 use super::judge::{AT_ONCE, Stopped};
 use super::{settle, source};
-use crate::cache::View;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::explain::Documents;
 use crate::explain::usage::Asked;
 
 /// Answers to keep behind an unfinished one.
@@ -45,9 +45,9 @@ pub(super) fn run(named: &[String], asked: Asked, config: &Config) -> Result<u8,
         .map_err(|error| format!("the reader of standard input cannot be started: {error}"))?;
     let bulk = Bulk {
         judge,
-        ask: |fetch: &Fetch| {
-            let (origin, agent) = (fetch.origin.clone(), Arc::clone(&fetch.agent));
-            tokio::spawn(source::ask_robots(Arc::clone(&cache), origin, agent))
+        ask: |fetch: &Arc<Fetch>| {
+            let (fetch, cache) = (Arc::clone(fetch), Arc::clone(&cache));
+            tokio::spawn(async move { fetch.documents(&cache).await })
         },
         waiting: VecDeque::new(),
         fetching: 0,
@@ -75,12 +75,12 @@ fn read(input: impl io::Read, batches: &mpsc::Sender<io::Result<Vec<Line>>>) {
 /// A line whose answer is not written yet.
 enum Waiting {
     Answered(Vec<u8>),
-    Fetching(Box<Fetch>, JoinHandle<View>),
+    Fetching(Arc<Fetch>, JoinHandle<Documents>),
 }
 
 struct Bulk<A, W> {
     judge: LineJudge,
-    /// Requests an origin's robots.txt.
+    /// Requests an origin's documents.
     ask: A,
     waiting: VecDeque<Waiting>,
     /// The number of fetches in progress.
@@ -89,7 +89,7 @@ struct Bulk<A, W> {
     out: W,
 }
 
-impl<A: Fn(&Fetch) -> JoinHandle<View>, W: Write> Bulk<A, W> {
+impl<A: Fn(&Arc<Fetch>) -> JoinHandle<Documents>, W: Write> Bulk<A, W> {
     async fn answer(
         mut self,
         mut batches: mpsc::Receiver<io::Result<Vec<Line>>>,
@@ -111,8 +111,8 @@ impl<A: Fn(&Fetch) -> JoinHandle<View>, W: Write> Bulk<A, W> {
             let batch = match self.waiting.front_mut() {
                 // A finished answer never stands in front.
                 Some(Waiting::Fetching(_, fetch)) => tokio::select! {
-                    view = fetch => {
-                        self.land(view).map_err(Stopped::Output)?;
+                    documents = fetch => {
+                        self.land(documents).map_err(Stopped::Output)?;
                         continue;
                     }
                     batch = batches.recv(), if is_open && has_room => batch,
@@ -152,11 +152,10 @@ impl<A: Fn(&Fetch) -> JoinHandle<View>, W: Write> Bulk<A, W> {
     }
 
     /// Answers the first line that waits, and all finished ones behind it.
-    fn land(&mut self, view: Result<View, tokio::task::JoinError>) -> io::Result<()> {
+    fn land(&mut self, documents: Result<Documents, JoinError>) -> io::Result<()> {
         if let Some(Waiting::Fetching(fetch, _)) = self.waiting.pop_front() {
             self.fetching -= 1;
-            self.judge
-                .end(&fetch, view.ok().as_ref(), &mut self.answered);
+            self.judge.end(&fetch, documents.ok(), &mut self.answered);
         }
         while matches!(self.waiting.front(), Some(Waiting::Answered(_)))
             && let Some(Waiting::Answered(answer)) = self.waiting.pop_front()

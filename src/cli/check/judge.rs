@@ -8,12 +8,12 @@ use std::sync::Arc;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-use super::source::{self, Fetched, Source};
+use super::source::{self, Source};
 use crate::cli::overrides;
 use crate::clock::Clock;
-use crate::config::{Config, Mode};
+use crate::config::Config;
 use crate::explain::usage::Asked;
-use crate::explain::{self, Evaluation, Evaluator, Judgement, Unjudged};
+use crate::explain::{self, Documents, Evaluation, Evaluator, Judgement, Unjudged};
 use crate::policy::overrides::Overrides;
 use crate::policy::{Decision, Target};
 
@@ -41,7 +41,7 @@ pub(super) struct Judge<'c> {
 enum Waiting {
     Judged(Result<Box<Judgement>, Unjudged>),
     /// With the decision of an override, if there is one.
-    Fetching(Target, Option<Box<Decision>>, JoinHandle<Fetched>),
+    Fetching(Target, Option<Box<Decision>>, JoinHandle<Documents>),
 }
 
 impl Judge<'_> {
@@ -58,13 +58,12 @@ impl Judge<'_> {
         Ok(Judge {
             source: Source::new(robots, config, &clock)?,
             runtime,
-            evaluator: Arc::new(Evaluator {
-                agent: explain::agent(named, config).map_err(|error| error.to_string())?,
-                required: config.agent.required(),
-                overrides: Overrides::new(overrides),
-                settings: config.robots.settings(Mode::Enforce),
+            evaluator: Arc::new(Evaluator::of(
+                explain::agent(named, config).map_err(|error| error.to_string())?,
                 asked,
-            }),
+                Overrides::new(overrides),
+                config,
+            )),
             config,
             clock,
         })
@@ -115,8 +114,9 @@ impl Judge<'_> {
                 Waiting::Judged(Ok(Box::new(judged)))
             }
             Source::Origins(cache) => {
-                let evaluator = Arc::clone(&self.evaluator);
-                let fetch = source::ask(Arc::clone(cache), target.clone(), evaluator);
+                let (by, cache) = (Arc::clone(&self.evaluator), Arc::clone(cache));
+                let page = target.clone();
+                let fetch = async move { by.fetch(&cache, &page).await };
                 Waiting::Fetching(target, asserted, tokio::spawn(fetch))
             }
         }
@@ -126,9 +126,8 @@ impl Judge<'_> {
         match waiting {
             Waiting::Judged(judged) => judged.map(|judged| *judged),
             Waiting::Fetching(target, asserted, fetch) => match (fetch.await, asserted) {
-                (Ok(Fetched { view, tdmrep }), asserted) => {
-                    let evaluator = &self.evaluator;
-                    Ok(evaluator.by_origin(target, asserted, view, tdmrep.as_deref()))
+                (Ok(documents), asserted) => {
+                    Ok(self.evaluator.by_origin(target, asserted, documents))
                 }
                 (Err(_), Some(asserted)) => Ok(self.evaluator.bare(target, *asserted)),
                 (Err(error), None) => Err(Unjudged {

@@ -6,16 +6,12 @@ use std::sync::Arc;
 
 use tracing::warn;
 
-use crate::agent::Agent;
-use crate::cache::{RobotsCache, View};
+use crate::cache::RobotsCache;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::egress::Egress;
-use crate::explain::{self, Evaluator, File, usage};
+use crate::explain::{self, File};
 use crate::pace::Pace;
-use crate::policy::Target;
-use crate::rep::Origin;
-use crate::robots::identity::Crawler;
 use crate::signing::Identities;
 
 /// The source of robots.txt.
@@ -24,13 +20,6 @@ pub(super) enum Source {
     File(File),
     /// Each origin's own.
     Origins(Arc<RobotsCache>),
-}
-
-/// The documents of an origin.
-pub(super) struct Fetched {
-    pub(super) view: View,
-    /// Its tdmrep.json; `None` if it was not asked for, or reserves nothing.
-    pub(super) tdmrep: Option<Arc<usage::File>>,
 }
 
 impl Source {
@@ -71,22 +60,6 @@ fn as_readable(config: &Config) -> Config {
         config.agent.signing = None;
     }
     config
-}
-
-/// Fetches an origin's robots.txt for a crawler, in a task of its own.
-pub(super) async fn ask_robots(cache: Arc<RobotsCache>, origin: Origin, agent: Arc<Agent>) -> View {
-    cache.view(&origin, Crawler::named(&agent.tokens)).await
-}
-
-/// Fetches the robots.txt of a URL's origin for a crawler, and its tdmrep.json where the proxy would ask for it.
-pub(super) async fn ask(cache: Arc<RobotsCache>, target: Target, by: Arc<Evaluator>) -> Fetched {
-    let crawler = Crawler::named(&by.agent.tokens);
-    let view = cache.view(&target.origin, crawler).await;
-    let tdmrep = match by.asks_for_tdmrep(&target, &view) {
-        true => explain::tdmrep::fetch(&cache, &target, crawler).await,
-        false => None,
-    };
-    Fetched { view, tdmrep }
 }
 
 /// Reads a robots.txt; `-` is standard input.

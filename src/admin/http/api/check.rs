@@ -6,17 +6,14 @@ use axum::routing::post;
 use axum::{Json, Router};
 use http::header::CONTENT_TYPE;
 use serde::Deserialize;
-use tokio::task::spawn_blocking;
 use utoipa::ToSchema;
 
 use super::Asked;
 use crate::admin::http::problem::Problem;
+use crate::admin::http::question::{self, Mistake, Unjudged};
 use crate::admin::http::{BODY_WITH_ROBOTS, Site};
-use crate::config::Mode;
 use crate::explain::document::Document;
-use crate::explain::{self, Evaluation, Evaluator, Judgement, document};
-use crate::policy::overrides::Overrides;
-use crate::robots::identity::Crawler;
+use crate::explain::{Judgement, document};
 
 pub(super) fn routes() -> Router<Site> {
     Router::new()
@@ -69,72 +66,24 @@ pub(super) async fn check(
 }
 
 impl Site {
-    /// Judges a URL as the proxy would, and keeps each step. Fetches robots.txt as for a request, and tdmrep.json where the
-    /// proxy would ask for it; nothing else.
+    /// Judges a URL as the proxy would, and keeps each step.
     ///
     /// # Errors
     /// When the URL or the requester is not valid, or the overrides cannot be read.
     pub async fn explain(&self, question: Question) -> Result<Judgement, Problem> {
-        let settings = self.proxy().settings();
-        let Question {
-            url,
-            agents,
-            robots,
-            purposes,
-        } = question;
-        let target =
-            explain::target(&url).map_err(|why| Problem::bad(format!("url {url}: {why}")))?;
-        let agent = explain::agent(&agents, &settings)
-            .map_err(|why| Problem::bad(format!("agents: {why}")))?;
-        let mut asked = explain::usage::Asked::configured(&settings);
-        if !purposes.is_empty() {
-            asked.purposes = explain::usage::purposes(&purposes)
-                .map_err(|why| Problem::bad(format!("purposes: {why}")))?;
-        }
-        let stored = match self.store() {
-            Some(store) => store.overrides().await?,
-            None => Vec::new(),
+        let asked = question::Question {
+            url: &question.url,
+            agents: &question.agents,
+            robots: question.robots.map(|text| (text, "robots.txt")),
+            purposes: &question.purposes,
         };
-        let configured = settings.policy.overrides.iter().cloned();
-        let evaluator = Evaluator {
-            agent,
-            required: settings.agent.required(),
-            overrides: Overrides::new(configured.chain(stored)),
-            settings: settings.robots.settings(Mode::Enforce),
-            asked,
-        };
-        let now = self.now();
-        let (target, asserted) = match evaluator.begin(target, now) {
-            Evaluation::Judged(judged) => return Ok(*judged),
-            Evaluation::Open(target, asserted) => (target, asserted),
-        };
-        let fetched = match &robots {
-            Some(_) => None,
-            None => {
-                let cache = self.proxy().gate().robots_cache();
-                let crawler = Crawler::named(&evaluator.agent.tokens);
-                let view = cache.view(&target.origin, crawler).await;
-                let tdmrep = match evaluator.asks_for_tdmrep(&target, &view) {
-                    true => explain::tdmrep::fetch(cache, &target, crawler).await,
-                    false => None,
-                };
-                Some((view, tdmrep))
-            }
-        };
-        let _turn = self.turn().await?;
-        // A long file and a long path take a while.
-        let judging = spawn_blocking(move || match (robots, fetched) {
-            (Some(text), _) => {
-                let file = explain::file(text.as_bytes(), "robots.txt", &settings.robots, now);
-                let view = explain::view(&file, &settings.robots, now);
-                Some(evaluator.by_file(target, asserted, view))
-            }
-            (None, Some((view, tdmrep))) => {
-                Some(evaluator.by_origin(target, asserted, view, tdmrep.as_deref()))
-            }
-            (None, None) => None,
-        });
-        let judged = judging.await.ok().flatten();
-        judged.ok_or_else(|| Problem::busy("the judgement was cut off"))
+        self.judge(asked).await.map_err(|unjudged| match unjudged {
+            Unjudged::Problem(problem) => problem,
+            Unjudged::Mistake(mistake) => Problem::bad(match mistake {
+                Mistake::Agent(_) => format!("agents: {mistake}"),
+                Mistake::Url { .. } => format!("url {mistake}"),
+                Mistake::Purposes(_) => mistake.to_string(),
+            }),
+        })
     }
 }

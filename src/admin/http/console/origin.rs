@@ -7,7 +7,7 @@ use super::super::Site;
 use super::super::problem::Problem;
 use super::denials::origin_link;
 use super::filter::{params, wrong};
-use super::overrides::{Listed, all};
+use super::overrides::Listed;
 use super::shell::{Page, Place, Shell, Shown};
 use super::text::Text;
 use super::words::{Fact, When, encoded, line, number, octets};
@@ -129,7 +129,7 @@ pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) ->
         None => None,
     };
     let now = site.now();
-    let overrides = all(&site).await?;
+    let overrides = site.overrides().await?;
     let overrides = overrides
         .iter()
         .filter(|one| one.origin == origin && one.holds(now));

@@ -4,7 +4,6 @@ use askama::Template;
 use axum::extract::{RawQuery, State};
 
 use super::super::Site;
-use super::super::problem::Problem;
 use super::filter::{params, wrong};
 use super::shell::{Page, Place, Shell, Shown};
 use super::words::{When, encoded, line};
@@ -59,15 +58,6 @@ impl Listed {
     }
 }
 
-/// Returns all overrides, those of the configuration first.
-pub(super) async fn all(site: &Site) -> Result<Vec<Override>, Problem> {
-    let mut all = site.proxy().settings().policy.overrides.clone();
-    if let Some(store) = site.store() {
-        all.extend(store.overrides().await?);
-    }
-    Ok(all)
-}
-
 /// `/overrides`
 pub(super) async fn page(
     State(site): State<Site>,
@@ -84,7 +74,7 @@ pub(super) async fn page(
         .map_err(wrong)?;
     let now = site.now();
     let (mut listed, mut expired) = (Vec::new(), Vec::new());
-    for one in all(&site).await? {
+    for one in site.overrides().await? {
         let list = if one.holds(now) {
             &mut listed
         } else {

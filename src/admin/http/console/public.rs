@@ -35,9 +35,8 @@ use super::shell::Page;
 use super::trial::names;
 use super::usage::UsageTable;
 use super::words::line;
-use crate::config::Mode;
 use crate::egress::EgressError;
-use crate::explain::{self, Evaluation, Evaluator, Judgement, meaning};
+use crate::explain::{self, Documents, Evaluation, Evaluator, Judgement, meaning};
 use crate::metrics::{Counters, Registry};
 use crate::policy::Verdict;
 use crate::policy::overrides::Overrides;
@@ -265,13 +264,8 @@ async fn judge(site: &Inner, url: &str, agent: &str) -> Result<Judgement, Unansw
     let mut asked = explain::usage::Asked::configured(&settings);
     // It is fetched for a crawler that robots.txt was asked about by name, and strangers choose no name of a fetch.
     Arc::make_mut(&mut asked.modes).tdmrep = SignalMode::Off;
-    let evaluator = Evaluator {
-        agent: agent.map_err(|error| Unanswered::Invalid(error.to_string()))?,
-        required: settings.agent.required(),
-        overrides: Overrides::new(Vec::new()),
-        settings: settings.robots.settings(Mode::Enforce),
-        asked,
-    };
+    let agent = agent.map_err(|error| Unanswered::Invalid(error.to_string()))?;
+    let evaluator = Evaluator::of(agent, asked, Overrides::default(), &settings);
     let target = explain::target(url.trim());
     let target = target.map_err(|error| Unanswered::Invalid(error.to_string()))?;
     // Also where a robots.txt is known: the operator may have denied the site since.
@@ -293,7 +287,8 @@ async fn judge(site: &Inner, url: &str, agent: &str) -> Result<Judgement, Unansw
     if view.stance.is_prohibited() {
         return Err(Unanswered::NotPublic);
     }
-    Ok(evaluator.by_origin(target, asserted, view, None))
+    let documents = Documents { view, tdmrep: None };
+    Ok(evaluator.by_origin(target, asserted, documents))
 }
 
 impl Answer {

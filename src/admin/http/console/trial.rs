@@ -4,26 +4,20 @@
 use askama::Template;
 use axum::extract::{RawQuery, State};
 use serde::Deserialize;
-use thiserror::Error;
 
 use super::super::Site;
 use super::super::form::Posted;
-use super::super::problem::Problem;
+use super::super::question::{self, Unjudged};
 use super::explained::Explained;
 use super::filter::{params, wrong};
-use super::overrides::all;
 use super::shell::{Page, Place, Shell, Shown};
 use super::text::Text;
 use super::usage::UsageTable;
 use super::words::{line, octets};
-use crate::config::Mode;
-use crate::explain::{
-    self, AgentError, Alternative, Evaluation, Evaluator, Judgement, UrlError, meaning,
-};
+use crate::explain::{self, Alternative, Judgement, meaning};
 use crate::policy::Verdict;
-use crate::policy::overrides::{Override, Overrides};
+use crate::policy::overrides::Override;
 use crate::rep::Lint;
-use crate::robots::identity::Crawler;
 
 /// Remarks on a file to show.
 const NOTES: usize = 50;
@@ -96,10 +90,10 @@ pub(super) async fn judge(
     State(site): State<Site>,
     Posted(question): Posted<Question>,
 ) -> Shown<TryPage> {
-    let judged = judged(&site, &question).await?;
-    let (verdict, wrong) = match judged {
+    let (verdict, wrong) = match judged(&site, &question).await {
         Ok(judged) => (Some(Told::of(&judged)), None),
-        Err(wrong) => (None, Some(line(&wrong.to_string()))),
+        Err(Unjudged::Mistake(wrong)) => (None, Some(line(&wrong.to_string()))),
+        Err(Unjudged::Problem(problem)) => return Err(problem),
     };
     Ok(Page(TryPage {
         shell: Shell::new(&site, Place::Try, "Try a URL"),
@@ -113,78 +107,17 @@ pub(super) async fn judge(
     }))
 }
 
-/// A field of the form that names nothing to judge.
-#[derive(Debug, Error)]
-enum Mistake {
-    #[error(transparent)]
-    Agent(#[from] AgentError),
-    #[error("{url}: {error}")]
-    Url { url: String, error: UrlError },
-    #[error("purposes: {0}")]
-    Purposes(String),
-}
-
-async fn judged(site: &Site, question: &Question) -> Result<Result<Judgement, Mistake>, Problem> {
-    let settings = site.proxy().settings();
-    let now = site.now();
-    let named = names(&question.agent);
-    let agent = match explain::agent(&named, &settings) {
-        Ok(agent) => agent,
-        Err(wrong) => return Ok(Err(wrong.into())),
+/// Asks what the form asks.
+async fn judged(site: &Site, form: &Question) -> Result<Judgement, Unjudged> {
+    let robots = Some(&form.robots).filter(|text| !text.trim().is_empty());
+    let purposes = Some(form.purposes.clone()).filter(|words| !words.trim().is_empty());
+    let question = question::Question {
+        url: form.url.trim(),
+        agents: &names(&form.agent),
+        robots: robots.map(|text| (text.clone(), "the text below")),
+        purposes: purposes.as_slice(),
     };
-    let url = question.url.trim();
-    let target = match explain::target(url) {
-        Ok(target) => target,
-        Err(error) => {
-            let url = url.to_owned();
-            return Ok(Err(Mistake::Url { url, error }));
-        }
-    };
-    let mut asked = explain::usage::Asked::configured(&settings);
-    if !question.purposes.trim().is_empty() {
-        asked.purposes = match explain::usage::purposes(&[&question.purposes]) {
-            Ok(purposes) => purposes,
-            Err(wrong) => return Ok(Err(Mistake::Purposes(wrong))),
-        };
-    }
-    let evaluator = Evaluator {
-        agent,
-        required: settings.agent.required(),
-        overrides: Overrides::new(all(site).await?),
-        settings: settings.robots.settings(Mode::Enforce),
-        asked,
-    };
-    let (target, asserted) = match evaluator.begin(target, now) {
-        Evaluation::Judged(judged) => return Ok(Ok(*judged)),
-        Evaluation::Open(target, asserted) => (target, asserted),
-    };
-    let text = question.robots.trim_matches(['\r', '\n']);
-    if !text.trim().is_empty() {
-        let turn = site.turn().await?;
-        let file = explain::file(
-            question.robots.as_bytes(),
-            "the text below",
-            &settings.robots,
-            now,
-        );
-        let view = explain::view(&file, &settings.robots, now);
-        let judged = evaluator.by_file(target, asserted, view);
-        drop(turn);
-        return Ok(Ok(judged));
-    }
-    let cache = site.proxy().gate().robots_cache();
-    let crawler = Crawler::named(&evaluator.agent.tokens);
-    let view = cache.view(&target.origin, crawler).await;
-    let tdmrep = match evaluator.asks_for_tdmrep(&target, &view) {
-        true => explain::tdmrep::fetch(cache, &target, crawler).await,
-        false => None,
-    };
-    Ok(Ok(evaluator.by_origin(
-        target,
-        asserted,
-        view,
-        tdmrep.as_deref(),
-    )))
+    site.judge(question).await
 }
 
 /// Reads product tokens, separated by white space or commas, or one whole User-Agent.

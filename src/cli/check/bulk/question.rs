@@ -12,10 +12,13 @@ use serde_json::error::Category;
 
 use super::lines::{LONGEST, Line};
 use crate::agent::Agent;
-use crate::cache::View;
+use crate::cache::RobotsCache;
 use crate::config::Config;
+use crate::explain::Documents;
 use crate::explain::document::{NoteOf, notes_of};
 use crate::explain::usage::{self, Asked, File, Head};
+use crate::policy::overrides::Overrides;
+use crate::policy::usage::Signals;
 use crate::policy::{Reason, Verdict};
 use crate::rep::{
     ComparisonPath, Guarded, Origin, ParseOptions, ProductToken, Robots, RuleKind, Rules, Selection,
@@ -82,17 +85,19 @@ struct Refusal<'a> {
 pub(super) enum Step {
     /// The answer is written.
     Answered,
-    /// The line needs a robots.txt.
-    ToFetch(Box<Fetch>),
+    /// The line needs the documents of its origin.
+    ToFetch(Arc<Fetch>),
 }
 
-/// A line that waits for a robots.txt.
+/// A line that waits for the documents of its origin.
 pub(super) struct Fetch {
-    pub(super) origin: Origin,
-    pub(super) agent: Arc<Agent>,
+    origin: Origin,
+    agent: Arc<Agent>,
     path: String,
     with_notes: bool,
     asked: Option<Asked>,
+    /// True if the line says what tdmrep.json counts, or that none does.
+    brings_tdmrep: bool,
     number: u64,
 }
 
@@ -174,12 +179,13 @@ impl LineJudge {
                 .decode(text.as_bytes())
                 .map_err(|error| format!("`robots_base64`: not Base64: {error}"))?,
             (None, None) => {
-                return Ok(Step::ToFetch(Box::new(Fetch {
+                return Ok(Step::ToFetch(Arc::new(Fetch {
                     origin,
                     agent,
                     path,
                     with_notes,
                     asked,
+                    brings_tdmrep: question.tdmrep.is_some(),
                     number: self.asked,
                 })));
             }
@@ -203,9 +209,19 @@ impl LineJudge {
     }
 
     /// Appends the answer to a line after its fetch; `None`: the fetch ended in a panic.
-    pub(super) fn end(&self, fetch: &Fetch, view: Option<&View>, out: &mut Vec<u8>) {
+    pub(super) fn end(&self, fetch: &Fetch, documents: Option<Documents>, out: &mut Vec<u8>) {
         let path = fetch.path.as_bytes();
-        let reason = match view.map(|view| &view.stance) {
+        let mut asked = fetch.asked.clone();
+        let (view, tdmrep) = documents.map(|it| (it.view, it.tdmrep)).unzip();
+        if let (Some(asked), Some(Some(file))) = (&mut asked, tdmrep) {
+            if let File::Pending = *file
+                && Signals::of(asked.purposes, &asked.modes).ask_for_tdmrep()
+            {
+                return refuse("tdmrep.json did not arrive in time", fetch.number, out);
+            }
+            asked.tdmrep = Some(file);
+        }
+        let reason = match view.as_ref().map(|view| &view.stance) {
             _ if ComparisonPath::new(path).is_robots_txt() => Reason::RobotsTxt,
             None => return refuse("robots.txt was not fetched", fetch.number, out),
             Some(Stance::Unknown) => {
@@ -215,7 +231,7 @@ impl LineJudge {
                 let chain = &fetch.agent.tokens;
                 let rules = snapshot.rules(chain);
                 let noted = fetch.with_notes.then_some(&snapshot.robots);
-                let asked = fetch.asked.clone().map(|asked| AskedOf {
+                let asked = asked.map(|asked| AskedOf {
                     statements: snapshot.statements(chain),
                     chain,
                     asked,
@@ -227,7 +243,7 @@ impl LineJudge {
         };
         let mut answer = Answer::of(reason);
         answer.notes = fetch.with_notes.then(Vec::new);
-        let asked = fetch.asked.clone().map(|asked| AskedOf {
+        let asked = asked.map(|asked| AskedOf {
             statements: None,
             chain: &fetch.agent.tokens,
             asked,
@@ -277,6 +293,17 @@ impl LineJudge {
             }
         };
         (last, rules)
+    }
+}
+
+impl Fetch {
+    /// Fetches the documents. The answer is the protocol's, so that no override counts.
+    pub(super) async fn documents(&self, cache: &RobotsCache) -> Documents {
+        let page = (&self.origin, &*self.path);
+        let is_robots_txt = ComparisonPath::new(self.path.as_bytes()).is_robots_txt();
+        let asked = self.asked.as_ref();
+        let asked = asked.filter(|_| !self.brings_tdmrep && !is_robots_txt);
+        Documents::fetch(cache, page, &self.agent, asked, &Overrides::default()).await
     }
 }
 

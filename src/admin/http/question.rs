@@ -1,0 +1,106 @@
+//! A question about a URL, from the API or the console: the judgement of the proxy, with each step to it.
+//!
+//! Robots.txt is fetched as for a request, and tdmrep.json where the proxy would ask for it; nothing is recorded.
+
+use thiserror::Error;
+use tokio::task::spawn_blocking;
+
+use super::Site;
+use super::problem::Problem;
+use crate::explain::{self, AgentError, Evaluation, Evaluator, Judgement, UrlError, usage};
+use crate::policy::overrides::{Override, Overrides};
+
+/// What is asked.
+pub(super) struct Question<'a> {
+    pub(super) url: &'a str,
+    /// Product tokens, most specific first, or whole User-Agents; none: as configured.
+    pub(super) agents: &'a [String],
+    /// A text to judge by instead of the origin's robots.txt, and its name.
+    pub(super) robots: Option<(String, &'static str)>,
+    /// None: as configured.
+    pub(super) purposes: &'a [String],
+}
+
+/// A part of the question that names nothing to judge.
+#[derive(Debug, Error)]
+pub(super) enum Mistake {
+    #[error(transparent)]
+    Agent(AgentError),
+    #[error("{url}: {error}")]
+    Url { url: String, error: UrlError },
+    #[error("purposes: {0}")]
+    Purposes(String),
+}
+
+/// The reason for no judgement.
+pub(super) enum Unjudged {
+    Mistake(Mistake),
+    /// The question cannot be answered now.
+    Problem(Problem),
+}
+
+impl From<Mistake> for Unjudged {
+    fn from(mistake: Mistake) -> Unjudged {
+        Unjudged::Mistake(mistake)
+    }
+}
+
+impl From<Problem> for Unjudged {
+    fn from(problem: Problem) -> Unjudged {
+        Unjudged::Problem(problem)
+    }
+}
+
+impl Site {
+    /// Judges a URL as the proxy would.
+    pub(super) async fn judge(&self, question: Question<'_>) -> Result<Judgement, Unjudged> {
+        let settings = self.proxy().settings();
+        let url = question.url;
+        let target = explain::target(url).map_err(|error| Mistake::Url {
+            url: url.to_owned(),
+            error,
+        })?;
+        let agent = explain::agent(question.agents, &settings).map_err(Mistake::Agent)?;
+        let mut asked = usage::Asked::configured(&settings);
+        if !question.purposes.is_empty() {
+            asked.purposes = usage::purposes(question.purposes).map_err(Mistake::Purposes)?;
+        }
+        let overrides = self.overrides().await?;
+        let evaluator = Evaluator::of(agent, asked, Overrides::new(overrides), &settings);
+        let now = self.now();
+        let (target, asserted) = match evaluator.begin(target, now) {
+            Evaluation::Judged(judged) => return Ok(*judged),
+            Evaluation::Open(target, asserted) => (target, asserted),
+        };
+        let documents = match &question.robots {
+            Some(_) => None,
+            None => Some(
+                evaluator
+                    .fetch(self.proxy().gate().robots_cache(), &target)
+                    .await,
+            ),
+        };
+        let _turn = self.turn().await?;
+        // A long file and a long path take a while.
+        let judging = spawn_blocking(move || match (question.robots, documents) {
+            (Some((text, name)), _) => {
+                let file = explain::file(text.as_bytes(), name, &settings.robots, now);
+                let view = explain::view(&file, &settings.robots, now);
+                Some(evaluator.by_file(target, asserted, view))
+            }
+            (None, Some(documents)) => Some(evaluator.by_origin(target, asserted, documents)),
+            (None, None) => None,
+        });
+        let judged = judging.await.ok().flatten();
+        judged.ok_or_else(|| Problem::busy("the judgement was cut off").into())
+    }
+
+    /// Returns all overrides, those of the configuration first.
+    pub(super) async fn overrides(&self) -> Result<Vec<Override>, Problem> {
+        let mut all = self.proxy().settings().policy.overrides.clone();
+        if let Some(store) = self.store() {
+            all.extend(store.overrides().await?);
+        }
+        Ok(all)
+    }
+}

@@ -23,3 +23,4 @@ mod nginx;
 mod questions;
 mod service;
 mod squid;
+mod usage;

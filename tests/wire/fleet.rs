@@ -10,6 +10,7 @@ mod overrides;
 mod pace;
 mod quotas;
 mod robots;
+mod tdmrep;
 mod tls;
 mod view;
 

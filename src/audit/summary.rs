@@ -1,8 +1,10 @@
 //! A summary of a run, in a few lines. [`Facts`] are the same for programs.
 
 mod facts;
+mod mismatch;
 
 pub use self::facts::{Codes, Denial, Facts, OriginFacts};
+pub use self::mismatch::Mismatched;
 
 use std::{
     collections::HashMap,
@@ -13,7 +15,9 @@ use std::{
 use parking_lot::Mutex;
 
 use self::facts::Remembered;
+use self::mismatch::Mismatches;
 use super::record::Record;
+use crate::rep::ProductToken;
 use crate::text::json::misleads;
 
 /// Origins with counts of their own; later ones are counted together.
@@ -30,6 +34,8 @@ const SHOWN: usize = 10;
 pub struct Summary {
     /// Apart from the rest, because this counter alone is on the fast way.
     forwarded: AtomicU64,
+    /// Counted without the lock: each request of a run may be one.
+    mismatched: Mismatches,
     rest: Mutex<Rest>,
 }
 
@@ -81,6 +87,11 @@ impl Summary {
     /// Counts one exchange that was forwarded successfully and needs no record.
     pub fn count_forwarded(&self) {
         self.forwarded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts, beside its outcome, an exchange that is judged by these tokens and sends another User-Agent.
+    pub fn count_mismatch(&self, judged_as: &[ProductToken], user_agent: Option<&[u8]>) {
+        self.mismatched.add(judged_as, user_agent);
     }
 }
 
@@ -256,6 +267,9 @@ impl fmt::Display for Summary {
             write!(f, "\nreported  {:>10}", rest.reported.sum())?;
             rest.reported.write_codes(f)?;
             f.write_str(" (sent all the same: report mode)")?;
+        }
+        if let Some(mismatched) = self.mismatched.all() {
+            write!(f, "\n{mismatched}")?;
         }
         let most_denied = rest.most_denied();
         if most_denied.is_empty() {

@@ -1,5 +1,7 @@
 //! `crawlgate run`: the command's environment, arguments and exit code, and the summary at the end.
 
+mod mismatch;
+
 use std::process::Output;
 
 use crate::support::{CrawlgateProcess, Origin, RULES, Setup, program};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{CodeCounts, Denials, Summary};
+use super::{CodeCounts, Denials, Mismatched, Summary};
 use crate::audit::record::Record;
 use crate::text::{DecisionId, public_url};
 
@@ -26,6 +26,9 @@ pub struct Facts {
     pub failed: Codes,
     /// Requests that went out only in report mode, by the reason that would have kept them back.
     pub reported: Codes,
+    /// Requests that were judged by other product tokens than their User-Agent names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mismatched: Option<Mismatched>,
     /// The origins of denials, enforced or not, most denied first.
     pub origins: Vec<OriginFacts>,
     /// Denials of origins that are too many to be listed.
@@ -128,6 +131,7 @@ impl Summary {
             deferred: Codes::of(totals.deferred),
             failed: Codes::of(totals.failed),
             reported: Codes::of(totals.reported),
+            mismatched: self.mismatched.all(),
             origins,
             denied_at_further_origins: rest.denied_elsewhere,
             first_denials: first.map(|denial| denial.denial(redact_query)).collect(),

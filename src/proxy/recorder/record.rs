@@ -102,6 +102,11 @@ impl ExchangeRecorder {
             let (name, address) = (self.client.name.as_ref(), self.address.ip());
             log.forwarded(name, address, self.time);
         }
+        if self.agent.mismatch {
+            let user_agent = self.user_agent.as_ref().map(HeaderValue::as_bytes);
+            let summary = &self.proxy.summary;
+            summary.count_mismatch(&self.agent.tokens, user_agent);
+        }
         if error.is_none() && verdict == "allow" && !log.wants(least) {
             self.proxy.summary.count_forwarded();
         } else {

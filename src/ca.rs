@@ -47,7 +47,6 @@ use rustls::{
     sign::{CertifiedKey, SigningKey, SingleCertAndKey},
 };
 
-pub(crate) use self::files::replace;
 use self::{
     cache::{Cache, Life},
     certificate::Facts,

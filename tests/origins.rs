@@ -390,6 +390,37 @@ fn sitemaps_are_listed_with_the_verdict_of_their_own_origin() {
 }
 
 #[test]
+fn preferences_about_use_are_shown_with_their_groups() {
+    let test_store = TestStore::new();
+    let rules = "License: https://one.example/l.xml\nUser-agent: a\nUser-agent: b\nDisallow: /x\n\
+        Content-Usage: train-ai=n\n\nUser-agent: *\nContent-Signal: search=maybe\nCrawl-delay: 5\n";
+    test_store.learn("http://one.example", &[(3, file(rules))]);
+    let (code, said, error) = test_store.ask(&["show", "http://one.example"]);
+    assert_eq!(code, 0, "{error}");
+    for part in [
+        "  license        https://one.example/l.xml (line 1, above all groups)\n",
+        "  content-usage  train-ai=n (line 5, group a, b)\n",
+        "  content-signal search=maybe (line 8, group *; signal_value)\n",
+        "  crawl-delay    5 (line 9)\n",
+    ] {
+        assert_eq!(said.matches(part).count(), 1, "{part}: {said}");
+    }
+    assert_eq!(said.matches("train-ai").count(), 1, "{said}");
+    let (_, said, _) = test_store.ask(&["show", "http://one.example", "--json"]);
+    let shown: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(shown["others"].as_array().unwrap().len(), 4, "{said}");
+    for (pointer, expected) in [
+        ("/usage/0/field", "license"),
+        ("/usage/1/value", "train-ai=n"),
+        ("/usage/1/user_agents/1", "b"),
+        ("/usage/2/note", "signal_value"),
+    ] {
+        let found = shown.pointer(pointer).and_then(Value::as_str);
+        assert_eq!(found, Some(expected), "{pointer}: {said}");
+    }
+}
+
+#[test]
 fn one_origin_is_shown_as_json() {
     let test_store = three();
     let (code, said, error) = test_store.ask(&["show", "https://three.example", "--json"]);

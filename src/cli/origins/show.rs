@@ -1,5 +1,7 @@
 //! Shows one origin: its state, its pace, its robots.txt, the last fetches.
 
+mod contents;
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
+use self::contents::File;
 use super::diff::{self, Point};
 use super::{NOTHING, identity, origin};
 use crate::admin;
@@ -17,11 +20,10 @@ use crate::clock::Moment;
 use crate::config::{Config, CrawlDelayMode, format_duration};
 use crate::explain::states::{about, ago, cause, lives, other_answer, stance, to_come};
 use crate::pace::{EffectivePace, Pace, Source};
-use crate::rep::{Field, Origin};
+use crate::rep::Origin;
 use crate::robots::crawl_delay::CrawlDelay;
 use crate::robots::document::Document;
 use crate::robots::identity::{Identity, OWN_STATES};
-use crate::robots::snapshot::Snapshot;
 use crate::robots::state::State;
 use crate::store::persist::from_stored;
 use crate::store::{FETCHES_KEPT, Fetch, OriginMemory, Store, StoredState};
@@ -131,59 +133,6 @@ fn robots(found: &OriginMemory, text: Option<Vec<u8>>) -> Result<u8, String> {
             say(&as_seen(&text))?;
             Ok(0)
         }
-    }
-}
-
-/// The contents of a robots.txt besides its rules.
-#[derive(Debug, Default, Serialize)]
-struct File {
-    groups: Vec<GroupEntry>,
-    sitemaps: Vec<String>,
-    /// Fields that are shown and not enforced.
-    others: Vec<OtherEntry>,
-}
-
-#[derive(Debug, Serialize)]
-struct GroupEntry {
-    line: u32,
-    user_agents: Vec<String>,
-    rules: usize,
-}
-
-#[derive(Debug, Serialize)]
-struct OtherEntry {
-    line: u32,
-    field: &'static str,
-    value: String,
-}
-
-impl File {
-    fn of(snapshot: Option<&Snapshot>) -> File {
-        let Some(snapshot) = snapshot else {
-            return File::default();
-        };
-        let robots = &snapshot.robots;
-        let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
-        let groups = robots.groups().map(|group| GroupEntry {
-            line: group.user_agents().next().map_or(0, |(_, line)| line),
-            user_agents: group.user_agents().map(|(value, _)| text(value)).collect(),
-            rules: group.rules().count(),
-        });
-        let mut file = File {
-            groups: groups.collect(),
-            ..File::default()
-        };
-        for other in robots.others() {
-            match other.field {
-                Field::Sitemap => file.sitemaps.push(text(other.value)),
-                field => file.others.push(OtherEntry {
-                    line: other.line,
-                    field: field.as_str(),
-                    value: text(other.value),
-                }),
-            }
-        }
-        file
     }
 }
 
@@ -373,13 +322,25 @@ impl Sheet {
             self.line("sitemap", sitemap);
         }
         self.left_out("sitemap", file.sitemaps.len());
-        for other in file.others.iter().take(NAMED) {
+        for one in file.usage.iter().take(NAMED) {
+            let group = match one.user_agents.is_empty() {
+                true => "above all groups".to_owned(),
+                false => format!("group {}", one.user_agents.join(", ")),
+            };
+            let note = one.note.map_or(String::new(), |note| format!("; {note}"));
+            let text = format!("{} (line {}, {group}{note})", one.value, one.line);
+            self.line(one.field, &text);
+        }
+        self.left_out("usage", file.usage.len());
+        let others = file.others.iter();
+        let others = others.filter(|other| !other.is_of_usage);
+        for other in others.clone().take(NAMED) {
             self.line(
                 other.field,
                 &format!("{} (line {})", other.value, other.line),
             );
         }
-        self.left_out("others", file.others.len());
+        self.left_out("others", others.count());
     }
 
     fn left_out(&mut self, label: &str, count: usize) {

@@ -14,12 +14,13 @@ use super::words::{Fact, When, encoded, line, number, octets};
 use crate::admin::query;
 use crate::clock::Moment;
 use crate::explain::states::{about, cause, lives, other_answer, stance};
-use crate::rep::{Field, Origin, Robots};
+use crate::rep::{Field, Origin};
 use crate::robots::document::Document;
 use crate::robots::snapshot::Snapshot;
 use crate::store::persist::from_stored;
 use crate::store::{FETCHES_KEPT, Fetch, OriginMemory, StoredState};
 use crate::text::hex;
+use crate::usage::{RobotsLine, robots_lines};
 
 /// Fields of a file to list; the others are counted.
 const LISTED: usize = 50;
@@ -235,7 +236,10 @@ async fn known(site: &Site, found: &OriginMemory, all: &[OriginMemory]) -> Resul
         identities: all.iter().map(|one| KnownAs::of(one, found)).collect(),
         facts,
         groups,
-        usage: snapshot.map_or_else(Vec::new, |file| usage(&file.robots)),
+        usage: snapshot.map_or_else(Vec::new, |file| {
+            let lines = robots_lines(&file.robots, LISTED);
+            lines.iter().map(UseOf::of).collect()
+        }),
         fields,
         more,
         text: text.map(|text| {
@@ -279,34 +283,20 @@ fn contents(file: &Snapshot) -> (Vec<GroupOf>, Vec<FieldOf>, usize) {
     (groups.collect(), fields, more)
 }
 
-/// Returns the first lines of a file about use, of all groups.
-fn usage(robots: &Robots) -> Vec<UseOf> {
-    if !robots.has_usage() {
-        return Vec::new();
+impl UseOf {
+    fn of(one: &RobotsLine<'_>) -> UseOf {
+        let names: Vec<String> = one.group.iter().map(|name| octets(name)).collect();
+        UseOf {
+            name: one.field.as_str(),
+            group: match names.is_empty() {
+                true => "above all groups".to_owned(),
+                false => names.join(", "),
+            },
+            value: octets(one.value),
+            remark: one.remark.map(|kind| kind.to_string()),
+            line: one.line,
+        }
     }
-    let notes = crate::usage::notes(robots);
-    let above = robots.others_above_groups();
-    let above = above.map(|other| (other, "above all groups".to_owned()));
-    let grouped = robots.groups().flat_map(|group| {
-        let names: Vec<String> = group.user_agents().map(|(name, _)| octets(name)).collect();
-        let names = names.join(", ");
-        group.others().map(move |other| (other, names.clone()))
-    });
-    let lines = above.chain(grouped);
-    let lines = lines.filter(|(other, _)| other.field.is_of_usage());
-    lines
-        .take(LISTED)
-        .map(|(other, group)| UseOf {
-            name: other.field.as_str(),
-            group,
-            value: octets(other.value),
-            remark: notes
-                .iter()
-                .find(|note| note.line == other.line)
-                .map(|note| note.kind.to_string()),
-            line: other.line,
-        })
-        .collect()
 }
 
 impl KnownAs {

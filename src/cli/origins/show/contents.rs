@@ -1,0 +1,93 @@
+//! The contents of a robots.txt besides its rules, for people and for programs.
+
+use serde::Serialize;
+
+use crate::rep::{Field, LintKind};
+use crate::robots::snapshot::Snapshot;
+use crate::usage::{RobotsLine, robots_lines};
+
+/// The contents of a robots.txt besides its rules.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct File {
+    pub(super) groups: Vec<GroupEntry>,
+    pub(super) sitemaps: Vec<String>,
+    /// Fields other than rules and sitemaps.
+    pub(super) others: Vec<OtherEntry>,
+    /// Those of them that are preferences about use, and licences.
+    pub(super) usage: Vec<UsageEntry>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct GroupEntry {
+    pub(super) line: u32,
+    pub(super) user_agents: Vec<String>,
+    pub(super) rules: usize,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct OtherEntry {
+    pub(super) line: u32,
+    pub(super) field: &'static str,
+    pub(super) value: String,
+    #[serde(skip)]
+    pub(super) is_of_usage: bool,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct UsageEntry {
+    pub(super) line: u32,
+    pub(super) field: &'static str,
+    pub(super) value: String,
+    /// The user-agent lines of its group; empty above all groups.
+    pub(super) user_agents: Vec<String>,
+    /// The reason why it has another effect than it seems to have.
+    pub(super) note: Option<&'static str>,
+}
+
+impl File {
+    pub(super) fn of(snapshot: Option<&Snapshot>) -> File {
+        let Some(snapshot) = snapshot else {
+            return File::default();
+        };
+        let robots = &snapshot.robots;
+        let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+        let groups = robots.groups().map(|group| GroupEntry {
+            line: group.user_agents().next().map_or(0, |(_, line)| line),
+            user_agents: group.user_agents().map(|(value, _)| text(value)).collect(),
+            rules: group.rules().count(),
+        });
+        let mut file = File {
+            groups: groups.collect(),
+            usage: robots_lines(robots, usize::MAX)
+                .iter()
+                .map(UsageEntry::of)
+                .collect(),
+            ..File::default()
+        };
+        for other in robots.others() {
+            match other.field {
+                Field::Sitemap => file.sitemaps.push(text(other.value)),
+                field => file.others.push(OtherEntry {
+                    line: other.line,
+                    field: field.as_str(),
+                    value: text(other.value),
+                    is_of_usage: field.is_of_usage(),
+                }),
+            }
+        }
+        file
+    }
+}
+
+impl UsageEntry {
+    fn of(one: &RobotsLine<'_>) -> UsageEntry {
+        let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+        UsageEntry {
+            line: one.line,
+            field: one.field.as_str(),
+            value: text(one.value),
+            user_agents: one.group.iter().map(|name| text(name)).collect(),
+            note: one.remark.map(LintKind::as_str),
+        }
+    }
+}

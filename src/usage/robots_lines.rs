@@ -1,0 +1,79 @@
+//! The lines of a robots.txt about use, as people are shown them: all groups, before any crawler is selected.
+
+use crate::rep::{Field, LintKind, Robots};
+
+use super::notes;
+
+/// A line about use: a preference or a licence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RobotsLine<'a> {
+    /// The field.
+    pub field: Field,
+    /// The user-agent lines of its group; empty above all groups.
+    pub group: Vec<&'a [u8]>,
+    /// Its value, as written.
+    pub value: &'a [u8],
+    /// Its number, from 1.
+    pub line: u32,
+    /// The reason why it has another effect than it seems to have.
+    pub remark: Option<LintKind>,
+}
+
+/// Returns the lines about use, those above all groups first; at most `most` of them.
+#[must_use]
+pub fn robots_lines(robots: &Robots, most: usize) -> Vec<RobotsLine<'_>> {
+    if !robots.has_usage() {
+        return Vec::new();
+    }
+    let notes = notes(robots);
+    let above = robots.others_above_groups().map(|other| (other, None));
+    let grouped = robots
+        .groups()
+        .flat_map(|group| group.others().map(move |other| (other, Some(group))));
+    let lines = above.chain(grouped);
+    lines
+        .filter(|(other, _)| other.field.is_of_usage())
+        .take(most)
+        .map(|(other, group)| RobotsLine {
+            field: other.field,
+            group: group
+                .into_iter()
+                .flat_map(|group| group.user_agents().map(|(name, _)| name))
+                .collect(),
+            value: other.value,
+            line: other.line,
+            remark: notes
+                .iter()
+                .find(|note| note.line == other.line)
+                .map(|note| note.kind),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rep::ParseOptions;
+
+    #[test]
+    fn each_line_has_its_group_and_its_remark() {
+        let text = b"License: https://a.test/l.xml\nUser-agent: a\nUser-agent: b\nDisallow: /x\n\
+            Content-Usage: train-ai=n\n\nUser-agent: *\nContent-Usage: train-ai\n";
+        let robots = Robots::parse(text, ParseOptions::default());
+        let lines = robots_lines(&robots, 3);
+        let found: Vec<_> = lines
+            .iter()
+            .map(|one| (one.field, one.group.len(), one.line, one.remark.is_some()))
+            .collect();
+        let expected = [
+            (Field::License, 0, 1, false),
+            (Field::ContentUsage, 2, 5, false),
+            (Field::ContentUsage, 1, 8, true),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(lines[1].value, b"train-ai=n");
+        assert_eq!(robots_lines(&robots, 1).len(), 1);
+        let silent = Robots::parse(b"User-agent: *\nAllow: /\n", ParseOptions::default());
+        assert_eq!(robots_lines(&silent, 3), []);
+    }
+}

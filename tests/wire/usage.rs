@@ -3,9 +3,12 @@
 mod tdmrep;
 mod vectors;
 
+use std::future::poll_fn;
+
 use serde_json::{Value, json};
 
 use super::overrides::proven;
+use crate::support::http2::get;
 use crate::support::http2_origin::Http2Origin;
 use crate::support::{CrawlgateProcess, Latch, Origin, Reply, Response, Setup, eventually};
 
@@ -161,6 +164,31 @@ fn a_crawler_learns_what_was_found_where_the_operator_wants_it() {
     });
     answer.is_origins(200, "content");
     assert_eq!(told_early(&answer), ["train-ai=y"], "as it came");
+}
+
+#[test]
+fn an_interim_response_of_http2_carries_no_stamp_of_the_origin() {
+    let origin = Http2Origin::start().on("/page", |mut stream| async move {
+        let fields = [("link", "</a>"), ("crawlgate-usage", "train-ai=y")];
+        let hints = crate::support::http2_origin::head(103, &fields);
+        stream.respond.send_informational(hints).unwrap();
+        let sending = stream.send(200, &fields[1..]);
+        sending.send_all("page".into()).await;
+    });
+    let gate = CrawlgateProcess::with(|setup| {
+        setup.set("signals", "stamp", "true");
+    });
+    let mut crawler = gate.intercept_http2(&origin.authority(), "site.test");
+    let mut pending = crawler.begin(get(&origin.url("/page")), true).unwrap();
+    let early = poll_fn(|cx| pending.response.poll_informational(cx));
+    let early = crawler.run(early).unwrap().unwrap();
+    assert_eq!(early.headers()["link"], "</a>");
+    assert_eq!(early.headers().get("crawlgate-usage"), None);
+    let answer = crawler.answer(pending).unwrap();
+    let record = gate.record_of(&origin.url("/page"));
+    let stamp = format!("id=\"{}\"", record["id"].as_str().unwrap());
+    assert_eq!(answer.head.all("crawlgate-usage"), [stamp]);
+    answer.is_origins(200, "page");
 }
 
 #[test]

@@ -270,12 +270,14 @@ async fn answer(
 ) -> Result<Response<Answer>, Gone> {
     let mut answering = pin!(connection.exchange(state, request));
     poll_fn(|cx| {
-        if let Poll::Ready(response) = answering.as_mut().poll(cx) {
-            return Poll::Ready(Ok(response));
-        }
+        let answered = answering.as_mut().poll(cx);
+        // Also those that came together with the answer.
         for interim in http2.take_interim(cx) {
             // A stream that was reset is noticed below.
             drop(respond.send_informational(interim));
+        }
+        if let Poll::Ready(response) = answered {
+            return Poll::Ready(Ok(response));
         }
         match respond.poll_reset(cx) {
             Poll::Ready(_) => Poll::Ready(Err(Gone)),

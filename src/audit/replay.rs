@@ -252,10 +252,7 @@ fn signals(
     decided: Moment,
 ) -> Result<Signals, Gap> {
     let usage = evidence.usage.as_ref();
-    let is_cut = |usage: &UsageRecord<'_>| {
-        usage.cut || usage.fields.iter().any(|field| field.line().is_none())
-    };
-    if usage.is_some_and(is_cut) {
+    if usage.is_some_and(|usage| !usage.has_all_fields()) {
         return Err(Gap::Attested(NotReplayable::Cut));
     }
     let overrides = match &evidence.overridden {

@@ -275,7 +275,7 @@ impl Usage {
 const MOST_ANSWERED: usize = 8;
 
 /// Field lines that a record keeps.
-const MOST_LINES: usize = 16;
+const MOST_LINES: usize = 64;
 
 impl Decision {
     /// Judges the use of a page that the rules of robots.txt allow, by what it `said` of it.

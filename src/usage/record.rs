@@ -54,6 +54,9 @@ pub struct UsageRecord<'a> {
     /// True if parts were left out or cut because the object was too long.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
+    /// True if parts were left out, but none of the fields.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fields_whole: bool,
     /// The state of tdmrep.json: one JSON object, which the line of a record has. An entry names it beside this text.
     #[serde(default, skip_serializing, deserialize_with = "verbatim")]
     pub tdmrep: Option<Box<str>>,
@@ -163,10 +166,29 @@ impl<'a> UsageRecord<'a> {
     #[must_use]
     pub fn text(&self) -> String {
         let whole = guarded::text(self);
-        match whole.len() <= MOST {
-            true => whole,
-            false => guarded::text(&self.within(SHORT)),
+        if whole.len() <= MOST {
+            return whole;
         }
+        let short = self.within(SHORT);
+        // The response can be judged again by its fields, and all else by robots.txt and tdmrep.json.
+        if !self.cut {
+            let with_fields = guarded::text(&UsageRecord {
+                fields: self.fields.clone(),
+                fields_whole: true,
+                ..short.clone()
+            });
+            if with_fields.len() <= MOST {
+                return with_fields;
+            }
+        }
+        guarded::text(&short)
+    }
+
+    /// Tells whether all field lines of the response can be had from the record.
+    #[must_use]
+    pub fn has_all_fields(&self) -> bool {
+        let is_known = !self.cut || self.fields_whole || self.fields.is_empty();
+        is_known && self.fields.iter().all(|field| field.line().is_some())
     }
 
     /// Reads what [`UsageRecord::text`] wrote; `None` for any other text.

@@ -161,10 +161,8 @@ impl Decision<'_> {
         map.text_if(key::VERSION, self.version.map(ours));
         map.text_if(key::UPSTREAM_VERSION, self.upstream_version.map(ours));
         map.cut_octets(key::READING, reading, most::URL);
-        map.digest_if(
-            key::URL_SHA256,
-            self.url.sha256.as_ref().filter(|_| url > 0),
-        );
+        let of_whole = self.url.sha256.as_ref().filter(|_| url > 0);
+        map.digest_if(key::URL_SHA256, of_whole);
         map.cut_text(key::DETAIL, detail, most::DETAIL);
         if let Some(signed) = &self.signed {
             write_signed(map.key(key::SIGNED), signed);

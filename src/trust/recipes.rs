@@ -99,30 +99,20 @@ impl Setup {
             ];
             [&proxies, more].concat()
         };
+        let bundle_in = |name| proxies_and(&[export(name, bundle)]);
+        let words = |text: String| proxies_and(&[comment(&text)]);
         Some(match client {
-            "curl" => ("curl", proxies_and(&[export("CURL_CA_BUNDLE", bundle)])),
+            "curl" => ("curl", bundle_in("CURL_CA_BUNDLE")),
             "wget" => (
                 "GNU Wget",
-                proxies_and(&[comment(&format!(
-                    "wget --ca-certificate={} URL",
-                    quoted(bundle)
-                ))]),
+                words(format!("wget --ca-certificate={} URL", quoted(bundle))),
             ),
             "aria2" => (
                 "aria2",
-                proxies_and(&[comment(&format!(
-                    "aria2c --ca-certificate={} URL",
-                    quoted(bundle)
-                ))]),
+                words(format!("aria2c --ca-certificate={} URL", quoted(bundle))),
             ),
-            "requests" => (
-                "Python requests",
-                proxies_and(&[export("REQUESTS_CA_BUNDLE", bundle)]),
-            ),
-            "httpx" => (
-                "Python httpx",
-                proxies_and(&[export("SSL_CERT_FILE", bundle)]),
-            ),
+            "requests" => ("Python requests", bundle_in("REQUESTS_CA_BUNDLE")),
+            "httpx" => ("Python httpx", bundle_in("SSL_CERT_FILE")),
             "aiohttp" => (
                 "Python aiohttp: the session must be told to read the variables",
                 proxies_and(&[
@@ -134,14 +124,11 @@ impl Setup {
             ),
             "scrapy" => (
                 "Scrapy: HttpProxyMiddleware, on by default, reads the variables",
-                proxies_and(&[export("SSL_CERT_FILE", bundle)]),
+                bundle_in("SSL_CERT_FILE"),
             ),
             "pycurl" => (
                 "PycURL: libcurl reads the variables, and is told of the bundle by each handle",
-                proxies_and(&[comment(&format!(
-                    "handle.setopt(pycurl.CAINFO, {})",
-                    literal(bundle)
-                ))]),
+                words(format!("handle.setopt(pycurl.CAINFO, {})", literal(bundle))),
             ),
             "pip" => (
                 "pip, in which the second one overrules the first where it is set",
@@ -169,10 +156,10 @@ impl Setup {
             "php" => ("PHP: its curl extension reads the variables", self.php()),
             "go" => (
                 "Go, net/http: loopback hosts are always excepted",
-                proxies_and(&[export("SSL_CERT_FILE", bundle)]),
+                bundle_in("SSL_CERT_FILE"),
             ),
             "java" => ("Java", self.java()),
-            "git" => ("git", proxies_and(&[export("GIT_SSL_CAINFO", bundle)])),
+            "git" => ("git", bundle_in("GIT_SSL_CAINFO")),
             "cargo" => (
                 "cargo",
                 vec![

@@ -47,6 +47,7 @@ use rustls::{
     sign::{CertifiedKey, SigningKey, SingleCertAndKey},
 };
 
+pub(crate) use self::files::replace;
 use self::{
     cache::{Cache, Life},
     certificate::Facts,

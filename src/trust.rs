@@ -23,7 +23,7 @@ use rustls::{
 
 pub use self::pem::PemError;
 pub use self::truststore::{TRUSTSTORE_PASSWORD, TRUSTSTORE_TYPE};
-use crate::{clock::Moment, text, whole_file::replace_as};
+use crate::{ca, clock::Moment, text};
 
 /// Roots, and their source.
 #[derive(Clone, Debug)]
@@ -188,7 +188,7 @@ fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustE
 ///
 /// If it cannot be written.
 pub(crate) fn write_file(path: &Path, octets: &[u8]) -> Result<(), TrustError> {
-    replace_as(path, 0o644, octets).map_err(|source| TrustError::Unwritable {
+    ca::replace(path, 0o644, octets).map_err(|source| TrustError::Unwritable {
         path: path.into(),
         source,
     })

@@ -1,12 +1,11 @@
 //! Files that are in their places whole, or not at all, power cut included.
 //!
-//! A [`NewFile`] takes any content, and has a name of its own until it is in its place. [`place`] and [`replace`] write small
-//! ones that no other process writes at the same time: keys, states, tokens; [`replace_as`] those that another may write.
-//! [`read_private`] reads a secret.
+//! [`place`] and [`replace`] write small ones that no other process writes at the same time: keys, states, tokens. A
+//! [`NewFile`] takes any content, and has a name of its own until it is in its place. [`read_private`] reads a secret.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Gid, Uid, fchown};
@@ -77,35 +76,48 @@ pub(crate) fn place(path: &Path, text: &str) -> io::Result<bool> {
 }
 
 /// Writes a file anew, by way of one beside it (`.new`), for its owner alone. It is on the disk when the call has returned.
+/// A file that root writes into the directory of another user belongs to that user: a service, which could not read it
+/// otherwise.
 ///
 /// # Errors
 /// When it cannot be written. The old file stays then.
 pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let make = || NewFile::make(path, Builder::new().prefix(&name).rand_bytes(0));
-    let file = match make() {
-        // The remains of a process that was cut off, or a link: the new file is never one that was there before.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            fs::remove_file(path.with_file_name(&name))?;
-            make()?
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let mut file = made_anew(Path::new(&new))?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| {
+        if let Some((user, group)) = owner_for(path) {
+            // The open file: a name could have become a link to something else.
+            fchown(&file, Some(user), Some(group))?;
         }
-        made => made?,
-    };
-    file.fill(text.as_bytes())
+        file.sync_all()
+    });
+    if let Err(error) = written.and_then(|()| fs::rename(&new, path)) {
+        // The first error matters.
+        let _ = fs::remove_file(&new);
+        return Err(error);
+    }
+    sync_folder(path)
 }
 
-/// Does the same for a file that several processes may write at once, with this mode, which is subject to the umask.
-///
-/// # Errors
-/// When it cannot be written. The old file stays then.
-pub(crate) fn replace_as(path: &Path, mode: u32, content: &[u8]) -> io::Result<()> {
-    let mode = Permissions::from_mode(mode);
-    NewFile::make(path, NewFile::hidden().permissions(mode))?.fill(content)
+/// Makes an empty file that its owner alone can read. It is never one that was there before, or that a link leads to.
+fn made_anew(path: &Path) -> io::Result<File> {
+    let make = || {
+        let mut options = File::options();
+        options.write(true).create_new(true).mode(0o600).open(path)
+    };
+    match make() {
+        // The remains of a process that was cut off.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(path)?;
+            make()
+        }
+        made => made,
+    }
 }
 
 /// Returns the owner for a new file that root writes into the directory of another user.
-fn owner_for(path: &Path) -> Option<(Uid, Gid)> {
+pub(crate) fn owner_for(path: &Path) -> Option<(Uid, Gid)> {
     let folder = fs::metadata(folder(path)).ok()?;
     let is_foreign = geteuid().is_root() && folder.uid() != 0;
     is_foreign.then(|| (Uid::from_raw(folder.uid()), Gid::from_raw(folder.gid())))
@@ -124,19 +136,10 @@ impl NewFile {
     /// # Errors
     /// When the directory cannot be written.
     pub(crate) fn beside(place: &Path) -> io::Result<Self> {
-        Self::make(place, &Self::hidden())
-    }
-
-    /// Returns names that no other file has.
-    fn hidden() -> Builder<'static, 'static> {
-        let mut names = Builder::new();
-        names.prefix(".crawlgate-").suffix(".partial");
-        names
-    }
-
-    fn make(place: &Path, names: &Builder<'_, '_>) -> io::Result<Self> {
+        let mut builder = Builder::new();
+        builder.prefix(".crawlgate-").suffix(".partial");
         Ok(Self {
-            file: names.tempfile_in(folder(place))?,
+            file: builder.tempfile_in(folder(place))?,
             place: place.to_owned(),
         })
     }
@@ -173,17 +176,6 @@ impl NewFile {
     /// When it cannot be written.
     pub(crate) fn write(&mut self, content: &[u8]) -> io::Result<()> {
         self.file.write_all(content)
-    }
-
-    /// Writes all of the content, and puts the file in its place. One that root writes into the directory of another user
-    /// belongs to that user: a service, which could not read it otherwise.
-    fn fill(mut self, content: &[u8]) -> io::Result<()> {
-        self.write(content)?;
-        if let Some((user, group)) = owner_for(&self.place) {
-            // The open file: a name could have become a link to something else.
-            fchown(self.file(), Some(user), Some(group))?;
-        }
-        self.replace()
     }
 
     /// Puts the file in its place, after its content is on the disk. Another file there goes.
@@ -232,6 +224,8 @@ fn folder(path: &Path) -> &Path {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]

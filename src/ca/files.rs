@@ -10,18 +10,18 @@
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Read as _},
+    io::{self, Read as _, Write as _},
     os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
 use rustix::{
-    fs::{FlockOperation, OFlags, flock},
+    fs::{FlockOperation, Gid, OFlags, Uid, fchown, flock},
     process::geteuid,
 };
 
 use super::CaError;
-use crate::{clock::Moment, config::TlsConfig, whole_file::replace_as};
+use crate::{clock::Moment, config::TlsConfig, whole_file::owner_for};
 
 /// No certificate or key comes near this many octets; a larger file is something else.
 const LARGEST: u64 = 1 << 20;
@@ -257,13 +257,56 @@ pub(super) fn read(path: &Path, access: Access) -> Result<(Vec<u8>, Moment), CaE
     Ok((octets, written.into()))
 }
 
+/// Puts a file in its place in one step, with its mode from the start. The mode is subject to the umask.
+pub(crate) fn replace(path: &Path, mode: u32, octets: &[u8]) -> io::Result<()> {
+    replace_for(None, path, mode, octets)
+}
+
+/// Puts a file in its place in one step, and gives it to `owner`, a user and a group.
+fn replace_for(owner: Option<(Uid, Gid)>, path: &Path, mode: u32, octets: &[u8]) -> io::Result<()> {
+    let beside = beside(path)?;
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(&beside)
+        .and_then(|mut file| {
+            file.write_all(octets)?;
+            if let Some((user, group)) = owner {
+                // The open file: a name could have become a link to something else.
+                fchown(&file, Some(user), Some(group))?;
+            }
+            file.sync_all()
+        })
+        .and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        // The first error matters; removing the remains is a courtesy.
+        let _ = fs::remove_file(&beside);
+    }
+    written
+}
+
 pub(super) fn write(
     key: &'static str,
     path: &Path,
     mode: u32,
     octets: &[u8],
 ) -> Result<(), CaError> {
-    replace_as(path, mode, octets).map_err(|error| CaError::io(key, "write", path, error))
+    replace_for(owner_for(path), path, mode, octets)
+        .map_err(|error| CaError::io(key, "write", path, error))
+}
+
+/// Returns an unpredictable name in the same directory.
+fn beside(path: &Path) -> io::Result<PathBuf> {
+    let mut random = [0; 8];
+    aws_lc_rs::rand::fill(&mut random).map_err(|_| io::Error::other("no randomness"))?;
+    let name = path
+        .file_name()
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"))?;
+    let mut hidden = std::ffi::OsString::from(".");
+    hidden.push(name);
+    hidden.push(format!(".{}", crate::text::hex(random)));
+    Ok(path.with_file_name(hidden))
 }
 
 /// Tells whether there is a file at `path`. An invisible one counts as present: opening it gives the reason.

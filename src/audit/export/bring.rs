@@ -7,23 +7,22 @@
 //! the signed root, and filed in parts afterwards, each of which must lead to the root that was found there. So the room for
 //! a transaction has a bound, and a copy holds nothing but what a signature covers; a run that was cut off is continued.
 
+mod fault;
 mod step;
 
 use std::collections::HashSet;
 
-use thiserror::Error;
-
+pub use self::fault::Unfiled;
 use self::step::{Part, Step, file_text, parts, read, text_of};
-use super::read::{Exported, Faulty};
+use super::read::Exported;
 use super::{Ground, Place};
 use crate::audit::verify::keys::Keys;
 use crate::clock::Moment;
-use crate::entry::Malformed;
+use crate::store::Sha256;
 use crate::store::block::MOST_ENTRIES;
 use crate::store::rotation::Rotation;
 use crate::store::sqlite::collected::{Collected, Filing};
-use crate::store::{Records, Sha256, StoreError};
-use crate::tlog::{Checkpoint, CheckpointError, Hash, Note, Tree, VerifierKey, leaf_hash};
+use crate::tlog::{Checkpoint, Hash, Note, Tree, VerifierKey, leaf_hash};
 
 /// Entries of a transaction: sixteen blocks, some 20 MB with what they name.
 const PART: u64 = 16 * MOST_ENTRIES as u64;
@@ -71,89 +70,6 @@ pub struct Brought {
     pub lost: u64,
     /// Records that the copy had, and has given up because they lie in one bundle with missing ones.
     pub given_up: u64,
-}
-
-/// The reason why the records of an export, or the latest of them, were not filed.
-#[derive(Debug, Error)]
-pub enum Unfiled {
-    /// A file is missing or damaged.
-    #[error(transparent)]
-    Faulty(#[from] Faulty),
-    /// The copy cannot be read or written.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// No checkpoint is there.
-    #[error("there is no checkpoint in it")]
-    NoCheckpoint,
-    /// No trusted key has signed a checkpoint.
-    #[error("the checkpoint of {size} records: {error}")]
-    Signature {
-        /// Its size.
-        size: u64,
-        /// The fault.
-        error: CheckpointError,
-    },
-    /// No trusted key has signed the copy.
-    #[error(
-        "the newest checkpoint of the collected records is signed by no trusted key: the key beside them was exchanged"
-    )]
-    Copy,
-    /// A checkpoint is another than its name says.
-    #[error("the checkpoint of {0} records is another one than its name says")]
-    Misnamed(u64),
-    /// Entries are not there.
-    #[error(
-        "{} {} not in it: files are missing, or retention dropped what they would hold before it was exported",
-        Records::new(*.first, *.last),
-        Records::new(*.first, *.last).are()
-    )]
-    Gap {
-        /// The number of the first.
-        first: u64,
-        /// The number of the last.
-        last: u64,
-    },
-    /// Entries are stated to be missing, and the copy cannot go on behind them with all that it has.
-    #[error(
-        "{} {} stated to be missing, and {given_up} collected before them {} in the same bundle of 256: to go on without these, \
-         which stay in the export, add --past-gaps",
-        Records::new(*.first, *.last),
-        Records::new(*.first, *.last).are(),
-        if *.given_up == 1 { "lies" } else { "lie" }
-    )]
-    Joined {
-        /// The number of the first.
-        first: u64,
-        /// The number of the last.
-        last: u64,
-        /// Number of records that the copy would give up.
-        given_up: u64,
-    },
-    /// A record is none.
-    #[error("record {record} cannot be read here: {error}")]
-    Entry {
-        /// Its number.
-        record: u64,
-        /// The fault.
-        error: Malformed,
-    },
-    /// The entries do not lead to the signed root.
-    #[error(
-        "its records up to {size} do not lead to the root that was signed: a file was altered, or they continue another \
-         history than the {known} records that are collected"
-    )]
-    Root {
-        /// The size of the checkpoint.
-        size: u64,
-        /// Number of records collected.
-        known: u64,
-    },
-    /// The key has signed another history.
-    #[error(
-        "the key of the log has signed another history of its first {0} records than the collected one: keep both as \
-         evidence; a log must never do that, unless an older copy of its store went on"
-    )]
-    Contradiction(u64),
 }
 
 /// A checkpoint with a trusted signature.

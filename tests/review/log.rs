@@ -244,7 +244,7 @@ fn all_decisions_of_a_condition_are_acknowledged_at_once() {
     let origin = ["--verdict", "deny", "--origin", "site.example"];
     let replaced = ack(&[&origin[..], &["--replace", "--yes"]].concat());
     assert_eq!(
-        replaced.out, "1 decisions acknowledged by ada: known\n",
+        replaced.out, "1 decision acknowledged by ada: known\n",
         "{replaced:?}"
     );
     let kept = shelf.run(&["log", "show", &ids[0]]).out;

@@ -155,13 +155,15 @@ async fn by_conditions(
             refused += 1;
         }
     }
-    let said = format!(
-        "{acknowledged} decisions acknowledged by {}: {}",
-        note.by, note.note
-    );
+    let decisions = match acknowledged {
+        1 => "1 decision".to_owned(),
+        count => format!("{count} decisions"),
+    };
+    let said = format!("{decisions} acknowledged by {}: {}", note.by, note.note);
     screen::say(format!("{}\n", screen::printable(&said)).as_bytes())?;
     match refused {
         0 => Ok(()),
+        1 => Err("1 was acknowledged meanwhile by another review, and stays so".to_owned()),
         _ => Err(format!(
             "{refused} were acknowledged meanwhile by other reviews, and stay so"
         )),

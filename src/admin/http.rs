@@ -70,6 +70,7 @@ struct Looked {
     token: Option<Token>,
     hosts: Vec<String>,
     csrf: String,
+    started: Moment,
     places: OnceLock<Vec<Place>>,
     work: Semaphore,
     decisions: Semaphore,
@@ -90,6 +91,7 @@ impl Site {
     /// Creates the same state; if there is a `token`, clients must send it.
     pub fn guarded(proxy: Arc<Proxy>, desk: Arc<dyn Service>, token: Option<Token>) -> Site {
         let hosts = proxy.settings().admin.hosts.clone();
+        let started = proxy.clock().now();
         let instruments = Instruments::of(&proxy, &*desk);
         let decisions = connections::decisions_of(proxy.settings().admin.connections);
         Site(Arc::new(Looked {
@@ -99,6 +101,7 @@ impl Site {
             hosts,
             // Without randomness no form matches, and every form is refused.
             csrf: token::random().unwrap_or_default(),
+            started,
             places: OnceLock::new(),
             work: Semaphore::new(AT_WORK),
             decisions: Semaphore::new(decisions),
@@ -173,6 +176,11 @@ impl Site {
     /// Returns the time.
     pub fn now(&self) -> Moment {
         self.0.proxy.clock().now()
+    }
+
+    /// Returns the time at which the process began to count.
+    fn started(&self) -> Moment {
+        self.0.started
     }
 
     /// Waits for a permit for an expensive request: reading many records, comparing long files. The request holds the

@@ -114,6 +114,15 @@ pub(crate) fn to_come(then: Moment, now: Moment) -> String {
     }
 }
 
+/// Writes when a fetch comes next: it waits for a request, even when it is due.
+pub(crate) fn at_a_request(due: Moment, now: Moment) -> String {
+    if due <= now {
+        "at the next request".to_owned()
+    } else {
+        format!("{} at the earliest", to_come(due, now))
+    }
+}
+
 /// Writes a duration in its largest unit, with a count of at least two.
 fn rough(duration: Duration) -> String {
     let seconds = duration.as_secs();
@@ -165,5 +174,10 @@ mod tests {
         assert_eq!(to_come(then, then), "now");
         assert_eq!(to_come(then, Moment::default()), "in 5s");
         assert_eq!(ago(then, Moment::from_millis(8_000)), "3s");
+        assert_eq!(at_a_request(then, then), "at the next request");
+        assert_eq!(
+            at_a_request(then, Moment::default()),
+            "in 5s at the earliest"
+        );
     }
 }

@@ -307,7 +307,8 @@ fn inside_a_namespace() {
     for told in [
         "<span class=\"verdict deny\">",
         "robots_disallow",
-        "<td class=\"number\">3</td><td class=\"long\"><code>Disallow: /private</code>",
+        "<td class=\"long\"><code>Disallow: /private</code></td>",
+        "<td data-head=\"Line\">3</td>",
         "<code>ExampleBot</code> (not named), so by the rules for <code>*</code>",
         &at("/robots.txt"),
     ] {

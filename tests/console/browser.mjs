@@ -1,9 +1,10 @@
 // Drives Chromium through the console: node browser.mjs FOLDER TASK. FOLDER has playwright-core and axe-core; TASK is JSON.
 // The last line of standard output is the result.
 import { createRequire } from "node:module";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import http from "node:http";
 import path from "node:path";
+import { palette } from "./pictures.mjs";
 
 const [, , folder, text] = process.argv;
 const task = JSON.parse(text);
@@ -16,15 +17,22 @@ const fault = (where, what) => faults.push(`${where}: ${what}`);
 const of = encodeURIComponent(task.origin);
 const changing = encodeURIComponent(task.changing);
 
+const WIDE = { width: 1280, height: 900 };
+const NARROW = { width: 390, height: 844 };
+
 // [name, path], without the pages that need script.
 const PAGES = [
   ["overview", "/"],
   ["denials", "/denials"],
   ["denials-by-rule", "/denials?view=rule"],
+  ["denials-by-reason", "/denials?view=reason"],
+  ["denials-of-a-filter", "/denials?verdict=any&origin=127.0.0.1"],
   ["review", "/denials/acknowledge?verdict=deny"],
   ["decision", `/decisions/${task.decision}`],
   ["origins", "/origins"],
   ["origin", `/origin?of=${of}`],
+  ["origin-unreachable", `/origin?of=${encodeURIComponent(task.dead)}`],
+  ["robots", `/robots/${task.robots}`],
   ["forget", `/origin/forget?of=${of}`],
   ["overrides", "/overrides"],
   ["report", "/report"],
@@ -33,6 +41,14 @@ const PAGES = [
   ["setup", "/setup"],
   ["problem", "/nowhere"],
 ];
+
+// The pages of a console that knows nothing yet, and has no store.
+const EMPTY = ["/", "/denials", "/denials?view=origin", "/origins", "/overrides", "/report", "/watch", "/fleet"];
+const WITHOUT_STORE = ["/", "/denials", "/origins", "/overrides", "/report", "/watch"];
+
+// Pages with a picture in the documentation, and those with one in dark.
+const PICTURED = ["overview", "denials", "denials-by-rule", "decision", "origins", "origin", "overrides", "try", "live", "setup"];
+const PICTURED_DARK = ["overview", "decision"];
 
 const browser = await chromium.launch({
   executablePath: task.chromium,
@@ -45,11 +61,17 @@ const browser = await chromium.launch({
     "--disable-sync",
     "--disable-default-apps",
     "--no-first-run",
+    // Grey edges of letters: fewer colours in a picture.
+    "--disable-lcd-text",
   ],
 });
 
 try {
-  for (const scheme of ["light", "dark"]) await look(scheme);
+  await look();
+  await lookAtEmptyPages();
+  await foldsAndCards();
+  await faultyFields();
+  await linksThatJudge();
   await review();
   await watch();
   await withoutScript();
@@ -61,16 +83,17 @@ console.log(JSON.stringify({ ok: faults.length === 0, faults }));
 
 // Opens a page that reports its errors and its requests to other hosts.
 async function open(options) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  const context = await browser.newContext({ viewport: WIDE, ...options });
   context.setDefaultTimeout(20_000);
   context.on("request", (request) => {
     const url = request.url();
-    if (!url.startsWith(`${task.console}/`) && !url.startsWith("data:")) fault("a request", url);
+    const ours = [task.console, task.empty, task.without_store, task.public];
+    if (!ours.some((one) => url.startsWith(`${one}/`)) && !url.startsWith("data:")) fault("a request", url);
   });
   const page = await context.newPage();
   page.on("console", (message) => {
-    // The browser reports the page that is meant to be missing.
-    if (message.type() === "error" && !message.text().includes("404")) {
+    // The browser reports the page that is meant to be missing, and the forms with faults.
+    if (message.type() === "error" && !/40[04]/.test(message.text())) {
       fault(page.url(), `console: ${message.text()}`);
     }
   });
@@ -78,23 +101,24 @@ async function open(options) {
   return { context, page };
 }
 
-async function go(page, target) {
-  const answer = await page.goto(task.console + target, { waitUntil: "load" });
-  const expected = target === "/nowhere" ? 404 : 200;
-  if (answer.status() !== expected) fault(target, `status ${answer.status()}`);
+async function go(page, target, status = target === "/nowhere" ? 404 : 200) {
+  const answer = await page.goto(target.startsWith("http") ? target : task.console + target, { waitUntil: "load" });
+  if (answer.status() !== status) fault(target, `status ${answer.status()}`);
   if ((await page.locator("h1").count()) !== 1) fault(target, "not one heading");
 }
 
-// Checks the look and the accessibility of every page.
-async function look(scheme) {
-  const { context, page } = await open({ colorScheme: scheme });
+// Checks the look and the accessibility of every page, and takes its picture.
+async function look() {
+  const { context, page } = await open({ colorScheme: "light" });
   for (const [name, target] of PAGES) {
     await go(page, target);
-    await check(page, `${name}, ${scheme}`);
-    if (scheme === "light") await picture(page, name);
-    else if (name === "overview" || name === "decision") await picture(page, `${name}-dark`);
-    const wide = await page.evaluate(() => document.documentElement.scrollWidth > window.innerWidth);
-    if (wide) fault(`${name}, ${scheme}`, "it is wider than the window");
+    await check(page, name);
+    if (PICTURED.includes(name)) await picture(page, name);
+    if (PICTURED_DARK.includes(name)) {
+      await page.emulateMedia({ colorScheme: "dark" });
+      await picture(page, `${name}-dark`);
+      await page.emulateMedia({ colorScheme: "light" });
+    }
   }
   await go(page, "/");
   await page.keyboard.press("Tab");
@@ -102,22 +126,232 @@ async function look(scheme) {
   if (skip !== "skip") fault("/", `the first tab stop is ${skip}`);
   await page.keyboard.press("Enter");
   if (!page.url().endsWith("#main")) fault("/", "the skip link leads nowhere");
+
+  await go(page, `/robots/${task.robots}`);
+  const lines = page.locator("table.lines a");
+  const stops = await lines.evaluateAll((links) => links.filter((link) => link.tabIndex >= 0).length);
+  if ((await lines.count()) === 0 || stops > 0) fault("a robots.txt", `${stops} line numbers are tab stops`);
   await context.close();
 }
 
-async function check(page, where) {
-  await page.evaluate(axe);
-  const found = await page.evaluate(async () => {
-    const { violations } = await window.axe.run(document, { resultTypes: ["violations"] });
-    return violations
-      .filter(({ impact }) => impact === "serious" || impact === "critical")
-      .map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.slice(0, 3).map(({ html }) => html).join(" | ")}`);
-  });
-  for (const one of found) fault(where, `axe: ${one}`);
+async function lookAtEmptyPages() {
+  const { context, page } = await open({ colorScheme: "light" });
+  for (const target of EMPTY) {
+    await go(page, task.empty + target);
+    await check(page, `empty ${target}`);
+  }
+  for (const target of WITHOUT_STORE) {
+    await go(page, task.without_store + target);
+    await check(page, `without a store ${target}`);
+  }
+  for (const target of ["/try", "/try?url=http%3A%2F%2F127.0.0.1%2Fx&agent=ExampleBot"]) {
+    await go(page, task.public + target);
+    await check(page, `the public page ${target}`);
+  }
+  await context.close();
 }
 
+// Checks a page in both widths and both schemes: all rules of axe once for each width, contrast for each scheme.
+async function check(page, where) {
+  await page.evaluate(axe);
+  for (const size of [NARROW, WIDE]) {
+    await page.setViewportSize(size);
+    const at = `${where}, ${size.width}`;
+    for (const one of await page.evaluate(layoutFaults)) fault(at, one);
+    await page.emulateMedia({ colorScheme: "light" });
+    for (const one of await findings(page, null)) fault(at, `axe: ${one}`);
+    await page.emulateMedia({ colorScheme: "dark" });
+    const contrast = ["color-contrast", "color-contrast-enhanced", "link-in-text-block"];
+    for (const one of await findings(page, contrast)) fault(`${at}, dark`, `axe: ${one}`);
+    await page.emulateMedia({ colorScheme: "light" });
+  }
+}
+
+// Returns all findings of axe by these rules; without any, by all rules that axe has, best practice and experiments too. A
+// folded filter is opened for it.
+async function findings(page, rules) {
+  return page.evaluate(async (rules) => {
+    const names = rules ?? window.axe.getRules().map(({ ruleId }) => ruleId);
+    const all = Object.fromEntries(names.map((name) => [name, { enabled: true }]));
+    const folded = [...document.querySelectorAll("details:not([open])")];
+    for (const one of folded) one.open = true;
+    const runOnly = { type: "rule", values: names };
+    const { violations } = await window.axe.run(document, { resultTypes: ["violations"], rules: all, runOnly });
+    for (const one of folded) one.open = false;
+    return violations.map(
+      ({ id, help, nodes }) => `${id}: ${help}: ${nodes.slice(0, 3).map(({ html }) => html.slice(0, 300)).join(" | ")}`,
+    );
+  }, rules);
+}
+
+// Returns what is wider than the window, what scrolls by itself, and what is too small to be read.
+function layoutFaults() {
+  const faults = [];
+  const root = document.documentElement;
+  if (root.scrollWidth > window.innerWidth) {
+    const wide = [...document.querySelectorAll("main *, header *, footer *")].filter(
+      (one) => one.getBoundingClientRect().right > window.innerWidth + 1,
+    );
+    const named = wide.slice(0, 3).map((one) => one.outerHTML.slice(0, 120));
+    faults.push(`the page is ${root.scrollWidth} pixels wide: ${named.join(" | ")}`);
+  }
+  for (const one of document.querySelectorAll("body *")) {
+    const { overflowX, overflowY } = getComputedStyle(one);
+    const scrolls = [overflowX, overflowY].some((value) => value === "auto" || value === "scroll");
+    // A text area is for typing.
+    if (scrolls && one.tagName !== "TEXTAREA" && (one.scrollHeight > one.clientHeight + 1 || one.scrollWidth > one.clientWidth + 1)) {
+      faults.push(`it scrolls by itself: ${one.outerHTML.slice(0, 120)}`);
+    }
+  }
+  // A key stands in one line unless it takes more than a third of the window.
+  for (const key of document.querySelectorAll(".facts dt")) {
+    const words = document.createRange();
+    words.selectNodeContents(key);
+    const lines = new Set([...words.getClientRects()].map(({ top }) => Math.round(top))).size;
+    const { width } = key.getBoundingClientRect();
+    if (lines > 1 && width < window.innerWidth / 3) faults.push(`the key ${key.textContent} is broken into ${lines} lines`);
+  }
+  let end = -Infinity;
+  for (const label of document.querySelectorAll(".chart text.time")) {
+    const { left, right, height } = label.getBoundingClientRect();
+    if (height === 0) continue; // left out in a narrow window
+    if (height < 11) faults.push(`a label of the chart is ${height} pixels high`);
+    if (left < end + 2) faults.push(`the label ${label.textContent} of the chart lies over the one before`);
+    if (right > window.innerWidth) faults.push(`the label ${label.textContent} of the chart leaves the window`);
+    end = right;
+  }
+  return faults;
+}
+
+// Takes the picture of a page in both widths.
 async function picture(page, name) {
-  if (task.screenshots) await page.screenshot({ path: path.join(task.screenshots, `${name}.png`) });
+  if (!task.screenshots) return;
+  for (const [size, suffix] of [[NARROW, "-390"], [WIDE, ""]]) {
+    await page.setViewportSize(size);
+    const png = palette(await page.screenshot());
+    writeFileSync(path.join(task.screenshots, `${name}${suffix}.png`), png);
+  }
+}
+
+// Checks that a narrow page folds a filter that is not set, and shows each denial as a card with its URL first.
+async function foldsAndCards() {
+  const { context, page } = await open({ viewport: NARROW });
+  const field = page.locator("#origin");
+  for (const [target, isOpen] of [
+    ["/denials", false],
+    ["/denials?origin=127.0.0.1", true],
+    ["/denials?verdict=any", true],
+    ["/watch", false],
+    ["/watch?path=/private", true],
+    ["/report", false],
+    ["/report?since=7d", true],
+  ]) {
+    await page.setViewportSize(NARROW);
+    await go(page, target);
+    if ((await field.isVisible()) !== isOpen) fault(`${target}, 390`, `the filter is ${isOpen ? "folded" : "not folded"}`);
+    if (!isOpen) {
+      await page.locator("summary").first().click();
+      if (!(await field.isVisible())) fault(`${target}, 390`, "the filter does not open");
+      await page.locator("summary").first().click();
+    }
+    await page.setViewportSize(WIDE);
+    if (!(await field.isVisible())) fault(`${target}, 1280`, "the filter is folded");
+  }
+  await page.setViewportSize(NARROW);
+  await go(page, "/denials");
+  const cards = await page.locator("table.stack tbody tr").evaluateAll((rows) =>
+    rows.map((row) => ({
+      text: row.innerText.trim(),
+      width: row.getBoundingClientRect().width,
+      urlIsTop: [...row.children].every(
+        // What is empty is left out.
+        (cell) => cell.className === "url" || cell.offsetHeight === 0 || cell.getBoundingClientRect().top >= row.querySelector(".url").getBoundingClientRect().bottom - 1,
+      ),
+    })),
+  );
+  if (cards.length < 3) fault("/denials, 390", `${cards.length} cards`);
+  for (const { text, width, urlIsTop } of cards) {
+    if (!/^GET https?:/.test(text)) fault("/denials, 390", `a card begins with ${text.slice(0, 40)}`);
+    if (!urlIsTop || width < 300) fault("/denials, 390", `no card: ${text.slice(0, 40)}, ${width} pixels wide`);
+  }
+  await context.close();
+}
+
+// Checks that a form with a fault comes back with what was typed, and says beside the field what is wrong.
+async function faultyFields() {
+  const { context, page } = await open({ viewport: NARROW });
+  for (const [target, label, typed, words, button] of [
+    ["/denials", "Since", "yesterdy", "yesterdy", "Filter"],
+    ["/denials", "Path pattern", "private", "private", "Filter"],
+    ["/watch", "Origin or host", "a b", "a b", "Filter"],
+    ["/report", "Until", "soon", "soon", "Report"],
+    ["/report", "Since", "now", "the span is empty", "Report"],
+    ["/overrides", "Until", "soon", "soon", "Add the override"],
+  ]) {
+    await page.setViewportSize(NARROW);
+    await go(page, target);
+    const summary = page.locator("form summary").first();
+    if ((await summary.count()) > 0) await summary.click();
+    if (target === "/overrides") {
+      await page.getByLabel("Origin").fill("https://site.example");
+      await page.getByLabel("Your name", { exact: true }).fill("Ada");
+      await page.getByLabel("Reason").fill("a letter");
+    }
+    const field = page.getByLabel(label, { exact: true });
+    await field.fill(typed);
+    const [answer] = await Promise.all([
+      page.waitForResponse((answer) => answer.request().isNavigationRequest()),
+      page.getByRole("button", { name: button, exact: true }).click(),
+    ]);
+    const where = `${target} with the faulty ${label}`;
+    if (answer.status() !== 400) fault(where, `status ${answer.status()}`);
+    await page.locator("[aria-invalid='true']").first().waitFor();
+    if ((await field.inputValue()) !== typed) fault(where, "what was typed is gone");
+    if (!(await field.isVisible())) fault(where, "the form is folded");
+    if ((await field.getAttribute("aria-invalid")) !== "true") fault(where, "the field is not marked");
+    const by = (await field.getAttribute("aria-describedby")) ?? "";
+    const told = await page.locator(`#${by.split(" ")[0]}`).innerText();
+    if (!told.includes(words)) fault(where, `the field says ${told}`);
+    if (target === "/overrides" && (await page.getByLabel("Reason").inputValue()) !== "a letter") {
+      fault(where, "the other fields are gone");
+    }
+    await check(page, where);
+  }
+  await go(page, "/try");
+  await page.getByLabel("URL", { exact: true }).fill("site.example/a");
+  await page.getByRole("button", { name: "Judge it" }).click();
+  await page.locator("#url[aria-invalid='true']").waitFor();
+  await check(page, "/try with a faulty URL");
+  await context.close();
+}
+
+// Checks that a link judges a URL if it is typed or followed here, and only fills in the form if another site led here.
+async function linksThatJudge() {
+  const { context, page } = await open({ colorScheme: "light" });
+  const link = `${task.console}/try?url=${of}%2Fprivate%2Fx&agent=ExampleBot`;
+  const verdict = page.getByRole("heading", { name: "Verdict" });
+  await go(page, link);
+  if ((await verdict.count()) !== 1) fault("a link that is typed", "there is no verdict");
+  await check(page, "a verdict by a link");
+  await Promise.all([page.waitForEvent("load"), page.getByRole("link", { name: "Link to this question" }).click()]);
+  if (page.url() !== link) fault("a link that is followed here", `it is ${page.url()}`);
+  if ((await verdict.count()) !== 1) fault("a link that is followed here", "there is no verdict");
+  // The page for everyone is another origin.
+  await go(page, `${task.public}/try`);
+  await page.evaluate((link) => {
+    const anchor = document.createElement("a");
+    anchor.href = link;
+    anchor.textContent = "elsewhere";
+    document.querySelector("main").append(anchor);
+  }, link);
+  await page.getByRole("link", { name: "elsewhere" }).click();
+  await page.waitForURL(link);
+  if ((await verdict.count()) !== 0) fault("a link of another site", "it judges");
+  await page.getByText("The link filled in the form.").waitFor();
+  await check(page, "a link of another site");
+  await page.getByRole("button", { name: "Judge it" }).click();
+  await verdict.waitFor();
+  await context.close();
 }
 
 // Acknowledges a denial from the list; then adds an override and sends the request that it allows.

@@ -1,19 +1,22 @@
-//! The console in headless Chromium: `browser.mjs` looks at every page, in light and in dark, with script and without,
-//! and reviews a denial to its end.
+//! The console in headless Chromium: `browser.mjs` looks at every page, wide and narrow, in light and in dark, full and empty,
+//! with script and without, and reviews a denial to its end.
 //!
 //! `CRAWLGATE_BROWSER` names the folder that has Playwright and axe-core, `CRAWLGATE_NODE` the Node that runs them (see
 //! `.ci/clients`), `CRAWLGATE_CHROMIUM` the browser, if it is not at its usual place. Without them the test is named on
 //! stderr and passes; with `CRAWLGATE_REQUIRE_CLIENTS=1` it fails. `CRAWLGATE_SCREENSHOTS` names a folder for pictures of
-//! the pages, such as `docs/screenshots`.
+//! the pages: `CRAWLGATE_SCREENSHOTS=docs/screenshots cargo test --locked --test console people_can` takes those of the
+//! documentation anew.
 
 use std::env;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::support::{AdminGate, Origin, Reply};
+use crate::pages::{encoded, page};
+use crate::support::{AdminGate, Origin, Reply, eventually};
 
 const ROBOTS: &str = "# The rules of this site\nUser-agent: *\nDisallow: /private\nAllow: /private/open\nCrawl-delay: 1\n\n\
     User-agent: ExampleBot\nDisallow: /private/\nDisallow: /*.pdf$\n\nSitemap: https://site.example/sitemap.xml\n";
@@ -57,7 +60,27 @@ fn people_can_use_every_page() {
         ],
     );
     let dead = Origin::http().on("/robots.txt", [Reply::status(503, "not now")]);
-    let gate = AdminGate::open();
+    let gate = AdminGate::with(|setup| {
+        setup.set("admin", "public_try", "\"127.0.0.1:0\"");
+    });
+    let public = eventually("the gate to print the address of the page", || {
+        let said = gate.said();
+        let (_, rest) = said.split_once("public page: http://")?;
+        Some(rest.split_once('/')?.0.to_owned())
+    });
+    // Its fleet has no engine, so that its page tells of that.
+    let empty = AdminGate::with(|setup| {
+        let key = setup.dir().join("fleet.key");
+        fs::write(&key, "07".repeat(32)).unwrap();
+        fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+        setup.set("fleet", "engine", "\"127.0.0.1:1\"");
+        setup.set("fleet", "key_file", "\"fleet.key\"");
+        setup.set("fleet", "name", "\"alone\"");
+    });
+    let without_store = AdminGate::with(|setup| {
+        setup.set("store", "path", "\"\"");
+        setup.set("policy", "mode", "\"report\"");
+    });
     let id = gate.deny(&origin, "/private/diary");
     gate.deny(&origin, "/private/letters?to=ada");
     assert_eq!(
@@ -69,6 +92,10 @@ fn people_can_use_every_page() {
     }
     gate.deny(&changing, "/old");
     assert_eq!(gate.process.get(&dead.url("/x")).status, 403);
+    let of = encoded(&origin.url(""));
+    let told = page(&gate, &format!("/origin?of={of}"));
+    let (_, robots) = told.split_once("href=\"/robots/").expect("a file");
+    let robots = robots.split(['"', '?']).next().unwrap();
     let screenshots = env::var_os("CRAWLGATE_SCREENSHOTS").map(|folder| {
         // The test runs in the package's folder, the script elsewhere.
         let folder = std::path::absolute(folder).unwrap();
@@ -77,9 +104,14 @@ fn people_can_use_every_page() {
     });
     let task = json!({
         "console": format!("http://{}", gate.address),
+        "empty": format!("http://{}", empty.address),
+        "without_store": format!("http://{}", without_store.address),
+        "public": format!("http://{public}"),
         "proxy": gate.process.address.to_string(),
         "decision": id,
         "origin": origin.url("").trim_end_matches('/'),
+        "robots": robots,
+        "dead": dead.url("").trim_end_matches('/'),
         "changing": changing.url("").trim_end_matches('/'),
         "chromium": chromium,
         "screenshots": screenshots,

@@ -15,6 +15,7 @@ mod support;
 
 mod browser;
 mod forms;
+mod links;
 mod pages;
 mod report;
 mod self_test;

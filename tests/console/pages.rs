@@ -6,7 +6,7 @@ use crate::forms::{csrf, post};
 use crate::support::ftp::FtpServer;
 use crate::support::{AdminGate, Origin, RULES, Response, eventually};
 
-const BROWSER: &str = "Accept: text/html,application/xhtml+xml\r\n";
+pub const BROWSER: &str = "Accept: text/html,application/xhtml+xml\r\n";
 
 /// The request fields that a browser sends with a form of our own page.
 pub const FORM: &str = "Accept: text/html\r\nSec-Fetch-Site: same-origin\r\n\
@@ -22,7 +22,7 @@ pub fn page(gate: &AdminGate, target: &str) -> String {
 
 /// Asserts that a page is one of ours, and that the policy allows every part of it.
 #[track_caller]
-fn whole(answer: &Response, target: &str) -> String {
+pub fn whole(answer: &Response, target: &str) -> String {
     let text = answer.text();
     let field = |name: &str| answer.field(name).unwrap_or_default();
     assert!(field("content-type").starts_with("text/html"), "{target}");
@@ -169,8 +169,8 @@ fn every_page_is_whole_and_says_what_it_should() {
         ("/denials?path=/other", &["No decision among those"]),
         ("/denials?view=rule", &["Disallow: /private", "Count"]),
         ("/denials?view=origin", &[name]),
-        ("/denials?view=reason", &["robots_disallow"]),
-        (&format!("/decisions/{id}"), &["Disallow: /private", "id=\"L2\" class=\"decides\"", "proven: the same decision", "Acknowledge", "&#34;id&#34;: &#34;"]),
+        ("/denials?view=reason", &["Disallowed by robots.txt <code>robots_disallow</code>"]),
+        (&format!("/decisions/{id}"), &["<h1>Disallowed by robots.txt <code>robots_disallow</code></h1>", "Disallow: /private", "id=\"L2\" class=\"decides\"", "proven: the same decision", "Acknowledge", "&#34;id&#34;: &#34;"]),
         ("/origins", &[name, "successful"]),
         ("/origins?containing=nothing-like-this", &["No origin"]),
         ("/origins?state=unreachable", &["No origin"]),
@@ -352,7 +352,7 @@ fn a_url_is_tried_against_the_origin_or_a_text() {
     let long = "# filler\n".repeat(70_000);
     #[rustfmt::skip] // one row, one case
     let cases: &[(&str, &str, &str, String, &[&str])] = &[
-        ("the origin's own", &origin.url("/private/x"), "", String::new(), &["robots_disallow", "Disallow: /private", "<td>decides</td>"]),
+        ("the origin's own", &origin.url("/private/x"), "", String::new(), &["robots_disallow", "Disallow: /private", ">decides</td>"]),
         ("an allowed one", &origin.url("/private/open"), "", String::new(), &["robots_allow", "Allow: /private/open"]),
         ("a text", "https://site.example/a/b", "ExampleBot", "User-agent: examplebot\nDisallow: /a\nAllow: /a/b$\n".into(), &["robots_allow", "the longest pattern", "(named: its groups speak)"]),
         ("a reading", "https://site.example/open/../a", "", "User-agent: *\nDisallow: /a\n".into(), &["path_guard", "As the origin may read it"]),

@@ -26,8 +26,8 @@ fn a_decision_shows_what_the_site_says_of_use_and_an_override_of_use_lifts_it() 
         "What the site says of use",
         "<dt>Declared purposes</dt><dd>train-ai</dd>",
         "<dt>Refused</dt><dd>train-ai</dd>",
-        "<th scope=\"row\">train-ai: disallow</th><td>content_signal</td><td>robots.txt, line 4, of the group *</td>",
-        "<th scope=\"row\">not used: unparsable</th><td>content_usage</td><td>robots.txt, line 3</td>",
+        "<th scope=\"row\">train-ai: disallow</th><td data-head=\"Signal\">content_signal</td><td data-head=\"Place\">robots.txt, line 4, of the group *</td>",
+        "<th scope=\"row\">not used: unparsable</th><td data-head=\"Signal\">content_usage</td><td data-head=\"Place\">robots.txt, line 3</td>",
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
@@ -114,8 +114,8 @@ fn a_url_is_tried_for_purposes_and_an_origin_shows_what_its_file_says_of_use() {
     });
     for words in [
         "Preferences about use, and licences",
-        "<td>license</td><td class=\"long\"><code>*</code></td><td class=\"long\">https://site.example/l",
-        "<code>above all groups</code></td><td class=\"long\">search=n (",
+        "<td>license</td><td class=\"long\" data-head=\"For\"><code>*</code></td><td class=\"long\" data-head=\"Value\">https://site.example/l",
+        "<code>above all groups</code></td><td class=\"long\" data-head=\"Value\">search=n (",
         "<td>crawl-delay</td>",
     ] {
         assert!(shown.contains(words), "{words}: {shown}");

@@ -4,9 +4,10 @@ use http::StatusCode;
 
 use super::Site;
 use super::problem::Problem;
-use crate::admin::query::Conditions;
+use crate::admin::query::{Conditions, Wrong};
 use crate::audit::report::{Gathering, Question, Report};
 use crate::audit::verify::case::Trusted;
+use crate::clock::Moment;
 
 /// The span of a report unless the request names one.
 pub(super) const USUAL_SINCE: &str = "30d";
@@ -14,18 +15,15 @@ pub(super) const USUAL_SINCE: &str = "30d";
 /// The parameters of a report.
 pub(super) const PARAMETERS: [&str; 5] = ["since", "until", "client", "origin", "log"];
 
-/// Returns the report on the span, the client and the origin of `conditions`, of the logs that `wanted` names. It is not
-/// verified.
-pub(super) async fn report(
-    site: &Site,
-    conditions: Conditions,
-    wanted: Option<&str>,
-) -> Result<Report, Problem> {
-    let now = site.now();
+/// Reads the conditions of a report.
+///
+/// # Errors
+/// The first condition that can never hold.
+pub(super) fn question(conditions: &Conditions, now: Moment) -> Result<Question, Wrong> {
     let conditions = Conditions {
-        since: conditions.since.or_else(|| Some(USUAL_SINCE.to_owned())),
-        until: conditions.until.or_else(|| Some("now".to_owned())),
-        ..conditions
+        since: (conditions.since.clone()).or_else(|| Some(USUAL_SINCE.to_owned())),
+        until: (conditions.until.clone()).or_else(|| Some("now".to_owned())),
+        ..conditions.clone()
     };
     let query = conditions.query(now)?;
     let question = Question {
@@ -35,10 +33,24 @@ pub(super) async fn report(
         origin: query.origin,
         by: None,
     };
-    if question.since >= question.until {
-        let why = "the span is empty: begin it with a `since` before its `until`";
-        return Err(Problem::bad(why.to_owned()));
+    match question.since < question.until {
+        true => Ok(question),
+        false => Err(Wrong::new(
+            "since",
+            "is not before `until`, so the span is empty: begin it earlier",
+        )),
     }
+}
+
+/// Returns the report on the span, the client and the origin of `conditions`, of the logs that `wanted` names. It is not
+/// verified.
+pub(super) async fn report(
+    site: &Site,
+    conditions: &Conditions,
+    wanted: Option<&str>,
+) -> Result<Report, Problem> {
+    let now = site.now();
+    let question = question(conditions, now)?;
     let logs = site.logs(wanted)?;
     let _place = site.export()?;
     let mut gathering = {

@@ -48,6 +48,6 @@ pub(super) async fn of_span(
     };
     let wanted = params.text("log")?;
     params.finish(&PARAMETERS)?;
-    let report = report(&site, conditions, wanted.as_deref()).await?;
+    let report = report(&site, &conditions, wanted.as_deref()).await?;
     Ok(Json(report))
 }

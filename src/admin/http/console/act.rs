@@ -1,16 +1,18 @@
 //! The actions of pages. Each is a form, sent by POST, and leads back to a page that shows the result.
 
 use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Redirect};
-use http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
+use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 
 use super::super::Site;
 use super::super::form::Posted;
 use super::super::problem::Problem;
 use super::denials::origin_link;
-use super::filter::{Filter, params, wrong};
+use super::filter::{Faults, Filter, params};
+use super::overrides::{New, OverridesPage};
 use super::reviewer::remembered;
+use super::shell::Page;
 use super::words::encoded;
 use crate::admin::query;
 use crate::admin::{Answer, NewOverride, Reach, Request};
@@ -96,40 +98,33 @@ fn differs(present: Option<&Acknowledgement>) -> Problem {
     Problem::new(StatusCode::CONFLICT, why)
 }
 
-/// An override to add.
-#[derive(Deserialize)]
-pub(super) struct New {
-    origin: String,
-    pattern: String,
-    action: String,
-    until: String,
-    by: String,
-    reason: String,
-}
-
 /// `POST /overrides`
 pub(super) async fn add_override(
     State(site): State<Site>,
+    headers: HeaderMap,
     Posted(form): Posted<New>,
-) -> Result<Redirect, Problem> {
+) -> Result<Response, Problem> {
     let pattern = form.pattern.trim();
     let new = NewOverride {
         origin: form.origin.trim().to_owned(),
         pattern: Some(pattern.to_owned()).filter(|pattern| !pattern.is_empty()),
-        action: form.action,
+        action: form.action.clone(),
         until: form.until.trim().to_owned(),
-        by: form.by,
-        reason: form.reason,
+        by: form.by.clone(),
+        reason: form.reason.clone(),
     };
     let asserted = new
         .asserted()
         .and_then(|asserted| asserted.read(site.now()));
-    asserted.map_err(wrong)?;
+    if let Err(wrong) = asserted {
+        let faults = Faults::one(wrong);
+        let status = faults.status(&headers)?;
+        let page = OverridesPage::with_form(&site, form, faults).await?;
+        return Ok((status, Page(page)).into_response());
+    }
     let (id, reach) = site.add_override(new).await?;
-    Ok(Redirect::to(&format!(
-        "/overrides?added={id}{}",
-        partly(reach)
-    )))
+    let back = format!("/overrides?added={id}{}", partly(reach));
+    Ok(Redirect::to(&back).into_response())
 }
 
 /// An override to take out of force.

@@ -1,4 +1,6 @@
 //! Bars over time as an SVG; a table beside it has the same numbers.
+//!
+//! Widths are in per cent and heights in pixels, so that bars get narrower with the window while texts keep their size.
 
 use crate::clock::Moment;
 use crate::store::Hourly;
@@ -6,12 +8,13 @@ use crate::store::Hourly;
 /// Reasons with a colour of their own; all others share one more.
 const COLOURS: usize = 5;
 
-/// The width of the drawing, in its own units.
-const WIDTH: u32 = 720;
+/// The height of the drawing, in pixels.
 const HEIGHT: u32 = 180;
-const LEFT: u32 = 48;
 const BOTTOM: u32 = 22;
 const TOP: u32 = 8;
+
+/// The share of a bar in the room for it.
+const FILLED: f64 = 0.85;
 
 /// A chart of counts over time.
 pub(super) struct Chart {
@@ -20,6 +23,8 @@ pub(super) struct Chart {
     pub(super) grid: Vec<Grid>,
     pub(super) labels: Vec<Label>,
     pub(super) total: u64,
+    /// The beginning of the first bar.
+    pub(super) start: Moment,
 }
 
 /// The meaning of a colour.
@@ -27,6 +32,8 @@ pub(super) struct Series {
     pub(super) name: String,
     pub(super) class: String,
     pub(super) count: u64,
+    /// True for the one that stands for several reasons.
+    pub(super) is_rest: bool,
 }
 
 /// One span of time.
@@ -58,19 +65,13 @@ pub(super) struct Grid {
 pub(super) struct Label {
     pub(super) x: String,
     pub(super) text: String,
+    /// True for each second one, for which a narrow window has no room.
+    pub(super) is_spare: bool,
 }
 
 impl Chart {
-    pub(super) fn width(&self) -> u32 {
-        WIDTH
-    }
-
     pub(super) fn height(&self) -> u32 {
         HEIGHT
-    }
-
-    pub(super) fn left(&self) -> u32 {
-        LEFT
     }
 
     /// Charts `hours` by reason, in `bars` spans of `step` hours that end with the current hour.
@@ -111,6 +112,7 @@ impl Chart {
                 name: name.clone(),
                 class: format!("c{at}"),
                 count: *count,
+                is_rest: false,
             })
             .collect();
         if names.len() > COLOURS {
@@ -118,6 +120,7 @@ impl Chart {
                 name: "others".to_owned(),
                 class: format!("c{COLOURS}"),
                 count: names.iter().skip(COLOURS).map(|(_, count)| count).sum(),
+                is_rest: true,
             });
         }
         let most = counts.iter().map(|row| row.iter().sum::<u64>()).max();
@@ -138,6 +141,7 @@ impl Chart {
             bars,
             series,
             total,
+            start: Moment::from_millis(start),
         }
     }
 }
@@ -153,8 +157,8 @@ impl Bar {
     ) -> Bar {
         let text = crate::text::time_text(begin);
         let time = text.get(..16).unwrap_or(&text).replace('T', " ");
-        let slot = f64::from(WIDTH - LEFT) / bars.max(1) as f64;
-        let (x, width) = (f64::from(LEFT) + slot * at as f64, (slot - 2.0).max(1.0));
+        let slot = 100.0 / bars.max(1) as f64;
+        let (x, width) = (slot * at as f64, slot * FILLED);
         let mut parts = Vec::new();
         let mut below = 0;
         for (count, one) in counts.iter().zip(series) {
@@ -165,9 +169,9 @@ impl Bar {
             below += count;
             parts.push(Part {
                 class: one.class.clone(),
-                x: format!("{x:.1}"),
+                x: format!("{x:.2}%"),
                 y: format!("{high:.1}"),
-                width: format!("{width:.1}"),
+                width: format!("{width:.2}%"),
                 height: format!("{:.1}", (low - high).max(0.5)),
                 title: format!("{time}: {count} {}", one.name),
             });
@@ -217,13 +221,15 @@ fn grid(top: u64) -> Vec<Grid> {
 /// Returns as many times as there is room for.
 fn labels(bars: &[Bar]) -> Vec<Label> {
     let every = bars.len().div_ceil(8).max(1);
-    let slot = f64::from(WIDTH - LEFT) / bars.len().max(1) as f64;
+    let slot = 100.0 / bars.len().max(1) as f64;
     let shows_days = bars.len() != 24;
     bars.iter()
         .enumerate()
         .step_by(every)
-        .map(|(at, bar)| Label {
-            x: format!("{:.1}", f64::from(LEFT) + slot * at as f64),
+        .enumerate()
+        .map(|(place, (at, bar))| Label {
+            x: format!("{:.2}%", slot * at as f64),
+            is_spare: place % 2 == 1,
             text: match shows_days {
                 true => bar.time.get(5..10).unwrap_or_default().to_owned(),
                 false => bar.time.get(11..16).unwrap_or_default().to_owned(),

@@ -19,7 +19,7 @@ use super::rows::origin_of;
 use super::shell::{Page, Place, Shell, Shown};
 use super::text::Text;
 use super::usage::UsageTable;
-use super::words::{Fact, When, encoded, line};
+use super::words::{Fact, When, encoded, headline, line};
 use crate::audit::replay::evidence::Robots;
 use crate::audit::replay::{self, Evidence, Outcome};
 use crate::audit::verify::case::{Case, Held, Trusted};
@@ -44,6 +44,8 @@ pub(super) struct DecisionPage {
     done: Option<&'static str>,
     verdict: String,
     reason: String,
+    /// The sentence for the reason.
+    headline: Option<String>,
     is_report: bool,
     url: String,
     /// The facts of the request.
@@ -152,6 +154,7 @@ pub(super) async fn page(
         done: done.map(|_| "It is acknowledged."),
         verdict: String::new(),
         reason: String::new(),
+        headline: None,
         is_report: false,
         url: String::new(),
         facts: Vec::new(),
@@ -298,6 +301,7 @@ impl DecisionPage {
     fn tell(&mut self, evidence: &Evidence<'_>, now: Moment) {
         self.verdict = line(&evidence.verdict);
         self.reason = line(&evidence.reason);
+        self.headline = headline(&evidence.reason, evidence.rule.is_some());
         self.is_report = evidence.mode == "report";
         self.url = line(&evidence.url);
         self.tell_request(evidence);

@@ -2,6 +2,7 @@
 
 use askama::Template;
 use axum::extract::{RawQuery, State};
+use http::{HeaderMap, StatusCode};
 
 use super::super::Site;
 use super::super::logs::REACH;
@@ -9,8 +10,8 @@ use super::super::problem::Problem;
 use super::filter::{Filter, params, wrong};
 use super::reviewer::Reviewer;
 use super::rows::{LogFault, Names, Row, rows};
-use super::shell::{Page, Place, Shell, Shown};
-use super::words::{When, encoded, line, number};
+use super::shell::{Page, Place, Returned, Shell};
+use super::words::{When, encoded, headline, line, number};
 use crate::admin::query::Wrong;
 use crate::clock::Moment;
 use crate::store::logs::{ALL, EntryKind, MergedList, Places};
@@ -65,6 +66,8 @@ impl Reached {
 struct Group {
     count: String,
     key: Vec<String>,
+    /// The heading of the key, if it is a reason.
+    headline: Option<String>,
     first: When,
     last: When,
     /// The query that lists these decisions.
@@ -164,14 +167,16 @@ pub(super) async fn page(
     State(site): State<Site>,
     Reviewer(reviewer): Reviewer,
     RawQuery(query): RawQuery,
-) -> Shown<DenialsPage> {
+    headers: HeaderMap,
+) -> Returned<DenialsPage> {
     let mut params = params(query.as_deref());
-    let filter = Filter::take(&mut params, "deny")?.with_log(&mut params, &site)?;
+    let mut filter = Filter::take(&mut params, "deny")?.with_log(&mut params, &site)?;
     let view = params.text("view").map_err(wrong)?;
     let view = View::of(view.as_deref()).map_err(wrong)?;
     let before = params.text("before").map_err(wrong)?;
     let before = before.map(|text| places(&text)).transpose()?;
     params.finish(&["view", "before", "log"]).map_err(wrong)?;
+    let status = filter.check(&site, &headers)?;
     let mut page = DenialsPage {
         shell: Shell::new(&site, Place::Denials, "Denials"),
         view,
@@ -186,10 +191,10 @@ pub(super) async fn page(
         reviewer,
         filter,
     };
-    if page.is_kept || page.filter.wanted().is_some() {
+    if status == StatusCode::OK && (page.is_kept || page.filter.wanted().is_some()) {
         page.fill(&site, before.as_ref()).await?;
     }
-    Ok(Page(page))
+    Ok((status, Page(page)))
 }
 
 /// Reads the places where a page begins.
@@ -231,6 +236,7 @@ impl DenialsPage {
                 let groups = tallies.iter().map(|tally| Group {
                     count: number(tally.count),
                     key: tally.key.iter().map(|part| line(part)).collect(),
+                    headline: headline_of(tally, key),
                     first: When::at(tally.first, now),
                     last: When::at(tally.last, now),
                     link: self.narrowed(tally, key),
@@ -258,6 +264,12 @@ impl DenialsPage {
             TallyKey::Rule => self.filter.link(&[("origin", part(0)), ("rule", part(1))]),
         }
     }
+}
+
+/// Returns the heading of decisions that are counted by their reason.
+fn headline_of(tally: &Tally, key: TallyKey) -> Option<String> {
+    let reason = tally.key.first().filter(|_| key == TallyKey::Reason)?;
+    headline(reason, false)
 }
 
 /// Returns the link to an origin's page.

@@ -5,7 +5,7 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use serde::Deserialize;
 
 use super::super::Site;
@@ -38,11 +38,7 @@ pub async fn dress(State(site): State<Site>, request: Request, next: Next) -> Re
     let path = request.uri().path();
     let is_for_programs =
         path.starts_with("/api/") || path == "/metrics" || decide::is_asked_at(path);
-    let takes_html = request
-        .headers()
-        .get(ACCEPT)
-        .and_then(|accept| accept.to_str().ok())
-        .is_some_and(|accept| accept.contains("text/html"));
+    let takes_html = takes_html(request.headers());
     if takes_html
         && !is_for_programs
         && let Some(store) = site.store()
@@ -73,4 +69,11 @@ pub async fn dress(State(site): State<Site>, request: Request, next: Next) -> Re
     head.headers.remove(CONTENT_LENGTH);
     head.headers.extend(ours.headers);
     Response::from_parts(head, body)
+}
+
+/// Tells whether a browser asks, for a page.
+pub(super) fn takes_html(headers: &HeaderMap) -> bool {
+    let accept = headers.get(ACCEPT);
+    let accept = accept.and_then(|accept| accept.to_str().ok());
+    accept.is_some_and(|accept| accept.contains("text/html"))
 }

@@ -1,10 +1,14 @@
-//! The conditions of a list, for its form and its links.
+//! The conditions of a list, for its form and its links. A condition that makes no sense is told beside its field.
+
+use http::{HeaderMap, StatusCode};
 
 use super::super::Site;
 use super::super::problem::Problem;
+use super::dress::takes_html;
 use super::words::line;
 use crate::admin::query::params::{Blank, Params};
-use crate::admin::query::{Conditions, modes};
+use crate::admin::query::{Conditions, Wrong, modes};
+use crate::clock::Moment;
 use crate::policy::Reason;
 use crate::store::DecisionQuery;
 use crate::store::logs::ALL;
@@ -34,7 +38,14 @@ pub(super) struct Filter {
     /// The names of all logs, if some are collected.
     logs: Vec<String>,
     conditions: Conditions,
+    /// The verdict of the list unless its form names another.
+    usual: &'static str,
+    faults: Faults,
 }
+
+/// The fields of a form that make no sense, each with the reason.
+#[derive(Default)]
+pub(super) struct Faults(Vec<Wrong>);
 
 /// A log to choose.
 pub(super) struct LogChoice {
@@ -53,7 +64,7 @@ pub(super) struct Choice {
 impl Filter {
     /// Reads the conditions of a form. The default verdict is `usual`; any, for requests that failed: they were let
     /// through.
-    pub(super) fn take(params: &mut Params, usual: &str) -> Result<Filter, Problem> {
+    pub(super) fn take(params: &mut Params, usual: &'static str) -> Result<Filter, Problem> {
         let mut conditions = params.conditions().map_err(wrong)?;
         let verdict = conditions
             .verdict
@@ -83,7 +94,37 @@ impl Filter {
             log: String::new(),
             logs: Vec::new(),
             conditions,
+            usual,
+            faults: Faults::default(),
         })
+    }
+
+    /// Finds the fields that make no sense. A browser gets its form back with them and the status; a program gets the first
+    /// one as a problem.
+    pub(super) fn check(
+        &mut self,
+        site: &Site,
+        headers: &HeaderMap,
+    ) -> Result<StatusCode, Problem> {
+        self.faults = Faults::find(&self.conditions, site.now(), |conditions, now| {
+            conditions.query(now).map(drop)
+        });
+        self.faults.status(headers)
+    }
+
+    /// Returns what is wrong with a field.
+    pub(super) fn fault(&self, name: &str) -> Option<String> {
+        self.faults.of(name)
+    }
+
+    /// Tells whether any field makes no sense.
+    pub(super) fn has_faults(&self) -> bool {
+        !self.faults.is_empty()
+    }
+
+    /// Tells whether the form has anything that the list has not by default: such a form is not folded.
+    pub(super) fn is_set(&self) -> bool {
+        self.said() > 0 || self.verdict != self.usual || self.has_faults()
     }
 
     /// Reads the logs of a form.
@@ -204,6 +245,67 @@ impl Filter {
     }
 }
 
+impl Faults {
+    /// Returns the only fault of a form.
+    pub(super) fn one(wrong: Wrong) -> Faults {
+        Faults(vec![wrong])
+    }
+
+    /// Reads conditions until all that is left makes sense.
+    pub(super) fn find(
+        conditions: &Conditions,
+        now: Moment,
+        read: impl Fn(&Conditions, Moment) -> Result<(), Wrong>,
+    ) -> Faults {
+        let (mut left, mut faults) = (conditions.clone(), Vec::<Wrong>::new());
+        while let Err(wrong) = read(&left, now) {
+            let is_new = faults.iter().all(|known| known.name != wrong.name);
+            let can_go_on = is_new && leave_out(&mut left, &wrong.name);
+            if is_new {
+                faults.push(wrong);
+            }
+            if !can_go_on {
+                break;
+            }
+        }
+        Faults(faults)
+    }
+
+    /// Returns what is wrong with a field.
+    pub(super) fn of(&self, name: &str) -> Option<String> {
+        let found = self.0.iter().find(|fault| fault.name == name);
+        found.map(|fault| line(&fault.said))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the status of a page with this form. A program reads no page: it gets the first fault as a problem.
+    pub(super) fn status(&self, headers: &HeaderMap) -> Result<StatusCode, Problem> {
+        match self.0.first() {
+            None => Ok(StatusCode::OK),
+            Some(_) if takes_html(headers) => Ok(StatusCode::BAD_REQUEST),
+            Some(fault) => Err(wrong(fault.clone())),
+        }
+    }
+}
+
+/// Leaves a condition out that can make no sense; false if this is none.
+fn leave_out(conditions: &mut Conditions, name: &str) -> bool {
+    let field = match name {
+        "since" => &mut conditions.since,
+        "until" => &mut conditions.until,
+        "origin" => &mut conditions.origin,
+        "path" => &mut conditions.path,
+        "reason" => &mut conditions.reason,
+        "verdict" => &mut conditions.verdict,
+        "mode" => &mut conditions.mode,
+        _ => return false,
+    };
+    field.take().is_some()
+}
+
 fn choices(all: &[(&'static str, &'static str)], chosen: &str) -> Vec<Choice> {
     let choice = |(value, name): &(&'static str, &'static str)| Choice {
         value,
@@ -239,13 +341,38 @@ pub(super) fn params(query: Option<&str>) -> Params {
 }
 
 /// Turns a condition that makes no sense into a problem.
-pub(super) fn wrong(wrong: crate::admin::query::Wrong) -> Problem {
+pub(super) fn wrong(wrong: Wrong) -> Problem {
     Problem::bad(wrong.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_field_without_sense_is_found() {
+        let conditions = Conditions {
+            since: Some("soon".to_owned()),
+            path: Some("x".to_owned()),
+            reason: Some("because".to_owned()),
+            agent: Some("any text".to_owned()),
+            ..Conditions::default()
+        };
+        let now = Moment::from_millis(1_795_176_000_000);
+        let read = |conditions: &Conditions, now| conditions.query(now).map(drop);
+        let faults = Faults::find(&conditions, now, read);
+        for (name, is_wrong) in [
+            ("since", true),
+            ("path", true),
+            ("reason", true),
+            ("agent", false),
+        ] {
+            assert_eq!(faults.of(name).is_some(), is_wrong, "{name}");
+        }
+        // A fault that stays without its field ends the search.
+        let read = |_: &Conditions, _| Err(Wrong::new("until", "never"));
+        assert!(!Faults::find(&conditions, now, read).is_empty());
+    }
 
     #[test]
     fn links_keep_conditions_unless_new_ones_replace_them() {

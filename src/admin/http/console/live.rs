@@ -3,12 +3,13 @@
 
 use askama::Template;
 use axum::extract::{RawQuery, State};
+use http::{HeaderMap, StatusCode};
 
 use super::super::Site;
 use super::super::logs::REACH;
 use super::filter::{Filter, params, wrong};
 use super::rows::{Names, Row, rows};
-use super::shell::{Page, Place, Shell, Shown};
+use super::shell::{Page, Place, Returned, Shell};
 use crate::store::DecisionQuery;
 use crate::store::logs::{EntryKind, MergedList};
 
@@ -44,13 +45,18 @@ impl LivePage {
 }
 
 /// `/watch`
-pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) -> Shown<LivePage> {
+pub(super) async fn page(
+    State(site): State<Site>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Returned<LivePage> {
     let mut params = params(query.as_deref());
-    let filter = Filter::take(&mut params, "any")?;
+    let mut filter = Filter::take(&mut params, "any")?;
     params.finish(&[]).map_err(wrong)?;
-    let query = filter.query(&site)?;
+    let status = filter.check(&site, &headers)?;
     let latest = match site.store() {
-        Some(_) => {
+        Some(_) if status == StatusCode::OK => {
+            let query = filter.query(&site)?;
             let logs = site.logs(None)?;
             let turn = site.turn().await?;
             let query = DecisionQuery {
@@ -62,7 +68,7 @@ pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) ->
             drop(turn);
             latest
         }
-        None => Vec::new(),
+        _ => Vec::new(),
     };
     let names = Names {
         own: site.own_name(),
@@ -70,10 +76,11 @@ pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) ->
         context: "",
         can_be_ticked: false,
     };
-    Ok(Page(LivePage {
+    let page = LivePage {
         shell: Shell::new(&site, Place::Live, "Live"),
         rows: rows(&latest, &names, site.now()),
         filter,
         most: MOST,
-    }))
+    };
+    Ok((status, Page(page)))
 }

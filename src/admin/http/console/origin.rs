@@ -13,7 +13,7 @@ use super::text::Text;
 use super::words::{Fact, When, encoded, line, number, octets};
 use crate::admin::query;
 use crate::clock::Moment;
-use crate::explain::states::{about, cause, lives, other_answer, stance};
+use crate::explain::states::{about, at_a_request, cause, lives, other_answer, stance};
 use crate::rep::{Field, Origin};
 use crate::robots::document::Document;
 use crate::robots::snapshot::Snapshot;
@@ -220,7 +220,8 @@ async fn known(site: &Site, found: &OriginMemory, all: &[OriginMemory]) -> Resul
     if let Some(outage) = outage {
         when("Failing since", outage.since);
         when("Last attempt", outage.last_attempt);
-        when("Next attempt", outage.next_attempt);
+        let next = at_a_request(outage.next_attempt, now);
+        facts.push(fact("Next attempt", next));
     }
     if let Some(copy) = found.state.copy() {
         facts.push(fact(

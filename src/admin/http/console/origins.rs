@@ -10,7 +10,7 @@ use super::shell::{Page, Place, Shell, Shown};
 use super::words::{When, encoded, line};
 use crate::admin::query::STATES;
 use crate::clock::Moment;
-use crate::explain::states::{about, next_fetch};
+use crate::explain::states::{about, at_a_request, next_fetch};
 use crate::store::{OriginMemory, OriginQuery, StoredState};
 
 /// Origins on a page.
@@ -36,7 +36,8 @@ pub(super) struct OriginRow {
     pub(super) href: String,
     pub(super) state: &'static str,
     pub(super) since: When,
-    pub(super) next: When,
+    /// The time of the next fetch, in words.
+    pub(super) next: String,
     pub(super) about: String,
 }
 
@@ -57,7 +58,7 @@ impl OriginRow {
             ),
             state: found.state.name(),
             since: When::at(since, now),
-            next: When::at(next_fetch(&found.state), now),
+            next: at_a_request(next_fetch(&found.state), now),
             about: line(&about(&found.state)),
         }
     }

@@ -2,9 +2,11 @@
 
 use askama::Template;
 use axum::extract::{RawQuery, State};
+use serde::Deserialize;
 
 use super::super::Site;
-use super::filter::{params, wrong};
+use super::super::problem::Problem;
+use super::filter::{Faults, params, wrong};
 use super::shell::{Page, Place, Shell, Shown};
 use super::words::{When, encoded, line};
 use crate::clock::Moment;
@@ -20,9 +22,9 @@ pub(super) struct OverridesPage {
     listed: Vec<Listed>,
     expired: Vec<Listed>,
     is_kept: bool,
-    /// The origin that the form begins with.
-    origin: String,
-    pattern: String,
+    /// The form, as it is filled in.
+    form: New,
+    faults: Faults,
 }
 
 /// An override, as a list shows it.
@@ -58,6 +60,17 @@ impl Listed {
     }
 }
 
+/// An override to add.
+#[derive(Default, Deserialize)]
+pub(super) struct New {
+    pub(super) origin: String,
+    pub(super) pattern: String,
+    pub(super) action: String,
+    pub(super) until: String,
+    pub(super) by: String,
+    pub(super) reason: String,
+}
+
 /// `/overrides`
 pub(super) async fn page(
     State(site): State<Site>,
@@ -72,31 +85,69 @@ pub(super) async fn page(
     params
         .finish(&["added", "removed", "origin", "pattern", "partly"])
         .map_err(wrong)?;
-    let now = site.now();
-    let (mut listed, mut expired) = (Vec::new(), Vec::new());
-    for one in site.overrides().await? {
-        let list = if one.holds(now) {
-            &mut listed
-        } else {
-            &mut expired
-        };
-        list.push(Listed::of(&one, now));
-    }
-    Ok(Page(OverridesPage {
-        shell: Shell::new(&site, Place::Overrides, "Overrides"),
-        done: match (added, removed) {
-            (Some(number), _) => Some(format!(
-                "Override {} holds from the next request on.",
-                line(&number)
-            )),
-            (None, Some(number)) => Some(format!("Override {} is out of force.", line(&number))),
-            (None, None) => None,
-        },
-        is_partly,
-        listed,
-        expired,
-        is_kept: site.store().is_some(),
+    let form = New {
         origin: line(&origin.unwrap_or_default()),
         pattern: line(&pattern.unwrap_or_else(|| "/".to_owned())),
+        ..New::default()
+    };
+    let done = match (added, removed) {
+        (Some(number), _) => Some(format!(
+            "Override {} holds from the next request on.",
+            line(&number)
+        )),
+        (None, Some(number)) => Some(format!("Override {} is out of force.", line(&number))),
+        (None, None) => None,
+    };
+    Ok(Page(OverridesPage {
+        done,
+        is_partly,
+        ..OverridesPage::with_form(&site, form, Faults::default()).await?
     }))
+}
+
+impl OverridesPage {
+    /// Returns the page with this form.
+    pub(super) async fn with_form(
+        site: &Site,
+        form: New,
+        faults: Faults,
+    ) -> Result<OverridesPage, Problem> {
+        let now = site.now();
+        let (mut listed, mut expired) = (Vec::new(), Vec::new());
+        for one in site.overrides().await? {
+            let list = if one.holds(now) {
+                &mut listed
+            } else {
+                &mut expired
+            };
+            list.push(Listed::of(&one, now));
+        }
+        Ok(OverridesPage {
+            shell: Shell::new(site, Place::Overrides, "Overrides"),
+            done: None,
+            is_partly: false,
+            listed,
+            expired,
+            is_kept: site.store().is_some(),
+            form,
+            faults,
+        })
+    }
+
+    fn fault(&self, name: &str) -> Option<String> {
+        self.faults.of(name)
+    }
+
+    /// Returns the effects to choose from, each with its words.
+    fn actions(&self) -> [(&'static str, &'static str, bool); 3] {
+        [
+            ("allow", "forward, regardless of robots.txt"),
+            (
+                "allow_usage",
+                "forward, regardless of what the site says of use",
+            ),
+            ("deny", "refuse, regardless of robots.txt"),
+        ]
+        .map(|(action, effect)| (action, effect, action == self.form.action))
+    }
 }

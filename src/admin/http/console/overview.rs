@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use askama::Template;
 use axum::extract::{RawQuery, State};
+use url::form_urlencoded::Serializer;
 
 use super::super::Site;
 use super::super::health::{Check, readiness};
 use super::super::logs::REACH;
 use super::super::problem::Problem;
-use super::chart::Chart;
+use super::chart::{Chart, Series};
 use super::denials::{Reached, origin_link};
 use super::filter::{params, wrong};
 use super::origins::OriginRow;
@@ -19,6 +20,7 @@ use super::words::{When, line, number};
 use crate::admin::{Answer, Request, Status, WitnessReport};
 use crate::audit::summary::sum;
 use crate::clock::Moment;
+use crate::config::format_moment;
 use crate::pace::Source;
 use crate::rep::Origin;
 use crate::store::logs::{EntryKind, MergedList};
@@ -34,6 +36,8 @@ pub(super) struct OverviewPage {
     ranges: Vec<Range>,
     range: &'static str,
     chart: Chart,
+    /// The colours of the chart, each with the list of its decisions.
+    legend: Vec<(Series, Option<String>)>,
     /// The query for the same hours, allowed requests included.
     recorded: String,
     figures: Vec<Figure>,
@@ -102,9 +106,16 @@ struct Figure {
     name: &'static str,
     count: String,
     /// The parts of the number.
-    parts: Vec<(String, String)>,
-    /// The list of these decisions, if there is one.
-    href: Option<&'static str>,
+    parts: Vec<FigurePart>,
+    /// The list of what is counted, if there is one.
+    href: Option<String>,
+}
+
+/// A part of a number.
+struct FigurePart {
+    name: String,
+    count: String,
+    href: Option<String>,
 }
 
 /// An origin with its count.
@@ -155,6 +166,15 @@ pub(super) async fn page(
         _ => Status::default(),
     };
     let (witnesses, witnessed) = witnesses(&status, now);
+    let mut chart = Chart::of(&denied, now, step, bars);
+    let start = format_moment(chart.start);
+    let series = std::mem::take(&mut chart.series).into_iter();
+    let legend = series.map(|one| {
+        let is_listed = site.store().is_some() && !one.is_rest;
+        let conditions = [("verdict", "any"), ("reason", &one.name)];
+        let href = is_listed.then(|| listed(&start, &conditions));
+        (one, href)
+    });
     Ok(Page(OverviewPage {
         shell: Shell::new(&site, Place::Overview, "Overview"),
         ranges: RANGES
@@ -166,7 +186,8 @@ pub(super) async fn page(
             })
             .collect(),
         range,
-        chart: Chart::of(&denied, now, step, bars),
+        legend: legend.collect(),
+        chart,
         recorded: number(hours.iter().map(|one| one.count).sum()),
         figures: figures(&site),
         busiest: busiest(&site),
@@ -209,58 +230,83 @@ async fn hours(site: &Site, now: Moment, count: u64) -> Result<Vec<Hourly>, Prob
     }
 }
 
-/// Returns the counts since the process began.
+/// Returns the link to the decisions since `start` under conditions.
+fn listed(start: &str, conditions: &[(&str, &str)]) -> String {
+    let mut query = Serializer::new(String::new());
+    query.append_pair("since", start).extend_pairs(conditions);
+    format!("/denials?{}", query.finish())
+}
+
+/// Returns the counts since the process began, with the lists of what they count.
 fn figures(site: &Site) -> Vec<Figure> {
     let totals = site.proxy().summary().totals();
-    let parts = |codes: &[(String, u64)]| {
-        let parts = codes.iter().take(6);
-        parts
-            .map(|(code, count)| (line(code), number(*count)))
-            .collect()
-    };
-    let figure = |name, codes: &[(String, u64)]| Figure {
+    let gate = site.proxy().gate();
+    let (start, is_kept) = (format_moment(site.started()), site.store().is_some());
+    let figure = |name, count: u64, conditions: &[(&str, &str)]| Figure {
         name,
-        count: number(sum(codes)),
-        parts: parts(codes),
-        href: None,
+        count: number(count),
+        parts: Vec::new(),
+        href: is_kept.then(|| listed(&start, conditions)),
     };
-    let is_kept = site.store().is_some();
-    let listed = |name, codes, href| Figure {
-        href: is_kept.then_some(href),
-        ..figure(name, codes)
+    let by_reason = |name, codes: &[(String, u64)], verdict, mode| {
+        let parts = codes.iter().take(6).map(|(code, count)| FigurePart {
+            name: line(code),
+            count: number(*count),
+            href: is_kept.then(|| {
+                listed(
+                    &start,
+                    &[("verdict", "any"), ("mode", mode), ("reason", code)],
+                )
+            }),
+        });
+        Figure {
+            parts: parts.collect(),
+            ..figure(name, sum(codes), &[("verdict", verdict), ("mode", mode)])
+        }
     };
+    let now = |name, count: usize, href: Option<&str>| Figure {
+        name,
+        count: number(count as u64),
+        parts: Vec::new(),
+        href: href.filter(|_| is_kept).map(str::to_owned),
+    };
+    let (requests, forwarded) = (totals.requests(), totals.forwarded);
+    let forwarded_list =
+        is_kept.then(|| listed(&start, &[("verdict", "allow"), ("failed", "false")]));
+    let errors = totals
+        .failed
+        .iter()
+        .take(6)
+        .map(|(code, count)| FigurePart {
+            name: line(code),
+            count: number(*count),
+            href: None,
+        });
     let mut figures = vec![
+        figure("Requests", requests, &[("verdict", "any")]),
         Figure {
-            name: "Requests",
-            count: number(totals.requests()),
-            parts: Vec::new(),
-            href: None,
+            // No condition has both what is allowed and what report mode let out.
+            href: forwarded_list.filter(|_| totals.reported.is_empty()),
+            ..figure("Forwarded", forwarded, &[])
         },
+        by_reason("Denied", &totals.denied, "deny", "enforce"),
+        by_reason("Put off", &totals.deferred, "defer", "enforce"),
         Figure {
-            name: "Forwarded",
-            count: number(totals.forwarded),
-            parts: Vec::new(),
-            href: None,
+            parts: errors.collect(),
+            ..figure("Failed", sum(&totals.failed), &[("failed", "true")])
         },
-        listed("Denied", &totals.denied, "/denials"),
-        listed("Put off", &totals.deferred, "/denials?verdict=defer"),
-        listed("Failed", &totals.failed, "/denials?failed=true"),
     ];
     if !totals.reported.is_empty() {
-        figures.push(figure("Would be denied", &totals.reported));
+        figures.push(by_reason(
+            "Would be denied",
+            &totals.reported,
+            "deny",
+            "report",
+        ));
     }
-    figures.push(Figure {
-        name: "Held now",
-        count: number(site.proxy().gate().pace().held() as u64),
-        parts: Vec::new(),
-        href: None,
-    });
-    figures.push(Figure {
-        name: "Origins in memory",
-        count: number(site.proxy().gate().robots_cache().len() as u64),
-        parts: Vec::new(),
-        href: None,
-    });
+    let in_memory = gate.robots_cache().len();
+    figures.push(now("Held now", gate.pace().held(), None));
+    figures.push(now("Origins in memory", in_memory, Some("/origins")));
     figures
 }
 

@@ -32,13 +32,13 @@ use super::assets;
 use super::explained::Explained;
 use super::filter::{params, wrong};
 use super::shell::Page;
-use super::trial::names;
+use super::trial::{Asked, Heading, names};
 use super::usage::UsageTable;
 use super::words::line;
+use crate::admin::query::Wrong;
 use crate::egress::EgressError;
-use crate::explain::{self, Documents, Evaluation, Evaluator, Judgement, meaning};
+use crate::explain::{self, Documents, Evaluation, Evaluator, Judgement};
 use crate::metrics::{Counters, Registry};
-use crate::policy::Verdict;
 use crate::policy::overrides::Overrides;
 use crate::proxy::Proxy;
 use crate::robots::document::Document;
@@ -171,19 +171,13 @@ async fn style(headers: HeaderMap) -> Response {
 #[template(path = "public.html", config = "src/admin/http/console/askama.toml")]
 struct PublicPage {
     style: &'static str,
-    url: String,
-    agent: String,
+    asked: Asked,
     answer: Option<Answer>,
-    /// The reason why the URL is not judged.
-    wrong: Option<String>,
 }
 
 /// A verdict, in words.
 struct Answer {
-    verdict: &'static str,
-    class: &'static str,
-    reason: &'static str,
-    meaning: String,
+    heading: Heading,
     /// The robots.txt file and its length.
     file: Option<String>,
     explained: Option<Explained>,
@@ -202,10 +196,8 @@ async fn page(
     params.finish(&["url", "agent"]).map_err(wrong)?;
     let mut page = PublicPage {
         style: STYLE,
-        url: line(&url),
-        agent: line(&agent),
+        asked: Asked::new(&url, &agent),
         answer: None,
-        wrong: None,
     };
     if url.trim().is_empty() {
         return Ok(Page(page).into_response());
@@ -235,11 +227,12 @@ async fn page(
         }
         Err(Unanswered::Invalid(why)) => {
             counts.add(Outcome::Invalid);
-            page.wrong = Some(line(&why));
+            page.asked.wrong = Some(why);
         }
         Err(Unanswered::NotPublic) => {
             counts.add(Outcome::NotPublic);
-            page.wrong = Some("This page judges sites on the public internet only.".to_owned());
+            let why = "This page judges sites on the public internet only.";
+            page.asked.wrong = Some(Wrong::new("url", why));
         }
     }
     Ok(Page(page).into_response())
@@ -248,7 +241,7 @@ async fn page(
 /// The reason for no verdict.
 enum Unanswered {
     /// The question names nothing to judge.
-    Invalid(String),
+    Invalid(Wrong),
     /// The site has no public address, or the operator denies it.
     NotPublic,
 }
@@ -256,18 +249,19 @@ enum Unanswered {
 /// Judges a URL by the robots.txt of its site. Overrides stay out: they are the operator's own.
 async fn judge(site: &Inner, url: &str, agent: &str) -> Result<Judgement, Unanswered> {
     if url.len() > LONGEST || agent.len() > LONGEST {
+        let name = if url.len() > LONGEST { "url" } else { "agent" };
         let why = format!("the URL and the agent may have {LONGEST} octets each");
-        return Err(Unanswered::Invalid(why));
+        return Err(Unanswered::Invalid(Wrong::new(name, why)));
     }
     let (sites, settings) = (&site.sites, site.sites.adopt());
     let agent = explain::agent(&names(agent), &settings);
     let mut asked = explain::usage::Asked::configured(&settings);
     // It is fetched for a crawler that robots.txt was asked about by name, and strangers choose no name of a fetch.
     Arc::make_mut(&mut asked.modes).tdmrep = SignalMode::Off;
-    let agent = agent.map_err(|error| Unanswered::Invalid(error.to_string()))?;
+    let agent = agent.map_err(|error| Unanswered::Invalid(Wrong::new("agent", error)))?;
     let evaluator = Evaluator::of(agent, asked, Overrides::default(), &settings);
     let target = explain::target(url.trim());
-    let target = target.map_err(|error| Unanswered::Invalid(error.to_string()))?;
+    let target = target.map_err(|error| Unanswered::Invalid(Wrong::new("url", error)))?;
     // Also where a robots.txt is known: the operator may have denied the site since.
     if !sites.is_public(&target.origin).await {
         return Err(Unanswered::NotPublic);
@@ -275,7 +269,7 @@ async fn judge(site: &Inner, url: &str, agent: &str) -> Result<Judgement, Unansw
     // The egress refuses other ports, too, without these words.
     if target.origin.port() != target.origin.scheme().default_port() {
         let why = "this page judges URLs without a port, or with that of their scheme";
-        return Err(Unanswered::Invalid(why.to_owned()));
+        return Err(Unanswered::Invalid(Wrong::new("url", why)));
     }
     let (target, asserted) = match evaluator.begin(target, site.proxy.clock().now()) {
         Evaluation::Judged(judged) => return Ok(*judged),
@@ -293,17 +287,8 @@ async fn judge(site: &Inner, url: &str, agent: &str) -> Result<Judgement, Unansw
 
 impl Answer {
     fn of(judged: &Judgement) -> Answer {
-        let decision = &judged.decision;
-        let verdict = decision.verdict();
         Answer {
-            verdict: verdict.as_str(),
-            class: match verdict {
-                Verdict::Allow => "good",
-                Verdict::Deny => "bad",
-                Verdict::Defer => "fair",
-            },
-            reason: decision.reason.as_str(),
-            meaning: line(&meaning(decision)),
+            heading: Heading::of(&judged.decision),
             file: judged.snapshot.as_ref().map(|file| {
                 let octets = file.robots.text().len();
                 line(&format!("{} ({octets} octets)", file.final_url))

@@ -3,15 +3,15 @@
 use askama::Template;
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse as _, Response};
-use http::HeaderValue;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use url::form_urlencoded::Serializer;
 
 use super::super::Site;
 use super::super::problem::Problem;
-use super::super::report::{PARAMETERS, USUAL_SINCE, report};
-use super::filter::{LogChoice, log_choices, params, wrong};
-use super::shell::{Page, Place, Shell, Shown};
+use super::super::report::{PARAMETERS, USUAL_SINCE, question, report};
+use super::filter::{Faults, LogChoice, log_choices, params, wrong};
+use super::shell::{Page, Place, Returned, Shell};
 use crate::admin::query::Conditions;
 
 #[derive(Template)]
@@ -28,6 +28,29 @@ pub(super) struct ReportPage {
     is_kept: bool,
     /// The sections, as HTML.
     sections: String,
+    faults: Faults,
+}
+
+impl ReportPage {
+    fn fault(&self, name: &str) -> Option<String> {
+        self.faults.of(name)
+    }
+
+    fn has_faults(&self) -> bool {
+        !self.faults.is_empty()
+    }
+
+    /// Tells whether the form has anything that a report has not by default: such a form is not folded.
+    fn is_set(&self) -> bool {
+        let texts = [&self.until, &self.client, &self.origin];
+        let is_usual = self.since == USUAL_SINCE && texts.iter().all(|text| text.is_empty());
+        !is_usual
+            || self.has_faults()
+            || self
+                .logs
+                .iter()
+                .any(|log| log.is_chosen && !log.value.is_empty())
+    }
 }
 
 /// Reads the conditions of a form, and the logs.
@@ -46,12 +69,20 @@ fn asked(query: Option<&str>) -> Result<(Conditions, Option<String>), Problem> {
 }
 
 /// `/report`
-pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) -> Shown<ReportPage> {
+pub(super) async fn page(
+    State(site): State<Site>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Returned<ReportPage> {
     let (conditions, log) = asked(query.as_deref())?;
     let is_kept = site.store().is_some() || log.is_some();
-    let sections = match is_kept {
+    let faults = Faults::find(&conditions, site.now(), |conditions, now| {
+        question(conditions, now).map(drop)
+    });
+    let status = faults.status(&headers)?;
+    let sections = match is_kept && status == StatusCode::OK {
         true => {
-            let report = report(&site, conditions.clone(), log.as_deref()).await?;
+            let report = report(&site, &conditions, log.as_deref()).await?;
             report.sections().map_err(|error| unwritten(&error))?
         }
         false => String::new(),
@@ -78,7 +109,7 @@ pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) ->
             link.append_pair(name, value);
         }
     }
-    Ok(Page(ReportPage {
+    let page = ReportPage {
         shell: Shell::new(&site, Place::Report, "Report"),
         since: since.to_owned(),
         until: text(&conditions.until),
@@ -88,7 +119,9 @@ pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) ->
         link: link.finish(),
         is_kept,
         sections,
-    }))
+        faults,
+    };
+    Ok((status, Page(page)))
 }
 
 /// `/report/crawlgate-report.html`
@@ -97,7 +130,7 @@ pub(super) async fn html(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let (conditions, log) = asked(query.as_deref())?;
-    let report = report(&site, conditions, log.as_deref()).await?;
+    let report = report(&site, &conditions, log.as_deref()).await?;
     let page = report.html().map_err(|error| unwritten(&error))?;
     let name = "attachment; filename=\"crawlgate-report.html\"";
     Ok(file("text/html; charset=utf-8", name, page.into_bytes()))
@@ -109,7 +142,7 @@ pub(super) async fn json(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let (conditions, log) = asked(query.as_deref())?;
-    let report = report(&site, conditions, log.as_deref()).await?;
+    let report = report(&site, &conditions, log.as_deref()).await?;
     let json = report.json().map_err(|error| unwritten(&error))?;
     let name = "attachment; filename=\"crawlgate-report.json\"";
     Ok(file("application/json", name, json))

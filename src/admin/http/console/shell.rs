@@ -140,3 +140,6 @@ impl<T: Template> IntoResponse for Page<T> {
 
 /// The result of a handler.
 pub(super) type Shown<T> = Result<Page<T>, Problem>;
+
+/// The result of a handler that gives a form back with the status of its faults.
+pub(super) type Returned<T> = Result<(StatusCode, Page<T>), Problem>;

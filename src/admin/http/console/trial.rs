@@ -1,22 +1,28 @@
 //! The page to try a URL: the verdict, explained as by `crawlgate check`. Only robots.txt is fetched, and nothing is
 //! recorded.
+//!
+//! A link with a URL judges at once, but only if the browser says that no other site led it here (`Sec-Fetch-Site`): another
+//! site's page must not choose what is fetched from this network. Otherwise the link fills in the form, which a person sends
+//! with its secret.
 
 use askama::Template;
 use axum::extract::{RawQuery, State};
+use http::{HeaderMap, HeaderValue};
 use serde::Deserialize;
 
 use super::super::Site;
 use super::super::form::Posted;
-use super::super::question::{self, Unjudged};
+use super::super::question::{self, Mistake, Unjudged};
 use super::explained::Explained;
 use super::filter::{params, wrong};
 use super::shell::{Page, Place, Shell, Shown};
 use super::text::Text;
 use super::usage::UsageTable;
-use super::words::{line, octets};
+use super::words::{encoded, headline, line, octets};
+use crate::admin::query::Wrong;
 use crate::explain::{self, Alternative, Judgement, meaning};
-use crate::policy::Verdict;
 use crate::policy::overrides::Override;
+use crate::policy::{Decision, Verdict};
 use crate::rep::Lint;
 
 /// Remarks on a file to show.
@@ -26,21 +32,71 @@ const NOTES: usize = 50;
 #[template(path = "try.html", config = "src/admin/http/console/askama.toml")]
 pub(super) struct TryPage {
     shell: Shell,
-    url: String,
-    agent: String,
+    asked: Asked,
     purposes: String,
     robots: String,
     verdict: Option<Told>,
-    /// The reason why the URL cannot be judged.
-    wrong: Option<String>,
+    /// The link that asks the same.
+    link: Option<String>,
+    /// True if a link fills in the form and judges nothing.
+    is_only_filled: bool,
+}
+
+/// The fields that the form shares with the page for everyone.
+pub(super) struct Asked {
+    pub(super) url: String,
+    pub(super) agent: String,
+    /// The field that names nothing to judge, and the reason.
+    pub(super) wrong: Option<Wrong>,
+}
+
+impl Asked {
+    pub(super) fn new(url: &str, agent: &str) -> Asked {
+        Asked {
+            url: line(url),
+            agent: line(agent),
+            wrong: None,
+        }
+    }
+
+    /// Returns what is wrong with a field.
+    pub(super) fn fault(&self, name: &str) -> Option<String> {
+        let wrong = self.wrong.as_ref().filter(|wrong| wrong.name == name)?;
+        Some(line(&wrong.said))
+    }
+}
+
+/// The heading of a verdict.
+pub(super) struct Heading {
+    pub(super) verdict: &'static str,
+    pub(super) class: &'static str,
+    pub(super) reason: &'static str,
+    /// The sentence for the reason.
+    pub(super) headline: String,
+    pub(super) meaning: String,
+}
+
+impl Heading {
+    pub(super) fn of(decision: &Decision) -> Heading {
+        let (verdict, reason) = (decision.verdict(), decision.reason.as_str());
+        let sentence = headline(reason, decision.rule.is_some());
+        Heading {
+            verdict: verdict.as_str(),
+            class: match verdict {
+                Verdict::Allow => "good",
+                Verdict::Deny => "bad",
+                Verdict::Defer => "fair",
+            },
+            reason,
+            headline: sentence.unwrap_or_else(|| reason.to_owned()),
+            meaning: line(&meaning(decision)),
+        }
+    }
 }
 
 /// A verdict, in words.
 struct Told {
-    verdict: &'static str,
-    class: &'static str,
-    reason: &'static str,
-    meaning: String,
+    heading: Heading,
     asserted: Option<String>,
     aside: Option<String>,
     /// The robots.txt file and its length.
@@ -65,46 +121,98 @@ pub(super) struct Question {
     robots: String,
 }
 
-/// Serves `/try`: the form, filled from a link.
-pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) -> Shown<TryPage> {
+/// Serves `/try`: the form, filled from a link, and the verdict if the link is followed from here or typed.
+pub(super) async fn page(
+    State(site): State<Site>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Shown<TryPage> {
     let mut params = params(query.as_deref());
-    let url = params.text("url").map_err(wrong)?;
-    let agent = params.text("agent").map_err(wrong)?;
-    let purposes = params.text("purposes").map_err(wrong)?;
+    let mut text = |name| params.text(name).map(Option::unwrap_or_default);
+    let question = Question {
+        url: text("url").map_err(wrong)?,
+        agent: text("agent").map_err(wrong)?,
+        purposes: text("purposes").map_err(wrong)?,
+        robots: String::new(),
+    };
     params
         .finish(&["url", "agent", "purposes"])
         .map_err(wrong)?;
+    let has_question = !question.url.trim().is_empty();
+    if has_question && is_asked_from_here(&headers) {
+        return answer(&site, question).await;
+    }
     Ok(Page(TryPage {
-        shell: Shell::new(&site, Place::Try, "Try a URL"),
-        url: line(&url.unwrap_or_default()),
-        agent: line(&agent.unwrap_or_default()),
-        purposes: line(&purposes.unwrap_or_default()),
-        robots: String::new(),
-        verdict: None,
-        wrong: None,
+        is_only_filled: has_question,
+        ..TryPage::new(&site, &question)
     }))
 }
 
-/// Serves `POST /try`. POST, though it changes nothing here: it may fetch a robots.txt.
+/// Tells whether a browser says that no other site led it here. One that says nothing gets the form: browsers are silent over
+/// plain HTTP to another machine.
+fn is_asked_from_here(headers: &HeaderMap) -> bool {
+    let mut from = headers.get_all("sec-fetch-site").iter();
+    let is_ours = |from: &HeaderValue| from == "same-origin" || from == "none";
+    from.next().is_some_and(is_ours) && from.next().is_none()
+}
+
+/// Serves `POST /try`.
 pub(super) async fn judge(
     State(site): State<Site>,
     Posted(question): Posted<Question>,
 ) -> Shown<TryPage> {
-    let (verdict, wrong) = match judged(&site, &question).await {
-        Ok(judged) => (Some(Told::of(&judged)), None),
-        Err(Unjudged::Mistake(wrong)) => (None, Some(line(&wrong.to_string()))),
+    answer(&site, question).await
+}
+
+/// Judges, and shows the form with the verdict.
+async fn answer(site: &Site, question: Question) -> Shown<TryPage> {
+    let judged = judged(site, &question).await;
+    let mut page = TryPage::new(site, &question);
+    match judged {
+        Ok(judged) => {
+            page.verdict = Some(Told::of(&judged));
+            page.link = link(&question);
+        }
+        Err(Unjudged::Mistake(mistake)) => page.asked.wrong = Some(wrong_field(&mistake)),
         Err(Unjudged::Problem(problem)) => return Err(problem),
+    }
+    Ok(Page(page))
+}
+
+/// Returns the field of a mistake, and the reason.
+fn wrong_field(mistake: &Mistake) -> Wrong {
+    let name = match mistake {
+        Mistake::Agent(_) => "agent",
+        Mistake::Url { .. } => "url",
+        Mistake::Purposes(_) => "purposes",
     };
-    Ok(Page(TryPage {
-        shell: Shell::new(&site, Place::Try, "Try a URL"),
-        url: line(&question.url),
-        agent: line(&question.agent),
-        purposes: line(&question.purposes),
-        // Unchanged: the form is sent again from here.
-        robots: question.robots.replace("\r\n", "\n"),
-        verdict,
-        wrong,
-    }))
+    Wrong::new(name, mistake)
+}
+
+/// Returns the link that asks the same; none for a pasted text, which is too long for one.
+fn link(question: &Question) -> Option<String> {
+    let mut link = format!("/try?url={}", encoded(question.url.trim()));
+    for (name, value) in [("agent", &question.agent), ("purposes", &question.purposes)] {
+        if !value.trim().is_empty() {
+            link.push_str(&format!("&{name}={}", encoded(value.trim())));
+        }
+    }
+    question.robots.trim().is_empty().then_some(link)
+}
+
+impl TryPage {
+    fn new(site: &Site, question: &Question) -> TryPage {
+        TryPage {
+            shell: Shell::new(site, Place::Try, "Try a URL"),
+            asked: Asked::new(&question.url, &question.agent),
+            purposes: line(&question.purposes),
+            // Unchanged: the form is sent again from here.
+            robots: question.robots.replace("\r\n", "\n"),
+            verdict: None,
+            link: None,
+            is_only_filled: false,
+        }
+    }
 }
 
 /// Asks what the form asks.
@@ -139,7 +247,6 @@ pub(super) fn names(text: &str) -> Vec<String> {
 impl Told {
     fn of(judged: &Judgement) -> Told {
         let decision = &judged.decision;
-        let verdict = decision.verdict();
         let explained = judged.explanation.as_ref().map(Explained::of);
         let notes = judged
             .snapshot
@@ -157,14 +264,7 @@ impl Told {
             )
         });
         Told {
-            verdict: verdict.as_str(),
-            class: match verdict {
-                Verdict::Allow => "good",
-                Verdict::Deny => "bad",
-                Verdict::Defer => "fair",
-            },
-            reason: decision.reason.as_str(),
-            meaning: line(&meaning(decision)),
+            heading: Heading::of(decision),
             asserted: decision.asserted.as_ref().map(|one| asserted(one)),
             aside: judged.alternative.as_ref().map(alternative),
             file: judged.snapshot.as_ref().map(|file| {

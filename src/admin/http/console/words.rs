@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::clock::Moment;
 use crate::explain::states::{ago, to_come};
+use crate::policy::{Reason, Verdict};
 use crate::text::json::printable;
 use crate::text::time_text;
 
@@ -68,6 +69,25 @@ pub(super) fn octets(text: &[u8]) -> String {
     line(&String::from_utf8_lossy(text))
 }
 
+/// Returns the heading of a reason, a sentence that stands before its code; `None` for a reason of another version.
+pub(super) fn headline(reason: &str, has_rule: bool) -> Option<String> {
+    let reason = Reason::from_name(reason)?;
+    let info = reason.info();
+    let words = match info.verdict {
+        Verdict::Allow if reason == Reason::RobotsAllow && has_rule => "a rule allows it",
+        Verdict::Allow => info.meaning,
+        Verdict::Deny | Verdict::Defer => info.answer.title,
+    };
+    // The name of the file keeps its case.
+    let mut letters = words.chars();
+    Some(match letters.next() {
+        Some(first) if !words.starts_with("robots.txt") => {
+            first.to_uppercase().chain(letters).collect()
+        }
+        _ => words.to_owned(),
+    })
+}
+
 /// Writes `1,234,567`.
 pub(super) fn number(number: u64) -> String {
     let digits = number.to_string();
@@ -89,6 +109,23 @@ pub(super) fn encoded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reason_has_a_sentence_for_its_heading() {
+        for (reason, has_rule, expected) in [
+            ("robots_disallow", true, Some("Disallowed by robots.txt")),
+            ("robots_allow", true, Some("A rule allows it")),
+            ("robots_allow", false, Some("No rule matches it")),
+            (
+                "robots_txt",
+                false,
+                Some("robots.txt itself is always allowed"),
+            ),
+            ("of_the_future", false, None),
+        ] {
+            assert_eq!(headline(reason, has_rule).as_deref(), expected, "{reason}");
+        }
+    }
 
     #[test]
     fn numbers_are_grouped() {

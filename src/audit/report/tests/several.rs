@@ -74,5 +74,8 @@ async fn a_report_of_several_logs_sums_their_numbers_and_tells_of_each() {
         "{before}"
     );
     assert!(page.contains("a: no process ran from"), "{page}");
-    assert!(page.contains("<td>not read</td>"), "{page}");
+    assert!(
+        page.contains("<td data-head=\"Result\">not read</td>"),
+        "{page}"
+    );
 }

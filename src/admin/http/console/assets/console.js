@@ -120,28 +120,33 @@
     }
     if (!record?.id) return null;
     const row = document.createElement("tr");
-    const cell = (className) => {
+    const cell = (head, className) => {
       const cell = document.createElement("td");
       if (className) cell.className = className;
+      cell.dataset.head = head;
       row.append(cell);
       return cell;
     };
+    const name = document.createElement("th");
+    name.scope = "row";
+    name.className = "url";
+    const method = document.createElement("span");
+    method.className = "method";
+    method.textContent = record.method;
+    const url = document.createElement(recorded ? "a" : "span");
+    if (recorded) url.href = `/decisions/${encodeURIComponent(record.id)}`;
+    url.textContent = record.url;
+    name.append(method, " ", url);
+    row.append(name);
     const time = document.createElement("time");
     time.dateTime = record.time;
     time.textContent = record.time.slice(0, 19).replace("T", " ");
-    if (recorded) {
-      const link = document.createElement("a");
-      link.href = `/decisions/${encodeURIComponent(record.id)}`;
-      link.append(time);
-      cell("when").append(link);
-    } else {
-      cell("when").append(time);
-    }
+    cell("Time", "when").append(time);
     const reason = document.createElement("span");
     reason.className = "verdict";
     if (["allow", "deny", "defer"].includes(record.verdict)) reason.classList.add(record.verdict);
     reason.textContent = record.reason;
-    const reasons = cell();
+    const reasons = cell("Reason");
     reasons.append(reason);
     if (record.mode === "report" && record.verdict !== "allow") {
       const tag = document.createElement("span");
@@ -149,19 +154,16 @@
       tag.textContent = "report";
       reasons.append(" ", tag);
     }
-    const method = document.createElement("span");
-    method.className = "method";
-    method.textContent = record.method;
-    cell("long").append(method, ` ${record.url}`);
-    const rule = cell("long");
+    const rule = cell("Rule", "long");
     if (record.rule) {
       const code = document.createElement("code");
       code.textContent = `${record.rule.text} (line ${record.rule.line})`;
       rule.append(code);
     }
-    cell().textContent = record.agent?.chain?.[0] ?? "*";
-    cell().textContent = record.client?.name ?? String(record.client?.address ?? "").replace(/:\d+$/, "");
-    cell();
+    cell("Agent", "name").textContent = record.agent?.chain?.[0] ?? "*";
+    const client = record.client?.name ?? String(record.client?.address ?? "").replace(/:\d+$/, "");
+    cell("Client", "name").textContent = client;
+    cell("Acknowledged", "name");
     return row;
   }
 })();

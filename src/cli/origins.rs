@@ -6,6 +6,7 @@
 mod change;
 mod diff;
 mod list;
+mod paging;
 mod show;
 mod sitemaps;
 

@@ -1,11 +1,10 @@
 //! The Sitemap lines of all origins, page by page, with the answer whether a crawler may fetch each.
 
-use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use clap::Args;
 
-use super::NOTHING;
+use super::paging::{Paging, Part};
 use crate::admin::view::SitemapEntry;
 use crate::cli::screen;
 use crate::clock::Moment;
@@ -15,12 +14,6 @@ use crate::explain::sitemaps::{Access, Sitemap, Sitemaps};
 use crate::policy::Verdict;
 use crate::store::Store;
 
-/// Lines to read at once.
-const PAGE: usize = 500;
-
-/// Lines to list by default.
-const LIMIT: usize = 100;
-
 /// The crawler, the origins, and the form.
 #[derive(Args, Clone, Debug)]
 pub(super) struct SitemapsArgs {
@@ -29,21 +22,8 @@ pub(super) struct SitemapsArgs {
     /// By default, [agent] product_tokens of the configuration, else the rules for `*`.
     #[arg(long, short, value_name = "TOKEN")]
     agent: Vec<String>,
-    /// Only the lines of origins with this text in their name
-    #[arg(long, value_name = "TEXT")]
-    containing: Option<String>,
-    /// Only lines after this origin, or after the place that the list names at its end
-    #[arg(long, value_name = "ORIGIN")]
-    after: Option<String>,
-    /// At most this many lines
-    #[arg(long, short = 'n', value_name = "COUNT", default_value_t = LIMIT)]
-    limit: usize,
-    /// List all lines, page by page
-    #[arg(long, conflicts_with = "limit")]
-    all: bool,
-    /// Print one JSON object per line
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    paging: Paging,
 }
 
 /// Writes the list.
@@ -55,40 +35,22 @@ pub(super) async fn sitemaps(
 ) -> Result<u8, String> {
     let agent = explain::agent(&args.agent, config).map_err(|error| error.to_string())?;
     let sitemaps = Sitemaps::new(agent, Arc::new(config.clone()), now);
-    let containing = args.containing.as_deref();
-    let mut left = if args.all { usize::MAX } else { args.limit };
-    let mut after = args.after.clone();
-    let mut is_first = true;
-    while left > 0 {
-        let limit = left.min(PAGE);
+    let paging = &args.paging;
+    let part = async |after: Option<String>, limit| {
+        let containing = paging.containing.as_deref();
         let part = sitemaps.after(after.as_deref(), containing, limit, store);
         let part = part.await.map_err(|error| error.to_string())?;
-        let mut text = Vec::new();
-        if is_first && !args.json && !part.items.is_empty() {
-            text.extend(line("ORIGIN", "LINE", "ACCESS", "SITEMAP").bytes());
-        }
-        for sitemap in &part.items {
-            if args.json {
-                text.extend(screen::json_line(&SitemapEntry::of(sitemap)));
-            } else {
-                text.extend(row(sitemap).bytes());
-            }
-        }
-        if !screen::say(&text)? {
-            return Ok(0);
-        }
-        is_first &= part.items.is_empty();
-        left -= part.items.len();
-        after = part.next;
-        if after.is_none() {
-            return Ok(if is_first { NOTHING } else { 0 });
-        }
-    }
-    // A hint for people only; scripts have set their limit.
-    if let Some(after) = after.filter(|_| std::io::stdout().is_terminal()) {
-        screen::say(format!("… there may be more: --after '{after}', or --all\n").as_bytes())?;
-    }
-    Ok(0)
+        let lines = part.items.iter().map(|sitemap| match paging.json {
+            true => screen::json_line(&SitemapEntry::of(sitemap)),
+            false => row(sitemap).into_bytes(),
+        });
+        Ok(Part {
+            lines: lines.collect(),
+            next: part.next,
+        })
+    };
+    let heading = line("ORIGIN", "LINE", "ACCESS", "SITEMAP");
+    paging.print(&heading, part).await
 }
 
 fn row(sitemap: &Sitemap) -> String {

@@ -24,6 +24,7 @@ pub mod problem;
 mod proof;
 mod question;
 mod report;
+mod sitemaps;
 mod token;
 
 use std::fmt;

@@ -2,19 +2,22 @@
 //!
 //! A Sitemap holds for the whole file, whatever group it stands in, and may name any host. So the robots.txt of the
 //! sitemap's own origin judges it. The store has all of that: nothing is fetched for the answer, and an origin that the
-//! store does not know leaves it open. The commands and the API read the list page by page.
+//! store does not know leaves it open. The command and the API read the list page by page, the console that of one file.
+
+mod access;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use tracing::warn;
 
+pub use self::access::Access;
 use super::target;
 use crate::agent::Agent;
 use crate::clock::Moment;
 use crate::config::{Config, Mode};
-use crate::policy::{self, Reason, Target, Verdict};
-use crate::rep::{Field, Origin, Rule};
+use crate::policy::{self, Reason, Target};
+use crate::rep::{Field, Origin};
 use crate::robots::document::Document;
 use crate::robots::identity::{Crawler, Identity};
 use crate::robots::state::{Stance, State};
@@ -40,39 +43,6 @@ pub struct Sitemap {
     pub url: String,
     /// Whether the crawler may fetch it.
     pub access: Access,
-}
-
-/// The answer whether a crawler may fetch a sitemap.
-#[derive(Debug)]
-pub enum Access {
-    /// The robots.txt of its origin decides.
-    Judged {
-        /// The reason.
-        reason: Reason,
-        /// The rule that decides.
-        rule: Option<Rule>,
-        /// The identity that got that robots.txt.
-        judged_as: Identity,
-        /// True if a request would fetch that robots.txt anew first.
-        is_stale: bool,
-    },
-    /// The robots.txt of its origin is not known.
-    Unknown,
-    /// The value is no URL that can be requested.
-    Invalid(String),
-}
-
-impl Access {
-    /// Returns the answer in one word: `allowed`, `disallowed`, `unknown` or `invalid`.
-    #[must_use]
-    pub fn as_str(&self) -> &'static str {
-        match self {
-            Self::Judged { reason, .. } if reason.verdict() == Verdict::Allow => "allowed",
-            Self::Judged { .. } => "disallowed",
-            Self::Unknown => "unknown",
-            Self::Invalid(_) => "invalid",
-        }
-    }
 }
 
 /// A part of the list.
@@ -174,6 +144,23 @@ impl Sitemaps {
         }
     }
 
+    /// Returns at most `limit` lines of one file, also if another identity got the same one.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn of(
+        &self,
+        found: &OriginMemory,
+        limit: usize,
+        store: &dyn Store,
+    ) -> Result<Stretch, StoreError> {
+        let mut reading = Reading::default();
+        let lines = self.lines(found, 0, limit, &mut reading, store).await?;
+        let next = self.judge_lines(found, lines, 0, limit, &mut reading, store);
+        let next = next.await?;
+        Ok(reading.stretch(next))
+    }
+
     /// Reads the lines of a state's file after a line. Returns the place to go on from if this part of the list is full.
     async fn read(
         &self,
@@ -183,41 +170,69 @@ impl Sitemaps {
         reading: &mut Reading,
         store: &dyn Store,
     ) -> Result<Option<String>, StoreError> {
+        let lines = self.lines(found, after, limit, reading, store).await?;
+        if !lines.is_empty() && !is_repeated(found, store).await? {
+            let next = self.judge_lines(found, lines, after, limit, reading, store);
+            if let Some(next) = next.await? {
+                return Ok(Some(next));
+            }
+        }
+        let is_over = reading.items.len() >= limit || reading.octets >= MOST_READ;
+        Ok(is_over.then(|| found.place()))
+    }
+
+    /// Returns the numbers and values of the lines of a state's file after a line: one more than fits tells that the list
+    /// goes on.
+    async fn lines(
+        &self,
+        found: &OriginMemory,
+        after: u32,
+        limit: usize,
+        reading: &mut Reading,
+        store: &dyn Store,
+    ) -> Result<Vec<(u32, Vec<u8>)>, StoreError> {
         let is_robots = found.identity.document() == Document::RobotsTxt;
         if !is_robots || found.state.copy().is_none() {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let Some(state) = self.state(found, reading, store).await? else {
-            return Ok(None);
+            return Ok(Vec::new());
         };
         let others = state.snapshot().into_iter().flat_map(|file| {
             let others = file.robots.others();
             others.filter(|other| other.field == Field::Sitemap && other.line > after)
         });
-        // One more than fits tells that the list goes on.
         let others = others.take(limit.saturating_add(1));
-        let lines: Vec<(u32, Vec<u8>)> = others
+        Ok(others
             .map(|other| (other.line, other.value.to_vec()))
-            .collect();
-        if !lines.is_empty() && !is_repeated(found, store).await? {
-            let mut done = after;
-            for (line, value) in lines {
-                if reading.is_full(limit) {
-                    return Ok(Some(format!("{} {done}", found.place())));
-                }
-                done = line;
-                let access = self.access(&value, reading, store).await?;
-                reading.items.push(Sitemap {
-                    origin: found.origin.clone(),
-                    identity: found.identity.clone(),
-                    line,
-                    url: String::from_utf8_lossy(&value).into_owned(),
-                    access,
-                });
+            .collect())
+    }
+
+    /// Judges lines. Returns the place of the last one that fits if more are left.
+    async fn judge_lines(
+        &self,
+        found: &OriginMemory,
+        lines: Vec<(u32, Vec<u8>)>,
+        mut done: u32,
+        limit: usize,
+        reading: &mut Reading,
+        store: &dyn Store,
+    ) -> Result<Option<String>, StoreError> {
+        for (line, value) in lines {
+            if reading.is_full(limit) {
+                return Ok(Some(format!("{} {done}", found.place())));
             }
+            done = line;
+            let access = self.access(&value, reading, store).await?;
+            reading.items.push(Sitemap {
+                origin: found.origin.clone(),
+                identity: found.identity.clone(),
+                line,
+                url: String::from_utf8_lossy(&value).into_owned(),
+                access,
+            });
         }
-        let is_over = reading.items.len() >= limit || reading.octets >= MOST_READ;
-        Ok(is_over.then(|| found.place()))
+        Ok(None)
     }
 
     /// Returns the state with its file; none if the store has lost the file.

@@ -122,6 +122,14 @@ fn every_operation_answers_as_it_is_described() {
     );
 
     held("get", "/origins", "/origins", None);
+    let mapped = Origin::with_rules("User-agent: *\nSitemap: /x\nSitemap: https://new.test/\n");
+    gate.process
+        .get(&mapped.url("/a"))
+        .is_origins(200, "page /a");
+    eventually("the sitemaps to be kept", || {
+        let page = body(&held("get", "/sitemaps", "/sitemaps?limit=1", None));
+        page["next"].is_string().then_some(())
+    });
     let found = body(&held(
         "get",
         "/origins/{origin}",
@@ -216,6 +224,7 @@ fn every_operation_answers_as_it_is_described() {
             400,
         ),
         ("get", "/origins", "/origins?state=gone", None, 400),
+        ("get", "/sitemaps", "/sitemaps?agent=%0A", None, 400),
         ("get", "/origins/{origin}", "/origins/site.test", None, 400),
         (
             "get",
@@ -355,6 +364,7 @@ fn without_a_store_the_api_says_so() {
         "/tallies",
         "/report",
         "/origins",
+        "/sitemaps",
         "/decisions/01KB7W3Y5E000000000VY7H1Q2",
     ] {
         let why = problem(&gate.get(&format!("/api/v1{path}")), 404);

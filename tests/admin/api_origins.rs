@@ -1,6 +1,6 @@
 //! Origins over the API.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::api::encoded;
 use crate::support::admin_gate::{json as body, problem};
@@ -80,4 +80,72 @@ fn origins_come_by_page() {
     assert_eq!(found, names);
     assert!(second["next"].is_null());
     assert_eq!(gate.api("/origins?state=unreachable")["items"], json!([]));
+}
+
+#[test]
+fn sitemaps_come_by_page_as_the_command_lists_them() {
+    let rules = "User-agent: *\nDisallow: /shut\n\nUser-agent: ExampleBot\nDisallow: /open\n";
+    let judging = Origin::with_rules(rules);
+    let lines: String = ["/open", "/shut"]
+        .iter()
+        .map(|path| format!("Sitemap: {}\n", judging.url(path)))
+        .collect();
+    let mapped = Origin::with_rules(&format!("{lines}Sitemap: https://new.test/\nSitemap: /x\n"));
+    let gate = AdminGate::open();
+    for origin in [&judging, &mapped] {
+        gate.process
+            .get(&origin.url("/a"))
+            .is_origins(200, "page /a");
+    }
+    let access = |query: &str| -> Vec<String> {
+        let page = gate.api(&format!("/sitemaps{query}"));
+        let items = page["items"].as_array().unwrap();
+        let word = |item: &Value| item["access"].as_str().unwrap().to_owned();
+        items.iter().map(word).collect()
+    };
+    let all = ["allowed", "disallowed", "unknown", "invalid"];
+    eventually("the origins to be kept", || {
+        (access("") == all).then_some(())
+    });
+    for (query, expected) in [
+        (
+            "?agent=ExampleBot",
+            ["disallowed", "allowed", "unknown", "invalid"],
+        ),
+        (
+            "?agent=Other&agent=ExampleBot",
+            ["disallowed", "allowed", "unknown", "invalid"],
+        ),
+        ("?agent=Other%2F1.0+(%2Bhttps%3A%2F%2Fother.test)", all),
+    ] {
+        assert_eq!(access(query), expected, "{query}");
+    }
+    let authority = |origin: &Origin| origin.url("").replace("http://", "").replace('/', "");
+    let of = |origin: &Origin| access(&format!("?containing={}", encoded(&authority(origin))));
+    assert_eq!((of(&mapped).len(), of(&judging).len()), (4, 0));
+
+    // Page by page, it is what the command prints.
+    let (code, told, error) = gate.beside("origins", &["sitemaps", "--json"]);
+    assert_eq!(code, Some(0), "{error}");
+    let told: Vec<Value> = told
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let mut found = Vec::new();
+    let mut query = "?limit=1".to_owned();
+    let next = loop {
+        let page = gate.api(&format!("/sitemaps{query}"));
+        found.extend(page["items"].as_array().unwrap().clone());
+        match page["next"].as_str() {
+            Some(next) => query = format!("?limit=1&cursor={next}"),
+            None => break page["next"].clone(),
+        }
+        assert!(found.len() <= told.len(), "{found:?}");
+    };
+    assert_eq!((found, next), (told, Value::Null));
+    let other = gate.api("/origins?limit=1")["next"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    problem(&gate.get(&format!("/api/v1/sitemaps?cursor={other}")), 400);
 }

@@ -133,7 +133,7 @@ fn a_decision_about_ftp_is_shown_as_any_other() {
 #[test]
 fn every_page_is_whole_and_says_what_it_should() {
     let origin = Origin::with_rules(
-        "User-agent: *\nDisallow: /private\nCrawl-delay: 2\nSitemap: https://a.example/map\n",
+        "User-agent: *\nDisallow: /private\nCrawl-delay: 2\nSitemap: https://a.example/map\nSitemap: /here\n",
     );
     let gate = AdminGate::with(|setup| {
         setup.set("audit", "checkpoint_every", "\"1s\"");
@@ -174,7 +174,7 @@ fn every_page_is_whole_and_says_what_it_should() {
         ("/origins", &[name, "successful"]),
         ("/origins?containing=nothing-like-this", &["No origin"]),
         ("/origins?state=unreachable", &["No origin"]),
-        (&format!("/origin?of={of}"), &["Refresh now", "crawl-delay", "https://a.example/map", "Fetches"]),
+        (&format!("/origin?of={of}"), &["Refresh now", "crawl-delay", "https://a.example/map", "the robots.txt of its origin is not known", ">invalid</span>", "whether * may fetch", "Fetches"]),
         ("/origin?of=https%3A%2F%2Fnever.test", &["Nothing is known of it"]),
         (&format!("/origin/forget?of={of}"), &["Forget it", "Keep it"]),
         (&format!("/origin/diff?of={of}&old={sha256}&new={sha256}"), &["Nothing: they have the same lines"]),

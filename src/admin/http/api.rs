@@ -12,6 +12,7 @@ mod live;
 mod origins;
 mod overrides;
 mod report;
+mod sitemaps;
 mod snapshots;
 mod status;
 
@@ -52,6 +53,7 @@ pub fn routes() -> Router<Site> {
         .merge(origins::routes())
         .merge(overrides::routes())
         .merge(report::routes())
+        .merge(sitemaps::routes())
         .merge(snapshots::routes())
         .merge(status::routes())
         .fallback(problem::not_found);
@@ -84,6 +86,7 @@ pub fn routes() -> Router<Site> {
         origins::fetches,
         origins::forget,
         origins::refresh,
+        sitemaps::list,
         snapshots::text,
         snapshots::diff,
         overrides::list,

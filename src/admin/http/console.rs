@@ -36,6 +36,7 @@ mod rows;
 mod setup;
 mod shell;
 mod shipping;
+mod sitemaps;
 mod text;
 mod trial;
 mod usage;

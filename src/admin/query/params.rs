@@ -46,6 +46,12 @@ impl Params {
         Ok(found)
     }
 
+    /// Takes all values of a parameter that may be given more than once, in their order.
+    pub fn texts(&mut self, name: &str) -> Vec<String> {
+        let taken = self.pairs.extract_if(.., |(known, _)| known == name);
+        taken.map(|(_, value)| value).collect()
+    }
+
     /// Takes one of a few words.
     ///
     /// # Errors
@@ -184,6 +190,10 @@ mod tests {
         assert_eq!(conditions.acknowledged, Some(false));
         assert_eq!(params.limit(50, 100), Ok(7));
         assert_eq!(params.finish(&CONDITIONS), Ok(()));
+        let mut params = Params::of(Some("agent=b&limit=7&agent=a"), Blank::Value);
+        assert_eq!(params.texts("agent"), ["b", "a"]);
+        assert_eq!(params.texts("agent"), [""; 0]);
+        assert_eq!(params.limit(50, 100), Ok(7));
 
         type Take = fn(&mut Params) -> Option<Wrong>;
         #[rustfmt::skip] // one row, one case

@@ -10,8 +10,7 @@ use crate::cli::screen;
 use crate::clock::Moment;
 use crate::config::Config;
 use crate::explain;
-use crate::explain::sitemaps::{Access, Sitemap, Sitemaps};
-use crate::policy::Verdict;
+use crate::explain::sitemaps::{Sitemap, Sitemaps};
 use crate::store::Store;
 
 /// The crawler, the origins, and the form.
@@ -54,29 +53,7 @@ pub(super) async fn sitemaps(
 }
 
 fn row(sitemap: &Sitemap) -> String {
-    let about = match &sitemap.access {
-        Access::Judged {
-            reason,
-            rule,
-            judged_as,
-            is_stale,
-        } => {
-            let mut grounds = Vec::new();
-            match rule {
-                Some(rule) => grounds.push(format!("{} (line {})", rule.text, rule.line)),
-                None if reason.verdict() != Verdict::Allow => {
-                    grounds.push(reason.info().meaning.to_owned());
-                }
-                None => {}
-            }
-            if *is_stale {
-                grounds.push(format!("by a stale copy, fetched as {judged_as}"));
-            }
-            grounds.join("; ")
-        }
-        Access::Unknown => "the robots.txt of its origin is not known".to_owned(),
-        Access::Invalid(why) => why.clone(),
-    };
+    let about = sitemap.access.about();
     let url = match about.as_str() {
         "" => sitemap.url.clone(),
         about => format!("{}  {about}", sitemap.url),

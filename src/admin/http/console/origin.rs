@@ -9,6 +9,7 @@ use super::denials::origin_link;
 use super::filter::{params, wrong};
 use super::overrides::Listed;
 use super::shell::{Page, Place, Shell, Shown};
+use super::sitemaps::SitemapList;
 use super::text::Text;
 use super::words::{Fact, When, encoded, line, number, octets};
 use crate::admin::query;
@@ -46,6 +47,7 @@ struct Known {
     facts: Vec<Fact>,
     groups: Vec<GroupOf>,
     usage: Vec<UseOf>,
+    sitemaps: Option<SitemapList>,
     fields: Vec<FieldOf>,
     /// Fields not listed.
     more: usize,
@@ -231,6 +233,10 @@ async fn known(site: &Site, found: &OriginMemory, all: &[OriginMemory]) -> Resul
         facts.push(fact("SHA-256", hex(copy.sha256)));
     }
     let snapshot = state.snapshot().filter(|_| document == Document::RobotsTxt);
+    let sitemaps = match snapshot {
+        Some(file) => SitemapList::of(site, found, &file.robots, LISTED).await?,
+        None => None,
+    };
     let (groups, fields, more) = snapshot.map_or_else(Default::default, |file| contents(file));
     Ok(Known {
         state: found.state.name(),
@@ -241,6 +247,7 @@ async fn known(site: &Site, found: &OriginMemory, all: &[OriginMemory]) -> Resul
             let lines = robots_lines(&file.robots, LISTED);
             lines.iter().map(UseOf::of).collect()
         }),
+        sitemaps,
         fields,
         more,
         text: text.map(|text| {
@@ -268,9 +275,9 @@ fn contents(file: &Snapshot) -> (Vec<GroupOf>, Vec<FieldOf>, usize) {
     });
     let others = || {
         let others = file.robots.others();
-        others.filter(|other| !other.field.is_of_usage())
+        others.filter(|other| !other.field.is_of_usage() && other.field != Field::Sitemap)
     };
-    let mut fields: Vec<FieldOf> = others()
+    let fields: Vec<FieldOf> = others()
         .take(LISTED)
         .map(|other| FieldOf {
             name: other.field.as_str(),
@@ -278,8 +285,6 @@ fn contents(file: &Snapshot) -> (Vec<GroupOf>, Vec<FieldOf>, usize) {
             line: other.line,
         })
         .collect();
-    // Sitemaps come first: people look for them.
-    fields.sort_by_key(|field| field.name != Field::Sitemap.as_str());
     let more = others().count().saturating_sub(LISTED);
     (groups.collect(), fields, more)
 }

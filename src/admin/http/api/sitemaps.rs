@@ -1,0 +1,52 @@
+//! The Sitemap lines of all known origins.
+
+use axum::extract::State;
+use axum::routing::get;
+use axum::{Json, Router};
+
+use super::{Asked, MOST, Page, USUAL};
+use crate::admin::http::Site;
+use crate::admin::http::problem::Problem;
+use crate::admin::http::sitemaps::{Lines, sitemaps};
+use crate::admin::query::params::cursor;
+use crate::admin::view::SitemapEntry;
+
+pub(super) fn routes() -> Router<Site> {
+    Router::new().route("/sitemaps", get(list))
+}
+
+/// List the Sitemap lines of all known robots.txt, and whether a crawler may fetch each sitemap
+///
+/// The robots.txt of a sitemap's own origin decides: the one that the crawler itself got, otherwise that of `*` or of
+/// another crawler. Nothing is fetched: the answer is `unknown` where that robots.txt is. A page may have fewer lines than
+/// `limit`, even none, before the last one.
+#[utoipa::path(
+    get, path = "/sitemaps", operation_id = "list_sitemaps", tag = "origins",
+    params(
+        ("agent" = Option<Vec<String>>, Query, description = "The crawler: product tokens, most specific first, or whole User-Agents, each as an `agent` of its own. Without one, `[agent] product_tokens`, else the rules for `*`"),
+        ("containing" = Option<String>, Query, description = "Only lines of origins with this text in their name"),
+        ("limit" = Option<u32>, Query, description = "So many at most", minimum = 1, maximum = 1000),
+        ("cursor" = Option<String>, Query, description = "`next` of the page before", pattern = "^[A-Za-z0-9_-]+$"),
+    ),
+    responses(
+        (status = 200, description = "A page of them", body = Page<SitemapEntry>),
+        (status = "4XX", description = "The request is not valid, or there is no store", body = Problem, content_type = "application/problem+json"),
+        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
+pub(super) async fn list(
+    State(site): State<Site>,
+    Asked(mut params): Asked,
+) -> Result<Json<Page<SitemapEntry>>, Problem> {
+    let agents = params.texts("agent");
+    let containing = params.text("containing")?;
+    let limit = params.limit(USUAL, MOST)?;
+    let place = params.cursor("sitemaps")?;
+    params.finish(&["agent", "containing", "limit", "cursor"])?;
+    let lines = Lines::After { place, containing };
+    let part = sitemaps(&site, &agents, lines, limit).await?;
+    Ok(Json(Page {
+        items: part.items.iter().map(SitemapEntry::of).collect(),
+        next: part.next.map(|place| cursor("sitemaps", &place)),
+    }))
+}

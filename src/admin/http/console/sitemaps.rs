@@ -1,0 +1,73 @@
+//! The sitemaps of a robots.txt, on the page of its origin.
+
+use super::super::Site;
+use super::super::problem::Problem;
+use super::super::sitemaps::{Lines, sitemaps};
+use super::words::line;
+use crate::explain::sitemaps::Sitemap;
+use crate::rep::{Field, Robots};
+use crate::store::OriginMemory;
+
+/// The sitemaps of a file, judged for the configured crawler.
+pub(super) struct SitemapList {
+    /// The crawler: a product token, or `*`.
+    pub(super) crawler: String,
+    pub(super) items: Vec<SitemapOf>,
+    /// True if there are more.
+    pub(super) has_more: bool,
+}
+
+/// A sitemap, and whether the crawler may fetch it.
+pub(super) struct SitemapOf {
+    pub(super) url: String,
+    pub(super) access: &'static str,
+    /// The state whose colour the answer has.
+    pub(super) colour: &'static str,
+    /// The grounds of the answer.
+    pub(super) about: String,
+    pub(super) line: u32,
+}
+
+impl SitemapList {
+    /// Judges at most `limit` sitemaps of a file; none if it has none.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(super) async fn of(
+        site: &Site,
+        found: &OriginMemory,
+        robots: &Robots,
+        limit: usize,
+    ) -> Result<Option<SitemapList>, Problem> {
+        let mut others = robots.others();
+        if !others.any(|other| other.field == Field::Sitemap) {
+            return Ok(None);
+        }
+        let lines = Lines::Of(Box::new(found.clone()));
+        let part = sitemaps(site, &[], lines, limit).await?;
+        let settings = site.proxy().settings();
+        let first = settings.agent.product_tokens.first();
+        Ok(Some(SitemapList {
+            crawler: first.map_or_else(|| "*".to_owned(), ToString::to_string),
+            items: part.items.iter().map(SitemapOf::of).collect(),
+            has_more: part.next.is_some(),
+        }))
+    }
+}
+
+impl SitemapOf {
+    fn of(sitemap: &Sitemap) -> SitemapOf {
+        let access = sitemap.access.as_str();
+        SitemapOf {
+            url: line(&sitemap.url),
+            access,
+            colour: match access {
+                "allowed" => "successful",
+                "disallowed" => "unreachable",
+                _ => "unavailable",
+            },
+            about: line(&sitemap.access.about()),
+            line: sitemap.line,
+        }
+    }
+}

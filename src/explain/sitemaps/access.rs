@@ -1,0 +1,65 @@
+//! The answer whether a crawler may fetch a sitemap, and its grounds in words.
+
+use crate::policy::{Reason, Verdict};
+use crate::rep::Rule;
+use crate::robots::identity::Identity;
+
+/// The answer whether a crawler may fetch a sitemap.
+#[derive(Debug)]
+pub enum Access {
+    /// The robots.txt of its origin decides.
+    Judged {
+        /// The reason.
+        reason: Reason,
+        /// The rule that decides.
+        rule: Option<Rule>,
+        /// The identity that got that robots.txt.
+        judged_as: Identity,
+        /// True if a request would fetch that robots.txt anew first.
+        is_stale: bool,
+    },
+    /// The robots.txt of its origin is not known.
+    Unknown,
+    /// The value is no URL that can be requested.
+    Invalid(String),
+}
+
+impl Access {
+    /// Returns the answer in one word: `allowed`, `disallowed`, `unknown` or `invalid`.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Judged { reason, .. } if reason.verdict() == Verdict::Allow => "allowed",
+            Self::Judged { .. } => "disallowed",
+            Self::Unknown => "unknown",
+            Self::Invalid(_) => "invalid",
+        }
+    }
+
+    /// Returns the grounds of the answer in words; empty where nothing speaks against a sitemap.
+    #[must_use]
+    pub fn about(&self) -> String {
+        let (reason, rule, judged_as, is_stale) = match self {
+            Self::Judged {
+                reason,
+                rule,
+                judged_as,
+                is_stale,
+            } => (*reason, rule, judged_as, *is_stale),
+            Self::Unknown => return "the robots.txt of its origin is not known".to_owned(),
+            Self::Invalid(why) => return why.clone(),
+        };
+        let mut grounds = Vec::new();
+        match rule {
+            Some(rule) => grounds.push(format!("{} (line {})", rule.text, rule.line)),
+            None if reason.verdict() != Verdict::Allow => {
+                grounds.push(reason.info().meaning.to_owned());
+            }
+            None => {}
+        }
+        if is_stale {
+            grounds.push(format!("by a stale copy, fetched as {judged_as}"));
+        }
+        grounds.join("; ")
+    }
+}

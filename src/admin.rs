@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 pub use self::client::{AskError, ask};
+pub use self::http::health::Readiness;
 pub use self::reach::{LateMember, Reach};
 pub(crate) use self::server::claim;
 pub use self::server::{BindError, Service, Socket};
@@ -78,6 +79,8 @@ pub enum Request {
     },
     /// Return the status of the process.
     Status,
+    /// Tell whether the process is ready for requests.
+    Ready,
     /// Return how this process's fleet is, as it sees it.
     Fleet,
 }
@@ -139,6 +142,8 @@ pub enum Answer {
     },
     /// The status.
     Status(Status),
+    /// The checks of the readiness.
+    Readiness(Readiness),
     /// The fleet.
     Fleet(Box<FleetView>),
     /// The request failed.

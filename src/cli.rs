@@ -15,6 +15,7 @@ mod keeper;
 mod log;
 pub mod origins;
 pub mod overrides;
+mod ready;
 pub mod report;
 pub mod run;
 mod screen;
@@ -66,7 +67,7 @@ Examples:
   crawlgate ca setup                           print the set-up of each client
 
 Exit codes: 0 done (check: allowed), 1 denied (check), stored data damaged or altered (audit, \
-collect, report, store), an engine that is not as its fleet needs it (fleet check), a wrong password (client check) or cut off by a second signal (serve), 2 crawlgate itself failed; run: the command's own code, \
+collect, report, store), an engine that is not as its fleet needs it (fleet check), a wrong password (client check), not ready (ready) or cut off by a second signal (serve), 2 crawlgate itself failed; run: the command's own code, \
 or 3 if no request came through (--require-traffic), or 4 if one was denied (--fail-on-denied).";
 
 /// The commands.
@@ -77,6 +78,11 @@ pub enum Command {
     /// People and programs use it over HTTP: the console, the API (/api/v1), /live, /ready and /metrics are at
     /// `admin.address`, by default `http://127.0.0.1:8119/`.
     Serve(serve::ServeArgs),
+    /// Tell whether the running `serve` is ready for requests: a health check that needs no other program
+    ///
+    /// Prints `ready`, or a line with the reasons why it is not. Asks through the admin socket, as /ready answers over HTTP.
+    /// Exits 0 if it is ready, 1 if it is not or does not run, or 2 on failure.
+    Ready,
     /// Run one command with a proxy of its own
     Run(run::RunArgs),
     /// Decide about URLs without sending them, and explain; lint a robots.txt
@@ -146,6 +152,7 @@ impl Command {
             | Self::Report(_)
             | Self::Origins(_)
             | Self::Override(_)
+            | Self::Ready
             | Self::Store(_) => Some(Kept::Store),
             Self::Ca(args) if args.reads() => Some(Kept::Authority),
             _ => None,
@@ -229,6 +236,7 @@ fn configured(command: Command, explicit: Option<&Path>) -> ExitCode {
     }
     match command {
         Command::Serve(args) => serve::run(&args, config, explicit),
+        Command::Ready => ready::run(&config),
         Command::Run(args) => run::run(&args, config),
         Command::Check(args) => {
             args.reach.add_to(&mut config);

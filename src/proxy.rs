@@ -95,6 +95,8 @@ pub struct Proxy {
     told: Mutex<HashSet<(IpAddr, Trouble)>>,
     limiter: Arc<Limiter>,
     listeners: Mutex<Vec<Arc<ActiveListener>>>,
+    /// The places of all listeners, also after the stop.
+    places: Mutex<Vec<Place>>,
     tasks: TaskTracker,
     /// Stops new connections and requests.
     stop: CancellationToken,
@@ -146,6 +148,7 @@ impl Proxy {
             told: Mutex::default(),
             limiter: Arc::default(),
             listeners: Mutex::default(),
+            places: Mutex::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
             cut: CancellationToken::new(),
@@ -199,7 +202,13 @@ impl Proxy {
                 .spawn(server::listen(Arc::clone(self), Arc::clone(listener)));
         }
         self.listeners.lock().extend(opened);
+        self.places.lock().extend_from_slice(&places);
         Ok(places)
+    }
+
+    /// Returns the places where crawlers connect; none before [`Proxy::serve_on`].
+    pub fn places(&self) -> Vec<Place> {
+        self.places.lock().clone()
     }
 
     /// Reloads the listeners' certificates for new TLS sessions. Returns the failures; the listeners concerned keep

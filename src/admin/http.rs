@@ -44,7 +44,6 @@ pub use self::token::{Token, TokenError};
 use super::Service;
 use crate::clock::Moment;
 use crate::proxy::Proxy;
-use crate::proxy::listener::Place;
 use crate::store::Store;
 use crate::store::logs::{OpenCopies, own_name};
 use crate::tlog::KeyName;
@@ -72,7 +71,6 @@ struct Looked {
     hosts: Vec<String>,
     csrf: String,
     started: Moment,
-    places: OnceLock<Vec<Place>>,
     work: Semaphore,
     decisions: Semaphore,
     exports: Arc<Semaphore>,
@@ -103,7 +101,6 @@ impl Site {
             // Without randomness no form matches, and every form is refused.
             csrf: token::random().unwrap_or_default(),
             started,
-            places: OnceLock::new(),
             work: Semaphore::new(AT_WORK),
             decisions: Semaphore::new(decisions),
             exports: Arc::new(Semaphore::new(EXPORTS)),
@@ -162,16 +159,6 @@ impl Site {
     /// Returns the secret in the forms of our own pages, see [`form::Posted`].
     pub fn csrf(&self) -> &str {
         &self.0.csrf
-    }
-
-    /// Records the addresses where crawlers connect, once the listeners are open. Later calls change nothing.
-    pub fn listens_on(&self, places: &[Place]) {
-        let _ = self.0.places.set(places.to_vec()); // said already
-    }
-
-    /// Returns the addresses where crawlers connect, TCP ports and Unix sockets; empty until the listeners are open.
-    pub fn places(&self) -> &[Place] {
-        self.0.places.get().map_or(&[], Vec::as_slice)
     }
 
     /// Returns the time.

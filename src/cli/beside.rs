@@ -17,6 +17,7 @@ use tracing::{info, warn};
 use super::join::first_answer;
 use super::keeper::Keeper;
 use super::keeper::news::Kind;
+use crate::admin::http::health::readiness;
 use crate::admin::http::{
     Listener, PUBLIC_CONNECTIONS, PublicTry, Served, Site, Token, TryCounts, router,
 };
@@ -166,15 +167,14 @@ impl Beside {
         })
     }
 
-    /// Serves the console, the API, health and metrics at the configured address. Crawlers cannot connect yet: the
-    /// caller that opens their listeners tells the site.
+    /// Serves the console, the API, health and metrics at the configured address. Crawlers cannot connect yet.
     ///
     /// # Errors
     /// When the address or the token is not available: an operator who relies on the console must not miss it.
-    pub(super) fn open_site(&mut self, proxy: &Arc<Proxy>) -> Result<Option<Site>, String> {
+    pub(super) fn open_site(&mut self, proxy: &Arc<Proxy>) -> Result<(), String> {
         let settings = proxy.settings();
         let Some(address) = settings.admin.address else {
-            return Ok(None);
+            return Ok(());
         };
         let token = settings.admin.token_file.as_deref();
         let token = token.map(Token::load_or_create).transpose();
@@ -186,9 +186,9 @@ impl Beside {
         proxy.egress().listens_on(&[address]);
         info!("console: http://{address}/");
         let site = Site::guarded(Arc::clone(proxy), self.service(proxy), token);
-        let serving = listener.serve(router(site.clone()), settings.admin.connections);
+        let serving = listener.serve(router(site), settings.admin.connections);
         self.tasks.spawn(serving);
-        Ok(Some(site))
+        Ok(())
     }
 
     /// Serves the page for everyone at its configured address.
@@ -287,6 +287,7 @@ impl Service for ProxyService {
                 Request::AddOverride(new) => self.add_override(&new).await,
                 Request::RemoveOverride { id, by } => self.remove_override(&id, by).await,
                 Request::Status => Ok(Answer::Status(self.status())),
+                Request::Ready => Ok(Answer::Readiness(readiness(&self.proxy).await)),
                 Request::Fleet => self.fleet().await,
             };
             answer.unwrap_or_else(|error| Answer::Failed { error })

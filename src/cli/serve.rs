@@ -122,7 +122,7 @@ async fn serve(
     let listeners = listeners(&kept).await?;
     // Before the console, which decides about URLs for other programs, too.
     beside.begin(&proxy);
-    let site = beside.open_site(&proxy)?;
+    beside.open_site(&proxy)?;
     beside.open_public(&proxy)?;
     // Last: a new connection finds everything in place.
     let places = proxy
@@ -130,9 +130,6 @@ async fn serve(
         .map_err(|error| error.to_string())?;
     for place in &places {
         info!("listening on {place}");
-    }
-    if let Some(site) = &site {
-        site.listens_on(&places);
     }
     notify(&[sd_notify::NotifyState::Ready]);
     loop {

@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use serde_json::json;
 
 use crate::support::admin_gate::json;
-use crate::support::{AdminGate, Latch, Origin, Reply, Setup, Wire, eventually};
+use crate::support::{AdminGate, CrawlgateProcess, Latch, Origin, Reply, Setup, Wire, eventually};
 use rustix::process::Signal;
 
 #[test]
@@ -28,6 +28,36 @@ fn a_gate_that_listens_and_records_is_ready() {
         .map(|check| check["name"].as_str().unwrap())
         .collect();
     assert_eq!(names, ["listeners", "draining", "store", "log", "ca"]);
+    let (code, told, error) = gate.beside("ready", &[]);
+    assert_eq!((code, &*told, &*error), (Some(0), "ready\n", ""));
+}
+
+#[test]
+fn a_health_check_needs_neither_console_nor_token() {
+    let setup = Setup::new();
+    let told = |setup: &Setup| {
+        let output = setup.command("ready").output().unwrap();
+        let told = String::from_utf8(output.stdout).unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), told + &error)
+    };
+    let (code, why) = told(&setup);
+    assert_eq!(code, Some(1), "{why}");
+    assert!(
+        why.starts_with("not ready: no crawlgate listens at "),
+        "{why}"
+    );
+    let gate = CrawlgateProcess::with(|setup| {
+        setup.set("admin", "address", "\"\"");
+        setup.set("admin", "token_file", "\"admin.token\"");
+    });
+    assert_eq!(told(&gate.setup), (Some(0), "ready\n".to_owned()));
+    drop(gate);
+    let mut setup = Setup::new();
+    setup.set("admin", "socket", "\"\"");
+    let (code, why) = told(&setup);
+    assert_eq!(code, Some(2), "{why}");
+    assert!(why.contains("[admin] socket is \"\""), "{why}");
 }
 
 #[test]
@@ -101,6 +131,9 @@ fn a_gate_that_is_about_to_end_lives_and_is_not_ready() {
         .map(|check| check["name"].as_str().unwrap())
         .collect();
     assert_eq!(failed, ["draining"], "{ready}");
+    let (code, told, error) = gate.beside("ready", &[]);
+    let why = "not ready: draining: no new requests are taken: the process is about to end\n";
+    assert_eq!((code, &*told, &*error), (Some(1), why, ""));
     assert_eq!(gate.get("/live").status, 200);
     latch.open();
     assert_eq!(wire.response("GET").status, 204);

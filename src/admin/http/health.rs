@@ -1,19 +1,21 @@
-//! Liveness and readiness of the process.
+//! Liveness and readiness of the process, over HTTP and for `crawlgate ready`.
 //!
 //! The process is alive if it answers. The process is ready if it would forward a request: it listens, is not about to
 //! end, can store its decisions, and has a CA that clients can trust.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use axum::extract::State;
 use axum::routing::get;
 use axum::{Json, Router};
 use http::StatusCode;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 use utoipa::ToSchema;
 
 use super::Site;
+use crate::proxy::Proxy;
 
 /// Time that the store may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -26,7 +28,7 @@ pub fn routes() -> Router<Site> {
 }
 
 /// The readiness to answer requests, with each check.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Readiness {
     /// True if all checks pass.
     pub ready: bool,
@@ -35,10 +37,10 @@ pub struct Readiness {
 }
 
 /// One check.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Check {
     /// The name: `listeners`, `draining`, `store`, `log` or `ca`.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// True if the check passes.
     pub ok: bool,
     /// The finding.
@@ -50,7 +52,7 @@ async fn live() -> Json<serde_json::Value> {
 }
 
 async fn ready(State(site): State<Site>) -> (StatusCode, Json<Readiness>) {
-    let readiness = readiness(&site).await;
+    let readiness = readiness(site.proxy()).await;
     let status = match readiness.ready {
         true => StatusCode::OK,
         false => StatusCode::SERVICE_UNAVAILABLE,
@@ -59,13 +61,13 @@ async fn ready(State(site): State<Site>) -> (StatusCode, Json<Readiness>) {
 }
 
 /// Runs all checks.
-pub async fn readiness(site: &Site) -> Readiness {
+pub async fn readiness(proxy: &Proxy) -> Readiness {
     let checks = vec![
-        listeners(site),
-        draining(site),
-        store(site).await,
-        log(site),
-        ca(site),
+        listeners(proxy),
+        draining(proxy),
+        store(proxy).await,
+        log(proxy),
+        ca(proxy),
     ];
     let ready = checks.iter().all(|check| check.ok);
     Readiness { ready, checks }
@@ -74,27 +76,28 @@ pub async fn readiness(site: &Site) -> Readiness {
 fn check(name: &'static str, outcome: Result<String, String>) -> Check {
     let ok = outcome.is_ok();
     let detail = outcome.unwrap_or_else(|why| why);
+    let name = name.into();
     Check { name, ok, detail }
 }
 
-fn listeners(site: &Site) -> Check {
-    let outcome = match site.places() {
+fn listeners(proxy: &Proxy) -> Check {
+    let outcome = match proxy.places().as_slice() {
         [] => Err("no crawler can connect yet".to_owned()),
         some => Ok(format!("{} open", some.len())),
     };
     check("listeners", outcome)
 }
 
-fn draining(site: &Site) -> Check {
-    let outcome = match site.proxy().is_stopping() {
+fn draining(proxy: &Proxy) -> Check {
+    let outcome = match proxy.is_stopping() {
         true => Err("no new requests are taken: the process is about to end".to_owned()),
         false => Ok("no".to_owned()),
     };
     check("draining", outcome)
 }
 
-async fn store(site: &Site) -> Check {
-    let outcome = match site.store() {
+async fn store(proxy: &Proxy) -> Check {
+    let outcome = match proxy.log().store() {
         None => Ok("none is configured".to_owned()),
         Some(store) => match timeout(PATIENCE, store.version()).await {
             Ok(Ok(_)) => match store.fault() {
@@ -109,8 +112,8 @@ async fn store(site: &Site) -> Check {
     check("store", outcome)
 }
 
-fn log(site: &Site) -> Check {
-    let log = site.proxy().log();
+fn log(proxy: &Proxy) -> Check {
+    let log = proxy.log();
     let outcome = match log.failure() {
         None if log.is_behind() => {
             Err("decisions reach the store late, and requests wait for them".to_owned())
@@ -121,11 +124,11 @@ fn log(site: &Site) -> Check {
     check("log", outcome)
 }
 
-fn ca(site: &Site) -> Check {
+fn ca(proxy: &Proxy) -> Check {
     use x509_parser::parse_x509_certificate;
-    let authority = site.proxy().authority();
+    let authority = proxy.authority();
     let der = authority.certificate_der();
-    let now = site.now().as_millis() / 1_000;
+    let now = proxy.clock().now().as_millis() / 1_000;
     let outcome = match parse_x509_certificate(der) {
         Err(_) => Err("its certificate cannot be read".to_owned()),
         Ok((_, certificate)) => {

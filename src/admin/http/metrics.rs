@@ -55,7 +55,7 @@ async fn metrics(State(site): State<Site>, headers: HeaderMap) -> Response {
     let accept: Vec<&str> = accept.filter_map(|value| value.to_str().ok()).collect();
     let format = Format::asked_for(&accept);
     let instruments = site.instruments();
-    let is_ready = readiness(&site).await.ready;
+    let is_ready = readiness(site.proxy()).await.ready;
     instruments.is_ready.store(is_ready, Ordering::Relaxed);
     match format.render(&instruments.registry) {
         Ok(body) => {

@@ -77,10 +77,11 @@ pub(super) async fn status(
             })
         }
     };
+    let places = site.proxy().places();
     Ok(Json(StatusReport {
         status,
-        listening: site.places().iter().map(ToString::to_string).collect(),
-        readiness: readiness(&site).await,
+        listening: places.iter().map(ToString::to_string).collect(),
+        readiness: readiness(site.proxy()).await,
         store,
     }))
 }

@@ -160,7 +160,7 @@ pub(super) async fn page(
     let is_denied = |one: &&Hourly| one.verdict != "allow";
     let denied: Vec<Hourly> = hours.iter().filter(is_denied).cloned().collect();
     let (most_denied, denied_of) = most_denied(&site).await?;
-    let readiness = readiness(&site).await;
+    let readiness = readiness(site.proxy()).await;
     let status = match site.desk().answer(Request::Status).await {
         Answer::Status(status) => status,
         _ => Status::default(),

@@ -45,7 +45,7 @@ struct Recipe {
 pub(super) async fn page(State(site): State<Site>) -> Page<SetupPage> {
     let authority = site.proxy().authority();
     let settings = site.proxy().settings();
-    let (addresses, sockets) = match site.places() {
+    let (addresses, sockets) = match site.proxy().places().as_slice() {
         [] => (settings.listen.addresses.clone(), Vec::new()),
         open => apart(open),
     };

@@ -16,6 +16,7 @@ mod support;
 
 mod backup;
 mod facts;
+mod owner;
 mod place;
 mod reports;
 mod unwritable;

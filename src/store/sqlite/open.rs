@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
+use rustix::fs::fchown;
 use tracing::warn;
 
 use super::error::Failure;
@@ -22,7 +23,7 @@ use crate::descriptors::is_exhaustion;
 use crate::store::log_key::log_key_file;
 use crate::store::state_file;
 use crate::store::{Access, StoreError, StoreErrorKind, failed};
-use crate::whole_file::sync_folder;
+use crate::whole_file::{owner_for, sync_folder};
 
 /// Time that one process waits for another's write.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -403,7 +404,8 @@ fn misnumbered(version: i64) -> Failure {
     ))
 }
 
-/// Creates the file, and its directory if need be, readable by their owner alone.
+/// Creates the file, and its directory if need be, readable by their owner alone. A file that root creates in the directory
+/// of another user belongs to that user, and the engine gives the files beside it to the same one.
 fn make_file(path: &Path) -> Result<(), StoreError> {
     let told = |error: io::Error| {
         if is_exhaustion(&error) {
@@ -435,7 +437,13 @@ fn make_file(path: &Path) -> Result<(), StoreError> {
         .mode(0o600)
         .open(path);
     match file {
-        Ok(_) => Ok(()),
+        Ok(file) => match owner_for(path) {
+            Some((user, group)) => {
+                let given = fchown(&file, Some(user), Some(group));
+                given.map_err(|error| told(error.into()))
+            }
+            None => Ok(()),
+        },
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(told(error)),
     }

@@ -6,6 +6,7 @@
 pub mod document;
 mod documents;
 mod error;
+pub mod families;
 pub mod sitemaps;
 pub(crate) mod states;
 pub mod usage;

@@ -6,13 +6,13 @@ use std::path::Path;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::families::{FamilyOf, families, family_of};
 use super::usage::Usage;
 use super::{Alternative, File, Judgement, Unjudged, group_of, meaning};
 use crate::policy::Decision;
 use crate::policy::overrides::Override;
 use crate::rep::{
-    Field, Group, Judged, Lint, MatchedBy, Other, ProductToken, Rule, Selection, Speaker, Standing,
-    family,
+    Field, Group, Judged, Lint, MatchedBy, Other, Rule, Selection, Speaker, Standing,
 };
 use crate::text::guarded::line;
 use crate::text::{hex, time_text};
@@ -43,6 +43,9 @@ pub struct Document<'a> {
     readings: Vec<PathOf<'a>>,
     fields: Vec<FieldOf<'a>>,
     notes: Vec<NoteOf<'a>>,
+    /// The groups that name the family of a crawler which no group names, and that do not count: the crawler does not give
+    /// its family as its second name.
+    families: Vec<FamilyOf<'a>>,
     /// What the site says of the use of the page, as a record has it; null where it says nothing and no purpose is
     /// declared.
     #[schema(value_type = Option<Object>)]
@@ -214,6 +217,7 @@ pub fn of(judged: &Judgement) -> Vec<u8> {
         }),
         fields: fields(judged),
         notes: notes_of(notes.as_deref().unwrap_or_default()),
+        families: families(judged),
         usage: judged.usage.as_ref().and_then(Usage::record),
     })
 }
@@ -303,12 +307,6 @@ fn chain(judged: &Judgement) -> Vec<Token<'_>> {
         of(token.as_str(), Some(standing))
     });
     told.collect()
-}
-
-/// Returns the first of `tokens` that has `token` as its family.
-pub fn family_of<'a>(token: &str, tokens: &'a [ProductToken]) -> Option<&'a str> {
-    let mut names = tokens.iter().map(ProductToken::as_str);
-    names.find(|name| family(name).is_some_and(|family| family.eq_ignore_ascii_case(token)))
 }
 
 fn fetched_with(judged: &Judgement) -> Option<&str> {

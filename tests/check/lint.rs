@@ -74,6 +74,13 @@ fn a_group_of_a_family_that_does_not_count_is_told_with_the_way_out() {
         let (code, said, error) = check(&words, text);
         assert_eq!(code, Some(*verdict), "{name}: {said}{error}");
         assert_eq!(said.contains(told), *is_told, "{name}: {said}");
+        let (_, said, _) = check(&[&words[..], &["--json"]].concat(), text);
+        let families = &serde_json::from_str::<Value>(&said).unwrap()["families"];
+        let expected = match is_told {
+            true => json!([{"token": "Googlebot-Image", "family": "Googlebot", "message": told}]),
+            false => json!([]),
+        };
+        assert_eq!(*families, expected, "{name}");
     }
 }
 

@@ -5,12 +5,11 @@ use std::fmt::{self, Write as _};
 use super::shown::Shown;
 use crate::cli::overrides::sentence;
 use crate::cli::screen::{Paint, Tone};
-use crate::explain::document::family_of;
+use crate::explain::families::{families, family_of};
 use crate::explain::{Alternative, File, Judgement, meaning};
 use crate::policy::{Reason, Verdict};
 use crate::rep::{
-    Explanation, Field, Judged, Lint, MatchedBy, ProductToken, RuleKind, Selection, Speaker,
-    Standing, family,
+    Explanation, Field, Judged, Lint, MatchedBy, RuleKind, Selection, Speaker, Standing,
 };
 use crate::usage;
 
@@ -90,7 +89,7 @@ pub(super) fn of(judged: &Judgement, with_notes: bool, paint: Paint) -> String {
     }
     page.line("agent", chain(judged));
     for told in families(judged) {
-        page.line("", told);
+        page.line("", told.message);
     }
     match (&judged.snapshot, &decision.asserted) {
         (Some(snapshot), _) => page.line("robots", file(snapshot)),
@@ -164,30 +163,6 @@ fn chain(judged: &Judgement) -> String {
         (false, true) => told.join(", "),
         (false, false) => format!("{}, so `*`", told.join(", ")),
     }
-}
-
-/// Tells of groups that name the family of a crawler which no group names, and that do not count because the chain of the
-/// crawler ends before its family.
-fn families(judged: &Judgement) -> Vec<String> {
-    let (Some(explanation), Some(snapshot)) = (&judged.explanation, &judged.snapshot) else {
-        return Vec::new();
-    };
-    let is_named = |(_, standing): &(_, Standing)| *standing == Standing::Named;
-    if explanation.chain.iter().any(is_named) {
-        return Vec::new();
-    }
-    let tokens = judged.agent.tokens.iter();
-    let told = tokens.filter_map(|token| {
-        let family = ProductToken::new(family(token.as_str())?).ok()?;
-        let selection = snapshot.robots.selection(std::slice::from_ref(&family));
-        matches!(selection, Selection::Token(_)).then(|| {
-            format!(
-                "no group has the name {token}, and that of its family, {family}, counts only for a crawler that gives \
-                 {family} as its second name: --agent {token} --agent {family}"
-            )
-        })
-    });
-    told.collect()
 }
 
 /// Writes the groups, the rules that match, and which one wins.

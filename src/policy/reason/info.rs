@@ -140,7 +140,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
                 error_type: Some("http_request_denied"),
                 title: "Disallowed by robots.txt",
                 detail: "The robots.txt of {origin} disallows this URL for this crawler; do not \
-                    request it.",
+                    request it. robots.txt governs crawling, not indexing.",
             },
         },
         Reason::PathGuard => &Info {

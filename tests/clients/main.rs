@@ -19,6 +19,7 @@ mod support;
 
 mod browser;
 mod canonical;
+mod ftp;
 mod grpc;
 mod http2;
 mod node;

@@ -159,6 +159,20 @@ impl Command {
         }
     }
 
+    /// Tells whether the command gets the configuration. The others read none, or read it by themselves.
+    fn is_configured(&self) -> bool {
+        match self {
+            Self::Config(_) | Self::Completions(_) | Self::Man(_) => false,
+            // Squid starts the helper in any directory and as any user: it reads no configuration but a named one.
+            Self::SquidHelper(_) => false,
+            // The confined process must have one thread, and shares only a socket with the process that started it.
+            Self::Confined(_) => false,
+            // The key comes before the configuration that names it.
+            Self::Fleet(args) => !args.is_key(),
+            _ => true,
+        }
+    }
+
     /// Fails if several logs are chosen, and the command needs exactly one.
     fn require_logs(&self, chosen: &Chosen) -> Result<(), String> {
         match self {
@@ -183,30 +197,19 @@ pub fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    let explicit = cli.config.as_deref();
     let command = cli
         .command
         .unwrap_or(Command::Serve(serve::ServeArgs::default()));
-    match command {
-        Command::Config(args) => config::run(&args, explicit),
-        Command::Completions(args) => completions::completions(&args),
-        Command::Man(args) => completions::man(&args),
-        // Squid starts the helper in any directory and as any user: it reads no configuration but a named one.
-        Command::SquidHelper(args) => squid_helper::run(&args, explicit),
-        // The key comes before the configuration that names it.
-        Command::Fleet(args) if args.is_key() => fleet::run(&args, &Config::default()),
-        // The confined process must have one thread, and shares only a socket with the process that started it.
-        Command::Confined(args) => run::run_confined(&args),
-        command => configured(command, explicit),
-    }
+    run_command(command, cli.config.as_deref())
 }
 
-/// Runs a command that needs the configuration.
-fn configured(command: Command, explicit: Option<&Path>) -> ExitCode {
+fn run_command(command: Command, explicit: Option<&Path>) -> ExitCode {
+    let of_user = |config| (config, Holder::User);
     let loaded = match (&command, command.reads()) {
-        (Command::Serve(args), _) => args.load(explicit).map(|config| (config, Holder::User)),
+        (Command::Serve(args), _) => args.load(explicit).map(of_user),
         (_, Some(kept)) => Config::load_to_read(explicit, kept),
-        (_, None) => Config::load(explicit).map(|config| (config, Holder::User)),
+        (command, None) if command.is_configured() => Config::load(explicit).map(of_user),
+        (_, None) => Ok(of_user(Config::default())),
     };
     let (mut config, holder) = match loaded {
         Ok(loaded) => loaded,

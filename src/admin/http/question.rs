@@ -7,10 +7,12 @@ use tokio::task::spawn_blocking;
 
 use super::Site;
 use super::problem::Problem;
-use crate::explain::{self, AgentError, Evaluation, Evaluator, Judgement, UrlError, usage};
+use crate::explain::{
+    self, AgentError, Documents, Evaluation, Evaluator, Judgement, UrlError, usage,
+};
 use crate::policy::overrides::{Override, Overrides};
 
-/// What is asked.
+/// A question about a URL.
 pub(super) struct Question<'a> {
     pub(super) url: &'a str,
     /// Product tokens, most specific first, or whole User-Agents; none: as configured.
@@ -51,6 +53,14 @@ impl From<Problem> for Unjudged {
     }
 }
 
+/// The texts that a judgement rests on.
+enum Basis {
+    /// A robots.txt of the question, and its name.
+    Text(String, &'static str),
+    /// The documents of the origin.
+    Documents(Documents),
+}
+
 impl Site {
     /// Judges a URL as the proxy would.
     pub(super) async fn judge(&self, question: Question<'_>) -> Result<Judgement, Unjudged> {
@@ -72,27 +82,23 @@ impl Site {
             Evaluation::Judged(judged) => return Ok(*judged),
             Evaluation::Open(target, asserted) => (target, asserted),
         };
-        let documents = match &question.robots {
-            Some(_) => None,
-            None => Some(
-                evaluator
-                    .fetch(self.proxy().gate().robots_cache(), &target)
-                    .await,
-            ),
+        let cache = self.proxy().gate().robots_cache();
+        let basis = match question.robots {
+            Some((text, name)) => Basis::Text(text, name),
+            None => Basis::Documents(evaluator.fetch(cache, &target).await),
         };
         let _turn = self.turn().await?;
         // A long file and a long path take a while.
-        let judging = spawn_blocking(move || match (question.robots, documents) {
-            (Some((text, name)), _) => {
+        let judging = spawn_blocking(move || match basis {
+            Basis::Text(text, name) => {
                 let file = explain::file(text.as_bytes(), name, &settings.robots, now);
                 let view = explain::view(&file, &settings.robots, now);
-                Some(evaluator.by_file(target, asserted, view))
+                evaluator.by_file(target, asserted, view)
             }
-            (None, Some(documents)) => Some(evaluator.by_origin(target, asserted, documents)),
-            (None, None) => None,
+            Basis::Documents(documents) => evaluator.by_origin(target, asserted, documents),
         });
-        let judged = judging.await.ok().flatten();
-        judged.ok_or_else(|| Problem::busy("the judgement was cut off").into())
+        let judged = judging.await;
+        judged.map_err(|_| Problem::busy("the judgement was cut off").into())
     }
 
     /// Returns all overrides, those of the configuration first.

@@ -29,6 +29,9 @@ use crate::store::{DecisionQuery, HOUR, Hourly, OriginQuery, TallyKey};
 /// Origins in a list.
 const ORIGINS: usize = 10;
 
+/// Parts of a number to show.
+const PARTS: usize = 6;
+
 #[derive(Template)]
 #[template(path = "overview.html", config = "src/admin/http/console/askama.toml")]
 pub(super) struct OverviewPage {
@@ -237,6 +240,17 @@ fn listed(start: &str, conditions: &[(&str, &str)]) -> String {
     format!("/denials?{}", query.finish())
 }
 
+/// Returns the first counts by code, each with its list.
+fn parts(codes: &[(String, u64)], list_of: impl Fn(&str) -> Option<String>) -> Vec<FigurePart> {
+    let codes = codes.iter().take(PARTS);
+    let parts = codes.map(|(code, count)| FigurePart {
+        name: line(code),
+        count: number(*count),
+        href: list_of(code),
+    });
+    parts.collect()
+}
+
 /// Returns the counts since the process began, with the lists of what they count.
 fn figures(site: &Site) -> Vec<Figure> {
     let totals = site.proxy().summary().totals();
@@ -249,18 +263,12 @@ fn figures(site: &Site) -> Vec<Figure> {
         href: is_kept.then(|| listed(&start, conditions)),
     };
     let by_reason = |name, codes: &[(String, u64)], verdict, mode| {
-        let parts = codes.iter().take(6).map(|(code, count)| FigurePart {
-            name: line(code),
-            count: number(*count),
-            href: is_kept.then(|| {
-                listed(
-                    &start,
-                    &[("verdict", "any"), ("mode", mode), ("reason", code)],
-                )
-            }),
-        });
+        let list_of = |code: &str| {
+            let conditions = [("verdict", "any"), ("mode", mode), ("reason", code)];
+            is_kept.then(|| listed(&start, &conditions))
+        };
         Figure {
-            parts: parts.collect(),
+            parts: parts(codes, list_of),
             ..figure(name, sum(codes), &[("verdict", verdict), ("mode", mode)])
         }
     };
@@ -273,15 +281,6 @@ fn figures(site: &Site) -> Vec<Figure> {
     let (requests, forwarded) = (totals.requests(), totals.forwarded);
     let forwarded_list =
         is_kept.then(|| listed(&start, &[("verdict", "allow"), ("failed", "false")]));
-    let errors = totals
-        .failed
-        .iter()
-        .take(6)
-        .map(|(code, count)| FigurePart {
-            name: line(code),
-            count: number(*count),
-            href: None,
-        });
     let mut figures = vec![
         figure("Requests", requests, &[("verdict", "any")]),
         Figure {
@@ -292,7 +291,7 @@ fn figures(site: &Site) -> Vec<Figure> {
         by_reason("Denied", &totals.denied, "deny", "enforce"),
         by_reason("Put off", &totals.deferred, "defer", "enforce"),
         Figure {
-            parts: errors.collect(),
+            parts: parts(&totals.failed, |_| None),
             ..figure("Failed", sum(&totals.failed), &[("failed", "true")])
         },
     ];

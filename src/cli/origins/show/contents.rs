@@ -50,7 +50,6 @@ impl File {
             return File::default();
         };
         let robots = &snapshot.robots;
-        let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
         let groups = robots.groups().map(|group| GroupEntry {
             line: group.user_agents().next().map_or(0, |(_, line)| line),
             user_agents: group.user_agents().map(|(value, _)| text(value)).collect(),
@@ -81,7 +80,6 @@ impl File {
 
 impl UsageEntry {
     fn of(one: &RobotsLine<'_>) -> UsageEntry {
-        let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
         UsageEntry {
             line: one.line,
             field: one.field.as_str(),
@@ -90,4 +88,8 @@ impl UsageEntry {
             note: one.remark.map(LintKind::as_str),
         }
     }
+}
+
+fn text(octets: &[u8]) -> String {
+    String::from_utf8_lossy(octets).into_owned()
 }

@@ -1,6 +1,6 @@
 //! What sites say of the use of their content: withheld pages, tunnels, stamps and records.
 
-mod tdmrep;
+pub(crate) mod tdmrep;
 mod vectors;
 
 use std::future::poll_fn;

@@ -2,13 +2,9 @@
 
 use super::{joined, logs_are_whole, member};
 use crate::support::{CrawlgateProcess, Engine, Latch, Origin, Reply, Setup, eventually};
+use crate::usage::tdmrep::{PATH, RESERVED, fetches};
 
-const PATH: &str = "/.well-known/tdmrep.json";
-
-/// A file that reserves a folder.
-const RESERVED: &str = r#"[{"location":"/art/","tdm-reservation":1}]"#;
-
-/// Starts two instances with these settings, whose clients mine text and data.
+/// Starts two instances that enforce tdmrep.json. Their clients mine text and data.
 fn instances(engine: &Engine, more: impl Fn(&mut Setup)) -> [CrawlgateProcess; 2] {
     let wall = engine.wall();
     ["a1", "a2"].map(|name| {
@@ -19,12 +15,6 @@ fn instances(engine: &Engine, more: impl Fn(&mut Setup)) -> [CrawlgateProcess; 2
             more(setup);
         })
     })
-}
-
-fn fetches(origin: &Origin) -> usize {
-    let lines = origin.seen_but_robots();
-    let is_file = |line: &&String| **line == format!("GET {PATH}");
-    lines.iter().filter(is_file).count()
 }
 
 #[test]

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use crate::overrides::proven;
 use crate::support::{CrawlgateProcess, Latch, Origin, Reply, Response, Setup, origin_ca_pem};
 
-const PATH: &str = "/.well-known/tdmrep.json";
+pub(crate) const PATH: &str = "/.well-known/tdmrep.json";
 
 /// A file that reserves a folder.
-const RESERVED: &str = r#"[{"location":"/art/","tdm-reservation":1}]"#;
+pub(crate) const RESERVED: &str = r#"[{"location":"/art/","tdm-reservation":1}]"#;
 
 /// Returns a gate with this mode, whose clients mine text and data unless they say otherwise.
 fn gate(mode: &str, more: impl FnOnce(&mut Setup)) -> CrawlgateProcess {
@@ -22,7 +22,8 @@ fn gate(mode: &str, more: impl FnOnce(&mut Setup)) -> CrawlgateProcess {
     })
 }
 
-fn fetches(origin: &Origin) -> usize {
+/// Returns the number of requests for the file.
+pub(crate) fn fetches(origin: &Origin) -> usize {
     let lines = origin.seen_but_robots();
     let is_file = |line: &&String| **line == format!("GET {PATH}");
     lines.iter().filter(is_file).count()

@@ -238,8 +238,8 @@ impl<P: FnMut(u64, u64)> Bringing<'_, P> {
         Ok(())
     }
 
-    /// Files what is long up to `end` in parts but for the last of them, after all have led to the signed root. Returns the
-    /// bodies that the records name and the export does not have.
+    /// Files the records up to `end` in parts, all but the last part, if one transaction cannot hold them. All parts must lead
+    /// to the signed root first. Returns the bodies that the records name and the export lacks.
     fn file_parts(
         &mut self,
         end: u64,

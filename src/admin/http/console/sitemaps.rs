@@ -21,7 +21,7 @@ pub(super) struct SitemapList {
 pub(super) struct SitemapOf {
     pub(super) url: String,
     pub(super) access: &'static str,
-    /// The state whose colour the answer has.
+    /// The class that gives the answer its colour: that of a state.
     pub(super) colour: &'static str,
     /// The grounds of the answer.
     pub(super) about: String,

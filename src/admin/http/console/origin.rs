@@ -192,15 +192,46 @@ async fn known(site: &Site, found: &OriginMemory, all: &[OriginMemory]) -> Resul
     };
     let state = from_stored(&found.state, text.as_deref(), settings.robots.lenient)
         .map_err(|broken| Problem::busy(format!("{}: {broken}", found.origin)))?;
+    let requests = stance(document, &state, &settings.robots.timing.profile, now).1;
+    let snapshot = state.snapshot().filter(|_| document == Document::RobotsTxt);
+    let sitemaps = match snapshot {
+        Some(file) => SitemapList::of(site, found, &file.robots, LISTED).await?,
+        None => None,
+    };
+    let (groups, fields, more) = snapshot.map_or_else(Default::default, |file| contents(file));
+    Ok(Known {
+        state: found.state.name(),
+        identities: all.iter().map(|one| KnownAs::of(one, found)).collect(),
+        facts: facts(found, requests, now),
+        groups,
+        usage: snapshot.map_or_else(Vec::new, |file| {
+            let lines = robots_lines(&file.robots, LISTED);
+            lines.iter().map(UseOf::of).collect()
+        }),
+        sitemaps,
+        fields,
+        more,
+        text: text.map(|text| {
+            Text::of(
+                &text,
+                found.state.copy().map(|copy| &copy.sha256),
+                None,
+                &[],
+            )
+        }),
+        versions: versions(&fetches, now),
+        fetches: fetches.iter().map(|one| Fetched::of(one, now)).collect(),
+    })
+}
+
+/// Returns the facts of a state. `requests` tells what becomes of requests.
+fn facts(found: &OriginMemory, requests: String, now: Moment) -> Vec<Fact> {
     let mut facts = vec![
-        fact("Document", document.name().to_owned()),
+        fact("Document", found.identity.document().name().to_owned()),
         fact("About", line(&about(&found.state))),
         fact("Known as", line(&found.identity.to_string())),
         fact("Fetched with", line(&found.user_agent)),
-        fact(
-            "Requests",
-            stance(document, &state, &settings.robots.timing.profile, now).1,
-        ),
+        fact("Requests", requests),
     ];
     let mut when = |name, time: Moment| {
         facts.push(Fact {
@@ -232,35 +263,7 @@ async fn known(site: &Site, found: &OriginMemory, all: &[OriginMemory]) -> Resul
         ));
         facts.push(fact("SHA-256", hex(copy.sha256)));
     }
-    let snapshot = state.snapshot().filter(|_| document == Document::RobotsTxt);
-    let sitemaps = match snapshot {
-        Some(file) => SitemapList::of(site, found, &file.robots, LISTED).await?,
-        None => None,
-    };
-    let (groups, fields, more) = snapshot.map_or_else(Default::default, |file| contents(file));
-    Ok(Known {
-        state: found.state.name(),
-        identities: all.iter().map(|one| KnownAs::of(one, found)).collect(),
-        facts,
-        groups,
-        usage: snapshot.map_or_else(Vec::new, |file| {
-            let lines = robots_lines(&file.robots, LISTED);
-            lines.iter().map(UseOf::of).collect()
-        }),
-        sitemaps,
-        fields,
-        more,
-        text: text.map(|text| {
-            Text::of(
-                &text,
-                found.state.copy().map(|copy| &copy.sha256),
-                None,
-                &[],
-            )
-        }),
-        versions: versions(&fetches, now),
-        fetches: fetches.iter().map(|one| Fetched::of(one, now)).collect(),
-    })
+    facts
 }
 
 /// Returns the groups of a file, its other fields, and how many more fields there are.

@@ -1,6 +1,6 @@
 //! The lines of a robots.txt about use, as people are shown them: all groups, before any crawler is selected.
 
-use crate::rep::{Field, LintKind, Robots};
+use crate::rep::{Field, Lint, LintKind, Robots};
 
 use super::notes;
 
@@ -42,12 +42,16 @@ pub fn robots_lines(robots: &Robots, most: usize) -> Vec<RobotsLine<'_>> {
                 .collect(),
             value: other.value,
             line: other.line,
-            remark: notes
-                .iter()
-                .find(|note| note.line == other.line)
-                .map(|note| note.kind),
+            remark: remark(&notes, other.line),
         })
         .collect()
+}
+
+/// Returns the first note on a line. The notes are in order of their lines.
+fn remark(notes: &[Lint], line: u32) -> Option<LintKind> {
+    let first = notes.partition_point(|note| note.line < line);
+    let note = notes.get(first).filter(|note| note.line == line)?;
+    Some(note.kind)
 }
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
         Err(_) => {}
     }
     refuse_company(path)?;
-    let new = beside(path, ".rebuilding");
+    let new = apart(path, "rebuilding");
     remove(&new);
     let salvaged = salvage(path, &new, now).inspect_err(|_| remove(&new));
     let (tables, told, is_new) = salvaged.map_err(|error| match error.kind {
@@ -75,7 +75,7 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
         },
         _ => error,
     })?;
-    let aside = beside(path, &format!(".damaged-{}", now.as_millis()));
+    let aside = apart(path, &format!("damaged-{}", now.as_millis()));
     let moved = || -> io::Result<()> {
         for suffix in ["", "-wal"] {
             let (from, to) = (beside(path, suffix), beside(&aside, suffix));
@@ -133,6 +133,13 @@ pub(in crate::store::sqlite) fn refuse_company(path: &Path) -> Result<(), StoreE
     }
 }
 
+/// Returns the place of another store beside `path`. The names of its key and of its state file are others: those files
+/// replace the extension of the store, and `store.damaged` would share them with `store`.
+fn apart(path: &Path, name: &str) -> PathBuf {
+    let before = if path.extension().is_some() { '.' } else { '-' };
+    beside(path, &format!("{before}{name}"))
+}
+
 fn remove(path: &Path) {
     for suffix in ["", "-wal", "-shm"] {
         let _ = fs::remove_file(beside(path, suffix)); // most often there is none
@@ -145,7 +152,7 @@ fn salvage(path: &Path, new: &Path, now: Moment) -> Result<Salvaged, StoreError>
     let mut target = open::writer(new, Synchronous::Normal)?;
     let mut tables = save(path, &mut target).map_err(|failure| failure.at(path))?;
     if nothing_saved(&tables) {
-        let mended = beside(path, ".mending");
+        let mended = apart(path, "mending");
         let again = mend(path, &target, new, &mended).and_then(|()| {
             tables = save(&mended, &mut target)?;
             Ok(())

@@ -1,6 +1,7 @@
 //! Damage and altered data are found, and a rebuild saves the rest.
 
 use super::*;
+use crate::store::state_file::state_file;
 
 /// Overwrites the pages of a table's leaves, from the middle of the file on.
 fn damage(path: &Path, pages: u64) {
@@ -58,6 +59,40 @@ async fn a_rebuild_of_a_store_that_is_whole_loses_nothing() {
     let kept = open(&path).unwrap().checkpoints().await.unwrap();
     assert_eq!(kept, [signed.unwrap()]);
     assert_eq!(repair::check(&path).unwrap(), repair::Faults::default());
+}
+
+#[tokio::test]
+async fn a_rebuild_leaves_the_key_and_the_state_file_beside_the_store_whatever_its_name() {
+    let cases = [
+        ("crawlgate.db", false),
+        ("store", false),
+        ("store", true),
+        (".store", false),
+        ("store.", false),
+    ];
+    for (name, is_damaged) in cases {
+        let (folder, _) = place();
+        let path = folder.path().join(name);
+        filled(&path, 1_000).await;
+        let key = LogKey::load_or_create(&log_key_file(&path), None).unwrap();
+        let store = open(&path).unwrap();
+        store.checkpoint(Arc::new(key), NOON).await.unwrap();
+        drop(store);
+        if is_damaged {
+            damage(&path, 1);
+        }
+        let read = || [log_key_file(&path), state_file(&path)].map(|file| fs::read(file).unwrap());
+        let before = read();
+        let rebuilt = repair::rebuild(&path, NOON).unwrap();
+        if !is_damaged {
+            assert_eq!(read(), before, "{name}");
+        }
+        let faults = repair::check(&path).unwrap();
+        assert_eq!(faults, repair::Faults::default(), "{name}");
+        assert_ne!(log_key_file(&rebuilt.aside), log_key_file(&path), "{name}");
+        assert_ne!(state_file(&rebuilt.aside), state_file(&path), "{name}");
+        record(&open(&path).unwrap(), &rows(1)).await;
+    }
 }
 
 #[tokio::test]

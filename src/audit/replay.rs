@@ -175,6 +175,8 @@ struct Question {
     target: Target,
     mode: Mode,
     decided: Moment,
+    /// The operator's reason for exempting the client.
+    exempt: Option<Arc<str>>,
 }
 
 /// Decides without robots.txt where that suffices, or returns the question.
@@ -190,6 +192,10 @@ fn without_robots(evidence: &Evidence<'_>) -> Result<Result<Ruling, Question>, G
         target,
         mode,
         decided,
+        exempt: evidence
+            .exempt
+            .as_ref()
+            .map(|one| one.reason.as_str().into()),
     }))
 }
 
@@ -216,6 +222,7 @@ fn by_robots(
         target,
         mode,
         decided,
+        exempt,
     } = question;
     let agent = agent(evidence)?;
     let tdmrep = reservations(evidence, tdmrep, decided, terms)?;
@@ -225,10 +232,7 @@ fn by_robots(
         generation: policy::generation::Generation::default(), // no request is sent
         path_guard: terms.path_guard,
         terms: PolicyDigest::of(evidence.policy.as_deref().unwrap_or_default()), // never read
-        exempt: evidence
-            .exempt
-            .as_ref()
-            .map(|one| one.reason.as_str().into()),
+        exempt,
         signals: Signals {
             tdmrep,
             ..signals(evidence, terms, &target, decided)?

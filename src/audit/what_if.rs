@@ -1,8 +1,8 @@
 //! The summary of a what-if: which recorded requests another robots.txt decides otherwise.
 //!
 //! ```text
-//! summary.count(&evidence, time, &review.otherwise(&evidence, &file).await?)   each recorded request
-//! summary.groups()                                                           the changes, by rule
+//! summary.count(&evidence, time, &review.otherwise(&evidence, &file, exempt).await?)   each recorded request
+//! summary.groups()                                                                   the changes, by rule
 //! ```
 //!
 //! The summary holds a bounded number of groups, each with a few URLs, so the log may be of any size. What comes beyond is
@@ -30,6 +30,8 @@ pub struct WhatIf {
     denied: u64,
     allowed: u64,
     beyond: u64,
+    exempted: u64,
+    exempt: u64,
     groups: HashMap<Key, Group>,
     aside: BTreeMap<Aside, u64>,
 }
@@ -43,7 +45,8 @@ pub struct Group {
     pub reason: Reason,
     /// The rule of the other file that decides; `None` if no rule does.
     pub rule: Option<Rule>,
-    /// The grounds of the recorded decision; `None` for requests that were allowed, as each has grounds of its own.
+    /// The grounds of the recorded decision; `None` for requests that were allowed without an exemption, as each has grounds
+    /// of its own.
     pub was: Option<Was>,
     /// Number of requests.
     pub count: u64,
@@ -55,13 +58,15 @@ pub struct Group {
     pub examples: Vec<String>,
 }
 
-/// The grounds of a recorded denial.
+/// The grounds of a recorded denial, or of an exemption from one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Was {
     /// The reason code.
     pub reason: String,
     /// The rule, as its file had it.
     pub rule: Option<String>,
+    /// The operator's reason for which the client was exempt.
+    pub exempt: Option<String>,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -87,6 +92,8 @@ impl WhatIf {
             }
         };
         self.judged += 1;
+        self.exempted += u64::from(evidence.exempt.is_some());
+        self.exempt += u64::from(decision.exempt.is_some());
         let to = decision.verdict();
         if evidence.verdict == to.as_str() {
             return false;
@@ -95,9 +102,11 @@ impl WhatIf {
             Verdict::Allow => self.allowed += 1,
             Verdict::Deny | Verdict::Defer => self.denied += 1,
         }
-        let was = (to == Verdict::Allow).then(|| Was {
+        let exempt = evidence.exempt.as_ref().map(|one| one.reason.clone());
+        let was = (to == Verdict::Allow || exempt.is_some()).then(|| Was {
             reason: evidence.reason.to_string(),
             rule: evidence.rule.as_ref().map(|rule| rule.text.to_string()),
+            exempt,
         });
         let key = Key {
             reason: decision.reason,
@@ -150,6 +159,18 @@ impl WhatIf {
     #[must_use]
     pub fn allowed(&self) -> u64 {
         self.allowed
+    }
+
+    /// Returns the number of requests of which the record has an exemption.
+    #[must_use]
+    pub fn exempted(&self) -> u64 {
+        self.exempted
+    }
+
+    /// Returns the number of requests that the other file disallows to a client that is exempt now.
+    #[must_use]
+    pub fn exempt(&self) -> u64 {
+        self.exempt
     }
 
     /// Returns the number of requests that would be decided otherwise.

@@ -56,7 +56,7 @@ enum Command {
     /// The command prompts for the password twice. The entry goes to standard output, to paste into the configuration,
     /// or into the configuration file with --append.
     Add(AddArgs),
-    /// List the clients: name, conditions, product tokens, mode
+    /// List the clients: name, conditions, product tokens, mode, and the reason for which one is exempt
     List,
     /// Check a client's password: exits 0 if it is right, 1 if not
     ///
@@ -216,7 +216,7 @@ fn list(clients: &[ClientConfig]) -> String {
         return "no [[client]] in the configuration: all crawlers are one client without a name\n"
             .to_owned();
     }
-    const HEADING: [&str; 4] = ["name", "recognised by", "product tokens", "mode"];
+    const HEADING: [&str; 5] = ["name", "recognised by", "product tokens", "mode", "exempt"];
     let rows = clients.iter().map(|client| {
         let tokens: Vec<_> = client
             .product_tokens
@@ -233,6 +233,7 @@ fn list(clients: &[ClientConfig]) -> String {
             recognised_by(&client.conditions),
             tokens,
             mode.to_owned(),
+            client.exempt.as_deref().unwrap_or("-").to_owned(),
         ]
     });
     screen::table(HEADING, rows, None)
@@ -371,15 +372,15 @@ mod tests {
     fn the_list_shows_conditions_and_no_hash() {
         let hash = passwords::hash(b"open sesame").expect("hashes");
         let text = entry(&args("news"), &hash)
-            + "[[listener]]\nname = 'a'\nunix = 'a'\n[[listener]]\nname = 'b'\nunix = 'b'\n\
+            + "exempt = 'a person asks'\n[[listener]]\nname = 'a'\nunix = 'a'\n[[listener]]\nname = 'b'\nunix = 'b'\n\
                [[client]]\nname = 'side'\nlisteners = ['a', 'b']\nmode = 'report'\n[[client]]\nname = 'rest'\n";
         let list = list(&config(&text).clients);
         assert_eq!(
             list,
-            "name  recognised by                     product tokens  mode\n\
-             news  password and network 10.1.0.0/16  NewsBot         -\n\
-             side  listener a or b                   -               report\n\
-             rest  everybody else                    -               -\n"
+            "name  recognised by                     product tokens  mode    exempt\n\
+             news  password and network 10.1.0.0/16  NewsBot         -       a person asks\n\
+             side  listener a or b                   -               report  -\n\
+             rest  everybody else                    -               -       -\n"
         );
         assert!(!list.contains("argon2"));
     }

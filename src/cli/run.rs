@@ -36,7 +36,7 @@ use std::time::Duration;
 
 use self::args::Confine;
 use self::namespace::Handover;
-use self::summary::Output;
+use self::summary::{Exemption, Output};
 use super::beside::Beside;
 use super::{FAILED, fail, serve};
 use crate::audit::{Log, Summary};
@@ -65,9 +65,10 @@ pub fn run(args: &RunArgs, mut config: Config) -> ExitCode {
         level => level,
     };
     let level = level.to_owned();
-    if let Err(error) = crawl_as(args.client.as_deref(), &mut config.clients) {
-        return fail(&error);
-    }
+    let exemption = match crawl_as(args.client.as_deref(), &mut config.clients) {
+        Ok(exemption) => exemption,
+        Err(error) => return fail(&error),
+    };
     match inherited::adopt(&mut config.upstream.routes, |name| std::env::var(name).ok()) {
         Ok(None) => {}
         Ok(Some(said)) => {
@@ -118,7 +119,13 @@ pub fn run(args: &RunArgs, mut config: Config) -> ExitCode {
     if !args.report {
         serve::tell_mode(&config);
     }
-    let outcome = runtime.block_on(supervised(args, config, telemetry.tracer(), output));
+    let outcome = runtime.block_on(supervised(
+        args,
+        config,
+        telemetry.tracer(),
+        exemption,
+        output,
+    ));
     telemetry.end();
     runtime.shutdown_timeout(Duration::from_millis(100));
     match outcome {
@@ -131,6 +138,7 @@ async fn supervised(
     args: &RunArgs,
     config: Config,
     tracer: Option<Tracer>,
+    exemption: Option<Exemption>,
     output: Option<Output>,
 ) -> Result<u8, String> {
     let tls = config.tls.clone();
@@ -178,6 +186,9 @@ async fn supervised(
             let is_for_people = !args.quiet && !matches!(output, Some(Output::Stderr));
             if is_for_people {
                 let _ = writeln!(io::stderr(), "{}", proxy.summary());
+                if let Some(exemption) = &exemption {
+                    let _ = writeln!(io::stderr(), "{exemption}");
+                }
                 if proxy.summary().has_denials() {
                     tell_where_denials_stand(log_file.as_deref(), &proxy.settings());
                 }
@@ -199,7 +210,7 @@ async fn supervised(
         return Ok(code);
     };
     let facts = proxy.summary().facts(proxy.settings().log.redact_query);
-    match (output.write(code, &facts), code) {
+    match (output.write(code, exemption.as_ref(), &facts), code) {
         (Ok(()), code) => Ok(code),
         (Err(error), 0) => Err(error),
         // The command's own failure comes before this one.
@@ -325,10 +336,14 @@ fn tell_of_no_traffic(confine: Option<Confine>) {
 }
 
 /// Keeps only the client that the command crawls as: no other process reaches its proxy, so it needs no credentials.
-fn crawl_as(name: Option<&str>, clients: &mut Vec<ClientConfig>) -> Result<(), String> {
+/// Returns the exemption that it loses.
+fn crawl_as(
+    name: Option<&str>,
+    clients: &mut Vec<ClientConfig>,
+) -> Result<Option<Exemption>, String> {
     let Some(name) = name else {
         clients.clear();
-        return Ok(());
+        return Ok(None);
     };
     let names: Vec<_> = clients
         .iter()
@@ -347,8 +362,11 @@ fn crawl_as(name: Option<&str>, clients: &mut Vec<ClientConfig>) -> Result<(), S
     };
     client.conditions = Conditions::default();
     // The proof went with the conditions: every process of this machine may reach the proxy of a run.
-    client.exempt = None;
-    Ok(())
+    let reason = client.exempt.take();
+    Ok(reason.map(|reason| Exemption {
+        client: client.name.to_string(),
+        reason: reason.to_string(),
+    }))
 }
 
 fn tell_where_denials_stand(log_file: Option<&Path>, config: &Config) {

@@ -37,6 +37,8 @@ pub struct Case {
     pub asked: Moment,
     pub now: Moment,
     pub redact: bool,
+    /// The client, and the operator's reason for exempting it.
+    pub client: Option<(&'static str, Option<&'static str>)>,
 }
 
 impl Case {
@@ -55,6 +57,7 @@ impl Case {
             asked: NOON - Duration::from_millis(5),
             now: NOON,
             redact: false,
+            client: None,
         }
     }
 
@@ -79,7 +82,7 @@ impl Case {
             generation: Generation::default(),
             path_guard: self.terms.path_guard,
             terms: self.terms.digest(),
-            exempt: None,
+            exempt: self.client.and_then(|(_, exempt)| exempt).map(Into::into),
             signals: crawlgate::policy::usage::Signals::of(
                 Purposes::NONE,
                 &std::sync::Arc::default(),
@@ -161,7 +164,7 @@ impl Case {
                 .map(|asserted| audit::Assertion::of(asserted)),
             client: audit::Client {
                 address: ([127, 0, 0, 1], 40_000).into(),
-                name: None,
+                name: self.client.map(|(name, _)| name),
             },
             agent: audit::Agent {
                 chain: (&*chain).into(),
@@ -181,7 +184,10 @@ impl Case {
                 line: rule.line,
             }),
             reading: decision.reading.as_deref(),
-            exempt: None,
+            exempt: decision.exempt.as_ref().map(|exempt| entry::Exempt {
+                from: exempt.from.as_str(),
+                reason: &exempt.reason,
+            }),
             robots: decision
                 .basis
                 .as_deref()

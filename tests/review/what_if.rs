@@ -43,7 +43,7 @@ proptest! {
         let record = case.record(&decision);
         let evidence = Evidence::read(&record).expect("a record");
         let then = Case { state: successful(file, &case.terms), ..case.clone() }.decide();
-        match otherwise(&evidence, Some(&case.terms), &other(file), None) {
+        match otherwise(&evidence, Some(&case.terms), &other(file), None, None) {
             Ok(found) => {
                 prop_assert_eq!(found.reason, then.reason, "{}", record);
                 prop_assert_eq!(found.rule, then.rule, "{}", record);
@@ -83,12 +83,12 @@ fn what_no_robots_txt_decides_about_is_left_aside() {
         change(&mut record);
         let record = record.to_string();
         let evidence = Evidence::read(&record).unwrap();
-        let found = otherwise(&evidence, Some(&case.terms), &other(NEW), None);
+        let found = otherwise(&evidence, Some(&case.terms), &other(NEW), None, None);
         assert_eq!(found.map(|decision| decision.reason), Err(*want), "{name}");
     }
     let record = record.to_string();
     let evidence = Evidence::read(&record).unwrap();
-    let found = otherwise(&evidence, None, &other(NEW), None);
+    let found = otherwise(&evidence, None, &other(NEW), None, None);
     assert_eq!(
         found.map(|decision| decision.reason),
         Err(Aside::Incomplete)
@@ -108,7 +108,7 @@ fn the_memory_of_a_summary_is_bounded() {
         let record = record.to_string();
         let evidence = Evidence::read(&record).unwrap();
         for _ in 0..2 {
-            let decision = otherwise(&evidence, Some(&case.terms), &other(NEW), None);
+            let decision = otherwise(&evidence, Some(&case.terms), &other(NEW), None, None);
             let time = NOON + Duration::from_secs(nth);
             assert!(summary.count(&evidence, time, &decision));
         }
@@ -272,7 +272,7 @@ new.txt, as the robots.txt of https://site.example, for requests since 2026-11-2
     );
     assert_eq!(
         told["groups"][2]["was"],
-        json!({"reason": "robots_disallow", "rule": "Disallow: /private/"})
+        json!({"reason": "robots_disallow", "rule": "Disallow: /private/", "exempt": null})
     );
 
     let said = ask(
@@ -287,16 +287,88 @@ new.txt, as the robots.txt of https://site.example, for requests since 2026-11-2
     assert_eq!((said.code, changes.len()), (1, 6), "{said:?}");
     assert_eq!(
         changes[0]["from"],
-        json!({"verdict": "allow", "reason": "robots_allow", "rule": null})
+        json!({"verdict": "allow", "reason": "robots_allow", "rule": null, "exempt": null})
     );
     assert_eq!(
         changes[0]["to"],
-        json!({"verdict": "deny", "reason": "robots_disallow", "rule": group["rule"]})
+        json!({"verdict": "deny", "reason": "robots_disallow", "rule": group["rule"], "exempt": null})
     );
     let id = changes[3]["id"].as_str().unwrap();
     let shown: Value =
         serde_json::from_str(&shelf.run(&["log", "show", id, "--json"]).out).unwrap();
     assert_eq!(shown["url"], changes[3]["url"]);
+}
+
+#[test]
+fn a_client_is_exempt_from_the_other_file_if_it_is_exempt_now() {
+    let of = |path, client, second| Case {
+        asked: NOON + Duration::from_secs(second),
+        now: NOON + Duration::from_secs(second),
+        client: Some(client),
+        ..Case::of(OLD, "ExampleBot", path)
+    };
+    let then = ("then", Some("a person asked"));
+    let shelf = Shelf::new();
+    shelf.put(&[
+        of("/private/a", then, 1),
+        of("/archive/a", then, 2),
+        of("/private/b", ("now", None), 3),
+        of("/archive/b", ("now", None), 4),
+        of("/open", ("now", None), 5),
+        of("/archive/c", ("always", Some("a person asks")), 6),
+    ]);
+    std::fs::write(
+        shelf.directory().join("both.txt"),
+        format!("{OLD}Disallow: /archive/\n"),
+    )
+    .unwrap();
+    let file = shelf.directory().join("config.toml");
+    let mut config = std::fs::read_to_string(&file).unwrap();
+    for (name, exempt) in [
+        ("then", ""),
+        ("now", "exempt = 'a person asks'"),
+        ("always", "exempt = 'a person asks'"),
+    ] {
+        let _ = writeln!(
+            config,
+            "[[client]]\nname = '{name}'\nnetworks = ['192.0.2.0/24']\n{exempt}"
+        );
+    }
+    std::fs::write(&file, config).unwrap();
+    let words = ["--robots", "both.txt", "--since", "2026-11-20"];
+    let said = ask(&shelf, &words);
+    let expected = "\
+  judged:   6 recorded requests, 3 would be decided otherwise
+  denied:   2 that were allowed
+                 1  Disallow: /private/ (line 2, of *); before: exempt (a person asked)
+                    2026-11-20 12:00:01
+                    https://site.example/private/a
+                 1  Disallow: /archive/ (line 3, of *)
+                    2026-11-20 12:00:02
+                    https://site.example/archive/a
+  allowed:  1 that was denied
+                 1  exempt from Disallow: /private/ (line 2, of *); before: Disallow: /private/
+                    2026-11-20 12:00:03
+                    https://site.example/private/b
+  exempt:   1 by the record; 3 by this file, of clients that are exempt now
+  unknown:";
+    assert!(said.out.contains(expected), "{}", said.out);
+    let told = ask(&shelf, &[&words[..], &["--json"]].concat()).json();
+    assert_eq!(told["exempt"], json!({"recorded": 1, "now": 3}), "{told}");
+    let said = ask(&shelf, &[&words[..], &["--jsonl"]].concat());
+    let changes = said.out.lines().map(|line| {
+        let change: Value = serde_json::from_str(line).unwrap();
+        json!([change["from"]["exempt"], change["to"]["exempt"]])
+    });
+    let exempt = |reason| json!({"from": "robots_disallow", "reason": reason});
+    assert_eq!(
+        changes.collect::<Vec<_>>(),
+        [
+            json!([exempt("a person asked"), null]),
+            json!([null, null]),
+            json!([null, exempt("a person asks")]),
+        ]
+    );
 }
 
 #[test]

@@ -159,6 +159,11 @@ fn report_mode_counts_no_exempt_request_as_a_denial() {
         assert!(overview.contains(tile), "{tile}: {overview}");
     }
     assert!(!overview.contains("client_exempt"), "{overview}");
+    let banner = format!(
+        "<p>Report mode: everything is decided and recorded, nothing is denied</p>\
+         <p>Exempt from what robots.txt disallows: helper ({WHY})</p></aside>"
+    );
+    assert!(overview.contains(&banner), "{overview}");
     assert_eq!(count(&gate, &["--exempt"]), 3);
     assert_eq!(count(&gate, &["--verdict", "deny"]), 1);
 
@@ -233,4 +238,35 @@ fn an_open_websocket_ends_with_the_exemption_and_no_opaque_tunnel_begins() {
     is_exempted(&ended, "robots_disallow");
     assert_eq!(ended["error"], "http_request_denied", "{ended}");
     proven(&gate);
+}
+
+#[test]
+fn a_run_takes_no_exemption_and_names_it() {
+    let origin = Origin::with_rules(RULES);
+    let mut setup = Setup::new();
+    setup.tables(&clients(""));
+    let run = |client: &str, options: &[&str]| {
+        let mut run = setup.command("run");
+        run.args(["--client", client]).args(options);
+        let curl = ["--", "curl", "-sS", "-o", "/dev/null", "-w", "%{http_code}"];
+        let output = run
+            .args(curl)
+            .arg(origin.url("/private/x"))
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "403", "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let told = format!("no exemption: the configuration exempts helper ({WHY})");
+    let said = run("helper", &[]);
+    assert!(said.contains(&told), "{said}");
+    let said = run("rest", &[]);
+    assert!(!said.contains("exempt"), "{said}");
+    let facts = |said: &str| serde_json::from_str::<Value>(said.lines().last().unwrap()).unwrap();
+    let said = facts(&run("helper", &["--summary", "json"]));
+    let exemption = json!({"client": "helper", "reason": WHY});
+    assert_eq!(said["exemption_not_taken"], exemption, "{said}");
+    let said = facts(&run("rest", &["--summary", "json"]));
+    assert!(said["exemption_not_taken"].is_null(), "{said}");
+    assert_eq!(origin.seen_but_robots(), [""; 0]);
 }

@@ -1,8 +1,8 @@
 //! A recorded request, judged by another robots.txt than the one that decided about it.
 //!
 //! The premises are those of the record, as for a replay: the crawler, the path, the mode, the settings, what the response
-//! said of use. Only the file is exchanged. A request that no robots.txt would have decided about is left aside, with the
-//! reason.
+//! said of use. The file is exchanged, and the exemption of the client: a client counts as exempt if it is exempt now. A
+//! request that no robots.txt would have decided about is left aside, with the reason.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::evidence::Evidence;
 use super::premises::{Gap, cut};
-use super::{NotReplayable, by_robots, terms_of, unproven, without_robots};
+use super::{NotReplayable, Question, by_robots, terms_of, unproven, without_robots};
 use crate::policy::terms::PolicySettings;
 use crate::policy::{Decision, Reason, Verdict};
 use crate::robots::snapshot::Snapshot;
@@ -119,8 +119,8 @@ impl From<NotReplayable> for Aside {
     }
 }
 
-/// Decides about a recorded request as if its origin had served `file`. The caller guarantees that `terms` are those of the
-/// record's `policy`, and `tdmrep` the file of its digest.
+/// Decides about a recorded request as if its origin had served `file`, and its client were exempt for the reason `exempt`.
+/// The caller guarantees that `terms` are those of the record's `policy`, and `tdmrep` the file of its digest.
 ///
 /// # Errors
 /// The reason why robots.txt does not decide about the request.
@@ -129,6 +129,7 @@ pub fn otherwise(
     terms: Option<&PolicySettings>,
     file: &OtherFile,
     tdmrep: Option<&Arc<Snapshot>>,
+    exempt: Option<Arc<str>>,
 ) -> Result<Decision, Aside> {
     let reason = Reason::from_name(&evidence.reason).ok_or(Aside::Incomplete)?;
     if let Some(why) = unproven(reason, evidence) {
@@ -142,7 +143,7 @@ pub fn otherwise(
     }
     let question = match without_robots(evidence)? {
         Ok(_) => return Err(Aside::WithoutRobots),
-        Err(question) => question,
+        Err(question) => Question { exempt, ..question },
     };
     let terms = terms_of(evidence, terms)?;
     let robots = evidence.robots.as_ref().ok_or(Aside::Incomplete)?;

@@ -239,7 +239,8 @@ impl<'s> Review<'s> {
         )))
     }
 
-    /// Decides about a recorded request as if its origin had served another robots.txt.
+    /// Decides about a recorded request as if its origin had served another robots.txt, and its client were exempt for
+    /// the reason `exempt`.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -247,6 +248,7 @@ impl<'s> Review<'s> {
         &mut self,
         evidence: &Evidence<'_>,
         file: &OtherFile,
+        exempt: Option<Arc<str>>,
     ) -> Result<Result<Decision, Aside>, StoreError> {
         if let Some(digest) = &evidence.policy {
             self.fetch_policy(digest).await?;
@@ -269,7 +271,7 @@ impl<'s> Review<'s> {
             };
         }
         let terms = terms.as_deref();
-        Ok(otherwise(evidence, terms, file, tdmrep.as_ref()))
+        Ok(otherwise(evidence, terms, file, tdmrep.as_ref(), exempt))
     }
 
     /// Returns a file of this digest, if there is one.

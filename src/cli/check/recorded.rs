@@ -5,6 +5,7 @@
 mod shown;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 
@@ -18,7 +19,7 @@ use crate::audit::what_if::WhatIf;
 use crate::cli::collected::Chosen;
 use crate::cli::screen;
 use crate::clock::Moment;
-use crate::config::{Config, Recorded};
+use crate::config::{ClientConfig, Config, Recorded};
 use crate::entry::{Entry, EventKind};
 use crate::policy::{Decision, Reason, Replay};
 use crate::rep::Origin;
@@ -35,8 +36,9 @@ const CHANGES: u8 = 1;
 pub(super) struct RecordedArgs {
     /// Judge the recorded requests since this time (30d, 2026-11-20) by --robots: which would it decide otherwise?
     ///
-    /// Each request is judged with the identity, the path, the mode and the settings of its record. --json prints one
-    /// object, --jsonl each request that would be decided otherwise, on a line of its own.
+    /// Each request is judged with the identity, the path, the mode and the settings of its record; a client is exempt
+    /// if the configuration exempts it now. --json prints one object, --jsonl each request that would be decided
+    /// otherwise, on a line of its own.
     #[arg(
         long,
         value_name = "TIME",
@@ -122,6 +124,7 @@ pub(super) fn run(
     let mut answer = Answer {
         asked,
         robots: &robots,
+        clients: &config.clients,
         form,
         summary: WhatIf::default(),
         unrecorded: Unrecorded::default(),
@@ -188,6 +191,8 @@ impl From<StoreError> for Stopped {
 struct Answer<'a> {
     asked: &'a Asked,
     robots: &'a OtherFile,
+    /// The clients, as they are now.
+    clients: &'a [ClientConfig],
     form: Form,
     summary: WhatIf,
     unrecorded: Unrecorded,
@@ -212,7 +217,8 @@ impl Answer<'_> {
                     self.summary.leave_aside(Aside::Incomplete);
                     continue;
                 };
-                let decision = review.otherwise(&evidence, self.robots).await?;
+                let exempt = self.exempt(evidence.client.name.as_deref());
+                let decision = review.otherwise(&evidence, self.robots, exempt).await?;
                 let changes = self.summary.count(&evidence, stored.time, &decision);
                 if let (true, Form::Jsonl, Ok(decision)) = (changes, self.form, &decision) {
                     lines.extend(shown::change(&evidence, decision));
@@ -240,6 +246,14 @@ impl Answer<'_> {
                 _ => return Ok(()),
             }
         }
+    }
+}
+
+impl Answer<'_> {
+    /// Returns the reason for which a client is exempt now.
+    fn exempt(&self, name: Option<&str>) -> Option<Arc<str>> {
+        let client = self.clients.iter().find(|one| Some(&*one.name) == name)?;
+        client.exempt.clone()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The summary of a run as JSON: `crawlgate run --summary`. One line, so that it can be found after what the command has
 //! printed.
 
+use std::fmt;
 use std::io::{self, Write as _};
 use std::path::Path;
 
@@ -22,10 +23,31 @@ pub(super) enum Output {
     File(NewFile),
 }
 
+/// The exemption of a client. No run takes one.
+#[derive(Serialize)]
+pub(super) struct Exemption {
+    pub(super) client: String,
+    /// The operator's reason.
+    pub(super) reason: String,
+}
+
+impl fmt::Display for Exemption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { client, reason } = self;
+        write!(
+            f,
+            "no exemption: the configuration exempts {client} ({reason}), and a run does not: every process of this machine \
+             may reach its proxy"
+        )
+    }
+}
+
 #[derive(Serialize)]
 struct Document<'a> {
     format: &'static str,
     exit_code: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exemption_not_taken: Option<&'a Exemption>,
     #[serde(flatten)]
     facts: &'a Facts,
 }
@@ -51,10 +73,16 @@ impl Output {
     }
 
     /// Writes the summary of a run that ends with this exit code.
-    pub(super) fn write(self, exit_code: u8, facts: &Facts) -> Result<(), String> {
+    pub(super) fn write(
+        self,
+        exit_code: u8,
+        exemption_not_taken: Option<&Exemption>,
+        facts: &Facts,
+    ) -> Result<(), String> {
         let document = Document {
             format: FORMAT,
             exit_code,
+            exemption_not_taken,
             facts,
         };
         let line = serde_json::to_string(&document).map_err(|error| error.to_string())?;

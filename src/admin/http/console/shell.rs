@@ -50,6 +50,9 @@ const fn entry(place: Place, href: &'static str, name: &'static str) -> Entry {
     Entry { place, href, name }
 }
 
+/// Exempt clients that a page names.
+const MOST_EXEMPT: usize = 8;
+
 /// The data of a page's frame.
 pub(super) struct Shell {
     pub(super) title: String,
@@ -57,8 +60,8 @@ pub(super) struct Shell {
     has_fleet: bool,
     /// The number of open denials.
     open: Option<OpenDenials>,
-    /// A warning in words, if denials are not enforced.
-    pub(super) mode: Option<&'static str>,
+    /// Warnings in words: denials that are not enforced, clients that are exempt.
+    pub(super) warnings: Vec<String>,
     pub(super) now: When,
     pub(super) csrf: String,
 }
@@ -71,7 +74,7 @@ impl Shell {
             here,
             has_fleet: site.proxy().gate().fleet().is_some(),
             open: site.open_denials().shown(),
-            mode: mode(&site.proxy().settings()),
+            warnings: warnings(&site.proxy().settings()),
             now: When::at(now, now),
             csrf: site.csrf().to_owned(),
         }
@@ -110,7 +113,14 @@ impl Shell {
     }
 }
 
-/// Returns the warning: a user must not mistake a proxy that denies nothing for one that does.
+/// Returns the warnings: a user must not mistake a proxy that lets something out for one that denies it.
+fn warnings(config: &Config) -> Vec<String> {
+    [mode(config).map(str::to_owned), exempt(config)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
 fn mode(config: &Config) -> Option<&'static str> {
     let policy = &config.policy;
     if policy.mode == Mode::Report {
@@ -120,6 +130,21 @@ fn mode(config: &Config) -> Option<&'static str> {
     } else {
         None
     }
+}
+
+/// Names the exempt clients, and the operator's reasons.
+fn exempt(config: &Config) -> Option<String> {
+    let all: Vec<_> = config
+        .clients
+        .iter()
+        .filter_map(|client| Some(format!("{} ({})", client.name, client.exempt.as_ref()?)))
+        .collect();
+    let few = all.get(..MOST_EXEMPT).unwrap_or(&all).join(", ");
+    let more = match all.len().saturating_sub(MOST_EXEMPT) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    (!all.is_empty()).then(|| format!("Exempt from what robots.txt disallows: {few}{more}"))
 }
 
 /// A page to send.

@@ -8,7 +8,7 @@ use super::{Answer, Decision, Evidence, Recorded};
 use crate::audit::what_if::Group;
 use crate::cli::screen::{json_line, printable};
 use crate::clock::Moment;
-use crate::policy::Verdict;
+use crate::policy::{Reason, Verdict};
 use crate::rep::Rule;
 use crate::text::time_text;
 
@@ -69,6 +69,17 @@ impl Answer<'_> {
             let said = format!("{} more, by further rules", summary.beyond());
             line(&mut text, "beyond", &said);
         }
+        if summary.exempted() + summary.exempt() > 0 {
+            line(
+                &mut text,
+                "exempt",
+                &format!(
+                    "{} by the record; {} by this file, of clients that are exempt now",
+                    summary.exempted(),
+                    summary.exempt()
+                ),
+            );
+        }
         for (at, (why, count)) in summary.aside().enumerate() {
             let label = if at == 0 { "aside" } else { "" };
             line(&mut text, label, &format!("{count}: {why}"));
@@ -96,6 +107,7 @@ impl Answer<'_> {
             "allowed": summary.allowed(),
             "groups": groups.into_iter().map(of_group).collect::<Vec<_>>(),
             "beyond": summary.beyond(),
+            "exempt": {"recorded": summary.exempted(), "now": summary.exempt()},
             "aside": aside.collect::<std::collections::BTreeMap<_, _>>(),
             "unknown": {
                 "forwarded": self.unrecorded.forwarded,
@@ -109,6 +121,7 @@ impl Answer<'_> {
 /// Returns the line of a request that would be decided otherwise.
 pub(super) fn change(evidence: &Evidence<'_>, decision: &Decision) -> Vec<u8> {
     let recorded = evidence.rule.as_ref();
+    let (was, is) = (evidence.exempt.as_ref(), decision.exempt.as_ref());
     json_line(&json!({
         "id": evidence.id,
         "time": evidence.time,
@@ -119,11 +132,13 @@ pub(super) fn change(evidence: &Evidence<'_>, decision: &Decision) -> Vec<u8> {
             "verdict": evidence.verdict,
             "reason": evidence.reason,
             "rule": recorded.map(|rule| json!({"group": rule.group, "text": rule.text, "line": rule.line})),
+            "exempt": was.map(|one| json!({"from": one.from, "reason": one.reason})),
         },
         "to": {
             "verdict": decision.verdict().as_str(),
             "reason": decision.reason.as_str(),
             "rule": decision.rule.as_ref().map(of_rule),
+            "exempt": is.map(|one| json!({"from": one.from.as_str(), "reason": &*one.reason})),
         },
     }))
 }
@@ -131,17 +146,27 @@ pub(super) fn change(evidence: &Evidence<'_>, decision: &Decision) -> Vec<u8> {
 fn group(text: &mut String, group: &Group) {
     let by = match &group.rule {
         Some(rule) => format!(
-            "{} (line {}, of {})",
+            "{}{} (line {}, of {})",
+            match group.reason {
+                Reason::ClientExempt => "exempt from ",
+                _ => "",
+            },
             printable(&rule.text),
             rule.line,
             printable(&rule.group)
         ),
         None => group.reason.info().meaning.to_owned(),
     };
-    let was = group.was.as_ref().map_or_else(String::new, |was| {
-        let was = was.rule.as_ref().unwrap_or(&was.reason);
-        format!("; before: {}", printable(was))
-    });
+    let was = group
+        .was
+        .as_ref()
+        .map_or_else(String::new, |was| match &was.exempt {
+            Some(reason) => format!("; before: exempt ({})", printable(reason)),
+            None => {
+                let was = was.rule.as_ref().unwrap_or(&was.reason);
+                format!("; before: {}", printable(was))
+            }
+        });
     line(text, "", &format!("{:>6}  {by}{was}", group.count));
     let (first, last) = (seconds(group.first), seconds(group.last));
     let span = match first == last {
@@ -159,7 +184,7 @@ fn of_group(group: &Group) -> Value {
         "to": group.to.as_str(),
         "reason": group.reason.as_str(),
         "rule": group.rule.as_ref().map(of_rule),
-        "was": group.was.as_ref().map(|was| json!({"reason": was.reason, "rule": was.rule})),
+        "was": group.was.as_ref().map(|was| json!({"reason": was.reason, "rule": was.rule, "exempt": was.exempt})),
         "count": group.count,
         "first": time_text(group.first),
         "last": time_text(group.last),

@@ -47,7 +47,7 @@ fn entries_are_created_listed_and_checked_by_command() {
             &["list"],
             "",
             0,
-            "name  recognised by  product tokens  mode\nnews  password       NewsBot         -\n",
+            "name  recognised by  product tokens  mode  exempt\nnews  password       NewsBot         -     -\n",
         ),
         (
             &["check", "nobody"],

@@ -183,15 +183,8 @@ async fn supervised(
     }
     let code = match ended? {
         Ok(ended) => {
-            let is_for_people = !args.quiet && !matches!(output, Some(Output::Stderr));
-            if is_for_people {
-                let _ = writeln!(io::stderr(), "{}", proxy.summary());
-                if let Some(exemption) = &exemption {
-                    let _ = writeln!(io::stderr(), "{exemption}");
-                }
-                if proxy.summary().has_denials() {
-                    tell_where_denials_stand(log_file.as_deref(), &proxy.settings());
-                }
+            if !args.quiet && !matches!(output, Some(Output::Stderr)) {
+                tell_summary(&proxy, exemption.as_ref(), log_file.as_deref());
             }
             if !proxy.summary().has_requests() {
                 tell_of_no_traffic(args.confine);
@@ -218,6 +211,17 @@ async fn supervised(
             let _ = writeln!(io::stderr(), "crawlgate: {error}");
             Ok(code)
         }
+    }
+}
+
+/// Writes the summary of a run for people: what was denied, the exemption that was not taken, where the denials stand.
+fn tell_summary(proxy: &Proxy, exemption: Option<&Exemption>, log_file: Option<&Path>) {
+    let _ = writeln!(io::stderr(), "{}", proxy.summary());
+    if let Some(exemption) = exemption {
+        let _ = writeln!(io::stderr(), "{exemption}");
+    }
+    if proxy.summary().has_denials() {
+        tell_where_denials_stand(log_file, &proxy.settings());
     }
 }
 

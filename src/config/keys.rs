@@ -42,7 +42,8 @@ use self::{
 };
 use super::{
     ClientCert, Config, CrawlDelayMode, Durability, Finally, KIB, LogFormat, MIB, Mismatch, Mode,
-    OnFailure, ProfileName, Recorded, Synchronous, days, hours, read::Reader,
+    OnFailure, ProfileName, Recorded, Synchronous, days, hours,
+    read::{Entry, Reader},
 };
 use crate::policy::overrides::Action;
 use crate::signing::{Cover, Form};
@@ -169,11 +170,13 @@ pub(super) fn apply<'t>(
         ["listen", "limits", "agent", "robots"].map(|name| top.subsection(name));
     let [pace_table, tls_table, upstream_table, log_table] =
         ["pace", "tls", "upstream", "log"].map(|name| top.subsection(name));
-    let egress_table = top.subsection("egress");
-    let telemetry_table = top.subsection("telemetry");
-    let fleet_table = top.subsection("fleet");
-    let ship_table = top.subsection("ship");
-    let signals_table = top.subsection("signals");
+    let [
+        egress_table,
+        telemetry_table,
+        fleet_table,
+        ship_table,
+        signals_table,
+    ] = ["egress", "telemetry", "fleet", "ship", "signals"].map(|name| top.subsection(name));
     let [store_table, audit_table, admin_table, policy_table] =
         ["store", "audit", "admin", "policy"].map(|name| top.subsection(name));
     let override_tables = top.subsections("override");
@@ -182,15 +185,8 @@ pub(super) fn apply<'t>(
     let signing_tables = top.subsections("signing");
     top.finish();
 
-    let listen_section = reader.section("listen", listen_table);
-    let has_others = !listener_tables.is_empty();
     let listener_count = listener_tables.len();
-    listen(listen_section, has_others, &mut config.listen);
-    for table in listener_tables {
-        let section = reader.entry("[listener]", table);
-        let listener = listener(section, base, &config.listeners);
-        config.listeners.extend(listener);
-    }
+    listeners(listen_table, listener_tables, reader, base, config);
     limits(reader.section("limits", limits_table), &mut config.limits);
     let signing_count = signing_tables.len();
     for table in signing_tables {
@@ -211,14 +207,7 @@ pub(super) fn apply<'t>(
     pace(reader.section("pace", pace_table), &mut config.pace);
     tls(reader.section("tls", tls_table), base, &mut config.tls);
     egress(reader.section("egress", egress_table), &mut config.egress);
-    let upstream_section = reader.section("upstream", upstream_table);
-    let (hosts_table, proxy_tables) = upstream(upstream_section, &mut config.upstream);
-    let hosts_section = reader.section("upstream.hosts", hosts_table);
-    hosts(hosts_section, &mut config.upstream.hosts);
-    for table in proxy_tables {
-        let section = reader.entry("[upstream.proxy]", table);
-        config.upstream.routes.extend(route(section, base));
-    }
+    ways_out(upstream_table, reader, base, config);
     log(reader.section("log", log_table), base, &mut config.log);
     let telemetry_section = reader.section("telemetry", telemetry_table);
     telemetry(telemetry_section, base, &mut config.telemetry);
@@ -235,16 +224,7 @@ pub(super) fn apply<'t>(
         let store = config.store.path.as_ref();
         config.admin.socket = store.map(|store| store.with_extension("sock"));
     }
-    let witness_tables = audit(
-        reader.section("audit", audit_table),
-        base,
-        &mut config.audit,
-    );
-    for table in witness_tables {
-        let section = reader.entry("[audit.witness]", table);
-        let witness = witness(section, &config.audit.witnesses);
-        config.audit.witnesses.extend(witness);
-    }
+    evidence(audit_table, reader, base, config);
     ship(reader.section("ship", ship_table), base, config);
     fleet(reader.section("fleet", fleet_table), base, config);
     policy(reader.section("policy", policy_table), &mut config.policy);
@@ -252,14 +232,63 @@ pub(super) fn apply<'t>(
         let section = reader.entry("[override]", table);
         config.policy.overrides.extend(override_(section, place));
     }
+    // A listener with a fault has no known name.
+    let known = &config.listeners;
+    let known = Known {
+        listeners: (known.len() == listener_count).then_some(known.as_slice()),
+        identities,
+    };
     for table in client_tables {
-        // A listener with a fault has no known name.
-        let known = &config.listeners;
-        let known = Known {
-            listeners: (known.len() == listener_count).then_some(known.as_slice()),
-            identities,
-        };
         let client = client(reader, table, &config.clients, known);
         config.clients.extend(client);
+    }
+}
+
+/// Reads `[listen]` and the `[[listener]]`s.
+fn listeners<'t>(
+    listen_table: Option<&'t DeTable<'t>>,
+    tables: Vec<Entry<'t>>,
+    reader: &mut Reader<'t>,
+    base: &Path,
+    config: &mut Config,
+) {
+    let section = reader.section("listen", listen_table);
+    listen(section, !tables.is_empty(), &mut config.listen);
+    for table in tables {
+        let section = reader.entry("[listener]", table);
+        let listener = listener(section, base, &config.listeners);
+        config.listeners.extend(listener);
+    }
+}
+
+/// Reads `[upstream]`, its hosts and the upstream proxies.
+fn ways_out<'t>(
+    upstream_table: Option<&'t DeTable<'t>>,
+    reader: &mut Reader<'t>,
+    base: &Path,
+    config: &mut Config,
+) {
+    let section = reader.section("upstream", upstream_table);
+    let (hosts_table, proxy_tables) = upstream(section, &mut config.upstream);
+    let hosts_section = reader.section("upstream.hosts", hosts_table);
+    hosts(hosts_section, &mut config.upstream.hosts);
+    for table in proxy_tables {
+        let section = reader.entry("[upstream.proxy]", table);
+        config.upstream.routes.extend(route(section, base));
+    }
+}
+
+/// Reads `[audit]` and the witnesses.
+fn evidence<'t>(
+    audit_table: Option<&'t DeTable<'t>>,
+    reader: &mut Reader<'t>,
+    base: &Path,
+    config: &mut Config,
+) {
+    let section = reader.section("audit", audit_table);
+    for table in audit(section, base, &mut config.audit) {
+        let section = reader.entry("[audit.witness]", table);
+        let witness = witness(section, &config.audit.witnesses);
+        config.audit.witnesses.extend(witness);
     }
 }

@@ -418,7 +418,7 @@ pub struct LogConfig {
     pub on_failure: OnFailure,
     /// True to leave the query of a URL out of the record.
     pub redact_query: bool,
-    /// Filter of the program's own messages on standard error, as `tracing_subscriber::EnvFilter` reads it.
+    /// Filter of the program's own messages on standard error, as `tracing_subscriber::filter::Targets` reads it.
     pub level: String,
     /// The format of these messages.
     pub format: LogFormat,

@@ -26,9 +26,10 @@ pub mod trace;
 use std::io::{self, IsTerminal};
 
 use tokio::runtime::Handle;
+use tracing_subscriber::filter::{self, Targets};
 use tracing_subscriber::layer::{Layer, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, Registry, filter, fmt, reload};
+use tracing_subscriber::{Registry, fmt, reload};
 
 #[cfg(not(feature = "telemetry"))]
 use self::absent::{Otlp, fault_of};
@@ -108,7 +109,7 @@ fn subscribe(
     format: LogFormat,
     otlp: Option<&Otlp>,
 ) -> Result<LevelHandle, TelemetryError> {
-    let filter = EnvFilter::try_new(level).map_err(TelemetryError::Level)?;
+    let filter: Targets = level.parse().map_err(TelemetryError::Level)?;
     let (filter, handle) = reload::Layer::new(filter);
     let output = fmt::layer().with_writer(io::stderr).with_target(false);
     let output = match format {
@@ -124,8 +125,7 @@ fn subscribe(
         .with(sent.map(|sent| sent.with_filter(ours)))
         .try_init()?;
     Ok(LevelHandle(Box::new(move |level| {
-        let filter = EnvFilter::try_new(level)?;
-        Ok(handle.reload(filter)?)
+        Ok(handle.reload(level.parse::<Targets>()?)?)
     })))
 }
 

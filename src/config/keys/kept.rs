@@ -3,8 +3,6 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use tracing_subscriber::EnvFilter;
-
 use super::super::{
     AdminConfig, AuditConfig, KIB, LogConfig, MIB, StoreConfig, days, hours,
     read::{Entry, Read, Refusal, Section, Value},
@@ -136,24 +134,49 @@ fn admin_host(text: &str) -> Result<String, &'static str> {
     canonical_host(text).ok_or("expected a host name without port: \"crawlgate.intranet.example\"")
 }
 
-/// Checks a filter of messages. A word alone must be a level: `EnvFilter` would take any other for the name of a
-/// target, and a misspelt level would silence everything.
+/// Checks a filter of messages: a level, and levels of targets. The filter is returned without spaces.
+///
+/// `Targets`, which reads it later, would take a misspelt level for the name of a target, and nothing for a level.
 fn level(filter: &str) -> Result<String, &'static str> {
-    const ALLOWED: &str = "expected \"error\", \"warn\", \"info\", \"debug\", \"trace\" or \"off\", and target=level after commas, as \
-         in \"info,crawlgate::proxy=debug\"";
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
-    let plain = filter.split(',').all(|directive| {
-        let directive = directive.trim();
-        directive.contains('=')
-            || LEVELS
-                .iter()
-                .any(|level| directive.eq_ignore_ascii_case(level))
-    });
-    if !plain {
-        return Err(ALLOWED);
-    }
-    match EnvFilter::builder().parse(filter) {
-        Ok(_) => Ok(filter.to_owned()),
-        Err(_) => Err(ALLOWED),
+    const EXPECTED: &str = "expected \"error\", \"warn\", \"info\", \"debug\", \"trace\" or \"off\", and target=level after commas, as \
+         in \"info,crawlgate::proxy=debug\"";
+    let is_level = |word: &str| LEVELS.iter().any(|level| word.eq_ignore_ascii_case(level));
+    let is_of_path = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+    let directive = |text: &str| match text.split_once('=') {
+        None => is_level(text.trim()).then(|| text.trim().to_owned()),
+        Some((target, level)) => {
+            let (target, level) = (target.trim(), level.trim());
+            let is_path = !target.is_empty() && target.chars().all(is_of_path);
+            (is_path && is_level(level)).then(|| format!("{target}={level}"))
+        }
+    };
+    let directives: Option<Vec<_>> = filter.split(',').map(directive).collect();
+    Ok(directives.ok_or(EXPECTED)?.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_of_messages_is_returned_without_spaces() {
+        for (filter, expected) in [
+            ("info", Some("info")),
+            ("WARN", Some("WARN")),
+            (" off ", Some("off")),
+            (
+                "info, crawlgate::proxy = debug",
+                Some("info,crawlgate::proxy=debug"),
+            ),
+            ("crawlgate=trace", Some("crawlgate=trace")),
+            ("", None),
+            ("info,", None),
+            ("info,=debug", None),
+            ("info,crawlgate=3", None),
+            ("crawlgate", None),
+        ] {
+            assert_eq!(level(filter).ok().as_deref(), expected, "{filter:?}");
+        }
     }
 }

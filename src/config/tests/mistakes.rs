@@ -466,6 +466,24 @@ fn each_mistake_is_reported_with_line_key_value_and_allowed_values() {
              and target=level after commas, as in \"info,crawlgate::proxy=debug\"",
         ),
         (
+            "a misspelt level of a target",
+            "[log]\nlevel = 'info,crawlgate::proxy=loud'",
+            "config.toml:2: [log] level = 'info,crawlgate::proxy=loud': expected \"error\", \"warn\", \"info\", \"debug\", \"trace\" or \"off\", \
+             and target=level after commas, as in \"info,crawlgate::proxy=debug\"",
+        ),
+        (
+            "a target without a level",
+            "[log]\nlevel = 'info,crawlgate::proxy='",
+            "config.toml:2: [log] level = 'info,crawlgate::proxy=': expected \"error\", \"warn\", \"info\", \"debug\", \"trace\" or \"off\", \
+             and target=level after commas, as in \"info,crawlgate::proxy=debug\"",
+        ),
+        (
+            "a field in a filter",
+            "[log]\nlevel = 'info,crawlgate[{peer}]=debug'",
+            "config.toml:2: [log] level = 'info,crawlgate[{peer}]=debug': expected \"error\", \"warn\", \"info\", \"debug\", \"trace\" or \"off\", \
+             and target=level after commas, as in \"info,crawlgate::proxy=debug\"",
+        ),
+        (
             "an override without a person who answers for it",
             "[[override]]\norigin = 'https://a.example'\naction = 'allow'\nreason = 'because'",
             "config.toml:2: [[override]] by is missing",

@@ -46,6 +46,11 @@ impl InterimBound {
         !is_exceeded
     }
 
+    /// Ends the connection at once, with an upload that is under way.
+    pub(super) fn end_connection(&self) {
+        self.connection.abort();
+    }
+
     /// Tells whether there were too many.
     pub(super) fn is_exceeded(&self) -> bool {
         self.count.load(Ordering::Relaxed) > MOST_INTERIM

@@ -1,7 +1,8 @@
 //! HTTP/1.1 connections to origins that wait for their next request, shared by all crawlers of one client.
 //!
 //! One connection carries one request at a time. It is lent with the request, travels with the response's body, and
-//! comes back at the body's end. A body that is dropped half-way closes it, and so do octets that the origin sends
+//! comes back at the body's end. A body that is dropped half-way closes it, unless little of it is left
+//! ([`discard`](super::ResponseBody::discard)), and so do octets that the origin sends
 //! unasked: hyper looks for them before it takes another request. A request that finds its connection closed before it
 //! was sent takes another one; a request that was sent on a used connection, and lost with it, is sent once more if
 //! that is safe (RFC 9110 9.2.2).
@@ -199,6 +200,11 @@ impl Lease {
                 }
             });
         }
+    }
+
+    /// Closes the connection, whatever is under way.
+    pub(super) fn close(self) {
+        self.connection.interim.end_connection();
     }
 
     fn put(self) {

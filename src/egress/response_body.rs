@@ -1,7 +1,9 @@
 //! The body of an origin's response.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use std::{fmt, io};
 
 use bytes::Bytes;
@@ -10,10 +12,17 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
 
 use super::multiplexer::Place;
 use super::pool::Lease;
 use super::{ftp, http2};
+
+/// Limit on a discarded body that is read so that its connection serves another request, in octets.
+const MOST_DISCARDED: u64 = 65_536;
+
+/// Time for the octets of a discarded body, which are on their way already.
+const DISCARDING: Duration = Duration::from_secs(1);
 
 /// The body of an origin's response, holding the connection, or the place on one, that it comes by.
 pub struct ResponseBody(Octets);
@@ -55,6 +64,19 @@ impl ResponseBody {
     pub(super) fn switched(octets: http2::Switched<Place>) -> ResponseBody {
         ResponseBody(Octets::Switched(Box::new(octets)))
     }
+
+    /// Drops a body that no crawler gets. The connection goes back to the pool if the rest is announced, short and there;
+    /// otherwise it is closed, or the stream is reset, and an upload ends with it.
+    pub fn discard(self) {
+        let Octets::Http1(mut body) = self.0 else {
+            return;
+        };
+        if body.is_worth_reading() {
+            tokio::spawn(timeout(DISCARDING, body.read_to_end()));
+        } else if let Some(lease) = body.lease.take() {
+            lease.close();
+        }
+    }
 }
 
 /// The octets to and from an origin that has switched protocols.
@@ -79,6 +101,18 @@ pub async fn switched(mut response: Response<ResponseBody>) -> io::Result<Box<dy
 }
 
 impl Exclusive {
+    /// Tells whether the end of the body is near, and the connection can carry another exchange after it.
+    fn is_worth_reading(&self) -> bool {
+        let length = self.incoming.size_hint().exact();
+        length.is_some_and(|length| length <= MOST_DISCARDED)
+            && self.lease.as_ref().is_some_and(|lease| !lease.is_alone())
+    }
+
+    /// Reads the body and forgets it.
+    async fn read_to_end(mut self) {
+        while let Some(Ok(_)) = poll_fn(|cx| self.poll_frame(cx)).await {}
+    }
+
     fn finish(&mut self) {
         if self.incoming.is_end_stream()
             && let Some(lease) = self.lease.take()

@@ -80,7 +80,10 @@ impl Connection {
         }
         match recorder.judge_response(&response) {
             Some(release) => Ok(self.pass(response, recorder, passing, release)),
-            None => Err((Refusal::Decided, recorder)),
+            None => {
+                response.into_body().discard();
+                Err((Refusal::Decided, recorder))
+            }
         }
     }
 

@@ -80,7 +80,7 @@ fn samples(gate: &CrawlgateProcess) -> Samples {
 
 /// Waits until a series has a value.
 #[track_caller]
-fn wait(gate: &CrawlgateProcess, series: &str, value: f64) {
+pub(crate) fn wait(gate: &CrawlgateProcess, series: &str, value: f64) {
     eventually(&format!("{series} to be {value}"), || {
         (samples(gate).get(series) == Some(&value)).then_some(())
     });

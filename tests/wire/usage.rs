@@ -2,6 +2,7 @@
 
 pub(crate) mod tdmrep;
 mod vectors;
+mod withheld;
 
 use std::future::poll_fn;
 

@@ -81,7 +81,7 @@ fn a_url_is_tried_for_purposes_and_an_origin_shows_what_its_file_says_of_use() {
         ("train-ai, tdm", "<code>usage_disallow</code>"),
         ("search", "<code>robots_allow</code>"),
         ("", "<th scope=\"row\">train-ai: disallow</th>"),
-        ("training", "`training` is no purpose"),
+        ("training", "id=\"purposes-fault\">`training` is no purpose"),
     ] {
         let text = judged(purposes);
         assert!(text.contains(words), "{purposes}, {words}: {text}");
@@ -105,7 +105,9 @@ fn a_url_is_tried_for_purposes_and_an_origin_shows_what_its_file_says_of_use() {
         json!(["train-ai"]),
         "{refused}"
     );
-    assert_eq!(checked(json!(["training"])).status, 400);
+    let unknown = checked(json!(["training"]));
+    assert_eq!(unknown.status, 400);
+    assert!(unknown.text().contains("purposes: `training` is no purpose"));
 
     let target = format!("/origin?of={}", origin.url(""));
     let shown = eventually("the file to be kept", || {

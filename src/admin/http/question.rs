@@ -30,7 +30,7 @@ pub(super) enum Mistake {
     Agent(AgentError),
     #[error("{url}: {error}")]
     Url { url: String, error: UrlError },
-    #[error("purposes: {0}")]
+    #[error("{0}")]
     Purposes(String),
 }
 

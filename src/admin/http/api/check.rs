@@ -82,7 +82,7 @@ impl Site {
             Unjudged::Mistake(mistake) => Problem::bad(match mistake {
                 Mistake::Agent(_) => format!("agents: {mistake}"),
                 Mistake::Url { .. } => format!("url {mistake}"),
-                Mistake::Purposes(_) => mistake.to_string(),
+                Mistake::Purposes(_) => format!("purposes: {mistake}"),
             }),
         })
     }

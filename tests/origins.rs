@@ -372,6 +372,7 @@ fn sitemaps_are_listed_with_the_verdict_of_their_own_origin() {
         (&["--after", "http://one.example * 6"], 5..8),
         (&["--after", "http://one.example * 6", "-n", "2"], 5..7),
         (&["--containing", "old", "--all"], 0..1),
+        (&["--state", "successful"], 0..8),
     ] {
         let found: Vec<String> = listed(words).iter().map(told).collect();
         assert_eq!(found, all[lines], "{words:?}");
@@ -387,6 +388,14 @@ fn sitemaps_are_listed_with_the_verdict_of_their_own_origin() {
     }
     let (code, said, _) = test_store.ask(&["sitemaps", "--after", "http://one.example"]);
     assert_eq!((code, &*said), (1, ""));
+    // The file of an outage, and that of another state.
+    let last_good = "Sitemap: https://new.example/map.xml\n";
+    test_store.learn("http://lost.example", &[(90, file(last_good)), (1, down())]);
+    let lost: Vec<String> = listed(&["--state", "unreachable"])
+        .iter()
+        .map(told)
+        .collect();
+    assert_eq!(lost, ["http://lost.example 1; unknown; -; -"]);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! store does not know leaves it open. The command and the API read the list page by page, the console that of one file.
 
 mod access;
+mod wanted;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use tracing::warn;
 
 pub use self::access::Access;
+pub use self::wanted::Wanted;
 use super::target;
 use crate::agent::Agent;
 use crate::clock::Moment;
@@ -78,6 +80,8 @@ struct Reading {
     octets: u64,
     /// The robots.txt by origin; none where it is not known.
     known: HashMap<Origin, Option<Known>>,
+    /// The state that was read last, with its file, by its place.
+    last: Option<(String, Arc<State>)>,
 }
 
 impl Sitemaps {
@@ -92,8 +96,7 @@ impl Sitemaps {
         }
     }
 
-    /// Returns at most `limit` lines after a place: an origin, or [`Stretch::next`]. `containing` is part of the names of
-    /// the origins to read.
+    /// Returns at most `limit` lines of the wanted origins after a place: an origin, or [`Stretch::next`].
     ///
     /// A part may have fewer lines, even none, before the end of the list: reading is bounded, too.
     ///
@@ -102,7 +105,7 @@ impl Sitemaps {
     pub async fn after(
         &self,
         place: Option<&str>,
-        containing: Option<&str>,
+        wanted: &Wanted,
         limit: usize,
         store: &dyn Store,
     ) -> Result<Stretch, StoreError> {
@@ -119,7 +122,8 @@ impl Sitemaps {
                 None => Vec::new(),
             };
             if let Some(found) = states.iter().find(|found| found.place() == state)
-                && let Some(next) = self.read(found, line, limit, &mut reading, store).await?
+                && let next = self.read(found, line, wanted, limit, &mut reading, store)
+                && let Some(next) = next.await?
             {
                 return Ok(reading.stretch(Some(next)));
             }
@@ -127,13 +131,14 @@ impl Sitemaps {
         loop {
             let query = OriginQuery {
                 after: after.clone(),
-                containing: containing.map(str::to_owned),
-                state: None,
+                containing: wanted.containing.clone(),
+                state: wanted.state.clone(),
                 limit: STATES,
             };
             let page = store.origins(query).await?;
             for found in &page {
-                if let Some(next) = self.read(found, 0, limit, &mut reading, store).await? {
+                let next = self.read(found, 0, wanted, limit, &mut reading, store);
+                if let Some(next) = next.await? {
                     return Ok(reading.stretch(Some(next)));
                 }
             }
@@ -144,17 +149,21 @@ impl Sitemaps {
         }
     }
 
-    /// Returns at most `limit` lines of one file, also if another identity got the same one.
+    /// Returns at most `limit` lines of one state's file, also if another identity got the same one.
     ///
     /// # Errors
     /// When the store cannot be read.
     pub async fn of(
         &self,
         found: &OriginMemory,
+        state: Arc<State>,
         limit: usize,
         store: &dyn Store,
     ) -> Result<Stretch, StoreError> {
-        let mut reading = Reading::default();
+        let mut reading = Reading {
+            last: Some((found.place(), state)),
+            ..Reading::default()
+        };
         let lines = self.lines(found, 0, limit, &mut reading, store).await?;
         let next = self.judge_lines(found, lines, 0, limit, &mut reading, store);
         let next = next.await?;
@@ -166,12 +175,13 @@ impl Sitemaps {
         &self,
         found: &OriginMemory,
         after: u32,
+        wanted: &Wanted,
         limit: usize,
         reading: &mut Reading,
         store: &dyn Store,
     ) -> Result<Option<String>, StoreError> {
         let lines = self.lines(found, after, limit, reading, store).await?;
-        if !lines.is_empty() && !is_repeated(found, store).await? {
+        if !lines.is_empty() && !is_repeated(found, wanted, store).await? {
             let next = self.judge_lines(found, lines, after, limit, reading, store);
             if let Some(next) = next.await? {
                 return Ok(Some(next));
@@ -242,6 +252,12 @@ impl Sitemaps {
         reading: &mut Reading,
         store: &dyn Store,
     ) -> Result<Option<Arc<State>>, StoreError> {
+        let place = found.place();
+        if let Some((last, state)) = &reading.last
+            && *last == place
+        {
+            return Ok(Some(Arc::clone(state)));
+        }
         let text = match found.state.copy() {
             Some(copy) => store.snapshot(copy.sha256).await?,
             None => None,
@@ -249,7 +265,10 @@ impl Sitemaps {
         reading.octets += text.as_ref().map_or(0, |text| text.len() as u64);
         let state = from_stored(&found.state, text.as_deref(), self.config.robots.lenient);
         Ok(match state {
-            Ok(state) => Some(Arc::new(state)),
+            Ok(state) => {
+                let (_, state) = reading.last.insert((place, Arc::new(state)));
+                Some(Arc::clone(state))
+            }
             Err(broken) => {
                 let origin = &found.origin;
                 warn!(%origin, "its robots.txt is left aside: {broken}; `crawlgate store check` tells more");
@@ -350,12 +369,17 @@ impl Reading {
 }
 
 /// Tells whether an identity before this one got the same file, so that its lines are listed already.
-async fn is_repeated(found: &OriginMemory, store: &dyn Store) -> Result<bool, StoreError> {
+async fn is_repeated(
+    found: &OriginMemory,
+    wanted: &Wanted,
+    store: &dyn Store,
+) -> Result<bool, StoreError> {
     let digest = |one: &OriginMemory| one.state.copy().map(|copy| copy.sha256);
     let name = found.identity.to_string();
     let all = store.origin(&found.origin).await?;
     Ok(all.iter().any(|other| {
         other.identity.document() == Document::RobotsTxt
+            && wanted.is_state(&other.state)
             && digest(other) == digest(found)
             && other.identity.to_string() < name
     }))

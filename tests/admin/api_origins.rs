@@ -123,6 +123,10 @@ fn sitemaps_come_by_page_as_the_command_lists_them() {
     let authority = |origin: &Origin| origin.url("").replace("http://", "").replace('/', "");
     let of = |origin: &Origin| access(&format!("?containing={}", encoded(&authority(origin))));
     assert_eq!((of(&mapped).len(), of(&judging).len()), (4, 0));
+    for (state, count) in [("successful", 4), ("unreachable", 0)] {
+        assert_eq!(access(&format!("?state={state}")).len(), count, "{state}");
+    }
+    problem(&gate.get("/api/v1/sitemaps?state=gone"), 400);
 
     // Page by page, it is what the command prints.
     let (code, told, error) = gate.beside("origins", &["sitemaps", "--json"]);

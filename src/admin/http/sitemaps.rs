@@ -8,21 +8,17 @@ use tokio::task::spawn_blocking;
 use super::Site;
 use super::problem::Problem;
 use crate::explain;
-use crate::explain::sitemaps::{Sitemaps, Stretch};
+use crate::explain::sitemaps::{Sitemaps, Stretch, Wanted};
+use crate::robots::state::State;
 use crate::store::OriginMemory;
 
 /// The lines to judge.
 #[derive(Debug)]
 pub(super) enum Lines {
-    /// Those of all origins, after a place.
-    After {
-        /// The place: an origin, or the end of the part before.
-        place: Option<String>,
-        /// A part of the names of the origins.
-        containing: Option<String>,
-    },
-    /// Those of one file.
-    Of(Box<OriginMemory>),
+    /// Those of the wanted origins, after a place: an origin, or the end of the part before.
+    After(Option<String>, Wanted),
+    /// Those of the file of one state.
+    Of(Box<OriginMemory>, Arc<State>),
 }
 
 /// Returns at most `limit` lines, judged for the crawler that these names identify; without names, for the configured one.
@@ -46,11 +42,14 @@ pub(super) async fn sitemaps(
     let judging = spawn_blocking(move || {
         runtime.block_on(async {
             match &lines {
-                Lines::After { place, containing } => {
-                    let (place, containing) = (place.as_deref(), containing.as_deref());
-                    sitemaps.after(place, containing, limit, &*store).await
+                Lines::After(place, wanted) => {
+                    let place = place.as_deref();
+                    sitemaps.after(place, wanted, limit, &*store).await
                 }
-                Lines::Of(found) => sitemaps.of(found, limit, &*store).await,
+                Lines::Of(found, state) => {
+                    let state = Arc::clone(state);
+                    sitemaps.of(found, state, limit, &*store).await
+                }
             }
         })
     });

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use clap::Args;
 
+use super::StateName;
 use super::paging::{Paging, Part};
 use crate::admin::view::SitemapEntry;
 use crate::cli::screen;
 use crate::clock::Moment;
 use crate::config::Config;
 use crate::explain;
-use crate::explain::sitemaps::{Sitemap, Sitemaps};
+use crate::explain::sitemaps::{Sitemap, Sitemaps, Wanted};
 use crate::store::Store;
 
 /// The crawler, the origins, and the form.
@@ -21,6 +22,9 @@ pub(super) struct SitemapsArgs {
     /// By default, [agent] product_tokens of the configuration, else the rules for `*`.
     #[arg(long, short, value_name = "TOKEN")]
     agent: Vec<String>,
+    /// Only lines of a robots.txt in this state
+    #[arg(long, value_name = "STATE")]
+    state: Option<StateName>,
     #[command(flatten)]
     paging: Paging,
 }
@@ -35,9 +39,12 @@ pub(super) async fn sitemaps(
     let agent = explain::agent(&args.agent, config).map_err(|error| error.to_string())?;
     let sitemaps = Sitemaps::new(agent, Arc::new(config.clone()), now);
     let paging = &args.paging;
+    let wanted = Wanted {
+        containing: paging.containing.clone(),
+        state: args.state.map(|state| state.as_str().to_owned()),
+    };
     let part = async |after: Option<String>, limit| {
-        let containing = paging.containing.as_deref();
-        let part = sitemaps.after(after.as_deref(), containing, limit, store);
+        let part = sitemaps.after(after.as_deref(), &wanted, limit, store);
         let part = part.await.map_err(|error| error.to_string())?;
         let lines = part.items.iter().map(|sitemap| match paging.json {
             true => screen::json_line(&SitemapEntry::of(sitemap)),

@@ -8,8 +8,10 @@ use super::{Asked, MOST, Page, USUAL};
 use crate::admin::http::Site;
 use crate::admin::http::problem::Problem;
 use crate::admin::http::sitemaps::{Lines, sitemaps};
+use crate::admin::query::STATES;
 use crate::admin::query::params::cursor;
 use crate::admin::view::SitemapEntry;
+use crate::explain::sitemaps::Wanted;
 
 pub(super) fn routes() -> Router<Site> {
     Router::new().route("/sitemaps", get(list))
@@ -25,6 +27,7 @@ pub(super) fn routes() -> Router<Site> {
     params(
         ("agent" = Option<Vec<String>>, Query, description = "The crawler: product tokens, most specific first, or whole User-Agents, each as an `agent` of its own. Without one, `[agent] product_tokens`, else the rules for `*`"),
         ("containing" = Option<String>, Query, description = "Only lines of origins with this text in their name"),
+        ("state" = Option<String>, Query, description = "Only lines of a robots.txt in this state: `successful`, `unavailable` or `unreachable`", pattern = "^(successful|unavailable|unreachable)$"),
         ("limit" = Option<u32>, Query, description = "So many at most", minimum = 1, maximum = 1000),
         ("cursor" = Option<String>, Query, description = "`next` of the page before", pattern = "^[A-Za-z0-9_-]+$"),
     ),
@@ -39,11 +42,14 @@ pub(super) async fn list(
     Asked(mut params): Asked,
 ) -> Result<Json<Page<SitemapEntry>>, Problem> {
     let agents = params.texts("agent");
-    let containing = params.text("containing")?;
+    let wanted = Wanted {
+        containing: params.text("containing")?,
+        state: params.word("state", &STATES)?,
+    };
     let limit = params.limit(USUAL, MOST)?;
     let place = params.cursor("sitemaps")?;
-    params.finish(&["agent", "containing", "limit", "cursor"])?;
-    let lines = Lines::After { place, containing };
+    params.finish(&["agent", "containing", "state", "limit", "cursor"])?;
+    let lines = Lines::After(place, wanted);
     let part = sitemaps(&site, &agents, lines, limit).await?;
     Ok(Json(Page {
         items: part.items.iter().map(SitemapEntry::of).collect(),

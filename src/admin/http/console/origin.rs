@@ -1,5 +1,7 @@
 //! The page of one origin: its state, its pace, its robots.txt, the last fetches, and actions.
 
+use std::sync::Arc;
+
 use askama::Template;
 use axum::extract::{RawQuery, State};
 
@@ -192,10 +194,11 @@ async fn known(site: &Site, found: &OriginMemory, all: &[OriginMemory]) -> Resul
     };
     let state = from_stored(&found.state, text.as_deref(), settings.robots.lenient)
         .map_err(|broken| Problem::busy(format!("{}: {broken}", found.origin)))?;
+    let state = Arc::new(state);
     let requests = stance(document, &state, &settings.robots.timing.profile, now).1;
     let snapshot = state.snapshot().filter(|_| document == Document::RobotsTxt);
     let sitemaps = match snapshot {
-        Some(file) => SitemapList::of(site, found, &file.robots, LISTED).await?,
+        Some(_) => SitemapList::of(site, found, &state, LISTED).await?,
         None => None,
     };
     let (groups, fields, more) = snapshot.map_or_else(Default::default, |file| contents(file));

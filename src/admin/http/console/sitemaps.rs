@@ -1,11 +1,14 @@
 //! The sitemaps of a robots.txt, on the page of its origin.
 
+use std::sync::Arc;
+
 use super::super::Site;
 use super::super::problem::Problem;
 use super::super::sitemaps::{Lines, sitemaps};
 use super::words::line;
 use crate::explain::sitemaps::Sitemap;
-use crate::rep::{Field, Robots};
+use crate::rep::Field;
+use crate::robots::state::State;
 use crate::store::OriginMemory;
 
 /// The sitemaps of a file, judged for the configured crawler.
@@ -29,21 +32,22 @@ pub(super) struct SitemapOf {
 }
 
 impl SitemapList {
-    /// Judges at most `limit` sitemaps of a file; none if it has none.
+    /// Judges at most `limit` sitemaps of a state's file; none if it has none.
     ///
     /// # Errors
     /// When the store cannot be read.
     pub(super) async fn of(
         site: &Site,
         found: &OriginMemory,
-        robots: &Robots,
+        state: &Arc<State>,
         limit: usize,
     ) -> Result<Option<SitemapList>, Problem> {
-        let mut others = robots.others();
+        let file = state.snapshot();
+        let mut others = file.into_iter().flat_map(|file| file.robots.others());
         if !others.any(|other| other.field == Field::Sitemap) {
             return Ok(None);
         }
-        let lines = Lines::Of(Box::new(found.clone()));
+        let lines = Lines::Of(Box::new(found.clone()), Arc::clone(state));
         let part = sitemaps(site, &[], lines, limit).await?;
         let settings = site.proxy().settings();
         let first = settings.agent.product_tokens.first();

@@ -29,7 +29,7 @@ pub use self::judge::{Combined, Judged, judge, judge_response};
 pub use self::modes::{Modes, SignalMode};
 pub use self::notes::notes;
 pub use self::purpose::{Purpose, Purposes};
-pub use self::robots_lines::{RobotsLine, robots_lines};
+pub use self::robots_lines::{RobotsLine, robots_fields, robots_lines};
 pub use self::said::{Invalid, License, Place, Preference, Said, Signal, Value, Why};
 pub use self::statements::{Shadowed, Statements};
 pub use self::tdmrep::TdmRep;

@@ -107,7 +107,11 @@ fn a_url_is_tried_for_purposes_and_an_origin_shows_what_its_file_says_of_use() {
     );
     let unknown = checked(json!(["training"]));
     assert_eq!(unknown.status, 400);
-    assert!(unknown.text().contains("purposes: `training` is no purpose"));
+    assert!(
+        unknown
+            .text()
+            .contains("purposes: `training` is no purpose")
+    );
 
     let target = format!("/origin?of={}", origin.url(""));
     let shown = eventually("the file to be kept", || {
@@ -115,7 +119,7 @@ fn a_url_is_tried_for_purposes_and_an_origin_shows_what_its_file_says_of_use() {
         shown.contains("Crawl").then_some(shown)
     });
     for words in [
-        "Preferences about use, and licences",
+        "Preferences about use, and licences: 2 content-usage, 1 license",
         "<td>license</td><td class=\"long\" data-head=\"For\"><code>*</code></td><td class=\"long\" data-head=\"Value\">https://site.example/l",
         "<code>above all groups</code></td><td class=\"long\" data-head=\"Value\">search=n (",
         "<td>crawl-delay</td>",

@@ -325,22 +325,23 @@ impl Sheet {
         for one in file.usage.iter().take(NAMED) {
             let group = match one.user_agents.is_empty() {
                 true => "above all groups".to_owned(),
-                false => format!("group {}", one.user_agents.join(", ")),
+                false => match one.more_user_agents {
+                    None => format!("group {}", one.user_agents.join(", ")),
+                    Some(more) => format!("group {} and {more} more", one.user_agents.join(", ")),
+                },
             };
             let note = one.note.map_or(String::new(), |note| format!("; {note}"));
             let text = format!("{} (line {}, {group}{note})", one.value, one.line);
             self.line(one.field, &text);
         }
         self.left_out("usage", file.usage.len());
-        let others = file.others.iter();
-        let others = others.filter(|other| !other.is_of_usage);
-        for other in others.clone().take(NAMED) {
+        for other in file.others.iter().take(NAMED) {
             self.line(
                 other.field,
                 &format!("{} (line {})", other.value, other.line),
             );
         }
-        self.left_out("others", others.count());
+        self.left_out("others", file.others.len());
     }
 
     fn left_out(&mut self, label: &str, count: usize) {

@@ -23,7 +23,7 @@ use crate::robots::snapshot::Snapshot;
 use crate::store::persist::from_stored;
 use crate::store::{FETCHES_KEPT, Fetch, OriginMemory, StoredState};
 use crate::text::hex;
-use crate::usage::{RobotsLine, robots_lines};
+use crate::usage::{RobotsLine, robots_fields, robots_lines};
 
 /// Fields of a file to list; the others are counted.
 const LISTED: usize = 50;
@@ -49,6 +49,8 @@ struct Known {
     facts: Vec<Fact>,
     groups: Vec<GroupOf>,
     usage: Vec<UseOf>,
+    /// The fields about use, each with the number of its lines.
+    uses: Vec<(&'static str, usize)>,
     sitemaps: Option<SitemapList>,
     fields: Vec<FieldOf>,
     /// Fields not listed.
@@ -211,6 +213,12 @@ async fn known(site: &Site, found: &OriginMemory, all: &[OriginMemory]) -> Resul
             let lines = robots_lines(&file.robots, LISTED);
             lines.iter().map(UseOf::of).collect()
         }),
+        uses: snapshot.map_or_else(Vec::new, |file| {
+            let counts = robots_fields(&file.robots).into_iter();
+            counts
+                .map(|(field, count)| (field.as_str(), count))
+                .collect()
+        }),
         sitemaps,
         fields,
         more,
@@ -302,12 +310,21 @@ impl UseOf {
             name: one.field.as_str(),
             group: match names.is_empty() {
                 true => "above all groups".to_owned(),
+                false if one.more > 0 => format!("{} and {} more", names.join(", "), one.more),
                 false => names.join(", "),
             },
             value: octets(one.value),
             remark: one.remark.map(|kind| kind.to_string()),
             line: one.line,
         }
+    }
+}
+
+impl Known {
+    /// Counts the lines about use that are not listed.
+    fn more_uses(&self) -> usize {
+        let all: usize = self.uses.iter().map(|(_, count)| count).sum();
+        all.saturating_sub(self.usage.len())
     }
 }
 

@@ -11,10 +11,10 @@ use crate::usage::{RobotsLine, robots_lines};
 pub(super) struct File {
     pub(super) groups: Vec<GroupEntry>,
     pub(super) sitemaps: Vec<String>,
-    /// Fields other than rules and sitemaps.
-    pub(super) others: Vec<OtherEntry>,
-    /// Those of them that are preferences about use, and licences.
+    /// Preferences about use, and licences.
     pub(super) usage: Vec<UsageEntry>,
+    /// Other fields: delays, hosts and the like.
+    pub(super) others: Vec<OtherEntry>,
 }
 
 #[derive(Debug, Serialize)]
@@ -29,8 +29,6 @@ pub(super) struct OtherEntry {
     pub(super) line: u32,
     pub(super) field: &'static str,
     pub(super) value: String,
-    #[serde(skip)]
-    pub(super) is_of_usage: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -38,8 +36,11 @@ pub(super) struct UsageEntry {
     pub(super) line: u32,
     pub(super) field: &'static str,
     pub(super) value: String,
-    /// The user-agent lines of its group; empty above all groups.
+    /// The first user-agent lines of its group; empty above all groups.
     pub(super) user_agents: Vec<String>,
+    /// The number of its other user-agent lines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) more_user_agents: Option<usize>,
     /// The reason why it has another effect than it seems to have.
     pub(super) note: Option<&'static str>,
 }
@@ -66,11 +67,12 @@ impl File {
         for other in robots.others() {
             match other.field {
                 Field::Sitemap => file.sitemaps.push(text(other.value)),
+                // `usage` has it, with its group.
+                field if field.is_of_usage() => {}
                 field => file.others.push(OtherEntry {
                     line: other.line,
                     field: field.as_str(),
                     value: text(other.value),
-                    is_of_usage: field.is_of_usage(),
                 }),
             }
         }
@@ -85,6 +87,7 @@ impl UsageEntry {
             field: one.field.as_str(),
             value: text(one.value),
             user_agents: one.group.iter().map(|name| text(name)).collect(),
+            more_user_agents: Some(one.more).filter(|more| *more > 0),
             note: one.remark.map(LintKind::as_str),
         }
     }

@@ -89,9 +89,26 @@ fn a_denial_is_acknowledged_once_and_replaced_on_purpose() {
         ("note", "x"),
         ("replaces", &seen),
     ];
-    let refused = post(&gate, &form, &wrong);
-    assert_eq!(refused.status, 400);
-    assert!(refused.text().contains("by: expected some text"));
+    let shown = sent_back(&gate, &form, &wrong);
+    assert!(shown.contains("Nothing is acknowledged"), "{shown}");
+    assert_eq!(mark(&shown), seen, "the form still replaces that note");
+    assert!(page(&gate, &at).contains("Acknowledged by Grace"));
+}
+
+/// Sends a form for a note with an empty name and the note `x`, and returns the page with the form that comes back.
+#[track_caller]
+fn sent_back(gate: &AdminGate, target: &str, fields: &[(&str, &str)]) -> String {
+    let answer = post(gate, target, fields);
+    assert_eq!(answer.status, 400, "{answer:?}");
+    let shown = answer.text();
+    for part in [
+        "<span class=\"fault\" id=\"ack-by-fault\">expected some text</span>",
+        "aria-describedby=\"ack-by-fault\"",
+        "name=\"note\" value=\"x\"",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    shown
 }
 
 /// Returns a hidden field of a form.
@@ -144,6 +161,17 @@ fn all_denials_of_a_filter_are_acknowledged_as_they_were_counted() {
         post(&gate, "/denials/acknowledge", &[&note[..], &meant].concat())
     };
     assert_eq!(send("0").status, 403);
+    let wrong = [
+        ("csrf", &*csrf),
+        ("by", ""),
+        ("note", "x"),
+        ("conditions", &conditions),
+        ("to", &to),
+    ];
+    let shown = sent_back(&gate, "/denials/acknowledge", &wrong);
+    assert!(shown.contains("Acknowledge 3 decisions?"), "{shown}");
+    assert_eq!(hidden(&shown, "to"), to);
+    assert_eq!(hidden(&shown, "conditions"), conditions);
     let done = send(&csrf);
     assert_eq!(done.status, 200, "{}", done.text());
     assert!(done.text().contains("3 decisions are acknowledged"));
@@ -185,6 +213,14 @@ fn ticked_denials_are_acknowledged_and_the_notes_of_others_stay() {
         ("id", &ids[1]),
         ("id", "01KB7W3Y5E000000000VY7H1Q2"),
     ];
+    let mut wrong = ticked;
+    (wrong[1], wrong[2]) = (("by", " "), ("note", "x"));
+    let shown = sent_back(&gate, "/denials/acknowledge/ticked", &wrong);
+    assert!(shown.contains("Acknowledge 3 decisions?"), "{shown}");
+    for id in &ids[..2] {
+        let kept = format!("name=\"id\" value=\"{id}\"");
+        assert!(shown.contains(&kept), "{shown}");
+    }
     let done = post(&gate, "/denials/acknowledge/ticked", &ticked);
     let text = done.text();
     for says in [

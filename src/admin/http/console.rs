@@ -24,6 +24,7 @@ mod filter;
 mod fleet;
 mod json;
 mod live;
+mod note;
 mod origin;
 mod origins;
 mod overrides;

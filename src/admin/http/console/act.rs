@@ -8,8 +8,10 @@ use serde::Deserialize;
 use super::super::Site;
 use super::super::form::Posted;
 use super::super::problem::Problem;
+use super::decision::DecisionPage;
 use super::denials::origin_link;
 use super::filter::{Faults, Filter, params};
+use super::note::{NoteForm, mark_of};
 use super::overrides::{New, OverridesPage};
 use super::reviewer::remembered;
 use super::shell::Page;
@@ -19,15 +21,14 @@ use crate::admin::{Answer, NewOverride, Reach, Request};
 use crate::policy::overrides::words;
 use crate::rep::Origin;
 use crate::store::{Acknowledgement, Review, Reviewed};
-use crate::text::{hex, time_text};
-use crate::tlog::leaf_hash;
+use crate::text::time_text;
 
 /// A note on a decision.
 #[derive(Deserialize)]
 pub(super) struct Note {
     by: String,
     note: String,
-    /// The [mark](mark_of) of the acknowledgement that the page showed; empty if it showed none.
+    /// The [mark](super::note::mark_of) of the acknowledgement that the page showed; empty if it showed none.
     #[serde(default)]
     replaces: String,
     /// The conditions of the list that led to the page, as a query.
@@ -39,10 +40,18 @@ pub(super) struct Note {
 pub(super) async fn acknowledge(
     State(site): State<Site>,
     Path(id): Path<String>,
+    headers: HeaderMap,
     Posted(form): Posted<Note>,
-) -> Result<impl IntoResponse, Problem> {
+) -> Result<Response, Problem> {
     let list = Filter::take(&mut params(Some(&form.list)), "deny")?;
-    let note = noted(&site, &form.by, &form.note)?;
+    let note = match NoteForm::read(&form.by, &form.note, site.now()) {
+        Ok(note) => note,
+        Err(form) => {
+            let status = form.status(&headers)?;
+            let page = DecisionPage::of(&site, &id, None, &list, form).await?;
+            return Ok((status, Page(page)).into_response());
+        }
+    };
     let store = site.kept()?;
     let decision = site.find(&id, None).await?.decision;
     let present = decision.acknowledged.clone();
@@ -63,26 +72,7 @@ pub(super) async fn acknowledge(
         none if none.is_empty() => format!("/decisions/{id}?done=acknowledged"),
         list => format!("/decisions/{id}?{list}&done=acknowledged"),
     });
-    Ok((remembered(&by), back))
-}
-
-/// Reads a person's note.
-pub(super) fn noted(site: &Site, by: &str, note: &str) -> Result<Acknowledgement, Problem> {
-    let said =
-        |name, text: &str| words(text).map_err(|error| Problem::bad(format!("{name}: {error}")));
-    Ok(Acknowledgement {
-        time: site.now(),
-        by: said("by", by)?,
-        note: said("note", note)?,
-    })
-}
-
-/// Returns the mark of an acknowledgement, by which a form says which one its page showed.
-pub(super) fn mark_of(seen: &Acknowledgement) -> String {
-    let Acknowledgement { time, by, note } = seen;
-    hex(leaf_hash(
-        format!("{}\0{by}\0{note}", time.as_millis()).as_bytes(),
-    ))
+    Ok((remembered(&by), back).into_response())
 }
 
 /// Returns the problem of a decision with another acknowledgement than its page showed.
@@ -117,7 +107,7 @@ pub(super) async fn add_override(
         .asserted()
         .and_then(|asserted| asserted.read(site.now()));
     if let Err(wrong) = asserted {
-        let faults = Faults::one(wrong);
+        let faults = Faults::all(vec![wrong]);
         let status = faults.status(&headers)?;
         let page = OverridesPage::with_form(&site, form, faults).await?;
         return Ok((status, Page(page)).into_response());

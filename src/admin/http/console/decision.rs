@@ -9,10 +9,10 @@ use super::super::Site;
 use super::super::logs::Found;
 use super::super::problem::Problem;
 use super::super::proof::evidence_file;
-use super::act::mark_of;
 use super::explained::Explained;
 use super::filter::{Filter, params, wrong};
 use super::json::spread;
+use super::note::{NoteForm, mark_of};
 use super::review::next_open;
 use super::reviewer::Reviewer;
 use super::rows::origin_of;
@@ -62,7 +62,8 @@ pub(super) struct DecisionPage {
     list: String,
     /// The link to the next open decision of that list.
     next: Option<String>,
-    reviewer: String,
+    /// The form for an acknowledgement.
+    note: NoteForm,
 }
 
 /// The collected log of a decision.
@@ -118,7 +119,7 @@ struct Seen {
 pub(super) async fn page(
     State(site): State<Site>,
     Path(id): Path<String>,
-    Reviewer(reviewer): Reviewer,
+    reviewer: Reviewer,
     RawQuery(query): RawQuery,
 ) -> Shown<DecisionPage> {
     let mut params = params(query.as_deref());
@@ -126,73 +127,94 @@ pub(super) async fn page(
     let wanted = params.text("log").map_err(wrong)?;
     let filter = Filter::take(&mut params, "deny")?;
     params.finish(&["done", "log"]).map_err(wrong)?;
-    let Found {
-        log,
-        store,
-        decision,
-        config,
-    } = site.find(&id, wanted.as_deref()).await?;
-    let trusted = Trusted::of_store(&[], &config, &*store).await;
-    let trusted = trusted.map_err(|error| Problem::busy(error.to_string()))?;
-    let turn = site.turn().await?;
-    let case = Case::of(&decision, &*store, &trusted).await?;
-    let checkpoint = checkpoint_of(&case, &*store).await?;
-    let next = match log.is_copy() {
-        true => None,
-        false => next_open(&site, &filter, decision.seq).await?,
-    };
-    drop(turn);
-    let now = site.now();
-    let mut page = DecisionPage {
-        shell: Shell::new(&site, Place::Denials, "A decision"),
-        id: line(&id),
-        log: log.is_copy().then(|| OfLog {
-            name: line(log.name().as_str()),
-            encoded: encoded(log.name().as_str()),
-        }),
-        seq: decision.seq,
+    let note = NoteForm::of(reviewer);
+    let page = DecisionPage::of(&site, &id, wanted.as_deref(), &filter, note).await?;
+    Ok(Page(DecisionPage {
         done: done.map(|_| "It is acknowledged."),
-        verdict: String::new(),
-        reason: String::new(),
-        headline: None,
-        is_report: false,
-        url: String::new(),
-        facts: Vec::new(),
-        origin: None,
-        proof: Proof::of(
-            &case,
-            &trusted,
-            checkpoint.map(|one| SignedRoot::of(&one, &config.audit, now)),
-        ),
-        usage: None,
-        explained: explained(&case),
-        text: None,
-        record: spread(&decision.record),
-        seen: decision.acknowledged.as_ref().map(|seen| Seen {
-            time: When::at(seen.time, now),
-            by: line(&seen.by),
-            note: line(&seen.note),
-            mark: mark_of(seen),
-        }),
-        list: filter.link(&[("acknowledged", "")]),
-        next,
-        reviewer,
-    };
-    if let Ok(evidence) = &case.evidence {
-        page.tell(evidence, now);
-        let deciding = evidence.rule.as_ref().map(|rule| rule.line);
-        let speakers = page.explained.as_ref().map(Explained::speakers);
-        let sha256 = evidence.snapshot().ok().flatten();
-        page.text = case.file.as_ref().map(|file| {
-            Text::of(
-                file,
-                sha256.as_ref(),
-                deciding,
-                &speakers.unwrap_or_default(),
-            )
-        });
+        ..page
+    }))
+}
+
+impl DecisionPage {
+    /// Returns the page of a decision, from a list with these conditions.
+    ///
+    /// # Errors
+    /// When there is no such decision, or a store cannot be read.
+    pub(super) async fn of(
+        site: &Site,
+        id: &str,
+        log: Option<&str>,
+        filter: &Filter,
+        note: NoteForm,
+    ) -> Result<DecisionPage, Problem> {
+        let Found {
+            log,
+            store,
+            decision,
+            config,
+        } = site.find(id, log).await?;
+        let trusted = Trusted::of_store(&[], &config, &*store).await;
+        let trusted = trusted.map_err(|error| Problem::busy(error.to_string()))?;
+        let turn = site.turn().await?;
+        let case = Case::of(&decision, &*store, &trusted).await?;
+        let checkpoint = checkpoint_of(&case, &*store).await?;
+        let next = match log.is_copy() {
+            true => None,
+            false => next_open(site, filter, decision.seq).await?,
+        };
+        drop(turn);
+        let now = site.now();
+        let mut page = DecisionPage {
+            shell: Shell::new(site, Place::Denials, "A decision"),
+            id: line(id),
+            log: log.is_copy().then(|| OfLog {
+                name: line(log.name().as_str()),
+                encoded: encoded(log.name().as_str()),
+            }),
+            seq: decision.seq,
+            done: None,
+            verdict: String::new(),
+            reason: String::new(),
+            headline: None,
+            is_report: false,
+            url: String::new(),
+            facts: Vec::new(),
+            origin: None,
+            proof: Proof::of(
+                &case,
+                &trusted,
+                checkpoint.map(|one| SignedRoot::of(&one, &config.audit, now)),
+            ),
+            usage: None,
+            explained: explained(&case),
+            text: None,
+            record: spread(&decision.record),
+            seen: decision.acknowledged.as_ref().map(|seen| Seen {
+                time: When::at(seen.time, now),
+                by: line(&seen.by),
+                note: line(&seen.note),
+                mark: mark_of(seen),
+            }),
+            list: filter.link(&[("acknowledged", "")]),
+            next,
+            note,
+        };
+        if let Ok(evidence) = &case.evidence {
+            page.tell(evidence, now);
+            let deciding = evidence.rule.as_ref().map(|rule| rule.line);
+            let speakers = page.explained.as_ref().map(Explained::speakers);
+            let sha256 = evidence.snapshot().ok().flatten();
+            page.text = case.file.as_ref().map(|file| {
+                Text::of(
+                    file,
+                    sha256.as_ref(),
+                    deciding,
+                    &speakers.unwrap_or_default(),
+                )
+            });
+        }
+        Ok(page)
     }
-    Ok(Page(page))
 }
 
 /// Returns the checkpoint that covers the record, if there is one.

@@ -8,6 +8,7 @@ use super::super::Site;
 use super::super::logs::REACH;
 use super::super::problem::Problem;
 use super::filter::{Filter, params, wrong};
+use super::note::NoteForm;
 use super::reviewer::Reviewer;
 use super::rows::{LogFault, Names, Row, rows};
 use super::shell::{Page, Place, Returned, Shell};
@@ -41,7 +42,8 @@ pub(super) struct DenialsPage {
     /// True for a list of several logs: each row names its own.
     with_log: bool,
     faults: Vec<LogFault>,
-    reviewer: String,
+    /// The form for ticked decisions.
+    note: NoteForm,
 }
 
 /// The extent of a search.
@@ -165,7 +167,7 @@ impl DenialsPage {
 /// `/denials`
 pub(super) async fn page(
     State(site): State<Site>,
-    Reviewer(reviewer): Reviewer,
+    reviewer: Reviewer,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Returned<DenialsPage> {
@@ -188,7 +190,7 @@ pub(super) async fn page(
         is_kept: site.store().is_some(),
         with_log: false,
         faults: Vec::new(),
-        reviewer,
+        note: NoteForm::of(reviewer),
         filter,
     };
     if status == StatusCode::OK && (page.is_kept || page.filter.wanted().is_some()) {

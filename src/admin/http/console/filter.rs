@@ -246,9 +246,9 @@ impl Filter {
 }
 
 impl Faults {
-    /// Returns the only fault of a form.
-    pub(super) fn one(wrong: Wrong) -> Faults {
-        Faults(vec![wrong])
+    /// Returns the faults of a form.
+    pub(super) fn all(faults: Vec<Wrong>) -> Faults {
+        Faults(faults)
     }
 
     /// Reads conditions until all that is left makes sense.

@@ -5,15 +5,16 @@
 
 use askama::Template;
 use axum::extract::{RawQuery, State};
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
+use http::HeaderMap;
 use serde::Deserialize;
 
 use super::super::Site;
 use super::super::form::Posted;
 use super::super::logs::REACH;
 use super::super::problem::Problem;
-use super::act::noted;
 use super::filter::{Filter, params, wrong};
+use super::note::NoteForm;
 use super::reviewer::{Reviewer, remembered};
 use super::shell::{Page, Place, Shell, Shown};
 use super::words::{When, line, number};
@@ -23,6 +24,9 @@ use crate::entry::id_of;
 use crate::store::review::{BulkReview, Earlier};
 use crate::store::{Acknowledgement, DecisionQuery, Review, Reviewed};
 use crate::text::DecisionId;
+
+/// The title of the page that asks.
+const TITLE: &str = "Acknowledge decisions";
 
 /// Ticked decisions that one form acknowledges at most.
 const TICKED: usize = 200;
@@ -39,16 +43,66 @@ pub(super) struct ReviewPage {
     shell: Shell,
     /// The query of the list.
     list: String,
-    /// The same conditions with fixed times.
-    fixed: String,
     conditions: Vec<(&'static str, String)>,
     count: u64,
-    /// The last record that is meant.
-    to: u64,
-    reviewer: String,
+    meant: Meant,
+    note: NoteForm,
+}
+
+/// The decisions that a form acknowledges.
+enum Meant {
+    /// All that meet conditions.
+    All {
+        /// The conditions with fixed times, as a query.
+        conditions: String,
+        /// The last record.
+        to: u64,
+    },
+    /// Those with these identifiers.
+    Ticked(Vec<String>),
 }
 
 impl ReviewPage {
+    /// Counts the open decisions that meet the conditions, up to a record if one is given.
+    async fn of_all(
+        site: &Site,
+        filter: &Filter,
+        to: Option<u64>,
+        note: NoteForm,
+    ) -> Result<ReviewPage, Problem> {
+        let query = DecisionQuery {
+            to,
+            ..filter.query(site)?
+        };
+        let turn = site.turn().await?;
+        let bulk = BulkReview::begin(&**site.kept()?, query.clone(), Earlier::Kept).await?;
+        let count = bulk.count().await?;
+        drop(turn);
+        Ok(ReviewPage {
+            shell: Shell::new(site, Place::Denials, TITLE),
+            list: filter.link(&[]),
+            conditions: filter.told(),
+            count,
+            meant: Meant::All {
+                conditions: fixed(filter, &query),
+                to: bulk.end(),
+            },
+            note,
+        })
+    }
+
+    /// Asks again about ticked decisions, with the form as it was.
+    fn of_ticked(site: &Site, list: String, ids: &[&str], note: NoteForm) -> ReviewPage {
+        ReviewPage {
+            shell: Shell::new(site, Place::Denials, TITLE),
+            list,
+            conditions: Vec::new(),
+            count: ids.len() as u64,
+            meant: Meant::Ticked(ids.iter().map(|id| line(id)).collect()),
+            note,
+        }
+    }
+
     fn counted(&self) -> String {
         number(self.count)
     }
@@ -116,24 +170,12 @@ fn read(query: Option<&str>) -> Result<Filter, Problem> {
 /// Serves `/denials/acknowledge?…`, which counts what is meant and asks.
 pub(super) async fn page(
     State(site): State<Site>,
-    Reviewer(reviewer): Reviewer,
+    reviewer: Reviewer,
     RawQuery(query): RawQuery,
 ) -> Shown<ReviewPage> {
     let filter = read(query.as_deref())?;
-    let query = filter.query(&site)?;
-    let turn = site.turn().await?;
-    let bulk = BulkReview::begin(&**site.kept()?, query.clone(), Earlier::Kept).await?;
-    let count = bulk.count().await?;
-    drop(turn);
-    Ok(Page(ReviewPage {
-        shell: Shell::new(&site, Place::Denials, "Acknowledge decisions"),
-        list: filter.link(&[]),
-        fixed: fixed(&filter, &query),
-        conditions: filter.told(),
-        count,
-        to: bulk.end(),
-        reviewer,
-    }))
+    let page = ReviewPage::of_all(&site, &filter, None, NoteForm::of(reviewer));
+    Ok(Page(page.await?))
 }
 
 /// Returns the conditions with their times as of now.
@@ -157,10 +199,18 @@ pub(super) struct All {
 /// `POST /denials/acknowledge`
 pub(super) async fn all(
     State(site): State<Site>,
+    headers: HeaderMap,
     Posted(form): Posted<All>,
-) -> Result<impl IntoResponse, Problem> {
+) -> Result<Response, Problem> {
     let filter = read(Some(&form.conditions))?;
-    let note = noted(&site, &form.by, &form.note)?;
+    let note = match NoteForm::read(&form.by, &form.note, site.now()) {
+        Ok(note) => note,
+        Err(note) => {
+            let status = note.status(&headers)?;
+            let page = ReviewPage::of_all(&site, &filter, Some(form.to), note).await?;
+            return Ok((status, Page(page)).into_response());
+        }
+    };
     let query = DecisionQuery {
         to: Some(form.to),
         ..filter.query(&site)?
@@ -184,19 +234,19 @@ pub(super) async fn all(
         }
     }
     drop(turn);
-    Ok((remembered(&note.by), Page(done)))
+    Ok((remembered(&note.by), Page(done)).into_response())
 }
 
 /// `POST /denials/acknowledge/ticked`
 pub(super) async fn ticked(
     State(site): State<Site>,
+    headers: HeaderMap,
     Posted(fields): Posted<Vec<(String, String)>>,
-) -> Result<impl IntoResponse, Problem> {
+) -> Result<Response, Problem> {
     let field = |name: &str| {
         let mut found = fields.iter().filter(|(known, _)| known == name);
         found.next().map_or("", |(_, value)| value.as_str())
     };
-    let note = noted(&site, field("by"), field("note"))?;
     let mut list = params(Some(field("list")));
     let list = Filter::take(&mut list, "deny")?.link(&[]);
     let ids = fields.iter().filter(|(name, _)| name == "id");
@@ -209,6 +259,14 @@ pub(super) async fn ticked(
             "at most {TICKED} decisions are acknowledged by their ticks; acknowledge all of a filter instead"
         )));
     }
+    let note = match NoteForm::read(field("by"), field("note"), site.now()) {
+        Ok(note) => note,
+        Err(note) => {
+            let status = note.status(&headers)?;
+            let page = ReviewPage::of_ticked(&site, list, &ids, note);
+            return Ok((status, Page(page)).into_response());
+        }
+    };
     let store = site.kept()?;
     let mut done = ReviewedPage::new(&site, list);
     let (mut known, mut all) = (Vec::new(), Vec::new());
@@ -229,7 +287,7 @@ pub(super) async fn ticked(
             Reviewed::Unknown => done.dropped += 1,
         }
     }
-    Ok((remembered(&note.by), Page(done)))
+    Ok((remembered(&note.by), Page(done)).into_response())
 }
 
 /// Returns the link to the next open decision of a list: an older one, or else the newest. It looks at a bounded number of

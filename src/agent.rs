@@ -24,6 +24,16 @@ const REMEMBERED: usize = 4096;
 /// Longest identification string that counts, in octets; the rest is not read.
 const LONGEST: usize = 2048;
 
+/// The remark on a User-Agent without the URL of a page about the crawler, which sites look for in their logs.
+pub const WITHOUT_URL: &str =
+    "has no URL: sites that find it in their logs cannot read there who crawls, and how to stop it";
+
+/// Tells whether a User-Agent has a URL.
+#[must_use]
+pub fn has_url(user_agent: &str) -> bool {
+    user_agent.contains("://")
+}
+
 /// An identity.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Agent {

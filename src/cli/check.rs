@@ -28,6 +28,7 @@ use self::shown::Shown;
 use super::collected::{Chosen, CollectedArgs};
 use super::screen::Paint;
 use super::{FAILED, Reach, fail};
+use crate::agent;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::explain::usage::{self, Asked, Head};
@@ -178,11 +179,9 @@ fn warn_of_anonymous(agents: &[String]) {
     let is_token = |name: &&String| ProductToken::new(name).is_ok();
     for name in agents
         .iter()
-        .filter(|name| !is_token(name) && !name.contains("://"))
+        .filter(|name| !is_token(name) && !agent::has_url(name))
     {
-        warn!(
-            "the User-Agent {name:?} has no URL: sites that find it in their logs cannot read there who crawls, and how to stop it"
-        );
+        warn!("the User-Agent {name:?} {}", agent::WITHOUT_URL);
     }
 }
 

@@ -32,6 +32,7 @@ fn a_denial_is_acknowledged_once_and_replaced_on_purpose() {
     let at = format!("/decisions/{id}");
     let form = format!("{at}/acknowledge");
     let shown = page(&gate, &at);
+    assert!(shown.contains("The User-Agent has no URL"), "{shown}");
     let csrf = csrf(&shown);
     let note = [("csrf", &*csrf), ("by", "Ada"), ("note", "<b>known</b>")];
 

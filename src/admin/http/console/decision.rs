@@ -20,6 +20,7 @@ use super::shell::{Page, Place, Shell, Shown};
 use super::text::Text;
 use super::usage::UsageTable;
 use super::words::{Fact, When, encoded, headline, line};
+use crate::agent;
 use crate::audit::replay::evidence::Robots;
 use crate::audit::replay::{self, Evidence, Outcome};
 use crate::audit::verify::case::{Case, Held, Trusted};
@@ -357,6 +358,9 @@ impl DecisionPage {
         self.fact("Judged as", &chain);
         if let Some(user_agent) = &evidence.user_agent {
             self.fact("User-Agent", user_agent);
+            if !agent::has_url(user_agent) {
+                self.fact("Remark", &format!("The User-Agent {}.", agent::WITHOUT_URL));
+            }
         }
     }
 

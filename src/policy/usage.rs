@@ -103,7 +103,7 @@ pub struct Usage {
     /// What robots.txt and tdmrep.json say.
     pub before: Said,
     /// What the response says; `None` before it came, and where it says nothing.
-    pub after: Option<Box<Response>>,
+    pub after: Option<Response>,
     /// What follows from both.
     pub judged: Judged,
     /// When the use was refused.
@@ -248,14 +248,14 @@ impl Usage {
 
     /// Returns what was said, before and after the request was sent.
     fn said(&self) -> impl Iterator<Item = &Said> + Clone {
-        let after = self.after.as_deref().map(|after| &after.said);
+        let after = self.after.as_ref().map(|after| &after.said);
         std::iter::once(&self.before).chain(after)
     }
 
     /// Returns the object for records.
     #[must_use]
     pub fn record(&self) -> UsageRecord<'_> {
-        let lines = self.after.as_deref().map(|after| &after.lines);
+        let lines = self.after.as_ref().map(|after| &after.lines);
         let fields = lines.into_iter().flat_map(|lines| {
             let record = |(name, line)| FieldRecord::of(name, line, lines.is_too_long(name));
             lines.iter().map(record)
@@ -370,10 +370,10 @@ pub fn release(decision: &mut Decision, mut head: Head<'_>) -> Option<Release> {
         usage.judged.unlicensed = first.unlicensed;
     }
     if !(said.is_empty() && head.lines.is_empty()) {
-        usage.after = Some(Box::new(Response {
+        usage.after = Some(Response {
             lines: KeptLines::of(&head.lines),
             said,
-        }));
+        });
     }
     // A refusal that was told before stays: the request went out in report mode.
     if decision.reason.verdict() != Verdict::Allow || refusal(&usage.judged).is_none() {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::category::Category;
 use super::modes::Modes;
-use super::said::{Invalid, License, Place, Preference, Said, Signal, Value, Why, text};
+use super::said::{Invalid, License, Place, Preference, Said, Signal, Text, Value, Why, text};
 use super::statement::{Parse, Statement, trimmed};
 use super::{license, link, robots_tag};
 use crate::rep::ProductToken;
@@ -50,22 +50,24 @@ pub fn read<'a>(
     modes: &Modes,
 ) -> Said {
     let mut said = Said::default();
-    if !fields.clone().any(|(name, _)| of_usage(name).is_some()) {
+    let Some(found) = Found::among(fields.clone()) else {
         return said;
-    }
+    };
     let statements: [(_, _, Parse); 2] = [
         (Signal::ContentUsage, CONTENT_USAGE, Statement::usage),
         (Signal::ContentSignal, CONTENT_SIGNAL, Statement::signal),
     ];
     for (signal, name, parse) in statements {
-        if let Some(field) = Field::of(&fields, signal, name, modes, &mut said) {
+        if let Some(field) = Field::of(&fields, &found, signal, name, modes, &mut said) {
             statement(&mut said, &field, parse);
         }
     }
-    if let Some(field) = Field::of(&fields, Signal::Tdm, TDM_RESERVATION, modes, &mut said) {
+    let signal = Signal::Tdm;
+    if let Some(field) = Field::of(&fields, &found, signal, TDM_RESERVATION, modes, &mut said) {
         tdm_reservation(&mut said, &field);
     }
-    if let Some(field) = Field::of(&fields, Signal::RobotsTag, ROBOTS_TAG, modes, &mut said) {
+    let signal = Signal::RobotsTag;
+    if let Some(field) = Field::of(&fields, &found, signal, ROBOTS_TAG, modes, &mut said) {
         let is_image = named(&fields, CONTENT_TYPE).any(is_image);
         for line in named(&fields, ROBOTS_TAG) {
             robots_tag::rules(line, chain, is_image, &mut |rule, disallowed| {
@@ -73,7 +75,8 @@ pub fn read<'a>(
             });
         }
     }
-    if let Some(field) = Field::of(&fields, Signal::License, LINK, modes, &mut said) {
+    let signal = Signal::License;
+    if let Some(field) = Field::of(&fields, &found, signal, LINK, modes, &mut said) {
         for url in link::licenses(&field.value) {
             match license::url(url) {
                 Err(why) => said.reject(field.invalid(why)),
@@ -85,6 +88,35 @@ pub fn read<'a>(
         }
     }
     said
+}
+
+/// The first line of each field of [`NAMES`].
+struct Found<'a> {
+    first: [Option<&'a [u8]>; NAMES.len()],
+    /// True if a field has more lines than one.
+    is_repeated: bool,
+}
+
+impl<'a> Found<'a> {
+    /// Looks through fields once. `None` if none speaks of use.
+    fn among(fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> Option<Found<'a>> {
+        let mut found = Found {
+            first: [None; NAMES.len()],
+            is_repeated: false,
+        };
+        for (name, value) in fields {
+            if let Some(first) = place(name).and_then(|place| found.first.get_mut(place)) {
+                found.is_repeated |= first.is_some();
+                first.get_or_insert(trimmed(value));
+            }
+        }
+        found.first.iter().any(Option::is_some).then_some(found)
+    }
+
+    /// Returns the first line of a field.
+    fn first(&self, name: &'static str) -> Option<&'a [u8]> {
+        *self.first.get(place(name)?)?
+    }
 }
 
 /// A field that is read: its lines in one.
@@ -99,6 +131,7 @@ impl<'a> Field<'a> {
     /// long, which is noted.
     fn of(
         fields: &(impl Iterator<Item = (&'a str, &'a [u8])> + Clone),
+        found: &Found<'a>,
         signal: Signal,
         name: &'static str,
         modes: &Modes,
@@ -107,13 +140,13 @@ impl<'a> Field<'a> {
         if !signal.mode(modes, &Place::Field(name)).is_read() {
             return None;
         }
-        let mut lines = named(fields, name);
         let mut field = Field {
             signal,
             name,
-            value: Cow::Borrowed(lines.next()?),
+            value: Cow::Borrowed(found.first(name)?),
         };
-        for line in lines {
+        let lines = found.is_repeated.then(|| named(fields, name).skip(1));
+        for line in lines.into_iter().flatten() {
             let value = field.value.to_mut();
             value.extend(SEPARATOR);
             value.extend(line);
@@ -140,7 +173,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    fn preference(&self, category: Category, value: Value, text: Arc<str>) -> Preference {
+    fn preference(&self, category: Category, value: Value, text: Text) -> Preference {
         Preference {
             category,
             value,
@@ -173,17 +206,23 @@ pub fn known(name: &str) -> Option<&'static str> {
 /// Returns the name of a field of [`NAMES`] in any case, as this program spells it.
 #[must_use]
 fn of_usage(name: &str) -> Option<&'static str> {
+    NAMES.get(place(name)?).copied()
+}
+
+/// Returns the place of a field in [`NAMES`], in any case.
+fn place(name: &str) -> Option<usize> {
     // No two names have the same length, so that one comparison is enough.
-    let known = match name.len() {
-        4 => LINK,
-        10 => TDM_POLICY,
-        12 => ROBOTS_TAG,
-        13 => CONTENT_USAGE,
-        14 => CONTENT_SIGNAL,
-        15 => TDM_RESERVATION,
+    let place = match name.len() {
+        13 => 0,
+        14 => 1,
+        15 => 2,
+        10 => 3,
+        12 => 4,
+        4 => 5,
         _ => return None,
     };
-    is_same(known, name).then_some(known)
+    let known = NAMES.get(place)?;
+    is_same(known, name).then_some(place)
 }
 
 /// Compares names without case. Nearly all are in lower case already.
@@ -215,9 +254,9 @@ fn statement(said: &mut Said, field: &Field<'_>, parse: Parse) {
         Ok(read) => read,
         Err(why) => return said.reject(field.invalid(why)),
     };
-    let text = text(&field.value);
+    let text = Text::Copied(text(&field.value));
     for (category, value) in read.values() {
-        said.prefer(field.preference(category, value, Arc::clone(&text)));
+        said.prefer(field.preference(category, value, text.clone()));
     }
     for key in &read.ignored {
         said.ignore(key);
@@ -234,17 +273,27 @@ fn tdm_reservation(said: &mut Said, field: &Field<'_>) {
     } else {
         return said.reject(field.invalid(Why::Unparsable));
     };
-    said.prefer(field.preference(Category::Tdm, value, text(&field.value)));
+    let text = text_of(&field.value, &["1", "0"]);
+    said.prefer(field.preference(Category::Tdm, value, text));
 }
 
 /// Adds what one rule of X-Robots-Tag disallows; a rule that is repeated says no more.
 fn rule_of_tag(said: &mut Said, field: &Field<'_>, rule: &[u8], disallowed: &[Category]) {
-    let text = text(rule);
+    let text = text_of(rule, &robots_tag::RULES);
     for category in disallowed {
-        let preference = field.preference(*category, Value::Disallow, Arc::clone(&text));
+        let preference = field.preference(*category, Value::Disallow, text.clone());
         if !said.preferences.contains(&preference) {
             said.prefer(preference);
         }
+    }
+}
+
+/// Returns octets as the text of a preference, without a copy if they are one of these words.
+fn text_of(octets: &[u8], words: &[&'static str]) -> Text {
+    let mut words = words.iter();
+    match words.find(|word| word.as_bytes() == octets) {
+        Some(word) => Text::Word(word),
+        None => Text::Copied(text(octets)),
     }
 }
 

@@ -21,15 +21,16 @@ pub(super) fn url(value: &[u8]) -> Result<&str, Why> {
 fn is_url(text: &str) -> bool {
     let is_graphic = |one: u8| one.is_ascii_graphic() && one != b'\\';
     let is_plain = |one: char| !one.is_whitespace() && !one.is_control() && one != '\\';
-    let Some((scheme, rest)) = text.split_once("://") else {
+    let without = |scheme: &str| {
+        let (start, rest) = text.split_at_checked(scheme.len())?;
+        start.eq_ignore_ascii_case(scheme).then_some(rest)
+    };
+    let Some(rest) = without("https://").or_else(|| without("http://")) else {
         return false;
     };
-    let is_http = ["http", "https"]
-        .iter()
-        .any(|http| scheme.eq_ignore_ascii_case(http));
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let end = memchr::memchr3(b'/', b'?', b'#', rest.as_bytes());
+    let authority = end.map_or(rest, |end| rest.get(..end).unwrap_or(rest));
     text.len() <= LONGEST
-        && is_http
         && (text.bytes().all(is_graphic) || text.chars().all(is_plain))
         && !authority.is_empty()
         && !authority.contains('@')

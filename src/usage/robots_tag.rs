@@ -19,6 +19,16 @@ const VALUED: [&str; 4] = [
 /// The rule whose value is a date, which may hold a comma.
 const UNAVAILABLE_AFTER: &str = "unavailable_after";
 
+/// The rules that disallow something, as they are usually written.
+pub(super) const RULES: [&str; 6] = [
+    "noindex",
+    "none",
+    "noai",
+    "noml",
+    "noimageindex",
+    "noimageai",
+];
+
 /// The names of all crawlers.
 const EVERY_CRAWLER: [&str; 2] = ["*", "robots"];
 

@@ -4,6 +4,7 @@
 //! it is reached, statements that repeat others make room ([`Said::prefer`]).
 
 use std::borrow::Cow;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use super::category::Category;
@@ -69,7 +70,16 @@ pub struct Preference {
     /// Where it is said.
     pub place: Place,
     /// The line, the field's value, the rule or the entry, lossily decoded, at most 1 KiB.
-    pub text: Arc<str>,
+    pub text: Text,
+}
+
+/// The text of a statement.
+#[derive(Clone, Debug)]
+pub enum Text {
+    /// One of the words that take no copy.
+    Word(&'static str),
+    /// Any other text.
+    Copied(Arc<str>),
 }
 
 /// The reason why a statement was not used.
@@ -122,6 +132,31 @@ pub struct Said {
     /// the operator does not have.
     pub more_licenses: Option<Place>,
 }
+
+impl Deref for Text {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Text::Word(word) => word,
+            Text::Copied(text) => text,
+        }
+    }
+}
+
+impl From<Arc<str>> for Text {
+    fn from(text: Arc<str>) -> Text {
+        Text::Copied(text)
+    }
+}
+
+impl PartialEq for Text {
+    fn eq(&self, other: &Text) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Text {}
 
 impl Value {
     /// Returns its word, in records as in answers.

@@ -14,7 +14,7 @@ use super::judge::is_held;
 use super::license;
 use super::modes::{Modes, SignalMode};
 use super::purpose::Purposes;
-use super::said::{Invalid, License, Place, Preference, Said, Signal, Value, Why, text};
+use super::said::{Invalid, License, Place, Preference, Said, Signal, Text, Value, Why, text};
 use super::statement::{self, Parse, Statement};
 use crate::rep::{
     ComparisonPath, Field, Other, PathPattern, Picked, ProductToken, RankedPaths, Robots, Selection,
@@ -372,13 +372,13 @@ impl Reader {
 
 impl Line {
     fn new(signal: Signal, read: Statement, other: &Other<'_>, group: Option<&Arc<str>>) -> Line {
-        let text = text(other.content);
+        let text = Text::Copied(text(other.content));
         let preference = |(category, value)| Preference {
             category,
             value,
             signal,
             place: place(other, group),
-            text: Arc::clone(&text),
+            text: text.clone(),
         };
         Line {
             number: other.line,

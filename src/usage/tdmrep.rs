@@ -166,7 +166,7 @@ fn read_entry(number: u32, entry: &str) -> Entry {
             value,
             signal: Signal::Tdm,
             place: Place::Entry(number),
-            text: text(entry.as_bytes()),
+            text: text(entry.as_bytes()).into(),
         });
     Entry::At(pattern, preference)
 }

@@ -33,8 +33,8 @@ fn bounded(said: &Said, modes: &Modes) {
     assert!(said.preferences.len() <= Said::PREFERENCES);
     assert!(said.invalid.len() <= Said::INVALID && said.ignored.len() <= Said::IGNORED);
     assert!(said.licenses.len() <= Said::LICENSES);
-    let texts = said.preferences.iter().map(|one| &one.text);
-    assert!(texts.chain(&said.ignored).all(|text| text.len() <= 1024));
+    assert!(said.preferences.iter().all(|one| one.text.len() <= 1024));
+    assert!(said.ignored.iter().all(|key| key.len() <= 1024));
     let judged = judge(purposes(), modes, said, None);
     for category in Category::ALL {
         let of = said

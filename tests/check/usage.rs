@@ -120,7 +120,8 @@ fn the_published_vectors_hold_in_bulk() {
         }
     }
     assert!(wrong.is_empty(), "of {asked}:\n{}", wrong.join("\n"));
-    assert!(asked > 150, "{asked}");
+    // The others have no robots.txt, or depend on the gate: its state, mode, overrides or tunnels.
+    assert_eq!(asked, 164);
 }
 
 #[test]

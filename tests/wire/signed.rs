@@ -2,6 +2,7 @@
 
 mod directory;
 mod record;
+mod reference;
 pub(crate) mod verify;
 
 use std::fs;

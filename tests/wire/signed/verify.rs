@@ -138,8 +138,15 @@ pub fn is_signed_by(sent: &Sent, key: &SigningKey) {
 pub fn verdicts(keys: &[&SigningKey], messages: &[Value]) -> Option<Vec<String>> {
     let python = python_with("http_message_signatures", "http-message-signatures")?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wire/signed/verify.py");
-    let mut child = Command::new(python)
-        .arg(script)
+    let mut command = Command::new(python);
+    command.arg(script);
+    Some(ask(command, keys, messages))
+}
+
+/// Returns the lines that a command prints about these messages.
+#[track_caller]
+pub fn ask(mut command: Command, keys: &[&SigningKey], messages: &[Value]) -> Vec<String> {
+    let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -152,10 +159,11 @@ pub fn verdicts(keys: &[&SigningKey], messages: &[Value]) -> Option<Vec<String>>
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let said = String::from_utf8(output.stdout).unwrap();
-    Some(said.lines().map(str::to_owned).collect())
+    said.lines().map(str::to_owned).collect()
 }
 
 pub fn message(sent: &Sent) -> Value {
-    let fields: BTreeMap<_, _> = sent.fields.iter().cloned().collect();
+    let lower = |(name, value): &(String, String)| (name.to_ascii_lowercase(), value.clone());
+    let fields: BTreeMap<_, _> = sent.fields.iter().map(lower).collect();
     json!({ "method": sent.method, "url": sent.url, "headers": fields })
 }

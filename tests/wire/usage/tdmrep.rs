@@ -6,6 +6,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::overrides::proven;
+use crate::signed::verify::{by_http1, identity, is_signed_by};
 use crate::support::{CrawlgateProcess, Latch, Origin, Reply, Response, Setup, origin_ca_pem};
 
 pub(crate) const PATH: &str = "/.well-known/tdmrep.json";
@@ -331,4 +332,28 @@ fn check_asks_for_the_file_as_the_proxy_does() {
     let (code, said, error) = gate.beside("check", &[&url, "--purpose", "train-ai"]);
     assert_eq!((code, fetches(&origin)), (Some(1), 1), "{said}{error}");
     assert!(said.contains("entry 1 of tdmrep.json"), "{said}");
+}
+
+#[test]
+fn a_tdmrep_json_is_asked_for_with_a_signature() {
+    let mut made = None;
+    let gate = CrawlgateProcess::with(|setup| {
+        let (key, section) = identity(setup, "news", "");
+        setup.set("agent", "signing", "\"news\"").tables(&section);
+        setup.set("signals", "tdmrep", "\"enforce\"");
+        setup.set("policy", "purposes", "[\"tdm\"]");
+        made = Some(key);
+    });
+    let origin = Origin::https().on(PATH, [Reply::ok(RESERVED)]);
+    let answer = gate.get(&origin.url("/art/1"));
+    assert_eq!(answer.status, 403, "{answer:?}");
+    let all = by_http1(&origin);
+    let [robots, file] = all.as_slice() else {
+        panic!("{all:?}");
+    };
+    assert!(file.url.ends_with(PATH), "{file:?}");
+    let key = made.unwrap();
+    for sent in [robots, file] {
+        is_signed_by(sent, &key);
+    }
 }

@@ -1,9 +1,12 @@
 //! The cost of the console: `cargo bench --bench console`.
 //!
 //! The first part requests each page over HTTP, with a store of a million decisions of the last thirty days: it shows
-//! the slowest of several answers, and the memory of the process before and after. The second part measures the
+//! the slowest of several answers, and the memory of the process before and after. Then a browser's requests count the open
+//! denials for the navigation: how many pages that takes, and how much longer they take. The last part measures the
 //! requests per second that the proxy forwards, in turns without a viewer and with the live view streaming and the
 //! overview loaded once a second.
+//!
+//! Longer than 400 lines of code because it is one program: the store, the gate, the crawlers and the origin.
 //!
 //! `CONSOLE_RECORDS` (1,000,000), `CONSOLE_ROUNDS` (5) and `CONSOLE_SECONDS` (3) change the scale.
 
@@ -47,6 +50,7 @@ fn main() {
     println!("{records} decisions written in {:.1?}", began.elapsed());
     let gate = Gate::start(folder.path());
     pages(&gate, &last);
+    open_denials(&gate);
     throughput(&gate);
 }
 
@@ -207,9 +211,14 @@ impl Gate {
 
     /// Requests a page and returns its octets.
     fn get(&self, target: &str) -> usize {
+        self.ask(target, "").len()
+    }
+
+    /// Requests a page with these fields and returns the answer.
+    fn ask(&self, target: &str, fields: &str) -> Vec<u8> {
         let mut stream = TcpStream::connect(self.console).unwrap();
         let request = format!(
-            "GET {target} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+            "GET {target} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{fields}\r\n",
             self.console
         );
         stream.write_all(request.as_bytes()).unwrap();
@@ -220,7 +229,7 @@ impl Gate {
             "{target}: {}",
             String::from_utf8_lossy(&answer)
         );
-        answer.len()
+        answer
     }
 
     /// Returns the resident memory, in KiB.
@@ -289,6 +298,36 @@ fn pages(gate: &Gate, last: &str) {
     println!("export as CSV: {octets} octets in {:.1?}", began.elapsed());
     println!("memory after the export: {} KiB", gate.resident());
     println!("slowest page: {slowest:.1?}");
+}
+
+/// Requests a page as a browser does until its navigation has the number of all open denials, and then some more.
+fn open_denials(gate: &Gate) {
+    let page = || {
+        let began = Instant::now();
+        let answer = gate.ask("/setup", "Accept: text/html\r\n");
+        let took = began.elapsed();
+        let answer = String::from_utf8(answer).unwrap();
+        let (_, open) = answer.split_once("class=\"open\">").unwrap();
+        let (open, _) = open.split_once('<').unwrap();
+        (open.to_owned(), took)
+    };
+    let (mut counting, mut open) = (Vec::new(), String::new());
+    while counting.is_empty() || open.ends_with('+') {
+        let (found, took) = page();
+        counting.push(took);
+        open = found;
+    }
+    let mut counted: Vec<Duration> = (0..20).map(|_| page().1).collect();
+    counting.sort();
+    counted.sort();
+    println!(
+        "{open} open denials, counted by {} pages: median {:.1?}, slowest {:.1?}; afterwards median {:.1?}, slowest {:.1?}",
+        counting.len(),
+        counting[counting.len() / 2],
+        counting[counting.len() - 1],
+        counted[counted.len() / 2],
+        counted[counted.len() - 1]
+    );
 }
 
 /// Measures the requests forwarded per second, in turns without a viewer and with one.

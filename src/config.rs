@@ -542,6 +542,8 @@ pub struct WitnessConfig {
     pub url: String,
     /// Its key.
     pub vkey: VerifierKey,
+    /// The file with the only CAs that its certificate may be of; `None`: those of the system, and `[tls] extra_roots`.
+    pub ca: Option<PathBuf>,
 }
 
 /// The time by which a denial must be in the store.

@@ -47,7 +47,7 @@ use tokio::time::timeout;
 
 use self::attempt::{Halt, Lease, Lost, answer, copy_if_safe};
 use self::connect::Tls;
-pub(crate) use self::connect::tls_config;
+pub(crate) use self::connect::{tls_config, tls_config_of};
 use self::counts::Counts;
 pub use self::dial::faults;
 use self::dial::{Dialler, is_local};

@@ -74,24 +74,38 @@ pub fn upstream_roots(extra: &[PathBuf]) -> Result<RootCertStore, TrustError> {
         tracing::debug!(unusable, "root certificates left out");
     }
     for path in extra {
-        add_file(&mut store, path)?;
+        add_file(&mut store, EXTRA, path)?;
     }
     Ok(store)
 }
+
+/// Returns the roots in a file alone, for a service that has a CA of its own. `key` is the one that names the file.
+///
+/// # Errors
+///
+/// If the file cannot be read, holds no certificate, or one that cannot be a root.
+pub fn roots_in(key: &'static str, path: &Path) -> Result<RootCertStore, TrustError> {
+    let mut store = RootCertStore::empty();
+    add_file(&mut store, key, path)?;
+    Ok(store)
+}
+
+/// The key of further roots for origins.
+const EXTRA: &str = "[tls] extra_roots";
 
 /// Returns all faults of the files `extra`, while [`upstream_roots`] stops at the first one.
 #[must_use]
 pub fn faults(extra: &[PathBuf]) -> Vec<TrustError> {
     let mut store = RootCertStore::empty();
-    let added = extra.iter().map(|path| add_file(&mut store, path));
+    let added = extra.iter().map(|path| add_file(&mut store, EXTRA, path));
     added.filter_map(Result::err).collect()
 }
 
-fn add_file(store: &mut RootCertStore, path: &Path) -> Result<(), TrustError> {
-    for certificate in read_certificates(path)? {
+fn add_file(store: &mut RootCertStore, key: &'static str, path: &Path) -> Result<(), TrustError> {
+    for certificate in read_certificates(key, path)? {
         store
             .add(certificate)
-            .map_err(|error| TrustError::malformed(path, error.to_string()))?;
+            .map_err(|error| TrustError::malformed(key, path, error.to_string()))?;
     }
     Ok(())
 }
@@ -116,7 +130,7 @@ impl Roots {
     /// If a file cannot be read or holds no certificate.
     pub fn with_files(mut self, files: &[PathBuf]) -> Result<Self, TrustError> {
         for path in files {
-            self.certificates.extend(read_certificates(path)?);
+            self.certificates.extend(read_certificates(EXTRA, path)?);
         }
         Ok(self)
     }
@@ -164,16 +178,21 @@ impl Roots {
     }
 }
 
-fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustError> {
+fn read_certificates(
+    key: &'static str,
+    path: &Path,
+) -> Result<Vec<CertificateDer<'static>>, TrustError> {
     let pem = fs::read(path).map_err(|source| TrustError::Unreadable {
+        key,
         path: path.into(),
         source,
     })?;
     let certificates = CertificateDer::pem_slice_iter(&pem)
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| TrustError::malformed(path, error.to_string()))?;
+        .map_err(|error| TrustError::malformed(key, path, error.to_string()))?;
     if certificates.is_empty() {
         return Err(TrustError::malformed(
+            key,
             path,
             "no certificate in PEM form".to_owned(),
         ));
@@ -198,9 +217,11 @@ pub(crate) fn write_file(path: &Path, octets: &[u8]) -> Result<(), TrustError> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrustError {
-    /// A file of extra roots cannot be read.
-    #[error("[tls] extra_roots: cannot read {path}: {source}")]
+    /// A file of roots cannot be read.
+    #[error("{key}: cannot read {path}: {source}")]
     Unreadable {
+        /// The key that names the file.
+        key: &'static str,
         /// The file.
         path: PathBuf,
         /// The cause.
@@ -214,9 +235,11 @@ pub enum TrustError {
         /// The cause.
         source: io::Error,
     },
-    /// A file of extra roots does not hold root certificates.
-    #[error("[tls] extra_roots: {path}: not root certificates: {why}")]
+    /// A file of roots does not hold root certificates.
+    #[error("{key}: {path}: not root certificates: {why}")]
     Malformed {
+        /// The key that names the file.
+        key: &'static str,
         /// The file.
         path: PathBuf,
         /// The fault.
@@ -228,8 +251,9 @@ pub enum TrustError {
 }
 
 impl TrustError {
-    fn malformed(path: &Path, why: String) -> Self {
+    fn malformed(key: &'static str, path: &Path, why: String) -> Self {
         Self::Malformed {
+            key,
             path: path.into(),
             why,
         }
@@ -255,6 +279,7 @@ mod tests {
         let plain = upstream_roots(&[]).unwrap().len();
         let with_good = upstream_roots(std::slice::from_ref(&good)).unwrap();
         assert_eq!(with_good.len(), plain + 1);
+        assert_eq!(roots_in("[x] ca", &good).unwrap().len(), 1);
 
         let cases = [
             (
@@ -283,6 +308,8 @@ mod tests {
                 error.starts_with("[tls] extra_roots: "),
                 "{name}: no key: {error}"
             );
+            let alone = roots_in("[x] ca", &path).unwrap_err().to_string();
+            assert_eq!(alone, error.replace("[tls] extra_roots", "[x] ca"));
             let faults = faults(&[path, good.clone()]);
             let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
             assert_eq!(faults, [error], "{name}");
@@ -326,7 +353,7 @@ mod tests {
             .unwrap()
             .write_bundle(&bundle, &text::pem("CERTIFICATE", b"ours"))
             .unwrap();
-        let read = read_certificates(&bundle).unwrap();
+        let read = read_certificates(EXTRA, &bundle).unwrap();
         assert_eq!(read.len(), count + 2);
         assert_eq!(read.first().unwrap().as_ref(), b"ours");
         assert_eq!(read.last().unwrap().as_ref(), b"extra");

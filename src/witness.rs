@@ -35,11 +35,12 @@ pub use self::server::OwnWitness;
 pub use self::status::Status;
 use self::status::{Instruments, Quorum};
 use crate::clock::{Clock, Moment};
-use crate::config::Config;
+use crate::config::{Config, WitnessConfig};
 use crate::egress;
 use crate::metrics::Registry;
 use crate::retry::delay;
 use crate::store::{LogKey, Store};
+use crate::trust::{self, TrustError};
 
 /// Time for the first answers: the first checkpoint of a process waits for it.
 const FIRST: Duration = Duration::from_secs(5);
@@ -75,10 +76,10 @@ impl Witnesses {
         let mut all = Vec::new();
         let quorum = Arc::new(Quorum::of(&config.audit));
         if !config.audit.witnesses.is_empty() {
-            let tls = egress::tls_config(&config.tls.extra_roots);
-            let client = Client::new(tls.map_err(|error| error.to_string())?);
+            let usual = usual_client(config)?;
             for one in &config.audit.witnesses {
-                all.push(Arc::new(Witness::new(one, &client, store, key, &quorum)?));
+                let client = client_of(one, &usual)?;
+                all.push(Arc::new(Witness::new(one, client, store, key, &quorum)?));
             }
         }
         let log = key.name();
@@ -119,12 +120,11 @@ impl Witnesses {
         key: &Arc<LogKey>,
         now: Moment,
     ) -> Result<Vec<(String, Result<Option<u64>, String>)>, String> {
-        let tls = egress::tls_config(&config.tls.extra_roots);
-        let client = Client::new(tls.map_err(|error| error.to_string())?);
+        let usual = usual_client(config)?;
         let quorum = Arc::new(Quorum::of(&config.audit));
         let mut answers = Vec::new();
         for one in &config.audit.witnesses {
-            let witness = Witness::new(one, &client, store, key, &quorum)?;
+            let witness = Witness::new(one, client_of(one, &usual)?, store, key, &quorum)?;
             answers.push((one.name.clone(), witness.beyond(now).await));
         }
         Ok(answers)
@@ -201,6 +201,32 @@ impl Witnesses {
             registry.register_collector(Box::new(Instruments(all)));
         }
     }
+}
+
+/// Returns the faults of the files that witnesses name.
+#[must_use]
+pub fn faults(witnesses: &[WitnessConfig]) -> Vec<TrustError> {
+    let files = witnesses.iter().filter_map(|one| one.ca.as_deref());
+    let fault = |path| trust::roots_in(CA, path).err();
+    files.filter_map(fault).collect()
+}
+
+/// The key of the CA of a witness.
+const CA: &str = "[[audit.witness]] ca";
+
+/// Returns the client for witnesses without a CA of their own.
+fn usual_client(config: &Config) -> Result<Client, String> {
+    let tls = egress::tls_config(&config.tls.extra_roots);
+    Ok(Client::new(tls.map_err(|error| error.to_string())?))
+}
+
+/// Returns the client for a witness: one that trusts its own CA alone, if it has one.
+fn client_of(witness: &WitnessConfig, usual: &Client) -> Result<Client, String> {
+    let Some(path) = &witness.ca else {
+        return Ok(usual.clone());
+    };
+    let tls = trust::roots_in(CA, path).and_then(egress::tls_config_of);
+    Ok(Client::new(tls.map_err(|error| error.to_string())?))
 }
 
 fn names(all: &[Arc<Witness>]) -> Vec<&str> {

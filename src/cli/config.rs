@@ -15,7 +15,7 @@ use crate::{
     config::{AdminConfig, Config, ListenAt, Variables},
     egress,
     proxy::listener,
-    telemetry, trust,
+    telemetry, trust, witness,
 };
 
 /// Exit code of a configuration that is invalid or cannot be read.
@@ -32,8 +32,8 @@ pub struct ConfigArgs {
 enum Command {
     /// Check the configuration and report all its faults
     ///
-    /// Also reads the files that it names: tls.extra_roots, those of each [[listener]] and [[upstream.proxy]],
-    /// telemetry.headers_file and admin.token_file. Prints the path of the configuration file. Exits 0 if all is right,
+    /// Also reads the files that it names: tls.extra_roots, those of each [[listener]], [[upstream.proxy]] and
+    /// [[audit.witness]], telemetry.headers_file and admin.token_file. Prints the path of the configuration file. Exits 0 if all is right,
     /// 2 if not.
     Check,
     /// Print the effective value of every key, as TOML
@@ -75,6 +75,7 @@ fn faults(config: &Config) -> String {
     add(texts(&trust::faults(&config.tls.extra_roots)));
     add(texts(&listener::faults(&config.listeners)));
     add(texts(&egress::faults(&config.upstream)));
+    add(texts(&witness::faults(&config.audit.witnesses)));
     add(texts(telemetry::fault(&config.telemetry).as_slice()));
     let AdminConfig {
         address,
@@ -209,6 +210,8 @@ mod tests {
                     cert = '/none/1.pem'\nkey = '/none/1.key'\nclient_ca = '/none/ca.pem'\n\
                     [[upstream.proxy]]\nhosts = '*'\nurl = 'http://proxy.example:3128'\n\
                     credentials_file = '/none/login'\n\
+                    [[audit.witness]]\nname = 'w'\nurl = 'https://w.example'\nca = '/none/w.pem'\n\
+                    vkey = 'witness.example/w1+f5f1ad4c+BAcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcH'\n\
                     [telemetry]\notlp_endpoint = 'http://127.0.0.1:4318'\nheaders_file = '/none/fields'\n\
                     [admin]\naddress = '127.0.0.1:0'\ntoken_file = '/none/token'\n";
         let config = Config::parse(text, Path::new("shown.toml")).expect("right but for the files");
@@ -218,6 +221,7 @@ mod tests {
             "[[listener]] \"fleet\", key /none/1.key",
             "[[listener]] \"fleet\", client_ca /none/ca.pem",
             "[[upstream.proxy]] credentials_file = /none/login",
+            "[[audit.witness]] ca: cannot read /none/w.pem",
             "[telemetry] headers_file = /none/fields",
             "[admin] token_file /none/token",
         ];

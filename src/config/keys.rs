@@ -288,7 +288,7 @@ fn evidence<'t>(
     let section = reader.section("audit", audit_table);
     for table in audit(section, base, &mut config.audit) {
         let section = reader.entry("[audit.witness]", table);
-        let witness = witness(section, &config.audit.witnesses);
+        let witness = witness(section, base, &config.audit.witnesses);
         config.audit.witnesses.extend(witness);
     }
 }

@@ -195,6 +195,7 @@ vkey = "witness.example/w1+f5f1ad4c+BAcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcH
 name = "second"
 url = "https://witness.example/w2/"
 vkey = "witness.example/w2+b638667e+BAgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI"
+ca = "w2.pem"
 [admin]
 socket = "/run/gate.sock"
 address = '[::]:9000'

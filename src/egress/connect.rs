@@ -13,7 +13,7 @@ use http::uri::Authority;
 use http::{Uri, Version};
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::rt::TokioIo;
-use rustls::ClientConfig;
+use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
@@ -255,7 +255,11 @@ fn address(origin: &Origin) -> Option<Uri> {
 
 /// Returns the TLS settings for connections to origins, which verify certificates by the system's roots and these.
 pub(crate) fn tls_config(extra_roots: &[PathBuf]) -> Result<rustls::ClientConfig, TrustError> {
-    let roots = trust::upstream_roots(extra_roots)?;
+    tls_config_of(trust::upstream_roots(extra_roots)?)
+}
+
+/// Returns TLS settings that verify certificates by these roots alone.
+pub(crate) fn tls_config_of(roots: RootCertStore) -> Result<rustls::ClientConfig, TrustError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()

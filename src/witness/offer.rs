@@ -109,7 +109,7 @@ impl fmt::Debug for Witness {
 impl Witness {
     pub(super) fn new(
         config: &WitnessConfig,
-        client: &Client,
+        client: Client,
         store: &Arc<dyn Store>,
         key: &Arc<LogKey>,
         quorum: &Arc<Quorum>,
@@ -121,7 +121,7 @@ impl Witness {
                 .map_err(|error| format!("[[audit.witness]] url = {:?}: {error}", config.url))?,
             config: config.clone(),
             standing: Arc::default(),
-            client: client.clone(),
+            client,
             store: Arc::clone(store),
             key: Arc::clone(key),
             quorum: Arc::clone(quorum),

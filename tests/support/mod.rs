@@ -25,7 +25,7 @@ mod latch;
 pub(crate) mod log;
 mod origin;
 pub(crate) mod peer;
-mod pki;
+pub(crate) mod pki;
 mod reply;
 mod sentinels;
 mod wire;

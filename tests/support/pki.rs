@@ -36,6 +36,11 @@ pub(crate) fn origin_ca_pem() -> &'static str {
     &TRUSTED.0
 }
 
+/// A CA that signs nothing that they trust.
+pub(crate) fn stranger_ca_pem() -> &'static str {
+    &STRANGER.0
+}
+
 fn new_ca(name: &str) -> (String, Issuer<'static, KeyPair>) {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

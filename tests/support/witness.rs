@@ -1,6 +1,6 @@
 //! A witness on loopback: it checks, remembers and cosigns as c2sp.org/tlog-witness asks, or misbehaves as a test wants.
 
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,8 +11,10 @@ use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use crawlgate::tlog::{
     Checkpoint, ConsistencyProof, Hash, KeyKind, Note, Signature, VerifierKey, hash_from_text,
 };
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::eventually;
+use super::pki::{self, Certificate};
 
 /// The conduct of a witness.
 #[derive(Clone, Debug)]
@@ -39,6 +41,7 @@ pub(crate) struct Witness {
 
 struct Shared {
     port: u16,
+    tls: Option<Arc<ServerConfig>>,
     pair: Ed25519KeyPair,
     vkey: VerifierKey,
     stopped: AtomicBool,
@@ -58,12 +61,22 @@ struct State {
 impl Witness {
     /// Starts an honest witness with this name that knows no log.
     pub(crate) fn start(name: &str) -> Self {
+        Self::start_with(name, None)
+    }
+
+    /// Starts the same behind TLS, with a certificate of the test origins' CA.
+    pub(crate) fn start_tls(name: &str) -> Self {
+        Self::start_with(name, Some(pki::origin_config(Certificate::Trusted)))
+    }
+
+    fn start_with(name: &str, tls: Option<Arc<ServerConfig>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let pair = Ed25519KeyPair::generate().unwrap();
         let mut public = [0; 32];
         public.copy_from_slice(pair.public_key().as_ref());
         let shared = Arc::new(Shared {
             port: listener.local_addr().unwrap().port(),
+            tls,
             vkey: VerifierKey::new(name.parse().unwrap(), KeyKind::CosignatureV1, public),
             pair,
             stopped: AtomicBool::new(false),
@@ -82,7 +95,7 @@ impl Witness {
                 }
                 let server = Arc::clone(&server);
                 // A peer that closes its connection does not fail the test.
-                thread::spawn(move || drop(server.serve(stream)));
+                thread::spawn(move || drop(server.accept(stream)));
             }
         });
         Self { shared }
@@ -100,8 +113,12 @@ impl Witness {
     /// Returns the section of the configuration.
     pub(crate) fn section(&self, name: &str) -> String {
         let (port, vkey) = (self.shared.port, self.vkey());
+        let scheme = match self.shared.tls {
+            Some(_) => "https",
+            None => "http",
+        };
         format!(
-            "[[audit.witness]]\nname = \"{name}\"\nurl = \"http://127.0.0.1:{port}/w1/\"\nvkey = \"{vkey}\"\n"
+            "[[audit.witness]]\nname = \"{name}\"\nurl = \"{scheme}://127.0.0.1:{port}/w1/\"\nvkey = \"{vkey}\"\n"
         )
     }
 
@@ -157,8 +174,16 @@ impl Answer {
 }
 
 impl Shared {
-    fn serve(&self, mut stream: TcpStream) -> io::Result<()> {
-        let mut reader = BufReader::new(stream.try_clone()?);
+    fn accept(&self, stream: TcpStream) -> io::Result<()> {
+        let Some(tls) = &self.tls else {
+            return self.serve(stream);
+        };
+        let connection = ServerConnection::new(Arc::clone(tls)).map_err(io::Error::other)?;
+        self.serve(StreamOwned::new(connection, stream))
+    }
+
+    fn serve(&self, stream: impl Read + Write) -> io::Result<()> {
+        let mut reader = BufReader::new(stream);
         loop {
             let (mut first, mut length) = (String::new(), 0);
             if reader.read_line(&mut first)? == 0 {
@@ -186,6 +211,7 @@ impl Shared {
                     return Ok(());
                 }
                 Conduct::Floods => {
+                    let stream = reader.get_mut();
                     stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
                     let chunk = format!("1000\r\n{}\r\n", "x".repeat(0x1000));
                     loop {
@@ -205,10 +231,10 @@ impl Shared {
                 body,
             } = answer;
             let length = body.len();
-            write!(
-                stream,
-                "HTTP/1.1 {status} Any\r\n{fields}Content-Length: {length}\r\n\r\n{body}"
-            )?;
+            let head_and_body =
+                format!("HTTP/1.1 {status} Any\r\n{fields}Content-Length: {length}\r\n\r\n{body}");
+            reader.get_mut().write_all(head_and_body.as_bytes())?;
+            reader.get_mut().flush()?;
         }
     }
 

@@ -9,6 +9,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::python::python_with;
+use crate::support::pki::stranger_ca_pem;
 use crate::support::witness::{Conduct, Witness};
 use crate::support::{AdminGate, CrawlgateProcess, Origin, RULES, Setup, eventually};
 
@@ -138,6 +139,37 @@ fn proves(gate: &CrawlgateProcess, id: &str, witness: &Witness) {
             assert_eq!(output.status.success(), is_proven, "{output:?}");
             assert_eq!(told.contains("The witness witness.test/w1 saw"), is_proven);
         }
+    }
+}
+
+#[test]
+fn a_witness_with_a_ca_of_its_own_is_trusted_by_that_alone() {
+    let witness = Witness::start_tls("witness.test/w1");
+    let start = |roots: &str, ca: &str| {
+        let gate = AdminGate::with(|setup| {
+            setup.set("admin", "address", "\"127.0.0.1:0\"");
+            setup.set("audit", "checkpoint_every", "\"1s\"");
+            setup.set("tls", "extra_roots", roots);
+            fs::write(setup.dir().join("other.pem"), stranger_ca_pem()).unwrap();
+            setup.tables(&format!("{}{ca}", witness.section(NAME)));
+        });
+        witness.trust(&vkey(&gate));
+        gate
+    };
+    let origin = Origin::with_rules(RULES);
+    let own = "ca = \"origin-ca.pem\"\n";
+    let gate = start("[]", own);
+    cosigned_denial(&gate, &origin, "/private/a");
+    let (code, told, said) = gate.beside("config", &["check"]);
+    assert_eq!(code, Some(0), "{told}{said}");
+
+    // Without it; and with another one, though the roots for origins would do.
+    for (roots, ca) in [("[]", ""), ("[\"origin-ca.pem\"]", "ca = \"other.pem\"\n")] {
+        let gate = start(roots, ca);
+        gate.wait_said("certificate");
+        let state = status(&gate);
+        assert!(state["failure"].is_string(), "{state}");
+        assert!(state["cosigned_size"].is_null(), "{state}");
     }
 }
 

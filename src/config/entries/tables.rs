@@ -190,9 +190,13 @@ pub(super) fn witness(witness: &WitnessConfig) -> String {
         name: called,
         url,
         vkey,
+        ca,
     } = witness;
     let (called, url, vkey) = (quoted(called), quoted(url), quoted(vkey));
-    format!("{{ name = {called}, url = {url}, vkey = {vkey} }}")
+    let ca = ca.as_deref();
+    let ca = ca.map(|path| format!(", ca = {}", place(Some(path))));
+    let ca = ca.unwrap_or_default();
+    format!("{{ name = {called}, url = {url}, vkey = {vkey}{ca} }}")
 }
 
 /// Writes one `[[signing]]`.

@@ -1,9 +1,11 @@
 //! `[[audit.witness]]`: witnesses of the decision log.
 
+use std::path::Path;
+
 use super::super::{
     WitnessConfig,
     read::{Refusal, Section},
-    values::{plain_url, service, text},
+    values::{path, plain_url, service, text, unless},
 };
 use crate::robots::identity::client_name;
 use crate::tlog::{KeyKind, VerifierKey};
@@ -11,9 +13,10 @@ use crate::tlog::{KeyKind, VerifierKey};
 /// Reads one `[[audit.witness]]`, after those of `earlier`.
 pub(super) fn witness(
     mut section: Section<'_, '_>,
+    base: &Path,
     earlier: &[WitnessConfig],
 ) -> Option<WitnessConfig> {
-    let (mut name, mut url, mut key) = (None, None, None);
+    let (mut name, mut url, mut key, mut ca) = (None::<String>, None::<String>, None, None);
     section.set("name", &mut name, |value| {
         let named = text(client_name)(value)?;
         match earlier.iter().any(|one| one.name == *named) {
@@ -29,6 +32,11 @@ pub(super) fn witness(
             false => Ok(Some(key)),
         }
     });
+    section.set("ca", &mut ca, unless("", path(base)));
+    let is_tls = url.as_ref().is_none_or(|url| url.starts_with("https:"));
+    section.require(ca.is_none() || is_tls, &["ca"], || {
+        "it goes with a url that begins with https://".to_owned()
+    });
     for key in ["name", "url", "vkey"] {
         section.demand(key);
     }
@@ -37,6 +45,7 @@ pub(super) fn witness(
         name: name?,
         url: url?,
         vkey: key?,
+        ca,
     })
 }
 

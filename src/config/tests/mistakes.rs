@@ -247,6 +247,11 @@ fn each_mistake_is_reported_with_line_key_value_and_allowed_values() {
              and \"/add-checkpoint\": \"https://witness.example\", \"http://127.0.0.1:8080/w1\"",
         ),
         (
+            "a witness without TLS and with a CA",
+            "[[audit.witness]]\nname = 'a'\nurl = 'http://a.example'\nca = 'a.pem'\nvkey = 'witness.example/w1+f5f1ad4c+BAcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcH'",
+            "config.toml:4: [[audit.witness]] ca = 'a.pem': it goes with a url that begins with https://",
+        ),
+        (
             "a witness with the key of a log",
             "[[audit.witness]]\nname = 'a'\nurl = 'https://a.example'\nvkey = 'example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k'",
             "config.toml:4: [[audit.witness]] vkey = 'example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaAN…: this is the \

@@ -178,7 +178,6 @@ impl Command {
         match self {
             Self::Log(args) => args.require_logs(chosen),
             Self::Audit(args) => args.require_logs(chosen),
-            Self::Sql(args) => args.require_logs(chosen),
             Self::Store(_) => chosen.require_one("`crawlgate store`"),
             _ => Ok(()),
         }
@@ -246,7 +245,7 @@ fn run_command(command: Command, explicit: Option<&Path>) -> ExitCode {
             check::run(&args, &config, &chosen)
         }
         Command::Log(args) => log::run(&args, &config, &chosen),
-        Command::Sql(args) => sql::run(&args, &config),
+        Command::Sql(args) => sql::run(&args, &config, &chosen),
         Command::Audit(args) => audit::run(&args, &config, &chosen),
         Command::Report(args) => report::run(&args, &config, &chosen),
         Command::Collect(args) => collect::run(&args, &config),

@@ -15,7 +15,7 @@ use super::{fail, screen};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::store;
-use crate::store::sqlite::sql::Session;
+use crate::store::sqlite::sql::{Exported, Session};
 
 /// Octets of statements from standard input.
 const MOST: u64 = 1024 * 1024;
@@ -38,24 +38,17 @@ pub struct SqlArgs {
     statement: Option<String>,
 }
 
-impl SqlArgs {
-    /// Fails if several logs are chosen.
-    pub(super) fn require_logs(&self, chosen: &Chosen) -> Result<(), String> {
-        chosen.require_one("`crawlgate sql`").map_err(|error| {
-            format!("{error}; `crawlgate log --format sqlite` writes the decisions of several into one file")
-        })
-    }
-}
-
 const AFTER_HELP: &str = "\
 The views decisions and denials have a row for each decision that meets the conditions above, and a column for each \
 field of a record; `SELECT * FROM decisions LIMIT 1` shows them. All other tables and views are readable, too: \
 origins, snapshots, hourly, fetch_hourly, override, acknowledgement, checkpoint (schema store). Nothing can be changed.
+With several logs there are the views alone, and their first column, log, is the name of the log.
 
 Examples:
   crawlgate sql \"SELECT host, count(*) AS n FROM denials GROUP BY host ORDER BY n DESC LIMIT 10\"
   crawlgate sql --since 7d \"SELECT rule_text, count(*) FROM denials GROUP BY rule_text\"
   crawlgate sql --format csv \"SELECT time, url, status FROM decisions\" > decisions.csv
+  crawlgate sql --log '*' \"SELECT log, count(*) FROM denials GROUP BY log\"
   crawlgate sql < report.sql";
 
 /// The format of the rows.
@@ -71,20 +64,27 @@ enum Format {
 
 /// Runs `crawlgate sql`; exits 0, or 2 on failure.
 #[must_use]
-pub fn run(args: &SqlArgs, config: &Config) -> ExitCode {
-    match told(args, config) {
+pub fn run(args: &SqlArgs, config: &Config, chosen: &Chosen) -> ExitCode {
+    match told(args, config, chosen) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&screen::printable(&error)),
     }
 }
 
-fn told(args: &SqlArgs, config: &Config) -> Result<(), String> {
+fn told(args: &SqlArgs, config: &Config, chosen: &Chosen) -> Result<(), String> {
     let query = args.filter.query(Clock::system().now())?;
-    let path = match &args.store {
-        Some(path) => path,
-        None => store::named(config).map_err(|error| error.to_string())?,
+    let session = match (&args.store, chosen) {
+        (Some(path), _) => Session::open(path, &query),
+        (None, Chosen::One) => store::named(config).and_then(|path| Session::open(path, &query)),
+        (None, Chosen::Several(logs)) => {
+            let stores = logs.iter().filter_map(|log| {
+                let name = Some(log.name().as_str());
+                log.path().map(|path| Exported { name, path })
+            });
+            Session::open_several(&stores.collect::<Vec<_>>(), &query)
+        }
     };
-    let session = Session::open(path, &query).map_err(|error| error.to_string())?;
+    let session = session.map_err(|error| error.to_string())?;
     let text = match &args.statement {
         Some(text) => text.clone(),
         None => from_input()?,
@@ -93,7 +93,14 @@ fn told(args: &SqlArgs, config: &Config) -> Result<(), String> {
         return Err("there is no statement; `crawlgate sql --help` has examples".to_owned());
     }
     let mut sheet = Sheet::new(args.format, screen::width());
-    let done = session.run(&text, &mut sheet);
+    let done = session.run(&text, &mut sheet).map_err(|error| {
+        match chosen.is_several() && error.starts_with("no such table") {
+            true => format!(
+                "{error}; with several logs there are the views decisions and denials alone"
+            ),
+            false => error,
+        }
+    });
     // Rows before a failure are shown.
     sheet.flush().map(drop).and(done)
 }

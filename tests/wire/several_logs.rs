@@ -131,6 +131,31 @@ fn the_decisions_of_all_logs_are_one_list_by_time() {
     let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?)));
     let rows: Vec<(String, String)> = rows.unwrap().map(Result::unwrap).collect();
     assert_eq!(rows, all);
+
+    let sql = |logs: &str, text: &str, code| {
+        let words = ["--log", logs, "--format", "csv", text];
+        let (said, error) = fleet.run("sql", &words, code);
+        said + &error
+    };
+    let said = sql("*", "SELECT log, id, seq FROM denials ORDER BY time", 0);
+    let mut lines = said.lines();
+    assert_eq!(lines.next(), Some("log,id,seq"), "{said}");
+    for (line, (log, id)) in lines.by_ref().zip(&all) {
+        let (row, seq) = line.rsplit_once(',').unwrap();
+        assert_eq!(row, format!("{log},{id}"), "{said}");
+        assert!(seq.parse::<u64>().unwrap() < 100, "{said}");
+    }
+    assert_eq!(lines.next(), None, "{said}");
+    let counted = "SELECT log, count(*) AS n FROM decisions WHERE verdict = 'deny' GROUP BY log";
+    let want = format!("log,n\r\n{ams},2\r\n{fra},1\r\n").replace('\r', "");
+    assert_eq!(sql("ams,fra-1", counted, 0).replace('\r', ""), want);
+    let alone = sql("fra-1", "SELECT * FROM denials", 0);
+    assert!(alone.starts_with("seq,"), "{alone}");
+    let error = sql("*", "SELECT * FROM origins", 2);
+    assert!(
+        error.contains("the views decisions and denials alone"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -214,8 +239,7 @@ fn a_command_for_one_log_names_those_to_choose_from() {
     let fleet = Fleet::new();
     let id = &*fleet.ids[0];
     #[rustfmt::skip] // one row, one case
-    let cases: [(&str, &[&str]); 9] = [
-        ("sql", &["SELECT 1"]),
+    let cases: [(&str, &[&str]); 8] = [
         ("store", &["check"]),
         ("store", &["size"]),
         ("audit", &["key"]),

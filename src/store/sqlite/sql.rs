@@ -7,6 +7,7 @@
 mod columns;
 mod export;
 mod source;
+mod sources;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -22,6 +23,7 @@ use rusqlite::{Batch, Connection, Error, ErrorCode, OpenFlags, Statement};
 use self::columns::COLUMNS;
 pub use self::export::{Exported, export};
 use self::source::{Source, View};
+use self::sources::{INDEX, Sources};
 use super::error::{Failure, said};
 use super::rows::number;
 use super::{open, still};
@@ -85,12 +87,41 @@ impl Session {
         open::require(path, Access::Read)?;
         let made = || -> Result<Self, Failure> {
             let source = Source::new(still::reader(path)?, query, None)?;
-            let mut connection = beside_the_store(path)?;
-            views(&connection, path, source)?;
-            only_read(&mut connection)?;
-            Ok(Self { connection })
+            let connection = beside(Some(path))?;
+            views(&connection, Sources::one(path, query, source), Names::None)?;
+            Self::reading(connection)
         };
         made().map_err(|failure| failure.at(path))
+    }
+
+    /// Opens stores with the names of their logs. The views have the decisions of all of them that meet `query`, one log
+    /// after the other, with the name in a column `log`; there are no other tables.
+    ///
+    /// # Errors
+    /// When one is not there, the first one cannot be read, or a condition is wrong.
+    pub fn open_several(
+        stores: &[Exported<'_>],
+        query: &DecisionQuery,
+    ) -> Result<Self, StoreError> {
+        let mut first = Path::new("");
+        for store in stores.iter().rev() {
+            open::require(store.path, Access::Read)?;
+            first = store.path;
+        }
+        let all = stores.iter();
+        let all = all.map(|store| (store.name.unwrap_or_default(), store.path));
+        let sources = Sources::several(all, query)?;
+        let made = || -> Result<Self, Failure> {
+            let connection = beside(None)?;
+            views(&connection, sources, Names::OfLogs)?;
+            Self::reading(connection)
+        };
+        made().map_err(|failure| failure.at(first))
+    }
+
+    fn reading(mut connection: Connection) -> Result<Self, Failure> {
+        only_read(&mut connection)?;
+        Ok(Self { connection })
     }
 
     /// Runs the statements of `text`, one after the other, and gives their rows to `rows`.
@@ -147,9 +178,9 @@ fn run_one(statement: &mut Statement<'_>, to: &mut impl Rows) -> Result<bool, St
     Ok(to.end()?)
 }
 
-/// Returns a connection to an empty database, with the store attached: functions of tables belong to the main database,
+/// Returns a connection to an empty database, with the store attached if there is one: functions of tables belong to the main database,
 /// so that a statement over the views alone would keep a state of the store if that were it.
-fn beside_the_store(path: &Path) -> Result<Connection, Failure> {
+fn beside(store: Option<&Path>) -> Result<Connection, Failure> {
     let connection = Connection::open_in_memory_with_flags(
         OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_URI
@@ -158,6 +189,9 @@ fn beside_the_store(path: &Path) -> Result<Connection, Failure> {
     connection.busy_timeout(open::PATIENCE)?;
     // Before the views, which it drops: sorting by more than fits into the page cache goes to a file.
     connection.pragma_update(None, "temp_store", "FILE")?;
+    let Some(path) = store else {
+        return Ok(connection);
+    };
     let attach = |uri: &Path| -> rusqlite::Result<()> {
         let uri = uri.to_string_lossy();
         connection.execute("ATTACH ?1 AS store", [uri])?;
@@ -172,31 +206,43 @@ fn beside_the_store(path: &Path) -> Result<Connection, Failure> {
     Ok(connection)
 }
 
+/// Whether rows of the views have the name of their log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Names {
+    None,
+    OfLogs,
+}
+
 /// Makes the functions and the views.
-fn views(connection: &Connection, path: &Path, source: Source) -> Result<(), Failure> {
+fn views(connection: &Connection, sources: Sources, names: Names) -> Result<(), Failure> {
     // Innocuous: a view may call them though the schema of a file is not trusted.
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS;
-    let source = Arc::new(Mutex::new(source));
-    let at: Arc<Path> = path.into();
-    let failed = move |failure: Failure| Error::UserFunctionError(failure.at(&at).into());
-    let (pages, failed_page) = (Arc::clone(&source), failed.clone());
+    let sources = Arc::new(Mutex::new(sources));
+    let failed = |error: StoreError| Error::UserFunctionError(error.into());
+    let (pages, logs) = (Arc::clone(&sources), Arc::clone(&sources));
     connection.create_scalar_function("crawlgate_page", 2, flags, move |context| {
         let view = match context.get::<i64>(0)? {
             0 => View::Decisions,
             _ => View::Denials,
         };
         let from = number(context.get(1)?);
-        pages.lock().page(view, from).map_err(&failed_page)
+        pages.lock().page(view, from).map_err(failed)
     })?;
     connection.create_scalar_function("crawlgate_column", 2, flags, move |context| {
-        let (index, column) = (number(context.get(0)?), context.get::<i64>(1)?);
+        let (row, column) = (number(context.get(0)?), context.get::<i64>(1)?);
         let column = usize::try_from(column).unwrap_or(usize::MAX);
-        source.lock().value(index, column).map_err(&failed)
+        sources.lock().value(row, column).map_err(failed)
     })?;
-    let mut columns = String::from("at.value + 1 AS seq");
+    connection.create_scalar_function("crawlgate_log", 1, flags, move |context| {
+        Ok(logs.lock().name(number(context.get(0)?)))
+    })?;
+    let mut columns = match names {
+        Names::None => String::new(),
+        Names::OfLogs => "crawlgate_log(at.value) AS log, ".to_owned(),
+    };
+    let _ = write!(columns, "(at.value & {INDEX}) + 1 AS seq"); // a String takes all
     for (place, column) in COLUMNS.iter().enumerate() {
         let name = column.name;
-        // A String takes all.
         let _ = write!(
             columns,
             ", crawlgate_column(at.value, {place}) AS \"{name}\""

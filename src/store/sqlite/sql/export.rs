@@ -9,14 +9,15 @@ use super::super::error::Failure;
 use super::super::{open, still};
 use super::columns::COLUMNS;
 use super::source::Source;
-use super::{not_made, views};
+use super::sources::Sources;
+use super::{Names, not_made, views};
 use crate::store::{Access, DecisionQuery, StoreError, StoreErrorKind};
 use crate::whole_file::NewFile;
 
-/// A store with decisions to write.
+/// A store with decisions to write, or to ask for.
 #[derive(Clone, Copy, Debug)]
 pub struct Exported<'e> {
-    /// The name of its log, for the column `log`; the table has this column if each store has a name.
+    /// The name of its log, for the column `log`; a table has this column if each store has a name.
     pub name: Option<&'e str>,
     /// Its file.
     pub path: &'e Path,
@@ -43,7 +44,8 @@ pub fn export(
         let reader = still::reader(store.path)?;
         let progress = Box::new(progress.clone());
         let source = Source::new(reader, query, Some(progress)).map_err(at)?;
-        let filled = fill(new.path(), store, source, nth == 0);
+        let sources = Sources::one(store.path, query, source);
+        let filled = fill(new.path(), store, sources, nth == 0);
         count += filled.map_err(|failure| match failure {
             // Of the new file: the store is only read.
             Failure::Engine(error)
@@ -62,12 +64,17 @@ pub fn export(
 }
 
 /// Adds the decisions of one store, to a new table for the first one.
-fn fill(file: &Path, store: &Exported<'_>, source: Source, is_first: bool) -> Result<u64, Failure> {
+fn fill(
+    file: &Path,
+    store: &Exported<'_>,
+    sources: Sources,
+    is_first: bool,
+) -> Result<u64, Failure> {
     let connection = Connection::open(file)?;
     // The file is synced at its end, and has no reader before.
     connection.pragma_update(None, "journal_mode", "OFF")?;
     connection.pragma_update(None, "synchronous", "OFF")?;
-    views(&connection, store.path, source)?;
+    views(&connection, sources, Names::None)?;
     if is_first {
         connection.execute_batch(&format!(
             "CREATE TABLE main.decisions ({})",

@@ -4,7 +4,6 @@
 //! alone keeps no state of the database, however long it takes, and the write-ahead log stays short.
 
 use std::collections::VecDeque;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use rusqlite::types::Value;
@@ -56,6 +55,14 @@ pub(super) struct Source {
     progress: Option<Progress>,
 }
 
+/// Matching decisions of one run.
+pub(super) struct Page {
+    /// The index to go on from.
+    pub(super) next: u64,
+    /// The indices.
+    pub(super) found: Vec<u64>,
+}
+
 /// A run of entries in memory.
 struct Held {
     first: u64,
@@ -96,9 +103,8 @@ impl Source {
         })
     }
 
-    /// Returns the indices of the matching decisions in the next run that has some, from the index `from` on, as JSON:
-    /// `{"next":N,"found":[…]}`, where `next` is the index to go on from. `None` at the end.
-    pub(super) fn page(&mut self, view: View, from: u64) -> Result<Option<String>, Failure> {
+    /// Returns the matching decisions in the next run that has some, from the index `from` on. `None` at the end.
+    pub(super) fn page(&mut self, view: View, from: u64) -> Result<Option<Page>, Failure> {
         if from == 0 {
             self.extent = entries::extent(&self.connection)?;
         }
@@ -127,12 +133,10 @@ impl Source {
                 if places.is_empty() {
                     return Ok(true);
                 }
-                let mut page = format!("{{\"next\":{next},\"found\":[");
-                for (nth, place) in places.iter().enumerate() {
-                    let comma = if nth > 0 { "," } else { "" };
-                    let _ = write!(page, "{comma}{}", placed.first + place); // a String takes all
-                }
-                page.push_str("]}");
+                let page = Page {
+                    next,
+                    found: places.iter().map(|place| placed.first + place).collect(),
+                };
                 found = Some((page, Held::of(placed)?));
                 Ok(false)
             },

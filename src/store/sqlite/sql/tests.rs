@@ -314,7 +314,8 @@ async fn rows_are_made_while_they_are_read() {
         &DecisionQuery::default(),
         Some(Box::new(progress)),
     );
-    views(&connection, &path, source.unwrap()).unwrap();
+    let sources = Sources::one(&path, &DecisionQuery::default(), source.unwrap());
+    views(&connection, sources, Names::None).unwrap();
     let count = |text: &str| {
         let count = connection.query_row(text, [], |row| row.get::<_, i64>(0));
         (count.unwrap(), passed.try_iter().last().unwrap_or_default())

@@ -6,6 +6,7 @@
 
 pub mod case;
 pub mod covering;
+mod exemptions;
 pub mod fault;
 pub mod keys;
 pub mod review;

@@ -21,7 +21,7 @@ use crate::robots::state::{Fresh, Outage, State};
 use crate::text::DecisionId;
 
 /// 2026-11-20T12:00:00Z
-const NOON: Moment = Moment::from_millis(1_795_176_000_000);
+pub(crate) const NOON: Moment = Moment::from_millis(1_795_176_000_000);
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// Returns an empty store.

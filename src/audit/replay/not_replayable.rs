@@ -23,6 +23,8 @@ pub enum NotReplayable {
     Older,
     /// The robots.txt behind it was dropped to make room, or was lost to damage that was mended since.
     NoRoom,
+    /// The client was exempt, and the settings of that time, which name exempt clients, are not in the log.
+    NoSettings,
     /// The reason is one that this crawlgate does not know.
     Unknown,
 }
@@ -40,6 +42,7 @@ impl NotReplayable {
             Self::Cut => "cut",
             Self::Older => "older",
             Self::NoRoom => "no_room",
+            Self::NoSettings => "no_settings",
             Self::Unknown => "unknown",
         }
     }
@@ -57,6 +60,7 @@ impl fmt::Display for NotReplayable {
             Self::Cut => "the request was too long to be recorded whole",
             Self::Older => "an earlier crawlgate recorded it, without all that a replay needs",
             Self::NoRoom => "the robots.txt that it rests on had no room in the store any more ([audit] max_size), or was lost to damage",
+            Self::NoSettings => "its client was exempt, and the log does not have the settings of that time any more, which name exempt clients",
             Self::Unknown => "its reason is unknown to this crawlgate; a newer one may know it",
         })
     }

@@ -112,9 +112,10 @@ impl From<NotReplayable> for Aside {
             NotReplayable::Pending | NotReplayable::Paced => Self::Deferred,
             NotReplayable::Redacted => Self::Redacted,
             NotReplayable::Cut => Self::Cut,
-            NotReplayable::Older | NotReplayable::NoRoom | NotReplayable::Unknown => {
-                Self::Incomplete
-            }
+            NotReplayable::Older
+            | NotReplayable::NoRoom
+            | NotReplayable::NoSettings
+            | NotReplayable::Unknown => Self::Incomplete,
         }
     }
 }

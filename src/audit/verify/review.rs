@@ -8,9 +8,12 @@ use std::sync::Arc;
 use aws_lc_rs::digest;
 use serde::Deserialize;
 
+use super::exemptions::{Exemptions, Standing};
 use crate::audit::replay::evidence::Robots;
 use crate::audit::replay::otherwise::{Aside, OtherFile, otherwise};
-use crate::audit::replay::{self, Evidence, Files, Missing, NotReplayable, Outcome, Unreadable};
+use crate::audit::replay::{
+    self, Difference, Evidence, Files, Missing, NotReplayable, Outcome, Unreadable,
+};
 use crate::policy::Decision;
 use crate::policy::terms::{PolicyDigest, PolicySettings};
 use crate::robots::snapshot::Snapshot;
@@ -26,6 +29,7 @@ pub struct Review<'s> {
     policies: HashMap<String, Held<Arc<PolicySettings>>>,
     files: HashMap<FileKey, Held<Arc<Snapshot>>>,
     bytes: usize,
+    exemptions: Exemptions,
 }
 
 /// A file's digest, whether it is read leniently, and whether it is the start of a longer one.
@@ -144,6 +148,7 @@ impl<'s> Review<'s> {
             policies: HashMap::new(),
             files: HashMap::new(),
             bytes: 0,
+            exemptions: Exemptions::default(),
         }
     }
 
@@ -169,6 +174,18 @@ impl<'s> Review<'s> {
             return Ok(Finding::Misfiled);
         }
         let finding = self.replay(evidence).await?;
+        if let (Finding::Replayed(Outcome::Same), Some(exempt)) = (&finding, &evidence.exempt) {
+            let standing = self.exemptions.standing(self.store, decision).await?;
+            return Ok(Finding::Replayed(match standing {
+                Standing::Exempt => Outcome::Same,
+                Standing::Unknown => Outcome::Attested(NotReplayable::NoSettings),
+                Standing::NotExempt => Outcome::Differs(vec![Difference {
+                    what: "exempt.reason in the settings of that time",
+                    recorded: exempt.reason.clone(),
+                    replayed: "none".to_owned(),
+                }]),
+            }));
+        }
         if let Finding::Replayed(Outcome::Missing(missing)) = finding {
             // Retention may have dropped both since the record was read.
             let page = self

@@ -249,9 +249,9 @@ impl Proxy {
         recorder.has_several_user_agents() && self.settings.load().agent.mismatch == Mismatch::Deny
     }
 
-    /// Tells whether an answer may leave only after its record is on disk.
+    /// Tells whether an answer may leave only after its record is on disk: a denial, or a page that an exemption lets out.
     pub(super) fn must_be_kept_first(&self, decision: &Decision) -> bool {
-        !decision.lets_out()
+        (!decision.lets_out() || decision.exempt.is_some())
             // A failing log cannot keep even that record.
             && decision.reason != Reason::LogFailed
             && self.log.is_strict()

@@ -21,7 +21,7 @@ use crate::egress::{Failure, ResponseBody, switched};
 use crate::ftp;
 use crate::gate::Kind;
 use crate::policy::usage::Release;
-use crate::policy::{Permit, Target};
+use crate::policy::{Permit, Reason, Target};
 use crate::rep::{Origin, Scheme, TransferType};
 
 impl Connection {
@@ -70,6 +70,10 @@ impl Connection {
                 (Some(client_stream), Some(switching))
                     if wants_websocket && is_websocket(response.headers()) =>
                 {
+                    let head = (response.status(), None);
+                    if !self.is_kept(head, &mut recorder).await {
+                        return Err((Refusal::Decided, recorder));
+                    }
                     Ok(self.switch(response, client_stream, recorder, switching))
                 }
                 _ => Err((Refusal::Upgrade, recorder)),
@@ -78,13 +82,42 @@ impl Connection {
         if !fields::is_framed_plainly(response.headers()) {
             return Err((Refusal::Upstream(Failure::Protocol), recorder));
         }
-        match recorder.judge_response(&response) {
-            Some(release) => Ok(self.pass(response, recorder, passing, release)),
-            None => {
+        let Some(release) = recorder.judge_response(&response) else {
+            response.into_body().discard();
+            return Err((Refusal::Decided, recorder));
+        };
+        let error = ftp_refusal(&response, &recorder).and_then(ftp::status::Refusal::error_type);
+        let head = (response.status(), error);
+        match self.is_kept(head, &mut recorder).await {
+            true => Ok(self.pass(response, recorder, passing, release)),
+            false => {
                 response.into_body().discard();
                 Err((Refusal::Decided, recorder))
             }
         }
+    }
+
+    /// Waits until the record of an exempted request is on disk, where durability asks for that. False if it cannot be
+    /// kept, and the crawler must not get the answer: the recorder has the decision then.
+    async fn is_kept(
+        &self,
+        (status, error): (StatusCode, Option<&'static str>),
+        recorder: &mut ExchangeRecorder,
+    ) -> bool {
+        let proxy = &self.downstream.proxy;
+        if !proxy.must_be_kept_first(recorder.decision()) {
+            return true;
+        }
+        recorder.response_started(status.as_u16(), error);
+        recorder.record_now(0);
+        // Boxed: a wait for the disk should not burden every request's future.
+        let kept = Box::pin(proxy.log.flush()).await;
+        if kept.is_ok() || !proxy.denies_unrecorded() {
+            return true;
+        }
+        recorder.withdraw_record();
+        recorder.decide_by(Reason::LogFailed);
+        false
     }
 
     /// Reads the target of a request that may be forwarded, and its transfer type over FTP.
@@ -204,10 +237,7 @@ impl Connection {
         passing: Passing,
         release: Release,
     ) -> Response<Answer> {
-        let refusal = match recorder.origin().map(Origin::scheme) {
-            Some(Scheme::Ftp) => response.extensions().get().copied(),
-            _ => None,
-        };
+        let refusal = ftp_refusal(&response, &recorder);
         let error = refusal.and_then(ftp::status::Refusal::error_type);
         recorder.response_started(response.status().as_u16(), error);
         let version = response.version();
@@ -257,6 +287,17 @@ impl Connection {
             drop(downstream);
         });
         answer.map(|()| Answer::empty())
+    }
+}
+
+/// Returns what an FTP server has refused.
+fn ftp_refusal(
+    response: &Response<ResponseBody>,
+    recorder: &ExchangeRecorder,
+) -> Option<ftp::status::Refusal> {
+    match recorder.origin().map(Origin::scheme) {
+        Some(Scheme::Ftp) => response.extensions().get().copied(),
+        _ => None,
     }
 }
 

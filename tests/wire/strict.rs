@@ -5,7 +5,9 @@ use std::collections::HashSet;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::{CrawlgateProcess, Origin, RULES, Setup, StoredLog};
+use crate::clients::{PASSWORD, basic, entry};
+use crate::opaque::{SWITCH, upgrade};
+use crate::support::{CrawlgateProcess, Origin, RULES, Reply, Setup, StoredLog};
 
 fn strict(configure: impl FnOnce(&mut Setup)) -> CrawlgateProcess {
     CrawlgateProcess::with(|setup| {
@@ -111,4 +113,74 @@ fn a_kill_takes_no_refusal_that_was_told() {
     assert_eq!(told.len(), 60);
     assert_eq!(told.difference(&kept).count(), 0, "{kept:?}");
     assert_eq!(origin.seen_but_robots(), [""; 0]);
+}
+
+/// Configures a client that is exempt.
+fn exempt(setup: &mut Setup) {
+    let tables = entry("helper", "exempt = 'a person asks for each page'\n");
+    setup.tables(&(tables + "[[client]]\nname = 'rest'\nnetworks = '127.0.0.0/8'\n"));
+}
+
+#[test]
+fn a_page_that_an_exemption_lets_out_is_recorded_before_it_leaves() {
+    let mut gate = strict(exempt);
+    let origin = Origin::with_rules(RULES).on("/private/ws", [Reply::raw(SWITCH).echo()]);
+    let right = basic("helper", PASSWORD);
+    let mut told = Vec::new();
+    for n in 0..20 {
+        let path = format!("/private/{n}");
+        let url = origin.url(&path);
+        let answer = gate.request("GET", &url, &right);
+        answer.is_origins(200, &format!("page {path}"));
+        // Read at once, without waiting.
+        let records = gate.records();
+        let mut found = records.iter().filter(|record| record["url"] == url);
+        let (record, None) = (found.next().unwrap(), found.next()) else {
+            panic!("{url}: {records:?}");
+        };
+        assert_eq!(record["reason"], "client_exempt", "{record}");
+        assert_eq!(
+            (&record["status"], &record["bytes_out"]),
+            (&json!(200), &json!(0))
+        );
+        assert!(!record["upstream"].is_null(), "{record}");
+        told.push(record["id"].as_str().unwrap().to_owned());
+    }
+    let mut socket = gate.connect();
+    let shaking = upgrade(&origin.url("/private/ws"), &origin.authority());
+    let shaking = shaking.replacen("\r\n\r\n", &format!("\r\n{right}\r\n"), 1);
+    assert_eq!(socket.exchange(shaking).status, 101);
+    let url = origin.url("/private/ws");
+    let records = gate.records();
+    let open = records.iter().find(|record| record["url"] == url).unwrap();
+    assert_eq!(open["status"], 101, "{open}");
+    told.push(open["id"].as_str().unwrap().to_owned());
+    gate.signal(Signal::KILL);
+    gate.wait();
+    let kept = StoredLog::read(&gate.setup.dir().join("crawlgate.db")).decisions;
+    assert!(told.iter().all(|id| kept.contains(id)), "{told:?} {kept:?}");
+    assert_eq!(kept.len(), told.len(), "one was recorded twice");
+}
+
+#[test]
+fn a_page_that_an_exemption_lets_out_does_not_leave_without_its_record() {
+    for (on_failure, status) in [("\"deny\"", 503), ("\"continue\"", 200)] {
+        let gate = strict(|setup| {
+            exempt(setup);
+            setup
+                .set("log", "file", "\"/dev/full\"")
+                .set("log", "on_failure", on_failure)
+                .set("store", "path", "\"\"");
+        });
+        let page = Reply::with(200, "", "SECRET");
+        let origin = Origin::with_rules(RULES).on("/private/x", [page]);
+        let answer = gate.request("GET", &origin.url("/private/x"), &basic("helper", PASSWORD));
+        assert_eq!(answer.status, status, "{on_failure}: {answer:?}");
+        assert_eq!(
+            answer.text().contains("SECRET"),
+            status == 200,
+            "{answer:?}"
+        );
+        assert_eq!(answer.is_ours(), status == 503, "{answer:?}");
+    }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::witnesses::{configure, cosigned_denial, vkey};
 use crate::support::witness::Witness;
-use crate::support::{AdminGate, CrawlgateProcess, Origin, RULES};
+use crate::support::{AdminGate, CrawlgateProcess, Origin, RULES, Setup};
 
 fn audit(gate: &CrawlgateProcess, words: &[&str], want: i32) -> String {
     let (code, told, error) = gate.beside("audit", words);
@@ -124,6 +124,83 @@ fn a_running_gate_takes_a_new_key_over() {
     for key in [&old, &new, &third] {
         audit(&gate, &["verify", "--all", "--key", key], 0);
     }
+}
+
+/// The system calls that change what is on the disk.
+const STEPS: [&str; 4] = ["pwrite64", "fsync", "rename", "unlink"];
+
+/// Tells whether `strace` is there, which kills a process at a system call.
+fn has_strace() -> bool {
+    let found = Command::new("strace").arg("-V").output();
+    let is_there = found.is_ok_and(|output| output.status.success());
+    let is_required = std::env::var("CRAWLGATE_REQUIRE_CLIENTS").is_ok_and(|value| value == "1");
+    assert!(is_there || !is_required, "strace is missing");
+    is_there
+}
+
+/// Rotates the key of a copy of a gate's files, killed at the nth such call of a thread. `None` if there are fewer.
+fn cut_short(from: &Setup, step: &str, nth: usize) -> Option<Setup> {
+    let mut setup = Setup::new();
+    setup.set("admin", "address", "\"127.0.0.1:0\"");
+    for file in ["crawlgate.db", "crawlgate.log.key", "crawlgate.log.state"] {
+        fs::copy(from.dir().join(file), setup.dir().join(file)).unwrap();
+    }
+    let (trace, kill) = (
+        format!("trace={step}"),
+        format!("inject={step}:signal=SIGKILL:when={nth}"),
+    );
+    let strace = [
+        "strace",
+        "-f",
+        "-qq",
+        "-o",
+        "/dev/null",
+        "-e",
+        &trace,
+        "-e",
+        &kill,
+    ];
+    let mut rotate = setup.command_in(&strace, "audit");
+    rotate.args(["key", "rotate", "--reason", "yearly", "--by", "Grace"]);
+    let output = rotate.output().unwrap();
+    (!output.status.success()).then_some(setup)
+}
+
+#[test]
+fn a_kill_at_any_step_of_a_rotation_leaves_one_key() {
+    if !has_strace() {
+        return;
+    }
+    let mut gate = CrawlgateProcess::with(|setup| {
+        setup.set("admin", "address", "\"127.0.0.1:0\"");
+    });
+    let origin = Origin::with_rules(RULES);
+    gate.denied(&gate.get(&origin.url("/private/a")));
+    let old = vkey(&gate);
+    gate.signal(Signal::TERM);
+    assert!(gate.wait().success(), "{}", gate.said());
+    let mut rotated = [0, 0];
+    for step in STEPS {
+        for nth in 1.. {
+            let Some(setup) = cut_short(&gate.setup, step, nth) else {
+                break;
+            };
+            let at = format!("{step} {nth}");
+            let serve = setup.command("serve");
+            let mut next = CrawlgateProcess::spawn(setup, serve);
+            let new = vkey(&next);
+            next.signal(Signal::TERM);
+            assert!(next.wait().success(), "{at}: {}", next.said());
+            let (code, told, error) = next.beside("audit", &["verify", "--all", "--key", &new]);
+            assert_eq!(code, Some(0), "{at}: {told}{error}");
+            let is_rotated = told.contains("1 key_rotated");
+            assert_eq!(new != old, is_rotated, "{at}: {told}");
+            let left = next.setup.dir().join("crawlgate.log.key.next");
+            assert!(!left.exists() || !is_rotated, "{at}");
+            rotated[usize::from(is_rotated)] += 1;
+        }
+    }
+    assert!(rotated.iter().all(|cases| *cases >= 3), "{rotated:?}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ const OVERLAP: u64 = 10_000;
 /// Events to read at once.
 const PAGE: usize = 1_000;
 
-/// What the log says of an exemption.
+/// The log's answer about an exemption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     /// The settings in force name the client, with the same reason.

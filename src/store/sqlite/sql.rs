@@ -206,7 +206,7 @@ fn beside(store: Option<&Path>) -> Result<Connection, Failure> {
     Ok(connection)
 }
 
-/// Whether rows of the views have the name of their log.
+/// The names of logs in the rows of the views.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Names {
     None,

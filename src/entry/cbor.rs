@@ -267,6 +267,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads an integer.
+    #[inline]
     pub(crate) fn int(&mut self) -> Result<i64, Malformed> {
         let out_of_range = |_| Malformed("a number out of range");
         match self.head()? {
@@ -284,6 +285,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads as many octets as a digest has.
+    #[inline]
     pub(crate) fn fixed<const N: usize>(&mut self) -> Result<&'a [u8; N], Malformed> {
         let octets = self.bytes()?;
         octets
@@ -299,6 +301,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the head of an array, and refuses more items than octets follow.
+    #[inline]
     pub(crate) fn array(&mut self) -> Result<usize, Malformed> {
         let count = self.number(major::ARRAY, "no array")?;
         self.bounded(count)
@@ -310,6 +313,7 @@ impl<'a> Reader<'a> {
         self.bounded(count)
     }
 
+    #[inline]
     fn bounded(self, count: u64) -> Result<usize, Malformed> {
         usize::try_from(count)
             .ok()
@@ -346,17 +350,20 @@ impl<'a> Reader<'a> {
     #[inline]
     pub(crate) fn item(&mut self) -> Result<&'a [u8], Malformed> {
         let whole = self.rest;
-        // Short items are frequent.
-        let short = whole.first().and_then(|first| match first {
-            0..24 => Some(1),
-            0x40..0x58 | 0x60..0x78 => Some(usize::from(first & 31) + 1),
-            _ => None,
-        });
-        if let Some((item, rest)) = short.and_then(|length| whole.split_at_checked(length)) {
-            self.rest = rest;
-            return Ok(item);
-        }
-        self.long_item()
+        // Nearly all items are numbers, short texts and digests.
+        let length = match whole {
+            [0..24, ..] => 1,
+            [0x18, 24..=u8::MAX, ..] => 2,
+            [0x19, 1..=u8::MAX, ..] => 3,
+            [first @ (0x40..0x58 | 0x60..0x78), ..] => usize::from(first & 31) + 1,
+            [0x58 | 0x78, length @ 24..=u8::MAX, ..] => usize::from(*length) + 2,
+            _ => return self.long_item(),
+        };
+        let Some((item, rest)) = whole.split_at_checked(length) else {
+            return self.long_item();
+        };
+        self.rest = rest;
+        Ok(item)
     }
 
     fn long_item(&mut self) -> Result<&'a [u8], Malformed> {

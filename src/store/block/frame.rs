@@ -26,6 +26,9 @@ const LEVEL: i32 = 1;
 #[error("damaged block: {0}")]
 pub struct BlockError(pub(in super::super) &'static str);
 
+/// The error of all that packs.
+const INCOMPRESSIBLE: BlockError = BlockError("the block cannot be compressed");
+
 /// The sections of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Section {
@@ -50,42 +53,63 @@ impl Section {
     }
 }
 
-/// Compresses sections.
-pub(super) struct Packer(Compressor<'static>);
+/// Compresses the sections of blocks, one after the other.
+pub(super) struct Packer {
+    compressor: Compressor<'static>,
+    /// Number of sections so far, their list, and their frames.
+    sections: u8,
+    list: Vec<u8>,
+    frames: Vec<u8>,
+    /// The latest frame.
+    frame: Vec<u8>,
+}
 
 impl Packer {
     pub(super) fn new() -> Result<Self, BlockError> {
         let failed = |_| BlockError("the compressor cannot be set up");
         let mut compressor = Compressor::new(LEVEL).map_err(failed)?;
         compressor.include_checksum(true).map_err(failed)?;
-        Ok(Self(compressor))
+        Ok(Self {
+            compressor,
+            sections: 0,
+            list: Vec::new(),
+            frames: Vec::new(),
+            frame: Vec::new(),
+        })
     }
 
-    /// Appends a block of `count` entries. A section without octets is left out.
-    pub(super) fn pack(
-        &mut self,
-        count: usize,
-        sections: &[(Section, &[u8])],
-        out: &mut Vec<u8>,
-    ) -> Result<(), BlockError> {
-        let failed = BlockError("the block cannot be compressed");
-        let number = |number: usize| u32::try_from(number).map_err(|_| failed);
-        let mut packed = Vec::new();
-        let mut list = Vec::with_capacity(LISTED * sections.len());
-        for (section, raw) in sections.iter().filter(|(_, raw)| !raw.is_empty()) {
-            let frame = self.0.compress(raw).map_err(|_| failed)?;
-            list.push(section.id());
-            list.extend_from_slice(&number(raw.len())?.to_be_bytes());
-            list.extend_from_slice(&number(frame.len())?.to_be_bytes());
-            packed.push(frame);
+    /// Adds a section, after those of lower ids. One without octets is left out.
+    pub(super) fn add(&mut self, section: Section, raw: &[u8]) -> Result<(), BlockError> {
+        if raw.is_empty() {
+            return Ok(());
         }
-        out.extend_from_slice(MAGIC);
-        out.push(packed.len() as u8);
-        out.extend_from_slice(&number(count)?.to_be_bytes());
-        out.extend_from_slice(&list);
-        packed.iter().for_each(|frame| out.extend_from_slice(frame));
+        self.frame.clear();
+        self.frame.reserve(zstd_safe::compress_bound(raw.len()));
+        let compressed = self.compressor.compress_to_buffer(raw, &mut self.frame);
+        compressed.map_err(|_| INCOMPRESSIBLE)?;
+        self.sections += 1;
+        self.list.push(section.id());
+        self.list.extend_from_slice(&length(raw.len())?);
+        self.list.extend_from_slice(&length(self.frame.len())?);
+        self.frames.extend_from_slice(&self.frame);
         Ok(())
     }
+
+    /// Appends the block of `count` entries with these sections to `out`, and begins the next one.
+    pub(super) fn finish(&mut self, count: usize, out: &mut Vec<u8>) -> Result<(), BlockError> {
+        out.extend_from_slice(MAGIC);
+        out.push(std::mem::take(&mut self.sections));
+        out.extend_from_slice(&length(count)?);
+        out.append(&mut self.list);
+        out.append(&mut self.frames);
+        Ok(())
+    }
+}
+
+/// Returns a length as a head has it.
+fn length(number: usize) -> Result<[u8; 4], BlockError> {
+    let number = u32::try_from(number).map_err(|_| INCOMPRESSIBLE)?;
+    Ok(number.to_be_bytes())
 }
 
 /// The sections of a block, packed.

@@ -240,12 +240,11 @@ fn foreign_octets_are_refused_before_they_are_unpacked() {
 /// Makes a block of raw sections, with right lengths and checksums.
 fn packed(count: usize, sections: &[Vec<u8>]) -> Vec<u8> {
     let mut out = Vec::new();
-    let sections: Vec<(frame::Section, &[u8])> = frame::Section::ALL
-        .into_iter()
-        .zip(sections.iter().map(Vec::as_slice))
-        .collect();
     let mut packer = frame::Packer::new().unwrap();
-    packer.pack(count, &sections, &mut out).unwrap();
+    for (section, raw) in frame::Section::ALL.into_iter().zip(sections) {
+        packer.add(section, raw).unwrap();
+    }
+    packer.finish(count, &mut out).unwrap();
     out
 }
 

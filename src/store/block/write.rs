@@ -31,6 +31,8 @@ pub struct BlockWriter {
     others: Vec<u8>,
     other_count: usize,
     last_other: usize,
+    /// A section on its way to the compressor.
+    section: Vec<u8>,
 }
 
 /// The facts of a block beside it.
@@ -133,6 +135,7 @@ impl BlockWriter {
             others: Vec::new(),
             other_count: 0,
             last_other: 0,
+            section: Vec::new(),
         })
     }
 
@@ -261,15 +264,25 @@ impl BlockWriter {
     /// Appends the block to `out`, and begins the next one.
     ///
     /// # Errors
-    /// When there are no entries, or no memory to compress them. The entries are then gone from the writer.
+    /// When there are no entries, or no memory to compress them. The writer is then of no more use.
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<BlockSummary, BlockError> {
         let mut summary = std::mem::take(&mut self.summary);
         (summary.min_time, summary.max_time) = self.times.take().unwrap_or_default();
-        let mut keys = Vec::new();
-        put(&mut keys, self.other_count as u64);
+        if summary.count == 0 {
+            return Err(BlockError("no entries"));
+        }
+        let packer = &mut self.packer;
+        let section = &mut self.section;
+        let mut pack = |kind, section: &mut Vec<u8>| {
+            let packed = packer.add(kind, section);
+            section.clear();
+            packed
+        };
+        section.clear();
+        put(section, self.other_count as u64);
         let columns = &mut self.keys;
         drain(
-            &mut keys,
+            section,
             [
                 &mut self.other_places,
                 &mut columns.time,
@@ -281,10 +294,10 @@ impl BlockWriter {
                 &mut columns.rule,
             ],
         );
-        let mut measures = Vec::new();
+        pack(Section::Keys, section)?;
         let columns = &mut self.measures;
         drain(
-            &mut measures,
+            section,
             [
                 &mut columns.decided_after,
                 &mut columns.port,
@@ -298,9 +311,9 @@ impl BlockWriter {
                 &mut columns.rest,
             ],
         );
-        let mut paths = Vec::new();
-        drain(&mut paths, [&mut self.path_lengths, &mut self.paths]);
-        let mut words = Vec::new();
+        pack(Section::Measures, section)?;
+        drain(section, [&mut self.path_lengths, &mut self.paths]);
+        pack(Section::Paths, section)?;
         let all = &mut self.words;
         for one in [
             &mut all.shape,
@@ -311,23 +324,14 @@ impl BlockWriter {
             &mut all.basis,
             &mut all.upstream,
         ] {
-            one.finish(&mut words);
+            one.finish(section);
         }
-        let others = std::mem::take(&mut self.others);
+        pack(Section::Words, section)?;
+        pack(Section::Others, &mut self.others)?;
         self.origins.clear();
         self.last = (0, 0);
         (self.octets, self.other_count, self.last_other) = (0, 0, 0);
-        if summary.count == 0 {
-            return Err(BlockError("no entries"));
-        }
-        let sections: [(Section, &[u8]); 5] = [
-            (Section::Keys, &keys),
-            (Section::Measures, &measures),
-            (Section::Paths, &paths),
-            (Section::Words, &words),
-            (Section::Others, &others),
-        ];
-        self.packer.pack(summary.count, &sections, out)?;
+        self.packer.finish(summary.count, out)?;
         Ok(summary)
     }
 }

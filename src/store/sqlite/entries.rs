@@ -30,7 +30,7 @@ mod uses;
 
 pub(super) use self::append::{append, fold};
 pub(super) use self::check::{
-    BlockPlace, Relation, blocks_from, entries_at, misfiled, wrong_segments,
+    BlockPlace, Relation, blocks_from, entries_at, latest_blocks, misfiled, wrong_segments,
 };
 pub(super) use self::frames::Frames;
 pub(super) use self::head::{Head, Memory};

@@ -1,6 +1,6 @@
 //! Checks of the rows of the log against their entries.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Row};
 
 use super::super::error::Failure;
 use super::super::rows::{integer, number};
@@ -240,13 +240,26 @@ pub(in crate::store::sqlite) fn blocks_from(
 ) -> Result<Vec<BlockPlace>, Failure> {
     let mut all = connection
         .prepare("SELECT first, count FROM block WHERE first + count > ?1 ORDER BY first")?;
-    let all = all.query_map([integer(index)], |row| {
-        Ok(BlockPlace {
-            first: number(row.get(0)?),
-            count: number(row.get(1)?),
-        })
-    })?;
+    let all = all.query_map([integer(index)], place)?;
     Ok(all.collect::<Result<_, _>>()?)
+}
+
+/// Returns the last blocks, at most `most`, the newest first.
+pub(in crate::store::sqlite) fn latest_blocks(
+    connection: &Connection,
+    most: usize,
+) -> Result<Vec<BlockPlace>, Failure> {
+    let mut latest =
+        connection.prepare("SELECT first, count FROM block ORDER BY first DESC LIMIT ?1")?;
+    let latest = latest.query_map([integer(most as u64)], place)?;
+    Ok(latest.collect::<Result<_, _>>()?)
+}
+
+fn place(row: &Row<'_>) -> rusqlite::Result<BlockPlace> {
+    Ok(BlockPlace {
+        first: number(row.get(0)?),
+        count: number(row.get(1)?),
+    })
 }
 
 /// Returns the entries of the row that begins with `first`, each with its index.

@@ -59,7 +59,7 @@ use self::fetch::Asked;
 use crate::clock::{Clock, Moment};
 use crate::config::{CacheConfig, Config, ProfileName};
 use crate::egress::Egress;
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, Heard};
 use crate::pace::{Fetches, Pace, SharedPace as _};
 use crate::policy::generation::Changes;
 use crate::policy::overrides::Overrides;
@@ -180,6 +180,13 @@ impl RobotsCache {
     pub fn reconfigure(&self, config: &Config) {
         let settings = Settings::of(config);
         self.shared.settings.store(Arc::new(settings));
+    }
+
+    /// Takes in a heartbeat: after a loss of the engine or of messages, each state is compared once with that of the fleet.
+    pub fn hear(&self, heard: &Heard) {
+        if let Some(sharing) = &self.shared.sharing {
+            sharing.hear(heard);
+        }
     }
 
     /// Puts the operator's overrides in force, for the redirects of fetches from now on.

@@ -71,6 +71,8 @@ pub(super) struct Slot {
     pub(super) cut: Option<Cut>,
     /// Orders the state among those of the fleet.
     pub(super) token: Token,
+    /// The epoch of the fleet in which the state was compared last.
+    pub(super) epoch: u64,
     /// The moment of its last use.
     pub(super) used: Moment,
     pub(super) bytes: usize,
@@ -278,6 +280,7 @@ impl Slot {
             reason: FlightReason::Fetch,
             cut: None,
             token: Token::default(),
+            epoch: 0,
             used: now,
             bytes: SLOT_BYTES,
             known: Known::Nothing,

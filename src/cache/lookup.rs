@@ -132,6 +132,7 @@ impl Shared {
             }
         };
         let is_unconfirmed = self.sharing.is_some() && slot.is_unconfirmed();
+        let is_compared = self.is_compared(slot);
         let mut join = |reason| self.join(entry, origin, slot, depth, reason);
         let awaited = match due {
             Due::No | Due::Ahead if is_unconfirmed => {
@@ -140,6 +141,11 @@ impl Shared {
                     Due::No | Due::Now => FlightReason::Confirm,
                 };
                 Some(Awaited::Fetch(join(reason)))
+            }
+            // The engine may have an older state since, or forgotten this one.
+            Due::No if !is_compared => {
+                join(FlightReason::Confirm);
+                None
             }
             Due::No => None,
             Due::Ahead => {
@@ -154,6 +160,14 @@ impl Shared {
             self.bound();
         }
         (view, awaited)
+    }
+
+    /// Tells whether a state was compared with that of the fleet in the present epoch, and counts it as compared.
+    fn is_compared(&self, slot: &mut Slot) -> bool {
+        self.sharing.as_ref().is_none_or(|sharing| {
+            let epoch = sharing.epoch();
+            std::mem::replace(&mut slot.epoch, epoch) == epoch
+        })
     }
 
     /// Locks the states of an origin, for one view.

@@ -30,7 +30,7 @@ use crate::fleet::coordinator::{
     AcquireFetch, CoordinatorError, EngineTime, FetchLease, PublishState, Published, SharedState,
     StateKey, Token,
 };
-use crate::fleet::{Fleet, LinkState};
+use crate::fleet::{Fleet, Heard, LinkState};
 use crate::metrics::GaugeGuard;
 use crate::rep::Origin;
 use crate::robots::identity::{FetchedAs, Identity};
@@ -68,6 +68,10 @@ pub(super) struct Sharing {
     fleet: Arc<Fleet>,
     /// The highest token seen at any origin.
     highest: AtomicU64,
+    /// The generation of the engine that was heard of last.
+    generation: AtomicU64,
+    /// Counts the times after which each state is compared with that of the fleet.
+    epoch: AtomicU64,
 }
 
 /// The right to fetch.
@@ -93,6 +97,17 @@ enum Lead {
     Withheld,
 }
 
+/// The fate of a state of the fleet at this instance.
+#[derive(Clone, Copy)]
+enum Adoption {
+    /// It is in force.
+    InForce,
+    /// No fetch came to it.
+    Broken,
+    /// The state from the own store is a later one and stays in force.
+    Older,
+}
+
 /// The place of a flight among those of the fleet, when its fetch has ended.
 enum Standing {
     /// It holds the lease.
@@ -108,7 +123,22 @@ impl Sharing {
         Sharing {
             fleet,
             highest: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
+            epoch: AtomicU64::new(0),
         }
+    }
+
+    /// Takes in a heartbeat: the engine may have lost states, or a message to forget one has not arrived.
+    pub(super) fn hear(&self, heard: &Heard) {
+        let before = self.generation.swap(heard.generation, Ordering::AcqRel);
+        if before != heard.generation || heard.news.has_gap {
+            self.epoch.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Returns the number of times after which each state is compared with that of the fleet.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
     }
 
     /// Asks for a state newer than `known`, or for the lease.
@@ -127,7 +157,7 @@ impl Sharing {
         };
         let lease = self.fleet.coordinator().acquire_fetch(ask).await?;
         // A token of a state counts when its seal is known to hold.
-        if let FetchLease::Acquired(token, _) = &lease {
+        if let FetchLease::Acquired { token, .. } = &lease {
             self.highest.fetch_max(token.0, Ordering::Relaxed);
         }
         Ok(lease)
@@ -202,7 +232,7 @@ impl FetchTask {
         loop {
             let asked = sharing.acquire(&lease.key, &lease.holder, lease.token);
             match asked.await {
-                Ok(FetchLease::Acquired(token, at)) => {
+                Ok(FetchLease::Acquired { token, at, .. }) => {
                     lease.token = token;
                     lease.at = (at, self.shared.clock.uptime());
                     return Standing::Leads;
@@ -221,12 +251,13 @@ impl FetchTask {
         let clock = &self.shared.clock;
         let holder = sharing.holder(clock.now());
         let mut refused = Token::default();
+        let mut has_older = false;
         let mut pause = PAUSE;
         let began = clock.uptime();
         loop {
             let known = self.token().max(refused);
             match sharing.acquire(&key, &holder, known).await {
-                Ok(FetchLease::Acquired(token, at)) => {
+                Ok(FetchLease::Acquired { token, held, at }) => {
                     let lease = Lease {
                         key,
                         holder,
@@ -238,15 +269,25 @@ impl FetchTask {
                         return Lead::Fetch(lease);
                     }
                     self.leads(&lease);
-                    self.release(sharing, &lease).await;
+                    // An engine that was restored from an old file would give the others an older state.
+                    let is_behind = has_older || (held > Token::default() && held < known);
+                    let fetch = match is_behind {
+                        true => self.last_fetch().await,
+                        false => None,
+                    };
+                    match fetch {
+                        Some(fetch) => self.publish(sharing, &lease, settings, fetch).await,
+                        None => self.release(sharing, &lease).await,
+                    }
                     return Lead::Settled;
                 }
                 Ok(FetchLease::Newer(state, at)) => {
                     let opened = sharing.open(&key, &self.hopper.identity, &state, settings);
-                    match opened.is_some_and(|opened| self.adopt(settings, opened, at)) {
-                        true if !self.is_due(settings) => return Lead::Settled,
-                        true => {}
-                        false => refused = state.token,
+                    match opened.map(|opened| self.adopt(settings, opened, at)) {
+                        Some(Adoption::InForce) if !self.is_due(settings) => return Lead::Settled,
+                        Some(Adoption::InForce) => {}
+                        Some(Adoption::Older) => (refused, has_older) = (state.token, true),
+                        Some(Adoption::Broken) | None => refused = state.token,
                     }
                     // Its next fetch is due already, or it is none of ours: ask for the lease.
                     continue;
@@ -300,9 +341,16 @@ impl FetchTask {
         })
     }
 
-    /// Puts a state of another instance in force. False if it is none that a fetch came to, or the state from the own store
-    /// is a later one.
-    fn adopt(&self, settings: &Settings, opened: Opened, at: EngineTime) -> bool {
+    /// Returns the latest fetch of this document, from the store.
+    async fn last_fetch(&self) -> Option<Fetch> {
+        let memory = self.shared.memory.as_ref()?;
+        memory
+            .last_fetch(&self.hopper.origin, &self.hopper.identity)
+            .await
+    }
+
+    /// Puts a state of another instance in force, unless it is broken or older.
+    fn adopt(&self, settings: &Settings, opened: Opened, at: EngineTime) -> Adoption {
         let (token, head, text) = opened;
         let config = &settings.ours.config;
         let origin = &self.hopper.origin;
@@ -311,7 +359,7 @@ impl FetchTask {
         let mut slots = self.entry.slots.lock();
         // A slot with a flight is never removed.
         let Some(slot) = slots.of(&self.hopper.identity) else {
-            return true;
+            return Adoption::InForce;
         };
         let Some(Content {
             stored,
@@ -323,7 +371,7 @@ impl FetchTask {
             slot.token = token;
             slot.state = Arc::default();
             slot.fetched_as = None;
-            return true;
+            return Adoption::InForce;
         };
         let adopted = stored
             .agrees_with(&fetch)
@@ -332,13 +380,13 @@ impl FetchTask {
             Ok(adopted) => Arc::new(adopted),
             Err(broken) => {
                 warn!(%origin, "the fleet's state of this origin is damaged, so its robots.txt is fetched again: {broken}");
-                return false;
+                return Adoption::Broken;
             }
         };
         // The store keeps no tokens, so the engine may have lost states since this one.
         if slot.is_unconfirmed() && is_later(&slot.state, &adopted) {
             info!(%origin, identity = %self.hopper.identity, "the fleet's state of this origin is older than the own one, which stays in force");
-            return false;
+            return Adoption::Older;
         }
         info!(%origin, identity = %self.hopper.identity, state = adopted.name(), "the state of this origin was taken from the fleet");
         slot.token = token;
@@ -357,10 +405,10 @@ impl FetchTask {
                 fetch,
             });
         }
-        true
+        Adoption::InForce
     }
 
-    /// Makes the state that this flight has come to that of the fleet.
+    /// Makes the state in force that of the fleet, with the `fetch` behind it.
     async fn publish(&self, sharing: &Sharing, lease: &Lease, settings: &Settings, fetch: Fetch) {
         let clock = &self.shared.clock;
         let found = {
@@ -412,7 +460,7 @@ impl FetchTask {
             Ok(Published::Superseded(newer, at)) => {
                 sharing.fleet.status().result_refused();
                 if let Some(opened) = sharing.open(&lease.key, identity, &newer, settings) {
-                    self.adopt(settings, opened, at);
+                    let _ = self.adopt(settings, opened, at);
                 }
             }
             Err(why) => {
@@ -469,7 +517,7 @@ impl Shared {
                 match sharing.acquire(&key, &holder, known).await? {
                     FetchLease::Newer(state, _) => known = state.token,
                     FetchLease::Held { .. } => sleep(LONGEST).await,
-                    FetchLease::Acquired(token, _) => {
+                    FetchLease::Acquired { token, .. } => {
                         let octets = token.0.to_be_bytes();
                         let head = Head::forgotten(identity).to_octets(None);
                         let sealed = sharing.fleet.key().seal(&place(&key, &octets), &head);

@@ -225,6 +225,7 @@ impl Follow for Keeper {
                 return Ok(heard.overrides);
             };
             self.proxy.gate().clients().hear(heard);
+            self.proxy.gate().robots_cache().hear(heard);
             let mut turn = self.turn.lock().await;
             self.take_news(fleet, &heard.news);
             self.look_at_members(fleet, heard).await;

@@ -161,8 +161,15 @@ pub struct SharedState {
 pub enum FetchLease {
     /// The fleet has a newer state.
     Newer(SharedState, EngineTime),
-    /// The asker fetches. Its state will have this token.
-    Acquired(Token, EngineTime),
+    /// The asker fetches. Its state will have the token `token`.
+    Acquired {
+        /// The token of the state to come.
+        token: Token,
+        /// The token of the state that the engine has; 0: it has none.
+        held: Token,
+        /// The engine's time.
+        at: EngineTime,
+    },
     /// Another fetch is in progress.
     Held {
         /// The holder.

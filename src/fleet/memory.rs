@@ -185,8 +185,8 @@ impl Coordinator for InMemory {
         self.call(move |state, now, at| {
             state.expire(ask.key, now);
             let published = state.states.get(ask.key).map(|(published, _)| published);
-            let token = published.map_or(Token(0), |published| published.token);
-            if let Some(published) = published.filter(|_| token > ask.known) {
+            let held = published.map_or(Token(0), |published| published.token);
+            if let Some(published) = published.filter(|_| held > ask.known) {
                 return FetchLease::Newer(published.clone(), at);
             }
             let until = now + ask.lease;
@@ -197,10 +197,11 @@ impl Coordinator for InMemory {
                 },
                 Some(lease) => {
                     lease.until = until;
-                    FetchLease::Acquired(lease.token, at)
+                    let token = lease.token;
+                    FetchLease::Acquired { token, held, at }
                 }
                 None => {
-                    let highest = token.max(ask.known).max(ask.highest).max(Token(at.0));
+                    let highest = held.max(ask.known).max(ask.highest).max(Token(at.0));
                     let token = Token(highest.0 + 1);
                     let lease = Lease {
                         holder: ask.holder.to_owned(),
@@ -208,7 +209,7 @@ impl Coordinator for InMemory {
                         until,
                     };
                     state.leases.insert(ask.key.clone(), lease);
-                    FetchLease::Acquired(token, at)
+                    FetchLease::Acquired { token, held, at }
                 }
             }
         })

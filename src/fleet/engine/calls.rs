@@ -117,7 +117,11 @@ impl Coordinator for Engine {
             let at = EngineTime(reply.number()?);
             match &*word {
                 "NEWER" => Ok(FetchLease::Newer(shared_state(&mut reply)?, at)),
-                "ACQUIRED" => Ok(FetchLease::Acquired(Token(reply.number()?), at)),
+                "ACQUIRED" => Ok(FetchLease::Acquired {
+                    token: Token(reply.number()?),
+                    held: Token(reply.number()?),
+                    at,
+                }),
                 "HELD" => Ok(FetchLease::Held {
                     by: reply.text()?,
                     left: Duration::from_millis(reply.number()?),

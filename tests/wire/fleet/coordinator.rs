@@ -174,7 +174,7 @@ async fn acquired(
     known: Token,
 ) -> Token {
     match coordinator.acquire_fetch(ask(key, holder, known)).await {
-        Ok(FetchLease::Acquired(token, _)) => token,
+        Ok(FetchLease::Acquired { token, .. }) => token,
         other => panic!("{holder}: {other:?}"),
     }
 }
@@ -242,7 +242,7 @@ fn one_instance_fetches_and_the_others_take_its_state() {
         }
         let again = a.acquire_fetch(ask(&key, "a/1", none)).await.unwrap();
         assert!(
-            matches!(again, FetchLease::Acquired(same, _) if same == token),
+            matches!(again, FetchLease::Acquired { token: same, .. } if same == token),
             "renewed"
         );
         let sealed = b"a state \0 \xff of octets".as_slice();
@@ -257,12 +257,12 @@ fn one_instance_fetches_and_the_others_take_its_state() {
         }
         // Whoever has the newest state fetches, with a higher token.
         match b.acquire_fetch(ask(&key, "b/1", token)).await.unwrap() {
-            FetchLease::Acquired(next, _) => assert!(next > token),
+            FetchLease::Acquired { token: next, .. } => assert!(next > token),
             other => panic!("{other:?}"),
         }
         b.release_fetch(&key, "b/1").await.unwrap();
         let free = a.acquire_fetch(ask(&key, "a/2", token)).await.unwrap();
-        assert!(matches!(free, FetchLease::Acquired(..)), "{free:?}");
+        assert!(matches!(free, FetchLease::Acquired { .. }), "{free:?}");
         a.release_fetch(&key, "b/1").await.unwrap();
         let held = b.acquire_fetch(ask(&key, "b/2", token)).await.unwrap();
         assert!(
@@ -328,7 +328,7 @@ fn an_engine_that_has_lost_everything_grants_nothing_before_a_heartbeat() {
             ..ask(&key, "b/1", none)
         };
         match b.acquire_fetch(asked).await.unwrap() {
-            FetchLease::Acquired(token, _) => assert!(token > highest),
+            FetchLease::Acquired { token, .. } => assert!(token > highest),
             other => panic!("{other:?}"),
         }
         assert_eq!(heartbeat(&a, "a", 1).await.generation, 2);

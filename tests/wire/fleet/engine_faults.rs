@@ -260,6 +260,22 @@ fn an_engine_that_is_restored_from_an_old_dump_takes_nothing_back() {
         gate.refused(&answer, 403, "robots_disallow");
     }
     assert_eq!(origin.seen_but_robots(), before);
+    // The instances have put the newer rules in the place of the older ones, so one that joins judges by them.
+    let late = joined(|setup| member(setup, &wall, "a3"));
+    let fetches = origin.robots_fetches();
+    eventually("the engine to have the newer rules", || {
+        let script = "local least = 0 for _, key in ipairs(redis.call('KEYS', '*:state:*')) do \
+            local token = tonumber(string.match(redis.call('GET', key), '^%d+')) \
+            if least == 0 or token < least then least = token end end \
+            local began = string.match(redis.call('GET', 'crawlgate:{fleet}:generation'), '^%S+ (%d+)') \
+            return least > began - 1000000 and 1 or 0";
+        (engine.ask(&["EVAL", script, "0"]) == ":1\r\n").then_some(())
+    });
+    let answer = late.get(&origin.url("/page"));
+    late.refused(&answer, 403, "robots_disallow");
+    assert_eq!(origin.robots_fetches(), fetches, "taken from the fleet");
+    assert_eq!(origin.seen_but_robots(), before);
+    drop(late);
     // An instance that knows its state from its store alone does not go back to the old one, either.
     gates[0].signal(Signal::TERM);
     gates[0].wait();

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::{joined, logs_are_whole, member};
-use crate::support::{CrawlgateProcess, Engine, Latch, Origin, RULES, Reply, Wire, eventually};
+use crate::support::{
+    CrawlgateProcess, Engine, Latch, Origin, RULES, Reply, Way, Wire, eventually,
+};
 
 /// Starts instances of one fleet.
 fn instances<const N: usize>(engine: &Engine, names: &[&str; N]) -> [CrawlgateProcess; N] {
@@ -291,4 +293,67 @@ fn a_forgotten_origin_is_forgotten_for_identities_in_the_store_alone() {
     let before = origin.robots_fetches();
     assert_eq!(gates[1].get(&origin.url("/page")).status, 200);
     assert!(origin.robots_fetches() > before, "it was forgotten");
+}
+
+#[test]
+fn an_instance_that_misses_a_message_takes_over_what_was_forgotten() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let (wall, other) = (engine.wall(), engine.wall());
+    let origin = Origin::with_rules(RULES);
+    let gates = [("a1", &wall), ("a2", &other)]
+        .map(|(name, wall)| joined(|setup| member(setup, wall, name)));
+    for gate in &gates {
+        assert_eq!(gate.get(&origin.url("/page")).status, 200);
+    }
+    other.set(Way::Hole);
+    origin.script(
+        "/robots.txt",
+        [Reply::ok("User-agent: *\nDisallow: /page\n")],
+    );
+    let (code, said, errors) = gates[0].beside("origins", &["forget", &origin.url("")]);
+    assert_eq!(code, Some(0), "{said}{errors}");
+    assert_eq!(gates[0].get(&origin.url("/page")).status, 403);
+    let fetches = origin.robots_fetches();
+    // The message is gone before the other instance can read it.
+    let trimmed = engine.ask(&["XTRIM", "crawlgate:{fleet}:news", "MAXLEN", "0"]);
+    assert!(trimmed.starts_with(':') && trimmed != ":0\r\n", "{trimmed}");
+    other.set(Way::Open(Duration::ZERO));
+    eventually("the other to have the new rules", || {
+        (gates[1].get(&origin.url("/page")).status == 403).then_some(())
+    });
+    assert_eq!(origin.robots_fetches(), fetches, "taken from the fleet");
+    logs_are_whole(&gates);
+}
+
+#[test]
+fn what_was_forgotten_is_known_for_longer_than_any_instance_finds_its_state_fresh() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let remaining = "local least = redis.call('PTTL', KEYS[1]) \
+        for _, key in ipairs(redis.call('KEYS', '*:state:*')) do least = math.min(least, redis.call('PTTL', key)) end return least";
+    let hour = 3_600_000;
+    for (fresh_max, kept) in [("1d", 25 * hour), ("2h", 25 * hour), ("7d", 169 * hour)] {
+        assert_eq!(engine.ask(&["FLUSHALL"]), "+OK\r\n");
+        let origin = Origin::with_rules(RULES);
+        let gate = joined(|setup| {
+            member(setup, &wall, "a1");
+            setup.set("robots", "fresh", "\"1h\"");
+            setup.set("robots", "fresh_max", &format!("{fresh_max:?}"));
+        });
+        assert_eq!(gate.get(&origin.url("/page")).status, 200);
+        let (code, said, errors) = gate.beside("origins", &["forget", &origin.url("")]);
+        assert_eq!(code, Some(0), "{said}{errors}");
+        let key = engine.ask(&["EVAL", "return redis.call('KEYS', '*:state:*')[1]", "0"]);
+        let key = key.lines().nth(1).unwrap();
+        let least = engine.ask(&["EVAL", remaining, "1", key]);
+        let least: u64 = least.trim_start_matches(':').trim().parse().unwrap();
+        assert!(
+            (kept - 120_000..=kept).contains(&least),
+            "{fresh_max}: {least} ms"
+        );
+    }
 }

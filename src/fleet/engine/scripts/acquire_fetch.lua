@@ -23,8 +23,8 @@ if holder and holder ~= ARGV[2] then
 end
 if holder then
   redis.call('PEXPIRE', KEYS[3], ARGV[4])
-  return {'ACQUIRED', whole(now), its}
+  return {'ACQUIRED', whole(now), its, whole(token)}
 end
 local mine = whole(math.max(token, known, exact(ARGV[5]), now) + 1)
 redis.call('SET', KEYS[3], ARGV[2] .. ' ' .. mine, 'PX', ARGV[4])
-return {'ACQUIRED', whole(now), mine}
+return {'ACQUIRED', whole(now), mine, whole(token)}

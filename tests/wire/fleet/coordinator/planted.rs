@@ -122,7 +122,7 @@ async fn ask_all(a: &Arc<dyn Coordinator>, planted: &str) {
     if let Ok(FetchLease::Newer(state, _)) = &lease {
         assert!(state.token.0 < INEXACT, "{planted}: {state:?}");
     }
-    if let Ok(FetchLease::Acquired(token, _)) = lease {
+    if let Ok(FetchLease::Acquired { token, .. }) = lease {
         assert!(token > none && token.0 < INEXACT, "{planted}: {token:?}");
         let published = ends(a.publish_state(publish(&key, "a/1", token, b"state"))).await;
         if let Ok(Published::Superseded(state, _)) = published {
@@ -234,6 +234,9 @@ fn what_is_planted_delays_and_is_forgotten() {
         }
         lab.is_quiet_no_more();
         let lease = a.acquire_fetch(ask(&key(), "a/2", Token::default())).await;
-        assert!(matches!(lease, Ok(FetchLease::Acquired(..))), "{lease:?}");
+        assert!(
+            matches!(lease, Ok(FetchLease::Acquired { .. })),
+            "{lease:?}"
+        );
     });
 }

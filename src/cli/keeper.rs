@@ -5,7 +5,7 @@
 //! has some that the engine may lack. Two sets merge by union, and a removal stays.
 //!
 //! A heartbeat counts as answered only once its overrides are in force: an instance that cannot keep them is cut off
-//! after `[fleet] patience` like one without the engine.
+//! after `[fleet] patience` like one without the engine. So is one that cannot read an override of a newer version.
 
 mod known;
 pub(super) mod news;
@@ -24,7 +24,7 @@ use tracing::{error, info, warn};
 use crate::admin::Reach;
 use crate::clock::Moment;
 use crate::fleet::coordinator::{Call, CoordinatorError};
-use crate::fleet::overrides::{Removal, open_added, open_removed, seal};
+use crate::fleet::overrides::{NotOpened, Removal, open_added, open_removed, seal};
 use crate::fleet::{Fleet, Follow, Heard};
 use crate::policy::overrides::{Override, OverrideId};
 use crate::proxy::Proxy;
@@ -179,18 +179,24 @@ impl Keeper {
         shared.map_err(not_kept)?;
         let sealed = fleet.coordinator().overrides().await?;
         let mut theirs = FleetOverrides::default();
-        for (id, octets) in &sealed.added {
-            match open_added(fleet.key(), id, octets) {
-                Some(one) => theirs.added.push(one),
-                None => refuse(fleet, id),
-            }
-        }
+        let mut unread = None;
+        let mut removed_here = HashSet::new();
         for (id, octets) in &sealed.removed {
             match open_removed(fleet.key(), id, octets) {
-                Some((asserted, Removal { time, by })) => {
+                Ok((asserted, Removal { time, by })) => {
+                    removed_here.insert(id);
                     theirs.removed.push(Removed { asserted, time, by });
                 }
-                None => refuse(fleet, id),
+                Err(NotOpened::NotSealed) => refuse(fleet, id),
+                Err(NotOpened::Unread) => unread = Some(id),
+            }
+        }
+        for (id, octets) in &sealed.added {
+            match open_added(fleet.key(), id, octets) {
+                Ok(one) => theirs.added.push(one),
+                Err(NotOpened::NotSealed) => refuse(fleet, id),
+                Err(NotOpened::Unread) if removed_here.contains(id) => {}
+                Err(NotOpened::Unread) => unread = Some(id),
             }
         }
         let added: HashSet<OverrideId> = theirs.added.iter().map(|one| one.id).collect();
@@ -210,7 +216,13 @@ impl Keeper {
                 put(fleet, &one.asserted, Some(&removal(&one))).await?;
             }
         }
-        Ok(sealed.change)
+        match unread {
+            None => Ok(sealed.change),
+            // It may deny what this instance would let out.
+            Some(id) => Err(CoordinatorError::NotKept(
+                format!("another version wrote the override {id}, which this one cannot read; give all instances one version").into(),
+            )),
+        }
     }
 
     fn now(&self) -> Moment {

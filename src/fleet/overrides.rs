@@ -2,7 +2,8 @@
 //!
 //! Each lies under its identifier, sealed by the fleet's key for that place, so that the engine can neither make one nor
 //! pass one off as another. A removal says all that the override said: an instance that never saw the override keeps
-//! both. Octets that do not open, or that this version cannot read, are as good as absent.
+//! both. Octets that do not open are as good as absent. Sealed octets that this version cannot read are not: a newer version
+//! may have denied something by them.
 
 use serde::{Deserialize, Serialize};
 
@@ -65,17 +66,34 @@ pub fn seal(
     Some((id, sealed))
 }
 
-/// Opens an override that lies under `id`; `None` if the fleet's key did not make it for this place.
-#[must_use]
-pub fn open_added(key: &FleetKey, id: &str, sealed: &[u8]) -> Option<Override> {
+/// The reason why octets are no override.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotOpened {
+    /// The fleet's key did not make them for this place.
+    NotSealed,
+    /// The fleet's key did, and this version cannot read them.
+    Unread,
+}
+
+/// Opens an override that lies under `id`.
+///
+/// # Errors
+/// When the fleet's key did not make it for this place, or this version cannot read it.
+pub fn open_added(key: &FleetKey, id: &str, sealed: &[u8]) -> Result<Override, NotOpened> {
     open(key, id, sealed, false).map(|(one, _)| one)
 }
 
-/// Opens the removal of an override that lies under `id`; `None` if the fleet's key did not make it for this place.
-#[must_use]
-pub fn open_removed(key: &FleetKey, id: &str, sealed: &[u8]) -> Option<(Override, Removal)> {
+/// Opens the removal of an override that lies under `id`.
+///
+/// # Errors
+/// When the fleet's key did not make it for this place, or this version cannot read it.
+pub fn open_removed(
+    key: &FleetKey,
+    id: &str,
+    sealed: &[u8],
+) -> Result<(Override, Removal), NotOpened> {
     let (one, removal) = open(key, id, sealed, true)?;
-    Some((one, removal?))
+    Ok((one, removal.ok_or(NotOpened::Unread)?))
 }
 
 fn open(
@@ -83,8 +101,12 @@ fn open(
     id: &str,
     sealed: &[u8],
     is_removed: bool,
-) -> Option<(Override, Option<Removal>)> {
-    let content = key.open(&place(id, is_removed), sealed)?;
+) -> Result<(Override, Option<Removal>), NotOpened> {
+    let content = key.open(&place(id, is_removed), sealed);
+    read(id, content.ok_or(NotOpened::NotSealed)?).ok_or(NotOpened::Unread)
+}
+
+fn read(id: &str, content: &[u8]) -> Option<(Override, Option<Removal>)> {
     let text: Text = serde_json::from_slice(content).ok()?;
     PathPattern::new(&text.pattern).ok()?;
     let one = Override {
@@ -153,21 +175,27 @@ mod tests {
             let (id, added) = seal(&key, &one, None).unwrap();
             let (same, removed) = seal(&key, &one, Some(&removal)).unwrap();
             assert_eq!(id, same);
-            assert_eq!(open_added(&key, &id, &added), Some(one.clone()));
+            assert_eq!(open_added(&key, &id, &added), Ok(one.clone()));
             let opened = open_removed(&key, &id, &removed);
-            assert_eq!(opened, Some((one.clone(), removal.clone())));
+            assert_eq!(opened, Ok((one.clone(), removal.clone())));
             assert_eq!(
                 seal(&key, &one, None).unwrap().1,
                 added,
                 "the same octets again"
             );
             // An addition is no removal, nor the other way round.
-            assert_eq!(open_removed(&key, &id, &added), None);
-            assert_eq!(open_added(&key, &id, &removed), None);
+            let none = Err(NotOpened::NotSealed);
+            assert_eq!(open_removed(&key, &id, &added).map(drop), none);
+            assert_eq!(open_added(&key, &id, &removed).map(drop), none);
             let other = id.replace('0', "1");
-            assert_eq!(open_added(&key, &other, &added), None, "another id");
+            assert_eq!(
+                open_added(&key, &other, &added).map(drop),
+                none,
+                "another id"
+            );
             let stranger = FleetKey::of(&[8; 32]);
-            assert_eq!(open_added(&stranger, &id, &added), None, "another key");
+            let opened = open_added(&stranger, &id, &added).map(drop);
+            assert_eq!(opened, none, "another key");
         }
         let numbered = Override {
             id: OverrideId::Stored(1),
@@ -177,16 +205,16 @@ mod tests {
     }
 
     #[test]
-    fn a_sealed_text_of_another_form_is_absent() {
+    fn a_sealed_text_of_another_form_is_told_from_a_planted_one() {
         let key = FleetKey::of(&[7; 32]);
         let (id, sealed) = seal(&key, &one(), None).unwrap();
         let text = key.open(&place(&id, false), &sealed).unwrap();
         let text = std::str::from_utf8(text).unwrap();
         let reads = |text: &str| {
             let sealed = key.seal(&place(&id, false), text.as_bytes());
-            open_added(&key, &id, &sealed).is_some()
+            open_added(&key, &id, &sealed).map(drop)
         };
-        assert!(reads(text));
+        assert_eq!(reads(text), Ok(()));
         for (from, to) in [
             ("deny", "destroy"),
             ("\"/p", "\"p"),
@@ -197,7 +225,7 @@ mod tests {
         ] {
             let other = text.replacen(from, to, 1);
             assert_ne!(other, text);
-            assert!(!reads(&other), "{other}");
+            assert_eq!(reads(&other), Err(NotOpened::Unread), "{other}");
         }
     }
 }

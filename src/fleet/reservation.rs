@@ -69,6 +69,8 @@ pub struct Reserve<'a> {
     pub group: Option<GroupInterval<'a>>,
     /// The rest that this instance knows the origin to need.
     pub rest: Duration,
+    /// The gap that this instance knows the origin to need. It counts if the engine does not know the origin.
+    pub gap: Duration,
     /// The bound of requests in flight.
     pub slots: Option<Slots<'a>>,
     /// The longest time for which a request can delay another.

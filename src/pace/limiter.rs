@@ -63,6 +63,8 @@ struct State {
     undo: Option<Undo>,
     /// The turns that a fleet has reserved.
     grants: Grants,
+    /// True until the fleet's engine tells the origin's trouble, after it may have lost it.
+    is_unsure: bool,
     /// Reports of trouble that are on their way to the fleet.
     reports: u32,
     /// The trouble that the fleet was last told of: the gap, and the end of the rest.

@@ -408,6 +408,7 @@ impl FleetAccount {
             burst: rate.burst,
             group: None,
             rest: Duration::ZERO,
+            gap: Duration::ZERO,
             slots: None,
             memory: max_hold,
         };

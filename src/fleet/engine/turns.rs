@@ -44,6 +44,7 @@ impl Engine {
             group,
             interval,
             micros(ask.rest),
+            micros(ask.gap),
             u64::from(ask.slots.map_or(0, |slots| slots.most)).into(),
             micros(SLOT_LIFE),
             micros(ask.memory),

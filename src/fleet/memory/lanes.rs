@@ -30,6 +30,8 @@ struct Lane {
     since: u64,
     rest: u64,
     robots: Option<u64>,
+    /// The robots.txt before that one, which may be reserved.
+    earlier: Option<u64>,
     seen: u64,
     groups: BTreeMap<String, Group>,
     /// The slots that are taken, with the times at which they expire.
@@ -64,6 +66,7 @@ struct Reservation<'a> {
     gap: u64,
     rest: u64,
     robots: u64,
+    earlier: u64,
     group: Option<Group>,
     /// The latest time that any group waits for, for a robots.txt.
     groups: u64,
@@ -97,7 +100,7 @@ impl Lanes {
                 }
                 // Only once within the longest interval: a site that redirects delays others by no more.
                 if turns.robots.saturating_add(micros(ask.memory)) <= now {
-                    turns.robots = now;
+                    (turns.earlier, turns.robots) = (turns.robots, now);
                 }
             }
             TurnKind::Page | TurnKind::Robots => {
@@ -238,6 +241,7 @@ impl Lane {
             rest: self.rest.saturating_sub(back),
             last: Some(now),
             robots: Some(now),
+            earlier: Some(now),
             seen: now,
             slots: std::mem::take(&mut self.slots),
             ..Lane::default()
@@ -253,6 +257,10 @@ impl Lane {
 
     fn open<'a>(&mut self, ask: Reserve<'a>, now: u64, began: u64) -> Reservation<'a> {
         self.forget_gap(now);
+        // The engine has lost what it knew of this origin, or never knew it.
+        if self.last.is_none() && micros(ask.gap) > self.gap {
+            (self.gap, self.since) = (micros(ask.gap), now);
+        }
         let interval = micros(ask.interval);
         let burst = u64::from(ask.burst.max(1));
         let unused = Rate {
@@ -275,6 +283,7 @@ impl Lane {
             gap: self.gap,
             rest: self.rest.max(now.saturating_add(micros(ask.rest))),
             robots: self.robots.unwrap_or(began),
+            earlier: self.earlier.unwrap_or(began),
             group: ask
                 .group
                 .and_then(|group| self.groups.get(group.name).copied()),
@@ -290,6 +299,7 @@ impl Lane {
         self.last = Some(turns.last);
         self.rest = turns.rest;
         self.robots = Some(turns.robots);
+        self.earlier = Some(turns.earlier);
         // A rate that only asked is not kept: it took nothing.
         if !turns.turns.is_empty() && turns.rate.is_some() {
             self.rate = turns.rate;
@@ -347,8 +357,12 @@ impl Reservation<'_> {
         let mut group = self.groups;
         if let Some(asked) = self.ask.group {
             let interval = micros(asked.interval);
-            let last = self.group.map_or(0, |group| group.at).max(self.robots);
+            let last = self.group.map_or(0, |group| group.at).max(self.earlier);
             group = group.max(last.saturating_add(interval));
+            // The time before a robots.txt that is reserved is free for pages whose interval ends by then.
+            if at.max(group).saturating_add(interval) > self.robots {
+                group = group.max(self.robots.saturating_add(interval));
+            }
         }
         (at.max(group), group > at)
     }
@@ -363,7 +377,8 @@ impl Reservation<'_> {
             self.group = Some(Group { at, interval });
         }
         if matches!(self.ask.kind, TurnKind::Robots | TurnKind::Now) {
-            self.robots = at;
+            self.earlier = self.earlier.max(at.min(self.robots));
+            self.robots = self.robots.max(at);
         }
         self.last = self.last.max(at);
         self.turns.push(at);
@@ -372,4 +387,88 @@ impl Reservation<'_> {
 
 fn micros(span: Duration) -> u64 {
     u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::fleet::reservation::GroupInterval;
+
+    const SECOND: u64 = 1_000_000;
+
+    #[derive(Debug, Clone, Copy)]
+    enum Ask {
+        /// A page of a group, by its number.
+        Page(usize),
+        Robots,
+    }
+
+    fn asks() -> impl Strategy<Value = Vec<(u64, Ask, u64)>> {
+        let ask = prop_oneof![
+            3 => (0..GROUPS.len()).prop_map(Ask::Page),
+            1 => Just(Ask::Robots),
+        ];
+        let wait = prop_oneof![Just(0), 0..3 * SECOND];
+        let horizon = prop_oneof![Just(0), Just(60 * SECOND), 0..9 * SECOND];
+        proptest::collection::vec((wait, ask, horizon), 1..80)
+    }
+
+    const GROUPS: [(&str, u64); 3] = [("a", SECOND / 2), ("b", 2 * SECOND), ("c", 5 * SECOND)];
+
+    proptest! {
+        #[test]
+        fn the_pages_of_a_group_keep_its_interval_to_each_other_and_to_every_robots_txt(asks in asks()) {
+            let mut lanes = Lanes::default();
+            let began = 1_000 * SECOND;
+            let mut now = began;
+            let mut robots = vec![began];
+            let mut pages = GROUPS.map(|_| Vec::new());
+            for (wait, ask, horizon) in asks {
+                now += wait;
+                let micros = Duration::from_micros;
+                let reserve = Reserve {
+                    origin: "https://a.example",
+                    kind: match ask {
+                        Ask::Page(_) => TurnKind::Page,
+                        Ask::Robots => TurnKind::Robots,
+                    },
+                    wanted: 1,
+                    horizon: micros(horizon),
+                    interval: Duration::ZERO,
+                    burst: 1,
+                    group: match ask {
+                        Ask::Page(group) => {
+                            let (name, interval) = GROUPS[group];
+                            Some(GroupInterval { name, interval: micros(interval) })
+                        }
+                        Ask::Robots => None,
+                    },
+                    rest: Duration::ZERO,
+                    gap: Duration::ZERO,
+                    slots: None,
+                    memory: micros(30 * SECOND),
+                };
+                let reserved = lanes.reserve(reserve, EngineTime(now), EngineTime(began));
+                for ReservedTurn { at: EngineTime(at), .. } in reserved.turns {
+                    match ask {
+                        Ask::Page(group) => pages[group].push(at),
+                        Ask::Robots => robots.push(at),
+                    }
+                }
+            }
+            for (pages, (name, interval)) in pages.iter_mut().zip(GROUPS) {
+                pages.sort_unstable();
+                for pair in pages.windows(2) {
+                    prop_assert!(pair[1] - pair[0] >= interval, "{}: {:?}", name, pair);
+                }
+                for page in pages {
+                    for one in &robots {
+                        prop_assert!(page.abs_diff(*one) >= interval, "{}: {} and {}", name, page, one);
+                    }
+                }
+            }
+        }
+    }
 }

@@ -48,6 +48,7 @@ impl OriginLimiter {
                 group: None,
                 wanted: 1,
                 rest: state.rest(now),
+                gap: state.history.backoff.gap(),
                 asked: Asked {
                     epoch: state.grants.epoch(),
                     horizon,
@@ -65,6 +66,7 @@ impl OriginLimiter {
         if state.grants.epoch() != epoch {
             return Ahead::Again(Duration::ZERO);
         }
+        state.is_unsure = false;
         self.adopt(&mut state, reserved.trouble, now);
         match reserved.turns.first() {
             Some(turn) => {
@@ -113,6 +115,7 @@ impl OriginLimiter {
                 group: None,
                 wanted: 1,
                 rest: Duration::ZERO,
+                gap: Duration::ZERO,
                 asked: Asked {
                     epoch: 0,
                     horizon: Duration::ZERO,

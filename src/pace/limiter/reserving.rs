@@ -53,6 +53,7 @@ pub(super) struct Question {
     pub(super) group: Option<(Group, Duration)>,
     pub(super) wanted: u32,
     pub(super) rest: Duration,
+    pub(super) gap: Duration,
     pub(super) asked: Asked,
 }
 
@@ -214,6 +215,7 @@ impl OriginLimiter {
             burst: settings.burst(),
             group,
             rest: question.rest,
+            gap: question.gap,
             slots: most.map(|most| Slots {
                 most,
                 names: &names,
@@ -245,6 +247,7 @@ impl OriginLimiter {
             match answer {
                 Some((reserved, slots)) => {
                     if state.grants.epoch() == question.asked.epoch {
+                        state.is_unsure = false;
                         self.adopt(&mut state, reserved.trouble, now);
                     }
                     state
@@ -396,6 +399,7 @@ impl State {
             group,
             wanted: waiting.clamp(1, most.max(1)),
             rest: self.rest(now),
+            gap: self.history.backoff.gap(),
             asked: Asked {
                 epoch,
                 horizon: if is_cut { SLOT_HORIZON } else { horizon },

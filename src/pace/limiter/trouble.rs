@@ -56,9 +56,14 @@ impl OriginLimiter {
         tokio::spawn(limiter.report(Arc::clone(shared), fleet.clone(), settings, noticed, sent));
     }
 
-    /// Makes turns in hand void and asks the engine from now on, because another instance has met with trouble.
+    /// Makes turns in hand void and asks the engine from now on, because another instance has met with trouble, or the
+    /// engine may have lost what it knew.
     pub(in crate::pace) fn distrust(&self) {
-        self.state.lock().grants.void();
+        {
+            let mut state = self.state.lock();
+            state.grants.void();
+            state.is_unsure = true;
+        }
         self.is_troubled.store(true, Ordering::Release);
         if self.is_driven.load(Ordering::Acquire) {
             self.news.notify_one();
@@ -99,7 +104,10 @@ impl OriginLimiter {
             let (mut state, now) = self.lock(&shared);
             state.reports = state.reports.saturating_sub(1);
             let Some(trouble) = trouble else { return };
-            self.adopt(&mut state, trouble, now);
+            // An engine that has lost the gap hears of it with the next question for a turn.
+            if !state.is_unsure {
+                self.adopt(&mut state, trouble, now);
+            }
             let (gap, rest) = state.announced;
             let until = now + trouble.rest;
             let is_worse =

@@ -56,6 +56,7 @@ fn reserve<'a>(
             interval: delay.interval,
         }),
         rest: Duration::ZERO,
+        gap: Duration::ZERO,
         slots: None::<Slots<'_>>,
         memory: settings.config.max_crawl_delay,
     }

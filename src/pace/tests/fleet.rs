@@ -297,6 +297,27 @@ async fn an_engine_that_forgets_lets_no_request_go_early() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_gap_outlives_the_engine_that_knew_it() {
+    let lab = Lab::start(&config(), 2).await;
+    let turn = lab.turn(&lab.paces[0]).await;
+    lab.paces[0].answered(&turn, 503, || None, true);
+    drop(turn);
+    // The other hears of the gap with its turn.
+    drop(lab.turn(&lab.paces[1]).await);
+    let under_way = lab.turn(&lab.paces[1]).await;
+    lab.world.forget();
+    pass(&lab.clock, ms(150)).await;
+    // Sent before the loss: the engine knows no gap that this answer halves.
+    lab.paces[1].answered(&under_way, 200, || None, true);
+    let mut times = Vec::new();
+    for pace in [0, 1, 0, 1].map(|at| &lab.paces[at]) {
+        drop(lab.turn(pace).await);
+        times.push(lab.clock.now());
+    }
+    is_spaced(&times, secs(1) - ms(10), 1, "after the loss");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_turn_that_is_given_back_goes_to_another_instance() {
     let lab = Lab::start(&rate(0.01, 1), 2).await;
     let (site, key) = (origin("shared"), client("c"));

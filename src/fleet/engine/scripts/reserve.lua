@@ -2,9 +2,10 @@
 -- KEYS 1 generation  2 lane (hash)  3 slots (zset by expiry)
 -- ARGV 1 generation known  2 turns wanted  3 page | robots | now | aside  4 horizon of the first turn, us
 --      5 horizon of the others, us  6 interval, us; 0: no rate  7 burst  8 group  9 its interval, us; 0: none
---      10 rest that the asker knows of, us  11 concurrency; 0: any  12 a slot lives, us
---      13 the past matters for, us  14... ids of slots
--- A field that is missing, or from another generation, counts as used when the generation began.
+--      10 rest that the asker knows of, us  11 gap that it knows of, us  12 concurrency; 0: any
+--      13 a slot lives, us  14 the past matters for, us  15... ids of slots
+-- A field that is missing, or from another generation, counts as used when the generation began. The asker's gap counts if
+-- the lane is not known in this generation.
 local id, began = string.match(redis.call('GET', KEYS[1]) or '', '^(%S+) (%d+)')
 if id ~= ARGV[1] then return {'LOST'} end
 local t = redis.call('TIME')
@@ -14,9 +15,10 @@ began = tonumber(began)
 local wanted, kind = tonumber(ARGV[2]), ARGV[3]
 local horizon, near = tonumber(ARGV[4]), tonumber(ARGV[5])
 local I, burst, group, G = tonumber(ARGV[6]), tonumber(ARGV[7]), 'g:' .. ARGV[8], tonumber(ARGV[9])
-local most, life, keep = tonumber(ARGV[11]), tonumber(ARGV[12]), tonumber(ARGV[13])
+local most, life, keep = tonumber(ARGV[12]), tonumber(ARGV[13]), tonumber(ARGV[14])
 
-local names = {'generation', 'paid', 'interval', 'burst', 'rated', 'last', 'gap', 'since', 'rest', 'robots', 'seen', group}
+local names = {'generation', 'paid', 'interval', 'burst', 'rated', 'last', 'gap', 'since', 'rest', 'robots', 'seen', group,
+  'earlier'}
 local v = redis.call('HMGET', KEYS[2], unpack(names))
 local exists = v[1] == id
 if not exists then v = {} end
@@ -33,6 +35,9 @@ local rated, last = tonumber(v[5] or began), tonumber(v[6] or began)
 local paid = tonumber(v[2] or began + I * burst)
 local gap, since = tonumber(v[7] or 0), tonumber(v[8] or 0)
 local rest, robots = tonumber(v[9] or 0), tonumber(v[10] or began)
+-- The robots.txt before that one, which may be reserved.
+local earlier = tonumber(v[13] or began)
+if not exists and tonumber(ARGV[11]) > gap then gap, since = tonumber(ARGV[11]), now end
 local before = v[12] and tonumber(string.match(v[12], '^%d+'))
 local was, wide = tonumber(v[3] or 0), tonumber(v[4] or 0)
 if I > 0 and was > 0 and (was ~= I or wide ~= burst) then
@@ -68,7 +73,11 @@ local function due()
     at = math.max(at, began + math.floor(life / 3))
   end
   local own = all
-  if G > 0 then own = math.max(own, robots + G, (before or 0) + G) end
+  if G > 0 then
+    own = math.max(own, earlier + G, (before or 0) + G)
+    -- The time before a robots.txt that is reserved is free for pages whose interval ends by then.
+    if math.max(at, own) + G > robots then own = math.max(own, robots + G) end
+  end
   return math.max(at, own), own > at
 end
 
@@ -85,10 +94,10 @@ local function take(at)
     was, wide, rated = I, burst, math.max(rated, at)
   end
   if G > 0 then before = at end
-  if kind == 'robots' or kind == 'now' then robots = at end
+  if kind == 'robots' or kind == 'now' then earlier, robots = math.max(earlier, math.min(at, robots)), math.max(at, robots) end
   last = math.max(last, at)
   out[#out + 1] = whole(at)
-  local slot = ARGV[13 + #out]
+  local slot = ARGV[14 + #out]
   if most > 0 and slot then redis.call('ZADD', KEYS[3], whole(at + life), slot) end
 end
 if kind == 'now' then
@@ -96,7 +105,7 @@ if kind == 'now' then
 elseif kind == 'aside' then
   if due() <= now then take(now) end
   -- Only once within the longest interval: a site that redirects delays others by no more.
-  if robots + keep <= now then robots = now end
+  if robots + keep <= now then earlier, robots = robots, now end
 else
   for k = 1, math.min(wanted, free) do
     local at, by_group = due()
@@ -116,7 +125,7 @@ local is_full = most > 0 and kind == 'page' and #out >= free and #out < wanted
 local is_bound = I > 0 or G > 0 or most > 0 or (kind ~= 'page' and keep > 0)
 if exists or is_bound or not is_calm then
   redis.call('HSET', KEYS[2], 'generation', id, 'last', whole(last), 'gap', whole(gap), 'since', whole(since),
-    'rest', whole(rest), 'robots', whole(robots), 'seen', whole(now))
+    'rest', whole(rest), 'robots', whole(robots), 'earlier', whole(earlier), 'seen', whole(now))
   if I > 0 and #out > 0 then
     redis.call('HSET', KEYS[2], 'paid', whole(paid), 'interval', whole(was), 'burst', whole(wide), 'rated', whole(rated))
   end

@@ -154,6 +154,7 @@ async fn ask_all(a: &Arc<dyn Coordinator>, planted: &str) {
         burst: 2,
         group,
         rest: Duration::ZERO,
+        gap: Duration::ZERO,
         slots: Some(Slots {
             most: 3,
             names: &names,

@@ -31,6 +31,7 @@ fn unbounded() -> Reserve<'static> {
         burst: 1,
         group: None,
         rest: Duration::ZERO,
+        gap: Duration::ZERO,
         slots: None,
         memory: secs(60),
     }
@@ -58,11 +59,11 @@ fn robots() -> Reserve<'static> {
     }
 }
 
-/// Returns the times of the turns, in whole seconds.
+/// Returns the times of the turns in whole seconds, those that have begun included: the engine's clock goes on.
 fn times(reserved: &Reserved) -> Vec<u64> {
     let times = reserved.turns.iter();
     times
-        .map(|turn| (turn.after.as_secs_f64() + 0.5).floor() as u64)
+        .map(|turn| turn.after.as_secs_f64().ceil() as u64)
         .collect()
 }
 
@@ -129,6 +130,18 @@ fn instances_are_given_one_turn_after_the_other() {
         (
             "a robots.txt waits for every group",
             &[(of_group("x", 10), &[10]), (robots(), &[20])],
+        ),
+        (
+            "the time before a robots.txt that is reserved is free for other groups",
+            &[
+                (of_group("x", 40), &[40]),
+                (robots(), &[80]),
+                (of_group("y", 10), &[10]),
+                (of_group("y", 30), &[40]),
+                (of_group("y", 30), &[110]),
+                (of_group("x", 40), &[120]),
+                (robots(), &[160]),
+            ],
         ),
         (
             "a robots.txt counts for every group",
@@ -351,6 +364,31 @@ fn an_engine_that_has_lost_everything_counts_every_origin_as_used() {
             ..of_group("x", 20)
         };
         assert_eq!(times(&reserve(&a, other).await), [20]);
+    });
+}
+
+#[test]
+fn a_gap_that_an_instance_knows_outlives_the_engine() {
+    each(|lab| async move {
+        let [a, b] = two(&lab).await;
+        lab.forget();
+        heartbeat(&a, "a", 0).await;
+        heartbeat(&b, "b", 0).await;
+        lab.is_quiet_no_more();
+        let knowing = Reserve {
+            gap: secs(20),
+            ..unbounded()
+        };
+        let first = reserve(&a, knowing).await;
+        assert_eq!((times(&first), first.trouble.gap), (vec![20], secs(20)));
+        let second = reserve(&b, unbounded()).await;
+        assert_eq!((times(&second), second.trouble.gap), (vec![40], secs(20)));
+        // What the engine knows counts, as soon as it knows anything.
+        let wider = Reserve {
+            gap: secs(300),
+            ..unbounded()
+        };
+        assert_eq!(times(&reserve(&b, wider).await), [60]);
     });
 }
 

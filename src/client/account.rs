@@ -97,6 +97,15 @@ impl Reservation<'_> {
         self.hold.is_zero() && !self.has_waited
     }
 
+    /// Tells whether the turn of the entry is none any more: the engine of the fleet may have lost it.
+    #[must_use]
+    pub fn is_void(&self) -> bool {
+        match &self.entry {
+            Some(Entered::InFleet(account, entry)) => account.is_void(*entry),
+            Some(Entered::Alone(..)) | None => false,
+        }
+    }
+
     /// Makes the entry final: the request is sent, or answered otherwise. Returns the time to hold it for.
     pub fn commit(mut self) -> Duration {
         self.entry = None;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Cleared, Gate, HeldOutcome, Kind, Requester, cut_off};
-use crate::client::account::{NotEntered, QuotaExceeded};
+use crate::client::account::{NotEntered, QuotaExceeded, Reservation};
 use crate::clock::Moment;
 use crate::pace::{Ask, EffectivePace, SharedPace as _, TooEarly};
 use crate::policy::{self, Decision, Permit, Reason, Ruling, Verdict};
@@ -42,18 +42,44 @@ impl Gate {
             }
             Ok(entered) => {
                 *outcome.decision = decision;
-                // A wait broken off here gives the reservation back.
-                tokio::time::sleep(entered.hold()).await;
+                let entered = match self.held(entered, requester).await {
+                    Ok(entered) => entered,
+                    Err(why) => return Ruling::Refuse(self.not_entered(&why, now)),
+                };
                 let now = self.clock.now();
                 let ruling = self.judge(kind, permit.surrender(), requester, now).await;
                 // The request is answered, whatever the new ruling.
                 entered.commit();
                 ruling
             }
-            Err(NotEntered::Exceeded(QuotaExceeded(retry_at))) => {
-                Ruling::Refuse(spent(retry_at, now))
+            Err(why) => Ruling::Refuse(self.not_entered(&why, now)),
+        }
+    }
+
+    /// Holds a request until its client's rate lets it go. Breaking the wait off gives the reservation back.
+    async fn held<'a>(
+        &'a self,
+        mut entered: Reservation<'a>,
+        requester: &'a Requester<'_>,
+    ) -> Result<Reservation<'a>, NotEntered> {
+        loop {
+            tokio::time::sleep(entered.hold()).await;
+            if !entered.is_void() {
+                return Ok(entered);
             }
-            Err(NotEntered::Unanswered) => Ruling::Refuse(cut_off(self.clock.now())),
+            drop(entered);
+            entered = self
+                .clients
+                .enter(requester.client, self.clock.now())
+                .await?;
+        }
+    }
+
+    /// Returns the refusal of a request that its client's bounds do not let go.
+    fn not_entered(&self, why: &NotEntered, now: Moment) -> Decision {
+        match why {
+            NotEntered::Exceeded(QuotaExceeded(retry_at)) => spent(*retry_at, now),
+            NotEntered::Unanswered => cut_off(self.clock.now()),
         }
     }
 

@@ -72,6 +72,8 @@ struct Turn {
 pub(super) struct Entry {
     taken: Option<Taken>,
     turn: Option<EngineTime>,
+    /// The generation of the engine before the turn was taken.
+    generation: u64,
 }
 
 impl FleetAccount {
@@ -111,6 +113,7 @@ impl FleetAccount {
         let mut entry = Entry {
             taken: None,
             turn: None,
+            generation: self.generation.load(Ordering::Acquire),
         };
         if let Some(quota) = &client.quota {
             let (taken, has_waited) = self.take(quota, until).await?;
@@ -119,6 +122,7 @@ impl FleetAccount {
         }
         entered.entry = Some(Entered::InFleet(self, entry));
         if let Some(rate) = &client.rate {
+            entry.generation = self.generation.load(Ordering::Acquire);
             let (turn, has_waited) = self.turn(rate, max_hold, until).await?;
             entered.entry = Some(Entered::InFleet(
                 self,
@@ -131,6 +135,12 @@ impl FleetAccount {
             entered.has_waited |= has_waited;
         }
         Ok(entered)
+    }
+
+    /// Tells whether the engine may have lost the turn of an entry, and give its time to another instance.
+    pub(super) fn is_void(&self, entry: Entry) -> bool {
+        let is_of_now = entry.generation == self.generation.load(Ordering::Acquire);
+        entry.turn.is_some() && (!is_of_now || self.fleet.link() == LinkState::Doubtful)
     }
 
     /// Takes an entry back: the request was not sent.
@@ -385,7 +395,12 @@ impl FleetAccount {
     fn try_turn(&self, until: Uptime) -> Result<Option<Turn>, NotEntered> {
         let now = self.clock.uptime();
         let mut turns = self.turns.lock();
-        match (turns.take(now), turns.too_far(now, until)) {
+        let taken = match self.fleet.link() {
+            // The engine may have lost the turns in hand.
+            LinkState::Doubtful => None,
+            LinkState::Connected | LinkState::CutOff => turns.take(now),
+        };
+        match (taken, turns.too_far(now, until)) {
             (Some(turn), _) => Ok(Some(turn)),
             (None, Some(at)) => Err(self.exceeded(at).into()),
             (None, None) => Ok(None),

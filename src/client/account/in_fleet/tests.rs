@@ -246,6 +246,26 @@ async fn one_rate_holds_for_all_instances() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_turn_that_the_engine_may_have_lost_is_void() {
+    let lab = Lab::start(&with_rate(1.0, 1), 1).await;
+    let client = &lab.instances[0].client;
+    let enter = async || {
+        let account = &client.account;
+        let entered = account.enter(client, lab.clock.now(), &lab.clock, SECOND * 9);
+        entered.await.unwrap()
+    };
+    enter().await.commit();
+    let held = enter().await;
+    assert_eq!((held.hold(), held.is_void()), (SECOND, false));
+    lab.world.forget();
+    lab.hear().await;
+    assert!(held.is_void());
+    drop(held);
+    let again = enter().await;
+    assert_eq!((again.hold(), again.is_void()), (SECOND, false));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refused_request_takes_a_turn_that_no_other_goes_by() {
     let lab = Lab::start(&with_rate(1.0, 1), 1).await;
     let (one, now) = (&lab.instances[0].client, lab.clock.now());

@@ -27,7 +27,10 @@ fn a_gate_that_listens_and_records_is_ready() {
         .iter()
         .map(|check| check["name"].as_str().unwrap())
         .collect();
-    assert_eq!(names, ["listeners", "draining", "store", "log", "ca"]);
+    assert_eq!(
+        names,
+        ["listeners", "draining", "store", "log", "ca", "fleet"]
+    );
     let (code, told, error) = gate.beside("ready", &[]);
     assert_eq!((code, &*told, &*error), (Some(0), "ready\n", ""));
 }

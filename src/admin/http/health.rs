@@ -1,7 +1,8 @@
 //! Liveness and readiness of the process, over HTTP and for `crawlgate ready`.
 //!
 //! The process is alive if it answers. The process is ready if it would forward a request: it listens, is not about to
-//! end, can store its decisions, and has a CA that clients can trust.
+//! end, can store its decisions, has a CA that clients can trust, and
+//! is not cut off from its fleet.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use tokio::time::timeout;
 use utoipa::ToSchema;
 
 use super::Site;
+use crate::fleet::LinkState;
 use crate::proxy::Proxy;
 
 /// Time that the store may take to answer.
@@ -39,7 +41,7 @@ pub struct Readiness {
 /// One check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Check {
-    /// The name: `listeners`, `draining`, `store`, `log` or `ca`.
+    /// The name: `listeners`, `draining`, `store`, `log`, `ca` or `fleet`.
     pub name: Cow<'static, str>,
     /// True if the check passes.
     pub ok: bool,
@@ -68,6 +70,7 @@ pub async fn readiness(proxy: &Proxy) -> Readiness {
         store(proxy).await,
         log(proxy),
         ca(proxy),
+        fleet(proxy),
     ];
     let ready = checks.iter().all(|check| check.ok);
     Readiness { ready, checks }
@@ -122,6 +125,19 @@ fn log(proxy: &Proxy) -> Check {
         Some(_) => Err("decisions cannot be recorded at present; the messages say why".to_owned()),
     };
     check("log", outcome)
+}
+
+fn fleet(proxy: &Proxy) -> Check {
+    let link = proxy.gate().fleet().map(|fleet| fleet.link());
+    let outcome = match link {
+        None => Ok("none is configured".to_owned()),
+        Some(LinkState::Connected) => Ok("connected".to_owned()),
+        Some(LinkState::Doubtful) => Ok(
+            "the engine does not answer; unknown origins and paced requests are held".to_owned(),
+        ),
+        Some(LinkState::CutOff) => Err("cut off: nothing is forwarded".to_owned()),
+    };
+    check("fleet", outcome)
 }
 
 fn ca(proxy: &Proxy) -> Check {

@@ -158,6 +158,35 @@ fn the_api_the_console_and_the_metrics_show_the_same_fleet() {
 }
 
 #[test]
+fn an_instance_that_is_cut_off_is_not_ready() {
+    let Some(mut engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let gate = AdminGate::with(|setup| {
+        member(setup, &wall, "a1");
+        setup.set("fleet", "patience", "\"2s\"");
+    });
+    let fleet = |want: u16| {
+        eventually("the readiness", || {
+            let answer = gate.get("/ready");
+            let checks = answer.problem()["checks"].clone();
+            (answer.status == want).then_some(checks[5].clone())
+        })
+    };
+    let connected = serde_json::json!({"name": "fleet", "ok": true, "detail": "connected"});
+    assert_eq!(fleet(200), connected);
+    engine.kill();
+    let cut = serde_json::json!({"name": "fleet", "ok": false, "detail": "cut off: nothing is forwarded"});
+    assert_eq!(fleet(503), cut);
+    let (code, told, error) = gate.process.beside("ready", &[]);
+    let why = "not ready: fleet: cut off: nothing is forwarded\n";
+    assert_eq!((code, told + &error), (Some(1), why.to_owned()));
+    engine.start_again();
+    assert_eq!(fleet(200), connected);
+}
+
+#[test]
 fn an_instance_without_a_fleet_shows_none() {
     let gate = AdminGate::open();
     assert!(!gate.get("/").text().contains("href=\"/fleet\""));

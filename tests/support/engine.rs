@@ -20,6 +20,19 @@ pub(crate) struct Engine {
     folder: tempfile::TempDir,
     program: String,
     options: Vec<String>,
+    /// True if its clock is the file [`Engine::set_clock`] writes.
+    has_clock: bool,
+}
+
+/// The library that gives a process another clock, as the dynamic linker finds it.
+const FAKE_CLOCK: &str = "/usr/$LIB/faketime/libfaketime.so.1";
+
+/// Has a process run with another clock, apart from this one as libfaketime writes it: `+300s`. `None` where libfaketime is not
+/// installed, like an engine.
+pub(crate) fn with_clock<'a>(command: &'a mut Command, apart: &str) -> Option<&'a mut Command> {
+    program("faketime")?;
+    let command = command.env("LD_PRELOAD", FAKE_CLOCK).env("FAKETIME", apart);
+    Some(command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1"))
 }
 
 impl Engine {
@@ -33,25 +46,42 @@ impl Engine {
     /// Starts an engine with further options.
     #[track_caller]
     pub(crate) fn with(options: &[&str]) -> Option<Self> {
-        Self::of(program("redis-server")?, options)
+        Self::of(program("redis-server")?, options, false)
     }
 
     /// Starts Valkey, likewise.
     #[track_caller]
     pub(crate) fn valkey() -> Option<Self> {
-        Self::of(program("valkey")?, &[])
+        Self::of(program("valkey")?, &[], false)
+    }
+
+    /// Starts Valkey with a clock that can be set. Debian's Redis does not start with it: its allocator asks for the time.
+    #[track_caller]
+    pub(crate) fn with_clock() -> Option<Self> {
+        program("faketime")?;
+        Self::of(program("valkey")?, &[], true)
+    }
+
+    /// Sets the clock apart from that of this machine, as libfaketime writes it: `+3600`.
+    pub(crate) fn set_clock(&self, apart: &str) {
+        // In one step, so that no half of it is read.
+        let new = self.folder.path().join("clock.new");
+        std::fs::write(&new, apart).unwrap();
+        std::fs::rename(new, clock_file(&self.folder)).unwrap();
     }
 
     #[track_caller]
-    fn of(program: String, options: &[&str]) -> Option<Self> {
+    fn of(program: String, options: &[&str], has_clock: bool) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
-        let child = spawn(&program, &folder, &options);
+        std::fs::write(clock_file(&folder), "+0").unwrap();
+        let child = spawn(&program, &folder, &options, has_clock);
         let engine = Self {
             child,
             folder,
             program,
             options,
+            has_clock,
         };
         engine.answers();
         Some(engine)
@@ -94,7 +124,7 @@ impl Engine {
     #[track_caller]
     pub(crate) fn start_again(&mut self) {
         std::fs::remove_file(self.socket()).unwrap();
-        self.child = spawn(&self.program, &self.folder, &self.options);
+        self.child = spawn(&self.program, &self.folder, &self.options, self.has_clock);
         self.answers();
     }
 
@@ -122,8 +152,20 @@ impl Drop for Engine {
     }
 }
 
-fn spawn(program: &str, folder: &tempfile::TempDir, options: &[String]) -> Child {
-    Command::new(program)
+fn clock_file(folder: &tempfile::TempDir) -> PathBuf {
+    folder.path().join("clock")
+}
+
+fn spawn(program: &str, folder: &tempfile::TempDir, options: &[String], has_clock: bool) -> Child {
+    let mut command = Command::new(program);
+    if has_clock {
+        command
+            .env("LD_PRELOAD", FAKE_CLOCK)
+            .env("FAKETIME_TIMESTAMP_FILE", clock_file(folder))
+            .env("FAKETIME_NO_CACHE", "1")
+            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+    }
+    command
         .args(["--port", "0", "--unixsocket"])
         .arg(folder.path().join("engine.sock"))
         .args(["--save", "", "--appendonly", "no", "--dir"])

@@ -153,6 +153,54 @@ impl Sentinels {
         kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
     }
 
+    /// Parts the primary from its replica and from the Sentinels for good, while other connections to it stay. Returns its
+    /// number when the Sentinels name the other one.
+    #[track_caller]
+    pub(crate) fn part_primary(&self) -> usize {
+        let before = within(SLOW, "a primary", || self.primary());
+        let server = &self.engines[before];
+        // A connection that is open stays one of a user without a password.
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        let mut answers = BufReader::new(stream.try_clone().unwrap());
+        let mut say = |command: &str| {
+            stream
+                .write_all(format!("{command}\r\n").as_bytes())
+                .unwrap();
+            let mut text = String::new();
+            answers.read_line(&mut text).unwrap();
+            if let Some(length) = text.strip_prefix('$') {
+                let length: u64 = length.trim().parse().unwrap();
+                text.clear();
+                answers
+                    .by_ref()
+                    .take(length + 2)
+                    .read_to_string(&mut text)
+                    .unwrap();
+            }
+            text
+        };
+        assert_eq!(say("CONFIG SET requirepass parted"), "+OK\r\n");
+        for client in say("CLIENT LIST").lines() {
+            let field = |name: &str| {
+                let mut fields = client.split(' ');
+                fields
+                    .find_map(|field| field.strip_prefix(name))
+                    .unwrap_or_default()
+            };
+            let is_replica = field("flags=").contains('S');
+            if is_replica || field("name=").starts_with("sentinel-") {
+                say(&format!("CLIENT KILL ID {}", field("id=")));
+            }
+        }
+        self.wait_other(before);
+        before
+    }
+
+    /// Returns the address of an engine as a value of `[fleet] engine`.
+    pub(crate) fn address(&self, engine: usize) -> String {
+        format!("\"{}\"", self.engines[engine].address)
+    }
+
     /// Waits until the Sentinels name another primary than this one.
     #[track_caller]
     pub(crate) fn wait_other(&self, than: usize) {

@@ -1,7 +1,18 @@
 //! Instances of a fleet, beside a real engine.
+//!
+//! Each accident that docs/fleet.md names, and where it happens:
+//!
+//! - the engine is killed, hangs, answers late, forgets all or its scripts, is full, restored: `engine_faults`, `chaos`
+//! - clocks are apart or set: `clocks`; with a clock in hand: `coordinator::turns`, `coordinator::quotas`
+//! - another primary, a split between two, one that wakes: `failover`, `chaos`
+//! - an instance is killed, stopped, cut off, killed with the engine: `instance_faults`, `robots`, `overrides`
+//! - a message is lost, a tombstone runs out: `robots`
+//! - planted, altered, moved and old octets: `instance_faults`, `robots`, `overrides`, `coordinator::planted`
+//! - other versions, other settings: `overrides`, `instance_faults`, `view`
 
 mod chaos;
 mod check;
+mod clocks;
 mod coordinator;
 mod engine_faults;
 mod failover;

@@ -37,12 +37,19 @@ pub(super) fn instance_with(
     name: &str,
     configure: impl FnOnce(&mut Setup),
 ) -> CrawlgateProcess {
+    instance_at(name, |setup| {
+        setup.set("fleet", "sentinels", &lab.addresses());
+        setup.set("fleet", "master", &lab.master());
+        configure(setup);
+    })
+}
+
+/// Starts an instance at the engine that `configure` names.
+fn instance_at(name: &str, configure: impl FnOnce(&mut Setup)) -> CrawlgateProcess {
     joined(|setup| {
         let key = setup.dir().join("fleet.key");
         std::fs::write(&key, KEY).unwrap();
         std::fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
-        setup.set("fleet", "sentinels", &lab.addresses());
-        setup.set("fleet", "master", &lab.master());
         setup.set("fleet", "key_file", "\"fleet.key\"");
         setup.set("fleet", "name", &format!("{name:?}"));
         setup.set("fleet", "timeout", "\"1s\"");
@@ -150,5 +157,82 @@ fn another_primary_takes_over_and_the_old_one_is_left_when_it_wakes() {
             "{leaks:?}"
         );
     }
+    logs_are_whole(&gates);
+}
+
+#[test]
+fn an_old_primary_that_is_parted_from_the_others_permits_nothing_beside_the_new_one() {
+    let Some(lab) = Sentinels::start() else {
+        return;
+    };
+    // What docs/fleet.md asks for: a primary without its replica takes no writes.
+    for (key, value) in [
+        ("min-replicas-to-write", "1"),
+        ("min-replicas-max-lag", "1"),
+    ] {
+        assert_eq!(lab.ask(&["CONFIG", "SET", key, value]), "+OK\r\n");
+    }
+    let old = eventually("a primary", || lab.primary());
+    let paced = |setup: &mut Setup| {
+        setup.set("fleet", "patience", "\"3s\"");
+        setup.set("pace", "requests_per_second", "2");
+        setup.set("pace", "max_hold", "\"10s\"");
+        setup.set("audit", "refusals_per_minute", "1000000");
+    };
+    // The first never asks the Sentinels, so it stays with the old primary.
+    let gates = [
+        instance_at("a1", |setup| {
+            setup.set("fleet", "engine", &lab.address(old));
+            paced(setup);
+        }),
+        instance_with(&lab, "a2", paced),
+    ];
+    let origin = Origin::with_rules(RULES);
+    for gate in &gates {
+        assert_eq!(gate.get(&origin.url("/first")).status, 200);
+    }
+    let is_over = AtomicBool::new(false);
+    let (denied, added) = thread::scope(|scope| {
+        let ends = Ends(&is_over);
+        for gate in &gates {
+            for path in ["/page", "/denied", "/private"] {
+                let (origin, is_over) = (&origin, &is_over);
+                scope.spawn(move || {
+                    while !is_over.load(Ordering::Acquire) {
+                        gate.get(&origin.url(path));
+                    }
+                });
+            }
+        }
+        let pages = || origin.seen_but_robots().len();
+        eventually("the crawl", || (pages() > 6).then_some(()));
+        assert_eq!(lab.part_primary(), old);
+        gates[0].wait_said("cut off from its fleet");
+        let denied = eventually("an override at the new primary", || {
+            let (id, said) = deny(&gates[1], &origin.url(""), "/denied");
+            said.contains("in force on a2").then_some(id)
+        });
+        let added = Instant::now();
+        let before = pages();
+        eventually("the crawl to go on at the new primary", || {
+            (pages() > before + 4).then_some(())
+        });
+        drop(ends);
+        (denied, added)
+    });
+    let before = origin.seen().len();
+    let answer = gates[0].get(&origin.url("/page"));
+    gates[0].refused(&answer, 503, "fleet_cut");
+    assert_eq!(origin.seen().len(), before, "nothing reaches the origin");
+    denied_at_all(&gates[1..], &origin, "/denied", &denied);
+    let seen = origin.seen();
+    let leaks = seen.iter().filter(|seen| {
+        let line = seen.line();
+        line.contains("/private") || (line.contains("/denied") && seen.at > added + SPREAD)
+    });
+    let leaks: Vec<String> = leaks.map(|seen| seen.line()).collect();
+    assert_eq!(leaks, [""; 0]);
+    let times: Vec<Instant> = seen.iter().map(|seen| seen.at).collect();
+    super::pace::is_within(&times, Duration::from_millis(500), 1, "both primaries");
     logs_are_whole(&gates);
 }

@@ -167,6 +167,40 @@ fn the_slots_and_turns_of_a_killed_instance_are_waited_for() {
 }
 
 #[test]
+fn an_engine_and_an_instance_that_are_killed_in_one_moment_let_no_turn_go_early() {
+    let Some(mut engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let origin = Origin::with_rules(RULES);
+    let mut gates = ["a1", "a2"].map(|name| {
+        joined(|setup| {
+            member(setup, &wall, name);
+            setup.set("pace", "requests_per_second", "1");
+        })
+    });
+    for round in 0..4 {
+        // The first alone knows of its turn.
+        eventually("a page of the first", || {
+            (gates[0].get(&origin.url(&format!("/first/{round}"))).status == 200).then_some(())
+        });
+        gates[0].signal(Signal::KILL);
+        engine.kill();
+        gates[0].wait();
+        engine.start_again();
+        eventually("a page of the other", || {
+            let answer = gates[1].get(&origin.url(&format!("/other/{round}")));
+            (answer.status == 200).then_some(())
+        });
+        gates[0].start_again();
+        gates[0].wait_said("the fleet's engine answers");
+    }
+    let times: Vec<Instant> = origin.seen().iter().map(|seen| seen.at).collect();
+    super::pace::is_within(&times, Duration::from_secs(1), 1, "both instances");
+    logs_are_whole(&gates);
+}
+
+#[test]
 fn instances_that_read_files_differently_share_no_state() {
     let Some(engine) = Engine::start() else {
         return;

@@ -1,0 +1,109 @@
+//! Clocks that are apart: those of two instances, and the engine's, which is set.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::overrides::{denied_at_all, deny};
+use super::pace::{crawl, is_within};
+use super::{Ends, joined, logs_are_whole, member};
+use crate::support::{CrawlgateProcess, Engine, Origin, RULES, Setup, eventually, with_clock};
+
+/// The pace of these tests, as a value of `requests_per_second`, and as an interval.
+const RATE: &str = "4";
+const INTERVAL: Duration = Duration::from_millis(250);
+
+#[test]
+fn instances_whose_clocks_are_apart_share_states_turns_and_overrides() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let origin = Origin::with_rules(RULES);
+    let mut gates = Vec::new();
+    for (name, apart) in [("a1", "+300s"), ("a2", "-300s")] {
+        let mut setup = Setup::new();
+        member(&mut setup, &wall, name);
+        setup.set("pace", "requests_per_second", RATE);
+        let mut command = setup.command("serve");
+        if with_clock(&mut command, apart).is_none() {
+            return;
+        }
+        let gate = CrawlgateProcess::spawn(setup, command);
+        gate.wait_said("the fleet's engine answers");
+        gates.push(gate);
+    }
+    let times = crawl(&gates, &origin, 4, Duration::from_secs(4));
+    assert!(times.len() > 4, "{times:?}");
+    is_within(&times, INTERVAL, 1, "both instances");
+    assert_eq!(origin.robots_fetches(), 1, "one for both");
+    let (id, said) = deny(&gates[0], &origin.url(""), "/page");
+    assert!(said.ends_with("in force on a1, a2\n"), "{said}");
+    denied_at_all(&gates, &origin, "/page", &id);
+    let (code, said, errors) = gates[1].beside("override", &["remove", &id, "--by", "Grace"]);
+    assert_eq!(code, Some(0), "{said}{errors}");
+    for gate in &gates {
+        assert_eq!(gate.get(&origin.url("/page")).status, 200);
+        assert_eq!(gate.get(&origin.url("/private")).status, 403);
+    }
+    assert_eq!(origin.robots_fetches(), 1, "still");
+    logs_are_whole(&gates);
+}
+
+#[test]
+fn an_engine_whose_clock_is_set_lets_no_more_than_a_burst_go_early_and_holds_nobody_up() {
+    let Some(engine) = Engine::with_clock() else {
+        return;
+    };
+    let wall = engine.wall();
+    let origin = Origin::with_rules(RULES);
+    let gates = ["a1", "a2"].map(|name| {
+        joined(|setup| {
+            member(setup, &wall, name);
+            setup.set("pace", "requests_per_second", RATE);
+            setup.set("pace", "max_hold", "\"4s\"");
+        })
+    });
+    for gate in &gates {
+        assert_eq!(gate.get(&origin.url("/first")).status, 200);
+    }
+    let (id, _) = deny(&gates[0], &origin.url(""), "/denied");
+    denied_at_all(&gates, &origin, "/denied", &id);
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let ends = Ends(&is_over);
+        for gate in &gates {
+            for path in ["/open", "/private", "/denied"] {
+                let (origin, is_over) = (&origin, &is_over);
+                scope.spawn(move || {
+                    while !is_over.load(Ordering::Acquire) {
+                        let answer = gate.get(&origin.url(path));
+                        assert!(path == "/open" || answer.status != 200, "{path}");
+                    }
+                });
+            }
+        }
+        let pages = || origin.seen_but_robots().len();
+        // An hour forwards and back again, and an hour back and forwards again.
+        for apart in ["+3600", "+0", "-3600", "+0"] {
+            let before = pages();
+            engine.set_clock(apart);
+            eventually(&format!("the crawl to go on at {apart}"), || {
+                (pages() > before + 4).then_some(())
+            });
+        }
+        drop(ends);
+    });
+    let seen = origin.seen();
+    let leaks: Vec<String> = seen
+        .iter()
+        .map(|seen| seen.line())
+        .filter(|line| line.contains("/private") || line.contains("/denied"))
+        .collect();
+    assert_eq!(leaks, [""; 0]);
+    // The spread of arrivals leaves room for the one turn of a burst.
+    let times: Vec<Instant> = seen.iter().map(|seen| seen.at).collect();
+    is_within(&times, INTERVAL, 1, "the origin");
+    denied_at_all(&gates, &origin, "/denied", &id);
+    logs_are_whole(&gates);
+}

@@ -1,4 +1,4 @@
-//! Random accidents under load: nothing disallowed at an origin, no decision lost, the budget kept.
+//! Random accidents under load: nothing disallowed at an origin, no decision lost, each shipped, the budget kept.
 //!
 //! Four crawlers ask three instances for pages, a third of them disallowed, while overrides come and go. The sequence of
 //! accidents follows from a seed, which a failure names. `CRAWLGATE_CHAOS` is the number of seconds, and
@@ -9,19 +9,22 @@ mod accidents;
 mod crawl;
 
 use std::collections::HashSet;
+use std::fs;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-
 use self::accidents::{Ground, Tally};
 use self::crawl::{Crawl, Order};
 use super::{Ends, failover, joined, member};
+use crate::ship::{equals_an_export_by_hand, shipping};
 use crate::support::{
     CrawlgateProcess, Engine, Origin, Seen, Sentinels, Setup, StoredLog, eventually,
 };
+
+/// The directory to which an instance ships its log.
+const SHIPPED: &str = "shipped";
 
 /// The length of a run, unless `CRAWLGATE_CHAOS` names another one.
 const SECONDS: u64 = 20;
@@ -71,8 +74,9 @@ fn chaos_with_one_engine_lets_nothing_out_and_loses_nothing() {
     let walls: Vec<_> = (0..INSTANCES).map(|_| engine.wall()).collect();
     let gates = walls.iter().enumerate().map(|(place, wall)| {
         joined(|setup| {
-            member(setup, wall, &format!("a{}", place + 1));
-            configure(setup);
+            let name = format!("a{}", place + 1);
+            member(setup, wall, &name);
+            configure(setup, &name);
         })
     });
     let gates = gates.collect();
@@ -91,13 +95,19 @@ fn chaos_with_sentinels_lets_nothing_out_and_loses_nothing() {
     let Some(lab) = Sentinels::start() else {
         return;
     };
-    let gates = (1..=INSTANCES)
-        .map(|number| failover::instance_with(&lab, &format!("a{number}"), configure));
+    let gates = (1..=INSTANCES).map(|number| {
+        let name = format!("a{number}");
+        failover::instance_with(&lab, &name, |setup| configure(setup, &name))
+    });
     let gates = gates.collect();
     chaos(Ground::Sentinels(lab), gates);
 }
 
-fn configure(setup: &mut Setup) {
+fn configure(setup: &mut Setup, name: &str) {
+    let there = setup.dir().join(SHIPPED);
+    fs::create_dir(&there).unwrap();
+    shipping(setup, name, there.to_str().unwrap());
+    setup.set("ship", "every", "\"1s\"");
     setup.set("fleet", "patience", "\"3s\"");
     setup.set("pace", "crawl_delay", "\"honour\"");
     setup.set("pace", "max_hold", "\"2s\"");
@@ -200,8 +210,8 @@ fn chaos(mut ground: Ground, mut gates: Vec<CrawlgateProcess>) {
     assert!(excess(&times, SPREAD) <= most, "seed {seed}");
 
     for gate in &mut gates {
-        gate.signal(Signal::TERM);
-        gate.wait();
+        let there = gate.setup.dir().join(SHIPPED);
+        equals_an_export_by_hand(gate, &there);
     }
     let mut kept = HashSet::new();
     for gate in &gates {

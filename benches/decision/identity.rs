@@ -119,7 +119,7 @@ fn network_of_a_new_connection(bencher: Bencher<'_, '_>) {
 /// A configured chain against the User-Agent.
 #[divan::bench]
 fn product_token_in_the_user_agent(bencher: Bencher<'_, '_>) {
-    let known = Known::new();
+    let known = Known::new(false);
     let client = Asked::new(&CLIENTS, None).anew();
     assert!(client.chain.is_some());
     bencher.bench_local(|| known.gate.identify(black_box(&client), &known.headers));

@@ -2,7 +2,7 @@
 //!
 //! - `gate`: the whole check of every request: the client, the state of the origin, the rules, the origin's pace; the
 //!   permit or the refusal included. No request waits here, so the future is polled once by hand, without the cost of a
-//!   runtime.
+//!   runtime. `in_fleet`: the same at an instance of a fleet, with its engine in this process.
 //! - `identity`: the identification of a request's client and crawler, on a connection that has shown it before and on
 //!   one that has not; and the cost of a client's usage counters.
 //! - `pace`: a turn without any wait, taken and ended, and the recording of an answer.
@@ -29,6 +29,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::pin::pin;
 use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use crawlgate::agent::Agent;
 use crawlgate::audit::Log;
@@ -36,6 +37,9 @@ use crawlgate::client::Client;
 use crawlgate::clock::Clock;
 use crawlgate::config::Config;
 use crawlgate::egress::Egress;
+use crawlgate::fleet::coordinator::Call;
+use crawlgate::fleet::memory::World;
+use crawlgate::fleet::{Fleet, FleetKey, Follow, Heard};
 use crawlgate::gate::{Cleared, Gate, Had, HeldOutcome, Kind, Requester};
 use crawlgate::policy::{Decision, Reason, Ruling, Target};
 use crawlgate::rep::{ComparisonPath, Origin, ParseOptions, ProductToken, Robots, Rules};
@@ -131,8 +135,19 @@ struct Known {
     clock: Clock,
 }
 
+/// Takes over nothing that a fleet tells.
+struct Nothing;
+
+impl Follow for Nothing {
+    fn follow<'a>(&'a self, _: &'a Heard) -> Call<'a, u64> {
+        Box::pin(async { Ok(0) })
+    }
+
+    fn cut_off(&self) {}
+}
+
 impl Known {
-    fn new() -> Known {
+    fn new(is_in_fleet: bool) -> Known {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -141,10 +156,23 @@ impl Known {
         let mut config = Config::default();
         config.log.file = None;
         config.egress.allow = vec!["127.0.0.0/8".parse().unwrap()];
+        // Nobody drives the heartbeats during the measurement.
+        config.fleet.patience = Duration::from_secs(86_400);
         let clock = Clock::system();
+        let fleet = is_in_fleet.then(|| {
+            let engine = World::new(clock.clone()).coordinator();
+            let key = FleetKey::of(&[7; 32]);
+            Arc::new(Fleet::new(&config.fleet, "a1", key, engine, clock.clone()))
+        });
         let log = Arc::new(Log::open(&config, None, &clock).unwrap());
         let egress = Egress::new(&config, clock.clone()).unwrap();
-        let gate = Gate::new(&config, egress, log, None, clock.clone());
+        let gate = Gate::new(&config, egress, log, fleet.clone(), clock.clone());
+        if let Some(fleet) = fleet {
+            let following = gate.pace().following(Arc::new(Nothing));
+            let _context = runtime.enter();
+            tokio::spawn(Arc::clone(&fleet).keep(following));
+            runtime.block_on(fleet.connected());
+        }
         let mut headers = HeaderMap::new();
         headers.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
         let known = Known {
@@ -258,8 +286,16 @@ fn matching_cases() -> impl Iterator<Item = Case> {
 }
 
 #[divan::bench(args = cases())]
-fn gate(bencher: Bencher<'_, '_>, Case(_, path, expected): &Case) {
-    let known = Known::new();
+fn gate(bencher: Bencher<'_, '_>, case: &Case) {
+    ask(bencher, case, &Known::new(false));
+}
+
+#[divan::bench(args = cases())]
+fn in_fleet(bencher: Bencher<'_, '_>, case: &Case) {
+    ask(bencher, case, &Known::new(true));
+}
+
+fn ask(bencher: Bencher<'_, '_>, Case(_, path, expected): &Case, known: &Known) {
     let _context = known.runtime.enter();
     let decided = match known.ask(known.target(path)).ruling {
         Ruling::Clear(_, decision) | Ruling::Refuse(decision) => decision.reason,

@@ -8,6 +8,7 @@
 //! While the engine does not answer, nothing is fetched and no result comes into force: the origin stays unknown, and its
 //! requests wait for at most `[robots] hold`.
 
+mod forget;
 mod head;
 mod packed;
 
@@ -20,7 +21,6 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 use tracing::{info, warn};
 
 use self::head::{Content, Head, digest, place};
-use super::Shared;
 use super::entry::FlightReason;
 use super::flight::FetchTask;
 use super::recall::is_later;
@@ -51,10 +51,6 @@ const LONGEST: Duration = Duration::from_millis(250);
 
 /// The time for which the engine keeps a state, after it is stale. Without it, the origin is fetched again.
 const KEPT: Duration = Duration::from_secs(3_600);
-
-/// The time for which an instance that has missed a command to forget may find its own state fresh, unless
-/// `[robots] fresh_max` is longer.
-const FRESHEST: Duration = Duration::from_secs(86_400);
 
 /// The time for which the engine keeps a state of failures, from which the outage is counted.
 const OUTAGE_KEPT: Duration = Duration::from_secs(35 * 86_400);
@@ -494,46 +490,5 @@ impl Lease {
                 }
             }
         }
-    }
-}
-
-impl Shared {
-    /// Makes the fleet forget the states of an origin. A fetch that is in progress ends first.
-    ///
-    /// # Errors
-    /// When the engine does not answer.
-    pub(super) async fn forget_shared(
-        &self,
-        sharing: &Sharing,
-        origin: &Origin,
-        identities: &[Identity],
-    ) -> Result<(), CoordinatorError> {
-        let settings = self.settings.load_full();
-        for identity in identities {
-            let key = Sharing::key(origin, identity, &settings);
-            let holder = sharing.holder(self.clock.now());
-            let mut known = Token::default();
-            loop {
-                match sharing.acquire(&key, &holder, known).await? {
-                    FetchLease::Newer(state, _) => known = state.token,
-                    FetchLease::Held { .. } => sleep(LONGEST).await,
-                    FetchLease::Acquired { token, .. } => {
-                        let octets = token.0.to_be_bytes();
-                        let head = Head::forgotten(identity).to_octets(None);
-                        let sealed = sharing.fleet.key().seal(&place(&key, &octets), &head);
-                        let publish = PublishState {
-                            key: &key,
-                            holder: &holder,
-                            token,
-                            sealed: &sealed,
-                            keep: settings.ours.config.timing.fresh_max.max(FRESHEST) + KEPT,
-                        };
-                        sharing.fleet.coordinator().publish_state(publish).await?;
-                        break;
-                    }
-                }
-            }
-        }
-        Ok(())
     }
 }

@@ -7,8 +7,8 @@
 //! - another primary, a split between two, one that wakes: `failover`, `chaos`
 //! - an instance is killed, stopped, cut off, killed with the engine: `instance_faults`, `robots`, `overrides`
 //! - a message is lost, a tombstone runs out: `robots`
-//! - planted, altered, moved and old octets: `instance_faults`, `robots`, `overrides`, `coordinator::planted`
-//! - other versions, other settings: `overrides`, `instance_faults`, `view`
+//! - planted, altered, moved and old octets: `instance_faults`, `robots`, `foreign`, `coordinator::planted`
+//! - other versions, other settings: `foreign`, `instance_faults`, `view`
 
 mod chaos;
 mod check;
@@ -16,6 +16,7 @@ mod clocks;
 mod coordinator;
 mod engine_faults;
 mod failover;
+mod foreign;
 mod instance_faults;
 mod overrides;
 mod pace;

@@ -3,6 +3,8 @@
 //! The rate is a lane of turns there, as an origin has one: each request that waits reserves a turn. A quota is taken in
 //! chunks. While the engine does not answer, what is at hand is used up, and then requests are held.
 
+mod waits;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -13,6 +15,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::{sleep, timeout};
 
+use self::waits::Waits;
 use super::alone::in_micros;
 use super::chunk::{Chunk, Question, Take, Taken};
 use super::{Entered, NotEntered, QuotaExceeded, Reservation};
@@ -468,27 +471,6 @@ impl Turns {
     /// Takes in the time of the next turn alone.
     fn learn_next(&mut self, now: Uptime, reserved: &Reserved) {
         self.next = Some((now + reserved.next, now + AGAIN));
-    }
-}
-
-/// Counts a request among those that wait, until it is dropped.
-struct Waits<'a>(&'a AtomicU32);
-
-impl<'a> Waits<'a> {
-    fn new(count: &'a AtomicU32) -> Waits<'a> {
-        count.fetch_add(1, Ordering::AcqRel);
-        Waits(count)
-    }
-
-    /// Returns the number of requests that wait, this one included.
-    fn count(&self) -> u64 {
-        self.0.load(Ordering::Acquire).max(1).into()
-    }
-}
-
-impl Drop for Waits<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

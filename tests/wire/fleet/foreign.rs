@@ -1,0 +1,146 @@
+//! Overrides and members of other versions, and planted numbers of changes.
+
+use crawlgate::fleet::FleetKey;
+
+use super::overrides::{denied_at_all, deny, fleet};
+use crate::support::{Engine, Origin, RULES, eventually};
+
+/// Returns octets as a text of Lua.
+fn lua(octets: &[u8]) -> String {
+    let escaped: String = octets.iter().map(|octet| format!("\\{octet:03}")).collect();
+    format!("\"{escaped}\"")
+}
+
+#[test]
+fn an_override_of_another_version_stops_the_instances_that_cannot_read_it() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let origin = Origin::with_rules(RULES);
+    let gates = fleet(&wall, 2, "\"2s\"");
+    let id = "01M7WD7TKV00000000R3ZYW007";
+    let changed = "redis.call('HINCRBY', 'crawlgate:{fleet}:counters', 'overrides', 1) return 1";
+    for (set, word) in [
+        ("overrides", "override"),
+        ("overrides_removed", "override removed"),
+    ] {
+        for gate in &gates {
+            eventually("the instance to serve", || {
+                (gate.get(&origin.url("/page")).status == 200).then_some(())
+            });
+        }
+        let place = [word.as_bytes(), id.as_bytes()];
+        let newer = FleetKey::of(&[7; 32]).seal(&place, b"{\"version\":2,\"denies\":\"/page\"}");
+        let set = format!("'crawlgate:{{fleet}}:{set}', '{id}'");
+        let script = format!("redis.call('HSET', {set}, {}) {changed}", lua(&newer));
+        assert_eq!(engine.ask(&["EVAL", &script, "0"]), ":1\r\n");
+        for gate in &gates {
+            eventually("the instance to be cut off", || {
+                let answer = gate.get(&origin.url("/page"));
+                (answer.status == 503).then_some(())
+            });
+            assert!(
+                gate.said().contains(&format!(
+                    "another version wrote the override {id}, which this one cannot read"
+                )),
+                "{}",
+                gate.said()
+            );
+        }
+        let before = origin.seen().len();
+        let answer = gates[0].get(&origin.url("/page"));
+        gates[0].refused(&answer, 503, "fleet_cut");
+        assert_eq!(origin.seen().len(), before, "nothing reaches the origin");
+        let script = format!("redis.call('HDEL', {set}) {changed}");
+        assert_eq!(engine.ask(&["EVAL", &script, "0"]), ":1\r\n");
+    }
+    for gate in &gates {
+        eventually("the instance to be back", || {
+            (gate.get(&origin.url("/page")).status == 200).then_some(())
+        });
+    }
+}
+
+#[test]
+fn a_member_of_another_version_counts_as_one_without_the_override() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let origin = Origin::with_rules(RULES);
+    let gates = fleet(&wall, 1, "\"15s\"");
+    let join = "local t = redis.call('TIME') \
+        redis.call('ZADD', 'crawlgate:{fleet}:members', t[1] * 1000, 'a9') \
+        redis.call('HSET', 'crawlgate:{fleet}:reports', 'a9', ARGV[1]) return 1";
+    for report in [
+        "{\"version\":\"9.0.0\",\"overrides\":\"all\"}",
+        "{\"version\":\"9.0.0\",\"more\":1}",
+        "9",
+        // More than the engine's clock has counted.
+        "{\"version\":\"0.1.0\",\"overrides\":9007199254740991}",
+    ] {
+        assert_eq!(engine.ask(&["EVAL", join, "0", report]), ":1\r\n");
+        let (id, said) = deny(&gates[0], &origin.url(""), "/page");
+        let last = said.lines().last().unwrap();
+        assert!(
+            last.starts_with("in force on a1; a9 has not been heard of for "),
+            "{report}: {said}"
+        );
+        denied_at_all(&gates, &origin, "/page", &id);
+        let (code, said, errors) = gates[0].beside("override", &["remove", &id, "--by", "Ada"]);
+        assert_eq!(code, Some(0), "{said}{errors}");
+    }
+}
+
+#[test]
+fn a_planted_number_of_changes_hides_no_override() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let origin = Origin::with_rules(RULES);
+    let gates = fleet(&wall, 2, "\"2s\"");
+    let counters = "crawlgate:{fleet}:counters";
+    let planted = [
+        "9007199254740990",
+        "9007199254740991",
+        "9007199254740993",
+        "18446744073709551615",
+        "18446744073709551616",
+        "1e300",
+        "-1",
+        "none",
+    ];
+    for (round, number) in planted.into_iter().enumerate() {
+        let path = format!("/{round}/page");
+        for gate in &gates {
+            eventually("the instance to serve", || {
+                (gate.get(&origin.url(&path)).status == 200).then_some(())
+            });
+        }
+        engine.ask(&["HSET", counters, "overrides", number]);
+        let (id, said) = deny(&gates[round % 2], &origin.url(""), &path);
+        if said.ends_with("in force on a1, a2\n") {
+            denied_at_all(&gates, &origin, &path, &id);
+        }
+        // Denied or cut off, at both.
+        for gate in &gates {
+            eventually("the instance to forward nothing", || {
+                let status = gate.get(&origin.url(&path)).status;
+                assert!([200, 403, 503].contains(&status), "{number}: {status}");
+                (status != 200).then_some(())
+            });
+        }
+        let before = origin.seen().len();
+        engine.ask(&["HDEL", counters, "overrides"]);
+        for gate in &gates {
+            eventually("the denial", || {
+                let answer = gate.get(&origin.url(&path));
+                assert_ne!(answer.status, 200, "{number}: {}", answer.text());
+                (answer.status == 403).then_some(())
+            });
+        }
+        assert_eq!(origin.seen().len(), before, "{number}");
+    }
+}

@@ -55,7 +55,7 @@
 //! # Reading order
 //!
 //! From the leaves up; each room imports only rooms before it, and `tests/layering.rs` holds that:
-//! [`version`] · [`clock`] · `gcra` · `retry` · `connection_limit` · `http2_body` · `websocket` · [`descriptors`] · [`metrics`] · [`rep`] ·
+//! [`version`] · [`clock`] · `gcra` · `retry` · `connection_limit` · `held_writes` · `http2_body` · `websocket` · [`descriptors`] · [`metrics`] · [`rep`] ·
 //! [`socket`] · [`text`] · [`ftp`] · [`tlog`] · `whole_file` · [`agent`] · [`usage`] · [`robots`] · [`policy`] · [`signing`] ·
 //! [`config`] · [`fleet`] · [`ca`] · [`client`] ·
 //! [`pace`] · [`entry`] · [`store`] · [`trust`] · [`audit`] · [`egress`] · [`witness`] · [`ship`] · [`cache`] · [`telemetry`] ·
@@ -95,6 +95,7 @@ pub mod fleet;
 pub mod ftp;
 pub mod gate;
 mod gcra;
+mod held_writes;
 mod http2_body;
 pub mod metrics;
 pub mod pace;

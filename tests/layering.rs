@@ -22,6 +22,7 @@ const ROOMS: &[&str] = &[
     "gcra",
     "retry",
     "connection_limit",
+    "held_writes",
     "http2_body",
     "websocket",
     "descriptors",

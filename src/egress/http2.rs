@@ -13,16 +13,18 @@ mod exchange;
 mod fields;
 mod websocket;
 
+use std::future::{Future as _, poll_fn};
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
 use h2::client::{self, SendRequest};
 use h2::{Ping, PingPong};
 use http::uri::Authority;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
@@ -30,6 +32,7 @@ pub(super) use self::body::Body;
 pub(super) use self::exchange::{Rejected, open};
 pub(super) use self::websocket::Switched;
 use super::Failure;
+use crate::held_writes::{Holding, hold};
 
 /// Longest DATA frame that an origin may send.
 const FRAME: u32 = 65_536;
@@ -98,8 +101,9 @@ impl Connection {
         held: impl Send + 'static,
     ) -> Result<Connection, Failure>
     where
-        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        S: Holding + Send + 'static,
     {
+        let (io, release) = hold(io);
         let (sender, mut connection) = client::Builder::new()
             .enable_push(false)
             // One request may go at once; the origin's SETTINGS tell how many others may.
@@ -116,8 +120,18 @@ impl Connection {
         let seen = Arc::clone(&status);
         let pings = connection.ping_pong();
         tokio::spawn(async move {
+            let moving = poll_fn(move |cx| {
+                if Pin::new(&mut connection).poll(cx).is_ready() {
+                    return Poll::Ready(());
+                }
+                // A connection that cannot be written to has ended.
+                match release.poll_send(cx) {
+                    Poll::Ready(Err(_)) => Poll::Ready(()),
+                    Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
+                }
+            });
             tokio::select! {
-                _ = connection => {}
+                () = moving => {}
                 () = keep_alive(pings, &seen, &changed) => {}
             }
             seen.is_over.store(true, Ordering::Release);

@@ -18,13 +18,13 @@ use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
 use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream};
 use http::Request;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, Interval, interval_at, timeout};
 use tracing::debug;
 
@@ -41,6 +41,7 @@ use super::limits::ConnectionSlot;
 use super::linger::{Activity, Lingering};
 use super::target::Scope;
 use crate::config::Limits;
+use crate::held_writes::{HeldWrites, Holding, Release, hold};
 
 /// The protocol's name in a TLS handshake (RFC 9113 3.1).
 pub const ALPN: &[u8] = b"h2";
@@ -67,18 +68,20 @@ pub fn serve<S>(
     scope: Scope,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>>
 where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: Holding + Send + 'static,
 {
     Box::pin(async move {
         let proxy = Arc::clone(&downstream.proxy);
-        // Boxed: the steps of a connection hand it on, and each would have room for it.
-        let ended = run(Box::new(io), downstream, scope).await;
+        let ended = run(io, downstream, scope).await;
         proxy.counts.http2_ended(ended);
     })
 }
 
 /// A connection that has exchanged its prefaces.
-type Http2<S> = h2::server::Connection<Watched<Lingering<S>>, Bytes>;
+type Http2<S> = h2::server::Connection<Io<S>, Bytes>;
+
+/// The octets of a connection, as `h2` reads and writes them.
+type Io<S> = Watched<Lingering<HeldWrites<S>>>;
 
 /// Progress of a connection towards its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,15 +101,23 @@ enum Phase {
 
 /// Exchanges the prefaces.
 async fn shake<S>(
-    io: Watched<Lingering<S>>,
+    io: Io<S>,
+    release: &Release<S>,
     builder: Builder,
     patience: Duration,
     downstream: &Downstream,
 ) -> Result<Http2<S>, Http2End>
 where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: Holding,
 {
-    let handshake = timeout(patience, builder.handshake(io));
+    let mut handshake = pin!(builder.handshake(io));
+    let handshake = poll_fn(|cx| {
+        let shaken = handshake.as_mut().poll(cx);
+        // `h2` reports the end of a connection that cannot be written to.
+        let _ = release.poll_send(cx);
+        shaken
+    });
+    let handshake = timeout(patience, handshake);
     tokio::select! {
         shaken = handshake => match shaken {
             Ok(Ok(connection)) => Ok(connection),
@@ -123,8 +134,27 @@ fn broken(client: SocketAddr, error: &h2::Error) -> Http2End {
     Http2End::of(error)
 }
 
+/// Waits for the next stream. Before it waits, it has all frames sent that are ready.
+async fn accept<S: Holding>(
+    connection: &mut Http2<S>,
+    release: &Release<S>,
+) -> Option<Result<(Request<RecvStream>, SendResponse<Bytes>), h2::Error>> {
+    let mut accepting = pin!(connection.accept());
+    poll_fn(|cx| {
+        if let Poll::Ready(accepted) = accepting.as_mut().poll(cx) {
+            return Poll::Ready(accepted);
+        }
+        match release.poll_send(cx) {
+            // The crawler has gone.
+            Poll::Ready(Err(_)) => Poll::Ready(None),
+            Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
 /// Ends the connection of a crawler that exceeds a bound, whether it reads on or not.
-async fn expel<S: AsyncRead + AsyncWrite + Unpin>(mut connection: Http2<S>) {
+async fn expel<S: Holding>(mut connection: Http2<S>) {
     connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
     let closed = poll_fn(|cx| connection.poll_closed(cx));
     drop(timeout(CHANCE, closed).await);
@@ -153,7 +183,7 @@ impl Idleness {
 
 async fn run<S>(io: S, downstream: Downstream, scope: Scope) -> Http2End
 where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: Holding + Send + 'static,
 {
     let is_turned_away = downstream.turned_away.is_some();
     let (builder, timeouts, abuse) = {
@@ -162,10 +192,11 @@ where
         let timeouts = ConnectionTimeouts::of(limits, is_turned_away);
         (builder(limits), timeouts, Arc::new(Abuse::new(limits)))
     };
+    let (io, release) = hold(io);
     let io = Lingering::new(io, timeouts.linger);
     let activity = io.activity();
     let io = Filtered::new(io, Watch::new(timeouts.header, Arc::clone(&abuse)));
-    let shaken = Box::pin(shake(io, builder, timeouts.header, &downstream));
+    let shaken = Box::pin(shake(io, &release, builder, timeouts.header, &downstream));
     let connection = match shaken.await {
         Ok(connection) => connection,
         Err(end) => return end,
@@ -173,6 +204,7 @@ where
     let quiet = timeouts.idle / QUIET_PERIODS;
     let serving = Box::new(Serving {
         connection,
+        release,
         activity,
         shared: Arc::new(Shared::new(downstream, scope, timeouts, abuse)),
         is_turned_away,
@@ -186,6 +218,7 @@ where
 /// A connection that is served.
 struct Serving<S> {
     connection: Http2<S>,
+    release: Release<S>,
     activity: Activity,
     /// Each stream under way holds a clone.
     shared: Arc<Shared>,
@@ -197,7 +230,7 @@ struct Serving<S> {
 
 impl<S> Serving<S>
 where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: Holding + Send + 'static,
 {
     async fn run(mut self: Box<Self>) -> Http2End {
         let (proxy, slot) = {
@@ -216,7 +249,7 @@ where
                 _ = self.ticks.tick() => if self.ends_with_period() {
                     return Http2End::Closed;
                 },
-                accepted = self.connection.accept() => match accepted {
+                accepted = accept(&mut self.connection, &self.release) => match accepted {
                     Some(Ok((request, respond))) => self.begin(request, respond),
                     Some(Err(error)) => {
                         return broken(self.shared.connection.downstream.peer.address, &error);

@@ -205,7 +205,7 @@ async fn tell_of(
 /// Serves a connection when its peer's address is known.
 async fn attend<S>(mut downstream: Downstream, mut stream: S)
 where
-    S: Tune + AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: Tune,
 {
     if let Err(error) = stream.tune() {
         debug!(client = %downstream.peer.address, %error, "a connection could not be tuned");
@@ -229,21 +229,18 @@ where
         }
     }
     stream.obey(&downstream.slot);
-    match stream.speaks_http2() {
-        true => http2::serve(stream, downstream, Scope::Plain).await,
-        false => serve(stream, downstream, Scope::Plain).await,
-    }
+    stream.serve(downstream).await;
 }
 
-/// A stream that takes the socket options of a crawler's connection.
+/// The connection of a crawler, as a listener hands it on.
 trait Tune {
     fn tune(&self) -> io::Result<()>;
 
     /// Ends the connection with a reset if its `slot` says so.
     fn obey(&mut self, slot: &Arc<ConnectionSlot>);
 
-    /// Tells whether the crawler speaks HTTP/2, as agreed in the TLS handshake.
-    fn speaks_http2(&self) -> bool;
+    /// Serves the connection by the version of HTTP that was agreed.
+    fn serve(self, downstream: Downstream) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
 
 impl Tune for Stream {
@@ -255,8 +252,8 @@ impl Tune for Stream {
         Stream::obey(self, slot);
     }
 
-    fn speaks_http2(&self) -> bool {
-        false
+    fn serve(self, downstream: Downstream) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        serve(self, downstream, Scope::Plain)
     }
 }
 
@@ -269,8 +266,11 @@ impl Tune for TlsStream<Stream> {
         self.get_mut().0.obey(slot);
     }
 
-    fn speaks_http2(&self) -> bool {
-        has_chosen_http2(self)
+    fn serve(self, downstream: Downstream) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        match has_chosen_http2(&self) {
+            true => http2::serve(self, downstream, Scope::Plain),
+            false => serve(self, downstream, Scope::Plain),
+        }
     }
 }
 

@@ -229,7 +229,8 @@ pub struct Limits {
     /// Octets that a crawler may send on one HTTP/2 stream ahead of the origin (RFC 9113 6.9); a connection has four
     /// times as many.
     pub http2_window: u32,
-    /// Streams per minute that a crawler may reset before they are answered; a connection with more is closed.
+    /// Streams per minute that a crawler may reset before they are answered, and malformed requests of one connection; a
+    /// connection with more is closed.
     pub http2_resets: u32,
     /// Frames per minute that are no part of a request; a connection with more is closed.
     pub http2_control_frames: u32,

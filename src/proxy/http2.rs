@@ -49,12 +49,6 @@ pub const ALPN: &[u8] = b"h2";
 /// Octets of one stream's answer that wait for the crawler.
 const SEND_BUFFER: usize = 65_536;
 
-/// Streams that a crawler may reset before the connection's task has seen them.
-const PENDING_RESETS: usize = 20;
-
-/// Streams that the proxy reset because of their form; a connection with more is closed.
-const LOCAL_RESETS: usize = 256;
-
 /// Periods of silence that make a connection idle.
 const QUIET_PERIODS: u32 = 4;
 
@@ -332,6 +326,9 @@ where
 fn builder(limits: &Limits) -> Builder {
     // Beyond this size `h2` answers on its own, without a record: a head between the two is refused like any other.
     let head = limits.header_bytes.saturating_mul(2);
+    // `h2` counts the resets that it sees before the connection's task does, and those that it answers a malformed
+    // request with.
+    let resets = usize::try_from(limits.http2_resets).unwrap_or(usize::MAX);
     let mut builder = Builder::new();
     builder
         .max_concurrent_streams(limits.http2_streams)
@@ -339,8 +336,8 @@ fn builder(limits: &Limits) -> Builder {
         .initial_connection_window_size(limits.http2_window.saturating_mul(4))
         .max_header_list_size(u32::try_from(head).unwrap_or(u32::MAX))
         .max_send_buffer_size(SEND_BUFFER)
-        .max_pending_accept_reset_streams(PENDING_RESETS)
-        .max_local_error_reset_streams(Some(LOCAL_RESETS))
+        .max_pending_accept_reset_streams(resets)
+        .max_local_error_reset_streams(Some(resets))
         .enable_connect_protocol();
     builder
 }

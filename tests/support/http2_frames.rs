@@ -64,12 +64,12 @@ impl Frames {
         length: usize,
         payload: &[u8],
     ) -> &mut Self {
-        let length = u32::try_from(length).unwrap().to_be_bytes();
-        let mut frame = length[1..].to_vec();
-        frame.extend([kind, flags]);
-        frame.extend(stream.to_be_bytes());
-        frame.extend(payload);
-        self.0.send(frame);
+        self.octets(beginning(kind, flags, stream, length, payload))
+    }
+
+    /// Sends octets as one.
+    pub(crate) fn octets(&mut self, octets: Vec<u8>) -> &mut Self {
+        self.0.send(octets);
         self
     }
 
@@ -177,6 +177,21 @@ fn status_of(block: &[u8]) -> u16 {
         }
         other => panic!("no status: {other:?}"),
     }
+}
+
+/// Builds a frame.
+pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    beginning(kind, flags, stream, payload.len(), payload)
+}
+
+/// Builds the beginning of a frame of this length.
+fn beginning(kind: u8, flags: u8, stream: u32, length: usize, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(length).unwrap().to_be_bytes();
+    let mut frame = length[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
 }
 
 /// Encodes a field section without indexing and without Huffman codes (RFC 7541 6.2.2).

@@ -4,7 +4,7 @@ use h2::Reason;
 
 use super::{inside, limited};
 use crate::support::http2::get;
-use crate::support::http2_frames::{End, block, kind};
+use crate::support::http2_frames::{End, block, frame, kind};
 use crate::support::{CrawlgateProcess, Latch, Origin, Reply};
 
 #[test]
@@ -85,6 +85,51 @@ fn resets_beyond_the_limit_end_the_connection() {
     );
     latch.open();
     gate.get(&origin.url("/page")).is_origins(200, "page /page");
+}
+
+#[test]
+fn resets_within_the_limit_leave_the_connection_open_even_all_at_once() {
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::https());
+    let authority = origin.authority();
+    let mut frames = gate.intercept_frames(&authority, "site.test");
+    let fields = [
+        (":method", "GET"),
+        (":scheme", "https"),
+        (":authority", &*authority),
+        (":path", "/page"),
+    ];
+    let mut octets = Vec::new();
+    for number in 0..90 {
+        let stream = 2 * number + 1;
+        octets.extend(frame(kind::HEADERS, 5, stream, &block(&fields)));
+        octets.extend(frame(kind::RST_STREAM, 0, stream, &8_u32.to_be_bytes()));
+    }
+    frames.octets(octets);
+    assert_eq!(frames.request(201, &fields).end(201), End::Answered);
+}
+
+#[test]
+fn malformed_requests_beyond_the_limit_end_the_connection() {
+    let (gate, origin) = (limited(&[("http2_resets", "10")]), Origin::https());
+    let authority = origin.authority();
+    let mut frames = gate.intercept_frames(&authority, "site.test");
+    let good = [
+        (":method", "GET"),
+        (":scheme", "https"),
+        (":authority", &*authority),
+        (":path", "/page"),
+    ];
+    let malformed = [&good[..], &[("connection", "close")]].concat();
+    for number in 0..10 {
+        let stream = 2 * number + 1;
+        assert_eq!(
+            frames.request(stream, &malformed).end(stream),
+            End::Reset(1)
+        );
+    }
+    assert_eq!(frames.request(101, &good).end(101), End::Answered);
+    assert_eq!(frames.request(103, &malformed).end(103), End::GoAway(11));
+    assert_eq!(origin.seen_but_robots(), ["GET /page"]);
 }
 
 #[test]

@@ -40,7 +40,8 @@ const FRAME: u32 = 65_536;
 /// Largest window (RFC 9113 6.9.1).
 const MOST_WINDOW: u32 = (1 << 31) - 1;
 
-/// Most octets of a response's fields, each with 32 more (RFC 9113 6.5.2).
+/// Most octets of a response's fields, each with 32 more (RFC 9113 6.5.2). `h2` answers a longer head with a reset. Of longer
+/// trailers it drops the fields beyond, and says nothing: a crawler gets the others.
 const FIELDS: u32 = 256 * 1024;
 
 /// Streams that were reset here and that late frames of the origin may still name.

@@ -49,6 +49,9 @@ pub const ALPN: &[u8] = b"h2";
 /// Octets of one stream's answer that wait for the crawler.
 const SEND_BUFFER: usize = 65_536;
 
+/// Octets that SETTINGS_MAX_HEADER_LIST_SIZE counts for a field beside its name and value (RFC 9113 6.5.2).
+const FIELD: usize = 32;
+
 /// Periods of silence that make a connection idle.
 const QUIET_PERIODS: u32 = 4;
 
@@ -180,16 +183,24 @@ where
     S: Holding + Send + 'static,
 {
     let is_turned_away = downstream.turned_away.is_some();
-    let (builder, timeouts, abuse) = {
+    let (builder, timeouts, most_trailers, abuse) = {
         let settings = downstream.proxy.settings.load();
         let limits = &settings.limits;
         let timeouts = ConnectionTimeouts::of(limits, is_turned_away);
-        (builder(limits), timeouts, Arc::new(Abuse::new(limits)))
+        (
+            builder(limits),
+            timeouts,
+            most_trailers(limits),
+            Arc::new(Abuse::new(limits)),
+        )
     };
     let (io, release) = hold(io);
     let io = Lingering::new(io, timeouts.linger);
     let activity = io.activity();
-    let io = Filtered::new(io, Watch::new(timeouts.header, Arc::clone(&abuse)));
+    let io = Filtered::new(
+        io,
+        Watch::new(timeouts.header, most_trailers, Arc::clone(&abuse)),
+    );
     let shaken = Box::pin(shake(io, &release, builder, timeouts.header, &downstream));
     let connection = match shaken.await {
         Ok(connection) => connection,
@@ -324,8 +335,9 @@ where
 }
 
 fn builder(limits: &Limits) -> Builder {
-    // Beyond this size `h2` answers on its own, without a record: a head between the two is refused like any other.
-    let head = limits.header_bytes.saturating_mul(2);
+    // Beyond this size `h2` answers a head on its own, without a record: one between the two is refused like any other.
+    let head = limits.header_bytes.saturating_mul(3);
+    let head = head.saturating_add(limits.header_fields.saturating_mul(FIELD));
     // `h2` counts the resets that it sees before the connection's task does, and those that it answers a malformed
     // request with.
     let resets = usize::try_from(limits.http2_resets).unwrap_or(usize::MAX);
@@ -340,4 +352,14 @@ fn builder(limits: &Limits) -> Builder {
         .max_local_error_reset_streams(Some(resets))
         .enable_connect_protocol();
     builder
+}
+
+/// Returns the octets that a trailer section may have on the wire.
+///
+/// From its maximum on, `h2` drops the fields of a trailer section and passes the others on. Their sum is beyond
+/// `header_bytes`, for which [`form::check_trailers`] refuses them, or one field is at least twice as long. Its
+/// shortest code has five bits for an octet (RFC 7541, appendix B), and so five quarters of `header_bytes` in all: no
+/// section that is permitted has as many.
+fn most_trailers(limits: &Limits) -> usize {
+    limits.header_bytes.saturating_add(limits.header_bytes / 4)
 }

@@ -53,6 +53,11 @@ impl Abuse {
         self.exceed(Http2End::Slow);
     }
 
+    /// Notes that a trailer section is longer than `h2` keeps whole.
+    pub(super) fn refuse_trailers(&self) {
+        self.exceed(Http2End::Protocol);
+    }
+
     /// Tells whether a bound is exceeded.
     pub(super) fn is_exceeded(&self) -> bool {
         self.end.get().is_some()

@@ -62,6 +62,9 @@ pub fn check<B>(request: &Request<B>, bounds: Bounds) -> Result<(), Violation> {
 /// # Errors
 /// The fault of its form.
 pub fn check_trailers(trailers: &HeaderMap, bounds: Bounds) -> Result<(), Violation> {
+    if trailers.len() > bounds.fields {
+        return Err(Violation::TooManyFields);
+    }
     check_values(trailers, 0, bounds)
 }
 

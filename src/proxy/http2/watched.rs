@@ -1,5 +1,5 @@
-//! The frames that a crawler sends, watched as they are read: `h2` tells neither of half a head nor of frames that it
-//! answers itself.
+//! The frames that a crawler sends, watched as they are read: `h2` tells neither of half a head, nor of frames that it
+//! answers itself, nor of trailers of which it drops a part.
 
 use std::io;
 use std::pin::Pin;
@@ -38,6 +38,9 @@ const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
+/// The highest identifier of a stream; the bit above it means nothing (RFC 9113 4.1).
+const MOST_STREAM: u32 = (1 << 31) - 1;
+
 /// A crawler's connection, watched.
 pub(super) type Watched<S> = Filtered<S, Watch>;
 
@@ -47,6 +50,8 @@ pub(super) struct Watch {
     abuse: Arc<Abuse>,
     /// Written octets for which no WINDOW_UPDATE has come.
     written: usize,
+    /// Octets of a trailer section on the wire, at most.
+    most_trailers: usize,
     /// Time for the rest of a head.
     patience: Duration,
     /// Set while the rest of a head is awaited.
@@ -55,11 +60,12 @@ pub(super) struct Watch {
 
 impl Watch {
     /// Watches a connection from which nothing was read yet.
-    pub(super) fn new(patience: Duration, abuse: Arc<Abuse>) -> Watch {
+    pub(super) fn new(patience: Duration, most_trailers: usize, abuse: Arc<Abuse>) -> Watch {
         Watch {
             frames: Frames::default(),
             abuse,
             written: 0,
+            most_trailers,
             patience,
             timer: None,
         }
@@ -90,6 +96,12 @@ impl ReadFilter for Watch {
             Poll::Ready(read) => {
                 let octets = buf.filled().get(before..).unwrap_or_default();
                 let passed = self.frames.follow(octets);
+                if passed.trailers > self.most_trailers {
+                    // Before `h2` sees their end: the request must not pass as whole.
+                    buf.set_filled(before);
+                    self.abuse.refuse_trailers();
+                    return Poll::Pending;
+                }
                 let frames = passed.others + self.uncalled_for(passed.window_updates);
                 if frames > 0 {
                     self.abuse.count_frames(frames);
@@ -123,6 +135,8 @@ struct Passed {
     others: u32,
     /// WINDOW_UPDATE frames begun.
     window_updates: u32,
+    /// Octets of the longest trailer section that has begun, on the wire.
+    trailers: usize,
     /// True if a head has come to its end.
     ends_head: bool,
 }
@@ -149,6 +163,11 @@ struct Frames {
     is_in_head: bool,
     /// True if the frame under way ends a field section.
     ends_head: bool,
+    /// The last stream that a head has opened: a later head on it, or on an earlier one, is a trailer section.
+    last_stream: u32,
+    /// Octets of the trailer section that has begun last.
+    trailers: usize,
+    are_trailers: bool,
 }
 
 impl Default for Frames {
@@ -159,6 +178,9 @@ impl Default for Frames {
             count: 0,
             is_in_head: false,
             ends_head: false,
+            last_stream: 0,
+            trailers: 0,
+            are_trailers: false,
         }
     }
 }
@@ -189,7 +211,7 @@ impl Frames {
             }
             self.count = 0;
             match self.begin() {
-                Kind::Request => {}
+                Kind::Request => in_these.trailers = in_these.trailers.max(self.trailers),
                 Kind::WindowUpdate => in_these.window_updates += 1,
                 Kind::Other => in_these.others += 1,
             }
@@ -198,11 +220,12 @@ impl Frames {
 
     /// Begins the frame of the header that has come, and returns its kind.
     fn begin(&mut self) -> Kind {
-        let [first, second, third, kind, flags, ..] = self.header;
+        let [first, second, third, kind, flags, stream @ ..] = self.header;
         let length = u32::from_be_bytes([0, first, second, third]);
         self.rest = usize::try_from(length).unwrap_or(usize::MAX);
         match kind {
             HEADERS | CONTINUATION => {
+                self.count_trailers(kind, u32::from_be_bytes(stream) & MOST_STREAM);
                 self.is_in_head = true;
                 self.ends_head = flags & END_HEADERS != 0;
                 Kind::Request
@@ -212,6 +235,18 @@ impl Frames {
             // Resets have a bound of their own.
             RST_STREAM => Kind::Request,
             _ => Kind::Other,
+        }
+    }
+
+    /// Counts the frame that begins if it belongs to a trailer section.
+    fn count_trailers(&mut self, kind: u8, stream: u32) {
+        if kind == HEADERS {
+            self.are_trailers = stream <= self.last_stream;
+            self.last_stream = self.last_stream.max(stream);
+            self.trailers = 0;
+        }
+        if self.are_trailers {
+            self.trailers = self.trailers.saturating_add(self.rest);
         }
     }
 }
@@ -302,9 +337,82 @@ mod tests {
     }
 
     #[test]
+    fn the_octets_of_trailers_are_counted_and_those_of_heads_are_not() {
+        let on = |stream: u8, kind: u8, length: u8| {
+            let mut frame = frame(kind, 0, length);
+            frame[8] = stream;
+            frame
+        };
+        for (name, sent, octets) in [
+            (
+                "heads",
+                [on(1, HEADERS, 90), on(3, HEADERS, 90)].concat(),
+                0,
+            ),
+            (
+                "a head in parts",
+                [on(1, HEADERS, 90), on(1, CONTINUATION, 90)].concat(),
+                0,
+            ),
+            (
+                "trailers",
+                [on(1, HEADERS, 90), on(1, HEADERS, 20)].concat(),
+                20,
+            ),
+            (
+                "trailers in parts",
+                [
+                    on(1, HEADERS, 9),
+                    on(1, HEADERS, 20),
+                    on(1, CONTINUATION, 5),
+                ]
+                .concat(),
+                25,
+            ),
+            (
+                "trailers of an earlier stream, and of the last",
+                [
+                    on(1, HEADERS, 9),
+                    on(3, HEADERS, 9),
+                    on(1, HEADERS, 20),
+                    on(3, HEADERS, 7),
+                ]
+                .concat(),
+                20,
+            ),
+        ] {
+            let octets_sent = [vec![0; PREFACE], sent].concat();
+            for size in [octets_sent.len(), 1] {
+                let mut frames = Frames::default();
+                let parts = octets_sent.chunks(size).map(|part| frames.follow(part));
+                let found = parts.map(|passed| passed.trailers).max();
+                assert_eq!(found, Some(octets), "{name} by {size}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn trailers_that_are_too_long_are_not_passed_on() {
+        for (length, is_passed) in [(250, true), (251, false)] {
+            let abuse = Arc::new(Abuse::new(&Config::default().limits));
+            let (mut crawler, proxy) = duplex(1 << 16);
+            let watch = Watch::new(Duration::from_secs(10), 250, Arc::clone(&abuse));
+            let mut watched = Filtered::new(proxy, watch);
+            let head = frame(HEADERS, END_HEADERS, 255);
+            let trailers = frame(HEADERS, END_HEADERS, length);
+            let sent = [vec![0; PREFACE], head, trailers].concat();
+            crawler.write_all(&sent).await.unwrap();
+            let mut octets = vec![0; 1_024];
+            let read = timeout(Duration::from_millis(1), watched.read(&mut octets)).await;
+            assert_eq!(read.is_ok(), is_passed, "{length}");
+            assert_eq!(abuse.is_exceeded(), !is_passed, "{length}");
+        }
+    }
+
+    #[test]
     fn window_updates_without_an_answer_are_counted() {
         let abuse = Arc::new(Abuse::new(&Config::default().limits));
-        let mut watch = Watch::new(Duration::from_secs(10), abuse);
+        let mut watch = Watch::new(Duration::from_secs(10), 1_000, abuse);
         for (written, updates, uncalled_for) in [
             (0, 3, 3),
             (10, 3, 1),
@@ -324,7 +432,7 @@ mod tests {
         let patience = Duration::from_secs(10);
         let abuse = Arc::new(Abuse::new(&Config::default().limits));
         let (mut crawler, proxy) = duplex(1 << 16);
-        let mut watched = Filtered::new(proxy, Watch::new(patience, Arc::clone(&abuse)));
+        let mut watched = Filtered::new(proxy, Watch::new(patience, 1_000, Arc::clone(&abuse)));
         let head = frame(HEADERS, END_HEADERS, 20);
         let (begin, end) = head.split_at(12);
         crawler.write_all(&[0; PREFACE]).await.unwrap();

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use crate::support::http2_frames::{End, block, kind};
+use super::limited;
+use crate::support::http2_frames::{End, block, flag, kind};
 use crate::support::{CrawlgateProcess, Origin, RULES, Reply};
 
 /// A name, the fields of a request, and the end of its stream.
@@ -180,6 +181,44 @@ fn trailers_with_white_space_around_a_value_break_the_request_off() {
         0,
         "no upload is whole"
     );
+}
+
+#[test]
+fn trailers_that_would_lose_a_field_break_the_request_off() {
+    // `h2` keeps the short field, and drops the one that is longer than all fields together may be.
+    let long = "x".repeat(60_000);
+    let many = [("x-many", "1"); 101];
+    for (name, trailers, end) in [
+        (
+            "a long field",
+            &[("x-sum", "1"), ("x-long", &*long)][..],
+            true,
+        ),
+        ("many fields", &many, false),
+    ] {
+        let gate = limited(&[("header_bytes", "\"16KiB\"")]);
+        let origin = Origin::https().on("/up", [Reply::ok("up").read_body()]);
+        let authority = origin.authority();
+        let mut frames = gate.intercept_frames(&authority, "site.test");
+        let head = block(&[
+            (":method", "POST"),
+            (":scheme", "https"),
+            (":authority", &authority),
+            (":path", "/up"),
+            ("trailer", "x-sum"),
+        ]);
+        frames.send(kind::HEADERS, flag::END_HEADERS, 1, &head);
+        frames.send(kind::DATA, 0, 1, b"body");
+        frames.head(1, flag::END_STREAM, &block(trailers));
+        if end {
+            assert_eq!(frames.end(3), End::GoAway(11), "{name}");
+        }
+        let record = gate.record_of(&origin.url("/up"));
+        assert!(!record["error"].is_null(), "{name}: {record}");
+        let uploads = origin.seen().into_iter().filter(|seen| seen.whole);
+        let whole = uploads.filter(|seen| seen.line() == "POST /up").count();
+        assert_eq!(whole, 0, "{name}: no upload is whole");
+    }
 }
 
 #[test]

@@ -45,7 +45,7 @@ use http::{HeaderMap, Request, Response, StatusCode, Uri, Version};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use self::attempt::{Halt, Lease, Lost, answer, copy_if_safe};
+use self::attempt::{Halt, Lease, Lost, NewConnections, answer, copy_if_safe};
 use self::connect::Tls;
 pub(crate) use self::connect::{tls_config, tls_config_of};
 use self::counts::Counts;
@@ -77,10 +77,6 @@ use crate::signing::{Directory, Identities};
 
 /// After this idle time the origin may have closed the connection without our having noticed yet.
 const DOUBTFUL: Duration = Duration::from_millis(2);
-
-/// HTTP/2 connections that are made for one permit, if each ends before it takes a stream: an origin that reads its
-/// configuration again accepts connections that it ends at once.
-const MOST_NEW: usize = 3;
 
 /// The proxies that a request has passed, as `Via` names them. It is carried beside the request and sent to upstream
 /// proxies, so that requests that go in a circle are detected even if they carry no `Via`.
@@ -423,7 +419,7 @@ impl Egress {
             false => Protocols::Http1,
         };
         let mut was_crowded = false;
-        let mut new = 0;
+        let mut new = NewConnections::default();
         loop {
             let found = self.0.take(&key, (sharing, protocols), reuse, now.take());
             let (lease, is_new) = match found {
@@ -441,8 +437,7 @@ impl Egress {
             };
             let (past, idle_for) = lease.past();
             let is_http1 = matches!(lease, Lease::Http1(_));
-            new += usize::from(is_new);
-            let is_last = is_new && (is_http1 || new >= MOST_NEW);
+            let is_last = new.is_last(is_new, is_http1);
             // By HTTP/2, the request stays whole.
             let is_doubtful =
                 is_http1 && !is_new && (idle_for >= DOUBTFUL || past == UseCount::Once);

@@ -17,6 +17,22 @@ use super::proof::Proof;
 use super::sharing::say_close;
 use super::{Failure, Received, RequestBody, ResponseBody, Reuse};
 
+/// HTTP/2 connections that are made for one permit, if each ends before it takes a stream: an origin that reads its
+/// configuration again accepts connections that it ends at once.
+const MOST_NEW: usize = 3;
+
+/// The number of connections that were made for one permit.
+#[derive(Debug, Default)]
+pub(super) struct NewConnections(usize);
+
+impl NewConnections {
+    /// Counts a connection if it is new, and tells whether no other is made after it.
+    pub(super) fn is_last(&mut self, is_new: bool, is_http1: bool) -> bool {
+        self.0 += usize::from(is_new);
+        is_new && (is_http1 || self.0 >= MOST_NEW)
+    }
+}
+
 /// A connection, or a place on one, on loan to one exchange.
 pub(super) enum Lease {
     /// An HTTP/1.1 connection: the exchange has it to itself.
@@ -240,4 +256,57 @@ pub(super) fn copy_if_safe(request: &Request<RequestBody>) -> Option<Request<Req
     copy.headers_mut().clone_from(request.headers());
     copy.extensions_mut().clone_from(request.extensions());
     Some(copy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(method: Method) -> Request<RequestBody> {
+        let request = Request::builder().method(method).uri("/page");
+        request.body(RequestBody::Empty).unwrap()
+    }
+
+    #[test]
+    fn a_request_is_sent_again_only_where_the_origin_cannot_have_processed_it() {
+        use Failure::{Reset, Terminated};
+        use Reuse::{Allowed, Forbidden};
+        let get = || request(Method::GET);
+        let post = || Box::new(request(Method::POST));
+        #[rustfmt::skip] // one row, one case
+        let cases = [
+            ("not sent", Lost::Unsent(*post()), false, Allowed, Ok("at once")),
+            ("not sent, on the last connection", Lost::Unsent(get()), true, Allowed, Err(Terminated)),
+            ("refused", Lost::Unprocessed(post()), true, Allowed, Ok("judged again")),
+            ("refused again", Lost::Unprocessed(post()), false, Forbidden, Err(Terminated)),
+            ("left behind", Lost::LeftBehind(post()), true, Forbidden, Ok("judged again")),
+            ("cut", Lost::Cut(Box::new(get())), true, Allowed, Ok("judged again")),
+            ("cut, and not safe", Lost::Cut(post()), true, Allowed, Err(Terminated)),
+            ("cut again", Lost::Cut(Box::new(get())), true, Forbidden, Err(Terminated)),
+            ("wanted by HTTP/1.1", Lost::WantsHttp1(Some(post())), true, Forbidden, Ok("at once")),
+            ("wanted by HTTP/1.1, body begun", Lost::WantsHttp1(None), true, Allowed, Err(Reset)),
+            ("reset", Lost::Sent(Reset), false, Allowed, Err(Reset)),
+        ];
+        for (name, lost, is_last, reuse, expected) in cases {
+            let found = match lost.send_again(is_last, None, reuse) {
+                Ok(_) => Ok("at once"),
+                Err(Halt::Lost(_)) => Ok("judged again"),
+                Err(Halt::Failed(failure)) => Err(failure),
+                Err(Halt::Overtaken(_)) => Ok("overtaken"),
+            };
+            assert_eq!(found, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn three_new_connections_are_made_for_a_request_that_was_not_sent() {
+        let by = |is_http1: bool| {
+            let mut new = NewConnections::default();
+            let used = new.is_last(false, is_http1);
+            let made = (1..=5).find(|_| new.is_last(true, is_http1));
+            (used, made)
+        };
+        assert_eq!(by(false), (false, Some(3)), "by HTTP/2");
+        assert_eq!(by(true), (false, Some(1)), "by HTTP/1.1");
+    }
 }

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::HeaderMap;
 
+use crate::support::http2::request;
 use crate::support::http2_origin::Http2Origin;
 use crate::support::{CrawlgateProcess, Response, Wire, eventually};
 
@@ -189,6 +190,17 @@ fn responses_without_a_body_have_none() {
         let record = gate.record_of(&origin.url(path));
         assert!(record["error"].is_null(), "{path}: {record}");
         assert_eq!(record["bytes_out"], 0, "{path}");
+    }
+    let mut crawler = gate.intercept_http2(&origin.authority(), "site.test");
+    for (method, path, status, length) in [
+        ("HEAD", "/head", 200, Some("1234")),
+        ("HEAD", "/late-head", 200, Some("1234")),
+        ("GET", "/204", 204, None),
+        ("GET", "/304", 304, Some("1234")),
+    ] {
+        let answer = crawler.exchange(request(method, &origin.url(path)));
+        answer.is_origins(status, "");
+        assert_eq!(answer.field("content-length").as_deref(), length, "{path}");
     }
     assert_eq!(origin.connections(), 1);
 }

@@ -1,6 +1,6 @@
 //! Connections beyond a limit: each is answered, and ends in order.
 
-use super::{TLS, listening};
+use super::{TLS, inside, limited, listening};
 use crate::clients::{PASSWORD, basic, entry};
 use crate::support::http2::get;
 use crate::support::http2_frames::{Frames, kind};
@@ -79,5 +79,33 @@ fn a_connection_beyond_a_limit_ends_behind_its_answer() {
             let answer = frames.request(1, &fields).answer(1);
             (answer.unwrap().0 == 200).then_some(())
         });
+    }
+}
+
+#[test]
+fn a_stream_in_progress_counts_as_a_request() {
+    for (key, status, reason) in [
+        ("requests", 503, "overloaded"),
+        ("requests_per_client", 429, "client_limit"),
+    ] {
+        let (gate, latch) = (limited(&[(key, "2")]), Latch::new());
+        let held = Reply::silent().wait(&latch).send("HTTP/1.1 204 No\r\n\r\n");
+        let origin = Origin::https().on("/held", [held]);
+        let mut http2 = inside(&gate, &origin);
+        let mut begin = || http2.begin(get(&origin.url("/held")), true).unwrap();
+        let pending = [begin(), begin()];
+        latch.arrivals(2);
+        let answer = http2.get(&origin.url("/third"));
+        gate.refused(&answer, status, reason);
+        latch.open();
+        for pending in pending {
+            assert_eq!(http2.answer(pending).unwrap().status, 204, "{key}");
+        }
+        // The connection goes on.
+        eventually("a place to be free", || {
+            (http2.get(&origin.url("/fourth")).status == 200).then_some(())
+        });
+        let seen = origin.seen_but_robots();
+        assert_eq!(seen, ["GET /held", "GET /held", "GET /fourth"], "{key}");
     }
 }

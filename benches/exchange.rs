@@ -4,10 +4,16 @@
 //! hyper proxy that decides nothing, and through crawlgate, plain and intercepted, allowed and denied, once with every
 //! decision recorded instead of the denials. Over HTTP/2 they are 64 streams on 4 connections, to an origin that speaks
 //! HTTP/2 as well. Origin and crawlers share all CPUs but one, the proxy has the last one to
-//! itself. A second table has bodies of 10 MB, asked for by 4 crawlers. The measure is the proxy's CPU time per request, which depends less on the machine's other load than wall
-//! time. The arrangements take turns in rounds; ratios are taken within a round, and medians over the rounds are shown.
+//! itself. A second table has bodies of 10 MB, asked for by 4 crawlers. The measure is the proxy's CPU time per request,
+//! which depends less on the machine's other load than wall time. The arrangements take turns in rounds; ratios are
+//! taken within a round, and medians over the rounds are shown.
 //!
-//! `EXCHANGE_ROUNDS` (3) and `EXCHANGE_SECONDS` (2) set the duration.
+//! If nghttpx is installed, it takes part by HTTP/2: as a reverse proxy, which needs no tunnel and mints no certificate.
+//! `EXCHANGE_PEER` names another intercepting proxy that takes part by HTTP/2: a program with the options
+//! `--port 0 --ca FILE --ca-key FILE --origin-ca FILE`.
+//!
+//! `EXCHANGE_ROUNDS` (3) and `EXCHANGE_SECONDS` (2) set the duration, `EXCHANGE_ONLY=HTTP/2` the arrangements of which
+//! the name contains this; those that others are divided by always take part.
 
 #![allow(
     dead_code,
@@ -64,6 +70,14 @@ struct Arrangement {
     expected: u16,
 }
 
+/// A proxy under way.
+struct Proxy {
+    process: Process,
+    port: u16,
+    /// Its requests name it as their origin.
+    is_reverse: bool,
+}
+
 const fn arrangement(
     name: &'static str,
     protocol: Protocol,
@@ -83,8 +97,10 @@ const fn arrangement(
 const BARE: usize = 0;
 const GATE: usize = 1;
 const RECORDER: usize = 2;
+const NGHTTPX: usize = 3;
+const PEER: usize = 4;
 
-const ARRANGEMENTS: [Arrangement; 14] = [
+const ARRANGEMENTS: [Arrangement; 18] = [
     arrangement("direct, HTTP", Http, ALLOWED, None, 200),
     arrangement("bare hyper proxy", Http, ALLOWED, Some(BARE), 200),
     arrangement("crawlgate, allowed", Http, ALLOWED, Some(GATE), 200),
@@ -107,14 +123,21 @@ const ARRANGEMENTS: [Arrangement; 14] = [
         Some(RECORDER),
         200,
     ),
+    arrangement("nghttpx, HTTP/2", Http2, ALLOWED, Some(NGHTTPX), 200),
+    arrangement("peer, HTTP/2", Http2, ALLOWED, Some(PEER), 200),
     arrangement("bare hyper proxy", Http, LARGE, Some(BARE), 200),
     arrangement("crawlgate", Http, LARGE, Some(GATE), 200),
     arrangement("crawlgate, intercepted", Https, LARGE, Some(GATE), 200),
     arrangement("crawlgate, HTTP/2", Http2, LARGE, Some(GATE), 200),
+    arrangement("nghttpx, HTTP/2", Http2, LARGE, Some(NGHTTPX), 200),
+    arrangement("peer, HTTP/2", Http2, LARGE, Some(PEER), 200),
 ];
 
 /// The first arrangement with a large body: the others are measured against it or one of 1 KB.
-const FIRST_LARGE: usize = 10;
+const FIRST_LARGE: usize = 12;
+
+/// Arrangements that others are divided by.
+const REFERENCES: [usize; 7] = [0, 1, 4, 5, 6, FIRST_LARGE, FIRST_LARGE + 2];
 
 /// The result of one round of one arrangement.
 #[derive(Clone, Copy, Debug, Default)]
@@ -145,21 +168,47 @@ fn measure() {
     let (gate, gate_port) = lab.crawlgate(for_proxy.as_deref(), &[], "");
     let mut bare = Process::part(&["--role=bare".to_owned()], for_proxy.as_deref());
     let bare_port: u16 = bare.line().trim().parse().unwrap();
-    let recorder = lab.crawlgate_that_records(for_proxy.as_deref(), "all", &[], "");
-    let proxies = [(bare, bare_port), (gate, gate_port), recorder];
+    let (recorder, recorder_port) =
+        lab.crawlgate_that_records(for_proxy.as_deref(), "all", &[], "");
+    let forward = |process, port| {
+        Some(Proxy {
+            process,
+            port,
+            is_reverse: false,
+        })
+    };
+    let proxies = [
+        forward(bare, bare_port),
+        forward(gate, gate_port),
+        forward(recorder, recorder_port),
+        nghttpx(&lab, for_proxy.as_deref()),
+        peer(&lab, for_proxy.as_deref()),
+    ];
+    let only = std::env::var("EXCHANGE_ONLY").unwrap_or_default();
 
     let mut results: Vec<Vec<Round>> = ARRANGEMENTS.iter().map(|_| Vec::new()).collect();
     for _ in 0..rounds {
-        for (arrangement, results) in ARRANGEMENTS.iter().zip(&mut results) {
-            let proxy = arrangement.proxy.map(|place| &proxies[place]);
+        for (place, arrangement) in ARRANGEMENTS.iter().enumerate() {
+            let is_asked_for = arrangement.name.contains(&only) || REFERENCES.contains(&place);
+            let proxy = arrangement.proxy.map(|place| proxies[place].as_ref());
+            let proxy = match proxy {
+                _ if !is_asked_for => continue,
+                None => None,
+                Some(Some(proxy)) => Some(proxy),
+                // It is not installed.
+                Some(None) => continue,
+            };
+            let reverse = proxy.filter(|proxy| proxy.is_reverse);
             let (protocol, port) = match arrangement.protocol {
                 Http => ("http", lab.ports.http),
                 Https => ("https", lab.ports.https),
                 Http2 => ("http2", lab.ports.http2),
             };
+            let port = reverse.map_or(port, |proxy| proxy.port);
+            let forward = proxy.filter(|proxy| !proxy.is_reverse);
             let words = [
                 "--role=load".to_owned(),
-                proxy.map_or(0, |(_, port)| *port).to_string(),
+                forward.map_or(0, |proxy| proxy.port).to_string(),
                 protocol.to_owned(),
                 port.to_string(),
                 arrangement.path.to_owned(),
@@ -170,10 +219,10 @@ fn measure() {
             ];
             let mut load = Process::part(&words, for_others.as_deref());
             assert_eq!(load.line().trim(), "ready");
-            let before = proxy.map(|(process, _)| process.cpu());
+            let before = proxy.map(|proxy| proxy.process.cpu());
             load.go();
             let numbers = load.line();
-            let after = proxy.map(|(process, _)| process.cpu());
+            let after = proxy.map(|proxy| proxy.process.cpu());
             let cpu = after.zip(before).map_or(0.0, |(after, before)| {
                 after.saturating_sub(before).as_secs_f64()
             });
@@ -181,7 +230,7 @@ fn measure() {
                 .split_whitespace()
                 .map(|number| number.parse().unwrap())
                 .collect();
-            results.push(Round {
+            results[place].push(Round {
                 requests: numbers[0] as u64,
                 seconds: numbers[1],
                 p50: numbers[2],
@@ -205,7 +254,8 @@ fn report(results: &[Vec<Round>], pinned: bool) {
     );
     println!("|---|---:|---:|---:|---:|---:|---:|");
     let all = || ARRANGEMENTS.iter().zip(results);
-    for (arrangement, rounds) in all().take(FIRST_LARGE) {
+    let measured = |(_, rounds): &(&Arrangement, &Vec<Round>)| !rounds.is_empty();
+    for (arrangement, rounds) in all().take(FIRST_LARGE).filter(measured) {
         let direct = &results[match arrangement.protocol {
             Http => 0,
             Https => 4,
@@ -231,7 +281,7 @@ fn report(results: &[Vec<Round>], pinned: bool) {
         "\n| 10 MB, {SHARED} connections | proxy's CPU ms/body | ÷ bare hyper | ÷ intercepted | bodies/s |"
     );
     println!("|---|---:|---:|---:|---:|");
-    for (arrangement, rounds) in all().skip(FIRST_LARGE) {
+    for (arrangement, rounds) in all().skip(FIRST_LARGE).filter(measured) {
         println!(
             "| {} | {:.2} | {:.2} | {:.2} | {:.1} |",
             arrangement.name,
@@ -250,6 +300,60 @@ fn ratios(
 ) -> impl Iterator<Item = f64> {
     let pairs = rounds.iter().zip(reference);
     pairs.map(move |(round, reference)| value(round) / value(reference))
+}
+
+/// Starts nghttpx before the origin that speaks HTTP/2, if it is installed.
+fn nghttpx(lab: &Lab, cpus: Option<&str>) -> Option<Proxy> {
+    let found = std::process::Command::new("nghttpx")
+        .arg("--version")
+        .output();
+    if !found.is_ok_and(|output| output.status.success()) {
+        return None;
+    }
+    // It takes no port 0.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = port.local_addr().unwrap().port();
+    let words = [
+        "--conf=/dev/null".to_owned(),
+        "--single-process".to_owned(),
+        "--workers=1".to_owned(),
+        "--log-level=ERROR".to_owned(),
+        format!("--frontend=127.0.0.1,{port}"),
+        format!("--backend=127.0.0.1,{};;proto=h2;tls", lab.ports.http2),
+        "--insecure".to_owned(),
+        lab.file("origin.key").display().to_string(),
+        lab.file("origin.crt").display().to_string(),
+    ];
+    let mut process = Process::start("nghttpx", &words, cpus);
+    let port = process.listening_port();
+    Some(Proxy {
+        process,
+        port,
+        is_reverse: true,
+    })
+}
+
+/// Starts the peer that is named, if any, with the CA of crawlgate.
+fn peer(lab: &Lab, cpus: Option<&str>) -> Option<Proxy> {
+    let program = std::env::var("EXCHANGE_PEER").ok()?;
+    let file = |name: &str| lab.file(name).display().to_string();
+    let words = [
+        "--port".to_owned(),
+        "0".to_owned(),
+        "--ca".to_owned(),
+        file("ca.crt"),
+        "--ca-key".to_owned(),
+        file("ca.key"),
+        "--origin-ca".to_owned(),
+        file("origin-ca.pem"),
+    ];
+    let mut process = Process::start(&program, &words, cpus);
+    let port = process.listening_port();
+    Some(Proxy {
+        process,
+        port,
+        is_reverse: false,
+    })
 }
 
 /// Runs a minimal forward proxy on hyper.

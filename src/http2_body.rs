@@ -16,7 +16,7 @@ pub use self::tunnel::Tunnel;
 
 /// Octets of a DATA frame that fills a TLS record together with its header (RFC 8446 5.1, RFC 9113 4.1): one octet more
 /// makes a second record.
-const MOST_DATA: usize = 16_384 - 9;
+pub const MOST_DATA: usize = 16_384 - 9;
 
 /// A body that is sent on a stream. Dropped before its end, it resets the stream.
 pub struct Sending<B> {

@@ -33,9 +33,10 @@ pub(super) use self::exchange::{Rejected, open};
 pub(super) use self::websocket::Switched;
 use super::Failure;
 use crate::held_writes::{Holding, hold};
+use crate::http2_body::MOST_DATA;
 
-/// Longest DATA frame that an origin may send.
-const FRAME: u32 = 65_536;
+/// Longest DATA frame that an origin may send: it makes four that are full for the crawler.
+const FRAME: u32 = 4 * MOST_DATA as u32;
 
 /// Largest window (RFC 9113 6.9.1).
 const MOST_WINDOW: u32 = (1 << 31) - 1;

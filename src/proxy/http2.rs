@@ -67,9 +67,11 @@ pub fn serve<S>(
 where
     S: Holding + Send + 'static,
 {
+    // Here: the steps of a connection hand it on, and each would have room for a session.
+    let held = hold(io);
     Box::pin(async move {
         let proxy = Arc::clone(&downstream.proxy);
-        let ended = run(io, downstream, scope).await;
+        let ended = run(held, downstream, scope).await;
         proxy.counts.http2_ended(ended);
     })
 }
@@ -178,7 +180,11 @@ impl Idleness {
     }
 }
 
-async fn run<S>(io: S, downstream: Downstream, scope: Scope) -> Http2End
+async fn run<S>(
+    (io, release): (HeldWrites<S>, Release<S>),
+    downstream: Downstream,
+    scope: Scope,
+) -> Http2End
 where
     S: Holding + Send + 'static,
 {
@@ -194,7 +200,6 @@ where
             Arc::new(Abuse::new(limits)),
         )
     };
-    let (io, release) = hold(io);
     let io = Lingering::new(io, timeouts.linger);
     let activity = io.activity();
     let io = Filtered::new(

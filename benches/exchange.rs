@@ -28,6 +28,8 @@
 )]
 
 mod lab;
+#[path = "exchange/peers.rs"]
+mod peers;
 
 use std::io::Write as _;
 use std::path::Path;
@@ -44,6 +46,7 @@ use lab::crawler::{Crawlers, Way, ask_http2};
 use lab::origin::{ALLOWED, DISALLOWED, LARGE};
 use lab::process::Process;
 use lab::{Lab, median, word};
+use peers::Proxy;
 
 const CONNECTIONS: usize = 64;
 
@@ -68,14 +71,6 @@ struct Arrangement {
     /// The proxy's process, by its place among the proxies.
     proxy: Option<usize>,
     expected: u16,
-}
-
-/// A proxy under way.
-struct Proxy {
-    process: Process,
-    port: u16,
-    /// Its requests name it as their origin.
-    is_reverse: bool,
 }
 
 const fn arrangement(
@@ -181,8 +176,8 @@ fn measure() {
         forward(bare, bare_port),
         forward(gate, gate_port),
         forward(recorder, recorder_port),
-        nghttpx(&lab, for_proxy.as_deref()),
-        peer(&lab, for_proxy.as_deref()),
+        peers::nghttpx(&lab, for_proxy.as_deref()),
+        peers::named(&lab, for_proxy.as_deref()),
     ];
     let only = std::env::var("EXCHANGE_ONLY").unwrap_or_default();
 
@@ -300,60 +295,6 @@ fn ratios(
 ) -> impl Iterator<Item = f64> {
     let pairs = rounds.iter().zip(reference);
     pairs.map(move |(round, reference)| value(round) / value(reference))
-}
-
-/// Starts nghttpx before the origin that speaks HTTP/2, if it is installed.
-fn nghttpx(lab: &Lab, cpus: Option<&str>) -> Option<Proxy> {
-    let found = std::process::Command::new("nghttpx")
-        .arg("--version")
-        .output();
-    if !found.is_ok_and(|output| output.status.success()) {
-        return None;
-    }
-    // It takes no port 0.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = port.local_addr().unwrap().port();
-    let words = [
-        "--conf=/dev/null".to_owned(),
-        "--single-process".to_owned(),
-        "--workers=1".to_owned(),
-        "--log-level=ERROR".to_owned(),
-        format!("--frontend=127.0.0.1,{port}"),
-        format!("--backend=127.0.0.1,{};;proto=h2;tls", lab.ports.http2),
-        "--insecure".to_owned(),
-        lab.file("origin.key").display().to_string(),
-        lab.file("origin.crt").display().to_string(),
-    ];
-    let mut process = Process::start("nghttpx", &words, cpus);
-    let port = process.listening_port();
-    Some(Proxy {
-        process,
-        port,
-        is_reverse: true,
-    })
-}
-
-/// Starts the peer that is named, if any, with the CA of crawlgate.
-fn peer(lab: &Lab, cpus: Option<&str>) -> Option<Proxy> {
-    let program = std::env::var("EXCHANGE_PEER").ok()?;
-    let file = |name: &str| lab.file(name).display().to_string();
-    let words = [
-        "--port".to_owned(),
-        "0".to_owned(),
-        "--ca".to_owned(),
-        file("ca.crt"),
-        "--ca-key".to_owned(),
-        file("ca.key"),
-        "--origin-ca".to_owned(),
-        file("origin-ca.pem"),
-    ];
-    let mut process = Process::start(&program, &words, cpus);
-    let port = process.listening_port();
-    Some(Proxy {
-        process,
-        port,
-        is_reverse: false,
-    })
 }
 
 /// Runs a minimal forward proxy on hyper.

@@ -9,6 +9,7 @@ pub mod collect;
 mod collected;
 pub mod completions;
 pub mod config;
+mod credentials;
 pub mod fleet;
 pub mod join;
 mod keeper;

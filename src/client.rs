@@ -5,10 +5,11 @@
 //!
 //! - [`recognise`]: the client of a request
 //! - [`passwords`]: password checks, without a hash for each request
+//! - `credentials`: the user and the password in a field
 //! - [`account`]: the client's usage, in this process or over all instances of a fleet
 
 pub mod account;
-mod credentials;
+pub(crate) mod credentials;
 pub mod passwords;
 pub mod recognise;
 

@@ -1,16 +1,16 @@
-//! `Proxy-Authorization` (RFC 9110, section 11.7.2) in the Basic scheme (RFC 7617).
+//! Credentials in the Basic scheme (RFC 7617): those of a crawler in `Proxy-Authorization`, and those of a user of the admin
+//! side in `Authorization` (RFC 9110, sections 11.7.2 and 11.6.2).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::header::PROXY_AUTHORIZATION;
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// Longest field that is read, in octets: a user, a password of 1,024, and base64.
 const LONGEST: usize = 2_048;
 
 /// The credentials in a request.
 #[derive(Debug)]
-pub(super) enum Given {
+pub(crate) enum Given {
     /// Nothing.
     Nothing,
     /// A field that is not one pair of user and password.
@@ -20,19 +20,19 @@ pub(super) enum Given {
 }
 
 /// A user and a password, as they were sent.
-pub(super) struct Credentials {
+pub(crate) struct Credentials {
     text: Vec<u8>,
     colon: usize,
 }
 
 impl Credentials {
     /// Returns the user name.
-    pub(super) fn user(&self) -> &[u8] {
+    pub(crate) fn user(&self) -> &[u8] {
         self.text.get(..self.colon).unwrap_or_default()
     }
 
     /// Returns the password.
-    pub(super) fn password(&self) -> &[u8] {
+    pub(crate) fn password(&self) -> &[u8] {
         self.text.get(self.colon + 1..).unwrap_or_default()
     }
 }
@@ -44,17 +44,17 @@ impl std::fmt::Debug for Credentials {
 }
 
 /// Returns the field line, if there is exactly one.
-pub(super) fn field(headers: &HeaderMap) -> Option<&HeaderValue> {
-    let mut lines = headers.get_all(PROXY_AUTHORIZATION).iter();
+pub(crate) fn field<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h HeaderValue> {
+    let mut lines = headers.get_all(name).iter();
     lines.next().filter(|_| lines.next().is_none())
 }
 
-/// Reads the credentials of a request.
-pub(super) fn read(headers: &HeaderMap) -> Given {
-    if !headers.contains_key(PROXY_AUTHORIZATION) {
+/// Reads the credentials of a request in the field of this name.
+pub(crate) fn read(headers: &HeaderMap, name: &HeaderName) -> Given {
+    if !headers.contains_key(name) {
         return Given::Nothing;
     }
-    match field(headers).and_then(|field| basic(field.as_bytes())) {
+    match field(headers, name).and_then(|field| basic(field.as_bytes())) {
         Some(credentials) => Given::Basic(credentials),
         None => Given::Unreadable,
     }
@@ -73,6 +73,8 @@ fn basic(field: &[u8]) -> Option<Credentials> {
 
 #[cfg(test)]
 mod tests {
+    use http::header::PROXY_AUTHORIZATION;
+
     use super::*;
 
     #[test]
@@ -100,7 +102,7 @@ mod tests {
                 let value = HeaderValue::from_str(line).expect(name);
                 headers.append(PROXY_AUTHORIZATION, value);
             }
-            let given = read(&headers);
+            let given = read(&headers, &PROXY_AUTHORIZATION);
             let shown = format!("{given:?}");
             assert!(!shown.contains("sesame"), "{name}: {shown}");
             match (given, want) {
@@ -112,6 +114,9 @@ mod tests {
                 (given, _) => panic!("{name}: {given:?}"),
             }
         }
-        assert!(matches!(read(&HeaderMap::new()), Given::Nothing));
+        assert!(matches!(
+            read(&HeaderMap::new(), &PROXY_AUTHORIZATION),
+            Given::Nothing
+        ));
     }
 }

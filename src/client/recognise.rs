@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use http::header::PROXY_AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
 
@@ -103,8 +104,11 @@ impl Clients {
         if shown.generation != self.generation.load(Ordering::Acquire) {
             return None;
         }
-        let same = match (&shown.field, credentials::field(headers)) {
-            (None, None) => !headers.contains_key(http::header::PROXY_AUTHORIZATION),
+        let same = match (
+            &shown.field,
+            credentials::field(headers, &PROXY_AUTHORIZATION),
+        ) {
+            (None, None) => !headers.contains_key(PROXY_AUTHORIZATION),
             (Some(shown), Some(field)) => {
                 let (shown, field) = (shown.as_bytes(), field.as_bytes());
                 aws_lc_rs::constant_time::verify_slices_are_equal(shown, field).is_ok()
@@ -125,7 +129,7 @@ impl Clients {
         auth_cache: &AuthCache,
     ) -> Result<Arc<Client>, AuthError> {
         let table = self.table.load_full();
-        let client = match credentials::read(headers) {
+        let client = match credentials::read(headers, &PROXY_AUTHORIZATION) {
             Given::Basic(given) if table.may_authenticate(peer) => {
                 self.authenticate(&table, peer, &given).await?
             }
@@ -136,7 +140,7 @@ impl Clients {
         };
         *auth_cache.0.lock() = Some(Shown {
             generation: table.generation,
-            field: credentials::field(headers).cloned(),
+            field: credentials::field(headers, &PROXY_AUTHORIZATION).cloned(),
             client: Arc::clone(&client),
         });
         Ok(client)

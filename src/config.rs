@@ -24,8 +24,10 @@
 //! - `route`: upstream proxies
 //! - `subtree`: domains and networks that constrain the local CA
 //! - `client`: the clients of the proxy
+//! - `admin`: the users of the admin side
 //! - `places`: the default paths of files
 
+mod admin;
 mod client;
 mod defaults;
 mod domain;
@@ -57,6 +59,7 @@ use std::{
 
 pub(crate) use self::route::check_credentials;
 pub use self::{
+    admin::{AdminTls, AdminUser, Role, TokenDigest},
     client::{CertificateMatch, ClientConfig, Conditions, PasswordHash, Quota, Rate},
     entries::{Entry, TakesEffect},
     environment::Variables,
@@ -564,9 +567,13 @@ pub struct AdminConfig {
     /// The address where `serve` shows the console, the API, health and metrics over HTTP; `None`: nowhere. Port 0 asks
     /// the system for a free one.
     pub address: Option<SocketAddr>,
-    /// A file with the token that clients of the address must send, made if it is missing; `None`: no token, allowed on
-    /// loopback only.
+    /// A file with the token that all operators share, made if it is missing; `None`: no such token. Without one and
+    /// without users, everyone who reaches the address may do everything, so it must be on loopback.
     pub token_file: Option<PathBuf>,
+    /// The certificate of that address; `None`: plain HTTP.
+    pub tls: Option<AdminTls>,
+    /// `[[admin.user]]`, in the order of the file: the users of that address besides holders of the token.
+    pub users: Vec<AdminUser>,
     /// Canonical names by which that address is reached, besides `localhost` and its bare addresses.
     pub hosts: Vec<String>,
     /// Open connections there; at least 1. At the limit, the longest idle one makes room for a new one. At most three
@@ -579,17 +586,27 @@ pub struct AdminConfig {
 }
 
 impl AdminConfig {
-    /// The advice about an address that other machines reach without a token.
+    /// The advice about an address that other machines reach without credentials.
     pub const EXPOSED: &str = "reachable from other machines; name a file for the token that they must show, \
-        token_file = \"admin.token\", or listen on 127.0.0.1 and reach it by ssh -L";
+        token_file = \"admin.token\", or users, [[admin.user]], or listen on 127.0.0.1 and reach it by ssh -L";
 
-    /// Tells whether the address is safe to serve: on loopback, or with a token.
+    /// Tells whether the address is safe to serve: on loopback, or with credentials.
     #[must_use]
     pub fn is_guarded(&self) -> bool {
-        self.token_file.is_some()
-            || self
-                .address
-                .is_none_or(|address| address.ip().to_canonical().is_loopback())
+        self.has_credentials() || self.is_on_loopback()
+    }
+
+    /// Tells whether clients of the address must send credentials.
+    #[must_use]
+    pub fn has_credentials(&self) -> bool {
+        self.token_file.is_some() || !self.users.is_empty()
+    }
+
+    /// Tells whether programs of this machine alone reach the address.
+    #[must_use]
+    pub fn is_on_loopback(&self) -> bool {
+        self.address
+            .is_none_or(|address| address.ip().to_canonical().is_loopback())
     }
 }
 

@@ -168,8 +168,7 @@ impl PasswordHash {
     /// # Errors
     /// The allowed form, when `text` is something else, or would take too much to check.
     pub fn parse(text: &str) -> Result<PasswordHash, &'static str> {
-        const EXPECTED: &str =
-            "expected the hash of a password, \"$argon2id$…\", as `crawlgate client add` makes it";
+        const EXPECTED: &str = "expected the hash of a password, \"$argon2id$…\", as `crawlgate client add` and `crawlgate admin user add` make it";
         let hash = argon2::PasswordHash::new(text).map_err(|_| EXPECTED)?;
         if hash.algorithm != ARGON2ID_IDENT || hash.hash.is_none() || hash.salt.is_none() {
             return Err(EXPECTED);

@@ -206,6 +206,8 @@ impl Config {
                 socket: Some(socket),
                 address: Some(SocketAddr::from(([127, 0, 0, 1], 8119))),
                 token_file: None,
+                tls: None,
+                users: Vec::new(),
                 hosts: Vec::new(),
                 connections: 256,
                 public_try: None,

@@ -15,7 +15,7 @@ mod text;
 use std::fmt::{Display, Write as _};
 
 use self::{
-    tables::{client, hosts, listener, override_, purposes, route, signing, witness},
+    tables::{admin_user, client, hosts, listener, override_, purposes, route, signing, witness},
     text::{float, list, name, or_forever, or_unlimited, place, quoted, size, span, texts},
 };
 use super::{
@@ -199,6 +199,9 @@ const KEYS: &[Key] = &[
     ("admin.socket", AtRestart, |config| place(config.admin.socket.as_deref())),
     ("admin.address", AtRestart, |config| config.admin.address.map_or_else(|| quoted(""), quoted)),
     ("admin.token_file", AtRestart, |config| place(config.admin.token_file.as_deref())),
+    ("admin.cert", AtRestart, |config| place(config.admin.tls.as_ref().map(|tls| tls.cert.as_path()))),
+    ("admin.key", AtRestart, |config| place(config.admin.tls.as_ref().map(|tls| tls.key.as_path()))),
+    ("admin.user", AtReload, |config| list(&config.admin.users, admin_user)),
     ("admin.hosts", AtRestart, |config| texts(&config.admin.hosts)),
     ("admin.connections", AtRestart, |config| config.admin.connections.to_string()),
     ("admin.public_try", AtRestart, |config| config.admin.public_try.map_or_else(|| quoted(""), quoted)),

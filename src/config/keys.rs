@@ -3,6 +3,7 @@
 //! The bounds keep out mistakes (a time-out of zero) and values that weaken the proxy: fewer redirects or a smaller
 //! file than RFC 9309 requires would turn a restriction into its absence.
 
+mod admin;
 mod client;
 mod egress;
 mod fleet;
@@ -24,6 +25,7 @@ use std::{ops::RangeInclusive, path::Path, sync::Arc, time::Duration};
 use toml::de::DeTable;
 
 use self::{
+    admin::user,
     client::{Known, client},
     egress::{egress, hosts, route, upstream},
     fleet::fleet,
@@ -42,7 +44,7 @@ use self::{
 };
 use super::{
     ClientCert, Config, CrawlDelayMode, Durability, Finally, KIB, LogFormat, MIB, Mismatch, Mode,
-    OnFailure, ProfileName, Recorded, Synchronous, days, hours,
+    OnFailure, ProfileName, Recorded, Role, Synchronous, days, hours,
     read::{Entry, Reader},
 };
 use crate::policy::overrides::Action;
@@ -99,6 +101,13 @@ pub(super) const CRAWL_DELAY: [(&str, CrawlDelayMode); 2] = [
 pub(super) const CLIENT_CERTS: [(&str, ClientCert); 2] = [
     ("required", ClientCert::Required),
     ("optional", ClientCert::Optional),
+];
+
+/// Names of the roles.
+pub(super) const ROLES: [(&str, Role); 3] = [
+    ("read", Role::Read),
+    ("review", Role::Review),
+    ("operate", Role::Operate),
 ];
 
 /// Names of the modes.
@@ -213,7 +222,12 @@ pub(super) fn apply<'t>(
     telemetry(telemetry_section, base, &mut config.telemetry);
     let admin_section = reader.section("admin", admin_table);
     let socket_is_named = admin_section.names("socket");
-    admin(admin_section, base, &mut config.admin);
+    let user_tables = admin(admin_section, base, &mut config.admin);
+    for table in user_tables {
+        let section = reader.entry("[admin.user]", table);
+        let user = user(section, &config.admin.users);
+        config.admin.users.extend(user);
+    }
     let store_section = reader.section("store", store_table);
     if store_section.names("path") && !socket_is_named {
         config.admin.socket = None;

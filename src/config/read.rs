@@ -12,7 +12,8 @@ use toml::{
 };
 
 /// Sections in which an unknown key may hold a secret. Its value is not repeated.
-const WITH_SECRETS: [&str; 6] = [
+const WITH_SECRETS: [&str; 7] = [
+    "[admin.user]",
     "[client]",
     "[upstream.proxy]",
     "admin",

@@ -1,8 +1,8 @@
 //! The changes that a reload makes to the configuration in force, and those that wait for a restart.
 
 use super::{
-    AuditConfig, Config, FleetConfig, Listen, LogConfig, RobotsConfig, TakesEffect, TlsConfig,
-    UpstreamConfig,
+    AdminConfig, AuditConfig, Config, FleetConfig, Listen, LogConfig, RobotsConfig, TakesEffect,
+    TlsConfig, UpstreamConfig,
 };
 
 /// The changes of a new configuration, by key.
@@ -34,7 +34,8 @@ impl Config {
     /// that only a restart can change.
     #[must_use]
     pub fn reloaded(&self, new: &Self) -> (Self, ReloadPlan) {
-        let plan = self.reload_diff(new);
+        let mut plan = self.reload_diff(new);
+        let admin = self.admin.reloaded(&new.admin, &mut plan);
         let old = self.clone();
         let new = new.clone();
         let config = Self {
@@ -83,12 +84,30 @@ impl Config {
                 patience: new.fleet.patience,
                 ..old.fleet
             },
-            admin: old.admin,
+            admin,
             policy: new.policy,
             clients: new.clients,
             signing: new.signing,
             source: new.source,
         };
         (config, plan)
+    }
+}
+
+impl AdminConfig {
+    /// Returns the section in force after a reload: with the users of `new`, unless the address, which stays, would be left
+    /// without credentials where other machines reach it.
+    fn reloaded(&self, new: &Self, plan: &mut ReloadPlan) -> Self {
+        const USERS: &str = "admin.user";
+        let with_users = Self {
+            users: new.users.clone(),
+            ..self.clone()
+        };
+        if with_users.is_guarded() {
+            return with_users;
+        }
+        plan.applied.retain(|key| *key != USERS);
+        plan.needs_restart.push(USERS);
+        self.clone()
     }
 }

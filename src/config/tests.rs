@@ -200,6 +200,9 @@ ca = "w2.pem"
 socket = "/run/gate.sock"
 address = '[::]:9000'
 token_file = 'token'
+cert = 'console.pem'
+key = '/keys/console.key'
+user = [{ name = 'ada', role = 'review', token = 'sha256:9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c28b548e564176929f' }]
 hosts = ['gate.example']
 connections = 7
 public_try = '[::]:9001'

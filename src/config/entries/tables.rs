@@ -1,12 +1,12 @@
 //! Tables in one line each: those that repeat (`[[client]]`, `[[listener]]`, `[[override]]`, `[[upstream.proxy]]`,
-//! `[[audit.witness]]`, `[[signing]]`) and `[upstream.hosts]`. The structs are taken apart field by field, so a new field does not compile until it stands here.
+//! `[[audit.witness]]`, `[[admin.user]]`, `[[signing]]`) and `[upstream.hosts]`. The structs are taken apart field by field, so a new field does not compile until it stands here.
 
 use std::{collections::HashMap, net::IpAddr};
 
 use super::super::{
-    ClientAuthority, ClientConfig, Conditions, Credentials, ListenAt, Listener,
-    ListenerCertificate, ListenerTls, PasswordHash, Quota, Route, Via, WitnessConfig,
-    keys::{ACTIONS, CLIENT_CERTS, COVERS, FORMS, MODES, PROFILES, SIGNED_PARTS},
+    AdminUser, ClientAuthority, ClientConfig, Conditions, Credentials, ListenAt, Listener,
+    ListenerCertificate, ListenerTls, PasswordHash, Quota, Route, TokenDigest, Via, WitnessConfig,
+    keys::{ACTIONS, CLIENT_CERTS, COVERS, FORMS, MODES, PROFILES, ROLES, SIGNED_PARTS},
     units::format_moment,
 };
 use super::text::{float, list, name, place, quoted, size, span, texts};
@@ -182,6 +182,24 @@ pub(super) fn listener(listener: &Listener) -> String {
     let balancers = texts(proxy_protocol_from);
     keys.push(format!("proxy_protocol_from = {balancers}"));
     format!("{{ {} }}", keys.join(", "))
+}
+
+/// Writes one `[[admin.user]]`; marks stand for its secrets, so that a change shows.
+pub(super) fn admin_user(user: &AdminUser) -> String {
+    let AdminUser {
+        name: called,
+        role,
+        password,
+        token,
+    } = user;
+    let hidden = |key: &str, mark: Option<String>| {
+        mark.map(|mark| format!(", {key} = {}", quoted(format!("*** ({mark})"))))
+            .unwrap_or_default()
+    };
+    let (called, role) = (quoted(called), name(&ROLES, *role));
+    let password = hidden("password", password.as_ref().map(PasswordHash::digest));
+    let token = hidden("token", token.as_ref().map(TokenDigest::mark));
+    format!("{{ name = {called}, role = {role}{password}{token} }}")
 }
 
 /// Writes one `[[audit.witness]]`.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use super::super::{
-    AdminConfig, AuditConfig, KIB, LogConfig, MIB, StoreConfig, days, hours,
+    AdminConfig, AdminTls, AuditConfig, KIB, LogConfig, MIB, StoreConfig, days, hours,
     read::{Entry, Read, Refusal, Section, Value},
     secs,
     values::{boolean, bytes, choice, duration, integer, one_or_list, path, text, unless},
@@ -95,7 +95,12 @@ fn log_name(value: &Value<'_>) -> Read<KeyName> {
     name.parse().map_err(wrong)
 }
 
-pub(super) fn admin(mut section: Section<'_, '_>, base: &Path, to: &mut AdminConfig) {
+/// Reads `[admin]`, and returns the tables of its users.
+pub(super) fn admin<'t>(
+    mut section: Section<'_, 't>,
+    base: &Path,
+    to: &mut AdminConfig,
+) -> Vec<Entry<'t>> {
     section.set("socket", &mut to.socket, |value| {
         if value.get_ref().as_bool() == Some(false) {
             return Ok(None);
@@ -109,6 +114,13 @@ pub(super) fn admin(mut section: Section<'_, '_>, base: &Path, to: &mut AdminCon
         unless("", text(admin_address))(value)
     });
     section.set("token_file", &mut to.token_file, unless("", path(base)));
+    let (mut cert, mut key) = (None, None);
+    section.set("cert", &mut cert, unless("", path(base)));
+    section.set("key", &mut key, unless("", path(base)));
+    section.require(cert.is_some() == key.is_some(), &["cert", "key"], || {
+        "a certificate and its key go together; set both or neither".to_owned()
+    });
+    to.tls = cert.zip(key).map(|(cert, key)| AdminTls { cert, key });
     section.set("hosts", &mut to.hosts, one_or_list(text(admin_host)));
     section.set("connections", &mut to.connections, integer(1..=100_000));
     section.set("public_try", &mut to.public_try, |value| {
@@ -119,10 +131,11 @@ pub(super) fn admin(mut section: Section<'_, '_>, base: &Path, to: &mut AdminCon
     });
     let per_minute = &mut to.public_try_per_minute;
     section.set("public_try_per_minute", per_minute, integer(1..=100_000));
-    section.require(to.is_guarded(), &["address"], || {
-        AdminConfig::EXPOSED.to_owned()
-    });
+    let users = section.subsections("user");
+    let is_guarded = to.is_guarded() || !users.is_empty();
+    section.require(is_guarded, &["address"], || AdminConfig::EXPOSED.to_owned());
     section.finish();
+    users
 }
 
 fn admin_address(text: &str) -> Result<SocketAddr, &'static str> {

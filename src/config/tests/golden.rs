@@ -43,6 +43,11 @@ action = "deny"
 until = "2026-12-31T10:11:12.5Z"
 by = "Ada"
 reason = "it's \"so\""
+[[admin.user]]
+name = "ada"
+role = "operate"
+password = '$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY'
+token = "sha256:9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c28b548e564176929f"
 [[client]]
 name = "news"
 password = '$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY'

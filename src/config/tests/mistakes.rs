@@ -183,7 +183,46 @@ fn each_mistake_is_reported_with_line_key_value_and_allowed_values() {
             "a console that everybody reaches",
             "[admin]\naddress = '10.0.0.1:8119'",
             "config.toml:2: [admin] address = '10.0.0.1:8119': reachable from other machines; name a file for the token that \
-             they must show, token_file = \"admin.token\", or listen on 127.0.0.1 and reach it by ssh -L",
+             they must show, token_file = \"admin.token\", or users, [[admin.user]], or listen on 127.0.0.1 and reach it by ssh -L",
+        ),
+        (
+            "a user of the console without a role",
+            "[[admin.user]]\nname = 'ada'\ntoken = 'sha256:9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c28b548e564176929f'",
+            "config.toml:2: [[admin.user]] role is missing",
+        ),
+        (
+            "one with a role that there is not",
+            "[[admin.user]]\nname = 'ada'\nrole = 'admin'\ntoken = 'sha256:9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c28b548e564176929f'",
+            "config.toml:3: [[admin.user]] role = 'admin': not one of \"read\", \"review\", \"operate\"",
+        ),
+        (
+            "one without credentials",
+            "[[admin.user]]\nname = 'ada'\nrole = 'read'",
+            "config.toml:2: [[admin.user]] name = 'ada': this user has neither a password nor a token; `crawlgate admin user \
+             add` makes an entry with one",
+        ),
+        (
+            "two of one name",
+            "[admin]\nuser = [{ name = 'a', role = 'read', token = 'sha256:9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c28b548e564176929f' },\n\
+             { name = 'a', role = 'read', token = 'sha256:0000000000000000000000000000000000000000000000000000000000000000' }]",
+            "config.toml:3: [[admin.user]] name = 'a': an earlier user has this name",
+        ),
+        (
+            "two with one token",
+            "[admin]\nuser = [{ name = 'a', role = 'read', token = 'sha256:9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c28b548e564176929f' },\n\
+             { name = 'b', role = 'read', token = 'sha256:9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c28b548e564176929f' }]",
+            "config.toml:3: [[admin.user]] token = …: an earlier user has this token",
+        ),
+        (
+            "a token instead of its digest",
+            "[[admin.user]]\nname = 'a'\nrole = 'read'\ntoken = '0123456789abcdef'",
+            "config.toml:4: [[admin.user]] token = …: expected the digest of a token, \"sha256:\" and 64 digits, as `crawlgate \
+             admin user add --token` makes it",
+        ),
+        (
+            "a console's certificate without its key",
+            "[admin]\ncert = 'console.pem'",
+            "config.toml:2: [admin] cert = 'console.pem': a certificate and its key go together; set both or neither",
         ),
         (
             "a console without a port",

@@ -77,3 +77,34 @@ fn after_a_reload_each_key_has_the_value_that_the_plan_says() {
     }
     assert_eq!(now.source, new.source);
 }
+
+#[test]
+fn the_last_credentials_of_an_address_that_stays_go_with_it() {
+    let user = "user = [{ name = 'ada', role = 'read', token = \
+                'sha256:9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c28b548e564176929f' }]";
+    let open = format!("[admin]\naddress = '0.0.0.0:8119'\n{user}");
+    let local = format!("[admin]\naddress = '127.0.0.1:8119'\n{user}");
+    #[rustfmt::skip] // one row, one case
+    let cases = [
+        ("the users of an open address", &*open, "[admin]\naddress = '127.0.0.1:8119'", 1),
+        ("those of a local one", &*local, "", 0),
+        ("those of an open one that has a token", &format!("{open}\ntoken_file = 't'"), "", 0),
+        ("a user is added", "", &*local, 1),
+    ];
+    for (name, old, new, users) in cases {
+        let (now, plan) = parse(old).expect(name).reloaded(&parse(new).expect(name));
+        assert_eq!(now.admin.users.len(), users, "{name}");
+        assert!(now.admin.is_guarded(), "{name}");
+        let waits = plan.needs_restart.contains(&"admin.user");
+        assert_eq!(
+            waits,
+            name == "the users of an open address",
+            "{name}: {plan:?}"
+        );
+        assert_eq!(
+            plan.applied.contains(&"admin.user"),
+            !waits,
+            "{name}: {plan:?}"
+        );
+    }
+}

@@ -22,10 +22,12 @@ fn every_key_is_read_and_written() {
     let per_address = parse("[pace]\nper_address = true").expect("right");
     assert_eq!(parse(&per_address.to_toml()).expect("right"), per_address);
     assert!(per_address.pace.per_address);
-    assert_eq!(
-        parse(&other.to_toml()).expect("what is written is right"),
-        other
-    );
+    // A mark stands for the token's digest, as for each secret.
+    let user = other.admin.users.first().expect("one");
+    let token = user.token.as_ref().expect("a token");
+    let marked = format!("*** ({})", token.mark());
+    let written = other.to_toml().replace(&marked, &token.reveal());
+    assert_eq!(parse(&written).expect("what is written is right"), other);
 
     let default = Config {
         source: other.source.clone(),
@@ -85,4 +87,29 @@ fn the_hash_of_a_password_is_not_shown_but_its_change_is_reported() {
     }
     assert_eq!(before.reload_diff(&after).applied, ["client"]);
     assert_eq!(before.reloaded(&after).0.clients, after.clients);
+}
+
+#[test]
+fn the_secrets_of_admin_users_are_not_shown_but_their_change_is_reported() {
+    let user = |secret: &str| format!("[[admin.user]]\nname = 'ada'\nrole = 'read'\n{secret}");
+    let token = |text: &str| TokenDigest::of(text.as_bytes()).reveal();
+    let (one, other) = (token("0123456789abcdef"), token("fedcba9876543210"));
+    let before = parse(&user(&format!("token = '{one}'"))).expect("right");
+    let after = parse(&user(&format!("token = '{other}'"))).expect("right");
+    assert_eq!(before.reload_diff(&after).applied, ["admin.user"]);
+    let mut shown = vec![before.to_toml(), format!("{before:?}")];
+    for wrong in [
+        "token = 'sesame'",
+        "password = 'sesame'",
+        "passwort = 'sesame'",
+    ] {
+        shown.push(parse(&user(wrong)).expect_err(wrong).to_string());
+    }
+    for shown in shown {
+        assert!(!shown.contains("sesame"), "{shown}");
+        assert!(
+            !shown.contains(&one) && !shown.contains(&one["sha256:".len()..]),
+            "{shown}"
+        );
+    }
 }

@@ -1,5 +1,6 @@
 //! The command line: one file per command, exit codes in one place.
 
+pub mod admin;
 pub mod audit;
 mod beside;
 pub mod ca;
@@ -104,6 +105,8 @@ pub enum Command {
     Origins(origins::OriginsArgs),
     /// Allow or deny paths regardless of robots.txt, by name and until a date
     Override(overrides::OverrideArgs),
+    /// Add and list the users of the console and the API
+    Admin(admin::AdminArgs),
     /// Add and list clients, and check their passwords
     Client(client::ClientArgs),
     /// Create, show, rotate and export the local CA that intercepts HTTPS
@@ -252,6 +255,7 @@ fn run_command(command: Command, explicit: Option<&Path>) -> ExitCode {
         Command::Collect(args) => collect::run(&args, &config),
         Command::Origins(args) => origins::run(&args, &config),
         Command::Override(args) => overrides::run(&args, &config),
+        Command::Admin(args) => admin::run(&args, &config),
         Command::Client(args) => client::run(&args, &config),
         Command::Ca(args) => ca::run(&args, &config),
         Command::Signing(args) => signing::run(&args, &config),

@@ -23,7 +23,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
 use self::line::{Answer, Channels, Line};
-use self::service::Service;
+use self::service::{Instance, Service};
 use super::{fail, small_runtime};
 use crate::config::{Config, parse_duration};
 
@@ -40,9 +40,12 @@ pub struct SquidHelperArgs {
     /// The [admin] address of the running instance [default: that of --config, else http://127.0.0.1:8119]
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// File with the token of that instance, if it has an [admin] token_file [default: that of --config]
+    /// File with the token of that instance, or of one of its [[admin.user]], if it demands one [default: that of --config]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// File with certificates to trust besides the system's, for a URL with https [default: [admin] cert of --config]
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
     /// The [[client]] of that instance for Squid's crawlers
     #[arg(long, value_name = "NAME")]
     client: Option<String>,
@@ -72,12 +75,12 @@ fn span(text: &str) -> Result<Duration, String> {
 /// Answers Squid's lines until its input ends.
 #[must_use]
 pub fn run(args: &SquidHelperArgs, config: Option<&Path>) -> ExitCode {
-    let (url, token_file) = match instance(args, config) {
+    let instance = match instance(args, config) {
         Ok(instance) => instance,
         Err(error) => return fail(&error),
     };
     let client = args.client.as_deref();
-    let service = match Service::new(&url, token_file.as_deref(), client, args.timeout) {
+    let service = match Service::new(&instance, client, args.timeout) {
         Ok(service) => Arc::new(service),
         Err(error) => return fail(&error),
     };
@@ -104,12 +107,8 @@ pub fn run(args: &SquidHelperArgs, config: Option<&Path>) -> ExitCode {
     }
 }
 
-/// Returns the instance's address and its token file: from the arguments, or else from the configuration that they
-/// name. Squid starts the helper in any directory, so no other configuration is searched for.
-fn instance(
-    args: &SquidHelperArgs,
-    config: Option<&Path>,
-) -> Result<(String, Option<PathBuf>), String> {
+/// Returns the way to the instance: from the arguments, or else from the configuration that they name. Squid starts the helper in any directory, so no other configuration is searched for.
+fn instance(args: &SquidHelperArgs, config: Option<&Path>) -> Result<Instance, String> {
     let admin = match config {
         Some(path) => {
             let config = Config::load(Some(path)).map_err(|error| error.to_string())?;
@@ -125,11 +124,20 @@ fn instance(
                 let path = path.display();
                 format!("{path}: [admin] address is \"\", so the instance answers no questions")
             })?;
-            format!("http://{}", reached_at(address))
+            let scheme = admin.tls.as_ref().map_or("http", |_| "https");
+            format!("{scheme}://{}", reached_at(address))
         }
     };
-    let of_config = admin.and_then(|(_, admin)| admin.token_file);
-    Ok((url, args.token_file.clone().or(of_config)))
+    let (token_file, tls) = match admin {
+        Some((_, admin)) => (admin.token_file, admin.tls),
+        None => (None, None),
+    };
+    let ca = args.ca.clone().or(tls.map(|tls| tls.cert));
+    Ok(Instance {
+        url,
+        token_file: args.token_file.clone().or(token_file),
+        roots: ca.into_iter().collect(),
+    })
 }
 
 /// Returns the address of a listener as seen from its own machine.

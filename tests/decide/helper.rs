@@ -2,7 +2,10 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use rcgen::{CertificateParams, KeyPair};
 
 use crate::support::{AdminGate, Latch, Origin, RULES, Reply, program};
 
@@ -240,13 +243,76 @@ fn the_configuration_gives_the_address_and_token_of_the_instance() {
 }
 
 #[test]
+fn an_instance_with_a_certificate_is_asked_over_tls_and_no_other_is_believed() {
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    let cert = params.self_signed(&key).unwrap().pem();
+    let gate = AdminGate::with(|setup| {
+        for (name, text) in [("console.pem", cert), ("console.key", key.serialize_pem())] {
+            let path = setup.dir().join(name);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        setup.set("admin", "token_file", "\"admin.token\"");
+        setup.set("admin", "cert", "\"console.pem\"");
+        setup.set("admin", "key", "\"console.key\"");
+    });
+    let origin = Origin::with_rules(RULES);
+    let line = format!("0 {} TestBot/1.0 -", origin.url("/open"));
+    let dir = gate.process.setup.dir().to_owned();
+    let file = dir.join("helper.toml");
+    let text = format!(
+        "[admin]\naddress = \"{}\"\ntoken_file = \"admin.token\"\ncert = \"console.pem\"\nkey = \"console.key\"\n",
+        gate.address
+    );
+    fs::write(&file, text).unwrap();
+    let url = format!("https://{}", gate.address);
+    let plain = format!("http://{}", gate.address);
+    let path = |name: &str| dir.join(name).to_str().unwrap().to_owned();
+    let (token, cert) = (path("admin.token"), path("console.pem"));
+    for (name, words, is_answered) in [
+        (
+            "the configuration",
+            vec!["-c", file.to_str().unwrap()],
+            true,
+        ),
+        (
+            "a trusted certificate",
+            vec!["--url", &url, "--token-file", &token, "--ca", &cert],
+            true,
+        ),
+        (
+            "one that is not trusted",
+            vec!["--url", &url, "--token-file", &token],
+            false,
+        ),
+        (
+            "without TLS",
+            vec!["--url", &plain, "--token-file", &token],
+            false,
+        ),
+    ] {
+        let mut helper = Helper::told(&words);
+        let heard = helper.ask(&line);
+        let start = if is_answered { "0 OK " } else { "0 BH " };
+        assert!(heard.starts_with(start), "{name}: {heard}");
+        assert_eq!(helper.end().0, Some(0), "{name}");
+    }
+}
+
+#[test]
 fn unusable_arguments_are_refused_at_once() {
     for (name, words, said) in [
-        ("no http", ["--url", "https://127.0.0.1:8119"], "--url"),
+        ("no http", ["--url", "ftp://127.0.0.1:8119"], "--url"),
         (
             "no token",
             ["--token-file", "/nonexistent/token"],
             "--token-file /nonexistent/token: ",
+        ),
+        (
+            "no certificates",
+            ["--ca", "/nonexistent/ca.pem"],
+            "--ca /nonexistent/ca.pem: ",
         ),
         ("no time", ["--timeout", "soon"], "60s"),
     ] {

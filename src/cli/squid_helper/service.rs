@@ -1,7 +1,7 @@
 //! The helper's client of the decision service.
 
 use std::fs;
-use std::path::Path;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,13 +11,16 @@ use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
 use http_body::Body as _;
 use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::timeout;
 
 use super::line::{Outcome, Question, Told};
+use crate::egress::tls_config;
 use crate::text::causes;
+use crate::trust::TrustError;
 
 /// Octets of an answer to read.
 const LONGEST_ANSWER: usize = 64 * 1024;
@@ -25,10 +28,22 @@ const LONGEST_ANSWER: usize = 64 * 1024;
 /// Idle connections are closed before the instance does.
 const IDLE: Duration = Duration::from_secs(15);
 
-/// A running instance.
+/// The way to a running instance.
+#[derive(Debug)]
+pub(super) struct Instance {
+    /// The URL of its `[admin] address`.
+    pub(super) url: String,
+    /// A file with its token, if it demands one.
+    pub(super) token_file: Option<PathBuf>,
+    /// Files with certificates to trust besides those of the system.
+    pub(super) roots: Vec<PathBuf>,
+}
+
+/// A client of a running instance.
 #[derive(Debug)]
 pub(super) struct Service {
-    client: Client<HttpConnector, String>,
+    client: Client<HttpsConnector<HttpConnector>, String>,
+    scheme: Scheme,
     authority: Authority,
     authorization: Option<HeaderValue>,
     /// The end of each request's query.
@@ -39,18 +54,21 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// Creates the client of the instance at `url`, with the token of `token_file`, for `client`, and with `patience`
-    /// for an answer.
+    /// Creates a client of the instance, for the `[[client]]` of this name, and with `patience` for an answer.
     ///
     /// # Errors
-    /// When the URL is not valid, or the token cannot be read.
+    /// When the URL is not valid, or a file cannot be read.
     pub(super) fn new(
-        url: &str,
-        token_file: Option<&Path>,
+        instance: &Instance,
         client: Option<&str>,
         patience: Duration,
     ) -> Result<Service, String> {
-        let authority = authority_of(url).ok_or_else(|| {
+        let Instance {
+            url,
+            token_file,
+            roots,
+        } = instance;
+        let (scheme, authority) = address_of(url).ok_or_else(|| {
             format!(
                 "--url {url:?}: where the instance has its [admin] address, as in http://127.0.0.1:8119"
             )
@@ -75,12 +93,28 @@ impl Service {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(patience));
+        connector.enforce_http(false);
+        let tls = tls_config(roots).map_err(|error| match error {
+            TrustError::Unreadable { path, source, .. } => {
+                format!("--ca {}: {source}", path.display())
+            }
+            TrustError::Malformed { path, why, .. } => {
+                format!("--ca {}: no certificates: {why}", path.display())
+            }
+            other => other.to_string(),
+        })?;
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(connector);
         let client = Client::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE)
             .pool_timer(TokioTimer::new())
             .build(connector);
         Ok(Service {
             client,
+            scheme,
             authority,
             authorization,
             suffix,
@@ -97,12 +131,15 @@ impl Service {
         match outcome {
             Ok(outcome) => {
                 if was_away {
-                    say(&format!("http://{} answers again", self.authority));
+                    say(&format!(
+                        "{}://{} answers again",
+                        self.scheme, self.authority
+                    ));
                 }
                 outcome
             }
             Err(why) => {
-                let why = format!("http://{}: {why}", self.authority);
+                let why = format!("{}://{}: {why}", self.scheme, self.authority);
                 if !was_away {
                     say(&format!("{why}; until it answers, nothing is allowed"));
                 }
@@ -119,7 +156,7 @@ impl Service {
         let Some(verdict) = field(&head.headers, "x-crawlgate-verdict") else {
             return Err(match head.status {
                 StatusCode::UNAUTHORIZED => {
-                    "it wants its token: --token-file names the file of [admin] token_file"
+                    "it wants a token: --token-file names a file with that of [admin] token_file or of an [[admin.user]]"
                         .to_owned()
                 }
                 StatusCode::BAD_REQUEST => {
@@ -160,7 +197,7 @@ impl Service {
         path.push_str(&self.suffix);
         let path = PathAndQuery::try_from(path).map_err(|error| error.to_string())?;
         let uri = Uri::builder()
-            .scheme(Scheme::HTTP)
+            .scheme(self.scheme.clone())
             .authority(self.authority.clone())
             .path_and_query(path)
             .build()
@@ -177,16 +214,17 @@ impl Service {
     }
 }
 
-/// Returns the authority of `http://host:port`; none of any other URL.
-fn authority_of(url: &str) -> Option<Authority> {
+/// Returns the scheme and the authority of `http://host:port` or `https://host:port`; none of any other URL.
+fn address_of(url: &str) -> Option<(Scheme, Authority)> {
     let uri: Uri = url.parse().ok()?;
-    let is_bare = uri.scheme() == Some(&Scheme::HTTP)
+    let scheme = uri.scheme()?;
+    let is_bare = (*scheme == Scheme::HTTP || *scheme == Scheme::HTTPS)
         && matches!(
             uri.path_and_query().map(PathAndQuery::as_str),
             None | Some("/")
         );
     let authority = uri.authority().filter(|_| is_bare)?;
-    (!authority.as_str().contains('@')).then(|| authority.clone())
+    (!authority.as_str().contains('@')).then(|| (scheme.clone(), authority.clone()))
 }
 
 fn field(headers: &HeaderMap, name: &str) -> Option<String> {
@@ -250,21 +288,32 @@ mod tests {
             ("http://127.0.0.1:8119", Some("127.0.0.1:8119")),
             ("http://gate.test/", Some("gate.test")),
             ("http://[::1]:8119", Some("[::1]:8119")),
-            ("https://127.0.0.1:8119", None),
+            ("https://127.0.0.1:8119", Some("127.0.0.1:8119")),
+            ("ftp://127.0.0.1:8119", None),
             ("127.0.0.1:8119", None),
             ("http://127.0.0.1:8119/decide", None),
             ("http://user@127.0.0.1:8119", None),
             ("", None),
         ] {
-            let authority = authority_of(url);
-            assert_eq!(authority.as_ref().map(Authority::as_str), expected, "{url}");
+            let address = address_of(url);
+            let authority = address.as_ref().map(|(_, authority)| authority.as_str());
+            assert_eq!(authority, expected, "{url}");
+            let scheme = address.map(|(scheme, _)| format!("{scheme}://"));
+            assert!(
+                scheme.is_none_or(|scheme| url.starts_with(&scheme)),
+                "{url}"
+            );
         }
     }
 
     #[test]
     fn a_question_arrives_as_it_was_asked() {
-        let service =
-            Service::new("http://gate.test:1", None, Some("news"), Duration::ZERO).unwrap();
+        let instance = Instance {
+            url: "http://gate.test:1".to_owned(),
+            token_file: None,
+            roots: Vec::new(),
+        };
+        let service = Service::new(&instance, Some("news"), Duration::ZERO).unwrap();
         let asked = |url: &[u8], agent: Option<&[u8]>| {
             let question = Question {
                 url: url.to_vec(),

@@ -4,9 +4,10 @@
 //! it reads the store and counters. Its use of resources is bounded: connections, the octets and the time of a request,
 //! expensive requests, and readers of the live feed.
 //!
-//! `listener` accepts if `connections` has a free slot → `guard` checks the request → a page answers → `guard` sets the
-//! headers. Each failure is a `problem`.
+//! `listener` accepts if `connections` has a free slot → `guard` checks the request and its credentials (`access`) → a page
+//! answers if the sender's role allows it → `guard` sets the headers. Each failure is a `problem`.
 
+mod access;
 mod api;
 mod connections;
 mod console;
@@ -23,6 +24,7 @@ mod open_denials;
 pub mod problem;
 mod proof;
 mod question;
+mod refusals;
 mod report;
 mod sitemaps;
 mod token;
@@ -30,22 +32,27 @@ mod token;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use aws_lc_rs::hmac;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
+use self::access::Access;
+pub use self::access::Actor;
 pub use self::console::{PUBLIC_CONNECTIONS, PublicTry, TryCounts};
 pub use self::listener::{BindError, Listener, Served};
 use self::metrics::Instruments;
 use self::open_denials::OpenDenials;
 use self::problem::Problem;
+use self::refusals::Refusals;
 pub use self::token::{Token, TokenError};
 use super::Service;
 use crate::clock::Moment;
 use crate::proxy::Proxy;
 use crate::store::Store;
 use crate::store::logs::{OpenCopies, own_name};
+use crate::text::hex;
 use crate::tlog::KeyName;
 
 /// Octets of a request's body, unless its route says otherwise.
@@ -67,7 +74,7 @@ pub struct Site(Arc<Looked>);
 struct Looked {
     proxy: Arc<Proxy>,
     desk: Arc<dyn Service>,
-    token: Option<Token>,
+    access: Access,
     hosts: Vec<String>,
     csrf: String,
     started: Moment,
@@ -87,16 +94,18 @@ impl Site {
         Site::guarded(proxy, desk, None)
     }
 
-    /// Creates the same state; if there is a `token`, clients must send it.
+    /// Creates the same state; if there is a `token`, it opens to its holders.
     pub fn guarded(proxy: Arc<Proxy>, desk: Arc<dyn Service>, token: Option<Token>) -> Site {
         let hosts = proxy.settings().admin.hosts.clone();
         let started = proxy.clock().now();
-        let instruments = Instruments::of(&proxy, &*desk);
+        let refusals = Refusals::default();
+        let instruments = Instruments::of(&proxy, &*desk, &refusals);
+        let access = Access::new(token, refusals, proxy.clock().clone());
         let decisions = connections::decisions_of(proxy.settings().admin.connections);
         Site(Arc::new(Looked {
             proxy,
             desk,
-            token,
+            access,
             hosts,
             // Without randomness no form matches, and every form is refused.
             csrf: token::random().unwrap_or_default(),
@@ -156,9 +165,17 @@ impl Site {
         &*self.0.desk
     }
 
-    /// Returns the secret in the forms of our own pages, see [`form::Posted`].
-    pub fn csrf(&self) -> &str {
-        &self.0.csrf
+    /// Returns the secret in the forms of our own pages, see [`form::Posted`]. Each user has one of its own: a user must not
+    /// know what the forms of another one hold. Empty if there is none: no form matches it.
+    pub fn csrf(&self, actor: &Actor) -> String {
+        let secret = &self.0.csrf;
+        match actor.name() {
+            Some(name) if !secret.is_empty() => {
+                let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
+                hex(hmac::sign(&key, name.as_bytes()))
+            }
+            _ => secret.clone(),
+        }
     }
 
     /// Returns the time.
@@ -196,8 +213,14 @@ impl Site {
         &self.0.decisions
     }
 
-    fn token(&self) -> Option<&Token> {
-        self.0.token.as_ref()
+    /// Returns the check of credentials.
+    fn access(&self) -> &Access {
+        &self.0.access
+    }
+
+    /// Tells whether browsers reach this side by TLS that ends here.
+    fn has_tls(&self) -> bool {
+        self.proxy().settings().admin.tls.is_some()
     }
 
     fn hosts(&self) -> &[String] {
@@ -223,6 +246,7 @@ pub fn router(site: Site) -> Router {
         .merge(console::routes())
         .fallback(problem::not_found)
         .method_not_allowed_fallback(problem::not_allowed)
+        .layer(from_fn_with_state(site.clone(), guard::authorise))
         .layer(axum::middleware::from_fn(connections::spare))
         .layer(DefaultBodyLimit::max(BODY))
         .layer(axum::middleware::from_fn(problem::rewrite))

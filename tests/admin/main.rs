@@ -12,6 +12,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod acts;
 mod api;
 mod api_decisions;
 mod api_origins;
@@ -20,5 +21,7 @@ mod door;
 mod health;
 mod live;
 mod public_try;
+mod roles;
 mod schema;
 mod schemathesis;
+mod users;

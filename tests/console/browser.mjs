@@ -66,15 +66,10 @@ const browser = await chromium.launch({
   ],
 });
 
+const ALL = [look, lookAtEmptyPages, foldsAndCards, faultyFields, linksThatJudge, review, watch, withoutScript];
+
 try {
-  await look();
-  await lookAtEmptyPages();
-  await foldsAndCards();
-  await faultyFields();
-  await linksThatJudge();
-  await review();
-  await watch();
-  await withoutScript();
+  for (const step of task.user ? [signIn] : ALL) await step();
 } catch (error) {
   fault("the script", error.stack ?? String(error));
 }
@@ -86,14 +81,15 @@ async function open(options) {
   const context = await browser.newContext({ viewport: WIDE, ...options });
   context.setDefaultTimeout(20_000);
   context.on("request", (request) => {
-    const url = request.url();
+    // Without the name and the password of the user that signs in.
+    const url = request.url().replace(/^http:\/\/[^/@]*@/, "http://");
     const ours = [task.console, task.empty, task.without_store, task.public];
     if (!ours.some((one) => url.startsWith(`${one}/`)) && !url.startsWith("data:")) fault("a request", url);
   });
   const page = await context.newPage();
   page.on("console", (message) => {
-    // The browser reports the page that is meant to be missing, and the forms with faults.
-    if (message.type() === "error" && !/40[04]/.test(message.text())) {
+    // The browser reports the page that is meant to be missing, the forms with faults, and what a user may not do.
+    if (message.type() === "error" && !/40[0134]/.test(message.text())) {
       fault(page.url(), `console: ${message.text()}`);
     }
   });
@@ -442,6 +438,56 @@ async function withoutScript() {
   await page.getByRole("button", { name: "Forget it" }).click();
   await page.getByText("is forgotten").waitFor();
   await context.close();
+}
+
+// Signs in as a user, acknowledges under its name, finds no act beyond its role, and signs out.
+async function signIn() {
+  const { context, page } = await open({ colorScheme: "light" });
+  if (!(await asksForPassword(context))) fault("without a password", "the page opens");
+  // As if it were typed where the browser prompts.
+  await go(page, `${task.console.replace("://", `://${task.user}:${encodeURIComponent(task.password)}@`)}/`);
+  for (const [name, target] of PAGES) {
+    await go(page, target);
+    if (!(await page.locator(".who").innerText()).startsWith(`${task.user}, review`)) fault(name, "it does not name the user");
+    await check(page, `${name}, as a user`);
+  }
+  await go(page, `/decisions/${task.decision}`);
+  for (const beyond of ["form[action='/overrides']", "[name='by']"]) {
+    if ((await page.locator(beyond).count()) > 0) fault("the decision", `it has ${beyond}`);
+  }
+  await page.getByLabel("Note").fill("seen by a user");
+  await page.getByRole("button", { name: "Acknowledge" }).click();
+  await page.getByText(`Acknowledged by ${task.user}`).waitFor();
+  await check(page, "acknowledged by a user");
+  const csrf = await page.locator("[name='csrf']").first().inputValue();
+  const status = await page.evaluate(async ([csrf, origin]) => {
+    const body = new URLSearchParams({ csrf, origin, pattern: "/", action: "allow", until: "1d", reason: "none" });
+    return (await fetch("/overrides", { method: "POST", body })).status;
+  }, [csrf, task.origin]);
+  if (status !== 403) fault("an override by a reviewer", `status ${status}`);
+  const isOut = new Promise((resolve) => {
+    const see = (url) => url.includes("/sign-out") && resolve();
+    page.on("response", (answer) => see(answer.url()));
+    page.on("requestfailed", (request) => see(request.url()));
+  });
+  await page.getByRole("link", { name: "Sign out" }).click({ noWaitAfter: true });
+  await isOut;
+  if (!(await asksForPassword(context))) fault("signed out", "the page opens");
+  await context.close();
+}
+
+// Tells whether the browser would prompt for a password: without a window it gives up.
+async function asksForPassword(context) {
+  const page = await context.newPage();
+  try {
+    const answer = await page.goto(`${task.console}/`);
+    return answer.status() === 401;
+  } catch (error) {
+    if (/ERR_INVALID_AUTH_CREDENTIALS/.test(error.message)) return true;
+    throw error;
+  } finally {
+    await page.close();
+  }
 }
 
 // Checks the answer to a crawler.

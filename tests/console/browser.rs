@@ -43,12 +43,74 @@ fn chromium() -> Option<PathBuf> {
         .find(|program| program.exists())
 }
 
-#[test]
-fn people_can_use_every_page() {
-    let (Some(modules), Some(chromium)) = (modules(), chromium()) else {
+/// Returns the folder of the modules and the browser; none if a test without them is to be skipped.
+fn browser() -> Option<(PathBuf, PathBuf)> {
+    let found = modules().zip(chromium());
+    if found.is_none() {
         let why = "Chromium, Playwright and axe-core are not installed: see .ci/clients";
         assert!(env::var_os("CRAWLGATE_REQUIRE_CLIENTS").is_none(), "{why}");
         eprintln!("skipped: {why}");
+    }
+    found
+}
+
+#[test]
+fn a_user_signs_in_reviews_and_is_offered_no_act_beyond_its_role() {
+    let Some((modules, chromium)) = browser() else {
+        return;
+    };
+    let origin = Origin::with_rules(ROBOTS);
+    let dead = Origin::http().on("/robots.txt", [Reply::status(503, "not now")]);
+    let hash = crawlgate::client::passwords::hash(b"open sesame").unwrap();
+    let token = "sha256:9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c28b548e564176929f";
+    let gate = AdminGate::with(|setup| {
+        setup.tables(&format!(
+            "[[admin.user]]\nname = 'ada'\nrole = 'review'\npassword = '{}'\n\
+             [[admin.user]]\nname = 'test'\nrole = 'read'\ntoken = '{token}'\n",
+            hash.reveal()
+        ));
+    });
+    let id = gate.deny(&origin, "/private/diary");
+    assert_eq!(gate.process.get(&dead.url("/x")).status, 403);
+    let bearer = "Accept: text/html\r\nAuthorization: Bearer 0123456789abcdef\r\n";
+    let told = gate.ask(
+        "GET",
+        &format!("/origin?of={}", encoded(&origin.url(""))),
+        bearer,
+        "",
+    );
+    let told = told.text();
+    let (_, robots) = told.split_once("href=\"/robots/").expect("a file");
+    let task = json!({
+        "user": "ada",
+        "password": "open sesame",
+        "console": format!("http://{}", gate.address),
+        "decision": id,
+        "origin": origin.url("").trim_end_matches('/'),
+        "robots": robots.split(['"', '?']).next().unwrap(),
+        "dead": dead.url("").trim_end_matches('/'),
+        "changing": origin.url("").trim_end_matches('/'),
+        "chromium": chromium,
+    });
+    let told = run(&modules, &task);
+
+    assert_eq!(told["ok"], true, "{told:#}");
+    let kept = gate
+        .ask("GET", &format!("/api/v1/decisions/{id}"), bearer, "")
+        .text();
+    assert!(
+        kept.contains("seen by a user") && kept.contains("\"by\":\"ada\""),
+        "{kept}"
+    );
+    let overrides = gate
+        .ask("GET", "/api/v1/overrides?all=true", bearer, "")
+        .text();
+    assert_eq!(overrides, "{\"items\":[]}");
+}
+
+#[test]
+fn people_can_use_every_page() {
+    let Some((modules, chromium)) = browser() else {
         return;
     };
     let origin = Origin::with_rules(ROBOTS);

@@ -24,12 +24,14 @@ use axum::{Json, Router};
 use http::StatusCode;
 use http::request::Parts;
 use serde::Serialize;
-use utoipa::OpenApi as _;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::{Modify, OpenApi as _};
 
-use super::Site;
 use super::problem::{self, Problem};
+use super::{Actor, Site};
 use crate::admin::query::Wrong;
 use crate::admin::query::params::{Blank, Params};
+use crate::policy::overrides::words;
 use crate::store::logs::Fault;
 
 /// The path that all routes begin with.
@@ -65,7 +67,10 @@ pub fn routes() -> Router<Site> {
 #[openapi(
     info(
         title = "crawlgate",
-        description = "The decisions of a running crawlgate, the states of origins, and people's overrides.",
+        description = "The decisions of a running crawlgate, the states of origins, and people's overrides. Where users or a token \
+            are configured, a request without right credentials is answered 401, and one beyond the role of its user 403: \
+            `read` may do every GET and the check, `review` may acknowledge, too, `operate` may do everything. Too many wrong \
+            passwords are answered 429.",
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
     ),
     servers((url = "/api/v1")),
@@ -94,6 +99,8 @@ pub fn routes() -> Router<Site> {
         overrides::remove,
         check::check,
     ),
+    modifiers(&Credentials),
+    security((), ("basic" = []), ("bearer" = [])),
     components(schemas(Problem)),
     tags(
         (name = "decisions", description = "Decisions, their clients, and their reasons"),
@@ -103,6 +110,30 @@ pub fn routes() -> Router<Site> {
     ),
 )]
 struct Description;
+
+/// The schemes of credentials.
+struct Credentials;
+
+impl Modify for Credentials {
+    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
+        let components = description.components.get_or_insert_default();
+        for (name, scheme, said) in [
+            (
+                "basic",
+                HttpAuthScheme::Basic,
+                "The name and the password of an [[admin.user]]",
+            ),
+            (
+                "bearer",
+                HttpAuthScheme::Bearer,
+                "The token of an [[admin.user]], or that of [admin] token_file",
+            ),
+        ] {
+            let http = HttpBuilder::new().scheme(scheme).description(Some(said));
+            components.add_security_scheme(name, SecurityScheme::Http(http.build()));
+        }
+    }
+}
 
 async fn openapi() -> Json<utoipa::openapi::OpenApi> {
     Json(Description::openapi())
@@ -152,6 +183,14 @@ impl LogFault {
         });
         faults.collect()
     }
+}
+
+/// Returns the name to record an act of `actor` under; `does` says what the person of that name does.
+fn by_of(actor: &Actor, named: Option<&str>, does: &str) -> Result<String, Problem> {
+    let named = actor.acts_as(named)?;
+    let named = named
+        .ok_or_else(|| Wrong::new("by", format_args!("is missing: name the person who {does}")))?;
+    words(&named).map_err(|error| Wrong::new("by", format_args!("{error}")).into())
 }
 
 /// Returns the problem for work that the process could not do.

@@ -37,6 +37,7 @@ mod rows;
 mod setup;
 mod shell;
 mod shipping;
+mod sign_out;
 mod sitemaps;
 mod text;
 mod trial;
@@ -54,7 +55,6 @@ use super::{BODY_WITH_ROBOTS, Site};
 /// Returns the routes.
 pub fn routes() -> Router<Site> {
     let with_robots = DefaultBodyLimit::max(BODY_WITH_ROBOTS);
-    let trial = get(trial::page).post(trial::judge).layer(with_robots);
     Router::new()
         .route("/", get(overview::page))
         .route("/denials", get(denials::page))
@@ -76,9 +76,13 @@ pub fn routes() -> Router<Site> {
         .route("/report", get(report::page))
         .route("/report/crawlgate-report.html", get(report::html))
         .route("/report/crawlgate-report.json", get(report::json))
-        .route("/try", trial)
+        .route(
+            "/try",
+            get(trial::page).post(trial::judge).layer(with_robots),
+        )
         .route("/watch", get(live::page))
         .route("/setup", get(setup::page))
         .route("/ca.crt", get(setup::certificate))
+        .route("/sign-out", get(sign_out::page))
         .merge(assets::routes())
 }

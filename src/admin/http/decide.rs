@@ -30,7 +30,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get};
 use http::header::HOST;
 use http::uri::Authority;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use self::question::Asked;
 use super::Site;
@@ -106,7 +106,7 @@ async fn decide(State(site): State<Site>, request: Request) -> Response {
         headers.insert(http::header::USER_AGENT, agent);
     }
     let question = DecideRequest {
-        address: asker(&request),
+        address: asker(request.extensions()),
         client,
         method: asked.method,
         subject: asked.subject,
@@ -128,7 +128,7 @@ async fn auth_request(State(site): State<Site>, request: Request) -> Response {
         Err(unclear) => return refuse(unclear, StatusCode::FORBIDDEN),
     };
     let question = DecideRequest {
-        address: asker(&request),
+        address: asker(request.extensions()),
         client,
         method: method.unwrap_or_else(|| request.method().clone()),
         subject: Subject::Url(url),
@@ -157,7 +157,7 @@ async fn ext_authz(State(site): State<Site>, request: Request) -> Response {
         Err(unclear) => return refuse(unclear, StatusCode::BAD_REQUEST),
     };
     let question = DecideRequest {
-        address: asker(&request),
+        address: asker(request.extensions()),
         client: site.proxy().gate().clients().everybody(),
         method: request.method().clone(),
         subject: Subject::Url(url),
@@ -299,8 +299,8 @@ fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<&'h HeaderValue
 }
 
 /// Returns the address of the connected program; loopback in a test without a connection.
-fn asker(request: &Request) -> SocketAddr {
-    let connected = request.extensions().get::<ConnectInfo<SocketAddr>>();
+pub(super) fn asker(extensions: &Extensions) -> SocketAddr {
+    let connected = extensions.get::<ConnectInfo<SocketAddr>>();
     connected.map_or((Ipv4Addr::LOCALHOST, 0).into(), |info| info.0)
 }
 

@@ -9,8 +9,8 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::de::DeserializeOwned;
 
-use super::Site;
 use super::problem::Problem;
+use super::{Actor, Site};
 
 /// The name of the field with the secret: `<input type="hidden" name="csrf" value="…">`, with [`Site::csrf`].
 pub const CSRF: &str = "csrf";
@@ -23,12 +23,14 @@ impl<T: DeserializeOwned> FromRequest<Site> for Posted<T> {
     type Rejection = Response;
 
     async fn from_request(request: Request, site: &Site) -> Result<Self, Response> {
+        let ours = request.extensions().get::<Actor>();
+        let ours = ours.map(|actor| site.csrf(actor)).unwrap_or_default();
         let Form(mut pairs) = Form::<Vec<(String, String)>>::from_request(request, site)
             .await
             .map_err(IntoResponse::into_response)?;
         let shown = pairs.iter().position(|(name, _)| name == CSRF);
         let shown = shown.map(|place| pairs.swap_remove(place).1);
-        if !shown.is_some_and(|shown| is_csrf(site, &shown)) {
+        if !shown.is_some_and(|shown| is_csrf(&ours, &shown)) {
             let why = "this form is not of this console, or from before it was restarted; load its page again";
             return Err(Problem::new(StatusCode::FORBIDDEN, why).into_response());
         }
@@ -51,7 +53,6 @@ impl<T: DeserializeOwned> FromRequest<Site> for Posted<T> {
     }
 }
 
-fn is_csrf(site: &Site, shown: &str) -> bool {
-    let ours = site.csrf();
+fn is_csrf(ours: &str, shown: &str) -> bool {
     !ours.is_empty() && verify_slices_are_equal(ours.as_bytes(), shown.as_bytes()).is_ok()
 }

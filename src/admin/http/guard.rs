@@ -1,26 +1,32 @@
 //! Access to the admin side, and limits on a browser that shows its pages.
 //!
 //! Before any page: the requested name is one of ours (another name that leads to this address is DNS rebinding), the
-//! token is valid if there is one, and a change comes from our own pages, not from another site's page in the
-//! operator's browser. After any page: headers that forbid loading from elsewhere, framing and caching.
+//! sender has right credentials if any are configured ([`access`](super::access)), a change comes from our own pages, not
+//! from another site's page in the operator's browser, and the sender's role allows the act. After any page: headers that
+//! forbid loading from elsewhere, framing and caching.
 //!
-//! `/live` and `/ready` reveal nothing useful to an attacker, and programs without a name or token ask them: these
+//! `/live` and `/ready` reveal nothing useful to an attacker, and programs without a name or credentials ask them: these
 //! requests pass. So do those for the directory of keys, which is public.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::request::Parts;
 use http::uri::Authority;
 use http::{Method, StatusCode, Uri};
 use tokio::time::timeout;
+use tracing::info;
 
 use super::Site;
+use super::access::{Actor, Refusal, role_of};
 use super::decide;
 use super::problem::Problem;
+use super::refusals::Reason;
+use crate::config::Role;
 use crate::signing::settings::WELL_KNOWN;
 
 /// Time that an answer may take to begin, besides the configured time of a fetch and a hold.
@@ -61,16 +67,20 @@ pub fn set_headers<const N: usize>(headers: &mut HeaderMap, own: [(HeaderName, &
     }
 }
 
-/// Checks the request, passes it on, and sets the answer's headers.
+/// Checks the request and its credentials, passes it on with its sender, and sets the answer's headers.
 pub async fn admit(State(site): State<Site>, request: Request, next: Next) -> Response {
-    let refused = if is_public(&request) {
-        None
-    } else {
-        refusal(&site, &request)
+    let (mut head, body) = request.into_parts();
+    let sender = match is_public(&head.method, &head.uri) {
+        true => Ok(None),
+        false => sender(&site, &head).await.map(Some),
     };
-    let mut response = match refused {
-        Some(refused) => refused,
-        None => {
+    let mut response = match sender {
+        Err(refused) => refused,
+        Ok(sender) => {
+            if let Some(sender) = sender {
+                head.extensions.insert(sender);
+            }
+            let request = Request::from_parts(head, body);
             let patience = patience(&site);
             timeout(patience, next.run(request))
                 .await
@@ -92,45 +102,118 @@ fn patience(site: &Site) -> Duration {
     fetches.max(holds) + GRACE
 }
 
-fn is_public(request: &Request) -> bool {
-    matches!(request.uri().path(), "/live" | "/ready" | WELL_KNOWN)
-        && matches!(*request.method(), Method::GET | Method::HEAD)
+fn is_public(method: &Method, uri: &Uri) -> bool {
+    matches!(uri.path(), "/live" | "/ready" | WELL_KNOWN)
+        && matches!(*method, Method::GET | Method::HEAD)
 }
 
-fn refusal(site: &Site, request: &Request) -> Option<Response> {
-    let authority = match authority(request.uri(), request.headers()) {
-        Ok(authority) => authority,
-        Err(why) => return Some(Problem::bad(why).into_response()),
+/// Passes a request on if the role of its sender allows what the router has chosen for it. Acts of users are told of in the
+/// program's messages.
+pub async fn authorise(State(site): State<Site>, request: Request, next: Next) -> Response {
+    if is_public(request.method(), request.uri()) {
+        return next.run(request).await;
+    }
+    let Some(actor) = request.extensions().get::<Actor>().cloned() else {
+        return unauthenticated(&site).into_response();
     };
-    let is_borrowed = decide::borrows_head(request.uri().path());
-    if !is_borrowed && !is_ours(authority.host(), site.hosts()) {
+    let (method, peer) = (
+        request.method().clone(),
+        decide::asker(request.extensions()),
+    );
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let needed = role_of(&method, route.as_ref().map(MatchedPath::as_str));
+    let user = actor.name();
+    if !actor.may(needed) {
+        let refusals = site.access().refusals();
+        refusals.refuse(Reason::Role, peer, user, site.now());
+        let why = format!(
+            "this takes the role {needed}, and {} has the role {}: see role of its [[admin.user]]",
+            user.unwrap_or_default(),
+            actor.role()
+        );
+        return Problem::new(StatusCode::FORBIDDEN, why).into_response();
+    }
+    let is_act = needed > Role::Read;
+    let response = next.run(request).await;
+    if let (Some(user), Some(route), true) = (user, route, is_act) {
+        let status = response.status().as_u16();
+        info!(user, %peer, %method, route = route.as_str(), status, "an act on the admin side");
+    }
+    response
+}
+
+/// Returns the sender of a request, or the answer that refuses it.
+async fn sender(site: &Site, request: &Parts) -> Result<Actor, Response> {
+    let authority = authority(&request.uri, &request.headers)
+        .map_err(|why| Problem::bad(why).into_response())?;
+    let path = request.uri.path();
+    if !decide::borrows_head(path) && !is_ours(authority.host(), site.hosts()) {
         let host = authority.host();
         let why = format!(
             "{host}: this is not a name of this console; use its address, or put the name into [admin] hosts"
         );
-        return Some(Problem::new(StatusCode::MISDIRECTED_REQUEST, why).into_response());
+        return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, why).into_response());
     }
-    if site
-        .token()
-        .is_some_and(|token| !token.is_shown(request.headers()))
-    {
-        return Some(unauthenticated());
-    }
-    let path = request.uri().path();
+    let settings = site.proxy().settings();
+    let users = &settings.admin.users;
+    let (peer, now) = (decide::asker(&request.extensions), site.now());
+    let access = site.access();
+    let identified = access.identify(users, &request.headers, peer, now).await;
+    let actor = identified.map_err(|refusal| refused(site, refusal, path))?;
     if decide::is_told_in_fields(path) {
-        return None;
+        return Ok(actor);
     }
     let visits = match decide::is_asked_at(path) {
         true => Visits::Refused,
         false => Visits::Taken,
     };
-    crosses(request.method(), request.headers(), &authority, visits)
-        .map(|why| Problem::new(StatusCode::FORBIDDEN, why).into_response())
+    let scheme = settings.admin.tls.as_ref().map(|_| "https");
+    match crosses(
+        &request.method,
+        &request.headers,
+        &authority,
+        scheme,
+        visits,
+    ) {
+        Some(why) => Err(Problem::new(StatusCode::FORBIDDEN, why).into_response()),
+        None => Ok(actor),
+    }
 }
 
-fn unauthenticated() -> Response {
-    let why = "show the token of [admin] token_file: Authorization: Bearer …, or as the password to any name";
-    let mut response = Problem::new(StatusCode::UNAUTHORIZED, why).into_response();
+/// Returns the answer to a request without right credentials.
+fn refused(site: &Site, refusal: Refusal, path: &str) -> Response {
+    let problem = match refusal {
+        Refusal::Missing | Refusal::Wrong => return unauthenticated(site).into_response(),
+        Refusal::TooMany(again) => {
+            let why = "too many wrong passwords for this user have come from this address; try again later";
+            Problem::too_many(why, again.since(site.now()))
+        }
+        Refusal::Busy => Problem::busy("too many passwords wait for their check; try again"),
+    };
+    match path {
+        // nginx takes every status but 401 and 403 for an error.
+        "/auth" => Problem::new(StatusCode::FORBIDDEN, problem.detail()).into_response(),
+        _ => problem.into_response(),
+    }
+}
+
+fn unauthenticated(site: &Site) -> Response {
+    let has_users = !site.proxy().settings().admin.users.is_empty();
+    let why = match has_users {
+        true => {
+            "show the credentials of an [[admin.user]]: its name and password (Authorization: Basic …), or its token \
+             (Authorization: Bearer …)"
+        }
+        false => {
+            "show the token of [admin] token_file: Authorization: Bearer …, or as the password to any name"
+        }
+    };
+    challenge(Problem::new(StatusCode::UNAUTHORIZED, why))
+}
+
+/// Returns this problem with challenges, by which a browser prompts for a name and a password.
+pub(super) fn challenge(problem: Problem) -> Response {
+    let mut response = problem.into_response();
     let headers = response.headers_mut();
     for challenge in [
         "Basic realm=\"crawlgate\", charset=\"UTF-8\"",
@@ -187,11 +270,13 @@ enum Visits {
 }
 
 /// Returns why another site's page seems to have sent a request, if so. A program that is no browser does not say where
-/// its request comes from, and passes: no page can make such a program ask.
+/// its request comes from, and passes: no page can make such a program ask. `scheme` is that of our pages; none: either, as
+/// a proxy in front of us may end TLS.
 fn crosses(
     method: &Method,
     headers: &HeaderMap,
     authority: &Authority,
+    scheme: Option<&str>,
     visits: Visits,
 ) -> Option<&'static str> {
     const CROSSES: &str =
@@ -218,8 +303,10 @@ fn crosses(
         .to_str()
         .ok()
         .and_then(|origin| origin.split_once("://"))
-        // Behind a proxy that ends TLS the schemes differ.
-        .is_some_and(|(_, theirs)| theirs.eq_ignore_ascii_case(authority.as_str()));
+        .is_some_and(|(of, theirs)| {
+            let is_of_scheme = scheme.is_none_or(|scheme| of.eq_ignore_ascii_case(scheme));
+            is_of_scheme && theirs.eq_ignore_ascii_case(authority.as_str())
+        });
     (!same || others.is_some()).then_some(CROSSES)
 }
 
@@ -275,17 +362,34 @@ mod tests {
             for (name, value) in *fields {
                 headers.append(*name, HeaderValue::from_static(value));
             }
-            let refused = crosses(method, &headers, &ours, Visits::Taken);
+            let refused = crosses(method, &headers, &ours, None, Visits::Taken);
             assert_eq!(refused.is_none(), *expected, "{name}: {refused:?}");
             let is_from_elsewhere = headers
                 .get("sec-fetch-site")
                 .is_some_and(|site| site != "same-origin" && site != "none");
-            let refused = crosses(method, &headers, &ours, Visits::Refused);
+            let refused = crosses(method, &headers, &ours, None, Visits::Refused);
             assert_eq!(
                 refused.is_none(),
                 *expected && !is_from_elsewhere,
                 "{name}, without visits: {refused:?}"
             );
+        }
+    }
+
+    #[test]
+    fn where_tls_ends_here_a_plain_page_is_another_sites() {
+        let ours = Authority::from_static("gate.example:8119");
+        for (origin, expected) in [
+            ("https://gate.example:8119", true),
+            ("HTTPS://GATE.example:8119", true),
+            ("http://gate.example:8119", false),
+            ("https://gate.example", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ORIGIN, HeaderValue::from_static(origin));
+            let scheme = Some("https");
+            let refused = crosses(&Method::POST, &headers, &ours, scheme, Visits::Taken);
+            assert_eq!(refused.is_none(), expected, "{origin}: {refused:?}");
         }
     }
 

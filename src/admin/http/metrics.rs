@@ -16,6 +16,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 
 use super::Site;
 use super::health::readiness;
+use super::refusals::Refusals;
 use crate::admin::Service;
 use crate::metrics::exposition::Format;
 use crate::metrics::process::Process;
@@ -35,12 +36,13 @@ pub(super) struct Instruments {
 }
 
 impl Instruments {
-    /// Registers all instruments of a proxy, its process and the service beside it.
-    pub(super) fn of(proxy: &Arc<Proxy>, desk: &dyn Service) -> Instruments {
+    /// Registers all instruments of a proxy, its process, the service beside it and the admin side.
+    pub(super) fn of(proxy: &Arc<Proxy>, desk: &dyn Service, refusals: &Refusals) -> Instruments {
         let is_ready = Arc::<AtomicBool>::default();
         let mut registry = Registry::default();
         proxy.register(&mut registry);
         desk.register(&mut registry);
+        refusals.register(&mut registry);
         registry.register_collector(Box::new(Now {
             proxy: Arc::downgrade(proxy),
             is_ready: Arc::clone(&is_ready),

@@ -1,20 +1,12 @@
-//! The token that opens the admin side to its holder.
-//!
-//! The token lies in a file that only its owner may read; a missing file is created. Programs send `Authorization:
-//! Bearer …`; a browser asks for a name and a password: the token is the password, with any name (RFC 7617).
+//! The token that all operators share. It lies in a file that only its owner may read; a missing file is created.
+//! `access` reads it from requests.
 
 use std::fs;
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use aws_lc_rs::constant_time::verify_slices_are_equal;
-use aws_lc_rs::digest::{SHA256, digest};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use http::HeaderMap;
-use http::header::AUTHORIZATION;
-
+use crate::config::TokenDigest;
 use crate::text::hex;
 use crate::whole_file::place;
 
@@ -85,9 +77,9 @@ impl TokenError {
     }
 }
 
-/// The digest of the token that clients must send. All digests have equal length, so a comparison reveals nothing.
-#[derive(Clone, Debug)]
-pub struct Token([u8; 32]);
+/// The token, by its digest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token(TokenDigest);
 
 impl Token {
     /// Returns the token in the file at `path`, made if there is none.
@@ -157,44 +149,13 @@ impl Token {
 
     /// Returns the token of this text.
     pub fn of(text: &str) -> Token {
-        Token(sha256(text.as_bytes()))
+        Token(TokenDigest::of(text.as_bytes()))
     }
 
-    /// Tells whether a request has the token.
-    pub fn is_shown(&self, headers: &HeaderMap) -> bool {
-        let Some(value) = headers.get(AUTHORIZATION) else {
-            return false;
-        };
-        let Some((scheme, shown)) = value.to_str().ok().and_then(|value| value.split_once(' '))
-        else {
-            return false;
-        };
-        let shown = shown.trim();
-        if scheme.eq_ignore_ascii_case("bearer") {
-            return self.is(shown.as_bytes());
-        }
-        if !scheme.eq_ignore_ascii_case("basic") {
-            return false;
-        }
-        let Ok(pair) = STANDARD.decode(shown) else {
-            return false;
-        };
-        let password = pair.splitn(2, |octet| *octet == b':').nth(1);
-        password.is_some_and(|password| self.is(password))
+    /// Tells whether this is the token.
+    pub fn is(&self, shown: &[u8]) -> bool {
+        self.0.is_of(shown)
     }
-
-    fn is(&self, shown: &[u8]) -> bool {
-        verify_slices_are_equal(&sha256(shown), &self.0).is_ok()
-    }
-}
-
-fn sha256(octets: &[u8]) -> [u8; 32] {
-    let mut out = [0; 32];
-    // Both are 32 octets: a digest of another length matches nothing.
-    if let Ok(found) = <[u8; 32]>::try_from(digest(&SHA256, octets).as_ref()) {
-        out = found;
-    }
-    out
 }
 
 /// Returns 64 random hex digits; none if the system has no randomness.
@@ -210,35 +171,6 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
-    fn a_token_is_shown_by_programs_and_by_browsers() {
-        let token = Token::of("0123456789abcdef");
-        let basic = |pair: &str| format!("Basic {}", STANDARD.encode(pair));
-        #[rustfmt::skip] // one row, one case
-        let cases: &[(&str, Option<String>, bool)] = &[
-            ("nothing", None, false),
-            ("the token", Some("Bearer 0123456789abcdef".into()), true),
-            ("a scheme in another case", Some("bEaReR 0123456789abcdef".into()), true),
-            ("another", Some("Bearer 0123456789abcdeF".into()), false),
-            ("a part of it", Some("Bearer 0123456789abcde".into()), false),
-            ("more than it", Some("Bearer 0123456789abcdef0".into()), false),
-            ("the token alone", Some("0123456789abcdef".into()), false),
-            ("a password", Some(basic("ada:0123456789abcdef")), true),
-            ("a password without a name", Some(basic(":0123456789abcdef")), true),
-            ("a name only", Some(basic("0123456789abcdef")), false),
-            ("another password", Some(basic("ada:x")), false),
-            ("no base64", Some("Basic !!".into()), false),
-            ("another scheme", Some("Digest 0123456789abcdef".into()), false),
-        ];
-        for (name, value, expected) in cases {
-            let mut headers = HeaderMap::new();
-            if let Some(value) = value {
-                headers.insert(AUTHORIZATION, value.parse().expect("a field"));
-            }
-            assert_eq!(token.is_shown(&headers), *expected, "{name}");
-        }
-    }
-
-    #[test]
     fn the_token_file_is_made_once_for_its_owner_alone() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("admin.token");
@@ -246,7 +178,7 @@ mod tests {
         let mode = fs::metadata(&path).expect("made").mode() & 0o777;
         assert_eq!(mode, 0o600);
         let read = Token::load_or_create(&path).expect("read");
-        assert_eq!(made.0, read.0);
+        assert_eq!(made, read);
 
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("set");
         let refused = Token::load_or_create(&path).expect_err("others may read it");

@@ -7,11 +7,11 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Asked;
 use super::decisions::Described;
-use crate::admin::http::Site;
+use super::{Asked, by_of};
 use crate::admin::http::logs::Found;
 use crate::admin::http::problem::Problem;
+use crate::admin::http::{Actor, Site};
 use crate::admin::query::params::CONDITIONS;
 use crate::admin::query::{Conditions, Wrong};
 use crate::admin::view::{self, Decision};
@@ -37,9 +37,9 @@ pub(super) fn routes() -> Router<Site> {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewAcknowledgement {
-    /// The person's name.
+    /// The person's name. A user of `[[admin.user]]` leaves it out: the note is recorded under the user's name.
     #[schema(min_length = 1, example = "Ada Example")]
-    by: String,
+    by: Option<String>,
     /// The person's note.
     #[schema(min_length = 1, example = "the site is informed")]
     note: String,
@@ -52,9 +52,9 @@ pub(super) struct NewAcknowledgement {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewAcknowledgements {
-    /// The person's name.
+    /// The person's name. A user of `[[admin.user]]` leaves it out: the note is recorded under the user's name.
     #[schema(min_length = 1, example = "Ada Example")]
-    by: String,
+    by: Option<String>,
     /// The person's note.
     #[schema(min_length = 1, example = "the site is informed")]
     note: String,
@@ -102,12 +102,13 @@ pub(super) struct Conflict {
 )]
 pub(super) async fn one(
     State(site): State<Site>,
+    actor: Actor,
     Path(id): Path<String>,
     Asked(params): Asked,
     Json(new): Json<NewAcknowledgement>,
 ) -> Result<Json<Decision>, Problem> {
     params.finish(&[])?;
-    let note = note(&site, &new.by, &new.note)?;
+    let note = note(&site, &actor, new.by.as_deref(), &new.note)?;
     let replaces = new.replaces.map(read).transpose()?;
     let Found { log, decision, .. } = site.find(&id, None).await?;
     let review = Review {
@@ -143,6 +144,7 @@ pub(super) async fn one(
 )]
 pub(super) async fn all(
     State(site): State<Site>,
+    actor: Actor,
     Asked(mut params): Asked,
     Json(new): Json<NewAcknowledgements>,
 ) -> Result<Json<Acknowledged>, Problem> {
@@ -162,7 +164,7 @@ pub(super) async fn all(
         }
         (false, _) => Earlier::Kept,
     };
-    let note = note(&site, &new.by, &new.note)?;
+    let note = note(&site, &actor, new.by.as_deref(), &new.note)?;
     let query = conditions.query(site.now())?;
     let store = site.kept()?;
     let _turn = site.turn().await?;
@@ -191,14 +193,17 @@ pub(super) async fn all(
 }
 
 /// Reads the note of a person.
-fn note(site: &Site, by: &str, note: &str) -> Result<Acknowledgement, Wrong> {
-    let words = |name, text: &str| {
-        overrides::words(text).map_err(|error| Wrong::new(name, format_args!("{error}")))
-    };
+fn note(
+    site: &Site,
+    actor: &Actor,
+    by: Option<&str>,
+    note: &str,
+) -> Result<Acknowledgement, Problem> {
     Ok(Acknowledgement {
         time: site.now(),
-        by: words("by", by)?,
-        note: words("note", note)?,
+        by: by_of(actor, by, "reviews")?,
+        note: overrides::words(note)
+            .map_err(|error| Wrong::new("note", format_args!("{error}")))?,
     })
 }
 

@@ -13,8 +13,8 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::Asked;
 use super::decisions::Described;
-use crate::admin::http::Site;
 use crate::admin::http::problem::Problem;
+use crate::admin::http::{Actor, Site};
 use crate::admin::query::params::CONDITIONS;
 use crate::admin::query::{Conditions, Wrong};
 use crate::audit::live::{Line, Seen, Watch};
@@ -48,6 +48,7 @@ pub(super) fn routes() -> Router<Site> {
 )]
 pub(super) async fn live(
     State(site): State<Site>,
+    actor: Actor,
     Asked(mut params): Asked,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
     let conditions = params.conditions()?;
@@ -69,15 +70,36 @@ pub(super) async fn live(
         .ok_or_else(|| Problem::busy("too many live views are open; close another one"))?;
     let (events, waiting) = mpsc::channel(WAITING);
     // Ends with the reader: its end of the channel goes with the connection.
-    tokio::spawn(show(watch, search, is_all, events));
+    let reader = Reader {
+        site,
+        actor,
+        is_all,
+    };
+    tokio::spawn(show(watch, search, reader, events));
     let heartbeat = KeepAlive::new().interval(HEARTBEAT);
     Ok(Sse::new(ReceiverStream::new(waiting)).keep_alive(heartbeat))
+}
+
+/// The reader of a feed.
+struct Reader {
+    site: Site,
+    actor: Actor,
+    /// True if it reads records that are no decisions, too.
+    is_all: bool,
+}
+
+impl Reader {
+    /// Tells whether the reader may go on: a reload may have removed the user.
+    fn stands(&self) -> bool {
+        let settings = self.site.proxy().settings();
+        self.actor.stands(&settings.admin.users)
+    }
 }
 
 async fn show(
     mut watch: Watch,
     search: Search,
-    is_all: bool,
+    reader: Reader,
     events: mpsc::Sender<Result<Event, Infallible>>,
 ) {
     let open = Event::default().event("open").data("{}");
@@ -91,13 +113,13 @@ async fn show(
         };
         let event = match seen {
             Seen::Line(line) if is_wanted(&search, &line) => decision(&line),
-            Seen::Event(line) if is_all => Event::default().event("event").data(line),
+            Seen::Event(line) if reader.is_all => Event::default().event("event").data(line),
             Seen::Line(_) | Seen::Event(_) => continue,
             Seen::Missed(count) => Event::default()
                 .event("missed")
                 .data(format!("{{\"count\":{count}}}")),
         };
-        if events.send(Ok(event)).await.is_err() {
+        if !reader.stands() || events.send(Ok(event)).await.is_err() {
             return;
         }
     }

@@ -9,10 +9,9 @@ use http::header::LOCATION;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Asked, BASE};
-use crate::admin::http::Site;
+use super::{Asked, BASE, by_of};
 use crate::admin::http::problem::Problem;
-use crate::admin::query::Wrong;
+use crate::admin::http::{Actor, Site};
 use crate::admin::view::OverrideEntry;
 use crate::admin::{self, Answer, Reach, Request};
 use crate::policy::overrides::{self, OverrideId};
@@ -84,9 +83,10 @@ pub(super) struct NewOverride {
     /// The end: a day (`2026-12-31`, UTC), a time (`2026-12-31T12:00:00Z`), or a span (`30d`); at most a year ahead.
     #[schema(example = "30d")]
     until: String,
-    /// The person who answers for the override.
+    /// The person who answers for the override. A user of `[[admin.user]]` leaves it out: the override is recorded under the
+    /// user's name.
     #[schema(min_length = 1, example = "Ada Example")]
-    by: String,
+    by: Option<String>,
     /// The reason.
     #[schema(min_length = 1, example = "a letter of 2026-11-02")]
     reason: String,
@@ -125,6 +125,7 @@ pub(super) enum Action {
 )]
 pub(super) async fn add(
     State(site): State<Site>,
+    actor: Actor,
     Asked(params): Asked,
     Json(new): Json<NewOverride>,
 ) -> Result<Response, Problem> {
@@ -140,7 +141,7 @@ pub(super) async fn add(
         .as_str()
         .to_owned(),
         until: new.until,
-        by: new.by,
+        by: by_of(&actor, new.by.as_deref(), "answers for it")?,
         reason: new.reason,
     };
     let asserted = new.asserted()?.read(site.now())?;
@@ -158,7 +159,7 @@ pub(super) async fn add(
     delete, path = "/overrides/{id}", tag = "overrides",
     params(
         ("id" = String, Path, description = "Its number, or its identifier in the fleet", example = "12"),
-        ("by" = String, Query, description = "Who takes it out", min_length = 1, example = "Ada Example"),
+        ("by" = Option<String>, Query, description = "Who takes it out; left out by a user of [[admin.user]]", min_length = 1, example = "Ada Example"),
     ),
     responses(
         (status = 200, description = "The override is out of force here; how far that has reached in the fleet", body = Reach),
@@ -169,14 +170,13 @@ pub(super) async fn add(
 )]
 pub(super) async fn remove(
     State(site): State<Site>,
+    actor: Actor,
     Path(id): Path<String>,
     Asked(mut params): Asked,
 ) -> Result<Response, Problem> {
-    let by = params
-        .text("by")?
-        .ok_or_else(|| Wrong::new("by", "is missing: name the person who removes it"))?;
+    let by = params.text("by")?;
     params.finish(&["by"])?;
-    let by = overrides::words(&by).map_err(|error| Wrong::new("by", format_args!("{error}")))?;
+    let by = by_of(&actor, by.as_deref(), "removes it")?;
     let (_, reach) = site.remove_override(&id, by).await?;
     Ok(match reach {
         Some(reach) => Json(reach).into_response(),

@@ -5,9 +5,9 @@ use axum::response::{IntoResponse, Redirect, Response};
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 
-use super::super::Site;
 use super::super::form::Posted;
 use super::super::problem::Problem;
+use super::super::{Actor, Site};
 use super::decision::DecisionPage;
 use super::denials::origin_link;
 use super::filter::{Faults, Filter, params};
@@ -26,6 +26,7 @@ use crate::text::time_text;
 /// A note on a decision.
 #[derive(Deserialize)]
 pub(super) struct Note {
+    #[serde(default)]
     by: String,
     note: String,
     /// The [mark](super::note::mark_of) of the acknowledgement that the page showed; empty if it showed none.
@@ -39,16 +40,18 @@ pub(super) struct Note {
 /// `POST /decisions/{id}/acknowledge`
 pub(super) async fn acknowledge(
     State(site): State<Site>,
+    actor: Actor,
     Path(id): Path<String>,
     headers: HeaderMap,
     Posted(form): Posted<Note>,
 ) -> Result<Response, Problem> {
     let list = Filter::take(&mut params(Some(&form.list)), "deny")?;
-    let note = match NoteForm::read(&form.by, &form.note, site.now()) {
+    let by = actor.acts_as(Some(&form.by))?.unwrap_or_default();
+    let note = match NoteForm::read(&by, &form.note, site.now()) {
         Ok(note) => note,
         Err(form) => {
             let status = form.status(&headers)?;
-            let page = DecisionPage::of(&site, &id, None, &list, form).await?;
+            let page = DecisionPage::of(&site, &actor, &id, None, &list, form).await?;
             return Ok((status, Page(page)).into_response());
         }
     };
@@ -72,7 +75,7 @@ pub(super) async fn acknowledge(
         none if none.is_empty() => format!("/decisions/{id}?done=acknowledged"),
         list => format!("/decisions/{id}?{list}&done=acknowledged"),
     });
-    Ok((remembered(&by), back).into_response())
+    Ok((remembered(&site, &actor, &by), back).into_response())
 }
 
 /// Returns the problem of a decision with another acknowledgement than its page showed.
@@ -91,16 +94,18 @@ fn differs(present: Option<&Acknowledgement>) -> Problem {
 /// `POST /overrides`
 pub(super) async fn add_override(
     State(site): State<Site>,
+    actor: Actor,
     headers: HeaderMap,
     Posted(form): Posted<New>,
 ) -> Result<Response, Problem> {
+    let by = actor.acts_as(Some(&form.by))?.unwrap_or_default();
     let pattern = form.pattern.trim();
     let new = NewOverride {
         origin: form.origin.trim().to_owned(),
         pattern: Some(pattern.to_owned()).filter(|pattern| !pattern.is_empty()),
         action: form.action.clone(),
         until: form.until.trim().to_owned(),
-        by: form.by.clone(),
+        by,
         reason: form.reason.clone(),
     };
     let asserted = new
@@ -109,7 +114,7 @@ pub(super) async fn add_override(
     if let Err(wrong) = asserted {
         let faults = Faults::all(vec![wrong]);
         let status = faults.status(&headers)?;
-        let page = OverridesPage::with_form(&site, form, faults).await?;
+        let page = OverridesPage::with_form(&site, &actor, form, faults).await?;
         return Ok((status, Page(page)).into_response());
     }
     let (id, reach) = site.add_override(new).await?;
@@ -121,15 +126,18 @@ pub(super) async fn add_override(
 #[derive(Deserialize)]
 pub(super) struct Old {
     number: String,
+    #[serde(default)]
     by: String,
 }
 
 /// `POST /overrides/remove`
 pub(super) async fn remove_override(
     State(site): State<Site>,
+    actor: Actor,
     Posted(form): Posted<Old>,
 ) -> Result<Redirect, Problem> {
-    let by = words(&form.by).map_err(|error| Problem::bad(format!("by: {error}")))?;
+    let by = actor.acts_as(Some(&form.by))?.unwrap_or_default();
+    let by = words(&by).map_err(|error| Problem::bad(format!("by: {error}")))?;
     let (id, reach) = site.remove_override(&form.number, by).await?;
     Ok(Redirect::to(&format!(
         "/overrides?removed={id}{}",

@@ -5,10 +5,10 @@ use axum::extract::{Path, RawQuery, State};
 use axum::response::IntoResponse;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 
-use super::super::Site;
 use super::super::logs::Found;
 use super::super::problem::Problem;
 use super::super::proof::evidence_file;
+use super::super::{Actor, Site};
 use super::explained::Explained;
 use super::filter::{Filter, params, wrong};
 use super::json::spread;
@@ -119,6 +119,7 @@ struct Seen {
 /// `/decisions/{id}`
 pub(super) async fn page(
     State(site): State<Site>,
+    actor: Actor,
     Path(id): Path<String>,
     reviewer: Reviewer,
     RawQuery(query): RawQuery,
@@ -129,7 +130,7 @@ pub(super) async fn page(
     let filter = Filter::take(&mut params, "deny")?;
     params.finish(&["done", "log"]).map_err(wrong)?;
     let note = NoteForm::of(reviewer);
-    let page = DecisionPage::of(&site, &id, wanted.as_deref(), &filter, note).await?;
+    let page = DecisionPage::of(&site, &actor, &id, wanted.as_deref(), &filter, note).await?;
     Ok(Page(DecisionPage {
         done: done.map(|_| "It is acknowledged."),
         ..page
@@ -143,6 +144,7 @@ impl DecisionPage {
     /// When there is no such decision, or a store cannot be read.
     pub(super) async fn of(
         site: &Site,
+        actor: &Actor,
         id: &str,
         log: Option<&str>,
         filter: &Filter,
@@ -166,7 +168,7 @@ impl DecisionPage {
         drop(turn);
         let now = site.now();
         let mut page = DecisionPage {
-            shell: Shell::new(site, Place::Denials, "A decision"),
+            shell: Shell::new(site, actor, Place::Denials, "A decision"),
             id: line(id),
             log: log.is_copy().then(|| OfLog {
                 name: line(log.name().as_str()),

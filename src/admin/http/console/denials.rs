@@ -4,9 +4,9 @@ use askama::Template;
 use axum::extract::{RawQuery, State};
 use http::{HeaderMap, StatusCode};
 
-use super::super::Site;
 use super::super::logs::REACH;
 use super::super::problem::Problem;
+use super::super::{Actor, Site};
 use super::filter::{Filter, params, wrong};
 use super::note::NoteForm;
 use super::reviewer::Reviewer;
@@ -145,7 +145,8 @@ impl DenialsPage {
 
     /// Tells whether decisions of this list can be acknowledged at once: those of this process that are not yet.
     fn can_be_reviewed(&self) -> bool {
-        self.filter.wanted().is_none()
+        self.shell.may_review()
+            && self.filter.wanted().is_none()
             && !self.filter.is_empty()
             && self.filter.acknowledged != "true"
     }
@@ -167,6 +168,7 @@ impl DenialsPage {
 /// `/denials`
 pub(super) async fn page(
     State(site): State<Site>,
+    actor: Actor,
     reviewer: Reviewer,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
@@ -180,7 +182,7 @@ pub(super) async fn page(
     params.finish(&["view", "before", "log"]).map_err(wrong)?;
     let status = filter.check(&site, &headers)?;
     let mut page = DenialsPage {
-        shell: Shell::new(&site, Place::Denials, "Denials"),
+        shell: Shell::new(&site, &actor, Place::Denials, "Denials"),
         view,
         rows: Vec::new(),
         groups: Vec::new(),
@@ -226,7 +228,7 @@ impl DenialsPage {
                     own: site.own_name(),
                     are_shown: self.with_log,
                     context: &self.filter.context(),
-                    can_be_ticked: true,
+                    can_be_ticked: self.shell.may_review(),
                 };
                 self.rows = rows(&page, &names, now);
                 if page.len() < PAGE {

@@ -6,8 +6,8 @@ use askama::Template;
 use axum::extract::{RawQuery, State};
 use similar::{ChangeTag, TextDiff};
 
-use super::super::Site;
 use super::super::problem::Problem;
+use super::super::{Actor, Site};
 use super::denials::origin_link;
 use super::filter::{params, wrong};
 use super::origin::named;
@@ -48,7 +48,11 @@ struct Change {
 }
 
 /// `/origin/diff?of=…&old=…&new=…`
-pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) -> Shown<DiffPage> {
+pub(super) async fn page(
+    State(site): State<Site>,
+    actor: Actor,
+    RawQuery(query): RawQuery,
+) -> Shown<DiffPage> {
     let mut params = params(query.as_deref());
     let of = params.text("of").map_err(wrong)?;
     let old = params.text("old").map_err(wrong)?.unwrap_or_default();
@@ -66,7 +70,7 @@ pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) ->
         .map_err(|error| Problem::busy(format!("they cannot be compared: {error}")))?;
     drop(turn);
     Ok(Page(DiffPage {
-        shell: Shell::new(&site, Place::Origins, "What has changed"),
+        shell: Shell::new(&site, &actor, Place::Origins, "What has changed"),
         name: line(origin.as_str()),
         back: origin_link(origin.as_str()),
         old: line(&old),

@@ -8,9 +8,9 @@ use axum::response::{IntoResponse, Response};
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use serde::Deserialize;
 
-use super::super::Site;
 use super::super::decide;
 use super::super::problem::MEDIA_TYPE;
+use super::super::{Actor, Site};
 use super::shell::{Page, Place, Shell};
 use super::words::line;
 
@@ -45,14 +45,15 @@ pub async fn dress(State(site): State<Site>, request: Request, next: Next) -> Re
     {
         site.open_denials().refresh(&**store).await;
     }
+    let actor = request.extensions().get::<Actor>().cloned();
     let response = next.run(request).await;
     let is_problem = response
         .headers()
         .get(CONTENT_TYPE)
         .is_some_and(|media_type| media_type == MEDIA_TYPE);
-    if is_for_programs || !takes_html || !is_problem {
+    let Some(actor) = actor.filter(|_| !is_for_programs && takes_html && is_problem) else {
         return response;
-    }
+    };
     let (mut head, body) = response.into_parts();
     let Ok(body) = to_bytes(body, LONGEST).await else {
         return Response::from_parts(head, Body::empty());
@@ -61,7 +62,7 @@ pub async fn dress(State(site): State<Site>, request: Request, next: Next) -> Re
         return Response::from_parts(head, Body::from(body));
     };
     let page = Page(ProblemPage {
-        shell: Shell::new(&site, Place::Elsewhere, told.title),
+        shell: Shell::new(&site, &actor, Place::Elsewhere, told.title),
         status: told.status,
         detail: line(&told.detail),
     });

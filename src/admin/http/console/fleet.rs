@@ -4,8 +4,8 @@ use askama::Template;
 use axum::extract::{RawQuery, State};
 use http::StatusCode;
 
-use super::super::Site;
 use super::super::problem::Problem;
+use super::super::{Actor, Site};
 use super::filter::{params, wrong};
 use super::shell::{Page, Place, Shell, Shown};
 use super::words::{When, line, number};
@@ -64,7 +64,11 @@ impl MemberRow {
 }
 
 /// `/fleet`
-pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) -> Shown<FleetPage> {
+pub(super) async fn page(
+    State(site): State<Site>,
+    actor: Actor,
+    RawQuery(query): RawQuery,
+) -> Shown<FleetPage> {
     params(query.as_deref()).finish(&[]).map_err(wrong)?;
     if site.proxy().gate().fleet().is_none() {
         let why = "This instance is alone: there is no [fleet] engine.";
@@ -90,7 +94,7 @@ pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) ->
         engine.as_ref().map(engine_check),
     ];
     Ok(Page(FleetPage {
-        shell: Shell::new(&site, Place::Fleet, "Fleet"),
+        shell: Shell::new(&site, &actor, Place::Fleet, "Fleet"),
         instance: line(&instance.unwrap_or_default()),
         checks: checks.into_iter().flatten().collect(),
         members: members.iter().map(|one| MemberRow::of(one, now)).collect(),

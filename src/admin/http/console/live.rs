@@ -5,8 +5,8 @@ use askama::Template;
 use axum::extract::{RawQuery, State};
 use http::{HeaderMap, StatusCode};
 
-use super::super::Site;
 use super::super::logs::REACH;
+use super::super::{Actor, Site};
 use super::filter::{Filter, params, wrong};
 use super::rows::{Names, Row, rows};
 use super::shell::{Page, Place, Returned, Shell};
@@ -47,6 +47,7 @@ impl LivePage {
 /// `/watch`
 pub(super) async fn page(
     State(site): State<Site>,
+    actor: Actor,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Returned<LivePage> {
@@ -77,7 +78,7 @@ pub(super) async fn page(
         can_be_ticked: false,
     };
     let page = LivePage {
-        shell: Shell::new(&site, Place::Live, "Live"),
+        shell: Shell::new(&site, &actor, Place::Live, "Live"),
         rows: rows(&latest, &names, site.now()),
         filter,
         most: MOST,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::{RawQuery, State};
 
-use super::super::Site;
 use super::super::problem::Problem;
+use super::super::{Actor, Site};
 use super::denials::origin_link;
 use super::filter::{params, wrong};
 use super::overrides::Listed;
@@ -112,7 +112,11 @@ struct Version {
 }
 
 /// `/origin?of=…`
-pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) -> Shown<OriginPage> {
+pub(super) async fn page(
+    State(site): State<Site>,
+    actor: Actor,
+    RawQuery(query): RawQuery,
+) -> Shown<OriginPage> {
     let mut params = params(query.as_deref());
     let of = params.text("of").map_err(wrong)?;
     let done = params
@@ -141,7 +145,7 @@ pub(super) async fn page(State(site): State<Site>, RawQuery(query): RawQuery) ->
         .iter()
         .filter(|one| one.origin == origin && one.holds(now));
     Ok(Page(OriginPage {
-        shell: Shell::new(&site, Place::Origins, origin.to_string()),
+        shell: Shell::new(&site, &actor, Place::Origins, origin.to_string()),
         link: encoded(origin.as_str()),
         is_bad: done.as_deref() == Some("failed"),
         done: done.map(|done| match &*done {
@@ -414,6 +418,7 @@ pub(super) struct ForgetPage {
 /// Serves `/origin/forget?of=…`, which asks for confirmation.
 pub(super) async fn forget_page(
     State(site): State<Site>,
+    actor: Actor,
     RawQuery(query): RawQuery,
 ) -> Shown<ForgetPage> {
     let mut params = params(query.as_deref());
@@ -421,7 +426,7 @@ pub(super) async fn forget_page(
     params.finish(&["of"]).map_err(wrong)?;
     let origin = named(of)?;
     Ok(Page(ForgetPage {
-        shell: Shell::new(&site, Place::Origins, "Forget an origin"),
+        shell: Shell::new(&site, &actor, Place::Origins, "Forget an origin"),
         back: origin_link(origin.as_str()),
         name: line(origin.as_str()),
     }))

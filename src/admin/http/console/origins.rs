@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::extract::{RawQuery, State};
 
-use super::super::Site;
+use super::super::{Actor, Site};
 use super::denials::origin_link;
 use super::filter::{params, wrong};
 use super::shell::{Page, Place, Shell, Shown};
@@ -76,6 +76,7 @@ impl OriginsPage {
 /// `/origins`
 pub(super) async fn page(
     State(site): State<Site>,
+    actor: Actor,
     RawQuery(query): RawQuery,
 ) -> Shown<OriginsPage> {
     let mut params = params(query.as_deref());
@@ -110,7 +111,7 @@ pub(super) async fn page(
         format!("/origins?containing={containing}&state={state}&after={after}")
     });
     Ok(Page(OriginsPage {
-        shell: Shell::new(&site, Place::Origins, "Origins"),
+        shell: Shell::new(&site, &actor, Place::Origins, "Origins"),
         done: forgotten.map(|name| {
             let name = line(&name);
             format!("{name} is forgotten: the next request treats it as unknown.")

@@ -4,8 +4,8 @@ use askama::Template;
 use axum::extract::{RawQuery, State};
 use serde::Deserialize;
 
-use super::super::Site;
 use super::super::problem::Problem;
+use super::super::{Actor, Site};
 use super::filter::{Faults, params, wrong};
 use super::shell::{Page, Place, Shell, Shown};
 use super::words::{When, encoded, line};
@@ -67,6 +67,7 @@ pub(super) struct New {
     pub(super) pattern: String,
     pub(super) action: String,
     pub(super) until: String,
+    #[serde(default)]
     pub(super) by: String,
     pub(super) reason: String,
 }
@@ -74,6 +75,7 @@ pub(super) struct New {
 /// `/overrides`
 pub(super) async fn page(
     State(site): State<Site>,
+    actor: Actor,
     RawQuery(query): RawQuery,
 ) -> Shown<OverridesPage> {
     let mut params = params(query.as_deref());
@@ -101,7 +103,7 @@ pub(super) async fn page(
     Ok(Page(OverridesPage {
         done,
         is_partly,
-        ..OverridesPage::with_form(&site, form, Faults::default()).await?
+        ..OverridesPage::with_form(&site, &actor, form, Faults::default()).await?
     }))
 }
 
@@ -109,6 +111,7 @@ impl OverridesPage {
     /// Returns the page with this form.
     pub(super) async fn with_form(
         site: &Site,
+        actor: &Actor,
         form: New,
         faults: Faults,
     ) -> Result<OverridesPage, Problem> {
@@ -123,7 +126,7 @@ impl OverridesPage {
             list.push(Listed::of(&one, now));
         }
         Ok(OverridesPage {
-            shell: Shell::new(site, Place::Overrides, "Overrides"),
+            shell: Shell::new(site, actor, Place::Overrides, "Overrides"),
             done: None,
             is_partly: false,
             listed,

@@ -6,10 +6,10 @@ use askama::Template;
 use axum::extract::{RawQuery, State};
 use url::form_urlencoded::Serializer;
 
-use super::super::Site;
 use super::super::health::{Check, readiness};
 use super::super::logs::REACH;
 use super::super::problem::Problem;
+use super::super::{Actor, Site};
 use super::chart::{Chart, Series};
 use super::denials::{Reached, origin_link};
 use super::filter::{params, wrong};
@@ -148,6 +148,7 @@ const RANGES: [(&str, &str, u64, usize); 3] = [
 /// `/`
 pub(super) async fn page(
     State(site): State<Site>,
+    actor: Actor,
     RawQuery(query): RawQuery,
 ) -> Shown<OverviewPage> {
     let mut params = params(query.as_deref());
@@ -179,7 +180,7 @@ pub(super) async fn page(
         (one, href)
     });
     Ok(Page(OverviewPage {
-        shell: Shell::new(&site, Place::Overview, "Overview"),
+        shell: Shell::new(&site, &actor, Place::Overview, "Overview"),
         ranges: RANGES
             .iter()
             .map(|(known, name, ..)| Range {

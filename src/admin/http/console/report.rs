@@ -7,9 +7,9 @@ use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use url::form_urlencoded::Serializer;
 
-use super::super::Site;
 use super::super::problem::Problem;
 use super::super::report::{PARAMETERS, USUAL_SINCE, question, report};
+use super::super::{Actor, Site};
 use super::filter::{Faults, LogChoice, log_choices, params, wrong};
 use super::shell::{Page, Place, Returned, Shell};
 use crate::admin::query::Conditions;
@@ -71,6 +71,7 @@ fn asked(query: Option<&str>) -> Result<(Conditions, Option<String>), Problem> {
 /// `/report`
 pub(super) async fn page(
     State(site): State<Site>,
+    actor: Actor,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Returned<ReportPage> {
@@ -110,7 +111,7 @@ pub(super) async fn page(
         }
     }
     let page = ReportPage {
-        shell: Shell::new(&site, Place::Report, "Report"),
+        shell: Shell::new(&site, &actor, Place::Report, "Report"),
         since: since.to_owned(),
         until: text(&conditions.until),
         client: text(&conditions.client),

@@ -9,10 +9,10 @@ use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
 use serde::Deserialize;
 
-use super::super::Site;
 use super::super::form::Posted;
 use super::super::logs::REACH;
 use super::super::problem::Problem;
+use super::super::{Actor, Site};
 use super::filter::{Filter, params, wrong};
 use super::note::NoteForm;
 use super::reviewer::{Reviewer, remembered};
@@ -66,6 +66,7 @@ impl ReviewPage {
     /// Counts the open decisions that meet the conditions, up to a record if one is given.
     async fn of_all(
         site: &Site,
+        actor: &Actor,
         filter: &Filter,
         to: Option<u64>,
         note: NoteForm,
@@ -79,7 +80,7 @@ impl ReviewPage {
         let count = bulk.count().await?;
         drop(turn);
         Ok(ReviewPage {
-            shell: Shell::new(site, Place::Denials, TITLE),
+            shell: Shell::new(site, actor, Place::Denials, TITLE),
             list: filter.link(&[]),
             conditions: filter.told(),
             count,
@@ -92,9 +93,15 @@ impl ReviewPage {
     }
 
     /// Asks again about ticked decisions, with the form as it was.
-    fn of_ticked(site: &Site, list: String, ids: &[&str], note: NoteForm) -> ReviewPage {
+    fn of_ticked(
+        site: &Site,
+        actor: &Actor,
+        list: String,
+        ids: &[&str],
+        note: NoteForm,
+    ) -> ReviewPage {
         ReviewPage {
-            shell: Shell::new(site, Place::Denials, TITLE),
+            shell: Shell::new(site, actor, Place::Denials, TITLE),
             list,
             conditions: Vec::new(),
             count: ids.len() as u64,
@@ -170,11 +177,12 @@ fn read(query: Option<&str>) -> Result<Filter, Problem> {
 /// Serves `/denials/acknowledge?…`, which counts what is meant and asks.
 pub(super) async fn page(
     State(site): State<Site>,
+    actor: Actor,
     reviewer: Reviewer,
     RawQuery(query): RawQuery,
 ) -> Shown<ReviewPage> {
     let filter = read(query.as_deref())?;
-    let page = ReviewPage::of_all(&site, &filter, None, NoteForm::of(reviewer));
+    let page = ReviewPage::of_all(&site, &actor, &filter, None, NoteForm::of(reviewer));
     Ok(Page(page.await?))
 }
 
@@ -188,6 +196,7 @@ fn fixed(filter: &Filter, query: &DecisionQuery) -> String {
 /// A note on all decisions of some conditions.
 #[derive(Deserialize)]
 pub(super) struct All {
+    #[serde(default)]
     by: String,
     note: String,
     /// The conditions, as a query.
@@ -199,15 +208,17 @@ pub(super) struct All {
 /// `POST /denials/acknowledge`
 pub(super) async fn all(
     State(site): State<Site>,
+    actor: Actor,
     headers: HeaderMap,
     Posted(form): Posted<All>,
 ) -> Result<Response, Problem> {
     let filter = read(Some(&form.conditions))?;
-    let note = match NoteForm::read(&form.by, &form.note, site.now()) {
+    let by = actor.acts_as(Some(&form.by))?.unwrap_or_default();
+    let note = match NoteForm::read(&by, &form.note, site.now()) {
         Ok(note) => note,
         Err(note) => {
             let status = note.status(&headers)?;
-            let page = ReviewPage::of_all(&site, &filter, Some(form.to), note).await?;
+            let page = ReviewPage::of_all(&site, &actor, &filter, Some(form.to), note).await?;
             return Ok((status, Page(page)).into_response());
         }
     };
@@ -220,7 +231,7 @@ pub(super) async fn all(
     let mut bulk = BulkReview::begin(&**store, query, Earlier::Kept).await?;
     let mut done = ReviewedPage {
         is_complete: false,
-        ..ReviewedPage::new(&site, filter.link(&[]))
+        ..ReviewedPage::new(&site, &actor, filter.link(&[]))
     };
     while done.acknowledged < MOST {
         let Some(step) = bulk.step(&note).await? else {
@@ -234,12 +245,13 @@ pub(super) async fn all(
         }
     }
     drop(turn);
-    Ok((remembered(&note.by), Page(done)).into_response())
+    Ok((remembered(&site, &actor, &note.by), Page(done)).into_response())
 }
 
 /// `POST /denials/acknowledge/ticked`
 pub(super) async fn ticked(
     State(site): State<Site>,
+    actor: Actor,
     headers: HeaderMap,
     Posted(fields): Posted<Vec<(String, String)>>,
 ) -> Result<Response, Problem> {
@@ -259,16 +271,17 @@ pub(super) async fn ticked(
             "at most {TICKED} decisions are acknowledged by their ticks; acknowledge all of a filter instead"
         )));
     }
-    let note = match NoteForm::read(field("by"), field("note"), site.now()) {
+    let by = actor.acts_as(Some(field("by")))?.unwrap_or_default();
+    let note = match NoteForm::read(&by, field("note"), site.now()) {
         Ok(note) => note,
         Err(note) => {
             let status = note.status(&headers)?;
-            let page = ReviewPage::of_ticked(&site, list, &ids, note);
+            let page = ReviewPage::of_ticked(&site, &actor, list, &ids, note);
             return Ok((status, Page(page)).into_response());
         }
     };
     let store = site.kept()?;
-    let mut done = ReviewedPage::new(&site, list);
+    let mut done = ReviewedPage::new(&site, &actor, list);
     let (mut known, mut all) = (Vec::new(), Vec::new());
     for id in ids {
         match store.decision(id).await? {
@@ -287,7 +300,7 @@ pub(super) async fn ticked(
             Reviewed::Unknown => done.dropped += 1,
         }
     }
-    Ok((remembered(&note.by), Page(done)).into_response())
+    Ok((remembered(&site, &actor, &note.by), Page(done)).into_response())
 }
 
 /// Returns the link to the next open decision of a list: an older one, or else the newest. It looks at a bounded number of
@@ -325,9 +338,9 @@ pub(super) async fn next_open(
 }
 
 impl ReviewedPage {
-    fn new(site: &Site, list: String) -> ReviewedPage {
+    fn new(site: &Site, actor: &Actor, list: String) -> ReviewedPage {
         ReviewedPage {
-            shell: Shell::new(site, Place::Denials, "Acknowledged"),
+            shell: Shell::new(site, actor, Place::Denials, "Acknowledged"),
             list,
             acknowledged: 0,
             refused: 0,

@@ -9,6 +9,7 @@ use http::HeaderName;
 use http::header::{COOKIE, SET_COOKIE};
 use http::request::Parts;
 
+use super::super::{Actor, Site};
 use super::words::encoded;
 use crate::policy::overrides::words;
 
@@ -42,11 +43,20 @@ fn read(value: &str) -> String {
     name.unwrap_or_default()
 }
 
-/// Returns the field that makes the browser remember the name.
-pub(super) fn remembered(by: &str) -> [(HeaderName, String); 1] {
-    let value = encoded(by);
-    let field = format!("{NAME}={value}; Path=/; Max-Age={AGE}; HttpOnly; SameSite=Strict");
-    [(SET_COOKIE, field)]
+/// Returns the field that makes the browser remember the name. None for a signed-in user, who types no name.
+pub(super) fn remembered(
+    site: &Site,
+    actor: &Actor,
+    by: &str,
+) -> Option<[(HeaderName, String); 1]> {
+    let is_typed = actor.name().is_none();
+    is_typed.then(|| [(SET_COOKIE, cookie(by, site.has_tls()))])
+}
+
+/// Returns the cookie with the name, for TLS alone if the browser has come by TLS.
+fn cookie(by: &str, has_tls: bool) -> String {
+    let (value, secure) = (encoded(by), if has_tls { "; Secure" } else { "" });
+    format!("{NAME}={value}; Path=/; Max-Age={AGE}; HttpOnly; SameSite=Strict{secure}")
 }
 
 #[cfg(test)]
@@ -83,7 +93,8 @@ mod tests {
             assert_eq!(read, expected, "{name}");
         }
         for name in ["Ada Example", "Zoë; Path=/x", "a=b&c, \"d\""] {
-            let [(_, field)] = remembered(name);
+            let field = cookie(name, false);
+            assert_eq!(cookie(name, true), format!("{field}; Secure"));
             let pair = field.split("; ").next().unwrap();
             let request = http::Request::builder().header(COOKIE, pair);
             let (mut parts, ()) = request.body(()).unwrap().into_parts();

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use http::HeaderValue;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 
-use super::super::Site;
+use super::super::{Actor, Site};
 use super::shell::{Page, Place, Shell};
 use crate::ca::{Authority, text};
 use crate::proxy::SELF_TEST;
@@ -42,7 +42,7 @@ struct Recipe {
 }
 
 /// `/setup`
-pub(super) async fn page(State(site): State<Site>) -> Page<SetupPage> {
+pub(super) async fn page(State(site): State<Site>, actor: Actor) -> Page<SetupPage> {
     let authority = site.proxy().authority();
     let settings = site.proxy().settings();
     let (addresses, sockets) = match site.proxy().places().as_slice() {
@@ -73,7 +73,7 @@ pub(super) async fn page(State(site): State<Site>) -> Page<SetupPage> {
         })
     });
     Page(SetupPage {
-        shell: Shell::new(&site, Place::Setup, "Set-up"),
+        shell: Shell::new(&site, &actor, Place::Setup, "Set-up"),
         recipes: recipes.collect(),
         proxy: (!addresses.is_empty() || sockets.is_empty()).then(|| setup.proxy.clone()),
         sockets,

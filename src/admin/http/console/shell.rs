@@ -4,12 +4,12 @@ use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
 use http::StatusCode;
 
-use super::super::Site;
 use super::super::open_denials::Shown as OpenDenials;
 use super::super::problem::Problem;
+use super::super::{Actor, Site};
 use super::assets;
 use super::words::{When, number};
-use crate::config::{Config, Mode};
+use crate::config::{Config, Mode, Role};
 
 /// The pages in the navigation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,10 +64,13 @@ pub(super) struct Shell {
     pub(super) warnings: Vec<String>,
     pub(super) now: When,
     pub(super) csrf: String,
+    /// The signed-in user and its role.
+    user: Option<(String, Role)>,
+    role: Role,
 }
 
 impl Shell {
-    pub(super) fn new(site: &Site, here: Place, title: impl Into<String>) -> Shell {
+    pub(super) fn new(site: &Site, actor: &Actor, here: Place, title: impl Into<String>) -> Shell {
         let now = site.now();
         Shell {
             title: title.into(),
@@ -76,7 +79,9 @@ impl Shell {
             open: site.open_denials().shown(),
             warnings: warnings(&site.proxy().settings()),
             now: When::at(now, now),
-            csrf: site.csrf().to_owned(),
+            csrf: site.csrf(actor),
+            user: actor.name().map(|name| (name.to_owned(), actor.role())),
+            role: actor.role(),
         }
     }
 
@@ -94,6 +99,21 @@ impl Shell {
         let open = self.open.filter(|_| entry.place == Place::Denials)?;
         let more = if open.is_complete { "" } else { "+" };
         Some(format!("{}{more}", number(open.count)))
+    }
+
+    /// Returns the signed-in user and its role; none if no user is signed in.
+    pub(super) fn user(&self) -> Option<(&str, Role)> {
+        self.user.as_ref().map(|(name, role)| (&**name, *role))
+    }
+
+    /// Tells whether the sender may acknowledge.
+    pub(super) fn may_review(&self) -> bool {
+        self.role >= Role::Review
+    }
+
+    /// Tells whether the sender may change everything.
+    pub(super) fn may_operate(&self) -> bool {
+        self.role >= Role::Operate
     }
 
     pub(super) fn version(&self) -> &'static str {

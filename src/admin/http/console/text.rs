@@ -6,8 +6,8 @@ use axum::response::{IntoResponse, Response};
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 
-use super::super::Site;
 use super::super::problem::Problem;
+use super::super::{Actor, Site};
 use super::filter::{params, wrong};
 use super::shell::{Page, Place, Shell};
 use super::words::{number, octets};
@@ -102,6 +102,7 @@ struct TextPage {
 /// Serves `/robots/{sha256}`: the text, octet for octet with `?raw=true`.
 pub(super) async fn page(
     State(site): State<Site>,
+    actor: Actor,
     Path(named): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
@@ -123,7 +124,7 @@ pub(super) async fn page(
         return Ok(response);
     }
     let page = TextPage {
-        shell: Shell::new(&site, Place::Origins, "A robots.txt"),
+        shell: Shell::new(&site, &actor, Place::Origins, "A robots.txt"),
         sha256: hex(sha256),
         bytes: number(text.len() as u64),
         text: Text::of(&text, None, None, &[]),

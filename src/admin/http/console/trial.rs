@@ -10,9 +10,9 @@ use axum::extract::{RawQuery, State};
 use http::{HeaderMap, HeaderValue};
 use serde::Deserialize;
 
-use super::super::Site;
 use super::super::form::Posted;
 use super::super::question::{self, Mistake, Unjudged};
+use super::super::{Actor, Site};
 use super::explained::Explained;
 use super::filter::{params, wrong};
 use super::shell::{Page, Place, Shell, Shown};
@@ -124,6 +124,7 @@ pub(super) struct Question {
 /// Serves `/try`: the form, filled from a link, and the verdict if the link is followed from here or typed.
 pub(super) async fn page(
     State(site): State<Site>,
+    actor: Actor,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Shown<TryPage> {
@@ -140,11 +141,11 @@ pub(super) async fn page(
         .map_err(wrong)?;
     let has_question = !question.url.trim().is_empty();
     if has_question && is_asked_from_here(&headers) {
-        return answer(&site, question).await;
+        return answer(&site, &actor, question).await;
     }
     Ok(Page(TryPage {
         is_only_filled: has_question,
-        ..TryPage::new(&site, &question)
+        ..TryPage::new(&site, &actor, &question)
     }))
 }
 
@@ -159,15 +160,16 @@ fn is_asked_from_here(headers: &HeaderMap) -> bool {
 /// Serves `POST /try`.
 pub(super) async fn judge(
     State(site): State<Site>,
+    actor: Actor,
     Posted(question): Posted<Question>,
 ) -> Shown<TryPage> {
-    answer(&site, question).await
+    answer(&site, &actor, question).await
 }
 
 /// Judges, and shows the form with the verdict.
-async fn answer(site: &Site, question: Question) -> Shown<TryPage> {
+async fn answer(site: &Site, actor: &Actor, question: Question) -> Shown<TryPage> {
     let judged = judged(site, &question).await;
-    let mut page = TryPage::new(site, &question);
+    let mut page = TryPage::new(site, actor, &question);
     match judged {
         Ok(judged) => {
             page.verdict = Some(Told::of(&judged));
@@ -201,9 +203,9 @@ fn link(question: &Question) -> Option<String> {
 }
 
 impl TryPage {
-    fn new(site: &Site, question: &Question) -> TryPage {
+    fn new(site: &Site, actor: &Actor, question: &Question) -> TryPage {
         TryPage {
-            shell: Shell::new(site, Place::Try, "Try a URL"),
+            shell: Shell::new(site, actor, Place::Try, "Try a URL"),
             asked: Asked::new(&question.url, &question.agent),
             purposes: line(&question.purposes),
             // Unchanged: the form is sent again from here.

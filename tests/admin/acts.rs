@@ -1,0 +1,182 @@
+//! The names that the acts of users are recorded under.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::support::admin_gate::{json as body, problem};
+use crate::support::{AdminGate, Origin, RULES, Response};
+use crate::users::{basic, bearer, gate_with, see, send, users};
+
+/// Sends a form of the console as this user, with the secret of our own pages.
+fn submit(gate: &AdminGate, who: &str, target: &str, fields: &[(&str, &str)]) -> Response {
+    let page = gate.ask("GET", "/try", &bearer(who), "").text();
+    let (_, rest) = page.split_once("name=\"csrf\" value=\"").expect("a form");
+    let csrf = rest.split('"').next().unwrap();
+    let body = url::form_urlencoded::Serializer::new(format!("csrf={csrf}"))
+        .extend_pairs(fields)
+        .finish();
+    let form = "Content-Type: application/x-www-form-urlencoded\r\n";
+    gate.ask("POST", target, &format!("{}{form}", bearer(who)), &body)
+}
+
+#[test]
+fn an_act_is_recorded_under_the_name_of_its_user() {
+    let origin = Origin::with_rules(RULES);
+    let gate = gate_with(&users());
+    let first = gate.deny(&origin, "/private/a");
+    let second = gate.deny(&origin, "/private/b");
+    let third = gate.deny(&origin, "/private/c");
+    let by = |id: &str| see(&gate, &format!("/decisions/{id}"))["acknowledged"]["by"].clone();
+    let at = |id: &str| format!("/decisions/{id}/acknowledgement");
+
+    let why = problem(
+        &send(
+            &gate,
+            "viewer",
+            "POST",
+            &at(&first),
+            &json!({"by": "Eve", "note": "n"}),
+        ),
+        403,
+    );
+    assert!(
+        why.contains("viewer cannot act in the name of Eve"),
+        "{why}"
+    );
+    assert!(by(&first).is_null());
+    let done = send(
+        &gate,
+        "viewer",
+        "POST",
+        &at(&first),
+        &json!({"note": "seen"}),
+    );
+    assert_eq!(body(&done)["acknowledged"]["by"], "viewer", "{done:?}");
+    // Another user replaces only an acknowledgement that it has seen.
+    let seen = body(&done)["acknowledged"].clone();
+    problem(
+        &send(
+            &gate,
+            "worker",
+            "POST",
+            &at(&first),
+            &json!({"note": "mine"}),
+        ),
+        409,
+    );
+    let replacing = json!({"by": "worker", "note": "mine", "replaces": seen});
+    let done = send(&gate, "worker", "POST", &at(&first), &replacing);
+    assert_eq!(body(&done)["acknowledged"]["by"], "worker", "{done:?}");
+
+    let why = submit(
+        &gate,
+        "viewer",
+        &format!("/decisions/{second}/acknowledge"),
+        &[("by", "Eve"), ("note", "n")],
+    );
+    problem(&why, 403);
+    let done = submit(
+        &gate,
+        "viewer",
+        &format!("/decisions/{second}/acknowledge"),
+        &[("note", "seen")],
+    );
+    assert_eq!(done.status, 303, "{}", done.text());
+    assert_eq!(
+        done.field("set-cookie"),
+        None,
+        "there is no name to remember"
+    );
+    assert_eq!(by(&second), "viewer");
+    let done = submit(
+        &gate,
+        "viewer",
+        "/denials/acknowledge/ticked",
+        &[("note", "seen"), ("id", &third)],
+    );
+    assert_eq!(done.status, 200, "{}", done.text());
+    assert_eq!(by(&third), "viewer");
+
+    let new = |by: Value| json!({"origin": "https://site.test", "pattern": "/p", "action": "deny", "until": "1d", "by": by, "reason": "r"});
+    problem(
+        &send(&gate, "worker", "POST", "/overrides", &new(json!("Ada"))),
+        403,
+    );
+    let added = send(&gate, "worker", "POST", "/overrides", &new(Value::Null));
+    assert_eq!((added.status, &body(&added)["by"]), (201, &json!("worker")));
+    let id = body(&added)["id"].as_str().unwrap().to_owned();
+    problem(
+        &send(
+            &gate,
+            "worker",
+            "DELETE",
+            &format!("/overrides/{id}?by=Ada"),
+            &json!({}),
+        ),
+        403,
+    );
+    let removed = send(
+        &gate,
+        "worker",
+        "DELETE",
+        &format!("/overrides/{id}"),
+        &json!({}),
+    );
+    assert_eq!(removed.status, 204, "{removed:?}");
+    let form = [
+        ("origin", "https://site.test"),
+        ("pattern", "/q"),
+        ("action", "deny"),
+        ("until", "1d"),
+        ("reason", "r"),
+    ];
+    assert_eq!(submit(&gate, "worker", "/overrides", &form).status, 303);
+    let all = see(&gate, "/overrides?all=true");
+    let names = |key: &str| -> Vec<Value> {
+        let items = all["items"].as_array().unwrap();
+        items.iter().map(|one| one[key].clone()).collect()
+    };
+    assert_eq!(names("by"), [json!("worker"), json!("worker")]);
+    assert!(names("removed_by").contains(&json!("worker")), "{all}");
+    gate.wait_said("an act on the admin side user=\"worker\"");
+}
+
+#[test]
+fn the_shared_token_operates_beside_users_and_names_a_person() {
+    let gate = AdminGate::with(|setup| {
+        setup.set("admin", "token_file", "\"admin.token\"");
+        setup.tables(&users());
+    });
+    let token = fs::read_to_string(gate.setup.dir().join("admin.token")).unwrap();
+    let token = token.trim();
+    let new = |by: Value| {
+        json!({"origin": "https://site.test", "action": "deny", "until": "1d", "by": by, "reason": "r"}).to_string()
+    };
+    let json = "Content-Type: application/json\r\n";
+    let ask = |fields: String, body: &str| {
+        gate.ask(
+            "POST",
+            "/api/v1/overrides",
+            &format!("{json}{fields}"),
+            body,
+        )
+    };
+    let why = problem(
+        &ask(
+            format!("Authorization: Bearer {token}\r\n"),
+            &new(Value::Null),
+        ),
+        400,
+    );
+    assert!(why.starts_with("by is missing"), "{why}");
+    let added = ask(
+        format!("Authorization: Bearer {token}\r\n"),
+        &new(json!("Ada Example")),
+    );
+    assert_eq!(body(&added)["by"], "Ada Example", "{added:?}");
+    // As the password to any name, also to a user's: it is no user then.
+    let added = ask(basic(&format!("reader:{token}")), &new(json!("Grace")));
+    assert_eq!(body(&added)["by"], "Grace", "{added:?}");
+    problem(&ask(bearer("reader"), &new(json!("reader"))), 403);
+}

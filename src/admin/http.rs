@@ -41,7 +41,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use self::access::Access;
 pub use self::access::Actor;
 pub use self::console::{PUBLIC_CONNECTIONS, PublicTry, TryCounts};
-pub use self::listener::{BindError, Listener, Served};
+pub use self::listener::{BindError, Certificate, CertificateError, Listener, Served};
 use self::metrics::Instruments;
 use self::open_denials::OpenDenials;
 use self::problem::Problem;

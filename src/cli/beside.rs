@@ -19,13 +19,14 @@ use super::keeper::Keeper;
 use super::keeper::news::Kind;
 use crate::admin::http::health::readiness;
 use crate::admin::http::{
-    Listener, PUBLIC_CONNECTIONS, PublicTry, Served, Site, Token, TryCounts, router,
+    Certificate, CertificateError, Listener, PUBLIC_CONNECTIONS, PublicTry, Served, Site, Token,
+    TryCounts, router,
 };
 use crate::admin::{
     Answer, NewOverride, RefreshedState, Request, Service, Socket, Status, WitnessReport, query,
 };
 use crate::clock::{self, Clock, Moment};
-use crate::config::{Config, Via};
+use crate::config::{AdminConfig, Config, Via};
 use crate::fleet::{Fleet, Follow};
 use crate::metrics::Registry;
 use crate::policy::overrides::{self, OverrideId};
@@ -57,6 +58,8 @@ pub(super) struct Beside {
     keeper: Option<Arc<Keeper>>,
     log: Option<Kept>,
     fleet: Option<Arc<Fleet>>,
+    /// The certificate of the console, if it has one.
+    certificate: Option<Certificate>,
     /// Questions at the page for everyone.
     tries: TryCounts,
     /// The link to the fleet's engine: it ends before this instance leaves.
@@ -86,6 +89,7 @@ impl Beside {
             keeper: None,
             log: None,
             fleet: None,
+            certificate: None,
             tries: TryCounts::default(),
             link: JoinSet::new(),
             started: clock.now(),
@@ -170,7 +174,8 @@ impl Beside {
     /// Serves the console, the API, health and metrics at the configured address. Crawlers cannot connect yet.
     ///
     /// # Errors
-    /// When the address or the token is not available: an operator who relies on the console must not miss it.
+    /// When the address, the token or the certificate is not available: an operator who relies on the console must not miss
+    /// it.
     pub(super) fn open_site(&mut self, proxy: &Arc<Proxy>) -> Result<(), String> {
         let settings = proxy.settings();
         let Some(address) = settings.admin.address else {
@@ -179,16 +184,30 @@ impl Beside {
         let token = settings.admin.token_file.as_deref();
         let token = token.map(Token::load_or_create).transpose();
         let token = token.map_err(|error| error.to_string())?;
+        let certificate = settings.admin.tls.as_ref().map(Certificate::load);
+        let certificate = certificate.transpose().map_err(|error| error.to_string())?;
         let listener = Listener::bind(address, Served::Console);
         let listener = listener.map_err(|error| error.to_string())?;
         let address = listener.address();
         // Before the first crawler connects, so that no crawler reaches the console through the proxy.
         proxy.egress().listens_on(&[address]);
-        info!("console: http://{address}/");
+        let scheme = certificate.as_ref().map_or("http", |_| "https");
+        info!("console: {scheme}://{address}/");
+        tell_of_access(&settings.admin);
         let site = Site::guarded(Arc::clone(proxy), self.service(proxy), token);
-        let serving = listener.serve(router(site), settings.admin.connections);
+        let connections = settings.admin.connections;
+        let serving = listener.serve(router(site), connections, certificate.clone());
         self.tasks.spawn(serving);
+        self.certificate = certificate;
         Ok(())
+    }
+
+    /// Reads the certificate of the console again, for sessions from now on.
+    ///
+    /// # Errors
+    /// When a file cannot be used. The old certificate stays in force.
+    pub(super) fn renew_certificate(&self) -> Result<(), CertificateError> {
+        self.certificate.as_ref().map_or(Ok(()), Certificate::renew)
     }
 
     /// Serves the page for everyone at its configured address.
@@ -214,7 +233,7 @@ impl Beside {
         let page = PublicTry::new(Arc::clone(proxy), self.tries.clone());
         let page = page.map_err(|error| error.to_string())?;
         info!("public page: http://{address}/try");
-        let serving = listener.serve(page.router(), PUBLIC_CONNECTIONS);
+        let serving = listener.serve(page.router(), PUBLIC_CONNECTIONS, None);
         self.tasks.spawn(serving);
         Ok(())
     }
@@ -259,6 +278,16 @@ impl Beside {
         if let Some(shipper) = shipper {
             shipper.last().await;
         }
+    }
+}
+
+/// Warns of credentials that others can read on their way to the console.
+fn tell_of_access(admin: &AdminConfig) {
+    if admin.has_credentials() && admin.tls.is_none() && !admin.is_on_loopback() {
+        warn!(
+            "passwords and tokens for the console cross the network in the clear: name a certificate with [admin] cert and key, \
+             or listen on 127.0.0.1 and reach it by ssh -L"
+        );
     }
 }
 

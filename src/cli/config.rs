@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 
 use crate::{
     admin::http::Token,
-    config::{AdminConfig, Config, ListenAt, Variables},
+    config::{AdminConfig, AdminTls, Config, ListenAt, Variables},
     egress,
     proxy::listener,
     telemetry, trust, witness,
@@ -33,7 +33,7 @@ enum Command {
     /// Check the configuration and report all its faults
     ///
     /// Also reads the files that it names: tls.extra_roots, those of each [[listener]], [[upstream.proxy]] and
-    /// [[audit.witness]], telemetry.headers_file and admin.token_file. Prints the path of the configuration file. Exits 0 if all is right,
+    /// [[audit.witness]], telemetry.headers_file, and those of [admin]. Prints the path of the configuration file. Exits 0 if all is right,
     /// 2 if not.
     Check,
     /// Print the effective value of every key, as TOML
@@ -80,12 +80,20 @@ fn faults(config: &Config) -> String {
     let AdminConfig {
         address,
         token_file,
+        tls,
         ..
     } = &config.admin;
-    // Only the HTTP listener reads the token.
+    // Only the HTTP listener reads them.
     let token = token_file.as_ref().filter(|_| address.is_some());
     let token = token.and_then(|path| Token::check(path).err());
     add(token.iter().map(ToString::to_string).collect());
+    let tls = tls.as_ref().filter(|_| address.is_some());
+    let faults_of = |tls: &AdminTls| listener::certificate_faults(&tls.cert, &tls.key);
+    let of_tls = tls.map(faults_of).unwrap_or_default();
+    add(of_tls
+        .iter()
+        .map(|fault| format!("[admin] {fault}"))
+        .collect());
     add(shared_places(config));
     let lines = faults.iter();
     lines
@@ -213,7 +221,8 @@ mod tests {
                     [[audit.witness]]\nname = 'w'\nurl = 'https://w.example'\nca = '/none/w.pem'\n\
                     vkey = 'witness.example/w1+f5f1ad4c+BAcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcH'\n\
                     [telemetry]\notlp_endpoint = 'http://127.0.0.1:4318'\nheaders_file = '/none/fields'\n\
-                    [admin]\naddress = '127.0.0.1:0'\ntoken_file = '/none/token'\n";
+                    [admin]\naddress = '127.0.0.1:0'\ntoken_file = '/none/token'\n\
+                    cert = '/none/console.pem'\nkey = '/none/console.key'\n";
         let config = Config::parse(text, Path::new("shown.toml")).expect("right but for the files");
         let told = faults(&config);
         let wanted = [
@@ -224,6 +233,8 @@ mod tests {
             "[[audit.witness]] ca: cannot read /none/w.pem",
             "[telemetry] headers_file = /none/fields",
             "[admin] token_file /none/token",
+            "[admin] cert /none/console.pem",
+            "[admin] key /none/console.key",
         ];
         let lines: Vec<_> = told.lines().collect();
         assert_eq!(lines.len(), wanted.len(), "{told}");

@@ -134,7 +134,7 @@ async fn serve(
     notify(&[sd_notify::NotifyState::Ready]);
     loop {
         tokio::select! {
-            _ = signals.hang_up.recv() => reload(&proxy, args, explicit, &telemetry.level),
+            _ = signals.hang_up.recv() => reload(&proxy, &beside, args, explicit, &telemetry.level),
             _ = signals.terminate.recv() => break,
             _ = signals.interrupt.recv() => break,
         }
@@ -283,7 +283,13 @@ fn within_descriptors(mut config: Config) -> Config {
     config
 }
 
-fn reload(proxy: &Proxy, args: &ServeArgs, explicit: Option<&Path>, level: &LevelHandle) {
+fn reload(
+    proxy: &Proxy,
+    beside: &Beside,
+    args: &ServeArgs,
+    explicit: Option<&Path>,
+    level: &LevelHandle,
+) {
     // With the time, which Type=notify-reload requires.
     let moment = sd_notify::NotifyState::monotonic_usec_now();
     match moment {
@@ -303,6 +309,9 @@ fn reload(proxy: &Proxy, args: &ServeArgs, explicit: Option<&Path>, level: &Leve
             reload_authority(proxy, &config.tls);
             proxy.reconfigure(config);
             for error in proxy.renew_certificates() {
+                error!("{error}; the certificate stays as it was");
+            }
+            if let Err(error) = beside.renew_certificate() {
                 error!("{error}; the certificate stays as it was");
             }
             info!(applied = ?plan.applied, "the configuration was read again");

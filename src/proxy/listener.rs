@@ -25,7 +25,7 @@ use rustls::ServerConfig;
 use tokio::net::{TcpListener, UnixListener};
 
 pub use self::stream::Stream;
-pub use self::tls::{TlsError, certificate};
+pub use self::tls::{TlsError, certificate, certificate_faults, http1_config};
 use crate::ca::Authority;
 use crate::config::{Listen, Listener as Configured, ListenerTls};
 use crate::socket::SocketFile;

@@ -24,4 +24,5 @@ mod public_try;
 mod roles;
 mod schema;
 mod schemathesis;
+mod tls;
 mod users;

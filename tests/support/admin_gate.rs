@@ -41,7 +41,8 @@ impl AdminGate {
     pub(crate) fn of(gate: CrawlgateProcess) -> AdminGate {
         let address = eventually("the gate to print the address of its console", || {
             let said = gate.said();
-            let (_, rest) = said.split_once("console: http://")?;
+            let (_, rest) = said.split_once("console: http")?;
+            let (_, rest) = rest.split_once("://")?;
             rest.split_once('/')?.0.parse().ok()
         });
         AdminGate {

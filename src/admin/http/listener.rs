@@ -1,10 +1,13 @@
-//! The listener of the admin side: its own port, its own bounds, nothing shared with the proxy's.
+//! The listener of the admin side: its own port, its own bounds, nothing shared with the proxy's. With a certificate it speaks
+//! TLS alone.
 
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
@@ -14,20 +17,25 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
 use tower_service::Service as _;
 use tracing::{debug, warn};
 
 use super::connections::{ConnectionSlot, Connections, Kind};
 use super::framed::Checked;
+use crate::config::AdminTls;
 use crate::proxy::filtered::Filtered;
+use crate::proxy::listener::{TlsError, http1_config};
 
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 256;
 
-/// Time for a request's head, and for an idle connection.
+/// Time for a TLS handshake, for a request's head, and for an idle connection.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Time after which a connection ends if its client reads nothing, in milliseconds.
@@ -119,8 +127,8 @@ impl Listener {
     }
 
     /// Serves at most `connections` connections at once, until this future is dropped: connections end with it. At the
-    /// limit the longest idle connection closes, see `connections`.
-    pub async fn serve(self, router: Router, connections: usize) {
+    /// limit the longest idle connection closes, see `connections`. With a certificate, they speak TLS.
+    pub async fn serve(self, router: Router, connections: usize, certificate: Option<Certificate>) {
         let slots = Connections::new(connections);
         let mut open = JoinSet::new();
         loop {
@@ -129,7 +137,8 @@ impl Listener {
             match accepted {
                 Ok((stream, peer)) => match slots.slot() {
                     Some(slot) => {
-                        open.spawn(attend(stream, peer, slot, router.clone()));
+                        let tls = certificate.as_ref().map(Certificate::config);
+                        open.spawn(attend(stream, peer, slot, router.clone(), tls));
                     }
                     None => debug!(%peer, "an admin connection is closed: all are busy"),
                 },
@@ -144,15 +153,89 @@ impl Listener {
     }
 }
 
-async fn attend(stream: TcpStream, peer: SocketAddr, slot: ConnectionSlot, router: Router) {
+/// The certificate of the port, as its files had it when they were read last. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Certificate {
+    files: AdminTls,
+    config: Arc<ArcSwap<ServerConfig>>,
+}
+
+impl Certificate {
+    /// Reads a certificate and its key.
+    ///
+    /// # Errors
+    /// When a file cannot be used.
+    pub fn load(files: &AdminTls) -> Result<Certificate, CertificateError> {
+        let config = http1_config(&files.cert, &files.key).map_err(CertificateError)?;
+        Ok(Certificate {
+            files: files.clone(),
+            config: Arc::new(ArcSwap::from(config)),
+        })
+    }
+
+    /// Reads the files again, for sessions from now on.
+    ///
+    /// # Errors
+    /// When a file cannot be used. The old certificate stays in force.
+    pub fn renew(&self) -> Result<(), CertificateError> {
+        let AdminTls { cert, key } = &self.files;
+        self.config
+            .store(http1_config(cert, key).map_err(CertificateError)?);
+        Ok(())
+    }
+
+    fn config(&self) -> Arc<ServerConfig> {
+        self.config.load_full()
+    }
+}
+
+/// The reason why the port has no certificate. The message names the key and the file.
+#[derive(Debug, thiserror::Error)]
+#[error("[admin] {0}")]
+pub struct CertificateError(#[source] TlsError);
+
+/// Serves a connection, by TLS if there are settings for it. A handshake that stalls ends in time, and before that if
+/// another connection needs the slot. A client that does not speak TLS gets an alert, and the connection ends.
+async fn attend(
+    stream: TcpStream,
+    peer: SocketAddr,
+    slot: ConnectionSlot,
+    router: Router,
+    tls: Option<Arc<ServerConfig>>,
+) {
+    tune(&stream, peer);
+    let Some(tls) = tls else {
+        return converse(stream, peer, slot, router).await;
+    };
+    let handshake = timeout(PATIENCE, TlsAcceptor::from(tls).accept(stream));
+    let shaken = tokio::select! {
+        shaken = handshake => shaken,
+        () = slot.has_to_leave() => return,
+    };
+    match shaken {
+        Ok(Ok(stream)) => converse(stream, peer, slot, router).await,
+        Ok(Err(error)) => debug!(%peer, %error, "a TLS session with an admin client failed"),
+        Err(_) => debug!(%peer, "a TLS handshake of an admin client takes too long"),
+    }
+}
+
+/// Sets the options of a connection.
+fn tune(stream: &TcpStream, peer: SocketAddr) {
     use rustix::net::sockopt::{set_socket_keepalive, set_tcp_user_timeout};
     let set = stream
         .set_nodelay(true)
-        .and(set_socket_keepalive(&stream, true).map_err(Into::into))
-        .and(set_tcp_user_timeout(&stream, STALLED).map_err(Into::into));
+        .and(set_socket_keepalive(stream, true).map_err(Into::into))
+        .and(set_tcp_user_timeout(stream, STALLED).map_err(Into::into));
     if let Err(error) = set {
         debug!(%peer, %error, "an option of a connection could not be set");
     }
+}
+
+/// Serves HTTP on a connection until either side closes it.
+async fn converse<S>(stream: S, peer: SocketAddr, slot: ConnectionSlot, router: Router)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let kind = slot.kind();
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let mut router = router.clone();

@@ -67,16 +67,42 @@ pub(super) fn config(
     Ok(Arc::new(config))
 }
 
+/// Builds the TLS settings of a listener for HTTP/1.1 alone, which shows this certificate and wants none.
+///
+/// # Errors
+/// When a file cannot be used.
+pub fn http1_config(cert: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
+    let provider = Arc::new(crypto::default_provider());
+    let certified = certified(cert, key, &provider)?;
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+        .map_err(TlsError::refused)?
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.max_early_data_size = 0;
+    Ok(Arc::new(config))
+}
+
+/// Returns all faults of a certificate's file and its key's.
+pub fn certificate_faults(cert: &Path, key: &Path) -> Vec<PemError> {
+    let each = [certificates("cert", cert).err(), private_key(key).err()];
+    let faults: Vec<PemError> = each.into_iter().flatten().collect();
+    match faults.is_empty() {
+        true => certified(cert, key, &crypto::default_provider())
+            .err()
+            .into_iter()
+            .collect(),
+        false => faults,
+    }
+}
+
 /// Returns all faults of the named files.
 pub(super) fn faults(tls: &ListenerTls) -> Vec<PemError> {
-    let mut faults = Vec::new();
-    if let ListenerCertificate::Files { cert, key } = &tls.certificate {
-        let each = [certificates("cert", cert).err(), private_key(key).err()];
-        faults.extend(each.into_iter().flatten());
-        if faults.is_empty() {
-            faults.extend(certified(cert, key, &crypto::default_provider()).err());
-        }
-    }
+    let mut faults = match &tls.certificate {
+        ListenerCertificate::Files { cert, key } => certificate_faults(cert, key),
+        ListenerCertificate::Minted(_) => Vec::new(),
+    };
     let clients = tls.clients.as_ref();
     faults.extend(clients.and_then(|clients| roots(&clients.file).err()));
     faults

@@ -25,6 +25,7 @@ pub fn nghttpx(lab: &Lab, cpus: Option<&str>) -> Option<Proxy> {
     let port = port.local_addr().unwrap().port();
     let words = [
         "--conf=/dev/null".to_owned(),
+        "--no-ocsp".to_owned(),
         "--single-process".to_owned(),
         "--workers=1".to_owned(),
         "--log-level=ERROR".to_owned(),

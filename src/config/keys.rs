@@ -220,24 +220,7 @@ pub(super) fn apply<'t>(
     log(reader.section("log", log_table), base, &mut config.log);
     let telemetry_section = reader.section("telemetry", telemetry_table);
     telemetry(telemetry_section, base, &mut config.telemetry);
-    let admin_section = reader.section("admin", admin_table);
-    let socket_is_named = admin_section.names("socket");
-    let user_tables = admin(admin_section, base, &mut config.admin);
-    for table in user_tables {
-        let section = reader.entry("[admin.user]", table);
-        let user = user(section, &config.admin.users);
-        config.admin.users.extend(user);
-    }
-    let store_section = reader.section("store", store_table);
-    if store_section.names("path") && !socket_is_named {
-        config.admin.socket = None;
-    }
-    store(store_section, base, &mut config.store);
-    if config.admin.socket.is_none() && !socket_is_named {
-        // Beside the store, even if the file moves the store.
-        let store = config.store.path.as_ref();
-        config.admin.socket = store.map(|store| store.with_extension("sock"));
-    }
+    store_and_admin(store_table, admin_table, reader, base, config);
     evidence(audit_table, reader, base, config);
     ship(reader.section("ship", ship_table), base, config);
     fleet(reader.section("fleet", fleet_table), base, config);
@@ -289,6 +272,34 @@ fn ways_out<'t>(
     for table in proxy_tables {
         let section = reader.entry("[upstream.proxy]", table);
         config.upstream.routes.extend(route(section, base));
+    }
+}
+
+/// Reads `[store]`, `[admin]` and its users. Without a name, the socket lies beside the store.
+fn store_and_admin<'t>(
+    store_table: Option<&'t DeTable<'t>>,
+    admin_table: Option<&'t DeTable<'t>>,
+    reader: &mut Reader<'t>,
+    base: &Path,
+    config: &mut Config,
+) {
+    let admin_section = reader.section("admin", admin_table);
+    let socket_is_named = admin_section.names("socket");
+    let user_tables = admin(admin_section, base, &mut config.admin);
+    for table in user_tables {
+        let section = reader.entry("[admin.user]", table);
+        let user = user(section, &config.admin.users);
+        config.admin.users.extend(user);
+    }
+    let store_section = reader.section("store", store_table);
+    if store_section.names("path") && !socket_is_named {
+        config.admin.socket = None;
+    }
+    store(store_section, base, &mut config.store);
+    if config.admin.socket.is_none() && !socket_is_named {
+        // Beside the store, even if the file moves the store.
+        let store = config.store.path.as_ref();
+        config.admin.socket = store.map(|store| store.with_extension("sock"));
     }
 }
 

@@ -1,10 +1,13 @@
 //! The page of one decision: the request, the deciding rule, the robots.txt at that time, and the proof.
 
+mod proof;
+
 use askama::Template;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::IntoResponse;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 
+use self::proof::{Proof, SignedRoot, checkpoint_of};
 use super::super::logs::Found;
 use super::super::problem::Problem;
 use super::super::proof::evidence_file;
@@ -22,16 +25,11 @@ use super::usage::UsageTable;
 use super::words::{Fact, When, encoded, headline, line};
 use crate::agent;
 use crate::audit::replay::evidence::Robots;
-use crate::audit::replay::{self, Evidence, Outcome};
-use crate::audit::verify::case::{Case, Held, Trusted};
-use crate::audit::verify::review::Finding;
+use crate::audit::replay::{self, Evidence};
+use crate::audit::verify::case::{Case, Trusted};
 use crate::clock::Moment;
-use crate::config::AuditConfig;
 use crate::policy::Reason;
 use crate::rep::{Origin, ProductToken};
-use crate::store::{Store, StoredCheckpoint};
-use crate::text::hex;
-use crate::tlog::leaf_hash;
 
 #[derive(Template)]
 #[template(path = "decision.html", config = "src/admin/http/console/askama.toml")]
@@ -81,30 +79,6 @@ struct OriginOf {
     /// The path without its query, for an override.
     pattern: String,
     is_forwarded: bool,
-}
-
-/// The proof of the decision.
-struct Proof {
-    /// `good`, `fair` or `bad`.
-    class: &'static str,
-    headline: String,
-    signed: String,
-    /// The hash of the record's leaf in the tree over the log.
-    leaf: String,
-    checkpoint: Option<SignedRoot>,
-    faults: Vec<String>,
-    differences: Vec<(String, String, String)>,
-}
-
-/// The checkpoint over the decision.
-struct SignedRoot {
-    time: When,
-    /// The signed note.
-    note: String,
-    /// The witnesses that have cosigned it, with the time of each.
-    cosigned: Vec<(String, When)>,
-    /// The number that have, and the number that a witnessed checkpoint has, where that is larger.
-    lacking: Option<(usize, usize)>,
 }
 
 /// The person who has seen it.
@@ -220,18 +194,6 @@ impl DecisionPage {
     }
 }
 
-/// Returns the checkpoint that covers the record, if there is one.
-async fn checkpoint_of(
-    case: &Case<'_>,
-    store: &dyn Store,
-) -> Result<Option<StoredCheckpoint>, Problem> {
-    let Some(size) = case.in_log.signed() else {
-        return Ok(None);
-    };
-    let checkpoints = store.checkpoints().await?;
-    Ok(checkpoints.into_iter().find(|one| one.size == size))
-}
-
 /// `/decisions/{id}/evidence.json`
 pub(super) async fn file(
     State(site): State<Site>,
@@ -269,57 +231,6 @@ fn explained(case: &Case<'_>) -> Option<Explained> {
     let snapshot = replay::snapshot(file, terms, truncated);
     let explanation = snapshot.robots.explain(&chain, path.as_bytes());
     Some(Explained::of(&explanation))
-}
-
-impl SignedRoot {
-    fn of(checkpoint: &StoredCheckpoint, config: &AuditConfig, now: Moment) -> SignedRoot {
-        let lines: Vec<String> = checkpoint.note.lines().map(line).collect();
-        let cosigned = config.witnesses.iter().filter_map(|witness| {
-            let vkey = std::slice::from_ref(&witness.vkey);
-            let (_, time) = *checkpoint.cosigned(vkey).first()?;
-            Some((line(&witness.name), When::at(time, now)))
-        });
-        let cosigned: Vec<_> = cosigned.collect();
-        let is_lacking = !config.witnesses.is_empty() && cosigned.len() < config.quorum;
-        SignedRoot {
-            lacking: is_lacking.then_some((cosigned.len(), config.quorum)),
-            cosigned,
-            time: When::at(checkpoint.time, now),
-            note: lines.join("\n"),
-        }
-    }
-}
-
-impl Proof {
-    fn of(case: &Case<'_>, trusted: &Trusted, checkpoint: Option<SignedRoot>) -> Proof {
-        let (held, headline) = case.headline();
-        let differences = match &case.finding {
-            Finding::Replayed(Outcome::Differs(differences)) => differences.as_slice(),
-            _ => &[],
-        };
-        Proof {
-            class: match held {
-                Held::Proven => "good",
-                Held::Attested => "fair",
-                Held::Broken => "bad",
-            },
-            headline: line(&headline),
-            signed: line(&case.signed(trusted)),
-            leaf: hex(leaf_hash(&case.decision.entry)),
-            checkpoint,
-            faults: case.in_log.fault().map(line).into_iter().collect(),
-            differences: differences
-                .iter()
-                .map(|one| {
-                    (
-                        one.what.to_owned(),
-                        line(&one.recorded),
-                        line(&one.replayed),
-                    )
-                })
-                .collect(),
-        }
-    }
 }
 
 impl DecisionPage {

@@ -44,7 +44,7 @@ pub(super) struct Source {
     decisions: Search,
     /// `None` if the conditions ask for another verdict.
     denials: Option<Search>,
-    /// The first entry and the end of the log when a statement began.
+    /// The first entry and the end of the log when a statement began, or when the log was opened again.
     extent: (u64, u64),
     held: VecDeque<Held>,
     lines: Lines,
@@ -105,7 +105,8 @@ impl Source {
 
     /// Returns the matching decisions in the next run that has some, from the index `from` on. `None` at the end.
     pub(super) fn page(&mut self, view: View, from: u64) -> Result<Option<Page>, Failure> {
-        if from == 0 {
+        // A source that was closed meanwhile goes on from where another one has stopped.
+        if from == 0 || self.extent == (0, 0) {
             self.extent = entries::extent(&self.connection)?;
         }
         let (first, end) = self.extent;

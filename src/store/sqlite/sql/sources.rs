@@ -21,7 +21,7 @@ const BITS: u32 = 40;
 pub(super) const INDEX: u64 = (1 << BITS) - 1;
 
 /// Logs that are open at a time.
-const MOST_OPEN: usize = 16;
+pub(super) const MOST_OPEN: usize = 16;
 
 /// A log that is read.
 struct Log {

@@ -276,8 +276,8 @@ impl Log {
     }
 
     /// Records a decision with the digests of its objects, on a request that may exceed its client's limits: few of such
-    /// are recorded one by one.
-    pub fn record_of(&self, record: &Record<'_>, grounds: &Grounds, exceeds: Exceeds) {
+    /// are recorded one by one. Returns false if the record finds no room: it is lost, and a flush does not wait for it.
+    pub fn record_of(&self, record: &Record<'_>, grounds: &Grounds, exceeds: Exceeds) -> bool {
         thread_local! {
             /// A buffer for entries: encoded outside of the queue's lock, and without an allocation.
             static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
@@ -288,7 +288,7 @@ impl Log {
         let writer = self.writer.as_ref().filter(|_| is_recorded);
         let writer = writer.filter(|writer| self.admits(writer, record, exceeds));
         if writer.is_none() && !is_shown {
-            return;
+            return true;
         }
         // A thread that ends has no buffer any more.
         let mut entry = SCRATCH.try_with(Cell::take).unwrap_or_default();
@@ -298,10 +298,9 @@ impl Log {
         if is_shown {
             self.show(record, grounds, &entry, is_recorded);
         }
-        if let Some(writer) = writer {
-            writer.queue.put(record, grounds, &entry);
-        }
+        let has_room = writer.is_none_or(|writer| writer.queue.put(record, grounds, &entry));
         let _ = SCRATCH.try_with(|scratch| scratch.set(entry));
+        has_room
     }
 
     /// Tells whether a decision gets a record of its own.

@@ -134,16 +134,17 @@ impl Queue {
         .await
     }
 
-    /// Queues the entry of a record with the objects that it is the first to name, or counts it as lost.
-    pub(super) fn put(&self, record: &Record<'_>, grounds: &Grounds, entry: &[u8]) {
+    /// Queues the entry of a record with the objects that it is the first to name. Otherwise counts it as lost, and returns
+    /// false.
+    pub(super) fn put(&self, record: &Record<'_>, grounds: &Grounds, entry: &[u8]) -> bool {
         self.put_entry(record.time, |inner| {
             inner.name_objects(record, grounds);
             inner.next.entries.push(|out| out.extend_from_slice(entry));
-        });
+        })
     }
 
-    /// Lets `put` queue an entry of this time, or counts it as lost.
-    fn put_entry(&self, time: Moment, put: impl FnOnce(&mut Inner)) {
+    /// Lets `put` queue an entry of this time. Otherwise counts it as lost, and returns false.
+    fn put_entry(&self, time: Moment, put: impl FnOnce(&mut Inner)) -> bool {
         let mut inner = self.inner.lock();
         let enduring = inner.failure.is_some() && !self.deny.load(Ordering::Relaxed);
         let bound = if enduring {
@@ -154,9 +155,10 @@ impl Queue {
         if inner.held() >= bound || inner.life == Life::Over {
             inner.lose(time);
             self.counts.lost();
-            return;
+            return false;
         }
         self.add(&mut inner, put);
+        true
     }
 
     /// Queues the start of this process, which then tells its end, too.

@@ -205,12 +205,13 @@ impl Proxy {
             false => respond::refuse(refusal, &mut recorder, traits, now),
         };
         let must_be_kept = self.must_be_kept_first(recorder.decision());
-        recorder.record_now(response.body().len() as u64);
-        let is_lost = self.log.is_closed()
-            || must_be_kept && self.log.flush().await.is_err() && self.denies_unrecorded();
+        let has_room = recorder.record_now(response.body().len() as u64);
+        let is_lost = self.log.is_closed() || must_be_kept && !self.may_answer(has_room).await;
         if is_lost {
             // The decision may not be on disk, so it is not disclosed.
-            recorder.withdraw_record();
+            if has_room {
+                recorder.withdraw_record();
+            }
             recorder.decide(Decision::bare(Reason::LogFailed, now));
             response = respond::refuse(&Refusal::Decided, &mut recorder, traits, now);
         }

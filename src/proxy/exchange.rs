@@ -224,12 +224,13 @@ impl Connection {
             .proxy
             .must_be_kept_first(recorder.decision())
         {
-            recorder.record_now(response.body().len() as u64);
+            let has_room = recorder.record_now(response.body().len() as u64);
             // Boxed: a wait for the disk should not burden every request's future.
-            let kept = Box::pin(self.downstream.proxy.log.flush()).await;
-            if kept.is_err() && self.downstream.proxy.denies_unrecorded() {
+            if !Box::pin(self.downstream.proxy.may_answer(has_room)).await {
                 // The decision may not be on disk, so it is not disclosed.
-                recorder.withdraw_record();
+                if has_room {
+                    recorder.withdraw_record();
+                }
                 recorder.decide(Decision::bare(Reason::LogFailed, now));
                 response = respond::refuse(&Refusal::Decided, &mut recorder, traits, now);
             }
@@ -239,9 +240,11 @@ impl Connection {
 }
 
 impl Proxy {
-    /// Tells whether a decision that cannot be recorded must not be disclosed.
-    pub(super) fn denies_unrecorded(&self) -> bool {
-        self.settings.load().log.on_failure == OnFailure::Deny
+    /// Waits until the disk has a record that was made before its answer leaves, and tells whether the answer may leave.
+    /// A record without room is lost.
+    pub(super) async fn may_answer(&self, has_room: bool) -> bool {
+        let is_kept = has_room && self.log.flush().await.is_ok();
+        is_kept || self.settings.load().log.on_failure == OnFailure::Continue
     }
 
     /// Tells whether a request with a mandatory User-Agent has several: the origin may choose any of them.

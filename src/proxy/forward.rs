@@ -109,13 +109,14 @@ impl Connection {
             return true;
         }
         recorder.response_started(status.as_u16(), error);
-        recorder.record_now(0);
+        let has_room = recorder.record_now(0);
         // Boxed: a wait for the disk should not burden every request's future.
-        let kept = Box::pin(proxy.log.flush()).await;
-        if kept.is_ok() || !proxy.denies_unrecorded() {
+        if Box::pin(proxy.may_answer(has_room)).await {
             return true;
         }
-        recorder.withdraw_record();
+        if has_room {
+            recorder.withdraw_record();
+        }
         recorder.decide_by(Reason::LogFailed);
         false
     }

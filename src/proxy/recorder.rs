@@ -427,11 +427,13 @@ impl ExchangeRecorder {
         self.phase = Phase::Recorded;
     }
 
-    /// Records the exchange now, before its answer with a body of `octets` leaves. Later events are not recorded.
-    pub fn record_now(&mut self, octets: u64) {
+    /// Records the exchange now, before its answer with a body of `octets` leaves. Later events are not recorded. Returns
+    /// false if the record is lost.
+    pub fn record_now(&mut self, octets: u64) -> bool {
         self.bytes_out = octets;
-        self.record();
+        let has_room = self.record();
         self.phase = Phase::Recorded;
+        has_room
     }
 
     /// Takes the record of [`record_now`](Self::record_now) back: another answer leaves.

@@ -16,11 +16,11 @@ fn take(queue: &Queue) -> Batch {
         .unwrap()
 }
 
-/// Queues three octets, framed as an entry.
-fn put(queue: &Queue) {
+/// Queues three octets, framed as an entry, if they find room.
+fn put(queue: &Queue) -> bool {
     queue.put_entry(Moment::default(), |inner| {
         inner.next.entries.push(|out| out.push(0));
-    });
+    })
 }
 
 #[test]
@@ -52,12 +52,12 @@ fn unwritten_lines_still_fill_the_queue() {
     let queue = Queue::new(bounds, true, Clock::manual(Moment::default()));
     let put = || put(&queue);
     let state = || queue.state.load(Ordering::Relaxed);
-    put();
+    assert!(put());
     assert_eq!(state(), State::Full as u8);
     let batch = take(&queue);
     assert_eq!(state(), State::Full as u8, "taken is not written");
-    put();
-    put();
+    assert!(put());
+    assert!(!put(), "a lost record is no record to wait for");
     assert_eq!(
         queue.wrote(&batch, Moment::default()),
         Some(1),

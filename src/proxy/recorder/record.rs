@@ -82,8 +82,8 @@ impl ExchangeRecorder {
         }
     }
 
-    /// Counts the exchange and writes its record, if the log wants it.
-    pub(super) fn record(&self) {
+    /// Counts the exchange and writes its record, if the log wants it. Returns false if the record is lost.
+    pub(super) fn record(&self) -> bool {
         let exceeds = self.enter_account();
         let octets_in = self.bytes_in.as_deref();
         self.proxy
@@ -109,12 +109,13 @@ impl ExchangeRecorder {
         }
         if error.is_none() && verdict == "allow" && !log.wants(least) {
             self.proxy.summary.count_forwarded();
+            true
         } else {
-            self.write(exceeds, error);
+            self.write(exceeds, error)
         }
     }
 
-    fn write(&self, exceeds: Exceeds, error: Option<&str>) {
+    fn write(&self, exceeds: Exceeds, error: Option<&str>) -> bool {
         thread_local! {
             /// A buffer for URLs that come in parts.
             static URL: std::cell::Cell<Vec<u8>> = const { std::cell::Cell::new(Vec::new()) };
@@ -131,12 +132,13 @@ impl ExchangeRecorder {
         let signed = self.signer.as_ref().and_then(Signer::outcome);
         let record = self.to_record(&url, usage.as_deref(), signed.as_ref(), error);
         // A failing log would only be flooded with its own failures.
-        if self.decision.reason != Reason::LogFailed {
+        let has_room = self.decision.reason == Reason::LogFailed || {
             let grounds = self.grounds(&record);
-            self.proxy.log.record_of(&record, &grounds, exceeds);
-        }
+            self.proxy.log.record_of(&record, &grounds, exceeds)
+        };
         self.proxy.summary.count(&record);
         let _ = URL.try_with(|buffer| buffer.set(url));
+        has_room
     }
 
     /// Returns the record of an exchange that ends now.

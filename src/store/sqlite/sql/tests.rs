@@ -141,7 +141,9 @@ async fn the_views_have_each_decision_once_and_the_fields_of_its_line() {
 async fn a_statement_goes_on_in_a_log_that_others_have_closed() {
     let folder = tempfile::tempdir().unwrap();
     let logs = 0..=sources::MOST_OPEN;
-    let paths: Vec<_> = logs.map(|n| folder.path().join(format!("{n}.db"))).collect();
+    let paths: Vec<_> = logs
+        .map(|n| folder.path().join(format!("{n}.db")))
+        .collect();
     for path in &paths {
         let store = Sqlite::open(path, Access::Write, Synchronous::Normal).unwrap();
         // Two runs.

@@ -385,6 +385,13 @@ impl Log {
         }
     }
 
+    /// Records that a request which had gone out was answered `log_failed`, beside its record.
+    pub fn answered_log_failed(&self, id: DecisionId) {
+        if let Some(writer) = &self.writer {
+            writer.queue.answered_log_failed(id, self.clock.now());
+        }
+    }
+
     /// Tells whether records reach the store late, so that requests wait for them.
     #[must_use]
     pub fn is_behind(&self) -> bool {

@@ -226,6 +226,12 @@ impl Queue {
         }
     }
 
+    /// Queues the event that a request was answered `log_failed`. The record stays: the request had gone out.
+    pub(super) fn answered_log_failed(&self, id: DecisionId, now: Moment) {
+        let mut inner = self.inner.lock();
+        self.add(&mut inner, |inner| inner.tell_withdrawal(id, now));
+    }
+
     /// Returns the size of the queue's content.
     pub(super) fn backlog(&self) -> Backlog {
         let inner = self.inner.lock();

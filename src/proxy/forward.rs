@@ -115,7 +115,7 @@ impl Connection {
             return true;
         }
         if has_room {
-            recorder.withdraw_record();
+            recorder.answered_log_failed();
         }
         recorder.decide_by(Reason::LogFailed);
         false

@@ -440,6 +440,12 @@ impl ExchangeRecorder {
     pub fn withdraw_record(&self) {
         self.proxy.log.withdraw(self.id);
     }
+
+    /// Enters beside the record of [`record_now`](Self::record_now) that another answer leaves. The record tells that the
+    /// request has gone out.
+    pub fn answered_log_failed(&self) {
+        self.proxy.log.answered_log_failed(self.id);
+    }
 }
 
 impl Drop for ExchangeRecorder {

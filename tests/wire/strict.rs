@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::clients::{PASSWORD, basic, entry};
 use crate::opaque::{SWITCH, upgrade};
-use crate::support::{CrawlgateProcess, Origin, RULES, Reply, Setup, StoredLog};
+use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply, Setup, StoredLog};
 
 fn strict(configure: impl FnOnce(&mut Setup)) -> CrawlgateProcess {
     CrawlgateProcess::with(|setup| {
@@ -183,4 +183,47 @@ fn a_page_that_an_exemption_lets_out_does_not_leave_without_its_record() {
         );
         assert_eq!(answer.is_ours(), status == 503, "{answer:?}");
     }
+}
+
+#[test]
+fn an_exempt_request_that_has_gone_out_stays_on_record_whatever_its_client_was_answered() {
+    let mut gate = strict(|setup| {
+        exempt(setup);
+        setup.set("log", "file", "\"\"");
+        setup.set("admin", "address", "\"127.0.0.1:0\"");
+    });
+    let latch = Latch::new();
+    let page = Reply::with(200, "", "SECRET").held(&latch);
+    let origin = Origin::with_rules(RULES).on("/private/x", [page]);
+    let url = origin.url("/private/x");
+    let mut wire = gate.connect();
+    let right = basic("helper", PASSWORD);
+    let fields = format!(
+        "Host: {}\r\nUser-Agent: TestBot/1.0\r\n{right}",
+        origin.authority()
+    );
+    wire.send(format!("GET {url} HTTP/1.1\r\n{fields}\r\n"));
+    latch.arrivals(1);
+    let store = gate.setup.dir().join("crawlgate.db");
+    let other = rusqlite::Connection::open(&store).unwrap();
+    // Another writer for longer than crawlgate waits for one.
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    latch.open();
+    let answer = wire.response("GET");
+    assert_eq!(answer.status, 503, "{answer:?}");
+    assert_eq!(answer.problem()["reason"], "log_failed", "{answer:?}");
+    assert!(!answer.text().contains("SECRET"), "{answer:?}");
+    // An attempt that began after the answer has failed, too.
+    metrics::wait(
+        &gate,
+        "crawlgate_store_failures_total{place=\"store\"}",
+        2.0,
+    );
+    other.execute_batch("ROLLBACK").unwrap();
+    drop(other);
+    gate.signal(Signal::TERM);
+    gate.wait();
+    assert_eq!(origin.seen_but_robots(), ["GET /private/x"]);
+    let kept = StoredLog::read(&store).decisions;
+    assert_eq!(kept.len(), 1, "the request went out: {kept:?}");
 }

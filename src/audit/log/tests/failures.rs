@@ -27,6 +27,23 @@ async fn on_a_full_disk_requests_are_refused_and_no_record_is_lost_or_doubled() 
 }
 
 #[tokio::test]
+async fn the_record_of_a_request_that_had_gone_out_stays_whatever_was_answered() {
+    let tank = Tank::default();
+    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(tank.clone())]);
+    let one = denial();
+    log.record(&one);
+    log.flush().await.unwrap_err();
+    log.answered_log_failed(one.id);
+    tank.make_room(100);
+    recovered(&log).await;
+    let [(first, record), (second, event)] = &tank.named()[..] else {
+        panic!("{:?}", tank.reasons());
+    };
+    assert_eq!([first, second], ["a decision", "answered_log_failed"]);
+    assert_eq!(event["decision"], record["id"]);
+}
+
+#[tokio::test]
 async fn records_lost_while_requests_go_on_are_counted() {
     let bounds = Bounds {
         write: 1,

@@ -70,8 +70,8 @@ impl Connection {
                 (Some(client_stream), Some(switching))
                     if wants_websocket && is_websocket(response.headers()) =>
                 {
-                    let head = (response.status(), None);
-                    if !self.is_kept(head, &mut recorder).await {
+                    recorder.response_started(response.status().as_u16(), None);
+                    if !self.is_kept(&mut recorder).await {
                         return Err((Refusal::Decided, recorder));
                     }
                     Ok(self.switch(response, client_stream, recorder, switching))
@@ -86,10 +86,11 @@ impl Connection {
             response.into_body().discard();
             return Err((Refusal::Decided, recorder));
         };
-        let error = ftp_refusal(&response, &recorder).and_then(ftp::status::Refusal::error_type);
-        let head = (response.status(), error);
-        match self.is_kept(head, &mut recorder).await {
-            true => Ok(self.pass(response, recorder, passing, release)),
+        let refusal = ftp_refusal(&response, &recorder);
+        let error = refusal.and_then(ftp::status::Refusal::error_type);
+        recorder.response_started(response.status().as_u16(), error);
+        match self.is_kept(&mut recorder).await {
+            true => Ok(self.pass(response, recorder, passing, (release, refusal))),
             false => {
                 response.into_body().discard();
                 Err((Refusal::Decided, recorder))
@@ -99,16 +100,11 @@ impl Connection {
 
     /// Waits until the record of an exempted request is on disk, where durability asks for that. False if it cannot be
     /// kept, and the crawler must not get the answer: the recorder has the decision then.
-    async fn is_kept(
-        &self,
-        (status, error): (StatusCode, Option<&'static str>),
-        recorder: &mut ExchangeRecorder,
-    ) -> bool {
+    async fn is_kept(&self, recorder: &mut ExchangeRecorder) -> bool {
         let proxy = &self.downstream.proxy;
         if !proxy.must_be_kept_first(recorder.decision()) {
             return true;
         }
-        recorder.response_started(status.as_u16(), error);
         let has_room = recorder.record_now(0);
         // Boxed: a wait for the disk should not burden every request's future.
         if Box::pin(proxy.may_answer(has_room)).await {
@@ -230,17 +226,14 @@ impl Connection {
         Ok((response, passing))
     }
 
-    /// Passes the origin's answer on to the crawler.
+    /// Passes the origin's answer on to the crawler, or what an FTP server has refused.
     fn pass(
         &self,
         mut response: Response<ResponseBody>,
-        mut recorder: Box<ExchangeRecorder>,
+        recorder: Box<ExchangeRecorder>,
         passing: Passing,
-        release: Release,
+        (release, refusal): (Release, Option<ftp::status::Refusal>),
     ) -> Response<Answer> {
-        let refusal = ftp_refusal(&response, &recorder);
-        let error = refusal.and_then(ftp::status::Refusal::error_type);
-        recorder.response_started(response.status().as_u16(), error);
         let version = response.version();
         fields::to_crawler(response.headers_mut());
         if let Some(refusal) = refusal {
@@ -274,7 +267,6 @@ impl Connection {
             .proxy
             .name
             .sign(answer.headers_mut(), response.version());
-        recorder.response_started(StatusCode::SWITCHING_PROTOCOLS.as_u16(), None);
         let downstream = self.downstream.clone();
         self.downstream.proxy.spawn(async move {
             let both = tokio::join!(client_stream.ready(&downstream.slot), switched(response));

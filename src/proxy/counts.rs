@@ -128,13 +128,17 @@ impl Counts {
             Mode::Report => Reason::ALL.len(),
         };
         self.decisions.add(mode + decision.reason.place(), 1);
-        if let Some(octets) = octets_in {
-            self.bytes.add(0, octets.load(Ordering::Relaxed));
-        }
-        self.bytes.add(1, octets_out);
+        let octets_in = octets_in.map_or(0, |octets| octets.load(Ordering::Relaxed));
+        self.carried(octets_in, octets_out);
         if let Some(usage) = &decision.usage {
             self.usage.exchanged(decision, usage);
         }
+    }
+
+    /// Counts octets of bodies.
+    pub fn carried(&self, octets_in: u64, octets_out: u64) {
+        self.bytes.add(0, octets_in);
+        self.bytes.add(1, octets_out);
     }
 
     /// Counts a handshake with a crawler that has ended.

@@ -101,6 +101,8 @@ pub struct ExchangeRecorder {
     bytes_in: Option<Arc<AtomicU64>>,
     /// Octets of the response's body so far.
     bytes_out: u64,
+    /// Octets of the request's body that were counted before the answer of a forwarded request left.
+    counted_early: Option<u64>,
     /// The error, as a Proxy-Status error type.
     error: Option<&'static str>,
     /// The words of our answer, where they tell more than the rest of the record.
@@ -178,6 +180,7 @@ impl ExchangeRecorder {
             status: None,
             bytes_in: None,
             bytes_out: 0,
+            counted_early: None,
             error: None,
             detail: None,
         })
@@ -431,7 +434,10 @@ impl ExchangeRecorder {
     /// false if the record is lost.
     pub fn record_now(&mut self, octets: u64) -> bool {
         self.bytes_out = octets;
+        let octets_in = self.bytes_in();
         let has_room = self.record();
+        // Octets of an origin follow; our own answer is counted whole.
+        self.counted_early = (octets == 0 && self.decision.lets_out()).then_some(octets_in);
         self.phase = Phase::Recorded;
         has_room
     }
@@ -454,6 +460,10 @@ impl Drop for ExchangeRecorder {
         self.charge();
         if self.phase.leaves_record() {
             self.record();
+        }
+        if let Some(octets_in) = self.counted_early {
+            let rest = self.bytes_in().saturating_sub(octets_in);
+            self.proxy.counts.carried(rest, self.bytes_out);
         }
         self.state.end();
     }

@@ -6,6 +6,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::clients::{PASSWORD, basic, entry};
+use crate::metrics;
 use crate::opaque::{SWITCH, upgrade};
 use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply, Setup, StoredLog};
 
@@ -160,6 +161,30 @@ fn a_page_that_an_exemption_lets_out_is_recorded_before_it_leaves() {
     let kept = StoredLog::read(&gate.setup.dir().join("crawlgate.db")).decisions;
     assert!(told.iter().all(|id| kept.contains(id)), "{told:?} {kept:?}");
     assert_eq!(kept.len(), told.len(), "one was recorded twice");
+}
+
+#[test]
+fn octets_that_follow_an_early_record_are_counted() {
+    let gate = strict(|setup| {
+        exempt(setup);
+        setup.set("admin", "address", "\"127.0.0.1:0\"");
+    });
+    let page = Reply::ok("x".repeat(1_000)).read_body();
+    let origin = Origin::with_rules(RULES).on("/private/up", [page]);
+    let right = basic("helper", PASSWORD);
+    let head = format!(
+        "Host: {}\r\nUser-Agent: TestBot/1.0\r\n{right}",
+        origin.authority()
+    );
+    let url = origin.url("/private/up");
+    let answer = gate.connect().exchange(format!(
+        "POST {url} HTTP/1.1\r\n{head}Content-Length: 10\r\n\r\n0123456789"
+    ));
+    assert_eq!((answer.status, answer.text().len()), (200, 1_000));
+    for (direction, octets) in [("upstream", 10.0), ("downstream", 1_000.0)] {
+        let series = format!("crawlgate_bytes_total{{direction=\"{direction}\"}}");
+        metrics::wait(&gate, &series, octets);
+    }
 }
 
 #[test]

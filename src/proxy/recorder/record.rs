@@ -44,7 +44,7 @@ impl ExchangeRecorder {
         });
     }
 
-    fn bytes_in(&self) -> u64 {
+    pub(super) fn bytes_in(&self) -> u64 {
         let octets = self.bytes_in.as_ref();
         octets.map_or(0, |octets| octets.load(Ordering::Relaxed))
     }

@@ -60,7 +60,7 @@ impl fmt::Display for NotReplayable {
             Self::Cut => "the request was too long to be recorded whole",
             Self::Older => "an earlier crawlgate recorded it, without all that a replay needs",
             Self::NoRoom => "the robots.txt that it rests on had no room in the store any more ([audit] max_size), or was lost to damage",
-            Self::NoSettings => "its client was exempt, and the log does not have the settings of that time any more, which name exempt clients",
+            Self::NoSettings => "its client was exempt, and the log does not tell the settings of that time, which name exempt clients",
             Self::Unknown => "its reason is unknown to this crawlgate; a newer one may know it",
         })
     }

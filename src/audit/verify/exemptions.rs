@@ -2,7 +2,8 @@
 //! clients.
 //!
 //! Each process records its settings when they come into force, before the first request that it judges by them. Requests
-//! that are judged meanwhile may still rest on the settings before.
+//! that are judged meanwhile may still rest on the settings before. The clock may be set back, and retention drops old
+//! settings: where one of these may explain a record, the log is not blamed for it.
 
 use std::collections::HashMap;
 
@@ -20,9 +21,9 @@ const PAGE: usize = 1_000;
 pub(super) enum Standing {
     /// The settings in force name the client, with the same reason.
     Exempt,
-    /// They do not.
+    /// They do not, and no others can have been in force.
     NotExempt,
-    /// The log does not have them.
+    /// The log does not tell.
     Unknown,
 }
 
@@ -38,6 +39,8 @@ pub(super) struct Exemptions {
 /// Exempt clients from a time on.
 #[derive(Debug)]
 struct Settings {
+    /// The number of their entry.
+    seq: u64,
     /// The time, in milliseconds since the epoch.
     from: u64,
     /// Names with the operator's reasons, each with the number of octets cut off.
@@ -65,11 +68,10 @@ impl Exemptions {
         let client = format!("{}: {}", name.kept, exempt.reason);
         let decided = entry.time().saturating_add_signed(entry.decided_after);
         let of_process = self.all.get(&process_of(&entry.id));
-        Ok(standing(
-            of_process.map_or(&[], Vec::as_slice),
-            decided,
-            &client,
-        ))
+        let recorded = of_process.map_or(&[][..], Vec::as_slice);
+        let before = recorded.partition_point(|settings| settings.seq < decision.seq);
+        let recorded = recorded.get(..before).unwrap_or_default();
+        Ok(standing(recorded, decided, &client))
     }
 
     /// Reads the settings behind those that are known.
@@ -85,7 +87,7 @@ impl Exemptions {
             };
             let page = store.events(query).await?;
             for event in &page {
-                self.add(&event.entry);
+                self.add(event.seq, &event.entry);
                 after = event.seq;
             }
             if page.len() < PAGE {
@@ -96,7 +98,7 @@ impl Exemptions {
         Ok(())
     }
 
-    fn add(&mut self, octets: &[u8]) {
+    fn add(&mut self, seq: u64, octets: &[u8]) {
         let Ok(Entry::Event(event)) = Entry::read(octets) else {
             return;
         };
@@ -107,6 +109,7 @@ impl Exemptions {
         let text = |client: Text<'_>| (client.kept.to_owned(), client.cut);
         let of_process = self.all.entry(process_of(&event.id)).or_default();
         of_process.push(Settings {
+            seq,
             from: event.time(),
             clients: clients.iter().map(text).collect(),
             is_cut: clients.more() > 0,
@@ -119,22 +122,22 @@ fn process_of(id: &[u8; 16]) -> u64 {
     (u128::from_be_bytes(*id) as u64) & ((1 << 48) - 1)
 }
 
-/// Judges by the settings of one process whether a client was exempt at a time.
-fn standing(all: &[Settings], decided: u64, client: &str) -> Standing {
-    let mut standing = Standing::Unknown;
-    let before = all.iter().rev().filter(|one| one.from <= decided);
-    for settings in before {
-        if settings.names(client) {
+/// Judges by the settings that one process recorded before a decision whether a client was exempt at a time.
+fn standing(recorded: &[Settings], decided: u64, client: &str) -> Standing {
+    for settings in recorded.iter().rev() {
+        if settings.from <= decided && settings.names(client) {
             return Standing::Exempt;
         }
-        if !settings.is_cut {
-            standing = Standing::NotExempt;
-        }
         if settings.from.saturating_add(OVERLAP) <= decided {
-            break;
+            // Settings with a later time were in force then only if the clock was set back.
+            let mut others = recorded.iter().filter(|one| one.from >= settings.from);
+            return match others.any(|one| one.is_cut || one.names(client)) {
+                true => Standing::Unknown,
+                false => Standing::NotExempt,
+            };
         }
     }
-    standing
+    Standing::Unknown
 }
 
 impl Settings {
@@ -162,6 +165,7 @@ mod tests {
     fn settings(from: u64, clients: &[(&str, u64)], is_cut: bool) -> Settings {
         let clients = clients.iter();
         Settings {
+            seq: 0,
             from,
             clients: clients
                 .map(|(text, cut)| ((*text).to_owned(), *cut))
@@ -182,7 +186,9 @@ mod tests {
             ("exempt", vec![with(0)], Standing::Exempt),
             ("exempt in the same millisecond", vec![with(late)], Standing::Exempt),
             ("never exempt", vec![without(0)], Standing::NotExempt),
-            ("exempt later", vec![without(0), with(late + 1)], Standing::NotExempt),
+            ("exempt later, or the clock was set back", vec![without(0), with(late + 1)], Standing::Unknown),
+            ("the clock was set back since", vec![with(late + 1), without(0)], Standing::Unknown),
+            ("older settings may be dropped", vec![without(late - OVERLAP + 1)], Standing::Unknown),
             ("no longer", vec![with(0), without(late - OVERLAP)], Standing::NotExempt),
             ("a reload at that time", vec![with(0), without(late - OVERLAP + 1)], Standing::Exempt),
             ("two reloads at that time", vec![with(0), without(late - 9), without(late - 1)], Standing::Exempt),
@@ -191,6 +197,7 @@ mod tests {
             ("a reason that is cut", vec![settings(0, &[("helper: a per", 8)], false)], Standing::Exempt),
             ("another reason that is cut", vec![settings(0, &[("helper: a per", 9)], false)], Standing::NotExempt),
             ("a list that is cut", vec![settings(0, &[], true)], Standing::Unknown),
+            ("a later list that is cut", vec![without(0), settings(late - 1, &[], true)], Standing::Unknown),
         ];
         for (name, all, want) in cases {
             assert_eq!(standing(&all, late, HELPER), want, "{name}");
@@ -214,6 +221,8 @@ mod tests {
             store.write(batch).await.unwrap();
             store.records(0, 100).await.unwrap().pop().unwrap()
         };
+        // In force for long.
+        let before = Moment::from_millis(NOON.as_millis() - OVERLAP);
         let event = |clients: &[&str], is_other| {
             let mut entry = Vec::new();
             let kind = EventKind::Settings(entry::Settings {
@@ -223,7 +232,7 @@ mod tests {
                 report_clients: Texts::default(),
                 exempt_clients: clients.into(),
             });
-            let id = id(NOON, is_other);
+            let id = id(before, is_other);
             Event { id, kind }.encode(&mut entry);
             entry
         };
@@ -256,5 +265,10 @@ mod tests {
             let found = exemptions.standing(&store, &one).await.unwrap();
             assert_eq!(found, want, "{reason:?} {is_other}");
         }
+        // What comes into force later says nothing of an earlier decision, whatever the clock says.
+        let one = written(decision(Some("nothing"), false)).await;
+        written(event(&["crawler-7: nothing"], false)).await;
+        let found = exemptions.standing(&store, &one).await.unwrap();
+        assert_eq!(found, Standing::NotExempt);
     }
 }

@@ -52,6 +52,9 @@ const SEND_BUFFER: usize = 65_536;
 /// Octets that SETTINGS_MAX_HEADER_LIST_SIZE counts for a field beside its name and value (RFC 9113 6.5.2).
 const FIELD: usize = 32;
 
+/// Octets of the table that a crawler's fields may refer to (RFC 7541 4.2), counted with [`FIELD`] for each entry.
+const TABLE: usize = 4096;
+
 /// Periods of silence that make a connection idle.
 const QUIET_PERIODS: u32 = 4;
 
@@ -341,7 +344,8 @@ where
 
 fn builder(limits: &Limits) -> Builder {
     // Beyond this size `h2` answers a head on its own, without a record: one between the two is refused like any other.
-    let head = limits.header_bytes.saturating_mul(3);
+    // The room for a table is for [`most_trailers`].
+    let head = limits.header_bytes.saturating_mul(3).saturating_add(TABLE);
     let head = head.saturating_add(limits.header_fields.saturating_mul(FIELD));
     // `h2` counts the resets that it sees before the connection's task does, and those that it answers a malformed
     // request with.
@@ -362,9 +366,10 @@ fn builder(limits: &Limits) -> Builder {
 /// Returns the octets that a trailer section may have on the wire.
 ///
 /// From its maximum on, `h2` drops the fields of a trailer section and passes the others on. Their sum is beyond
-/// `header_bytes`, for which [`form::check_trailers`] refuses them, or one field is at least twice as long. Its
-/// shortest code has five bits for an octet (RFC 7541, appendix B), and so five quarters of `header_bytes` in all: no
-/// section that is permitted has as many.
+/// `header_bytes`, for which [`form::check_trailers`] refuses them, or the first field that is dropped counts for at
+/// least twice that and a whole table. The table has no room for such a field. If it has the name, the value is at least twice
+/// as long as `header_bytes`. Its shortest code has five bits for an octet (RFC 7541, appendix B), and so five quarters of
+/// `header_bytes` in all: no section that is permitted has as many.
 fn most_trailers(limits: &Limits) -> usize {
     limits.header_bytes.saturating_add(limits.header_bytes / 4)
 }

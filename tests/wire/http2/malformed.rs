@@ -187,31 +187,59 @@ fn trailers_with_white_space_around_a_value_break_the_request_off() {
 fn trailers_that_would_lose_a_field_break_the_request_off() {
     // `h2` keeps the short field, and drops the one that is longer than all fields together may be.
     let long = "x".repeat(60_000);
-    let many = [("x-many", "1"); 101];
-    for (name, trailers, end) in [
+    // A field with a place in the table, and a reference to it (RFC 7541 6.1 and 6.2.1): the first entry is the 62nd.
+    let mut known = block(&[("x-long", &"x".repeat(4_000))]);
+    known[0] = 0x40;
+    let mut known_again = block(&[&[("x-sum", "1")][..], &[("x-many", "1"); 60]].concat());
+    known_again.push(0x80 | 62);
+    for (name, head, known, trailers, end) in [
         (
             "a long field",
-            &[("x-sum", "1"), ("x-long", &*long)][..],
+            "16KiB",
+            None,
+            block(&[("x-sum", "1"), ("x-long", &long)]),
             true,
         ),
-        ("many fields", &many, false),
+        (
+            "many fields",
+            "16KiB",
+            None,
+            block(&[("x-many", "1"); 101]),
+            false,
+        ),
+        (
+            "a long field by a reference",
+            "1KiB",
+            Some(known),
+            known_again,
+            false,
+        ),
     ] {
-        let gate = limited(&[("header_bytes", "\"16KiB\"")]);
+        let head = format!("\"{head}\"");
+        let gate = limited(&[("header_bytes", &head), ("uri_bytes", "\"1KiB\"")]);
         let origin = Origin::https().on("/up", [Reply::ok("up").read_body()]);
         let authority = origin.authority();
         let mut frames = gate.intercept_frames(&authority, "site.test");
-        let head = block(&[
-            (":method", "POST"),
-            (":scheme", "https"),
-            (":authority", &authority),
-            (":path", "/up"),
-            ("trailer", "x-sum"),
-        ]);
-        frames.send(kind::HEADERS, flag::END_HEADERS, 1, &head);
-        frames.send(kind::DATA, 0, 1, b"body");
-        frames.head(1, flag::END_STREAM, &block(trailers));
+        let head = |path| {
+            block(&[
+                (":method", "POST"),
+                (":scheme", "https"),
+                (":authority", &authority),
+                (":path", path),
+                ("trailer", "x-sum"),
+            ])
+        };
+        if let Some(known) = known {
+            // A request that is refused for its size.
+            let too_large = [head("/too-large"), known].concat();
+            frames.head(1, flag::END_STREAM, &too_large);
+            assert_eq!(frames.answer(1).unwrap().0, 431, "{name}");
+        }
+        frames.send(kind::HEADERS, flag::END_HEADERS, 3, &head("/up"));
+        frames.send(kind::DATA, 0, 3, b"body");
+        frames.head(3, flag::END_STREAM, &trailers);
         if end {
-            assert_eq!(frames.end(3), End::GoAway(11), "{name}");
+            assert_eq!(frames.end(5), End::GoAway(11), "{name}");
         }
         let record = gate.record_of(&origin.url("/up"));
         assert!(!record["error"].is_null(), "{name}: {record}");

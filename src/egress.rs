@@ -437,7 +437,7 @@ impl Egress {
             };
             let (past, idle_for) = lease.past();
             let is_http1 = matches!(lease, Lease::Http1(_));
-            let is_last = new.is_last(is_new, is_http1);
+            let is_last = is_new && new.count(is_http1);
             // By HTTP/2, the request stays whole.
             let is_doubtful =
                 is_http1 && !is_new && (idle_for >= DOUBTFUL || past == UseCount::Once);

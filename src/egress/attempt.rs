@@ -26,10 +26,10 @@ const MOST_NEW: usize = 3;
 pub(super) struct NewConnections(usize);
 
 impl NewConnections {
-    /// Counts a connection if it is new, and tells whether no other is made after it.
-    pub(super) fn is_last(&mut self, is_new: bool, is_http1: bool) -> bool {
-        self.0 += usize::from(is_new);
-        is_new && (is_http1 || self.0 >= MOST_NEW)
+    /// Counts a new connection, and tells whether no other is made after it.
+    pub(super) fn count(&mut self, is_http1: bool) -> bool {
+        self.0 += 1;
+        is_http1 || self.0 >= MOST_NEW
     }
 }
 
@@ -302,11 +302,9 @@ mod tests {
     fn three_new_connections_are_made_for_a_request_that_was_not_sent() {
         let by = |is_http1: bool| {
             let mut new = NewConnections::default();
-            let used = new.is_last(false, is_http1);
-            let made = (1..=5).find(|_| new.is_last(true, is_http1));
-            (used, made)
+            (1..=5).find(|_| new.count(is_http1))
         };
-        assert_eq!(by(false), (false, Some(3)), "by HTTP/2");
-        assert_eq!(by(true), (false, Some(1)), "by HTTP/1.1");
+        assert_eq!(by(false), Some(3), "by HTTP/2");
+        assert_eq!(by(true), Some(1), "by HTTP/1.1");
     }
 }

@@ -103,10 +103,8 @@ impl Session {
         stores: &[Exported<'_>],
         query: &DecisionQuery,
     ) -> Result<Self, StoreError> {
-        let mut first = Path::new("");
-        for store in stores.iter().rev() {
+        for store in stores {
             open::require(store.path, Access::Read)?;
-            first = store.path;
         }
         let all = stores.iter();
         let all = all.map(|store| (store.name.unwrap_or_default(), store.path));
@@ -116,6 +114,7 @@ impl Session {
             views(&connection, sources, Names::OfLogs)?;
             Self::reading(connection)
         };
+        let first = stores.first().map_or(Path::new(""), |store| store.path);
         made().map_err(|failure| failure.at(first))
     }
 

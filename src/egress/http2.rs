@@ -41,8 +41,8 @@ const FRAME: u32 = 4 * MOST_DATA as u32;
 /// Largest window (RFC 9113 6.9.1).
 const MOST_WINDOW: u32 = (1 << 31) - 1;
 
-/// Most octets of a response's fields, each with 32 more (RFC 9113 6.5.2). `h2` answers a longer head with a reset. Of longer
-/// trailers it drops the fields beyond, and says nothing: a crawler gets the others.
+/// Most octets of a response's fields, each with 32 more (RFC 9113 6.5.2). `h2` answers a longer head with a reset. `h2`
+/// drops the last fields of longer trailers without an error. The crawler gets the other fields.
 const FIELDS: u32 = 256 * 1024;
 
 /// Streams that were reset here and that late frames of the origin may still name.

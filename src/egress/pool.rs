@@ -202,7 +202,7 @@ impl Lease {
         }
     }
 
-    /// Closes the connection, whatever is under way.
+    /// Closes the connection at once, and breaks off an exchange on it.
     pub(super) fn close(self) {
         self.connection.interim.end_connection();
     }

@@ -70,7 +70,7 @@ pub fn serve<S>(
 where
     S: Holding + Send + 'static,
 {
-    // Here: the steps of a connection hand it on, and each would have room for a session.
+    // Held before the first step: each step's future would have room for a session.
     let held = hold(io);
     Box::pin(async move {
         let proxy = Arc::clone(&downstream.proxy);

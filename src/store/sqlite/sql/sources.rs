@@ -1,7 +1,7 @@
 //! The decisions of several logs, one log after the other, behind one pair of views.
 //!
 //! A row of the views is one number: the number of a log among those that are read, and the index of an entry in it. Few
-//! logs are open at a time, so that hundreds need no more descriptors than some.
+//! logs are open at a time, so that hundreds of logs need few descriptors.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;

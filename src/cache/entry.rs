@@ -71,8 +71,8 @@ pub(super) struct Slot {
     pub(super) cut: Option<Cut>,
     /// Orders the state among those of the fleet.
     pub(super) token: Token,
-    /// The epoch of the fleet in which the state was compared last.
-    pub(super) epoch: u64,
+    /// The epoch of the fleet in which the state was compared last; none if the fleet may have another one.
+    pub(super) epoch: Option<u64>,
     /// The moment of its last use.
     pub(super) used: Moment,
     pub(super) bytes: usize,
@@ -280,7 +280,7 @@ impl Slot {
             reason: FlightReason::Fetch,
             cut: None,
             token: Token::default(),
-            epoch: 0,
+            epoch: None,
             used: now,
             bytes: SLOT_BYTES,
             known: Known::Nothing,

@@ -143,7 +143,7 @@ impl Shared {
                 Some(Awaited::Fetch(join(reason)))
             }
             // The engine may have an older state since, or forgotten this one.
-            Due::No if !is_compared => {
+            Due::No if !is_compared && !view.is_exhausted => {
                 join(FlightReason::Confirm);
                 None
             }
@@ -162,12 +162,10 @@ impl Shared {
         (view, awaited)
     }
 
-    /// Tells whether a state was compared with that of the fleet in the present epoch, and counts it as compared.
-    fn is_compared(&self, slot: &mut Slot) -> bool {
-        self.sharing.as_ref().is_none_or(|sharing| {
-            let epoch = sharing.epoch();
-            std::mem::replace(&mut slot.epoch, epoch) == epoch
-        })
+    /// Tells whether a state was compared with that of the fleet in the present epoch.
+    fn is_compared(&self, slot: &Slot) -> bool {
+        let sharing = self.sharing.as_ref();
+        sharing.is_none_or(|sharing| slot.epoch == Some(sharing.epoch()))
     }
 
     /// Locks the states of an origin, for one view.

@@ -15,7 +15,7 @@ use crate::robots::document::Document;
 use crate::robots::identity::{FetchedAs, Identity, OWN_STATES};
 use crate::robots::state::State;
 use crate::store::persist::{BrokenCopy, from_stored};
-use crate::store::{FETCHES_KEPT, Fetch, OriginUpdate, Store, StoreError, StoreErrorKind};
+use crate::store::{FETCHES_KEPT, OriginUpdate, Store, StoreError, StoreErrorKind};
 
 /// Moments of equal states that are no further apart are those of one fetch.
 const ALIKE: Duration = Duration::from_secs(1);
@@ -118,14 +118,6 @@ impl PersistentStates {
             });
         }
         Ok(recalled)
-    }
-
-    /// Returns the latest fetch of a document, if the store has it.
-    pub(super) async fn last_fetch(&self, origin: &Origin, identity: &Identity) -> Option<Fetch> {
-        self.log.flush().await.ok()?;
-        let most = FETCHES_KEPT * (OWN_STATES + 1) * Document::ALL.len();
-        let fetches = self.store.fetches(origin, most).await.ok()?;
-        fetches.into_iter().find(|one| one.identity == *identity)
     }
 
     /// Hands over a new state. Never waits.

@@ -75,6 +75,8 @@ struct Lease {
     key: StateKey,
     holder: String,
     token: Token,
+    /// The epoch in which the engine was asked first.
+    epoch: u64,
     /// The engine's time at a moment of this machine.
     at: (EngineTime, Uptime),
     _counted: GaugeGuard,
@@ -87,21 +89,10 @@ type Opened = (Token, Head, Option<Vec<u8>>);
 enum Lead {
     /// It fetches.
     Fetch(Lease),
-    /// The state of another instance is in force, or the fleet has none that is newer than the own one.
+    /// The state of another instance is in force, or the own one is that of the fleet.
     Settled,
     /// Nothing is known: this instance is cut off, or has waited for another one for long enough.
     Withheld,
-}
-
-/// The fate of a state of the fleet at this instance.
-#[derive(Clone, Copy)]
-enum Adoption {
-    /// It is in force.
-    InForce,
-    /// No fetch came to it.
-    Broken,
-    /// The state from the own store is a later one and stays in force.
-    Older,
 }
 
 /// The place of a flight among those of the fleet, when its fetch has ended.
@@ -207,17 +198,21 @@ impl FetchTask {
             };
             let (result, fetch) = lease.held_for(sharing, self.fetched(settings)).await;
             // Before any request sees the result: another instance may have a newer one.
-            match self.standing(sharing, &mut lease).await {
-                Standing::Leads => self.leads(&lease),
+            let before = match self.standing(sharing, &mut lease).await {
+                Standing::Leads => self.set_order(lease.token, Some(lease.epoch)),
                 Standing::Overtaken => {
                     sharing.fleet.status().lease_lost();
                     continue;
                 }
                 Standing::CutOff => return self.end_without_fetch(),
-            }
+            };
             return match self.end(result, fetch) {
                 Some(fetch) => self.publish(sharing, &lease, settings, fetch).await,
-                None => self.release(sharing, &lease).await,
+                None => {
+                    // The state is the one from before.
+                    self.set_order(before.0, before.1);
+                    self.release(sharing, &lease).await;
+                }
             };
         }
     }
@@ -246,8 +241,8 @@ impl FetchTask {
         let key = Sharing::key(&self.hopper.origin, &self.hopper.identity, settings);
         let clock = &self.shared.clock;
         let holder = sharing.holder(clock.now());
+        let epoch = sharing.epoch();
         let mut refused = Token::default();
-        let mut has_older = false;
         let mut pause = PAUSE;
         let began = clock.uptime();
         loop {
@@ -258,32 +253,32 @@ impl FetchTask {
                         key,
                         holder,
                         token,
+                        epoch,
                         at: (at, clock.uptime()),
                         _counted: sharing.fleet.status().lease_acquired(),
                     };
-                    if self.reason() > FlightReason::Confirm || self.is_due(settings) {
+                    // The engine was restored from an old file, or its state is broken, or older by clocks that may have
+                    // been apart: the origin tells which state is right.
+                    let is_behind =
+                        refused > Token::default() || (held > Token::default() && held < known);
+                    if is_behind || self.reason() > FlightReason::Confirm || self.is_due(settings) {
                         return Lead::Fetch(lease);
                     }
-                    self.leads(&lease);
-                    // An engine that was restored from an old file would give the others an older state.
-                    let is_behind = has_older || (held > Token::default() && held < known);
-                    let fetch = match is_behind {
-                        true => self.last_fetch().await,
-                        false => None,
+                    // Nothing is published, so the engine's token stays that of this state.
+                    let token = match held > Token::default() {
+                        true => held,
+                        false => lease.token,
                     };
-                    match fetch {
-                        Some(fetch) => self.publish(sharing, &lease, settings, fetch).await,
-                        None => self.release(sharing, &lease).await,
-                    }
+                    self.set_order(token, Some(epoch));
+                    self.release(sharing, &lease).await;
                     return Lead::Settled;
                 }
                 Ok(FetchLease::Newer(state, at)) => {
                     let opened = sharing.open(&key, &self.hopper.identity, &state, settings);
-                    match opened.map(|opened| self.adopt(settings, opened, at)) {
-                        Some(Adoption::InForce) if !self.is_due(settings) => return Lead::Settled,
-                        Some(Adoption::InForce) => {}
-                        Some(Adoption::Older) => (refused, has_older) = (state.token, true),
-                        Some(Adoption::Broken) | None => refused = state.token,
+                    match opened.is_some_and(|opened| self.adopt(settings, opened, at, epoch)) {
+                        true if !self.is_due(settings) => return Lead::Settled,
+                        true => {}
+                        false => refused = state.token,
                     }
                     // Its next fetch is due already, or it is none of ours: ask for the lease.
                     continue;
@@ -316,11 +311,16 @@ impl FetchTask {
         slot.map_or(FlightReason::Fetch, |slot| slot.reason)
     }
 
-    /// Counts the state in force, or the one that comes into force now, as no older than any other of the fleet.
-    fn leads(&self, lease: &Lease) {
-        if let Some(slot) = self.entry.slots.lock().of(&self.hopper.identity) {
-            slot.token = lease.token;
-        }
+    /// Sets the place of the state in force, or of the one that comes into force now, among those of the fleet, and the
+    /// epoch in which it was compared with them. Returns what they were.
+    fn set_order(&self, token: Token, epoch: Option<u64>) -> (Token, Option<u64>) {
+        let mut slots = self.entry.slots.lock();
+        let slot = slots.of(&self.hopper.identity);
+        slot.map_or_else(Default::default, |slot| {
+            let before = (slot.token, slot.epoch);
+            (slot.token, slot.epoch) = (token, epoch);
+            before
+        })
     }
 
     /// Tells whether the state in force calls for a fetch, or the operator does.
@@ -337,16 +337,9 @@ impl FetchTask {
         })
     }
 
-    /// Returns the latest fetch of this document, from the store.
-    async fn last_fetch(&self) -> Option<Fetch> {
-        let memory = self.shared.memory.as_ref()?;
-        memory
-            .last_fetch(&self.hopper.origin, &self.hopper.identity)
-            .await
-    }
-
-    /// Puts a state of another instance in force, unless it is broken or older.
-    fn adopt(&self, settings: &Settings, opened: Opened, at: EngineTime) -> Adoption {
+    /// Puts a state of another instance in force, which was asked for in this epoch. False if the state is broken, or
+    /// older than the own one.
+    fn adopt(&self, settings: &Settings, opened: Opened, at: EngineTime, epoch: u64) -> bool {
         let (token, head, text) = opened;
         let config = &settings.ours.config;
         let origin = &self.hopper.origin;
@@ -355,7 +348,7 @@ impl FetchTask {
         let mut slots = self.entry.slots.lock();
         // A slot with a flight is never removed.
         let Some(slot) = slots.of(&self.hopper.identity) else {
-            return Adoption::InForce;
+            return true;
         };
         let Some(Content {
             stored,
@@ -364,10 +357,10 @@ impl FetchTask {
         }) = content
         else {
             // The origin was forgotten.
-            slot.token = token;
+            (slot.token, slot.epoch) = (token, Some(epoch));
             slot.state = Arc::default();
             slot.fetched_as = None;
-            return Adoption::InForce;
+            return true;
         };
         let adopted = stored
             .agrees_with(&fetch)
@@ -376,16 +369,16 @@ impl FetchTask {
             Ok(adopted) => Arc::new(adopted),
             Err(broken) => {
                 warn!(%origin, "the fleet's state of this origin is damaged, so its robots.txt is fetched again: {broken}");
-                return Adoption::Broken;
+                return false;
             }
         };
-        // The store keeps no tokens, so the engine may have lost states since this one.
+        // The store keeps no tokens, so the engine may have lost states since this one. The clocks of instances may differ.
         if slot.is_unconfirmed() && is_later(&slot.state, &adopted) {
-            info!(%origin, identity = %self.hopper.identity, "the fleet's state of this origin is older than the own one, which stays in force");
-            return Adoption::Older;
+            info!(%origin, identity = %self.hopper.identity, "the fleet's state of this origin seems to be older than the own one, so its robots.txt is fetched again");
+            return false;
         }
         info!(%origin, identity = %self.hopper.identity, state = adopted.name(), "the state of this origin was taken from the fleet");
-        slot.token = token;
+        (slot.token, slot.epoch) = (token, Some(epoch));
         slot.state = Arc::clone(&adopted);
         slot.failed = adopted.outage().map(|_| self.shared.clock.uptime());
         let fetched_as = FetchedAs::new(self.hopper.identity.clone(), user_agent.as_str().into());
@@ -401,7 +394,7 @@ impl FetchTask {
                 fetch,
             });
         }
-        Adoption::InForce
+        true
     }
 
     /// Makes the state in force that of the fleet, with the `fetch` behind it.
@@ -451,17 +444,21 @@ impl FetchTask {
             sealed: &sealed,
             keep,
         };
-        match sharing.fleet.coordinator().publish_state(publish).await {
-            Ok(Published::Done) => {}
+        let is_of_fleet = match sharing.fleet.coordinator().publish_state(publish).await {
+            Ok(Published::Done) => true,
             Ok(Published::Superseded(newer, at)) => {
                 sharing.fleet.status().result_refused();
-                if let Some(opened) = sharing.open(&lease.key, identity, &newer, settings) {
-                    let _ = self.adopt(settings, opened, at);
-                }
+                sharing
+                    .open(&lease.key, identity, &newer, settings)
+                    .is_some_and(|opened| self.adopt(settings, opened, at, lease.epoch))
             }
             Err(why) => {
                 info!(origin = %self.hopper.origin, "the state of this origin is not known to the fleet yet: {why}");
+                false
             }
+        };
+        if !is_of_fleet {
+            self.set_order(lease.token, None);
         }
     }
 

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use super::{joined, logs_are_whole, member};
 use crate::support::{
-    CrawlgateProcess, Engine, Latch, Origin, RULES, Reply, Way, Wire, eventually,
+    CrawlgateProcess, Engine, Latch, Origin, RULES, Reply, Setup, Way, Wire, eventually, with_clock,
 };
 
 /// Starts instances of one fleet.
@@ -356,4 +356,98 @@ fn what_was_forgotten_is_known_for_longer_than_any_instance_finds_its_state_fres
             "{fresh_max}: {least} ms"
         );
     }
+}
+
+#[test]
+fn a_stored_state_of_a_clock_that_was_ahead_is_imposed_on_no_instance() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let origin = Origin::with_rules(RULES);
+    let mut setup = Setup::new();
+    member(&mut setup, &wall, "a1");
+    let mut command = setup.command("serve");
+    if with_clock(&mut command, "+3600s").is_none() {
+        return;
+    }
+    let mut ahead = CrawlgateProcess::spawn(setup, command);
+    ahead.wait_said("the fleet's engine answers");
+    assert_eq!(ahead.get(&origin.url("/page")).status, 200);
+    ahead.beside_until("origins", &[], |said| said.contains(&origin.authority()));
+    ahead.signal(Signal::TERM);
+    ahead.wait();
+    origin.script(
+        "/robots.txt",
+        [Reply::ok("User-agent: *\nDisallow: /page\n")],
+    );
+    let other = joined(|setup| member(setup, &wall, "a2"));
+    let (code, said, errors) = other.beside("origins", &["refresh", &origin.url("")]);
+    assert_eq!(code, Some(0), "{said}{errors}");
+    let before = (origin.seen_but_robots(), origin.robots_fetches());
+    // By a clock that is right, its own state is the later one.
+    ahead.start_again();
+    eventually("the instance to have the new rules", || {
+        let answer = ahead.get(&origin.url("/page"));
+        assert_ne!(answer.status, 200, "it judges by the old rules");
+        (answer.status == 403).then_some(())
+    });
+    assert_eq!(other.get(&origin.url("/page")).status, 403);
+    let after = (origin.seen_but_robots(), origin.robots_fetches());
+    assert_eq!(after, (before.0, before.1 + 1), "the origin was asked");
+    logs_are_whole(&[ahead, other]);
+}
+
+#[test]
+fn a_comparison_that_the_engine_leaves_open_is_made_again() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let (wall, other) = (engine.wall(), engine.wall());
+    let origin = Origin::with_rules(RULES);
+    let gates = [("a1", &wall), ("a2", &other)].map(|(name, wall)| {
+        joined(|setup| {
+            member(setup, wall, name);
+            setup.set("fleet", "patience", "\"2s\"");
+        })
+    });
+    for gate in &gates {
+        assert_eq!(gate.get(&origin.url("/page")).status, 200);
+    }
+    other.close();
+    gates[1].wait_said("cut off from its fleet");
+    origin.script(
+        "/robots.txt",
+        [Reply::ok("User-agent: *\nDisallow: /page\n")],
+    );
+    let (code, said, errors) = gates[0].beside("origins", &["forget", &origin.url("")]);
+    assert_eq!(code, Some(0), "{said}{errors}");
+    assert_eq!(gates[0].get(&origin.url("/page")).status, 403);
+    // The message is lost, and a fetch seems to be in progress, so the comparison waits.
+    let trimmed = engine.ask(&["XTRIM", "crawlgate:{fleet}:news", "MAXLEN", "0"]);
+    assert!(trimmed.starts_with(':') && trimmed != ":0\r\n", "{trimmed}");
+    let hidden = "local n = 0 for _, key in ipairs(redis.call('KEYS', '*:state:*')) do \
+        redis.call('RENAME', key, 'hidden:' .. key) \
+        redis.call('SET', (string.gsub(key, ':state:', ':lease:')), 'other 1') n = n + 1 end return n";
+    let count = engine.ask(&["EVAL", hidden, "0"]);
+    assert!(count.starts_with(':') && count != ":0\r\n", "{count}");
+    other.open();
+    eventually("the instance to be back", || {
+        (gates[1].get(&origin.url("/page")).status == 200).then_some(())
+    });
+    other.close();
+    eventually("the instance to be cut off again", || {
+        (gates[1].get(&origin.url("/page")).status == 503).then_some(())
+    });
+    let fetches = origin.robots_fetches();
+    let shown = "for _, key in ipairs(redis.call('KEYS', 'hidden:*')) do \
+        local state = string.sub(key, 8) redis.call('RENAME', key, state) \
+        redis.call('DEL', (string.gsub(state, ':state:', ':lease:'))) end return 1";
+    assert_eq!(engine.ask(&["EVAL", shown, "0"]), ":1\r\n");
+    other.open();
+    eventually("the instance to have the new rules", || {
+        (gates[1].get(&origin.url("/page")).status == 403).then_some(())
+    });
+    assert_eq!(origin.robots_fetches(), fetches, "taken from the fleet");
+    logs_are_whole(&gates);
 }

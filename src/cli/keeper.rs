@@ -5,7 +5,8 @@
 //! has some that the engine may lack. Two sets merge by union, and a removal stays.
 //!
 //! A heartbeat counts as answered only once its overrides are in force: an instance that cannot keep them is cut off
-//! after `[fleet] patience` like one without the engine. So is one that cannot read an override of a newer version.
+//! after `[fleet] patience` like one without the engine. So is one that cannot read an override of a newer version, until
+//! that one is removed or ends.
 
 mod known;
 pub(super) mod news;
@@ -38,6 +39,9 @@ const RETRY: Duration = Duration::from_secs(1);
 const AGAIN: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// The person behind a removal that another version wrote.
+const OF_ANOTHER_VERSION: &str = "another version of crawlgate";
+
 /// The keeper of a process's overrides.
 pub(super) struct Keeper {
     proxy: Arc<Proxy>,
@@ -55,6 +59,27 @@ struct Turn {
     version: u64,
     /// The generation and the change of the overrides in the engine.
     shared: Option<(u64, u64)>,
+    /// An override among them that this version cannot read.
+    unread: Option<Unread>,
+}
+
+/// An override of another version, which may deny something that this instance would let out.
+struct Unread {
+    id: String,
+    until: Option<Moment>,
+}
+
+impl Unread {
+    fn is_over(&self, now: Moment) -> bool {
+        self.until.is_some_and(|until| until <= now)
+    }
+
+    fn error(&self) -> CoordinatorError {
+        let id = self.id.escape_debug();
+        CoordinatorError::NotKept(
+            format!("another version wrote the override {id}, which this one cannot read; give all instances one version, or remove it").into(),
+        )
+    }
 }
 
 impl Keeper {
@@ -172,38 +197,59 @@ impl Keeper {
     }
 
     /// Merges the overrides of the store and those of the engine, and puts them in force. Returns the change of the engine
-    /// that is in force then.
-    async fn merge(&self, fleet: &Fleet, turn: &mut Turn) -> Result<u64, CoordinatorError> {
+    /// that is in force then, and an override that cannot be.
+    async fn merge(
+        &self,
+        fleet: &Fleet,
+        turn: &mut Turn,
+    ) -> Result<(u64, Option<Unread>), CoordinatorError> {
         let name = fleet.name().to_owned();
         let shared = self.store.share_overrides(name, self.now()).await;
         shared.map_err(not_kept)?;
         let sealed = fleet.coordinator().overrides().await?;
         let mut theirs = FleetOverrides::default();
         let mut unread = None;
-        let mut removed_here = HashSet::new();
+        let mut removed_there = HashSet::new();
+        let mut removed_unread = Vec::new();
         for (id, octets) in &sealed.removed {
             match open_removed(fleet.key(), id, octets) {
                 Ok((asserted, Removal { time, by })) => {
-                    removed_here.insert(id);
+                    removed_there.insert(id);
                     theirs.removed.push(Removed { asserted, time, by });
                 }
                 Err(NotOpened::NotSealed) => refuse(fleet, id),
-                Err(NotOpened::Unread) => unread = Some(id),
+                Err(NotOpened::Unread { .. }) => {
+                    removed_there.insert(id);
+                    let id = DecisionId::from_text(id);
+                    removed_unread.extend(id.map(OverrideId::Shared));
+                }
             }
         }
         for (id, octets) in &sealed.added {
             match open_added(fleet.key(), id, octets) {
                 Ok(one) => theirs.added.push(one),
                 Err(NotOpened::NotSealed) => refuse(fleet, id),
-                Err(NotOpened::Unread) if removed_here.contains(id) => {}
-                Err(NotOpened::Unread) => unread = Some(id),
+                Err(NotOpened::Unread { .. }) if removed_there.contains(id) => {}
+                Err(NotOpened::Unread { until }) => {
+                    let one = Unread {
+                        id: id.clone(),
+                        until,
+                    };
+                    unread = Some(one).filter(|one| !one.is_over(self.now())).or(unread);
+                }
             }
         }
         let added: HashSet<OverrideId> = theirs.added.iter().map(|one| one.id).collect();
         let removed = theirs.removed.iter().map(|one| one.asserted.id);
+        let removed = removed.chain(removed_unread.iter().copied());
         let removed: HashSet<OverrideId> = removed.collect();
         let merged = self.store.merge_overrides(theirs, self.now()).await;
         merged.map_err(not_kept)?;
+        for id in removed_unread {
+            let by = OF_ANOTHER_VERSION.to_owned();
+            let is_removed = self.store.remove_override(id, by, self.now()).await;
+            is_removed.map_err(not_kept)?;
+        }
         self.take_over(turn).await.map_err(not_kept)?;
         for one in self.store.overrides().await.map_err(not_kept)? {
             if !added.contains(&one.id) && one.holds(self.now()) {
@@ -216,13 +262,7 @@ impl Keeper {
                 put(fleet, &one.asserted, Some(&removal(&one))).await?;
             }
         }
-        match unread {
-            None => Ok(sealed.change),
-            // It may deny what this instance would let out.
-            Some(id) => Err(CoordinatorError::NotKept(
-                format!("another version wrote the override {id}, which this one cannot read; give all instances one version").into(),
-            )),
-        }
+        Ok((sealed.change, unread))
     }
 
     fn now(&self) -> Moment {
@@ -242,19 +282,24 @@ impl Follow for Keeper {
             self.take_news(fleet, &heard.news);
             self.look_at_members(fleet, heard).await;
             let has_more = self.has_more.swap(false, Ordering::AcqRel);
-            if !has_more && turn.shared == Some((heard.generation, heard.overrides)) {
-                return Ok(heard.overrides);
+            let is_merged = turn.shared == Some((heard.generation, heard.overrides));
+            let is_over = |unread: &Unread| unread.is_over(self.now());
+            let mut change = heard.overrides;
+            if has_more || !is_merged || turn.unread.as_ref().is_some_and(is_over) {
+                let merged = self.merge(fleet, &mut turn).await;
+                // The merge itself is no change that the engine lacks.
+                self.has_more.store(merged.is_err(), Ordering::Release);
+                (change, turn.unread) = merged?;
+                if change < heard.overrides {
+                    self.has_more.store(true, Ordering::Release);
+                    return Err(CoordinatorError::Lost);
+                }
+                turn.shared = Some((heard.generation, change));
             }
-            let merged = self.merge(fleet, &mut turn).await;
-            // The merge itself is no change that the engine lacks.
-            self.has_more.store(merged.is_err(), Ordering::Release);
-            let change = merged?;
-            if change < heard.overrides {
-                self.has_more.store(true, Ordering::Release);
-                return Err(CoordinatorError::Lost);
+            match &turn.unread {
+                None => Ok(change),
+                Some(unread) => Err(unread.error()),
             }
-            turn.shared = Some((heard.generation, change));
-            Ok(change)
         })
     }
 

@@ -3,7 +3,8 @@
 //! Each lies under its identifier, sealed by the fleet's key for that place, so that the engine can neither make one nor
 //! pass one off as another. A removal says all that the override said: an instance that never saw the override keeps
 //! both. Octets that do not open are as good as absent. Sealed octets that this version cannot read are not: a newer version
-//! may have denied something by them.
+//! may have denied something by them. All versions write an end alike, so one that has passed is known; and a removal that
+//! opens is one, because its place names the override.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +23,7 @@ pub struct Removal {
     pub by: String,
 }
 
-/// The text under the seal. Times are milliseconds since the epoch.
+/// The text under the seal. Times are milliseconds since the epoch. `until` keeps its name and meaning in all versions.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Text {
@@ -36,6 +37,12 @@ struct Text {
     instance: String,
     removed: Option<u64>,
     removed_by: Option<String>,
+}
+
+/// The part of the text that other versions read.
+#[derive(Deserialize)]
+struct End {
+    until: Option<u64>,
 }
 
 /// Returns the sealed form of an override, or of its removal, under its identifier; `None` if it is none of a fleet.
@@ -72,7 +79,10 @@ pub enum NotOpened {
     /// The fleet's key did not make them for this place.
     NotSealed,
     /// The fleet's key did, and this version cannot read them.
-    Unread,
+    Unread {
+        /// The end of the override; none if it has none, or that cannot be read, either.
+        until: Option<Moment>,
+    },
 }
 
 /// Opens an override that lies under `id`.
@@ -93,7 +103,8 @@ pub fn open_removed(
     sealed: &[u8],
 ) -> Result<(Override, Removal), NotOpened> {
     let (one, removal) = open(key, id, sealed, true)?;
-    Ok((one, removal.ok_or(NotOpened::Unread)?))
+    let until = one.until;
+    Ok((one, removal.ok_or(NotOpened::Unread { until })?))
 }
 
 fn open(
@@ -103,7 +114,12 @@ fn open(
     is_removed: bool,
 ) -> Result<(Override, Option<Removal>), NotOpened> {
     let content = key.open(&place(id, is_removed), sealed);
-    read(id, content.ok_or(NotOpened::NotSealed)?).ok_or(NotOpened::Unread)
+    let content = content.ok_or(NotOpened::NotSealed)?;
+    read(id, content).ok_or_else(|| {
+        let end: Option<End> = serde_json::from_slice(content).ok();
+        let until = end.and_then(|end| end.until).map(Moment::from_millis);
+        NotOpened::Unread { until }
+    })
 }
 
 fn read(id: &str, content: &[u8]) -> Option<(Override, Option<Removal>)> {
@@ -215,17 +231,19 @@ mod tests {
             open_added(&key, &id, &sealed).map(drop)
         };
         assert_eq!(reads(text), Ok(()));
-        for (from, to) in [
-            ("deny", "destroy"),
-            ("\"/p", "\"p"),
-            ("https://", "nonsense"),
-            ("Ada", "Ada\\n"),
-            ("{", "{\"more\":1,"),
-            ("}", ""),
+        for (from, to, until) in [
+            ("deny", "destroy", Some(NOON)),
+            ("\"/p", "\"p", Some(NOON)),
+            ("https://", "nonsense", Some(NOON)),
+            ("Ada", "Ada\\n", Some(NOON)),
+            ("{", "{\"more\":1,", Some(NOON)),
+            ("\"until\":1795176000000", "\"until\":\"noon\"", None),
+            ("\"until\":1795176000000", "\"ends\":1795176000000", None),
+            ("}", "", None),
         ] {
             let other = text.replacen(from, to, 1);
             assert_ne!(other, text);
-            assert_eq!(reads(&other), Err(NotOpened::Unread), "{other}");
+            assert_eq!(reads(&other), Err(NotOpened::Unread { until }), "{other}");
         }
     }
 }

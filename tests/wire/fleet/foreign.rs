@@ -3,12 +3,24 @@
 use crawlgate::fleet::FleetKey;
 
 use super::overrides::{denied_at_all, deny, fleet};
+use super::{joined, logs_are_whole, member};
 use crate::support::{Engine, Origin, RULES, eventually};
 
 /// Returns octets as a text of Lua.
 fn lua(octets: &[u8]) -> String {
     let escaped: String = octets.iter().map(|octet| format!("\\{octet:03}")).collect();
     format!("\"{escaped}\"")
+}
+
+/// Returns the number of calls of a command, by scripts, too.
+#[track_caller]
+fn calls(engine: &Engine, command: &str) -> u64 {
+    let told = engine.ask(&["INFO", "commandstats"]);
+    let line = told
+        .split_once(&format!("cmdstat_{command}:calls="))
+        .and_then(|(_, rest)| rest.split(',').next());
+    line.and_then(|calls| calls.parse().ok())
+        .unwrap_or_else(|| panic!("{told}"))
 }
 
 #[test]
@@ -21,20 +33,29 @@ fn an_override_of_another_version_stops_the_instances_that_cannot_read_it() {
     let gates = fleet(&wall, 2, "\"2s\"");
     let id = "01M7WD7TKV00000000R3ZYW007";
     let changed = "redis.call('HINCRBY', 'crawlgate:{fleet}:counters', 'overrides', 1) return 1";
-    for (set, word) in [
-        ("overrides", "override"),
-        ("overrides_removed", "override removed"),
-    ] {
+    let ask = |command: &str, set: &str, octets: &str| {
+        let place = format!("'crawlgate:{{fleet}}:{set}', '{id}'");
+        let script = format!("redis.call('{command}', {place}{octets}) {changed}");
+        assert_eq!(engine.ask(&["EVAL", &script, "0"]), ":1\r\n");
+    };
+    let put = |set: &str, word: &str, text: &str| {
+        let place = [word.as_bytes(), id.as_bytes()];
+        let sealed = FleetKey::of(&[7; 32]).seal(&place, text.as_bytes());
+        ask("HSET", set, &format!(", {}", lua(&sealed)));
+    };
+    let newer = "{\"version\":2,\"denies\":\"/page\"}";
+    let ways_out: [&dyn Fn(); 3] = [
+        &|| ask("HDEL", "overrides", ""),
+        &|| put("overrides", "override", "{\"version\":2,\"until\":1}"),
+        &|| put("overrides_removed", "override removed", newer),
+    ];
+    for way_out in ways_out {
         for gate in &gates {
             eventually("the instance to serve", || {
                 (gate.get(&origin.url("/page")).status == 200).then_some(())
             });
         }
-        let place = [word.as_bytes(), id.as_bytes()];
-        let newer = FleetKey::of(&[7; 32]).seal(&place, b"{\"version\":2,\"denies\":\"/page\"}");
-        let set = format!("'crawlgate:{{fleet}}:{set}', '{id}'");
-        let script = format!("redis.call('HSET', {set}, {}) {changed}", lua(&newer));
-        assert_eq!(engine.ask(&["EVAL", &script, "0"]), ":1\r\n");
+        put("overrides", "override", newer);
         for gate in &gates {
             eventually("the instance to be cut off", || {
                 let answer = gate.get(&origin.url("/page"));
@@ -52,14 +73,60 @@ fn an_override_of_another_version_stops_the_instances_that_cannot_read_it() {
         let answer = gates[0].get(&origin.url("/page"));
         gates[0].refused(&answer, 503, "fleet_cut");
         assert_eq!(origin.seen().len(), before, "nothing reaches the origin");
-        let script = format!("redis.call('HDEL', {set}) {changed}");
-        assert_eq!(engine.ask(&["EVAL", &script, "0"]), ":1\r\n");
+        // While nothing changes, it is not read again.
+        let reads = calls(&engine, "hgetall");
+        let heartbeats = calls(&engine, "zadd") + 10;
+        eventually("ten heartbeats", || {
+            (calls(&engine, "zadd") >= heartbeats).then_some(())
+        });
+        assert_eq!(calls(&engine, "hgetall"), reads);
+        way_out();
     }
     for gate in &gates {
         eventually("the instance to be back", || {
             (gate.get(&origin.url("/page")).status == 200).then_some(())
         });
     }
+}
+
+#[test]
+fn a_removal_of_another_version_takes_an_override_out_of_force() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let origin = Origin::with_rules(RULES);
+    let gates = fleet(&wall, 2, "\"15s\"");
+    let (id, _) = deny(&gates[0], &origin.url(""), "/page");
+    denied_at_all(&gates, &origin, "/page", &id);
+    let place = [&b"override removed"[..], id.as_bytes()];
+    let sealed = FleetKey::of(&[7; 32]).seal(&place, b"{\"version\":2}");
+    let removed = lua(&sealed);
+    let script = format!(
+        "redis.call('HSET', 'crawlgate:{{fleet}}:overrides_removed', '{id}', {removed}) \
+         redis.call('HINCRBY', 'crawlgate:{{fleet}}:counters', 'overrides', 1) return 1"
+    );
+    assert_eq!(engine.ask(&["EVAL", &script, "0"]), ":1\r\n");
+    for gate in &gates {
+        eventually("the instance to serve", || {
+            (gate.get(&origin.url("/page")).status == 200).then_some(())
+        });
+    }
+    // An instance that joins meets both, and takes over neither.
+    let late = joined(|setup| member(setup, &wall, "a3"));
+    eventually("the instance to serve", || {
+        let status = late.get(&origin.url("/page")).status;
+        assert_ne!(status, 403);
+        (status == 200).then_some(())
+    });
+    let script = format!(
+        "return redis.call('HGET', 'crawlgate:{{fleet}}:overrides_removed', '{id}') == {removed} and 1 or 0"
+    );
+    let same = engine.ask(&["EVAL", &script, "0"]);
+    assert_eq!(same, ":1\r\n", "the removal stays as it was written");
+    let mut gates = gates;
+    gates.push(late);
+    logs_are_whole(&gates);
 }
 
 #[test]

@@ -17,7 +17,7 @@ const RATE: &str = "4";
 const INTERVAL: Duration = Duration::from_millis(250);
 
 #[test]
-fn instances_whose_clocks_are_apart_share_states_turns_and_overrides() {
+fn instances_with_clocks_that_are_apart_share_states_turns_and_overrides() {
     let Some(engine) = Engine::start() else {
         return;
     };
@@ -57,7 +57,7 @@ fn instances_whose_clocks_are_apart_share_states_turns_and_overrides() {
 }
 
 #[test]
-fn an_engine_whose_clock_is_set_lets_no_more_than_a_burst_go_early_and_holds_nobody_up() {
+fn a_clock_of_the_engine_that_is_set_lets_few_turns_go_early_and_stops_no_crawl() {
     let Some(engine) = Engine::with_clock() else {
         return;
     };

@@ -244,7 +244,7 @@ impl Clients {
         }
     }
 
-    /// Enters a request of `client` that would go out `now`, and returns the time to hold it for.
+    /// Enters a request of `client` that would go out `now`, and returns the time to hold it for. It was `held` already.
     ///
     /// # Errors
     /// [`NotEntered`] when the client has used up its rate or quota, or its fleet's engine does not answer.
@@ -252,12 +252,11 @@ impl Clients {
         &self,
         client: &'a Client,
         now: Moment,
+        held: Duration,
     ) -> Result<Reservation<'a>, NotEntered> {
-        let max_hold = self.table.load().max_hold;
-        client
-            .account
-            .enter(client, now, &self.clock, max_hold)
-            .await
+        let left = self.table.load().max_hold.saturating_sub(held);
+        let account = &client.account;
+        account.enter(client, now, &self.clock, left).await
     }
 
     /// Counts a request of `client` that is refused `now`.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Cleared, Gate, HeldOutcome, Kind, Requester, cut_off};
 use crate::client::account::{NotEntered, QuotaExceeded, Reservation};
-use crate::clock::Moment;
+use crate::clock::{Moment, Uptime};
 use crate::pace::{Ask, EffectivePace, SharedPace as _, TooEarly};
 use crate::policy::{self, Decision, Permit, Reason, Ruling, Verdict};
 use crate::robots::crawl_delay::CrawlDelay;
@@ -35,16 +35,22 @@ impl Gate {
             // The engine may have to be asked.
             *outcome.decision = decision.clone();
         }
-        match self.clients.enter(requester.client, now).await {
+        // Alone, no request enters twice.
+        let began = self.fleet.as_ref().map(|_| self.clock.uptime());
+        let entered = self
+            .clients
+            .enter(requester.client, now, Duration::ZERO)
+            .await;
+        match entered {
             Ok(entered) if entered.is_immediate() => {
                 entered.commit();
                 Ruling::Clear(permit, decision)
             }
             Ok(entered) => {
                 *outcome.decision = decision;
-                let entered = match self.held(entered, requester).await {
+                let entered = match self.held(entered, requester, began).await {
                     Ok(entered) => entered,
-                    Err(why) => return Ruling::Refuse(self.not_entered(&why, now)),
+                    Err(why) => return Ruling::Refuse(self.not_entered(&why)),
                 };
                 let now = self.clock.now();
                 let ruling = self.judge(kind, permit.surrender(), requester, now).await;
@@ -52,15 +58,17 @@ impl Gate {
                 entered.commit();
                 ruling
             }
-            Err(why) => Ruling::Refuse(self.not_entered(&why, now)),
+            Err(why) => Ruling::Refuse(self.not_entered(&why)),
         }
     }
 
-    /// Holds a request until its client's rate lets it go. Breaking the wait off gives the reservation back.
+    /// Holds a request until its client's rate lets it go, which it asked for when it `began`. One that has to ask again is
+    /// held no longer for that. Breaking the wait off gives the reservation back.
     async fn held<'a>(
         &'a self,
         mut entered: Reservation<'a>,
         requester: &'a Requester<'_>,
+        began: Option<Uptime>,
     ) -> Result<Reservation<'a>, NotEntered> {
         loop {
             tokio::time::sleep(entered.hold()).await;
@@ -68,17 +76,19 @@ impl Gate {
                 return Ok(entered);
             }
             drop(entered);
+            let held = began.map(|began| self.clock.uptime().since(began));
+            let held = held.unwrap_or_default();
             entered = self
                 .clients
-                .enter(requester.client, self.clock.now())
+                .enter(requester.client, self.clock.now(), held)
                 .await?;
         }
     }
 
     /// Returns the refusal of a request that its client's bounds do not let go.
-    fn not_entered(&self, why: &NotEntered, now: Moment) -> Decision {
+    fn not_entered(&self, why: &NotEntered) -> Decision {
         match why {
-            NotEntered::Exceeded(QuotaExceeded(retry_at)) => spent(*retry_at, now),
+            NotEntered::Exceeded(QuotaExceeded(retry_at)) => spent(*retry_at, self.clock.now()),
             NotEntered::Unanswered => cut_off(self.clock.now()),
         }
     }

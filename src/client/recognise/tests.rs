@@ -305,7 +305,7 @@ async fn an_account_outlives_a_reload() {
             .recognise(&peer, &with(None), &AuthCache::default())
             .await;
         let found = found.expect("fits");
-        let entered = clients.enter(&found, NOON).await;
+        let entered = clients.enter(&found, NOON, Duration::ZERO).await;
         entered.map(Reservation::commit).is_ok()
     };
     assert!(enter(&clients).await);
@@ -315,6 +315,25 @@ async fn an_account_outlives_a_reload() {
     clients.reconfigure(&config(&entry(3)));
     assert!(enter(&clients).await, "one more by now");
     assert!(!enter(&clients).await);
+}
+
+#[tokio::test]
+async fn a_request_that_enters_again_is_held_only_for_the_rest_of_the_time() {
+    let clients = clients("[[client]]\nname = 'news'\nrequests_per_second = 0.2\n");
+    let peer = peer("127.0.0.1", None, None, true);
+    let found = clients
+        .recognise(&peer, &with(None), &AuthCache::default())
+        .await
+        .expect("fits");
+    let max_hold = Config::default().pace.max_hold;
+    assert!(max_hold > Duration::from_secs(5), "{max_hold:?}");
+    let mut holds = Vec::new();
+    for held in [0, 0, max_hold.as_secs() - 4] {
+        let held = Duration::from_secs(held);
+        let entered = clients.enter(&found, NOON, held).await;
+        holds.push(entered.map(Reservation::commit).is_ok());
+    }
+    assert_eq!(holds, [true, true, false]);
 }
 
 #[test]

@@ -257,8 +257,8 @@ impl Lane {
 
     fn open<'a>(&mut self, ask: Reserve<'a>, now: u64, began: u64) -> Reservation<'a> {
         self.forget_gap(now);
-        // The engine has lost what it knew of this origin, or never knew it.
-        if self.last.is_none() && micros(ask.gap) > self.gap {
+        // The engine has lost the gap of this origin, or never knew one.
+        if self.since < began && micros(ask.gap) > self.gap {
             (self.gap, self.since) = (micros(ask.gap), now);
         }
         let interval = micros(ask.interval);

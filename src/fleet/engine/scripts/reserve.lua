@@ -5,7 +5,7 @@
 --      10 rest that the asker knows of, us  11 gap that it knows of, us  12 concurrency; 0: any
 --      13 a slot lives, us  14 the past matters for, us  15... ids of slots
 -- A field that is missing, or from another generation, counts as used when the generation began. The asker's gap counts if
--- the lane is not known in this generation.
+-- no gap of the lane was told of in this generation.
 local id, began = string.match(redis.call('GET', KEYS[1]) or '', '^(%S+) (%d+)')
 if id ~= ARGV[1] then return {'LOST'} end
 local t = redis.call('TIME')
@@ -37,7 +37,6 @@ local gap, since = tonumber(v[7] or 0), tonumber(v[8] or 0)
 local rest, robots = tonumber(v[9] or 0), tonumber(v[10] or began)
 -- The robots.txt before that one, which may be reserved.
 local earlier = tonumber(v[13] or began)
-if not exists and tonumber(ARGV[11]) > gap then gap, since = tonumber(ARGV[11]), now end
 local before = v[12] and tonumber(string.match(v[12], '^%d+'))
 local was, wide = tonumber(v[3] or 0), tonumber(v[4] or 0)
 if I > 0 and was > 0 and (was ~= I or wide ~= burst) then
@@ -46,6 +45,7 @@ if I > 0 and was > 0 and (was ~= I or wide ~= burst) then
   paid = rated + math.min(math.max(owed, 1), burst) * I
 end
 if gap > 0 and now - since >= math.max(gap, 600000000) then gap = 0 end
+if since < began and tonumber(ARGV[11]) > gap then gap, since = tonumber(ARGV[11]), now end
 rest = math.max(rest, now + ARGV[10])
 
 -- A robots.txt keeps the interval of every group.

@@ -386,12 +386,29 @@ fn a_gap_that_an_instance_knows_outlives_the_engine() {
         assert_eq!((times(&first), first.trouble.gap), (vec![20], secs(20)));
         let second = reserve(&b, unbounded()).await;
         assert_eq!((times(&second), second.trouble.gap), (vec![40], secs(20)));
-        // What the engine knows counts, as soon as it knows anything.
+        // The gap that the engine knows counts, as soon as it knows one.
         let wider = Reserve {
             gap: secs(300),
             ..unbounded()
         };
         assert_eq!(times(&reserve(&b, wider).await), [60]);
+        // One that knows no gap may ask first.
+        let origin = "https://other.example";
+        let first = reserve(&b, Reserve { origin, ..every(5) }).await;
+        assert_eq!(first.trouble.gap, Duration::ZERO);
+        let [at] = times(&first)[..] else {
+            panic!("{first:?}");
+        };
+        let knowing = Reserve {
+            origin,
+            gap: secs(20),
+            ..every(5)
+        };
+        let second = reserve(&a, knowing).await;
+        assert_eq!(
+            (times(&second), second.trouble.gap),
+            (vec![at + 20], secs(20))
+        );
     });
 }
 

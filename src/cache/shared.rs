@@ -33,6 +33,7 @@ use crate::fleet::coordinator::{
 use crate::fleet::{Fleet, Heard, LinkState};
 use crate::metrics::GaugeGuard;
 use crate::rep::Origin;
+use crate::robots::access::AccessResult;
 use crate::robots::identity::{FetchedAs, Identity};
 use crate::robots::state::Due;
 use crate::store::persist::{from_stored, to_stored};
@@ -77,6 +78,8 @@ struct Lease {
     token: Token,
     /// The epoch in which the engine was asked first.
     epoch: u64,
+    /// The fleet has another state than this instance, and neither is known to be the later one.
+    is_disputed: bool,
     /// The engine's time at a moment of this machine.
     at: (EngineTime, Uptime),
     _counted: GaugeGuard,
@@ -206,6 +209,10 @@ impl FetchTask {
                 }
                 Standing::CutOff => return self.end_without_fetch(),
             };
+            let has_failed = matches!(result, AccessResult::Unreachable { .. });
+            if lease.is_disputed && before.0 == Token::default() && has_failed {
+                self.drop_state();
+            }
             return match self.end(result, fetch) {
                 Some(fetch) => self.publish(sharing, &lease, settings, fetch).await,
                 None => {
@@ -254,6 +261,7 @@ impl FetchTask {
                         holder,
                         token,
                         epoch,
+                        is_disputed: refused > Token::default(),
                         at: (at, clock.uptime()),
                         _counted: sharing.fleet.status().lease_acquired(),
                     };
@@ -321,6 +329,15 @@ impl FetchTask {
             (slot.token, slot.epoch) = (token, epoch);
             before
         })
+    }
+
+    /// Drops a state of the own store that is not known to be the later one: no copy stands in for an origin that does not
+    /// answer then.
+    fn drop_state(&self) {
+        if let Some(slot) = self.entry.slots.lock().of(&self.hopper.identity) {
+            slot.state = Arc::default();
+            slot.fetched_as = None;
+        }
     }
 
     /// Tells whether the state in force calls for a fetch, or the operator does.

@@ -574,6 +574,8 @@ pub struct AdminConfig {
     pub tls: Option<AdminTls>,
     /// `[[admin.user]]`, in the order of the file: the users of that address besides holders of the token.
     pub users: Vec<AdminUser>,
+    /// True if a reload has removed all users: only a restart opens the address to requests without credentials. No key.
+    pub had_users: bool,
     /// Canonical names by which that address is reached, besides `localhost` and its bare addresses.
     pub hosts: Vec<String>,
     /// Open connections there; at least 1. At the limit, the longest idle one makes room for a new one. At most three
@@ -599,7 +601,19 @@ impl AdminConfig {
     /// Tells whether clients of the address must send credentials.
     #[must_use]
     pub fn has_credentials(&self) -> bool {
-        self.token_file.is_some() || !self.users.is_empty()
+        self.token_file.is_some() || self.is_for_users()
+    }
+
+    /// Tells whether there are users, or were some since the process started.
+    #[must_use]
+    pub fn is_for_users(&self) -> bool {
+        self.had_users || !self.users.is_empty()
+    }
+
+    /// Tells whether the address refuses every request: a reload has removed the last user, and no token is left.
+    #[must_use]
+    pub fn is_shut(&self) -> bool {
+        self.token_file.is_none() && self.had_users && self.users.is_empty()
     }
 
     /// Tells whether programs of this machine alone reach the address.

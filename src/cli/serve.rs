@@ -21,7 +21,7 @@ use super::{FAILED, fail};
 use crate::audit::{Log, LogError};
 use crate::ca::{self, Authority};
 use crate::clock::Clock;
-use crate::config::{Config, ConfigError, Mode, TlsConfig, Variables};
+use crate::config::{AdminConfig, Config, ConfigError, Mode, TlsConfig, Variables};
 use crate::descriptors::{Budget, limit, raise_limit};
 use crate::egress::Egress;
 use crate::proxy::Proxy;
@@ -243,6 +243,16 @@ fn tell_exemptions(config: &Config) {
     }
 }
 
+/// Warns of a reload that has removed the last user of the console.
+fn tell_shut(admin: &AdminConfig) {
+    if admin.address.is_some() && admin.is_shut() {
+        warn!(
+            "the console refuses every request: the last [[admin.user]] is removed. Add a user and reload; only a restart opens \
+             the console without users"
+        );
+    }
+}
+
 /// Builds a proxy from its configuration: authority, egress, store, log, fleet. `suffix` tells its place in the fleet from
 /// that of the process that serves.
 ///
@@ -306,6 +316,7 @@ fn reload(
             }
             tell_mode(&config);
             tell_exemptions(&config);
+            tell_shut(&config.admin);
             reload_authority(proxy, &config.tls);
             proxy.reconfigure(config);
             for error in proxy.renew_certificates() {

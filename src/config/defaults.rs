@@ -208,6 +208,7 @@ impl Config {
                 token_file: None,
                 tls: None,
                 users: Vec::new(),
+                had_users: false,
                 hosts: Vec::new(),
                 connections: 256,
                 public_try: None,

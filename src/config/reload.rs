@@ -34,8 +34,7 @@ impl Config {
     /// that only a restart can change.
     #[must_use]
     pub fn reloaded(&self, new: &Self) -> (Self, ReloadPlan) {
-        let mut plan = self.reload_diff(new);
-        let admin = self.admin.reloaded(&new.admin, &mut plan);
+        let plan = self.reload_diff(new);
         let old = self.clone();
         let new = new.clone();
         let config = Self {
@@ -84,30 +83,16 @@ impl Config {
                 patience: new.fleet.patience,
                 ..old.fleet
             },
-            admin,
+            admin: AdminConfig {
+                users: new.admin.users,
+                had_users: old.admin.is_for_users(),
+                ..old.admin
+            },
             policy: new.policy,
             clients: new.clients,
             signing: new.signing,
             source: new.source,
         };
         (config, plan)
-    }
-}
-
-impl AdminConfig {
-    /// Returns the section in force after a reload: with the users of `new`, unless the address, which stays, would be left
-    /// without credentials where other machines reach it.
-    fn reloaded(&self, new: &Self, plan: &mut ReloadPlan) -> Self {
-        const USERS: &str = "admin.user";
-        let with_users = Self {
-            users: new.users.clone(),
-            ..self.clone()
-        };
-        if with_users.is_guarded() {
-            return with_users;
-        }
-        plan.applied.retain(|key| *key != USERS);
-        plan.needs_restart.push(USERS);
-        self.clone()
     }
 }

@@ -3,7 +3,8 @@
 //! A user of `[[admin.user]]` sends its name and password (Basic, RFC 7617), for which a browser prompts, or its token
 //! (Bearer, RFC 6750). The token that operators share opens as a Bearer token, or as the password to any name. There are no
 //! sessions: each request is judged by the users in force, so a reload that removes a user, or changes its password, token
-//! or role, holds from the next request on.
+//! or role, holds from the next request on. A reload that removes the last user lets no request in: only a restart opens
+//! the address to requests without credentials.
 //!
 //! Passwords are checked as those of clients (`client::passwords`): outcomes are remembered, few hashes run at once, and an
 //! address has few attempts at each user. A token is too long to be guessed, so it is compared at once.
@@ -24,7 +25,7 @@ use super::token::Token;
 use crate::client::credentials::{self, Given};
 use crate::client::passwords::{Claim, Outcome, Passwords};
 use crate::clock::{Clock, Moment};
-use crate::config::{AdminUser, Role};
+use crate::config::{AdminConfig, AdminUser, Role};
 
 /// The routes that take less than the role of their method, see [`role_of`]. Without a method: with any.
 const LESS: [(Option<Method>, &str, Role); 10] = [
@@ -101,11 +102,13 @@ impl Actor {
         }
     }
 
-    /// Tells whether the sender would still be let in as it was, by these users. For answers that go on.
-    pub(super) fn stands(&self, users: &[AdminUser]) -> bool {
+    /// Tells whether the sender would still be let in as it was, by these settings. For answers that go on.
+    pub(super) fn stands(&self, admin: &AdminConfig) -> bool {
         match self {
-            Actor::Anyone | Actor::TokenHolder => true,
-            Actor::User(user) => users.contains(user),
+            Actor::Anyone => !admin.is_for_users(),
+            // Only a restart changes the token.
+            Actor::TokenHolder => true,
+            Actor::User(user) => admin.users.contains(user),
         }
     }
 
@@ -180,14 +183,15 @@ impl Access {
     /// When credentials are configured, and the request does not have right ones.
     pub(super) async fn identify(
         &self,
-        users: &[AdminUser],
+        admin: &AdminConfig,
         headers: &HeaderMap,
         peer: SocketAddr,
         now: Moment,
     ) -> Result<Actor, Refusal> {
-        if self.token.is_none() && users.is_empty() {
+        if self.token.is_none() && !admin.is_for_users() {
             return Ok(Actor::Anyone);
         }
+        let users = &admin.users;
         let given = credentials::read(headers, &AUTHORIZATION);
         let user = match &given {
             Given::Basic(given) => users

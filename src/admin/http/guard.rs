@@ -155,10 +155,11 @@ async fn sender(site: &Site, request: &Parts) -> Result<Actor, Response> {
         return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, why).into_response());
     }
     let settings = site.proxy().settings();
-    let users = &settings.admin.users;
     let (peer, now) = (decide::asker(&request.extensions), site.now());
     let access = site.access();
-    let identified = access.identify(users, &request.headers, peer, now).await;
+    let identified = access
+        .identify(&settings.admin, &request.headers, peer, now)
+        .await;
     let actor = identified.map_err(|refusal| refused(site, refusal, path))?;
     if decide::is_told_in_fields(path) {
         return Ok(actor);
@@ -198,13 +199,16 @@ fn refused(site: &Site, refusal: Refusal, path: &str) -> Response {
 }
 
 fn unauthenticated(site: &Site) -> Response {
-    let has_users = !site.proxy().settings().admin.users.is_empty();
-    let why = match has_users {
-        true => {
+    let settings = site.proxy().settings();
+    let why = match &settings.admin {
+        admin if admin.is_shut() => {
+            "the last [[admin.user]] is removed; add one and reload, or restart"
+        }
+        admin if !admin.users.is_empty() => {
             "show the credentials of an [[admin.user]]: its name and password (Authorization: Basic …), or its token \
              (Authorization: Bearer …)"
         }
-        false => {
+        _ => {
             "show the token of [admin] token_file: Authorization: Bearer …, or as the password to any name"
         }
     };

@@ -79,32 +79,33 @@ fn after_a_reload_each_key_has_the_value_that_the_plan_says() {
 }
 
 #[test]
-fn the_last_credentials_of_an_address_that_stays_go_with_it() {
+fn users_change_at_a_reload_and_the_last_one_leaves_the_address_closed() {
     let user = "user = [{ name = 'ada', role = 'read', token = \
                 'sha256:9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c28b548e564176929f' }]";
     let open = format!("[admin]\naddress = '0.0.0.0:8119'\n{user}");
     let local = format!("[admin]\naddress = '127.0.0.1:8119'\n{user}");
-    #[rustfmt::skip] // one row, one case
+    let with_token = format!("{open}\ntoken_file = 't'");
+    #[rustfmt::skip] // one row, one case: the configurations that follow each other, users, credentials, and no way in
     let cases = [
-        ("the users of an open address", &*open, "[admin]\naddress = '127.0.0.1:8119'", 1),
-        ("those of a local one", &*local, "", 0),
-        ("those of an open one that has a token", &format!("{open}\ntoken_file = 't'"), "", 0),
-        ("a user is added", "", &*local, 1),
+        ("no users ever", vec!["", ""], 0, false, false),
+        ("a user is added", vec!["", &*local], 1, true, false),
+        ("those of an open address are removed", vec![&open, ""], 0, true, true),
+        ("those of a local one", vec![&local, ""], 0, true, true),
+        ("those of one that has a token", vec![&with_token, ""], 0, true, false),
+        ("a user is added and removed, with a reload between", vec!["", &local, "", ""], 0, true, true),
+        ("a user comes back", vec![&local, "", &local], 1, true, false),
     ];
-    for (name, old, new, users) in cases {
-        let (now, plan) = parse(old).expect(name).reloaded(&parse(new).expect(name));
+    for (name, texts, users, has_credentials, is_shut) in cases {
+        let mut texts = texts.into_iter().map(|text| parse(text).expect(name));
+        let mut now = texts.next().expect(name);
+        for new in texts {
+            let changes = now.admin.users != new.admin.users;
+            let (after, plan) = now.reloaded(&new);
+            assert_eq!(plan.applied.contains(&"admin.user"), changes, "{name}");
+            now = after;
+        }
         assert_eq!(now.admin.users.len(), users, "{name}");
-        assert!(now.admin.is_guarded(), "{name}");
-        let waits = plan.needs_restart.contains(&"admin.user");
-        assert_eq!(
-            waits,
-            name == "the users of an open address",
-            "{name}: {plan:?}"
-        );
-        assert_eq!(
-            plan.applied.contains(&"admin.user"),
-            !waits,
-            "{name}: {plan:?}"
-        );
+        assert_eq!(now.admin.has_credentials(), has_credentials, "{name}");
+        assert_eq!(now.admin.is_shut(), is_shut, "{name}");
     }
 }

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::*;
 use crate::client::passwords::hash;
-use crate::config::TokenDigest;
+use crate::config::{Config, TokenDigest};
 
 const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4000);
 const SHARED: &str = "shared-shared-shared";
@@ -26,6 +26,13 @@ fn users() -> Vec<AdminUser> {
             token: Some(TokenDigest::of(OF_PROM.as_bytes())),
         },
     ]
+}
+
+fn admin(users: Vec<AdminUser>) -> AdminConfig {
+    AdminConfig {
+        users,
+        ..Config::default().admin
+    }
 }
 
 fn access(token: Option<&str>) -> Access {
@@ -52,6 +59,7 @@ async fn credentials_tell_who_sends_a_request() {
     let users = users();
     let (with_token, without) = (access(Some(SHARED)), access(None));
     let [ada, prom] = [0, 1].map(|place| Actor::User(users[place].clone()));
+    let admin = admin(users);
     let bearer = |token: &str| format!("Bearer {token}");
     #[rustfmt::skip] // one row, one case
     let cases: Vec<Case<'_>> = vec![
@@ -85,7 +93,7 @@ async fn credentials_tell_who_sends_a_request() {
     ];
     for (name, access, lines, expected) in cases {
         let now = Clock::system().now();
-        let found = access.identify(&users, &fields(&lines), PEER, now).await;
+        let found = access.identify(&admin, &fields(&lines), PEER, now).await;
         assert_eq!(found, expected, "{name}");
     }
 }
@@ -94,40 +102,72 @@ async fn credentials_tell_who_sends_a_request() {
 async fn without_credentials_in_the_configuration_everyone_is_let_in() {
     let now = Clock::system().now();
     for lines in [vec![], vec![basic("ada:x")]] {
-        let found = access(None).identify(&[], &fields(&lines), PEER, now).await;
+        let (access, admin) = (access(None), admin(vec![]));
+        let found = access.identify(&admin, &fields(&lines), PEER, now).await;
         assert_eq!(found, Ok(Actor::Anyone));
     }
 }
 
 #[tokio::test]
+async fn after_the_last_user_no_request_is_let_in() {
+    let now = Clock::system().now();
+    let (never, with, after) = (
+        admin(vec![]),
+        admin(users()),
+        AdminConfig {
+            had_users: true,
+            ..admin(vec![])
+        },
+    );
+    let access = access(None);
+    let ask = async |admin: &AdminConfig, lines: &[String]| {
+        access.identify(admin, &fields(lines), PEER, now).await
+    };
+    let before = ask(&never, &[]).await.expect("open");
+    assert_eq!(before, Actor::Anyone);
+    assert_eq!(ask(&after, &[]).await, Err(Refusal::Missing));
+    let token = format!("Bearer {OF_PROM}");
+    assert_eq!(ask(&after, &[token]).await, Err(Refusal::Wrong));
+    // An answer that goes on.
+    for (name, admin, stands) in [
+        ("never", &never, true),
+        ("with", &with, false),
+        ("after", &after, false),
+    ] {
+        assert_eq!(before.stands(admin), stands, "{name}");
+        assert!(Actor::TokenHolder.stands(admin), "{name}");
+    }
+}
+
+#[tokio::test]
 async fn a_user_acts_by_the_users_in_force() {
-    let mut users = users();
+    let mut admin = admin(users());
     let access = access(None);
     let shown = fields(&[basic("ada:open sesame")]);
     let now = Clock::system().now();
-    let found = access.identify(&users, &shown, PEER, now).await;
+    let found = access.identify(&admin, &shown, PEER, now).await;
     let before = found.expect("right");
-    assert!(before.stands(&users) && before.role() == Role::Review);
-    users[0].role = Role::Read;
-    assert!(!before.stands(&users));
-    let found = access.identify(&users, &shown, PEER, now).await;
+    assert!(before.stands(&admin) && before.role() == Role::Review);
+    admin.users[0].role = Role::Read;
+    assert!(!before.stands(&admin));
+    let found = access.identify(&admin, &shown, PEER, now).await;
     assert_eq!(found.expect("right").role(), Role::Read, "another role");
-    users[0].password = Some(hash(b"another one").expect("hashes"));
-    let found = access.identify(&users, &shown, PEER, now).await;
+    admin.users[0].password = Some(hash(b"another one").expect("hashes"));
+    let found = access.identify(&admin, &shown, PEER, now).await;
     assert_eq!(found, Err(Refusal::Wrong), "another password");
-    users.remove(0);
-    let found = access.identify(&users, &shown, PEER, now).await;
+    admin.users.remove(0);
+    let found = access.identify(&admin, &shown, PEER, now).await;
     assert_eq!(found, Err(Refusal::Wrong), "the user is gone");
 }
 
 #[tokio::test]
 async fn guesses_are_put_off_and_right_credentials_are_not() {
-    let users = users();
+    let admin = admin(users());
     let access = access(None);
     let now = Clock::system().now();
     let ask = async |pair: String, peer| {
         let shown = fields(&[basic(&pair)]);
-        access.identify(&users, &shown, peer, now).await
+        access.identify(&admin, &shown, peer, now).await
     };
     // Known from before.
     assert!(ask("ada:open sesame".into(), PEER).await.is_ok());

@@ -92,7 +92,7 @@ impl Reader {
     /// Tells whether the reader may go on: a reload may have removed the user.
     fn stands(&self) -> bool {
         let settings = self.site.proxy().settings();
-        self.actor.stands(&settings.admin.users)
+        self.actor.stands(&settings.admin)
     }
 }
 

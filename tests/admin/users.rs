@@ -221,6 +221,63 @@ fn a_reload_ends_a_user_and_changes_a_role() {
 }
 
 #[test]
+fn a_reload_that_adds_users_ends_the_feeds_of_senders_without_a_name() {
+    let mut gate = gate_with("");
+    let mut feed = crate::support::Wire::connect(gate.address);
+    feed.send(format!(
+        "GET /api/v1/decisions/live HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+        gate.address
+    ));
+    assert_eq!(feed.response_head().status, 200);
+    gate.process.reload(
+        |setup| {
+            setup.tables(&users());
+        },
+        RELOADED,
+    );
+    // No event comes: the feed ends by itself.
+    let rest = String::from_utf8_lossy(&feed.read_all()).into_owned();
+    assert!(rest.ends_with("\r\n0\r\n\r\n"), "{rest}");
+    problem(&gate.get("/api/v1/status"), 401);
+}
+
+#[test]
+fn an_export_ends_when_its_user_is_removed() {
+    let origin = Origin::with_rules(RULES);
+    let mut gate = gate_with(&users());
+    // More octets than the pages under way and the sockets hold.
+    let long = "x".repeat(15_000);
+    for number in 0..500 {
+        gate.process
+            .get(&origin.url(&format!("/private/{number}-{long}")));
+    }
+    let last = gate.deny(&origin, "/private/last");
+    eventually("the last record to be kept", || {
+        let target = format!("/api/v1/decisions/{last}");
+        (gate.ask("GET", &target, &bearer("viewer"), "").status == 200).then_some(())
+    });
+    let mut export = crate::support::Wire::connect(gate.address);
+    export.send(format!(
+        "GET /denials/export?format=jsonl HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{}\r\n",
+        gate.address,
+        bearer("viewer")
+    ));
+    assert_eq!(export.response_head().status, 200);
+    let begin = String::from_utf8_lossy(&export.read(60_000)).into_owned();
+    assert!(begin.contains("/private/0-"), "it has begun");
+    gate.process.reload(
+        |setup| {
+            setup.tables(&user("worker", "operate"));
+        },
+        RELOADED,
+    );
+    let rest = String::from_utf8_lossy(&export.read_all()).into_owned();
+    assert!(!rest.contains("/private/last"), "it has gone on");
+    assert!(!rest.ends_with("\r\n0\r\n\r\n"), "it looks complete");
+    gate.wait_said("a reload has removed or changed the user that asked for it");
+}
+
+#[test]
 fn beyond_loopback_a_removed_user_is_out_at_once() {
     let mut gate = AdminGate::with(|setup| {
         setup.set("admin", "address", "\"0.0.0.0:0\"");

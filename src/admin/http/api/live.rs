@@ -24,6 +24,9 @@ use crate::store::search::Search;
 /// The interval of the comments that keep the feed open.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
+/// The interval of the checks that the reader may go on. A reload that removes the reader ends a feed without events, too.
+const CHECK: Duration = Duration::from_secs(1);
+
 /// Events that wait for a reader; the reader misses more.
 const WAITING: usize = 16;
 
@@ -106,10 +109,15 @@ async fn show(
     if events.send(Ok(open)).await.is_err() {
         return;
     }
+    let mut checks = tokio::time::interval(CHECK);
     loop {
         let seen = tokio::select! {
             seen = watch.next() => seen,
             () = events.closed() => return,
+            _ = checks.tick() => match reader.stands() {
+                true => continue,
+                false => return,
+            },
         };
         let event = match seen {
             Seen::Line(line) if is_wanted(&search, &line) => decision(&line),

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::warn;
 
-use super::super::Site;
+use super::super::{Actor, Site};
 use super::super::logs::REACH;
 use super::super::problem::Problem;
 use super::filter::{Filter, params, wrong};
@@ -33,6 +33,7 @@ enum Format {
 /// `/denials/export`
 pub(super) async fn stream(
     State(site): State<Site>,
+    actor: Actor,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let mut params = params(query.as_deref());
@@ -50,6 +51,7 @@ pub(super) async fn stream(
     let place = site.export()?;
     let logs = site.logs(filter.wanted())?;
     let what = Exported {
+        actor,
         query,
         format,
         with_log: logs.only().is_none() || filter.log == ALL,
@@ -100,10 +102,14 @@ enum ExportError {
     Problem(#[from] Problem),
     #[error(transparent)]
     Cells(#[from] csv::Error),
+    #[error("a reload has removed or changed the user that asked for it")]
+    Removed,
 }
 
 /// The decisions to write, and their form.
 struct Exported {
+    /// The sender that asks for them.
+    actor: Actor,
     query: DecisionQuery,
     format: Format,
     /// True if each has the name of its log.
@@ -140,6 +146,9 @@ async fn write(
                 let _turn = site.turn().await?;
                 list.page(PAGE).await?
             };
+            if !what.actor.stands(&site.proxy().settings().admin) {
+                return Err(ExportError::Removed);
+            }
             let octets = written(&page, what)?;
             if !page.is_empty() && sender.send(Ok(octets)).await.is_err() {
                 return Ok(()); // the client has gone

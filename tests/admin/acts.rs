@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::support::admin_gate::{json as body, problem};
-use crate::support::{AdminGate, Origin, RULES, Response};
+use crate::support::{AdminGate, Origin, RULES, Reply, Response, Wire};
 use crate::users::{basic, bearer, gate_with, see, send, users};
 
 /// Sends a form of the console as this user, with the secret of our own pages.
@@ -140,6 +140,44 @@ fn an_act_is_recorded_under_the_name_of_its_user() {
     assert_eq!(names("by"), [json!("worker"), json!("worker")]);
     assert!(names("removed_by").contains(&json!("worker")), "{all}");
     gate.wait_said("an act on the admin side user=\"worker\"");
+}
+
+#[test]
+fn an_act_is_told_before_it_is_done_with_its_path_and_its_origin() {
+    let origin = Origin::http().on("/robots.txt", [Reply::silent()]);
+    let gate = gate_with(&users());
+    let of = origin.url("");
+    let of = of.trim_end_matches('/');
+    // The refresh waits for an origin that does not answer, and its client hangs up.
+    let mut client = Wire::connect(gate.address);
+    let document = json!({"origin": of}).to_string();
+    client.send(format!(
+        "POST /api/v1/refresh HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{}\r\n{document}",
+        gate.address,
+        document.len(),
+        bearer("worker")
+    ));
+    gate.wait_said(&format!(
+        "an act on an origin user=\"worker\" act=\"refresh\" origin=\"{of}\""
+    ));
+    drop(client);
+    gate.wait_said("route=\"/api/v1/refresh\" path=\"/api/v1/refresh\"");
+    let of = "https://site.test";
+    let done = submit(&gate, "worker", "/origin/forget", &[("of", of)]);
+    assert_eq!(done.status, 303, "{}", done.text());
+    gate.wait_said(&format!(
+        "an act on an origin user=\"worker\" act=\"forget\" origin=\"{of}\""
+    ));
+    let id = "01KB7W3Y5E000000000VY7H1Q2";
+    let document = json!({"note": "n"});
+    send(
+        &gate,
+        "viewer",
+        "POST",
+        &format!("/decisions/{id}/acknowledgement"),
+        &document,
+    );
+    gate.wait_said(&format!("path=\"/api/v1/decisions/{id}/acknowledgement\""));
 }
 
 #[test]

@@ -18,6 +18,7 @@ use axum::extract::FromRequestParts;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
+use tracing::info;
 
 use super::problem::Problem;
 use super::refusals::{Reason, Refusals};
@@ -99,6 +100,14 @@ impl Actor {
         match self {
             Actor::Anyone | Actor::TokenHolder => None,
             Actor::User(user) => Some(&user.name),
+        }
+    }
+
+    /// Tells of a user's act on an origin in the program's messages: forms and documents name the origin, and the path does
+    /// not.
+    pub(super) fn tell_of(&self, act: &str, origin: &str) {
+        if let Some(user) = self.name() {
+            info!(user, act, origin, "an act on an origin");
         }
     }
 

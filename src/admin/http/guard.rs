@@ -133,13 +133,12 @@ pub async fn authorise(State(site): State<Site>, request: Request, next: Next) -
         );
         return Problem::new(StatusCode::FORBIDDEN, why).into_response();
     }
-    let is_act = needed > Role::Read;
-    let response = next.run(request).await;
-    if let (Some(user), Some(route), true) = (user, route, is_act) {
-        let status = response.status().as_u16();
-        info!(user, %peer, %method, route = route.as_str(), status, "an act on the admin side");
+    // Before the act: a client that hangs up ends it, and must not end the message.
+    if let (Some(user), Some(route), true) = (user, route, needed > Role::Read) {
+        let path = request.uri().path();
+        info!(user, %peer, %method, route = route.as_str(), path, "an act on the admin side");
     }
-    response
+    next.run(request).await
 }
 
 /// Returns the sender of a request, or the answer that refuses it.

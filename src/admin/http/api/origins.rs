@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Asked, MOST, Page, USUAL, failed};
-use crate::admin::http::Site;
 use crate::admin::http::problem::Problem;
+use crate::admin::http::{Actor, Site};
 use crate::admin::query::params::cursor;
 use crate::admin::query::{self, STATES};
 use crate::admin::view::{FetchEntry, OriginEntry};
@@ -185,12 +185,14 @@ pub(super) async fn fetches(
 )]
 pub(super) async fn forget(
     State(site): State<Site>,
+    actor: Actor,
     Path(origin): Path<String>,
     Asked(mut params): Asked,
 ) -> Result<StatusCode, Problem> {
     let identity = identity(params.text("identity")?)?;
     params.finish(&["identity"])?;
     let origin = named(&origin)?;
+    actor.tell_of("forget", &origin.to_string());
     let asked = Request::Forget {
         origin: origin.to_string(),
         identity: identity.map(|identity| identity.to_string()),
@@ -244,12 +246,14 @@ pub(super) struct Refreshed {
 )]
 pub(super) async fn refresh(
     State(site): State<Site>,
+    actor: Actor,
     Asked(params): Asked,
     Json(refresh): Json<Refresh>,
 ) -> Result<Json<Refreshed>, Problem> {
     params.finish(&[])?;
     let origin = named(&refresh.origin)?.to_string();
     let identity = identity(refresh.identity)?;
+    actor.tell_of("refresh", &origin);
     let asked = Request::Refresh {
         origin: origin.clone(),
         identity: identity.map(|identity| identity.to_string()),

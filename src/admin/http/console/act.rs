@@ -167,10 +167,12 @@ fn named(origin: &str) -> Result<Origin, Problem> {
 /// `POST /origin/refresh`
 pub(super) async fn refresh(
     State(site): State<Site>,
+    actor: Actor,
     Posted(form): Posted<Of>,
 ) -> Result<Redirect, Problem> {
     let origin = named(&form.of)?.to_string();
     let back = origin_link(&origin);
+    actor.tell_of("refresh", &origin);
     let identity = None;
     let asked = Request::Refresh { origin, identity };
     match site.desk().answer(asked).await {
@@ -189,10 +191,12 @@ pub(super) async fn refresh(
 /// `POST /origin/forget`
 pub(super) async fn forget(
     State(site): State<Site>,
+    actor: Actor,
     Posted(form): Posted<Of>,
 ) -> Result<Redirect, Problem> {
     let origin = named(&form.of)?.to_string();
     let name = encoded(&origin);
+    actor.tell_of("forget", &origin);
     let identity = None;
     let asked = Request::Forget { origin, identity };
     match site.desk().answer(asked).await {

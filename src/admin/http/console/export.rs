@@ -10,9 +10,9 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::warn;
 
-use super::super::{Actor, Site};
 use super::super::logs::REACH;
 use super::super::problem::Problem;
+use super::super::{Actor, Site};
 use super::filter::{Filter, params, wrong};
 use crate::audit::cells::{HEADING, cells, row};
 use crate::store::logs::{ALL, EntryKind, Fault, Listed, Logs, MergedList, Places};

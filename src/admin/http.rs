@@ -32,7 +32,6 @@ mod token;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use aws_lc_rs::hmac;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
@@ -52,7 +51,6 @@ use crate::clock::Moment;
 use crate::proxy::Proxy;
 use crate::store::Store;
 use crate::store::logs::{OpenCopies, own_name};
-use crate::text::hex;
 use crate::tlog::KeyName;
 
 /// Octets of a request's body, unless its route says otherwise.
@@ -165,17 +163,11 @@ impl Site {
         &*self.0.desk
     }
 
-    /// Returns the secret in the forms of our own pages, see [`form::Posted`]. Each user has one of its own: a user must not
-    /// know what the forms of another one hold. Empty if there is none: no form matches it.
+    /// Returns the secret in the forms of our own pages, see [`form::Posted`]. Each user has one of its own, and
+    /// senders without a name share one: a sender must not know what the forms of a user hold. Empty if there is none: no
+    /// form matches it.
     pub fn csrf(&self, actor: &Actor) -> String {
-        let secret = &self.0.csrf;
-        match actor.name() {
-            Some(name) if !secret.is_empty() => {
-                let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
-                hex(hmac::sign(&key, name.as_bytes()))
-            }
-            _ => secret.clone(),
-        }
+        form::secret_of(&self.0.csrf, actor.name())
     }
 
     /// Returns the time.

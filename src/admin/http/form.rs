@@ -4,6 +4,7 @@
 //! does not say where it comes from is not believed without it.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::hmac;
 use axum::extract::{Form, FromRequest, Request};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
@@ -11,6 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::problem::Problem;
 use super::{Actor, Site};
+use crate::text::hex;
 
 /// The name of the field with the secret: `<input type="hidden" name="csrf" value="…">`, with [`Site::csrf`].
 pub const CSRF: &str = "csrf";
@@ -53,6 +55,39 @@ impl<T: DeserializeOwned> FromRequest<Site> for Posted<T> {
     }
 }
 
+/// Returns the secret in the forms of a user, or of senders without a name: none has the key itself. Empty if the key is.
+pub(super) fn secret_of(key: &str, user: Option<&str>) -> String {
+    if key.is_empty() {
+        return String::new();
+    }
+    let key = hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes());
+    // No user has the empty name.
+    hex(hmac::sign(&key, user.unwrap_or_default().as_bytes()))
+}
+
 fn is_csrf(ours: &str, shown: &str) -> bool {
     !ours.is_empty() && verify_slices_are_equal(ours.as_bytes(), shown.as_bytes()).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_sender_has_a_secret_that_leads_to_no_other() {
+        let key = "0123456789abcdef";
+        let (nameless, ada, eve) = (
+            secret_of(key, None),
+            secret_of(key, Some("ada")),
+            secret_of(key, Some("eve")),
+        );
+        assert!(nameless != ada && ada != eve && eve != nameless);
+        // The key would make the secret of each user.
+        assert_ne!(nameless, key);
+        assert_ne!(secret_of(&nameless, Some("ada")), ada);
+        assert!(is_csrf(&ada, &secret_of(key, Some("ada"))));
+        for user in [None, Some("ada")] {
+            assert!(!is_csrf(&secret_of("", user), ""), "{user:?}");
+        }
+    }
 }

@@ -147,8 +147,11 @@ impl Passwords {
         outcome
     }
 
-    /// Waits as long as a hash takes.
+    /// Waits as long as a hash takes, and is refused when a hash would be.
     async fn pretend(&self) -> Outcome {
+        if self.waiting.load(Ordering::Relaxed) >= WAITING {
+            return Outcome::Busy;
+        }
         let took = Duration::from_micros(self.last_took.load(Ordering::Relaxed));
         tokio::time::sleep(took).await;
         Outcome::Wrong

@@ -259,6 +259,16 @@ async fn attempts_beyond_the_waiting_limit_are_refused() {
         .map(|_| Waiting::among(&lab.passwords.waiting))
         .collect();
     assert_eq!(lab.check("192.0.2.1", "sesame").await, Outcome::Busy);
+    // Also for unknown users, with a hash for the first ones and without one afterwards: no answer tells a known user.
+    for number in 0..2 * attempts::AT_ONCE {
+        let user = format!("user {number}");
+        let claim = Claim {
+            user: user.as_bytes(),
+            stored: None,
+            ..lab.claim("192.0.2.1", "sesame")
+        };
+        assert_eq!(lab.passwords.check(&claim).await, Outcome::Busy, "{user}");
+    }
     drop(all);
     assert_eq!(lab.check("192.0.2.1", "sesame").await, Outcome::Right);
 }

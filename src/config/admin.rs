@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::hmac;
 
 use super::PasswordHash;
 use crate::text::hex::{from_hex, hex};
@@ -90,10 +91,12 @@ impl TokenDigest {
         format!("sha256:{}", hex(self.0))
     }
 
-    /// Returns eight digits that tell one digest from another and lead to no token.
+    /// Returns eight digits that tell one digest of this user from another and lead to no token. The name is the key, so no
+    /// table of marks serves for several users.
     #[must_use]
-    pub fn mark(&self) -> String {
-        let of_it = digest(&SHA256, &self.0);
+    pub fn mark(&self, user: &str) -> String {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, user.as_bytes());
+        let of_it = hmac::sign(&key, &self.0);
         of_it.as_ref().get(..4).map(hex).unwrap_or_default()
     }
 }
@@ -125,7 +128,13 @@ mod tests {
         assert_eq!(digest, TokenDigest::of(b"0123456789abcdef"));
         assert_eq!(digest.reveal(), format!("sha256:{digits}"));
         assert_eq!(format!("{digest:?}"), "***");
-        assert!(!digits.contains(&digest.mark()));
+        assert!(!digits.contains(&digest.mark("ada")));
+        assert_eq!(
+            digest.mark("ada"),
+            TokenDigest::of(b"0123456789abcdef").mark("ada")
+        );
+        assert_ne!(digest.mark("ada"), digest.mark("eve"), "of another user");
+        assert_ne!(digest.mark("ada"), TokenDigest::of(b"0").mark("ada"));
         for (token, right) in [
             ("0123456789abcdef", true),
             ("0123456789abcdeF", false),

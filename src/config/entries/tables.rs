@@ -5,7 +5,7 @@ use std::{collections::HashMap, net::IpAddr};
 
 use super::super::{
     AdminUser, ClientAuthority, ClientConfig, Conditions, Credentials, ListenAt, Listener,
-    ListenerCertificate, ListenerTls, PasswordHash, Quota, Route, TokenDigest, Via, WitnessConfig,
+    ListenerCertificate, ListenerTls, PasswordHash, Quota, Route, Via, WitnessConfig,
     keys::{ACTIONS, CLIENT_CERTS, COVERS, FORMS, MODES, PROFILES, ROLES, SIGNED_PARTS},
     units::format_moment,
 };
@@ -196,9 +196,9 @@ pub(super) fn admin_user(user: &AdminUser) -> String {
         mark.map(|mark| format!(", {key} = {}", quoted(format!("*** ({mark})"))))
             .unwrap_or_default()
     };
-    let (called, role) = (quoted(called), name(&ROLES, *role));
     let password = hidden("password", password.as_ref().map(PasswordHash::digest));
-    let token = hidden("token", token.as_ref().map(TokenDigest::mark));
+    let token = hidden("token", token.as_ref().map(|token| token.mark(called)));
+    let (called, role) = (quoted(called), name(&ROLES, *role));
     format!("{{ name = {called}, role = {role}{password}{token} }}")
 }
 

@@ -25,7 +25,7 @@ fn every_key_is_read_and_written() {
     // A mark stands for the token's digest, as for each secret.
     let user = other.admin.users.first().expect("one");
     let token = user.token.as_ref().expect("a token");
-    let marked = format!("*** ({})", token.mark());
+    let marked = format!("*** ({})", token.mark(&user.name));
     let written = other.to_toml().replace(&marked, &token.reveal());
     assert_eq!(parse(&written).expect("what is written is right"), other);
 

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use crawlgate::config::TokenDigest;
+
 use crate::support::peer::{Peer, program};
 use crate::support::{AdminGate, Latch, Origin, RULES, Reply, eventually};
 
@@ -60,6 +62,7 @@ http {{
             proxy_set_header X-Original-URL $asked;
             proxy_set_header X-Original-Method $request_method;
             proxy_set_header User-Agent $http_user_agent;
+            proxy_set_header Authorization "Bearer TOKEN";
         }}
     }}
 }}
@@ -193,11 +196,18 @@ fn nginx_fetches_what_is_allowed_and_nothing_else() {
     let Some(nginx) = program("nginx") else {
         return;
     };
-    let gate = AdminGate::open();
+    let gate = AdminGate::with(|setup| {
+        let digest = TokenDigest::of(b"TOKEN").reveal();
+        setup.tables(&format!(
+            "[[admin.user]]\nname = 'nginx'\nrole = 'read'\ntoken = '{digest}'\n"
+        ));
+    });
     let origin = Origin::with_rules(RULES);
     let at = |path: &str| origin.url_as("127.0.0.1", path);
     let peer = Peer::start(&nginx, &["-c"], |port, dir| set_up(&gate, port, dir));
-    peer.request("GET", &at("/open?a=%70"), "")
+    // The crawler's credentials are for the origin.
+    let own = "Authorization: Basic bm9uZTpub25l\r\n";
+    peer.request("GET", &at("/open?a=%70"), own)
         .is_origins(200, "page /open?a=%70");
     for (name, method, path, reason, fields) in [
         (

@@ -1,9 +1,11 @@
 //! A home directory of its own, the site of the docs, and a running crawlgate.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+
+use rcgen::{CertificateParams, KeyPair};
 
 use crate::support::{CrawlgateProcess, Origin, Reply, Setup, eventually, program};
 
@@ -70,6 +72,17 @@ impl Sandbox {
     /// Writes a file into the working directory.
     pub(crate) fn write(&self, name: &str, text: &str) {
         fs::write(self.directory.path().join("work").join(name), text).unwrap();
+    }
+
+    /// Writes a certificate and its key, which only its owner may read.
+    pub(crate) fn write_certificate(&self, cert: &str, key: &str) {
+        let names = ["crawlgate.intranet.example".to_owned()];
+        let pair = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(names).unwrap();
+        self.write(cert, &params.self_signed(&pair).unwrap().pem());
+        self.write(key, &pair.serialize_pem());
+        let key = self.directory.path().join("work").join(key);
+        fs::set_permissions(key, fs::Permissions::from_mode(0o600)).unwrap();
     }
 
     /// Runs a command line of a page by the shell. Returns its exit code and its output and errors as they came, with the names

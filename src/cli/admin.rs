@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
 
 use super::credentials::{PasswordArgs, deliver, made_up, tell_secret};
 use super::{fail, screen};
@@ -54,8 +55,8 @@ struct AddArgs {
     #[arg(value_name = "NAME", value_parser = client_name)]
     name: Arc<str>,
     /// The acts that the user may do: read sees everything, review acknowledges, too, operate changes everything
-    #[arg(long, value_name = "ROLE")]
-    role: Named,
+    #[arg(long, value_name = "ROLE", value_parser = role())]
+    role: Role,
     /// Generate a token for a program instead of a password, and print it on standard error
     #[arg(long, conflicts_with_all = ["password_stdin", "generate"])]
     token: bool,
@@ -66,22 +67,12 @@ struct AddArgs {
     append: bool,
 }
 
-/// A role on the command line.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Named {
-    Read,
-    Review,
-    Operate,
-}
-
-impl From<Named> for Role {
-    fn from(named: Named) -> Role {
-        match named {
-            Named::Read => Role::Read,
-            Named::Review => Role::Review,
-            Named::Operate => Role::Operate,
-        }
-    }
+/// Returns the parser of a role on the command line.
+fn role() -> impl TypedValueParser<Value = Role> {
+    PossibleValuesParser::new(Role::ALL.map(Role::as_str)).try_map(|name| {
+        let mut all = Role::ALL.into_iter();
+        all.find(|role| role.as_str() == name).ok_or("no role")
+    })
 }
 
 /// Runs `crawlgate admin`; exits 0, or 2 on failure.
@@ -110,7 +101,7 @@ fn add(args: &AddArgs, config: &Config) -> Result<(), String> {
         true => TokenDigest::of(secret.as_bytes()).reveal(),
         false => passwords::hash(secret.as_bytes())?.reveal().to_owned(),
     };
-    let entry = entry(&args.name, args.role.into(), kind, &stored);
+    let entry = entry(&args.name, args.role, kind, &stored);
     deliver(&entry, args.append, config)?;
     if args.token || args.password.generate {
         tell_secret(kind, &args.name, &secret);

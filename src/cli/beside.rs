@@ -281,9 +281,9 @@ impl Beside {
     }
 }
 
-/// Warns of credentials that others can read on their way to the console.
+/// Warns of credentials that others can read on their way to the console: beyond loopback the configuration demands some.
 fn tell_of_access(admin: &AdminConfig) {
-    if admin.has_credentials() && admin.tls.is_none() && !admin.is_on_loopback() {
+    if admin.tls.is_none() && !admin.is_on_loopback() {
         warn!(
             "passwords and tokens for the console cross the network in the clear: name a certificate with [admin] cert and key, \
              or listen on 127.0.0.1 and reach it by ssh -L"

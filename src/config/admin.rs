@@ -36,6 +36,9 @@ pub enum Role {
 }
 
 impl Role {
+    /// All roles, each after those that may do less.
+    pub const ALL: [Role; 3] = [Role::Read, Role::Review, Role::Operate];
+
     /// Returns the role as the configuration writes it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

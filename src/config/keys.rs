@@ -105,9 +105,9 @@ pub(super) const CLIENT_CERTS: [(&str, ClientCert); 2] = [
 
 /// Names of the roles.
 pub(super) const ROLES: [(&str, Role); 3] = [
-    ("read", Role::Read),
-    ("review", Role::Review),
-    ("operate", Role::Operate),
+    (Role::Read.as_str(), Role::Read),
+    (Role::Review.as_str(), Role::Review),
+    (Role::Operate.as_str(), Role::Operate),
 ];
 
 /// Names of the modes.

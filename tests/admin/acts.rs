@@ -10,6 +10,26 @@ use crate::users::{basic, bearer, gate_with, see, send, users};
 
 /// Sends a form of the console as this user, with the secret of our own pages.
 fn submit(gate: &AdminGate, who: &str, target: &str, fields: &[(&str, &str)]) -> Response {
+    submit_with(gate, who, target, "", fields)
+}
+
+/// Sends a form as a browser does, which takes a page.
+fn submit_for_a_page(
+    gate: &AdminGate,
+    who: &str,
+    target: &str,
+    fields: &[(&str, &str)],
+) -> Response {
+    submit_with(gate, who, target, "Accept: text/html\r\n", fields)
+}
+
+fn submit_with(
+    gate: &AdminGate,
+    who: &str,
+    target: &str,
+    head: &str,
+    fields: &[(&str, &str)],
+) -> Response {
     let page = gate.ask("GET", "/try", &bearer(who), "").text();
     let (_, rest) = page.split_once("name=\"csrf\" value=\"").expect("a form");
     let csrf = rest.split('"').next().unwrap();
@@ -17,7 +37,12 @@ fn submit(gate: &AdminGate, who: &str, target: &str, fields: &[(&str, &str)]) ->
         .extend_pairs(fields)
         .finish();
     let form = "Content-Type: application/x-www-form-urlencoded\r\n";
-    gate.ask("POST", target, &format!("{}{form}", bearer(who)), &body)
+    gate.ask(
+        "POST",
+        target,
+        &format!("{}{head}{form}", bearer(who)),
+        &body,
+    )
 }
 
 #[test]
@@ -178,6 +203,57 @@ fn an_act_is_told_before_it_is_done_with_its_path_and_its_origin() {
         &document,
     );
     gate.wait_said(&format!("path=\"/api/v1/decisions/{id}/acknowledgement\""));
+}
+
+/// The target of a form, the decision that it acknowledges, its own fields, and the status when it is done.
+type Form<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], u16);
+
+#[test]
+fn a_fault_in_a_note_of_a_user_is_told_beside_its_field() {
+    let origin = Origin::with_rules(RULES);
+    let gate = gate_with(&users());
+    let [one, ticked, of_filter] =
+        ["/private/a", "/private/b", "/private/c"].map(|path| gate.deny(&origin, path));
+    let by = |id: &str| see(&gate, &format!("/decisions/{id}"))["acknowledged"]["by"].clone();
+    let at = |id: &str| format!("/decisions/{id}/acknowledge");
+    // The last record of the conditions stands in the form.
+    let conditions = "verdict=deny&path=/private/c";
+    let fields = format!("{}Accept: text/html\r\n", bearer("viewer"));
+    let target = format!("/denials/acknowledge?{conditions}");
+    let shown = gate.ask("GET", &target, &fields, "").text();
+    let (_, rest) = shown.split_once("name=\"to\" value=\"").expect("a form");
+    let to = rest.split('"').next().unwrap();
+    let forms: [Form<'_>; 3] = [
+        (&at(&one), &one, &[], 303),
+        (
+            "/denials/acknowledge/ticked",
+            &ticked,
+            &[("id", &ticked)],
+            200,
+        ),
+        (
+            "/denials/acknowledge",
+            &of_filter,
+            &[("conditions", conditions), ("to", to)],
+            200,
+        ),
+    ];
+    for (target, id, own, done) in forms {
+        let with = |note| [&[("note", note)][..], own].concat();
+        let answer = submit_for_a_page(&gate, "viewer", target, &with(" "));
+        let page = answer.text();
+        assert_eq!(answer.status, 400, "{target}: {page}");
+        for part in ["id=\"ack-note-fault\"", "under your name, viewer."] {
+            assert!(page.contains(part), "{target}: {part}: {page}");
+        }
+        for part in ["name=\"by\"", "ack-by"] {
+            assert!(!page.contains(part), "{target}: {part}: {page}");
+        }
+        assert!(by(id).is_null(), "{target}");
+        let answer = submit_for_a_page(&gate, "viewer", target, &with("seen"));
+        assert_eq!(answer.status, done, "{target}: {}", answer.text());
+        assert_eq!(by(id), "viewer", "{target}");
+    }
 }
 
 #[test]

@@ -309,6 +309,16 @@ fn signing_out_refuses_the_password_of_that_user_alone() {
         answer.head.all("www-authenticate")[0].starts_with("Basic "),
         "{answer:?}"
     );
+    // A page shows no user, and asks for nothing else: each further request would prompt again.
+    let fields = format!("{}Accept: text/html\r\n", basic("ada:open sesame"));
+    let page = gate.ask("GET", "/sign-out?user=ada", &fields, "");
+    assert_eq!(page.status, 401, "{page:?}");
+    assert_eq!(page.head.all("www-authenticate").len(), 2, "{page:?}");
+    let page = page.text();
+    assert!(page.contains("<h1>Signed out</h1>"), "{page}");
+    for part in ["ada", "<nav", "stylesheet", "<script"] {
+        assert!(!page.contains(part), "{part}: {page}");
+    }
     // With another user's password, the same page leads to the overview.
     for target in ["/sign-out?user=reader", "/sign-out"] {
         let answer = ask(target);

@@ -214,9 +214,9 @@ fn unauthenticated(site: &Site) -> Response {
     challenge(Problem::new(StatusCode::UNAUTHORIZED, why))
 }
 
-/// Returns this problem with challenges, by which a browser prompts for a name and a password.
-pub(super) fn challenge(problem: Problem) -> Response {
-    let mut response = problem.into_response();
+/// Returns this answer with challenges, by which a browser prompts for a name and a password.
+pub(super) fn challenge(answer: impl IntoResponse) -> Response {
+    let mut response = answer.into_response();
     let headers = response.headers_mut();
     for challenge in [
         "Basic realm=\"crawlgate\", charset=\"UTF-8\"",

@@ -140,7 +140,7 @@ fn cookies_and_forms_keep_to_tls() {
 }
 
 #[test]
-fn what_is_no_tls_is_closed_and_a_stalled_handshake_holds_no_slot() {
+fn a_plain_request_is_closed_and_a_stalled_handshake_holds_no_slot() {
     let (ca, issuer) = authority();
     let gate = gate(&issuer, |setup| {
         setup.set("admin", "connections", "1");

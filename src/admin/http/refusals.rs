@@ -1,4 +1,4 @@
-//! Requests that the admin side refuses for what they lack: counted, and told of in the program's messages.
+//! Requests that the admin side refuses for their credentials or their role: counted, and told of in the program's messages.
 //!
 //! A flood of refusals writes few messages: a message says how many came without one since the last.
 

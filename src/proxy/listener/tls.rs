@@ -67,7 +67,7 @@ pub(super) fn config(
     Ok(Arc::new(config))
 }
 
-/// Builds the TLS settings of a listener for HTTP/1.1 alone, which shows this certificate and wants none.
+/// Builds the TLS settings of a listener for HTTP/1.1 alone, which shows this certificate and asks for no client certificate.
 ///
 /// # Errors
 /// When a file cannot be used.

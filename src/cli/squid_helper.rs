@@ -116,16 +116,18 @@ fn instance(args: &SquidHelperArgs, config: Option<&Path>) -> Result<Instance, S
         }
         None => None,
     };
-    let url = match (&args.url, &admin) {
-        (Some(url), _) => url.clone(),
-        (None, None) => USUAL.to_owned(),
+    let (url, server_name) = match (&args.url, &admin) {
+        (Some(url), _) => (url.clone(), None),
+        (None, None) => (USUAL.to_owned(), None),
         (None, Some((path, admin))) => {
             let address = admin.address.ok_or_else(|| {
                 let path = path.display();
                 format!("{path}: [admin] address is \"\", so the instance answers no questions")
             })?;
             let scheme = admin.tls.as_ref().map_or("http", |_| "https");
-            format!("{scheme}://{}", reached_at(address))
+            let url = format!("{scheme}://{}", reached_at(address));
+            // A certificate is for a name, and the helper reaches the instance by its address.
+            (url, admin.hosts.first().cloned())
         }
     };
     let (token_file, tls) = match admin {
@@ -135,6 +137,7 @@ fn instance(args: &SquidHelperArgs, config: Option<&Path>) -> Result<Instance, S
     let ca = args.ca.clone().or(tls.map(|tls| tls.cert));
     Ok(Instance {
         url,
+        server_name,
         token_file: args.token_file.clone().or(token_file),
         roots: ca.into_iter().collect(),
     })

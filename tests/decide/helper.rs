@@ -245,7 +245,8 @@ fn the_configuration_gives_the_address_and_token_of_the_instance() {
 #[test]
 fn an_instance_with_a_certificate_is_asked_over_tls_and_no_other_is_believed() {
     let key = KeyPair::generate().unwrap();
-    let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    let names = ["127.0.0.1", "gate.example"].map(str::to_owned);
+    let params = CertificateParams::new(names).unwrap();
     let cert = params.self_signed(&key).unwrap().pem();
     let gate = AdminGate::with(|setup| {
         for (name, text) in [("console.pem", cert), ("console.key", key.serialize_pem())] {
@@ -260,20 +261,38 @@ fn an_instance_with_a_certificate_is_asked_over_tls_and_no_other_is_believed() {
     let origin = Origin::with_rules(RULES);
     let line = format!("0 {} TestBot/1.0 -", origin.url("/open"));
     let dir = gate.process.setup.dir().to_owned();
-    let file = dir.join("helper.toml");
     let text = format!(
         "[admin]\naddress = \"{}\"\ntoken_file = \"admin.token\"\ncert = \"console.pem\"\nkey = \"console.key\"\n",
         gate.address
     );
-    fs::write(&file, text).unwrap();
+    let [file, named, misnamed] = [
+        ("helper.toml", ""),
+        (
+            "named.toml",
+            "hosts = [\"gate.example\", \"other.example\"]\n",
+        ),
+        ("misnamed.toml", "hosts = \"other.example\"\n"),
+    ]
+    .map(|(name, hosts)| {
+        let file = dir.join(name);
+        fs::write(&file, format!("{text}{hosts}")).unwrap();
+        file.to_str().unwrap().to_owned()
+    });
     let url = format!("https://{}", gate.address);
     let plain = format!("http://{}", gate.address);
     let path = |name: &str| dir.join(name).to_str().unwrap().to_owned();
     let (token, cert) = (path("admin.token"), path("console.pem"));
     for (name, words, is_answered) in [
+        ("the configuration", vec!["-c", &file], true),
+        ("the name in it", vec!["-c", &named], true),
         (
-            "the configuration",
-            vec!["-c", file.to_str().unwrap()],
+            "a name that the certificate lacks",
+            vec!["-c", &misnamed],
+            false,
+        ),
+        (
+            "the address, beside such a name",
+            vec!["-c", &misnamed, "--url", &url],
             true,
         ),
         (

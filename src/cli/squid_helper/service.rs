@@ -11,10 +11,11 @@ use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
 use http_body::Body as _;
 use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::pki_types::ServerName;
 use tokio::time::timeout;
 
 use super::line::{Outcome, Question, Told};
@@ -33,6 +34,8 @@ const IDLE: Duration = Duration::from_secs(15);
 pub(super) struct Instance {
     /// The URL of its `[admin] address`.
     pub(super) url: String,
+    /// The name that its certificate must have; none: that of the URL.
+    pub(super) server_name: Option<String>,
     /// A file with its token, if it demands one.
     pub(super) token_file: Option<PathBuf>,
     /// Files with certificates to trust besides those of the system.
@@ -65,6 +68,7 @@ impl Service {
     ) -> Result<Service, String> {
         let Instance {
             url,
+            server_name,
             token_file,
             roots,
         } = instance;
@@ -103,11 +107,15 @@ impl Service {
             }
             other => other.to_string(),
         })?;
-        let connector = HttpsConnectorBuilder::new()
+        let mut builder = HttpsConnectorBuilder::new()
             .with_tls_config(tls)
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(connector);
+            .https_or_http();
+        if let Some(name) = server_name {
+            let name = ServerName::try_from(name.clone());
+            let name = name.map_err(|error| format!("[admin] hosts: {error}"))?;
+            builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
+        }
+        let connector = builder.enable_http1().wrap_connector(connector);
         let client = Client::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE)
             .pool_timer(TokioTimer::new())
@@ -310,6 +318,7 @@ mod tests {
     fn a_question_arrives_as_it_was_asked() {
         let instance = Instance {
             url: "http://gate.test:1".to_owned(),
+            server_name: None,
             token_file: None,
             roots: Vec::new(),
         };

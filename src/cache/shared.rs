@@ -5,6 +5,8 @@
 //! fleet's key has sealed it and its text has the digest that it names; it then goes to the own store, before a record
 //! rests on it. A state that is late is refused by its token, and the newer one is adopted instead.
 //!
+//! Longer than 400 lines of code because one flight asks, fetches, adopts and publishes by the same lease.
+//!
 //! While the engine does not answer, nothing is fetched and no result comes into force: the origin stays unknown, and its
 //! requests wait for at most `[robots] hold`.
 

@@ -82,24 +82,26 @@ impl<S: Holding> AsyncWrite for HeldWrites<S> {
     }
 }
 
-/// Encrypts octets into a session, and sends what it holds if it has no room.
-macro_rules! poll_hold {
-    ($stream:ident, $cx:ident, $parts:ident) => {{
-        if $parts.iter().all(|part| part.is_empty()) {
-            return Poll::Ready(Ok(0));
-        }
-        let encrypt = |stream: &mut Self| stream.get_mut().1.writer().write_vectored($parts);
-        match encrypt($stream)? {
-            0 => {}
-            held => return Poll::Ready(Ok(held)),
-        }
-        let sent = Pin::new(&mut *$stream).poll_flush($cx)?;
-        match (encrypt($stream)?, sent) {
-            (0, Poll::Pending) => Poll::Pending,
-            (0, Poll::Ready(())) => Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-            (held, _) => Poll::Ready(Ok(held)),
-        }
-    }};
+/// Encrypts octets into the session of a stream, and sends what it holds if it has no room.
+fn poll_encrypt<S: AsyncWrite + Unpin>(
+    stream: &mut S,
+    cx: &mut Context<'_>,
+    parts: &[IoSlice<'_>],
+    encrypt: impl Fn(&mut S, &[IoSlice<'_>]) -> io::Result<usize>,
+) -> Poll<io::Result<usize>> {
+    if parts.iter().all(|part| part.is_empty()) {
+        return Poll::Ready(Ok(0));
+    }
+    match encrypt(stream, parts)? {
+        0 => {}
+        held => return Poll::Ready(Ok(held)),
+    }
+    let sent = Pin::new(&mut *stream).poll_flush(cx)?;
+    match (encrypt(stream, parts)?, sent) {
+        (0, Poll::Pending) => Poll::Pending,
+        (0, Poll::Ready(())) => Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+        (held, _) => Poll::Ready(Ok(held)),
+    }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Holding for server::TlsStream<S> {
@@ -108,7 +110,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Holding for server::TlsStream<S> {
         cx: &mut Context<'_>,
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        poll_hold!(self, cx, parts)
+        poll_encrypt(self, cx, parts, |stream, parts| {
+            stream.get_mut().1.writer().write_vectored(parts)
+        })
     }
 }
 
@@ -118,7 +122,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Holding for client::TlsStream<S> {
         cx: &mut Context<'_>,
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        poll_hold!(self, cx, parts)
+        poll_encrypt(self, cx, parts, |stream, parts| {
+            stream.get_mut().1.writer().write_vectored(parts)
+        })
     }
 }
 

@@ -287,7 +287,7 @@ fn a_page_shows_the_user_and_hides_what_the_role_may_not_do() {
             );
         }
     }
-    // What a reader knows opens no form of an operator.
+    // The form secret of a reader opens no form of an operator.
     let csrf = |page: String| {
         let (_, rest) = page.split_once("name=\"csrf\" value=\"").expect("a form");
         rest.split('"').next().unwrap().to_owned()

@@ -167,7 +167,7 @@ fn cut_short(from: &Setup, step: &str, nth: usize) -> Option<Setup> {
     if output.status.success() {
         return None;
     }
-    // Where strace may not trace, it fails in another way.
+    // An strace that may not trace fails in another way.
     let is_killed = output.status.signal() == Some(9) || output.status.code() == Some(137);
     assert!(is_killed, "{step} {nth}: {output:?}");
     Some(setup)

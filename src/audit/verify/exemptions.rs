@@ -265,7 +265,7 @@ mod tests {
             let found = exemptions.standing(&store, &one).await.unwrap();
             assert_eq!(found, want, "{reason:?} {is_other}");
         }
-        // What comes into force later says nothing of an earlier decision, whatever the clock says.
+        // Settings that come into force later say nothing of an earlier decision, also where the clock was set back.
         let one = written(decision(Some("nothing"), false)).await;
         written(event(&["crawler-7: nothing"], false)).await;
         let found = exemptions.standing(&store, &one).await.unwrap();

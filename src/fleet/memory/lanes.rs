@@ -359,7 +359,7 @@ impl Reservation<'_> {
             let interval = micros(asked.interval);
             let last = self.group.map_or(0, |group| group.at).max(self.earlier);
             group = group.max(last.saturating_add(interval));
-            // The time before a robots.txt that is reserved is free for pages whose interval ends by then.
+            // Before a reserved robots.txt, a page may go if its interval ends by then.
             if at.max(group).saturating_add(interval) > self.robots {
                 group = group.max(self.robots.saturating_add(interval));
             }

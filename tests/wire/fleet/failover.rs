@@ -165,7 +165,7 @@ fn an_old_primary_that_is_parted_from_the_others_permits_nothing_beside_the_new_
     let Some(lab) = Sentinels::start() else {
         return;
     };
-    // What docs/fleet.md asks for: a primary without its replica takes no writes.
+    // A primary without its replica takes no writes, as docs/fleet.md asks for.
     for (key, value) in [
         ("min-replicas-to-write", "1"),
         ("min-replicas-max-lag", "1"),

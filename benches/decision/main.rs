@@ -156,7 +156,7 @@ impl Known {
         let mut config = Config::default();
         config.log.file = None;
         config.egress.allow = vec!["127.0.0.0/8".parse().unwrap()];
-        // Nobody drives the heartbeats during the measurement.
+        // No thread sends heartbeats during the measurement, so the link must last without them.
         config.fleet.patience = Duration::from_secs(86_400);
         let clock = Clock::system();
         let fleet = is_in_fleet.then(|| {

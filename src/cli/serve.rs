@@ -314,11 +314,13 @@ fn reload(
             if let Err(error) = level.set(&config.log.level) {
                 warn!("[log] level stays as it was: {error}");
             }
+            reload_authority(proxy, &config.tls);
+            proxy.reconfigure(config);
+            // What is told holds by now.
+            let config = proxy.settings();
             tell_mode(&config);
             tell_exemptions(&config);
             tell_shut(&config.admin);
-            reload_authority(proxy, &config.tls);
-            proxy.reconfigure(config);
             for error in proxy.renew_certificates() {
                 error!("{error}; the certificate stays as it was");
             }

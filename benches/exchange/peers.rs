@@ -21,8 +21,9 @@ pub fn nghttpx(lab: &Lab, cpus: Option<&str>) -> Option<Proxy> {
         return None;
     }
     // It takes no port 0.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = port.local_addr().unwrap().port();
+    let held = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = held.local_addr().unwrap().port();
+    drop(held);
     let words = [
         "--conf=/dev/null".to_owned(),
         "--no-ocsp".to_owned(),

@@ -8,6 +8,7 @@
 //! Pure: no IO, no clock, no logging.
 
 pub mod category;
+mod field_name;
 pub mod fields;
 mod judge;
 mod license;
@@ -25,6 +26,7 @@ mod statements;
 pub mod tdmrep;
 
 pub use self::category::{Categories, Category};
+pub use self::field_name::FieldName;
 pub use self::judge::{Combined, Judged, judge, judge_response};
 pub use self::modes::{Modes, SignalMode};
 pub use self::notes::notes;

@@ -37,7 +37,7 @@ use crate::policy::{self, Decision, Reason, Replay, Ruling, Target};
 use crate::robots::snapshot::Snapshot;
 use crate::robots::state::{Stance, State};
 use crate::usage::record::UsageRecord;
-use crate::usage::{Purposes, fields};
+use crate::usage::{FieldName, Purposes};
 
 /// The result of a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -281,7 +281,7 @@ fn answered(mut decision: Decision, evidence: &Evidence<'_>, agent: &Agent) -> D
     let usage = evidence.usage.as_ref();
     if let Some((usage, status)) = usage.and_then(|usage| Some((usage, usage.received_status?))) {
         let lines = usage.fields.iter().filter_map(|field| {
-            let name = fields::known(&field.name)?;
+            let name = FieldName::of(&field.name)?;
             Some((name, field.line()?))
         });
         let lines: Vec<_> = lines.collect();

@@ -11,7 +11,7 @@ use crate::robots::snapshot::Snapshot;
 use crate::usage::record::UsageRecord;
 use crate::usage::{
     Judged, Modes, Purpose, Purposes, Said, Shadowed, Statements, TdmRep, fields, judge,
-    judge_response, tdmrep,
+    judge_response, lines, tdmrep,
 };
 
 /// What a question brings besides the robots.txt.
@@ -179,8 +179,8 @@ impl Head {
     }
 
     fn said(&self, chain: &[ProductToken], modes: &Modes) -> Said {
-        let lines = self.lines.iter();
-        fields::read(lines.map(|(name, value)| (&**name, &**value)), chain, modes)
+        let all = self.lines.iter().map(|(name, value)| (&**name, &**value));
+        fields::read(&lines::of(all), chain, modes)
     }
 }
 

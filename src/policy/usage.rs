@@ -158,7 +158,7 @@ pub struct Release(());
 pub struct Head<'a> {
     /// The status code.
     pub status: u16,
-    /// The field lines of [`fields::NAMES`], in order.
+    /// The field lines that speak of use, in order.
     pub lines: Vec<Line<'a>>,
     /// The crawler's product tokens, most specific first.
     pub tokens: &'a [ProductToken],
@@ -257,8 +257,9 @@ impl Usage {
     pub fn record(&self) -> UsageRecord<'_> {
         let lines = self.after.as_ref().map(|after| &after.lines);
         let fields = lines.into_iter().flat_map(|lines| {
-            let record = |(name, line)| FieldRecord::of(name, line, lines.is_too_long(name));
-            lines.iter().map(record)
+            lines
+                .iter()
+                .map(|(name, line)| FieldRecord::of(name.as_str(), line, lines.is_too_long(name)))
         });
         UsageRecord {
             stage: self.stage.map(|stage| stage.as_str().into()),
@@ -345,9 +346,9 @@ pub fn release(decision: &mut Decision, mut head: Head<'_>) -> Option<Release> {
     else {
         return Some(Release(()));
     };
-    let said = fields::read(head.lines.iter().copied(), head.tokens, modes);
+    let said = fields::read(&head.lines, head.tokens, modes);
     head.lines
-        .retain(|(name, _)| fields::tells(name, &said, modes));
+        .retain(|(name, _)| fields::tells(*name, &said, modes));
     if said.is_empty() && decision.usage.is_none() {
         return Some(Release(()));
     }

@@ -9,32 +9,13 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::category::Category;
+use super::field_name::FieldName;
+use super::lines::Line;
 use super::modes::Modes;
 use super::said::{Invalid, License, Place, Preference, Said, Signal, Text, Value, Why, text};
 use super::statement::{Parse, Statement, trimmed};
 use super::{license, link, robots_tag};
 use crate::rep::ProductToken;
-
-const CONTENT_USAGE: &str = "content-usage";
-const CONTENT_SIGNAL: &str = "content-signal";
-const TDM_RESERVATION: &str = "tdm-reservation";
-const TDM_POLICY: &str = "tdm-policy";
-/// The field of X-Robots-Tag.
-pub const ROBOTS_TAG: &str = "x-robots-tag";
-const LINK: &str = "link";
-
-/// The fields that speak of use, in lower case. `tdm-policy` is text only: it states nothing here.
-pub const NAMES: [&str; 6] = [
-    CONTENT_USAGE,
-    CONTENT_SIGNAL,
-    TDM_RESERVATION,
-    TDM_POLICY,
-    ROBOTS_TAG,
-    LINK,
-];
-
-/// The field by which X-Robots-Tag knows images.
-pub const CONTENT_TYPE: &str = "content-type";
 
 /// Limit on a field, in octets, with all its lines.
 pub const LONGEST: usize = 8_192;
@@ -44,39 +25,44 @@ pub(super) const SEPARATOR: &[u8] = b", ";
 
 /// Reads the fields of a response for a crawler with this chain of product tokens. Only signals that are not off are
 /// read; without any of their fields, nothing is allocated.
-pub fn read<'a>(
-    fields: impl Iterator<Item = (&'a str, &'a [u8])> + Clone,
-    chain: &[ProductToken],
-    modes: &Modes,
-) -> Said {
+#[must_use]
+pub fn read(lines: &[Line<'_>], chain: &[ProductToken], modes: &Modes) -> Said {
     let mut said = Said::default();
-    let Some(found) = Found::among(fields.clone()) else {
+    if lines.is_empty() {
         return said;
-    };
+    }
     let statements: [(_, _, Parse); 2] = [
-        (Signal::ContentUsage, CONTENT_USAGE, Statement::usage),
-        (Signal::ContentSignal, CONTENT_SIGNAL, Statement::signal),
+        (
+            Signal::ContentUsage,
+            FieldName::ContentUsage,
+            Statement::usage,
+        ),
+        (
+            Signal::ContentSignal,
+            FieldName::ContentSignal,
+            Statement::signal,
+        ),
     ];
     for (signal, name, parse) in statements {
-        if let Some(field) = Field::of(&fields, &found, signal, name, modes, &mut said) {
+        if let Some(field) = Field::of(lines, signal, name, modes, &mut said) {
             statement(&mut said, &field, parse);
         }
     }
-    let signal = Signal::Tdm;
-    if let Some(field) = Field::of(&fields, &found, signal, TDM_RESERVATION, modes, &mut said) {
+    let name = FieldName::TdmReservation;
+    if let Some(field) = Field::of(lines, Signal::Tdm, name, modes, &mut said) {
         tdm_reservation(&mut said, &field);
     }
-    let signal = Signal::RobotsTag;
-    if let Some(field) = Field::of(&fields, &found, signal, ROBOTS_TAG, modes, &mut said) {
-        let is_image = named(&fields, CONTENT_TYPE).any(is_image);
-        for line in named(&fields, ROBOTS_TAG) {
+    let name = FieldName::RobotsTag;
+    if let Some(field) = Field::of(lines, Signal::RobotsTag, name, modes, &mut said) {
+        let is_image = named(lines, FieldName::ContentType).any(is_image);
+        for line in named(lines, name) {
             robots_tag::rules(line, chain, is_image, &mut |rule, disallowed| {
                 rule_of_tag(&mut said, &field, rule, disallowed);
             });
         }
     }
-    let signal = Signal::License;
-    if let Some(field) = Field::of(&fields, &found, signal, LINK, modes, &mut said) {
+    let name = FieldName::Link;
+    if let Some(field) = Field::of(lines, Signal::License, name, modes, &mut said) {
         for url in link::licenses(&field.value) {
             match license::url(url) {
                 Err(why) => said.reject(field.invalid(why)),
@@ -90,39 +76,10 @@ pub fn read<'a>(
     said
 }
 
-/// The first line of each field of [`NAMES`].
-struct Found<'a> {
-    first: [Option<&'a [u8]>; NAMES.len()],
-    /// True if a field has more lines than one.
-    is_repeated: bool,
-}
-
-impl<'a> Found<'a> {
-    /// Looks through fields once. `None` if none speaks of use.
-    fn among(fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> Option<Found<'a>> {
-        let mut found = Found {
-            first: [None; NAMES.len()],
-            is_repeated: false,
-        };
-        for (name, value) in fields {
-            if let Some(first) = place(name).and_then(|place| found.first.get_mut(place)) {
-                found.is_repeated |= first.is_some();
-                first.get_or_insert(trimmed(value));
-            }
-        }
-        found.first.iter().any(Option::is_some).then_some(found)
-    }
-
-    /// Returns the first line of a field.
-    fn first(&self, name: &'static str) -> Option<&'a [u8]> {
-        *self.first.get(place(name)?)?
-    }
-}
-
 /// A field that is read: its lines in one.
 struct Field<'a> {
     signal: Signal,
-    name: &'static str,
+    name: FieldName,
     value: Cow<'a, [u8]>,
 }
 
@@ -130,23 +87,22 @@ impl<'a> Field<'a> {
     /// Joins the lines of a field. `None` if the response has none, the operator does not read them, or they are too
     /// long, which is noted.
     fn of(
-        fields: &(impl Iterator<Item = (&'a str, &'a [u8])> + Clone),
-        found: &Found<'a>,
+        lines: &[Line<'a>],
         signal: Signal,
-        name: &'static str,
+        name: FieldName,
         modes: &Modes,
         said: &mut Said,
     ) -> Option<Field<'a>> {
         if !signal.mode(modes, &Place::Field(name)).is_read() {
             return None;
         }
+        let mut lines = named(lines, name);
         let mut field = Field {
             signal,
             name,
-            value: Cow::Borrowed(found.first(name)?),
+            value: Cow::Borrowed(lines.next()?),
         };
-        let lines = found.is_repeated.then(|| named(fields, name).skip(1));
-        for line in lines.into_iter().flatten() {
+        for line in lines {
             let value = field.value.to_mut();
             value.extend(SEPARATOR);
             value.extend(line);
@@ -185,67 +141,26 @@ impl<'a> Field<'a> {
 }
 
 /// Returns the lines of one field, without white space around them.
-fn named<'a>(
-    fields: &(impl Iterator<Item = (&'a str, &'a [u8])> + Clone),
-    name: &'static str,
-) -> impl Iterator<Item = &'a [u8]> {
-    let is_named = move |field: &(&str, &[u8])| is_same(name, field.0);
-    let lines = fields.clone().filter(is_named);
+fn named<'a>(lines: &[Line<'a>], name: FieldName) -> impl Iterator<Item = &'a [u8]> {
+    let lines = lines.iter().filter(move |(known, _)| *known == name);
     lines.map(|(_, value)| trimmed(value))
-}
-
-/// Returns the name of a field that [`read`] knows, in any case, as this program spells it.
-#[must_use]
-pub fn known(name: &str) -> Option<&'static str> {
-    match is_same(CONTENT_TYPE, name) {
-        true => Some(CONTENT_TYPE),
-        false => of_usage(name),
-    }
-}
-
-/// Returns the name of a field of [`NAMES`] in any case, as this program spells it.
-#[must_use]
-fn of_usage(name: &str) -> Option<&'static str> {
-    NAMES.get(place(name)?).copied()
-}
-
-/// Returns the place of a field in [`NAMES`], in any case.
-fn place(name: &str) -> Option<usize> {
-    // No two names have the same length, so that one comparison is enough.
-    let place = match name.len() {
-        13 => 0,
-        14 => 1,
-        15 => 2,
-        10 => 3,
-        12 => 4,
-        4 => 5,
-        _ => return None,
-    };
-    let known = NAMES.get(place)?;
-    is_same(known, name).then_some(place)
-}
-
-/// Compares names without case. Nearly all are in lower case already.
-fn is_same(known: &str, name: &str) -> bool {
-    known.len() == name.len() && (known == name || known.eq_ignore_ascii_case(name))
 }
 
 /// Tells whether the lines of a field belong into the record of what was `said`: a signal that is read is in them, or they
 /// were read beside one. Of `Link`, nearly all lines are about something else.
 #[must_use]
-pub fn tells(name: &str, said: &Said, modes: &Modes) -> bool {
-    let is_of = |signal: Signal| signal.mode(modes, &Place::Field(LINK)).is_read();
-    let in_link = |place: &Place| *place == Place::Field(LINK);
+pub fn tells(name: FieldName, said: &Said, modes: &Modes) -> bool {
+    let is_of = |signal: Signal| signal.mode(modes, &Place::Field(name)).is_read();
+    let in_link = |place: &Place| *place == Place::Field(FieldName::Link);
     match name {
-        CONTENT_USAGE => is_of(Signal::ContentUsage),
-        CONTENT_SIGNAL => is_of(Signal::ContentSignal),
-        TDM_RESERVATION | TDM_POLICY => is_of(Signal::Tdm),
-        ROBOTS_TAG | CONTENT_TYPE => is_of(Signal::RobotsTag),
-        LINK => {
+        FieldName::ContentUsage => is_of(Signal::ContentUsage),
+        FieldName::ContentSignal => is_of(Signal::ContentSignal),
+        FieldName::TdmReservation | FieldName::TdmPolicy => is_of(Signal::Tdm),
+        FieldName::RobotsTag | FieldName::ContentType => is_of(Signal::RobotsTag),
+        FieldName::Link => {
             said.licenses.iter().any(|one| in_link(&one.place))
                 || said.invalid.iter().any(|one| in_link(&one.place))
         }
-        _ => false,
     }
 }
 
@@ -300,18 +215,4 @@ fn text_of(octets: &[u8], words: &[&'static str]) -> Text {
 fn is_image(content_type: &[u8]) -> bool {
     let start = content_type.get(..b"image/".len());
     start.is_some_and(|start| start.eq_ignore_ascii_case(b"image/"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_name_is_known_in_any_case() {
-        for name in NAMES {
-            assert_eq!(of_usage(name), Some(name));
-            assert_eq!(of_usage(&name.to_ascii_uppercase()), Some(name));
-            assert_eq!(of_usage(&name.replace(['k', 't'], "x")), None);
-        }
-    }
 }

@@ -28,32 +28,32 @@ fn is_url(text: &str) -> bool {
     let Some(rest) = without("https://").or_else(|| without("http://")) else {
         return false;
     };
-    let end = memchr::memchr3(b'/', b'?', b'#', rest.as_bytes());
-    let authority = end.map_or(rest, |end| rest.get(..end).unwrap_or(rest));
+    let end = rest.find(['/', '?', '#']);
+    let authority = end.and_then(|end| rest.get(..end)).unwrap_or(rest);
+    let is_host =
+        || !authority.contains('@') && url::Url::parse(text).is_ok_and(|url| url.has_host());
     text.len() <= LONGEST
         && (text.bytes().all(is_graphic) || text.chars().all(is_plain))
         && !authority.is_empty()
-        && !authority.contains('@')
-        && (is_plain_host(authority) || url::Url::parse(text).is_ok_and(|url| url.has_host()))
+        && (is_plain_host(authority) || is_host())
 }
 
 /// Tells whether an authority is a host of usual spelling, which no parser refuses: labels of letters, digits and hyphens,
 /// the last one without a digit in front, so that it is no address. All others are left to the parser.
 fn is_plain_host(authority: &str) -> bool {
-    let is_label = |label: &str| {
-        let mut octets = label.bytes();
-        !label.is_empty() && octets.all(|octet| octet.is_ascii_alphanumeric() || octet == b'-')
+    let is_of_label = |octet: &u8| octet.is_ascii_alphanumeric() || *octet == b'-';
+    let is_encoded = |label: &[u8]| {
+        let start = label.get(..4);
+        start.is_some_and(|start| start.eq_ignore_ascii_case(b"xn--"))
     };
-    let is_encoded = |label: &str| {
-        label
-            .get(..4)
-            .is_some_and(|start| start.eq_ignore_ascii_case("xn--"))
-    };
-    let mut labels = authority.split('.');
-    let last = authority.rsplit('.').next().unwrap_or_default();
+    let mut last = None;
+    let mut labels = authority.as_bytes().split(|octet| *octet == b'.');
     authority.len() <= LONGEST_LABEL
-        && last.starts_with(|one: char| one.is_ascii_alphabetic())
-        && labels.all(|label| is_label(label) && !is_encoded(label))
+        && labels.all(|label| {
+            last = label.first();
+            last.is_some() && label.iter().all(is_of_label) && !is_encoded(label)
+        })
+        && last.is_some_and(u8::is_ascii_alphabetic)
 }
 
 #[cfg(test)]

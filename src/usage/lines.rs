@@ -1,17 +1,18 @@
 //! The field lines of a response that speak of use: borrowed from its head, and kept for its record.
 
-use super::fields::{CONTENT_TYPE, LONGEST, NAMES, ROBOTS_TAG, SEPARATOR, known};
+use super::field_name::FieldName;
+use super::fields::{LONGEST, SEPARATOR};
 use super::statement::trimmed;
 
-/// One field line: the name as [`NAMES`] has it, and the octets.
-pub type Line<'a> = (&'static str, &'a [u8]);
+/// One field line: the name, and the octets.
+pub type Line<'a> = (FieldName, &'a [u8]);
 
 /// Copies of some lines, in two pieces of memory however many there are.
 #[derive(Clone, Debug, Default)]
 pub struct KeptLines {
     octets: Vec<u8>,
     /// The name of each line, and the end of its octets.
-    ends: Vec<(&'static str, usize)>,
+    ends: Vec<(FieldName, usize)>,
 }
 
 /// Returns the lines about use among the fields of a response, in order. Empty, and nothing is allocated, where none speaks
@@ -21,12 +22,12 @@ pub fn of<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> Vec<Line<'a>
     let mut lines = Vec::new();
     let (mut first_type, mut more_types) = (None, Vec::new());
     for (name, value) in fields {
-        match (known(name), first_type) {
-            (Some(CONTENT_TYPE), None) => first_type = Some(value),
-            (Some(CONTENT_TYPE), Some(_)) => more_types.push(value),
+        match (FieldName::of(name), first_type) {
+            (Some(FieldName::ContentType), None) => first_type = Some(value),
+            (Some(FieldName::ContentType), Some(_)) => more_types.push(value),
             (Some(name), _) => {
                 if lines.capacity() == 0 {
-                    lines.reserve(NAMES.len() + 1);
+                    lines.reserve(FieldName::ALL.len());
                 }
                 lines.push((name, value));
             }
@@ -34,9 +35,9 @@ pub fn of<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> Vec<Line<'a>
         }
     }
     // The type of the content matters to X-Robots-Tag alone.
-    if lines.iter().any(|(name, _)| *name == ROBOTS_TAG) {
+    if lines.iter().any(|(name, _)| *name == FieldName::RobotsTag) {
         let types = first_type.into_iter().chain(more_types);
-        lines.extend(types.map(|value| (CONTENT_TYPE, value)));
+        lines.extend(types.map(|value| (FieldName::ContentType, value)));
     }
     lines
 }
@@ -51,7 +52,7 @@ impl KeptLines {
         };
         for (name, line) in lines {
             kept.octets.extend_from_slice(line);
-            kept.ends.push((name, kept.octets.len()));
+            kept.ends.push((*name, kept.octets.len()));
         }
         kept
     }
@@ -70,7 +71,7 @@ impl KeptLines {
 
     /// Tells whether the lines of a field are too long together to be read.
     #[must_use]
-    pub fn is_too_long(&self, name: &str) -> bool {
+    pub fn is_too_long(&self, name: FieldName) -> bool {
         let lines = self.iter().filter(|(known, _)| *known == name);
         let octets = lines.map(|(_, line)| trimmed(line).len() + SEPARATOR.len());
         octets.sum::<usize>() > LONGEST + SEPARATOR.len()
@@ -93,7 +94,7 @@ mod tests {
 
     #[test]
     fn lines_are_kept_as_they_were() {
-        let fields: [Line<'_>; 5] = [
+        let fields: [(&str, &[u8]); 5] = [
             ("server", b"nginx"),
             ("X-Robots-Tag", b"noai"),
             ("content-type", b"image/png"),
@@ -102,10 +103,10 @@ mod tests {
         ];
         let lines = of(fields.into_iter());
         let expected: [Line<'_>; 4] = [
-            ("x-robots-tag", b"noai"),
-            ("tdm-reservation", b""),
-            ("x-robots-tag", b"noindex"),
-            ("content-type", b"image/png"),
+            (FieldName::RobotsTag, b"noai"),
+            (FieldName::TdmReservation, b""),
+            (FieldName::RobotsTag, b"noindex"),
+            (FieldName::ContentType, b"image/png"),
         ];
         assert_eq!(lines, expected);
         let kept = KeptLines::of(&lines);

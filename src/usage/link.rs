@@ -3,7 +3,7 @@
 //! Lenient: a link that does not parse is passed over up to the next comma outside quotes, because Link serves many
 //! other uses. A link with an `anchor` is about another resource.
 
-use super::statement::trimmed;
+use super::statement::{cut, trimmed};
 
 /// The media type of RSL.
 const RSL: &[u8] = b"application/rsl+xml";
@@ -25,16 +25,14 @@ pub(super) fn licenses(field: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// Returns the target of a link that names a licence of RSL.
 fn license(link: &[u8]) -> Option<&[u8]> {
-    let link = link.strip_prefix(b"<")?;
-    let (target, rest) = link.split_at_checked(memchr::memchr(b'>', link)?)?;
-    let mut rest = trimmed(rest.get(1..)?).strip_prefix(b";")?;
+    let (target, rest) = cut(link.strip_prefix(b"<")?, b'>')?;
+    let mut rest = trimmed(rest).strip_prefix(b";")?;
     let (mut relation, mut media_type) = (None, None);
     while !rest.is_empty() {
         let (parameter, after) = until(rest, b';');
         rest = after;
-        let equals = memchr::memchr(b'=', parameter).unwrap_or(parameter.len());
-        let (name, value) = parameter.split_at_checked(equals)?;
-        let (name, value) = (trimmed(name), trimmed(value.get(1..).unwrap_or_default()));
+        let (name, value) = cut(parameter, b'=').unwrap_or((parameter, &[]));
+        let (name, value) = (trimmed(name), trimmed(value));
         if name.eq_ignore_ascii_case(b"anchor") {
             return None;
         }

@@ -299,7 +299,7 @@ impl<'a> PlaceRecord<'a> {
                 ..at
             },
             Place::Field(name) => PlaceRecord {
-                field: Some((*name).into()),
+                field: Some(name.as_str().into()),
                 ..at
             },
             // The file as a whole has no number.

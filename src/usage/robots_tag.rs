@@ -5,7 +5,7 @@
 //! any token of the crawler count, and add up.
 
 use super::category::Category;
-use super::statement::trimmed;
+use super::statement::{cut, trimmed};
 use crate::rep::ProductToken;
 
 /// Rules whose name is followed by a colon and a value.
@@ -64,8 +64,8 @@ pub(super) fn rules(
 
 /// Splits a piece at its first colon.
 fn named(piece: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (name, rest) = piece.split_at_checked(memchr::memchr(b':', piece)?)?;
-    Some((trimmed(name), trimmed(rest.get(1..)?)))
+    let (name, rest) = cut(piece, b':')?;
+    Some((trimmed(name), trimmed(rest)))
 }
 
 /// Tells whether the rules behind a name count. An empty name is that of no crawler, so it restricts nothing.

@@ -8,6 +8,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::category::Category;
+use super::field_name::FieldName;
 use super::modes::{Modes, SignalMode};
 
 /// Limit on the text of a preference, in octets.
@@ -52,8 +53,8 @@ pub enum Place {
         /// The line's number, from 1.
         line: u32,
     },
-    /// A response field: its name in lower case.
-    Field(&'static str),
+    /// A response field.
+    Field(FieldName),
     /// An entry of tdmrep.json, from 1; 0 is the file as a whole.
     Entry(u32),
 }
@@ -375,7 +376,7 @@ mod tests {
             licenses: (0..40).map(|number| url(number).into()).collect(),
             ..Modes::default()
         };
-        let field = Place::Field("link");
+        let field = Place::Field(FieldName::Link);
         let robots = Place::Robots {
             group: None,
             line: 1,

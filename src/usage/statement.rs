@@ -34,6 +34,13 @@ pub(super) fn split(value: &[u8]) -> (Option<&[u8]>, &[u8]) {
     (Some(path), trimmed(rest))
 }
 
+/// Splits octets at the first of this one, which is in neither part.
+pub(super) fn cut(octets: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
+    // Not by `memchr`: it costs more than to look at the few octets that come here.
+    let place = octets.iter().position(|octet| *octet == at)?;
+    Some((octets.get(..place)?, octets.get(place + 1..)?))
+}
+
 /// Returns octets without the spaces and tabs around them.
 pub(super) fn trimmed(mut octets: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = octets {
@@ -57,11 +64,10 @@ impl Statement {
         let mut statement = Statement::default();
         let mut has_pair = false;
         for piece in text.split(|octet| *octet == b',') {
-            let Some(equals) = memchr::memchr(b'=', piece) else {
+            let Some((key, value)) = cut(piece, b'=') else {
                 continue;
             };
-            let (key, value) = piece.split_at_checked(equals).unwrap_or_default();
-            let (key, value) = (trimmed(key), trimmed(value.get(1..).unwrap_or_default()));
+            let (key, value) = (trimmed(key), trimmed(value));
             if key.is_empty() {
                 continue;
             }

@@ -46,7 +46,7 @@ fn place(place: &Place) -> Json {
         Place::Robots { group, line } => {
             json!({"source": "robots", "group": group.as_deref(), "line": line})
         }
-        Place::Field(name) => json!({"source": "header", "field": name}),
+        Place::Field(name) => json!({"source": "header", "field": name.as_str()}),
         Place::Entry(0) => json!({"source": "tdmrep"}),
         Place::Entry(entry) => json!({"source": "tdmrep", "entry": entry}),
     }
@@ -99,7 +99,7 @@ fn after(vector: &Vector, modes: &Modes) -> Said {
     let fields = headers
         .iter()
         .map(|(name, value)| (*name, value.as_bytes()));
-    fields::read(fields, &chain(vector), modes)
+    fields::read(&lines::of(fields), &chain(vector), modes)
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn place(place: &Place) -> String {
             line,
         } => format!("line {line}, group {}", Shown(group.as_bytes())),
         Place::Robots { group: None, line } => format!("line {line}, above all groups"),
-        Place::Field(name) => format!("response field {name}"),
+        Place::Field(name) => format!("response field {}", name.as_str()),
         Place::Entry(0) => "tdmrep.json".to_owned(),
         Place::Entry(entry) => format!("entry {entry} of tdmrep.json"),
     }

@@ -20,7 +20,7 @@ use super::words::{When, line, number};
 use crate::admin::{Answer, Request, Status, WitnessReport};
 use crate::audit::summary::sum;
 use crate::clock::Moment;
-use crate::config::format_moment;
+use crate::config::{Recorded, format_moment};
 use crate::pace::Source;
 use crate::rep::Origin;
 use crate::store::logs::{EntryKind, MergedList};
@@ -257,6 +257,8 @@ fn figures(site: &Site) -> Vec<Figure> {
     let totals = site.proxy().summary().totals();
     let gate = site.proxy().gate();
     let (start, is_kept) = (format_moment(site.started()), site.store().is_some());
+    // Of the forwarded requests, other settings record a part.
+    let has_all = is_kept && site.proxy().log().records(Recorded::All);
     let figure = |name, count: u64, conditions: &[(&str, &str)]| Figure {
         name,
         count: number(count),
@@ -280,10 +282,13 @@ fn figures(site: &Site) -> Vec<Figure> {
         href: href.filter(|_| is_kept).map(str::to_owned),
     };
     let (requests, forwarded) = (totals.requests(), totals.forwarded);
-    let forwarded_list =
-        is_kept.then(|| listed(&start, &[("verdict", "allow"), ("failed", "false")]));
+    let list_of = |conditions: &[(&str, &str)]| has_all.then(|| listed(&start, conditions));
+    let forwarded_list = list_of(&[("verdict", "allow"), ("failed", "false")]);
     let mut figures = vec![
-        figure("Requests", requests, &[("verdict", "any")]),
+        Figure {
+            href: list_of(&[("verdict", "any")]),
+            ..figure("Requests", requests, &[])
+        },
         Figure {
             // No condition has both what is allowed and what report mode let out.
             href: forwarded_list.filter(|_| totals.reported.is_empty()),

@@ -34,6 +34,8 @@ pub(crate) enum Sending {
     Unconfirmed,
     /// Sends so many octets, and then nothing any more.
     Stall(usize),
+    /// Sends all, and says nothing any more.
+    Silent,
     /// Sends this line again and again, until the other side closes.
     Endless(&'static str),
     /// Sends all, and then these.
@@ -351,6 +353,12 @@ impl Session {
                 self.write(&mut data, octets)?;
                 drop(data);
                 return self.stream.shutdown(std::net::Shutdown::Both);
+            }
+            Some(Sending::Silent) => {
+                self.write(&mut data, octets)?;
+                drop(data);
+                drop(self.stream.read_to_end(&mut Vec::new()));
+                return Ok(());
             }
             Some(Sending::Stall(most)) => {
                 self.write(&mut data, part(most))?;

@@ -9,7 +9,7 @@ pub const CHUNK: usize = 64 * 1024;
 const HUNDRED_MEGABYTES: u64 = 1600 * CHUNK as u64;
 
 /// The memory that a gate may use for one body: socket buffers, TLS records, and room for a slow allocator.
-const ROOM: u64 = 48 << 20;
+pub const ROOM: u64 = 48 << 20;
 
 fn big() -> Reply {
     Reply::raw(format!(
@@ -28,6 +28,18 @@ pub fn open(gate: &CrawlgateProcess, origin: &Origin, path: &str) -> (Wire, Stri
     } else {
         (gate.connect(), origin.url(path))
     }
+}
+
+/// Waits until the other side sends no more octets. Returns the number that it has sent.
+#[track_caller]
+pub fn at_rest(sent: impl Fn() -> u64) -> u64 {
+    let (mut last, mut still) = (0, 0);
+    eventually("the other side to come to rest", || {
+        let now = sent();
+        still = if now == last { still + 1 } else { 0 };
+        last = now;
+        (still == 40).then_some(now)
+    })
 }
 
 #[test]
@@ -96,16 +108,10 @@ fn a_crawler_that_does_not_read_holds_the_origin_back() {
         origin.url("/endless")
     ));
     assert_eq!(wire.response_head().status, 200);
-    let (mut last, mut still) = (0, 0);
-    eventually("the origin to come to rest", || {
-        let sent = origin.sent();
-        still = if sent == last { still + 1 } else { 0 };
-        last = sent;
-        (still == 40).then_some(())
-    });
+    let sent = at_rest(|| origin.sent());
     assert!(
-        last < ROOM,
-        "{last} octets were taken for a crawler that read none"
+        sent < ROOM,
+        "{sent} octets were taken for a crawler that read none"
     );
     drop(wire);
     gate.record_of(&origin.url("/endless"));

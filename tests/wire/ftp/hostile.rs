@@ -5,8 +5,9 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::thread;
 
 use crate::address_policy::{default_policy, prohibited};
+use crate::streaming::{ROOM, at_rest};
 use crate::support::ftp::{Act, FtpServer, Sending};
-use crate::support::{CrawlgateProcess, RULES, Setup};
+use crate::support::{CrawlgateProcess, RULES, Setup, eventually};
 
 /// Sets time-outs that a stalled server uses up quickly.
 fn impatient(setup: &mut Setup) {
@@ -81,6 +82,25 @@ fn a_server_that_never_ends_a_reply_is_left() {
     }
 }
 
+/// Returns a server with a file and a directory.
+fn files() -> FtpServer {
+    FtpServer::start()
+        .file("open", "0123456789")
+        .file("pub/inner", "x")
+}
+
+/// Asserts that a page gets 504 where the server stalls at this step.
+#[track_caller]
+fn is_late(gate: &CrawlgateProcess, server: &FtpServer, step: &str, path: &str, fields: &str) {
+    let answer = gate.request("GET", &server.url(path), fields);
+    assert_eq!(answer.status, 504, "{step} {path}: {answer:?}");
+    let record = gate.record_of(&server.url(path));
+    assert_eq!(record["error"], "http_response_timeout", "{record}");
+    let seen = server.seen();
+    let last = seen.last().unwrap();
+    assert!(last.starts_with(step), "{step} {path}: {seen:?}");
+}
+
 #[test]
 fn a_server_that_stalls_at_any_step_is_left() {
     let gate = CrawlgateProcess::with(impatient);
@@ -95,31 +115,52 @@ fn a_server_that_stalls_at_any_step_is_left() {
                 unreachable(gate, &server, "timeout");
             });
         }
-        for step in ["SIZE open", "MDTM open", "RETR open"] {
+        #[rustfmt::skip] // one row, one case
+        let before_the_answer = [
+            ("SIZE open", "/open", ""),
+            ("MDTM open", "/open", ""),
+            ("REST", "/open", "Range: bytes=2-5\r\n"),
+            ("RETR open", "/open", ""),
+            // The name of a directory without its slash.
+            ("CWD", "/pub", ""),
+            ("CWD", "/pub/", ""),
+            ("TYPE A", "/pub/", ""),
+            ("MLSD", "/pub/", ""),
+        ];
+        for (step, path, fields) in before_the_answer {
             let gate = &gate;
             scope.spawn(move || {
-                let server = FtpServer::start().file("open", "x").on(step, Act::Stall);
-                let answer = gate.get(&server.url("/open"));
-                assert_eq!(answer.status, 504, "{step}: {answer:?}");
-                let record = gate.record_of(&server.url("/open"));
-                assert_eq!(record["error"], "http_response_timeout", "{record}");
+                let server = files().on(step, Act::Stall);
+                is_late(gate, &server, step, path, fields);
             });
         }
         let gate = &gate;
         scope.spawn(move || {
-            let server =
-                FtpServer::with_rules("User-agent: *\n").sends("robots.txt", Sending::Stall(3));
+            let server = FtpServer::with_rules("")
+                .says("EPSV", "500 what?")
+                .on("PASV", Act::Stall);
             unreachable(gate, &server, "timeout");
         });
         scope.spawn(move || {
-            let server = FtpServer::start()
-                .file("open", "0123456789")
-                .sends("open", Sending::Stall(3));
-            let answer = gate.get(&server.url("/open"));
-            assert!(!answer.whole, "{answer:?}");
-            let record = gate.record_of(&server.url("/open"));
-            assert_eq!(record["error"], "http_response_timeout", "{record}");
+            let server = files().says("MLSD", "500 what?").on("LIST", Act::Stall);
+            is_late(gate, &server, "LIST", "/pub/", "");
         });
+        // As the server has it: without a reply behind the last octet, or in the middle.
+        for sending in [Sending::Stall(3), Sending::Silent] {
+            scope.spawn(move || {
+                let server = FtpServer::with_rules("User-agent: *\n").sends("robots.txt", sending);
+                unreachable(gate, &server, "timeout");
+            });
+            for (name, path) in [("open", "/open"), ("pub/", "/pub/")] {
+                scope.spawn(move || {
+                    let server = files().sends(name, sending);
+                    let answer = gate.get(&server.url(path));
+                    assert!(answer.status == 200 && !answer.whole, "{answer:?}");
+                    let record = gate.record_of(&server.url(path));
+                    assert_eq!(record["error"], "http_response_timeout", "{record}");
+                });
+            }
+        }
     });
 }
 
@@ -224,29 +265,72 @@ fn only_the_first_octets_of_a_robots_txt_are_read() {
 
 #[test]
 fn a_listing_without_end_takes_no_memory() {
-    let gate = CrawlgateProcess::start();
-    let line =
+    let facts =
         "type=file;size=1; a name of some length that fills the memory of a careless gateway\r\n";
-    let server = FtpServer::start()
-        .file("robots.txt", "")
-        .sends("/", Sending::Endless(line));
-    let before = gate.resident();
-    let url = server.url("/");
+    let columns =
+        "-rw-r--r-- 1 ftp ftp 1 Nov 20 12:00 a name of some length that fills the memory\r\n";
+    for (line, mlsd) in [(facts, None), (columns, Some("500 what?"))] {
+        let gate = CrawlgateProcess::start();
+        let server = FtpServer::with_rules("").sends("/", Sending::Endless(line));
+        let server = match mlsd {
+            Some(reply) => server.says("MLSD", reply),
+            None => server,
+        };
+        let before = gate.resident();
+        let url = server.url("/");
+        let mut crawler = asking(&gate, &url);
+        let mut read = Vec::with_capacity(64 << 20);
+        Read::by_ref(&mut crawler)
+            .take(64 << 20)
+            .read_to_end(&mut read)
+            .unwrap();
+        let end = String::from_utf8_lossy(&read[read.len() - 4096..]);
+        assert!(end.contains("a name of some length"), "{end}");
+        assert!(server.sent() > 32 << 20, "it was passed on while it came");
+        let grown = gate.resident().saturating_sub(before);
+        assert!(grown < 32 << 20, "{grown} octets more");
+        drop(crawler);
+        let record = gate.record_of(&url);
+        assert_eq!(record["error"], "client_closed", "{record}");
+    }
+}
+
+#[test]
+fn a_crawler_that_does_not_read_holds_an_ftp_server_back() {
+    let gate = CrawlgateProcess::start();
+    let piece = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    let server = FtpServer::with_rules("")
+        .file("large", "")
+        .says("SIZE large", "213 1000000000000")
+        .sends("large", Sending::Endless(piece))
+        .sends("/", Sending::Endless("type=file;size=1; some name\r\n"));
+    for path in ["/large", "/"] {
+        let (before, earlier) = (gate.resident(), server.sent());
+        let url = server.url(path);
+        let crawler = asking(&gate, &url);
+        eventually("the transfer to begin", || {
+            (server.sent() > earlier).then_some(())
+        });
+        let sent = at_rest(|| server.sent() as u64) - earlier as u64;
+        assert!(
+            sent < ROOM,
+            "{path}: {sent} octets for a crawler that read none"
+        );
+        let grown = gate.resident().saturating_sub(before);
+        assert!(grown < ROOM, "{path}: {grown} octets more");
+        drop(crawler);
+        let record = gate.record_of(&url);
+        assert_eq!(record["error"], "client_closed", "{record}");
+    }
+}
+
+/// Opens a connection and sends a request for a URL.
+fn asking(gate: &CrawlgateProcess, url: &str) -> TcpStream {
     let mut crawler = TcpStream::connect(gate.address()).unwrap();
     crawler
         .write_all(format!("GET {url} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes())
         .unwrap();
-    std::io::copy(
-        &mut Read::by_ref(&mut crawler).take(64 << 20),
-        &mut std::io::sink(),
-    )
-    .unwrap();
-    assert!(server.sent() > 32 << 20, "it was passed on while it came");
-    let grown = gate.resident().saturating_sub(before);
-    assert!(grown < 32 << 20, "{grown} octets more");
-    drop(crawler);
-    let record = gate.record_of(&url);
-    assert_eq!(record["error"], "client_closed", "{record}");
+    crawler
 }
 
 #[test]

@@ -29,6 +29,7 @@ const PAGES = [
   ["denials-of-a-filter", "/denials?verdict=any&origin=127.0.0.1"],
   ["review", "/denials/acknowledge?verdict=deny"],
   ["decision", `/decisions/${task.decision}`],
+  ["decision-of-use", `/decisions/${task.reserved}`],
   ["origins", "/origins"],
   ["origin", `/origin?of=${of}`],
   ["origin-unreachable", `/origin?of=${encodeURIComponent(task.dead)}`],
@@ -398,6 +399,15 @@ async function review() {
   await page.getByRole("heading", { name: "Verdict" }).waitFor();
   await check(page, "a verdict");
   await picture(page, "try-verdict");
+
+  await page.getByLabel("URL", { exact: true }).fill("https://site.example/poem");
+  await page.getByLabel("Purposes").fill("train-ai, search");
+  await page
+    .getByLabel("robots.txt")
+    .fill("Content-Signal: search=yes\nUser-agent: *\nAllow: /\nContent-Usage: train-ai=n, search=y\nContent-Usage: x=(\nLicense: https://site.example/license.xml\n");
+  await page.getByRole("button", { name: "Judge it" }).click();
+  await page.getByText("usage_disallow").first().waitFor();
+  await check(page, "a verdict about use");
   await context.close();
 }
 
@@ -465,6 +475,8 @@ async function signIn() {
     return (await fetch("/overrides", { method: "POST", body })).status;
   }, [csrf, task.origin]);
   if (status !== 403) fault("an override by a reviewer", `status ${status}`);
+  await acknowledgeFilter(page);
+  await lookAtSignOut(context);
   const isOut = new Promise((resolve) => {
     const see = (url) => url.includes("/sign-out") && resolve();
     page.on("response", (answer) => see(answer.url()));
@@ -474,6 +486,44 @@ async function signIn() {
   await isOut;
   if (!(await asksForPassword(context))) fault("signed out", "the page opens");
   await context.close();
+}
+
+// Acknowledges ticked decisions, of which another page has acknowledged one meanwhile, and then all of a filter.
+async function acknowledgeFilter(page) {
+  await go(page, "/denials");
+  await page.locator(`input[value='${task.later}']`).check();
+  await page.locator(`input[value='${task.reserved}']`).check();
+  const other = await page.context().newPage();
+  await go(other, `/decisions/${task.later}`);
+  await other.getByLabel("Note").fill("seen elsewhere");
+  await other.getByRole("button", { name: "Acknowledge" }).click();
+  await other.getByText(`Acknowledged by ${task.user}`).waitFor();
+  await other.close();
+  await page.locator("#ticked").getByLabel("Note").fill("seen together");
+  await page.getByRole("button", { name: "Acknowledge the ticked" }).click();
+  await page.getByText("What others wrote").waitFor();
+  await check(page, "ticked decisions that are acknowledged");
+  await go(page, "/denials/acknowledge?verdict=deny");
+  await page.getByLabel("Note").fill("seen as a filter");
+  await page.getByRole("button", { name: /^Acknowledge/ }).click();
+  await page.getByRole("heading", { name: "acknowledged" }).waitFor();
+  await check(page, "a filter that is acknowledged");
+}
+
+// Looks at the page that signs out. A browser without a window shows none that asks for a password, so the page is put into
+// another one.
+async function lookAtSignOut(context) {
+  const pair = Buffer.from(`${task.user}:${task.password}`).toString("base64");
+  const headers = { Authorization: `Basic ${pair}`, Accept: "text/html" };
+  const answer = await fetch(`${task.console}/sign-out?user=${task.user}`, { headers });
+  if (answer.status !== 401) fault("/sign-out", `status ${answer.status}`);
+  const page = await context.newPage();
+  await page.setContent(await answer.text());
+  await page.getByRole("heading", { name: "Signed out" }).waitFor();
+  // The page has no style, and axe takes what the browser paints behind it for white, in dark too.
+  await page.addStyleTag({ content: ":root { background: Canvas }" });
+  await check(page, "/sign-out");
+  await page.close();
 }
 
 // Tells whether the browser would prompt for a password: without a window it gives up.

@@ -18,8 +18,17 @@ use serde_json::{Value, json};
 use crate::pages::{encoded, page};
 use crate::support::{AdminGate, Origin, Reply, eventually};
 
-const ROBOTS: &str = "# The rules of this site\nUser-agent: *\nDisallow: /private\nAllow: /private/open\nCrawl-delay: 1\n\n\
-    User-agent: ExampleBot\nDisallow: /private/\nDisallow: /*.pdf$\n\nSitemap: https://site.example/sitemap.xml\n";
+const ROBOTS: &str = "# The rules of this site\nUser-agent: *\nDisallow: /private\nAllow: /private/open\nCrawl-delay: 1\n\
+    Content-Usage: /reserved train-ai=n\nContent-Usage: train-ai=y, search=y\nLicense: https://site.example/license.xml\n\n\
+    User-agent: ExampleBot\nDisallow: /private/\nDisallow: /*.pdf$\nContent-Usage: /reserved train-ai=n\n\n\
+    Sitemap: https://site.example/sitemap.xml\n";
+
+/// Returns the id of the decision about a page that the site reserves from training.
+fn reserve(gate: &AdminGate, origin: &Origin) -> String {
+    let answer = gate.process.get(&origin.url("/reserved/poem"));
+    let record = gate.process.refused(&answer, 403, "usage_disallow");
+    record["id"].as_str().unwrap().to_owned()
+}
 
 fn modules() -> Option<PathBuf> {
     let folder = env::var_os("CRAWLGATE_BROWSER").map(PathBuf::from)?;
@@ -64,6 +73,7 @@ fn a_user_signs_in_reviews_and_is_offered_no_act_beyond_its_role() {
     let hash = crawlgate::client::passwords::hash(b"open sesame").unwrap();
     let token = "sha256:9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c28b548e564176929f";
     let gate = AdminGate::with(|setup| {
+        setup.set("policy", "purposes", "\"train-ai\"");
         setup.tables(&format!(
             "[[admin.user]]\nname = 'ada'\nrole = 'review'\npassword = '{}'\n\
              [[admin.user]]\nname = 'test'\nrole = 'read'\ntoken = '{token}'\n",
@@ -71,6 +81,8 @@ fn a_user_signs_in_reviews_and_is_offered_no_act_beyond_its_role() {
         ));
     });
     let id = gate.deny(&origin, "/private/diary");
+    let later = gate.deny(&origin, "/private/later");
+    let reserved = reserve(&gate, &origin);
     assert_eq!(gate.process.get(&dead.url("/x")).status, 403);
     let bearer = "Accept: text/html\r\nAuthorization: Bearer 0123456789abcdef\r\n";
     let told = gate.ask(
@@ -86,6 +98,8 @@ fn a_user_signs_in_reviews_and_is_offered_no_act_beyond_its_role() {
         "password": "open sesame",
         "console": format!("http://{}", gate.address),
         "decision": id,
+        "later": later,
+        "reserved": reserved,
         "origin": origin.url("").trim_end_matches('/'),
         "robots": robots.split(['"', '?']).next().unwrap(),
         "dead": dead.url("").trim_end_matches('/'),
@@ -124,6 +138,7 @@ fn people_can_use_every_page() {
     let dead = Origin::http().on("/robots.txt", [Reply::status(503, "not now")]);
     let gate = AdminGate::with(|setup| {
         setup.set("admin", "public_try", "\"127.0.0.1:0\"");
+        setup.set("policy", "purposes", "\"train-ai\"");
     });
     let public = eventually("the gate to print the address of the page", || {
         let said = gate.said();
@@ -152,6 +167,7 @@ fn people_can_use_every_page() {
     for path in ["/", "/open", "/private/open"] {
         assert_eq!(gate.process.get(&origin.url(path)).status, 200);
     }
+    let reserved = reserve(&gate, &origin);
     gate.deny(&changing, "/old");
     assert_eq!(gate.process.get(&dead.url("/x")).status, 403);
     let of = encoded(&origin.url(""));
@@ -171,6 +187,7 @@ fn people_can_use_every_page() {
         "public": format!("http://{public}"),
         "proxy": gate.process.address.to_string(),
         "decision": id,
+        "reserved": reserved,
         "origin": origin.url("").trim_end_matches('/'),
         "robots": robots,
         "dead": dead.url("").trim_end_matches('/'),

@@ -1,11 +1,13 @@
 //! What the record of a request says of its signature.
 
-use super::verify::{by_http1, signing_gate};
-use crate::support::{Origin, Reply};
+use super::verify::{by_http1, signing_gate_with};
+use crate::support::{AdminGate, Origin, Reply};
 
 #[test]
 fn a_record_says_how_its_request_was_signed() {
-    let (gate, key) = signing_gate("");
+    let (gate, key) = signing_gate_with("", |setup| {
+        setup.set("admin", "address", "\"127.0.0.1:0\"");
+    });
     let origin = Origin::https().on("/gone", [Reply::silent().reset()]);
     let http = Origin::http();
     for path in ["/page", "/é", "/gone"] {
@@ -34,4 +36,15 @@ fn a_record_says_how_its_request_was_signed() {
     assert_eq!(code, Some(0), "{shown}{error}");
     let line = format!("as news, with the key {}", key.thumbprint());
     assert!(shown.contains(&line), "{shown}{error}");
+    let metrics = AdminGate::of(gate).get("/metrics").text();
+    // The robots.txt too, and the page that was sent again; by http, nothing is signed.
+    let sent = by_http1(&origin);
+    let signed = sent
+        .iter()
+        .filter(|sent| sent.field("signature-input").is_some());
+    for (result, count) in [("signed", signed.count()), ("left", 1), ("unsignable", 1)] {
+        let labels = format!("identity=\"news\",result=\"{result}\"");
+        let line = format!("crawlgate_signed_requests_total{{{labels}}} {count}\n");
+        assert!(metrics.contains(&line), "{line}: {metrics}");
+    }
 }

@@ -99,8 +99,17 @@ pub fn identity(setup: &Setup, name: &str, more: &str) -> (SigningKey, String) {
 
 /// A gate whose requests are signed with the key.
 pub fn signing_gate(more: &str) -> (CrawlgateProcess, SigningKey) {
+    signing_gate_with(more, |_| ())
+}
+
+/// Does the same with more settings.
+pub fn signing_gate_with(
+    more: &str,
+    configure: impl FnOnce(&mut Setup),
+) -> (CrawlgateProcess, SigningKey) {
     let mut made = None;
     let gate = CrawlgateProcess::with(|setup| {
+        configure(setup);
         let (key, section) = identity(setup, "news", more);
         setup.set("agent", "signing", "\"news\"").tables(&section);
         made = Some(key);

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 
 use crate::overrides::proven;
 use crate::signed::verify::{by_http1, identity, is_signed_by};
-use crate::support::{CrawlgateProcess, Latch, Origin, Reply, Response, Setup, origin_ca_pem};
+use crate::support::{
+    AdminGate, CrawlgateProcess, Latch, Origin, Reply, Response, Setup, origin_ca_pem,
+};
 
 pub(crate) const PATH: &str = "/.well-known/tdmrep.json";
 
@@ -61,7 +63,9 @@ fn passes(gate: &CrawlgateProcess, origin: &Origin, path: &str) -> Value {
 #[test]
 fn an_entry_refuses_before_the_request_and_the_record_names_the_file() {
     let origin = Origin::http().on(PATH, [Reply::ok(RESERVED)]);
-    let gate = gate("enforce", |_| ());
+    let gate = gate("enforce", |setup| {
+        setup.set("admin", "address", "\"127.0.0.1:0\"");
+    });
     let record = is_reserved(&gate, &origin, "/art/1");
     let file = &record["usage"]["tdmrep"];
     assert_eq!(file["url"], origin.url(PATH), "{record}");
@@ -85,7 +89,14 @@ fn an_entry_refuses_before_the_request_and_the_record_names_the_file() {
         &["show", &origin.url("/"), "--as", "tdmrep.json:testbot"],
     );
     assert!(shown.contains("its entries decide"), "{shown}");
+    let missing = Origin::http().on(PATH, [Reply::status(404, "none")]);
+    passes(&gate, &missing, "/art/1");
     proven(&gate);
+    let metrics = AdminGate::of(gate).get("/metrics").text();
+    for (result, count) in [("successful", 1), ("unavailable", 1), ("unreachable", 0)] {
+        let line = format!("crawlgate_tdmrep_fetches_total{{result=\"{result}\"}} {count}\n");
+        assert!(metrics.contains(&line), "{line}: {metrics}");
+    }
 }
 
 #[test]

@@ -9,7 +9,8 @@
 //!
 //! 1. **No proof, no send; no stale proof either.** [`egress::Egress::send`] takes a [`policy::Permit`] that only
 //!    [`policy`] makes, and sends by it only while it is [`policy::Current`]: a request is judged again when settings,
-//!    overrides, clients or a robots.txt have changed. The judged request is the one that is sent.
+//!    overrides, clients or a robots.txt have changed. The judged request is the one that is sent. The body of its
+//!    response passes by a [`policy::usage::Release`], which only [`policy`] makes from the head of the response.
 //! 2. **Pure core, IO around it.** [`rep`] (the protocol), [`robots::state`] (the error-state machine),
 //!    [`robots::access`], [`usage`] (preferences), [`ftp`] (names, commands, replies), [`policy`] and [`tlog`] (Merkle
 //!    tree, checkpoints, proofs) know no sockets, clocks or logs.
@@ -35,7 +36,8 @@
 //!    client's quota and the origin's [`pace`] may hold or refuse the request.
 //! 8. `proxy::forward` and `proxy::upstream` send the request through [`egress`], or `proxy::respond` refuses it.
 //!    `egress::ftp` makes an HTTP response of what an FTP server answers.
-//! 9. `proxy::body` passes the response on and counts its octets.
+//! 9. [`policy::usage`] judges what the head of the response says of use, and releases its body. `proxy::body` passes the
+//!    response on and counts its octets.
 //! 10. `proxy::recorder` gives the record to [`audit`], which writes it into the [`store`], after the robots.txt that it
 //!     rests on.
 //!

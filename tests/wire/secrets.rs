@@ -391,7 +391,7 @@ fn sources(directory: &Path, into: &mut String) {
 }
 
 #[test]
-fn every_test_that_the_threat_model_names_is_there() {
+fn every_test_and_module_that_the_threat_model_names_is_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let model = fs::read_to_string(root.join("SECURITY.md")).unwrap();
     let mut code = String::new();
@@ -417,4 +417,22 @@ fn every_test_that_the_threat_model_names_is_there() {
         })
         .collect();
     assert!(missing.is_empty(), "no such tests: {missing:#?}");
+    // A defence is in a module, whose file has its name.
+    let paths: BTreeSet<&str> = model
+        .split('`')
+        .filter(|word| {
+            let is_name = |name: &str| {
+                name.bytes()
+                    .all(|octet| matches!(octet, b'a'..=b'z' | b'0'..=b'9' | b'_'))
+            };
+            word.contains("::") && word.split("::").all(is_name)
+        })
+        .collect();
+    assert!(paths.len() >= 12, "only {paths:?}");
+    let is_module = |path: &&&str| {
+        let file = root.join("src").join(path.replace("::", "/"));
+        file.with_extension("rs").is_file()
+    };
+    let missing: Vec<&&str> = paths.iter().filter(|path| !is_module(path)).collect();
+    assert!(missing.is_empty(), "no such modules: {missing:#?}");
 }

@@ -2,12 +2,13 @@
 
 use std::env;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::support::{Latch, Origin, Reply};
-use crate::visit::{Outcome, Visit, client, missing, python};
+use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply, eventually};
+use crate::visit::{Outcome, Visit, client, finish, missing, python};
 
 /// The images of the page that a browser loads: as many as it would ask for on connections of HTTP/1.1.
 const IMAGES: usize = 6;
@@ -130,6 +131,76 @@ fn python_httpx_speaks_http_2() {
     let outcome = visit.run(start.into_iter().chain(pages));
     told_both(&outcome, "HTTP/2");
     held(&visit, &outcome);
+}
+
+#[test]
+fn libcurl_speaks_http_2_with_the_proxy_itself() {
+    // `--proxy-http2` of curl 8.1 and newer. PycURL brings such a libcurl, and has no name for the number of the option.
+    let Some(python) = python("pycurl") else {
+        return;
+    };
+    let listener =
+        "[[listener]]\nname = 'tls'\naddress = '127.0.0.1:0'\ntls = true\nnames = ['127.0.0.1']\n";
+    let gate = CrawlgateProcess::with(|setup| {
+        setup.tables(listener);
+    });
+    let place = eventually("the listener with TLS", || {
+        let said = gate.said();
+        let whole = said.rfind('\n').map_or("", |end| &said[..end]);
+        let places = whole.split("listening on ").skip(1);
+        let mut places = places.map(|rest| rest.lines().next().unwrap().to_owned());
+        places.find(|place| *place != gate.address.to_string())
+    });
+    let program = "import io, json, pycurl, sys\n\
+        place, ca, *urls = sys.argv[1:]\n\
+        handle = pycurl.Curl()\n\
+        handle.setopt(pycurl.PROXY, 'https://' + place)\n\
+        handle.setopt(pycurl.PROXYTYPE, 3) # CURLPROXY_HTTPS2\n\
+        handle.setopt(pycurl.PROXY_CAINFO, ca)\n\
+        handle.setopt(pycurl.CAINFO, ca)\n\
+        handle.setopt(pycurl.USERAGENT, 'TestBot/1.0')\n\
+        said = []\n\
+        handle.setopt(pycurl.VERBOSE, True)\n\
+        handle.setopt(pycurl.DEBUGFUNCTION, lambda kind, octets: said.append(octets))\n\
+        for url in urls:\n\
+        \x20   body, lines = io.BytesIO(), []\n\
+        \x20   handle.setopt(pycurl.URL, url)\n\
+        \x20   handle.setopt(pycurl.WRITEDATA, body)\n\
+        \x20   handle.setopt(pycurl.HEADERFUNCTION, lambda line: lines.append(line.decode().strip()))\n\
+        \x20   handle.perform()\n\
+        \x20   heads = [line for line in lines if line.startswith('HTTP/')]\n\
+        \x20   print(json.dumps([heads, body.getvalue().decode()]))\n\
+        print(json.dumps(b'Establishing HTTP/2 proxy tunnel' in b''.join(said)))\n";
+    for (origin, has_tunnel) in [(Origin::http(), false), (Origin::https(), true)] {
+        let origin = origin.robots(RULES);
+        let (page, private) = (origin.url("/page"), origin.url("/private"));
+        let mut command = Command::new(&python);
+        let ca = gate.setup.dir().join("ca.crt");
+        command.args(["-c", program, &place]).arg(ca);
+        command.args([&page, &private]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let output = finish(&mut command);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        let told: Vec<Value> = String::from_utf8_lossy(&output.stdout)
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(told[0], json!([["HTTP/2 200"], "page /page"]));
+        assert_eq!(told[1][0], json!(["HTTP/2 403"]));
+        assert_eq!(told[2], has_tunnel, "a tunnel on a stream");
+        let denial = told[1][1].as_str().unwrap();
+        assert!(denial.contains("Disallow: /private"), "{denial}");
+        for (url, verdict) in [(page, "allow"), (private, "deny")] {
+            let record = gate.record_of(&url);
+            assert_eq!(
+                (&record["version"], &record["verdict"]),
+                (&json!("2"), &json!(verdict)),
+                "{record}"
+            );
+        }
+        assert_eq!(origin.seen_but_robots(), ["GET /page"]);
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::clients::{PASSWORD, basic, entry};
 use crate::support::http2::get;
-use crate::support::{Http2, Latch, Origin, RULES, Reply};
+use crate::support::{AdminGate, Http2, Latch, Origin, RULES, Reply, eventually};
 
 /// Adds the credentials of this client.
 fn by<T>(mut request: Request<T>, user: &str, password: &str) -> Request<T> {
@@ -73,4 +73,60 @@ fn the_client_of_a_tunnel_is_that_of_its_stream() {
             .is_origins(200, &format!("page {path}"));
         assert_eq!(gate.record_of(&url)["client"]["name"], json!(client));
     }
+}
+
+#[test]
+fn clients_on_streams_take_turns_at_an_origin() {
+    let tables = super::TLS.to_owned() + &entry("news", "") + &entry("shop", "");
+    let (gate, place) = super::listening(&tables, |setup| {
+        setup.set("pace", "concurrency", "1");
+        setup.set("pace", "max_hold", "\"1m\"");
+        setup.set("admin", "address", "\"127.0.0.1:0\"");
+    });
+    let ca_pem = gate.ca_pem();
+    let gate = AdminGate::of(gate);
+    let latch = Latch::new();
+    let held = Reply::silent().wait(&latch);
+    let held = held.send("HTTP/1.1 204 No\r\n\r\n");
+    let origin = Origin::http().robots(RULES).on("/held", [held]);
+    let mut http2 = Http2::to(place, "127.0.0.1", &ca_pem);
+    let mut begin = |path: &str, user| {
+        let request = by(get(&origin.url(path)), user, PASSWORD);
+        http2.begin(request, true).unwrap()
+    };
+    let mut pending = vec![begin("/held", "news")];
+    latch.arrivals(1);
+    // Six requests of one client wait before the first of the other comes.
+    let news = (1..=6).map(|n| (format!("/news/{n}"), "news"));
+    let shop = (1..=2).map(|n| (format!("/shop/{n}"), "shop"));
+    for (waiting, (path, user)) in news.chain(shop).enumerate() {
+        pending.push(begin(&path, user));
+        let line = format!("\ncrawlgate_paced_requests {}\n", waiting + 1);
+        eventually("the request to wait for its turn", || {
+            gate.get("/metrics").text().contains(&line).then_some(())
+        });
+    }
+    latch.open();
+    for (place, pending) in pending.into_iter().enumerate() {
+        let answer = http2.answer(pending).unwrap();
+        assert_eq!(answer.status, if place == 0 { 204 } else { 200 });
+    }
+    let seen = origin.seen_but_robots();
+    let of = |client: &str| -> Vec<usize> {
+        let is_of = |(_, line): &(usize, &String)| line.contains(client);
+        seen.iter()
+            .enumerate()
+            .filter(is_of)
+            .map(|(place, _)| place)
+            .collect()
+    };
+    // One of each client in turn, and those of one client as they came.
+    assert!(of("shop")[1] <= 4, "{seen:?}");
+    let mut in_order = seen.clone();
+    in_order.sort();
+    in_order.sort_by_key(|line| line.contains("shop"));
+    let mut by_client = seen.clone();
+    by_client.sort_by_key(|line| line.contains("shop"));
+    assert_eq!(by_client, in_order, "GET /held comes first, then by number");
+    assert_eq!(seen.len(), 9);
 }

@@ -1,14 +1,29 @@
 //! WebSockets on a stream (RFC 8441).
 
 use bytes::Bytes;
+use h2::RecvStream;
 use h2::ext::Protocol;
 use http::Request;
 use serde_json::json;
 
 use super::{TLS, listening};
 use crate::opaque::SWITCH;
-use crate::support::http2::request;
+use crate::support::http2::{Pending, request};
 use crate::support::{Http2, Origin, RULES, Reply};
+
+/// An open WebSocket: the request that began it, and the octets that come.
+struct Open {
+    ours: Pending,
+    theirs: RecvStream,
+}
+
+/// Opens a WebSocket on a stream of a connection that knows the settings of its peer.
+fn open(http2: &mut Http2, url: &str) -> Open {
+    let mut ours = http2.begin(websocket(url, "websocket"), false).unwrap();
+    let (head, theirs) = http2.run(&mut ours.response).unwrap().into_parts();
+    assert_eq!(head.status, 200);
+    Open { ours, theirs }
+}
 
 pub(super) fn websocket(url: &str, protocol: &'static str) -> Request<()> {
     let mut connect = request("CONNECT", url);
@@ -73,4 +88,48 @@ fn a_websocket_on_a_stream_is_judged_and_relayed() {
     let other = http2.exchange(websocket(&strict.url("/other"), "connect-udp"));
     gate.refused(&other, 501, "bad_request");
     assert_eq!(strict.seen_but_robots(), ["GET /open", "GET /page"]);
+}
+
+#[test]
+fn an_open_websocket_on_a_stream_ends_when_its_request_would_be_denied() {
+    let (gate, place) = listening(TLS, |_| ());
+    let socket = || [Reply::websocket().echo()];
+    let origin = Origin::with_rules(RULES)
+        .on("/socket", socket())
+        .on("/other", socket());
+    let mut http2 = Http2::to(place, "127.0.0.1", &gate.ca_pem());
+    http2.get(&origin.url("/1")).is_origins(200, "page /1");
+    let mut ended = open(&mut http2, &origin.url("/socket"));
+    let mut bystander = open(&mut http2, &origin.url("/other"));
+    let origin_url = origin.url("");
+    let words = ["add", &origin_url, "/socket", "deny"];
+    let why = ["--until", "1d", "--by", "Ada", "--reason", "a letter"];
+    let (code, _, error) = gate.beside("override", &[&words[..], &why].concat());
+    assert_eq!(code, Some(0), "{error}");
+    let record = gate.record_of(&origin.url("/socket"));
+    assert_eq!(
+        (&record["status"], &record["version"], &record["error"]),
+        (&json!(101), &json!("2"), &json!("http_request_denied")),
+        "{record}"
+    );
+    let end = http2.run(async {
+        let mut octets = Vec::new();
+        while let Some(Ok(data)) = ended.theirs.data().await {
+            octets.extend_from_slice(&data);
+        }
+        octets
+    });
+    assert_eq!(end, b"");
+    // Its path is not denied, and the connection goes on.
+    let still = Bytes::from_static(b"still");
+    bystander.ours.body.send_data(still, false).unwrap();
+    assert_eq!(
+        http2.run(bystander.theirs.data()).unwrap().unwrap(),
+        "still"
+    );
+    http2.get(&origin.url("/2")).is_origins(200, "page /2");
+    assert_eq!(
+        origin.seen_but_robots(),
+        ["GET /1", "GET /socket", "GET /other", "GET /2"]
+    );
 }

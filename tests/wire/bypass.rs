@@ -1,5 +1,5 @@
 //! The bypass table, first half: spellings of a URL that could make a careless gate judge one thing and fetch another.
-//! For each denial the origin has seen only `/robots.txt`.
+//! For each denial the origin has seen only `/robots.txt`. `http2/bypass.rs` has the other rows on streams of HTTP/2.
 
 use http::Version;
 
@@ -98,11 +98,6 @@ fn allowed_paths_arrive_octet_for_octet() {
 #[test]
 fn only_robots_txt_itself_is_free_of_its_rules() {
     let gate = CrawlgateProcess::start();
-    let origin = Origin::with_rules("User-agent: *\nDisallow: /\n");
-    assert_eq!(
-        gate.get(&origin.url("/robots.txt")).text(),
-        "User-agent: *\nDisallow: /\n"
-    );
     let others = [
         "/robots.txt/",
         "/ROBOTS.TXT",
@@ -114,11 +109,17 @@ fn only_robots_txt_itself_is_free_of_its_rules() {
         "/robots%2Etxt/x",
         "/robots.txt%00",
     ];
-    for path in others {
-        let answer = gate.get(&origin.url(path));
-        assert_eq!(answer.status, 403, "{path}: {answer:?}");
+    for (version, origin) in VERSIONS.map(|(version, origin)| (version, origin())) {
+        let rules = "User-agent: *\nDisallow: /\n";
+        let origin = origin.robots(rules);
+        let file = gate.get_by(version, &origin.url("/robots.txt"));
+        assert_eq!(file.text(), rules);
+        for path in others {
+            let answer = gate.get_by(version, &origin.url(path));
+            assert_eq!(answer.status, 403, "{path}: {answer:?}");
+        }
+        assert_eq!(origin.seen_but_robots(), [""; 0]);
     }
-    assert_eq!(origin.seen_but_robots(), [""; 0]);
 }
 
 #[test]
@@ -281,18 +282,19 @@ fn the_default_port_is_no_port() {
 #[test]
 fn a_robots_txt_speaks_for_its_own_host_and_port_only() {
     let gate = CrawlgateProcess::start();
-    let (strict, free) = (
-        Origin::with_rules("User-agent: *\nDisallow: /\n"),
-        Origin::http(),
-    );
-    gate.denied(&gate.get(&strict.url("/a")));
-    gate.get(&free.url("/a")).is_origins(200, "page /a");
-    gate.denied(&gate.get(&strict.url_as("www.site.test", "/a")));
-    assert_eq!(
-        strict.robots_fetches(),
-        2,
-        "www.site.test has a robots.txt of its own"
-    );
+    for (version, origin) in VERSIONS {
+        let (strict, free) = (origin().robots("User-agent: *\nDisallow: /\n"), origin());
+        gate.denied(&gate.get_by(version, &strict.url("/a")));
+        gate.get_by(version, &free.url("/a"))
+            .is_origins(200, "page /a");
+        gate.denied(&gate.get_by(version, &strict.url_as("www.site.test", "/a")));
+        assert_eq!(
+            strict.robots_fetches(),
+            2,
+            "www.site.test has a robots.txt of its own"
+        );
+        assert_eq!(strict.seen_but_robots(), [""; 0]);
+    }
 }
 
 #[test]

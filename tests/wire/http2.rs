@@ -2,6 +2,7 @@
 
 mod abuse;
 mod bounds;
+mod bypass;
 mod connections;
 mod credentials;
 mod judged;

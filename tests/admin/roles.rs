@@ -134,6 +134,27 @@ fn every_act_takes_the_role_that_the_table_says() {
 }
 
 #[test]
+fn a_path_that_leads_nowhere_is_not_found_whatever_the_role() {
+    let gate = gate_with(&users());
+    let as_page = "Accept: text/html\r\n";
+    for target in ["/api/v1/nowhere", "/api/v1/overrides/", "/nowhere"] {
+        for method in ["GET", "POST", "PUT", "DELETE"] {
+            for who in ["reader", "viewer", "worker"] {
+                let why = problem(&gate.ask(method, target, &bearer(who), ""), 404);
+                assert_eq!(why, format!("{target}: there is nothing here"));
+                let fields = format!("{}{as_page}", bearer(who));
+                let shown = gate.ask(method, target, &fields, "");
+                assert_eq!(shown.status, 404, "{method} {target} by {who}");
+            }
+            problem(&gate.ask(method, target, "", ""), 401);
+        }
+    }
+    let metrics = gate.ask("GET", "/metrics", &bearer("reader"), "").text();
+    let refused = "crawlgate_admin_refusals_total{reason=\"role\"} 0";
+    assert!(metrics.contains(refused), "{metrics}");
+}
+
+#[test]
 fn no_spelling_of_a_request_leads_to_an_act_beyond_the_role() {
     let origin = Origin::with_rules(RULES);
     let gate = gate_with(&users());

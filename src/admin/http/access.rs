@@ -55,15 +55,15 @@ const LESS: [(Option<Method>, &str, Role); 10] = [
     ),
 ];
 
-/// Returns the role that a request with this method takes at this route of the router; none: there is no such route. GET and
-/// HEAD change nothing. Everything else takes [`Role::Operate`], unless [`LESS`] has the route.
-pub(super) fn role_of(method: &Method, route: Option<&str>) -> Role {
+/// Returns the role that a request with this method takes at this route of the router. GET and HEAD change nothing. Everything
+/// else takes [`Role::Operate`], unless [`LESS`] has the route.
+pub(super) fn role_of(method: &Method, route: &str) -> Role {
     if matches!(*method, Method::GET | Method::HEAD) {
         return Role::Read;
     }
     let less = LESS
         .iter()
-        .find(|(of, path, _)| Some(*path) == route && of.as_ref().is_none_or(|of| of == method));
+        .find(|(of, path, _)| *path == route && of.as_ref().is_none_or(|of| of == method));
     less.map_or(Role::Operate, |(.., role)| *role)
 }
 

@@ -24,7 +24,7 @@ use tracing::info;
 use super::Site;
 use super::access::{Actor, Refusal, role_of};
 use super::decide;
-use super::problem::Problem;
+use super::problem::{self, Problem};
 use super::refusals::Reason;
 use crate::config::Role;
 use crate::signing::settings::WELL_KNOWN;
@@ -107,8 +107,8 @@ fn is_public(method: &Method, uri: &Uri) -> bool {
         && matches!(*method, Method::GET | Method::HEAD)
 }
 
-/// Passes a request on if the role of its sender allows what the router has chosen for it. Acts of users are told of in the
-/// program's messages.
+/// Passes a request on if the role of its sender allows what the router has chosen for it; if there is no route, answers 404
+/// whatever the role. Acts of users are told of in the program's messages.
 pub async fn authorise(State(site): State<Site>, request: Request, next: Next) -> Response {
     if is_public(request.method(), request.uri()) {
         return next.run(request).await;
@@ -120,8 +120,12 @@ pub async fn authorise(State(site): State<Site>, request: Request, next: Next) -
         request.method().clone(),
         decide::asker(request.extensions()),
     );
-    let route = request.extensions().get::<MatchedPath>().cloned();
-    let needed = role_of(&method, route.as_ref().map(MatchedPath::as_str));
+    let Some(route) = request.extensions().get::<MatchedPath>().cloned() else {
+        return problem::not_found(request.uri().clone())
+            .await
+            .into_response();
+    };
+    let needed = role_of(&method, route.as_str());
     let user = actor.name();
     if !actor.may(needed) {
         let refusals = site.access().refusals();
@@ -134,7 +138,7 @@ pub async fn authorise(State(site): State<Site>, request: Request, next: Next) -
         return Problem::new(StatusCode::FORBIDDEN, why).into_response();
     }
     // Before the act: a client that hangs up ends it, and must not end the message.
-    if let (Some(user), Some(route), true) = (user, route, needed > Role::Read) {
+    if let (Some(user), true) = (user, needed > Role::Read) {
         let path = request.uri().path();
         info!(user, %peer, %method, route = route.as_str(), path, "an act on the admin side");
     }

@@ -219,25 +219,24 @@ fn an_act_is_recorded_under_the_users_name() {
 fn a_request_takes_the_role_of_its_route() {
     #[rustfmt::skip] // one row, one case
     let cases = [
-        (Method::GET, Some("/origin/forget"), Role::Read),
-        (Method::HEAD, Some("/denials"), Role::Read),
-        (Method::POST, Some("/try"), Role::Read),
-        (Method::PUT, Some("/try"), Role::Operate),
-        (Method::DELETE, Some("/auth"), Role::Read),
-        (Method::POST, Some("/denials/acknowledge"), Role::Review),
-        (Method::DELETE, Some("/api/v1/acknowledgements"), Role::Operate),
-        (Method::POST, Some("/origin/forget"), Role::Operate),
-        (Method::POST, Some("/overrides"), Role::Operate),
-        (Method::POST, Some("/no/such/route"), Role::Operate),
-        (Method::POST, None, Role::Operate),
-        (Method::OPTIONS, Some("/denials"), Role::Operate),
-        (Method::TRACE, None, Role::Operate),
+        (Method::GET, "/origin/forget", Role::Read),
+        (Method::HEAD, "/denials", Role::Read),
+        (Method::POST, "/try", Role::Read),
+        (Method::PUT, "/try", Role::Operate),
+        (Method::DELETE, "/auth", Role::Read),
+        (Method::POST, "/denials/acknowledge", Role::Review),
+        (Method::DELETE, "/api/v1/acknowledgements", Role::Operate),
+        (Method::POST, "/origin/forget", Role::Operate),
+        (Method::POST, "/overrides", Role::Operate),
+        (Method::POST, "/no/such/route", Role::Operate),
+        (Method::OPTIONS, "/denials", Role::Operate),
+        (Method::TRACE, "/try", Role::Operate),
     ];
     for (method, route, role) in cases {
-        assert_eq!(role_of(&method, route), role, "{method} {route:?}");
+        assert_eq!(role_of(&method, route), role, "{method} {route}");
     }
     for (of, route, role) in &LESS {
         let method = of.clone().unwrap_or(Method::PATCH);
-        assert_eq!(role_of(&method, Some(route)), *role, "{route}");
+        assert_eq!(role_of(&method, route), *role, "{route}");
     }
 }

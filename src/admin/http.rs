@@ -196,7 +196,7 @@ impl Site {
     /// When too many exports are in progress.
     pub fn export(&self) -> Result<OwnedSemaphorePermit, Problem> {
         let place = Arc::clone(&self.0.exports).try_acquire_owned();
-        let why = "as many exports are under way as may; try again when one has ended";
+        let why = "too many exports are in progress; try again when one has ended";
         place.map_err(|_| Problem::busy(why))
     }
 

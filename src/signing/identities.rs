@@ -49,7 +49,7 @@ pub enum IdentityError {
     },
     /// Two crawlers would be one.
     #[error(
-        "[[signing]] name = {name:?}, key: {other:?} has the same key, so nobody can tell the two apart; make one with `crawlgate \
+        "[[signing]] name = {name:?}, key: {other:?} has the same key, so an origin cannot tell the two identities apart; make one with `crawlgate \
          signing new`"
     )]
     Shared {

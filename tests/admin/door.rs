@@ -254,10 +254,7 @@ fn decisions_that_wait_leave_room_for_others() {
     let url = origin.url("/page");
     let one_more = gate.get(&format!("/decide?url={url}"));
     let why = problem(&one_more, 503);
-    assert!(
-        why.contains("as many decisions are under way as may"),
-        "{why}"
-    );
+    assert!(why.contains("too many decisions are in progress"), "{why}");
     assert!(one_more.field("retry-after").is_some(), "{one_more:?}");
     // nginx treats every status but 401 and 403 as an error, so this endpoint answers 403.
     problem(&gate.get("/auth"), 403);

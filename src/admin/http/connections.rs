@@ -165,7 +165,7 @@ pub(super) async fn bound_decisions(
     next: Next,
 ) -> Response {
     let Ok(_place) = site.decisions().try_acquire() else {
-        let why = "as many decisions are under way as may; try again, or raise [admin] connections";
+        let why = "too many decisions are in progress; try again, or raise [admin] connections";
         return match request.uri().path() {
             "/auth" => Problem::new(StatusCode::FORBIDDEN, why).into_response(),
             _ => Problem::busy(why).into_response(),

@@ -2,7 +2,7 @@
 //!
 //! 64 crawlers ask an origin for 1 KB over and over, each on a connection that stays open: directly, through a bare
 //! hyper proxy that decides nothing, and through crawlgate, plain and intercepted, allowed and denied, once with every
-//! decision recorded instead of the denials. Over HTTP/2 they are 64 streams on 4 connections, to an origin that speaks
+//! decision recorded instead of the denials, and once with none: a denial less that one is what its record costs. Over HTTP/2 they are 64 streams on 4 connections, to an origin that speaks
 //! HTTP/2 as well. Origin and crawlers share all CPUs but one, the proxy has the last one to
 //! itself. A second table has bodies of 10 MB, asked for by 4 crawlers. The measure is the proxy's CPU time per request,
 //! which depends less on the machine's other load than wall time. The arrangements take turns in rounds; ratios are
@@ -92,10 +92,11 @@ const fn arrangement(
 const BARE: usize = 0;
 const GATE: usize = 1;
 const RECORDER: usize = 2;
-const NGHTTPX: usize = 3;
-const PEER: usize = 4;
+const UNRECORDED: usize = 3;
+const NGHTTPX: usize = 4;
+const PEER: usize = 5;
 
-const ARRANGEMENTS: [Arrangement; 18] = [
+const ARRANGEMENTS: [Arrangement; 19] = [
     arrangement("direct, HTTP", Http, ALLOWED, None, 200),
     arrangement("bare hyper proxy", Http, ALLOWED, Some(BARE), 200),
     arrangement("crawlgate, allowed", Http, ALLOWED, Some(GATE), 200),
@@ -118,6 +119,13 @@ const ARRANGEMENTS: [Arrangement; 18] = [
         Some(RECORDER),
         200,
     ),
+    arrangement(
+        "crawlgate, denied and not recorded",
+        Http,
+        DISALLOWED,
+        Some(UNRECORDED),
+        403,
+    ),
     arrangement("nghttpx, HTTP/2", Http2, ALLOWED, Some(NGHTTPX), 200),
     arrangement("peer, HTTP/2", Http2, ALLOWED, Some(PEER), 200),
     arrangement("bare hyper proxy", Http, LARGE, Some(BARE), 200),
@@ -129,7 +137,7 @@ const ARRANGEMENTS: [Arrangement; 18] = [
 ];
 
 /// The first arrangement with a large body: the others are measured against it or one of 1 KB.
-const FIRST_LARGE: usize = 12;
+const FIRST_LARGE: usize = 13;
 
 /// Arrangements that others are divided by.
 const REFERENCES: [usize; 7] = [0, 1, 4, 5, 6, FIRST_LARGE, FIRST_LARGE + 2];
@@ -165,6 +173,7 @@ fn measure() {
     let bare_port: u16 = bare.line().trim().parse().unwrap();
     let (recorder, recorder_port) =
         lab.crawlgate_that_records(for_proxy.as_deref(), "all", &[], "");
+    let (unrecorded, unrecorded_port) = lab.crawlgate_that_keeps_nothing(for_proxy.as_deref());
     let forward = |process, port| {
         Some(Proxy {
             process,
@@ -176,6 +185,7 @@ fn measure() {
         forward(bare, bare_port),
         forward(gate, gate_port),
         forward(recorder, recorder_port),
+        forward(unrecorded, unrecorded_port),
         peers::nghttpx(&lab, for_proxy.as_deref()),
         peers::named(&lab, for_proxy.as_deref()),
     ];

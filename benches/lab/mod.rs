@@ -107,7 +107,12 @@ impl Lab {
         self.crawlgate_with(cpus, decisions, decisions, names, &tables)
     }
 
-    /// Starts crawlgate with files under `name` of its own, and with more tables.
+    /// Starts crawlgate without a store and a log: it judges, and records nothing.
+    pub fn crawlgate_that_keeps_nothing(&self, cpus: Option<&str>) -> (Process, u16) {
+        self.crawlgate_with(cpus, "nothing", "", &[], "")
+    }
+
+    /// Starts crawlgate with files under `name` of its own, and with more tables. Without `decisions`, it records nothing.
     pub fn crawlgate_with(
         &self,
         cpus: Option<&str>,
@@ -123,7 +128,11 @@ impl Lab {
             "denied" => file(&format!("{name}.jsonl")),
             _ => String::new(),
         };
-        let (origins, store) = (file("origin-ca.pem"), file(&format!("{name}.db")));
+        let (decisions, store) = match decisions {
+            "" => ("denied", String::new()),
+            _ => (decisions, file(&format!("{name}.db"))),
+        };
+        let origins = file("origin-ca.pem");
         let mut config = format!(
             r#"
             listen.address = "127.0.0.1:0"

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::process::{Command, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::support::{Origin, Reply, Setup};
+use crate::support::{CrawlgateProcess, Origin, Reply, Setup};
 use crate::visit::{finish, python};
 
 /// What the site says of one of its pages.
@@ -83,71 +84,110 @@ fn site() -> Origin {
     origin
 }
 
-/// Crawls the site for a purpose, and compares what reached the crawler, what the origin saw and what was recorded.
-fn crawl(
-    python: &str,
-    purpose: &str,
-    is_refused: impl Fn(Says) -> bool,
-    is_sent: impl Fn(Says) -> bool,
-) {
-    let origin = site();
-    let setup = Setup::new();
+/// What came of a crawl.
+struct Crawled {
+    /// What the spider got.
+    items: Vec<Value>,
+    /// The records of the gate.
+    records: Vec<Value>,
+    stderr: String,
+}
+
+/// Runs the spider behind a command, whose arguments come before those of Python.
+fn spider(python: &str, command: &mut Command, setup: &Setup, origin: &Origin) -> Crawled {
     let folder = setup.dir();
     let (spider, items) = (folder.join("spider.py"), folder.join("items.json"));
     fs::write(&spider, SPIDER).unwrap();
-    let mut command = setup.command("run");
-    let start = format!("start={}", origin.url("/"));
-    command.args([
-        "--purpose",
-        purpose,
-        "--",
-        python,
-        "-m",
-        "scrapy",
-        "runspider",
-    ]);
-    command.args([
-        spider.to_str().unwrap(),
-        "-a",
-        &start,
-        "-O",
-        items.to_str().unwrap(),
-    ]);
+    command.args([python, "-m", "scrapy", "runspider"]);
+    command.arg(&spider).arg("-a");
+    command.arg(format!("start={}", origin.url("/")));
+    command.arg("-O").arg(&items);
     let output = finish(command.arg("--loglevel=WARNING"));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    let items: Vec<Value> = serde_json::from_slice(&fs::read(&items).unwrap()).unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{stderr}");
     let log = fs::read_to_string(folder.join("decisions.jsonl")).unwrap();
-    let records: Vec<Value> = log
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    let seen: BTreeSet<String> = origin.seen_but_robots().into_iter().collect();
-    for (name, says) in pages() {
-        let item = items.iter().find(|item| item["path"] == *name);
-        let item = item.unwrap_or_else(|| panic!("{name}: {items:?} {said}"));
-        let text = item["text"].as_str().unwrap();
-        let content = format!("content of {name}");
-        let expected = if is_refused(says) { 403 } else { 200 };
-        assert_eq!(item["status"], expected, "{purpose}, {name}: {text}");
-        assert_eq!(
-            text.contains(&content),
-            !is_refused(says),
-            "{purpose}, {name}: {text}"
-        );
-        assert_eq!(
-            seen.contains(&format!("GET /{name}")),
-            is_sent(says),
-            "{purpose}, {name}"
-        );
-        let url = origin.url(&format!("/{name}"));
-        let record = records.iter().find(|record| record["url"] == *url).unwrap();
-        let verdict = if is_refused(says) { "deny" } else { "allow" };
-        assert_eq!(record["verdict"], verdict, "{purpose}: {record}");
-        assert_eq!(record["usage"]["purposes"][0], purpose, "{record}");
+    Crawled {
+        items: serde_json::from_slice(&fs::read(&items).unwrap()).unwrap(),
+        records: log
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect(),
+        stderr,
     }
-    let (code, said, why) = setup.run("audit", &["verify", "--all"]);
+}
+
+/// The pages that a purpose is refused, and those that are requested for it.
+#[derive(Clone, Copy)]
+struct Expected {
+    purpose: &'static str,
+    is_refused: fn(Says) -> bool,
+    is_sent: fn(Says) -> bool,
+}
+
+const TRAINING: Expected = Expected {
+    purpose: "train-ai",
+    is_refused: |says| !matches!(says, Says::Nothing | Says::NoSearchInResponse),
+    is_sent: |says| !matches!(says, Says::NoTraining | Says::Disallowed),
+};
+
+const SEARCH: Expected = Expected {
+    purpose: "search",
+    is_refused: |says| matches!(says, Says::NoSearchInResponse | Says::Disallowed),
+    is_sent: |says| says != Says::Disallowed,
+};
+
+impl Expected {
+    /// Compares what reached the crawler, what the origin saw and what was recorded of this client.
+    #[track_caller]
+    fn agrees(self, crawled: &Crawled, origin: &Origin, client: Option<&str>) {
+        let Expected {
+            purpose,
+            is_refused,
+            is_sent,
+        } = self;
+        let seen: BTreeSet<String> = origin.seen_but_robots().into_iter().collect();
+        for (name, says) in pages() {
+            let items = &crawled.items;
+            let item = items.iter().find(|item| item["path"] == *name);
+            let item =
+                item.unwrap_or_else(|| panic!("{name}: {:?} {}", crawled.records, crawled.stderr));
+            let text = item["text"].as_str().unwrap();
+            let content = format!("content of {name}");
+            let expected = if is_refused(says) { 403 } else { 200 };
+            assert_eq!(item["status"], expected, "{purpose}, {name}: {text}");
+            assert_eq!(
+                text.contains(&content),
+                !is_refused(says),
+                "{purpose}, {name}: {text}"
+            );
+            assert_eq!(
+                seen.contains(&format!("GET /{name}")),
+                is_sent(says),
+                "{purpose}, {name}"
+            );
+            let url = origin.url(&format!("/{name}"));
+            let mut records = crawled.records.iter();
+            let record = records.find(|record| record["url"] == *url).unwrap();
+            let verdict = if is_refused(says) { "deny" } else { "allow" };
+            assert_eq!(record["verdict"], verdict, "{purpose}: {record}");
+            assert_eq!(record["usage"]["purposes"][0], purpose, "{record}");
+            assert_eq!(record["client"]["name"].as_str(), client, "{record}");
+        }
+    }
+}
+
+/// Asserts that every decision is proven from its record, of which there are at least so many.
+#[track_caller]
+fn all_proven(setup: &Setup, least: u64) {
+    let (code, said, why) = setup.run("audit", &["verify", "--all", "--json"]);
     assert_eq!(code, Some(0), "{said}{why}");
+    let told: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(
+        (&told["ok"], &told["attested"], &told["wrong"]),
+        (&json!(true), &json!({}), &json!(0)),
+        "{told}"
+    );
+    assert!(told["proven"].as_u64().unwrap() >= least, "{told}");
 }
 
 #[test]
@@ -155,16 +195,41 @@ fn scrapy_for_training_and_for_search_gets_exactly_the_right_pages() {
     let Some(python) = python("scrapy") else {
         return;
     };
-    crawl(
-        &python,
-        "train-ai",
-        |says| !matches!(says, Says::Nothing | Says::NoSearchInResponse),
-        |says| !matches!(says, Says::NoTraining | Says::Disallowed),
-    );
-    crawl(
-        &python,
-        "search",
-        |says| matches!(says, Says::NoSearchInResponse | Says::Disallowed),
-        |says| says != Says::Disallowed,
-    );
+    for expected in [TRAINING, SEARCH] {
+        let (origin, setup) = (site(), Setup::new());
+        let mut command = setup.command("run");
+        command.args(["--purpose", expected.purpose, "--"]);
+        let crawled = spider(&python, &mut command, &setup, &origin);
+        expected.agrees(&crawled, &origin, None);
+        all_proven(&setup, 30);
+    }
+}
+
+#[test]
+fn two_clients_of_one_service_crawl_for_a_purpose_each() {
+    let Some(python) = python("scrapy") else {
+        return;
+    };
+    let hash = crawlgate::client::passwords::hash(b"open sesame").unwrap();
+    let clients = [("model", TRAINING), ("index", SEARCH)];
+    let entries = clients.map(|(name, expected)| {
+        let (password, purpose) = (hash.reveal(), expected.purpose);
+        format!("[[client]]\nname = '{name}'\npassword = '{password}'\npurposes = ['{purpose}']\n")
+    });
+    let gate = CrawlgateProcess::with(|setup| {
+        setup.tables(&entries.concat());
+    });
+    for (name, expected) in clients {
+        let origin = site();
+        let mut command = Command::new("env");
+        command.arg(format!(
+            "http_proxy=http://{name}:open%20sesame@{}",
+            gate.address
+        ));
+        command.arg("no_proxy=").stdout(Stdio::piped());
+        command.stderr(Stdio::piped());
+        let crawled = spider(&python, &mut command, &gate.setup, &origin);
+        expected.agrees(&crawled, &origin, Some(name));
+    }
+    all_proven(&gate.setup, 60);
 }

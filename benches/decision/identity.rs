@@ -80,7 +80,7 @@ impl Asked {
 
 /// One client without a name, on a connection that is known.
 #[divan::bench]
-fn nobody_known(bencher: Bencher<'_, '_>) {
+fn unknown_client(bencher: Bencher<'_, '_>) {
     let asked = Asked::new("", None);
     bencher.bench_local(|| {
         asked

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_believed_if_nobody_else_but_root_can_have_written_it() {
+    fn a_file_is_believed_if_only_its_user_and_root_could_write_it() {
         const ME: u32 = 1000;
         const OTHER: u32 = 1001;
         #[rustfmt::skip] // one row, one case

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_hosts_file_and_rfc_6761_know_is_asked_of_nobody() {
+    async fn names_of_the_hosts_file_and_rfc_6761_are_asked_of_no_server() {
         let lines = "192.0.2.1 four.test both.test\n2001:db8::1 six.test both.test\n";
         let (names, silent, _directory) = behind_a_silent_server(lines).await;
         for (name, expected) in [

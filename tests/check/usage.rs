@@ -213,7 +213,7 @@ fn a_line_without_files_is_judged_by_the_tdmrep_json_of_the_origin() {
 }
 
 #[test]
-fn a_line_whose_tdmrep_json_is_late_is_not_judged() {
+fn a_line_is_not_judged_if_its_tdmrep_json_is_late() {
     let latch = Latch::new();
     let late = Origin::http().on(TDMREP, [Reply::ok(RESERVED).held(&latch)]);
     let lines = [asks(&late, "/art/1", "tdm")];

@@ -12,7 +12,7 @@ fn v2(command: u8) -> Vec<u8> {
 }
 
 #[test]
-fn a_load_balancer_says_for_whom_it_connects_and_nobody_else_may() {
+fn only_a_load_balancer_may_name_another_address() {
     let listener = |name: &str, more: &str| {
         format!(
             "[[listener]]\nname = '{name}'\naddress = '127.0.0.1:0'\nallow = '192.0.2.0/24'\n{more}\n"

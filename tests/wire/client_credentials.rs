@@ -30,7 +30,7 @@ pub fn kept_secret(gate: &CrawlgateProcess) {
 }
 
 #[test]
-fn credentials_are_asked_for_checked_and_passed_on_to_nobody() {
+fn credentials_are_asked_for_checked_and_not_passed_on() {
     let gate = CrawlgateProcess::with(|setup| {
         setup
             .tables(&entry("news", "product_tokens = 'TestBot'"))
@@ -62,7 +62,7 @@ fn credentials_are_asked_for_checked_and_passed_on_to_nobody() {
 }
 
 #[test]
-fn what_is_in_a_tunnel_is_of_whoever_opened_it() {
+fn requests_in_a_tunnel_are_of_the_client_that_opened_it() {
     let gate = gate_with(&entry("news", ""));
     let origin = Origin::https().robots(RULES);
     let authority = format!("site.test:{}", origin.port());
@@ -82,7 +82,7 @@ fn what_is_in_a_tunnel_is_of_whoever_opened_it() {
 }
 
 #[test]
-fn credentials_count_only_where_nobody_can_listen() {
+fn credentials_count_only_on_connections_that_are_secret() {
     let tables = "[[listener]]\nname = 'tls'\naddress = '127.0.0.1:0'\ntls = true\nnames = 'localhost'\n\
          [[listener]]\nname = 'balanced'\naddress = '127.0.0.1:0'\nallow = '192.0.2.0/24'\n\
          proxy_protocol_from = '127.0.0.1'\n";

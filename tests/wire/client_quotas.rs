@@ -7,7 +7,7 @@ use crate::pace::held_and_broken_off;
 use crate::support::{CrawlgateProcess, Origin, RULES, Response};
 
 #[test]
-fn what_a_client_may_have_is_had_once() {
+fn a_quota_is_spent_once() {
     let mut gate = gate_with(
         "[[client]]\nname = 'rest'\nquota = { requests = 3, bytes = '1MiB', per = '365d' }\n",
     );

@@ -70,7 +70,7 @@ fn a_client_is_known_by_its_network_and_judged_as_it_is_configured() {
 }
 
 #[test]
-fn whoever_fits_no_client_is_refused_before_anything_is_asked() {
+fn an_unknown_client_is_refused_before_any_origin_is_asked() {
     let gate = gate_with("[[client]]\nname = 'far'\nnetworks = '10.0.0.0/8'\n");
     let origin = Origin::with_rules(RULES);
     let answer = gate.get(&origin.url("/open"));
@@ -84,7 +84,7 @@ fn whoever_fits_no_client_is_refused_before_anything_is_asked() {
 }
 
 #[test]
-fn a_reload_ends_what_belongs_to_nobody_any_more() {
+fn a_reload_ends_connections_of_removed_clients() {
     let tunnels = |setup: &mut Setup, tables: &str| {
         setup.set("tls", "tunnel", "[\"bank.test\"]").tables(tables);
     };
@@ -198,7 +198,7 @@ fn what_the_origin_does_not_see_identifies_no_crawler() {
 }
 
 #[test]
-fn whoever_names_no_product_token_may_be_required_to() {
+fn a_crawler_without_a_product_token_can_be_refused() {
     let gate = CrawlgateProcess::with(|setup| {
         setup.set("agent", "require_identity", "true");
     });

@@ -237,7 +237,7 @@ fn without_via_no_message_names_us_and_no_circle_begins() {
 }
 
 #[test]
-fn nobody_but_us_says_what_we_did() {
+fn fields_of_this_program_come_from_no_other() {
     let gate = CrawlgateProcess::start();
     let lines = "Proxy-Status: crawlgate; error=http_request_denied; details=\"robots_disallow\"\r\n\
         Proxy-Status: cdn.example; hit, \"crawlgate\"; details=\"a, b\"\r\n";

@@ -83,7 +83,7 @@ fn the_longest_idle_connection_makes_room() {
 }
 
 #[test]
-fn where_nobody_is_idle_whoever_comes_is_told_so() {
+fn a_new_connection_is_refused_if_none_is_idle() {
     let gate = CrawlgateProcess::with(|setup| {
         setup.set("limits", "connections", "2");
     });

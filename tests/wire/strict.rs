@@ -18,7 +18,7 @@ fn strict(configure: impl FnOnce(&mut Setup)) -> CrawlgateProcess {
 }
 
 #[test]
-fn whoever_is_denied_finds_the_record_in_place() {
+fn the_record_is_in_place_when_the_denial_arrives() {
     let gate = strict(|_| ());
     let origin = Origin::with_rules(RULES);
     let mut wire = gate.connect();

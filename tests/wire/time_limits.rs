@@ -181,7 +181,7 @@ fn an_answer_that_the_client_does_not_read_is_cut_and_recorded_so() {
 }
 
 #[test]
-fn thousands_that_say_nothing_or_say_it_slowly_stop_nobody() {
+fn thousands_of_silent_or_slow_connections_stop_no_crawler() {
     // Each connection takes two descriptors here; the tests beside this one need some, too.
     let most = getrlimit(Resource::Nofile);
     let raised = rustix::process::Rlimit {

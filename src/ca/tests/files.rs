@@ -222,7 +222,7 @@ fn an_authority_is_refused_outside_its_validity() {
 }
 
 #[test]
-fn a_key_may_stand_behind_a_link_but_belong_to_nobody_else() {
+fn a_key_behind_a_link_must_belong_to_this_user() {
     let (directory, _, clock) = authority();
     let config = config(directory.path());
     let elsewhere = directory.path().join("elsewhere.key");

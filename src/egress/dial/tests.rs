@@ -296,7 +296,7 @@ fn the_addresses_of_this_machine_are_known() {
 }
 
 #[tokio::test]
-async fn an_origin_whose_name_server_says_nothing_of_ipv6_is_reached() {
+async fn an_origin_is_reached_if_its_name_server_ignores_ipv6() {
     use super::super::resolve::{Answer, name_server};
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let here = listener.local_addr().unwrap();

@@ -6,7 +6,7 @@ use super::*;
 use crate::pace::wait::{GRACE, SOON};
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_delays_its_own_requests_and_those_of_nobody_else() {
+async fn a_flood_delays_no_other_clients_requests() {
     let clock = Clock::manual(START);
     let config = PaceConfig {
         max_held: 500,

@@ -118,7 +118,7 @@ fn at_time(all: &Identities, now: Moment) -> Arc<Directory> {
 }
 
 #[test]
-fn the_well_known_directory_lists_those_whose_verifiers_look_there() {
+fn the_well_known_directory_lists_identities_that_are_looked_up_there() {
     let folder = tempfile::tempdir().unwrap();
     let made = ["a", "b", "c", "d"].map(|name| {
         let path = folder.path().join(name);

@@ -149,7 +149,7 @@ fn an_engine_that_pauses_costs_time_alone() {
 }
 
 #[test]
-fn an_engine_whose_answers_come_too_late_costs_time_alone() {
+fn late_answers_of_an_engine_cost_time_alone() {
     let Some(mut engine) = Engine::start() else {
         return;
     };

@@ -138,7 +138,7 @@ fn a_planted_state_permits_nothing() {
 }
 
 #[test]
-fn two_instances_whose_origins_redirect_to_each_other_do_not_wait_for_each_other() {
+fn two_instances_do_not_wait_for_each_others_redirects() {
     let Some(engine) = Engine::start() else {
         return;
     };

@@ -184,7 +184,7 @@ impl<O: Owner> ConnectionLimit<O> {
         self.evict_found(slots, |_| true)
     }
 
-    /// Evicts the first of those found that is still as idle as it was; stops at the first that may not go.
+    /// Evicts the first connection of those found that was idle ever since. Stops at the first one that must stay.
     fn evict_found(&self, slots: &mut Slots<O>, may_go: impl Fn(u64) -> bool) -> bool {
         while let Some(&(since, number)) = slots.idle.front() {
             if !may_go(since) {

@@ -58,8 +58,8 @@ const KEPT: Duration = Duration::from_secs(3_600);
 /// The time for which the engine keeps a state of failures, from which the outage is counted.
 const OUTAGE_KEPT: Duration = Duration::from_secs(35 * 86_400);
 
-/// The longest time for which a fetch that another fetch waits for waits for one of another instance: that one may wait
-/// for this instance, where two origins redirect to each other.
+/// Limit on the wait for another instance's fetch, for a fetch that others wait for. Where two origins redirect to each
+/// other, two instances would wait for each other.
 const HOP_WAIT: Duration = Duration::from_secs(2);
 
 /// The fleet's part of a cache.

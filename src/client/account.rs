@@ -97,7 +97,7 @@ impl Reservation<'_> {
         self.hold.is_zero() && !self.has_waited
     }
 
-    /// Tells whether the turn of the entry is none any more: the engine of the fleet may have lost it.
+    /// Tells whether the engine of the fleet may have lost the turn of the entry, which is void then.
     #[must_use]
     pub fn is_void(&self) -> bool {
         match &self.entry {

@@ -43,7 +43,7 @@ pub struct Document<'a> {
     readings: Vec<PathOf<'a>>,
     fields: Vec<FieldOf<'a>>,
     notes: Vec<NoteOf<'a>>,
-    /// The groups that name the family of a crawler which no group names, and that do not count: the crawler does not give
+    /// If no group names the crawler: the groups that name its family. They do not count, because the crawler does not give
     /// its family as its second name.
     families: Vec<FamilyOf<'a>>,
     /// What the site says of the use of the page, as a record has it; null where it says nothing and no purpose is

@@ -269,8 +269,8 @@ pub trait Coordinator: fmt::Debug + Send + Sync + 'static {
     /// Reserves turns at an origin.
     fn reserve<'a>(&'a self, ask: Reserve<'a>) -> Call<'a, Reserved>;
 
-    /// Gives back a turn that was not used, so that the next one need not wait for it, unless another one was reserved
-    /// since.
+    /// Gives back a turn that was not used: the next one comes at its time. If another turn was reserved since, nothing
+    /// changes.
     fn give_back<'a>(&'a self, turn: GiveBack<'a>) -> Call<'a, ()>;
 
     /// Enters how an origin has taken a request. Returns the origin's trouble.

@@ -191,12 +191,12 @@ impl AddressPolicy {
         Ok(())
     }
 
-    /// Checks that a name may be sent to an upstream proxy, which resolves it out of our sight: not a name that the
-    /// operator denies, not `localhost` (RFC 6761, section 6.3) unless it is allowed, and not a metadata service, which
-    /// is allowed by address or not at all.
+    /// Checks that a name may be sent to an upstream proxy, which resolves it itself. Refuses the names that the operator
+    /// denies, `localhost` (RFC 6761, section 6.3) unless it is allowed, and metadata services, which only an address
+    /// allows.
     ///
     /// # Errors
-    /// The reason that it may not.
+    /// The reason of the refusal.
     pub fn check_unseen(&self, host: &str, port: u16) -> Result<(), Prohibited> {
         self.check_name(host, port)?;
         if METADATA_NAMES.contains(&host) {

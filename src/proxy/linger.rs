@@ -97,8 +97,8 @@ impl Linger {
 
 /// A connection that lingers from its shutdown until the client closes its side.
 ///
-/// For HTTP/2, where a client that still reads the last answers opens windows: a connection that was closed would be
-/// reset by that, and what the client had not read would be lost.
+/// HTTP/2 needs it: a client that still reads the last answers opens windows. If the connection were closed, that would
+/// reset it, and the client would lose what it had not read.
 #[derive(Debug)]
 pub struct Lingering<S> {
     inner: S,

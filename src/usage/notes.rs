@@ -112,7 +112,7 @@ fn not_carried(stated: &[Stated<'_>], notes: &mut Vec<Lint>) {
     }
 }
 
-/// Tells whether a path covers another, as far as one look tells: as a pattern, it matches the other's text.
+/// Tells whether a path, as a pattern, matches the text of another. It may cover others, too, which is not looked for.
 fn covers(shorter: &Stated<'_>, longer: &Stated<'_>) -> bool {
     match &shorter.pattern {
         None => true,

@@ -146,8 +146,8 @@ pub(crate) fn bring_by(
             ..Brought::default()
         },
     };
-    // Checkpoints that no trusted key has signed, from before the first one that a trusted key has: a later record may
-    // prove that the key which signed them is an earlier one of the log.
+    // The first checkpoints, if no trusted key has signed them: a later record may prove that their key is an earlier one
+    // of the log.
     let mut earlier = Vec::new();
     let sizes = export.checkpoints.iter().copied();
     for size in sizes.filter(|size| *size > before) {

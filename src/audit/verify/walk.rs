@@ -190,7 +190,7 @@ impl LogVerifier {
         self.anchors.unreached()
     }
 
-    /// Compares a checkpoint that the walk has passed, by a proof that the log as far as it was walked continues it.
+    /// Compares a checkpoint that the walk has passed. The proof leads from it to the records walked so far.
     pub fn bridge(&mut self, proof: &ConsistencyProof, faults: &mut Vec<LogFault>) {
         if let Some(root) = self.ground.root().filter(|_| proof.new == self.size()) {
             self.anchors.bridge(proof, &root, faults);

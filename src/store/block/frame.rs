@@ -192,10 +192,10 @@ thread_local! {
     static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
-/// Unpacks a frame that names its length itself, if that is at most `most`.
+/// Unpacks a frame that names the length of its content, at most `most` octets.
 ///
 /// # Errors
-/// When it names none, or a longer one, or is damaged.
+/// When the frame names no length or a greater one, or is damaged.
 pub fn unpack_frame(frame: &[u8], most: usize) -> Result<Vec<u8>, BlockError> {
     let named = zstd_safe::get_frame_content_size(frame).ok().flatten();
     let named = named.and_then(|named| usize::try_from(named).ok());

@@ -111,8 +111,8 @@ impl Sums {
         Ok(Self { section, ..read })
     }
 
-    /// Counts the matching decisions, if the sums suffice for that: true. They do not if the query asks for what they do
-    /// not have, or if its span begins or ends among decisions that they count together; then nothing is counted.
+    /// Counts the matching decisions if the sums suffice, and tells whether they do. They do not if the query asks for other
+    /// facts, or if its span begins or ends among decisions that they count together.
     #[must_use]
     pub fn tally(&self, search: &Search, tallies: &mut Tallies) -> bool {
         if !search.asks_only_for_sums() {

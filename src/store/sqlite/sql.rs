@@ -177,8 +177,8 @@ fn run_one(statement: &mut Statement<'_>, to: &mut impl Rows) -> Result<bool, St
     Ok(to.end()?)
 }
 
-/// Returns a connection to an empty database, with the store attached if there is one: functions of tables belong to the main database,
-/// so that a statement over the views alone would keep a state of the store if that were it.
+/// Returns a connection to an empty database, with the store attached if there is one. The store is not the main database:
+/// functions of tables belong to that one, and a statement over the views alone would keep a state of the store.
 fn beside(store: Option<&Path>) -> Result<Connection, Failure> {
     let connection = Connection::open_in_memory_with_flags(
         OpenFlags::SQLITE_OPEN_READ_WRITE

@@ -7,6 +7,7 @@
 mod bulk;
 mod judge;
 mod lint;
+mod page;
 mod recorded;
 mod shown;
 mod source;

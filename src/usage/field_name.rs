@@ -19,6 +19,9 @@ pub enum FieldName {
     ContentType,
 }
 
+/// One field line: the name, and the octets.
+pub type Line<'a> = (FieldName, &'a [u8]);
+
 impl FieldName {
     /// All names.
     pub const ALL: [FieldName; 7] = [

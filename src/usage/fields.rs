@@ -9,8 +9,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::category::Category;
-use super::field_name::FieldName;
-use super::lines::Line;
+use super::field_name::{FieldName, Line};
 use super::modes::Modes;
 use super::said::{Invalid, License, Place, Preference, Said, Signal, Text, Value, Why, text};
 use super::statement::{Parse, Statement, trimmed};

@@ -1,11 +1,9 @@
 //! The field lines of a response that speak of use: borrowed from its head, and kept for its record.
 
 use super::field_name::FieldName;
+pub use super::field_name::Line;
 use super::fields::{LONGEST, SEPARATOR};
 use super::statement::trimmed;
-
-/// One field line: the name, and the octets.
-pub type Line<'a> = (FieldName, &'a [u8]);
 
 /// Copies of some lines, in two pieces of memory however many there are.
 #[derive(Clone, Debug, Default)]

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use super::page::Page;
 use super::shown::Shown;
-use super::text::{self, Page, plural};
+use super::text::{self, plural};
 use crate::cli::screen::{Paint, Tone};
 use crate::explain::{File, group_of};
 use crate::rep::{Group, Other, RuleKind};

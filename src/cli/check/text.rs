@@ -1,7 +1,6 @@
 //! A judgement for people: the verdict, and each step to it.
 
-use std::fmt::{self, Write as _};
-
+use super::page::Page;
 use super::shown::Shown;
 use crate::cli::overrides::sentence;
 use crate::cli::screen::{Paint, Tone};
@@ -15,41 +14,6 @@ use crate::usage;
 
 /// Lines of a kind to show if they are not the main subject.
 const FEW: usize = 10;
-
-/// Text under construction. Writing to a String cannot fail.
-pub(super) struct Page {
-    text: String,
-    paint: Paint,
-}
-
-impl Page {
-    pub(super) fn new(paint: Paint) -> Page {
-        Page {
-            text: String::new(),
-            paint,
-        }
-    }
-
-    /// Writes a line with its label in front; without a label, the line continues the one before.
-    pub(super) fn line(&mut self, label: &str, content: impl fmt::Display) {
-        let paint = self.paint;
-        let label = if label.is_empty() {
-            ""
-        } else {
-            &format!("{label}:")
-        };
-        let label = paint.tone(Tone::Label, format!("{label:<9}"));
-        let _ = writeln!(self.text, "  {label} {content}");
-    }
-
-    pub(super) fn raw(&mut self, content: impl fmt::Display) {
-        let _ = writeln!(self.text, "{content}");
-    }
-
-    pub(super) fn into_text(self) -> String {
-        self.text
-    }
-}
 
 /// Returns all steps; the file's notes only with `with_notes`.
 pub(super) fn of(judged: &Judgement, with_notes: bool, paint: Paint) -> String {

@@ -56,7 +56,7 @@ use dashmap::DashMap;
 use parking_lot::Mutex;
 
 use self::fetch::Asked;
-use crate::clock::{Clock, Moment};
+use crate::clock::{Clock, Moment, Uptime};
 use crate::config::{CacheConfig, Config, ProfileName};
 use crate::egress::Egress;
 use crate::fleet::{Fleet, Heard};
@@ -95,8 +95,8 @@ struct Shared {
     memory: Option<PersistentStates>,
     /// None if this instance is alone.
     sharing: Option<Sharing>,
-    /// Only one task evicts at a time.
-    evicting: Mutex<()>,
+    /// Only one task evicts at a time. After a pass that left the cache over its bounds, the next one is not before this.
+    evicting: Mutex<Option<Uptime>>,
     counts: Counts,
     /// Tells whether any origin is reached.
     reach: Tracker,
@@ -129,12 +129,15 @@ impl RobotsCache {
                 let (egress, clock) = (egress.clone(), clock.clone());
                 let (pace, fetches) = (pace.clone(), Arc::clone(&fetches));
                 Box::pin(async move {
+                    let Some(waiting) = fetches.enter(asked.client.as_ref()) else {
+                        return fetch::without_room(&asked, &clock);
+                    };
                     let address = match pace.is_per_address() {
                         true => egress.address_of(&asked.origin).await,
                         false => None,
                     };
                     let turn = pace.turn_for_robots(&asked.origin, address).await;
-                    let mut place = fetches.begin(turn).await;
+                    let mut place = waiting.begin(turn).await;
                     if let Some(turn) = place.turn() {
                         pace.restart(turn);
                     }
@@ -166,7 +169,7 @@ impl RobotsCache {
                 changes,
                 memory,
                 sharing: fleet.map(Sharing::new),
-                evicting: Mutex::new(()),
+                evicting: Mutex::default(),
                 counts: Counts::default(),
                 reach: Tracker::default(),
                 waits: Waits::default(),
@@ -238,7 +241,8 @@ impl RobotsCache {
             let mut slots = entry.slots.lock();
             let slot = slots.held(crawler, now);
             let doubted = slot.filter(|slot| Arc::ptr_eq(&slot.state, seen));
-            doubted.map(|slot| shared.join(&entry, origin, slot, 0, FlightReason::Fetch))
+            let whose = (origin, crawler.asker());
+            doubted.map(|slot| shared.join(&entry, whose, slot, 0, FlightReason::Fetch))
         };
         match flight {
             Some(flight) => {

@@ -21,7 +21,7 @@ pub use self::recognise::{AuthCache, AuthError, Clients};
 use crate::agent::{Agent, Chain, Source};
 use crate::config::{ClientConfig, Conditions, Mode, ProfileName, Quota, Rate};
 use crate::rep::ProductToken;
-use crate::robots::identity::Crawler;
+use crate::robots::identity::{Asker, Crawler};
 use crate::usage::Purposes;
 
 /// One client, as it is configured.
@@ -120,6 +120,15 @@ impl Client {
         self.rate.is_some() || self.quota.is_some()
     }
 
+    /// Returns this client, at `address`, as one that asks for a document.
+    #[must_use]
+    pub fn asker(&self, address: IpAddr) -> Asker<'_> {
+        match &self.name {
+            Some(name) => Asker::Named(name),
+            None => Asker::At(address),
+        }
+    }
+
     /// Returns the key that a request from `address` counts against, for turns, shares and limits.
     #[must_use]
     pub fn key(&self, address: IpAddr) -> ClientKey {
@@ -164,6 +173,22 @@ pub enum ClientKey {
 }
 
 impl ClientKey {
+    /// Returns the key of the client that asks for a document.
+    pub(crate) fn of(asker: Asker<'_>) -> ClientKey {
+        match asker {
+            Asker::Named(name) => ClientKey::Named(Arc::clone(name)),
+            Asker::At(address) => ClientKey::at(address),
+        }
+    }
+
+    /// Returns this client as one that asks.
+    pub(crate) fn asker(&self) -> Asker<'_> {
+        match self {
+            ClientKey::Named(name) => Asker::Named(name),
+            ClientKey::At(address) => Asker::At(*address),
+        }
+    }
+
     /// Returns the key of unnamed clients at this address.
     pub(crate) fn at(address: IpAddr) -> ClientKey {
         ClientKey::At(network_of(address))

@@ -71,7 +71,8 @@ pub struct Requester<'a> {
 impl<'a> Requester<'a> {
     /// Returns the crawler under which robots.txt is fetched and cached.
     fn crawler(&self) -> Crawler<'a> {
-        self.client.crawler(self.agent)
+        let asker = self.client.asker(self.address);
+        self.client.crawler(self.agent).asked_by(Some(asker))
     }
 }
 

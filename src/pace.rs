@@ -63,7 +63,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
-pub use self::fetches::{FetchSlot, Fetches};
+pub use self::fetches::{FetchSlot, Fetches, WaitingFetch};
 use self::fleet::FleetPace;
 use self::limiters::Limiters;
 use self::settings::PaceSettings;

@@ -17,10 +17,11 @@ use super::entry::{Change, Entry, FlightReason};
 use super::fetch::Asked;
 use super::fetch_handle::{Ended, FetchHandle};
 use super::flight::FetchTask;
+use super::hops::Hopper;
 use super::settings::Settings;
+use crate::client::ClientKey;
 use crate::clock::Moment;
 use crate::config::RobotsConfig;
-use crate::rep::Origin;
 use crate::robots::access::{Absence, AccessResult, Cause, Freshness};
 use crate::robots::document::Document;
 use crate::robots::identity::{Crawler, FetchedAs, Identity};
@@ -45,21 +46,23 @@ impl Shared {
     async fn common(
         self: &Arc<Self>,
         entry: &Arc<Entry>,
-        (origin, document): (&Origin, Document),
+        hopper: &Hopper,
         config: &RobotsConfig,
         patience: Duration,
-        depth: u8,
     ) -> Option<Common> {
+        let depth = hopper.depth;
         let learnt = async {
             loop {
-                let (common, flight) =
-                    self.look_at_common(entry, (origin, document), config, depth)?;
+                let (common, flight) = self.look_at_common(entry, hopper, config)?;
                 let Some(mut flight) = flight else {
                     return Some(common);
                 };
                 match flight.ended().await {
                     Ended::Cut(waiting) if waiting > depth => {}
-                    ended => return self.common_after(ended, entry, document, config),
+                    ended => {
+                        let document = hopper.identity.document();
+                        return self.common_after(ended, entry, document, config);
+                    }
                 }
             }
         };
@@ -70,13 +73,12 @@ impl Shared {
     fn look_at_common(
         self: &Arc<Self>,
         entry: &Arc<Entry>,
-        (origin, document): (&Origin, Document),
+        hopper: &Hopper,
         config: &RobotsConfig,
-        depth: u8,
     ) -> Option<(Common, Option<FetchHandle>)> {
         let mut slots = entry.slots.lock();
         let now = self.clock.now();
-        let crawler = Crawler::common(document);
+        let crawler = Crawler::common(hopper.identity.document());
         let slot = slots.slot(crawler, now, &mut |change: Change<'_>| self.count(change))?;
         slot.used = now;
         let common = Common {
@@ -84,8 +86,10 @@ impl Shared {
             fetched_as: slot.fetched_as.clone(),
             failure: None,
         };
+        let asker = hopper.client.as_ref().map(ClientKey::asker);
+        let whose = (&hopper.origin, asker);
         let flight = (!is_recent(&common.state, now))
-            .then(|| self.join(entry, origin, slot, depth, FlightReason::Fetch));
+            .then(|| self.join(entry, whose, slot, hopper.depth, FlightReason::Fetch));
         self.recount(&mut slots);
         Some((common, flight))
     }
@@ -159,13 +163,9 @@ impl FetchTask {
         }
         let config = &settings.ours.config;
         let patience = config.fetch_timeout.saturating_sub(fetch.duration);
-        let common = self.shared.common(
-            &self.entry,
-            (&self.hopper.origin, self.hopper.identity.document()),
-            config,
-            patience,
-            self.hopper.depth,
-        );
+        let common = self
+            .shared
+            .common(&self.entry, &self.hopper, config, patience);
         let (state, fetched_as, failure) = match common.await {
             Some(common) => (Some(common.state), common.fetched_as, common.failure),
             None => (None, None, Some(Cause::Timeout)),

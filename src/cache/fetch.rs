@@ -28,6 +28,7 @@ use tracing::info;
 use self::content::{ACCEPTED, read};
 use self::pause::{Course, driven};
 use self::trace::Trace;
+use crate::client::ClientKey;
 use crate::clock::Clock;
 use crate::config::RobotsConfig;
 use crate::egress::{Egress, Received, RequestBody, ResponseBody};
@@ -76,6 +77,8 @@ pub struct Asked {
     pub origin: Origin,
     /// The identity that the answer counts for.
     pub identity: Identity,
+    /// The client that the fetch counts against; none: crawlgate itself.
+    pub client: Option<ClientKey>,
     /// The User-Agent of the request.
     pub user_agent: HeaderValue,
     /// The name of the `[[signing]]` of its requests; none: they are not signed.
@@ -130,6 +133,13 @@ pub async fn fetch(
         trace.begins_anew();
     };
     let fetch = trace.end(asked, &result, clock.now());
+    (result, fetch)
+}
+
+/// Returns the end of a fetch that did not begin, because too many others wait.
+pub fn without_room(asked: &Asked, clock: &Clock) -> (AccessResult, store::Fetch) {
+    let result = unreachable(Cause::Exhausted);
+    let fetch = Trace::start(clock.now()).end(asked, &result, clock.now());
     (result, fetch)
 }
 

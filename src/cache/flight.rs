@@ -66,7 +66,7 @@ impl FetchTask {
             Some(sharing) => Box::pin(self.fly_in_fleet(sharing, &settings)).await,
         }
         drop(self);
-        shared.bound();
+        shared.bound_after_flight();
     }
 
     /// Asks the origin.
@@ -111,6 +111,7 @@ impl FetchTask {
         Asked {
             origin: self.hopper.origin.clone(),
             identity: self.hopper.identity.clone(),
+            client: self.hopper.client.clone(),
             // The configuration accepts only valid values.
             user_agent: user_agent.unwrap_or(HeaderValue::from_static(OWN)),
             signed_as: settings

@@ -26,6 +26,7 @@ use parking_lot::Mutex;
 
 use super::Shared;
 use super::fetch_handle::Ended;
+use crate::client::ClientKey;
 use crate::rep::{ComparisonPath, Guarded, Origin, RuleKind};
 use crate::robots::access::{Cause, Hop};
 use crate::robots::document::Document;
@@ -49,6 +50,8 @@ pub(super) struct Hopper {
     pub(super) origin: Origin,
     /// The identity that the fetched state belongs to.
     pub(super) identity: Identity,
+    /// The client that it counts against; none: crawlgate itself.
+    pub(super) client: Option<ClientKey>,
     /// Number of flights that wait for it because of their hops.
     pub(super) depth: u8,
 }
@@ -119,7 +122,8 @@ impl Shared {
         }
         let tokens = hopper.identity.token();
         let crawler = Crawler::with(&hopper.identity, tokens.map_or(&[], std::slice::from_ref))
-            .asking(Document::RobotsTxt);
+            .asking(Document::RobotsTxt)
+            .asked_by(hopper.client.as_ref().map(ClientKey::asker));
         let known = self.hop_as_known(origin, path, crawler);
         if known != UNJUDGED {
             return known;

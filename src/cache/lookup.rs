@@ -12,12 +12,13 @@ use super::entry::{Entry, FlightReason, Slot, Slots, StoreLookup};
 use super::fetch_handle::{Ended, FetchHandle};
 use super::hops::Hopper;
 use super::settings::EffectiveSettings;
+use crate::client::ClientKey;
 use crate::clock::Moment;
 use crate::config::ProfileName;
 use crate::policy::generation::OriginUpdates;
 use crate::rep::Origin;
 use crate::robots::document::Document;
-use crate::robots::identity::{Crawler, FetchedAs};
+use crate::robots::identity::{Asker, Crawler, FetchedAs};
 use crate::robots::state::{Due, Stance, State};
 
 /// The answer about an origin for one request.
@@ -31,7 +32,7 @@ pub struct View {
     pub stance: Stance,
     /// The moment of this view: the clock is read once for the whole decision.
     pub now: Moment,
-    /// True if the state is unknown because this machine had no descriptor left for a fetch.
+    /// True if the state is unknown because this machine had no room for a fetch.
     pub is_exhausted: bool,
     /// The settings that the file was parsed by and that the stance follows from.
     pub by: Arc<EffectiveSettings>,
@@ -133,7 +134,8 @@ impl Shared {
         };
         let is_unconfirmed = self.sharing.is_some() && slot.is_unconfirmed();
         let is_compared = self.is_compared(slot);
-        let mut join = |reason| self.join(entry, origin, slot, depth, reason);
+        let asker = crawler.asker();
+        let mut join = |reason| self.join(entry, (origin, asker), slot, depth, reason);
         let awaited = match due {
             Due::No | Due::Ahead if is_unconfirmed => {
                 let reason = match due {
@@ -242,11 +244,11 @@ impl Shared {
         }
     }
 
-    /// Returns the flight of a slot, starting one if there is none.
+    /// Returns the flight of a slot. If there is none, starts one, which counts against the client that asks.
     pub(super) fn join(
         self: &Arc<Self>,
         entry: &Arc<Entry>,
-        origin: &Origin,
+        (origin, asker): (&Origin, Option<Asker<'_>>),
         slot: &mut Slot,
         depth: u8,
         reason: FlightReason,
@@ -259,6 +261,7 @@ impl Shared {
             let hopper = Hopper {
                 origin: origin.clone(),
                 identity: slot.identity.clone(),
+                client: asker.map(ClientKey::of),
                 depth,
             };
             self.start_fetch(entry, hopper)

@@ -213,7 +213,7 @@ impl Shared {
                 let slot = slots.slot(crawler, now, &mut |change| self.count(change));
                 let slot = slot?;
                 let is_ours = slot.flight.is_none();
-                (self.join(entry, origin, slot, 0, reason), is_ours)
+                (self.join(entry, (origin, None), slot, 0, reason), is_ours)
             };
             flight.ended().await;
             if is_ours {

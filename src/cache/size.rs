@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tracing::debug;
 
@@ -12,6 +13,9 @@ use crate::rep::Origin;
 
 /// Fraction of the cache that one eviction frees, so that many insertions share the cost of its scan.
 const EVICTED_SHARE: usize = 16;
+
+/// Pause after a pass that left the cache over its bounds because its origins are in use: each pass reads all of them.
+pub(super) const REST: Duration = Duration::from_secs(1);
 
 impl Shared {
     /// Counts a slot that was added or removed.
@@ -66,6 +70,14 @@ impl Shared {
         bytes > before
     }
 
+    /// Evicts origins after a flight has ended, which may go now.
+    pub(super) fn bound_after_flight(&self) {
+        if let Some(mut rests_until) = self.evicting.try_lock() {
+            *rests_until = None;
+        }
+        self.bound();
+    }
+
     /// Evicts the least recently used origins while the cache is over its bounds.
     pub(super) fn bound(&self) {
         let over = || {
@@ -75,9 +87,12 @@ impl Shared {
         if !over() {
             return;
         }
-        let Some(_evicting) = self.evicting.try_lock() else {
+        let Some(mut rests_until) = self.evicting.try_lock() else {
             return;
         };
+        if rests_until.is_some_and(|until| self.clock.uptime() < until) {
+            return;
+        }
         let mut by_age: Vec<(u64, Origin)> = self
             .entries
             .iter()
@@ -104,6 +119,7 @@ impl Shared {
                 evicted += 1;
             }
         }
+        *rests_until = over().then(|| self.clock.uptime() + REST);
         debug!(
             evicted,
             held = self.entries.len(),

@@ -3,13 +3,14 @@
 use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dashmap::DashMap;
 use parking_lot::Mutex;
 
 use super::Shared;
 use super::limiter::OriginLimiter;
-use crate::clock::Moment;
+use crate::clock::{Moment, Uptime};
 use crate::rep::Origin;
 
 /// Limit of origins, and of addresses, that are kept.
@@ -18,11 +19,14 @@ pub(super) const KEPT: usize = 100_000;
 /// Fraction of them that is evicted at once, so that many requests share the cost of one scan.
 pub(super) const SHARE: usize = 16;
 
+/// Pause after an eviction that made no room because the limiters are in use: each one reads all of them.
+const REST: Duration = Duration::from_secs(1);
+
 /// The origin limiters by origin or address.
 pub(super) struct Limiters<K> {
     pub(super) limiters: DashMap<K, Arc<OriginLimiter>, ahash::RandomState>,
-    /// Only one task evicts at a time.
-    evicting: Mutex<()>,
+    /// Only one task evicts at a time. After a pass that made no room, the next one is not before this.
+    evicting: Mutex<Option<Uptime>>,
 }
 
 /// A key of limiters.
@@ -60,9 +64,17 @@ impl<K: LimiterKey> Limiters<K> {
 
     /// Drops origins without relevant history; if those are few, also the origins asked least recently.
     fn evict(&self, shared: &Shared) {
-        let Some(_evicting) = self.evicting.try_lock() else {
+        let Some(mut rests_until) = self.evicting.try_lock() else {
             return;
         };
+        if rests_until.is_some_and(|until| shared.clock.uptime() < until) {
+            return;
+        }
+        self.evict_now(shared);
+        *rests_until = (self.limiters.len() >= KEPT).then(|| shared.clock.uptime() + REST);
+    }
+
+    fn evict_now(&self, shared: &Shared) {
         let settings = shared.settings.load();
         // Each turn and each held request holds a reference to its origin limiter.
         let is_used = |limiter: &Arc<OriginLimiter>| Arc::strong_count(limiter) > 1;

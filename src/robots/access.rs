@@ -130,7 +130,7 @@ pub enum Cause {
     /// It redirected to a URL of another origin, and the rules there are behind a longer chain of redirects than is
     /// followed.
     HopChain,
-    /// This machine had no descriptor left for the fetch: it says nothing about the origin, and changes no state.
+    /// This machine had no descriptor left for the fetch, or too many fetches wait here: it says nothing about the origin, and changes no state.
     Exhausted,
     /// The fetch itself failed inside crawlgate; never the origin's doing.
     Internal,
@@ -501,7 +501,7 @@ impl fmt::Display for Cause {
                 "it redirected to another site, and the rules there are behind a longer chain of redirects than is followed",
             ),
             Cause::Unaddressable => f.write_str("no connection can be made to such an origin"),
-            Cause::Exhausted => f.write_str("crawlgate has no descriptor left for the fetch"),
+            Cause::Exhausted => f.write_str("crawlgate has no room for the fetch"),
             Cause::Internal => f.write_str("the fetch failed inside crawlgate"),
         }
     }

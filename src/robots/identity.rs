@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 
 use http::HeaderValue;
@@ -54,6 +55,16 @@ pub struct Crawler<'a> {
     document: Document,
     client: Option<&'a Arc<str>>,
     tokens: &'a [ProductToken],
+    asker: Option<Asker<'a>>,
+}
+
+/// The client that asks. A fetch counts against it, also if it shares the state with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asker<'a> {
+    /// The client of this name.
+    Named(&'a Arc<str>),
+    /// A client without a name, at this address.
+    At(IpAddr),
 }
 
 impl<'a> Crawler<'a> {
@@ -64,6 +75,7 @@ impl<'a> Crawler<'a> {
             document: Document::RobotsTxt,
             client,
             tokens,
+            asker: None,
         }
     }
 
@@ -86,6 +98,7 @@ impl<'a> Crawler<'a> {
             document: identity.document,
             client: identity.client.as_ref(),
             tokens,
+            asker: None,
         }
     }
 
@@ -93,6 +106,18 @@ impl<'a> Crawler<'a> {
     #[must_use]
     pub fn asking(self, document: Document) -> Crawler<'a> {
         Crawler { document, ..self }
+    }
+
+    /// Returns this crawler, with the client that asks.
+    #[must_use]
+    pub fn asked_by(self, asker: Option<Asker<'a>>) -> Crawler<'a> {
+        Crawler { asker, ..self }
+    }
+
+    /// Returns the client that asks; none: crawlgate itself.
+    #[must_use]
+    pub fn asker(self) -> Option<Asker<'a>> {
+        self.asker
     }
 
     /// Returns the document that it asks for.

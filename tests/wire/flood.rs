@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{CrawlgateProcess, Origin, RULES};
+use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply, eventually};
 
 /// Ends the gate; returns the number of refusals with a record of their own, and the counts of the others.
 fn told(gate: &mut CrawlgateProcess, reason: &str) -> (u64, Vec<Value>) {
@@ -111,4 +111,37 @@ fn a_long_url_is_cut_and_named_by_its_digest() {
     let (code, out, said) = gate.beside("audit", &["verify", id]);
     assert_eq!(code, Some(0), "{out}{said}");
     assert!(out.contains("attested, not proven"), "{out}");
+}
+
+#[test]
+fn few_fetches_of_robots_txt_wait_for_their_beginning() {
+    let gate = CrawlgateProcess::with(|setup| {
+        setup
+            .set("robots", "max_fetches", "1")
+            .set("robots", "hold", "\"1s\"");
+    });
+    let latch = Latch::new();
+    let origins: Vec<Origin> = (0..4)
+        .map(|_| {
+            let held = Reply::silent().wait(&latch).send("HTTP/1.1 404 No\r\n\r\n");
+            Origin::http().on("/robots.txt", [held.close()])
+        })
+        .collect();
+    // One fetch is in progress, and two wait: half of four, because they are one client's. They outlast their requests.
+    for origin in &origins[..3] {
+        let answer = gate.get(&origin.url("/page"));
+        gate.refused(&answer, 503, "robots_pending");
+    }
+    let answer = gate.get(&origins[3].url("/page"));
+    gate.refused(&answer, 503, "overloaded");
+    assert!(answer.field("retry-after").is_some(), "{answer:?}");
+    let seen: Vec<_> = origins.iter().map(|origin| origin.seen().len()).collect();
+    assert_eq!(seen, [1, 0, 0, 0]);
+    latch.open();
+    for origin in &origins {
+        eventually("a page after its robots.txt", || {
+            let answer = gate.get(&origin.url("/page"));
+            (answer.status == 200).then_some(())
+        });
+    }
 }

@@ -173,6 +173,7 @@ mod tests {
                 .expect("a URL")
                 .0,
             identity: Identity::default(),
+            client: None,
             user_agent: HeaderValue::from_static("GoodBot crawlgate/0.1"),
             signed_as: None,
             config: crate::config::Config::default().robots.into(),

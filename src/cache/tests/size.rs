@@ -1,6 +1,7 @@
 //! The bounds of the cache.
 
 use super::*;
+use crate::cache::size::REST;
 
 #[tokio::test]
 async fn beyond_the_count_the_least_recently_used_goes() {
@@ -33,6 +34,22 @@ async fn an_origin_in_flight_is_not_evicted() {
     }
     lab.until(|lab| lab.cache.len() == 1).await;
     assert!(lab.knows(&c));
+}
+
+#[tokio::test]
+async fn a_pass_that_makes_no_room_is_not_repeated_at_once() {
+    let lab = Laboratory::with(|config| config.cache.origins = 1);
+    let [a, b] = ["a", "b"].map(origin);
+    lab.learn(&a).await;
+    let shared = &lab.cache.shared;
+    let in_use = [&a, &b].map(|origin| shared.entry(origin));
+    shared.bound();
+    drop(in_use);
+    shared.bound();
+    assert_eq!(lab.cache.len(), 2, "a pass has just found both in use");
+    lab.clock.advance(REST);
+    shared.bound();
+    assert_eq!(lab.cache.len(), 1);
 }
 
 #[tokio::test]
@@ -69,6 +86,7 @@ async fn rules_compiled_later_are_weighed_and_all_weight_goes_with_its_origin() 
     lab.stance(&a).await;
     assert!(before < lab.cache.bytes());
     lab.until(|lab| {
+        lab.clock.advance(REST);
         lab.cache.shared.bound();
         lab.cache.is_empty()
     })

@@ -83,9 +83,10 @@ async fn fetches_are_bounded_in_number_and_rate() {
     let mut config = crate::config::Config::default().robots;
     config.max_fetches = 2;
     let fetches = Fetches::new(&config, clock.clone());
-    let first = fetches.begin(None).await;
-    let _second = fetches.begin(None).await;
-    let mut third = pin!(fetches.begin(None));
+    let begin = || fetches.enter(None).expect("few wait").begin(None);
+    let first = begin().await;
+    let _second = begin().await;
+    let mut third = pin!(begin());
     assert!(once(&mut third).await.is_pending());
     drop(first);
     let mut third = match once(&mut third).await {
@@ -93,9 +94,7 @@ async fn fetches_are_bounded_in_number_and_rate() {
         Poll::Pending => panic!("a place is free"),
     };
     // A fetch that waits for another one frees its slot meanwhile.
-    third
-        .outside(async { drop(fetches.begin(None).await) })
-        .await;
+    third.outside(async { drop(begin().await) }).await;
 
     config.max_fetches = 100;
     config.fetches_per_second = Some(10.0);
@@ -104,7 +103,8 @@ async fn fetches_are_bounded_in_number_and_rate() {
     for _ in 0..30 {
         let (fetches, begun, clock) = (Arc::clone(&fetches), Arc::clone(&begun), clock.clone());
         tokio::spawn(async move {
-            let _slot = fetches.begin(None).await;
+            let waiting = fetches.enter(None).expect("few wait");
+            let _slot = waiting.begin(None).await;
             begun.lock().push((clock.now(), String::new()));
         });
     }
@@ -122,4 +122,70 @@ async fn fetches_are_bounded_in_number_and_rate() {
         30,
         "a clock set back stops none of them"
     );
+}
+
+#[tokio::test]
+async fn fetches_that_wait_are_bounded_in_all_and_for_each_client() {
+    let mut config = crate::config::Config::default().robots;
+    config.max_fetches = 2;
+    let fetches = Fetches::new(&config, Clock::manual(START));
+    let [a, b, c] = ["a", "b", "c"].map(client);
+    let mut waiting = Vec::new();
+    // One client has half of the eight places.
+    for (of, places) in [(&a, 4), (&b, 4), (&c, 0)] {
+        let before = waiting.len();
+        waiting.extend(std::iter::from_fn(|| fetches.enter(Some(of))).take(9));
+        assert_eq!(waiting.len() - before, places, "{of:?}");
+    }
+    assert!(fetches.enter(None).is_none());
+    waiting.pop();
+    // A fetch that has begun waits no longer, even if its request has gone.
+    let place = fetches.enter(Some(&c)).expect("one has left").begin(None);
+    let _begun = place.await;
+    let again = fetches.enter(Some(&c));
+    assert!(again.is_some() && fetches.enter(Some(&c)).is_none());
+    drop((waiting, again));
+    let free = std::iter::from_fn(|| fetches.enter(Some(&a))).take(9);
+    assert_eq!(
+        free.collect::<Vec<_>>().len(),
+        4,
+        "all places are free again"
+    );
+}
+
+#[tokio::test]
+async fn slots_for_fetches_go_to_the_clients_that_wait_in_rounds() {
+    let mut config = crate::config::Config::default().robots;
+    config.max_fetches = 4;
+    let fetches = Fetches::new(&config, Clock::manual(START));
+    let [flood, other] = ["flood", "other"].map(client);
+    let begin = |of: &ClientKey| {
+        let waiting = fetches.enter(Some(of)).expect("few wait");
+        Box::pin(waiting.begin(None))
+    };
+    let mut begun = Vec::new();
+    for _ in 0..4 {
+        begun.push(begin(&flood).await);
+    }
+    let mut floods: Vec<_> = (0..6).map(|_| begin(&flood)).collect();
+    for waiting in &mut floods {
+        assert!(once(&mut waiting.as_mut()).await.is_pending());
+    }
+    let mut others = begin(&other);
+    assert!(once(&mut others.as_mut()).await.is_pending());
+    // A fetch that is dropped while it waits takes no slot.
+    drop(floods.remove(1));
+    let mut next = Vec::new();
+    for (waiting, whose) in [
+        (&mut floods[0], "the flood's first"),
+        (&mut others, "the other client's, behind one of the flood"),
+    ] {
+        begun.pop();
+        match once(&mut waiting.as_mut()).await {
+            Poll::Ready(place) => next.push(place),
+            Poll::Pending => panic!("{whose}"),
+        }
+    }
+    begun.pop();
+    assert!(once(&mut floods[1].as_mut()).await.is_ready());
 }

@@ -118,7 +118,8 @@ impl Shared {
             Some(Protocol::Http1Only) => Protocols::Http1,
             _ => protocols,
         };
-        let generation = self.multiplexer.generation();
+        // Before the address policy is asked: a connection made by an earlier one does not come back.
+        let (generation, of_pool) = (self.multiplexer.generation(), self.pool.generation());
         let stream = self.reach(origin, way.as_ref()).await?;
         let peer = stream.peer_addr().map_err(|error| Failure::of(&error))?;
         let mut tls = HttpsConnector::from((Dialled(Some(stream)), self.tls.offering(offers)));
@@ -163,7 +164,9 @@ impl Shared {
                 });
                 self.sweep();
                 let connection = Connection::new(sender, peer, task.abort_handle());
-                Ok(Lease::Http1(self.pool.lease(key, connection, sharing)))
+                Ok(Lease::Http1(
+                    self.pool.lease(key, connection, sharing, of_pool),
+                ))
             }
         }
     }

@@ -88,6 +88,8 @@ impl Pool {
     fn take(self: &Arc<Self>, key: &Key, now: Option<Moment>) -> Option<Lease> {
         let mut idle = self.idle.get_mut(key)?;
         let now = now.unwrap_or_else(|| self.clock.now());
+        // Before a connection is taken: one that is taken while the pool is emptied does not come back.
+        let generation = self.generation();
         while let Some(found) = idle.pop() {
             self.budget.leave(1);
             let idle_for = now.since(found.since);
@@ -95,23 +97,29 @@ impl Pool {
                 return Some(Lease {
                     idle_for,
                     past: found.past,
-                    ..self.lease(key.clone(), found.connection, Sharing::Pooled)
+                    ..self.lease(key.clone(), found.connection, Sharing::Pooled, generation)
                 });
             }
         }
         None
     }
 
-    /// Lends a new connection.
+    /// Returns the generation of connections that are made from now on.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Lends a new connection that was made in this `generation`.
     pub(super) fn lease(
         self: &Arc<Self>,
         key: Key,
         connection: Connection,
         sharing: Sharing,
+        generation: u64,
     ) -> Lease {
         let home = || Home {
             key,
-            generation: self.generation.load(Ordering::Acquire),
+            generation,
             pool: Arc::clone(self),
         };
         Lease {
@@ -148,7 +156,7 @@ impl Pool {
             return;
         }
         let mut idle = self.idle.entry(key).or_default();
-        let is_current = self.generation.load(Ordering::Acquire) == generation;
+        let is_current = self.generation() == generation;
         if is_current && idle.len() < self.per_origin {
             self.budget.enter();
             let since = self.clock.now();
@@ -226,3 +234,6 @@ impl std::fmt::Debug for Pool {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -242,6 +242,27 @@ fn what_is_forbidden_while_its_origin_is_dialled_does_not_go_out() {
 }
 
 #[test]
+fn a_connection_that_a_wall_overtakes_while_it_is_dialled_carries_no_request() {
+    let latch = Latch::new();
+    let origin = Origin::https();
+    let port = relay(origin.port(), &latch);
+    let authority = format!("bank.test:{port}");
+    let named = format!("https://{authority}");
+    // An override allows everything, so robots.txt is not fetched on the same route.
+    let mut gate = CrawlgateProcess::with(|setup| assert_by_hand(setup, &named, "allow"));
+    let mut wire = gate.intercept(&authority, "bank.test");
+    wire.send(format!("GET /x HTTP/1.1\r\nHost: {authority}\r\n\r\n"));
+    latch.arrivals(1);
+    let wall = |setup: &mut Setup| {
+        setup.set("egress", "deny", "[\"127.0.0.0/8\"]");
+    };
+    gate.reload(wall, RELOADED);
+    latch.open();
+    gate.refused(&wire.response("GET"), 403, "address_prohibited");
+    assert_eq!(origin.seen().len(), 0);
+}
+
+#[test]
 fn robots_txt_is_not_fetched_for_a_request_over_quota() {
     let gate = CrawlgateProcess::with(|setup| {
         setup.tables(&format!("{NEAR}quota = {{ requests = 1, per = '1d' }}\n"));

@@ -93,6 +93,8 @@ struct Member {
     /// The end of the last exchange.
     since: Moment,
     past: UseCount,
+    /// The generation that it was made in.
+    generation: u64,
 }
 
 /// A place for one exchange on a shared connection, given back when it is dropped.
@@ -307,6 +309,7 @@ impl Group {
                 streams: 1,
                 since: Moment::default(),
                 past: UseCount::Once,
+                generation,
             });
         }
         Place {
@@ -349,7 +352,7 @@ impl Group {
             idle_for,
             past,
             group: Arc::clone(self),
-            generation: self.bounds.generation.load(Ordering::Acquire),
+            generation: member.generation,
         })
     }
 
@@ -385,6 +388,7 @@ impl Group {
                     streams: 1,
                     since: Moment::default(),
                     past: UseCount::Once,
+                    generation: place.generation,
                 });
                 0
             }

@@ -214,6 +214,22 @@ async fn connections_made_before_a_change_take_no_further_request() {
 }
 
 #[tokio::test]
+async fn a_connection_that_is_taken_while_all_are_closed_is_not_shared_again() {
+    let (multiplexer, _, idle) = multiplexer(8, 100);
+    let key = key(None);
+    let first = adopt(&multiplexer, &key, 10, true).await;
+    // In the middle of `empty`: the generation has ended, and the connections of this key are not closed yet.
+    multiplexer.bounds.generation.fetch_add(1, Ordering::AcqRel);
+    let second = multiplexer.take(&key, |_| true).expect("it is still there");
+    let group = multiplexer.group(&key);
+    group.retain(&mut group.state.lock(), |_| false);
+    drop(second);
+    assert!(multiplexer.take(&key, |_| true).is_none());
+    drop(first);
+    assert_eq!(idle.count(), 0);
+}
+
+#[tokio::test]
 async fn a_connection_that_has_ended_takes_no_further_request() {
     let (multiplexer, _, idle) = multiplexer(8, 100);
     let key = key(None);

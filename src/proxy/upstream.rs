@@ -23,7 +23,7 @@ use super::upload::{ContinueSignal, Upload, UploadProgress, UploadState};
 use crate::clock::Moment;
 use crate::egress::{self, Failure, RequestBody, ResponseBody, Reuse, Signer, Unsent};
 use crate::gate::{Kind, MOST_JUDGEMENTS};
-use crate::policy::Permit;
+use crate::policy::{Decision, Permit};
 
 /// Time that the origin may take over `Expect: 100-continue` before the body is sent regardless (RFC 9110 10.1.1: a
 /// client need not wait for ever).
@@ -220,7 +220,8 @@ fn with_upload(
     (request, Some(progress), continue_signal)
 }
 
-/// Sends a request until it is answered, denied or lost for good. `stage` shows whether it waits meanwhile.
+/// Sends a request until it is answered, denied or lost for good. `attempt` shows whether it waits meanwhile. A request that
+/// was lost once has left: its decision stays the one that it left by, unless it is sent again.
 async fn deliver(
     connection: &Connection,
     mut permit: Permit,
@@ -232,6 +233,7 @@ async fn deliver(
 ) -> Result<egress::Received, Unanswered> {
     let proxy = &connection.downstream.proxy;
     let mut lost = 0;
+    let mut left_by: Option<Decision> = None;
     for _ in 0..MOST_JUDGEMENTS {
         let client = recorder.client().name.clone();
         let signed_as = recorder.client().signed_as.as_deref();
@@ -250,6 +252,9 @@ async fn deliver(
             .send(permit, client, request, interim.clone(), now, reuse);
         let again = match sent.await {
             Ok(received) => return Ok(received),
+            Err(Unsent::Failed(failure)) if says_unsent(failure) => {
+                return Err(unless_it_left(failure.into(), left_by, recorder));
+            }
             Err(Unsent::Failed(failure)) => return Err(failure.into()),
             Err(Unsent::Overtaken(again)) => {
                 attempt.store(Attempt::AwaitingRetry as u8, Ordering::Relaxed);
@@ -258,6 +263,7 @@ async fn deliver(
             Err(Unsent::Lost(again)) => {
                 attempt.store(Attempt::AwaitingRetry as u8, Ordering::Relaxed);
                 lost += 1;
+                left_by = Some(recorder.decision().clone());
                 if lost > MOST_AGAIN || !recorder.retry_turn().await {
                     return Err(Failure::Terminated.into());
                 }
@@ -266,11 +272,38 @@ async fn deliver(
         };
         // Boxed: it is rare, and should not burden every request's future.
         let cleared = Box::pin(connection.clear(Kind::Request, again.target, recorder));
-        permit = cleared.await.ok_or(Unanswered::Denied)?;
+        let Some(cleared) = cleared.await else {
+            return Err(unless_it_left(Unanswered::Denied, left_by, recorder));
+        };
+        permit = cleared;
         request = again.request;
         attempt.store(Attempt::Retry as u8, Ordering::Relaxed);
         now = proxy.clock.now();
     }
     proxy.give_up(recorder);
-    Err(Unanswered::Denied)
+    Err(unless_it_left(Unanswered::Denied, left_by, recorder))
+}
+
+/// Tells whether the record of a request with this failure says that nothing was sent.
+fn says_unsent(failure: Failure) -> bool {
+    matches!(
+        failure,
+        Failure::Prohibited(_) | Failure::Exhausted | Failure::Crowded
+    )
+}
+
+/// Returns the end of a request that is not sent now. If an earlier attempt has left, the request ends as lost, under the
+/// decision that it has left by: a refusal would say that the origin has seen nothing.
+fn unless_it_left(
+    end: Unanswered,
+    left_by: Option<Decision>,
+    recorder: &mut ExchangeRecorder,
+) -> Unanswered {
+    match left_by {
+        None => end,
+        Some(decision) => {
+            recorder.withdraw(decision);
+            Failure::Terminated.into()
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 
 use crate::overrides::proven;
-use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply, Setup, Wire};
+use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply, Response, Setup, Wire};
 
 const RELOADED: &str = "the configuration was read again";
 
@@ -149,26 +149,37 @@ fn rest(gate: &CrawlgateProcess, origin: &Origin) {
     gate.beside_until("origins", &["list"], |said| said.contains(&origin.url("")));
 }
 
+/// Asserts that a request is answered as lost, and that its record is that of the attempt which has left.
+#[track_caller]
+fn ends_as_lost(gate: &CrawlgateProcess, answer: &Response, url: &str, case: &str) {
+    assert_eq!(answer.status, 502, "{case}: {answer:?}");
+    let status = answer.field("proxy-status").unwrap_or_default();
+    assert!(status.contains("connection_terminated"), "{case}: {status}");
+    let record = gate.record_of(url);
+    assert_eq!(record["verdict"], "allow", "{case}: {record}");
+    assert_eq!(record["error"], "connection_terminated", "{case}: {record}");
+    assert_eq!(record["status"], 502, "{case}: {record}");
+}
+
 #[test]
 fn what_is_forbidden_after_its_connection_was_lost_is_not_sent_again() {
-    for (case, change, status, reason) in FORBIDS {
+    for (case, change, ..) in FORBIDS {
         let mut gate = CrawlgateProcess::with(|setup| {
             setup.tables(NEAR);
         });
         let latch = Latch::new();
-        let lost = Reply::silent().wait(&latch).cut();
+        let cut = Reply::silent().wait(&latch).cut();
         let origin = Origin::http()
             .robots(OTHERS)
-            .on("/2", [lost, Reply::ok("page /2")]);
+            .on("/2", [cut, Reply::ok("page /2")]);
         gate.get(&origin.url("/1")).is_origins(200, "page /1");
         rest(&gate, &origin);
         let mut wire = ask(&gate, &origin.url("/2"));
         latch.arrivals(1);
         gate.reload(|setup| change(setup, &origin.url("")), RELOADED);
         latch.open();
-        let answer = wire.response("GET");
-        assert_eq!(answer.status, status, "{case}: {answer:?}");
-        gate.refused(&answer, status, reason);
+        // The origin has seen it once: a refusal would say that it has not.
+        ends_as_lost(&gate, &wire.response("GET"), &origin.url("/2"), case);
         assert_eq!(origin.seen_but_robots(), ["GET /1", "GET /2"], "{case}");
     }
 }
@@ -189,7 +200,8 @@ fn a_robots_txt_that_lands_before_a_request_is_sent_again_counts() {
     let (code, said, error) = gate.beside("origins", &["refresh", &origin.url("")]);
     assert_eq!(code, Some(0), "{said}{error}");
     latch.open();
-    gate.denied(&wire.response("GET"));
+    let answer = wire.response("GET");
+    ends_as_lost(&gate, &answer, &origin.url("/2"), "a new robots.txt");
     assert_eq!(origin.seen_but_robots(), ["GET /1", "GET /2"]);
 }
 

@@ -127,8 +127,13 @@ fn a_request_that_was_refused_is_judged_again() {
         RELOADED,
     );
     holds.let_pass(10);
-    gate.refused(&wire.response("GET"), 403, "operator_deny");
+    let answer = wire.response("GET");
+    assert_eq!(answer.status, 502, "{answer:?}");
     assert_eq!(origin.pages().len(), 1, "it was not sent again");
+    // The origin has seen it: the record is that of the request which has left.
+    let record = gate.record_of(&origin.url("/page"));
+    assert_eq!(record["verdict"], "allow", "{record}");
+    assert_eq!(record["error"], "connection_terminated", "{record}");
 }
 
 #[test]

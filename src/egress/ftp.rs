@@ -4,7 +4,8 @@
 //! passive mode is used, and the data connection goes to the address of the control connection, whatever a PASV reply
 //! names. A session serves one request and is not kept: a login that others used could stand in another directory.
 //!
-//! The permit of a request is checked when the login is over, before a command names a file.
+//! The permit of a request is checked when the login is over, before a command names a file, and again before each command
+//! that begins a transfer.
 
 mod answer;
 mod body;
@@ -66,7 +67,7 @@ impl Shared {
             named: request.extensions().get().copied(),
             headers: request.headers(),
             way: request.extensions().get(),
-            is_robots,
+            send_permit,
         };
         let opened = timeout(to_connect, asked.session()).await;
         let answered = match opened.unwrap_or(Err(Failure::ConnectTimeout.into())) {
@@ -86,6 +87,9 @@ impl Shared {
         };
         let (response, peer) = match answered {
             Ok(answered) => answered,
+            Err(Stop::Overtaken) => return Err(Halt::Overtaken(Box::new(request))),
+            // The server was asked about the file by then.
+            Err(Stop::OvertakenLate) => return Err(Halt::Lost(Box::new(request))),
             Err(Stop::Refused(refusal, peer)) => (answer::refused(refusal, has_body), peer),
             Err(Stop::Failed(failure)) => return Err(Halt::Failed(failure)),
         };
@@ -108,7 +112,7 @@ struct Asked<'a> {
     named: Option<TransferType>,
     headers: &'a HeaderMap,
     way: Option<&'a Way>,
-    is_robots: bool,
+    send_permit: SendPermit<'a>,
 }
 
 impl<'a> Asked<'a> {
@@ -126,8 +130,13 @@ impl<'a> Asked<'a> {
         Ok(Session {
             asked: self,
             control,
+            has_named: false,
             has_facts: false,
         })
+    }
+
+    fn is_robots(&self) -> bool {
+        matches!(self.send_permit, SendPermit::Robots(_))
     }
 
     fn url(&self) -> String {
@@ -146,6 +155,8 @@ impl<'a> Asked<'a> {
 struct Session<'a> {
     asked: Asked<'a>,
     control: Control,
+    /// True if a command has named the file or directory.
+    has_named: bool,
     /// True if the server has answered SIZE or MDTM: what was asked for is there.
     has_facts: bool,
 }
@@ -173,6 +184,7 @@ impl Session<'_> {
             false => Command::TypeImage,
         };
         self.control.must(&in_type, Step::Transfer).await?;
+        self.has_named = true;
         let facts = Facts {
             name,
             // The length of lines is known when they have been sent.
@@ -201,15 +213,15 @@ impl Session<'_> {
         {
             range = Range::Whole;
         }
-        let begun = self.control.begin(&Command::Retr(name)).await?;
+        let begun = self.begin(&Command::Retr(name)).await?;
         if let Begun::Refused(code) = begun {
             // A directory has no slash here, and is a file elsewhere. A robots.txt is a file.
-            if code == 550 && !self.asked.is_robots && self.enters(name).await? {
+            if code == 550 && !self.asked.is_robots() && self.enters(name).await? {
                 self.control.quit();
                 return Ok(answer::moved(&self.asked.folder_url()));
             }
             // A robots.txt that is there and not given is unreachable: 550 would say that there is none.
-            let step = match self.asked.is_robots && self.has_facts {
+            let step = match self.asked.is_robots() && self.has_facts {
                 true => Step::Transfer,
                 false => Step::Name,
             };
@@ -226,6 +238,7 @@ impl Session<'_> {
     /// Answers with the page of a directory.
     async fn directory(mut self, name: Option<&Name>) -> Result<Response, Stop> {
         if let Some(name) = name {
+            self.has_named = true;
             self.control.must(&Command::Cwd(name), Step::Name).await?;
         }
         if self.asked.is_head {
@@ -236,12 +249,12 @@ impl Session<'_> {
             .must(&Command::TypeAscii, Step::Transfer)
             .await?;
         let mut data = self.data_connection().await?;
-        let mut begun = self.control.begin(&Command::Mlsd).await?;
+        let mut begun = self.begin(&Command::Mlsd).await?;
         let mut format = Format::Facts;
         // Not known here (RFC 959 4.2.1).
         if let Begun::Refused(500..=504) = begun {
             data = self.data_connection().await?;
-            begun = self.control.begin(&Command::List).await?;
+            begun = self.begin(&Command::List).await?;
             format = Format::Columns;
         }
         if let Begun::Refused(code) = begun {
@@ -251,6 +264,23 @@ impl Session<'_> {
         let page = Page::new(self.asked.url(), listing);
         let transfer = Transfer::listing(data, self.control, begun, page);
         Ok(answer::page(Body::transfer(transfer)))
+    }
+
+    /// Begins a transfer, unless a change has overtaken the permit.
+    async fn begin(&mut self, command: &Command<'_>) -> Result<Begun, Stop> {
+        let Asked {
+            shared,
+            send_permit,
+            ..
+        } = self.asked;
+        if send_permit.proof(&shared.changes).is_none() {
+            self.control.quit();
+            return Err(match self.has_named {
+                true => Stop::OvertakenLate,
+                false => Stop::Overtaken,
+            });
+        }
+        Ok(self.control.begin(command).await?)
     }
 
     /// Asks for a fact about a file. A server may not know the command; what it says of a directory is no fact either.
@@ -312,7 +342,7 @@ impl Session<'_> {
             // The server was asked by now, so a page is one that was sent and got no answer. These failures would say in
             // its record that nothing has left. A robots.txt has no such record, and its cause tells more.
             Err(Failure::Prohibited(_) | Failure::Exhausted | Failure::Crowded)
-                if !asked.is_robots =>
+                if !asked.is_robots() =>
             {
                 Err(Failure::Ftp.into())
             }

@@ -22,6 +22,10 @@ pub(super) enum Stop {
     Failed(Failure),
     /// The server at this address refused.
     Refused(Refusal, SocketAddr),
+    /// A change has overtaken the permit before a command has named the file.
+    Overtaken,
+    /// A change has overtaken the permit before the transfer, and the server knows the name of the file.
+    OvertakenLate,
 }
 
 impl From<Failure> for Stop {

@@ -284,6 +284,14 @@ impl Egress {
             .check_origin(origin, is_local)
     }
 
+    /// Checks the address that an open connection to an origin was made to. An upstream proxy hides it.
+    ///
+    /// # Errors
+    /// The reason that the address may not be dialled any more.
+    pub fn check_peer(&self, origin: &Origin, peer: SocketAddr) -> Result<(), Prohibited> {
+        self.0.dialler.check_peer(origin, peer)
+    }
+
     /// Looks up an origin's name and checks its addresses. An origin that cannot be found is not prohibited.
     ///
     /// # Errors

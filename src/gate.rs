@@ -10,7 +10,7 @@ mod operator;
 mod tdmrep;
 
 use std::collections::HashSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -251,10 +251,20 @@ impl Gate {
         self.changes.subscribe()
     }
 
-    /// Tells whether an open tunnel or WebSocket would be denied now.
-    pub async fn denies(&self, kind: Kind, target: Target, requester: &Requester<'_>) -> bool {
+    /// Tells whether an open tunnel or WebSocket to this address, as far as it is known, would be denied now.
+    pub async fn denies(
+        &self,
+        kind: Kind,
+        target: Target,
+        dialled: Option<SocketAddr>,
+        requester: &Requester<'_>,
+    ) -> bool {
         let now = self.clock.now();
-        self.is_cut_off() || is_denied(&self.judge(kind, target, requester, now).await)
+        // Without a connection to make, nothing looks the name up.
+        let is_prohibited = |peer| self.egress.check_peer(&target.origin, peer).is_err();
+        self.is_cut_off()
+            || dialled.is_some_and(is_prohibited)
+            || is_denied(&self.judge(kind, target, requester, now).await)
     }
 
     /// Tells the same of a tunnel that carries neither TLS nor HTTP.

@@ -127,6 +127,14 @@ impl Dialler {
         }
     }
 
+    /// Checks the address that a connection to an origin was made to. An upstream proxy hides it.
+    pub(super) fn check_peer(&self, origin: &Origin, peer: SocketAddr) -> Result<(), Prohibited> {
+        match self.proxy_for(origin) {
+            Some(_) => Ok(()),
+            None => self.policy.load().check(origin.host(), peer, is_local),
+        }
+    }
+
     /// Returns the addresses that an origin could be dialled at; none if an upstream proxy dials it.
     pub(super) async fn addresses(&self, origin: &Origin) -> Result<Vec<IpAddr>, Failure> {
         let (host, port) = (origin.host(), origin.port());

@@ -345,6 +345,11 @@ impl ExchangeRecorder {
         moment
     }
 
+    /// Returns the address that the request was sent to.
+    pub fn upstream(&self) -> Option<SocketAddr> {
+        self.upstream
+    }
+
     /// Enters the address that the request was sent to.
     pub fn set_upstream(&mut self, upstream: Option<SocketAddr>) {
         self.upstream = upstream;

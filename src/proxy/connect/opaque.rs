@@ -83,8 +83,8 @@ async fn pass(
     let downstream = &connection.downstream;
     let patience = downstream.proxy.settings.load().limits.header_timeout;
     let (client, agent) = (Arc::clone(recorder.client()), Arc::clone(recorder.agent()));
-    let (kind, target) = (Kind::Tunnel, whole(origin.clone()));
-    let denied = denied(downstream, kind, target, client, agent, changes);
+    let to = (whole(origin.clone()), recorder.upstream());
+    let denied = denied(downstream, Kind::Tunnel, to, client, agent, changes);
     let mut denied = std::pin::pin!(denied);
     let mut octets = BytesMut::new();
     let hello = tokio::select! {

@@ -1,5 +1,6 @@
 //! The judgement of an open tunnel or WebSocket, made again after each change.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -14,11 +15,12 @@ use crate::proxy::downstream::Downstream;
 use crate::proxy::recorder::ExchangeRecorder;
 use crate::proxy::relay::{GOODBYE, Relay};
 
-/// Resolves when a change of settings or overrides would deny the exchange with `target`, or has removed its client.
+/// Resolves when a change of settings or overrides would deny the exchange with `target`, which goes to the address
+/// `dialled`, or has removed its client.
 pub(super) async fn denied(
     downstream: &Downstream,
     kind: Kind,
-    target: Target,
+    (target, dialled): (Target, Option<SocketAddr>),
     client: Arc<Client>,
     agent: Arc<Agent>,
     mut changes: watch::Receiver<()>,
@@ -35,7 +37,7 @@ pub(super) async fn denied(
             generation: gate.generation(),
         };
         // Boxed: it should not burden a tunnel for as long as it is open.
-        if Box::pin(gate.denies(kind, target.clone(), &requester)).await {
+        if Box::pin(gate.denies(kind, target.clone(), dialled, &requester)).await {
             return;
         }
     }
@@ -73,7 +75,8 @@ impl Switching {
         let Switching { target, changes } = self;
         let (client, agent) = (Arc::clone(recorder.client()), Arc::clone(recorder.agent()));
         let kind = Kind::Request;
-        let denied = denied(downstream, kind, target, client, agent, changes);
+        let to = (target, recorder.upstream());
+        let denied = denied(downstream, kind, to, client, agent, changes);
         let relay = Relay::of(downstream, Some(GOODBYE));
         relay.run(client_stream, upstream, recorder, denied).await;
     }

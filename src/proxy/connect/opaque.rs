@@ -111,7 +111,8 @@ async fn pass(
                 Reason::Misdirected,
                 downstream.proxy.clock.now(),
             ));
-            let _ = client_stream.write_all(&UNRECOGNIZED_NAME).await; // the client may be gone
+            // The client may be gone, or take nothing: a stream of HTTP/2 has a window.
+            let _ = timeout(patience, client_stream.write_all(&UNRECOGNIZED_NAME)).await;
             false
         }
         // Octets other than TLS may be anything; report mode lets them pass.

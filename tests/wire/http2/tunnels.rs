@@ -2,13 +2,17 @@
 
 use bytes::Bytes;
 use http::Request;
+use rustls::ClientConnection;
+use rustls::pki_types::ServerName;
 use serde_json::json;
 
 use super::websocket::websocket;
 use super::{TLS, inside, listening};
 use crate::support::http2::get;
 use crate::support::http2_frames::{End, block, flag, kind};
-use crate::support::{CrawlgateProcess, Http2, Latch, Origin, RULES, Reply, eventually};
+use crate::support::{
+    CrawlgateProcess, Http2, Latch, Origin, RULES, Reply, client_config, eventually,
+};
 
 fn connect(origin: &Origin) -> Request<()> {
     let connect = Request::builder().method("CONNECT");
@@ -145,4 +149,31 @@ fn an_answer_that_breaks_off_in_a_tunnel_resets_its_stream_and_no_other() {
     ];
     let (status, body) = frames.request(3, &page).answer(3).unwrap();
     assert_eq!((status, body.as_slice()), (200, &b"page /page"[..]));
+}
+
+#[test]
+fn an_opaque_tunnel_on_a_stream_without_a_window_ends() {
+    let (gate, place) = listening(TLS, |setup| {
+        setup
+            .set("tls", "tunnel", "[\"bank.test\"]")
+            .set("limits", "header_timeout", "\"1s\"");
+    });
+    let origin = Origin::https();
+    let authority = format!("bank.test:{}", origin.port());
+    let mut frames = gate.frames_to(place, "127.0.0.1");
+    let window = [&[0, 4][..], &[0; 4]].concat(); // SETTINGS_INITIAL_WINDOW_SIZE
+    frames.send(kind::SETTINGS, 0, 0, &window);
+    let connect = block(&[(":method", "CONNECT"), (":authority", &authority)]);
+    frames.send(kind::HEADERS, flag::END_HEADERS, 1, &connect);
+    assert_eq!(frames.end(1), End::Answered);
+    let other = ServerName::try_from("other.test").unwrap();
+    let mut session = ClientConnection::new(client_config(&gate.ca_pem()), other).unwrap();
+    let mut hello = Vec::new();
+    session.write_tls(&mut hello).unwrap();
+    frames.send(kind::DATA, 0, 1, &hello);
+    let port = origin.port();
+    let record = gate.record("the tunnel", |record| record["port"] == port);
+    assert_eq!(record["error"], "tls_protocol_error", "{record}");
+    assert_eq!(record["reason"], "misdirected", "{record}");
+    assert_eq!(origin.seen_but_robots(), [""; 0]);
 }

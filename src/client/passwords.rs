@@ -23,7 +23,7 @@ use aws_lc_rs::hmac;
 use quick_cache::sync::Cache;
 use tokio::sync::Semaphore;
 
-use self::attempts::Attempts;
+use self::attempts::{Attempt, Attempts};
 use crate::clock::{Clock, Moment};
 use crate::config::PasswordHash;
 
@@ -57,7 +57,13 @@ pub struct Passwords {
     right: Cache<[u8; 32], ()>,
     wrong: Cache<[u8; 32], ()>,
     key: hmac::Key,
-    attempts: Attempts,
+    attempts: Arc<Attempts>,
+    hashes: Arc<Hashes>,
+    clock: Clock,
+}
+
+/// The hashes that run and wait.
+struct Hashes {
     /// Duration of the last hash, with the wait for it, in microseconds.
     last_took: AtomicU64,
     slots: Arc<Semaphore>,
@@ -93,11 +99,14 @@ impl Passwords {
             right: Cache::new(REMEMBERED),
             wrong: Cache::new(REMEMBERED_WRONG),
             key: hmac::Key::new(hmac::HMAC_SHA256, &key),
-            attempts: Attempts::default(),
-            last_took: AtomicU64::new(0),
-            slots: Arc::new(Semaphore::new(AT_ONCE)),
-            waiting: AtomicUsize::new(0),
-            hashed: AtomicU64::new(0),
+            attempts: Arc::default(),
+            hashes: Arc::new(Hashes {
+                last_took: AtomicU64::new(0),
+                slots: Arc::new(Semaphore::new(AT_ONCE)),
+                waiting: AtomicUsize::new(0),
+                hashed: AtomicU64::new(0),
+                clock: clock.clone(),
+            }),
             clock,
         }
     }
@@ -105,7 +114,7 @@ impl Passwords {
     /// Returns the number of hashes computed so far.
     #[must_use]
     pub fn hashed(&self) -> u64 {
-        self.hashed.load(Ordering::Relaxed)
+        self.hashes.hashed.load(Ordering::Relaxed)
     }
 
     /// Checks credentials. Concurrent checks of the same credentials share one hash.
@@ -131,62 +140,51 @@ impl Passwords {
                 .at_strangers(claim.address, self.clock.now())
                 .is_ok();
         let outcome = match is_hashed {
-            true => self.hash(claim).await,
-            false => self.pretend().await,
+            true => self.hash(claim, attempt).await,
+            false => self.pretend(attempt).await,
         };
         match outcome {
             Outcome::Right => {
-                attempt.give_back();
                 // Fails only if the entry was removed meanwhile, which never happens.
                 let _ = guard.insert(());
             }
             Outcome::Wrong => self.wrong.insert(key, ()),
-            Outcome::Busy => attempt.give_back(),
-            Outcome::TooMany(_) => {}
+            Outcome::Busy | Outcome::TooMany(_) => {}
         }
         outcome
     }
 
     /// Waits as long as a hash takes, and is refused when a hash would be.
-    async fn pretend(&self) -> Outcome {
-        if self.waiting.load(Ordering::Relaxed) >= WAITING {
+    async fn pretend(&self, attempt: Attempt) -> Outcome {
+        if self.hashes.waiting.load(Ordering::Relaxed) >= WAITING {
+            attempt.give_back();
             return Outcome::Busy;
         }
-        let took = Duration::from_micros(self.last_took.load(Ordering::Relaxed));
+        let took = Duration::from_micros(self.hashes.last_took.load(Ordering::Relaxed));
         tokio::time::sleep(took).await;
         Outcome::Wrong
     }
 
-    async fn hash(&self, claim: &Claim<'_>) -> Outcome {
-        let began = self.clock.tick();
-        let waiting = Waiting::among(&self.waiting);
-        if waiting.place > WAITING {
-            return Outcome::Busy;
-        }
-        let Ok(slot) = Arc::clone(&self.slots).acquire_owned().await else {
-            return Outcome::Busy;
-        };
-        drop(waiting);
-        self.hashed.fetch_add(1, Ordering::Relaxed);
+    /// Checks the hash of a claim, and gives the attempt back unless the password is wrong. In a task of its own: a
+    /// crawler that disconnects meanwhile uses up no attempt with a right password, and no fewer with wrong ones.
+    async fn hash(&self, claim: &Claim<'_>, attempt: Attempt) -> Outcome {
+        let hashes = Arc::clone(&self.hashes);
         let is_client = claim.stored.is_some();
         let stored = claim.stored.map_or(claim.decoy, |(_, stored)| stored);
         let (stored, password) = (stored.clone(), claim.password.to_vec());
-        let hashing = tokio::task::spawn_blocking(move || {
-            let is_right = verify(&stored, &password);
-            // Here, not above: the hash goes on if its crawler disconnects.
-            drop(slot);
-            is_right
+        let checking = tokio::spawn(async move {
+            let outcome = match hashes.verify(stored, password).await {
+                Some(true) if is_client => Outcome::Right,
+                Some(_) => Outcome::Wrong,
+                None => Outcome::Busy,
+            };
+            if outcome != Outcome::Wrong {
+                attempt.give_back();
+            }
+            outcome
         });
-        let hashed = hashing.await;
-        let took = self.clock.tick().since(began).as_micros();
-        let took = u64::try_from(took).unwrap_or(u64::MAX);
-        self.last_took.store(took, Ordering::Relaxed);
-        match hashed {
-            Ok(true) if is_client => Outcome::Right,
-            Ok(_) => Outcome::Wrong,
-            // The process is stopping, or the system has no more threads.
-            Err(_) => Outcome::Busy,
-        }
+        // It fails while the process is stopping.
+        checking.await.unwrap_or(Outcome::Busy)
     }
 
     /// Returns the key of credentials, which includes the stored hash.
@@ -202,6 +200,32 @@ impl Passwords {
             *octet = *of_tag;
         }
         key
+    }
+}
+
+impl Hashes {
+    /// Tells whether `password` matches `stored`; `None` if too many hashes wait.
+    async fn verify(&self, stored: PasswordHash, password: Vec<u8>) -> Option<bool> {
+        let began = self.clock.tick();
+        let waiting = Waiting::among(&self.waiting);
+        if waiting.place > WAITING {
+            return None;
+        }
+        let slot = Arc::clone(&self.slots).acquire_owned().await.ok()?;
+        drop(waiting);
+        self.hashed.fetch_add(1, Ordering::Relaxed);
+        let hashing = tokio::task::spawn_blocking(move || {
+            let is_right = verify(&stored, &password);
+            // Here, not above: the hash goes on if its crawler disconnects.
+            drop(slot);
+            is_right
+        });
+        let hashed = hashing.await;
+        let took = self.clock.tick().since(began).as_micros();
+        let took = u64::try_from(took).unwrap_or(u64::MAX);
+        self.last_took.store(took, Ordering::Relaxed);
+        // It fails while the process is stopping, or if the system has no more threads.
+        hashed.ok()
     }
 }
 

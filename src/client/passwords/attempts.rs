@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -61,8 +62,8 @@ struct Generations {
 
 /// An attempt that was counted.
 #[derive(Debug)]
-pub(super) struct Attempt<'a> {
-    of: &'a Attempts,
+pub(super) struct Attempt {
+    of: Arc<Attempts>,
     key: Key,
 }
 
@@ -72,11 +73,11 @@ impl Attempts {
     /// # Errors
     /// When there were too many: the moment of the next attempt.
     pub(super) fn at(
-        &self,
+        self: &Arc<Self>,
         user: &[u8],
         address: IpAddr,
         now: Moment,
-    ) -> Result<Attempt<'_>, Moment> {
+    ) -> Result<Attempt, Moment> {
         let user = self.names.hash_one(user);
         self.take((ClientKey::at(address), At::User(user)), now)
     }
@@ -85,11 +86,15 @@ impl Attempts {
     ///
     /// # Errors
     /// When there were too many: the moment of the next attempt.
-    pub(super) fn at_strangers(&self, address: IpAddr, now: Moment) -> Result<Attempt<'_>, Moment> {
+    pub(super) fn at_strangers(
+        self: &Arc<Self>,
+        address: IpAddr,
+        now: Moment,
+    ) -> Result<Attempt, Moment> {
         self.take((ClientKey::at(address), At::Strangers), now)
     }
 
-    fn take(&self, key: Key, now: Moment) -> Result<Attempt<'_>, Moment> {
+    fn take(self: &Arc<Self>, key: Key, now: Moment) -> Result<Attempt, Moment> {
         let mut counts = self.counts.lock();
         let Generations { young, old } = &mut *counts;
         let known = young.get(&key).or_else(|| old.get(&key)).copied();
@@ -105,11 +110,12 @@ impl Attempts {
             *old = std::mem::take(young);
         }
         young.insert(key.clone(), gcra);
-        Ok(Attempt { of: self, key })
+        let of = Arc::clone(self);
+        Ok(Attempt { of, key })
     }
 }
 
-impl Attempt<'_> {
+impl Attempt {
     /// Removes the attempt from the count.
     pub(super) fn give_back(self) {
         let mut counts = self.of.counts.lock();
@@ -131,7 +137,7 @@ mod tests {
 
     #[test]
     fn each_user_has_a_few_attempts_from_each_address_and_then_one_at_a_time() {
-        let attempts = Attempts::default();
+        let attempts = Arc::<Attempts>::default();
         for _ in 0..AT_ONCE {
             assert!(attempts.at(b"news", from(1), NOON).is_ok());
         }
@@ -150,7 +156,7 @@ mod tests {
 
     #[test]
     fn an_attempt_given_back_does_not_count() {
-        let attempts = Attempts::default();
+        let attempts = Arc::<Attempts>::default();
         for _ in 0..100 {
             let attempt = attempts.at(b"news", from(1), NOON).expect("free");
             attempt.give_back();
@@ -159,7 +165,7 @@ mod tests {
 
     #[test]
     fn at_the_limit_the_oldest_entries_are_forgotten_and_none_is_locked_out() {
-        let attempts = Attempts::default();
+        let attempts = Arc::<Attempts>::default();
         for n in 0..100_000_u32 {
             let counted = attempts.at(&n.to_be_bytes(), from(1), NOON);
             assert!(counted.is_ok(), "{n}");

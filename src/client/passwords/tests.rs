@@ -238,7 +238,7 @@ async fn a_crawler_that_disconnects_frees_its_waiting_slot() {
         assert!(polled.is_none(), "it waits for its hash");
     }
     assert_eq!(lab.check("192.0.2.1", "sesame").await, Outcome::Right);
-    assert_eq!(lab.passwords.waiting.load(Ordering::Relaxed), 0);
+    assert_eq!(lab.passwords.hashes.waiting.load(Ordering::Relaxed), 0);
 }
 
 /// Returns the result of a future's first poll.
@@ -256,7 +256,7 @@ async fn futures_poll<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
 async fn attempts_beyond_the_waiting_limit_are_refused() {
     let lab = Lab::new();
     let all: Vec<_> = (0..WAITING)
-        .map(|_| Waiting::among(&lab.passwords.waiting))
+        .map(|_| Waiting::among(&lab.passwords.hashes.waiting))
         .collect();
     assert_eq!(lab.check("192.0.2.1", "sesame").await, Outcome::Busy);
     // Also for unknown users, with a hash for the first ones and without one afterwards: no answer tells a known user.
@@ -271,4 +271,38 @@ async fn attempts_beyond_the_waiting_limit_are_refused() {
     }
     drop(all);
     assert_eq!(lab.check("192.0.2.1", "sesame").await, Outcome::Right);
+}
+
+#[tokio::test]
+async fn a_right_password_uses_up_no_attempt_if_its_crawler_disconnects() {
+    let lab = Lab::new();
+    for n in 0..2 * attempts::AT_ONCE {
+        let password = format!("sesame {n}");
+        let stored = cheap(password.as_bytes());
+        let claim = Claim {
+            stored: Some((&lab.name, &stored)),
+            ..lab.claim("192.0.2.1", &password)
+        };
+        let mut checking = Box::pin(lab.passwords.check(&claim));
+        let polled = futures_poll(checking.as_mut()).await;
+        assert!(polled.is_none(), "{n}: it waits for its hash");
+        drop(checking);
+        // The hash goes on, and its attempt with it.
+        while Arc::strong_count(&lab.passwords.attempts) > 1 {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert_eq!(lab.check("192.0.2.1", "sesame").await, Outcome::Right);
+}
+
+#[tokio::test]
+async fn a_wrong_password_uses_up_its_attempt_if_its_crawler_disconnects() {
+    let lab = Lab::new();
+    for n in 0..attempts::AT_ONCE {
+        let wrong = format!("wrong {n}");
+        let mut checking = Box::pin(lab.check("192.0.2.1", &wrong));
+        assert!(futures_poll(checking.as_mut()).await.is_none(), "{n}");
+    }
+    let outcome = lab.check("192.0.2.1", "sesame").await;
+    assert_eq!(outcome, Outcome::TooMany(NOON + ANOTHER));
 }

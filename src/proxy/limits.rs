@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use dashmap::DashMap;
+use parking_lot::Mutex;
 
 use crate::client::{Client, ClientKey};
 use crate::clock::Moment;
@@ -74,6 +75,8 @@ struct SlotOwner {
 pub struct ConnectionSlot {
     limiter: Arc<Limiter>,
     slot: Slot<SlotOwner>,
+    /// Held while the connection comes to belong to another client.
+    entering: Mutex<()>,
     is_spare: bool,
     /// True if the connection ends with a reset.
     resets: AtomicBool,
@@ -151,6 +154,7 @@ impl Limiter {
         ConnectionSlot {
             limiter: Arc::clone(self),
             slot,
+            entering: Mutex::default(),
             is_spare: false,
             resets: AtomicBool::new(false),
             _carrier: None,
@@ -263,21 +267,13 @@ impl ConnectionSlot {
         address: IpAddr,
         limits: &Limits,
     ) -> Result<Arc<ClientUsage>, Reason> {
-        {
-            let mut owner = self.slot.owner();
-            let is_same = |last: &Arc<Client>| Arc::ptr_eq(last, client);
-            if owner.client.as_ref().is_some_and(is_same)
-                && let Some(usage) = &owner.usage
-            {
-                return Ok(Arc::clone(usage));
-            }
-            let key = client.key(address);
-            // The same client with another configuration.
-            if let Some(usage) = owner.usage.as_ref().filter(|usage| usage.key == key) {
-                let usage = Arc::clone(usage);
-                owner.client = Some(Arc::clone(client));
-                return Ok(usage);
-            }
+        if let Some(usage) = self.entered(client, address) {
+            return Ok(usage);
+        }
+        // The first streams of a connection come together, and it counts once.
+        let _entering = self.entering.lock();
+        if let Some(usage) = self.entered(client, address) {
+            return Ok(usage);
         }
         let usage = self.limiter.usage(client.key(address));
         let connections = usage.counts.as_ref().map(|counts| &counts.connections);
@@ -295,6 +291,23 @@ impl ConnectionSlot {
             is_counted: true,
         };
         Ok(usage)
+    }
+
+    /// Returns the usage of this client if the connection belongs to it already.
+    fn entered(&self, client: &Arc<Client>, address: IpAddr) -> Option<Arc<ClientUsage>> {
+        let mut owner = self.slot.owner();
+        let is_same = |last: &Arc<Client>| Arc::ptr_eq(last, client);
+        if owner.client.as_ref().is_some_and(is_same)
+            && let Some(usage) = &owner.usage
+        {
+            return Some(Arc::clone(usage));
+        }
+        let key = client.key(address);
+        // The same client with another configuration.
+        let usage = owner.usage.as_ref().filter(|usage| usage.key == key);
+        let usage = usage.map(Arc::clone)?;
+        owner.client = Some(Arc::clone(client));
+        Some(usage)
     }
 
     /// Counts an exchange that begins: the connection is busy.

@@ -1,6 +1,7 @@
 //! Everything that is counted is given back, and the least busy connection makes room.
 
 use std::collections::VecDeque;
+use std::thread;
 
 use super::*;
 use crate::config::Config;
@@ -286,4 +287,35 @@ async fn silent_tunnels_go_after_idle_connections_and_give_their_place() {
         drop(third);
         assert!(place(2).is_err(), "the silent one has not gone yet");
     }
+}
+
+#[test]
+fn the_first_streams_of_a_connection_count_it_once() {
+    let limiter = Arc::<Limiter>::default();
+    let limits = limits(|limits| limits.connections_per_client = Some(1));
+    let client = named("news");
+    for round in 0..100 {
+        let slot = limiter.slot(1).unwrap();
+        // Busy, so that it does not make room for itself.
+        slot.begin();
+        // Both streams look for the owner before either counts: the counts are locked meanwhile.
+        let counts = limiter.usages.entry(client.key(HERE));
+        let arrived = AtomicUsize::new(0);
+        let enter = || {
+            arrived.fetch_add(1, Ordering::AcqRel);
+            slot.belongs_to(&client, HERE, &limits)
+        };
+        thread::scope(|scope| {
+            let both = [scope.spawn(enter), scope.spawn(enter)];
+            while arrived.load(Ordering::Acquire) < 2 {
+                thread::yield_now();
+            }
+            (0..100).for_each(|_| thread::yield_now());
+            drop(counts);
+            for one in both {
+                assert_eq!(one.join().unwrap(), Ok(()), "round {round}");
+            }
+        });
+    }
+    assert!(is_empty(&limiter));
 }

@@ -5,7 +5,7 @@ use std::io;
 
 use rustls::AlertDescription;
 
-use super::ResponseError;
+use super::{ResponseError, http2};
 use crate::descriptors::is_exhaustion;
 use crate::policy::address_policy::Prohibited;
 use crate::robots::access::Cause;
@@ -109,6 +109,7 @@ impl Failure {
         }
         if let Some(http) = error.downcast_ref::<h2::Error>() {
             return match http.get_io() {
+                Some(io) if io.kind() == http2::TOO_LONG => Some(Failure::Protocol),
                 Some(io) => Failure::at(io).or(Some(Failure::Terminated)),
                 None if http.is_remote() && http.is_reset() => Some(Failure::Reset),
                 None if http.is_remote() => Some(Failure::Terminated),

@@ -11,6 +11,7 @@
 mod body;
 mod exchange;
 mod fields;
+mod sections;
 mod websocket;
 
 use std::future::{Future as _, poll_fn};
@@ -24,12 +25,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use h2::client::{self, SendRequest};
 use h2::{Ping, PingPong};
+use http::HeaderMap;
 use http::uri::Authority;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
 pub(super) use self::body::Body;
 pub(super) use self::exchange::{Rejected, open};
+use self::sections::Measured;
+pub(super) use self::sections::TOO_LONG;
 pub(super) use self::websocket::Switched;
 use super::Failure;
 use crate::held_writes::{Holding, hold};
@@ -41,9 +45,16 @@ const FRAME: u32 = 4 * MOST_DATA as u32;
 /// Largest window (RFC 9113 6.9.1).
 const MOST_WINDOW: u32 = (1 << 31) - 1;
 
-/// Most octets of a response's fields, each with 32 more (RFC 9113 6.5.2). `h2` answers a longer head with a reset. `h2`
-/// drops the last fields of longer trailers without an error. The crawler gets the other fields.
-const FIELDS: u32 = 256 * 1024;
+/// Most octets of the fields of a head or of trailers, each with 32 more (RFC 9113 6.5.2).
+const FIELDS: usize = 256 * 1024;
+
+/// Octets of fields from which on `h2` drops those of trailers, and resets the stream of a head. What it keeps of such trailers
+/// is beyond [`FIELDS`], unless a single field has twice as many octets and a whole table (RFC 7541 4.2): `sections` finds
+/// that one.
+const SECTION: u32 = 3 * FIELDS as u32 + TABLE;
+
+/// Octets of the table of fields, by default.
+const TABLE: u32 = 4096;
 
 /// Streams that were reset here and that late frames of the origin may still name.
 const RESET_STREAMS: usize = 256;
@@ -106,6 +117,7 @@ impl Connection {
         S: Holding + Send + 'static,
     {
         let (io, release) = hold(io);
+        let io = Measured::new(io);
         let (sender, mut connection) = client::Builder::new()
             .enable_push(false)
             // One request may go at once; the origin's SETTINGS tell how many others may.
@@ -113,7 +125,7 @@ impl Connection {
             .initial_window_size(bounds.window)
             .initial_connection_window_size(bounds.of_connection())
             .max_frame_size(FRAME)
-            .max_header_list_size(FIELDS)
+            .max_header_list_size(SECTION)
             .max_concurrent_reset_streams(RESET_STREAMS)
             .handshake(io)
             .await
@@ -187,6 +199,14 @@ impl Connection {
     pub(super) fn doubt(&self) {
         self.status.doubt.notify_one();
     }
+}
+
+/// Tells whether fields have more than [`FIELDS`] octets.
+fn are_too_long(fields: &HeaderMap) -> bool {
+    let sizes = fields
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len() + 32);
+    sizes.sum::<usize>() > FIELDS
 }
 
 /// Sends PINGs while there are exchanges, and returns when one gets no answer. The first one tells that the origin's SETTINGS have arrived: they

@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 
-use crate::support::frame_origin::{self, END_HEADERS, FrameOrigin, data, frame, head, kind};
+use crate::support::frame_origin::{
+    self, END_HEADERS, END_STREAM, FrameOrigin, data, frame, head, kind,
+};
 use crate::support::http2_origin::Http2Origin;
 use crate::support::{CrawlgateProcess, Latch, eventually, http2};
 use crate::upstream_http2_messages::ask;
@@ -213,6 +215,68 @@ fn a_second_head_at_the_end_counts_as_trailers() {
         gate.get(&origin.url("/page")).is_origins(200, body);
         let record = gate.record_of(&origin.url("/page"));
         assert_eq!(record["status"], 200, "{record}");
+    }
+}
+
+/// Splits a field section into frames that end their stream.
+fn trailers(stream: u32, block: &[u8]) -> Vec<Vec<u8>> {
+    let mut parts = block.chunks(60_000).peekable();
+    let mut frames = Vec::new();
+    let mut of = (kind::HEADERS, END_STREAM);
+    while let Some(part) = parts.next() {
+        let last = if parts.peek().is_none() {
+            END_HEADERS
+        } else {
+            0
+        };
+        frames.push(frame(of.0, of.1 | last, stream, part));
+        of = (kind::CONTINUATION, 0);
+    }
+    frames
+}
+
+#[test]
+fn trailers_that_are_too_long_make_no_whole_response() {
+    // Fields of 100 octets that stand for themselves, and one of 800,000 (RFC 7541 5.1 and 6.2.2).
+    let short = |count: usize| [&[0, 1, b'x', 97][..], &[b'y'; 97]].concat().repeat(count);
+    let mut long = vec![0, 1, b'x', 0x7f];
+    let mut rest = 800_000 - 127;
+    while rest >= 128 {
+        long.push(u8::try_from(rest % 128).unwrap() | 0x80);
+        rest /= 128;
+    }
+    long.push(u8::try_from(rest).unwrap());
+    long.extend(vec![b'y'; 800_000]);
+    for (case, block, is_whole) in [
+        ("many", short(1_500), true),
+        ("too many", short(2_500), false),
+        ("far too many", short(7_000), false),
+        ("one", long, false),
+    ] {
+        let gate = CrawlgateProcess::start();
+        let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
+            (1, 1) => frame_origin::no_robots(stream),
+            (1, 3) => {
+                let mut frames = vec![
+                    head(stream, &[(":status", "200")], false),
+                    data(stream, "page", false),
+                ];
+                frames.extend(trailers(stream, &block));
+                frames
+            }
+            _ => frame_origin::page(stream, "next"),
+        });
+        let answer = gate.get(&origin.url("/page"));
+        assert_eq!(
+            (answer.status, answer.whole),
+            (200, is_whole),
+            "{case}: {answer:?}"
+        );
+        let record = gate.record_of(&origin.url("/page"));
+        let error = (!is_whole).then_some("http_response_incomplete");
+        assert_eq!(record["error"].as_str(), error, "{case}: {record}");
+        assert_eq!(origin.pages().len(), 1, "{case}: it is not sent again");
+        gate.get(&origin.url("/next")).is_origins(200, "next");
     }
 }
 

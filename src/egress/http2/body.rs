@@ -10,6 +10,7 @@ use http::{Method, Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use tokio::task::AbortHandle;
 
+use super::are_too_long;
 use super::exchange::Opened;
 use crate::http2_body::{self, End};
 
@@ -98,6 +99,12 @@ impl<H: Unpin> http_body::Body for Body<H> {
             return Poll::Ready(None);
         };
         let frame = ready!(http2_body::poll_frame(&mut open.stream, cx));
+        let trailers = |frame: &Frame<Bytes>| frame.trailers_ref().is_some_and(are_too_long);
+        let frame = match frame {
+            // `h2` may have dropped some of them.
+            Some(Ok(frame)) if trailers(&frame) => Some(Err(Reason::ENHANCE_YOUR_CALM.into())),
+            frame => frame,
+        };
         match &frame {
             Some(Ok(frame)) if let Some(octets) = frame.data_ref() => {
                 if let Some(left) = &mut this.left {

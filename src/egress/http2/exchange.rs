@@ -14,7 +14,7 @@ use super::super::interim::InterimCount;
 use super::super::proof::Proof;
 use super::super::{Failure, RequestBody};
 use super::websocket::{self, Switched};
-use super::{Connection, fields};
+use super::{Connection, are_too_long, fields};
 use crate::http2_body::{End, Sending};
 
 /// Fields of a response, as in HTTP/1.1.
@@ -113,7 +113,9 @@ pub(in super::super) async fn open(
         }
     };
     match answered(&mut response, &mut upload, interim).await {
-        Ok(response) if response.headers().len() > RESPONSE_FIELDS => {
+        Ok(response)
+            if response.headers().len() > RESPONSE_FIELDS || are_too_long(response.headers()) =>
+        {
             Err(Rejected::Failed(Failure::Protocol))
         }
         // A client may ask again by another connection, with any method (RFC 9110 15.5.20).

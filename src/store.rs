@@ -167,6 +167,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
+    /// Returns the numbers of the rotations that are damaged.
+    fn damaged_rotations(&self) -> Pending<'_, Vec<u64>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
     /// Waits until the size of the newest checkpoint, 0 if there is none, is no longer `seen`, and returns it. A checkpoint
     /// signed through this store ends the wait at once, one by another process within a second.
     fn signed(&self, seen: u64) -> Pending<'_, u64>;

@@ -433,6 +433,11 @@ impl Store for Sqlite {
             .ask(|connection| rotations::readable(connection))
     }
 
+    fn damaged_rotations(&self) -> Pending<'_, Vec<u64>> {
+        self.readers
+            .ask(|connection| rotations::damaged(connection))
+    }
+
     fn signed(&self, seen: u64) -> Pending<'_, u64> {
         let newest = || {
             self.readers.ask(|connection| {

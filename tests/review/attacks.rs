@@ -8,19 +8,19 @@ use crate::case::{Case, NOON, asserted};
 use crate::forger::Forger;
 use crate::shelf::{Shelf, many_cases, signed, some_cases};
 
-type Attack = fn(&Shelf);
+pub type Attack = fn(&Shelf);
 
 /// The client's address in an entry, and another one.
-const CLIENT: &[u8] = &[127, 0, 0, 1];
-const OTHER: &[u8] = &[127, 0, 0, 9];
+pub const CLIENT: &[u8] = &[127, 0, 0, 1];
+pub const OTHER: &[u8] = &[127, 0, 0, 9];
 
 /// Removes the state file, which names the last record.
-fn forget_the_end(shelf: &Shelf) {
+pub fn forget_the_end(shelf: &Shelf) {
     std::fs::remove_file(shelf.state_file()).unwrap();
 }
 
 /// Runs `attack` on the store of `make`, which was whole before, and checks the faults that are told.
-fn check(name: &str, make: fn() -> Shelf, attack: Attack, found: &[&str]) {
+pub fn check(name: &str, make: fn() -> Shelf, attack: Attack, found: &[&str]) {
     const VERIFY: [&str; 3] = ["audit", "verify", "--all"];
     let shelf = make();
     let said = shelf.run(&VERIFY);

@@ -16,6 +16,7 @@ mod flips;
 mod forger;
 mod kept;
 mod log;
+mod replaced;
 mod replay;
 mod shelf;
 mod verify;

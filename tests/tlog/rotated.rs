@@ -9,11 +9,12 @@ use std::time::Duration;
 use crawlgate::audit::bundle::{Checker, write};
 use crawlgate::audit::prove::Prover;
 use crawlgate::audit::verify::case::Trusted;
+use crawlgate::audit::verify::keys::Keys;
 use crawlgate::clock::Moment;
 use crawlgate::config::Config;
 use crawlgate::store::rotation::Words;
 use crawlgate::store::{Access, Store, log_key, open, rotate_key};
-use crawlgate::tlog::{Note, VerifierKey};
+use crawlgate::tlog::{EntryProof, Note, Tree, VerifierKey, leaf_hash};
 
 use super::peers::missing;
 use super::stored::decisions;
@@ -32,8 +33,11 @@ async fn evidence(store: &dyn Store, config: &Config, seq: u64) -> String {
 }
 
 fn is_proven(file: &str, key: &VerifierKey) -> bool {
-    let keys = [key.clone()];
-    let Ok(mut checker) = Checker::new(file.as_bytes(), &keys) else {
+    is_proven_by(file, vec![key.clone()].into())
+}
+
+fn is_proven_by(file: &str, keys: Keys) -> bool {
+    let Ok(mut checker) = Checker::by(file.as_bytes(), keys, Vec::new()) else {
         return false;
     };
     matches!(checker.prove_next(), Ok(Some(_))) && matches!(checker.prove_next(), Ok(None))
@@ -128,4 +132,55 @@ fn a_reader_who_knows_one_key_of_the_log_needs_no_other() {
             );
         }
     }
+}
+
+#[tokio::test]
+async fn a_person_who_has_a_replaced_key_alone_forges_no_evidence() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        "[store]\npath = '{}/crawlgate.db'\n",
+        folder.path().display()
+    );
+    let config = Config::parse(&text, &folder.path().join("config.toml")).unwrap();
+    let now = Moment::from_millis(1_795_176_000_000);
+    let words = Words {
+        by: "Grace".to_owned(),
+        reason: "stolen".to_owned(),
+    };
+    let store: Arc<dyn Store> = open(&config, Access::Write).unwrap();
+    let stolen = log_key(&config).unwrap();
+    store.write(decisions(1..2)).await.unwrap();
+    store.checkpoint(Arc::clone(&stolen), now).await.unwrap();
+    let early = evidence(&*store, &config, 1).await;
+    let rotation = rotate_key(&config, words, now).await.unwrap();
+    store.write(decisions(2..3)).await.unwrap();
+    let present = log_key(&config).unwrap();
+    store.checkpoint(present, now + DAY * 40).await.unwrap();
+    let late = evidence(&*store, &config, 3).await;
+
+    // The forger signs the same tree by the stolen key, and leaves the rotation out.
+    let records = store.records(0, 9).await.unwrap();
+    let leaves: Vec<_> = records.iter().map(|one| leaf_hash(&one.entry)).collect();
+    let note = stolen.checkpoint(3, Tree::root_of(&leaves));
+    let path = store.inclusion(2, 3).await.unwrap();
+    let forged = serde_json::to_string(&EntryProof::new(path, note).to_string()).unwrap();
+    let mut file: serde_json::Value = serde_json::from_str(&late).unwrap();
+    file["proof"] = serde_json::from_str(&forged).unwrap();
+    let with = file.to_string();
+    file.as_object_mut().unwrap().remove("rotations");
+    let without = file.to_string();
+    assert!(
+        is_proven(&without, &rotation.old),
+        "the forgery is well made"
+    );
+
+    let beside = Trusted::of(&[], &config).unwrap().keys;
+    assert_eq!(beside.all, std::slice::from_ref(&rotation.new));
+    let of_store = Trusted::of_store(&[], &config, &*store).await.unwrap().keys;
+    assert!(of_store.all.contains(&rotation.old));
+    for keys in [beside, of_store.clone()] {
+        assert!(!is_proven_by(&without, keys.clone()) && !is_proven_by(&with, keys.clone()));
+        assert!(is_proven_by(&late, keys));
+    }
+    assert!(is_proven_by(&early, of_store), "it was made before");
 }

@@ -88,8 +88,16 @@ impl<R: Read> Checker<R> {
     /// When the file is malformed.
     pub fn new(file: R, keys: &[VerifierKey]) -> Result<Self, Malformed> {
         let is_witness = |key: &VerifierKey| key.kind() == KeyKind::CosignatureV1;
-        let (witnesses, log) = keys.iter().cloned().partition(is_witness);
-        let (reader, mut log) = (Reader::new(file)?, Keys::from(log));
+        let (witnesses, log): (_, Vec<_>) = keys.iter().cloned().partition(is_witness);
+        Self::by(file, log.into(), witnesses)
+    }
+
+    /// Opens a file that is checked by keys of the log of which it is known up to which size each counts.
+    ///
+    /// # Errors
+    /// When the file is malformed.
+    pub fn by(file: R, mut log: Keys, witnesses: Vec<VerifierKey>) -> Result<Self, Malformed> {
+        let reader = Reader::new(file)?;
         log.follow(&reader.header().rotations);
         Ok(Self {
             reader,
@@ -101,6 +109,11 @@ impl<R: Read> Checker<R> {
     /// Returns what the file says about itself.
     pub fn header(&self) -> &Header {
         self.reader.header()
+    }
+
+    /// Returns the trusted keys of the log.
+    pub const fn log(&self) -> &Keys {
+        &self.log
     }
 
     /// Tells whether the file may have many records.

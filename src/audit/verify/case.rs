@@ -286,8 +286,11 @@ pub struct Trusted {
 }
 
 impl Trusted {
-    /// Returns the named keys, each a verifier key or a file, or else the one beside the store, with those that it has
-    /// replaced; of a collected log, those that the collection trusts.
+    /// Returns the named keys, each a verifier key or a file, or else the one beside the store, with those of lost logs that
+    /// it continues; of a collected log, those that the collection trusts.
+    ///
+    /// A key that the present one has replaced is none of them: only the proof of that says up to which size it counts
+    /// ([`Keys::follow`]).
     ///
     /// # Errors
     /// When one cannot be read.
@@ -303,7 +306,7 @@ impl Trusted {
         let file = log_key_file(store);
         match LogKey::load(&file, name) {
             Ok(key) => Ok(Trusted {
-                keys: with_earlier(key.vkeys(), earlier_keys(store)?).into(),
+                keys: with_lost(key.vkey(), earlier_keys(store)?).into(),
                 from: file.display().to_string(),
             }),
             Err(error) if error.kind == StoreErrorKind::Missing => {
@@ -388,9 +391,15 @@ impl Trusted {
     }
 }
 
-fn with_earlier(mut keys: Vec<VerifierKey>, earlier: Vec<VerifierKey>) -> Vec<VerifierKey> {
+/// Returns the present key, and those that signed earlier under another name: as the keys of lost logs.
+fn with_lost(present: VerifierKey, earlier: Vec<VerifierKey>) -> Vec<VerifierKey> {
+    let mut keys = vec![present];
     for one in earlier {
-        if !keys.contains(&one) {
+        if keys
+            .first()
+            .is_some_and(|present| present.name() != one.name())
+            && !keys.contains(&one)
+        {
             keys.push(one);
         }
     }

@@ -111,6 +111,11 @@ pub enum LogFault {
         /// Their number.
         count: u64,
     },
+    /// The proof that another key has replaced the key of the log is missing or damaged.
+    Rotation {
+        /// The number of the record that says so.
+        seq: u64,
+    },
 }
 
 /// The source of a statement about the log.
@@ -226,6 +231,11 @@ impl fmt::Display for LogFault {
                 f,
                 "{count} checkpoints, the first of {size} records, are signed by no trusted key but by {name}; if that \
                  is an earlier key of this log, name it beside the present one (--key, more than once)"
+            ),
+            Self::Rotation { seq } => write!(
+                f,
+                "the proof that record {seq} replaced the key of the log is missing or damaged: it does not tell up to \
+                 which record the earlier key counts"
             ),
         }
     }

@@ -8,8 +8,24 @@ use crate::tlog::VerifierKey;
 pub struct Keys {
     /// The public halves, with the name of the log.
     pub all: Vec<VerifierKey>,
-    /// Keys that were replaced, each with the number of the record that says so.
-    replaced: Vec<(VerifierKey, u64)>,
+    replaced: Vec<Replaced>,
+}
+
+/// A key that another one has replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Replaced {
+    old: VerifierKey,
+    new: VerifierKey,
+    /// The number of the record that says so.
+    seq: u64,
+    /// The size from which on the old key counts no more.
+    limit: u64,
+}
+
+impl Replaced {
+    fn is(&self, one: &Rotation) -> bool {
+        self.seq == one.seq && self.old == one.old && self.new == one.new
+    }
 }
 
 impl From<Vec<VerifierKey>> for Keys {
@@ -24,29 +40,82 @@ impl From<Vec<VerifierKey>> for Keys {
 impl Keys {
     /// Takes over what rotations prove: a key that has replaced a trusted one, or that a trusted one has replaced, is a key
     /// of the same log.
+    ///
+    /// A key that was replaced leads to no other successor, and its predecessors count no longer than it does: a person who
+    /// has it alone can sign such rotations.
     pub fn follow(&mut self, rotations: &[Rotation]) {
-        // A later rotation may lead to an earlier one.
-        for one in rotations.iter().chain(rotations.iter().rev()) {
-            let has = |key| self.all.contains(key);
-            match (has(&one.old), has(&one.new)) {
-                (true, false) => self.all.push(one.new.clone()),
-                (false, true) => self.all.push(one.old.clone()),
-                _ => {}
-            }
+        loop {
+            while rotations.iter().any(|one| self.go_back(one)) {}
+            let next = rotations.iter().find(|one| {
+                let is_present = self.limit(&one.old).is_none() && self.all.contains(&one.old);
+                is_present && !self.all.contains(&one.new)
+            });
+            let Some(next) = next else { break };
+            self.all.push(next.new.clone());
         }
-        let known = rotations.iter().filter(|one| self.all.contains(&one.old));
-        self.replaced = known.map(|one| (one.old.clone(), one.seq)).collect();
+        while self.shorten() {}
+    }
+
+    /// Takes over the key that a trusted one has replaced. False if that says nothing new.
+    fn go_back(&mut self, one: &Rotation) -> bool {
+        if !self.all.contains(&one.new) || self.replaced.iter().any(|known| known.is(one)) {
+            return false;
+        }
+        if !self.all.contains(&one.old) {
+            self.all.push(one.old.clone());
+        }
+        self.replaced.push(Replaced {
+            old: one.old.clone(),
+            new: one.new.clone(),
+            seq: one.seq,
+            limit: one.seq,
+        });
+        true
+    }
+
+    /// Lets no key count longer than its successor. False if none does.
+    fn shorten(&mut self) -> bool {
+        let limit = |one: &Replaced| {
+            self.limit(&one.new)
+                .map_or(one.limit, |limit| limit.min(one.limit))
+        };
+        let limits: Vec<u64> = self.replaced.iter().map(limit).collect();
+        let mut is_shorter = false;
+        for (one, limit) in self.replaced.iter_mut().zip(limits) {
+            is_shorter |= limit < one.limit;
+            one.limit = limit;
+        }
+        is_shorter
+    }
+
+    /// Returns the size from which on a key counts no more, if another one has replaced it.
+    fn limit(&self, key: &VerifierKey) -> Option<u64> {
+        let limits = self.replaced.iter().filter(|one| one.old == *key);
+        limits.map(|one| one.limit).min()
     }
 
     /// Returns the keys of which one must have signed a checkpoint of this size.
     #[must_use]
     pub fn at(&self, size: u64) -> Vec<VerifierKey> {
-        let is_replaced = |key: &VerifierKey| {
-            let mut replaced = self.replaced.iter();
-            replaced.any(|(one, seq)| one == key && *seq <= size)
+        let counts = |key: &&VerifierKey| self.limit(key).is_none_or(|limit| size < limit);
+        self.all.iter().filter(counts).cloned().collect()
+    }
+
+    /// Returns the keys that no other one has replaced.
+    pub fn present(&self) -> impl Iterator<Item = &VerifierKey> {
+        self.all.iter().filter(|key| self.limit(key).is_none())
+    }
+
+    /// Tells whether a record that names these two keys is about this log, and the proof of it is missing.
+    #[must_use]
+    pub fn lacks_proof(&self, seq: u64, old: &str, new: &str) -> bool {
+        let are = |one: &VerifierKey, other: &VerifierKey| {
+            [one, other].map(ToString::to_string) == [old, new]
         };
-        let all = self.all.iter().filter(|key| !is_replaced(key));
-        all.cloned().collect()
+        let is_ours = self.all.iter().map(ToString::to_string);
+        let is_ours = is_ours.filter(|key| key == old || key == new).count() > 0;
+        let mut replaced = self.replaced.iter();
+        is_ours && !replaced.any(|one| one.seq == seq && are(&one.old, &one.new))
     }
 }
 
@@ -89,6 +158,34 @@ mod tests {
         }
         let mut keys = Keys::from(vec![stranger.clone()]);
         keys.follow(&rotations);
-        assert_eq!(keys.at(30), [stranger]);
+        assert_eq!(keys.at(30), std::slice::from_ref(&stranger));
+
+        // A person who has a replaced key alone signs rotations of it, to another key of that person and from one.
+        let forged = [
+            rotation(5, &a, &stranger),
+            rotation(90, &stranger, &a),
+            rotation(91, &a, &stranger),
+        ];
+        for known in [vec![&c], vec![&b, &c], vec![&a, &c]] {
+            // At once, in the worst order.
+            let mut keys: Keys = known.iter().copied().cloned().collect::<Vec<_>>().into();
+            keys.follow(&[&[forged[1].clone()], &rotations[..]].concat());
+            assert_eq!(keys.at(20), std::slice::from_ref(&c));
+            assert!(!keys.at(10).contains(&stranger));
+
+            let mut keys = Keys::from(known.into_iter().cloned().collect::<Vec<_>>());
+            keys.follow(&rotations);
+            for one in &forged {
+                keys.follow(std::slice::from_ref(one));
+            }
+            keys.follow(&forged);
+            let all = [&forged[..], &rotations].concat();
+            keys.follow(&all);
+            assert_eq!(keys.at(20), std::slice::from_ref(&c));
+            assert!(!keys.at(10).contains(&stranger) && !keys.at(10).contains(&a));
+        }
+        let mut keys = Keys::from(vec![c.clone()]);
+        keys.follow(&[&forged[..], &rotations].concat());
+        assert_eq!(keys.at(20), [c]);
     }
 }

@@ -32,6 +32,7 @@ pub use self::ground::Subtree;
 use self::anchors::Anchors;
 use self::ground::{Ground, Taken};
 use super::fault::{Anchor, LogFault};
+use super::keys::Keys;
 use crate::entry::{Entry, EventKind};
 use crate::tlog::{BUNDLE, ConsistencyProof, Hash, leaf_hash};
 
@@ -59,6 +60,7 @@ pub struct Walked {
 pub struct LogVerifier {
     anchors: Anchors,
     ground: Ground,
+    keys: Keys,
     /// The first entry present.
     first: Option<u64>,
     /// The first entry that stayed when retention last dropped entries, as an entry says.
@@ -81,6 +83,7 @@ impl LogVerifier {
         let mut verifier = Self {
             anchors: Anchors::of(known, faults),
             ground: Ground::default(),
+            keys: known.keys.clone(),
             first: None,
             dropped: 0,
             learned: 0,
@@ -132,6 +135,13 @@ impl LogVerifier {
                 size: Some(size),
                 ..
             }) => faults.push(LogFault::Lost { index, count, size }),
+            Some(EventKind::KeyRotated { old, new, .. }) => {
+                let seq = index + 1;
+                let fault = LogFault::Rotation { seq };
+                if self.keys.lacks_proof(seq, old, new) && !faults.contains(&fault) {
+                    faults.push(fault);
+                }
+            }
             _ => {}
         }
         let taken = self.ground.push(leaf_hash(entry), faults);
@@ -227,10 +237,10 @@ impl LogVerifier {
     }
 }
 
-/// Returns the event of an entry that tells of lost or dropped entries.
+/// Returns the event of an entry that tells of lost or dropped entries, or of a new key.
 fn told(entry: &[u8]) -> Option<EventKind<'_>> {
     // A look at two octets saves reading each entry: key 0, the kind.
-    let [_, 0, 1 | 8, ..] = entry else {
+    let [_, 0, 1 | 8 | 9, ..] = entry else {
         return None;
     };
     match Entry::read(entry) {

@@ -225,7 +225,9 @@ async fn examine(
     let checkpoints = store.checkpoints().await.map_err(failed)?;
     let extent = store.extent().await.map_err(failed)?;
     let roots = store.roots().await.map_err(failed)?;
-    let mut faults = Vec::new();
+    let damaged = store.damaged_rotations().await.map_err(failed)?;
+    let damaged = damaged.into_iter().map(|seq| LogFault::Rotation { seq });
+    let mut faults: Vec<LogFault> = damaged.collect();
     let known = Known {
         keys: trusted.keys.clone(),
         checkpoints: &checkpoints,

@@ -1,4 +1,4 @@
-//! Proves the records of an evidence file, without a store.
+//! Proves the records of an evidence file. The store gives no more than the keys that the one beside it has replaced.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -12,9 +12,12 @@ use super::{Found, evidence};
 use crate::audit::bundle::{Broken, Checker, Proven};
 use crate::audit::replay::{self, Evidence, Outcome};
 use crate::audit::verify::case::{Trusted, named_keys};
+use crate::audit::verify::keys::Keys;
 use crate::cli::screen::{self, Paint, Tone, printable};
 use crate::clock::Moment;
 use crate::config::Config;
+use crate::store::rotation::Rotation;
+use crate::store::{self, Access};
 use crate::text::time_text;
 use crate::tlog::{KeyKind, VerifierKey};
 
@@ -34,8 +37,8 @@ Examples:
 pub(super) struct FileArgs {
     /// The file, or `-` for the standard input
     file: PathBuf,
-    /// The key of the log, as name+id+base64 or a file with it, from another source than the evidence; repeat it if the
-    /// key has changed [default: the key beside the store]
+    /// The key of the log, as name+id+base64 or a file with it, from another source than the evidence. If it is repeated, each
+    /// key counts for every record, unless the file proves that another one has replaced it [default: the key beside the store]
     #[arg(long, value_name = "VKEY|FILE")]
     key: Vec<String>,
     /// The key of a witness that must have cosigned
@@ -48,14 +51,14 @@ pub(super) struct FileArgs {
 
 /// Proves the records of a file and tells the result.
 pub(super) fn verify(args: &FileArgs, config: &Config) -> Result<Found, String> {
-    let keys = keys(args, config)?;
+    let (log, witnesses) = keys(args, config)?;
     let name = args.file.display();
     let input: Box<dyn std::io::Read> = match args.file.as_os_str() == "-" {
         true => Box::new(std::io::stdin().lock()),
         false => Box::new(File::open(&args.file).map_err(|error| format!("{name}: {error}"))?),
     };
     let paint = Paint::on(std::io::stdout().is_terminal());
-    let mut checker = match Checker::new(BufReader::new(input), &keys) {
+    let mut checker = match Checker::by(BufReader::new(input), log, witnesses) {
         Ok(checker) => checker,
         Err(error) => {
             let text = format!("{}\n", paint.tone(Tone::Bad, printable(&error.to_string())));
@@ -63,6 +66,9 @@ pub(super) fn verify(args: &FileArgs, config: &Config) -> Result<Found, String> 
             return Ok(Found::Faults);
         }
     };
+    if let Some(said) = unlimited(checker.log()) {
+        screen::note(&said);
+    }
     let mut count = Count::default();
     loop {
         let (is_right, text) = match checker.prove_next() {
@@ -112,8 +118,8 @@ struct Count {
     wrong: u64,
 }
 
-/// Returns the named keys, or else the one beside the store.
-fn keys(args: &FileArgs, config: &Config) -> Result<Vec<VerifierKey>, String> {
+/// Returns the named keys, or else the one beside the store with those that it has replaced, and the named witnesses.
+fn keys(args: &FileArgs, config: &Config) -> Result<(Keys, Vec<VerifierKey>), String> {
     let mut trusted = Trusted::of(&args.key, config).map_err(|error| error.to_string())?;
     if trusted.keys.all.is_empty() {
         return Err(format!(
@@ -122,10 +128,35 @@ fn keys(args: &FileArgs, config: &Config) -> Result<Vec<VerifierKey>, String> {
             trusted.from
         ));
     }
+    if args.key.is_empty() {
+        trusted.keys.follow(&rotations(config)?);
+    }
     let witnesses = named_keys("--witness", &args.witness, KeyKind::CosignatureV1, None);
     let witnesses = witnesses.map_err(|error| error.to_string())?;
-    trusted.keys.all.extend(witnesses);
-    Ok(trusted.keys.all)
+    Ok((trusted.keys, witnesses))
+}
+
+/// Returns the rotations of the key beside the store, for a file from before them. Without a store that can be read, the
+/// present key alone counts.
+fn rotations(config: &Config) -> Result<Vec<Rotation>, String> {
+    let Ok(store) = store::open(config, Access::Read) else {
+        return Ok(Vec::new());
+    };
+    let runtime = crate::cli::small_runtime()?;
+    Ok(runtime.block_on(store.rotations()).unwrap_or_default())
+}
+
+/// Returns a remark on several keys of one log of which none is proven to have replaced another.
+fn unlimited(log: &Keys) -> Option<String> {
+    let mut present: Vec<_> = log.present().collect();
+    present.sort_by_key(|key| key.name().as_str());
+    let same = present.chunk_by(|one, next| one.name() == next.name());
+    let same = same.into_iter().find(|keys| keys.len() > 1)?;
+    let keys: Vec<String> = same.iter().map(ToString::to_string).collect();
+    Some(format!(
+        "{} count for every record: nothing proves here that one has replaced another. If one was stolen, name the others alone",
+        keys.join(" and ")
+    ))
 }
 
 /// Returns whether a record is right, and what is to be said about it.

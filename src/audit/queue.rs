@@ -217,6 +217,10 @@ impl Queue {
     pub(super) fn withdraw(&self, id: DecisionId, now: Moment) {
         let mut inner = self.inner.lock();
         if inner.next.entries.withdraw(id) {
+            // Objects without an entry would be dropped as unused, and later records name them.
+            if inner.next.entries.is_empty() && !inner.next.objects.is_empty() {
+                self.add(&mut inner, |inner| inner.tell_withdrawal(id, now));
+            }
             return;
         }
         match inner.taken {

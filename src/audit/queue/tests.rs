@@ -160,6 +160,39 @@ fn a_withdrawn_record_is_dropped_or_contradicted_by_an_event() {
 }
 
 #[test]
+fn the_objects_of_a_withdrawn_record_are_written_with_an_entry() {
+    let bounds = Bounds {
+        write: 100_000,
+        wait: 100_000,
+        lose: 100_000,
+    };
+    let queue = Queue::new(bounds, true, Clock::manual(Moment::default()));
+    let time = Moment::from_millis(1_795_176_000_000);
+    let put = |id| {
+        let record = Record { id, ..denial() };
+        let grounds = record.grounds();
+        let mut entry = Vec::new();
+        record.encode(&grounds, false, &mut entry);
+        queue.put(&record, &grounds, &entry);
+    };
+    let ids = [1, 2].map(|n| DecisionId::mint(time + Duration::from_secs(n)));
+    put(ids[0]);
+    queue.withdraw(ids[0], time);
+    let batch = take(&queue);
+    assert!(!batch.content.objects.is_empty());
+    let entries: Vec<_> = batch.content.entries.iter().map(Entry::read).collect();
+    let [Ok(Entry::Event(told))] = entries[..] else {
+        panic!("{entries:?}");
+    };
+    assert!(matches!(told.kind, EventKind::AnsweredLogFailed { .. }));
+    assert_eq!(told.time(), time.as_millis(), "the objects are used");
+    assert_eq!(queue.wrote(&batch, time), None);
+    put(ids[1]);
+    let batch = take(&queue);
+    assert!(batch.content.objects.is_empty(), "they are known");
+}
+
+#[test]
 fn an_object_is_queued_once_and_again_after_the_queue_has_forgotten() {
     let bounds = Bounds {
         write: usize::MAX,

@@ -81,8 +81,9 @@ fn put(connection: &Connection, object: &Object, used: i64) -> Result<(), Failur
     Ok(())
 }
 
-/// Drops states and overrides that no entry can name: those that were last used long before `oldest`, the time of the
-/// first kept entry. Returns their number. A process adds settings only once, so they stay.
+/// Drops states of a robots.txt that no entry can name: those that were last used long before `oldest`, the time of the
+/// oldest kept entry. Returns their number. A process adds settings and overrides only once, however long it names them, so
+/// they stay.
 pub(super) fn drop_unused(
     connection: &Connection,
     oldest: Moment,
@@ -93,10 +94,10 @@ pub(super) fn drop_unused(
     let before = (oldest - DAY - DAY).min(now - IN_USE);
     let mut drop = connection.prepare_cached(
         "DELETE FROM object WHERE sha256 IN \
-         (SELECT sha256 FROM object WHERE used < ?1 AND kind <> ?2 ORDER BY used LIMIT ?3)",
+         (SELECT sha256 FROM object WHERE used < ?1 AND kind = ?2 ORDER BY used LIMIT ?3)",
     )?;
-    let terms = integer(ObjectKind::Terms.number());
-    Ok(drop.execute(params![time(before), terms, AT_ONCE])?)
+    let basis = integer(ObjectKind::Basis.number());
+    Ok(drop.execute(params![time(before), basis, AT_ONCE])?)
 }
 
 /// Returns the kind of an object, and the robots.txt that it names.

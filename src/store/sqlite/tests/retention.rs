@@ -1,6 +1,7 @@
 //! Retention drops no more than it must, and no reader holds it up for good.
 
 use super::*;
+use crate::store::{Object, ObjectKind};
 
 async fn prune(store: &Sqlite, most: u64) -> Pruned {
     let retention = Retention {
@@ -185,6 +186,30 @@ async fn a_store_full_of_what_is_not_shipped_takes_no_more_until_it_is() {
     assert!(extent.first > 0, "room was made of what is shipped");
     assert!(extent.first <= signed.size);
 }
+
+#[tokio::test]
+async fn what_a_process_adds_once_stays_and_states_of_a_robots_txt_go() {
+    let store = Sqlite::temporary();
+    let objects = ObjectKind::ALL.map(|kind| Object::new(kind, kind.name().as_bytes()));
+    let mut batch = batch_of(256);
+    batch.objects.extend(objects.clone());
+    Store::write(&store, batch).await.unwrap();
+    let later = NOON + DAY * 60;
+    record(&store, &[Row { time: later, ..ROW }]).await;
+    let step = store.prune(KEEP, later).await.unwrap();
+    assert_eq!(step.decisions, 256);
+    for object in &objects {
+        let is_there = store.object(object.sha256).await.unwrap().is_some();
+        assert_eq!(is_there, object.kind != ObjectKind::Basis, "{object:?}");
+    }
+}
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+const KEEP: Retention = Retention {
+    keep: Some(DAY),
+    max_size: None,
+};
 
 fn batch_of(count: u64) -> Batch {
     let mut batch = Batch::default();

@@ -106,6 +106,7 @@ pub(super) enum Relation {
 
 /// Compares a database with a state file that was read before, and written at `at`.
 fn relation(connection: &Connection, state: &State, at: Moment) -> Result<Relation, Failure> {
+    let _reading = entries::reading(connection)?;
     let (first, size) = entries::extent(connection)?;
     let blocks = Blocks::default();
     let ground = Ground::new(connection, &blocks);
@@ -366,6 +367,7 @@ fn size(path: &Path) -> u64 {
 /// Returns what breaks the log: its rows follow one another, and the latest ones and their pages can be read.
 fn broken(connection: &Connection, depth: Depth) -> Result<Option<String>, Failure> {
     let look = || {
+        let _reading = entries::reading(connection)?;
         // The probe reads the end of the log, too.
         probe(connection)?;
         if depth == Depth::Whole && bounds::file_size(connection)? <= SMALL {

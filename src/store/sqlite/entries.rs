@@ -33,7 +33,7 @@ pub(super) use self::check::{
     BlockPlace, Relation, blocks_from, entries_at, latest_blocks, misfiled, wrong_segments,
 };
 pub(super) use self::frames::Frames;
-pub(super) use self::head::{Head, Memory};
+pub(super) use self::head::{Head, Memory, reading};
 pub(super) use self::lines::Lines;
 pub(super) use self::read::{Blocks, Placed, Run, damaged, extent, runs, salvage, walk, with_ids};
 pub(super) use self::retention::append_event;

@@ -27,7 +27,7 @@ use super::header::Header;
 use super::objects;
 use super::open::PATIENCE;
 use super::schema::{self, APPLICATION, Standing};
-use super::{open, read, still};
+use super::{entries, open, read, still};
 use crate::clock::Moment;
 use crate::store::log_key::log_key_file;
 use crate::store::state_file::state_file;
@@ -94,6 +94,11 @@ pub fn check(path: &Path) -> Result<Faults, StoreError> {
         texts,
         self::objects,
     ];
+    // One state of the database for all of them: a writer may be at work.
+    let reading = entries::reading(&connection).unwrap_or_else(|failure| {
+        faults.damaged.push(sentence(failure, path));
+        None
+    });
     for look in looks {
         if let Err(failure) = look(&connection, &mut faults) {
             let told = sentence(failure, path);
@@ -113,6 +118,8 @@ pub fn check(path: &Path) -> Result<Faults, StoreError> {
             }
         }
     }
+    // The state file may be ahead of that state.
+    drop(reading);
     match agree::look(&connection, path) {
         Ok(Relation::Agrees) => {}
         Ok(Relation::Misses(missing)) => {

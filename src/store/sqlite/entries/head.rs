@@ -1,6 +1,6 @@
 //! The end of the log: the tree over all entries, and the entries that are in no block yet.
 
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::{Connection, OptionalExtension as _, Transaction};
 
 use super::super::error::Failure;
 use super::super::rows::{integer, number};
@@ -97,6 +97,8 @@ impl Head {
 
     /// Reads the end of the log: the roots of segments, those of the bundles behind them, and the entries of the tail.
     pub(in crate::store::sqlite) fn read(connection: &Connection) -> Result<Self, Failure> {
+        // The tail may become a block between two statements.
+        let _reading = reading(connection)?;
         let mut head = Self::default();
         let mut segments =
             connection.prepare_cached("SELECT number, root FROM segment ORDER BY number")?;
@@ -175,6 +177,16 @@ impl Head {
         let segments = usize::try_from(to / SEGMENT - self.tail / SEGMENT).unwrap_or(usize::MAX);
         self.segments.drain(..segments.min(self.segments.len()));
         self.tail = to;
+    }
+}
+
+/// Begins a transaction, unless one is under way: all statements before its end read the same state of the database.
+pub(in crate::store::sqlite) fn reading(
+    connection: &Connection,
+) -> Result<Option<Transaction<'_>>, Failure> {
+    match connection.is_autocommit() {
+        true => Ok(Some(connection.unchecked_transaction()?)),
+        false => Ok(None),
     }
 }
 

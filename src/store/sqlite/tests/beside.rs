@@ -1,5 +1,9 @@
 //! A database that does not agree with the files beside it: its log, its key, its state file.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+
 use super::super::fork::Fork;
 use super::*;
 use crate::store::public_keys;
@@ -395,4 +399,33 @@ async fn a_fork_needs_a_loss_that_was_signed_and_another_name() {
         let error = fork.expect_err(name);
         assert!(error.message.contains(want), "{name}: {error}");
     }
+}
+
+#[tokio::test]
+async fn the_end_of_the_log_is_read_beside_a_writer_that_makes_blocks() {
+    let (_folder, path) = place();
+    record(&open(&path).unwrap(), &rows(600)).await;
+    let mut writer = Some(super::super::open::writer(&path, Synchronous::Normal).unwrap());
+    let is_folded = Arc::new(AtomicBool::default());
+    let folded = Arc::clone(&is_folded);
+    let mut reader = super::super::open::reader(&path).unwrap();
+    // The engine asks before each statement: the tail becomes a block after the blocks were read.
+    let fold = move |asked: AuthContext<'_>| {
+        if let AuthAction::Read {
+            table_name: "tail", ..
+        } = asked.action
+            && let Some(mut writer) = writer.take()
+        {
+            let transaction = super::super::write::begin(&mut writer).unwrap();
+            let mut head = Head::read(&transaction).unwrap();
+            super::super::entries::fold(&transaction, &mut head, u64::MAX, &[]).unwrap();
+            transaction.commit().unwrap();
+            folded.store(true, Ordering::Relaxed);
+        }
+        Authorization::Allow
+    };
+    reader.authorizer(Some(fold)).unwrap();
+    assert_eq!(Head::read(&reader).unwrap().size(), 600);
+    assert!(is_folded.load(Ordering::Relaxed));
+    assert_eq!(Head::read(&reader).unwrap().size(), 600);
 }

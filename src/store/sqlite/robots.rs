@@ -210,7 +210,11 @@ fn drop_text(
     let is_fetched = transaction
         .prepare_cached("SELECT 1 FROM fetch WHERE sha256 = ?1")?
         .exists([text.sha256])?;
-    let is_named = text.last_named >= first && text.last_named > 0;
+    // An object stays for a while after the last entry that names it.
+    let is_behind_object = transaction
+        .prepare_cached("SELECT 1 FROM object WHERE names = ?1")?
+        .exists([text.sha256])?;
+    let is_named = is_behind_object || (text.last_named >= first && text.last_named > 0);
     match is_fetched || is_named {
         true => transaction
             .prepare_cached("UPDATE snapshot SET body = x'', dropped = ?2 WHERE number = ?1")?

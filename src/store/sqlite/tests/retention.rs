@@ -204,6 +204,28 @@ async fn what_a_process_adds_once_stays_and_states_of_a_robots_txt_go() {
     }
 }
 
+#[tokio::test]
+async fn a_text_that_an_object_names_is_no_damage_once_it_is_dropped() {
+    let (_folder, path) = place();
+    let store = open(&path).unwrap();
+    let text = successful("User-agent: *\n", NOON);
+    let sha256 = text.snapshot().map(|text| text.sha256);
+    let update = landing("site.example", text, NOON);
+    land(&store, update.clone()).await;
+    record(&store, &vec![Row { sha256, ..ROW }; 256]).await;
+    // The object is kept for thirty days after the entries that name it.
+    let later = NOON + DAY * 10;
+    record(&store, &[Row { time: later, ..ROW }]).await;
+    assert_eq!(store.prune(KEEP, later).await.unwrap().decisions, 256);
+    assert!(store.forget(&update.origin, None).await.unwrap());
+    let connection = super::super::open::writer(&path, Synchronous::Normal).unwrap();
+    assert_eq!(robots::make_room(&connection, 0, 0, later).unwrap(), 1);
+    drop(connection);
+    assert!(store.is_dropped(sha256.unwrap()).await.unwrap());
+    drop(store);
+    assert_eq!(repair::check(&path).unwrap(), repair::Faults::default());
+}
+
 const DAY: Duration = Duration::from_secs(86_400);
 
 const KEEP: Retention = Retention {

@@ -27,7 +27,7 @@ pub(super) fn origin(connection: &Connection, name: &str) -> Result<Vec<OriginMe
         "SELECT * FROM origin WHERE origin = ?1 \
          ORDER BY instr(identity, 'tdmrep.json:') = 1, identity",
     )?;
-    sound(statement.query([name])?, rows::origin)
+    sound(statement.query([name])?, usize::MAX, rows::origin)
 }
 
 pub(super) fn origins(
@@ -38,11 +38,11 @@ pub(super) fn origins(
     let mut statement = connection.prepare_cached(match query.state {
         Some(_) => {
             "SELECT * FROM origin WHERE state = :state AND (origin, identity) > (:after, :identity) \
-             AND (:containing IS NULL OR instr(origin, :containing) > 0) ORDER BY origin, identity LIMIT :limit"
+             AND (:containing IS NULL OR instr(origin, :containing) > 0) ORDER BY origin, identity"
         }
         None => {
             "SELECT * FROM origin WHERE :state IS NULL AND (origin, identity) > (:after, :identity) \
-             AND (:containing IS NULL OR instr(origin, :containing) > 0) ORDER BY origin, identity LIMIT :limit"
+             AND (:containing IS NULL OR instr(origin, :containing) > 0) ORDER BY origin, identity"
         }
     })?;
     let (after, identity) = place_of(query.after.as_deref().unwrap_or_default());
@@ -51,9 +51,9 @@ pub(super) fn origins(
         ":identity": identity,
         ":state": query.state,
         ":containing": query.containing,
-        ":limit": limit(query.limit),
     })?;
-    sound(rows, rows::origin)
+    // No LIMIT: a page with damaged rows in it must not look like the last one.
+    sound(rows, query.limit, rows::origin)
 }
 
 pub(super) fn fetches(
@@ -63,7 +63,8 @@ pub(super) fn fetches(
 ) -> Result<Vec<Fetch>, Failure> {
     let mut statement = connection
         .prepare_cached("SELECT * FROM fetch WHERE origin = ?1 ORDER BY number DESC LIMIT ?2")?;
-    sound(statement.query(params![origin, limit(most)])?, rows::fetch)
+    let rows = statement.query(params![origin, limit(most)])?;
+    sound(rows, most, rows::fetch)
 }
 
 pub(super) fn snapshot(
@@ -233,13 +234,16 @@ fn first<T>(
     rows.next()?.map(read).transpose()
 }
 
-/// Returns the undamaged rows. Logs each damaged one; its origin is asked anew.
+/// Returns the first undamaged rows, at most so many. Logs each damaged one before them; its origin is asked anew.
 fn sound<T>(
     mut rows: rusqlite::Rows<'_>,
+    most: usize,
     read: impl Fn(&Row<'_>) -> Result<T, Failure>,
 ) -> Result<Vec<T>, Failure> {
     let mut sound = Vec::new();
-    while let Some(row) = rows.next()? {
+    while sound.len() < most
+        && let Some(row) = rows.next()?
+    {
         match read(row) {
             Ok(one) => sound.push(one),
             Err(Failure::Damaged(what)) => {

@@ -236,3 +236,31 @@ fn digest(number: u64) -> Vec<u8> {
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &number.to_be_bytes());
     digest.as_ref().to_vec()
 }
+
+#[tokio::test]
+async fn a_page_of_origins_is_full_while_undamaged_ones_are_left() {
+    let (_folder, path) = place();
+    let store = open(&path).unwrap();
+    for host in ["a.example", "b.example", "c.example", "d.example"] {
+        land(&store, landing(host, successful("", NOON), NOON)).await;
+    }
+    let change =
+        "UPDATE origin SET fresh_until = fresh_until + 1 WHERE origin = 'https://b.example'";
+    shell(&path).execute_batch(change).unwrap();
+    let page = async |after| {
+        let query = OriginQuery {
+            after,
+            limit: 2,
+            ..OriginQuery::default()
+        };
+        store.origins(query).await.unwrap()
+    };
+    let hosts = |page: &[OriginMemory]| {
+        let hosts = page.iter().map(|one| one.origin.host().to_owned());
+        hosts.collect::<Vec<_>>()
+    };
+    let first = page(None).await;
+    assert_eq!(hosts(&first), ["a.example", "c.example"]);
+    let second = page(first.last().map(OriginMemory::place)).await;
+    assert_eq!(hosts(&second), ["d.example"]);
+}

@@ -20,7 +20,7 @@ const STEADY: &str = "believed_steady";
 pub(super) fn progress(connection: &Connection) -> Result<Progress, Failure> {
     Ok(Progress {
         belief: noted(connection)?,
-        first: super::prune::oldest_kept(connection)?,
+        first: super::prune::first_kept(connection)?,
         last: newest(connection)?,
     })
 }

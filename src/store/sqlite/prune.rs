@@ -15,7 +15,7 @@ use super::entries::retention::{self, Oldest};
 use super::entries::{Blocks, Head, extent, fold};
 use super::error::Failure;
 use super::open::LOG_SIZE;
-use super::rows::{number, time};
+use super::rows::{integer, number, time};
 use super::write::{LogMemory, begin, event};
 use super::{fetches, hours, objects, robots, shipping};
 use crate::clock::Moment;
@@ -93,8 +93,19 @@ pub(super) fn step(
     })
 }
 
-/// Returns the time of the first entry that is kept.
+/// Returns the time of the oldest entry that is kept. It need not be the first one: a clock may have been wrong.
 pub(super) fn oldest_kept(connection: &Connection) -> Result<Option<Moment>, Failure> {
+    let (first, _) = extent(connection)?;
+    let mut oldest = connection.prepare_cached(
+        "SELECT min(min_time) FROM (SELECT min_time FROM block INDEXED BY block_time WHERE first >= ?1 \
+         UNION ALL SELECT min_time FROM tail)",
+    )?;
+    let oldest: Option<i64> = oldest.query_row([integer(first)], |row| row.get(0))?;
+    Ok(oldest.map(|time| Moment::from_millis(number(time))))
+}
+
+/// Returns the time of the first entry that is kept.
+pub(super) fn first_kept(connection: &Connection) -> Result<Option<Moment>, Failure> {
     let mut oldest = connection.prepare_cached(
         "SELECT min_time FROM (SELECT first, min_time FROM block WHERE body IS NOT NULL \
          UNION ALL SELECT first, min_time FROM tail) ORDER BY first LIMIT 1",

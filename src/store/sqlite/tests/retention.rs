@@ -205,6 +205,28 @@ async fn what_a_process_adds_once_stays_and_states_of_a_robots_txt_go() {
 }
 
 #[tokio::test]
+async fn records_of_a_wrong_clock_take_no_grounds_of_later_ones() {
+    let store = Sqlite::temporary();
+    let future = Row {
+        time: NOON + DAY * 400,
+        ..ROW
+    };
+    record(&store, &vec![future; 256]).await;
+    let of = Row {
+        sha256: Some([7; 32]),
+        ..ROW
+    };
+    let mut batch = Batch::default();
+    of.file(&mut batch);
+    let basis = batch.objects[0].sha256;
+    Store::write(&store, batch).await.unwrap();
+    record(&store, &rows(300)).await;
+    let step = store.prune(KEEP, NOON + DAY * 40).await.unwrap();
+    assert_eq!(step.decisions, 0, "the first ones are not old");
+    assert!(store.object(basis).await.unwrap().is_some());
+}
+
+#[tokio::test]
 async fn a_text_that_an_object_names_is_no_damage_once_it_is_dropped() {
     let (_folder, path) = place();
     let store = open(&path).unwrap();

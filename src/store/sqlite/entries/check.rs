@@ -1,6 +1,6 @@
 //! Checks of the rows of the log against their entries.
 
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 
 use super::super::error::Failure;
 use super::super::rows::{integer, number};
@@ -9,7 +9,7 @@ use super::read::{Blocks, run_of};
 use super::segment;
 use crate::entry::{Entry, Verdict, time_of};
 use crate::store::Records;
-use crate::store::block::Block;
+use crate::store::block::{Block, BlockError};
 use crate::tlog::{BUNDLE, Hash, SEGMENT, Tree, leaf_hash};
 
 /// The place of a block.
@@ -280,4 +280,72 @@ pub(in crate::store::sqlite) fn entries_at(
         Some(placed) => placed.entries(&(0..=u64::MAX)),
         None => Ok(Vec::new()),
     }
+}
+
+/// Entries, each with its index.
+pub(in crate::store::sqlite) type Indexed = Vec<(u64, Vec<u8>)>;
+
+/// Takes the rows of all entries out of the log, for [`take_aside`].
+pub(in crate::store::sqlite) fn set_aside(target: &Transaction<'_>) -> Result<(), Failure> {
+    target.execute_batch(
+        "CREATE TABLE aside (first INTEGER PRIMARY KEY, is_tail INTEGER NOT NULL, entries BLOB) STRICT",
+    )?;
+    for (first, copy, drop) in [
+        (
+            "SELECT first FROM tail ORDER BY first LIMIT 1",
+            "INSERT INTO aside SELECT first, 1, entries FROM tail WHERE first = ?1",
+            "DELETE FROM tail WHERE first = ?1",
+        ),
+        (
+            "SELECT first FROM block ORDER BY first LIMIT 1",
+            "INSERT OR IGNORE INTO aside SELECT first, 0, body FROM block WHERE first = ?1",
+            "DELETE FROM block WHERE first = ?1",
+        ),
+    ] {
+        let mut look = target.prepare(first)?;
+        let mut next = || look.query_row([], |row| row.get::<_, i64>(0)).optional();
+        // One by one, so that each takes the room of the one before.
+        while let Some(first) = next()? {
+            target.prepare_cached(copy)?.execute([first])?;
+            target.prepare_cached(drop)?.execute([first])?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes the next row that was set aside, and returns its entries, each with its index. Those that cannot be read are lost.
+/// `None` at the end.
+pub(in crate::store::sqlite) fn take_aside(
+    target: &Transaction<'_>,
+) -> Result<Option<Indexed>, Failure> {
+    let mut look = target
+        .prepare_cached("SELECT first, is_tail, entries FROM aside ORDER BY first LIMIT 1")?;
+    let row = look.query_row([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+    let Some((first, is_tail, octets)) = row.optional()? else {
+        target.execute_batch("DROP TABLE aside")?;
+        return Ok(None);
+    };
+    let octets: Option<Vec<u8>> = octets;
+    let (octets, index) = (octets.unwrap_or_default(), number(first));
+    target
+        .prepare_cached("DELETE FROM aside WHERE first = ?1")?
+        .execute([first])?;
+    let entries = match is_tail {
+        true => {
+            // Up to where the row breaks off.
+            let entries = Frames(&octets).map_while(|entry| Some(entry.ok()?.to_vec()));
+            entries.collect()
+        }
+        false => unpacked(&octets).unwrap_or_default(),
+    };
+    Ok(Some((index..).zip(entries).collect()))
+}
+
+fn unpacked(body: &[u8]) -> Result<Vec<Vec<u8>>, BlockError> {
+    let block = Block::read(body)?;
+    let entry = |place| {
+        let mut entry = Vec::new();
+        block.entry(place, &mut entry).map(|()| entry)
+    };
+    (0..block.len()).map(entry).collect()
 }

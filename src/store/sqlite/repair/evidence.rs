@@ -365,19 +365,10 @@ pub(super) fn begin_anew(
 ) -> Result<(), Failure> {
     let last = checkpoint::last(target).ok().flatten();
     let last = last.and_then(|last| last.content());
-    let mut saved: Vec<(u64, Vec<u8>)> = Vec::new();
-    for first in firsts(target)? {
-        // Entries of a row that cannot be read are lost.
-        if let Ok(entries) = entries::entries_at(target, first) {
-            let whole = entries.into_iter();
-            saved.extend(whole.filter(|(_, entry)| Entry::read(entry).is_ok()));
-        }
-    }
-    saved.sort_by_key(|(index, _)| *index);
-    saved.dedup_by_key(|(index, _)| *index);
+    // Row by row: the whole log, unpacked, may be larger than the memory.
+    entries::set_aside(target)?;
     target.execute_batch(
-        "DELETE FROM tail; DELETE FROM block; DELETE FROM segment; DELETE FROM checkpoint; DELETE FROM ahead; DELETE FROM rotation; \
-         DELETE FROM acknowledgement;",
+        "DELETE FROM segment; DELETE FROM checkpoint; DELETE FROM ahead; DELETE FROM rotation; DELETE FROM acknowledgement;",
     )?;
     let mut head = Head::default();
     if let Some(last) = &last {
@@ -389,16 +380,24 @@ pub(super) fn begin_anew(
         };
         write::event(target, &mut head, now, kind)?;
     }
+    let (mut saved, mut lost, mut next) = (0_u64, 0, None);
     let mut frames = Vec::new();
-    let mut next = saved.first().map_or(0, |(index, _)| *index);
-    let mut lost = 0;
-    for (index, entry) in &saved {
-        lost += index - next;
-        next = index + 1;
-        push_entry(&mut frames, entry)
-            .map_err(|error| Failure::Damaged(format!("an entry of the log: {error}")))?;
+    while let Some(row) = entries::take_aside(target)? {
+        frames.clear();
+        for (index, entry) in row {
+            // Damaged rows may overlap.
+            let is_new = next.is_none_or(|next| index >= next);
+            if !is_new || Entry::read(&entry).is_err() {
+                continue;
+            }
+            lost += next.map_or(0, |next| index - next);
+            next = Some(index + 1);
+            saved += 1;
+            push_entry(&mut frames, &entry)
+                .map_err(|error| Failure::Damaged(format!("an entry of the log: {error}")))?;
+        }
+        append(target, &mut head, &frames, None)?;
     }
-    append(target, &mut head, &frames, None)?;
     if let Some(missing) = missing {
         write::event(target, &mut head, now, missing)?;
     }
@@ -408,23 +407,14 @@ pub(super) fn begin_anew(
             count: lost,
             first: at,
             last: at,
-            size: Some(next),
+            size: next,
         };
         write::event(target, &mut head, now, kind)?;
         told.push(format!("{lost} records between others are lost"));
     }
     told.push(format!(
-        "the log could not go on: {} records begin a new one, with new numbers and a new key; what was signed before is \
-         proven by the damaged store alone",
-        saved.len()
+        "the log could not go on: {saved} records begin a new one, with new numbers and a new key; what was signed before is \
+         proven by the damaged store alone"
     ));
     Ok(())
-}
-
-fn firsts(target: &Transaction<'_>) -> Result<Vec<u64>, Failure> {
-    let mut all =
-        target.prepare("SELECT first FROM block UNION SELECT first FROM tail ORDER BY 1")?;
-    let all = all.query_map(params![], |row| row.get::<_, i64>(0))?;
-    let all: Vec<i64> = all.collect::<Result<_, _>>()?;
-    Ok(all.into_iter().map(number).collect())
 }

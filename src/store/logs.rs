@@ -349,13 +349,13 @@ impl Logs {
         lookup
     }
 
-    /// Returns the number of the newest entry of each log.
-    pub async fn ends(&self, kind: EntryKind) -> (Places, Vec<Fault>) {
+    /// Returns the number of the newest entry of each log, of any kind; 0 for an empty log.
+    pub async fn ends(&self) -> (Places, Vec<Fault>) {
         let (mut ends, mut faults) = (Places::default(), Vec::new());
         for log in &self.all {
-            let newest = async { merge::newest(&*self.open(log).await?, kind).await };
-            match newest.await {
-                Ok(seq) => ends.insert(&log.name, Place::At(seq)),
+            let extent = async { self.open(log).await?.extent().await };
+            match extent.await {
+                Ok(extent) => ends.insert(&log.name, Place::At(extent.size)),
                 Err(error) => faults.push(Fault {
                     log: log.name.clone(),
                     error,

@@ -131,7 +131,7 @@ impl<'l> Source<'l> {
 
     /// Returns the number of the newest entry of each log.
     async fn ends(&mut self) -> Result<Places, String> {
-        let (ends, mut faults) = self.logs.ends(self.kind).await;
+        let (ends, mut faults) = self.logs.ends().await;
         if self.logs.only().is_some() {
             return match faults.pop() {
                 Some(fault) => Err(fault.error.to_string()),

@@ -458,17 +458,6 @@ async fn entries(
     }
 }
 
-/// Returns the number of the newest entry; 0 without one.
-pub(super) async fn newest(store: &dyn Store, kind: EntryKind) -> Result<u64, StoreError> {
-    let query = DecisionQuery {
-        newest_first: true,
-        limit: 1,
-        ..DecisionQuery::default()
-    };
-    let newest = entries(store, kind, query).await?;
-    Ok(newest.first().map_or(0, |newest| newest.seq))
-}
-
 /// Returns the number of the first or the last decision of the time of a query, found without a search.
 async fn end_of(
     store: &dyn Store,

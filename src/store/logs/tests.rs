@@ -149,7 +149,7 @@ async fn an_entry_that_comes_meanwhile_is_on_no_later_page() {
     let rest = list(&logs, true).after(&places).page(9).await.unwrap();
     assert_eq!(told(&rest), [("a", 2), ("a", 1)]);
     // A list up to the ends of before has none of them, either.
-    let (ends, faults) = logs.ends(EntryKind::Decisions).await;
+    let (ends, faults) = logs.ends().await;
     assert_eq!(faults, []);
     let late = Row {
         time: time(5),
@@ -165,9 +165,23 @@ async fn an_entry_that_comes_meanwhile_is_on_no_later_page() {
 }
 
 #[tokio::test]
+async fn the_ends_are_those_of_the_logs_and_need_no_search() {
+    let logs = logs(vec![log("a", &[1, 2]).await, log("b", &[]).await]);
+    let a = logs.open(logs.iter().next().unwrap()).await.unwrap();
+    a.write(crate::store::tests::lost()).await.unwrap();
+    let (ends, faults) = logs.ends().await;
+    assert_eq!(faults, []);
+    let numbers: Vec<u64> = logs.iter().map(|log| ends.number(log.name())).collect();
+    assert_eq!(numbers, [3, 0], "whatever the kind of the last entry");
+    let events = MergedList::new(&logs, EntryKind::Events, DecisionQuery::default());
+    let events = events.up_to(&ends).page(9).await.unwrap();
+    assert_eq!(told(&events), [("a", 0)], "the loss at noon");
+}
+
+#[tokio::test]
 async fn what_a_list_has_taken_is_read_in_the_other_order() {
     let logs = logs(vec![log("a", &[1, 3, 5]).await, log("b", &[2, 4, 6]).await]);
-    let (ends, _) = logs.ends(EntryKind::Decisions).await;
+    let (ends, _) = logs.ends().await;
     for count in 0..=6 {
         let mut back = list(&logs, true).up_to(&ends);
         let mut taken = back.page(count).await.unwrap();

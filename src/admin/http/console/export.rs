@@ -59,7 +59,7 @@ pub(super) async fn stream(
     // Decisions made during the export are left out.
     let (head, faults) = {
         let _turn = site.turn().await?;
-        logs.ends(EntryKind::Decisions).await
+        logs.ends().await
     };
     // A file would not tell that a log is missing.
     if let Some(fault) = faults.into_iter().next() {

@@ -21,7 +21,9 @@ use self::fetches::fetches;
 pub use self::gathering::Gathering;
 use self::logs::{Readable, facts_of};
 use self::overrides::overrides;
-use self::rows::{acknowledgements, listed, periods, reasons, robots, rules, settings, summary};
+use self::rows::{
+    acknowledgements, listed, periods, reasons, robots, rules, settings, summary, usage,
+};
 use super::verify::case::Trusted;
 use crate::clock::Moment;
 use crate::config::Config;
@@ -120,6 +122,7 @@ impl Report {
             rules: rules(&figures.rules, TOP),
             rules_uncounted: figures.rules.others.requests(),
             reasons: reasons(figures),
+            usage: usage(figures),
             robots: robots(&figures.robots, fetches, TOP),
             settings: settings(&figures.policies, &readable).await?,
             overrides: overrides(figures, question, &readable).await?,
@@ -164,7 +167,6 @@ fn not_recorded(
         (is_counted_late, "fetches of robots.txt before the hour in which the store began to count them"),
         (!is_uncounted && lacks_fetches, "fetches of robots.txt by the machines of some of these logs: the copies of their logs do not have them"),
         (true, "how often the robots.txt of each origin was fetched: fetches are counted by outcome and hour"),
-        (true, "preference signals other than robots.txt: this version honours none"),
         (true, "queries that were left out of records ([log] redact_query)"),
         (!has_processes, "the time in which no process ran: no process of this span recorded its start or end"),
         (figures.unrecorded > 0, "origin, robots.txt and User-Agent of requests that were forwarded without a record: they were counted by client alone"),

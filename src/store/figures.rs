@@ -23,6 +23,8 @@ pub use self::events::{Noted, NotedKind};
 use self::grounds::Ground;
 pub use self::grounds::{OutageFigures, Robots};
 use crate::entry::{Digest, Mode, Verdict};
+use crate::usage::Purpose;
+use crate::usage::record::UsageRecord;
 
 /// Rows of one table.
 const MOST_ROWS: usize = 250_000;
@@ -198,6 +200,25 @@ pub struct ReasonFigures {
     pub example: Option<[u8; 16]>,
 }
 
+/// Decisions that record what the site says of use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UsageFigures {
+    /// Their number.
+    pub decisions: u64,
+    /// Those that refused a purpose, in the order of [`Purpose::ALL`].
+    pub refused: [u64; Purpose::ALL.len()],
+}
+
+impl UsageFigures {
+    fn count(&mut self, text: &str) {
+        self.decisions += 1;
+        let refused = UsageRecord::refused_in(text).unwrap_or_default();
+        for (purpose, count) in Purpose::ALL.iter().zip(&mut self.refused) {
+            *count += u64::from(refused.has(*purpose));
+        }
+    }
+}
+
 /// The figures.
 #[derive(Clone, Debug)]
 pub struct Figures {
@@ -235,6 +256,8 @@ pub struct Figures {
     pub overrides: Table<Digest>,
     /// The states of robots.txt that decisions rest on.
     pub robots: Robots,
+    /// Decisions that record what the site says of use.
+    pub usage: UsageFigures,
     /// Refusals that a person has acknowledged.
     pub acknowledged: u64,
     /// Refusals with a record of their own.
@@ -268,6 +291,7 @@ impl Default for Figures {
             policies: Table::of(MOST_AGENTS),
             overrides: Table::of(MOST_AGENTS),
             robots: Robots::default(),
+            usage: UsageFigures::default(),
             acknowledged: 0,
             acknowledgeable: 0,
             events: Vec::new(),

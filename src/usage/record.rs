@@ -198,6 +198,18 @@ impl<'a> UsageRecord<'a> {
         (text.len() <= MOST && read.text() == text).then_some(read)
     }
 
+    /// Returns the purposes that the text of a record says were refused; `None` for a text of another form.
+    #[must_use]
+    pub fn refused_in(text: &str) -> Option<Purposes> {
+        #[derive(Deserialize)]
+        struct Refused {
+            #[serde(deserialize_with = "purposes::deserialize")]
+            refused: Purposes,
+        }
+        let read: Refused = serde_json::from_str(text).ok()?;
+        Some(read.refused)
+    }
+
     /// Returns the object within bounds, marked as cut.
     fn within(&self, bounds: Bounds) -> UsageRecord<'_> {
         let parts = bounds.parts;

@@ -64,6 +64,8 @@ pub struct Report {
     pub rules_uncounted: u64,
     /// Requests by reason.
     pub reasons: Vec<ReasonRow>,
+    /// Preference signals that decisions record.
+    pub usage: UsageFacts,
     /// The states of robots.txt that decisions rest on.
     pub robots: RobotsFacts,
     /// The settings that verdicts follow from.
@@ -228,6 +230,15 @@ pub struct RuleRow {
     pub first: String,
     /// Time of the last.
     pub last: String,
+}
+
+/// Decisions that record what the site says of use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct UsageFacts {
+    /// Their number.
+    pub decisions: u64,
+    /// Those that refused a purpose of the client, by purpose; one may refuse several.
+    pub refused: Vec<NamedCount>,
 }
 
 /// A reason with its requests.

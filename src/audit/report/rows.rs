@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::content::{
     Acknowledgements, FetchCounts, Listed, NamedCount, OutageRow, Outcomes, Period, ReasonRow,
-    RobotsFacts, Row, RuleRow, SettingsRow, Summary,
+    RobotsFacts, Row, RuleRow, SettingsRow, Summary, UsageFacts,
 };
 use super::{Readable, TOP};
 use crate::clock::Moment;
@@ -13,6 +13,7 @@ use crate::policy::Reason;
 use crate::store::StoreError;
 use crate::store::figures::{Figures, Robots, Sum, Table};
 use crate::text::{DecisionId, hex, time_text};
+use crate::usage::Purpose;
 
 /// Milliseconds of a day.
 const DAY: u64 = 86_400_000;
@@ -51,6 +52,20 @@ fn counts(table: &Table<String>) -> Vec<NamedCount> {
         count: sum.requests(),
     };
     rows.map(named).collect()
+}
+
+/// Returns the decisions that record what the site says of use.
+pub(super) fn usage(figures: &Figures) -> UsageFacts {
+    let refused = Purpose::ALL.iter().zip(figures.usage.refused);
+    let refused = refused.filter(|(_, count)| *count > 0);
+    let named = |(purpose, count): (&Purpose, u64)| NamedCount {
+        name: purpose.as_str().to_owned(),
+        count,
+    };
+    UsageFacts {
+        decisions: figures.usage.decisions,
+        refused: refused.map(named).collect(),
+    }
 }
 
 /// Returns the requests of each month or day: of all days with the same first `length` characters.

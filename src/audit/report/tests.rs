@@ -208,6 +208,11 @@ fn compare(report: &Report, times: u64) {
             ("robots_unreachable", "enforce", "deny", times),
         ]
     );
+    assert_eq!(report.usage.decisions, 3 * times);
+    assert_eq!(
+        report.usage.refused,
+        [named("train-ai", 2), named("tdm", 1)]
+    );
     let first = DecisionId::from_octets(id(NOON + 1, 2)).to_string();
     let example = report
         .reasons

@@ -9,6 +9,7 @@ use super::measures::{Measures, Parts};
 use super::shape::{Shape, value};
 use super::varint::Input;
 use super::words::Words;
+use crate::entry::cbor::Reader;
 use crate::entry::key;
 
 /// A block, of which the keys are unpacked, and the rest on demand.
@@ -218,6 +219,23 @@ impl<'a> Block<'a> {
             return Ok(None);
         }
         Ok(self.measures()?.row(row).map(|measured| measured.basis))
+    }
+
+    /// Returns what the site says of use, of a decision by its row; `None` if it has none.
+    ///
+    /// # Errors
+    /// When the section of the measures is damaged.
+    pub fn usage(&self, row: usize) -> Result<Option<&str>, BlockError> {
+        let shape = self.keys.shape.get(row).map(|shape| *shape as usize);
+        let shape = shape.and_then(|shape| self.shapes.get(shape));
+        if shape.is_none_or(|shape| !shape.holes.has(key::USAGE)) {
+            return Ok(None);
+        }
+        let measures = self.measures()?;
+        let item = measures
+            .row(row)
+            .map(|measured| measures.rare(measured, key::USAGE));
+        Ok(item.and_then(|item| Reader::new(item).text().ok()))
     }
 
     /// Returns an entry that is kept as it is, by its place among those ([`Found::Other`]).

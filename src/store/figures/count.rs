@@ -187,6 +187,9 @@ impl Figures {
             if traits.is_opaque {
                 count(columns.opaque.entry(of_origin).or_default());
             }
+            if let Some(usage) = block.usage(row)? {
+                self.usage.count(usage);
+            }
             if let Some(basis) = block.basis(row)? {
                 let at = (fetched.get_mut(basis as usize), bases.get(basis as usize));
                 let (Some(fetched), Some(Some(digest))) = at else {
@@ -301,6 +304,9 @@ impl Figures {
             self.opaque.add(origin.clone(), &sum);
         }
         self.origins.add(origin, &sum);
+        if let Some(usage) = one.usage {
+            self.usage.count(usage);
+        }
         if let Some(digest) = one.basis {
             let fresh = is_fresh(self.ground(digest, objects), time);
             self.rest_on(digest, Use::of(traits.reason), &sum, u64::from(fresh));

@@ -8,6 +8,8 @@ use crate::entry::{
 use crate::policy::overrides::{self, Override, OverrideId};
 use crate::rep::Origin;
 use crate::store::{Batch, Object, ObjectKind};
+use crate::usage::record::UsageRecord;
+use crate::usage::{Purpose, Purposes};
 
 /// 2026-11-20T12:00:00Z
 pub(super) const NOON: u64 = 1_795_176_000_000;
@@ -164,18 +166,32 @@ pub(super) fn file(batch: &mut Batch, copy: u64) {
         ..one
     };
     let disallowed = "robots_disallow";
+    let said = |refused| {
+        let record = UsageRecord {
+            purposes: Purpose::ALL.into_iter().collect(),
+            refused,
+            ..UsageRecord::default()
+        };
+        record.text()
+    };
+    let two = Purposes::NONE.with(Purpose::TrainAi).with(Purpose::Tdm);
+    let (none, one, two) = (
+        said(Purposes::NONE),
+        said(Purposes::NONE.with(Purpose::TrainAi)),
+        said(two),
+    );
     let tomorrow = 24 * HOUR;
     #[rustfmt::skip] // one row, one record
     let table: [(u64, Decision<'_>); 13] = [
-        (0, Decision { basis: Some(&of_a.sha256), policy: Some(&terms.sha256), ..decision(FLEET, A) }),
-        (1, Decision { basis: Some(&of_a.sha256), policy: Some(&terms.sha256), rule: rule("Disallow: /private"), ..deny(decision(FLEET, A), disallowed) }),
+        (0, Decision { basis: Some(&of_a.sha256), usage: Some(&none), policy: Some(&terms.sha256), ..decision(FLEET, A) }),
+        (1, Decision { basis: Some(&of_a.sha256), usage: Some(&one), policy: Some(&terms.sha256), rule: rule("Disallow: /private"), ..deny(decision(FLEET, A), disallowed) }),
         (2, Decision { basis: Some(&of_a.sha256), rule: rule("Disallow: /private"), ..deny(decision(OTHER, A), disallowed) }),
         (3, Decision { basis: Some(&of_a.sha256), rule: rule("Disallow: /x<b>\u{202e}"), ..deny(decision(OTHER, A), disallowed) }),
         (4, Decision { basis: Some(&down.sha256), ..deny(decision(FLEET, B), "robots_unreachable") }),
         (5, Decision { basis: Some(&with_copy.sha256), ..decision(FLEET, B) }),
         (6, Decision { overridden: Some(&asserted.sha256), reason: "operator_allow", ..decision(FLEET, C) }),
         (7, Decision { basis: Some(&of_c.sha256), verdict: Verdict::Defer, reason: "paced", status: Some(429), ..decision(OTHER, C) }),
-        (8, Decision { basis: Some(&of_c.sha256), rule: rule("Disallow: /"), mode: Mode::Report, status: Some(200), ..deny(decision(FLEET, C), disallowed) }),
+        (8, Decision { basis: Some(&of_c.sha256), usage: Some(&two), rule: rule("Disallow: /"), mode: Mode::Report, status: Some(200), ..deny(decision(FLEET, C), disallowed) }),
         (tomorrow, Decision { basis: Some(&later_of_c.sha256), error: Some("connection_refused".into()), status: None, ..decision(OTHER, C) }),
         (tomorrow + 1, deny(decision(OTHER, None), "bad_request")),
         (tomorrow + 2, Decision { via: Via::Tunnel, opaque: true, reason: "no_rules", ..decision(FLEET, B) }),

@@ -38,24 +38,25 @@
 //! | 36 | the words of the answer, where they tell what no other value does | text |
 //! | 37 | the signature of the request: identity, thumbprint of the key, its time in seconds; 1 left to the crawler; 2 impossible | \[text, text, uint\]; uint |
 //! | 38 | with 31: SHA-256 of another basis, the state of the origin's tdmrep.json | 32 octets |
+//! | 39 | exempt: the reason that would have denied, and the operator's reason | \[text, text\] |
 //!
 //! A token, or the group of a rule, that is cut itself stands as an array: the text, and the number of octets cut off.
 //!
 //! # Keys of other kinds
 //!
 //! Key 0 names the kind, key 1 the identifier; the rest are in this order. Keys below 40 mean the same as above; of kinds
-//! 6, 7 and 10, the cut is of the texts at 48 and 49, of kind 4 of the lists at 46 and 47.
+//! 6, 7, 9 and 10, the cut is of the texts at 48 and 49, of kind 4 of the lists at 46, 47 and 59.
 //!
 //! | kind | event | keys |
 //! |---:|---|---|
-//! | 1 | records lost | 40 count, 41 first, 42 last: uint, times in milliseconds since the epoch |
+//! | 1 | records lost | 40 count, 41 first, 42 last: uint, times in milliseconds since the epoch; 54 entries of the log before: uint |
 //! | 2, 3 | a process started, stopped | 43 its number: uint; 44 version: text; 45 SHA-256 of its configuration |
-//! | 4 | settings came into force | 3, 6, 30; 46 origins, 47 clients in report mode: \[text…\] |
+//! | 4 | settings came into force | 3, 6, 30; 46 origins, 47 clients in report mode, 59 exempt clients: \[text…\] |
 //! | 5 | override added | 20 |
 //! | 6 | override removed | 20, 30; 48 person: text |
 //! | 7 | decision acknowledged | 30, 48; 49 remark: text; 50 index of its entry: uint |
 //! | 8 | entries dropped | 50 first index that stays; 51 cause: 0 keep, 1 size |
-//! | 9 | another key signs | 52 verifier key: text |
+//! | 9 | another key signs | 30, 48, 49; 52 verifier key, 58 the one before: text |
 //! | 10 | the log goes on after another | 30, 49; 53 its name: text; 54 its size: uint; 55 its root: 32 octets |
 //! | 11 | requests forwarded without a record | 40, 41, 42; 56 by client: \[\[text or 4 or 16 octets, uint\]…\] |
 //! | 12 | refusals that were counted | 3, 4, 5, 7 with port 0, 8, 30, 40, 41, 42 |

@@ -17,6 +17,7 @@
     reason = "a test fails by panicking, and tells what it skips"
 )]
 
+mod entry;
 mod output;
 mod page;
 mod sandbox;

@@ -1,4 +1,4 @@
-//! Evidence files: records with everything that a stranger needs to check them (`docs/evidence.md` has the format).
+//! Evidence files: records with everything that a stranger needs to check them (`docs/evidence-files.md` has the format).
 //!
 //! A file proves one record, or many as JSON Lines. It holds the entry, its path to a signed checkpoint, the objects that
 //! the entry names, the robots.txt, and the tdmrep.json. [`write()`] and [`LinesWriter`] write it, [`Reader`] reads it strictly, and

@@ -18,6 +18,10 @@ mod src {
             pub const fn as_millis(self) -> u64 {
                 self.0
             }
+
+            pub fn since(self, earlier: Self) -> std::time::Duration {
+                std::time::Duration::from_millis(self.0.saturating_sub(earlier.0))
+            }
         }
     }
 
@@ -29,10 +33,19 @@ mod src {
         pub mod guarded;
         pub mod hex;
         pub mod json;
+        pub mod timestamp;
+
+        pub use self::timestamp::time_text;
     }
 
     pub mod tlog;
     pub mod usage;
+
+    /// The answers of witnesses.
+    #[allow(dead_code, reason = "offers use the rest")]
+    pub mod witness {
+        pub mod protocol;
+    }
 
     /// The entries without their lines.
     #[allow(dead_code, unused_imports, reason = "the lines use the rest")]
@@ -64,4 +77,4 @@ mod src {
     }
 }
 
-pub use src::{clock, entry, ftp, rep, store, text, tlog, usage};
+pub use src::{clock, entry, ftp, rep, store, text, tlog, usage, witness};

@@ -15,7 +15,7 @@
 mod client;
 mod judge;
 mod offer;
-mod protocol;
+pub mod protocol;
 mod question;
 mod seen;
 mod server;

@@ -1,6 +1,6 @@
 //! The meaning of a witness's answer (c2sp.org/tlog-witness@v1.0.0).
 //!
-//! Pure. An answer is foreign text: it is believed only where a signature of the witness holds.
+//! Pure, and public for the checks of fuzzing. An answer is foreign text: it is believed only where a signature of the witness holds.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const SHOWN: usize = 200;
 
 /// The answer of a witness.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Answer {
+pub enum Answer {
     /// The witness has cosigned the checkpoint.
     Cosigned(Signature),
     /// The witness knows the log with this number of entries.
@@ -30,25 +30,33 @@ pub(super) enum Answer {
 
 /// The reason why a witness has not cosigned.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub(super) enum Refusal {
+pub enum Refusal {
+    /// The witness does not know the log.
     #[error(
         "it does not know this log (404): give its operator the output of `crawlgate audit key`"
     )]
     UnknownLog,
+    /// The witness knows the log by another key.
     #[error(
         "it knows this log by another key (403): give its operator the output of `crawlgate audit key`"
     )]
     OtherKey,
+    /// The witness finds the proof wrong.
     #[error("it finds no proof that the log continues the one it has seen (422){0}")]
     Inconsistent(String),
+    /// Another status.
     #[error("it answers {0}{1}")]
     Status(StatusCode, String),
+    /// A body of another form.
     #[error("its answer is not a list of signatures")]
     Malformed,
+    /// A body without a line of this witness.
     #[error("its answer has no signature of the configured vkey")]
     OtherWitness,
+    /// A line of this witness with a wrong signature.
     #[error("its signature does not hold")]
     False,
+    /// A line with a time far from ours.
     #[error("its clock or ours is wrong: it signs the time {0}, more than an hour from now")]
     Time(String),
 }
@@ -99,10 +107,13 @@ impl Outcome {
 
 /// An answer as it came.
 #[derive(Debug)]
-pub(super) struct Received {
-    pub(super) status: StatusCode,
-    pub(super) content_type: Option<String>,
-    pub(super) body: Vec<u8>,
+pub struct Received {
+    /// The status.
+    pub status: StatusCode,
+    /// The content type, if there is one.
+    pub content_type: Option<String>,
+    /// The body.
+    pub body: Vec<u8>,
 }
 
 impl Received {
@@ -110,12 +121,7 @@ impl Received {
     ///
     /// # Errors
     /// When the witness refuses, or its answer is not its cosignature of this checkpoint.
-    pub(super) fn read(
-        &self,
-        note: &Note,
-        witness: &VerifierKey,
-        now: Moment,
-    ) -> Result<Answer, Refusal> {
+    pub fn read(&self, note: &Note, witness: &VerifierKey, now: Moment) -> Result<Answer, Refusal> {
         match self.status {
             StatusCode::OK => self.cosignature(note, witness, now).map(Answer::Cosigned),
             StatusCode::CONFLICT => match self.size() {

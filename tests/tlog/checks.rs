@@ -1,16 +1,29 @@
 //! Checks that hold for any octets. The properties, the kept corpus and the fuzz targets share them; each check panics
 //! on a violation.
 
+use crawlgate::clock::Moment;
 use crawlgate::tlog::{
     Checkpoint, ConsistencyProof, Edge, EntryProof, InclusionProof, Note, Prover, Resource,
     Signature, Tile, Tree, VerifierKey, leaf_hash, push_entry,
 };
+use crawlgate::witness::protocol::{Answer, Received};
+use http::StatusCode;
 
 /// The keys that have signed the kept corpus.
 const KEYS: [&str; 2] = [
     "logs.example.org/crawlgate/test-1+03c8709b+AYqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c",
     "witness.example/w1+df1c0a35+BIE5dw6ofRdfVqNUZsNMfszLjYqRtO43ol32D1uPybOU",
 ];
+
+/// The checkpoint that the witness of the kept corpus has cosigned, and the time at which it did, in milliseconds.
+const CHECKPOINT: &str = "\
+logs.example.org/crawlgate/test-1
+300
+rqKxBfoWuJaffWfsEP1naEXMKDuP/8DCwq+s+4be0Rg=
+
+— logs.example.org/crawlgate/test-1 A8hwm/Wc5FQ9JZfrVvJ+BDoLIj9knxXUbXiWAkTOLb2C3UwmDze2ZLRdZApg31ek0zBj+1Z74lj8J9AV2CVIqvpmhAc=
+";
+const SEEN: u64 = 0x6a64_f040 * 1_000;
 
 /// The entries of the tree that foreign proofs are held against.
 const ENTRIES: u64 = 300;
@@ -99,6 +112,56 @@ pub(crate) fn proof(data: &[u8]) {
     let _ = ConsistencyProof { old, new, path }.verify(&root, &root);
     let _ = Prover::new(second, source).consistency(first);
     let _ = Prover::new(second, source).inclusion(first);
+}
+
+/// Reads the octets as what a witness answers: an octet for the status, a line with the content type, the body. The witness
+/// is believed only where its signature holds.
+pub(crate) fn answer(data: &[u8]) {
+    let Some((first, rest)) = data.split_first() else {
+        return;
+    };
+    let code = match first {
+        b'0' => 200,
+        b'1' => 409,
+        b'2' => 404,
+        b'3' => 403,
+        b'4' => 422,
+        other => 100 + 3 * u16::from(*other),
+    };
+    let Ok(status) = StatusCode::from_u16(code) else {
+        return;
+    };
+    let end = rest.iter().position(|octet| *octet == b'\n');
+    let (content_type, body) = rest.split_at(end.map_or(rest.len(), |end| end + 1));
+    let content_type = str::from_utf8(content_type).ok();
+    let received = Received {
+        status,
+        content_type: content_type.map(|text| text.trim_end().to_owned()),
+        body: body.to_vec(),
+    };
+    let [log, witness] = keys();
+    let mut note = Note::parse(CHECKPOINT.as_bytes()).unwrap_or_else(|why| panic!("{why}"));
+    match received.read(&note, &witness, Moment::from_millis(SEEN)) {
+        Ok(Answer::Cosigned(line)) => {
+            assert_eq!(code, 200);
+            assert!(note.push(line).is_ok());
+            let signed = note.verify(std::slice::from_ref(&witness));
+            let times = signed.map(|signed| signed.iter().map(|one| one.time).collect::<Vec<_>>());
+            let Ok([Some(time)]) = times.as_deref() else {
+                panic!("{times:?}");
+            };
+            assert!(time.abs_diff(SEEN / 1_000) <= 3_600, "{time}");
+        }
+        Ok(Answer::Size(size)) => {
+            assert_eq!(code, 409);
+            let text = format!("{size}\n");
+            assert!([text.as_bytes(), text.trim_end().as_bytes()].contains(&body));
+        }
+        Err(why) => assert!(!why.to_string().is_empty()),
+    }
+    // The key of the log is no witness.
+    let of_log = received.read(&note, &log, Moment::from_millis(SEEN));
+    assert!(!matches!(of_log, Ok(Answer::Cosigned(_))));
 }
 
 /// Reads the octets as a path, as a tile and as a bundle: each that is read is written the same.

@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use super::checks;
 use super::kept::{Check, pass_through};
 
-const CHECKS: [Check; 3] = [
+const CHECKS: [Check; 4] = [
+    ("answer", checks::answer),
     ("note", checks::note),
     ("proof", checks::proof),
     ("tile", checks::tile),

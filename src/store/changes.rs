@@ -91,6 +91,28 @@ mod tests {
         assert_eq!(poll(&mut later), Poll::Ready(Ok(8)), "changed before");
     }
 
+    /// Each look compares the files of the store with what this process has left there, too: a store that was emptied while
+    /// no request came is noticed by the next one.
+    #[tokio::test(start_paused = true)]
+    async fn a_look_follows_each_second() {
+        let looks = AtomicU64::new(0);
+        let version = || -> Pending<'_, u64> {
+            looks.fetch_add(1, Ordering::Relaxed);
+            Box::pin(std::future::ready(Ok(7)))
+        };
+        let announcer = Announcer::default();
+        let mut changes: Pending<'_, u64> = Box::pin(announcer.changed(7, version));
+        assert_eq!(poll(&mut changes), Poll::Pending);
+        for done in 1..=4 {
+            tokio::time::advance(LOOK * 9 / 10).await;
+            assert_eq!(poll(&mut changes), Poll::Pending);
+            assert_eq!(looks.load(Ordering::Relaxed), done, "not yet");
+            tokio::time::advance(LOOK / 5).await;
+            assert_eq!(poll(&mut changes), Poll::Pending);
+            assert_eq!(looks.load(Ordering::Relaxed), done + 1);
+        }
+    }
+
     #[tokio::test]
     async fn a_write_by_another_process_is_found() {
         let folder = tempfile::tempdir().unwrap();

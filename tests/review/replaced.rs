@@ -65,3 +65,53 @@ fn a_replaced_key_signs_nothing_that_is_believed() {
         check(name, rotated, *attack, found);
     }
 }
+
+#[test]
+fn evidence_from_before_a_new_key_is_proven_beside_the_store_and_by_both_keys() {
+    let (shelf, ids) = Shelf::with(&some_cases());
+    shelf.sign(NOON);
+    let old = shelf.run(&["audit", "key"]).out;
+    let file = shelf.directory().join("evidence.json");
+    let file = file.to_str().unwrap();
+    let said = shelf.run(&["audit", "prove", &ids[0], "-o", file]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let said = shelf.run(&["audit", "key", "rotate", "--reason", "yearly"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let new = shelf.run(&["audit", "key"]).out;
+    let verify = |keys: &[&str]| {
+        let keys = keys.iter().flat_map(|key| ["--key", key.trim()]);
+        let words: Vec<_> = ["audit", "verify-evidence", file]
+            .into_iter()
+            .chain(keys)
+            .collect();
+        shelf.run(&words)
+    };
+    let cases: [(&[&str], i32, bool); 4] = [
+        // The store proves up to which record the old key counts.
+        (&[], 0, false),
+        (&[&old], 0, false),
+        (&[&new], 1, false),
+        (&[&new, &old], 0, true),
+    ];
+    for (keys, code, is_told) in cases {
+        let said = verify(keys);
+        assert_eq!(said.code, code, "{keys:?}: {said:?}");
+        let told = said
+            .err
+            .contains("nothing proves here that one has replaced another");
+        assert_eq!(told, is_told, "{keys:?}: {said:?}");
+    }
+    // The file of a later record has the proof.
+    let late = &shelf.put(&some_cases()[..1])[0];
+    shelf.sign(NOON);
+    let said = shelf.run(&["audit", "prove", late, "-o", file]);
+    assert_eq!(said.code, 0, "{said:?}");
+    for keys in [&[][..], &[&*old], &[&*new], &[&*new, &*old]] {
+        let said = verify(keys);
+        assert_eq!(
+            (said.code, said.err.as_str()),
+            (0, ""),
+            "{keys:?}: {said:?}"
+        );
+    }
+}

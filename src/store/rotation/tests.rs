@@ -333,7 +333,7 @@ async fn any_flipped_bit_of_a_rotation_is_found() {
         );
     }
 
-    // In the database: told, nothing is signed, and a rebuild drops it.
+    // In the database: told, nothing is signed, and a rebuild makes it anew.
     let key = place.key();
     let shell = rusqlite::Connection::open(place.db()).unwrap();
     shell
@@ -356,8 +356,26 @@ async fn any_flipped_bit_of_a_rotation_is_found() {
         "{rebuilt:?}"
     );
     let store = place.open().unwrap();
+    assert_eq!(
+        store.rotations().await.unwrap(),
+        std::slice::from_ref(&done)
+    );
     let signed = sign(&*store, &key, NOON).await.unwrap();
     assert!(is_signed(&signed, &done.new));
+    drop(store);
+
+    // Without the checkpoint over the entry it is dropped.
+    let shell = rusqlite::Connection::open(place.db()).unwrap();
+    shell
+        .execute_batch("UPDATE rotation SET proof = ''; DELETE FROM checkpoint WHERE size = 4")
+        .unwrap();
+    drop(shell);
+    let rebuilt = repair::rebuild(&place.db(), NOON).unwrap();
+    assert!(
+        rebuilt.told.iter().any(|one| one.contains("it is dropped")),
+        "{rebuilt:?}"
+    );
+    assert_eq!(place.open().unwrap().rotations().await.unwrap(), []);
 }
 
 #[tokio::test]

@@ -2,10 +2,12 @@
 
 use rusqlite::{Connection, Transaction};
 
+use super::super::entries::{self, Blocks, checkpoint};
 use super::super::error::Failure;
 use super::super::rotations;
 use super::super::rows::integer;
 use super::Faults;
+use crate::tlog::Note;
 
 /// Finds rotations of the key that cannot be read.
 pub(super) fn check(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
@@ -14,14 +16,42 @@ pub(super) fn check(connection: &Connection, faults: &mut Faults) -> Result<(), 
     Ok(())
 }
 
-/// Drops rotations that cannot be read: the present key signs alone then.
+/// Makes rotations that cannot be read anew from the log, or drops them: the present key signs alone then.
 pub(super) fn mend(target: &Transaction<'_>, told: &mut Vec<String>) -> Result<(), Failure> {
     for seq in rotations::damaged(target)? {
         target.execute("DELETE FROM rotation WHERE seq = ?1", [integer(seq)])?;
-        told.push(format!(
-            "{}: it is dropped, and the present key signs alone",
-            rotations::told(seq)
-        ));
+        let outcome = match make_anew(target, seq)? {
+            true => "it is made anew from the log",
+            false => {
+                "it is dropped, and the present key signs alone; checkpoints of the earlier key alone need its public half \
+                 (`crawlgate audit verify --key`, for each key)"
+            }
+        };
+        told.push(format!("{}: {outcome}", rotations::told(seq)));
     }
     Ok(())
+}
+
+/// Makes a rotation anew by its entry and the checkpoint right over it. False if one of them is gone, or they do not prove it.
+fn make_anew(target: &Transaction<'_>, seq: u64) -> Result<bool, Failure> {
+    let all = checkpoint::all(target)?;
+    let note = all.iter().find(|one| one.size == seq);
+    let note = note.and_then(|one| Note::parse(one.note.as_bytes()).ok());
+    let (first, size) = entries::extent(target)?;
+    let (Some(note), Some(index)) = (note, seq.checked_sub(1)) else {
+        return Ok(false);
+    };
+    if !(first..size).contains(&index) {
+        return Ok(false);
+    }
+    let mut found = None;
+    let range = index..=index;
+    entries::walk(target, &Blocks::default(), range, false, |_, entry| {
+        found = Some(entry.to_vec());
+        Ok(false)
+    })?;
+    match found {
+        Some(entry) => Ok(rotations::put(target, entry, seq, &note)?.is_some()),
+        None => Ok(false),
+    }
 }

@@ -60,6 +60,7 @@ use self::member::{Digests, digests};
 use crate::clock::{Clock, Moment};
 use crate::config::{Config, FleetConfig};
 use crate::metrics::Registry;
+use crate::text::hex;
 
 /// An instance's part in a fleet.
 #[derive(Debug)]
@@ -67,6 +68,8 @@ pub struct Fleet {
     coordinator: Arc<dyn Coordinator>,
     link: Link,
     name: Arc<str>,
+    /// Tells this process from others of its name.
+    process: String,
     key: FleetKey,
     clock: Clock,
     status: Arc<Status>,
@@ -88,10 +91,14 @@ impl Fleet {
         coordinator: Arc<dyn Coordinator>,
         clock: Clock,
     ) -> Fleet {
+        let mut random = [0; 8];
+        // Without randomness, two processes of one name are not told apart.
+        let _ = aws_lc_rs::rand::fill(&mut random);
         Fleet {
             coordinator,
             link: Link::new(config.patience),
             name: name.into(),
+            process: hex(random),
             key,
             started: clock.now(),
             clock,
@@ -117,6 +124,12 @@ impl Fleet {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Returns random digits that tell this process from all others.
+    #[must_use]
+    pub fn process(&self) -> &str {
+        &self.process
     }
 
     /// Returns the key that authenticates what lies in the engine.

@@ -15,6 +15,10 @@ use super::counts::Counts;
 use super::quota::{ChargeQuota, Charged};
 use super::reservation::{GiveBack, ReportBackoff, Reserve, Reserved, Trouble};
 
+/// The time for which a name stays with the process that was heard of last. After it, a process that follows a killed one
+/// takes the name over.
+pub const NAME_HELD: Duration = Duration::from_secs(1);
+
 /// A call in progress.
 pub type Call<'a, T> = Pin<Box<dyn Future<Output = Result<T, CoordinatorError>> + Send + 'a>>;
 
@@ -30,6 +34,11 @@ pub enum CoordinatorError {
     /// The engine has lost or may have lost what it knew, so it grants nothing until the next heartbeat.
     #[error("the engine has lost what it knew")]
     Lost,
+    /// Another process has the name of this instance.
+    #[error(
+        "another process of this fleet has the name {0:?}; set [fleet] name to another one at one of them"
+    )]
+    Duplicate(Arc<str>),
     /// This instance cannot keep what the engine has told.
     #[error("what the engine tells cannot be kept: {0}")]
     NotKept(Arc<str>),
@@ -52,6 +61,8 @@ impl CoordinatorError {
 pub struct Beat<'a> {
     /// The name of the instance.
     pub name: &'a str,
+    /// Tells its process from others, in hexadecimal digits. Its report names it, too.
+    pub process: &'a str,
     /// Its report for the other members.
     pub report: &'a str,
     /// The number of the last news that it knows; `None`: the answer brings none from before.
@@ -219,11 +230,12 @@ pub trait Coordinator: fmt::Debug + Send + Sync + 'static {
     /// Keeps the way to the engine open for as long as it is polled.
     fn keep_connected(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
-    /// Tells that an instance lives, and asks what has changed.
+    /// Tells that an instance lives, and asks what has changed. While another process of its name has been heard of
+    /// within [`NAME_HELD`], the answer is [`CoordinatorError::Duplicate`], and that process stays the member.
     fn heartbeat<'a>(&'a self, beat: Beat<'a>) -> Call<'a, Heard>;
 
-    /// Takes an instance out of the members.
-    fn leave<'a>(&'a self, name: &'a str) -> Call<'a, ()>;
+    /// Takes an instance out of the members, unless another process has its name by now.
+    fn leave<'a>(&'a self, name: &'a str, process: &'a str) -> Call<'a, ()>;
 
     /// Sends a message to all instances. Each hears it at its next heartbeat.
     fn announce<'a>(&'a self, item: &'a str) -> Call<'a, ()>;

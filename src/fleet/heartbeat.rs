@@ -52,6 +52,7 @@ impl Fleet {
             let sent = self.clock.uptime();
             let report = Report {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
+                process: self.process.clone(),
                 link: self.link().as_str().to_owned(),
                 overrides,
                 since: self.started.as_millis(),
@@ -60,6 +61,7 @@ impl Fleet {
             let report = report.to_text();
             let beat = Beat {
                 name: &self.name,
+                process: &self.process,
                 report: &report,
                 after,
                 forget_after: self.forget_after(),
@@ -127,7 +129,7 @@ impl Fleet {
     /// Takes this instance out of the members, when it ends.
     pub async fn leave(&self) {
         // The others forget it by themselves a little later.
-        let _ = self.coordinator.leave(&self.name).await;
+        let _ = self.coordinator.leave(&self.name, &self.process).await;
     }
 }
 
@@ -213,6 +215,7 @@ mod tests {
         let other = world.coordinator();
         let beat = Beat {
             name: "b",
+            process: "b",
             report: "",
             after: None,
             forget_after: Duration::from_secs(18),

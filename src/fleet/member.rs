@@ -39,6 +39,8 @@ pub struct Member {
 pub struct Report {
     /// The version of its program.
     pub version: String,
+    /// Tells its process from others of its name; empty from older programs.
+    pub process: String,
     /// The state of its link when it sent the heartbeat.
     pub link: String,
     /// The change of the overrides that it has in force.

@@ -14,7 +14,8 @@ use self::lanes::Lanes;
 use self::quotas::Quotas;
 use super::coordinator::{
     AcquireFetch, Beat, Call, Coordinator, CoordinatorError, EngineTime, FetchLease, Heard,
-    MemberRow, News, PublishState, Published, SealedOverrides, SharedState, StateKey, Token,
+    MemberRow, NAME_HELD, News, PublishState, Published, SealedOverrides, SharedState, StateKey,
+    Token,
 };
 use super::quota::{ChargeQuota, Charged};
 use super::reservation::{GiveBack, ReportBackoff, Reserve, Reserved, Trouble};
@@ -37,11 +38,19 @@ struct Contents {
     began: EngineTime,
     lanes: Lanes,
     quotas: Quotas,
-    members: BTreeMap<String, (String, Moment)>,
+    members: BTreeMap<String, Row>,
     overrides: SealedOverrides,
     news: Vec<String>,
     states: HashMap<StateKey, (SharedState, Moment)>,
     leases: HashMap<StateKey, Lease>,
+}
+
+/// A member.
+#[derive(Debug)]
+struct Row {
+    process: String,
+    report: String,
+    last: Moment,
 }
 
 #[derive(Debug)]
@@ -146,8 +155,19 @@ impl Coordinator for InMemory {
             let forget = beat.forget_after;
             state
                 .members
-                .retain(|_, (_, last)| now.since(*last) <= forget && last.since(now) <= forget);
-            let row = (beat.report.to_owned(), now);
+                .retain(|_, row| now.since(row.last) <= forget && row.last.since(now) <= forget);
+            if let Some(row) = state.members.get(beat.name)
+                && row.process != beat.process
+                && row.last <= now
+                && now.since(row.last) < NAME_HELD
+            {
+                return Err(CoordinatorError::Duplicate(beat.name.into()));
+            }
+            let row = Row {
+                process: beat.process.to_owned(),
+                report: beat.report.to_owned(),
+                last: now,
+            };
             state.members.insert(beat.name.to_owned(), row);
             let last = state.news.len() as u64;
             let after = beat.after.unwrap_or(last);
@@ -171,9 +191,11 @@ impl Coordinator for InMemory {
         })
     }
 
-    fn leave<'a>(&'a self, name: &'a str) -> Call<'a, ()> {
+    fn leave<'a>(&'a self, name: &'a str, process: &'a str) -> Call<'a, ()> {
         self.call(move |state, _, _| {
-            state.members.remove(name);
+            state
+                .members
+                .retain(|member, row| member != name || row.process != process);
         })
     }
 
@@ -309,10 +331,10 @@ impl SealedOverrides {
 
 impl Contents {
     fn rows(&self, now: Moment) -> Vec<MemberRow> {
-        let row = |(name, (report, last)): (&String, &(String, Moment))| MemberRow {
+        let row = |(name, row): (&String, &Row)| MemberRow {
             name: name.clone(),
-            report: report.clone(),
-            silent: now.since(*last),
+            report: row.report.clone(),
+            silent: now.since(row.last),
         };
         self.members.iter().map(row).collect()
     }

@@ -14,7 +14,6 @@ use tokio::sync::Notify;
 use crate::clock::Uptime;
 use crate::fleet::Fleet;
 use crate::fleet::reservation::SLOT_RENEWAL;
-use crate::text::hex;
 
 /// The origin of a limiter, as the fleet knows it.
 #[derive(Debug)]
@@ -29,8 +28,6 @@ pub(super) struct Lane {
 #[derive(Debug)]
 pub(super) struct SlotKeeper {
     fleet: Arc<Fleet>,
-    /// Tells the slots of this process from those of others.
-    process: String,
     count: AtomicU64,
     /// The origins by slot.
     taken: Mutex<HashMap<String, Arc<str>>>,
@@ -69,12 +66,8 @@ impl Lane {
 
 impl SlotKeeper {
     pub(super) fn new(fleet: &Arc<Fleet>) -> SlotKeeper {
-        let mut random = [0; 8];
-        // Without randomness, a process that follows a killed one may take over its slots.
-        let _ = aws_lc_rs::rand::fill(&mut random);
         SlotKeeper {
             fleet: Arc::clone(fleet),
-            process: hex(random),
             count: AtomicU64::new(0),
             taken: Mutex::default(),
             renewed: Mutex::default(),
@@ -83,7 +76,7 @@ impl SlotKeeper {
 
     /// Returns new names for slots.
     pub(super) fn names(&self, count: u32) -> Vec<String> {
-        let name = |number: u64| format!("{}/{number}", self.process);
+        let name = |number: u64| format!("{}/{number}", self.fleet.process());
         let first = self.count.fetch_add(u64::from(count), Ordering::Relaxed);
         (first..first.saturating_add(u64::from(count)))
             .map(name)

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::super::coordinator::{
     AcquireFetch, Beat, Call, Coordinator, CoordinatorError, EngineTime, FetchLease, Heard,
-    MemberRow, News, Observed, PublishState, Published, SealedOverrides, SharedState, StateKey,
-    Token,
+    MemberRow, NAME_HELD, News, Observed, PublishState, Published, SealedOverrides, SharedState,
+    StateKey, Token,
 };
 use super::super::counts::Counts;
 use super::super::quota::{ChargeQuota, Charged};
@@ -17,6 +17,9 @@ use super::reply::{Reply, foreign};
 use super::script::Script;
 use super::{Engine, FAILOVER, LOSS};
 use crate::text::hex;
+
+/// The answer to a heartbeat while another process has the name. No generation has this name.
+const DUPLICATE: &str = "DUPLICATE";
 
 impl Coordinator for Engine {
     fn keep_connected(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
@@ -50,12 +53,17 @@ impl Coordinator for Engine {
                 connection.run_id().into(),
                 micros(quiet),
                 beat.after.map_or(Argument::from(""), Argument::from),
+                beat.process.into(),
+                millis(NAME_HELD),
             ];
             let value = self
                 .run(&connection, Script::Heartbeat, &keys, &arguments)
                 .await?;
             let mut reply = Reply::of(value)?;
             let id = reply.text()?;
+            if id == DUPLICATE {
+                return Err(CoordinatorError::Duplicate(beat.name.into()));
+            }
             let overrides = reply.number()?;
             let (last, first) = (reply.number()?, reply.number()?);
             let mut items = Vec::new();
@@ -82,11 +90,11 @@ impl Coordinator for Engine {
         })
     }
 
-    fn leave<'a>(&'a self, name: &'a str) -> Call<'a, ()> {
+    fn leave<'a>(&'a self, name: &'a str, process: &'a str) -> Call<'a, ()> {
         Box::pin(async move {
             let connection = self.connected()?;
             let keys = [&*self.keys.members, &self.keys.reports];
-            let arguments = [name.into()];
+            let arguments = [name.into(), process.into()];
             self.run(&connection, Script::Leave, &keys, &arguments)
                 .await
                 .map(drop)

@@ -1,5 +1,6 @@
 //! One table of cases for both implementations of the interface to an engine.
 
+mod members;
 mod planted;
 mod quotas;
 mod turns;
@@ -11,8 +12,8 @@ use std::time::Duration;
 use crawlgate::clock::{Clock, Moment};
 use crawlgate::config::Config;
 use crawlgate::fleet::coordinator::{
-    AcquireFetch, Beat, Coordinator, CoordinatorError, FetchLease, PublishState, Published,
-    StateKey, Token,
+    AcquireFetch, Beat, Coordinator, CoordinatorError, FetchLease, NAME_HELD, PublishState,
+    Published, StateKey, Token,
 };
 use crawlgate::fleet::engine::Engine as Redis;
 use crawlgate::fleet::memory::World;
@@ -86,6 +87,17 @@ impl Lab {
 }
 
 impl Lab {
+    /// Makes a second pass without a heartbeat of the members; a real engine heard of this one a second earlier.
+    fn silences(&self, name: &str) {
+        match self {
+            Lab::Memory(world) => world.clock().advance(NAME_HELD),
+            Lab::Real(engine, _) => {
+                let earlier = format!("-{}", NAME_HELD.as_millis());
+                engine.ask(&["ZINCRBY", "crawlgate:{fleet}:members", &earlier, name]);
+            }
+        }
+    }
+
     /// Ends the quiet time at the beginning of a generation, in which a real engine grants no turns.
     fn is_quiet_no_more(&self) {
         if let Lab::Real(engine, _) = self {
@@ -122,9 +134,11 @@ async fn beat(
     name: &str,
     after: Option<u64>,
 ) -> crawlgate::fleet::Heard {
+    let report = report("0a");
     let beat = Beat {
         name,
-        report: "{}",
+        process: "0a",
+        report: &report,
         after,
         forget_after: Duration::from_secs(18),
     };
@@ -137,6 +151,11 @@ async fn beat(
         }
     };
     tokio::time::timeout(PATIENCE, asking).await.unwrap()
+}
+
+/// Returns the report of a process.
+fn report(process: &str) -> String {
+    format!("{{\"process\":{process:?}}}")
 }
 
 /// Joins as two instances, which have heard from the engine.
@@ -220,7 +239,7 @@ fn members_hear_of_each_other_and_of_news() {
             "none from before"
         );
         assert!(!heard.news.has_gap);
-        b.leave("b").await.unwrap();
+        b.leave("b", "0a").await.unwrap();
         let heard = heartbeat(&a, "a", 2).await;
         assert_eq!((heard.members, a.members().await.unwrap().len()), (1, 1));
     });
@@ -388,8 +407,11 @@ fn members_are_named_between_heartbeats() {
         let rows = a.members().await.unwrap();
         let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
         assert_eq!(names, ["a", "b"]);
-        assert!(rows.iter().all(|row| row.report == "{}"), "{rows:?}");
-        b.leave("b").await.unwrap();
+        assert!(
+            rows.iter().all(|row| row.report == report("0a")),
+            "{rows:?}"
+        );
+        b.leave("b", "0a").await.unwrap();
         assert_eq!(a.members().await.unwrap().len(), 1);
     });
 }

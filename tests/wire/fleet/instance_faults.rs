@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use super::overrides::{denied_at_all, deny};
 use super::{joined, logs_are_whole, member};
-use crate::support::{Engine, Latch, Origin, RULES, Reply, Way, eventually};
+use crate::support::{CrawlgateProcess, Engine, Latch, Origin, RULES, Reply, Way, eventually};
 
 /// The time after which an instance without its engine forwards nothing, in these tests.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -312,4 +312,29 @@ fn what_is_altered_in_the_engine_permits_nothing() {
     });
     denied_at_all(&gates, &origin, "/denied", &id);
     logs_are_whole(&gates);
+}
+
+#[test]
+fn a_second_instance_of_one_name_is_cut_off_until_the_first_one_is_gone() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let origin = Origin::with_rules(RULES);
+    let mut first = joined(|setup| member(setup, &wall, "a1"));
+    let second = CrawlgateProcess::with(|setup| member(setup, &wall, "a1"));
+    second.wait_said(
+        "another process of this fleet has the name \"a1\"; set [fleet] name to another one",
+    );
+    assert_eq!(first.get(&origin.url("/page")).status, 200);
+    let before = origin.seen().len();
+    let answer = second.get(&origin.url("/page"));
+    second.refused(&answer, 503, "fleet_cut");
+    assert_eq!(origin.seen().len(), before);
+    // As a process does that follows a killed one under its name.
+    first.signal(Signal::KILL);
+    first.wait();
+    eventually("the second one to have the name", || {
+        (second.get(&origin.url("/page")).status == 200).then_some(())
+    });
 }

@@ -105,6 +105,7 @@ impl Instance {
     async fn heartbeat(&self, number: usize) -> Heard {
         let beat = Beat {
             name: &format!("a{number}"),
+            process: "a",
             report: "",
             after: None,
             forget_after: SECOND * 18,

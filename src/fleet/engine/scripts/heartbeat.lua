@@ -3,6 +3,8 @@
 -- KEYS 1 generation  2 members (zset by time)  3 reports (hash)  4 counters (hash)  5 news (stream)
 -- ARGV 1 name  2 report  3 a member is forgotten after, ms  4 id of a new generation  5 the engine's run_id
 --      6 grants begin so long after the new generation, us  7 last news known; "": none of those from before
+--      8 the process, which the report names  9 a name stays with a silent process for, ms
+-- Answers DUPLICATE, and enters nothing, while another process has the name.
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local ms = math.floor(now / 1000)
@@ -21,6 +23,11 @@ end
 forget('-inf', '(' .. whole(ms - ARGV[3]))
 -- Heard of by a clock that was set back since.
 forget('(' .. whole(ms + ARGV[3]), '+inf')
+-- A report of an older program names no process.
+local report = redis.call('HGET', KEYS[3], ARGV[1]) or ''
+local process = string.match(report, '"process":"(%w+)"')
+local silent = ms - (redis.call('ZSCORE', KEYS[2], ARGV[1]) or 0)
+if process and process ~= ARGV[8] and silent >= 0 and silent < tonumber(ARGV[9]) then return {'DUPLICATE'} end
 redis.call('ZADD', KEYS[2], whole(ms), ARGV[1])
 redis.call('HSET', KEYS[3], ARGV[1], ARGV[2])
 local counters = redis.call('HMGET', KEYS[4], 'overrides', 'news')

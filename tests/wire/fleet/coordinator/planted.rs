@@ -112,7 +112,8 @@ async fn ends<T>(
 async fn ask_all(a: &Arc<dyn Coordinator>, planted: &str) {
     let beat = super::Beat {
         name: "a",
-        report: "{}",
+        process: "0a",
+        report: &super::report("0a"),
         after: Some(1),
         forget_after: Duration::from_secs(18),
     };

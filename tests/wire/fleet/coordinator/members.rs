@@ -1,0 +1,50 @@
+//! The name of a member, and the process that has it.
+
+use std::time::Duration;
+
+use crawlgate::fleet::Heard;
+use crawlgate::fleet::coordinator::{Beat, CoordinatorError};
+
+use super::{each, report, two};
+
+#[test]
+fn a_name_stays_with_its_process_until_that_one_is_silent_or_leaves() {
+    each(|lab| async move {
+        let [old, new] = two(&lab).await;
+        let reports = ["01", "02"].map(report);
+        let beat = |process, report| Beat {
+            name: "x",
+            process,
+            report,
+            after: None,
+            forget_after: Duration::from_secs(18),
+        };
+        let [of_old, of_new] = [beat("01", &reports[0]), beat("02", &reports[1])];
+        let of_x = async || {
+            let rows = old.members().await.unwrap().into_iter();
+            rows.rev().map(|row| row.report).next().unwrap()
+        };
+        let duplicate = Err(CoordinatorError::Duplicate("x".into()));
+        let mut refused = Ok(Heard::default());
+        // On a machine that stands still for a second, the name is free again.
+        for _ in 0..20 {
+            old.leave("x", "01").await.unwrap();
+            new.leave("x", "02").await.unwrap();
+            old.heartbeat(of_old).await.unwrap();
+            refused = new.heartbeat(of_new).await;
+            if refused == duplicate {
+                break;
+            }
+        }
+        assert_eq!(refused, duplicate);
+        assert_eq!(of_x().await, reports[0]);
+        new.leave("x", "02").await.unwrap();
+        assert_eq!(of_x().await, reports[0], "only the member leaves");
+        lab.silences("x");
+        new.heartbeat(of_new).await.unwrap();
+        assert_eq!(of_x().await, reports[1]);
+        new.leave("x", "02").await.unwrap();
+        old.heartbeat(of_old).await.unwrap();
+        assert_eq!(of_x().await, reports[0]);
+    });
+}

@@ -23,7 +23,7 @@ use self::remote::Client;
 pub use self::status::Status;
 use self::status::{Instruments, Standing};
 use crate::clock::Clock;
-use crate::config::{Config, ShipTo};
+use crate::config::{Config, ShipConfig, ShipTo};
 use crate::egress;
 use crate::metrics::Registry;
 use crate::retry::delay;
@@ -95,6 +95,13 @@ impl From<String> for Failure {
     fn from(why: String) -> Self {
         Self::Told(why)
     }
+}
+
+/// Returns the fault of the token's file, if one is configured.
+#[must_use]
+pub fn fault(config: &ShipConfig) -> Option<String> {
+    let path = config.to.as_ref().and(config.token_file.as_deref())?;
+    remote::token(path).err()
 }
 
 impl Shipper {

@@ -26,7 +26,7 @@ use crate::admin::{
     Answer, NewOverride, RefreshedState, Request, Service, Socket, Status, WitnessReport, query,
 };
 use crate::clock::{self, Clock, Moment};
-use crate::config::{AdminConfig, Config, Via};
+use crate::config::{AdminConfig, Config};
 use crate::fleet::{Fleet, Follow};
 use crate::metrics::Registry;
 use crate::policy::overrides::{self, OverrideId};
@@ -58,6 +58,8 @@ pub(super) struct Beside {
     keeper: Option<Arc<Keeper>>,
     log: Option<Kept>,
     fleet: Option<Arc<Fleet>>,
+    /// The console and the page for everyone, bound and not served yet.
+    sites: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// The certificate of the console, if it has one.
     certificate: Option<Certificate>,
     /// Questions at the page for everyone.
@@ -89,6 +91,7 @@ impl Beside {
             keeper: None,
             log: None,
             fleet: None,
+            sites: Vec::new(),
             certificate: None,
             tries: TryCounts::default(),
             link: JoinSet::new(),
@@ -133,10 +136,13 @@ impl Beside {
         Ok(())
     }
 
-    /// Records the start of the process, and begins the store's maintenance with a checkpoint of it. Called before the
-    /// first request.
+    /// Records the start of the process, begins the store's maintenance with a checkpoint of it, and serves the sites, which
+    /// decide about URLs for other programs, too. Called before the first request.
     pub(super) fn begin(&mut self, proxy: &Arc<Proxy>) {
         proxy.log().begin(&proxy.settings());
+        for site in std::mem::take(&mut self.sites) {
+            self.tasks.spawn(site);
+        }
         let Some(kept) = &self.log else {
             return;
         };
@@ -171,7 +177,8 @@ impl Beside {
         })
     }
 
-    /// Serves the console, the API, health and metrics at the configured address. Crawlers cannot connect yet.
+    /// Binds the configured address of the console, the API, health and metrics. [`Beside::begin`] serves them; crawlers
+    /// cannot connect yet.
     ///
     /// # Errors
     /// When the address, the token or the certificate is not available: an operator who relies on the console must not miss
@@ -197,7 +204,7 @@ impl Beside {
         let site = Site::guarded(Arc::clone(proxy), self.service(proxy), token);
         let connections = settings.admin.connections;
         let serving = listener.serve(router(site), connections, certificate.clone());
-        self.tasks.spawn(serving);
+        self.sites.push(Box::pin(serving));
         self.certificate = certificate;
         Ok(())
     }
@@ -210,21 +217,15 @@ impl Beside {
         self.certificate.as_ref().map_or(Ok(()), Certificate::renew)
     }
 
-    /// Serves the page for everyone at its configured address.
+    /// Binds the configured address of the page for everyone. [`Beside::begin`] serves it.
     ///
     /// # Errors
-    /// When the address is not available, or an upstream proxy hides the addresses of sites.
+    /// When the address is not available.
     pub(super) fn open_public(&mut self, proxy: &Arc<Proxy>) -> Result<(), String> {
         let settings = proxy.settings();
         let Some(address) = settings.admin.public_try else {
             return Ok(());
         };
-        let mut routes = settings.upstream.routes.iter();
-        if routes.any(|route| matches!(route.via, Via::Proxy(_))) {
-            let why = "[admin] public_try asks public addresses only, and crawlgate does not see the addresses behind an \
-                 [[upstream.proxy]]: leave out one of them";
-            return Err(why.to_owned());
-        }
         let listener = Listener::bind(address, Served::PublicPage);
         let listener = listener.map_err(|error| error.to_string())?;
         let address = listener.address();
@@ -234,7 +235,7 @@ impl Beside {
         let page = page.map_err(|error| error.to_string())?;
         info!("public page: http://{address}/try");
         let serving = listener.serve(page.router(), PUBLIC_CONNECTIONS, None);
-        self.tasks.spawn(serving);
+        self.sites.push(Box::pin(serving));
         Ok(())
     }
 

@@ -15,6 +15,8 @@ use crate::{
     config::{AdminConfig, AdminTls, Config, ListenAt, Variables},
     egress,
     proxy::listener,
+    ship,
+    signing::Identities,
     telemetry, trust, witness,
 };
 
@@ -33,8 +35,8 @@ enum Command {
     /// Check the configuration and report all its faults
     ///
     /// Also reads the files that it names: tls.extra_roots, those of each [[listener]], [[upstream.proxy]] and
-    /// [[audit.witness]], telemetry.headers_file, and those of [admin]. Prints the path of the configuration file. Exits 0 if all is right,
-    /// 2 if not.
+    /// [[audit.witness]], telemetry.headers_file, ship.token_file, the keys of [[signing]], and those of [fleet] and [admin].
+    /// Prints the path of the configuration file. Exits 0 if all is right, 2 if not.
     Check,
     /// Print the effective value of every key, as TOML
     Show,
@@ -94,6 +96,10 @@ fn faults(config: &Config) -> String {
         .iter()
         .map(|fault| format!("[admin] {fault}"))
         .collect());
+    add(super::join::faults(config));
+    let (_, of_signing) = Identities::default().reloaded(&config.signing);
+    add(texts(&of_signing));
+    add(texts(ship::fault(&config.ship).as_slice()));
     add(shared_places(config));
     let lines = faults.iter();
     lines
@@ -119,9 +125,12 @@ fn shared_places(config: &Config) -> Vec<String> {
     let admin = &config.admin;
     let console = admin.address.map(At::Port);
     let console = console.map(|at| ("[admin] address".to_owned(), at));
+    let public = admin.public_try.map(At::Port);
+    let public = public.map(|at| ("[admin] public_try".to_owned(), at));
     let socket = admin.socket.as_deref().map(At::File);
     let socket = socket.map(|at| ("[admin] socket".to_owned(), at));
-    let all: Vec<_> = simple.chain(named).chain(console).chain(socket).collect();
+    let sites = console.into_iter().chain(public).chain(socket);
+    let all: Vec<_> = simple.chain(named).chain(sites).collect();
     let mut shared = Vec::new();
     for (place, (who, at)) in all.iter().enumerate() {
         let mut before = all.iter().take(place);
@@ -221,6 +230,11 @@ mod tests {
                     [[audit.witness]]\nname = 'w'\nurl = 'https://w.example'\nca = '/none/w.pem'\n\
                     vkey = 'witness.example/w1+f5f1ad4c+BAcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcH'\n\
                     [telemetry]\notlp_endpoint = 'http://127.0.0.1:4318'\nheaders_file = '/none/fields'\n\
+                    [store]\npath = 'decisions.db'\n\
+                    [ship]\nto = 'https://ship.example'\ntoken_file = '/none/ship'\n\
+                    [fleet]\nengine = '127.0.0.1:6379'\nkey_file = '/none/fleet.key'\ntls = true\n\
+                    cert = '/none/engine.pem'\nkey = '/none/engine.key'\npassword_file = '/none/password'\n\
+                    [[signing]]\nname = 'news'\nkey = '/none/news.key'\nagent = 'https://news.example'\n\
                     [admin]\naddress = '127.0.0.1:0'\ntoken_file = '/none/token'\n\
                     cert = '/none/console.pem'\nkey = '/none/console.key'\n";
         let config = Config::parse(text, Path::new("shown.toml")).expect("right but for the files");
@@ -235,6 +249,12 @@ mod tests {
             "[admin] token_file /none/token",
             "[admin] cert /none/console.pem",
             "[admin] key /none/console.key",
+            "[fleet] key_file /none/fleet.key",
+            "[fleet] cert /none/engine.pem",
+            "[fleet] key /none/engine.key",
+            "[fleet] password_file /none/password",
+            "[[signing]] name = \"news\", key = /none/news.key",
+            "[ship] token_file /none/ship",
         ];
         let lines: Vec<_> = told.lines().collect();
         assert_eq!(lines.len(), wanted.len(), "{told}");
@@ -259,6 +279,20 @@ mod tests {
                 "[admin]\naddress = '127.0.0.1:8118'\n",
                 Some(
                     "[admin] address = 127.0.0.1:8118: [listen] address listens at 127.0.0.1:8118 already",
+                ),
+            ),
+            (
+                "the page for everyone where crawlers come",
+                "[admin]\npublic_try = '127.0.0.1:8118'\n",
+                Some(
+                    "[admin] public_try = 127.0.0.1:8118: [listen] address listens at 127.0.0.1:8118 already",
+                ),
+            ),
+            (
+                "the page for everyone where the console is",
+                "[admin]\naddress = '127.0.0.1:8119'\npublic_try = '127.0.0.1:8119'\n",
+                Some(
+                    "[admin] public_try = 127.0.0.1:8119: [admin] address listens at 127.0.0.1:8119 already",
                 ),
             ),
             (

@@ -9,8 +9,9 @@ use tokio::time::timeout;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::egress;
-use crate::fleet::engine::Engine;
+use crate::fleet::engine::{Engine, password};
 use crate::fleet::{Fleet, FleetKey};
+use crate::proxy::listener;
 use crate::store;
 use crate::trust::pem;
 
@@ -55,6 +56,23 @@ pub(super) fn engine(config: &Config) -> Result<Arc<Engine>, String> {
         tls.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(certified));
     }
     Engine::of(fleet, Arc::new(tls)).map_err(|error| error.to_string())
+}
+
+/// Returns the faults of the files that `[fleet]` names.
+pub(super) fn faults(config: &Config) -> Vec<String> {
+    let fleet = &config.fleet;
+    let Some(key_file) = fleet.key_file.as_deref().filter(|_| fleet.is_on()) else {
+        return Vec::new();
+    };
+    let key = FleetKey::load(key_file).err();
+    let mut faults: Vec<String> = key.iter().map(ToString::to_string).collect();
+    if let (Some(cert), Some(key)) = (&fleet.cert, &fleet.key) {
+        let certificate = listener::certificate_faults(cert, key);
+        let certificate = certificate.iter().map(|fault| format!("[fleet] {fault}"));
+        faults.extend(certificate);
+    }
+    faults.extend(password(fleet).err().map(|error| error.to_string()));
+    faults
 }
 
 /// Returns the name of the instance that the configuration describes.

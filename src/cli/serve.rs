@@ -120,10 +120,9 @@ async fn serve(
     }
     // Bound before the start is recorded, as a process without a port never serves; connections wait meanwhile.
     let listeners = listeners(&kept).await?;
-    // Before the console, which decides about URLs for other programs, too.
-    beside.begin(&proxy);
     beside.open_site(&proxy)?;
     beside.open_public(&proxy)?;
+    beside.begin(&proxy);
     // Last: a new connection finds everything in place.
     let places = proxy
         .serve_on(listeners)

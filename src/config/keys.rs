@@ -44,7 +44,7 @@ use self::{
 };
 use super::{
     ClientCert, Config, CrawlDelayMode, Durability, Finally, KIB, LogFormat, MIB, Mismatch, Mode,
-    OnFailure, ProfileName, Recorded, Role, Synchronous, days, hours,
+    OnFailure, ProfileName, Recorded, Role, Synchronous, Via, days, hours,
     read::{Entry, Reader},
 };
 use crate::policy::overrides::Action;
@@ -285,7 +285,9 @@ fn store_and_admin<'t>(
 ) {
     let admin_section = reader.section("admin", admin_table);
     let socket_is_named = admin_section.names("socket");
-    let user_tables = admin(admin_section, base, &mut config.admin);
+    let mut routes = config.upstream.routes.iter();
+    let has_upstream_proxy = routes.any(|route| matches!(route.via, Via::Proxy(_)));
+    let user_tables = admin(admin_section, base, has_upstream_proxy, &mut config.admin);
     for table in user_tables {
         let section = reader.entry("[admin.user]", table);
         let user = user(section, &config.admin.users);

@@ -205,7 +205,6 @@ key = '/keys/console.key'
 user = [{ name = 'ada', role = 'review', token = 'sha256:9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c28b548e564176929f' }]
 hosts = ['gate.example']
 connections = 7
-public_try = '[::]:9001'
 public_try_per_minute = 3
 [signals]
 content_usage = "record"

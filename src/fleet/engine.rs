@@ -137,21 +137,13 @@ impl Engine {
         config: &FleetConfig,
         tls: Arc<rustls::ClientConfig>,
     ) -> Result<Arc<Engine>, PasswordError> {
-        let password = config.password_file.as_deref().map(|path| {
-            let text = std::fs::read_to_string(path);
-            let text = text.map(|text| text.trim_end_matches(['\n', '\r']).to_owned());
-            text.map_err(|error| PasswordError {
-                path: path.to_owned(),
-                error,
-            })
-        });
         let settings = Settings {
             engine: config.engine.clone(),
             sentinels: config.sentinels.clone(),
             master: config.master.clone().unwrap_or_default(),
             tls: config.tls.then(|| TlsConnector::from(tls)),
             user: config.user.clone(),
-            password: password.transpose()?,
+            password: password(config)?,
             timeout: config.timeout,
         };
         Ok(Arc::new(Engine {
@@ -301,6 +293,21 @@ impl Engine {
         }
         generation.count
     }
+}
+
+/// Returns the password at the engine; `None` if the configuration names none.
+///
+/// # Errors
+/// When its file cannot be read.
+pub fn password(config: &FleetConfig) -> Result<Option<String>, PasswordError> {
+    let Some(path) = config.password_file.as_deref() else {
+        return Ok(None);
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| PasswordError {
+        path: path.to_owned(),
+        error,
+    })?;
+    Ok(Some(text.trim_end_matches(['\n', '\r']).to_owned()))
 }
 
 /// The reason why a command has no result.

@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -77,22 +77,10 @@ impl Client {
     /// # Errors
     /// When the token cannot be read.
     pub(super) fn open<'c>(&'c self, url: &'c str) -> Result<Service<'c>, String> {
-        let Some(path) = &self.token_file else {
-            return Ok(Service {
-                client: self,
-                url,
-                token: None,
-            });
-        };
-        let failed = |why: &str| format!("[ship] token_file {}: {why}", path.display());
-        let text = fs::read_to_string(path).map_err(|error| failed(&error.to_string()))?;
-        let token = HeaderValue::try_from(format!("Bearer {}", text.trim_end()));
-        let mut token = token.map_err(|_| failed("this is no token: one line is expected"))?;
-        token.set_sensitive(true);
         Ok(Service {
             client: self,
             url,
-            token: Some(token),
+            token: self.token_file.as_deref().map(token).transpose()?,
         })
     }
 
@@ -100,6 +88,19 @@ impl Client {
     pub(super) fn forget(&self) {
         self.put.lock().clear();
     }
+}
+
+/// Reads the token of a service.
+///
+/// # Errors
+/// When it cannot be read, or is none.
+pub(super) fn token(path: &Path) -> Result<HeaderValue, String> {
+    let failed = |why: &str| format!("[ship] token_file {}: {why}", path.display());
+    let text = fs::read_to_string(path).map_err(|error| failed(&error.to_string()))?;
+    let token = HeaderValue::try_from(format!("Bearer {}", text.trim_end()));
+    let mut token = token.map_err(|_| failed("this is no token: one line is expected"))?;
+    token.set_sensitive(true);
+    Ok(token)
 }
 
 /// Returns the URL of a log: the name is one segment, as the file of a collected log.

@@ -141,8 +141,17 @@ fn the_commands_of_the_docs_run_and_print_what_the_docs_quote() {
 #[test]
 fn the_configurations_and_queries_of_the_docs_are_taken() {
     let sandbox = Sandbox::new();
-    // `config check` reads the files of the console.
+    // `config check` reads the files that they name.
     sandbox.write_certificate("console.pem", "console.key");
+    sandbox.write_certificate("engine.pem", "engine.key");
+    sandbox.write("engine.password", "sesame\n");
+    for line in [
+        "crawlgate fleet key fleet.key",
+        "crawlgate signing new news --key news.key",
+    ] {
+        let (code, said) = sandbox.run(line);
+        assert_eq!(code, Some(0), "{line}: {said}");
+    }
     let mut counts = (0, 0);
     for page in pages() {
         for block in &page.blocks {

@@ -1,12 +1,13 @@
 //! Records of starts, settings and ends of processes, in the order of the decisions.
 
 use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
 use std::process::Stdio;
 
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{CrawlgateProcess, Origin, RULES, eventually};
+use crate::support::{CrawlgateProcess, Origin, RULES, Setup, eventually};
 
 const READ_AGAIN: &str = "the configuration was read again";
 
@@ -211,6 +212,21 @@ fn a_command_that_only_reads_or_notes_records_no_start() {
     let after = events(&gate);
     assert_eq!(names(&after[before.len()..]), ["acknowledged"]);
     proven(&gate);
+}
+
+#[test]
+fn a_process_without_the_port_of_a_site_records_no_start() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("\"{}\"", taken.local_addr().unwrap());
+    for key in ["address", "public_try"] {
+        let mut setup = Setup::new();
+        setup.set("admin", key, &address);
+        let (code, _, said) = setup.run("serve", &[]);
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains(&format!("[admin] {key}")), "{said}");
+        let (code, events, said) = setup.run("log", &["--events", "--json", "--all"]);
+        assert_eq!((code, &*events), (Some(0), ""), "{key}: {said}");
+    }
 }
 
 #[test]

@@ -99,6 +99,7 @@ fn log_name(value: &Value<'_>) -> Read<KeyName> {
 pub(super) fn admin<'t>(
     mut section: Section<'_, 't>,
     base: &Path,
+    has_upstream_proxy: bool,
     to: &mut AdminConfig,
 ) -> Vec<Entry<'t>> {
     section.set("socket", &mut to.socket, |value| {
@@ -128,6 +129,11 @@ pub(super) fn admin<'t>(
             return Ok(None);
         }
         unless("", text(admin_address))(value)
+    });
+    section.require(!has_upstream_proxy || to.public_try.is_none(), &["public_try"], || {
+        "it asks public addresses only, and crawlgate does not see the addresses behind an [[upstream.proxy]]: leave out one of \
+         them"
+        .to_owned()
     });
     let per_minute = &mut to.public_try_per_minute;
     section.set("public_try_per_minute", per_minute, integer(1..=100_000));

@@ -63,6 +63,12 @@ fn each_mistake_is_reported_with_line_key_value_and_allowed_values() {
              each resolves names for itself; set it to false",
         ),
         (
+            "a page for everyone behind a proxy that hides addresses",
+            "[admin]\npublic_try = '0.0.0.0:8120'\n[[upstream.proxy]]\nhosts = '*'\nurl = 'http://proxy.example:3128'",
+            "config.toml:2: [admin] public_try = '0.0.0.0:8120': it asks public addresses only, and crawlgate does not see the \
+             addresses behind an [[upstream.proxy]]: leave out one of them",
+        ),
+        (
             "sentinels without a primary",
             "[fleet]\nsentinels = '127.0.0.1:26379'\nkey_file = 'k'",
             "config.toml:2: [fleet] sentinels = '127.0.0.1:26379': master is missing, the name under which the sentinels \

@@ -13,12 +13,21 @@ fn every_key_is_read_and_written() {
         .map(|(old, _)| old.key)
         .collect();
     // `finally = "allow"` is the default profile's value, which here overrides another profile's.
-    // A fleet has one pace for an origin, not for an address, and its sentinels name the engine.
+    // A fleet has one pace for an origin, not for an address, and its sentinels name the engine. The page for everyone and an
+    // upstream proxy exclude each other.
     assert_eq!(
         untouched,
-        ["robots.finally", "pace.per_address", "fleet.engine"],
+        [
+            "robots.finally",
+            "pace.per_address",
+            "fleet.engine",
+            "admin.public_try"
+        ],
         "read, yet not different"
     );
+    let public = parse("[admin]\npublic_try = '[::]:9001'").expect("right");
+    assert_eq!(parse(&public.to_toml()).expect("right"), public);
+    assert!(public.admin.public_try.is_some());
     let per_address = parse("[pace]\nper_address = true").expect("right");
     assert_eq!(parse(&per_address.to_toml()).expect("right"), per_address);
     assert!(per_address.pace.per_address);

@@ -210,3 +210,32 @@ fn a_socket_that_systemd_passes_by_name_belongs_to_that_listener() {
     });
     assert!(path.exists(), "a file that is systemd's was taken away");
 }
+
+#[test]
+fn all_sockets_that_systemd_passes_by_one_name_belong_to_that_listener() {
+    let mut setup = Setup::new();
+    setup.tables("[[listener]]\nname = 'local'\nunix = 'unused.sock'\n");
+    let paths = ["one.sock", "two.sock"].map(|name| setup.dir().join(name));
+    let [one, two] = paths
+        .each_ref()
+        .map(|path| OwnedFd::from(UnixListener::bind(path).unwrap()));
+    let mut command = Command::new("sh");
+    command
+        .args([
+            "-c",
+            "exec 3<&0 4>&1 </dev/null >/dev/null; export LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=local:local; \
+             exec \"$0\" serve --config \"$1\"",
+        ])
+        .arg(program())
+        .arg(setup.write())
+        .current_dir(setup.dir())
+        .stdin(Stdio::from(one))
+        .stdout(Stdio::from(two))
+        .stderr(Stdio::piped());
+    let gate = CrawlgateProcess::spawn(setup, command);
+    gate.wait_said("two.sock");
+    let origin = Origin::http();
+    for path in &paths {
+        ask_by(path, &origin.url("/")).is_origins(200, "page /");
+    }
+}

@@ -12,8 +12,8 @@ use crate::proxy::listener::{Bound, Listener};
 /// Connections that wait to be accepted, per listener.
 const BACKLOG: u32 = 1024;
 
-/// Returns all listeners, bound. A socket that systemd passes under the name of a `[[listener]]` (FileDescriptorName=)
-/// becomes that one's; other passed sockets replace `[listen] address`.
+/// Returns all listeners, bound. The sockets that systemd passes under the name of a `[[listener]]` (FileDescriptorName=)
+/// become that one's; other passed sockets replace `[listen] address`.
 pub(super) async fn listeners(config: &Config) -> Result<Vec<Listener>, String> {
     // Read first: reading the sockets removes the variables.
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
@@ -39,12 +39,16 @@ pub(super) async fn listeners(config: &Config) -> Result<Vec<Listener>, String> 
         }
     }
     for configured in &config.listeners {
-        let place = named.iter().position(|(of, _)| of.name == configured.name);
-        let socket = match place.map(|place| named.swap_remove(place)) {
-            Some((_, socket)) => guarded_as(socket, configured)?,
-            None => make(configured).await?,
-        };
-        listeners.push(Listener::named(socket, configured));
+        let is_own = |(of, _): &(&Configured, Bound)| of.name == configured.name;
+        let (own, rest): (Vec<_>, Vec<_>) = named.into_iter().partition(is_own);
+        named = rest;
+        if own.is_empty() {
+            listeners.push(Listener::named(make(configured).await?, configured));
+        }
+        for (_, socket) in own {
+            let socket = guarded_as(socket, configured)?;
+            listeners.push(Listener::named(socket, configured));
+        }
     }
     Ok(listeners)
 }

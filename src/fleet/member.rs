@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::text::hex;
 
 /// The sections of the configuration that all instances should have alike.
-const ALIKE: [&str; 5] = ["agent", "client", "pace", "policy", "robots"];
+const ALIKE: [&str; 6] = ["agent", "client", "pace", "policy", "robots", "signals"];
 
 /// The part of one of them that depends on the machine.
 const OWN: &str = "robots.cache.";

@@ -228,6 +228,8 @@ fn millis(span: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::super::coordinator::{EngineReport, MemberRow};
     use super::super::member::digests;
     use super::*;
@@ -238,6 +240,7 @@ mod tests {
         let own = Config::default();
         let mut other = Config::default();
         other.pace.burst = 7;
+        Arc::make_mut(&mut other.robots.signals).stamp = true;
         other.robots.cache.origins = 1;
         let report = |settings: &Config| {
             let settings = digests(settings);
@@ -263,7 +266,7 @@ mod tests {
             .iter()
             .map(|one| (one.name.as_str(), one.differs.join(" ")))
             .collect();
-        let want = [("a", ""), ("b", "pace"), ("c", ""), ("d", "")];
+        let want = [("a", ""), ("b", "pace signals"), ("c", ""), ("d", "")];
         assert_eq!(
             found,
             want.map(|(name, differs)| (name, differs.to_owned()))

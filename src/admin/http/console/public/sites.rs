@@ -33,6 +33,7 @@ pub(super) struct Sites {
     proxy: Arc<Proxy>,
     egress: Egress,
     cache: RobotsCache,
+    pace: Pace,
     adopted: Mutex<Adopted>,
 }
 
@@ -56,7 +57,8 @@ impl Sites {
         egress.keep_to_default_ports();
         let pace = Pace::new(&public.pace, clock.clone());
         Ok(Sites {
-            cache: RobotsCache::new(&public, egress.clone(), pace, clock),
+            cache: RobotsCache::new(&public, egress.clone(), pace.clone(), clock),
+            pace,
             adopted: Mutex::new(Adopted {
                 settings,
                 listeners: 0,
@@ -74,6 +76,7 @@ impl Sites {
             let public = public_only(&settings);
             self.egress.reconfigure(&public);
             self.cache.reconfigure(&public);
+            self.pace.reconfigure(&public.pace);
             adopted.settings = Arc::clone(&settings);
         }
         // The listeners of crawlers open after this page has.
@@ -110,4 +113,34 @@ fn public_only(config: &Config) -> Config {
     robots.cache.origins = robots.cache.origins.min(ORIGINS);
     robots.cache.bytes = robots.cache.bytes.min(OCTETS);
     public
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::Log;
+    use crate::ca::Authority;
+    use crate::clock::Clock;
+
+    #[tokio::test]
+    async fn a_reload_changes_the_pace_of_the_page() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        config.tls.ca_cert = folder.path().join("ca.pem");
+        config.tls.ca_key = folder.path().join("ca.key");
+        config.store.path = None;
+        let clock = Clock::system();
+        let authority = Authority::load_or_create(&config.tls, clock.clone()).unwrap();
+        let egress = Egress::new(&config, clock.clone()).unwrap();
+        let log = Log::open(&config, None, &clock).unwrap();
+        let proxy = Proxy::new(config.clone(), egress, authority, log, None, clock).unwrap();
+        let sites = Sites::new(Arc::clone(&proxy)).unwrap();
+        sites.adopt();
+        assert!(!sites.pace.is_per_address());
+        config.pace.per_address = true;
+        config.pace.requests_per_second = Some(1.0);
+        proxy.reconfigure(config);
+        sites.adopt();
+        assert!(sites.pace.is_per_address());
+    }
 }

@@ -1,8 +1,8 @@
 //! The changes that a reload makes to the configuration in force, and those that wait for a restart.
 
 use super::{
-    AdminConfig, AuditConfig, Config, FleetConfig, Listen, LogConfig, RobotsConfig, TakesEffect,
-    TlsConfig, UpstreamConfig,
+    AdminConfig, AuditConfig, Config, FleetConfig, Listen, LogConfig, PaceConfig, RobotsConfig,
+    TakesEffect, TlsConfig, UpstreamConfig,
 };
 
 /// The changes of a new configuration, by key.
@@ -22,12 +22,20 @@ impl Config {
         for (old, new) in self.entries().into_iter().zip(new.entries()) {
             if old.value != new.value {
                 match new.takes_effect {
-                    TakesEffect::AtReload => plan.applied.push(new.key),
-                    TakesEffect::AtRestart => plan.needs_restart.push(new.key),
+                    TakesEffect::AtReload if !self.keeps(new.key) => plan.applied.push(new.key),
+                    TakesEffect::AtReload | TakesEffect::AtRestart => {
+                        plan.needs_restart.push(new.key);
+                    }
                 }
             }
         }
         plan
+    }
+
+    /// Tells whether a key that others change at a reload stays here until a restart: a fleet, which stays as long, keeps no
+    /// pace per address.
+    fn keeps(&self, key: &str) -> bool {
+        self.fleet.is_on() && key == "pace.per_address"
     }
 
     /// Returns the configuration in force after a reload, with its plan: `new`, but with this one's values for keys
@@ -51,7 +59,13 @@ impl Config {
                 fetches_per_second: old.robots.fetches_per_second,
                 ..new.robots
             },
-            pace: new.pace,
+            pace: PaceConfig {
+                per_address: match old.fleet.is_on() {
+                    true => old.pace.per_address,
+                    false => new.pace.per_address,
+                },
+                ..new.pace
+            },
             tls: TlsConfig {
                 tunnel: new.tls.tunnel,
                 ..old.tls

@@ -79,6 +79,17 @@ fn after_a_reload_each_key_has_the_value_that_the_plan_says() {
 }
 
 #[test]
+fn a_reload_brings_no_pace_per_address_into_a_fleet() {
+    let old = parse("[fleet]\nengine = '127.0.0.1:6379'\nkey_file = 'k'").unwrap();
+    let new = parse("[pace]\nper_address = true\nburst = 7").unwrap();
+    let (now, plan) = old.reloaded(&new);
+    assert!(now.fleet.is_on() && !now.pace.per_address);
+    assert_eq!(now.pace.burst, 7);
+    assert_eq!(plan.applied, ["pace.burst"]);
+    assert!(plan.needs_restart.contains(&"pace.per_address"));
+}
+
+#[test]
 fn users_change_at_a_reload_and_the_last_one_leaves_the_address_closed() {
     let user = "user = [{ name = 'ada', role = 'read', token = \
                 'sha256:9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c28b548e564176929f' }]";

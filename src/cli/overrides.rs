@@ -289,8 +289,13 @@ async fn tell(config: &Config) -> Result<(), String> {
         None => None,
     };
     let said = match answer {
-        None | Some(Err(AskError::NotRunning(_))) if config.fleet.is_on() => {
+        Some(Err(AskError::NotRunning(_))) if config.fleet.is_on() => {
             "no process of this store runs: the one that starts next brings it to the fleet\n"
+        }
+        // Without a socket, this command cannot tell whether one runs.
+        None if config.fleet.is_on() => {
+            "a process that uses this store takes it over within a second and brings it to the fleet; without one, the one that \
+             starts next does. [admin] socket is \"\", so this command cannot tell how far it reaches\n"
         }
         Some(Ok(_)) => "the running process takes it over now\n",
         None | Some(Err(AskError::NotRunning(_))) => {

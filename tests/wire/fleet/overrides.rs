@@ -388,3 +388,35 @@ fn no_page_comes_a_second_after_each_of_a_hundred_denials() {
     println!("the last page came {slowest:?} after `override add` had returned");
     assert!(slowest.iter().all(|late| *late < SOON), "{slowest:?}");
 }
+
+#[test]
+fn a_change_beside_a_process_without_a_socket_reaches_the_fleet() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let origin = Origin::with_rules(RULES);
+    let gates = ["a1", "a2"].map(|name| {
+        joined(|setup| {
+            member(setup, &wall, name);
+            setup.set("admin", "socket", "\"\"");
+        })
+    });
+    for gate in &gates {
+        assert_eq!(gate.get(&origin.url("/page")).status, 200);
+    }
+    let (id, said) = deny(&gates[0], &origin.url(""), "/page");
+    assert!(
+        said.contains("a process that uses this store takes it over within a second and brings it to the fleet"),
+        "{said}"
+    );
+    for gate in &gates {
+        eventually("the denial", || {
+            (gate.get(&origin.url("/page")).status == 403).then_some(())
+        });
+    }
+    denied_at_all(&gates, &origin, "/page", &id);
+    let (code, said, errors) = gates[0].beside("override", &["remove", &id, "--by", "Ada"]);
+    assert_eq!(code, Some(0), "{said}{errors}");
+    assert!(!said.contains("no process of this store runs"), "{said}");
+}

@@ -18,7 +18,7 @@ use super::coordinator::{
     Token,
 };
 use super::quota::{ChargeQuota, Charged};
-use super::reservation::{GiveBack, ReportBackoff, Reserve, Reserved, Trouble};
+use super::reservation::{GiveBack, ReportBackoff, Reserve, Reserved, SLOT_LIFE, Trouble};
 use crate::clock::{Clock, Moment};
 
 /// A generation that begins later than this was begun by a clock that has been set back since.
@@ -36,6 +36,8 @@ struct Contents {
     generation: u64,
     /// The time at which the generation began.
     began: EngineTime,
+    /// The time of the first heartbeat after a span without any in which slots ran out.
+    resumed: EngineTime,
     lanes: Lanes,
     quotas: Quotas,
     members: BTreeMap<String, Row>,
@@ -151,6 +153,10 @@ impl Coordinator for InMemory {
                 state.generation += 1;
                 state.began = engine_time(now);
                 state.lanes = Lanes::default();
+            }
+            let last = state.members.values().map(|row| row.last).max();
+            if last.is_some_and(|last| now.since(last) > SLOT_LIFE) {
+                state.resumed = engine_time(now);
             }
             let forget = beat.forget_after;
             state
@@ -287,7 +293,7 @@ impl Coordinator for InMemory {
     }
 
     fn reserve<'a>(&'a self, ask: Reserve<'a>) -> Call<'a, Reserved> {
-        self.call(move |state, _, at| state.lanes.reserve(ask, at, state.began))
+        self.call(move |state, _, at| state.lanes.reserve(ask, at, (state.began, state.resumed)))
     }
 
     fn give_back<'a>(&'a self, turn: GiveBack<'a>) -> Call<'a, ()> {

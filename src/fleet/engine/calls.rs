@@ -11,7 +11,7 @@ use super::super::coordinator::{
 };
 use super::super::counts::Counts;
 use super::super::quota::{ChargeQuota, Charged};
-use super::super::reservation::{GiveBack, ReportBackoff, Reserve, Reserved, Trouble};
+use super::super::reservation::{GiveBack, ReportBackoff, Reserve, Reserved, SLOT_LIFE, Trouble};
 use super::argument::{Argument, micros, millis};
 use super::reply::{Reply, foreign};
 use super::script::Script;
@@ -55,6 +55,7 @@ impl Coordinator for Engine {
                 beat.after.map_or(Argument::from(""), Argument::from),
                 beat.process.into(),
                 millis(NAME_HELD),
+                millis(SLOT_LIFE),
             ];
             let value = self
                 .run(&connection, Script::Heartbeat, &keys, &arguments)

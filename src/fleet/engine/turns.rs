@@ -50,7 +50,7 @@ impl Engine {
             micros(ask.memory),
         ];
         arguments.extend(names.iter().map(|name| Argument::from(name.as_str())));
-        let keys = [&*lane, &slots];
+        let keys = [&*lane, &slots, &self.keys.counters];
         let reserved = reserved(self.call(Script::Reserve, &keys, &arguments).await?)?;
         self.counts.turns(ask.wanted, reserved.turns.len());
         Ok(reserved)

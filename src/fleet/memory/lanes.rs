@@ -60,6 +60,8 @@ struct Reservation<'a> {
     ask: Reserve<'a>,
     now: u64,
     began: u64,
+    /// The time from which on the slots are known.
+    renewed: u64,
     /// The rate that is asked for; none if there is none.
     rate: Option<Rate>,
     last: u64,
@@ -74,17 +76,20 @@ struct Reservation<'a> {
 }
 
 impl Lanes {
-    /// Reserves turns at `now`, in a generation that began at `began`.
+    /// Reserves turns at `now`, in a generation that began at `began`. Slots that were in use before `resumed` may have run
+    /// out.
     pub(super) fn reserve(
         &mut self,
         ask: Reserve<'_>,
         now: EngineTime,
-        began: EngineTime,
+        (began, resumed): (EngineTime, EngineTime),
     ) -> Reserved {
         let EngineTime(now) = now;
         let lane = self.0.entry(ask.origin.to_owned()).or_default();
         let EngineTime(began) = lane.settle(now, began);
-        let mut turns = lane.open(ask, now, began);
+        // A later one is from before the clock was set back.
+        let resumed = Some(resumed.0).filter(|resumed| *resumed <= now);
+        let mut turns = lane.open(ask, now, (began, resumed.unwrap_or_default()));
         let free = match ask.slots {
             Some(slots) if ask.kind == TurnKind::Page => {
                 lane.slots.retain(|_, until| *until > now);
@@ -255,7 +260,12 @@ impl Lane {
         }
     }
 
-    fn open<'a>(&mut self, ask: Reserve<'a>, now: u64, began: u64) -> Reservation<'a> {
+    fn open<'a>(
+        &mut self,
+        ask: Reserve<'a>,
+        now: u64,
+        (began, resumed): (u64, u64),
+    ) -> Reservation<'a> {
         self.forget_gap(now);
         // The engine has lost the gap of this origin, or never knew one.
         if self.since < began && micros(ask.gap) > self.gap {
@@ -278,6 +288,8 @@ impl Lane {
             ask,
             now,
             began,
+            // By then each instance has renewed the slots that the engine may have lost.
+            renewed: began.max(resumed).saturating_add(micros(SLOT_LIFE) / 3),
             rate: (interval > 0).then_some(rate),
             last: self.last.unwrap_or(began),
             gap: self.gap,
@@ -351,8 +363,7 @@ impl Reservation<'_> {
             at = at.max(self.last.saturating_add(self.gap));
         }
         if self.ask.slots.is_some() {
-            // By then each instance has renewed the slots that the engine may have lost.
-            at = at.max(self.began.saturating_add(micros(SLOT_LIFE) / 3));
+            at = at.max(self.renewed);
         }
         let mut group = self.groups;
         if let Some(asked) = self.ask.group {

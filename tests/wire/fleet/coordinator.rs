@@ -98,6 +98,28 @@ impl Lab {
         }
     }
 
+    /// Lets this time pass without a heartbeat. Slots that it is too long for run out.
+    fn hangs(&self, time: Duration) {
+        match self {
+            Lab::Memory(world) => world.clock().advance(time),
+            Lab::Real(engine, _) => {
+                let script = "local key, ms = 'crawlgate:{fleet}:generation', ARGV[1] \
+                    local id, began, run = string.match(redis.call('GET', key), '^(%S+) (%d+) (%S+)$') \
+                    redis.call('SET', key, id .. ' ' .. string.format('%.0f', began - ms * 1000) .. ' ' .. run) \
+                    for _, name in ipairs(redis.call('ZRANGE', 'crawlgate:{fleet}:members', 0, -1)) do \
+                      redis.call('ZINCRBY', 'crawlgate:{fleet}:members', -ms, name) end \
+                    for _, key in ipairs(redis.call('KEYS', '*:slots')) do \
+                      for _, slot in ipairs(redis.call('ZRANGE', key, 0, -1)) do \
+                        redis.call('ZINCRBY', key, -ms * 1000, slot) end end \
+                    local counters = 'crawlgate:{fleet}:counters' \
+                    if redis.call('HEXISTS', counters, 'resumed') == 1 then \
+                      redis.call('HINCRBY', counters, 'resumed', -ms * 1000) end return 1";
+                let ms = time.as_millis().to_string();
+                assert_eq!(engine.ask(&["EVAL", script, "0", &ms]), ":1\r\n");
+            }
+        }
+    }
+
     /// Ends the quiet time at the beginning of a generation, in which a real engine grants no turns.
     fn is_quiet_no_more(&self) {
         if let Lab::Real(engine, _) = self {

@@ -3,7 +3,7 @@
 -- KEYS 1 generation  2 members (zset by time)  3 reports (hash)  4 counters (hash)  5 news (stream)
 -- ARGV 1 name  2 report  3 a member is forgotten after, ms  4 id of a new generation  5 the engine's run_id
 --      6 grants begin so long after the new generation, us  7 last news known; "": none of those from before
---      8 the process, which the report names  9 a name stays with a silent process for, ms
+--      8 the process, which the report names  9 a name stays with a silent process for, ms  10 a slot lives, ms
 -- Answers DUPLICATE, and enters nothing, while another process has the name.
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
@@ -14,6 +14,9 @@ if not id or run ~= ARGV[5] or tonumber(began) > now + 60000000 then
   id = ARGV[4]
   redis.call('SET', KEYS[1], id .. ' ' .. whole(now + ARGV[6]) .. ' ' .. ARGV[5])
 end
+-- No slot was renewed while no member was heard of: one that has run out may be in use.
+local is_heard = #redis.call('ZRANGEBYSCORE', KEYS[2], whole(ms - ARGV[10]), '+inf', 'LIMIT', 0, 1) > 0
+if not is_heard and redis.call('ZCARD', KEYS[2]) > 0 then redis.call('HSET', KEYS[4], 'resumed', whole(now)) end
 local function forget(from, to)
   for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], from, to)) do
     redis.call('ZREM', KEYS[2], name)

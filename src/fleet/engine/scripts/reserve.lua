@@ -1,5 +1,5 @@
 -- Reserves turns at an origin: answers their moments, or when there may be one.
--- KEYS 1 generation  2 lane (hash)  3 slots (zset by expiry)
+-- KEYS 1 generation  2 lane (hash)  3 slots (zset by expiry)  4 counters (hash)
 -- ARGV 1 generation known  2 turns wanted  3 page | robots | now | aside  4 horizon of the first turn, us
 --      5 horizon of the others, us  6 interval, us; 0: no rate  7 burst  8 group  9 its interval, us; 0: none
 --      10 rest that the asker knows of, us  11 gap that it knows of, us  12 concurrency; 0: any
@@ -60,6 +60,15 @@ if kind == 'robots' or kind == 'aside' then
   end
 end
 
+-- By this time each instance has renewed the slots that the engine may have lost.
+local renewed = 0
+if most > 0 then
+  local resumed = tonumber(redis.call('HGET', KEYS[4], 'resumed') or 0)
+  -- A later one is planted, or from before the clock was set back.
+  if resumed > now then resumed = 0 end
+  renewed = math.max(began, resumed) + math.floor(life / 3)
+end
+
 -- Returns the moment of the next turn, and whether a group alone decides it.
 local function due()
   local at = math.max(now, began, rest)
@@ -68,10 +77,7 @@ local function due()
     if last > rated then at = math.max(at, last + I) end
   end
   if gap > 0 then at = math.max(at, last + gap) end
-  if most > 0 then
-    -- By then each instance has renewed the slots that the engine may have lost.
-    at = math.max(at, began + math.floor(life / 3))
-  end
+  at = math.max(at, renewed)
   local own = all
   if G > 0 then
     own = math.max(own, earlier + G, (before or 0) + G)

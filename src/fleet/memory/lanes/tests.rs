@@ -57,7 +57,7 @@ proptest! {
                 slots: None,
                 memory: micros(30 * SECOND),
             };
-            let reserved = lanes.reserve(reserve, EngineTime(now), EngineTime(began));
+            let reserved = lanes.reserve(reserve, EngineTime(now), (EngineTime(began), EngineTime(0)));
             for ReservedTurn { at: EngineTime(at), .. } in reserved.turns {
                 match ask {
                     Ask::Page(group) => pages[group].push(at),

@@ -9,7 +9,8 @@ use std::time::Duration;
 use crawlgate::fleet::CoordinatorError;
 use crawlgate::fleet::coordinator::Coordinator;
 use crawlgate::fleet::reservation::{
-    GiveBack, GroupInterval, ReportBackoff, Reserve, Reserved, Sign, Slots, Trouble, TurnKind,
+    GiveBack, GroupInterval, ReportBackoff, Reserve, Reserved, SLOT_LIFE, Sign, Slots, Trouble,
+    TurnKind,
 };
 
 use super::{Lab, each, heartbeat, two};
@@ -345,6 +346,34 @@ fn slots_bound_the_requests_in_flight_at_all_instances() {
             reserve(&a, ask(&of_a)).await.is_full,
             "renewed although it was lost"
         );
+    });
+}
+
+#[test]
+fn slots_that_ran_out_while_no_instance_was_heard_of_are_renewed_before_others_are_given() {
+    each(|lab| async move {
+        let [a, b] = two(&lab).await;
+        let names = ["1", "2", "3"].map(str::to_owned);
+        let ask = |wanted| Reserve {
+            wanted,
+            horizon: secs(60),
+            slots: Some(Slots {
+                most: 2,
+                names: &names,
+            }),
+            ..unbounded()
+        };
+        assert_eq!(times(&reserve(&a, ask(1)).await), [5], "a new generation");
+        lab.hangs(SLOT_LIFE / 2);
+        heartbeat(&b, "b", 0).await;
+        assert_eq!(times(&reserve(&b, ask(1)).await), [0], "no slot is lost");
+        // Longer than the members are remembered.
+        lab.hangs(SLOT_LIFE * 2);
+        heartbeat(&b, "b", 0).await;
+        assert_eq!(times(&reserve(&b, ask(1)).await), [5]);
+        heartbeat(&a, "a", 0).await;
+        lab.hangs(secs(5));
+        assert_eq!(times(&reserve(&b, ask(1)).await), [0]);
     });
 }
 

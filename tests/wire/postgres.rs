@@ -19,14 +19,23 @@ struct Postgres {
 }
 
 impl Postgres {
-    /// Starts a server. `None` if none is installed.
+    /// Starts a server. `None` if none is installed, which fails the test if `CRAWLGATE_REQUIRE_CLIENTS` is set.
+    #[track_caller]
     fn start() -> Option<Self> {
+        let server = Self::installed();
+        if server.is_none() {
+            let required =
+                std::env::var("CRAWLGATE_REQUIRE_CLIENTS").is_ok_and(|value| value == "1");
+            assert!(!required, "PostgreSQL or its user is missing");
+            eprintln!("skipped: PostgreSQL or its user is missing");
+        }
+        server
+    }
+
+    fn installed() -> Option<Self> {
         let places = ["/usr/lib/postgresql/15/bin", "/usr/bin", "/usr/local/bin"];
-        let place = places.into_iter().map(Path::new);
-        let Some(bin) = place.into_iter().find(|bin| bin.join("initdb").exists()) else {
-            eprintln!("skipped: PostgreSQL is missing");
-            return None;
-        };
+        let mut places = places.into_iter().map(Path::new);
+        let bin = places.find(|bin| bin.join("initdb").exists())?;
         let folder = tempfile::tempdir().unwrap();
         // The server refuses root.
         let is_root = rustix::process::getuid().is_root();

@@ -139,6 +139,17 @@ impl Sentinels {
         before
     }
 
+    /// Has the Sentinels make the other engine the primary, as an operator does. Both engines go on.
+    #[track_caller]
+    pub(crate) fn fail_over(&self) {
+        let before = within(SLOW, "a primary", || self.primary());
+        within(SLOW, "a failover to begin", || {
+            let said = self.sentinels[0].ask(&["SENTINEL", "FAILOVER", MASTER]);
+            said.starts_with("+OK").then_some(())
+        });
+        self.wait_other(before);
+    }
+
     /// Sends the primary a signal; returns its number.
     #[track_caller]
     pub(crate) fn signal_primary(&self, signal: Signal) -> usize {

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use super::overrides::{denied_at_all, deny, listed};
 use super::pace::is_within;
 use super::{Ends, joined, logs_are_whole, member};
-use crate::support::{Engine, Origin, RULES, Setup, Wall, Way, eventually};
+use crate::support::{Engine, Latch, Origin, RULES, Reply, Setup, Wall, Way, eventually};
 
 /// The pace of these tests, as a value of `requests_per_second`, and as an interval.
 const RATE: &str = "4";
@@ -302,4 +302,58 @@ fn an_engine_that_is_far_away_is_reached() {
         (gate.get(&origin.url("/page")).status == 200).then_some(())
     });
     assert_eq!(gate.get(&origin.url("/private")).status, 403);
+}
+
+#[test]
+fn a_fetch_that_outlives_its_engine_is_the_only_one_and_permits_nothing_before_the_engine_is_back()
+{
+    let Some(mut engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let latch = Latch::new();
+    let origin = Origin::http().on("/robots.txt", [Reply::ok(RULES).held(&latch)]);
+    let unknown = Origin::with_rules(RULES);
+    let gates = ["a1", "a2"].map(|name| {
+        joined(|setup| {
+            member(setup, &wall, name);
+            setup.set("fleet", "patience", "\"60s\"");
+            setup.set("robots", "hold", "\"2s\"");
+        })
+    });
+    let asked = ["/private", "/page"].map(|path| {
+        let mut wire = gates[0].connect();
+        wire.send(format!(
+            "GET {} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n",
+            origin.url(path)
+        ));
+        wire
+    });
+    latch.arrivals(1);
+    engine.kill();
+    for gate in &gates {
+        gate.wait_said("the fleet's engine does not answer");
+        let answer = gate.get(&unknown.url("/page"));
+        assert_eq!(answer.status, 503, "{}", answer.text());
+    }
+    assert_eq!(unknown.seen().len(), 0, "an unknown origin gets nothing");
+    latch.open();
+    for mut wire in asked {
+        assert_eq!(wire.response("GET").status, 503);
+    }
+    // The result waits for the engine.
+    for path in ["/private", "/page"] {
+        assert_eq!(gates[0].get(&origin.url(path)).status, 503, "{path}");
+    }
+    assert_eq!(origin.seen_but_robots(), [""; 0]);
+    engine.start_again();
+    for gate in &gates {
+        eventually("the rules to be in force", || {
+            (gate.get(&origin.url("/private")).status == 403).then_some(())
+        });
+        assert_eq!(gate.get(&origin.url("/page")).status, 200);
+    }
+    assert_eq!(origin.robots_fetches(), 1);
+    assert_eq!(origin.seen_but_robots(), ["GET /page"; 2]);
+    logs_are_whole(&gates);
 }

@@ -21,6 +21,17 @@ const DOUBTFUL: Duration = Duration::from_secs(1);
 /// The most by which the clocks of the engine and of the test are apart.
 const SPREAD: Duration = Duration::from_millis(250);
 
+/// The ways in which another engine becomes the primary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    /// The old one is killed, and started again.
+    Killed,
+    /// The old one is stopped, and wakes while the other one is the primary.
+    Stopped,
+    /// An operator has the Sentinels change them, and both go on.
+    Asked,
+}
+
 /// Starts an instance of the fleet behind the Sentinels.
 fn instance(lab: &Sentinels, name: &str) -> CrawlgateProcess {
     instance_with(lab, name, |setup| {
@@ -101,25 +112,24 @@ fn another_primary_takes_over_and_the_old_one_is_left_when_it_wakes() {
             }
         }
         let (first, _) = deny(&gates[0], &unpaced.url(""), "/denied");
-        // Killed; and stopped, to wake while the other one is the primary.
-        for signal in [Signal::KILL, Signal::STOP] {
+        for change in [Change::Killed, Change::Stopped, Change::Asked] {
             let pages = paced.seen_but_robots().len();
-            let old = match signal {
-                Signal::KILL => lab.kill_primary(),
-                _ => {
+            match change {
+                Change::Killed => {
+                    let old = lab.kill_primary();
+                    lab.start_again(old);
+                }
+                Change::Stopped => {
                     let old = lab.signal_primary(Signal::STOP);
                     lab.wait_other(old);
-                    old
+                    lab.signal(old, Signal::CONT);
                 }
-            };
-            match signal {
-                Signal::KILL => lab.start_again(old),
-                _ => lab.signal(old, Signal::CONT),
+                Change::Asked => lab.fail_over(),
             }
             let mut number = 0;
             let (path, id) = eventually("an override everywhere", || {
                 number += 1;
-                let path = format!("/{signal:?}/{number}");
+                let path = format!("/{change:?}/{number}");
                 let (id, said) = deny(&gates[1], &unpaced.url(""), &path);
                 said.ends_with("in force on a1, a2\n").then_some((path, id))
             });
@@ -132,7 +142,7 @@ fn another_primary_takes_over_and_the_old_one_is_left_when_it_wakes() {
             });
             // No turn between the takeover and the end of the quiet time, in which an old primary that wakes may still
             // grant some.
-            if signal == Signal::KILL {
+            if change == Change::Killed {
                 let end = quiet_until(&lab);
                 let quiet = end - QUIET + DOUBTFUL..end - SPREAD;
                 let seen = paced.seen().into_iter().map(|seen| seen.at);
@@ -143,13 +153,14 @@ fn another_primary_takes_over_and_the_old_one_is_left_when_it_wakes() {
                 assert!(early.is_empty(), "before the end: {early:?}");
             }
             lab.wait_whole();
+            let times: Vec<Instant> = paced.seen().iter().map(|seen| seen.at).collect();
+            let name = format!("the paced origin, {change:?}");
+            super::pace::is_within(&times, Duration::from_secs(1), 1, &name);
         }
         drop(ends);
         first
     });
     denied_at_all(&gates, &unpaced, "/denied", &first);
-    let times: Vec<Instant> = paced.seen().iter().map(|seen| seen.at).collect();
-    super::pace::is_within(&times, Duration::from_secs(1), 1, "the paced origin");
     for origin in [&unpaced, &paced] {
         let leaks = origin.seen_but_robots();
         assert!(

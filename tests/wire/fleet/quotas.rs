@@ -1,11 +1,12 @@
 //! The quota and the rate of one client at several instances.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::member;
+use super::{Ends, member};
 use crate::support::{CrawlgateProcess, Engine, Origin, RULES, Wall, eventually};
 
 fn fleet(wall: &Wall, client: &str) -> Vec<CrawlgateProcess> {
@@ -113,4 +114,57 @@ fn a_rate_holds_over_all_instances_and_nothing_goes_without_the_engine() {
     let answer = gates[0].get(&origin.url("/cut"));
     gates[0].refused(&answer, 503, "fleet_cut");
     assert_eq!(origin.seen_but_robots().len(), before + 12);
+}
+
+#[test]
+fn an_instance_that_is_killed_takes_no_more_than_its_part_of_a_quota_with_it() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    const QUOTA: usize = 300;
+    // A part is at most a fiftieth of an even share, and each crawler may have one request under way.
+    const LOST: usize = QUOTA / 150 + 1;
+    let mut gates = fleet(&wall, "quota = { requests = 300, per = '365d' }");
+    let origin = Origin::with_rules(RULES);
+    let pages = || origin.seen_but_robots().len();
+    for gate in &gates {
+        assert_eq!(gate.get(&origin.url("/first")).status, 200);
+    }
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let ends = Ends(&is_over);
+        for gate in [&gates[0], &gates[2]] {
+            let (origin, is_over) = (&origin, &is_over);
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Acquire) {
+                    gate.get(&origin.url("/beside"));
+                }
+            });
+        }
+        while pages() < QUOTA / 3 {
+            assert_eq!(gates[1].get(&origin.url("/killed")).status, 200);
+        }
+        gates[1].signal(Signal::KILL);
+        drop(ends);
+    });
+    gates[1].wait();
+    gates[1].start_again();
+    for gate in &gates {
+        eventually("the quota to be used up", || {
+            let answer = gate.get(&origin.url("/rest"));
+            assert!(matches!(answer.status, 200 | 429 | 503), "{answer:?}");
+            (answer.status == 429).then_some(())
+        });
+    }
+    // What one instance holds and does not use comes back to the others.
+    eventually("the last of the quota", || {
+        let is_spent = gates
+            .iter()
+            .all(|gate| gate.get(&origin.url("/rest")).status == 429);
+        (is_spent && pages() >= QUOTA - LOST).then_some(())
+    });
+    assert!(pages() <= QUOTA, "{}", pages());
+    let answer = gates[1].get(&origin.url("/rest"));
+    gates[1].refused(&answer, 429, "quota_spent");
 }

@@ -86,8 +86,16 @@ fn many_origins_are_fetched_once_each() {
     }
 }
 
+/// Returns what an instance tells of its fleet.
+#[track_caller]
+fn status(gate: &CrawlgateProcess) -> serde_json::Value {
+    let (code, said, errors) = gate.beside("fleet", &["status", "--json"]);
+    assert_eq!(code, Some(0), "{said}{errors}");
+    serde_json::from_str(&said).unwrap()
+}
+
 #[test]
-fn another_instance_fetches_when_the_first_is_killed() {
+fn the_late_result_of_an_instance_that_was_stopped_is_refused() {
     let Some(engine) = Engine::start() else {
         return;
     };
@@ -107,12 +115,24 @@ fn another_instance_fetches_when_the_first_is_killed() {
     let answer = gates[1].get(&origin.url("/private"));
     gates[1].refused(&answer, 403, "robots_disallow");
     assert_eq!(origin.robots_fetches(), 2, "the lease has run out");
+    eventually("a silence of ten seconds", || {
+        let members = status(&gates[1])["members"].clone();
+        let silent = members[0]["silent_ms"].as_u64().unwrap();
+        assert_eq!(members[0]["name"], "a1");
+        (silent >= 10_000).then_some(())
+    });
     // The first one goes on: its state is late, and that of the other is in force there, too.
     gates[0].signal(Signal::CONT);
     latch.open();
-    eventually("the first to answer", || {
-        (gates[0].get(&origin.url("/private")).status == 403).then_some(())
+    gates[0].refused(&wire.response("GET"), 403, "robots_disallow");
+    let answer = gates[0].get(&origin.url("/private"));
+    gates[0].refused(&answer, 403, "robots_disallow");
+    let counts = eventually("the late result to be refused", || {
+        let counts = status(&gates[0])["counts"].clone();
+        let refused = ["leases_lost", "results_refused"].map(|name| counts[name].as_u64().unwrap());
+        (refused.iter().sum::<u64>() >= 1).then_some(counts)
     });
+    assert_eq!(origin.robots_fetches(), 2, "{counts}");
     assert_eq!(origin.seen_but_robots(), [""; 0]);
 }
 

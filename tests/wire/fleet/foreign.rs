@@ -1,10 +1,10 @@
-//! Overrides and members of other versions, and planted numbers of changes.
+//! States, overrides and members of other versions, and planted numbers of changes.
 
 use crawlgate::fleet::FleetKey;
 
 use super::overrides::{denied_at_all, deny, fleet};
 use super::{joined, logs_are_whole, member};
-use crate::support::{Engine, Origin, RULES, eventually};
+use crate::support::{CrawlgateProcess, Engine, Origin, RULES, eventually};
 
 /// Returns octets as a text of Lua.
 fn lua(octets: &[u8]) -> String {
@@ -214,4 +214,69 @@ fn a_planted_number_of_changes_hides_no_override() {
         }
         assert!(!is_taken || origin.seen().len() == before, "{number}");
     }
+}
+
+/// The dictionary of packed states, which is part of their form.
+const DICTIONARY: &[u8] = include_bytes!("../../../src/cache/shared/dictionary.txt");
+
+#[test]
+fn a_state_of_another_version_is_fetched_anew() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let origin = Origin::with_rules(RULES);
+    let start = |name: &str| joined(|setup| member(setup, &wall, name));
+    let private = |gate: &CrawlgateProcess| {
+        let answer = gate.get(&origin.url("/private"));
+        gate.refused(&answer, 403, "robots_disallow");
+    };
+    private(&start("a1"));
+    let key = engine.ask(&["EVAL", "return redis.call('KEYS', '*:state:*')[1]", "0"]);
+    let key = key.lines().nth(1).unwrap();
+    let (_, variant) = key.split_once(":state:").unwrap();
+    let to_hex = format!(
+        "return (string.gsub(redis.call('GET', '{key}'), '.', function(c) \
+         return string.format('%02x', string.byte(c)) end))"
+    );
+    let told = engine.ask(&["EVAL", &to_hex, "0"]);
+    let digits = told.lines().nth(1).unwrap().as_bytes().chunks(2);
+    let octets: Vec<u8> = digits
+        .map(|two| u8::from_str_radix(str::from_utf8(two).unwrap(), 16).unwrap())
+        .collect();
+    let end = octets.iter().position(|octet| *octet == b' ').unwrap();
+    let token: u64 = str::from_utf8(&octets[..end]).unwrap().parse().unwrap();
+    let fleet = FleetKey::of(&[7; 32]);
+    let url = origin.url("");
+    let place = |token: &u64| {
+        let parts = [&b"state"[..], url.as_bytes(), variant.as_bytes()].map(<[u8]>::to_vec);
+        [&parts[..], &[token.to_be_bytes().to_vec()]].concat()
+    };
+    let parts = place(&token);
+    let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+    let packed = fleet.open(&parts, &octets[end + 1..]).unwrap();
+    let mut unpacking = zstd::bulk::Decompressor::with_dictionary(DICTIONARY).unwrap();
+    let head = String::from_utf8(unpacking.decompress(packed, 1 << 20).unwrap()).unwrap();
+    let version = head.split_once("\"version\":").unwrap().1;
+    let version: u32 = version.split(',').next().unwrap().parse().unwrap();
+    // The same state under a higher token: as it is, and as another version writes it.
+    for (name, written, fetches) in [("a2", version, 1), ("a3", version + 1, 2)] {
+        let token = token + u64::from(written);
+        let old = format!("\"version\":{version},");
+        let head = head.replacen(&old, &format!("\"version\":{written},"), 1);
+        let mut packing = zstd::bulk::Compressor::with_dictionary(3, DICTIONARY).unwrap();
+        let packed = packing.compress(head.as_bytes()).unwrap();
+        let parts = place(&token);
+        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+        let sealed = lua(&fleet.seal(&parts, &packed));
+        let plant = format!("redis.call('SET', '{key}', '{token} ' .. {sealed}) return 1");
+        assert_eq!(engine.ask(&["EVAL", &plant, "0"]), ":1\r\n");
+        let gate = start(name);
+        private(&gate);
+        assert_eq!(origin.robots_fetches(), fetches, "{name}: {head}");
+        if fetches > 1 {
+            gate.wait_said("this fleet has not made");
+        }
+    }
+    assert_eq!(origin.seen_but_robots(), [""; 0]);
 }

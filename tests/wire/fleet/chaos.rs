@@ -16,6 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use self::accidents::{Ground, Tally};
+pub(super) use self::crawl::request;
 use self::crawl::{Crawl, Order};
 use super::{Ends, failover, joined, member};
 use crate::ship::{equals_an_export_by_hand, shipping};

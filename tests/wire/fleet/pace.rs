@@ -8,7 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{joined, member};
+use rustix::process::Signal;
+
+use super::chaos::request;
+use super::{Ends, joined, member};
 use crate::support::{CrawlgateProcess, Engine, Origin, RULES, Reply, Wall, eventually};
 
 /// The most by which the arrivals of two requests may come nearer than they were sent: as promised, and on a machine that
@@ -216,6 +219,93 @@ fn three_instances_keep_one_concurrency() {
         used * 100.0
     );
     assert!(used >= 0.5, "{used}");
+}
+
+/// Has crawlers at each instance ask for pages while the engine is killed with all that it knows, and then once more
+/// together with the third instance. Returns the times of arrival at the origin.
+fn crawl_through_kills(
+    engine: &mut Engine,
+    gates: &[CrawlgateProcess],
+    origin: &Origin,
+    crawlers: usize,
+) -> Vec<Instant> {
+    for gate in gates {
+        assert_eq!(gate.get(&origin.url("/first")).status, 200);
+    }
+    let before = origin.seen().len();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let ends = Ends(&is_over);
+        for gate in gates {
+            let address = gate.address();
+            for crawler in 0..crawlers {
+                let (origin, is_over) = (&origin, &is_over);
+                scope.spawn(move || {
+                    while !is_over.load(Ordering::Acquire) {
+                        if request(address, &origin.url(&format!("/{crawler}"))).is_none() {
+                            // The instance is gone.
+                            thread::sleep(Duration::from_millis(20));
+                        }
+                    }
+                });
+            }
+        }
+        let goes_on = |what: &str| {
+            let before = origin.seen().len();
+            eventually(what, || (origin.seen().len() > before + 12).then_some(()));
+        };
+        goes_on("the crawl");
+        engine.kill();
+        engine.start_again();
+        goes_on("the crawl after the engine was killed");
+        gates[2].signal(Signal::KILL);
+        engine.kill();
+        engine.start_again();
+        goes_on("the crawl after both were killed");
+        drop(ends);
+    });
+    origin.seen()[before..].iter().map(|seen| seen.at).collect()
+}
+
+#[test]
+fn two_rates_hold_while_the_engine_and_an_instance_are_killed() {
+    let Some(mut engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    for (per_second, burst, crawlers) in [("10", 5, 8), ("100", 1, 24)] {
+        let name = format!("{per_second}/s in bursts of {burst}");
+        let pace = [
+            ("requests_per_second", per_second),
+            ("burst", &burst.to_string()),
+        ];
+        let gates = fleet(&wall, &pace);
+        let origin = Origin::with_rules(RULES);
+        let times = crawl_through_kills(&mut engine, &gates, &origin, crawlers);
+        println!("{name}: {} requests", times.len());
+        let interval = Duration::from_secs_f64(1.0 / per_second.parse::<f64>().unwrap());
+        is_within_by(&times, interval, burst, bound(PROMISED, SPREAD), &name);
+    }
+}
+
+#[test]
+fn one_concurrency_holds_while_the_engine_and_an_instance_are_killed() {
+    let Some(mut engine) = Engine::start() else {
+        return;
+    };
+    let wall = engine.wall();
+    let gates = fleet(&wall, &[("concurrency", "2")]);
+    let took = Duration::from_millis(400);
+    let origin = Origin::with_rules(RULES)
+        .on("/0", [slow_page(took)])
+        .on("/1", [slow_page(took)]);
+    let times = crawl_through_kills(&mut engine, &gates, &origin, 2);
+    println!("concurrency 2: {} requests", times.len());
+    for three in times.windows(3) {
+        let apart = three[2].duration_since(three[0]);
+        let spread = bound(PROMISED, SPREAD);
+        assert!(apart + spread >= took, "{apart:?} by {spread:?}");
+    }
 }
 
 #[test]

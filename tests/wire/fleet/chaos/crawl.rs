@@ -158,7 +158,7 @@ impl Crawl {
 }
 
 /// Requests a page on a connection of its own; `None` if the connection fails. Panics if no answer comes.
-fn request(gate: SocketAddr, url: &str) -> Option<Response> {
+pub(in crate::fleet) fn request(gate: SocketAddr, url: &str) -> Option<Response> {
     let mut stream = TcpStream::connect(gate).ok()?;
     stream.set_read_timeout(Some(HUNG)).unwrap();
     let request = format!(

@@ -120,19 +120,15 @@ fn without_comments_and_tests(text: &str) -> String {
     code.collect::<Vec<_>>().join("\n")
 }
 
-/// The paths that a file names: those of its `use` declarations, and each that begins with `crate::`.
+/// The paths that a file names: those that begin with `crate::`, `super::` or `self::`.
 fn paths(text: &str, module: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
-    for (at, _) in text.match_indices("crate::") {
-        let is_word =
-            text[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_');
-        if !is_word {
-            tree(&text[at..], &[], &mut found);
-        }
-    }
-    for begin in ["super::", "self::"] {
-        for (at, _) in text.match_indices(&format!("use {begin}")) {
-            tree(&text[at + "use ".len()..], &[], &mut found);
+    for begin in ["crate::", "super::", "self::"] {
+        for (at, _) in text.match_indices(begin) {
+            let goes_on = |before: char| before.is_alphanumeric() || before == '_' || before == ':';
+            if !text[..at].ends_with(goes_on) {
+                tree(&text[at..], &[], &mut found);
+            }
         }
     }
     found

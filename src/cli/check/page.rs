@@ -7,7 +7,7 @@ use crate::cli::screen::{Paint, Tone};
 /// Text under construction. Writing to a String cannot fail.
 pub(super) struct Page {
     text: String,
-    paint: Paint,
+    pub(super) paint: Paint,
 }
 
 impl Page {

@@ -1,5 +1,7 @@
 //! A judgement for people: the verdict, and each step to it.
 
+use std::fmt::Write as _;
+
 use super::page::Page;
 use super::shown::Shown;
 use crate::cli::overrides::sentence;

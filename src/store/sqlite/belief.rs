@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
+use super::entries::oldest::first_kept;
 use super::error::Failure;
 use super::rows::{integer, number};
 use super::write::begin;
@@ -20,7 +21,7 @@ const STEADY: &str = "believed_steady";
 pub(super) fn progress(connection: &Connection) -> Result<Progress, Failure> {
     Ok(Progress {
         belief: noted(connection)?,
-        first: super::prune::first_kept(connection)?,
+        first: first_kept(connection)?,
         last: newest(connection)?,
     })
 }

@@ -21,6 +21,7 @@ pub(super) mod checkpoint;
 mod frames;
 mod head;
 mod lines;
+pub(super) mod oldest;
 mod read;
 pub(super) mod retention;
 mod schema;

@@ -12,10 +12,10 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
 use super::bounds::{self, Parts};
 use super::entries::retention::{self, Oldest};
-use super::entries::{Blocks, Head, extent, fold};
+use super::entries::{Blocks, Head, extent, fold, oldest};
 use super::error::Failure;
 use super::open::LOG_SIZE;
-use super::rows::{integer, number, time};
+use super::rows::{number, time};
 use super::write::{LogMemory, begin, event};
 use super::{fetches, hours, objects, robots, shipping};
 use crate::clock::Moment;
@@ -65,7 +65,7 @@ pub(super) fn step(
             dropped.add(drop_for_room(&transaction, &mut head, log.blocks(), how)?);
         }
     }
-    let oldest = oldest_kept(&transaction)?.unwrap_or(how.now);
+    let oldest = oldest::oldest_kept(&transaction)?.unwrap_or(how.now);
     let objects = objects::drop_unused(&transaction, oldest, how.now)?;
     let (looked_at, snapshots) = texts(&transaction, retention.keep, how.now)?;
     if dropped.decisions > 0 {
@@ -91,27 +91,6 @@ pub(super) fn step(
             || given_back > 0,
         ..dropped
     })
-}
-
-/// Returns the time of the oldest entry that is kept. It need not be the first one: a clock may have been wrong.
-pub(super) fn oldest_kept(connection: &Connection) -> Result<Option<Moment>, Failure> {
-    let (first, _) = extent(connection)?;
-    let mut oldest = connection.prepare_cached(
-        "SELECT min(min_time) FROM (SELECT min_time FROM block INDEXED BY block_time WHERE first >= ?1 \
-         UNION ALL SELECT min_time FROM tail)",
-    )?;
-    let oldest: Option<i64> = oldest.query_row([integer(first)], |row| row.get(0))?;
-    Ok(oldest.map(|time| Moment::from_millis(number(time))))
-}
-
-/// Returns the time of the first entry that is kept.
-pub(super) fn first_kept(connection: &Connection) -> Result<Option<Moment>, Failure> {
-    let mut oldest = connection.prepare_cached(
-        "SELECT min_time FROM (SELECT first, min_time FROM block WHERE body IS NOT NULL \
-         UNION ALL SELECT first, min_time FROM tail) ORDER BY first LIMIT 1",
-    )?;
-    let oldest = oldest.query_row([], |row| row.get(0)).optional()?;
-    Ok(oldest.map(|time| Moment::from_millis(number(time))))
 }
 
 /// Tells whether the store exceeds its bound while a reader keeps the log from being carried over: every removal would

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
+use super::entries::oldest::oldest_kept;
 use super::error::Failure;
 use super::rows::{integer, number, time};
 use crate::client::network_of;
@@ -102,7 +103,7 @@ pub(super) fn make_room(
 /// Returns the time from which on texts that entries name are protected.
 fn first_named(connection: &Connection) -> Result<i64, Failure> {
     // Notes of use are precise to a day.
-    let first = super::prune::oldest_kept(connection)?;
+    let first = oldest_kept(connection)?;
     Ok(first.map_or(1, |first| time(first - 2 * DAY).max(1)))
 }
 

@@ -241,7 +241,7 @@ impl RobotsCache {
             let mut slots = entry.slots.lock();
             let slot = slots.held(crawler, now);
             let doubted = slot.filter(|slot| Arc::ptr_eq(&slot.state, seen));
-            let whose = (origin, crawler.asker());
+            let whose = (origin, crawler.asker);
             doubted.map(|slot| shared.join(&entry, whose, slot, 0, FlightReason::Fetch))
         };
         match flight {

@@ -21,7 +21,8 @@ pub use self::recognise::{AuthCache, AuthError, Clients};
 use crate::agent::{Agent, Chain, Source};
 use crate::config::{ClientConfig, Conditions, Mode, ProfileName, Quota, Rate};
 use crate::rep::ProductToken;
-use crate::robots::identity::{Asker, Crawler};
+use crate::robots::asker::Asker;
+use crate::robots::identity::Crawler;
 use crate::usage::Purposes;
 
 /// One client, as it is configured.

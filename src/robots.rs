@@ -3,6 +3,7 @@
 //! Pure: no sockets, clocks or logs. [`crate::cache`] fetches and keeps.
 
 pub mod access;
+pub mod asker;
 pub mod crawl_delay;
 pub mod document;
 pub mod identity;

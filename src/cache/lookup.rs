@@ -17,8 +17,9 @@ use crate::clock::Moment;
 use crate::config::ProfileName;
 use crate::policy::generation::OriginUpdates;
 use crate::rep::Origin;
+use crate::robots::asker::Asker;
 use crate::robots::document::Document;
-use crate::robots::identity::{Asker, Crawler, FetchedAs};
+use crate::robots::identity::{Crawler, FetchedAs};
 use crate::robots::state::{Due, Stance, State};
 
 /// The answer about an origin for one request.
@@ -134,7 +135,7 @@ impl Shared {
         };
         let is_unconfirmed = self.sharing.is_some() && slot.is_unconfirmed();
         let is_compared = self.is_compared(slot);
-        let asker = crawler.asker();
+        let asker = crawler.asker;
         let mut join = |reason| self.join(entry, (origin, asker), slot, depth, reason);
         let awaited = match due {
             Due::No | Due::Ahead if is_unconfirmed => {

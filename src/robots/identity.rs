@@ -7,13 +7,13 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 
 use http::HeaderValue;
 use parking_lot::Mutex;
 use thiserror::Error;
 
+use super::asker::Asker;
 use super::document::Document;
 use super::state::State;
 use crate::rep::ProductToken;
@@ -55,16 +55,8 @@ pub struct Crawler<'a> {
     document: Document,
     client: Option<&'a Arc<str>>,
     tokens: &'a [ProductToken],
-    asker: Option<Asker<'a>>,
-}
-
-/// The client that asks. A fetch counts against it, also if it shares the state with others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asker<'a> {
-    /// The client of this name.
-    Named(&'a Arc<str>),
-    /// A client without a name, at this address.
-    At(IpAddr),
+    /// None: crawlgate itself.
+    pub(crate) asker: Option<Asker<'a>>,
 }
 
 impl<'a> Crawler<'a> {
@@ -72,10 +64,9 @@ impl<'a> Crawler<'a> {
     #[must_use]
     pub fn new(client: Option<&'a Arc<str>>, tokens: &'a [ProductToken]) -> Crawler<'a> {
         Crawler {
-            document: Document::RobotsTxt,
             client,
             tokens,
-            asker: None,
+            ..Crawler::default()
         }
     }
 
@@ -112,12 +103,6 @@ impl<'a> Crawler<'a> {
     #[must_use]
     pub fn asked_by(self, asker: Option<Asker<'a>>) -> Crawler<'a> {
         Crawler { asker, ..self }
-    }
-
-    /// Returns the client that asks; none: crawlgate itself.
-    #[must_use]
-    pub fn asker(self) -> Option<Asker<'a>> {
-        self.asker
     }
 
     /// Returns the document that it asks for.

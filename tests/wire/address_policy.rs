@@ -3,7 +3,10 @@
 
 use serde_json::Value;
 
-use crate::support::{CrawlgateProcess, Origin, RULES, Reply, Response, Setup, eventually};
+use crate::opaque::{SWITCH, upgrade};
+use crate::support::{
+    CrawlgateProcess, Origin, RULES, Reply, Response, Setup, eventually, origin_ca_pem,
+};
 
 const RELOADED: &str = "the configuration was read again";
 
@@ -287,4 +290,32 @@ fn run_takes_allowed_addresses_on_its_command_line() {
     let said = run(&[]);
     assert!(said.contains("--allow 127.0.0.0/8"), "{said}");
     assert_eq!(run(&["--allow", "127.0.0.0/8"]), "page /open");
+}
+
+#[test]
+fn what_is_open_to_an_address_ends_when_the_address_becomes_prohibited() {
+    let mut gate = CrawlgateProcess::with(|setup| {
+        setup.set("tls", "tunnel", "[\"bank.test\"]");
+    });
+    let tls = Origin::https();
+    let plain = Origin::http().on("/socket", [Reply::raw(SWITCH).echo()]);
+    let authority = format!("bank.test:{}", tls.port());
+    let mut wire = gate.connect();
+    assert_eq!(wire.tunnel(&authority).status, 200);
+    let mut wire = wire.tls("bank.test", origin_ca_pem());
+    wire.get_inside(&authority, "/inside")
+        .is_origins(200, "page /inside");
+    let mut socket = gate.connect();
+    let answer = socket.exchange(upgrade(&plain.url("/socket"), &plain.authority()));
+    assert_eq!(answer.status, 101, "{answer:?}");
+    // No name is denied.
+    let wall = |setup: &mut Setup| {
+        setup.set("egress", "deny", "[\"127.0.0.0/8\"]");
+    };
+    gate.reload(wall, RELOADED);
+    for port in [tls.port(), plain.port()] {
+        let record = gate.record("the end", |record| record["port"] == port);
+        assert_eq!(record["error"], "http_request_denied", "{record}");
+    }
+    drop((wire, socket));
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply, Setup, Wire, origin_ca_pem};
+use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply, Wire, origin_ca_pem};
 
 /// Starts a gate that does not intercept `bank.test`.
 fn tunnelling() -> CrawlgateProcess {
@@ -131,32 +131,6 @@ fn an_open_tunnel_ends_when_it_would_be_denied() {
         .get_inside(&elsewhere, "/inside")
         .is_origins(200, "page /inside");
     drop(wire);
-}
-
-#[test]
-fn what_is_open_to_an_address_ends_when_the_address_becomes_prohibited() {
-    let mut gate = tunnelling();
-    let tls = Origin::https();
-    let plain = Origin::http().on("/socket", [Reply::raw(SWITCH).echo()]);
-    let authority = format!("bank.test:{}", tls.port());
-    let mut wire = gate.connect();
-    assert_eq!(wire.tunnel(&authority).status, 200);
-    let mut wire = wire.tls("bank.test", origin_ca_pem());
-    wire.get_inside(&authority, "/inside")
-        .is_origins(200, "page /inside");
-    let mut socket = gate.connect();
-    let answer = socket.exchange(upgrade(&plain.url("/socket"), &plain.authority()));
-    assert_eq!(answer.status, 101, "{answer:?}");
-    // No name is denied.
-    let wall = |setup: &mut Setup| {
-        setup.set("egress", "deny", "[\"127.0.0.0/8\"]");
-    };
-    gate.reload(wall, "the configuration was read again");
-    for port in [tls.port(), plain.port()] {
-        let record = gate.record("the end", |record| record["port"] == port);
-        assert_eq!(record["error"], "http_request_denied", "{record}");
-    }
-    drop((wire, socket));
 }
 
 #[test]

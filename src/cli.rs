@@ -2,7 +2,7 @@
 
 pub mod admin;
 pub mod audit;
-mod beside;
+mod background;
 pub mod ca;
 pub mod check;
 pub mod client;

@@ -37,7 +37,7 @@ use std::time::Duration;
 use self::args::Confine;
 use self::namespace::Handover;
 use self::summary::{Exemption, Output};
-use super::beside::Beside;
+use super::background::BackgroundTasks;
 use super::{FAILED, fail, serve};
 use crate::audit::{Log, Summary};
 use crate::clock::Clock;
@@ -162,13 +162,13 @@ async fn supervised(
         proxy.trace_with(tracer);
     }
     serve::warn_of_authority(&proxy.authority(), &tls);
-    let mut beside = Beside::start(&proxy).await?;
+    let mut tasks = BackgroundTasks::start(&proxy).await?;
     let entrance = Entrance::open(args.confine)?;
     let url = format!("http://{}", entrance.address);
     let now = Clock::system().now();
     let files = PrivateFiles::create(&proxy.authority(), &tls, &url, now)
         .map_err(|error| format!("the files for the command cannot be written: {error}"))?;
-    beside.begin(&proxy);
+    tasks.begin(&proxy);
     let ended = command(args, &proxy, &url, entrance, &files).await;
     // After the command, exchanges that it left behind have no reader.
     if tokio::time::timeout(GRACE, proxy.drain()).await.is_err() {
@@ -177,7 +177,7 @@ async fn supervised(
     if let Err(error) = proxy.log().close() {
         let _ = writeln!(io::stderr(), "crawlgate: {error}");
     }
-    beside.end().await;
+    tasks.end().await;
     if let Err(error) = files.remove() {
         let _ = writeln!(io::stderr(), "crawlgate: {error}");
     }

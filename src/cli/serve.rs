@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tracing::{error, info, warn};
 
 use self::listeners::listeners;
-use super::beside::{Beside, open_store};
+use super::background::{BackgroundTasks, open_store};
 use super::join::join;
 use super::{FAILED, fail};
 use crate::audit::{Log, LogError};
@@ -114,15 +114,15 @@ async fn serve(
     tell_where_decisions_go(&kept);
     tell_mode(&kept);
     tell_exemptions(&kept);
-    let mut beside = Beside::start(&proxy).await?;
+    let mut tasks = BackgroundTasks::start(&proxy).await?;
     if let Some(path) = &kept.admin.socket {
-        beside.listen(&proxy, path).await;
+        tasks.listen(&proxy, path).await;
     }
     // Bound before the start is recorded, as a process without a port never serves; connections wait meanwhile.
     let listeners = listeners(&kept).await?;
-    beside.open_site(&proxy)?;
-    beside.open_public(&proxy)?;
-    beside.begin(&proxy);
+    tasks.open_site(&proxy)?;
+    tasks.open_public(&proxy)?;
+    tasks.begin(&proxy);
     // Last: a new connection finds everything in place.
     let places = proxy
         .serve_on(listeners)
@@ -133,14 +133,14 @@ async fn serve(
     notify(&[sd_notify::NotifyState::Ready]);
     loop {
         tokio::select! {
-            _ = signals.hang_up.recv() => reload(&proxy, &beside, args, explicit, &telemetry.level),
+            _ = signals.hang_up.recv() => reload(&proxy, &tasks, args, explicit, &telemetry.level),
             _ = signals.terminate.recv() => break,
             _ = signals.interrupt.recv() => break,
         }
     }
     notify(&[sd_notify::NotifyState::Stopping]);
     let ended = drain(&proxy, &mut signals).await;
-    beside.end().await;
+    tasks.end().await;
     Ok(ended)
 }
 
@@ -294,7 +294,7 @@ fn within_descriptors(mut config: Config) -> Config {
 
 fn reload(
     proxy: &Proxy,
-    beside: &Beside,
+    tasks: &BackgroundTasks,
     args: &ServeArgs,
     explicit: Option<&Path>,
     level: &LevelHandle,
@@ -323,7 +323,7 @@ fn reload(
             for error in proxy.renew_certificates() {
                 error!("{error}; the certificate stays as it was");
             }
-            if let Err(error) = beside.renew_certificate() {
+            if let Err(error) = tasks.renew_certificate() {
                 error!("{error}; the certificate stays as it was");
             }
             info!(applied = ?plan.applied, "the configuration was read again");

@@ -51,12 +51,12 @@ pub(super) fn open_store(config: &Config) -> Result<Option<Arc<dyn Store>>, Stri
     Ok(Some(store))
 }
 
-/// The tasks beside a proxy. They end with this value.
-pub(super) struct Beside {
+/// The background tasks of a proxy. They end with this value.
+pub(super) struct BackgroundTasks {
     tasks: JoinSet<()>,
     overrides_changed: Arc<Notify>,
     keeper: Option<Arc<Keeper>>,
-    log: Option<Kept>,
+    log: Option<LogParts>,
     fleet: Option<Arc<Fleet>>,
     /// The console and the page for everyone, bound and not served yet.
     sites: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
@@ -71,21 +71,21 @@ pub(super) struct Beside {
 }
 
 /// The store, the key of its log, its witnesses, and the place that has it, too.
-struct Kept {
+struct LogParts {
     store: Arc<dyn Store>,
     key: Arc<LogKey>,
     witnesses: Arc<Witnesses>,
     shipper: Option<Arc<Shipper>>,
 }
 
-impl Beside {
+impl BackgroundTasks {
     /// Puts the overrides of the store in force. Called before the first request.
     ///
     /// # Errors
     /// When the key or the overrides cannot be read: without the overrides, no request can be judged.
-    pub(super) async fn start(proxy: &Arc<Proxy>) -> Result<Beside, String> {
+    pub(super) async fn start(proxy: &Arc<Proxy>) -> Result<BackgroundTasks, String> {
         let clock = Clock::system();
-        let mut beside = Beside {
+        let mut background = BackgroundTasks {
             tasks: JoinSet::new(),
             overrides_changed: Arc::default(),
             keeper: None,
@@ -98,28 +98,35 @@ impl Beside {
             started: clock.now(),
             clock,
         };
-        beside.tasks.spawn(clock::watch(beside.clock.clone()));
+        background
+            .tasks
+            .spawn(clock::watch(background.clock.clone()));
         if let Some(store) = proxy.log().store() {
-            beside.care_for(proxy, store).await?;
+            background.attach_store(proxy, store).await?;
         }
         // The configuration demands a store for a fleet.
-        if let (Some(fleet), Some(keeper)) = (proxy.gate().fleet(), &beside.keeper) {
-            beside.fleet = Some(Arc::clone(fleet));
+        if let (Some(fleet), Some(keeper)) = (proxy.gate().fleet(), &background.keeper) {
+            background.fleet = Some(Arc::clone(fleet));
             let keeper: Arc<dyn Follow> = Arc::<Keeper>::clone(keeper);
             let follower = proxy.gate().pace().following(keeper);
-            beside.link.spawn(Arc::clone(fleet).keep(follower));
+            background.link.spawn(Arc::clone(fleet).keep(follower));
             first_answer(fleet).await;
         }
-        Ok(beside)
+        Ok(background)
     }
 
-    async fn care_for(&mut self, proxy: &Arc<Proxy>, store: &Arc<dyn Store>) -> Result<(), String> {
+    /// Starts the tasks of a store: witnesses, shipping, overrides, retention.
+    async fn attach_store(
+        &mut self,
+        proxy: &Arc<Proxy>,
+        store: &Arc<dyn Store>,
+    ) -> Result<(), String> {
         let settings = proxy.settings();
         let key = store::log_key(&settings).map_err(|error| error.to_string())?;
         let witnesses = Witnesses::of(&settings, store, &key, self.clock.clone()).await?;
         let witnesses = Arc::new(witnesses);
         let shipper = Shipper::of(&settings, store, &key, self.clock.clone()).await?;
-        self.log = Some(Kept {
+        self.log = Some(LogParts {
             store: Arc::clone(store),
             key: Arc::clone(&key),
             witnesses: Arc::clone(&witnesses),
@@ -177,7 +184,7 @@ impl Beside {
         })
     }
 
-    /// Binds the configured address of the console, the API, health and metrics. [`Beside::begin`] serves them; crawlers
+    /// Binds the configured address of the console, the API, health and metrics. [`BackgroundTasks::begin`] serves them; crawlers
     /// cannot connect yet.
     ///
     /// # Errors
@@ -217,7 +224,7 @@ impl Beside {
         self.certificate.as_ref().map_or(Ok(()), Certificate::renew)
     }
 
-    /// Binds the configured address of the page for everyone. [`Beside::begin`] serves it.
+    /// Binds the configured address of the page for everyone. [`BackgroundTasks::begin`] serves it.
     ///
     /// # Errors
     /// When the address is not available.
@@ -261,7 +268,7 @@ impl Beside {
             fleet.leave().await;
         }
         self.tasks.shutdown().await;
-        let Some(Kept {
+        let Some(LogParts {
             store,
             key,
             witnesses,

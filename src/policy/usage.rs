@@ -12,7 +12,7 @@ use super::{Decision, Reason, Verdict};
 use crate::agent::Agent;
 use crate::rep::ProductToken;
 use crate::robots::snapshot::Snapshot;
-use crate::usage::lines::{KeptLines, Line};
+use crate::usage::lines::{KeptLines, Lines};
 use crate::usage::record::{self, FieldRecord, UsageRecord};
 use crate::usage::{
     Categories, Category, Judged, Modes, Preference, Purposes, Said, SignalMode, Value, fields,
@@ -159,7 +159,7 @@ pub struct Head<'a> {
     /// The status code.
     pub status: u16,
     /// The field lines that speak of use, in order.
-    pub lines: Vec<Line<'a>>,
+    pub lines: Lines<'a>,
     /// The crawler's product tokens, most specific first.
     pub tokens: &'a [ProductToken],
 }

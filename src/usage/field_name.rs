@@ -1,5 +1,7 @@
 //! The response fields that speak of use, and the one that X-Robots-Tag is read beside.
 
+use smallvec::SmallVec;
+
 /// The name of a response field that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FieldName {
@@ -21,6 +23,9 @@ pub enum FieldName {
 
 /// One field line: the name, and the octets.
 pub type Line<'a> = (FieldName, &'a [u8]);
+
+/// Field lines. Few responses have more than one of each field, so that they take no memory of their own.
+pub type Lines<'a> = SmallVec<[Line<'a>; FieldName::ALL.len()]>;
 
 impl FieldName {
     /// All names.

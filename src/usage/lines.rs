@@ -1,34 +1,31 @@
 //! The field lines of a response that speak of use: borrowed from its head, and kept for its record.
 
+use smallvec::SmallVec;
+
 use super::field_name::FieldName;
-pub use super::field_name::Line;
+pub use super::field_name::{Line, Lines};
 use super::fields::{LONGEST, SEPARATOR};
 use super::statement::trimmed;
 
-/// Copies of some lines, in two pieces of memory however many there are.
+/// Copies of some lines.
 #[derive(Clone, Debug, Default)]
 pub struct KeptLines {
     octets: Vec<u8>,
     /// The name of each line, and the end of its octets.
-    ends: Vec<(FieldName, usize)>,
+    ends: SmallVec<[(FieldName, usize); FieldName::ALL.len()]>,
 }
 
 /// Returns the lines about use among the fields of a response, in order. Empty, and nothing is allocated, where none speaks
 /// of use.
 #[must_use]
-pub fn of<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> Vec<Line<'a>> {
-    let mut lines = Vec::new();
+pub fn of<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> Lines<'a> {
+    let mut lines = Lines::new();
     let (mut first_type, mut more_types) = (None, Vec::new());
     for (name, value) in fields {
         match (FieldName::of(name), first_type) {
             (Some(FieldName::ContentType), None) => first_type = Some(value),
             (Some(FieldName::ContentType), Some(_)) => more_types.push(value),
-            (Some(name), _) => {
-                if lines.capacity() == 0 {
-                    lines.reserve(FieldName::ALL.len());
-                }
-                lines.push((name, value));
-            }
+            (Some(name), _) => lines.push((name, value)),
             (None, _) => {}
         }
     }
@@ -46,7 +43,7 @@ impl KeptLines {
     pub fn of(lines: &[Line<'_>]) -> KeptLines {
         let mut kept = KeptLines {
             octets: Vec::with_capacity(lines.iter().map(|(_, line)| line.len()).sum()),
-            ends: Vec::with_capacity(lines.len()),
+            ends: SmallVec::with_capacity(lines.len()),
         };
         for (name, line) in lines {
             kept.octets.extend_from_slice(line);
@@ -106,12 +103,12 @@ mod tests {
             (FieldName::RobotsTag, b"noindex"),
             (FieldName::ContentType, b"image/png"),
         ];
-        assert_eq!(lines, expected);
+        assert_eq!(lines[..], expected);
         let kept = KeptLines::of(&lines);
         assert_eq!(kept.iter().collect::<Vec<_>>(), expected);
         assert_eq!((kept.len(), kept.is_empty()), (4, false));
         let untagged = fields.into_iter().skip(2).take(2);
-        assert_eq!(of(untagged), expected[1..2]);
+        assert_eq!(of(untagged)[..], expected[1..2]);
         let twice = [fields[2], fields[1], ("content-type", b"text/html")];
         assert_eq!(of(twice.into_iter()).len(), 3);
     }

@@ -13,9 +13,7 @@ pub(super) fn licenses(field: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = field;
     std::iter::from_fn(move || {
         while !rest.is_empty() {
-            let (link, after) = until(rest, b',');
-            rest = after;
-            if let Some(target) = license(trimmed(link)) {
+            if let Some(target) = license(&mut rest) {
                 return Some(target);
             }
         }
@@ -23,51 +21,56 @@ pub(super) fn licenses(field: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Returns the target of a link that names a licence of RSL.
-fn license(link: &[u8]) -> Option<&[u8]> {
-    let (target, rest) = cut(link.strip_prefix(b"<")?, b'>')?;
-    let mut rest = trimmed(rest).strip_prefix(b";")?;
-    let (mut relation, mut media_type) = (None, None);
-    while !rest.is_empty() {
-        let (parameter, after) = until(rest, b';');
-        rest = after;
+/// Takes a link off the rest of a field. Returns its target if it names a licence of RSL.
+fn license<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (link, mut separator) = piece(rest);
+    let target = target(trimmed(link)).filter(|_| separator == Some(b';'));
+    let (mut relation, mut media_type, mut is_anchored) = (None, None, false);
+    while separator == Some(b';') {
+        let parameter;
+        (parameter, separator) = piece(rest);
         let (name, value) = cut(parameter, b'=').unwrap_or((parameter, &[]));
         let (name, value) = (trimmed(name), trimmed(value));
-        if name.eq_ignore_ascii_case(b"anchor") {
-            return None;
-        }
         // Of a repeated parameter the first counts (RFC 8288 section 3).
         if name.eq_ignore_ascii_case(b"rel") {
             relation.get_or_insert(unquoted(value));
         } else if name.eq_ignore_ascii_case(b"type") {
             media_type.get_or_insert(unquoted(value));
+        } else {
+            is_anchored |= name.eq_ignore_ascii_case(b"anchor");
         }
     }
     let is_license = |one: &[u8]| one.eq_ignore_ascii_case(b"license");
     let mut relations = relation?.split(|octet| matches!(octet, b' ' | b'\t'));
     let is_rsl = media_type?.eq_ignore_ascii_case(RSL);
-    (is_rsl && relations.any(is_license)).then(|| trimmed(target))
+    target.filter(|_| is_rsl && !is_anchored && relations.any(is_license))
 }
 
-/// Splits text at the first separator outside quotes and angle brackets.
-fn until(text: &[u8], separator: u8) -> (&[u8], &[u8]) {
-    let split = |at| {
-        let (before, after) = text.split_at_checked(at)?;
-        Some((before, after.get(1..)?))
-    };
-    let end = end(text, separator);
-    end.and_then(split).unwrap_or((text, &[]))
+/// Returns the target of a link without its parameters.
+fn target(link: &[u8]) -> Option<&[u8]> {
+    let (target, behind) = cut(link.strip_prefix(b"<")?, b'>')?;
+    behind.is_empty().then(|| trimmed(target))
 }
 
-/// Returns the place of the first separator outside quotes and angle brackets.
-fn end(text: &[u8], separator: u8) -> Option<usize> {
+/// Takes a piece off the rest of a field: up to the first comma or semicolon outside quotes and angle brackets, which is
+/// returned, too. Quotes and brackets without an end reach to that of the field.
+fn piece<'a>(rest: &mut &'a [u8]) -> (&'a [u8], Option<u8>) {
+    let whole = *rest;
+    let end = end(whole).unwrap_or(whole.len());
+    let (piece, after) = whole.split_at_checked(end).unwrap_or((whole, &[]));
+    *rest = after.get(1..).unwrap_or_default();
+    (piece, after.first().copied())
+}
+
+/// Returns the place of the first comma or semicolon outside quotes and angle brackets.
+fn end(text: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
-        at += memchr::memchr3(separator, b'"', b'<', text.get(at..)?)?;
         match text.get(at)? {
+            b',' | b';' => return Some(at),
             b'"' => at = end_of_quoted(text, at + 1)?,
             b'<' => at += memchr::memchr(b'>', text.get(at..)?)?,
-            _ => return Some(at),
+            _ => {}
         }
         at += 1;
     }

@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::policy::Decision;
 use crate::text::DecisionId;
-use crate::usage::lines::{self, Line};
+use crate::usage::lines::{self, Lines};
 use crate::usage::{Purpose, Value};
 
 /// The field that tells a crawler what was found, if the operator wants that.
@@ -35,7 +35,7 @@ pub fn stamp(headers: &mut HeaderMap, decision: &Decision, id: DecisionId) {
 }
 
 /// Returns the lines of a response that speak of use.
-pub fn lines(headers: &HeaderMap) -> Vec<Line<'_>> {
+pub fn lines(headers: &HeaderMap) -> Lines<'_> {
     let fields = headers.iter();
     lines::of(fields.map(|(name, value)| (name.as_str(), value.as_bytes())))
 }

@@ -241,8 +241,8 @@ impl RobotsCache {
             let mut slots = entry.slots.lock();
             let slot = slots.held(crawler, now);
             let doubted = slot.filter(|slot| Arc::ptr_eq(&slot.state, seen));
-            let whose = (origin, crawler.asker);
-            doubted.map(|slot| shared.join(&entry, whose, slot, 0, FlightReason::Fetch))
+            let asked = (origin, crawler.asker);
+            doubted.map(|slot| shared.join(&entry, asked, slot, 0, FlightReason::Fetch))
         };
         match flight {
             Some(flight) => {

@@ -57,7 +57,7 @@
 //! # Reading order
 //!
 //! From the leaves up; each room imports only rooms before it, and `tests/layering.rs` holds that:
-//! [`version`] · [`clock`] · `gcra` · `retry` · `connection_limit` · `held_writes` · `http2_body` · `websocket` · [`descriptors`] · [`metrics`] · [`rep`] ·
+//! [`version`] · [`clock`] · `gcra` · `retry` · `connection_limit` · `held_writes` · `filtered` · `http2_frames` · `http2_body` · `websocket` · [`descriptors`] · [`metrics`] · [`rep`] ·
 //! [`socket`] · [`text`] · [`ftp`] · [`tlog`] · `whole_file` · [`agent`] · [`usage`] · [`robots`] · [`policy`] · [`signing`] ·
 //! [`config`] · [`fleet`] · [`ca`] · [`client`] ·
 //! [`pace`] · [`entry`] · [`store`] · [`trust`] · [`audit`] · [`egress`] · [`witness`] · [`ship`] · [`cache`] · [`telemetry`] ·
@@ -93,12 +93,14 @@ pub mod descriptors;
 pub mod egress;
 pub mod entry;
 pub mod explain;
+mod filtered;
 pub mod fleet;
 pub mod ftp;
 pub mod gate;
 mod gcra;
 mod held_writes;
 mod http2_body;
+mod http2_frames;
 pub mod metrics;
 pub mod pace;
 pub mod policy;

@@ -19,7 +19,6 @@ mod downstream;
 mod exchange;
 mod exchange_state;
 mod fields;
-pub(crate) mod filtered;
 mod forward;
 pub(crate) mod framing;
 mod hello;

@@ -23,6 +23,8 @@ const ROOMS: &[&str] = &[
     "retry",
     "connection_limit",
     "held_writes",
+    "filtered",
+    "http2_frames",
     "http2_body",
     "websocket",
     "descriptors",

@@ -19,7 +19,6 @@ use super::fetch_handle::{Ended, FetchHandle};
 use super::flight::FetchTask;
 use super::hops::Hopper;
 use super::settings::Settings;
-use crate::client::ClientKey;
 use crate::clock::Moment;
 use crate::config::RobotsConfig;
 use crate::robots::access::{Absence, AccessResult, Cause, Freshness};
@@ -86,10 +85,9 @@ impl Shared {
             fetched_as: slot.fetched_as.clone(),
             failure: None,
         };
-        let asker = hopper.client.as_ref().map(ClientKey::asker);
-        let whose = (&hopper.origin, asker);
+        let asked = (&hopper.origin, hopper.asker());
         let flight = (!is_recent(&common.state, now))
-            .then(|| self.join(entry, whose, slot, hopper.depth, FlightReason::Fetch));
+            .then(|| self.join(entry, asked, slot, hopper.depth, FlightReason::Fetch));
         self.recount(&mut slots);
         Some((common, flight))
     }

@@ -29,6 +29,7 @@ use super::fetch_handle::Ended;
 use crate::client::ClientKey;
 use crate::rep::{ComparisonPath, Guarded, Origin, RuleKind};
 use crate::robots::access::{Cause, Hop};
+use crate::robots::asker::Asker;
 use crate::robots::document::Document;
 use crate::robots::identity::{Crawler, Identity};
 use crate::robots::state::{Due, Stance, State};
@@ -54,6 +55,13 @@ pub(super) struct Hopper {
     pub(super) client: Option<ClientKey>,
     /// Number of flights that wait for it because of their hops.
     pub(super) depth: u8,
+}
+
+impl Hopper {
+    /// Returns the client that it counts against.
+    pub(super) fn asker(&self) -> Option<Asker<'_>> {
+        self.client.as_ref().map(ClientKey::asker)
+    }
 }
 
 /// A document of an origin: its tdmrep.json may wait for a robots.txt that waits for the robots.txt beside it.
@@ -123,7 +131,7 @@ impl Shared {
         let tokens = hopper.identity.token();
         let crawler = Crawler::with(&hopper.identity, tokens.map_or(&[], std::slice::from_ref))
             .asking(Document::RobotsTxt)
-            .asked_by(hopper.client.as_ref().map(ClientKey::asker));
+            .asked_by(hopper.asker());
         let known = self.hop_as_known(origin, path, crawler);
         if known != UNJUDGED {
             return known;

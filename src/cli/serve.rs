@@ -315,7 +315,7 @@ fn reload(
             }
             reload_authority(proxy, &config.tls);
             proxy.reconfigure(config);
-            // What is told holds by now.
+            // The messages tell of settings that are in force.
             let config = proxy.settings();
             tell_mode(&config);
             tell_exemptions(&config);

@@ -32,8 +32,8 @@ use tokio::time::{sleep, timeout};
 
 pub(super) use self::body::Body;
 pub(super) use self::exchange::{Rejected, open};
-use self::sections::Measured;
 pub(super) use self::sections::TOO_LONG;
+use self::sections::{Measured, Sections};
 pub(super) use self::websocket::Switched;
 use super::Failure;
 use crate::held_writes::{Holding, hold};
@@ -117,7 +117,7 @@ impl Connection {
         S: Holding + Send + 'static,
     {
         let (io, release) = hold(io);
-        let io = Measured::new(io);
+        let io = Measured::new(io, Sections::default());
         let (sender, mut connection) = client::Builder::new()
             .enable_push(false)
             // One request may go at once; the origin's SETTINGS tell how many others may.

@@ -2,9 +2,9 @@
 //! number of those that wait.
 //!
 //! A crawl that meets ten thousand new hosts at once would fetch as many files at once; name servers and the network
-//! are shared with others. At most [`WAITING`] times as many fetches wait as may be in progress, one client has at most half of them,
-//! and slots go to the clients that wait in rounds. So a crawler that asks for hosts that never answer delays the
-//! fetches of another client by one slot, and none for longer than the fetches before it may take.
+//! are shared with others. For each fetch that may be in progress, [`WAITING`] may wait. One client has at most half of
+//! the waiting ones, and the clients get slots in rounds: a crawler that asks for hosts that never answer delays another
+//! client's fetch by one slot.
 
 use std::collections::HashMap;
 use std::future::Future;

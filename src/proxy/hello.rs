@@ -11,7 +11,7 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use rustls::server::Acceptor;
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 
-use super::filtered::{Filtered, ReadFilter};
+use crate::filtered::{Filtered, ReadFilter};
 
 /// Octets that a ClientHello may take, records included. Those of browsers take two thousand.
 const MOST: usize = 65_536;

@@ -36,11 +36,11 @@ use self::watched::{Watch, Watched};
 use super::checked_stream::{CHANCE, ConnectionTimeouts};
 use super::counts::Http2End;
 use super::downstream::Downstream;
-use super::filtered::Filtered;
 use super::limits::ConnectionSlot;
 use super::linger::{Activity, Lingering};
 use super::target::Scope;
 use crate::config::Limits;
+use crate::filtered::Filtered;
 use crate::held_writes::{HeldWrites, Holding, Release, hold};
 
 /// The protocol's name in a TLS handshake (RFC 9113 3.1).

@@ -130,7 +130,8 @@ pub enum Cause {
     /// It redirected to a URL of another origin, and the rules there are behind a longer chain of redirects than is
     /// followed.
     HopChain,
-    /// This machine had no descriptor left for the fetch, or too many fetches wait here: it says nothing about the origin, and changes no state.
+    /// This machine had no descriptor left for the fetch, or too many fetches wait here. It says nothing about the origin,
+    /// and changes no state.
     Exhausted,
     /// The fetch itself failed inside crawlgate; never the origin's doing.
     Internal,

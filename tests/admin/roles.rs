@@ -129,7 +129,7 @@ fn every_act_takes_the_role_that_the_table_says() {
             }
         }
         problem(&gate.ask(method, &target, "", ""), 401);
-        problem(&gate.ask(method, &target, &bearer("nobody"), ""), 401);
+        problem(&gate.ask(method, &target, &bearer("unknown"), ""), 401);
     }
 }
 

@@ -84,7 +84,7 @@ fn site() -> Origin {
     origin
 }
 
-/// What came of a crawl.
+/// The outcome of a crawl.
 struct Crawled {
     /// What the spider got.
     items: Vec<Value>,

@@ -29,7 +29,7 @@ use tracing::{debug, warn};
 use super::connections::{ConnectionSlot, Connections, Kind};
 use super::framed::Checked;
 use crate::config::AdminTls;
-use crate::proxy::filtered::Filtered;
+use crate::filtered::Filtered;
 use crate::proxy::listener::{TlsError, http1_config};
 
 /// Connections that wait to be accepted.

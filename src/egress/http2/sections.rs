@@ -5,9 +5,11 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 
 use super::FIELDS;
+use crate::filtered::{Filtered, ReadFilter};
+use crate::http2_frames::{CONTINUATION, FrameReader, HEADERS};
 
 /// Most octets of a field section on the wire. No section with [`FIELDS`] octets has as many: a code has at most as many
 /// octets as its text in a reasonable encoding. Of a single field that `h2` drops, the value alone has twice as many as
@@ -18,121 +20,51 @@ const MOST: usize = FIELDS + FIELDS / 4;
 /// socket has it.
 pub(in super::super) const TOO_LONG: io::ErrorKind = io::ErrorKind::FileTooLarge;
 
-/// Octets of a frame's header (RFC 9113 4.1).
-const HEADER: usize = 9;
-
-/// Frame types (RFC 9113 6).
-const HEADERS: u8 = 1;
-const CONTINUATION: u8 = 9;
-
 /// A connection that ends before the end of a section that is too long.
-pub(super) struct Measured<S> {
-    inner: S,
-    frames: Frames,
-}
+pub(super) type Measured<S> = Filtered<S, Sections>;
 
-/// Follows the frames that come.
+/// Follows the field sections that come, from the first octet of a connection on.
 #[derive(Debug, Default)]
-struct Frames {
-    /// Octets of the frame under way that are still to come.
-    rest: usize,
-    /// The part of a frame's header that has come.
-    header: [u8; HEADER],
-    count: usize,
+pub(super) struct Sections {
+    reader: FrameReader,
     /// Octets of the section that has begun last.
     section: usize,
 }
 
-impl<S> Measured<S> {
-    /// Measures a connection from which nothing was read yet.
-    pub(super) fn new(inner: S) -> Measured<S> {
-        Measured {
-            inner,
-            frames: Frames::default(),
-        }
-    }
-}
-
-impl Frames {
+impl Sections {
     /// Follows these octets, and returns the octets of the longest section that they begin or continue.
     fn follow(&mut self, mut octets: &[u8]) -> usize {
         let mut longest = 0;
-        loop {
-            let passed = self.rest.min(octets.len());
-            self.rest -= passed;
-            octets = octets.get(passed..).unwrap_or_default();
-            if self.rest > 0 {
-                return longest;
-            }
-            while let (Some(place), [first, after @ ..]) = (self.header.get_mut(self.count), octets)
-            {
-                *place = *first;
-                self.count += 1;
-                octets = after;
-            }
-            if self.count < HEADER {
-                return longest;
-            }
-            self.count = 0;
-            let [first, second, third, kind, ..] = self.header;
-            let length = u32::from_be_bytes([0, first, second, third]);
-            self.rest = usize::try_from(length).unwrap_or(usize::MAX);
-            self.section = match kind {
-                HEADERS => self.rest,
-                CONTINUATION => self.section.saturating_add(self.rest),
+        while self.reader.pass(&mut octets)
+            && let Some(header) = self.reader.header(&mut octets)
+        {
+            self.section = match header.kind {
+                HEADERS => header.length,
+                CONTINUATION => self.section.saturating_add(header.length),
                 _ => continue,
             };
             longest = longest.max(self.section);
         }
+        longest
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Measured<S> {
+impl ReadFilter for Sections {
     fn poll_read(
-        self: Pin<&mut Self>,
+        &mut self,
+        inner: Pin<&mut (impl AsyncRead + Unpin)>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let Measured { inner, frames } = self.get_mut();
         let before = buf.filled().len();
-        ready!(Pin::new(inner).poll_read(cx, buf))?;
+        ready!(inner.poll_read(cx, buf))?;
         let octets = buf.filled().get(before..).unwrap_or_default();
-        if frames.follow(octets) > MOST {
+        if self.follow(octets) > MOST {
             // Before `h2` sees its end: the answer must not pass as whole.
             buf.set_filled(before);
             return Poll::Ready(Err(TOO_LONG.into()));
         }
         Poll::Ready(Ok(()))
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Measured<S> {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().inner).poll_write(cx, buf)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().inner).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().inner).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().inner).poll_shutdown(cx)
     }
 }
 
@@ -176,8 +108,8 @@ mod tests {
         ] {
             // In one piece, and octet by octet.
             for size in [sent.len().max(1), 1] {
-                let mut frames = Frames::default();
-                let found = sent.chunks(size).map(|part| frames.follow(part)).max();
+                let mut sections = Sections::default();
+                let found = sent.chunks(size).map(|part| sections.follow(part)).max();
                 assert_eq!(found.unwrap_or_default(), longest, "{name} by {size}");
             }
         }

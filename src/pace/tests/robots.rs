@@ -176,14 +176,14 @@ async fn slots_for_fetches_go_to_the_clients_that_wait_in_rounds() {
     // A fetch that is dropped while it waits takes no slot.
     drop(floods.remove(1));
     let mut next = Vec::new();
-    for (waiting, whose) in [
+    for (waiting, case) in [
         (&mut floods[0], "the flood's first"),
         (&mut others, "the other client's, behind one of the flood"),
     ] {
         begun.pop();
         match once(&mut waiting.as_mut()).await {
             Poll::Ready(place) => next.push(place),
-            Poll::Pending => panic!("{whose}"),
+            Poll::Pending => panic!("{case}"),
         }
     }
     begun.pop();

@@ -11,13 +11,11 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 use super::abuse::Abuse;
-use crate::proxy::filtered::{Filtered, ReadFilter};
+use crate::filtered::{Filtered, ReadFilter};
+use crate::http2_frames::{CONTINUATION, FrameHeader, FrameReader, HEADER, HEADERS};
 
 /// Octets before the first frame (RFC 9113 3.4).
 const PREFACE: usize = 24;
-
-/// Octets of a frame's header (RFC 9113 4.1).
-const HEADER: usize = 9;
 
 /// Octets of the smallest part of an answer, a DATA frame of one octet.
 const SMALLEST_DATA: usize = HEADER + 1;
@@ -31,15 +29,10 @@ const MOST_WRITTEN: usize = 1 << 20;
 
 /// Frame types and flags (RFC 9113 6).
 const DATA: u8 = 0;
-const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const WINDOW_UPDATE: u8 = 8;
-const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
-
-/// The highest identifier of a stream; the bit above it means nothing (RFC 9113 4.1).
-const MOST_STREAM: u32 = (1 << 31) - 1;
 
 /// A crawler's connection, watched.
 pub(super) type Watched<S> = Filtered<S, Watch>;
@@ -154,11 +147,7 @@ enum Kind {
 /// Follows the frames of one direction.
 #[derive(Debug)]
 struct Frames {
-    /// Octets of the preface, or of the frame under way, that are still to come.
-    rest: usize,
-    /// The part of a frame's header that has come.
-    header: [u8; HEADER],
-    count: usize,
+    reader: FrameReader,
     /// True from the header of a HEADERS frame to the last octet of its field section.
     is_in_head: bool,
     /// True if the frame under way ends a field section.
@@ -173,9 +162,7 @@ struct Frames {
 impl Default for Frames {
     fn default() -> Frames {
         Frames {
-            rest: PREFACE,
-            header: [0; HEADER],
-            count: 0,
+            reader: FrameReader::behind(PREFACE),
             is_in_head: false,
             ends_head: false,
             last_stream: 0,
@@ -189,49 +176,34 @@ impl Frames {
     /// Follows these octets.
     fn follow(&mut self, mut octets: &[u8]) -> Passed {
         let mut in_these = Passed::default();
-        loop {
-            let passed = self.rest.min(octets.len());
-            self.rest -= passed;
-            octets = octets.get(passed..).unwrap_or_default();
-            if self.rest > 0 {
-                return in_these;
-            }
+        while self.reader.pass(&mut octets) {
             if std::mem::take(&mut self.ends_head) {
                 self.is_in_head = false;
                 in_these.ends_head = true;
             }
-            while let (Some(place), [first, after @ ..]) = (self.header.get_mut(self.count), octets)
-            {
-                *place = *first;
-                self.count += 1;
-                octets = after;
-            }
-            if self.count < HEADER {
-                return in_these;
-            }
-            self.count = 0;
-            match self.begin() {
+            let Some(header) = self.reader.header(&mut octets) else {
+                break;
+            };
+            match self.begin(header) {
                 Kind::Request => in_these.trailers = in_these.trailers.max(self.trailers),
                 Kind::WindowUpdate => in_these.window_updates += 1,
                 Kind::Other => in_these.others += 1,
             }
         }
+        in_these
     }
 
-    /// Begins the frame of the header that has come, and returns its kind.
-    fn begin(&mut self) -> Kind {
-        let [first, second, third, kind, flags, stream @ ..] = self.header;
-        let length = u32::from_be_bytes([0, first, second, third]);
-        self.rest = usize::try_from(length).unwrap_or(usize::MAX);
-        match kind {
+    /// Begins the frame with this header, and returns its kind.
+    fn begin(&mut self, header: FrameHeader) -> Kind {
+        match header.kind {
             HEADERS | CONTINUATION => {
-                self.count_trailers(kind, u32::from_be_bytes(stream) & MOST_STREAM);
+                self.count_trailers(header);
                 self.is_in_head = true;
-                self.ends_head = flags & END_HEADERS != 0;
+                self.ends_head = header.flags & END_HEADERS != 0;
                 Kind::Request
             }
             WINDOW_UPDATE => Kind::WindowUpdate,
-            DATA if length > 0 || flags & END_STREAM != 0 => Kind::Request,
+            DATA if header.length > 0 || header.flags & END_STREAM != 0 => Kind::Request,
             // Resets have a bound of their own.
             RST_STREAM => Kind::Request,
             _ => Kind::Other,
@@ -239,14 +211,14 @@ impl Frames {
     }
 
     /// Counts the frame that begins if it belongs to a trailer section.
-    fn count_trailers(&mut self, kind: u8, stream: u32) {
-        if kind == HEADERS {
-            self.are_trailers = stream <= self.last_stream;
-            self.last_stream = self.last_stream.max(stream);
+    fn count_trailers(&mut self, header: FrameHeader) {
+        if header.kind == HEADERS {
+            self.are_trailers = header.stream <= self.last_stream;
+            self.last_stream = self.last_stream.max(header.stream);
             self.trailers = 0;
         }
         if self.are_trailers {
-            self.trailers = self.trailers.saturating_add(self.rest);
+            self.trailers = self.trailers.saturating_add(header.length);
         }
     }
 }

@@ -193,7 +193,7 @@ fn an_act_is_recorded_under_the_users_name() {
         ("an empty name", &ada, Some(" "), Some("ada")),
         ("the same name", &ada, Some("ada"), Some("ada")),
         ("the same name in space", &ada, Some(" ada "), Some("ada")),
-        ("nobody", &Actor::Anyone, None, None),
+        ("a sender without a name", &Actor::Anyone, None, None),
         ("any person", &Actor::Anyone, Some("Eve"), Some("Eve")),
         (
             "the shared token",

@@ -72,8 +72,8 @@ impl Sources {
         Ok(sources)
     }
 
-    /// Returns the numbers of the next matching decisions from the number `from` on, as JSON: `{"next":N,"found":[…]}`,
-    /// where `next` is the number to go on from. `None` at the end.
+    /// Returns the numbers of the next matching decisions from the number `from` on, as JSON: `{"next":N,"found":[…]}`.
+    /// The next call goes on from `next`. `None` at the end.
     pub(super) fn page(&mut self, view: View, from: u64) -> Result<Option<String>, StoreError> {
         let (mut log, mut index) = split(from);
         while log < self.logs.len() {

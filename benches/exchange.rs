@@ -12,6 +12,9 @@
 //! `EXCHANGE_PEER` names another intercepting proxy that takes part by HTTP/2: a program with the options
 //! `--port 0 --ca FILE --ca-key FILE --origin-ca FILE`.
 //!
+//! `EXCHANGE_BUILD` names a program of another build of crawlgate, such as one of an earlier commit, which takes part over
+//! HTTP/1.1.
+//!
 //! `EXCHANGE_ROUNDS` (3) and `EXCHANGE_SECONDS` (2) set the duration, `EXCHANGE_ONLY=HTTP/2` the arrangements of which
 //! the name contains this; those that others are divided by always take part.
 
@@ -95,8 +98,9 @@ const RECORDER: usize = 2;
 const UNRECORDED: usize = 3;
 const NGHTTPX: usize = 4;
 const PEER: usize = 5;
+const BUILD: usize = 6;
 
-const ARRANGEMENTS: [Arrangement; 19] = [
+const ARRANGEMENTS: [Arrangement; 24] = [
     arrangement("direct, HTTP", Http, ALLOWED, None, 200),
     arrangement("bare hyper proxy", Http, ALLOWED, Some(BARE), 200),
     arrangement("crawlgate, allowed", Http, ALLOWED, Some(GATE), 200),
@@ -128,16 +132,21 @@ const ARRANGEMENTS: [Arrangement; 19] = [
     ),
     arrangement("nghttpx, HTTP/2", Http2, ALLOWED, Some(NGHTTPX), 200),
     arrangement("peer, HTTP/2", Http2, ALLOWED, Some(PEER), 200),
+    arrangement("build, allowed", Http, ALLOWED, Some(BUILD), 200),
+    arrangement("build, denied", Http, DISALLOWED, Some(BUILD), 403),
+    arrangement("build, intercepted", Https, ALLOWED, Some(BUILD), 200),
     arrangement("bare hyper proxy", Http, LARGE, Some(BARE), 200),
     arrangement("crawlgate", Http, LARGE, Some(GATE), 200),
     arrangement("crawlgate, intercepted", Https, LARGE, Some(GATE), 200),
     arrangement("crawlgate, HTTP/2", Http2, LARGE, Some(GATE), 200),
     arrangement("nghttpx, HTTP/2", Http2, LARGE, Some(NGHTTPX), 200),
     arrangement("peer, HTTP/2", Http2, LARGE, Some(PEER), 200),
+    arrangement("build", Http, LARGE, Some(BUILD), 200),
+    arrangement("build, intercepted", Https, LARGE, Some(BUILD), 200),
 ];
 
 /// The first arrangement with a large body: the others are measured against it or one of 1 KB.
-const FIRST_LARGE: usize = 13;
+const FIRST_LARGE: usize = 16;
 
 /// Arrangements that others are divided by.
 const REFERENCES: [usize; 7] = [0, 1, 4, 5, 6, FIRST_LARGE, FIRST_LARGE + 2];
@@ -188,13 +197,18 @@ fn measure() {
         forward(unrecorded, unrecorded_port),
         peers::nghttpx(&lab, for_proxy.as_deref()),
         peers::named(&lab, for_proxy.as_deref()),
+        peers::other_build(&lab, for_proxy.as_deref()),
     ];
     let only = std::env::var("EXCHANGE_ONLY").unwrap_or_default();
+    let mut references = REFERENCES.to_vec();
+    if proxies[BUILD].is_some() {
+        references.extend((0..ARRANGEMENTS.len()).filter_map(own_of));
+    }
 
     let mut results: Vec<Vec<Round>> = ARRANGEMENTS.iter().map(|_| Vec::new()).collect();
     for _ in 0..rounds {
         for (place, arrangement) in ARRANGEMENTS.iter().enumerate() {
-            let is_asked_for = arrangement.name.contains(&only) || REFERENCES.contains(&place);
+            let is_asked_for = arrangement.name.contains(&only) || references.contains(&place);
             let proxy = arrangement.proxy.map(|place| proxies[place].as_ref());
             let proxy = match proxy {
                 _ if !is_asked_for => continue,
@@ -296,6 +310,24 @@ fn report(results: &[Vec<Round>], pinned: bool) {
             median(rounds.iter().map(rate)),
         );
     }
+    println!();
+    for (place, (arrangement, rounds)) in all().enumerate() {
+        let own = own_of(place).map(|own| &results[own]);
+        if let Some(own) = own.filter(|_| !rounds.is_empty()) {
+            let ratio = median(ratios(own, rounds, cpu));
+            println!("crawlgate ÷ {}: {ratio:.3}", arrangement.name);
+        }
+    }
+}
+
+/// Returns the arrangement of this build that asks the same as one of the other build.
+fn own_of(place: usize) -> Option<usize> {
+    let build = ARRANGEMENTS.get(place)?;
+    let is_own = |own: &Arrangement| {
+        own.proxy == Some(GATE) && own.protocol == build.protocol && own.path == build.path
+    };
+    let own = ARRANGEMENTS.iter().position(is_own);
+    own.filter(|_| build.proxy == Some(BUILD))
 }
 
 fn ratios(

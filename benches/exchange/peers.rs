@@ -67,3 +67,14 @@ pub fn named(lab: &Lab, cpus: Option<&str>) -> Option<Proxy> {
         is_reverse: false,
     })
 }
+
+/// Starts the program of another build of crawlgate that is named, if any.
+pub fn other_build(lab: &Lab, cpus: Option<&str>) -> Option<Proxy> {
+    let program = std::env::var("EXCHANGE_BUILD").ok()?;
+    let (process, port) = lab.crawlgate_of_build(&program, cpus);
+    Some(Proxy {
+        process,
+        port,
+        is_reverse: false,
+    })
+}

@@ -112,9 +112,27 @@ impl Lab {
         self.crawlgate_with(cpus, "nothing", "", &[], "")
     }
 
+    /// Starts another build of crawlgate with the same settings and a store of its own.
+    pub fn crawlgate_of_build(&self, program: &str, cpus: Option<&str>) -> (Process, u16) {
+        self.start(program, cpus, "of-build", "denied", &[], "")
+    }
+
     /// Starts crawlgate with files under `name` of its own, and with more tables. Without `decisions`, it records nothing.
     pub fn crawlgate_with(
         &self,
+        cpus: Option<&str>,
+        name: &str,
+        decisions: &str,
+        names: &[String],
+        tables: &str,
+    ) -> (Process, u16) {
+        let program = env!("CARGO_BIN_EXE_crawlgate");
+        self.start(program, cpus, name, decisions, names, tables)
+    }
+
+    fn start(
+        &self,
+        program: &str,
         cpus: Option<&str>,
         name: &str,
         decisions: &str,
@@ -153,10 +171,10 @@ impl Lab {
         let words = ["--config".to_owned(), path.display().to_string()];
         let create = [words.as_slice(), &["ca".to_owned(), "create".to_owned()]].concat();
         if !self.file("ca.crt").exists() {
-            let created = Process::start(env!("CARGO_BIN_EXE_crawlgate"), &create, None).wait();
+            let created = Process::start(program, &create, None).wait();
             assert!(created.success(), "crawlgate ca create: {created}");
         }
-        let mut process = Process::start(env!("CARGO_BIN_EXE_crawlgate"), &words, cpus);
+        let mut process = Process::start(program, &words, cpus);
         let port = process.listening_port();
         (process, port)
     }

@@ -111,10 +111,9 @@ pub async fn send(
     let interim = relay_interim(takes_interim, stamps, continue_signal.clone());
     let now = recorder.request_sent();
     let attempt = AtomicU8::new(Attempt::First as u8);
-    let sent = deliver(
+    let mut sent = std::pin::pin!(deliver(
         connection, permit, request, interim, now, recorder, &attempt,
-    );
-    let mut sent = std::pin::pin!(sent);
+    ));
     let upload = upload.as_deref();
     // A request that is sent again gets the origin's time anew.
     let progress = || {

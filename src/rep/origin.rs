@@ -6,7 +6,7 @@
 //! name.
 
 use std::fmt::{self, Write as _};
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use url::Host;
@@ -88,7 +88,8 @@ impl Origin {
         let mut text = Buffer::new();
         text.push(scheme.as_str())?;
         text.push("://")?;
-        if is_plain(host) {
+        // The usual spelling of an IPv4 address is its canonical one.
+        if is_plain(host) || host.parse::<Ipv4Addr>().is_ok() {
             text.push_lower(host.strip_suffix('.').unwrap_or(host))?;
         } else {
             text.push(&canonical(host)?)?;

@@ -151,6 +151,8 @@ pub(crate) struct CrawlgateProcess {
     pub(crate) address: SocketAddr,
     child: Child,
     stderr: Arc<Mutex<String>>,
+    /// Reads stderr to its end.
+    reader: thread::JoinHandle<()>,
 }
 
 impl CrawlgateProcess {
@@ -175,7 +177,7 @@ impl CrawlgateProcess {
         let mut child = command.spawn().unwrap();
         let stderr = Arc::new(Mutex::new(String::new()));
         let (said, pipe) = (Arc::clone(&stderr), child.stderr.take().unwrap());
-        thread::spawn(move || {
+        let reader = thread::spawn(move || {
             for line in BufReader::new(pipe).lines().map_while(Result::ok) {
                 let mut said = said.lock().unwrap();
                 said.push_str(&line);
@@ -191,10 +193,11 @@ impl CrawlgateProcess {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
             child,
             stderr,
+            reader,
         };
         gate.address = eventually("the gate to listen", || {
-            if let Some(status) = gate.child.try_wait().unwrap() {
-                panic!("the gate ended at once, {status}: {}", gate.said());
+            if gate.child.try_wait().unwrap().is_some() {
+                panic!("the gate ended at once, {}: {}", gate.wait(), gate.said());
             }
             let said = gate.said();
             let address = said
@@ -272,10 +275,13 @@ impl CrawlgateProcess {
         })
     }
 
-    /// Waits for the gate's end.
+    /// Waits for the gate's end, and until its last words are read.
     #[track_caller]
     pub(crate) fn wait(&mut self) -> ExitStatus {
-        eventually("the gate to end", || self.child.try_wait().unwrap())
+        let status = eventually("the gate to end", || self.child.try_wait().unwrap());
+        let is_read = || self.reader.is_finished().then_some(());
+        eventually("the gate's last words", is_read);
+        status
     }
 
     /// Tells whether the gate still runs.
@@ -286,16 +292,10 @@ impl CrawlgateProcess {
     /// Returns the gate's resident memory, in octets.
     pub(crate) fn resident(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
-            .unwrap();
-        line.split_whitespace()
-            .next()
-            .unwrap()
-            .parse::<u64>()
-            .unwrap()
-            * 1024
+        let mut lines = status.lines();
+        let line = lines.find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let kib = line.split_whitespace().next().unwrap();
+        kib.parse::<u64>().unwrap() * 1024
     }
 
     /// Returns the certificate of the gate's CA.
@@ -364,8 +364,10 @@ impl CrawlgateProcess {
     /// Returns the whole lines of the decision log, those of other events included; each must be a JSON object.
     #[track_caller]
     pub(crate) fn log_lines(&self) -> Vec<Value> {
-        let text = fs::read_to_string(self.log_path()).unwrap_or_default();
-        let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
+        // A line that is being written may end within a character.
+        let octets = fs::read(self.log_path()).unwrap_or_default();
+        let end = octets.iter().rposition(|&octet| octet == b'\n');
+        let whole = end.map_or("", |end| std::str::from_utf8(&octets[..end]).unwrap());
         let read = |line| serde_json::from_str(line).unwrap_or_else(|why| panic!("{why}: {line}"));
         whole.lines().map(read).collect()
     }

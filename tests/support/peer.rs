@@ -34,6 +34,20 @@ pub(crate) fn program(name: &str) -> Option<String> {
     found
 }
 
+/// Returns a free port below those that the kernel picks. The other tests take and leave these all the time, for listeners
+/// and for connections.
+fn free_port() -> u16 {
+    let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
+    let lowest = range.split_whitespace().next().unwrap();
+    let lowest = lowest.parse::<u16>().unwrap();
+    eventually("a free port", || {
+        let mut random = [0; 2];
+        aws_lc_rs::rand::fill(&mut random).unwrap();
+        let port = 5_000 + u16::from_be_bytes(random) % (lowest - 5_000);
+        TcpListener::bind(("0.0.0.0", port)).is_ok().then_some(port)
+    })
+}
+
 /// A proxy that listens.
 pub(crate) struct Peer {
     child: Child,
@@ -49,16 +63,12 @@ impl Peer {
         arguments: &[&str],
         configure: impl Fn(u16, &Path) -> String,
     ) -> Peer {
-        // Another process may take a free port at any moment.
+        // Another process may still take the port before the proxy does.
         for _ in 0..5 {
             let dir = tempfile::tempdir().unwrap();
             // Squid changes its user when root starts it.
             fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
-            let port = TcpListener::bind("127.0.0.1:0")
-                .unwrap()
-                .local_addr()
-                .unwrap()
-                .port();
+            let port = free_port();
             let file = dir.path().join("proxy.conf");
             fs::write(&file, configure(port, dir.path())).unwrap();
             let log = fs::File::create(dir.path().join("stderr")).unwrap();

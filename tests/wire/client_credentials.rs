@@ -1,6 +1,7 @@
 //! Clients that are known by a password: when it is asked for, checked, and guessed.
 
 use std::thread;
+use std::time::Instant;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,8 +18,9 @@ pub fn kept_secret(gate: &CrawlgateProcess) {
     let mut written = vec![gate.said().into_bytes()];
     for file in std::fs::read_dir(gate.setup.dir()).unwrap() {
         let path = file.unwrap().path();
+        // A file that is written anew may have its last name by now.
         if path.is_file() {
-            written.push(std::fs::read(path).unwrap());
+            written.extend(std::fs::read(path).ok());
         }
     }
     for text in written {
@@ -115,7 +117,7 @@ fn wrong_credentials_are_recorded_and_after_a_few_ignored() {
     let mut known = gate.connect();
     ask(&mut known, &url, &right).is_origins(200, "page /open");
     let mut wire = gate.connect();
-    let mut put_off = 0;
+    let (mut put_off, began) = (0, Instant::now());
     for n in 0..30 {
         let answer = ask(&mut wire, &url, &basic("news", &format!("wrong {n}")));
         if answer.status == 407 {
@@ -127,7 +129,13 @@ fn wrong_credentials_are_recorded_and_after_a_few_ignored() {
             put_off += 1;
         }
     }
-    assert!((15..=21).contains(&put_off), "{put_off} were put off");
+    // Another attempt is free every six seconds, which a busy machine may take.
+    let more = began.elapsed().as_secs() / 6;
+    let least = 18_u64.saturating_sub(more);
+    assert!(
+        (least..=21).contains(&put_off),
+        "{put_off} were put off, of {least} at least"
+    );
     // The right credentials are cached, on this connection and on others.
     ask(&mut known, &url, &right).is_origins(200, "page /open");
     ask(&mut gate.connect(), &url, &right).is_origins(200, "page /open");

@@ -100,10 +100,25 @@ impl Http2 {
     }
 
     /// Opens a tunnel on a stream, and speaks HTTP/2 in it as `host`.
+    #[track_caller]
     pub(crate) fn tunnel(&mut self, connect: Request<()>, host: &str, ca_pem: &str) -> Self {
+        let tunnel = self.try_tunnel(connect, host, ca_pem);
+        tunnel.expect("a tunnel that is not refused")
+    }
+
+    /// Does the same; `None` if there is no room for it.
+    pub(crate) fn try_tunnel(
+        &mut self,
+        connect: Request<()>,
+        host: &str,
+        ca_pem: &str,
+    ) -> Option<Self> {
         let pending = self.begin(connect, false).unwrap();
         let opened = async {
             let response = pending.response.await.unwrap();
+            if [429, 503].contains(&response.status().as_u16()) {
+                return None;
+            }
             assert_eq!(response.status(), 200);
             let (ours, theirs) = tokio::io::duplex(65_536);
             let (mut from, mut to) = tokio::io::split(theirs);
@@ -121,15 +136,15 @@ impl Http2 {
                     drop(sending.send_data(Bytes::copy_from_slice(&octets[..count]), false));
                 }
             });
-            shake(ours, host, ca_pem, h2::client::Builder::new()).await
+            Some(shake(ours, host, ca_pem, h2::client::Builder::new()).await)
         };
         let opened = async { timeout(PATIENCE, opened).await.expect("a tunnel in time") };
-        let (streams, connection) = self.runtime.block_on(opened);
-        Self {
+        let (streams, connection) = self.runtime.block_on(opened)?;
+        Some(Self {
             runtime: Arc::clone(&self.runtime),
             streams,
             connection,
-        }
+        })
     }
 
     /// Sends a request without a body, and reads its answer.

@@ -27,6 +27,14 @@ fn holding(latch: &Latch) -> Origin {
         .on("/held", [held(), held(), held()])
 }
 
+/// Opens a tunnel as soon as another one makes room for it, which is idle a moment after its answer.
+#[track_caller]
+fn tunnel_once_there_is_room(http2: &mut Http2, origin: &Origin, ca_pem: &str) -> Http2 {
+    eventually("room for a tunnel", || {
+        http2.try_tunnel(connect(origin), "site.test", ca_pem)
+    })
+}
+
 #[test]
 fn each_tunnel_on_a_stream_counts_and_makes_room_on_its_own() {
     let (gate, place) = listening(TLS, |setup| {
@@ -43,7 +51,7 @@ fn each_tunnel_on_a_stream_counts_and_makes_room_on_its_own() {
     latch.arrivals(1);
 
     // The connection and two tunnels have the three slots. The idle tunnel makes room, and its connection does not.
-    let mut third = http2.tunnel(connect(&origin), "site.test", &ca_pem);
+    let mut third = tunnel_once_there_is_room(&mut http2, &origin, &ca_pem);
     idle.closed().unwrap();
     third.get(&origin.url("/2")).is_origins(200, "page /2");
     let second = third.begin(get(&held), true).unwrap();
@@ -57,7 +65,7 @@ fn each_tunnel_on_a_stream_counts_and_makes_room_on_its_own() {
     latch.open();
     assert_eq!(busy.answer(first).unwrap().status, 204);
     assert_eq!(third.answer(second).unwrap().status, 204);
-    let mut fourth = http2.tunnel(connect(&origin), "site.test", &ca_pem);
+    let mut fourth = tunnel_once_there_is_room(&mut http2, &origin, &ca_pem);
     gate.denied(&fourth.get(&origin.url("/private")));
     let seen = ["GET /1", "GET /held", "GET /2", "GET /held"];
     assert_eq!(origin.seen_but_robots(), seen);
@@ -83,7 +91,7 @@ fn a_tunnel_beyond_its_clients_connections_is_refused_and_its_connection_goes_on
     latch.open();
     assert_eq!(busy.answer(pending).unwrap().status, 204);
     // An idle tunnel of the client makes room.
-    let mut next = http2.tunnel(connect(&origin), "site.test", &gate.ca_pem());
+    let mut next = tunnel_once_there_is_room(&mut http2, &origin, &gate.ca_pem());
     busy.closed().unwrap();
     next.get(&origin.url("/1")).is_origins(200, "page /1");
 }
@@ -156,7 +164,7 @@ fn an_opaque_tunnel_on_a_stream_without_a_window_ends() {
     let (gate, place) = listening(TLS, |setup| {
         setup
             .set("tls", "tunnel", "[\"bank.test\"]")
-            .set("limits", "header_timeout", "\"1s\"");
+            .set("limits", "header_timeout", "\"3s\"");
     });
     let origin = Origin::https();
     let authority = format!("bank.test:{}", origin.port());

@@ -1,6 +1,6 @@
 //! Load balancers that name the client that they speak for (PROXY protocol).
 
-use crate::listeners::{at, gate_in, gate_with};
+use crate::listeners::{at, gate_in};
 use crate::support::{Latch, Origin, Reply};
 
 /// Returns a header of the PROXY protocol, version 2, for `192.0.2.7:40000`.
@@ -27,7 +27,9 @@ fn only_a_load_balancer_may_name_another_address() {
         ),
     ]
     .concat();
-    let (gate, places) = gate_with(&tables, 4);
+    let (gate, places) = gate_in(&tables, 4, |setup| {
+        setup.set("limits", "header_timeout", "\"3s\"");
+    });
     let [_, balanced, other, tls] = places.as_slice() else {
         panic!("four listeners")
     };

@@ -8,7 +8,8 @@ use crate::support::{CrawlgateProcess, Latch, Origin, Reply};
 
 #[test]
 fn failures_of_an_origin_get_our_error_answers() {
-    let gate = CrawlgateProcess::with(|setup| {
+    let patient = CrawlgateProcess::start();
+    let impatient = CrawlgateProcess::with(|setup| {
         setup.set("upstream", "response_timeout", "\"1s\"");
     });
     let never = Latch::new();
@@ -67,6 +68,10 @@ fn failures_of_an_origin_get_our_error_answers() {
         ),
     ];
     for (case, reply, status, error) in cases {
+        let gate = match error {
+            "http_response_timeout" => &impatient,
+            _ => &patient,
+        };
         for origin in [Origin::http(), Origin::https()] {
             let origin = origin.on("/page", [reply.clone()]);
             let answer = gate.request("POST", &origin.url("/page"), "Content-Length: 0\r\n");

@@ -118,6 +118,8 @@ fn few_fetches_of_robots_txt_wait_for_their_beginning() {
     let gate = CrawlgateProcess::with(|setup| {
         setup
             .set("robots", "max_fetches", "1")
+            .set("robots", "first_byte_timeout", "\"60s\"")
+            .set("robots", "fetch_timeout", "\"60s\"")
             .set("robots", "hold", "\"1s\"");
     });
     let latch = Latch::new();

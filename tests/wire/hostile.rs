@@ -218,7 +218,7 @@ const ROWS: &[Row] = &[
 pub fn bounds(setup: &mut Setup) {
     setup.set("limits", "uri_bytes", "4096");
     setup.set("limits", "header_bytes", "16384");
-    setup.set("limits", "header_timeout", "\"1s\"");
+    setup.set("limits", "header_timeout", "\"3s\"");
     setup.set("egress", "connect_ports", "[\"1024-65535\", 443]");
 }
 

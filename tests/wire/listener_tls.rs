@@ -12,7 +12,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
-use crate::listeners::{RELOADED, at, gate_in, gate_with, port, refused};
+use crate::listeners::{RELOADED, at, gate_in, port, refused};
 use crate::support::{CrawlgateProcess, Origin};
 
 #[test]
@@ -38,7 +38,9 @@ fn a_tls_handshake_on_a_listener_without_tls_is_told_apart() {
 fn a_proxy_over_https_with_a_certificate_of_the_local_ca() {
     let tables = "[[listener]]\nname = 'tls'\naddress = '127.0.0.1:0'\ntls = true\n\
                   names = ['localhost', 'proxy.test', '127.0.0.1']\n";
-    let (gate, places) = gate_with(tables, 2);
+    let (gate, places) = gate_in(tables, 2, |setup| {
+        setup.set("limits", "header_timeout", "\"3s\"");
+    });
     let (plain, tls) = (Origin::http(), Origin::https());
     for name in ["localhost", "proxy.test", "127.0.0.1"] {
         let url = plain.url(&format!("/{name}"));

@@ -27,7 +27,6 @@ pub fn gate_in(
 ) -> (CrawlgateProcess, Vec<String>) {
     let gate = CrawlgateProcess::with(|setup| {
         setup.tables(tables);
-        setup.set("limits", "header_timeout", "\"1s\"");
         configure(setup);
     });
     let places = listens_on(&gate, listeners);

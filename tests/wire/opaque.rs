@@ -137,7 +137,7 @@ fn an_open_tunnel_ends_when_it_would_be_denied() {
 fn an_opaque_tunnel_carries_tls_for_its_host_and_nothing_else() {
     let gate = CrawlgateProcess::with(|setup| {
         setup.set("tls", "tunnel", "[\"bank.test\", \"127.0.0.1\"]");
-        setup.set("limits", "header_timeout", "\"1s\"");
+        setup.set("limits", "header_timeout", "\"3s\"");
     });
     let plain = b"GET /inside HTTP/1.1\r\nHost: bank.test\r\n\r\n";
     #[rustfmt::skip] // one row, one case

@@ -54,7 +54,7 @@ fn gate(more: &[(&str, &str)]) -> CrawlgateProcess {
 
 #[test]
 fn what_says_nothing_ends() {
-    let gate = gate(&[("tunnel_idle_timeout", "\"2s\"")]);
+    let gate = gate(&[("tunnel_idle_timeout", "\"4s\"")]);
     let (plain, tls) = (echo(Origin::http()), echo(Origin::https()));
     let began = Instant::now();
     let mut all = [
@@ -65,7 +65,7 @@ fn what_says_nothing_ends() {
     for wire in &mut all {
         assert!(wire.is_closed());
     }
-    assert!(began.elapsed().as_secs() >= 2);
+    assert!(began.elapsed().as_secs() >= 4);
     let port = tls.port();
     for record in [
         gate.record_of(&plain.url("/socket")),

@@ -48,8 +48,8 @@ fn a_head_that_is_too_large_or_too_long_is_refused() {
 #[test]
 fn a_head_and_an_idle_connection_have_time_limits() {
     let gate = CrawlgateProcess::with(|setup| {
-        setup.set("limits", "header_timeout", "\"1s\"");
-        setup.set("limits", "idle_timeout", "\"1s\"");
+        setup.set("limits", "header_timeout", "\"3s\"");
+        setup.set("limits", "idle_timeout", "\"3s\"");
     });
     let origin = Origin::http();
     let mut slow = gate.connect();
@@ -72,8 +72,8 @@ fn a_head_and_an_idle_connection_have_time_limits() {
 #[test]
 fn a_client_hello_has_a_time_limit_too() {
     let gate = CrawlgateProcess::with(|setup| {
-        setup.set("limits", "header_timeout", "\"1s\"");
-        setup.set("limits", "idle_timeout", "\"1s\"");
+        setup.set("limits", "header_timeout", "\"3s\"");
+        setup.set("limits", "idle_timeout", "\"3s\"");
     });
     let origin = Origin::https();
     for start in [&b""[..], b"\x16\x03\x01\x02\x00\x01"] {
@@ -153,7 +153,7 @@ fn a_body_that_comes_too_slowly_is_given_up() {
 #[test]
 fn an_answer_that_the_client_does_not_read_is_cut_and_recorded_so() {
     let gate = CrawlgateProcess::with(|setup| {
-        setup.set("limits", "body_timeout", "\"1s\"");
+        setup.set("limits", "body_timeout", "\"3s\"");
     });
     let length = 64 << 20;
     let large = Reply::raw(format!(

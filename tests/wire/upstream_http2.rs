@@ -133,7 +133,7 @@ fn with_one_place(timeout: &str) -> CrawlgateProcess {
 
 #[test]
 fn requests_that_find_no_place_in_time_are_refused_and_slow_nothing() {
-    let gate = with_one_place("\"1s\"");
+    let gate = with_one_place("\"3s\"");
     let holds = Holds::new();
     let (origin, urls) = holding(Http2Origin::start(), &holds, 1);
     // Three failures in a row of the origin would slow its pace.

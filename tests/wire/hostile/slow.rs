@@ -8,7 +8,7 @@ use crate::support::{CrawlgateProcess, Origin, RULES, Wire};
 fn what_comes_too_slowly_is_ended() {
     let gate = CrawlgateProcess::with(|setup| {
         bounds(setup);
-        setup.set("limits", "idle_timeout", "\"1s\"");
+        setup.set("limits", "idle_timeout", "\"3s\"");
     });
     let (plain, tls) = (Origin::with_rules(RULES), Origin::https().robots(RULES));
     let (url, host) = (plain.url("/open"), plain.authority());

@@ -57,7 +57,7 @@ fn frames_that_are_no_part_of_a_request_are_bounded() {
 
 #[test]
 fn a_head_is_whole_in_time_or_ends_its_connection() {
-    let gate = limited(&[("header_timeout", "\"1s\""), ("idle_timeout", "\"10m\"")]);
+    let gate = limited(&[("header_timeout", "\"3s\""), ("idle_timeout", "\"10m\"")]);
     let latch = Latch::new();
     let held = Reply::silent().wait(&latch).send("HTTP/1.1 204 No\r\n\r\n");
     let origin = Origin::https().robots(RULES).on("/held", [held]);

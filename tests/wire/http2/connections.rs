@@ -18,7 +18,7 @@ use crate::support::{
 
 #[test]
 fn a_silent_connection_ends_in_order() {
-    let gate = limited(&[("idle_timeout", "\"1s\"")]);
+    let gate = limited(&[("idle_timeout", "\"3s\"")]);
     let origin = Origin::https();
     let mut http2 = inside(&gate, &origin);
     http2
@@ -39,7 +39,7 @@ fn asks<'a>(authority: &'a str, path: &'a str) -> [(&'static str, &'a str); 4] {
 
 #[test]
 fn a_connection_that_leaves_ends_with_its_last_stream_and_no_sooner() {
-    let (gate, latch) = (limited(&[("idle_timeout", "\"1s\"")]), Latch::new());
+    let (gate, latch) = (limited(&[("idle_timeout", "\"3s\"")]), Latch::new());
     let held = Reply::silent().wait(&latch).send("HTTP/1.1 204 No\r\n\r\n");
     let origin = Origin::https().robots(RULES).on("/held", [held]);
     let authority = origin.authority();
@@ -88,13 +88,13 @@ fn a_connection_that_leaves_ends_with_its_last_stream_and_no_sooner() {
 
 #[test]
 fn a_connection_in_use_is_not_idle() {
-    let gate = limited(&[("idle_timeout", "\"2s\"")]);
+    let gate = limited(&[("idle_timeout", "\"4s\"")]);
     let origin = Origin::https();
     let authority = origin.authority();
     let mut frames = gate.intercept_frames(&authority, "site.test");
     let begun = Instant::now();
     let mut stream = 1;
-    while begun.elapsed() < Duration::from_secs(5) {
+    while begun.elapsed() < Duration::from_secs(9) {
         let end = frames
             .request(stream, &asks(&authority, "/page"))
             .end(stream);

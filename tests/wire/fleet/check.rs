@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use crawlgate::config::{Config, FleetConfig};
 use crawlgate::fleet::FleetKey;
@@ -137,6 +138,7 @@ fn the_user_of_the_docs_has_every_right_that_the_instances_need_and_no_other() {
         engine: Some(format!("127.0.0.1:{}", wall.port()).parse().unwrap()),
         user: Some(user),
         password_file: Some(password),
+        timeout: Duration::from_secs(5),
         ..Config::default().fleet
     };
     let failures = || {

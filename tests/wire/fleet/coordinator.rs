@@ -48,7 +48,8 @@ impl Lab {
             Lab::Real(_, wall) => {
                 let mut config = Config::default().fleet;
                 config.engine = Some(format!("127.0.0.1:{}", wall.port()).parse().unwrap());
-                config.timeout = Duration::from_secs(1);
+                // On a busy machine, every answer may be late.
+                config.timeout = Duration::from_secs(5);
                 let (user, password) = check::user_of_the_docs();
                 config.user = Some(user);
                 config.password_file = Some(password);

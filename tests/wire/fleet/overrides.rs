@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use super::pace::bound;
 use super::{Ends, joined, member};
 use crate::support::{CrawlgateProcess, Engine, Origin, RULES, Setup, Wall, Way, eventually};
 
@@ -54,12 +55,17 @@ pub(super) fn listed(gate: &CrawlgateProcess) -> Vec<Value> {
     lines.collect::<Result<_, _>>().unwrap()
 }
 
-/// Asserts that no instance forwards a page.
+/// Asserts that no instance forwards a page, and that each names this override. On a busy machine, one may be cut off for a
+/// moment.
 #[track_caller]
 pub(super) fn denied_at_all(gates: &[CrawlgateProcess], origin: &Origin, path: &str, id: &str) {
     let before = origin.seen().len();
     for gate in gates {
-        let answer = gate.get(&origin.url(path));
+        let answer = eventually("the denial", || {
+            let answer = gate.get(&origin.url(path));
+            assert_ne!(answer.status, 200, "{}", answer.text());
+            (answer.problem()["reason"] != "fleet_cut").then_some(answer)
+        });
         assert_eq!(answer.status, 403, "{}", answer.text());
         assert_eq!(answer.problem()["override"], id, "{}", answer.text());
     }
@@ -101,7 +107,7 @@ fn a_denial_added_at_one_instance_holds_at_all_whatever_the_engine_forgets() {
             }
         }
     }
-    assert!(slowest < SOON * 3, "{slowest:?}");
+    assert!(slowest < SOON * bound(3, 15), "{slowest:?}");
     // The instances have filled the engine again, and one that joins now learns of all.
     eventually("the engine to hold all overrides again", || {
         let count = engine.ask(&["HLEN", "crawlgate:{fleet}:overrides"]);
@@ -377,16 +383,15 @@ fn no_page_comes_a_second_after_each_of_a_hundred_denials() {
         if place == 2 && round >= 48 {
             // Behind the wall, it forwards nothing after its patience.
             let after = seen.at.saturating_duration_since(walled);
-            assert!(
-                after < patience + SOON / 2,
-                "{path}: {after:?} after the wall"
-            );
+            let most = patience + bound(SOON / 2, SOON * 3);
+            assert!(after < most, "{path}: {after:?} after the wall");
         } else {
             slowest[place] = slowest[place].max(late);
         }
     }
     println!("the last page came {slowest:?} after `override add` had returned");
-    assert!(slowest.iter().all(|late| *late < SOON), "{slowest:?}");
+    let most = bound(SOON, SOON * 3);
+    assert!(slowest.iter().all(|late| *late < most), "{slowest:?}");
 }
 
 #[test]

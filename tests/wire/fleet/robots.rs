@@ -26,7 +26,16 @@ fn many_first_requests_at_all_instances_cause_one_fetch() {
     };
     let latch = Latch::new();
     let origin = Origin::http().on("/robots.txt", [Reply::ok(RULES).held(&latch)]);
-    let gates = instances(&engine, &["a1", "a2", "a3"]);
+    let wall = engine.wall();
+    let gates = ["a1", "a2", "a3"].map(|name| {
+        joined(|setup| {
+            member(setup, &wall, name);
+            // Longer than all requests together take to come on a busy machine.
+            for key in ["first_byte_timeout", "fetch_timeout", "hold"] {
+                setup.set("robots", key, "\"60s\"");
+            }
+        })
+    });
     let request = format!(
         "GET {} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n",
         origin.url("/private")

@@ -45,6 +45,7 @@ fn member(setup: &mut Setup, engine: &Peer) {
     );
     setup.set("fleet", "key_file", "\"fleet.key\"");
     setup.set("fleet", "name", "\"a1\"");
+    setup.set("fleet", "timeout", "\"1s\"");
     setup.set("fleet", "tls", "true");
     setup.set("fleet", "cert", "\"engine.pem\"");
     setup.set("fleet", "key", "\"engine.key\"");

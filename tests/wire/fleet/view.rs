@@ -167,23 +167,24 @@ fn an_instance_that_is_cut_off_is_not_ready() {
         member(setup, &wall, "a1");
         setup.set("fleet", "patience", "\"2s\"");
     });
-    let fleet = |want: u16| {
-        eventually("the readiness", || {
+    // The link may be doubtful in between.
+    let wait = |status: u16, check: &Value| {
+        eventually(&format!("{status} with {check}"), || {
             let answer = gate.get("/ready");
-            let checks = answer.problem()["checks"].clone();
-            (answer.status == want).then_some(checks[5].clone())
-        })
+            let is_it = answer.status == status && answer.problem()["checks"][5] == *check;
+            is_it.then_some(())
+        });
     };
     let connected = serde_json::json!({"name": "fleet", "ok": true, "detail": "connected"});
-    assert_eq!(fleet(200), connected);
+    wait(200, &connected);
     engine.kill();
     let cut = serde_json::json!({"name": "fleet", "ok": false, "detail": "cut off: nothing is forwarded"});
-    assert_eq!(fleet(503), cut);
+    wait(503, &cut);
     let (code, told, error) = gate.process.beside("ready", &[]);
     let why = "not ready: fleet: cut off: nothing is forwarded\n";
     assert_eq!((code, told + &error), (Some(1), why.to_owned()));
     engine.start_again();
-    assert_eq!(fleet(200), connected);
+    wait(200, &connected);
 }
 
 #[test]

@@ -70,7 +70,9 @@ fn a_log_that_cannot_be_carried_over_is_told_and_bounded() {
         (wire_get(&gate, &origin) == 403).then_some(())
     });
     gate.process.wait_said("is carried over again");
-    assert_eq!(gate.get("/ready").status, 200);
+    eventually("the gate to be ready", || {
+        (gate.get("/ready").status == 200).then_some(())
+    });
     let (code, said, failed) = gate.process.beside("store", &["check"]);
     assert_eq!(code, Some(0), "{said}{failed}");
 }

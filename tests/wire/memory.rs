@@ -154,6 +154,8 @@ fn a_run_shares_what_the_daemon_knows() {
     let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES);
     gate.get(&origin.url("/page"));
+    // By then, the store has the robots.txt.
+    gate.record_of(&origin.url("/page"));
     let url = origin.url("/private");
     let (code, said, error) = gate.beside("run", &["--", "curl", "-s", "-A", "TestBot/1.0", &url]);
     assert_eq!(code, Some(0), "{said}{error}");

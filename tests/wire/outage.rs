@@ -29,11 +29,7 @@ fn a_fetch_that_failed_while_the_process_was_stopped_is_begun_anew() {
     gate.denied(&wire.response("GET"));
     assert_eq!(origin.robots_fetches(), 2, "asked again at once");
     assert_eq!(origin.seen_but_robots(), [""; 0]);
-    assert!(
-        gate.said().contains("the process stood still"),
-        "{}",
-        gate.said()
-    );
+    gate.wait_said("the process stood still");
     let (_, said, _) = gate.beside("origins", &["show", &origin.url("/"), "--json"]);
     let shown: serde_json::Value = serde_json::from_str(&said).unwrap();
     assert_eq!(shown["history"].as_array().map(Vec::len), Some(1), "{said}");

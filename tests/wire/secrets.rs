@@ -68,9 +68,10 @@ fn kept(gate: &CrawlgateProcess) -> Vec<(String, Vec<u8>)> {
     entries
         .map(|entry| entry.unwrap())
         .filter(|entry| entry.file_type().unwrap().is_file() && entry.file_name() != "config.toml")
-        .map(|entry| {
+        .filter_map(|entry| {
             let name = entry.file_name().into_string().unwrap();
-            (name, fs::read(entry.path()).unwrap())
+            // A file that is written anew may have its last name by now.
+            Some((name, fs::read(entry.path()).ok()?))
         })
         .collect()
 }
@@ -128,7 +129,7 @@ fn search(gate: &CrawlgateProcess, control: &str) {
 fn talkative(setup: &mut Setup) {
     setup.set("log", "level", "\"trace\"");
     setup.set("log", "redact_query", "true");
-    setup.set("limits", "header_timeout", "\"1s\"");
+    setup.set("limits", "header_timeout", "\"3s\"");
     setup.set("admin", "address", "\"127.0.0.1:0\"");
     let proxy = format!(
         "[{{ hosts = [\"far.test\"], url = \"http://user:{SECRET}-upstream@127.0.0.1:1\" }}, \

@@ -217,7 +217,7 @@ fn a_request_that_is_misdirected_by_http1_too_is_answered_so() {
 
 #[test]
 fn a_begun_body_that_was_misdirected_is_not_sent_again() {
-    let gate = CrawlgateProcess::start();
+    let mut gate = CrawlgateProcess::start();
     let origin = Http2Origin::start()
         .http1(BY_HTTP1)
         .on("/form", |stream| stream.reply(421, "misdirected"))
@@ -236,8 +236,7 @@ fn a_begun_body_that_was_misdirected_is_not_sent_again() {
         gate.get(&origin.url("/next")).is_origins(200, "one");
         assert_eq!(origin.last("/next").version, "1.1", "{path}");
         // A gate that knows nothing of the origin.
-        gate.signal(rustix::process::Signal::HUP);
-        gate.wait_said(RELOADED);
+        gate.reload(|_| (), RELOADED);
     }
 }
 

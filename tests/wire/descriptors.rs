@@ -84,10 +84,12 @@ fn ticks(gate: &CrawlgateProcess) -> u64 {
 
 /// Opens connections to the gate until all descriptor numbers below the last one are taken.
 fn fill_gaps(gate: &CrawlgateProcess, origin: &Origin) -> Vec<Wire> {
-    let crowd = (0..24).map(|_| {
+    let before = gate.records().len();
+    let crowd = (1..=24).map(|number| {
         let mut wire = gate.connect();
-        // The gate has accepted a connection once it answers.
+        // The gate has accepted a connection once it answers. By its record, the origin's connection can be used again.
         wire.get(&origin.url("/robots.txt"));
+        gate.wait_records(before + number);
         wire
     });
     crowd.collect()
@@ -120,6 +122,8 @@ fn want_of_descriptors_is_no_outage_of_an_origin() {
                 None => asks(wire, origin, path),
             };
         wire_of(first.as_deref_mut(), &mut wire, &known, "/1").is_origins(200, "page /1");
+        // By then, its connection can be used again.
+        gate.record_of(&known.url("/1"));
         set_limit(&gate, Some(3));
 
         // Established connections go on.
@@ -176,9 +180,9 @@ fn want_of_descriptors_is_no_outage_of_an_origin() {
 fn idle_connections_make_room_where_no_descriptor_is_left() {
     let gate = CrawlgateProcess::start();
     let (idle, known, filler) = (Origin::http(), Origin::http(), Origin::http());
-    gate.get(&known.url("/1"));
-    for _ in 0..3 {
-        gate.get(&idle.url("/1"));
+    for (number, origin) in [&known, &idle, &idle, &idle].into_iter().enumerate() {
+        gate.get(&origin.url("/1"));
+        gate.wait_records(number + 1);
     }
     let mut crowd = fill_gaps(&gate, &filler);
     let old = [&idle, &known, &filler];

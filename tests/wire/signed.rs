@@ -194,6 +194,8 @@ fn a_request_that_is_sent_again_has_a_signature_of_its_own() {
     let origin = Origin::https().on("/again", [Reply::silent().close(), Reply::ok("again")]);
     gate.get(&origin.url("/first"))
         .is_origins(200, "page /first");
+    // Only a request that was lost with a used connection is sent again.
+    gate.record_of(&origin.url("/first"));
     gate.get(&origin.url("/again")).is_origins(200, "again");
     let all = by_http1(&origin);
     let attempts: Vec<&Sent> = all

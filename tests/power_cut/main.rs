@@ -71,8 +71,8 @@ fn a_relaxed_store_loses_the_last_moment_alone() {
     assert!(outcome.oldest_lost <= most, "{outcome}, {most:?}");
 }
 
-/// Time that a busy machine may take from the thread that writes.
-const SLACK: Duration = Duration::from_millis(400);
+/// Time that a busy machine may take from the thread that writes, or from a crawler that has its answer.
+const SLACK: Duration = Duration::from_secs(2);
 
 #[test]
 fn a_store_that_does_not_wait_for_the_disk_opens_all_the_same() {

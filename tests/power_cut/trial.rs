@@ -16,7 +16,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::disk::{Disk, Image, is_passing};
 use super::journal;
-use crate::support::{CrawlgateProcess, Origin, RULES, Response, Setup, eventually};
+use crate::support::{CrawlgateProcess, Origin, PATIENCE, RULES, Response, Setup, within};
 
 /// The number of concurrent crawlers.
 const CRAWLERS: usize = 4;
@@ -26,6 +26,9 @@ const MAX_SIZE: &str = "\"32MiB\"";
 
 /// Octets of the journal for each of a trial's two gates: enough for the engine to carry its log over several times.
 pub(crate) const LONG: u64 = 8 * 1024 * 1024;
+
+/// The time for them: each denial waits for the disk.
+const WRITING: Duration = PATIENCE.saturating_mul(4);
 
 /// A kind of durability, as the configuration names it.
 #[derive(Clone, Copy)]
@@ -145,7 +148,7 @@ fn crawl(gate: SocketAddr, origin: &Origin, journal: &Path, enough: u64) -> Vec<
             })
         })
         .collect();
-    eventually("enough writes", || {
+    within(WRITING, "enough writes", || {
         let size = fs::metadata(journal).unwrap().len();
         (size >= enough && count.load(Ordering::Relaxed) > 0).then_some(())
     });

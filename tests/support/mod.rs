@@ -61,7 +61,7 @@ pub(crate) fn eventually<T>(what: &str, probe: impl FnMut() -> Option<T>) -> T {
 
 /// Does so for another time.
 #[track_caller]
-fn within<T>(limit: Duration, what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn within<T>(limit: Duration, what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(value) = probe() {

@@ -1,14 +1,14 @@
 //! Overrides of a fleet: added or removed at one instance, in force at all.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
+mod pages;
+
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
 
 use super::pace::bound;
-use super::{Ends, joined, member};
+use super::{forwards, joined, member};
 use crate::support::{CrawlgateProcess, Engine, Origin, RULES, Setup, Wall, Way, eventually};
 
 /// The longest time after which an override that was added is in force everywhere.
@@ -44,6 +44,25 @@ pub(super) fn deny(gate: &CrawlgateProcess, origin: &str, pattern: &str) -> (Str
     let id = id.unwrap_or_else(|| panic!("{said}")).to_owned();
     assert_eq!(id.len(), 26, "{said}");
     (id, said)
+}
+
+/// Waits until a denial is in force at these instances, if the operator was told that one is late: on a busy machine, one may
+/// be. Tells whether it was so.
+#[track_caller]
+pub(super) fn wait_late(
+    said: &str,
+    gates: &[CrawlgateProcess],
+    origin: &Origin,
+    path: &str,
+) -> bool {
+    let is_late = said.contains("forwards nothing from ") || said.contains(" alone: ");
+    assert!(is_late || said.contains("in force on a1, a2"), "{said}");
+    for gate in gates.iter().filter(|_| is_late) {
+        eventually("the denial", || {
+            (gate.get(&origin.url(path)).status == 403).then_some(())
+        });
+    }
+    is_late
 }
 
 /// Returns the overrides in force, as an instance lists them.
@@ -84,7 +103,7 @@ fn a_denial_added_at_one_instance_holds_at_all_whatever_the_engine_forgets() {
     let wall = engine.wall();
     let origin = Origin::with_rules(RULES);
     let gates = fleet(&wall, 3, "\"15s\"");
-    let (mut ids, mut slowest) = (Vec::new(), Duration::ZERO);
+    let (mut ids, mut slowest, mut late) = (Vec::new(), Duration::ZERO, 0);
     for round in 0..20 {
         let path = format!("/{round}/page");
         for gate in &gates {
@@ -94,10 +113,7 @@ fn a_denial_added_at_one_instance_holds_at_all_whatever_the_engine_forgets() {
         let at = round % gates.len();
         let (id, said) = deny(&gates[at], &origin.url(""), &path);
         slowest = slowest.max(start.elapsed());
-        assert!(
-            said.ends_with("in force on a1, a2, a3\n"),
-            "round {round}: {said}"
-        );
+        late += i32::from(wait_late(&said, &gates, &origin, &path));
         denied_at_all(&gates, &origin, &path, &id);
         ids.push((path, id));
         if round % 5 == 2 {
@@ -108,6 +124,7 @@ fn a_denial_added_at_one_instance_holds_at_all_whatever_the_engine_forgets() {
         }
     }
     assert!(slowest < SOON * bound(3, 15), "{slowest:?}");
+    assert!(late <= bound(0, 5), "late in {late} of 20 rounds");
     // The instances have filled the engine again, and one that joins now learns of all.
     eventually("the engine to hold all overrides again", || {
         let count = engine.ask(&["HLEN", "crawlgate:{fleet}:overrides"]);
@@ -133,13 +150,15 @@ fn an_override_removed_at_another_instance_holds_nowhere() {
     let wall = engine.wall();
     let origin = Origin::with_rules(RULES);
     let gates = fleet(&wall, 2, "\"15s\"");
-    let (id, _) = deny(&gates[0], &origin.url(""), "/");
+    let (id, said) = deny(&gates[0], &origin.url(""), "/");
+    wait_late(&said, &gates, &origin, "/page");
     denied_at_all(&gates, &origin, "/page", &id);
     let (code, said, errors) = gates[1].beside("override", &["remove", &id, "--by", "Grace"]);
     assert_eq!(code, Some(0), "{said}{errors}");
-    assert_eq!(said, format!("override {id} removed\nin force on a1, a2\n"));
+    let told = format!("override {id} removed\nin force on a");
+    assert!(said.starts_with(&told), "{said}");
     for gate in &gates {
-        assert_eq!(gate.get(&origin.url("/page")).status, 200);
+        forwards(gate, &origin.url("/page"));
     }
     // Nothing brings it back: not the loss of the engine, not a restart.
     assert_eq!(engine.ask(&["FLUSHALL"]), "+OK\r\n");
@@ -169,10 +188,10 @@ fn an_instance_that_is_stopped_is_named_and_forwards_nothing_later() {
     gates[2].signal(Signal::STOP);
     let (id, said) = deny(&gates[0], &origin.url(""), "/");
     let late = said.lines().last().unwrap();
-    assert!(
-        late.starts_with("in force on a1, a2; a3 has not been heard of for "),
-        "{said}"
-    );
+    assert!(late.contains("; a3 has not been heard of for "), "{said}");
+    if !late.starts_with("in force on a1, a2; ") {
+        wait_late(&said, &gates[..2], &origin, "/page");
+    }
     assert!(
         late.ends_with(" s and forwards nothing from 2 s on"),
         "{said}"
@@ -203,7 +222,8 @@ fn an_override_that_is_planted_in_the_engine_is_not_taken() {
     let wall = engine.wall();
     let origin = Origin::with_rules(RULES);
     let gates = fleet(&wall, 2, "\"15s\"");
-    let (id, _) = deny(&gates[0], &origin.url(""), "/page");
+    let (id, said) = deny(&gates[0], &origin.url(""), "/page");
+    wait_late(&said, &gates, &origin, "/page");
     let added = "crawlgate:{fleet}:overrides";
     let removed = "crawlgate:{fleet}:overrides_removed";
     // Without a seal; under another identifier; a removal of the same content.
@@ -215,7 +235,7 @@ fn an_override_that_is_planted_in_the_engine_is_not_taken() {
         assert_eq!(engine.ask(&["EVAL", &copy, "0"]), ":1\r\n");
     }
     let (second, said) = deny(&gates[1], &origin.url(""), "/other");
-    assert!(said.ends_with("in force on a1, a2\n"), "{said}");
+    wait_late(&said, &gates, &origin, "/other");
     denied_at_all(&gates, &origin, "/page", &id);
     denied_at_all(&gates, &origin, "/other", &second);
     for gate in &gates {
@@ -301,13 +321,14 @@ fn an_instance_that_the_engine_has_forgotten_is_named_as_late() {
     };
     let (wall, other) = (engine.wall(), engine.wall());
     let origin = Origin::with_rules(RULES);
-    let near = fleet(&wall, 1, "\"15s\"").remove(0);
-    let far = joined(|setup| member(setup, &other, "a2"));
-    let (_, said) = deny(&near, &origin.url(""), "/first");
-    assert!(said.ends_with("in force on a1, a2\n"), "{said}");
+    let mut gates = fleet(&wall, 1, "\"15s\"");
+    gates.push(joined(|setup| member(setup, &other, "a2")));
+    let (near, far) = (&gates[0], &gates[1]);
+    let (_, said) = deny(near, &origin.url(""), "/first");
+    wait_late(&said, &gates, &origin, "/first");
     other.set(Way::Hole);
     assert_eq!(engine.ask(&["FLUSHALL"]), "+OK\r\n");
-    let (id, said) = deny(&near, &origin.url(""), "/page");
+    let (id, said) = deny(near, &origin.url(""), "/page");
     assert!(
         said.contains("in force on a1; a2 has not been heard of for "),
         "{said}"
@@ -316,82 +337,9 @@ fn an_instance_that_the_engine_has_forgotten_is_named_as_late() {
     eventually("the denial to reach the other instance", || {
         (far.get(&origin.url("/page")).status == 403).then_some(())
     });
-    let (_, said) = deny(&near, &origin.url(""), "/third");
-    assert!(said.ends_with("in force on a1, a2\n"), "{said}");
-    denied_at_all(&[near, far], &origin, "/page", &id);
-}
-
-#[test]
-fn no_page_comes_a_second_after_each_of_a_hundred_denials() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let patience = Duration::from_secs(2);
-    let (wall, other) = (engine.wall(), engine.wall());
-    let origin = Origin::with_rules(RULES);
-    let mut gates = fleet(&wall, 2, "\"2s\"");
-    gates.extend(fleet_from(&other, 3, 1, "\"2s\""));
-    let (number, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let (added, walled) = thread::scope(|scope| {
-        let ends = Ends(&is_over);
-        for (place, gate) in gates.iter().enumerate() {
-            let (origin, number, is_over) = (&origin, &number, &is_over);
-            scope.spawn(move || {
-                while !is_over.load(Ordering::Acquire) {
-                    let number = number.load(Ordering::Acquire);
-                    // The page that is denied next, and those that were denied last.
-                    for number in number.saturating_sub(2)..=number {
-                        let answer = gate.get(&origin.url(&format!("/{number}/?{place}")));
-                        assert!(
-                            [200, 403, 503].contains(&answer.status),
-                            "{}",
-                            answer.text()
-                        );
-                    }
-                }
-            });
-        }
-        let mut added = Vec::new();
-        let mut walled = None;
-        for round in 0..100 {
-            if round == 50 {
-                other.set(Way::Hole);
-                walled = Some(Instant::now());
-            }
-            let at = &gates[round % 2];
-            let (_, said) = deny(at, &origin.url(""), &format!("/{round}/"));
-            added.push(Instant::now());
-            if round < 50 {
-                assert!(said.ends_with("in force on a1, a2, a3\n"), "{said}");
-            }
-            number.store(round + 1, Ordering::Release);
-        }
-        drop(ends);
-        (added, walled.unwrap())
-    });
-    let mut slowest = [Duration::ZERO; 3];
-    for seen in origin.seen() {
-        let path = seen.head.word(1);
-        let Some((round, place)) = path.trim_start_matches('/').split_once("/?") else {
-            continue;
-        };
-        let (round, place): (usize, usize) = (round.parse().unwrap(), place.parse().unwrap());
-        let late = added
-            .get(round)
-            .and_then(|added| seen.at.checked_duration_since(*added));
-        let Some(late) = late else { continue };
-        if place == 2 && round >= 48 {
-            // Behind the wall, it forwards nothing after its patience.
-            let after = seen.at.saturating_duration_since(walled);
-            let most = patience + bound(SOON / 2, SOON * 3);
-            assert!(after < most, "{path}: {after:?} after the wall");
-        } else {
-            slowest[place] = slowest[place].max(late);
-        }
-    }
-    println!("the last page came {slowest:?} after `override add` had returned");
-    let most = bound(SOON, SOON * 3);
-    assert!(slowest.iter().all(|late| *late < most), "{slowest:?}");
+    let (_, said) = deny(near, &origin.url(""), "/third");
+    wait_late(&said, &gates, &origin, "/third");
+    denied_at_all(&gates, &origin, "/page", &id);
 }
 
 #[test]

@@ -221,7 +221,11 @@ fn a_record_names_the_instance_that_added_the_override() {
     ];
     let (code, said, errors) = one.beside("override", &words);
     assert_eq!(code, Some(0), "{said}{errors}");
-    let answer = other.get(&origin.url("/closed"));
+    // The command has succeeded, also where the other instance is late.
+    let answer = eventually("the denial", || {
+        let answer = other.get(&origin.url("/closed"));
+        (answer.status == 403).then_some(answer)
+    });
     let record = other.refused(&answer, 403, "operator_deny");
     assert_eq!(record["override"]["instance"], "a1", "{record:#}");
     let id = record["id"].as_str().unwrap();

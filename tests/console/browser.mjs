@@ -51,8 +51,12 @@ const WITHOUT_STORE = ["/", "/denials", "/origins", "/overrides", "/report", "/w
 const PICTURED = ["overview", "denials", "denials-by-rule", "decision", "origins", "origin", "overrides", "try", "live", "setup"];
 const PICTURED_DARK = ["overview", "decision"];
 
+// Time for each step. Generous, because test machines are slow and shared.
+const PATIENCE = 120_000;
+
 const browser = await chromium.launch({
   executablePath: task.chromium,
+  timeout: PATIENCE,
   headless: true,
   args: [
     "--no-sandbox",
@@ -80,7 +84,7 @@ console.log(JSON.stringify({ ok: faults.length === 0, faults }));
 // Opens a page that reports its errors and its requests to other hosts.
 async function open(options) {
   const context = await browser.newContext({ viewport: WIDE, ...options });
-  context.setDefaultTimeout(20_000);
+  context.setDefaultTimeout(PATIENCE);
   context.on("request", (request) => {
     // Without the name and the password of the user that signs in.
     const url = request.url().replace(/^http:\/\/[^/@]*@/, "http://");
@@ -150,11 +154,19 @@ async function lookAtEmptyPages() {
   await context.close();
 }
 
+// Sets the size of the window. The page learns it by a message, perhaps after Playwright has its answer.
+async function resize(page, size) {
+  await page.setViewportSize(size);
+  await page.waitForFunction(({ width, height }) => innerWidth === width && innerHeight === height, size);
+}
+
 // Checks a page in both widths and both schemes: all rules of axe once for each width, contrast for each scheme.
 async function check(page, where) {
+  // What a click has led to may be visible before its style is there.
+  await page.waitForLoadState();
   await page.evaluate(axe);
   for (const size of [NARROW, WIDE]) {
-    await page.setViewportSize(size);
+    await resize(page, size);
     const at = `${where}, ${size.width}`;
     for (const one of await page.evaluate(layoutFaults)) fault(at, one);
     await page.emulateMedia({ colorScheme: "light" });
@@ -225,8 +237,9 @@ function layoutFaults() {
 // Takes the picture of a page in both widths.
 async function picture(page, name) {
   if (!task.screenshots) return;
+  await page.waitForLoadState();
   for (const [size, suffix] of [[NARROW, "-390"], [WIDE, ""]]) {
-    await page.setViewportSize(size);
+    await resize(page, size);
     const png = palette(await page.screenshot());
     writeFileSync(path.join(task.screenshots, `${name}${suffix}.png`), png);
   }
@@ -245,7 +258,7 @@ async function foldsAndCards() {
     ["/report", false],
     ["/report?since=7d", true],
   ]) {
-    await page.setViewportSize(NARROW);
+    await resize(page, NARROW);
     await go(page, target);
     if ((await field.isVisible()) !== isOpen) fault(`${target}, 390`, `the filter is ${isOpen ? "folded" : "not folded"}`);
     if (!isOpen) {
@@ -253,10 +266,10 @@ async function foldsAndCards() {
       if (!(await field.isVisible())) fault(`${target}, 390`, "the filter does not open");
       await page.locator("summary").first().click();
     }
-    await page.setViewportSize(WIDE);
+    await resize(page, WIDE);
     if (!(await field.isVisible())) fault(`${target}, 1280`, "the filter is folded");
   }
-  await page.setViewportSize(NARROW);
+  await resize(page, NARROW);
   await go(page, "/denials");
   const cards = await page.locator("table.stack tbody tr").evaluateAll((rows) =>
     rows.map((row) => ({
@@ -287,7 +300,7 @@ async function faultyFields() {
     ["/report", "Since", "now", "the span is empty", "Report"],
     ["/overrides", "Until", "soon", "soon", "Add the override"],
   ]) {
-    await page.setViewportSize(NARROW);
+    await resize(page, NARROW);
     await go(page, target);
     const summary = page.locator("form summary").first();
     if ((await summary.count()) > 0) await summary.click();
@@ -305,6 +318,7 @@ async function faultyFields() {
     const where = `${target} with the faulty ${label}`;
     if (answer.status() !== 400) fault(where, `status ${answer.status()}`);
     await page.locator("[aria-invalid='true']").first().waitFor();
+    await page.waitForLoadState();
     if ((await field.inputValue()) !== typed) fault(where, "what was typed is gone");
     if (!(await field.isVisible())) fault(where, "the form is folded");
     if ((await field.getAttribute("aria-invalid")) !== "true") fault(where, "the field is not marked");

@@ -6,9 +6,13 @@
 const [playwright, executablePath, proxy, key, origin] = process.argv.slice(2);
 const { chromium } = require(playwright);
 
+// Time for each step. Generous, because test machines are slow and shared.
+const PATIENCE = 120_000;
+
 async function main() {
   const browser = await chromium.launch({
     executablePath,
+    timeout: PATIENCE,
     args: [
       `--proxy-server=${proxy}`,
       `--ignore-certificate-errors-spki-list=${key}`,
@@ -20,6 +24,7 @@ async function main() {
     ],
   });
   const page = await browser.newPage();
+  page.setDefaultTimeout(PATIENCE);
   const protocol = () => performance.getEntriesByType('navigation')[0].nextHopProtocol;
   await page.goto(`${origin}/gallery`);
   const told = {

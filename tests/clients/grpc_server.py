@@ -30,6 +30,7 @@ class Calls(grpc.GenericRpcHandler):
 certificate, key = (open(path, "rb").read() for path in sys.argv[1:])
 server = grpc.server(ThreadPoolExecutor(4), handlers=[Calls()])
 credentials = grpc.ssl_server_credentials([(key, certificate)])
-print(server.add_secure_port("127.0.0.1:0", credentials), flush=True)
+port = server.add_secure_port("127.0.0.1:0", credentials)
 server.start()
+print(port, flush=True)
 sys.stdin.read()

@@ -8,7 +8,7 @@ use std::thread;
 use serde_json::{Value, json};
 
 use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply, eventually};
-use crate::visit::{Outcome, Visit, client, finish, missing, python};
+use crate::visit::{CLIENT_PATIENCE, Outcome, Visit, client, finish, missing, python};
 
 /// The images of the page that a browser loads: as many as it would ask for on connections of HTTP/1.1.
 const IMAGES: usize = 6;
@@ -122,7 +122,7 @@ fn python_httpx_speaks_http_2() {
     };
     let visit = Visit::new();
     let program = "import sys, json, httpx\n\
-        with httpx.Client(http2=True) as client:\n\
+        with httpx.Client(http2=True, timeout=60) as client:\n\
         \x20   for url in sys.argv[1:]:\n\
         \x20       answer = client.get(url)\n\
         \x20       print(json.dumps([answer.http_version, answer.status_code, answer.text]))";
@@ -250,7 +250,8 @@ fn chromium_speaks_http_2_on_one_connection() {
     origin.script("/socket", [Reply::websocket().send(b"\x81\x05hello")]);
     let opener = latch.clone();
     let opening = thread::spawn(move || {
-        opener.arrivals(IMAGES);
+        // The browser starts first, which takes long on a busy machine.
+        opener.arrivals_within(CLIENT_PATIENCE, IMAGES);
         opener.open();
     });
     let outcome = visit.run([

@@ -91,7 +91,7 @@ fn python_requests_session_keeps_its_connection() {
 fn python_httpx() {
     python_client(
         "httpx",
-        "import sys, httpx\nfor url in sys.argv[1:]: print(httpx.get(url).status_code)",
+        "import sys, httpx\nfor url in sys.argv[1:]: print(httpx.get(url, timeout=60).status_code)",
     );
 }
 

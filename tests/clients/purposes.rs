@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::support::{CrawlgateProcess, Origin, Reply, Setup};
+use crate::support::{CrawlgateProcess, Origin, Reply, Setup, eventually};
 use crate::visit::{finish, python};
 
 /// What the site says of one of its pages.
@@ -105,15 +106,31 @@ fn spider(python: &str, command: &mut Command, setup: &Setup, origin: &Origin) -
     let output = finish(command.arg("--loglevel=WARNING"));
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{stderr}");
-    let log = fs::read_to_string(folder.join("decisions.jsonl")).unwrap();
     Crawled {
         items: serde_json::from_slice(&fs::read(&items).unwrap()).unwrap(),
-        records: log
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect(),
+        records: records(folder, origin),
         stderr,
     }
+}
+
+/// Waits for the records of all pages, which a running gate writes a moment after its answers, and returns all records.
+#[track_caller]
+fn records(folder: &Path, origin: &Origin) -> Vec<Value> {
+    let urls: Vec<String> = pages()
+        .iter()
+        .map(|(name, _)| origin.url(&format!("/{name}")))
+        .collect();
+    eventually("the records of all pages", || {
+        let log = fs::read(folder.join("decisions.jsonl")).unwrap();
+        let log = String::from_utf8_lossy(&log);
+        let whole = log.rfind('\n').map_or("", |end| &log[..=end]);
+        let records: Vec<Value> = whole
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let has = |url: &String| records.iter().any(|record| record["url"] == **url);
+        urls.iter().all(has).then_some(records)
+    })
 }
 
 /// The pages that a purpose is refused, and those that are requested for it.

@@ -172,7 +172,7 @@ fn pip() {
     let ask = |index: &str| {
         let index = followed.origin.url(index);
         followed.shell(&format!(
-            "PIP_CONFIG_FILE=/dev/null PIP_DISABLE_PIP_VERSION_CHECK=1 '{python}' -m pip download --retries 0 --no-deps \
+            "PIP_CONFIG_FILE=/dev/null PIP_DISABLE_PIP_VERSION_CHECK=1 '{python}' -m pip download --retries 0 --timeout 60 --no-deps \
              --index-url {index} thing"
         ))
     };
@@ -255,8 +255,9 @@ fn playwright() {
          \x20   const options = {options};\n\
          \x20   options.args.push('--no-sandbox');\n\
          \x20   const executablePath = require('child_process').execFileSync('which', ['{chromium}']).toString().trim();\n\
-         \x20   const browser = await chromium.launch({{ ...options, executablePath }});\n\
+         \x20   const browser = await chromium.launch({{ ...options, executablePath, timeout: 120_000 }});\n\
          \x20   const page = await browser.newPage();\n\
+         \x20   page.setDefaultTimeout(120_000);\n\
          \x20   for (const path of ['/open', '/private']) {{\n\
          \x20       console.log((await page.goto('{}' + path)).status());\n\
          \x20   }}\n\

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::support::{Origin, RULES, Reply, Setup};
 
-/// The time limit of a client; a browser on a busy machine is slow.
-const CLIENT_PATIENCE: Duration = Duration::from_secs(120);
+/// The time limit of a client; a browser and a compiler are slow on a busy machine.
+pub(crate) const CLIENT_PATIENCE: Duration = Duration::from_secs(600);
 
 /// The two origins every client visits, and a configuration that knows them.
 pub(crate) struct Visit {

@@ -1,6 +1,7 @@
 //! A latch between a test and its origins: closed until a test opens it, then open for good.
 
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use super::PATIENCE;
 
@@ -42,11 +43,14 @@ impl Latch {
 
     /// Waits until `count` threads have reached the latch.
     pub(crate) fn arrivals(&self, count: usize) {
+        self.arrivals_within(PATIENCE, count);
+    }
+
+    /// Works like [`Latch::arrivals`], for another time.
+    pub(crate) fn arrivals_within(&self, limit: Duration, count: usize) {
         let (state, changed) = &*self.0;
         let (_state, timeout) = changed
-            .wait_timeout_while(state.lock().unwrap(), PATIENCE, |state| {
-                state.arrivals < count
-            })
+            .wait_timeout_while(state.lock().unwrap(), limit, |state| state.arrivals < count)
             .unwrap();
         assert!(!timeout.timed_out(), "no thread reached the latch");
     }

@@ -16,7 +16,7 @@ fn decisions_come_by_page_and_by_condition() {
     let mut ids: Vec<String> = (0..5)
         .map(|n| gate.deny(&origin, &format!("/private/{n}")))
         .collect();
-    decisions(&gate, "?verdict=deny", 5);
+    decisions(&gate, "", 6);
 
     let walk = |order: &str| {
         let mut found = Vec::new();

@@ -25,9 +25,9 @@ use hickory_resolver::config::{ResolveHosts, ResolverConfig};
 use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 
-use self::families::families;
 #[cfg(test)]
 pub(super) use self::families::tests::{Answer, name_server};
+use self::families::{RESOLUTION_DELAY, families};
 use self::hosts::HostsFile;
 use super::Failure;
 use crate::descriptors::{are_exhausted, is_exhaustion};
@@ -63,6 +63,8 @@ struct System {
     hosts_file: HostsFile,
     /// Made at the first question, because it needs a runtime.
     resolver: OnceLock<TokioResolver>,
+    /// Time to wait for the second family of addresses.
+    delay: Duration,
 }
 
 #[cfg(test)]
@@ -140,6 +142,7 @@ impl Names {
         let others = Others::System(Box::new(System {
             hosts_file: HostsFile::at(HOSTS_FILE),
             resolver: OnceLock::new(),
+            delay: RESOLUTION_DELAY,
         }));
         Names { hosts, others }
     }
@@ -154,9 +157,9 @@ impl Names {
         }
     }
 
-    /// Uses a hosts file, and a name server on a port of this machine.
+    /// Uses a hosts file, and a name server on a port of this machine. Waits for the second family for `delay`.
     #[cfg(test)]
-    pub(super) fn asking(port: u16, hosts_file: &std::path::Path) -> Names {
+    pub(super) fn asking(port: u16, hosts_file: &std::path::Path, delay: Duration) -> Names {
         let mut server =
             hickory_resolver::config::NameServerConfig::udp(Ipv4Addr::LOCALHOST.into());
         for connection in &mut server.connections {
@@ -172,6 +175,7 @@ impl Names {
             others: Others::System(Box::new(System {
                 hosts_file: HostsFile::at(hosts_file),
                 resolver: OnceLock::from(resolver),
+                delay,
             })),
         }
     }
@@ -218,7 +222,7 @@ impl System {
             }
         };
         // The last dot makes it absolute.
-        families(resolver, format!("{host}.")).await
+        families(resolver, format!("{host}."), self.delay).await
     }
 }
 
@@ -289,7 +293,7 @@ mod tests {
         let path = directory.path().join("hosts");
         std::fs::write(&path, hosts_file).unwrap();
         let silent = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-        let names = Names::asking(silent.local_addr().unwrap().port(), &path);
+        let names = Names::asking(silent.local_addr().unwrap().port(), &path, RESOLUTION_DELAY);
         (names, silent, directory)
     }
 

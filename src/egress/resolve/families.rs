@@ -18,10 +18,15 @@ use super::{DnsError, Found};
 
 /// Time to wait for the second family after the first one has an address (RFC 8305, section 3: the recommended
 /// Resolution Delay). RFC 8305 lets IPv6 go first without waiting; one rule is enough here.
-const RESOLUTION_DELAY: Duration = Duration::from_millis(50);
+pub(super) const RESOLUTION_DELAY: Duration = Duration::from_millis(50);
 
-/// Finds the addresses of `name`, which is absolute; IPv6 comes first where both families are known.
-pub(super) async fn families(resolver: &TokioResolver, name: String) -> Result<Found, DnsError> {
+/// Finds the addresses of `name`, which is absolute; IPv6 comes first where both families are known. Waits for the second
+/// family for `delay` after the first one has an address.
+pub(super) async fn families(
+    resolver: &TokioResolver,
+    name: String,
+    delay: Duration,
+) -> Result<Found, DnsError> {
     let six = {
         let (resolver, name) = (resolver.clone(), name.clone());
         async move { resolver.ipv6_lookup(name).await }
@@ -30,12 +35,13 @@ pub(super) async fn families(resolver: &TokioResolver, name: String) -> Result<F
         let resolver = resolver.clone();
         async move { resolver.ipv4_lookup(name).await }
     };
-    first_of(six, four).await
+    first_of(six, four, delay).await
 }
 
 async fn first_of(
     six: impl Future<Output = Result<Lookup, NetError>> + Send + 'static,
     four: impl Future<Output = Result<Lookup, NetError>> + Send + 'static,
+    delay: Duration,
 ) -> Result<Found, DnsError> {
     let (mut six, mut four) = (Box::pin(six), Box::pin(four));
     let (first, is_six, mut other): (_, _, Asked) = tokio::select! {
@@ -54,7 +60,7 @@ async fn first_of(
             };
         }
     };
-    match timeout(RESOLUTION_DELAY, &mut other).await {
+    match timeout(delay, &mut other).await {
         Ok(Ok(lookup)) => {
             let second = addresses(&lookup);
             Ok(match is_six {
@@ -114,6 +120,11 @@ pub(in crate::egress) mod tests {
 
     /// Runs a name server on this machine with these answers for AAAA and for A. It ends with the test.
     pub(in crate::egress) async fn name_server(six: Answer, four: Answer) -> Names {
+        name_server_with(six, four, RESOLUTION_DELAY).await
+    }
+
+    /// Does so for names that wait for the second family for `delay`.
+    async fn name_server_with(six: Answer, four: Answer, delay: Duration) -> Names {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let port = socket.local_addr().unwrap().port();
         let socket = std::sync::Arc::new(socket);
@@ -157,7 +168,7 @@ pub(in crate::egress) mod tests {
                 });
             }
         });
-        Names::asking(port, Path::new("/nonexistent/hosts"))
+        Names::asking(port, Path::new("/nonexistent/hosts"), delay)
     }
 
     #[tokio::test]
@@ -178,7 +189,12 @@ pub(in crate::egress) mod tests {
             ("neither", None, None, &[], false),
         ];
         for (name, six, four, expected, is_more_to_come) in cases {
-            let names = name_server(six, four).await;
+            // A family that comes a little later is waited for, however slow this machine is.
+            let delay = match is_more_to_come {
+                true => RESOLUTION_DELAY,
+                false => Duration::from_secs(60),
+            };
+            let names = name_server_with(six, four, delay).await;
             let began = Instant::now();
             let found = names.resolve("site.test").await;
             // The resolver's own time-out is five seconds; then it asks again.

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use rcgen::{CertificateParams, KeyPair};
 
-use crate::support::{CrawlgateProcess, Origin, Reply, Setup, eventually, program};
+use crate::support::{CrawlgateProcess, Origin, PATIENCE, Reply, Setup, program, within};
 
 /// The site that the README serves with Python.
 const ROBOTS: &str = "User-agent: *\nDisallow: /private/\nAllow: /private/open\n";
@@ -96,7 +96,7 @@ impl Sandbox {
             .stdout(Stdio::from(file.try_clone().unwrap()))
             .stderr(Stdio::from(file));
         let mut child = command.spawn().unwrap();
-        let status = eventually(line, || child.try_wait().unwrap());
+        let status = within(4 * PATIENCE, line, || child.try_wait().unwrap());
         let text = String::from_utf8_lossy(&fs::read(&printed).unwrap()).into_owned();
         let home = self.directory.path().join("home");
         let text = text.replace(home.to_str().unwrap(), "/home/you").replace(

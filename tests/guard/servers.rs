@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::{env, fs};
 
-use crate::support::{PATIENCE, eventually};
+use crate::support::{PATIENCE, within};
 
 mod kinds;
 
@@ -146,9 +146,12 @@ impl Server {
                 child,
                 _dir: dir,
             };
-            let is_up = eventually(kind.name, || match server.child.try_wait().unwrap() {
-                Some(_) => Some(false),
-                None => TcpStream::connect(address).is_ok().then_some(true),
+            // Some compile their source first.
+            let is_up = within(4 * PATIENCE, kind.name, || {
+                match server.child.try_wait().unwrap() {
+                    Some(_) => Some(false),
+                    None => TcpStream::connect(address).is_ok().then_some(true),
+                }
             });
             if is_up {
                 return server;

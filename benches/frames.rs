@@ -52,8 +52,14 @@ const BATCH: usize = 16;
 /// Time for a connection to answer before it is dropped.
 const PATIENCE: Duration = Duration::from_millis(50);
 
+/// The longest time for an answer of the origin that sends frames.
+const MOST_PATIENCE: Duration = Duration::from_secs(5);
+
 /// Requests in a row that may be late.
 const MOST_LATE: u64 = 20;
+
+/// Time for a side on a machine that is so busy that a run shows nothing at first.
+const MOST_TIME: Duration = Duration::from_secs(120);
 
 /// Tolerated growth, for the allocator's to-and-fro.
 const TOLERATED: u64 = 16 << 20;
@@ -115,13 +121,20 @@ struct Bench {
 }
 
 impl Bench {
-    /// Runs batches until the time is over, each with an ordinary request after it. Tells whether memory settles.
-    fn batches(&mut self, side: &str, honest: u16, mut batch: impl FnMut(&mut Self)) -> bool {
+    /// Runs batches until the time is over, each with an ordinary request after it, and for longer while `batch` tells that
+    /// all of them have shown nothing. Tells whether memory settles.
+    fn batches(
+        &mut self,
+        side: &str,
+        honest: u16,
+        mut batch: impl FnMut(&mut Self) -> bool,
+    ) -> bool {
         let start = Instant::now();
         let (mut batches, mut late, mut settled) = (0_u64, 0, 0);
         let before = self.gate.resident();
-        while start.elapsed() < self.time {
-            batch(self);
+        let mut is_telling = false;
+        while start.elapsed() < self.time || (!is_telling && start.elapsed() < MOST_TIME) {
+            is_telling = batch(self);
             batches += 1;
             late += self.ask(honest);
             if settled == 0 && start.elapsed() > self.time / 3 {
@@ -172,6 +185,7 @@ impl Bench {
                 }
                 batch.join_all().await;
             });
+            true
         })
     }
 
@@ -180,11 +194,17 @@ impl Bench {
         let tls = lab::origin::acceptor(self.lab.directory(), b"h2");
         let random = self.random.fork();
         let hostile = self.runtime.block_on(Hostile::start(tls, random));
-        let mut tally = Tally::default();
+        let (mut tally, mut patience) = (Tally::default(), visitor::PATIENCE);
         let honest = self.lab.ports.http2;
         let settles = self.batches("an origin", honest, |bench| {
-            let visiting = visitor::visit(&bench.crawlers, &hostile, &mut bench.random);
-            tally.add(&bench.runtime.block_on(visiting));
+            let (crawlers, random) = (&bench.crawlers, &mut bench.random);
+            let visiting = visitor::visit(crawlers, &hostile, random, patience);
+            let visited = bench.runtime.block_on(visiting);
+            if visited.is_silent() {
+                patience = (2 * patience).min(MOST_PATIENCE);
+            }
+            tally.add(&visited);
+            tally.is_telling()
         });
         println!("{tally:?}");
         // A run in which nothing passes, or nothing breaks off, shows nothing.

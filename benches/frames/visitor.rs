@@ -16,8 +16,9 @@ use super::script::{NAME, read_name};
 /// Requests at the same time.
 const BATCH: usize = 12;
 
-/// Time for an answer before its request is reset.
-const PATIENCE: Duration = Duration::from_millis(150);
+/// Time for an answer before its request is reset, at first. It doubles after a batch without any answer: a busy machine
+/// takes longer.
+pub const PATIENCE: Duration = Duration::from_millis(150);
 
 /// Ends of exchanges.
 #[derive(Debug, Default)]
@@ -40,6 +41,11 @@ impl Tally {
         self.nameless += other.nameless;
     }
 
+    /// Tells whether no request was answered.
+    pub fn is_silent(&self) -> bool {
+        self.whole + self.broken_off + self.refused + self.nameless == 0
+    }
+
     /// Tells whether responses passed, and others broke off and were refused.
     pub fn is_telling(&self) -> bool {
         self.whole > 0 && self.broken_off > 0 && self.refused > 0
@@ -54,11 +60,16 @@ struct Arrived {
     is_whole: bool,
 }
 
-/// Sends a batch of requests through crawlgate.
+/// Sends a batch of requests through crawlgate, and resets each that has no answer in `patience`.
 ///
 /// # Panics
 /// When a response arrives as whole that the origin did not end, or with octets that it did not send.
-pub async fn visit(crawlers: &Crawlers, hostile: &Hostile, random: &mut Random) -> Tally {
+pub async fn visit(
+    crawlers: &Crawlers,
+    hostile: &Hostile,
+    random: &mut Random,
+    patience: Duration,
+) -> Tally {
     hostile.log.clear();
     let streams = crawlers.connect_http2("127.0.0.1", hostile.port).await;
     let streams = streams.unwrap();
@@ -76,7 +87,7 @@ pub async fn visit(crawlers: &Crawlers, hostile: &Hostile, random: &mut Random) 
             _ => Bytes::new(),
         };
         let streams = streams.clone();
-        asking.spawn(async move { timeout(PATIENCE, ask(streams, method, &url, body)).await });
+        asking.spawn(async move { timeout(patience, ask(streams, method, &url, body)).await });
     }
     let mut tally = Tally::default();
     for arrived in asking.join_all().await {

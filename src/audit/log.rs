@@ -392,11 +392,11 @@ impl Log {
         }
     }
 
-    /// Tells whether records reach the store late, so that requests wait for them.
+    /// Tells whether records reach the store late, and some wait for it now.
     #[must_use]
     pub fn is_behind(&self) -> bool {
         let writer = self.writer.as_ref();
-        writer.is_some_and(|writer| writer.queue.backlog().is_behind)
+        writer.is_some_and(|writer| writer.queue.backlog().holds_up_requests())
     }
 
     /// Returns the failure that prevents recording at present, if any. The writer goes on trying.

@@ -73,8 +73,16 @@ pub(super) struct Backlog {
     pub(super) entries: u64,
     /// True if the writer cannot write at present.
     pub(super) is_failing: bool,
-    /// True if records reach the store late.
+    /// True if records reach the store late, until a batch is in time.
     pub(super) is_behind: bool,
+}
+
+impl Backlog {
+    /// Tells whether records reach the store late, and some wait now. Without traffic no batch is in time any more, and a
+    /// process that gets requests only while it is ready would never be.
+    pub(super) fn holds_up_requests(&self) -> bool {
+        self.is_behind && self.entries > 0
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

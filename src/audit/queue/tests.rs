@@ -108,6 +108,16 @@ fn late_records_make_requests_wait_and_a_stuck_write_refuses_them() {
     assert_eq!(queue.look(&batch, &clock), Some(millis(100)));
     assert_eq!(queue.wrote(&batch, Moment::default()), None);
     assert!(!queue.backlog().is_behind);
+
+    // After the last record nothing waits, though no batch was in time.
+    put();
+    let batch = take();
+    clock.advance(millis(1_000));
+    queue.look(&batch, &clock);
+    assert!(queue.backlog().holds_up_requests());
+    assert_eq!(queue.wrote(&batch, Moment::default()), None);
+    let backlog = queue.backlog();
+    assert!(backlog.is_behind && !backlog.holds_up_requests());
 }
 
 #[test]

@@ -183,6 +183,14 @@ impl Keeper {
         }
     }
 
+    /// Puts the overrides of the store in force, which another process has changed.
+    ///
+    /// # Errors
+    /// When they cannot be read. Those in force stay.
+    pub(super) async fn take_over_now(&self) -> Result<(), StoreError> {
+        self.take_over(&mut *self.turn.lock().await).await
+    }
+
     /// Puts the overrides of the store in force.
     async fn take_over(&self, turn: &mut Turn) -> Result<(), StoreError> {
         let version = self.store.version().await?;

@@ -44,7 +44,7 @@ impl Service for ProxyService {
                 Request::Forget { origin, identity } => self.forget(&origin, identity).await,
                 Request::Pace { origin } => self.pace(&origin),
                 Request::OverridesChanged => {
-                    self.overrides_changed.notify_one();
+                    self.overrides_changed().await;
                     Ok(Answer::Noted)
                 }
                 Request::AddOverride(new) => self.add_override(&new).await,
@@ -135,6 +135,18 @@ impl ProxyService {
     fn keeper(&self) -> Result<&Keeper, String> {
         let why = "there is no store: [store] path is \"\"; name a file there and restart";
         self.keeper.as_deref().ok_or_else(|| why.to_owned())
+    }
+
+    /// Puts the overrides in force that a command has changed, before its answer says so.
+    async fn overrides_changed(&self) {
+        let taken_over = match &self.keeper {
+            Some(keeper) => keeper.take_over_now().await.is_ok(),
+            None => false,
+        };
+        if !taken_over {
+            // The keeper tries again, and says why.
+            self.overrides_changed.notify_one();
+        }
     }
 
     async fn add_override(&self, new: &NewOverride) -> Result<Answer, String> {

@@ -65,14 +65,15 @@ fn a_relaxed_store_loses_the_last_moment_alone() {
     };
     let (trial, outcome) = cut(kind);
     // From 100 ms on, requests wait for the disk; answers that have left by then may be lost.
-    let most = Duration::from_millis(100) + SLACK;
+    let most = Duration::from_millis(100) + SLACK + trial.longest_stall();
     assert!(outcome.longest_span <= most, "{outcome}");
     let most = most + trial.slowest_sync();
     assert!(outcome.oldest_lost <= most, "{outcome}, {most:?}");
 }
 
-/// Time that a busy machine may take from the thread that writes, or from a crawler that has its answer.
-const SLACK: Duration = Duration::from_secs(2);
+/// Time that a busy machine may take from the thread that writes, or from a crawler that has its answer, beside what it takes
+/// from any.
+const SLACK: Duration = Duration::from_secs(1);
 
 #[test]
 fn a_store_that_does_not_wait_for_the_disk_opens_all_the_same() {

@@ -6,10 +6,10 @@ use std::io::{BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};
@@ -56,11 +56,14 @@ pub(crate) struct Trial {
     pub(crate) disk: Disk,
     pub(crate) told: Vec<Told>,
     pub(crate) origin: Origin,
+    /// The longest time that the machine took from a thread of the trial.
+    longest_stall: Duration,
 }
 
 impl Trial {
     /// Runs the trial: the first start, crawling, an orderly end; another start, crawling, and a kill.
     pub(crate) fn run(kind: Kind, enough: u64) -> Self {
+        let stalls = Stalls::watch();
         let beside = tempfile::tempdir().unwrap();
         let journal = beside.path().join("journal");
         let origin = Origin::with_rules(RULES);
@@ -106,7 +109,17 @@ impl Trial {
             let is_same = end[&name] == content;
             assert!(is_same, "{name}: the journal has not every change");
         }
-        Self { disk, told, origin }
+        Self {
+            disk,
+            told,
+            origin,
+            longest_stall: stalls.longest(),
+        }
+    }
+
+    /// Returns the longest time that the machine took from a thread that only had to wake.
+    pub(crate) fn longest_stall(&self) -> Duration {
+        self.longest_stall
     }
 
     /// Returns the longest time that the disk took.
@@ -157,6 +170,42 @@ fn crawl(gate: SocketAddr, origin: &Origin, journal: &Path, enough: u64) -> Vec<
         crawler.join().unwrap();
     }
     std::mem::take(&mut told.lock().unwrap())
+}
+
+/// A thread that wakes again and again, and notes how late it is.
+struct Stalls {
+    /// Microseconds.
+    longest: Arc<AtomicU64>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Stalls {
+    fn watch() -> Self {
+        const NAP: Duration = Duration::from_millis(5);
+
+        let (longest, is_over) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
+        let (late, over) = (Arc::clone(&longest), Arc::clone(&is_over));
+        thread::spawn(move || {
+            while !over.load(Ordering::Relaxed) {
+                let began = Instant::now();
+                thread::park_timeout(NAP);
+                let by = began.elapsed().saturating_sub(NAP).as_micros();
+                late.fetch_max(by.try_into().unwrap(), Ordering::Relaxed);
+            }
+        });
+        Self { longest, is_over }
+    }
+
+    /// Returns the longest delay so far.
+    fn longest(&self) -> Duration {
+        Duration::from_micros(self.longest.load(Ordering::Relaxed))
+    }
+}
+
+impl Drop for Stalls {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Returns the files of a folder.

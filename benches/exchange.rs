@@ -8,9 +8,9 @@
 //! which depends less on the machine's other load than wall time. The arrangements take turns in rounds; ratios are
 //! taken within a round, and medians over the rounds are shown.
 //!
-//! If nghttpx is installed, it takes part by HTTP/2: as a reverse proxy, which needs no tunnel and mints no certificate.
-//! `EXCHANGE_PEER` names another intercepting proxy that takes part by HTTP/2: a program with the options
-//! `--port 0 --ca FILE --ca-key FILE --origin-ca FILE`.
+//! Other proxies take part if they are there. nghttpx and Envoy do by HTTP/2 as reverse proxies, which need no tunnel and mint
+//! no certificate; hudsucker intercepts, as crawlgate does, and is built in `benches/hudsucker`. `EXCHANGE_ENVOY` and
+//! `EXCHANGE_HUDSUCKER` name their programs.
 //!
 //! `EXCHANGE_BUILD` names a program of another build of crawlgate, such as one of an earlier commit, which takes part over
 //! HTTP/1.1.
@@ -37,13 +37,6 @@ mod peers;
 use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
-
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::net::TcpListener;
 
 use lab::crawler::{Crawlers, Way, ask_http2};
 use lab::origin::{ALLOWED, DISALLOWED, LARGE};
@@ -97,10 +90,11 @@ const GATE: usize = 1;
 const RECORDER: usize = 2;
 const UNRECORDED: usize = 3;
 const NGHTTPX: usize = 4;
-const PEER: usize = 5;
-const BUILD: usize = 6;
+const ENVOY: usize = 5;
+const HUDSUCKER: usize = 6;
+const BUILD: usize = 7;
 
-const ARRANGEMENTS: [Arrangement; 24] = [
+const ARRANGEMENTS: [Arrangement; 28] = [
     arrangement("direct, HTTP", Http, ALLOWED, None, 200),
     arrangement("bare hyper proxy", Http, ALLOWED, Some(BARE), 200),
     arrangement("crawlgate, allowed", Http, ALLOWED, Some(GATE), 200),
@@ -130,8 +124,16 @@ const ARRANGEMENTS: [Arrangement; 24] = [
         Some(UNRECORDED),
         403,
     ),
+    arrangement(
+        "hudsucker, intercepted",
+        Https,
+        ALLOWED,
+        Some(HUDSUCKER),
+        200,
+    ),
+    arrangement("hudsucker, HTTP/2", Http2, ALLOWED, Some(HUDSUCKER), 200),
     arrangement("nghttpx, HTTP/2", Http2, ALLOWED, Some(NGHTTPX), 200),
-    arrangement("peer, HTTP/2", Http2, ALLOWED, Some(PEER), 200),
+    arrangement("Envoy, HTTP/2", Http2, ALLOWED, Some(ENVOY), 200),
     arrangement("build, allowed", Http, ALLOWED, Some(BUILD), 200),
     arrangement("build, denied", Http, DISALLOWED, Some(BUILD), 403),
     arrangement("build, intercepted", Https, ALLOWED, Some(BUILD), 200),
@@ -139,17 +141,22 @@ const ARRANGEMENTS: [Arrangement; 24] = [
     arrangement("crawlgate", Http, LARGE, Some(GATE), 200),
     arrangement("crawlgate, intercepted", Https, LARGE, Some(GATE), 200),
     arrangement("crawlgate, HTTP/2", Http2, LARGE, Some(GATE), 200),
+    arrangement("hudsucker, intercepted", Https, LARGE, Some(HUDSUCKER), 200),
+    arrangement("hudsucker, HTTP/2", Http2, LARGE, Some(HUDSUCKER), 200),
     arrangement("nghttpx, HTTP/2", Http2, LARGE, Some(NGHTTPX), 200),
-    arrangement("peer, HTTP/2", Http2, LARGE, Some(PEER), 200),
+    arrangement("Envoy, HTTP/2", Http2, LARGE, Some(ENVOY), 200),
     arrangement("build", Http, LARGE, Some(BUILD), 200),
     arrangement("build, intercepted", Https, LARGE, Some(BUILD), 200),
 ];
 
 /// The first arrangement with a large body: the others are measured against it or one of 1 KB.
-const FIRST_LARGE: usize = 16;
+const FIRST_LARGE: usize = 18;
+
+/// crawlgate with 1 KB by intercepted HTTP/1.1.
+const INTERCEPTED: usize = 5;
 
 /// Arrangements that others are divided by.
-const REFERENCES: [usize; 7] = [0, 1, 4, 5, 6, FIRST_LARGE, FIRST_LARGE + 2];
+const REFERENCES: [usize; 7] = [0, 1, 4, INTERCEPTED, 6, FIRST_LARGE, FIRST_LARGE + 2];
 
 /// The result of one round of one arrangement.
 #[derive(Clone, Copy, Debug, Default)]
@@ -165,7 +172,7 @@ struct Round {
 fn main() {
     match lab::role().as_deref() {
         Some("origin") => lab::origin::serve(Path::new(&word(2))),
-        Some("bare") => bare(),
+        Some("bare") => peers::bare(),
         Some("load") => load(),
         _ if lab::is_asked_to_measure() => measure(),
         _ => {}
@@ -187,6 +194,7 @@ fn measure() {
         Some(Proxy {
             process,
             port,
+            host: peers::ORIGIN,
             is_reverse: false,
         })
     };
@@ -196,7 +204,8 @@ fn measure() {
         forward(recorder, recorder_port),
         forward(unrecorded, unrecorded_port),
         peers::nghttpx(&lab, for_proxy.as_deref()),
-        peers::named(&lab, for_proxy.as_deref()),
+        peers::envoy(&lab, for_proxy.as_deref()),
+        peers::hudsucker(&lab, for_proxy.as_deref()),
         peers::other_build(&lab, for_proxy.as_deref()),
     ];
     let only = std::env::var("EXCHANGE_ONLY").unwrap_or_default();
@@ -214,7 +223,7 @@ fn measure() {
                 _ if !is_asked_for => continue,
                 None => None,
                 Some(Some(proxy)) => Some(proxy),
-                // It is not installed.
+                // It is not there.
                 Some(None) => continue,
             };
             let reverse = proxy.filter(|proxy| proxy.is_reverse);
@@ -229,6 +238,7 @@ fn measure() {
                 "--role=load".to_owned(),
                 forward.map_or(0, |proxy| proxy.port).to_string(),
                 protocol.to_owned(),
+                proxy.map_or(peers::ORIGIN, |proxy| proxy.host).to_owned(),
                 port.to_string(),
                 arrangement.path.to_owned(),
                 arrangement.expected.to_string(),
@@ -268,10 +278,10 @@ fn report(results: &[Vec<Round>], pinned: bool) {
         println!("Not pinned to CPUs: there is only one, or no taskset.");
     }
     println!(
-        "| 1 KB, {CONNECTIONS} connections | proxy's CPU µs/request | ÷ bare hyper | requests/s | ÷ direct | p50 ms | \
-         p99 ms |"
+        "| 1 KB, {CONNECTIONS} connections | proxy's CPU µs/request | ÷ bare hyper | ÷ intercepted | requests/s | ÷ direct | \
+         p50 ms | p99 ms |"
     );
-    println!("|---|---:|---:|---:|---:|---:|---:|");
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|");
     let all = || ARRANGEMENTS.iter().zip(results);
     let measured = |(_, rounds): &(&Arrangement, &Vec<Round>)| !rounds.is_empty();
     for (arrangement, rounds) in all().take(FIRST_LARGE).filter(measured) {
@@ -280,15 +290,17 @@ fn report(results: &[Vec<Round>], pinned: bool) {
             Https => 4,
             Http2 => 6,
         }];
-        let (own, ratio) = match arrangement.proxy {
-            None => ("–".to_owned(), "–".to_owned()),
-            Some(_) => (
-                format!("{:.1}", median(rounds.iter().map(cpu))),
-                format!("{:.2}", median(ratios(rounds, &results[1], cpu))),
+        let costs = match arrangement.proxy {
+            None => "– | – | –".to_owned(),
+            Some(_) => format!(
+                "{:.1} | {:.2} | {:.2}",
+                median(rounds.iter().map(cpu)),
+                median(ratios(rounds, &results[1], cpu)),
+                median(ratios(rounds, &results[INTERCEPTED], cpu)),
             ),
         };
         println!(
-            "| {} | {own} | {ratio} | {:.0} | {:.2} | {:.2} | {:.2} |",
+            "| {} | {costs} | {:.0} | {:.2} | {:.2} | {:.2} |",
             arrangement.name,
             median(rounds.iter().map(rate)),
             median(ratios(rounds, direct, rate)),
@@ -339,33 +351,6 @@ fn ratios(
     pairs.map(move |(round, reference)| value(round) / value(reference))
 }
 
-/// Runs a minimal forward proxy on hyper.
-fn bare() {
-    lab::process::end_with_parent();
-    runtime().block_on(async {
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        let client: Client<_, hyper::body::Incoming> =
-            Client::builder(TokioExecutor::new()).build(connector);
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        println!("{}", listener.local_addr().unwrap().port());
-        std::io::stdout().flush().unwrap();
-        loop {
-            let (stream, _) = listener.accept().await.unwrap();
-            stream.set_nodelay(true).unwrap();
-            let client = client.clone();
-            tokio::spawn(async move {
-                let service = service_fn(|request| client.request(request));
-                drop(
-                    http1::Builder::new()
-                        .serve_connection(TokioIo::new(stream), service)
-                        .await,
-                );
-            });
-        }
-    });
-}
-
 /// Runs the crawlers: opens all connections, waits for a line, asks for some seconds, prints the result.
 fn load() {
     let way = match word(2).parse().unwrap() {
@@ -373,23 +358,24 @@ fn load() {
         port => Way::Proxy(port),
     };
     let protocol = word(3);
-    let port: u16 = word(4).parse().unwrap();
-    let path = word(5);
+    let host = word(4);
+    let port: u16 = word(5).parse().unwrap();
+    let path = word(6);
     let connections = match path == LARGE {
         true => SHARED,
         false => CONNECTIONS,
     };
-    let expected: u16 = word(6).parse().unwrap();
-    let time = Duration::from_secs(word(7).parse().unwrap());
-    let authorities = [word(8), word(9)];
+    let expected: u16 = word(7).parse().unwrap();
+    let time = Duration::from_secs(word(8).parse().unwrap());
+    let authorities = [word(9), word(10)];
     let authorities = authorities.each_ref().map(Path::new);
     runtime().block_on(async {
         let crawlers = Crawlers::new(way, &authorities);
         let mut times = if protocol == "http2" {
-            let url = format!("https://127.0.0.1:{port}{path}");
+            let url = format!("https://{host}:{port}{path}");
             let mut open = Vec::new();
             for _ in 0..SHARED {
-                let mut streams = crawlers.connect_http2("127.0.0.1", port).await.unwrap();
+                let mut streams = crawlers.connect_http2(&host, port).await.unwrap();
                 assert_eq!(ask_http2(&mut streams, &url).await.unwrap(), expected);
                 open.push(streams);
             }
@@ -405,10 +391,10 @@ fn load() {
             .await
         } else {
             let secure = protocol == "https";
-            let request = crawlers.request(secure, "127.0.0.1", port, &path);
+            let request = crawlers.request(secure, &host, port, &path);
             let mut open = Vec::new();
             for _ in 0..connections {
-                let mut crawler = crawlers.connect(secure, "127.0.0.1", port).await.unwrap();
+                let mut crawler = crawlers.connect(secure, &host, port).await.unwrap();
                 let answer = crawler.ask(&request).await.unwrap();
                 assert_eq!(answer.status, expected, "{path}");
                 open.push(crawler);

@@ -94,6 +94,10 @@ fn imports() -> BTreeMap<Module, BTreeSet<Module>> {
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
+        // What cargo builds of a crate in benches has the tag.
+        if path.join("CACHEDIR.TAG").exists() {
+            continue;
+        }
         if path.is_dir() {
             collect(&path, files);
         } else if path.extension().is_some_and(|end| end == "rs") {

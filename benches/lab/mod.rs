@@ -58,7 +58,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Starts an origin on these CPUs, with a certificate for 127.0.0.1 and `*.bench.test`.
+    /// Starts an origin on these CPUs, with a certificate for 127.0.0.1, localhost and `*.bench.test`.
     pub fn new(cpus: Option<&str>) -> Lab {
         let directory = tempfile::tempdir().unwrap();
         make_certificates(directory.path());
@@ -193,7 +193,7 @@ fn make_certificates(directory: &Path) {
     fs::write(directory.join("origin-ca.pem"), certificate.pem()).unwrap();
     let issuer = Issuer::new(authority, key);
 
-    let names = vec!["127.0.0.1".to_owned(), "*.bench.test".to_owned()];
+    let names = ["127.0.0.1", "localhost", "*.bench.test"].map(str::to_owned);
     let mut leaf = CertificateParams::new(names).unwrap();
     leaf.use_authority_key_identifier_extension = true;
     let key = KeyPair::generate().unwrap();

@@ -35,6 +35,10 @@ pub fn check<B>(request: &Request<B>, bounds: Bounds) -> Result<(), Violation> {
     if authority.contains('@') {
         return Err(Violation::Target);
     }
+    // `h2` takes an empty scheme, which no URI has (RFC 3986 3.1).
+    if uri.scheme_str().is_some_and(str::is_empty) {
+        return Err(Violation::Target);
+    }
     // `h2` drops the scheme of a request without an authority, so nothing could hold it against the connection's.
     if authority.is_empty() {
         return Err(Violation::Host);

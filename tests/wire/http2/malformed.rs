@@ -57,6 +57,31 @@ fn a_malformed_request_ends_its_stream_and_no_other() {
             protocol_error,
         ),
         (
+            "two methods",
+            &[method, (":method", "HEAD"), scheme, at, path],
+            protocol_error,
+        ),
+        (
+            "two schemes",
+            &[method, scheme, (":scheme", "http"), at, path],
+            protocol_error,
+        ),
+        (
+            "two authorities",
+            &[method, scheme, at, (":authority", "other.test"), path],
+            protocol_error,
+        ),
+        (
+            "an empty scheme",
+            &[method, (":scheme", ""), at, path],
+            End::Answered,
+        ),
+        (
+            "an empty authority",
+            &[method, scheme, (":authority", ""), path],
+            protocol_error,
+        ),
+        (
             "a pseudo-field at the end",
             &[method, scheme, at, ("x", "y"), path],
             protocol_error,
@@ -155,6 +180,39 @@ fn a_malformed_request_ends_its_stream_and_no_other() {
     let fine = [method, scheme, at, path];
     assert_eq!(frames.request(stream, &fine).end(stream), End::Answered);
     assert_eq!(origin.seen_but_robots(), ["GET /open"]);
+}
+
+#[test]
+fn data_that_disagrees_with_its_length_breaks_the_request_off() {
+    let gate = CrawlgateProcess::start();
+    let up = || [Reply::ok("up").read_body()];
+    let origin = Origin::https().on("/less", up()).on("/more", up());
+    let authority = origin.authority();
+    let mut frames = gate.intercept_frames(&authority, "site.test");
+    for (stream, path, data) in [(1, "/less", "bod"), (3, "/more", "body!")] {
+        let head = block(&[
+            (":method", "POST"),
+            (":scheme", "https"),
+            (":authority", &authority),
+            (":path", path),
+            ("content-length", "4"),
+        ]);
+        frames.send(kind::HEADERS, flag::END_HEADERS, stream, &head);
+        frames.send(kind::DATA, flag::END_STREAM, stream, data.as_bytes());
+        assert_eq!(frames.end(stream), End::Reset(1), "{path}: PROTOCOL_ERROR");
+        let record = gate.record_of(&origin.url(path));
+        assert!(!record["error"].is_null(), "{record}");
+    }
+    let fields = [
+        (":method", "GET"),
+        (":scheme", "https"),
+        (":authority", &*authority),
+        (":path", "/page"),
+    ];
+    assert_eq!(frames.request(5, &fields).end(5), End::Answered);
+    let uploads = origin.seen().into_iter().filter(|seen| seen.whole);
+    let whole = uploads.filter(|seen| seen.line().starts_with("POST"));
+    assert_eq!(whole.count(), 0, "no upload is whole");
 }
 
 #[test]

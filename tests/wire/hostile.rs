@@ -193,6 +193,7 @@ const ROWS: &[Row] = &[
     ("a request for another origin behind such a CONNECT", Plain, "CONNECT 8.8.8.8:25 HTTP/1.1\r\nHost: 8.8.8.8:25\r\n\r\nGET {url}/smuggled HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n", TunnelledThenRefused(421, "misdirected"), Same),
     ("CONNECT in a CONNECT", Tls, "CONNECT {host} HTTP/1.1\r\nHost: {host}\r\n\r\n", BAD, Same),
     ("CONNECT in a bare tunnel", Bare, "CONNECT {host} HTTP/1.1\r\nHost: {host}\r\n\r\n", BAD, Octets("HTTP/2 is spoken in TLS alone")),
+    ("the preface of HTTP/2 in a bare tunnel", Bare, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Refused(505, "bad_request"), Octets("HTTP/2 is spoken in TLS alone")),
     ("plain HTTP inside, for a disallowed page", Bare, "GET /private HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n", Refused(403, "robots_disallow"), Octets("HTTP/2 is spoken in TLS alone")),
     ("neither TLS nor HTTP inside", Bare, "\x05\x01\x00", Closed(Some("opaque_tunnel")), Octets("HTTP/2 is spoken in TLS alone")),
     ("TLS in TLS", Tls, "\x16\x03\x01\x00\x05\x01\x00\x00\x01\x03\r\n\r\n", BAD, Octets("HTTP/2 has no lines")),

@@ -107,3 +107,23 @@ fn a_stream_for_another_authority_is_misdirected() {
     assert_eq!(origin.seen_but_robots(), ["GET /open"]);
     assert_eq!(other.connections(), 0);
 }
+
+#[test]
+fn a_stream_behind_another_server_name_is_misdirected() {
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::https().robots(RULES));
+    for (name, host) in [
+        ("other.test", "site.test"),
+        ("other.test", "other.test"),
+        ("www.site.test", "site.test"),
+    ] {
+        // The CONNECT is for site.test.
+        let mut http2 = gate.intercept_http2(&origin.authority(), name);
+        let answer = http2.get(&origin.url_as(host, "/open"));
+        let record = gate.refused(&answer, 421, "misdirected");
+        assert_eq!(
+            (&record["url"], &record["version"]),
+            (&json!(format!("https://{name}/open")), &json!("2")),
+        );
+    }
+    assert_eq!(origin.connections(), 0);
+}

@@ -4,12 +4,14 @@ mod abuse;
 mod bounds;
 mod bypass;
 mod connections;
+mod counted;
 mod credentials;
 mod judged;
 mod limits;
 mod malformed;
 mod messages;
 mod tunnels;
+mod turns;
 mod websocket;
 
 use std::net::SocketAddr;

@@ -4,7 +4,7 @@ use h2::Reason;
 
 use super::{inside, limited};
 use crate::support::http2::get;
-use crate::support::http2_frames::{End, block, frame, kind};
+use crate::support::http2_frames::{End, Frames, block, frame, kind};
 use crate::support::{CrawlgateProcess, Latch, Origin, Reply};
 
 #[test]
@@ -57,6 +57,37 @@ fn streams_beyond_the_limit_are_refused() {
     );
     latch.open();
     assert_eq!(frames.end(3), End::Answered);
+}
+
+/// Returns a value of the gate's first SETTINGS (RFC 9113 6.5.1).
+fn announced(frames: &mut Frames, setting: u16) -> Option<u32> {
+    loop {
+        let (kind, _, payload) = frames.frame().expect("SETTINGS");
+        if kind == kind::SETTINGS {
+            let mut settings = payload.chunks_exact(6);
+            let found = settings.find(|one| one[..2] == setting.to_be_bytes());
+            return found.map(|one| u32::from_be_bytes(one[2..].try_into().unwrap()));
+        }
+    }
+}
+
+#[test]
+fn a_connection_has_the_bounds_of_the_last_reload() {
+    let (mut gate, origin) = (CrawlgateProcess::start(), Origin::https());
+    for (streams, window, octets) in [(3, "\"64KiB\"", 65_536), (7, "\"1MiB\"", 1_048_576)] {
+        gate.reload(
+            |setup| {
+                setup
+                    .set("limits", "http2_streams", &streams.to_string())
+                    .set("limits", "http2_window", window);
+            },
+            "the configuration was read again",
+        );
+        for (setting, value) in [(3, streams), (4, octets)] {
+            let mut frames = gate.intercept_frames(&origin.authority(), "site.test");
+            assert_eq!(announced(&mut frames, setting), Some(value), "{setting}");
+        }
+    }
 }
 
 #[test]

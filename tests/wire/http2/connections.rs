@@ -125,6 +125,26 @@ fn a_stop_lets_streams_end() {
 }
 
 #[test]
+fn a_stop_is_announced_and_cuts_a_stream_that_outlasts_its_grace() {
+    let (mut gate, latch) = (limited(&[("drain", "\"1s\"")]), Latch::new());
+    let held = Reply::silent().wait(&latch).send("HTTP/1.1 204 No\r\n\r\n");
+    let origin = Origin::https().on("/held", [held]);
+    let authority = origin.authority();
+    let mut frames = gate.intercept_frames(&authority, "site.test");
+    frames.request(1, &asks(&authority, "/held"));
+    latch.arrivals(1);
+    gate.signal(Signal::TERM);
+    assert_eq!(frames.end(1), End::GoAway(0), "NO_ERROR");
+    gate.wait();
+    let record = gate.record_of(&origin.url("/held"));
+    assert_eq!(record["error"], "proxy_stopped", "{record}");
+    while let Some((kind, stream, _)) = frames.frame() {
+        assert_ne!((kind, stream), (kind::HEADERS, 1), "an answer");
+    }
+    latch.open();
+}
+
+#[test]
 fn the_end_of_a_connection_takes_nothing_from_a_slow_reader() {
     let mut gate = CrawlgateProcess::start();
     let length = 400_000;

@@ -307,6 +307,26 @@ fn http2_can_be_switched_off_and_on() {
 }
 
 #[test]
+fn no_connection_serves_two_origins() {
+    let gate = CrawlgateProcess::start();
+    // One server of two names, at one address and port.
+    let origin = Http2Origin::start();
+    let ask = |host: &str, path: &str| {
+        let url = origin.url(path).replacen("site.test", host, 1);
+        gate.get(&url).is_origins(200, &format!("page {path}"));
+        let seen = origin.last(path);
+        assert!(seen.authority.starts_with(host), "{seen:?}");
+        seen.connection
+    };
+    let (site, other) = (ask("site.test", "/1"), ask("other.test", "/2"));
+    assert_ne!(site, other);
+    assert_eq!(
+        (ask("site.test", "/3"), ask("other.test", "/4")),
+        (site, other)
+    );
+}
+
+#[test]
 fn clients_share_no_http2_connection() {
     use base64::Engine as _;
     let gate = CrawlgateProcess::with(|setup| {

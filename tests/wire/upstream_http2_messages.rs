@@ -294,6 +294,17 @@ fn interim_responses_pass() {
         .map(|head| (head.word(1), head.field("link")))
         .collect();
     assert_eq!(links, [("103".to_owned(), Some("</style.css>".to_owned()))]);
+    let authority = origin.authority();
+    let mut crawler = gate.intercept_frames(&authority, "site.test");
+    let fields = [
+        (":method", "GET"),
+        (":scheme", "https"),
+        (":authority", &*authority),
+        (":path", "/page"),
+    ];
+    // The first of two heads is that of the hints.
+    let answer = crawler.request(1, &fields).answer(1);
+    assert_eq!(answer, Ok((103, b"page".to_vec())));
 }
 
 #[test]

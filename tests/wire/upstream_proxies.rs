@@ -8,6 +8,7 @@ use std::thread;
 use serde_json::json;
 
 use crate::address_policy::{default_policy, prohibited};
+use crate::support::http2_origin::Http2Origin;
 use crate::support::{CrawlgateProcess, Origin, RULES};
 
 /// Returns a proxy's answer to the head of a CONNECT.
@@ -167,6 +168,32 @@ fn pages_and_robots_txt_go_by_the_same_proxy() {
             assert!(!String::from_utf8_lossy(&shown.stdout).contains("sesame"));
         }
     }
+}
+
+#[test]
+fn http2_goes_through_a_proxy() {
+    let origin = Http2Origin::with(&["h2"], |_| ()).robots(RULES);
+    let authority = origin.authority();
+    let (_, port) = authority.rsplit_once(':').unwrap();
+    let proxy = Proxy::http(port.parse().unwrap(), opens);
+    let gate = behind(&format!("http://{}", proxy.address));
+    gate.denied(&gate.get("https://far.test:443/private"));
+    let answer = gate.get("https://far.test:443/open");
+    answer.is_origins(200, "page /open");
+    let record = gate.record("the page", |record| record["reason"] == "robots_allow");
+    assert_eq!(
+        (&record["upstream"], &record["upstream_version"]),
+        (&json!(proxy.address.to_string()), &json!("2")),
+        "{record}"
+    );
+    let seen = origin.pages();
+    let seen: Vec<_> = seen
+        .iter()
+        .map(|seen| (seen.version, &*seen.path))
+        .collect();
+    assert_eq!(seen, [("2", "/open")]);
+    // The connection of the robots.txt serves the page.
+    assert_eq!(proxy.asked(), ["far.test:443"]);
 }
 
 #[test]

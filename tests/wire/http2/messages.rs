@@ -23,6 +23,9 @@ fn bodies_trailers_and_cookies_arrive_whole() {
     // hyper's HTTP/1.1 sends the trailers that are announced.
     post.headers_mut()
         .insert("trailer", "x-sum".parse().unwrap());
+    post.headers_mut().insert("te", "trailers".parse().unwrap());
+    post.headers_mut()
+        .insert("priority", "u=1".parse().unwrap());
     for crumb in ["a=1", "b=2"] {
         post.headers_mut().append("cookie", crumb.parse().unwrap());
     }
@@ -46,6 +49,9 @@ fn bodies_trailers_and_cookies_arrive_whole() {
     );
     assert_eq!(seen.trailers.field("x-sum").as_deref(), Some("7"));
     assert_eq!(seen.head.all("cookie"), ["a=1; b=2"]);
+    assert_eq!(seen.head.all("te"), ["trailers"]);
+    assert!(seen.head.all("connection").contains(&"te".to_owned()));
+    assert_eq!(seen.head.all("priority"), ["u=1"]);
 
     let answer = http2.get(&origin.url("/trailers"));
     answer.is_origins(200, "a");

@@ -10,8 +10,9 @@ use super::websocket::websocket;
 use super::{TLS, inside, listening};
 use crate::support::http2::get;
 use crate::support::http2_frames::{End, block, flag, kind};
+use crate::support::http2_origin::Http2Origin;
 use crate::support::{
-    CrawlgateProcess, Http2, Latch, Origin, RULES, Reply, client_config, eventually,
+    CrawlgateProcess, Http2, Latch, Origin, RULES, Reply, client_config, eventually, origin_ca_pem,
 };
 
 fn connect(origin: &Origin) -> Request<()> {
@@ -157,6 +158,31 @@ fn an_answer_that_breaks_off_in_a_tunnel_resets_its_stream_and_no_other() {
     ];
     let (status, body) = frames.request(3, &page).answer(3).unwrap();
     assert_eq!((status, body.as_slice()), (200, &b"page /page"[..]));
+}
+
+#[test]
+fn an_opaque_tunnel_on_a_stream_carries_octets_as_they_are() {
+    let (gate, place) = listening(TLS, |setup| {
+        setup.set("tls", "tunnel", "[\"bank.test\"]");
+    });
+    let (origin, plain) = (Http2Origin::start(), Origin::http());
+    let authority = origin.authority().replacen("site.test", "bank.test", 1);
+    let mut http2 = Http2::to(place, "127.0.0.1", &gate.ca_pem());
+    let connect = Request::builder().method("CONNECT").uri(&authority);
+    let connect = connect.body(()).unwrap();
+    // The certificate is the origin's own.
+    let mut bank = http2.tunnel(connect, "bank.test", origin_ca_pem());
+    let url = format!("https://{authority}/inside");
+    bank.get(&url).is_origins(200, "page /inside");
+    http2.get(&plain.url("/page")).is_origins(200, "page /page");
+    drop(bank);
+    let record = gate.record("the tunnel", |record| record["via"] == "tunnel");
+    assert_eq!(
+        (&record["method"], &record["version"], &record["host"]),
+        (&json!("CONNECT"), &json!("2"), &json!("bank.test")),
+        "{record}"
+    );
+    assert_eq!(origin.last("/inside").version, "2");
 }
 
 #[test]

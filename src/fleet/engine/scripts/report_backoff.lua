@@ -35,6 +35,6 @@ else
 end
 redis.call('HSET', KEYS[2], 'generation', id, 'gap', whole(gap), 'since', whole(since), 'rest', whole(rest),
   'last', whole(last))
-local until_then = math.max(rest, last, tonumber(v[6] or 0), now) - now
+local until_then = math.max(rest, last + gap, tonumber(v[6] or 0), now) - now
 redis.call('PEXPIRE', KEYS[2], whole((until_then + ARGV[8]) / 1000 + 900000))
 return {'OK', whole(gap), whole(math.max(rest - now, 0))}

@@ -136,7 +136,7 @@ if exists or is_bound or not is_calm then
     redis.call('HSET', KEYS[2], 'paid', whole(paid), 'interval', whole(was), 'burst', whole(wide), 'rated', whole(rated))
   end
   if G > 0 and before then redis.call('HSET', KEYS[2], group, whole(before) .. ' ' .. whole(G)) end
-  local until_then = math.max(paid, last, rest, robots, now) - now
+  local until_then = math.max(paid, last + gap, rest, robots, now) - now
   redis.call('PEXPIRE', KEYS[2], whole((until_then + keep) / 1000 + 600000))
 end
 if most > 0 then redis.call('PEXPIRE', KEYS[3], whole((math.max(last, now) - now + life) / 1000 * 2)) end

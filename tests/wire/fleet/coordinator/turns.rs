@@ -304,6 +304,35 @@ fn trouble_binds_all_instances_until_it_has_passed() {
 }
 
 #[test]
+fn a_wide_gap_is_kept_for_as_long_as_it_holds() {
+    each(async |lab| {
+        let Lab::Real(engine, _) = &*lab else {
+            return;
+        };
+        let [a, _] = two(&lab).await;
+        let gap = secs(36_000);
+        let report = ReportBackoff {
+            origin: ORIGIN,
+            sign: Sign::Troubled,
+            age: Duration::ZERO,
+            first: gap,
+            widest: gap,
+            longest: gap,
+            memory: secs(60),
+        };
+        let is_kept = || {
+            let left = engine.ask(&["TTL", "crawlgate:{https://a.example}:turns"]);
+            let left: u64 = left.trim_start_matches(':').trim().parse().unwrap();
+            assert!(secs(left) > gap, "{left} s");
+        };
+        assert_eq!(a.report_backoff(report).await.unwrap().gap, gap);
+        is_kept();
+        assert_eq!(times(&reserve(&a, unbounded()).await), [0; 0]);
+        is_kept();
+    });
+}
+
+#[test]
 fn slots_bound_the_requests_in_flight_at_all_instances() {
     each(|lab| async move {
         let [a, b] = two(&lab).await;

@@ -7,7 +7,7 @@ if id ~= ARGV[1] then return {'LOST'} end
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local function whole(x) return string.format('%.0f', x) end
-local v = redis.call('HMGET', KEYS[2], 'generation', 'gap', 'since', 'rest', 'last', 'paid')
+local v = redis.call('HMGET', KEYS[2], 'generation', 'gap', 'since', 'rest', 'last', 'paid', 'seen')
 if v[1] and v[1] ~= id then
   redis.call('DEL', KEYS[2])
   v = {}
@@ -33,8 +33,10 @@ else
     rest = math.max(rest, now + math.min(math.max(tonumber(ARGV[6]), gap), tonumber(ARGV[7])))
   end
 end
+-- A clock that was set back is noticed by the next question for a turn.
+local seen = math.max(tonumber(v[7] or now), now)
 redis.call('HSET', KEYS[2], 'generation', id, 'gap', whole(gap), 'since', whole(since), 'rest', whole(rest),
-  'last', whole(last))
+  'last', whole(last), 'seen', whole(seen))
 local until_then = math.max(rest, last + gap, tonumber(v[6] or 0), now) - now
 redis.call('PEXPIRE', KEYS[2], whole((until_then + ARGV[8]) / 1000 + 900000))
 return {'OK', whole(gap), whole(math.max(rest - now, 0))}

@@ -138,6 +138,19 @@ impl InMemory {
             Ok(change(&mut state, now, at))
         })
     }
+
+    /// Calls `change` under any generation.
+    fn call_regardless<'a>(
+        &'a self,
+        change: impl FnOnce(&mut Contents, EngineTime) + Send + 'a,
+    ) -> Call<'a, ()> {
+        Box::pin(async move {
+            let mut state = self.world.state.lock();
+            let (_, at) = self.world.time();
+            change(&mut state, at);
+            Ok(())
+        })
+    }
 }
 
 impl Coordinator for InMemory {
@@ -198,7 +211,7 @@ impl Coordinator for InMemory {
     }
 
     fn leave<'a>(&'a self, name: &'a str, process: &'a str) -> Call<'a, ()> {
-        self.call(move |state, _, _| {
+        self.call_regardless(move |state, _| {
             state
                 .members
                 .retain(|member, row| member != name || row.process != process);
@@ -305,11 +318,11 @@ impl Coordinator for InMemory {
     }
 
     fn renew_slots<'a>(&'a self, origin: &'a str, slots: &'a [String]) -> Call<'a, ()> {
-        self.call(move |state, _, at| state.lanes.renew(origin, slots, at))
+        self.call_regardless(move |state, at| state.lanes.renew(origin, slots, at))
     }
 
     fn release_slot<'a>(&'a self, origin: &'a str, slot: &'a str) -> Call<'a, ()> {
-        self.call(move |state, _, _| state.lanes.release(origin, slot))
+        self.call_regardless(move |state, _| state.lanes.release(origin, slot))
     }
 
     fn charge_quota<'a>(&'a self, charge: ChargeQuota<'a>) -> Call<'a, Charged> {

@@ -32,6 +32,7 @@ struct Lane {
     robots: Option<u64>,
     /// The robots.txt before that one, which may be reserved.
     earlier: Option<u64>,
+    /// The latest time at which anything was kept; 0: nothing is.
     seen: u64,
     groups: BTreeMap<String, Group>,
     /// The slots that are taken, with the times at which they expire.
@@ -165,9 +166,15 @@ impl Lanes {
             rate.paid = rate.paid.saturating_sub(rate.interval);
             rate.last = before;
         }
-        let group = turn.group.and_then(|group| lane.groups.get_mut(group.name));
-        if let Some(group) = group.filter(|group| group.at == at) {
-            group.at = at.saturating_sub(group.interval);
+        if let Some(asked) = turn.group
+            && let Some(group) = lane.groups.get_mut(asked.name)
+            && group.at == at
+        {
+            let interval = micros(asked.interval);
+            *group = Group {
+                at: at.saturating_sub(interval),
+                interval,
+            };
         }
     }
 
@@ -179,11 +186,13 @@ impl Lanes {
         began: EngineTime,
     ) -> Trouble {
         let EngineTime(now) = now;
-        if report.sign == Sign::Fine && !self.0.contains_key(report.origin) {
+        let lane = self.0.entry(report.origin.to_owned()).or_default();
+        if report.sign == Sign::Fine && lane.seen == 0 {
             return Trouble::default();
         }
-        let lane = self.0.entry(report.origin.to_owned()).or_default();
         lane.forget_gap(now);
+        // A clock that was set back is noticed by the next question for a turn.
+        lane.seen = lane.seen.max(now);
         let sent = now.saturating_sub(micros(report.age));
         lane.last = Some(lane.last.unwrap_or(began.0).max(sent));
         let is_new = sent >= lane.since;
@@ -217,9 +226,10 @@ impl Lanes {
     /// Keeps the slots of requests under way.
     pub(super) fn renew(&mut self, origin: &str, slots: &[String], now: EngineTime) {
         let lane = self.0.entry(origin.to_owned()).or_default();
+        let renewed = now.0.saturating_add(micros(SLOT_LIFE));
         for slot in slots {
-            lane.slots
-                .insert(slot.clone(), now.0.saturating_add(micros(SLOT_LIFE)));
+            let until = lane.slots.entry(slot.clone()).or_default();
+            *until = renewed.max(*until);
         }
     }
 
@@ -236,7 +246,6 @@ impl Lane {
     /// as used.
     fn settle(&mut self, now: u64, began: EngineTime) -> EngineTime {
         let back = self.seen.saturating_sub(now);
-        self.seen = now;
         if back == 0 {
             return began;
         }
@@ -307,7 +316,22 @@ impl Lane {
         }
     }
 
+    /// Keeps what was reserved. Nothing is kept of an origin that nothing bounds.
     fn close(&mut self, turns: Reservation<'_>) {
+        let Reserve {
+            kind,
+            group,
+            slots,
+            memory,
+            ..
+        } = turns.ask;
+        let delays_pages = kind != TurnKind::Page && !memory.is_zero();
+        let is_bound = turns.rate.is_some() || group.is_some() || slots.is_some() || delays_pages;
+        let is_calm = turns.gap == 0 && turns.rest <= turns.now;
+        if self.seen == 0 && is_calm && !is_bound {
+            return;
+        }
+        self.seen = turns.now;
         self.last = Some(turns.last);
         self.rest = turns.rest;
         self.robots = Some(turns.robots);
@@ -316,10 +340,12 @@ impl Lane {
         if !turns.turns.is_empty() && turns.rate.is_some() {
             self.rate = turns.rate;
         }
-        if let (Some(asked), Some(group)) = (turns.ask.group, turns.group) {
-            self.groups.insert(asked.name.to_owned(), group);
+        if let (Some(asked), Some(Group { at, .. })) = (group, turns.group) {
+            let interval = micros(asked.interval);
+            self.groups
+                .insert(asked.name.to_owned(), Group { at, interval });
         }
-        if let Some(slots) = turns.ask.slots {
+        if let Some(slots) = slots {
             for (name, at) in slots.names.iter().zip(turns.turns) {
                 self.slots
                     .insert(name.clone(), at.saturating_add(micros(SLOT_LIFE)));

@@ -55,6 +55,12 @@ impl Engine {
         Self::of(program("valkey")?, &[], false)
     }
 
+    /// Starts one engine of each kind that is installed.
+    #[track_caller]
+    pub(crate) fn each() -> impl Iterator<Item = Self> {
+        [Self::start(), Self::valkey()].into_iter().flatten()
+    }
+
     /// Starts Valkey with a clock that can be set. Debian's Redis does not start with it: its allocator asks for the time.
     #[track_caller]
     pub(crate) fn with_clock() -> Option<Self> {
@@ -87,7 +93,8 @@ impl Engine {
         Some(engine)
     }
 
-    fn socket(&self) -> PathBuf {
+    /// Returns the path of its socket.
+    pub(crate) fn socket(&self) -> PathBuf {
         self.folder.path().join("engine.sock")
     }
 

@@ -1,8 +1,10 @@
 //! One table of cases for both implementations of the interface to an engine.
 
+mod clocked;
 mod members;
 mod planted;
 mod quotas;
+mod sequences;
 mod turns;
 
 use std::future::Future;
@@ -32,7 +34,7 @@ impl Lab {
     fn all() -> Vec<Lab> {
         let clock = Clock::manual(Moment::from_millis(1_795_000_000_000));
         let mut all = vec![Lab::Memory(World::new(clock))];
-        for engine in [Engine::start(), Engine::valkey()].into_iter().flatten() {
+        for engine in Engine::each() {
             // The user that docs/fleet.md gives the instances: each case shows that its rights suffice.
             check::admit_user_of_the_docs(&engine);
             let wall = engine.wall();
@@ -124,12 +126,17 @@ impl Lab {
     /// Ends the quiet time at the beginning of a generation, in which a real engine grants no turns.
     fn is_quiet_no_more(&self) {
         if let Lab::Real(engine, _) = self {
-            let script = "local key = 'crawlgate:{fleet}:generation' \
-                local id, began, run = string.match(redis.call('GET', key), '^(%S+) (%d+) (%S+)$') \
-                redis.call('SET', key, id .. ' ' .. string.format('%.0f', began - 1000000) .. ' ' .. run) return 1";
-            assert_eq!(engine.ask(&["EVAL", script, "0"]), ":1\r\n");
+            end_quiet_time(engine);
         }
     }
+}
+
+/// Has the present generation begin a second earlier.
+fn end_quiet_time(engine: &Engine) {
+    let script = "local key = 'crawlgate:{fleet}:generation' \
+        local id, began, run = string.match(redis.call('GET', key), '^(%S+) (%d+) (%S+)$') \
+        redis.call('SET', key, id .. ' ' .. string.format('%.0f', began - 1000000) .. ' ' .. run) return 1";
+    assert_eq!(engine.ask(&["EVAL", script, "0"]), ":1\r\n");
 }
 
 /// Runs a case against each kind of engine.

@@ -84,26 +84,25 @@ fn logs_are_whole(gates: &[CrawlgateProcess]) {
 
 #[test]
 fn an_instance_without_its_engine_forwards_nothing() {
-    let Some(mut engine) = Engine::start() else {
-        return;
-    };
-    let wall = engine.wall();
-    let origin = Origin::with_rules(RULES);
-    let gate = joined(|setup| {
-        member(setup, &wall, "a1");
-        setup.set("fleet", "patience", "\"2s\"");
-    });
-    forwards(&gate, &origin.url("/page"));
-    engine.kill();
-    gate.wait_said("cut off from its fleet");
-    let before = origin.seen().len();
-    let answer = gate.get(&origin.url("/page"));
-    gate.refused(&answer, 503, "fleet_cut");
-    assert_eq!(origin.seen().len(), before, "nothing reaches the origin");
-    engine.start_again();
-    eventually("the instance to be back", || {
-        (gate.get(&origin.url("/page")).status == 200).then_some(())
-    });
+    for mut engine in Engine::each() {
+        let wall = engine.wall();
+        let origin = Origin::with_rules(RULES);
+        let gate = joined(|setup| {
+            member(setup, &wall, "a1");
+            setup.set("fleet", "patience", "\"2s\"");
+        });
+        forwards(&gate, &origin.url("/page"));
+        engine.kill();
+        gate.wait_said("cut off from its fleet");
+        let before = origin.seen().len();
+        let answer = gate.get(&origin.url("/page"));
+        gate.refused(&answer, 503, "fleet_cut");
+        assert_eq!(origin.seen().len(), before, "nothing reaches the origin");
+        engine.start_again();
+        eventually("the instance to be back", || {
+            (gate.get(&origin.url("/page")).status == 200).then_some(())
+        });
+    }
 }
 
 #[test]

@@ -178,43 +178,41 @@ fn an_engine_that_is_stopped_costs_time_alone() {
 
 #[test]
 fn an_engine_that_forgets_its_scripts_is_told_them_again() {
-    let Some(mut engine) = Engine::start() else {
-        return;
-    };
-    let wall = engine.wall();
-    crawl_through(&mut engine, &wall, |engine| {
-        let until = Instant::now() + ACCIDENT;
-        while Instant::now() < until {
-            assert_eq!(engine.ask(&["SCRIPT", "FLUSH"]), "+OK\r\n");
-        }
-    });
+    for mut engine in Engine::each() {
+        let wall = engine.wall();
+        crawl_through(&mut engine, &wall, |engine| {
+            let until = Instant::now() + ACCIDENT;
+            while Instant::now() < until {
+                assert_eq!(engine.ask(&["SCRIPT", "FLUSH"]), "+OK\r\n");
+            }
+        });
+    }
 }
 
 #[test]
 fn an_engine_without_memory_ends_in_nothing_at_all_and_comes_back() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let wall = engine.wall();
-    let origin = Origin::with_rules(RULES);
-    let gate = joined(|setup| {
-        member(setup, &wall, "a1");
-        setup.set("fleet", "patience", "\"2s\"");
-    });
-    forwards(&gate, &origin.url("/page"));
-    engine.ask(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
-    assert_eq!(engine.ask(&["CONFIG", "SET", "maxmemory", "1"]), "+OK\r\n");
-    gate.wait_said("cut off from its fleet");
-    gate.wait_said("OOM");
-    let before = origin.seen().len();
-    let answer = gate.get(&origin.url("/page"));
-    gate.refused(&answer, 503, "fleet_cut");
-    assert_eq!(origin.seen().len(), before, "nothing reaches the origin");
-    assert_eq!(engine.ask(&["CONFIG", "SET", "maxmemory", "0"]), "+OK\r\n");
-    eventually("the instance to be back", || {
-        (gate.get(&origin.url("/page")).status == 200).then_some(())
-    });
-    logs_are_whole(&[gate]);
+    for engine in Engine::each() {
+        let wall = engine.wall();
+        let origin = Origin::with_rules(RULES);
+        let gate = joined(|setup| {
+            member(setup, &wall, "a1");
+            setup.set("fleet", "patience", "\"2s\"");
+        });
+        forwards(&gate, &origin.url("/page"));
+        engine.ask(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+        assert_eq!(engine.ask(&["CONFIG", "SET", "maxmemory", "1"]), "+OK\r\n");
+        gate.wait_said("cut off from its fleet");
+        gate.wait_said("OOM");
+        let before = origin.seen().len();
+        let answer = gate.get(&origin.url("/page"));
+        gate.refused(&answer, 503, "fleet_cut");
+        assert_eq!(origin.seen().len(), before, "nothing reaches the origin");
+        assert_eq!(engine.ask(&["CONFIG", "SET", "maxmemory", "0"]), "+OK\r\n");
+        eventually("the instance to be back", || {
+            (gate.get(&origin.url("/page")).status == 200).then_some(())
+        });
+        logs_are_whole(&[gate]);
+    }
 }
 
 #[test]

@@ -97,84 +97,82 @@ pub(super) fn denied_at_all(gates: &[CrawlgateProcess], origin: &Origin, path: &
 
 #[test]
 fn a_denial_added_at_one_instance_holds_at_all_whatever_the_engine_forgets() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let wall = engine.wall();
-    let origin = Origin::with_rules(RULES);
-    let gates = fleet(&wall, 3, "\"15s\"");
-    let (mut ids, mut slowest, mut late) = (Vec::new(), Duration::ZERO, 0);
-    for round in 0..20 {
-        let path = format!("/{round}/page");
-        for gate in &gates {
-            assert_eq!(gate.get(&origin.url(&path)).status, 200, "round {round}");
-        }
-        let start = Instant::now();
-        let at = round % gates.len();
-        let (id, said) = deny(&gates[at], &origin.url(""), &path);
-        slowest = slowest.max(start.elapsed());
-        late += i32::from(wait_late(&said, &gates, &origin, &path));
-        denied_at_all(&gates, &origin, &path, &id);
-        ids.push((path, id));
-        if round % 5 == 2 {
-            assert_eq!(engine.ask(&["FLUSHALL"]), "+OK\r\n");
-            for (path, id) in &ids {
-                denied_at_all(&gates, &origin, path, id);
+    for engine in Engine::each() {
+        let wall = engine.wall();
+        let origin = Origin::with_rules(RULES);
+        let gates = fleet(&wall, 3, "\"15s\"");
+        let (mut ids, mut slowest, mut late) = (Vec::new(), Duration::ZERO, 0);
+        for round in 0..20 {
+            let path = format!("/{round}/page");
+            for gate in &gates {
+                assert_eq!(gate.get(&origin.url(&path)).status, 200, "round {round}");
+            }
+            let start = Instant::now();
+            let at = round % gates.len();
+            let (id, said) = deny(&gates[at], &origin.url(""), &path);
+            slowest = slowest.max(start.elapsed());
+            late += i32::from(wait_late(&said, &gates, &origin, &path));
+            denied_at_all(&gates, &origin, &path, &id);
+            ids.push((path, id));
+            if round % 5 == 2 {
+                assert_eq!(engine.ask(&["FLUSHALL"]), "+OK\r\n");
+                for (path, id) in &ids {
+                    denied_at_all(&gates, &origin, path, id);
+                }
             }
         }
-    }
-    assert!(slowest < SOON * bound(3, 15), "{slowest:?}");
-    assert!(late <= bound(0, 5), "late in {late} of 20 rounds");
-    // The instances have filled the engine again, and one that joins now learns of all.
-    eventually("the engine to hold all overrides again", || {
-        let count = engine.ask(&["HLEN", "crawlgate:{fleet}:overrides"]);
-        (count == ":20\r\n").then_some(())
-    });
-    let late = joined(|setup| member(setup, &wall, "a4"));
-    for (path, id) in &ids {
-        denied_at_all(std::slice::from_ref(&late), &origin, path, id);
-    }
-    let listed = listed(&late);
-    assert_eq!(listed.len(), 20);
-    for (number, one) in listed.iter().enumerate() {
-        let from = one["instance"].as_str().unwrap();
-        assert!(["a1", "a2", "a3"].contains(&from), "{number}: {one}");
+        assert!(slowest < SOON * bound(3, 15), "{slowest:?}");
+        assert!(late <= bound(0, 5), "late in {late} of 20 rounds");
+        // The instances have filled the engine again, and one that joins now learns of all.
+        eventually("the engine to hold all overrides again", || {
+            let count = engine.ask(&["HLEN", "crawlgate:{fleet}:overrides"]);
+            (count == ":20\r\n").then_some(())
+        });
+        let late = joined(|setup| member(setup, &wall, "a4"));
+        for (path, id) in &ids {
+            denied_at_all(std::slice::from_ref(&late), &origin, path, id);
+        }
+        let listed = listed(&late);
+        assert_eq!(listed.len(), 20);
+        for (number, one) in listed.iter().enumerate() {
+            let from = one["instance"].as_str().unwrap();
+            assert!(["a1", "a2", "a3"].contains(&from), "{number}: {one}");
+        }
     }
 }
 
 #[test]
 fn an_override_removed_at_another_instance_holds_nowhere() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let wall = engine.wall();
-    let origin = Origin::with_rules(RULES);
-    let gates = fleet(&wall, 2, "\"15s\"");
-    let (id, said) = deny(&gates[0], &origin.url(""), "/");
-    wait_late(&said, &gates, &origin, "/page");
-    denied_at_all(&gates, &origin, "/page", &id);
-    let (code, said, errors) = gates[1].beside("override", &["remove", &id, "--by", "Grace"]);
-    assert_eq!(code, Some(0), "{said}{errors}");
-    let told = format!("override {id} removed\nin force on a");
-    assert!(said.starts_with(&told), "{said}");
-    for gate in &gates {
-        forwards(gate, &origin.url("/page"));
+    for engine in Engine::each() {
+        let wall = engine.wall();
+        let origin = Origin::with_rules(RULES);
+        let gates = fleet(&wall, 2, "\"15s\"");
+        let (id, said) = deny(&gates[0], &origin.url(""), "/");
+        wait_late(&said, &gates, &origin, "/page");
+        denied_at_all(&gates, &origin, "/page", &id);
+        let (code, said, errors) = gates[1].beside("override", &["remove", &id, "--by", "Grace"]);
+        assert_eq!(code, Some(0), "{said}{errors}");
+        let told = format!("override {id} removed\nin force on a");
+        assert!(said.starts_with(&told), "{said}");
+        for gate in &gates {
+            forwards(gate, &origin.url("/page"));
+        }
+        // Nothing brings it back: not the loss of the engine, not a restart.
+        assert_eq!(engine.ask(&["FLUSHALL"]), "+OK\r\n");
+        eventually("the removal to be in the engine again", || {
+            let count = engine.ask(&["HLEN", "crawlgate:{fleet}:overrides_removed"]);
+            (count == ":1\r\n").then_some(())
+        });
+        for gate in &gates {
+            assert_eq!(listed(gate), Vec::<Value>::new());
+            assert_eq!(gate.get(&origin.url("/page")).status, 200);
+        }
+        let (code, said, errors) = gates[0].beside("override", &["remove", &id, "--by", "Ada"]);
+        assert_eq!(code, Some(2), "{said}{errors}");
+        assert!(errors.contains("by Grace already"), "{errors}");
+        let (_, all, _) = gates[0].beside("override", &["list", "--all"]);
+        assert!(all.contains(&id) && all.contains("Ada at a1"), "{all}");
     }
-    // Nothing brings it back: not the loss of the engine, not a restart.
-    assert_eq!(engine.ask(&["FLUSHALL"]), "+OK\r\n");
-    eventually("the removal to be in the engine again", || {
-        let count = engine.ask(&["HLEN", "crawlgate:{fleet}:overrides_removed"]);
-        (count == ":1\r\n").then_some(())
-    });
-    for gate in &gates {
-        assert_eq!(listed(gate), Vec::<Value>::new());
-        assert_eq!(gate.get(&origin.url("/page")).status, 200);
-    }
-    let (code, said, errors) = gates[0].beside("override", &["remove", &id, "--by", "Ada"]);
-    assert_eq!(code, Some(2), "{said}{errors}");
-    assert!(errors.contains("by Grace already"), "{errors}");
-    let (_, all, _) = gates[0].beside("override", &["list", "--all"]);
-    assert!(all.contains(&id) && all.contains("Ada at a1"), "{all}");
 }
 
 #[test]

@@ -21,77 +21,75 @@ const FIRST: usize = 1_000;
 
 #[test]
 fn many_first_requests_at_all_instances_cause_one_fetch() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let latch = Latch::new();
-    let origin = Origin::http().on("/robots.txt", [Reply::ok(RULES).held(&latch)]);
-    let wall = engine.wall();
-    let gates = ["a1", "a2", "a3"].map(|name| {
-        joined(|setup| {
-            member(setup, &wall, name);
-            // Longer than all requests together take to come on a busy machine.
-            for key in ["first_byte_timeout", "fetch_timeout", "hold"] {
-                setup.set("robots", key, "\"60s\"");
-            }
-        })
-    });
-    let request = format!(
-        "GET {} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n",
-        origin.url("/private")
-    );
-    let asked = |gate: &CrawlgateProcess| -> Vec<Wire> {
-        let wires = (0..FIRST).map(|_| {
-            let mut wire = gate.connect();
-            wire.send(&request);
-            wire
+    for engine in Engine::each() {
+        let latch = Latch::new();
+        let origin = Origin::http().on("/robots.txt", [Reply::ok(RULES).held(&latch)]);
+        let wall = engine.wall();
+        let gates = ["a1", "a2", "a3"].map(|name| {
+            joined(|setup| {
+                member(setup, &wall, name);
+                // Longer than all requests together take to come on a busy machine.
+                for key in ["first_byte_timeout", "fetch_timeout", "hold"] {
+                    setup.set("robots", key, "\"60s\"");
+                }
+            })
         });
-        wires.collect()
-    };
-    thread::scope(|scope| {
-        let asking = gates.each_ref().map(|gate| scope.spawn(|| asked(gate)));
-        latch.arrivals(1);
-        let wires = asking.map(|asking| asking.join().unwrap());
-        latch.open();
-        for mut wire in wires.into_iter().flatten() {
-            assert_eq!(wire.response("GET").status, 403);
+        let request = format!(
+            "GET {} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n",
+            origin.url("/private")
+        );
+        let asked = |gate: &CrawlgateProcess| -> Vec<Wire> {
+            let wires = (0..FIRST).map(|_| {
+                let mut wire = gate.connect();
+                wire.send(&request);
+                wire
+            });
+            wires.collect()
+        };
+        thread::scope(|scope| {
+            let asking = gates.each_ref().map(|gate| scope.spawn(|| asked(gate)));
+            latch.arrivals(1);
+            let wires = asking.map(|asking| asking.join().unwrap());
+            latch.open();
+            for mut wire in wires.into_iter().flatten() {
+                assert_eq!(wire.response("GET").status, 403);
+            }
+        });
+        assert_eq!(origin.robots_fetches(), 1, "one for all instances");
+        assert_eq!(origin.seen_but_robots(), [""; 0]);
+        for gate in &gates {
+            let answer = gate.get(&origin.url("/private"));
+            let record = gate.refused(&answer, 403, "robots_disallow");
+            assert!(record["robots"]["sha256"].is_string(), "{record}");
+            let (code, said, _) = gate.beside("audit", &["verify", "--all"]);
+            assert_eq!(code, Some(0), "{said}");
         }
-    });
-    assert_eq!(origin.robots_fetches(), 1, "one for all instances");
-    assert_eq!(origin.seen_but_robots(), [""; 0]);
-    for gate in &gates {
-        let answer = gate.get(&origin.url("/private"));
-        let record = gate.refused(&answer, 403, "robots_disallow");
-        assert!(record["robots"]["sha256"].is_string(), "{record}");
-        let (code, said, _) = gate.beside("audit", &["verify", "--all"]);
-        assert_eq!(code, Some(0), "{said}");
     }
 }
 
 #[test]
 fn many_origins_are_fetched_once_each() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let origins: Vec<Origin> = (0..100).map(|_| Origin::with_rules(RULES)).collect();
-    let gates = instances(&engine, &["a1", "a2", "a3"]);
-    // Each instance begins with another origin, and meets the others in the middle.
-    let ask = |gate: &CrawlgateProcess, first: usize| {
-        let (before, behind) = origins.split_at(first);
-        for origin in behind.iter().chain(before) {
-            assert_eq!(gate.get(&origin.url("/private")).status, 403);
+    for engine in Engine::each() {
+        let origins: Vec<Origin> = (0..100).map(|_| Origin::with_rules(RULES)).collect();
+        let gates = instances(&engine, &["a1", "a2", "a3"]);
+        // Each instance begins with another origin, and meets the others in the middle.
+        let ask = |gate: &CrawlgateProcess, first: usize| {
+            let (before, behind) = origins.split_at(first);
+            for origin in behind.iter().chain(before) {
+                assert_eq!(gate.get(&origin.url("/private")).status, 403);
+            }
+        };
+        let ask = &ask;
+        thread::scope(|scope| {
+            for (number, gate) in gates.iter().enumerate() {
+                scope.spawn(move || ask(gate, number * 33));
+                scope.spawn(move || ask(gate, 50));
+            }
+        });
+        for origin in &origins {
+            assert_eq!(origin.robots_fetches(), 1, "{}", origin.url(""));
+            assert_eq!(origin.seen_but_robots(), [""; 0]);
         }
-    };
-    let ask = &ask;
-    thread::scope(|scope| {
-        for (number, gate) in gates.iter().enumerate() {
-            scope.spawn(move || ask(gate, number * 33));
-            scope.spawn(move || ask(gate, 50));
-        }
-    });
-    for origin in &origins {
-        assert_eq!(origin.robots_fetches(), 1, "{}", origin.url(""));
-        assert_eq!(origin.seen_but_robots(), [""; 0]);
     }
 }
 

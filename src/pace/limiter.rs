@@ -350,7 +350,8 @@ impl OriginLimiter {
     /// Records that a request has ended.
     pub(super) fn end(&self) {
         self.in_flight.fetch_sub(1, Ordering::AcqRel);
-        if self.is_driven.load(Ordering::Acquire) {
+        // In a fleet, requests wait for the engine's word alone.
+        if self.lane.is_none() && self.is_driven.load(Ordering::Acquire) {
             self.news.notify_one();
         }
     }

@@ -151,10 +151,15 @@ impl OriginLimiter {
             waits: (at, until),
             grant,
         };
+        let is_first = state.queue.len_of_group(group) == 0;
         state.grants.waits(group, until);
         let number = state.queue.push(client, group, waiter);
         if self.is_driven.swap(true, Ordering::AcqRel) {
-            self.news.notify_one();
+            // The task waits for the turn or the answer of this group already, unless there is more to do.
+            let next = state.grants.next(group, at);
+            if is_first || matches!(next, Next::Go | Next::Ask(..)) {
+                self.news.notify_one();
+            }
         } else {
             tokio::spawn(drive(Arc::clone(shared), fleet.clone(), Arc::clone(self)));
         }

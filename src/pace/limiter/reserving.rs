@@ -5,7 +5,10 @@
 //! whether anything bounds it. A question without an answer gives no turn: the requests go on waiting.
 //!
 //! The history of this instance alone delays nothing here. It tells new requests how long they wait at least.
+//!
+//! Longer than 400 lines of code because the queue, a question and its answer change one state under one lock.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -34,6 +37,9 @@ const BATCH: u32 = 256;
 
 /// The horizon where slots are bounded: a reserved turn takes its slot at once.
 const SLOT_HORIZON: Duration = Duration::from_secs(1);
+
+/// A question under way.
+type Asking = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The next step of the task.
 enum Step {
@@ -247,22 +253,19 @@ impl OriginLimiter {
             .await;
         let at = shared.clock.uptime();
         let group = question.group.as_ref().map(|(name, _)| name);
-        {
-            let (mut state, now) = self.lock(&shared);
-            match answer {
-                Some((reserved, slots)) => {
-                    if state.grants.epoch() == question.asked.epoch {
-                        state.is_unsure = false;
-                        self.adopt(&mut state, reserved.trouble, now);
-                    }
-                    state
-                        .grants
-                        .answered(group, question.asked, &reserved, slots, at);
+        let (mut state, now) = self.lock(&shared);
+        match answer {
+            Some((reserved, slots)) => {
+                if state.grants.epoch() == question.asked.epoch {
+                    state.is_unsure = false;
+                    self.adopt(&mut state, reserved.trouble, now);
                 }
-                None => state.grants.unanswered(group, at),
+                state
+                    .grants
+                    .answered(group, question.asked, &reserved, slots, at);
             }
+            None => state.grants.unanswered(group, at),
         }
-        self.news.notify_one();
     }
 
     /// Hands out the next turn, if one is due.
@@ -427,22 +430,50 @@ async fn drive(shared: Arc<Shared>, fleet: FleetPace, limiter: Arc<OriginLimiter
     let Some(lane) = limiter.lane.clone() else {
         return;
     };
+    // Asked by this task, so that the answer wakes no other one first.
+    let mut asking: Option<Asking> = None;
     loop {
         let settings = shared.settings.load_full();
         match limiter.step_in_fleet(&shared, &fleet, &settings) {
-            Step::Done => return,
+            Step::Done => {
+                if let Some(asking) = asking {
+                    asking.await;
+                    // Another task may drive a new queue by now.
+                    limiter.news.notify_one();
+                }
+                return;
+            }
             Step::Gone => {}
             Step::Sleep(span) => {
                 tokio::select! {
                     () = sleep(span) => {}
                     () = limiter.news.notified() => {}
                     () = lane.room() => {}
+                    () = answered(&mut asking), if asking.is_some() => asking = None,
                 }
             }
             Step::Ask(question) => {
-                let limiter = Arc::clone(&limiter);
-                tokio::spawn(limiter.ask(Arc::clone(&shared), fleet.clone(), settings, question));
+                let (shared, fleet) = (Arc::clone(&shared), fleet.clone());
+                let ask = Box::pin(Arc::clone(&limiter).ask(shared, fleet, settings, question));
+                match asking {
+                    None => asking = Some(ask),
+                    // That of another group is under way.
+                    Some(_) => {
+                        let limiter = Arc::clone(&limiter);
+                        tokio::spawn(async move {
+                            ask.await;
+                            limiter.news.notify_one();
+                        });
+                    }
+                }
             }
         }
+    }
+}
+
+/// Waits for the answer to a question.
+async fn answered(asking: &mut Option<Asking>) {
+    if let Some(asking) = asking {
+        asking.await;
     }
 }

@@ -57,7 +57,7 @@ pub use self::status::{Status, view_from_outside};
 use self::instruments::Instruments;
 use self::link::Link;
 use self::member::{Digests, digests};
-use crate::clock::{Clock, Moment};
+use crate::clock::{Clock, Moment, Uptime};
 use crate::config::{Config, FleetConfig};
 use crate::metrics::Registry;
 use crate::text::hex;
@@ -111,7 +111,13 @@ impl Fleet {
     /// Returns the state of the link to the engine now.
     #[must_use]
     pub fn link(&self) -> LinkState {
-        self.link.state(self.clock.uptime())
+        self.link_at(self.clock.uptime())
+    }
+
+    /// Returns the state of the link at `now`, which is just past.
+    #[must_use]
+    pub fn link_at(&self, now: Uptime) -> LinkState {
+        self.link.state(now)
     }
 
     /// Returns the way to the engine.

@@ -51,7 +51,7 @@ impl FleetPace {
         group: Option<&Group>,
         now: Uptime,
     ) -> Option<Grant> {
-        match self.fleet.link() {
+        match self.fleet.link_at(now) {
             LinkState::Connected => grants.take(group, now),
             LinkState::Doubtful | LinkState::CutOff => None,
         }

@@ -209,7 +209,7 @@ impl Shared {
             None => turn.limiter.take_in(outcome, turn.at, now, most),
             Some(fleet) => {
                 let limiter = &turn.limiter;
-                limiter.take_in_fleet(self, fleet, outcome, turn.at, now);
+                limiter.take_in_fleet(self, fleet, outcome, (turn.at, now), most);
             }
         }
     }

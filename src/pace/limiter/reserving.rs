@@ -286,7 +286,7 @@ impl OriginLimiter {
             state.grants.has_room();
         }
         state.grants.settle(at);
-        let is_connected = fleet.fleet.link() == LinkState::Connected;
+        let is_connected = fleet.fleet.link_at(at) == LinkState::Connected;
         let is_free = |waiter: &Waiter| waiter.crawl_delay.is_none() && self.is_free(settings);
         let grants = &state.grants;
         let may_go = |waiter: &Waiter| {

@@ -30,13 +30,11 @@ impl OriginLimiter {
         shared: &Arc<Shared>,
         fleet: &FleetPace,
         outcome: Outcome,
-        sent: Moment,
-        now: Moment,
+        (sent, now): (Moment, Moment),
+        most: Duration,
     ) {
-        let settings = shared.settings.load_full();
         let noticed = {
             let mut state = self.state.lock();
-            let most = settings.config.backoff_max;
             let noticed = state.history.backoff.take_in(outcome, sent, now, most);
             let Some(noticed) = noticed else { return };
             if noticed.sign != Sign::Fine {
@@ -52,6 +50,7 @@ impl OriginLimiter {
         if self.is_driven.load(Ordering::Acquire) {
             self.news.notify_one();
         }
+        let settings = shared.settings.load_full();
         let limiter = Arc::clone(self);
         tokio::spawn(limiter.report(Arc::clone(shared), fleet.clone(), settings, noticed, sent));
     }

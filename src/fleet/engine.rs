@@ -46,6 +46,9 @@ use crate::config::{Endpoint, FleetConfig};
 /// Time-outs in a row after which the connection is given up.
 const TIMEOUTS: u32 = 3;
 
+/// Octets of a word of a command, roughly: most commands are put together without growing.
+const WORD: usize = 24;
+
 /// The time after a loss in which the engine grants nothing: for as long, an instance may use turns that it was granted
 /// before, without having heard of the loss.
 const LOSS: Duration = DOUBTFUL;
@@ -79,9 +82,19 @@ struct Settings {
 /// The generation that this instance knows.
 #[derive(Debug, Default)]
 struct Generation {
-    id: Option<String>,
+    id: Option<Arc<str>>,
     /// Counts the generations that this instance has seen.
     count: u64,
+}
+
+/// A script and what it is called with.
+#[derive(Clone, Copy)]
+struct Words<'a> {
+    script: Script,
+    /// The generation that its caller knows; `None` for a script that runs under any.
+    known: Option<&'a str>,
+    keys: &'a [&'a str],
+    arguments: &'a [Argument<'a>],
 }
 
 /// The names of the fleet's own keys.
@@ -166,18 +179,14 @@ impl Engine {
     ) -> Result<Reply, CoordinatorError> {
         let known = self.generation.lock().id.clone();
         let known = known.ok_or(CoordinatorError::Lost)?;
-        let keys: Vec<&str> = [self.keys.generation.as_str()]
-            .iter()
-            .chain(keys)
-            .copied()
-            .collect();
-        let arguments: Vec<Argument<'_>> = [known.as_str().into()]
-            .iter()
-            .chain(arguments)
-            .copied()
-            .collect();
         let connection = self.connected()?;
-        let value = self.run(&connection, script, &keys, &arguments).await?;
+        let words = Words {
+            script,
+            known: Some(&known),
+            keys,
+            arguments,
+        };
+        let value = self.run(&connection, words).await?;
         let reply = Reply::of(value);
         if reply
             .as_ref()
@@ -196,19 +205,35 @@ impl Engine {
         connection.ok_or_else(|| CoordinatorError::unreachable("there is no connection"))
     }
 
-    /// Runs a script, which is loaded once more if the engine does not know it.
-    async fn run(
+    /// Calls a script under any generation.
+    async fn call_regardless(
         &self,
         connection: &Arc<Connection>,
         script: Script,
         keys: &[&str],
         arguments: &[Argument<'_>],
     ) -> Result<Value, CoordinatorError> {
+        let words = Words {
+            script,
+            known: None,
+            keys,
+            arguments,
+        };
+        self.run(connection, words).await
+    }
+
+    /// Runs a script, which is loaded once more if the engine does not know it.
+    async fn run(
+        &self,
+        connection: &Arc<Connection>,
+        words: Words<'_>,
+    ) -> Result<Value, CoordinatorError> {
+        let script = words.script;
         let sent = Instant::now();
-        let result = match self.evaluate(connection, script, keys, arguments).await {
+        let result = match self.evaluate(connection, words).await {
             // It was not carried out, so it may be sent again.
             Err(Failure::NoScript) => match self.load(connection, script).await {
-                Ok(()) => self.evaluate(connection, script, keys, arguments).await,
+                Ok(()) => self.evaluate(connection, words).await,
                 failed => failed.map(|()| Value::Nil),
             },
             result => result,
@@ -226,14 +251,27 @@ impl Engine {
     async fn evaluate(
         &self,
         connection: &Arc<Connection>,
-        script: Script,
-        keys: &[&str],
-        arguments: &[Argument<'_>],
+        words: Words<'_>,
     ) -> Result<Value, Failure> {
-        let mut command = redis::cmd("EVALSHA");
-        command.arg(connection.digest(script)).arg(keys.len());
+        let Words {
+            script,
+            known,
+            keys,
+            arguments,
+        } = words;
+        let own = usize::from(known.is_some());
+        let count = 3 + keys.len() + arguments.len() + 2 * own;
+        let mut command = Cmd::with_capacity(count, count * WORD);
+        command.arg("EVALSHA").arg(connection.digest(script));
+        command.arg(own + keys.len());
+        if known.is_some() {
+            command.arg(&self.keys.generation);
+        }
         for key in keys {
             command.arg(key);
+        }
+        if let Some(known) = known {
+            command.arg(known);
         }
         for argument in arguments {
             argument.write(&mut command);
@@ -287,8 +325,8 @@ impl Engine {
     /// Takes over the generation that a heartbeat has found; returns its number.
     fn in_generation(&self, id: String) -> u64 {
         let mut generation = self.generation.lock();
-        if generation.id.as_ref() != Some(&id) {
-            generation.id = Some(id);
+        if generation.id.as_deref() != Some(&*id) {
+            generation.id = Some(id.into());
             generation.count += 1;
         }
         generation.count

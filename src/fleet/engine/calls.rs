@@ -58,7 +58,7 @@ impl Coordinator for Engine {
                 millis(SLOT_LIFE),
             ];
             let value = self
-                .run(&connection, Script::Heartbeat, &keys, &arguments)
+                .call_regardless(&connection, Script::Heartbeat, &keys, &arguments)
                 .await?;
             let mut reply = Reply::of(value)?;
             let id = reply.text()?;
@@ -96,7 +96,7 @@ impl Coordinator for Engine {
             let connection = self.connected()?;
             let keys = [&*self.keys.members, &self.keys.reports];
             let arguments = [name.into(), process.into()];
-            self.run(&connection, Script::Leave, &keys, &arguments)
+            self.call_regardless(&connection, Script::Leave, &keys, &arguments)
                 .await
                 .map(drop)
         })

@@ -15,7 +15,7 @@ use crate::fleet::reservation::{
 impl Keys {
     /// Returns the names of lane and slots of an origin.
     pub(super) fn turns(&self, origin: &str) -> [String; 2] {
-        let of = |name: &str| format!("{}:{{{origin}}}:{name}", self.prefix);
+        let of = |name: &str| [&*self.prefix, ":{", origin, "}:", name].concat();
         [of("turns"), of("slots")]
     }
 }
@@ -105,7 +105,7 @@ impl Engine {
         let arguments: Vec<_> = [micros(SLOT_LIFE)].into_iter().chain(names).collect();
         let connection = self.connected()?;
         let keys = [&*key];
-        let reply = self.run(&connection, Script::RenewSlots, &keys, &arguments);
+        let reply = self.call_regardless(&connection, Script::RenewSlots, &keys, &arguments);
         reply.await.map(drop)
     }
 
@@ -114,7 +114,7 @@ impl Engine {
         let connection = self.connected()?;
         let arguments = [slot.into()];
         let keys = [&*key];
-        let reply = self.run(&connection, Script::ReleaseSlot, &keys, &arguments);
+        let reply = self.call_regardless(&connection, Script::ReleaseSlot, &keys, &arguments);
         reply.await.map(drop)
     }
 }

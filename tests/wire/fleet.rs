@@ -1,16 +1,8 @@
 //! Instances of a fleet, beside a real engine.
 //!
-//! Each accident that docs/fleet.md names, and where it happens:
-//!
-//! - the engine is killed, hangs, answers late, forgets all or its scripts, is full, restored: `engine_faults`, `chaos`, `pace`
-//! - clocks are apart or set: `clocks`; with a clock in hand: `coordinator::turns`, `coordinator::quotas`
-//! - another primary, a split between two, one that wakes: `failover`, `chaos`
-//! - an instance is killed, stopped, cut off, killed with the engine, has the name of another: `instance_faults`, `robots`,
-//!   `overrides`, `pace`, `quotas`
-//! - a message is lost, a tombstone runs out: `robots`
-//! - planted, altered, moved and old octets: `instance_faults`, `robots`, `foreign`, `coordinator::planted`
-//! - other versions, other settings: `foreign`, `instance_faults`, `view`
+//! `accidents` names the tests that cause each accident of docs/fleet.md.
 
+mod accidents;
 mod chaos;
 mod check;
 mod clocks;

@@ -32,6 +32,10 @@ use rustix::time::{ClockId, clock_gettime};
 
 use self::sets::{Dice, Request, digest, request};
 
+/// The allocator of the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Encodes a decision, as the end of an exchange does.
 fn encode(request: &Request, policy: &Digest, out: &mut Vec<u8>) {
     let Request {

@@ -6,7 +6,7 @@
 //! `STORE_SETS` (E) the sets, `STORE_SYNCHRONOUS` (full) `[store] synchronous`, `STORE_ORIGINS` (0) the number of origins that are stored and then forgotten by the process,
 //! to show that opening does not depend on it, and `STORE_FOLDER` the place of the stores (a temporary directory).
 //!
-//! The last line of `cargo bench --bench exchange` shows the cost for exchanges.
+//! The allocator is that of the program. The last line of `cargo bench --bench exchange` shows the cost for exchanges.
 
 #![allow(
     clippy::disallowed_methods,
@@ -44,6 +44,9 @@ use crawlgate::usage::Purposes;
 use rustix::time::{ClockId, clock_gettime};
 
 use self::sets::{Dice, Request, request};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const DAY: Duration = Duration::from_secs(86_400);
 

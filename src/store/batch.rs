@@ -100,32 +100,35 @@ pub fn objects_of<'e>(
 }
 
 /// Entries one after the other, each behind its length as 16 bits, the most significant octet first.
+///
+/// A clone shares the octets until one of the two changes: the writer keeps a batch that the store writes.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Entries {
-    frames: Vec<u8>,
+    frames: Arc<Vec<u8>>,
     count: usize,
 }
 
 impl Entries {
     /// Adds the entry that `write` appends. An entry that is longer than any may be is left out.
     pub fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        let start = self.frames.len();
-        self.frames.extend_from_slice(&[0; LENGTH]);
-        write(&mut self.frames);
-        let length = u16::try_from(self.frames.len() - start - LENGTH);
+        let frames = Arc::make_mut(&mut self.frames);
+        let start = frames.len();
+        frames.extend_from_slice(&[0; LENGTH]);
+        write(frames);
+        let length = u16::try_from(frames.len() - start - LENGTH);
         debug_assert!(length.is_ok(), "the encoders bound each entry");
-        match (length, self.frames.get_mut(start..start + LENGTH)) {
+        match (length, frames.get_mut(start..start + LENGTH)) {
             (Ok(length), Some(head)) => {
                 head.copy_from_slice(&length.to_be_bytes());
                 self.count += 1;
             }
-            _ => self.frames.truncate(start),
+            _ => frames.truncate(start),
         }
     }
 
     /// Returns the entries in order.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        let mut rest = &*self.frames;
+        let mut rest = &**self.frames;
         std::iter::from_fn(move || {
             let (entry, next) = split_entry(rest)?;
             rest = next;
@@ -145,7 +148,7 @@ impl Entries {
         while let Some((entry, _)) = self.frames.get(start..).and_then(split_entry) {
             let end = start + LENGTH + entry.len();
             if crate::entry::id_of(entry) == Some(&id) {
-                self.frames.drain(start..end);
+                Arc::make_mut(&mut self.frames).drain(start..end);
                 self.count -= 1;
                 return true;
             }
@@ -174,9 +177,14 @@ impl Entries {
 
     /// Drops all entries, and keeps room for as many octets, at most `spare`.
     pub fn clear(&mut self, spare: usize) {
-        self.frames.clear();
-        self.frames.shrink_to(spare);
         self.count = 0;
+        match Arc::get_mut(&mut self.frames) {
+            Some(frames) => {
+                frames.clear();
+                frames.shrink_to(spare);
+            }
+            None => self.frames = Arc::default(),
+        }
     }
 }
 

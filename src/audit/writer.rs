@@ -56,8 +56,10 @@ pub(super) enum Outlet {
 /// Writes all batches of `queue` to all of `outlets` until the queue is closed and empty, or closed and failing.
 /// Shows events to the watchers of `live`.
 pub(super) fn run(queue: &Queue, mut outlets: Vec<Outlet>, live: &Live, clock: &Clock, pace: Pace) {
-    /// Buffers that had to grow far are not kept.
-    const SPARE: usize = 1024 * 1024;
+    /// Room of a buffer that stays in any case, and room that does not. Between the two, a buffer stays as large as its
+    /// batches: it would grow again under the lock of the queue.
+    const LEAST: usize = 256 * 1024;
+    const MOST: usize = 8 * 1024 * 1024;
 
     let _end = End(queue);
     let mut spare = Entries::default();
@@ -83,7 +85,7 @@ pub(super) fn run(queue: &Queue, mut outlets: Vec<Outlet>, live: &Live, clock: &
             Some(lost) => warn!(lost, "decisions are recorded again; some were lost"),
         }
         spare = batch.content.entries;
-        spare.clear(SPARE);
+        spare.clear(LEAST, MOST);
     }
     for outlet in &mut outlets {
         if let Outlet::Sink { sink, .. } = outlet

@@ -175,13 +175,18 @@ impl Entries {
         self.frames.len()
     }
 
-    /// Drops all entries, and keeps room for as many octets, at most `spare`.
-    pub fn clear(&mut self, spare: usize) {
+    /// Drops all entries, and keeps room for as many octets again. Room above `most` goes, and room that is large
+    /// beside these entries and `least`.
+    pub fn clear(&mut self, least: usize, most: usize) {
         self.count = 0;
+        let used = self.frames.len();
         match Arc::get_mut(&mut self.frames) {
             Some(frames) => {
                 frames.clear();
-                frames.shrink_to(spare);
+                let is_large = frames.capacity() / 4 > used.max(least);
+                if is_large || frames.capacity() > most {
+                    frames.shrink_to(used.saturating_mul(2).clamp(least, most));
+                }
             }
             None => self.frames = Arc::default(),
         }
@@ -254,6 +259,37 @@ mod tests {
     use crate::clock::Moment;
     use crate::entry::{Event, EventKind};
     use crate::store::tests::ROW;
+
+    #[test]
+    fn a_buffer_stays_as_large_as_its_batches() {
+        let (least, most) = (1_000, 64_000);
+        let mut all = Entries::default();
+        let mut room_after = |octets: usize| {
+            while all.octets() < octets {
+                all.push(|out| out.extend_from_slice(&[0; 998]));
+            }
+            all.clear(least, most);
+            assert!(all.is_empty() && all.octets() == 0);
+            all.frames.capacity()
+        };
+        let steady = room_after(30_000);
+        assert!(steady >= 30_000);
+        for _ in 0..3 {
+            assert_eq!(room_after(30_000), steady, "nothing grows again");
+        }
+        assert_eq!(room_after(steady / 2), steady);
+        assert!(
+            room_after(200_000) <= most,
+            "a burst leaves no more than that"
+        );
+        for _ in 0..3 {
+            room_after(0);
+        }
+        assert!(room_after(0) <= 4 * least, "and silence little");
+        let mut kept = all.clone();
+        kept.push(|out| out.push(1));
+        assert_eq!((all.len(), kept.len()), (0, 1));
+    }
 
     #[test]
     fn a_withdrawn_entry_leaves_and_takes_no_other() {

@@ -136,7 +136,7 @@ impl<'e, 's> Step<'e, 's> {
 
     fn flush(&mut self) -> Result<(), Unfiled> {
         self.filing.records(&self.batch)?;
-        self.batch.clear(AT_ONCE);
+        self.batch.clear(AT_ONCE, AT_ONCE);
         Ok(())
     }
 

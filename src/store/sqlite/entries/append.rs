@@ -1,5 +1,7 @@
 //! The appending of entries, and the making of blocks.
 
+use std::cell::Cell;
+
 use rusqlite::{Transaction, params};
 
 use super::super::error::Failure;
@@ -25,6 +27,12 @@ const ENOUGH: usize = 8 * 1024 * 1024;
 
 /// One block of so many is read again and compared, in a program built for use.
 const LOOK: u64 = 64;
+
+thread_local! {
+    /// The writer of the last block, with the octets of its largest one. Its columns and its compressor would take new
+    /// pages for each block.
+    static WRITER: Cell<Option<(BlockWriter, usize)>> = const { Cell::new(None) };
+}
 
 /// The earliest and the latest time of entries, in milliseconds since the epoch.
 #[derive(Debug, Clone, Copy)]
@@ -230,12 +238,21 @@ fn put_block(
 /// Makes a block. Where the block would not give back each octet, the entries go into it as they are.
 fn pack(entries: &[&[u8]], first: u64) -> Result<(Vec<u8>, BlockSummary), Failure> {
     let told = |error: &dyn std::fmt::Display| failed(format!("a block of records: {error}"));
-    let mut writer = BlockWriter::new().map_err(|error| told(&error))?;
+    // A writer that fails is of no more use.
+    let (mut writer, largest) = match WRITER.take() {
+        Some(kept) => kept,
+        None => (BlockWriter::new().map_err(|error| told(&error))?, 0),
+    };
     for entry in entries {
         writer.push(entry).map_err(|error| told(&error))?;
     }
     let mut body = Vec::new();
     let summary = writer.finish(&mut body).map_err(|error| told(&error))?;
+    let octets = entries.iter().map(|entry| entry.len()).sum::<usize>();
+    // Smaller blocks need no columns as large as those of a burst.
+    if octets >= largest / 4 && octets <= ENOUGH {
+        WRITER.set(Some((writer, octets.max(largest))));
+    }
     if !cfg!(debug_assertions) && !(first / BUNDLE).is_multiple_of(LOOK) {
         return Ok((body, summary));
     }

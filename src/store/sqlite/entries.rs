@@ -41,7 +41,7 @@ pub(super) use self::read::{Blocks, Placed, Run, damaged, extent, runs, salvage,
 pub(super) use self::retention::append_event;
 pub(super) use self::schema::{TABLES, WITNESSES};
 pub(super) use self::tree::{Ground, roots};
-pub(super) use self::uses::{DAY, Uses};
+pub(super) use self::uses::{Uses, WEEK};
 
 #[cfg(test)]
 mod tests;

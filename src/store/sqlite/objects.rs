@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
+use super::entries::WEEK;
 use super::error::Failure;
 use super::rows::{integer, time};
 use crate::clock::Moment;
@@ -16,8 +17,9 @@ const IN_USE: Duration = Duration::from_secs(30 * 86_400);
 /// Objects dropped at once.
 const AT_ONCE: i64 = 64;
 
-/// Precision of the time that an object was last used.
-const DAY: Duration = Duration::from_secs(86_400);
+/// Time before the oldest kept entry from which on a note of use may stand for an entry that is kept: the precision of
+/// notes, and a day for entries that are not quite in order.
+pub(super) const MARGIN: Duration = Duration::from_millis(WEEK + 86_400_000);
 
 /// Returns the body of an object.
 pub(super) fn body(connection: &Connection, sha256: &Sha256) -> Result<Option<Vec<u8>>, Failure> {
@@ -50,8 +52,7 @@ pub(super) fn write(connection: &Connection, batch: &Batch) -> Result<(), Failur
         true => return Ok(()),
         false => used.map(|entry| entry.time()).max().unwrap_or_default(),
     };
-    let day = u64::try_from(DAY.as_millis()).unwrap_or(1);
-    let used = time(Moment::from_millis(used - used % day));
+    let used = time(Moment::from_millis(used - used % WEEK));
     for object in &batch.objects {
         put(connection, object, used)?;
     }
@@ -89,9 +90,8 @@ pub(super) fn drop_unused(
     oldest: Moment,
     now: Moment,
 ) -> Result<usize, Failure> {
-    // A day for the precision of the column, and one for entries that are not quite in order. A process may still name
-    // an object that it added up to `IN_USE` ago.
-    let before = (oldest - DAY - DAY).min(now - IN_USE);
+    // A process may still name an object that it added up to `IN_USE` ago.
+    let before = (oldest - MARGIN).min(now - IN_USE);
     let mut drop = connection.prepare_cached(
         "DELETE FROM object WHERE sha256 IN \
          (SELECT sha256 FROM object WHERE used < ?1 AND kind = ?2 ORDER BY used LIMIT ?3)",

@@ -7,12 +7,12 @@
 //! passes. The row of a dropped text behind decisions stays, so that no check takes the text for lost by damage.
 
 use std::borrow::Cow;
-use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::entries::oldest::oldest_kept;
 use super::error::Failure;
+use super::objects::MARGIN;
 use super::rows::{integer, number, time};
 use crate::client::network_of;
 use crate::clock::Moment;
@@ -24,8 +24,6 @@ const SHARE: u64 = 16;
 
 /// Texts, or times as many origins, dropped at once.
 const AT_ONCE: usize = 2_048;
-
-const DAY: Duration = Duration::from_secs(86_400);
 
 /// Origins dropped together.
 const ORIGINS: i64 = 32;
@@ -77,7 +75,7 @@ pub(super) fn make_room(
     // A text that an entry rests on which is not shipped yet stays.
     let unshipped = super::shipping::unshipped_from(transaction)?;
     let unshipped = unshipped.map_or(i64::MAX, |from| {
-        time(Moment::from_millis(number(from)) - 2 * DAY)
+        time(Moment::from_millis(number(from)) - MARGIN)
     });
     let bounds = (first, unshipped);
     for _ in 0..AT_ONCE {
@@ -102,9 +100,8 @@ pub(super) fn make_room(
 
 /// Returns the time from which on texts that entries name are protected.
 fn first_named(connection: &Connection) -> Result<i64, Failure> {
-    // Notes of use are precise to a day.
     let first = oldest_kept(connection)?;
-    Ok(first.map_or(1, |first| time(first - 2 * DAY).max(1)))
+    Ok(first.map_or(1, |first| time(first - MARGIN).max(1)))
 }
 
 /// Returns the domain that takes most if that is more than `share`.

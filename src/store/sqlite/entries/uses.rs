@@ -10,13 +10,14 @@ use super::super::rows::integer;
 use crate::entry::Outline;
 use crate::store::{Entries, Sha256, failed};
 
-/// Precision of the time that an object was last used, in milliseconds.
-pub(in crate::store::sqlite) const DAY: u64 = 86_400_000;
+/// Precision of the time that an object was last used, in milliseconds: a week. A note costs three rows and an index, and
+/// an object stays a week longer at most than it need.
+pub(in crate::store::sqlite) const WEEK: u64 = 7 * 86_400_000;
 
 /// Objects to remember.
 const MOST: usize = 65_536;
 
-/// The objects that this process has noted as used, with the day.
+/// The objects that this process has noted as used, with the week.
 #[derive(Debug, Default)]
 pub(in crate::store::sqlite) struct Uses(HashMap<Sha256, u64, ahash::RandomState>);
 
@@ -37,19 +38,19 @@ impl Uses {
             let entry =
                 Outline::read(octets).map_err(|error| failed(format!("an entry: {error}")))?;
             hours.count(&entry);
-            let day = entry.time / DAY;
+            let week = entry.time / WEEK;
             for sha256 in entry.named.into_iter().flatten() {
-                if self.0.get(sha256).is_none_or(|known| *known < day) {
+                if self.0.get(sha256).is_none_or(|known| *known < week) {
                     let last = noted.0.entry(*sha256).or_default();
-                    *last = day.max(*last);
+                    *last = week.max(*last);
                 }
             }
         }
         hours.write(transaction)?;
         let mut note = transaction
             .prepare_cached("UPDATE object SET used = ?2 WHERE sha256 = ?1 AND used < ?2")?;
-        for (sha256, day) in &noted.0 {
-            note.execute(params![sha256, integer(day * DAY)])?;
+        for (sha256, week) in &noted.0 {
+            note.execute(params![sha256, integer(week * WEEK)])?;
         }
         Ok(noted)
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use rusqlite::{Connection, Transaction, params};
 
 use super::super::entries::{
-    self, BlockPlace, Blocks, DAY, Ground, Head, Relation, append, checkpoint,
+    self, BlockPlace, Blocks, Ground, Head, Relation, WEEK, append, checkpoint,
 };
 use super::super::error::Failure;
 use super::super::rows::{integer, number};
@@ -199,8 +199,8 @@ pub(super) fn named(connection: &Connection, faults: &mut Faults) -> Result<(), 
         let Ok(sha256) = Sha256::try_from(row.get_ref(0)?.as_blob().unwrap_or_default()) else {
             continue;
         };
-        let day = named.remove(&sha256).map_or(0, |(_, day)| day);
-        if number(row.get(1)?) < day * DAY {
+        let week = named.remove(&sha256).map_or(0, |(_, week)| week);
+        if number(row.get(1)?) < week * WEEK {
             faults.damaged.push(format!(
                 "object {}: records rest on it that are later than its row says",
                 hex(sha256)
@@ -216,7 +216,7 @@ pub(super) fn named(connection: &Connection, faults: &mut Faults) -> Result<(), 
     Ok(())
 }
 
-/// Returns the objects that the records from an index on name, each with its kind and the latest day.
+/// Returns the objects that the records from an index on name, each with its kind and the latest week.
 fn latest_uses(
     connection: &Connection,
     from: u64,
@@ -226,10 +226,10 @@ fn latest_uses(
         let Ok(entry) = Entry::read(octets) else {
             return Ok(true);
         };
-        let day = entry.time() / DAY;
+        let week = entry.time() / WEEK;
         for (kind, sha256) in objects_of(&entry) {
-            let (_, latest) = named.entry(*sha256).or_insert((kind, day));
-            *latest = day.max(*latest);
+            let (_, latest) = named.entry(*sha256).or_insert((kind, week));
+            *latest = week.max(*latest);
         }
         Ok(true)
     })?;

@@ -227,6 +227,33 @@ async fn records_of_a_wrong_clock_take_no_grounds_of_later_ones() {
 }
 
 #[tokio::test]
+async fn grounds_stay_that_were_named_late_in_the_week_of_their_note() {
+    const WEEK: u64 = 7 * 86_400_000;
+    let store = Sqlite::temporary();
+    let begin = Moment::from_millis(NOON.as_millis() / WEEK * WEEK);
+    let of = Row {
+        sha256: Some([7; 32]),
+        time: begin,
+        ..ROW
+    };
+    let mut batch = Batch::default();
+    for _ in 0..256 {
+        of.file(&mut batch);
+    }
+    let basis = batch.objects[0].sha256;
+    Store::write(&store, batch).await.unwrap();
+    let late = begin + DAY * 6;
+    record(&store, &[Row { time: late, ..of }]).await;
+    let keep = Retention {
+        keep: Some(DAY * 32),
+        max_size: None,
+    };
+    let step = store.prune(keep, late + DAY * 31).await.unwrap();
+    assert_eq!(step.decisions, 256, "the late entry is the oldest one kept");
+    assert!(store.object(basis).await.unwrap().is_some());
+}
+
+#[tokio::test]
 async fn a_text_that_an_object_names_is_no_damage_once_it_is_dropped() {
     let (_folder, path) = place();
     let store = open(&path).unwrap();

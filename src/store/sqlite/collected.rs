@@ -331,7 +331,7 @@ impl Filing<'_> {
     /// When one is no entry, or the copy cannot be written.
     pub fn records(&mut self, entries: &Entries) -> Result<(), StoreError> {
         let mut file = || -> Result<(), Failure> {
-            let noted = self.uses.count(&self.transaction, entries)?;
+            let noted = self.uses.count(&self.transaction, entries, &[])?;
             self.uses.committed(noted);
             acknowledgements(&self.transaction, entries)?;
             append(&self.transaction, &mut self.new, entries.frames(), None)

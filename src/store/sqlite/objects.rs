@@ -8,7 +8,7 @@ use super::entries::WEEK;
 use super::error::Failure;
 use super::rows::{integer, time};
 use crate::clock::Moment;
-use crate::entry::{Asserted, Basis, Entry};
+use crate::entry::{Asserted, Basis, time_of};
 use crate::store::{Batch, Object, ObjectKind, Sha256};
 
 /// Time for which a process may use an object that it has added.
@@ -42,16 +42,12 @@ pub(super) fn terms(connection: &Connection, sha256: &Sha256) -> Result<Option<S
     Ok(body.map(|body| String::from_utf8_lossy(&body).into_owned()))
 }
 
-/// Adds the objects of a batch. A body that was altered meanwhile is repaired.
+/// Adds the objects of a batch, noted as used by its latest entry. A body that was altered meanwhile is repaired.
 pub(super) fn write(connection: &Connection, batch: &Batch) -> Result<(), Failure> {
-    let used = batch
-        .entries
-        .iter()
-        .filter_map(|entry| Entry::read(entry).ok());
-    let used = match batch.objects.is_empty() {
-        true => return Ok(()),
-        false => used.map(|entry| entry.time()).max().unwrap_or_default(),
-    };
+    if batch.objects.is_empty() {
+        return Ok(());
+    }
+    let used = batch.entries.iter().map(time_of).max().unwrap_or_default();
     let used = time(Moment::from_millis(used - used % WEEK));
     for object in &batch.objects {
         put(connection, object, used)?;

@@ -136,7 +136,9 @@ pub(super) fn batch(
         let incoming = batch.entries.octets() as u64;
         dropped.add(keeping.make_room(&transaction, &mut head, log.blocks(), incoming)?);
     }
-    let noted = log.uses.count(&transaction, &batch.entries)?;
+    let noted = log
+        .uses
+        .count(&transaction, &batch.entries, &batch.objects)?;
     let most = parts.map(|parts| parts.decisions / 8);
     append(&transaction, &mut head, batch.entries.frames(), most)?;
     log.commit_batch(transaction, head, batch.entries.len())?;

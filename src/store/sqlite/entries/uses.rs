@@ -1,6 +1,6 @@
 //! The effects of entries beside the log: counts of their hours, and notes on the objects that they name.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use rusqlite::{Transaction, params};
 
@@ -8,7 +8,7 @@ use super::super::error::Failure;
 use super::super::hours::Hours;
 use super::super::rows::integer;
 use crate::entry::Outline;
-use crate::store::{Entries, Sha256, failed};
+use crate::store::{Entries, Object, Sha256, failed};
 
 /// Precision of the time that an object was last used, in milliseconds: a week. A note costs three rows and an index, and
 /// an object stays a week longer at most than it need.
@@ -26,11 +26,13 @@ pub(in crate::store::sqlite) struct Uses(HashMap<Sha256, u64, ahash::RandomState
 pub(in crate::store::sqlite) struct Noted(HashMap<Sha256, u64, ahash::RandomState>);
 
 impl Uses {
-    /// Counts the entries of a batch, and notes the objects that they name.
+    /// Counts the entries of a batch, and notes the objects that they name. The objects that were written with the batch have
+    /// such a note.
     pub(in crate::store::sqlite) fn count(
         &self,
         transaction: &Transaction<'_>,
         entries: &Entries,
+        written: &[Object],
     ) -> Result<Noted, Failure> {
         let mut hours = Hours::default();
         let mut noted = Noted::default();
@@ -49,7 +51,10 @@ impl Uses {
         hours.write(transaction)?;
         let mut note = transaction
             .prepare_cached("UPDATE object SET used = ?2 WHERE sha256 = ?1 AND used < ?2")?;
-        for (sha256, week) in &noted.0 {
+        let written = written.iter().map(|object| &object.sha256);
+        let written: HashSet<&Sha256, ahash::RandomState> = written.collect();
+        let notes = noted.0.iter();
+        for (sha256, week) in notes.filter(|(sha256, _)| !written.contains(sha256)) {
             note.execute(params![sha256, integer(week * WEEK)])?;
         }
         Ok(noted)

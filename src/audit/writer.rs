@@ -64,8 +64,8 @@ pub(super) fn run(queue: &Queue, mut outlets: Vec<Outlet>, live: &Live, clock: &
     let _end = End(queue);
     let mut spare = Entries::default();
     let mut lines = DerivedLines::default();
-    let mut delay = Delay::default();
-    while let Some(mut batch) = queue.take(spare, delay.leave(pace.gather), clock) {
+    let mut delays = Delays::default();
+    while let Some(mut batch) = queue.take(spare, delays.leave(pace.gather), clock) {
         if !write_out(
             queue,
             &mut batch,
@@ -76,7 +76,7 @@ pub(super) fn run(queue: &Queue, mut outlets: Vec<Outlet>, live: &Live, clock: &
         ) {
             return;
         }
-        delay.note(batch.delay(delay.leave(pace.gather), clock));
+        delays.note(batch.delay(delays.leave(pace.gather), clock));
         lines.show(&batch, queue, live, clock.now());
         lines.end(&batch);
         match queue.wrote(&batch, clock.now()) {
@@ -96,19 +96,31 @@ pub(super) fn run(queue: &Queue, mut outlets: Vec<Outlet>, live: &Live, clock: &
     }
 }
 
-/// The longest of the latest delays between the end of gathering and the end of the write.
+/// The latest delays between the end of gathering and the end of the write.
 #[derive(Debug, Default)]
-struct Delay(Duration);
+struct Delays {
+    latest: [Duration; 8],
+    /// The place of the oldest one.
+    next: usize,
+}
 
-impl Delay {
-    /// Notes a delay. An old one counts less with each batch.
+impl Delays {
+    /// Notes a delay in place of the oldest one.
     fn note(&mut self, delay: Duration) {
-        self.0 = delay.max(self.0 * 7 / 8);
+        if let Some(oldest) = self.latest.get_mut(self.next) {
+            *oldest = delay;
+        }
+        self.next = (self.next + 1) % self.latest.len();
     }
 
-    /// Returns what is left to gather for, so that a batch that takes twice as long as before is still written in time.
+    /// Returns what is left to gather for, so that a batch that takes twice as long as the latest ones is still written in
+    /// time. The longest of them does not count: now and then the store carries its log over, and the next batches take no
+    /// longer for that.
     fn leave(&self, gather: Duration) -> Duration {
-        gather.saturating_sub(self.0 * 2).max(gather / 8)
+        let mut sorted = self.latest;
+        sorted.sort_unstable();
+        let [.., usual, _] = sorted;
+        gather.saturating_sub(usual * 2).max(gather / 8)
     }
 }
 
@@ -275,22 +287,22 @@ mod tests {
 
     #[test]
     fn a_slow_disk_leaves_less_time_to_gather() {
-        let gather = Duration::from_millis(80);
-        let mut delay = Delay::default();
-        assert_eq!(delay.leave(gather), gather);
-        delay.note(Duration::from_millis(24));
-        assert_eq!(delay.leave(gather), Duration::from_millis(32));
-        delay.note(Duration::from_millis(1));
-        assert_eq!(
-            delay.leave(gather),
-            Duration::from_millis(38),
-            "not at once"
-        );
-        for _ in 0..40 {
-            delay.note(Duration::from_millis(1));
+        let ms = Duration::from_millis;
+        let gather = ms(80);
+        let mut delays = Delays::default();
+        assert_eq!(delays.leave(gather), gather);
+        delays.note(ms(24));
+        assert_eq!(delays.leave(gather), gather, "one alone shortens nothing");
+        delays.note(ms(24));
+        assert_eq!(delays.leave(gather), ms(32));
+        for _ in 0..6 {
+            delays.note(ms(1));
+            assert_eq!(delays.leave(gather), ms(32), "not at once");
         }
-        assert!(delay.leave(gather) >= Duration::from_millis(77));
-        delay.note(Duration::from_secs(5));
-        assert_eq!(delay.leave(gather), Duration::from_millis(10));
+        delays.note(ms(1));
+        assert_eq!(delays.leave(gather), ms(78));
+        delays.note(ms(5_000));
+        delays.note(ms(5_000));
+        assert_eq!(delays.leave(gather), ms(10));
     }
 }

@@ -24,13 +24,17 @@ mod status;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::uri::InvalidUri;
+use thiserror::Error;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::{info, warn};
 
 use self::client::Client;
+pub use self::offer::Failure;
 use self::offer::Witness;
+pub use self::seen::StateError;
 pub use self::server::OwnWitness;
 pub use self::status::Status;
 use self::status::{Instruments, Quorum};
@@ -39,7 +43,7 @@ use crate::config::{Config, WitnessConfig};
 use crate::egress;
 use crate::metrics::Registry;
 use crate::retry::delay;
-use crate::store::{LogKey, Store};
+use crate::store::{LogKey, Store, StoreError};
 use crate::trust::{self, TrustError};
 
 /// Time for the first answers: the first checkpoint of a process waits for it.
@@ -51,6 +55,25 @@ const LAST: Duration = Duration::from_secs(2);
 /// The first and the longest delay after a failure.
 const RETRY: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(600);
+
+/// The reason why the configured witnesses cannot be asked.
+#[derive(Debug, Error)]
+pub enum WitnessError {
+    /// The store cannot be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The trusted roots cannot be read.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    /// The URL of a witness is none.
+    #[error("[[audit.witness]] url = {url:?}: {error}")]
+    Url {
+        /// The configured URL.
+        url: String,
+        /// The fault.
+        error: InvalidUri,
+    },
+}
 
 /// The witnesses of a process.
 #[derive(Debug)]
@@ -72,7 +95,7 @@ impl Witnesses {
         store: &Arc<dyn Store>,
         key: &Arc<LogKey>,
         clock: Clock,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, WitnessError> {
         let mut all = Vec::new();
         let quorum = Arc::new(Quorum::of(&config.audit));
         if !config.audit.witnesses.is_empty() {
@@ -83,7 +106,7 @@ impl Witnesses {
             }
         }
         let log = key.name();
-        for (name, size) in store.ahead(log).await.map_err(|error| error.to_string())? {
+        for (name, size) in store.ahead(log).await? {
             match all.iter().find(|one| one.config.name == name) {
                 Some(witness) => witness.standing.change(|state| state.ahead = Some(size)),
                 None => {
@@ -92,8 +115,7 @@ impl Witnesses {
                         "checkpoints are signed again: the witness that knew one of {size} records, which the store does not \
                          have, is no longer configured"
                     );
-                    let forgotten = store.note_ahead(&name, log, None).await;
-                    forgotten.map_err(|error| error.to_string())?;
+                    store.note_ahead(&name, log, None).await?;
                 }
             }
         }
@@ -119,7 +141,7 @@ impl Witnesses {
         store: &Arc<dyn Store>,
         key: &Arc<LogKey>,
         now: Moment,
-    ) -> Result<Vec<(String, Result<Option<u64>, String>)>, String> {
+    ) -> Result<Vec<(String, Result<Option<u64>, Failure>)>, WitnessError> {
         let usual = usual_client(config)?;
         let quorum = Arc::new(Quorum::of(&config.audit));
         let mut answers = Vec::new();
@@ -215,18 +237,17 @@ pub fn faults(witnesses: &[WitnessConfig]) -> Vec<TrustError> {
 const CA: &str = "[[audit.witness]] ca";
 
 /// Returns the client for witnesses without a CA of their own.
-fn usual_client(config: &Config) -> Result<Client, String> {
-    let tls = egress::tls_config(&config.tls.extra_roots);
-    Ok(Client::new(tls.map_err(|error| error.to_string())?))
+fn usual_client(config: &Config) -> Result<Client, TrustError> {
+    Ok(Client::new(egress::tls_config(&config.tls.extra_roots)?))
 }
 
 /// Returns the client for a witness: one that trusts its own CA alone, if it has one.
-fn client_of(witness: &WitnessConfig, usual: &Client) -> Result<Client, String> {
+fn client_of(witness: &WitnessConfig, usual: &Client) -> Result<Client, TrustError> {
     let Some(path) = &witness.ca else {
         return Ok(usual.clone());
     };
-    let tls = trust::roots_in(CA, path).and_then(egress::tls_config_of);
-    Ok(Client::new(tls.map_err(|error| error.to_string())?))
+    let roots = trust::roots_in(CA, path)?;
+    Ok(Client::new(egress::tls_config_of(roots)?))
 }
 
 fn names(all: &[Arc<Witness>]) -> Vec<&str> {

@@ -116,8 +116,8 @@ impl BackgroundTasks {
     ) -> Result<(), String> {
         let settings = proxy.settings();
         let key = store::log_key(&settings).map_err(|error| error.to_string())?;
-        let witnesses = Witnesses::of(&settings, store, &key, self.clock.clone()).await?;
-        let witnesses = Arc::new(witnesses);
+        let witnesses = Witnesses::of(&settings, store, &key, self.clock.clone()).await;
+        let witnesses = Arc::new(witnesses.map_err(|error| error.to_string())?);
         let shipper = Shipper::of(&settings, store, &key, self.clock.clone()).await?;
         self.log = Some(LogParts {
             store: Arc::clone(store),

@@ -83,7 +83,8 @@ fn open(files: &Files, logs: &[String]) -> Result<OwnWitness, String> {
     let logs = named_keys("--log", logs, KeyKind::Ed25519, None);
     let logs = logs.map_err(|error| error.to_string())?;
     let (state, name) = (files.state.as_deref(), files.name.clone());
-    OwnWitness::open(key, state, name, &logs, Clock::system())
+    let witness = OwnWitness::open(key, state, name, &logs, Clock::system());
+    witness.map_err(|error| error.to_string())
 }
 
 fn serve(args: &WitnessArgs, config: &Config) -> Result<(), String> {

@@ -12,9 +12,10 @@ use http::{HeaderValue, Request, Uri};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client as HyperClient;
 use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{Client as HyperClient, Error as ExchangeError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use thiserror::Error;
 use tokio::time::timeout;
 
 use super::protocol::Received;
@@ -31,6 +32,26 @@ const MOST: usize = 64 * 1024;
 
 const NAME: HeaderValue =
     HeaderValue::from_static(concat!("crawlgate/", env!("CARGO_PKG_VERSION")));
+
+/// The reason why no answer came.
+#[derive(Debug, Error)]
+pub enum ClientError {
+    /// The request cannot be made.
+    #[error("{0}")]
+    Request(#[from] http::Error),
+    /// The witness cannot be reached, or breaks off before its answer.
+    #[error("{}", causes(.0))]
+    Exchange(#[from] ExchangeError),
+    /// The answer breaks off.
+    #[error("{}", causes(.0))]
+    Body(#[from] hyper::Error),
+    /// The answer is too long.
+    #[error("its answer has more than {MOST} octets")]
+    Long,
+    /// No answer came in time.
+    #[error("it does not answer within {} seconds", PATIENCE.as_secs())]
+    Late,
+}
 
 /// A client of witnesses. Clones share its connections.
 #[derive(Clone, Debug)]
@@ -55,23 +76,14 @@ impl Client {
     ///
     /// # Errors
     /// With the reason why no answer came, or not in time.
-    pub(super) async fn ask(&self, url: &Uri, question: String) -> Result<Received, String> {
+    pub(super) async fn ask(&self, url: &Uri, question: String) -> Result<Received, ClientError> {
         let exchange = timeout(PATIENCE, self.exchange(url, question)).await;
-        exchange.unwrap_or_else(|_| {
-            Err(format!(
-                "it does not answer within {} seconds",
-                PATIENCE.as_secs()
-            ))
-        })
+        exchange.unwrap_or(Err(ClientError::Late))
     }
 
-    async fn exchange(&self, url: &Uri, question: String) -> Result<Received, String> {
-        let request = Request::post(url)
-            .header(USER_AGENT, NAME)
-            .body(question)
-            .map_err(|error| error.to_string())?;
-        let response = self.0.request(request).await;
-        let (head, body) = response.map_err(|error| causes(&error))?.into_parts();
+    async fn exchange(&self, url: &Uri, question: String) -> Result<Received, ClientError> {
+        let request = Request::post(url).header(USER_AGENT, NAME).body(question)?;
+        let (head, body) = self.0.request(request).await?.into_parts();
         let content_type = head.headers.get(CONTENT_TYPE);
         let content_type = content_type.and_then(|value| value.to_str().ok());
         Ok(Received {
@@ -82,13 +94,12 @@ impl Client {
     }
 }
 
-async fn read(mut body: Incoming) -> Result<Vec<u8>, String> {
+async fn read(mut body: Incoming) -> Result<Vec<u8>, ClientError> {
     let mut octets = Vec::new();
     while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
-        let frame = frame.map_err(|error| causes(&error))?;
-        if let Ok(data) = frame.into_data() {
+        if let Ok(data) = frame?.into_data() {
             if octets.len() + data.remaining() > MOST {
-                return Err(format!("its answer has more than {MOST} octets"));
+                return Err(ClientError::Long);
             }
             octets.extend_from_slice(&data);
         }

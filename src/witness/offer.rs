@@ -8,10 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Uri;
+use thiserror::Error;
 use tokio::time::sleep;
 use tracing::{error, info, warn};
 
-use super::client::Client;
+use super::WitnessError;
+use super::client::{Client, ClientError};
 use super::protocol::{Answer, Outcome, Refusal};
 use super::question::Question;
 use super::status::{Quorum, Standing};
@@ -37,45 +39,26 @@ pub(super) struct Witness {
 }
 
 /// The reason why an offer brought no cosignature.
-#[derive(Debug)]
-pub(super) enum Failure {
+#[derive(Debug, Error)]
+pub enum Failure {
     /// The witness knows a checkpoint of this size, which the store does not have.
+    #[error("it knows a checkpoint of {0} records, which the store does not have")]
     Ahead(u64),
     /// The witness refuses.
-    Refused(Refusal),
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     /// The witness states a size that helps nothing.
+    #[error("it asks for a proof from {0} records, and refuses the proof")]
     Size(u64),
     /// The witness does not answer.
-    Unreachable(String),
+    #[error(transparent)]
+    Unreachable(#[from] ClientError),
     /// The store fails.
-    Store(StoreError),
+    #[error("the store gives it no proof: {0}")]
+    Store(#[from] StoreError),
     /// The stored checkpoint is damaged.
+    #[error("the newest checkpoint in the store is damaged")]
     Damaged,
-}
-
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ahead(size) => write!(
-                f,
-                "it knows a checkpoint of {size} records, which the store does not have"
-            ),
-            Self::Refused(why) => why.fmt(f),
-            Self::Size(size) => write!(
-                f,
-                "it asks for a proof from {size} records, and refuses the proof"
-            ),
-            Self::Unreachable(why) => f.write_str(why),
-            Self::Store(error) => write!(f, "the store gives it no proof: {error}"),
-            Self::Damaged => f.write_str("the newest checkpoint in the store is damaged"),
-        }
-    }
 }
 
 impl Failure {
@@ -113,12 +96,13 @@ impl Witness {
         store: &Arc<dyn Store>,
         key: &Arc<LogKey>,
         quorum: &Arc<Quorum>,
-    ) -> Result<Self, String> {
-        let url = format!("{}/add-checkpoint", config.url);
+    ) -> Result<Self, WitnessError> {
+        let url = format!("{}/add-checkpoint", config.url).parse::<Uri>();
         Ok(Self {
-            url: url
-                .parse()
-                .map_err(|error| format!("[[audit.witness]] url = {:?}: {error}", config.url))?,
+            url: url.map_err(|error| WitnessError::Url {
+                url: config.url.clone(),
+                error,
+            })?,
             config: config.clone(),
             standing: Arc::default(),
             client,
@@ -227,13 +211,13 @@ impl Witness {
     ///
     /// # Errors
     /// With the reason why the witness does not say so.
-    pub(super) async fn beyond(&self, now: Moment) -> Result<Option<u64>, String> {
+    pub(super) async fn beyond(&self, now: Moment) -> Result<Option<u64>, Failure> {
         match self.try_offer(now).await {
             Err(Failure::Ahead(size)) => Ok(Some(size)),
             Ok(_) => Ok(None),
             // It has cosigned, and a store that was opened to be read cannot keep the line.
             Err(Failure::Store(_)) if self.seen.lock().await.is_some() => Ok(None),
-            Err(why) => Err(why.to_string()),
+            Err(why) => Err(why),
         }
     }
 
@@ -290,10 +274,8 @@ impl Witness {
             checkpoint: &offered.text,
         };
         let question = question.to_string();
-        let received = self.client.ask(&self.url, question).await;
-        let received = received.map_err(Failure::Unreachable)?;
-        let answer = received.read(&offered.note, self.vkey(), now);
-        answer.map_err(Failure::Refused)
+        let received = self.client.ask(&self.url, question).await?;
+        Ok(received.read(&offered.note, self.vkey(), now)?)
     }
 
     fn newest(&self, checkpoints: &[StoredCheckpoint]) -> Result<Offered, Failure> {

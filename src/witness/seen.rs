@@ -11,15 +11,80 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest::{SHA256, digest};
+use thiserror::Error;
 
 use super::judge::{NOTHING, Seen};
-use crate::store::LogKey;
-use crate::store::StoreErrorKind;
+use crate::store::{LogKey, StoreError, StoreErrorKind};
 use crate::text::{from_hex, hex};
 use crate::tlog::{KeyName, hash_from_text, hash_text};
 use crate::whole_file::replace;
 
 const TITLE: &str = "crawlgate witness state 1";
+
+/// The reason why a witness of one's own cannot begin.
+#[derive(Debug, Error)]
+pub enum StateError {
+    /// The key cannot be read or made.
+    #[error(transparent)]
+    Key(#[from] StoreError),
+    /// A file cannot be read or written.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// The fault.
+        error: io::Error,
+    },
+    /// Another process has the state open.
+    #[error("{}: another process has the state of this witness open; end it first", .0.display())]
+    Taken(PathBuf),
+    /// The state is damaged.
+    #[error(
+        "{}: the state of the witness is damaged: what it has cosigned is unknown; bring the file back; or move it and the \
+         key away: a new key is a new witness",
+        .0.display()
+    )]
+    Damaged(PathBuf),
+    /// The state names another key.
+    #[error(
+        "{}: this is the state of another witness: it names another key than the key file has; bring back what belongs \
+         together",
+        .0.display()
+    )]
+    OtherKey(PathBuf),
+    /// There is a key, and no state.
+    #[error(
+        "{}: there is no such file, and {} may have cosigned before: without the sizes in it, the witness could cosign a \
+         second history; bring the file back; or move the key away, too: a new key is a new witness",
+        state.display(),
+        key.display()
+    )]
+    NoState {
+        /// The place of the state.
+        state: PathBuf,
+        /// The key.
+        key: PathBuf,
+    },
+    /// There is the state of a key, and no key.
+    #[error(
+        "{}: the key is gone, and {} is its state; bring it back; or move the state away, too: a new key is a new witness",
+        key.display(),
+        state.display()
+    )]
+    NoKey {
+        /// The place of the key.
+        key: PathBuf,
+        /// The state.
+        state: PathBuf,
+    },
+}
+
+impl StateError {
+    fn file(path: &Path, error: io::Error) -> Self {
+        let path = path.to_owned();
+        Self::File { path, error }
+    }
+}
 
 /// The memory of a witness, locked.
 #[derive(Debug)]
@@ -38,46 +103,34 @@ pub(super) fn open(
     path: &Path,
     key: &Path,
     name: Option<KeyName>,
-) -> Result<(Memory, LogKey), String> {
+) -> Result<(Memory, LogKey), StateError> {
     let lock = lock(path)?;
     let loaded = match LogKey::load(key, name.clone()) {
         Ok(key) => Some(key),
         Err(error) if error.kind == StoreErrorKind::Missing => None,
-        Err(error) => return Err(error.message),
+        Err(error) => return Err(error.into()),
     };
     let read = read(path)?;
     let (key, logs) = match (loaded, read) {
         (Some(key), Some((public, logs))) if public == *key.vkey().public() => (key, logs),
         (Some(_), Some(_)) => {
-            return Err(told(
-                path,
-                &"this is the state of another witness: it names another key than the key file has; bring back what belongs \
-                  together",
-            ));
+            return Err(StateError::OtherKey(path.to_owned()));
         }
         (Some(_), None) => {
-            return Err(told(
-                path,
-                &format!(
-                    "there is no such file, and {} may have cosigned before: without the sizes in it, the witness could \
-                     cosign a second history; bring the file back; or move the key away, too: a new key is a new witness",
-                    key.display()
-                ),
-            ));
+            return Err(StateError::NoState {
+                state: path.to_owned(),
+                key: key.to_owned(),
+            });
         }
         (None, Some((_, logs))) if !logs.is_empty() => {
-            return Err(told(
-                key,
-                &format!(
-                    "the key is gone, and {} is its state; bring it back; or move the state away, too: a new key is a new \
-                     witness",
-                    path.display()
-                ),
-            ));
+            return Err(StateError::NoKey {
+                key: key.to_owned(),
+                state: path.to_owned(),
+            });
         }
         // Nothing was cosigned yet.
         (None, _) => {
-            let new = LogKey::generate(name).map_err(|error| error.message)?;
+            let new = LogKey::generate(name)?;
             let memory = Memory {
                 path: path.to_owned(),
                 public: *new.vkey().public(),
@@ -85,8 +138,10 @@ pub(super) fn open(
                 _lock: lock,
             };
             // The state first: a key without one is never begun with.
-            memory.write().map_err(|error| told(path, &error))?;
-            new.write(key).map_err(|error| told(key, &error))?;
+            let written = memory.write();
+            written.map_err(|error| StateError::file(path, error))?;
+            let written = new.write(key);
+            written.map_err(|error| StateError::file(key, error))?;
             return Ok((memory, new));
         }
     };
@@ -100,7 +155,7 @@ pub(super) fn open(
 }
 
 /// Locks the state for the life of the process. The file of the lock stays: the state itself is replaced with each write.
-fn lock(path: &Path) -> Result<File, String> {
+fn lock(path: &Path) -> Result<File, StateError> {
     let place = beside(path, ".lock");
     let file = File::options()
         .create(true)
@@ -108,14 +163,11 @@ fn lock(path: &Path) -> Result<File, String> {
         .write(true)
         .mode(0o600)
         .open(&place);
-    let file = file.map_err(|error| told(&place, &error))?;
+    let file = file.map_err(|error| StateError::file(&place, error))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(told(
-            path,
-            &"another process has the state of this witness open; end it first",
-        )),
-        Err(TryLockError::Error(error)) => Err(told(&place, &error)),
+        Err(TryLockError::WouldBlock) => Err(StateError::Taken(path.to_owned())),
+        Err(TryLockError::Error(error)) => Err(StateError::file(&place, error)),
     }
 }
 
@@ -128,19 +180,15 @@ pub(super) fn beside(path: &Path, end: &str) -> PathBuf {
 
 type Content = ([u8; 32], BTreeMap<KeyName, Seen>);
 
-fn read(path: &Path) -> Result<Option<Content>, String> {
+fn read(path: &Path) -> Result<Option<Content>, StateError> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(told(path, &error)),
+        Err(error) => return Err(StateError::file(path, error)),
     };
     match parse(&text) {
         Some(content) => Ok(Some(content)),
-        None => Err(told(
-            path,
-            &"the state of the witness is damaged: what it has cosigned is unknown; bring the file back; or move it and the \
-              key away: a new key is a new witness",
-        )),
+        None => Err(StateError::Damaged(path.to_owned())),
     }
 }
 
@@ -168,10 +216,6 @@ fn sum(text: &str) -> String {
     let mut sum = hex(digest(&SHA256, text.as_bytes()));
     sum.truncate(16);
     sum
-}
-
-fn told(path: &Path, what: &dyn std::fmt::Display) -> String {
-    format!("{}: {what}", path.display())
 }
 
 impl Memory {
@@ -224,7 +268,7 @@ mod tests {
         assert_eq!(memory.of(&log), NOTHING);
         memory.keep(log.clone(), (7, [7; 32])).unwrap();
         let second = open(&path, &key, name()).unwrap_err();
-        assert!(second.contains("another process has the state"), "{second}");
+        assert!(matches!(second, StateError::Taken(_)), "{second}");
         drop(memory);
         let (memory, again) = open(&path, &key, None).unwrap();
         assert_eq!(memory.of(&log), (7, [7; 32]));
@@ -264,7 +308,7 @@ mod tests {
             if let Some(gone) = gone {
                 away(gone);
             }
-            let error = open(path, key, None).unwrap_err();
+            let error = open(path, key, None).unwrap_err().to_string();
             assert!(error.contains(want), "{name}: {error}");
             if let (Some(gone), Some(kept)) = (gone, kept) {
                 fs::write(gone, kept).unwrap();

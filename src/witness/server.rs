@@ -28,7 +28,7 @@ use tracing::{debug, error, info, warn};
 
 use super::judge::{Judgement, Logs, judge};
 use super::protocol::SIZE_TYPE;
-use super::seen::{self, Memory};
+use super::seen::{self, Memory, StateError};
 use crate::clock::Clock;
 use crate::connection_limit::{ConnectionLimit, Slot};
 use crate::store::LogKey;
@@ -74,7 +74,7 @@ impl OwnWitness {
         name: Option<KeyName>,
         logs: &[VerifierKey],
         clock: Clock,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, StateError> {
         let state = state.map_or_else(|| seen::beside(key, ".state"), Path::to_owned);
         let (memory, key) = seen::open(&state, key, name)?;
         Ok(Self {

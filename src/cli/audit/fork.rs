@@ -37,7 +37,8 @@ fn known(config: &Config) -> Result<Option<u64>, String> {
     };
     let store = store::open(config, Access::Read).map_err(|error| error.to_string())?;
     let now = Clock::system().now();
-    let answers = small_runtime()?.block_on(Witnesses::ask(config, &store, &key, now))?;
+    let answers = small_runtime()?.block_on(Witnesses::ask(config, &store, &key, now));
+    let answers = answers.map_err(|error| error.to_string())?;
     let (mut text, mut largest) = (String::new(), None);
     for (name, answer) in answers {
         let said = match answer {

@@ -7,6 +7,7 @@
 //! - `pass`: one pass, on a thread that may wait for a disk; `remote`: a service that takes files by PUT
 //! - `status`: how far the place has the log, for the API and `/metrics`
 
+mod error;
 mod pass;
 mod remote;
 mod status;
@@ -19,7 +20,10 @@ use aws_lc_rs::digest::{SHA256, digest};
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
+use self::error::Failure;
+pub use self::error::ShipError;
 use self::remote::Client;
+pub use self::remote::TokenError;
 pub use self::status::Status;
 use self::status::{Instruments, Standing};
 use crate::clock::Clock;
@@ -82,24 +86,9 @@ enum Passed {
     Part,
 }
 
-/// The reason why a pass came to nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Failure {
-    /// Another process ships the log.
-    Busy,
-    /// Anything else.
-    Told(String),
-}
-
-impl From<String> for Failure {
-    fn from(why: String) -> Self {
-        Self::Told(why)
-    }
-}
-
 /// Returns the fault of the token's file, if one is configured.
 #[must_use]
-pub fn fault(config: &ShipConfig) -> Option<String> {
+pub fn fault(config: &ShipConfig) -> Option<TokenError> {
     let path = config.to.as_ref().and(config.token_file.as_deref())?;
     remote::token(path).err()
 }
@@ -115,11 +104,10 @@ impl Shipper {
         store: &Arc<dyn Store>,
         key: &LogKey,
         clock: Clock,
-    ) -> Result<Option<Arc<Self>>, String> {
-        let failed = |error: crate::store::StoreError| error.to_string();
+    ) -> Result<Option<Arc<Self>>, ShipError> {
         let Some(to) = &config.ship.to else {
             // Another process may ship the log: this one has no say in it.
-            if let Some(records) = store.shipped().await.map_err(failed)? {
+            if let Some(records) = store.shipped().await? {
                 warn!(
                     shipped = records,
                     "this configuration has no [ship] to, and the log is shipped by another process, or was: retention drops \
@@ -131,14 +119,13 @@ impl Shipper {
         let place = match to {
             ShipTo::Folder(path) => To::Folder(path.clone()),
             ShipTo::Url(url) => {
-                let tls = egress::tls_config(&config.tls.extra_roots);
-                let tls = tls.map_err(|error| error.to_string())?;
+                let tls = egress::tls_config(&config.tls.extra_roots)?;
                 let client = Client::new(tls, config.ship.token_file.clone());
                 To::Service(Box::new(client), remote::url_of(url, key.name()))
             }
         };
         let mark = mark(to, key);
-        let shipped = store.ship_to(Some(mark)).await.map_err(failed)?;
+        let shipped = store.ship_to(Some(mark)).await?;
         info!(%to, records = shipped, "the decision log is shipped");
         let shipper = Self {
             store: Arc::clone(store),
@@ -150,7 +137,7 @@ impl Shipper {
             standing: Arc::new(Standing::new(to.to_string(), shipped)),
             turn: Arc::default(),
         };
-        shipper.look().await.map_err(failed)?;
+        shipper.look().await?;
         Ok(Some(Arc::new(shipper)))
     }
 
@@ -173,7 +160,7 @@ impl Shipper {
                     }
                 }
                 Err(Failure::Busy) => sleep(self.config.ship.every).await,
-                Err(Failure::Told(_)) => {
+                Err(_) => {
                     sleep(delay(attempt, RETRY, LONGEST)).await;
                     attempt += 1;
                 }
@@ -224,7 +211,7 @@ impl Shipper {
                     );
                 }
             }
-            Err(Failure::Told(why)) => self.tell(why),
+            Err(why) => self.tell(&why.to_string()),
         }
         outcome
     }

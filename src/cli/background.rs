@@ -118,7 +118,8 @@ impl BackgroundTasks {
         let key = store::log_key(&settings).map_err(|error| error.to_string())?;
         let witnesses = Witnesses::of(&settings, store, &key, self.clock.clone()).await;
         let witnesses = Arc::new(witnesses.map_err(|error| error.to_string())?);
-        let shipper = Shipper::of(&settings, store, &key, self.clock.clone()).await?;
+        let shipper = Shipper::of(&settings, store, &key, self.clock.clone()).await;
+        let shipper = shipper.map_err(|error| error.to_string())?;
         self.log = Some(LogParts {
             store: Arc::clone(store),
             key: Arc::clone(&key),

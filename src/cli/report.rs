@@ -195,7 +195,8 @@ impl Outputs {
 
     fn write(mut self, report: &Report, gathering: &Gathering) -> Result<(), String> {
         if let Some(html) = &mut self.html {
-            html.write(report.html()?.as_bytes())?;
+            let text = report.html().map_err(|error| error.to_string())?;
+            html.write(text.as_bytes())?;
         }
         if let Some(json) = &mut self.json {
             let text = report.json().map_err(|error| error.to_string())?;

@@ -11,16 +11,16 @@ use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
+use super::error::{CheckpointFault, Failure};
 use super::remote::{Client, Service};
 use super::status::Standing;
-use super::{Failure, Passed, STEP, Shipper, To};
+use super::{Passed, STEP, Shipper, To};
 use crate::audit::export::same::is_same;
-use crate::audit::export::write::{self, Destination, Folder, Listener, NotOpened, head_text};
+use crate::audit::export::write::{self, Destination, Folder, Listener, head_text};
 use crate::audit::export::{HEAD, checkpoint_file};
 use crate::audit::verify::case::{Trusted, Uncovered};
 use crate::audit::verify::covering::Covering;
-use crate::store::{StoreError, StoredCheckpoint};
-use crate::text::json::printable;
+use crate::store::StoredCheckpoint;
 use crate::tlog::{BUNDLE, Checkpoint, Note};
 
 /// The key that names the place, for messages.
@@ -43,27 +43,21 @@ pub(super) async fn run(shipper: &Arc<Shipper>) -> Result<Passed, Failure> {
             }
         })
     });
-    let ended = |_| Err(Failure::Told("the thread of the pass has ended".to_owned()));
-    pass.await.unwrap_or_else(ended)
-}
-
-fn failed(error: StoreError) -> String {
-    error.to_string()
+    pass.await.unwrap_or(Err(Failure::Ended))
 }
 
 impl Shipper {
     async fn step(&self) -> Result<Passed, Failure> {
-        let checkpoints = self.store.checkpoints().await.map_err(failed)?;
+        let checkpoints = self.store.checkpoints().await?;
         self.standing.look(&checkpoints);
-        let trusted = Trusted::of_store(&[], &self.config, &*self.store).await;
-        let trusted = trusted.map_err(|error| error.to_string())?;
+        let trusted = Trusted::of_store(&[], &self.config, &*self.store).await?;
         let newest = match trusted.covering(0, &checkpoints) {
             Ok(newest) => newest,
             Err(Uncovered::Unsigned) => {
                 self.require_signing().await?;
                 return Ok(Passed::Whole(0));
             }
-            Err(Uncovered::Keyless(fault)) => return Err(Failure::Told(fault)),
+            Err(Uncovered::Keyless(fault)) => return Err(Failure::Keyless(fault)),
         };
         let log = Log {
             checkpoints: &checkpoints,
@@ -80,47 +74,31 @@ impl Shipper {
 
     /// Fails while a witness keeps the log from being signed: nothing newer can be shipped then.
     async fn require_signing(&self) -> Result<(), Failure> {
-        let ahead = self.store.ahead(&self.log).await.map_err(failed)?;
-        match ahead.first() {
+        let ahead = self.store.ahead(&self.log).await?;
+        match ahead.into_iter().next() {
             None => Ok(()),
-            Some((witness, size)) => Err(Failure::Told(format!(
-                "everything signed is there, and no newer checkpoint is signed, because the witness {} knows one of {size} records \
-                 that the store does not have: bring back the newer store, go on with `crawlgate audit fork`, or remove the witness \
-                 if it is wrong",
-                printable(witness)
-            ))),
+            Some((witness, size)) => Err(Failure::Ahead { witness, size }),
         }
     }
 
     async fn to_folder(&self, path: &Path, log: &Log<'_>) -> Result<Passed, Failure> {
-        let shown = path.display();
         if !path.is_dir() {
-            return Err(Failure::Told(format!(
-                "{shown}: there is no such directory; make it, or mount what it lies on"
-            )));
+            return Err(Failure::NoFolder(path.to_owned()));
         }
-        let shipped = self.store.shipped().await.map_err(failed)?.unwrap_or(0);
+        let shipped = self.store.shipped().await?.unwrap_or(0);
         if shipped > 0 && !path.join(HEAD).exists() {
-            return Err(Failure::Told(format!(
-                "{shown}: it is empty, and {shipped} records were shipped there: mount what lay there, or name another \
-                 directory with {NAMED}"
-            )));
+            let path = path.to_owned();
+            return Err(Failure::Empty { path, shipped });
         }
         let newest = &log.newest.checkpoint;
-        let folder = match Folder::open(path, newest, &log.trusted.keys.all, NAMED) {
-            Ok(folder) => folder,
-            Err(NotOpened::Busy(_)) => return Err(Failure::Busy),
-            Err(why) => return Err(Failure::Told(why.to_string())),
-        };
+        let folder = Folder::open(path, newest, &log.trusted.keys.all, NAMED)?;
         folder.require_continued(&self.store, newest).await?;
         let size = folder.size();
         // Before anything can fail: retention must not drop what an older copy at the place lacks.
         if size < shipped {
             self.note(size).await?;
         }
-        folder
-            .require_whole_end()
-            .map_err(|faulty| faulty.to_string())?;
+        folder.require_whole_end()?;
         if size < newest.size {
             return self.bring(&folder, (size, folder.end()?), log).await;
         }
@@ -137,17 +115,15 @@ impl Shipper {
     ) -> Result<Passed, Failure> {
         let service = client.open(url)?;
         let newest = &log.newest.checkpoint;
-        let mut shipped = self.store.shipped().await.map_err(failed)?.unwrap_or(0);
+        let mut shipped = self.store.shipped().await?.unwrap_or(0);
         if shipped >= newest.size {
             return Ok(Passed::Whole(shipped));
         }
         let head = head_text(newest, &log.trusted.keys.all);
         if shipped > 0 && !self.has(&service, shipped, log).await? {
             if service.get(HEAD).await?.is_none() {
-                return Err(Failure::Told(format!(
-                    "{url}: nothing is there, and {shipped} records were shipped there: bring them back, or name another URL \
-                     with {NAMED}"
-                )));
+                let url = url.to_owned();
+                return Err(Failure::Gone { url, shipped });
             }
             warn!(
                 url,
@@ -174,20 +150,20 @@ impl Shipper {
         if known.is_some_and(|known| is_same(&name, known.note.as_bytes(), &found)) {
             return Ok(true);
         }
-        let wrong = |why: &str| Failure::Told(format!("{}: {why}", service.shown(&name)));
-        let note = Note::parse(&found).map_err(|error| wrong(&error.to_string()))?;
+        let wrong = |fault: CheckpointFault| Failure::Checkpoint {
+            url: service.shown(&name),
+            fault,
+        };
+        let note = Note::parse(&found).map_err(|error| wrong(error.into()))?;
         let keys = log.trusted.keys.at(size);
         let opened = Checkpoint::open(&note, &keys);
-        let (theirs, _) = opened.map_err(|error| wrong(&error.to_string()))?;
+        let (theirs, _) = opened.map_err(|error| wrong(error.into()))?;
         let ours = &log.newest.checkpoint;
-        let proof = self.store.consistency(size, ours.size).await;
-        let proof = proof.map_err(failed)?;
+        let proof = self.store.consistency(size, ours.size).await?;
         let continues = theirs.size == size && proof.verify(&theirs.root, &ours.root).is_ok();
         match continues {
             true => Ok(true),
-            false => Err(wrong(
-                "the log of the store does not continue the one that was shipped there; name another URL with [ship] to",
-            )),
+            false => Err(wrong(CheckpointFault::NotContinued)),
         }
     }
 
@@ -198,7 +174,7 @@ impl Shipper {
         (shipped, first): (u64, u64),
         log: &Log<'_>,
     ) -> Result<Passed, Failure> {
-        let kept = self.store.extent().await.map_err(failed)?.first;
+        let kept = self.store.extent().await?.first;
         let mut next = log.next(shipped.max(kept).saturating_add(STEP));
         let mut faults = Faults {
             standing: &self.standing,
@@ -211,7 +187,7 @@ impl Shipper {
             // The bundle with the last entries below it may be damaged: a later one may hold.
             let size = next.checkpoint.size;
             if size >= log.newest.checkpoint.size {
-                return Err(Failure::Told(write::contradiction(size)));
+                return Err(Failure::Contradiction(size));
             }
             next = log.next(size.saturating_add(BUNDLE));
         }
@@ -226,11 +202,10 @@ impl Shipper {
 
     /// Notes how far the log is shipped, unless that is known.
     async fn note(&self, size: u64) -> Result<(), Failure> {
-        if self.store.shipped().await.map_err(failed)? != Some(size) {
+        if self.store.shipped().await? != Some(size) {
             // A process of another configuration may have changed the place.
-            let set = self.store.ship_to(Some(self.mark)).await;
-            set.map_err(failed)?;
-            self.store.note_shipped(size).await.map_err(failed)?;
+            self.store.ship_to(Some(self.mark)).await?;
+            self.store.note_shipped(size).await?;
         }
         self.standing.shipped(size);
         Ok(())

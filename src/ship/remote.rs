@@ -5,7 +5,9 @@
 //! crawlgate reaches it directly, not as an origin.
 
 use std::collections::HashSet;
+use std::error::Error as StdError;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,14 +16,15 @@ use http::header::{AUTHORIZATION, IF_NONE_MATCH, USER_AGENT};
 use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client as HyperClient;
 use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{Client as HyperClient, Error as ExchangeError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use parking_lot::Mutex;
+use thiserror::Error;
 use tokio::time::timeout;
 
 use crate::audit::export::same::is_same;
-use crate::audit::export::write::{Destination, Placing};
+use crate::audit::export::write::{Destination, DestinationError, Placing};
 use crate::store::collection;
 use crate::text::causes;
 use crate::tlog::KeyName;
@@ -43,6 +46,58 @@ const REMEMBERED: usize = 65_536;
 
 const NAME: HeaderValue =
     HeaderValue::from_static(concat!("crawlgate/", env!("CARGO_PKG_VERSION")));
+
+/// The reason why there is no token.
+#[derive(Debug, Error)]
+pub enum TokenError {
+    /// The file cannot be read.
+    #[error("[ship] token_file {}: {error}", path.display())]
+    Unreadable {
+        /// Its path.
+        path: PathBuf,
+        /// The fault.
+        error: io::Error,
+    },
+    /// The file holds none.
+    #[error("[ship] token_file {}: this is no token: one line is expected", .0.display())]
+    Malformed(PathBuf),
+}
+
+/// The reason why a service does not do as asked.
+#[derive(Debug, Error)]
+#[error("{url}: {fault}")]
+pub(super) struct ServiceError {
+    url: String,
+    fault: ServiceFault,
+}
+
+#[derive(Debug, Error)]
+enum ServiceFault {
+    /// The request cannot be made.
+    #[error("{0}")]
+    Request(#[from] http::Error),
+    /// The service cannot be reached, or breaks off before its answer.
+    #[error("{}", causes(.0))]
+    Exchange(#[from] ExchangeError),
+    /// The answer breaks off, or is too long.
+    #[error("{}", causes(&**_0))]
+    Body(#[from] Box<dyn StdError + Send + Sync>),
+    /// No answer came in time.
+    #[error("it does not answer within {} seconds", PATIENCE.as_secs())]
+    Late,
+    /// It refuses the token.
+    #[error("it refuses the token ({0}); see to [ship] token_file")]
+    Token(StatusCode),
+    /// It answers another status, and with this line.
+    #[error("it answers {status}{}{line}", if line.is_empty() { "" } else { ": " })]
+    Status { status: StatusCode, line: String },
+    /// Another file stands in the place of one.
+    #[error(
+        "there is another file in its place, damaged or of other content, which is not overwritten; move it away, or name \
+         another URL with [ship] to"
+    )]
+    Other,
+}
 
 /// A client of one service.
 #[derive(Debug)]
@@ -76,7 +131,7 @@ impl Client {
     ///
     /// # Errors
     /// When the token cannot be read.
-    pub(super) fn open<'c>(&'c self, url: &'c str) -> Result<Service<'c>, String> {
+    pub(super) fn open<'c>(&'c self, url: &'c str) -> Result<Service<'c>, TokenError> {
         Ok(Service {
             client: self,
             url,
@@ -94,11 +149,13 @@ impl Client {
 ///
 /// # Errors
 /// When it cannot be read, or is none.
-pub(super) fn token(path: &Path) -> Result<HeaderValue, String> {
-    let failed = |why: &str| format!("[ship] token_file {}: {why}", path.display());
-    let text = fs::read_to_string(path).map_err(|error| failed(&error.to_string()))?;
+pub(super) fn token(path: &Path) -> Result<HeaderValue, TokenError> {
+    let text = fs::read_to_string(path).map_err(|error| TokenError::Unreadable {
+        path: path.to_owned(),
+        error,
+    })?;
     let token = HeaderValue::try_from(format!("Bearer {}", text.trim_end()));
-    let mut token = token.map_err(|_| failed("this is no token: one line is expected"))?;
+    let mut token = token.map_err(|_| TokenError::Malformed(path.to_owned()))?;
     token.set_sensitive(true);
     Ok(token)
 }
@@ -123,7 +180,7 @@ impl Service<'_> {
     }
 
     /// Returns a file. `None` if there is none.
-    pub(super) async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
+    pub(super) async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ServiceError> {
         match self.ask(Method::GET, name, Bytes::new()).await? {
             (StatusCode::OK, body) => Ok(Some(body.to_vec())),
             (StatusCode::NOT_FOUND, _) => Ok(None),
@@ -132,15 +189,25 @@ impl Service<'_> {
     }
 
     /// Puts a file at a place where a service that knows no condition might put it over another one.
-    pub(super) async fn put_anew(&self, name: &str, content: &[u8]) -> Result<(), String> {
+    pub(super) async fn put_anew(&self, name: &str, content: &[u8]) -> Result<(), ServiceError> {
         match self.get(name).await? {
             Some(found) if is_same(name, content, &found) => Ok(()),
-            Some(_) => Err(self.other(name)),
-            None => self.put(name, content).await,
+            Some(_) => Err(self.failed(name, ServiceFault::Other)),
+            None => self.put_file(name, content).await,
         }
     }
 
-    async fn try_put(&self, name: &str, content: &[u8]) -> Result<(), String> {
+    async fn put_file(&self, name: &str, content: &[u8]) -> Result<(), ServiceError> {
+        self.try_put(name, content).await?;
+        let mut put = self.client.put.lock();
+        if put.len() >= REMEMBERED {
+            put.clear();
+        }
+        put.insert(name.to_owned());
+        Ok(())
+    }
+
+    async fn try_put(&self, name: &str, content: &[u8]) -> Result<(), ServiceError> {
         let body = Bytes::copy_from_slice(content);
         match self.ask(Method::PUT, name, body).await? {
             (StatusCode::OK | StatusCode::CREATED | StatusCode::NO_CONTENT, _) => Ok(()),
@@ -148,7 +215,7 @@ impl Service<'_> {
             (status @ (StatusCode::PRECONDITION_FAILED | StatusCode::CONFLICT), body) => {
                 match self.get(name).await? {
                     Some(found) if is_same(name, content, &found) => Ok(()),
-                    Some(_) => Err(self.other(name)),
+                    Some(_) => Err(self.failed(name, ServiceFault::Other)),
                     None => Err(self.refused(name, status, &body)),
                 }
             }
@@ -161,7 +228,7 @@ impl Service<'_> {
         method: Method,
         name: &str,
         body: Bytes,
-    ) -> Result<(StatusCode, Bytes), String> {
+    ) -> Result<(StatusCode, Bytes), ServiceError> {
         let url = self.shown(name);
         let exchange = async {
             let mut request = Request::builder().method(&method).uri(&url);
@@ -172,42 +239,30 @@ impl Service<'_> {
             if method == Method::PUT {
                 request = request.header(IF_NONE_MATCH, "*");
             }
-            let request = request.body(Full::new(body));
-            let request = request.map_err(|error| error.to_string())?;
-            let answer = self.client.hyper.request(request).await;
-            let (head, body) = answer.map_err(|error| causes(&error))?.into_parts();
-            let body = Limited::new(body, MOST).collect().await;
-            let body = body.map_err(|error| causes(&*error))?.to_bytes();
-            Ok((head.status, body))
+            let request = request.body(Full::new(body))?;
+            let answer = self.client.hyper.request(request).await?;
+            let (head, body) = answer.into_parts();
+            let body = Limited::new(body, MOST).collect().await?.to_bytes();
+            Ok::<_, ServiceFault>((head.status, body))
         };
-        let late = || format!("it does not answer within {} seconds", PATIENCE.as_secs());
         let outcome = timeout(PATIENCE, exchange).await;
-        outcome
-            .unwrap_or_else(|_| Err(late()))
-            .map_err(|why| format!("{url}: {why}"))
+        let outcome = outcome.unwrap_or(Err(ServiceFault::Late));
+        outcome.map_err(|fault| self.failed(name, fault))
     }
 
-    fn refused(&self, name: &str, status: StatusCode, body: &[u8]) -> String {
-        let url = self.shown(name);
+    fn refused(&self, name: &str, status: StatusCode, body: &[u8]) -> ServiceError {
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            return format!("{url}: it refuses the token ({status}); see to [ship] token_file");
+            return self.failed(name, ServiceFault::Token(status));
         }
         let text = String::from_utf8_lossy(body);
-        let line = text.lines().next().unwrap_or_default();
-        let line: String = line.chars().filter(|one| !one.is_control()).collect();
-        let short: String = line.chars().take(SHOWN).collect();
-        match short.is_empty() {
-            true => format!("{url}: it answers {status}"),
-            false => format!("{url}: it answers {status}: {short}"),
-        }
+        let line = text.lines().next().unwrap_or_default().chars();
+        let line = line.filter(|one| !one.is_control()).take(SHOWN).collect();
+        self.failed(name, ServiceFault::Status { status, line })
     }
 
-    fn other(&self, name: &str) -> String {
-        format!(
-            "{}: there is another file in its place, damaged or of other content, which is not overwritten; move it away, or \
-             name another URL with [ship] to",
-            self.shown(name)
-        )
+    fn failed(&self, name: &str, fault: ServiceFault) -> ServiceError {
+        let url = self.shown(name);
+        ServiceError { url, fault }
     }
 }
 
@@ -218,13 +273,8 @@ impl Destination for Service<'_> {
 
     fn put<'a>(&'a self, name: &'a str, content: &'a [u8]) -> Placing<'a, ()> {
         Box::pin(async move {
-            self.try_put(name, content).await?;
-            let mut put = self.client.put.lock();
-            if put.len() >= REMEMBERED {
-                put.clear();
-            }
-            put.insert(name.to_owned());
-            Ok(())
+            let put = self.put_file(name, content).await;
+            put.map_err(DestinationError::new)
         })
     }
 }

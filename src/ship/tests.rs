@@ -5,7 +5,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::audit::export::Exported;
-use crate::audit::export::write::{Folder, NotOpened};
+use crate::audit::export::write::{Folder, FolderError};
 use crate::clock::Moment;
 use crate::config::Places;
 use crate::store::tests::{ROW, Row};
@@ -61,10 +61,13 @@ impl ShippedStore {
 }
 
 fn told(outcome: Result<Passed, Failure>) -> String {
-    match outcome {
-        Err(Failure::Told(why)) => why,
-        other => panic!("{other:?}"),
-    }
+    outcome.unwrap_err().to_string()
+}
+
+/// Makes a pass, and returns a failure in words.
+async fn passed(shipper: &Arc<Shipper>) -> Result<Passed, String> {
+    let outcome = shipper.pass().await;
+    outcome.map_err(|failure| failure.to_string())
 }
 
 fn exported(path: &Path) -> (Vec<u64>, Option<u64>) {
@@ -78,7 +81,7 @@ async fn each_checkpoint_is_shipped_with_what_it_covers_and_the_place_is_noted()
     let gate = ShippedStore::new();
     let shipper = gate.shipper().await;
     assert_eq!(
-        shipper.pass().await,
+        passed(&shipper).await,
         Ok(Passed::Whole(0)),
         "nothing is signed"
     );
@@ -88,16 +91,16 @@ async fn each_checkpoint_is_shipped_with_what_it_covers_and_the_place_is_noted()
         "a directory that is not mounted is not made"
     );
     fs::create_dir(gate.there()).unwrap();
-    assert_eq!(shipper.pass().await, Ok(Passed::Whole(600)));
+    assert_eq!(passed(&shipper).await, Ok(Passed::Whole(600)));
     assert_eq!(gate.store.shipped().await.unwrap(), Some(600));
     gate.signed(10).await;
     gate.signed(10).await;
-    assert_eq!(shipper.pass().await, Ok(Passed::Whole(620)));
+    assert_eq!(passed(&shipper).await, Ok(Passed::Whole(620)));
     assert_eq!(exported(&gate.there()), (vec![600, 620], Some(0)));
     // Another process goes on where this one has ended.
     let next = gate.shipper().await;
     assert_eq!(next.status().shipped, 620);
-    assert_eq!(next.pass().await, Ok(Passed::Whole(620)));
+    assert_eq!(passed(&next).await, Ok(Passed::Whole(620)));
     assert_eq!((next.status().behind, next.status().failure), (0, None));
 }
 
@@ -110,9 +113,9 @@ async fn a_long_pause_is_made_up_for_in_parts() {
     }
     let shipper = gate.shipper().await;
     assert_eq!(shipper.status().behind, 16_485);
-    assert_eq!(shipper.pass().await, Ok(Passed::Part));
+    assert_eq!(passed(&shipper).await, Ok(Passed::Part));
     assert_eq!(gate.store.shipped().await.unwrap(), Some(16_384));
-    assert_eq!(shipper.pass().await, Ok(Passed::Whole(16_485)));
+    assert_eq!(passed(&shipper).await, Ok(Passed::Whole(16_485)));
     assert_eq!(exported(&gate.there()), (vec![16_384, 16_485], Some(0)));
 }
 
@@ -123,7 +126,7 @@ async fn a_place_that_is_not_right_is_told_and_left_as_it_is() {
     fs::create_dir(&there).unwrap();
     gate.signed(600).await;
     let shipper = gate.shipper().await;
-    assert_eq!(shipper.pass().await, Ok(Passed::Whole(600)));
+    assert_eq!(passed(&shipper).await, Ok(Passed::Whole(600)));
     gate.signed(600).await;
 
     let head = fs::read_to_string(there.join("log.json")).unwrap();
@@ -162,7 +165,7 @@ async fn a_place_that_is_not_right_is_told_and_left_as_it_is() {
     fs::remove_dir(&there).unwrap();
     fs::rename(&away, &there).unwrap();
 
-    assert_eq!(shipper.pass().await, Ok(Passed::Whole(1_200)));
+    assert_eq!(passed(&shipper).await, Ok(Passed::Whole(1_200)));
     assert_eq!(shipper.status().failure, None);
     assert_eq!(exported(&there), (vec![600, 1_200], Some(0)));
 }
@@ -192,7 +195,7 @@ async fn an_older_copy_at_the_place_holds_retention_until_it_is_whole_again() {
     let dropped = gate.store.prune(retention, later).await.unwrap();
     assert!(dropped.is_held && dropped.decisions <= 300, "{dropped:?}");
     fs::remove_file(&half).unwrap();
-    assert_eq!(shipper.pass().await, Ok(Passed::Whole(600)));
+    assert_eq!(passed(&shipper).await, Ok(Passed::Whole(600)));
     assert_eq!(exported(&there), (vec![300, 600], Some(0)));
 }
 
@@ -216,7 +219,7 @@ async fn damage_before_the_shipping_holds_back_neither_what_follows_nor_retentio
     gate.signed(1_500).await;
     let (first, end) = damage(&gate, 1_000);
     assert!(first < 700 && end > 1_024, "{first}, {end}");
-    assert_eq!(shipper.pass().await, Ok(Passed::Whole(3_700)));
+    assert_eq!(passed(&shipper).await, Ok(Passed::Whole(3_700)));
     let status = shipper.status();
     assert_eq!(
         (status.shipped, status.behind, status.missing),
@@ -279,7 +282,7 @@ async fn a_witness_that_keeps_the_log_from_being_signed_is_told() {
     );
     assert_eq!(shipper.status().failure, Some(why));
     gate.store.note_ahead("notary", log, None).await.unwrap();
-    assert_eq!(shipper.pass().await, Ok(Passed::Whole(10)));
+    assert_eq!(passed(&shipper).await, Ok(Passed::Whole(10)));
     assert_eq!(shipper.status().failure, None);
 }
 
@@ -295,18 +298,18 @@ async fn a_second_process_waits_for_its_turn() {
     let ours = checkpoints[0].content().unwrap();
     let held = Folder::open(&gate.there(), &ours, &trusted, "--to").unwrap();
     let again = Folder::open(&gate.there(), &ours, &trusted, "--to");
-    assert!(matches!(again, Err(NotOpened::Busy(_))), "{again:?}");
-    assert_eq!(shipper.pass().await, Err(Failure::Busy));
+    assert!(matches!(again, Err(FolderError::Busy(_))), "{again:?}");
+    assert_eq!(passed(&shipper).await, Err(Failure::Busy.to_string()));
     assert_eq!(shipper.status().failure, None, "this is no failure");
     shipper.clock.advance(PATIENCE);
-    assert_eq!(shipper.pass().await, Err(Failure::Busy));
+    assert_eq!(passed(&shipper).await, Err(Failure::Busy.to_string()));
     let why = shipper.status().failure.unwrap_or_default();
     assert!(why.contains("more than a minute"), "{why}");
     drop(held);
-    assert_eq!(shipper.pass().await, Ok(Passed::Whole(10)));
+    assert_eq!(passed(&shipper).await, Ok(Passed::Whole(10)));
     assert_eq!(shipper.status().failure, None);
     let held = Folder::open(&gate.there(), &ours, &trusted, "--to").unwrap();
-    assert_eq!(shipper.pass().await, Err(Failure::Busy));
+    assert_eq!(passed(&shipper).await, Err(Failure::Busy.to_string()));
     assert_eq!(shipper.status().failure, None, "the minute begins anew");
     drop(held);
 }

@@ -4,6 +4,7 @@
 //! name, and the checkpoint comes last: a reader of the destination finds everything up to each checkpoint in it. In the place of
 //! bundles that cannot be read, or are other than signed, stands a [gap](super::Gap).
 
+mod error;
 mod folder;
 mod missing;
 mod signed;
@@ -14,12 +15,13 @@ use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
 
-pub use self::folder::{Folder, NotOpened, head_text};
+pub use self::error::{DestinationError, FolderError, NoProof, WriteError};
+pub use self::folder::{Folder, head_text};
 use self::missing::bundles;
 use self::signed::Signed;
 use super::{Place, body_file, checkpoint_file, entries_file, ground_file};
 use crate::entry::{Basis, Digest, Entry};
-use crate::store::block::{BlockWriter, MOST_ENTRIES, Refused};
+use crate::store::block::{BlockError, BlockWriter, MOST_ENTRIES, Refused};
 use crate::store::{
     ObjectKind, Records, Store, StoreError, StoreErrorKind, StoredDecision, objects_of,
 };
@@ -32,8 +34,8 @@ const PAGE: usize = 1_024;
 /// Level of zstd.
 const LEVEL: i32 = 3;
 
-/// The future of a destination's answer. An error is a sentence that names the place.
-pub type Placing<'a, T> = Pin<Box<dyn Future<Output = Result<T, String>> + Send + 'a>>;
+/// The future of a destination's answer.
+pub type Placing<'a, T> = Pin<Box<dyn Future<Output = Result<T, DestinationError>> + Send + 'a>>;
 
 /// A place that takes the files of an export.
 pub trait Destination: Send + Sync {
@@ -76,7 +78,7 @@ pub async fn write(
     first: u64,
     (checkpoint, note): (&Checkpoint, &Note),
     listener: &mut dyn Listener,
-) -> Result<bool, String> {
+) -> Result<bool, WriteError> {
     let mut export = Export {
         store,
         destination,
@@ -107,15 +109,11 @@ struct Export<'e> {
 impl Export<'_> {
     /// Writes the entries from `first` up to the checkpoint, each file after the bodies that its entries name. False if
     /// the store has other entries than the signed ones.
-    async fn entries(&mut self, first: u64, checkpoint: &Checkpoint) -> Result<bool, String> {
-        let failed = |error: StoreError| error.to_string();
+    async fn entries(&mut self, first: u64, checkpoint: &Checkpoint) -> Result<bool, WriteError> {
         let size = checkpoint.size;
-        let kept = self.store.extent().await.map_err(failed)?.first;
+        let kept = self.store.extent().await?.first;
         if kept > size {
-            return Err(format!(
-                "retention has dropped every record that the newest checkpoint covers, of {size} records: export again after the \
-                 next checkpoint"
-            ));
+            return Err(WriteError::Dropped { size });
         }
         let next = first.max(kept).min(size);
         if first > 0 && kept > first {
@@ -173,7 +171,11 @@ impl Export<'_> {
     }
 
     /// Adds an entry to the next file, after the bodies that it names.
-    async fn entry(&mut self, record: &StoredDecision, block: &mut Pending) -> Result<(), String> {
+    async fn entry(
+        &mut self,
+        record: &StoredDecision,
+        block: &mut Pending,
+    ) -> Result<(), WriteError> {
         self.bodies(&record.entry).await?;
         if !block.push(&record.entry)? {
             self.put(std::mem::replace(block, Pending::at(record.seq - 1)?))
@@ -184,9 +186,8 @@ impl Export<'_> {
     }
 
     /// Writes the checkpoints by which a new key has replaced another one: a reader who knows the old key goes on by them.
-    async fn rotations(&self, size: u64) -> Result<(), String> {
-        let rotations = self.store.rotations().await;
-        let rotations = rotations.map_err(|error| error.to_string())?;
+    async fn rotations(&self, size: u64) -> Result<(), WriteError> {
+        let rotations = self.store.rotations().await?;
         for one in rotations.iter().filter(|one| one.seq <= size) {
             // Without the entry, a reader cannot follow to the new key.
             if self
@@ -196,8 +197,7 @@ impl Export<'_> {
             {
                 continue;
             }
-            let proof = EntryProof::parse(one.proof.as_bytes());
-            let note = proof.map_err(|error| error.to_string())?.checkpoint;
+            let note = EntryProof::parse(one.proof.as_bytes())?.checkpoint;
             let name = checkpoint_file(one.seq);
             if self.destination.has(&name) {
                 continue;
@@ -209,17 +209,18 @@ impl Export<'_> {
         Ok(())
     }
 
-    async fn put(&self, block: Pending) -> Result<(), String> {
+    async fn put(&self, block: Pending) -> Result<(), WriteError> {
         let (first, end) = (block.first, block.end);
-        match block.finish()? {
-            Some(body) => self.destination.put(&entries_file(first, end), &body).await,
-            None => Ok(()),
+        if let Some(body) = block.finish()? {
+            let name = entries_file(first, end);
+            self.destination.put(&name, &body).await?;
         }
+        Ok(())
     }
 
     /// Writes the objects that an entry names, and the robots.txt that one of them names.
-    async fn bodies(&mut self, entry: &[u8]) -> Result<(), String> {
-        let entry = Entry::read(entry).map_err(|error| error.to_string())?;
+    async fn bodies(&mut self, entry: &[u8]) -> Result<(), WriteError> {
+        let entry = Entry::read(entry)?;
         for (kind, digest) in objects_of(&entry) {
             if !self.written.insert(*digest) {
                 continue;
@@ -247,10 +248,10 @@ impl Export<'_> {
         place: Place,
         sha256: &Digest,
         body: Result<Option<Vec<u8>>, StoreError>,
-    ) -> Result<Option<Vec<u8>>, String> {
+    ) -> Result<Option<Vec<u8>>, WriteError> {
         let body = match body {
             Err(error) if error.kind == StoreErrorKind::Corrupt => None,
-            body => body.map_err(|error| error.to_string())?,
+            body => body?,
         };
         let is_whole = |body: &Vec<u8>| digest(&SHA256, body).as_ref() == sha256;
         let Some(body) = body.filter(is_whole) else {
@@ -262,7 +263,7 @@ impl Export<'_> {
         };
         let name = body_file(place, sha256);
         if !self.destination.has(&name) {
-            let packed = zstd::bulk::compress(&body, LEVEL).map_err(|error| error.to_string())?;
+            let packed = zstd::bulk::compress(&body, LEVEL)?;
             self.destination.put(&name, &packed).await?;
         }
         Ok(Some(body))
@@ -277,32 +278,31 @@ struct Pending {
 }
 
 impl Pending {
-    fn at(first: u64) -> Result<Self, String> {
-        let writer = BlockWriter::new().map_err(|error| error.to_string())?;
+    fn at(first: u64) -> Result<Self, BlockError> {
+        let writer = BlockWriter::new()?;
         let end = first;
         Ok(Self { first, end, writer })
     }
 
     /// Adds an entry. False if it belongs to the next file.
-    fn push(&mut self, entry: &[u8]) -> Result<bool, String> {
+    fn push(&mut self, entry: &[u8]) -> Result<bool, Refused> {
         if self.end - self.first >= MOST_ENTRIES as u64 {
             return Ok(false);
         }
         match self.writer.push(entry) {
             Ok(()) => self.end += 1,
             Err(Refused::Full) => return Ok(false),
-            Err(why) => return Err(why.to_string()),
+            Err(why) => return Err(why),
         }
         Ok(true)
     }
 
-    fn finish(mut self) -> Result<Option<Vec<u8>>, String> {
+    fn finish(mut self) -> Result<Option<Vec<u8>>, BlockError> {
         if self.end == self.first {
             return Ok(None);
         }
         let mut body = Vec::new();
-        let finished = self.writer.finish(&mut body);
-        finished.map_err(|error| error.to_string())?;
+        self.writer.finish(&mut body)?;
         Ok(Some(body))
     }
 }

@@ -57,14 +57,14 @@ impl Report {
     ///
     /// # Errors
     /// When the JSON inside or the page cannot be written.
-    pub fn html(&self) -> Result<String, String> {
-        let json = self.json().map_err(|error| error.to_string())?;
+    pub fn html(&self) -> Result<String, askama::Error> {
+        let json = self.json().map_err(askama::Error::custom)?;
         let file = File {
             r: self,
             f: Form,
             json: STANDARD.encode(json),
         };
-        file.render().map_err(|error| error.to_string())
+        file.render()
     }
 
     /// Returns the sections of the file, as HTML for a page with a style of its own.

@@ -1,5 +1,6 @@
 //! The proof of one decision: its evidence looked up, the decision made again, and its place in the signed log.
 
+use std::io;
 use std::path::Path;
 
 use super::covering::Covering;
@@ -18,7 +19,7 @@ use crate::store::{
     FETCHES_KEPT, Fetch, Store, StoreError, StoreErrorKind, StoredCheckpoint, StoredDecision,
 };
 use crate::text::{from_hex, time_text};
-use crate::tlog::{KeyKind, KeyName, VerifierKey, leaf_hash};
+use crate::tlog::{self, KeyKind, KeyName, VerifierKey, leaf_hash};
 
 /// A decision with all evidence for its proof.
 #[derive(Debug)]
@@ -259,12 +260,36 @@ pub enum KeyError {
     Named {
         /// The option.
         option: &'static str,
-        /// The name, and the fault.
-        fault: String,
+        /// The fault.
+        fault: NamedKeyError,
     },
     /// The key beside the store cannot be read.
     #[error(transparent)]
     Own(#[from] StoreError),
+}
+
+/// The fault of a key that is given by its text or its file.
+#[derive(Debug, thiserror::Error)]
+pub enum NamedKeyError {
+    /// The text is no key and no file that can be read.
+    #[error("{named}: {malformed}; as a file: {error}")]
+    Unreadable {
+        /// The text.
+        named: String,
+        /// Its fault as a key.
+        malformed: tlog::KeyError,
+        /// Its fault as a file.
+        error: io::Error,
+    },
+    /// The file holds no key.
+    #[error(transparent)]
+    File(#[from] StoreError),
+    /// The key is one of a log.
+    #[error("{0}: this is the key of a log, not of a witness")]
+    OfLog(String),
+    /// The key is one of a witness.
+    #[error("{0}: this is the key of a witness, not of a log")]
+    OfWitness(String),
 }
 
 /// The reason why no trusted checkpoint covers an entry.
@@ -420,31 +445,30 @@ pub fn named_keys(
         let key = public(named, name.clone())?;
         match (key.kind() == kind, key.kind()) {
             (true, _) => Ok(key),
-            (false, KeyKind::Ed25519) => Err(format!(
-                "{named}: this is the key of a log, not of a witness"
-            )),
-            (false, _) => Err(format!(
-                "{named}: this is the key of a witness, not of a log"
-            )),
+            (false, KeyKind::Ed25519) => Err(NamedKeyError::OfLog(named.clone())),
+            (false, _) => Err(NamedKeyError::OfWitness(named.clone())),
         }
     };
     let keys = named.iter().map(read).collect::<Result<_, _>>();
     keys.map_err(|fault| KeyError::Named { option, fault })
 }
 
-fn public(named: &str, name: Option<KeyName>) -> Result<VerifierKey, String> {
+fn public(named: &str, name: Option<KeyName>) -> Result<VerifierKey, NamedKeyError> {
     let malformed = match named.parse::<VerifierKey>() {
         Ok(key) => return Ok(key),
         Err(malformed) => malformed,
     };
     let file = Path::new(named);
     let text = std::fs::read_to_string(file);
-    let text = text.map_err(|error| format!("{named}: {malformed}; as a file: {error}"))?;
+    let text = text.map_err(|error| NamedKeyError::Unreadable {
+        named: named.to_owned(),
+        malformed,
+        error,
+    })?;
     if let Ok(key) = text.trim().parse() {
         return Ok(key);
     }
-    let key = LogKey::load(file, name).map_err(|error| error.to_string())?;
-    Ok(key.vkey())
+    Ok(LogKey::load(file, name)?.vkey())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use clap::Args;
 use indicatif::ProgressBar;
 
 use super::{Found, prove::tell};
-use crate::audit::export::write::{self, Folder, Listener};
+use crate::audit::export::write::{self, Folder, FolderError, Listener};
 use crate::audit::verify::case::Trusted;
 use crate::cli::screen::{self, Unit};
 use crate::config::Config;
@@ -54,16 +54,19 @@ pub(super) async fn write(
     let checkpoint = &newest.checkpoint;
     std::fs::create_dir_all(&args.to).map_err(|error| format!("{}: {error}", args.to.display()))?;
     let folder = Folder::open(&args.to, checkpoint, &trusted.keys.all, "--to");
-    let folder = folder.map_err(|error| error.to_string())?;
-    folder.require_continued(store, checkpoint).await?;
+    let failed = |error: FolderError| error.to_string();
+    let folder = folder.map_err(failed)?;
+    let continued = folder.require_continued(store, checkpoint).await;
+    continued.map_err(failed)?;
+    let end = folder.end().map_err(failed)?;
     let mut screen = Screen {
         bar: screen::bar(Unit::Records, 0),
         found: Found::Nothing,
     };
     let signed = (checkpoint, &newest.note);
-    let written = write::write(store, &folder, folder.end()?, signed, &mut screen).await;
+    let written = write::write(store, &folder, end, signed, &mut screen).await;
     screen.bar.finish_and_clear();
-    if !written? {
+    if !written.map_err(|error| error.to_string())? {
         screen.fault(&write::contradiction(checkpoint.size));
     }
     Ok(screen.found)

@@ -1,15 +1,13 @@
 //! The directory of an export.
 
-use std::fmt::Display;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use thiserror::Error;
 
-use super::{Destination, Placing};
+use super::{Destination, DestinationError, FolderError, Placing};
 use crate::audit::export::same::{is_same, is_whole_body};
 use crate::audit::export::{
     Exported, FORMAT, Faulty, HEAD, Place, checkpoint_file, gap_indices, indices, number,
@@ -17,17 +15,6 @@ use crate::audit::export::{
 use crate::store::Store;
 use crate::tlog::{Checkpoint, Hash, KeyKind, Note, VerifierKey};
 use crate::whole_file::NewFile;
-
-/// The reason why a directory takes no export.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0}: {1}")]
-pub enum NotOpened {
-    /// Another process writes to it.
-    #[error("{0}: another export to this directory is under way")]
-    Busy(String),
-    /// Anything else: the path, and the reason.
-    Failed(String, String),
-}
 
 /// The directory, locked against a second export.
 #[derive(Debug)]
@@ -50,52 +37,45 @@ impl Folder {
         ours: &Checkpoint,
         keys: &[VerifierKey],
         named: &'static str,
-    ) -> Result<Self, NotOpened> {
-        let failed = |path: &Path, error: &dyn Display| {
-            NotOpened::Failed(path.display().to_string(), error.to_string())
-        };
+    ) -> Result<Self, FolderError> {
         for place in Place::ALL {
             let place = path.join(place.name());
             // Not its parents: a mount that is gone must not become a directory of this machine.
             match fs::create_dir(&place) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                made => made.map_err(|error| failed(&place, &error))?,
+                made => made.map_err(|error| FolderError::file(&place, error))?,
             }
         }
         let head = path.join(HEAD);
+        let failed = |error| FolderError::file(&head, error);
         if !head.exists() {
             let text = head_text(ours, keys);
-            place(path, HEAD, text.as_bytes()).map_err(|error| failed(&head, &error))?;
+            place(path, HEAD, text.as_bytes()).map_err(failed)?;
         }
         // For writing: NFS has no exclusive locks for readers.
         let lock = File::options()
             .read(true)
             .write(true)
             .open(&head)
-            .map_err(|error| failed(&head, &error))?;
+            .map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(NotOpened::Busy(path.display().to_string()));
-            }
-            Err(TryLockError::Error(error)) => return Err(failed(&head, &error)),
+            Err(TryLockError::WouldBlock) => return Err(FolderError::Busy(path.to_owned())),
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        let text = fs::read_to_string(&head).map_err(|error| failed(&head, &error))?;
+        let text = fs::read_to_string(&head).map_err(failed)?;
         let found: Value = serde_json::from_str(&text).unwrap_or_default();
         let word = |name| found.get(name).and_then(Value::as_str).unwrap_or_default();
         if word("format") != FORMAT {
-            return Err(failed(
-                &head,
-                &format!("this is no export of crawlgate; name another directory with {named}"),
-            ));
+            return Err(FolderError::Foreign { path: head, named });
         }
         if word("log") != ours.origin.as_str() {
-            let (other, ours) = (word("log"), &ours.origin);
-            let told = format!(
-                "this is the export of the log {other}, and the store has the log {ours}; name another directory with \
-                 {named}"
-            );
-            return Err(failed(&head, &told));
+            return Err(FolderError::OtherLog {
+                theirs: word("log").to_owned(),
+                ours: ours.origin.clone(),
+                path: head,
+                named,
+            });
         }
         let mut folder = Self {
             path: path.to_owned(),
@@ -104,17 +84,24 @@ impl Folder {
             _lock: lock,
         };
         let sizes = folder.names(Place::Checkpoints);
-        let sizes = sizes.map_err(|error| failed(&path.join(Place::Checkpoints.name()), &error))?;
+        let sizes = sizes
+            .map_err(|error| FolderError::file(&path.join(Place::Checkpoints.name()), error))?;
         let sizes = sizes.iter().filter_map(|name| number(name));
         if let Some(size) = sizes.max() {
             let file = path.join(checkpoint_file(size));
-            let octets = fs::read(&file).map_err(|error| failed(&file, &error))?;
-            let note = Note::parse(&octets).map_err(|error| failed(&file, &error))?;
-            let opened = Checkpoint::open(&note, keys).map_err(|error| {
-                let told = format!("{error}; name another directory with {named}, or the key that has signed it with --key");
-                failed(&file, &told)
+            let octets = fs::read(&file).map_err(|error| FolderError::file(&file, error))?;
+            let note = Note::parse(&octets);
+            let note = note.map_err(|error| FolderError::Checkpoint {
+                path: file.clone(),
+                error,
             })?;
-            folder.newest = Some((opened.0.size, opened.0.root));
+            let opened = Checkpoint::open(&note, keys);
+            let (checkpoint, _) = opened.map_err(|error| FolderError::Signature {
+                path: file,
+                error,
+                named,
+            })?;
+            folder.newest = Some((checkpoint.size, checkpoint.root));
         }
         Ok(folder)
     }
@@ -127,25 +114,25 @@ impl Folder {
         &self,
         store: &Arc<dyn Store>,
         ours: &Checkpoint,
-    ) -> Result<(), String> {
+    ) -> Result<(), FolderError> {
         let Some((size, root)) = self.newest else {
             return Ok(());
         };
-        let (place, named) = (self.path.display(), self.named);
         if size > ours.size {
-            return Err(format!(
-                "{place}: it has {size} records, and the newest checkpoint of the store covers {}: the store is an older copy; \
-                 bring back the newer store, or name another directory with {named}",
-                ours.size
-            ));
+            return Err(FolderError::Newer {
+                path: self.path.clone(),
+                records: size,
+                signed: ours.size,
+                named: self.named,
+            });
         }
-        let proof = store.consistency(size, ours.size).await;
-        let proof = proof.map_err(|error| error.to_string())?;
-        proof.verify(&root, &ours.root).map_err(|error| {
-            format!(
-                "{place}: the log of the store does not continue the one in it, of {size} records: {error}; `crawlgate audit \
-                 verify --all --checkpoint {place}/checkpoints/{size:020}` tells more; name another directory with {named}"
-            )
+        let proof = store.consistency(size, ours.size).await?;
+        let proven = proof.verify(&root, &ours.root);
+        proven.map_err(|error| FolderError::NotContinued {
+            path: self.path.clone(),
+            size,
+            error,
+            named: self.named,
         })
     }
 
@@ -159,11 +146,11 @@ impl Folder {
     ///
     /// # Errors
     /// When the directory cannot be read.
-    pub fn end(&self) -> Result<u64, String> {
+    pub fn end(&self) -> Result<u64, FolderError> {
         let mut end = 0;
         for place in [Place::Entries, Place::Gaps] {
             let names = self.names(place);
-            let names = names.map_err(|error| format!("{}: {error}", self.path.display()))?;
+            let names = names.map_err(|error| FolderError::file(&self.path, error))?;
             let ranges = names.iter().filter_map(|name| match place {
                 Place::Gaps => gap_indices(name),
                 _ => indices(name),
@@ -185,6 +172,21 @@ impl Folder {
         }
     }
 
+    /// Puts a file in its place, unless it is there.
+    fn put_file(&self, name: &str, content: &[u8]) -> Result<(), FolderError> {
+        let path = self.path.join(name);
+        let placed = match fs::read(&path) {
+            Ok(found) if is_same(name, content, &found) => return Ok(()),
+            Ok(_) => {
+                let named = self.named;
+                return Err(FolderError::Other { path, named });
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => place(&self.path, name, content),
+            Err(error) => Err(error),
+        };
+        placed.map_err(|error| FolderError::File { path, error })
+    }
+
     fn names(&self, place: Place) -> io::Result<Vec<String>> {
         let names = fs::read_dir(self.path.join(place.name()))?;
         let names = names.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
@@ -199,23 +201,7 @@ impl Destination for Folder {
     }
 
     fn put<'a>(&'a self, name: &'a str, content: &'a [u8]) -> Placing<'a, ()> {
-        let path = self.path.join(name);
-        let put = || match fs::read(&path) {
-            Ok(found) if is_same(name, content, &found) => Ok(()),
-            Ok(_) => {
-                let named = self.named;
-                let what = format!(
-                    "there is another file in its place, damaged or of other content, which is not overwritten; move it \
-                     away, or name another directory with {named}"
-                );
-                Err(io::Error::other(what))
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                place(&self.path, name, content)
-            }
-            Err(error) => Err(error),
-        };
-        let outcome = put().map_err(|error| format!("{}: {error}", path.display()));
+        let outcome = self.put_file(name, content).map_err(DestinationError::new);
         Box::pin(std::future::ready(outcome))
     }
 }

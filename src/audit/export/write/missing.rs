@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::signed::Signed;
-use super::{Export, PAGE};
+use super::{Export, NoProof, PAGE, WriteError};
 use crate::audit::export::{Gap, gap_file};
-use crate::store::{Records, Store, StoreErrorKind, StoredDecision};
+use crate::store::{Records, Store, StoreError, StoreErrorKind, StoredDecision};
 use crate::tlog::{BUNDLE, Hash};
 
 /// The records of a bundle; `None` if some cannot be read, or are not there.
@@ -19,7 +19,7 @@ pub(super) async fn bundles(
     store: &Arc<dyn Store>,
     at: u64,
     size: u64,
-) -> Result<Vec<Bundle>, String> {
+) -> Result<Vec<Bundle>, WriteError> {
     let end = size.min(at + PAGE as u64);
     if let Some(page) = range(store, at, end).await? {
         let bundles = page.chunks(BUNDLE as usize);
@@ -29,21 +29,18 @@ pub(super) async fn bundles(
     for first in (at..end).step_by(BUNDLE as usize) {
         bundles.push(range(store, first, end.min(first + BUNDLE)).await?);
     }
-    let kept = store.extent().await.map_err(|error| error.to_string())?;
-    match kept.first > at {
-        true => Err(format!(
-            "records are missing after record {at}: retention has dropped them just now"
-        )),
+    match store.extent().await?.first > at {
+        true => Err(WriteError::DroppedMeanwhile { after: at }),
         false => Ok(bundles),
     }
 }
 
 /// Returns the records of a range. `None` unless all can be read.
-async fn range(store: &Arc<dyn Store>, first: u64, end: u64) -> Result<Bundle, String> {
+async fn range(store: &Arc<dyn Store>, first: u64, end: u64) -> Result<Bundle, StoreError> {
     let count = usize::try_from(end - first).unwrap_or(PAGE);
     let read = match store.records(first, count).await {
         Err(error) if error.kind == StoreErrorKind::Corrupt => return Ok(None),
-        read => read.map_err(|error| error.to_string())?,
+        read => read?,
     };
     let in_order = (first + 1..).zip(&read).all(|(seq, one)| one.seq == seq);
     Ok((read.len() == count && in_order).then_some(read))
@@ -56,7 +53,7 @@ impl Export<'_> {
         signed: &Signed,
         first: u64,
         end: u64,
-    ) -> Result<(), String> {
+    ) -> Result<(), WriteError> {
         let records = Records::at(first, end - 1);
         let to_bundle = match first.is_multiple_of(BUNDLE) {
             true => Vec::new(),
@@ -64,7 +61,7 @@ impl Export<'_> {
         };
         let whole = signed.roots(first.next_multiple_of(BUNDLE), end);
         let gap = Gap::new((first, end), [to_bundle, whole].concat());
-        let gap = gap.ok_or_else(|| format!("{records}: their place in the tree is not known"))?;
+        let gap = gap.ok_or(WriteError::NoPlace(records))?;
         self.destination
             .put(&gap_file(first, end), &gap.to_bytes())
             .await?;
@@ -80,27 +77,22 @@ impl Export<'_> {
 
     /// Returns the hashes that follow the first entries of a damaged bundle, up to its end. They are kept with the checkpoint
     /// over those entries.
-    async fn rest_of_bundle(&self, signed: &Signed, first: u64) -> Result<Vec<Hash>, String> {
+    async fn rest_of_bundle(&self, signed: &Signed, first: u64) -> Result<Vec<Hash>, WriteError> {
         let end = first.next_multiple_of(BUNDLE);
-        let failed = |why: &dyn std::fmt::Display| {
-            format!(
-                "{} cannot be read, and nothing shows how they continue the {first} before them: {why}; export to another \
-                 directory, from the first record on",
-                Records::at(first, end - 1)
-            )
+        let failed = |why: NoProof| WriteError::NotContinued {
+            records: Records::at(first, end - 1),
+            before: first,
+            why,
         };
         let proof = self.store.consistency(first, end).await;
-        let proof = proof.map_err(|error| failed(&error))?;
-        let checkpoints = self.store.checkpoints().await;
-        let checkpoints = checkpoints.map_err(|error| error.to_string())?;
+        let proof = proof.map_err(|error| failed(error.into()))?;
+        let checkpoints = self.store.checkpoints().await?;
         let known = checkpoints.iter().find(|one| one.size == first);
         let known = known.and_then(|one| one.content());
-        let known = known.ok_or_else(|| failed(&"no checkpoint ends there"))?;
-        let root = signed
-            .root(end)
-            .ok_or_else(|| failed(&"its root is not kept"))?;
+        let known = known.ok_or_else(|| failed(NoProof::NoCheckpoint))?;
+        let root = signed.root(end).ok_or_else(|| failed(NoProof::NoRoot))?;
         let proven = proof.verify(&known.root, &root);
-        proven.map_err(|error| failed(&error))?;
+        proven.map_err(|error| failed(error.into()))?;
         Ok(proof.behind())
     }
 }

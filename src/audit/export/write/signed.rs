@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::WriteError;
 use crate::audit::export::Ground;
 use crate::store::{Store, StoreError, StoreErrorKind};
 use crate::tlog::{BUNDLE, Checkpoint, Hash, SEGMENT, Tree, leaf_hash};
@@ -29,8 +30,8 @@ impl Signed {
         store: &Arc<dyn Store>,
         checkpoint: &Checkpoint,
         start: u64,
-    ) -> Result<Option<Self>, String> {
-        let stored = store.roots().await.map_err(|error| error.to_string())?;
+    ) -> Result<Option<Self>, WriteError> {
+        let stored = store.roots().await?;
         let stored = stored.iter().map(|one| ((one.first, one.count), one.root));
         let roots = Roots {
             store,
@@ -50,7 +51,7 @@ impl Signed {
             let Some(root) = roots.segment(tree.size()).await? else {
                 return Ok(None);
             };
-            tree.push_segment(root).map_err(|error| error.to_string())?;
+            tree.push_segment(root)?;
             signed.ground.segments.push(root);
         }
         while tree.size() < checkpoint.size {
@@ -60,7 +61,7 @@ impl Signed {
                     let Some(root) = roots.bundle(at).await? else {
                         return Ok(None);
                     };
-                    tree.push_bundle(root).map_err(|error| error.to_string())?;
+                    tree.push_bundle(root)?;
                     root
                 }
                 false => {
@@ -122,7 +123,7 @@ struct Roots<'s> {
 
 impl Roots<'_> {
     /// Returns the root of the segment from `first` on. One that ends in the tail of the store has none stored.
-    async fn segment(&self, first: u64) -> Result<Option<Hash>, String> {
+    async fn segment(&self, first: u64) -> Result<Option<Hash>, StoreError> {
         if let Some(root) = self.stored.get(&(first, SEGMENT)) {
             return Ok(Some(*root));
         }
@@ -137,7 +138,7 @@ impl Roots<'_> {
     }
 
     /// Returns the root of the bundle from `first` on. One in the tail of the store has none stored.
-    async fn bundle(&self, first: u64) -> Result<Option<Hash>, String> {
+    async fn bundle(&self, first: u64) -> Result<Option<Hash>, StoreError> {
         if let Some(root) = self.stored.get(&(first, BUNDLE)) {
             return Ok(Some(*root));
         }
@@ -146,13 +147,13 @@ impl Roots<'_> {
     }
 
     /// Returns the leaf hashes of the bundle from `first` on, as far as there are entries below the size.
-    async fn leaves(&self, first: u64) -> Result<Vec<Hash>, String> {
+    async fn leaves(&self, first: u64) -> Result<Vec<Hash>, StoreError> {
         let most = self.size.saturating_sub(first).min(BUNDLE);
         let most = usize::try_from(most).unwrap_or(0);
         let entries = match self.store.records(first, most).await {
             // Without them, no root follows.
             Err(error) if error.kind == StoreErrorKind::Corrupt => Vec::new(),
-            read => read.map_err(|error: StoreError| error.to_string())?,
+            read => read?,
         };
         let in_order = (first + 1..)
             .zip(&entries)

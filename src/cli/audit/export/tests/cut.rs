@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::audit::export::write::{Destination, Placing};
+use crate::audit::export::write::{Destination, DestinationError, Placing};
 use crate::audit::verify::covering::Covering;
 use crate::audit::verify::keys::Keys;
 
@@ -25,7 +25,7 @@ impl Destination for Cut<'_> {
                 self.left.store(left, Ordering::Relaxed);
                 self.folder.put(name, content)
             }
-            None => Box::pin(std::future::ready(Err("cut off".to_owned()))),
+            None => Box::pin(std::future::ready(Err(DestinationError::new("cut off")))),
         }
     }
 }

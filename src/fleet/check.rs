@@ -86,12 +86,12 @@ pub fn judge(survey: &Survey, config: &FleetConfig) -> Vec<Finding> {
     match &survey.engine {
         Ok(facts) => engine(&mut sheet, at, facts, survey),
         Err(why) => {
-            let why = why.strip_prefix(&format!("{at}: ")).unwrap_or(why);
+            let advice = advice(&why.to_string());
             sheet.failure(
                 "reachable",
                 format!("it does not answer: {why}"),
                 NOTHING_GOES,
-                advice(why).to_owned(),
+                advice,
             );
         }
     }

@@ -1,19 +1,24 @@
 //! The facts that `crawlgate fleet check` judges: an engine and its sentinels as they answer.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::time::Duration;
+
+use redis::RedisError;
+use rustls::pki_types::InvalidDnsNameError;
+use thiserror::Error;
 
 use crate::config::Endpoint;
 
 /// The answers of the engine and of the sentinels.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Survey {
     /// The answer of each sentinel, or the reason why it gives none.
-    pub sentinels: Vec<(Endpoint, Result<SentinelFacts, String>)>,
+    pub sentinels: Vec<(Endpoint, Result<SentinelFacts, ServerFault>)>,
     /// The engine, if its address is known.
     pub at: Option<Endpoint>,
     /// The answers of the engine, or the reason why there are none.
-    pub engine: Result<EngineFacts, String>,
+    pub engine: Result<EngineFacts, ServerFault>,
 }
 
 /// The answers of one sentinel.
@@ -24,7 +29,7 @@ pub struct SentinelFacts {
     /// The fields of `SENTINEL MASTER`.
     pub fields: BTreeMap<String, String>,
     /// The answer to `SENTINEL CKQUORUM`: the reason why no majority can name another primary, if there is one.
-    pub quorum: Option<String>,
+    pub quorum: Option<Refusal>,
 }
 
 /// The answers of an engine.
@@ -39,7 +44,7 @@ pub struct EngineFacts {
     /// The fields of `CONFIG GET`, or its refusal.
     pub settings: Answer<BTreeMap<String, String>>,
     /// The refusal of the scripts, if they are refused.
-    pub scripts: Option<String>,
+    pub scripts: Option<Refusal>,
     /// The commands of the scripts that the user may not send for the names of this fleet; empty if the scripts are
     /// refused.
     pub refused: Vec<String>,
@@ -58,8 +63,39 @@ pub(super) fn product(info: &BTreeMap<String, String>) -> String {
     }
 }
 
+/// The reason why an engine or a sentinel gives no answers.
+#[derive(Debug, Error)]
+pub enum ServerFault {
+    /// It cannot be reached, or does not speak TLS.
+    #[error(transparent)]
+    Stream(#[from] io::Error),
+    /// No certificate can have its name.
+    #[error(transparent)]
+    Name(#[from] InvalidDnsNameError),
+    /// It does not let the user in, or breaks off.
+    #[error(transparent)]
+    Redis(#[from] RedisError),
+    /// It refuses a command without which there is nothing to tell.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// Its answer is none that this command has.
+    #[error("a strange answer")]
+    Strange,
+    /// It does not answer within this time.
+    #[error("no answer within {0:?}")]
+    Late(Duration),
+    /// Its address is not known.
+    #[error("no sentinel names it")]
+    Unnamed,
+}
+
+/// The reason why a server refuses a command, in its words.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct Refusal(pub(super) String);
+
 /// An answer, or the reason of its refusal.
-pub type Answer<T> = Result<T, String>;
+pub type Answer<T> = Result<T, Refusal>;
 
 /// The role of an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Settings, Sheet};
 use crate::config::Endpoint;
-use crate::fleet::survey::{SentinelFacts, Survey};
+use crate::fleet::survey::{Refusal, SentinelFacts, Survey};
 
 /// The time after which sentinels may take a primary for lost: it refuses writes earlier when it has lost its replicas.
 const DOWN_AFTER: u64 = 5_000;
@@ -27,7 +27,7 @@ pub(super) fn sentinels(sheet: &mut Sheet<'_>, survey: &Survey) {
                 quorum,
             }) => {
                 sheet.ok("sentinel", format!("it names {primary}"));
-                sentinel(sheet, &master, fields, quorum.as_deref());
+                sentinel(sheet, &master, fields, quorum.as_ref());
             }
             Ok(_) => {
                 let says = format!("it knows no primary {master:?}");
@@ -36,7 +36,6 @@ pub(super) fn sentinels(sheet: &mut Sheet<'_>, survey: &Survey) {
                 sheet.failure("sentinel", says, breaks, mend);
             }
             Err(why) => {
-                let why = why.strip_prefix(&format!("{at}: ")).unwrap_or(why);
                 let says = format!("it does not answer: {why}");
                 let breaks = "one more, and no majority names a new primary";
                 sheet.failure(
@@ -77,7 +76,7 @@ fn sentinel(
     sheet: &mut Sheet<'_>,
     master: &str,
     fields: &BTreeMap<String, String>,
-    quorum: Option<&str>,
+    quorum: Option<&Refusal>,
 ) {
     let number = |name: &str| fields.get(name).and_then(|value| value.parse::<u64>().ok());
     let all = number("num-other-sentinels").unwrap_or_default() + 1;
@@ -88,7 +87,7 @@ fn sentinel(
             let breaks = "no new primary is named when the present one is lost";
             sheet.failure(
                 "quorum",
-                why,
+                why.to_string(),
                 breaks,
                 "start the other sentinels".to_owned(),
             );

@@ -1,4 +1,7 @@
+use std::io;
+
 use super::*;
+use crate::fleet::survey::{Refusal, ServerFault};
 
 const PRIMARY: &str = "10.0.0.1:6379";
 
@@ -51,6 +54,10 @@ fn in_order() -> Survey {
             round_trip: Duration::from_millis(50),
         }),
     }
+}
+
+fn refused(why: &str) -> Refusal {
+    Refusal(why.to_owned())
 }
 
 fn engine_of(survey: &mut Survey) -> &mut EngineFacts {
@@ -107,18 +114,15 @@ fn each_fault_is_found_alone_with_the_command_that_mends_it() {
             Level::Failure,
             "user and password_file",
             |all| {
-                all.engine = Err(format!(
-                    "{PRIMARY}: WRONGPASS: invalid username-password pair"
-                ));
+                let why = "WRONGPASS: invalid username-password pair";
+                all.engine = Err(refused(why).into());
             },
         ),
         ("reachable", Level::Failure, "start the engine", |all| {
-            all.engine = Err(format!("{PRIMARY}: Connection refused (os error 111)"));
+            all.engine = Err(io::Error::from(io::ErrorKind::ConnectionRefused).into());
         }),
         ("reachable", Level::Failure, "extra_roots", |all| {
-            all.engine = Err(format!(
-                "{PRIMARY}: invalid peer certificate: UnknownIssuer"
-            ));
+            all.engine = Err(io::Error::other("invalid peer certificate: UnknownIssuer").into());
         }),
         ("tls", Level::Warning, "tls-port", |all| {
             engine_of(all).tls = None;
@@ -133,7 +137,7 @@ fn each_fault_is_found_alone_with_the_command_that_mends_it() {
             tell(all, "redis_mode", "cluster");
         }),
         ("version", Level::Failure, "+info", |all| {
-            engine_of(all).info = Err("NOPERM".to_owned());
+            engine_of(all).info = Err(refused("NOPERM"));
         }),
         (
             "role",
@@ -209,7 +213,7 @@ fn each_fault_is_found_alone_with_the_command_that_mends_it() {
             },
         ),
         ("sentinel", Level::Failure, "start it", |all| {
-            all.sentinels[1].1 = Err("gone".to_owned());
+            all.sentinels[1].1 = Err(ServerFault::Late(Duration::from_secs(2)));
         }),
         (
             "sentinel",
@@ -233,7 +237,7 @@ fn each_fault_is_found_alone_with_the_command_that_mends_it() {
             Level::Failure,
             "ACL SETUSER crawlgate '~crawlgate:*' +script|load",
             |all| {
-                engine_of(all).scripts = Some("NOPERM".to_owned());
+                engine_of(all).scripts = Some(refused("NOPERM"));
             },
         ),
         (
@@ -282,7 +286,7 @@ fn what_one_sentinel_says_is_judged_at_each() {
         let mut survey = in_order();
         let facts = survey.sentinels[0].1.as_mut().unwrap();
         match name {
-            "quorum" => facts.quorum = Some(value.to_owned()),
+            "quorum" => facts.quorum = Some(refused(value)),
             name => drop(facts.fields.insert(name.to_owned(), value.to_owned())),
         }
         let found = faults(&survey, &config());
@@ -300,10 +304,10 @@ fn what_one_sentinel_says_is_judged_at_each() {
 fn sentinels_that_name_nothing_leave_nothing_to_judge() {
     let mut survey = in_order();
     for (_, answer) in &mut survey.sentinels {
-        *answer = Err("gone".to_owned());
+        *answer = Err(ServerFault::Late(Duration::from_secs(2)));
     }
     survey.at = None;
-    survey.engine = Err("no sentinel names it".to_owned());
+    survey.engine = Err(ServerFault::Unnamed);
     let found: Vec<_> = faults(&survey, &config())
         .iter()
         .map(|one| one.check)
@@ -327,7 +331,7 @@ fn a_single_engine_needs_no_replica() {
 #[test]
 fn a_user_who_may_not_read_settings_learns_what_info_tells() {
     let mut survey = in_order();
-    engine_of(&mut survey).settings = Err("NOPERM".to_owned());
+    engine_of(&mut survey).settings = Err(refused("NOPERM"));
     let unread = |survey: &Survey| -> Vec<&str> {
         let found = faults(survey, &config());
         assert!(

@@ -7,6 +7,7 @@ use std::time::Duration;
 use redis::aio::{AsyncStream, MultiplexedConnection};
 use redis::{AsyncConnectionConfig, RedisConnectionInfo, Value};
 use rustls::pki_types::ServerName;
+use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
@@ -15,6 +16,7 @@ use tracing::{debug, warn};
 use super::script::Script;
 use super::{Engine, Settings};
 use crate::config::Endpoint;
+use crate::fleet::survey::ServerFault;
 use crate::retry::delay;
 
 /// The time for a connection, with TLS and the loading of the scripts.
@@ -29,6 +31,60 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// The least version of the engine.
 const VERSION: u32 = 7;
+
+/// The reason why there is no connection to a primary.
+#[derive(Debug, Error)]
+pub(super) enum ConnectError {
+    /// The engine or a sentinel cannot be asked.
+    #[error("{at}: {fault}")]
+    Server {
+        /// Its address.
+        at: Endpoint,
+        /// The fault.
+        fault: ServerFault,
+    },
+    /// A sentinel does not answer in time.
+    #[error("{0} does not answer")]
+    Silent(Endpoint),
+    /// A sentinel does not know the primary.
+    #[error("{at} knows no primary {master:?} ([fleet] master)")]
+    Unknown {
+        /// The address of the sentinel.
+        at: Endpoint,
+        /// The name of the primary.
+        master: String,
+    },
+    /// No sentinel names the primary, for these reasons.
+    #[error("no sentinel names the primary: {}", joined(.0))]
+    Unnamed(Vec<ConnectError>),
+    /// The engine is too old.
+    #[error("{at} is version {version:?}; Valkey, or Redis {VERSION}.0 and above, is needed")]
+    Version {
+        /// Its address.
+        at: Endpoint,
+        /// Its version.
+        version: String,
+    },
+    /// A restart of the engine would not be seen.
+    #[error("{0} does not tell its run_id (INFO server)")]
+    NoRunId(Endpoint),
+    /// The engine is no primary.
+    #[error("{0} is a replica: name the primary, or the sentinels")]
+    Replica(Endpoint),
+    /// The connection is not made in time.
+    #[error("no connection within {CONNECT:?}")]
+    Late,
+}
+
+impl ConnectError {
+    /// Returns the error of a server that cannot be asked.
+    pub(super) fn server(at: &Endpoint, fault: impl Into<ServerFault>) -> Self {
+        Self::Server {
+            at: at.clone(),
+            fault: fault.into(),
+        }
+    }
+}
 
 /// An open connection to a primary that has all scripts.
 pub(super) struct Connection {
@@ -122,13 +178,15 @@ impl Engine {
         }
     }
 
-    async fn connect(&self) -> Result<(Endpoint, Connection), String> {
+    async fn connect(&self) -> Result<(Endpoint, Connection), ConnectError> {
         let settings = &self.settings;
         let at = match &settings.engine {
             Some(engine) => engine.clone(),
             None => settings.primary().await?,
         };
-        let Opened { link, driver, .. } = settings.open(&at, true).await?;
+        let opened = settings.open(&at, true).await;
+        let Opened { link, driver, .. } =
+            opened.map_err(|fault| ConnectError::server(&at, fault))?;
         let mut connection = Connection {
             link,
             at: at.clone(),
@@ -136,7 +194,7 @@ impl Engine {
             digests: Vec::new(),
             driver,
         };
-        let said = |error: redis::RedisError| format!("{at}: {error}");
+        let said = |error: redis::RedisError| ConnectError::server(&at, error);
         let mut link = connection.link();
         // All at once: an engine far away answers each in time, and would not answer one after the other in time.
         let mut questions = redis::pipe();
@@ -160,19 +218,16 @@ impl Engine {
             .next()
             .and_then(|major| major.parse::<u32>().ok());
         if major.is_none_or(|major| major < VERSION) {
-            return Err(format!(
-                "{at} is version {version:?}; Valkey, or Redis {VERSION}.0 and above, is needed"
-            ));
+            let version = version.to_owned();
+            return Err(ConnectError::Version { at, version });
         }
         field("run_id").clone_into(&mut connection.run_id);
         if connection.run_id.is_empty() {
-            return Err(format!("{at} does not tell its run_id (INFO server)"));
+            return Err(ConnectError::NoRunId(at));
         }
         let is_primary = matches!(&role, Value::Array(role) if matches!(role.first(), Some(Value::BulkString(word)) if word == b"master"));
         if !is_primary {
-            return Err(format!(
-                "{at} is a replica: name the primary, or the sentinels"
-            ));
+            return Err(ConnectError::Replica(at));
         }
         connection.digests = digests;
         Ok((at, connection))
@@ -181,18 +236,15 @@ impl Engine {
 
 impl Settings {
     /// Opens a connection to an engine, or to a sentinel, which has users of its own.
-    pub(super) async fn open(&self, at: &Endpoint, is_engine: bool) -> Result<Opened, String> {
-        let said = |error: &dyn std::fmt::Display| format!("{at}: {error}");
-        let stream = TcpStream::connect((at.host.as_str(), at.port))
-            .await
-            .map_err(|e| said(&e))?;
-        stream.set_nodelay(true).map_err(|e| said(&e))?;
+    pub(super) async fn open(&self, at: &Endpoint, is_engine: bool) -> Result<Opened, ServerFault> {
+        let stream = TcpStream::connect((at.host.as_str(), at.port)).await?;
+        stream.set_nodelay(true)?;
         let mut protocol = None;
         let stream: Pin<Box<dyn AsyncStream + Send + Sync>> = match &self.tls {
             None => Box::pin(stream),
             Some(tls) => {
-                let name = ServerName::try_from(at.host.clone()).map_err(|e| said(&e))?;
-                let stream = tls.connect(name, stream).await.map_err(|e| said(&e))?;
+                let name = ServerName::try_from(at.host.clone())?;
+                let stream = tls.connect(name, stream).await?;
                 protocol = stream.get_ref().1.protocol_version();
                 Box::pin(stream)
             }
@@ -207,7 +259,7 @@ impl Settings {
         // The deadline of each command is ours.
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
         let opened = MultiplexedConnection::new_with_config(&info, stream, config);
-        let (link, driver) = opened.await.map_err(|e| said(&e))?;
+        let (link, driver) = opened.await?;
         Ok(Opened {
             link,
             driver: tokio::spawn(driver).abort_handle(),
@@ -223,4 +275,9 @@ fn read(answers: Vec<Value>) -> Result<(String, Value, Vec<String>), redis::Redi
     let (server, role) = (redis::from_redis_value(next())?, next());
     let digests = answers.map(redis::from_redis_value);
     Ok((server, role, digests.collect::<Result<_, _>>()?))
+}
+
+fn joined(errors: &[ConnectError]) -> String {
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    errors.join("; ")
 }

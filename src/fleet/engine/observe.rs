@@ -7,7 +7,7 @@ use redis::{Cmd, Value};
 use tokio::time::timeout;
 
 use super::Engine;
-use super::connection::CONNECT;
+use super::connection::{CONNECT, ConnectError};
 use super::reply::text_of;
 use super::survey::{ask, fields_of_info, pairs};
 use crate::config::Endpoint;
@@ -25,11 +25,13 @@ impl Engine {
                 Some(engine) => engine.clone(),
                 None => self.settings.primary().await?,
             };
-            let opened = self.settings.open(&at, true).await?;
-            Ok::<_, String>((at, opened))
+            match self.settings.open(&at, true).await {
+                Ok(opened) => Ok((at, opened)),
+                Err(fault) => Err(ConnectError::server(&at, fault)),
+            }
         };
         let opened = timeout(CONNECT, opening).await;
-        let opened = opened.unwrap_or_else(|_| Err(format!("no connection within {CONNECT:?}")));
+        let opened = opened.unwrap_or(Err(ConnectError::Late));
         let (at, mut opened) = opened.map_err(CoordinatorError::unreachable)?;
         let observed = self.observe_over(&mut opened.link, &at).await;
         opened.driver.abort();

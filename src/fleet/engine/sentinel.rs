@@ -3,16 +3,17 @@
 use redis::Value;
 
 use super::Settings;
-use super::connection::Opened;
+use super::connection::{ConnectError, Opened};
 use super::reply::text_of;
 use crate::config::Endpoint;
+use crate::fleet::survey::ServerFault;
 
 impl Settings {
     /// Returns the primary that the first answering sentinel names.
     ///
     /// # Errors
     /// When none answers, or none knows it; the message holds the answer of each.
-    pub(super) async fn primary(&self) -> Result<Endpoint, String> {
+    pub(super) async fn primary(&self) -> Result<Endpoint, ConnectError> {
         let mut failures = Vec::new();
         for sentinel in &self.sentinels {
             match self.asked(sentinel).await {
@@ -20,33 +21,29 @@ impl Settings {
                 Err(why) => failures.push(why),
             }
         }
-        Err(format!(
-            "no sentinel names the primary: {}",
-            failures.join("; ")
-        ))
+        Err(ConnectError::Unnamed(failures))
     }
 
-    async fn asked(&self, sentinel: &Endpoint) -> Result<Endpoint, String> {
+    async fn asked(&self, sentinel: &Endpoint) -> Result<Endpoint, ConnectError> {
+        let failed = |fault: ServerFault| ConnectError::server(sentinel, fault);
         let asking = async {
             let Opened {
                 mut link, driver, ..
-            } = self.open(sentinel, false).await?;
+            } = self.open(sentinel, false).await.map_err(failed)?;
             let mut command = redis::cmd("SENTINEL");
             command.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.master);
             let answer = command.query_async(&mut link).await;
             driver.abort();
-            match answer.map_err(|error| format!("{sentinel}: {error}"))? {
-                Value::Array(place) => {
-                    endpoint(&place).ok_or_else(|| format!("{sentinel}: a strange answer"))
-                }
-                _ => Err(format!(
-                    "{sentinel} knows no primary {:?} ([fleet] master)",
-                    self.master
-                )),
+            match answer.map_err(|error| failed(ServerFault::Redis(error)))? {
+                Value::Array(place) => endpoint(&place).ok_or_else(|| failed(ServerFault::Strange)),
+                _ => Err(ConnectError::Unknown {
+                    at: sentinel.clone(),
+                    master: self.master.clone(),
+                }),
             }
         };
         let asked = tokio::time::timeout(self.timeout * 2, asking).await;
-        asked.unwrap_or_else(|_| Err(format!("{sentinel} does not answer")))
+        asked.unwrap_or_else(|_| Err(ConnectError::Silent(sentinel.clone())))
     }
 }
 

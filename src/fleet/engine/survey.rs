@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Value};
+use redis::{Cmd, RedisError, Value};
 use tokio::time::{Instant, timeout};
 
 use super::connection::CONNECT;
@@ -11,7 +11,9 @@ use super::reply::text_of;
 use super::script::Script;
 use super::{Engine, Failure, Settings};
 use crate::config::Endpoint;
-use crate::fleet::survey::{Answer, EngineFacts, Role, SentinelFacts, Survey};
+use crate::fleet::survey::{
+    Answer, EngineFacts, Refusal, Role, SentinelFacts, ServerFault, Survey,
+};
 
 /// Answers to measure the median of.
 const ROUNDS: usize = 21;
@@ -33,7 +35,7 @@ impl Engine {
         let mut sentinels = Vec::new();
         for sentinel in &settings.sentinels {
             let asked = timeout(CONNECT, settings.survey_sentinel(sentinel)).await;
-            let asked = asked.unwrap_or_else(|_| Err(format!("no answer within {CONNECT:?}")));
+            let asked = asked.unwrap_or(Err(ServerFault::Late(CONNECT)));
             sentinels.push((sentinel.clone(), asked));
         }
         let mut answers = sentinels
@@ -42,11 +44,11 @@ impl Engine {
         let named = answers.find_map(|answer| answer.primary.clone());
         let at = settings.engine.clone().or(named);
         let engine = match &at {
-            None => Err("no sentinel names it".to_owned()),
-            Some(at) => match timeout(CONNECT * 2, self.survey_engine(at)).await {
-                Ok(asked) => asked,
-                Err(_) => Err(format!("{at}: no answer within {:?}", CONNECT * 2)),
-            },
+            None => Err(ServerFault::Unnamed),
+            Some(at) => {
+                let asked = timeout(CONNECT * 2, self.survey_engine(at)).await;
+                asked.unwrap_or(Err(ServerFault::Late(CONNECT * 2)))
+            }
         };
         Survey {
             sentinels,
@@ -55,22 +57,20 @@ impl Engine {
         }
     }
 
-    async fn survey_engine(&self, at: &Endpoint) -> Result<EngineFacts, String> {
+    async fn survey_engine(&self, at: &Endpoint) -> Result<EngineFacts, ServerFault> {
         let opened = self.settings.open(at, true).await?;
         let mut link = opened.link;
-        let said = |why: String| format!("{at}: {why}");
-        let info = ask(&mut link, redis::cmd("INFO")).await.map_err(said)?;
+        let info = ask(&mut link, redis::cmd("INFO")).await?;
         let info = info.map(|info| fields_of_info(&text_of(&info).unwrap_or_default()));
-        let role = ask(&mut link, redis::cmd("ROLE")).await.map_err(said)?;
+        let role = ask(&mut link, redis::cmd("ROLE")).await?;
         let mut command = redis::cmd("CONFIG");
         command.arg("GET").arg(&SETTINGS);
-        let settings = ask(&mut link, command).await.map_err(said)?;
+        let settings = ask(&mut link, command).await?;
         let names = [
             &*self.keys.generation,
             &self.keys.turns("https://check.example")[0],
         ];
-        let tried = try_scripts(&mut link, &names).await.map_err(said)?;
-        let (scripts, refused) = match tried {
+        let (scripts, refused) = match try_scripts(&mut link, &names).await? {
             Ok(refused) => (None, refused),
             Err(why) => (Some(why), Vec::new()),
         };
@@ -78,7 +78,7 @@ impl Engine {
         for _ in 0..ROUNDS {
             let sent = Instant::now();
             // A refusal takes as long as an answer.
-            let _ = ask(&mut link, redis::cmd("ROLE")).await.map_err(said)?;
+            let _ = ask(&mut link, redis::cmd("ROLE")).await?;
             times.push(sent.elapsed());
         }
         times.sort_unstable();
@@ -97,7 +97,7 @@ impl Engine {
 }
 
 impl Settings {
-    async fn survey_sentinel(&self, at: &Endpoint) -> Result<SentinelFacts, String> {
+    async fn survey_sentinel(&self, at: &Endpoint) -> Result<SentinelFacts, ServerFault> {
         let opened = self.open(at, false).await?;
         let mut link = opened.link;
         let about = |word: &str| {
@@ -127,7 +127,7 @@ impl Settings {
 async fn try_scripts(
     link: &mut MultiplexedConnection,
     names: &[&str],
-) -> Result<Answer<Vec<String>>, String> {
+) -> Result<Answer<Vec<String>>, RedisError> {
     let load = |text: &str| {
         let mut command = redis::cmd("SCRIPT");
         command.arg("LOAD").arg(text);
@@ -151,7 +151,7 @@ async fn try_scripts(
     let refused = ask(link, command).await?;
     Ok(refused.and_then(|refused| match refused {
         Value::Array(refused) => Ok(refused.iter().filter_map(text_of).collect()),
-        _ => Err("a strange answer".to_owned()),
+        _ => Err(Refusal("a strange answer".to_owned())),
     }))
 }
 
@@ -162,13 +162,13 @@ async fn try_scripts(
 pub(super) async fn ask(
     link: &mut MultiplexedConnection,
     command: Cmd,
-) -> Result<Answer<Value>, String> {
+) -> Result<Answer<Value>, RedisError> {
     let answer = link.send_packed_command(&command).await;
     match answer.and_then(Value::extract_error) {
         Ok(value) => Ok(Ok(value)),
         Err(error) => match Failure::of(&error) {
-            Failure::Unreachable(why) => Err(why.to_string()),
-            Failure::Refused(_) | Failure::NoScript => Ok(Err(error.to_string())),
+            Failure::Unreachable(_) => Err(error),
+            Failure::Refused(_) | Failure::NoScript => Ok(Err(Refusal(error.to_string()))),
         },
     }
 }

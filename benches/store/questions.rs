@@ -1,5 +1,6 @@
 //! The questions that people ask of a store with many decisions, and how long each takes.
 
+use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -125,16 +126,18 @@ pub(super) fn ask_by_sql(path: &Path) {
     struct Count(usize);
 
     impl Rows for Count {
-        fn names(&mut self, _: &[&str]) -> Result<bool, String> {
+        type Error = Infallible;
+
+        fn names(&mut self, _: &[&str]) -> Result<bool, Infallible> {
             Ok(true)
         }
 
-        fn row(&mut self, _: &[Cell<'_>]) -> Result<bool, String> {
+        fn row(&mut self, _: &[Cell<'_>]) -> Result<bool, Infallible> {
             self.0 += 1;
             Ok(true)
         }
 
-        fn end(&mut self) -> Result<bool, String> {
+        fn end(&mut self) -> Result<bool, Infallible> {
             Ok(true)
         }
     }

@@ -94,6 +94,7 @@ fn told(args: &SqlArgs, config: &Config, chosen: &Chosen) -> Result<(), String> 
     }
     let mut sheet = Sheet::new(args.format, screen::width());
     let done = session.run(&text, &mut sheet).map_err(|error| {
+        let error = error.to_string();
         match chosen.is_several() && error.starts_with("no such table") {
             true => format!(
                 "{error}; with several logs there are the views decisions and denials alone"

@@ -88,6 +88,8 @@ impl Sheet {
 }
 
 impl Rows for Sheet {
+    type Error = String;
+
     fn names(&mut self, names: &[&str]) -> Result<bool, String> {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         self.count += 1;

@@ -54,23 +54,61 @@ impl<'a> From<ValueRef<'a>> for Cell<'a> {
 
 /// A taker of rows. Each call returns false when it wants no more.
 pub trait Rows {
+    /// The reason why rows cannot be written.
+    type Error;
+
     /// Takes the names of the columns, once for each statement.
     ///
     /// # Errors
     /// When they cannot be written.
-    fn names(&mut self, names: &[&str]) -> Result<bool, String>;
+    fn names(&mut self, names: &[&str]) -> Result<bool, Self::Error>;
 
     /// Takes the next row.
     ///
     /// # Errors
     /// When it cannot be written.
-    fn row(&mut self, cells: &[Cell<'_>]) -> Result<bool, String>;
+    fn row(&mut self, cells: &[Cell<'_>]) -> Result<bool, Self::Error>;
 
     /// Takes the end of a statement's rows.
     ///
     /// # Errors
     /// When what is left cannot be written.
-    fn end(&mut self) -> Result<bool, String>;
+    fn end(&mut self) -> Result<bool, Self::Error>;
+}
+
+/// The reason why statements were not run to their end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError<E> {
+    /// A statement is wrong, or fails.
+    #[error("{0}")]
+    Statement(StatementError),
+    /// The rows cannot be written.
+    #[error("{0}")]
+    Output(E),
+}
+
+/// The fault of a statement.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StatementError {
+    /// It would change something.
+    #[error("the statement would change something, and only reading is possible here")]
+    Writes,
+    /// It meets damage, in the engine's words.
+    #[error("the store is damaged: {0}; `crawlgate store check` shows the damage")]
+    Damaged(String),
+    /// It is wrong at a place of the text, in the engine's words.
+    #[error("{said}, in line {line} at column {column}")]
+    Wrong {
+        /// The fault.
+        said: String,
+        /// The line, from 1.
+        line: usize,
+        /// The character in the line, from 1.
+        column: usize,
+    },
+    /// It fails otherwise, in the engine's words.
+    #[error("{0}")]
+    Failed(String),
 }
 
 /// A connection for statements that only read.
@@ -127,13 +165,13 @@ impl Session {
     ///
     /// # Errors
     /// When a statement is wrong, would change something, or fails; those before it have run.
-    pub fn run(&self, text: &str, rows: &mut impl Rows) -> Result<(), String> {
+    pub fn run<R: Rows>(&self, text: &str, rows: &mut R) -> Result<(), RunError<R::Error>> {
         let mut statements = Batch::new(&self.connection, text);
-        let told = |error| told(&error, text);
+        let told = |error| RunError::Statement(told(&error, text));
         while let Some(mut statement) = statements.next().map_err(told)? {
             if !run_one(&mut statement, rows).map_err(|error| match error {
                 Stopped::By(error) => told(error),
-                Stopped::Output(error) => error,
+                Stopped::Output(error) => RunError::Output(error),
             })? {
                 return Ok(());
             }
@@ -142,27 +180,21 @@ impl Session {
     }
 }
 
-enum Stopped {
+enum Stopped<E> {
     By(Error),
-    Output(String),
+    Output(E),
 }
 
-impl From<Error> for Stopped {
+impl<E> From<Error> for Stopped<E> {
     fn from(error: Error) -> Self {
         Self::By(error)
     }
 }
 
-impl From<String> for Stopped {
-    fn from(error: String) -> Self {
-        Self::Output(error)
-    }
-}
-
-fn run_one(statement: &mut Statement<'_>, to: &mut impl Rows) -> Result<bool, Stopped> {
+fn run_one<R: Rows>(statement: &mut Statement<'_>, to: &mut R) -> Result<bool, Stopped<R::Error>> {
     let count = statement.column_count();
     let names: Vec<&str> = statement.column_names().collect();
-    if !to.names(&names)? {
+    if !to.names(&names).map_err(Stopped::Output)? {
         return Ok(false);
     }
     let mut rows = statement.query([])?;
@@ -170,11 +202,11 @@ fn run_one(statement: &mut Statement<'_>, to: &mut impl Rows) -> Result<bool, St
         let cells: Result<Vec<Cell<'_>>, Error> = (0..count)
             .map(|at| row.get_ref(at).map(Cell::from))
             .collect();
-        if !to.row(&cells?)? {
+        if !to.row(&cells?).map_err(Stopped::Output)? {
             return Ok(false);
         }
     }
-    Ok(to.end()?)
+    to.end().map_err(Stopped::Output)
 }
 
 /// Returns a connection to an empty database, with the store attached if there is one. The store is not the main database:
@@ -319,23 +351,18 @@ fn only_reads(action: &AuthAction<'_>) -> bool {
     }
 }
 
-/// Reports the fault of a statement, and its place in the text.
-fn told(error: &Error, text: &str) -> String {
+/// Returns the fault of a statement, and its place in the text.
+fn told(error: &Error, text: &str) -> StatementError {
     match error.sqlite_error_code() {
         Some(ErrorCode::AuthorizationForStatementDenied | ErrorCode::ReadOnly) => {
-            return "the statement would change something, and only reading is possible here"
-                .to_owned();
+            return StatementError::Writes;
         }
-        Some(ErrorCode::DatabaseCorrupt) => {
-            return format!(
-                "the store is damaged: {}; `crawlgate store check` shows the damage",
-                said(error)
-            );
-        }
+        Some(ErrorCode::DatabaseCorrupt) => return StatementError::Damaged(said(error)),
         _ => {}
     }
+    let said = said(error);
     let Error::SqlInputError { sql, offset, .. } = error else {
-        return said(error);
+        return StatementError::Failed(said);
     };
     let before = text.rfind(sql.as_str()).unwrap_or_default();
     let at = before.saturating_add(usize::try_from(*offset).unwrap_or_default());
@@ -343,9 +370,9 @@ fn told(error: &Error, text: &str) -> String {
         Some(before) => {
             let line = before.matches('\n').count() + 1;
             let column = before.rsplit('\n').next().unwrap_or(before).chars().count() + 1;
-            format!("{}, in line {line} at column {column}", said(error))
+            StatementError::Wrong { said, line, column }
         }
-        None => said(error),
+        None => StatementError::Failed(said),
     }
 }
 

@@ -1,6 +1,8 @@
 //! Checks of the rows of the log against their entries.
 
+use rusqlite::types::FromSqlError;
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
+use thiserror::Error;
 
 use super::super::error::Failure;
 use super::super::rows::{integer, number};
@@ -33,7 +35,24 @@ pub(in crate::store::sqlite) enum Relation {
     /// Retention has dropped the entries.
     Dropped,
     /// The block cannot be read.
-    Unreadable(String),
+    Unreadable(Unreadable),
+}
+
+/// The reason why a block cannot be read.
+#[derive(Debug, Error)]
+pub(in crate::store::sqlite) enum Unreadable {
+    /// The block is damaged.
+    #[error(transparent)]
+    Block(#[from] BlockError),
+    /// The row has no octets in the place of the block.
+    #[error(transparent)]
+    Row(#[from] FromSqlError),
+    /// The row has another number of roots than the block has whole bundles.
+    #[error("another number of roots than of bundles")]
+    Roots,
+    /// The block has another number of records than its row says.
+    #[error("another number of records than its row says")]
+    Records,
 }
 
 /// The facts that the row of some entries holds about them.
@@ -96,14 +115,12 @@ impl BlockPlace {
         };
         let (roots, rest) = row.get_ref(0)?.as_blob().unwrap_or_default().as_chunks();
         if !rest.is_empty() || roots.len() as u64 != self.count / BUNDLE {
-            return Ok(Relation::Unreadable(
-                "another number of roots than of bundles".to_owned(),
-            ));
+            return Ok(Relation::Unreadable(Unreadable::Roots));
         }
         let body = match row.get_ref(1)?.as_blob_or_null() {
             Ok(Some(body)) => body,
             Ok(None) => return Ok(Relation::Dropped),
-            Err(error) => return Ok(Relation::Unreadable(error.to_string())),
+            Err(error) => return Ok(Relation::Unreadable(error.into())),
         };
         let (found, facts) = match found(body, self.count) {
             Ok(found) => found,
@@ -125,19 +142,16 @@ impl BlockPlace {
 }
 
 /// Returns the roots of the bundles of a block, and the facts of its entries.
-fn found(body: &[u8], count: u64) -> Result<(Vec<Hash>, Facts), String> {
-    let told = |error: &dyn std::fmt::Display| error.to_string();
-    let block = Block::read(body).map_err(|error| told(&error))?;
+fn found(body: &[u8], count: u64) -> Result<(Vec<Hash>, Facts), Unreadable> {
+    let block = Block::read(body)?;
     if block.len() as u64 != count {
-        return Err("another number of records than its row says".to_owned());
+        return Err(Unreadable::Records);
     }
     let mut facts = Facts::NONE;
     let (mut roots, mut leaves, mut entry) = (Vec::new(), Vec::new(), Vec::new());
     for place in 0..block.len() {
         entry.clear();
-        block
-            .entry(place, &mut entry)
-            .map_err(|error| told(&error))?;
+        block.entry(place, &mut entry)?;
         facts.add(&entry);
         leaves.push(leaf_hash(&entry));
         if leaves.len() as u64 == BUNDLE {

@@ -1,5 +1,6 @@
 mod several;
 
+use std::convert::Infallible;
 use std::fs;
 use std::sync::mpsc;
 
@@ -23,12 +24,14 @@ struct Taken {
 }
 
 impl Rows for Taken {
-    fn names(&mut self, names: &[&str]) -> Result<bool, String> {
+    type Error = Infallible;
+
+    fn names(&mut self, names: &[&str]) -> Result<bool, Infallible> {
         self.names = names.iter().map(|name| (*name).to_owned()).collect();
         Ok(true)
     }
 
-    fn row(&mut self, cells: &[Cell<'_>]) -> Result<bool, String> {
+    fn row(&mut self, cells: &[Cell<'_>]) -> Result<bool, Infallible> {
         let cells = cells.iter().map(|cell| match cell {
             Cell::Null => json!(null),
             Cell::Integer(number) => json!(number),
@@ -39,7 +42,7 @@ impl Rows for Taken {
         Ok(self.most.is_none_or(|most| self.rows.len() < most))
     }
 
-    fn end(&mut self) -> Result<bool, String> {
+    fn end(&mut self) -> Result<bool, Infallible> {
         Ok(true)
     }
 }
@@ -47,7 +50,8 @@ impl Rows for Taken {
 fn ask(path: &Path, query: &DecisionQuery, text: &str) -> Result<Taken, String> {
     let session = Session::open(path, query).map_err(|error| error.to_string())?;
     let mut taken = Taken::default();
-    session.run(text, &mut taken).map(|()| taken)
+    let ran = session.run(text, &mut taken);
+    ran.map(|()| taken).map_err(|error| error.to_string())
 }
 
 fn asked(path: &Path, text: &str) -> Vec<Vec<serde_json::Value>> {
@@ -295,10 +299,10 @@ async fn a_fault_is_named_with_its_place_and_the_statements_before_it_have_run()
     let session = Session::open(&path, &DecisionQuery::default()).unwrap();
     let mut taken = Taken::default();
     let text = "SELECT 1; -- one\nSELECT 2;\n  SELECT missing FROM decisions";
-    let error = session.run(text, &mut taken).unwrap_err();
+    let error = session.run(text, &mut taken).unwrap_err().to_string();
     assert_eq!(error, "no such column: missing, in line 3 at column 10");
     assert_eq!(taken.rows, [[json!(1)], [json!(2)]]);
-    let error = session.run("SELEC 1", &mut taken).unwrap_err();
+    let error = session.run("SELEC 1", &mut taken).unwrap_err().to_string();
     assert!(
         error.contains("syntax error, in line 1 at column 1"),
         "{error}"
@@ -392,11 +396,13 @@ struct Meanwhile {
 }
 
 impl Rows for Meanwhile {
-    fn names(&mut self, _: &[&str]) -> Result<bool, String> {
+    type Error = Infallible;
+
+    fn names(&mut self, _: &[&str]) -> Result<bool, Infallible> {
         Ok(true)
     }
 
-    fn row(&mut self, _: &[Cell<'_>]) -> Result<bool, String> {
+    fn row(&mut self, _: &[Cell<'_>]) -> Result<bool, Infallible> {
         let change = "UPDATE meta SET value = value + 1 WHERE name = 'version'";
         assert_eq!(self.writer.execute(change, []), Ok(1));
         let over = "PRAGMA wal_checkpoint(TRUNCATE)";
@@ -405,7 +411,7 @@ impl Rows for Meanwhile {
         Ok(false)
     }
 
-    fn end(&mut self) -> Result<bool, String> {
+    fn end(&mut self) -> Result<bool, Infallible> {
         Ok(true)
     }
 }

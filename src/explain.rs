@@ -12,7 +12,7 @@ pub(crate) mod states;
 pub mod usage;
 
 pub use self::documents::Documents;
-pub use self::error::{AgentError, UrlError};
+pub use self::error::{AgentError, PurposeError, SitemapError, UrlError};
 
 use std::sync::Arc;
 

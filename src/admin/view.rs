@@ -191,7 +191,7 @@ impl SitemapEntry {
                 entry.stale = *is_stale;
             }
             Access::Unknown => {}
-            Access::Invalid(why) => entry.error = Some(why.clone()),
+            Access::Invalid(why) => entry.error = Some(why.to_string()),
         }
         entry
     }

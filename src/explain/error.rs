@@ -1,14 +1,36 @@
 //! Questions that cannot be answered.
 
+use std::str::Utf8Error;
+
 use http::uri::InvalidUri;
 use thiserror::Error;
 
 use crate::rep::OriginError;
+use crate::usage::Purpose;
 
 /// A name of a crawler that is neither a product token nor a User-Agent.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("agent {0:?}: neither a product token nor a User-Agent")]
 pub struct AgentError(pub(super) String);
+
+/// The value of a Sitemap line that names no URL that can be requested.
+#[derive(Debug, Error)]
+pub enum SitemapError {
+    /// It is empty.
+    #[error("empty: a sitemap has an absolute URL")]
+    Empty,
+    /// It is no text.
+    #[error("not UTF-8")]
+    Encoding(#[from] Utf8Error),
+    /// It cannot be judged.
+    #[error(transparent)]
+    Url(#[from] UrlError),
+}
+
+/// A word that names no purpose.
+#[derive(Debug, Error)]
+#[error("`{}` is no purpose: write {}", .0, purposes())]
+pub struct PurposeError(pub(super) String);
 
 /// A URL that cannot be judged, with the way to write it.
 #[derive(Debug, Error)]
@@ -31,4 +53,8 @@ pub enum UrlError {
     /// The origin is none.
     #[error(transparent)]
     Origin(OriginError),
+}
+
+fn purposes() -> String {
+    Purpose::ALL.map(Purpose::as_str).join(", ")
 }

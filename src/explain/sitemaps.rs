@@ -14,7 +14,7 @@ use tracing::warn;
 
 pub use self::access::Access;
 pub use self::wanted::Wanted;
-use super::target;
+use super::{SitemapError, target};
 use crate::agent::Agent;
 use crate::clock::Moment;
 use crate::config::{Config, Mode};
@@ -393,12 +393,11 @@ fn line_of(place: &str) -> Option<(&str, u32)> {
 }
 
 /// Reads the value of a Sitemap line.
-fn read_url(value: &[u8]) -> Result<Target, String> {
-    if value.is_empty() {
-        return Err("empty: a sitemap has an absolute URL".to_owned());
+fn read_url(value: &[u8]) -> Result<Target, SitemapError> {
+    match value {
+        [] => Err(SitemapError::Empty),
+        value => Ok(target(str::from_utf8(value)?)?),
     }
-    let url = std::str::from_utf8(value).map_err(|_| "not UTF-8".to_owned())?;
-    target(url).map_err(|why| why.to_string())
 }
 
 #[cfg(test)]

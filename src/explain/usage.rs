@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::PurposeError;
 use crate::config::Config;
 use crate::policy::Reason;
 use crate::policy::usage::{Signals, refusal};
@@ -196,14 +197,10 @@ fn status(line: &[u8]) -> Option<u16> {
 ///
 /// # Errors
 /// When a word names no purpose.
-pub fn purposes<W: AsRef<str>>(words: &[W]) -> Result<Purposes, String> {
+pub fn purposes<W: AsRef<str>>(words: &[W]) -> Result<Purposes, PurposeError> {
     let words = words.iter().flat_map(|words| words.as_ref().split(','));
-    let purpose = |word: &str| {
-        Purpose::from_name(word.trim()).ok_or_else(|| {
-            let known: Vec<&str> = Purpose::ALL.into_iter().map(Purpose::as_str).collect();
-            format!("`{word}` is no purpose: write {}", known.join(", "))
-        })
-    };
+    let purpose =
+        |word: &str| Purpose::from_name(word.trim()).ok_or_else(|| PurposeError(word.to_owned()));
     words.map(purpose).collect()
 }
 
@@ -225,7 +222,7 @@ mod tests {
     fn purposes_are_words_or_lists_of_them() {
         let found = purposes(&["search, train-ai", "tdm"]).expect("purposes");
         assert_eq!(found.iter().count(), 3);
-        let error = purposes(&["train"]).expect_err("no purpose");
+        let error = purposes(&["train"]).expect_err("no purpose").to_string();
         assert!(
             error.contains("`train` is no purpose: write search, train-ai"),
             "{error}"

@@ -12,12 +12,14 @@ use axum::routing::get;
 use axum::{Json, Router};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 use tokio::time::timeout;
 use utoipa::ToSchema;
 
 use super::Site;
 use crate::fleet::LinkState;
 use crate::proxy::Proxy;
+use crate::store::StoreErrorKind;
 
 /// Time that the store may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -49,6 +51,34 @@ pub struct Check {
     pub detail: String,
 }
 
+/// The reason why a check does not pass.
+#[derive(Debug, Error)]
+enum Unready {
+    #[error("no crawler can connect yet")]
+    NoListener,
+    #[error("no new requests are taken: the process is about to end")]
+    Stopping,
+    #[error("{0}")]
+    StoreFault(&'static str),
+    // Without a token, a client must not learn the store's path.
+    #[error("it cannot be read: {0:?}")]
+    StoreUnreadable(StoreErrorKind),
+    #[error("it does not answer")]
+    StoreSilent,
+    #[error("decisions reach the store late, and requests wait for them")]
+    LogBehind,
+    #[error("decisions cannot be recorded at present; the messages say why")]
+    LogFailed,
+    #[error("its certificate cannot be read")]
+    CaUnreadable,
+    #[error("its certificate is not valid yet")]
+    CaTooNew,
+    #[error("its certificate has expired")]
+    CaExpired,
+    #[error("cut off: nothing is forwarded")]
+    CutOff,
+}
+
 async fn live() -> Json<serde_json::Value> {
     Json(serde_json::json!({ "live": true }))
 }
@@ -76,16 +106,16 @@ pub async fn readiness(proxy: &Proxy) -> Readiness {
     Readiness { ready, checks }
 }
 
-fn check(name: &'static str, outcome: Result<String, String>) -> Check {
+fn check(name: &'static str, outcome: Result<String, Unready>) -> Check {
     let ok = outcome.is_ok();
-    let detail = outcome.unwrap_or_else(|why| why);
+    let detail = outcome.unwrap_or_else(|why| why.to_string());
     let name = name.into();
     Check { name, ok, detail }
 }
 
 fn listeners(proxy: &Proxy) -> Check {
     let outcome = match proxy.places().as_slice() {
-        [] => Err("no crawler can connect yet".to_owned()),
+        [] => Err(Unready::NoListener),
         some => Ok(format!("{} open", some.len())),
     };
     check("listeners", outcome)
@@ -93,7 +123,7 @@ fn listeners(proxy: &Proxy) -> Check {
 
 fn draining(proxy: &Proxy) -> Check {
     let outcome = match proxy.is_stopping() {
-        true => Err("no new requests are taken: the process is about to end".to_owned()),
+        true => Err(Unready::Stopping),
         false => Ok("no".to_owned()),
     };
     check("draining", outcome)
@@ -105,11 +135,10 @@ async fn store(proxy: &Proxy) -> Check {
         Some(store) => match timeout(PATIENCE, store.version()).await {
             Ok(Ok(_)) => match store.fault() {
                 None => Ok("open".to_owned()),
-                Some(fault) => Err(fault.to_owned()),
+                Some(fault) => Err(Unready::StoreFault(fault)),
             },
-            // Without a token, a client must not learn the store's path.
-            Ok(Err(error)) => Err(format!("it cannot be read: {:?}", error.kind)),
-            Err(_) => Err("it does not answer".to_owned()),
+            Ok(Err(error)) => Err(Unready::StoreUnreadable(error.kind)),
+            Err(_) => Err(Unready::StoreSilent),
         },
     };
     check("store", outcome)
@@ -118,11 +147,9 @@ async fn store(proxy: &Proxy) -> Check {
 fn log(proxy: &Proxy) -> Check {
     let log = proxy.log();
     let outcome = match log.failure() {
-        None if log.is_behind() => {
-            Err("decisions reach the store late, and requests wait for them".to_owned())
-        }
+        None if log.is_behind() => Err(Unready::LogBehind),
         None => Ok("decisions are recorded".to_owned()),
-        Some(_) => Err("decisions cannot be recorded at present; the messages say why".to_owned()),
+        Some(_) => Err(Unready::LogFailed),
     };
     check("log", outcome)
 }
@@ -135,7 +162,7 @@ fn fleet(proxy: &Proxy) -> Check {
         Some(LinkState::Doubtful) => Ok(
             "the engine does not answer; unknown origins and paced requests are held".to_owned(),
         ),
-        Some(LinkState::CutOff) => Err("cut off: nothing is forwarded".to_owned()),
+        Some(LinkState::CutOff) => Err(Unready::CutOff),
     };
     check("fleet", outcome)
 }
@@ -146,14 +173,14 @@ fn ca(proxy: &Proxy) -> Check {
     let der = authority.certificate_der();
     let now = proxy.clock().now().as_millis() / 1_000;
     let outcome = match parse_x509_certificate(der) {
-        Err(_) => Err("its certificate cannot be read".to_owned()),
+        Err(_) => Err(Unready::CaUnreadable),
         Ok((_, certificate)) => {
             let validity = certificate.validity();
             let bound = |time: x509_parser::time::ASN1Time| u64::try_from(time.timestamp());
             let (from, to) = (bound(validity.not_before), bound(validity.not_after));
             match (from.unwrap_or(0), to.unwrap_or(0)) {
-                (from, _) if now < from => Err("its certificate is not valid yet".to_owned()),
-                (_, to) if now > to => Err("its certificate has expired".to_owned()),
+                (from, _) if now < from => Err(Unready::CaTooNew),
+                (_, to) if now > to => Err(Unready::CaExpired),
                 _ => Ok("loaded".to_owned()),
             }
         }

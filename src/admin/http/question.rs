@@ -8,7 +8,7 @@ use tokio::task::spawn_blocking;
 use super::Site;
 use super::problem::Problem;
 use crate::explain::{
-    self, AgentError, Documents, Evaluation, Evaluator, Judgement, UrlError, usage,
+    self, AgentError, Documents, Evaluation, Evaluator, Judgement, PurposeError, UrlError, usage,
 };
 use crate::policy::overrides::{Override, Overrides};
 
@@ -30,8 +30,8 @@ pub(super) enum Mistake {
     Agent(AgentError),
     #[error("{url}: {error}")]
     Url { url: String, error: UrlError },
-    #[error("{0}")]
-    Purposes(String),
+    #[error(transparent)]
+    Purposes(PurposeError),
 }
 
 /// The reason for no judgement.

@@ -1,5 +1,6 @@
 //! The answer whether a crawler may fetch a sitemap, and its grounds in words.
 
+use crate::explain::SitemapError;
 use crate::policy::{Reason, Verdict};
 use crate::rep::Rule;
 use crate::robots::identity::Identity;
@@ -21,7 +22,7 @@ pub enum Access {
     /// The robots.txt of its origin is not known.
     Unknown,
     /// The value is no URL that can be requested.
-    Invalid(String),
+    Invalid(SitemapError),
 }
 
 impl Access {
@@ -47,7 +48,7 @@ impl Access {
                 is_stale,
             } => (*reason, rule, judged_as, *is_stale),
             Self::Unknown => return "the robots.txt of its origin is not known".to_owned(),
-            Self::Invalid(why) => return why.clone(),
+            Self::Invalid(why) => return why.to_string(),
         };
         let mut grounds = Vec::new();
         match rule {

@@ -2,13 +2,26 @@
 
 use std::path::Path;
 
+use thiserror::Error;
+
 use super::super::{
     WitnessConfig,
     read::{Refusal, Section},
     values::{path, plain_url, service, text, unless},
 };
 use crate::robots::identity::client_name;
-use crate::tlog::{KeyKind, VerifierKey};
+use crate::tlog::{KeyError, KeyKind, VerifierKey};
+
+const EXPECTED: &str = "expected the vkey that the operator of the witness publishes: name+id+key";
+
+/// The reason why a text is not the vkey of a witness.
+#[derive(Debug, PartialEq, Eq, Error)]
+enum VkeyError {
+    #[error("{0}; {EXPECTED}")]
+    Malformed(#[from] KeyError),
+    #[error("this is the key of a log, which does not cosign; {EXPECTED}")]
+    OfLog,
+}
 
 /// Reads one `[[audit.witness]]`, after those of `earlier`.
 pub(super) fn witness(
@@ -62,14 +75,11 @@ fn prefix(text: &str) -> Result<String, &'static str> {
 }
 
 /// Reads the vkey of a witness.
-fn vkey(text: &str) -> Result<VerifierKey, String> {
-    let told = |why: &dyn std::fmt::Display| {
-        format!("{why}; expected the vkey that the operator of the witness publishes: name+id+key")
-    };
-    let key: VerifierKey = text.parse().map_err(|error| told(&error))?;
+fn vkey(text: &str) -> Result<VerifierKey, VkeyError> {
+    let key: VerifierKey = text.parse()?;
     match key.kind() {
         KeyKind::CosignatureV1 => Ok(key),
-        KeyKind::Ed25519 => Err(told(&"this is the key of a log, which does not cosign")),
+        KeyKind::Ed25519 => Err(VkeyError::OfLog),
     }
 }
 
@@ -107,7 +117,7 @@ mod tests {
             (right.replace("+", "-"), "name+id+key"),
             (right.replace("w1", "w2"), "name+id+key"),
         ] {
-            let said = vkey(&wrong).unwrap_err();
+            let said = vkey(&wrong).unwrap_err().to_string();
             assert!(said.contains(why), "{said}");
         }
     }

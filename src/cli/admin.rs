@@ -99,7 +99,10 @@ fn add(args: &AddArgs, config: &Config) -> Result<(), String> {
     };
     let stored = match args.token {
         true => TokenDigest::of(secret.as_bytes()).reveal(),
-        false => passwords::hash(secret.as_bytes())?.reveal().to_owned(),
+        false => {
+            let hash = passwords::hash(secret.as_bytes()).map_err(|error| error.to_string())?;
+            hash.reveal().to_owned()
+        }
     };
     let entry = entry(&args.name, args.role, kind, &stored);
     deliver(&entry, args.append, config)?;

@@ -104,7 +104,7 @@ fn add(args: &AddArgs, config: &Config) -> Result<ExitCode, String> {
         return Err(format!("a client is named {:?} already", args.name));
     }
     let password = args.password.password(&args.name)?;
-    let hash = passwords::hash(password.as_bytes())?;
+    let hash = passwords::hash(password.as_bytes()).map_err(|error| error.to_string())?;
     deliver(&entry(args, &hash), args.append, config)?;
     if args.password.generate {
         tell_secret("password", &args.name, &password);

@@ -18,9 +18,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use argon2::{Argon2, PasswordHasher as _, PasswordVerifier as _};
+use argon2::{Argon2, PasswordHasher as _, PasswordVerifier as _, password_hash};
 use aws_lc_rs::hmac;
 use quick_cache::sync::Cache;
+use thiserror::Error;
 use tokio::sync::Semaphore;
 
 use self::attempts::{Attempt, Attempts};
@@ -237,6 +238,17 @@ impl std::fmt::Debug for Passwords {
     }
 }
 
+/// The reason why a password has no hash.
+#[derive(Debug, Error)]
+pub enum HashError {
+    /// The system has no randomness, or the password cannot be hashed.
+    #[error("the password cannot be hashed: {0}")]
+    Unhashed(#[from] password_hash::Error),
+    /// The hash is none that the configuration takes.
+    #[error("{0}")]
+    Form(&'static str),
+}
+
 /// Tells whether `password` matches `stored`. Slow, on the calling thread; compares in constant time.
 #[must_use]
 pub fn verify(stored: &PasswordHash, password: &[u8]) -> bool {
@@ -248,11 +260,9 @@ pub fn verify(stored: &PasswordHash, password: &[u8]) -> bool {
 ///
 /// # Errors
 /// When the system has no randomness, or the password cannot be hashed.
-pub fn hash(password: &[u8]) -> Result<PasswordHash, String> {
-    let hash: argon2::PasswordHash = Argon2::default()
-        .hash_password(password)
-        .map_err(|error| format!("the password cannot be hashed: {error}"))?;
-    PasswordHash::parse(&hash.to_string()).map_err(str::to_owned)
+pub fn hash(password: &[u8]) -> Result<PasswordHash, HashError> {
+    let hash: argon2::PasswordHash = Argon2::default().hash_password(password)?;
+    PasswordHash::parse(&hash.to_string()).map_err(HashError::Form)
 }
 
 /// A slot among the waiting attempts.

@@ -51,6 +51,7 @@ pub mod report;
 mod rotate;
 mod sink;
 pub(crate) mod summary;
+pub mod tiles;
 pub mod verify;
 pub mod what_if;
 mod writer;

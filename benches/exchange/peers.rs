@@ -216,6 +216,7 @@ pub fn other_build(lab: &Lab, cpus: Option<&str>) -> Option<Proxy> {
     Some(Proxy {
         process,
         port,
+        host: ORIGIN,
         is_reverse: false,
     })
 }

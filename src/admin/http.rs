@@ -27,6 +27,7 @@ mod question;
 mod refusals;
 mod report;
 mod sitemaps;
+mod tlog;
 mod token;
 
 use std::fmt;
@@ -234,6 +235,7 @@ pub fn router(site: Site) -> Router {
         .merge(directory::routes())
         .merge(metrics::routes())
         .merge(api::routes())
+        .merge(tlog::routes())
         .merge(decide::routes().route_layer(bounded))
         .merge(console::routes())
         .fallback(problem::not_found)

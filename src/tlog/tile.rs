@@ -71,6 +71,14 @@ impl Tile {
         self.width
     }
 
+    /// Returns the size of the smallest tree that has this tile with this width. `None` if no tree can.
+    #[must_use]
+    pub fn least_tree(&self) -> Option<u64> {
+        let hashes = self.index.checked_mul(u64::from(WIDTH))? + u64::from(self.width);
+        let entries = hashes.checked_mul(1_u64.checked_shl(8 * u32::from(self.level))?)?;
+        (entries <= MAX_SIZE).then_some(entries)
+    }
+
     /// Returns all tiles of a tree of `size` entries: each level from the left, the partial tile last.
     pub fn all(size: u64) -> impl Iterator<Item = Self> {
         let levels = (0..8_u8).map(move |level| (level, size >> (8 * level)));
@@ -279,6 +287,26 @@ mod tests {
         ];
         assert_eq!(of_70_000[272..], last);
         assert_eq!(Tile::all(MAX_SIZE).next(), Some(tile(0, 0, 256)));
+    }
+
+    #[test]
+    fn the_least_tree_of_a_tile_is_the_smallest_that_has_it() {
+        for size in [1, 255, 256, 257, 65_535, 65_536, 70_000] {
+            for tile in Tile::all(size) {
+                let least = tile.least_tree().unwrap();
+                assert!(least <= size, "{tile} of {size}");
+                assert!(
+                    Tile::all(least).any(|found| found == tile),
+                    "{tile} of {least}"
+                );
+                assert!(
+                    Tile::all(least - 1).all(|found| found != tile),
+                    "{tile} of {size}"
+                );
+            }
+        }
+        assert_eq!(tile(63, 0, 1).least_tree(), None);
+        assert_eq!(tile(0, MAX_SIZE / 256, 256).least_tree(), None);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crawlgate::audit::tiles;
 use crawlgate::clock::Moment;
 use crawlgate::config::Synchronous;
 use crawlgate::entry::{Bounds, Decision, Entry};
@@ -121,6 +122,37 @@ impl Shelf {
     }
 }
 
+impl Shelf {
+    /// Checks that each file that was written, of this tree or of a smaller one, is made of the store as it was.
+    #[track_caller]
+    pub(crate) fn made_one_by_one(&self) {
+        let size = self.entries.len() as u64;
+        let store = self.path("crawlgate.db");
+        let store: Arc<dyn Store> =
+            Arc::new(Sqlite::open(&store, Access::Read, Synchronous::Normal).unwrap());
+        let mut names = BTreeMap::new();
+        note_files(&self.folder(), "", &mut names);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let made = |resource, size| {
+            let content = runtime.block_on(tiles::content(&store, resource, size));
+            content.unwrap()
+        };
+        for name in names.keys().filter(|name| *name != "/checkpoint") {
+            let resource = Resource::parse(&name[1..]).unwrap();
+            let written = fs::read(self.folder().join(&name[1..])).unwrap();
+            assert_eq!(made(resource, size), Some(written), "{name} of {size}");
+            let (Resource::Hashes(tile) | Resource::Entries(tile)) = resource else {
+                panic!("{name}");
+            };
+            let too_small = tile.least_tree().unwrap() - 1;
+            assert_eq!(made(resource, too_small), None, "{name} of {too_small}");
+        }
+    }
+}
+
 /// Collects the files with their inodes.
 fn note_files(folder: &Path, name: &str, places: &mut BTreeMap<String, u64>) {
     for entry in fs::read_dir(folder).unwrap() {
@@ -147,6 +179,7 @@ fn the_tree_of_a_store_is_written_and_goes_on() {
     for size in [1, 255, 256, 600, 5_000, 66_100] {
         shelf.grow(size);
         let places = shelf.written();
+        shelf.made_one_by_one();
         if size <= 5_000 {
             assert_eq!(shelf.written(), places, "{size}: nothing is written twice");
         }

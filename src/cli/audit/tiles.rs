@@ -1,6 +1,5 @@
 //! Writes the log as the files of c2sp.org/tlog-tiles.
 
-use std::collections::HashMap;
 use std::fmt::Display;
 use std::fs;
 use std::io::{self, Write as _};
@@ -11,12 +10,11 @@ use clap::Args;
 use tempfile::NamedTempFile;
 
 use super::{Found, prove::tell};
+use crate::audit::tiles::{Gone, Roots, bundle_of, entries, leaves_of};
 use crate::audit::verify::case::Trusted;
 use crate::config::Config;
 use crate::store::{Store, StoreError};
-use crate::tlog::{
-    BUNDLE, Hash, Prover, ProverError, Resource, SEGMENT, Tile, Tree, leaf_hash, push_entry,
-};
+use crate::tlog::{BUNDLE, Hash, Prover, ProverError, Resource, Tile, Tree, leaf_hash};
 
 pub(super) const HELP: &str = "\
 The files are `checkpoint`, `tile/L/N[.p/W]` and `tile/entries/N[.p/W]` of c2sp.org/tlog-tiles, open to their owner alone. \
@@ -54,13 +52,7 @@ pub(super) async fn write(
         return Ok(Found::Faults);
     };
     let size = newest.checkpoint.size;
-    let mut roots = Roots::default();
-    for one in store.roots().await.map_err(failed)? {
-        match one.count {
-            SEGMENT => roots.segments.insert(one.first / SEGMENT, one.root),
-            _ => roots.bundles.insert(one.first / BUNDLE, one.root),
-        };
-    }
+    let mut roots = Roots::of(&store.roots().await.map_err(failed)?);
     let folder = Folder(&args.dir);
     let Some(Bottom { last, mut dropped }) =
         write_bundles(store, &folder, size, &mut roots).await?
@@ -69,7 +61,7 @@ pub(super) async fn write(
     };
     let mut prover = Prover::new(size, |tile: Tile| match tile.level() {
         0 => Ok(last.clone()),
-        level => roots.of(tile, level),
+        _ => roots.hashes(tile),
     });
     for tile in Tile::all(size).filter(|tile| tile.level() > 0) {
         match prover.tile(tile) {
@@ -115,10 +107,13 @@ async fn write_bundles(
 ) -> Result<Option<Bottom>, String> {
     let mut bottom = Bottom::default();
     for tile in Tile::all(size).filter(|tile| tile.level() == 0) {
-        let known = roots.bundles.get(&tile.index()).copied();
+        let known = roots.bundle(tile.index());
         let leaves = match known.and_then(|root| folder.whole(tile, &root)) {
             Some(leaves) => leaves,
-            None => match entries(store, tile).await? {
+            None => match entries(store, tile)
+                .await
+                .map_err(|error| error.to_string())?
+            {
                 None => {
                     bottom.dropped += 1;
                     continue;
@@ -135,68 +130,11 @@ async fn write_bundles(
             return Ok(None);
         }
         match u64::from(tile.width()) == BUNDLE {
-            true => drop(roots.bundles.insert(tile.index(), root)),
+            true => roots.add_bundle(tile.index(), root),
             false => bottom.last = leaves,
         }
     }
     Ok(Some(bottom))
-}
-
-/// Returns the entries below a tile of level 0; `None` if retention has dropped them.
-async fn entries(store: &Arc<dyn Store>, tile: Tile) -> Result<Option<Vec<Vec<u8>>>, String> {
-    let failed = |error: StoreError| error.to_string();
-    let first = tile.index() * BUNDLE;
-    let width = usize::from(tile.width());
-    let is_dropped = async || {
-        let extent = store.extent().await.map_err(failed);
-        extent.map(|extent| first < extent.first)
-    };
-    if is_dropped().await? {
-        return Ok(None);
-    }
-    let records = store.records(first, width).await.map_err(failed)?;
-    let in_order = (first + 1..).zip(&records);
-    let is_whole = records.len() == width && in_order.clone().all(|(seq, one)| one.seq == seq);
-    match (is_whole, is_dropped().await?) {
-        (true, _) => Ok(Some(records.into_iter().map(|one| one.entry).collect())),
-        (false, true) => Ok(None),
-        (false, false) => Err(format!(
-            "records are missing after record {first}: `crawlgate store check` tells more"
-        )),
-    }
-}
-
-/// The hashes that the store keeps, and those of the tail.
-#[derive(Default)]
-struct Roots {
-    bundles: HashMap<u64, Hash>,
-    segments: HashMap<u64, Hash>,
-}
-
-/// The store no longer has the hashes.
-#[derive(Debug, thiserror::Error)]
-#[error("the hashes of dropped records are needed, and gone")]
-struct Gone;
-
-impl Roots {
-    /// Returns the hashes of a tile of level 1 or 2.
-    fn of(&self, tile: Tile, level: u8) -> Result<Vec<Hash>, Gone> {
-        let first = tile.index() * 256;
-        let hashes = (first..first + u64::from(tile.width())).map(|index| match level {
-            1 => self.bundles.get(&index).copied(),
-            _ => self.segment(index),
-        });
-        hashes.collect::<Option<_>>().ok_or(Gone)
-    }
-
-    fn segment(&self, number: u64) -> Option<Hash> {
-        let known = self.segments.get(&number).copied();
-        known.or_else(|| {
-            let bundles = number * 256..(number + 1) * 256;
-            let bundles = bundles.map(|index| self.bundles.get(&index).copied());
-            Some(Tree::root_of(&bundles.collect::<Option<Vec<_>>>()?))
-        })
-    }
 }
 
 /// The directory of the files.
@@ -223,14 +161,11 @@ impl Folder<'_> {
         entries: &[Vec<u8>],
         root: Option<&Hash>,
     ) -> Result<Vec<Hash>, String> {
-        let leaves: Vec<_> = entries.iter().map(|entry| leaf_hash(entry)).collect();
+        let leaves = leaves_of(entries);
         if root.is_some_and(|root| *root != Tree::root_of(&leaves)) {
             return Ok(leaves);
         }
-        let mut bundle = Vec::new();
-        for entry in entries {
-            push_entry(&mut bundle, entry).map_err(|error| error.to_string())?;
-        }
+        let bundle = bundle_of(entries).map_err(|error| error.to_string())?;
         self.put(&Resource::Entries(tile), &bundle)?;
         self.put(&Resource::Hashes(tile), leaves.as_flattened())?;
         Ok(leaves)

@@ -68,11 +68,11 @@ const EXPORTS: usize = 8;
 
 /// The state that all pages share. Cheap to clone.
 #[derive(Clone)]
-pub struct Site(Arc<Looked>);
+pub struct AppState(Arc<Inner>);
 
-struct Looked {
+struct Inner {
     proxy: Arc<Proxy>,
-    desk: Arc<dyn Service>,
+    service: Arc<dyn Service>,
     access: Access,
     hosts: Vec<String>,
     csrf: String,
@@ -87,23 +87,19 @@ struct Looked {
     instruments: Instruments,
 }
 
-impl Site {
-    /// Creates the state over this proxy, without a token; `desk` does the work that only the process can do.
-    pub fn new(proxy: Arc<Proxy>, desk: Arc<dyn Service>) -> Site {
-        Site::guarded(proxy, desk, None)
-    }
-
-    /// Creates the same state; if there is a `token`, it opens to its holders.
-    pub fn guarded(proxy: Arc<Proxy>, desk: Arc<dyn Service>, token: Option<Token>) -> Site {
+impl AppState {
+    /// Creates the state over this proxy. `service` does the work that only the process can do. A `token` opens the pages to
+    /// its holders.
+    pub fn new(proxy: Arc<Proxy>, service: Arc<dyn Service>, token: Option<Token>) -> AppState {
         let hosts = proxy.settings().admin.hosts.clone();
         let started = proxy.clock().now();
         let refusals = Refusals::default();
-        let instruments = Instruments::of(&proxy, &*desk, &refusals);
+        let instruments = Instruments::of(&proxy, &*service, &refusals);
         let access = Access::new(token, refusals, proxy.clock().clone());
         let decisions = connections::decisions_of(proxy.settings().admin.connections);
-        Site(Arc::new(Looked {
+        AppState(Arc::new(Inner {
             proxy,
-            desk,
+            service,
             access,
             hosts,
             // Without randomness no form matches, and every form is refused.
@@ -133,7 +129,7 @@ impl Site {
     ///
     /// # Errors
     /// 404 if the process has no store.
-    pub fn kept(&self) -> Result<&Arc<dyn Store>, Problem> {
+    pub fn require_store(&self) -> Result<&Arc<dyn Store>, Problem> {
         let why = "there is no store: [store] path is \"\"; name a file there and restart";
         self.store().ok_or_else(|| Problem::missing(why))
     }
@@ -160,8 +156,8 @@ impl Site {
     }
 
     /// Returns the service that refreshes, forgets, and takes over overrides.
-    pub fn desk(&self) -> &dyn Service {
-        &*self.0.desk
+    pub fn service(&self) -> &dyn Service {
+        &*self.0.service
     }
 
     /// Returns the secret in the forms of our own pages, see [`form::Posted`]. Each user has one of its own, and
@@ -186,23 +182,23 @@ impl Site {
     ///
     /// # Errors
     /// Never, as long as the process runs.
-    pub async fn turn(&self) -> Result<SemaphorePermit<'_>, Problem> {
-        let turn = self.0.work.acquire().await;
-        turn.map_err(|_| Problem::busy("the process is about to end"))
+    pub async fn work_permit(&self) -> Result<SemaphorePermit<'_>, Problem> {
+        let permit = self.0.work.acquire().await;
+        permit.map_err(|_| Problem::busy("the process is about to end"))
     }
 
     /// Returns the permit to write one export, held until the export ends.
     ///
     /// # Errors
     /// When too many exports are in progress.
-    pub fn export(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        let place = Arc::clone(&self.0.exports).try_acquire_owned();
+    pub fn export_permit(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let permit = Arc::clone(&self.0.exports).try_acquire_owned();
         let why = "too many exports are in progress; try again when one has ended";
-        place.map_err(|_| Problem::busy(why))
+        permit.map_err(|_| Problem::busy(why))
     }
 
     /// Returns the permits for decision requests in progress.
-    fn decisions(&self) -> &Semaphore {
+    fn decision_permits(&self) -> &Semaphore {
         &self.0.decisions
     }
 
@@ -221,15 +217,15 @@ impl Site {
     }
 }
 
-impl fmt::Debug for Site {
+impl fmt::Debug for AppState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Site").finish_non_exhaustive()
+        f.debug_struct("AppState").finish_non_exhaustive()
     }
 }
 
 /// Returns the router of all pages.
-pub fn router(site: Site) -> Router {
-    let bounded = from_fn_with_state(site.clone(), connections::bound_decisions);
+pub fn router(app: AppState) -> Router {
+    let bounded = from_fn_with_state(app.clone(), connections::bound_decisions);
     Router::new()
         .merge(health::routes())
         .merge(directory::routes())
@@ -240,11 +236,11 @@ pub fn router(site: Site) -> Router {
         .merge(console::routes())
         .fallback(problem::not_found)
         .method_not_allowed_fallback(problem::not_allowed)
-        .layer(from_fn_with_state(site.clone(), guard::authorise))
+        .layer(from_fn_with_state(app.clone(), guard::authorise))
         .layer(axum::middleware::from_fn(connections::spare))
         .layer(DefaultBodyLimit::max(BODY))
         .layer(axum::middleware::from_fn(problem::rewrite))
-        .layer(from_fn_with_state(site.clone(), console::dress))
-        .layer(from_fn_with_state(site.clone(), guard::admit))
-        .with_state(site)
+        .layer(from_fn_with_state(app.clone(), console::dress))
+        .layer(from_fn_with_state(app.clone(), guard::admit))
+        .with_state(app)
 }

@@ -21,8 +21,8 @@ use super::join::first_answer;
 use super::keeper::Keeper;
 use crate::admin::Socket;
 use crate::admin::http::{
-    Certificate, CertificateError, Listener, PUBLIC_CONNECTIONS, PublicTry, Served, Site, Token,
-    TryCounts, router,
+    AppState, Certificate, CertificateError, Listener, PUBLIC_CONNECTIONS, PublicTry, Served,
+    Token, TryCounts, router,
 };
 use crate::clock::{self, Clock, Moment};
 use crate::config::{AdminConfig, Config};
@@ -52,7 +52,7 @@ pub(super) struct BackgroundTasks {
     log: Option<LogParts>,
     fleet: Option<Arc<Fleet>>,
     /// The console and the page for everyone, bound and not served yet.
-    sites: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    servers: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// The certificate of the console, if it has one.
     certificate: Option<Certificate>,
     /// Questions at the page for everyone.
@@ -84,7 +84,7 @@ impl BackgroundTasks {
             keeper: None,
             log: None,
             fleet: None,
-            sites: Vec::new(),
+            servers: Vec::new(),
             certificate: None,
             tries: TryCounts::default(),
             link: JoinSet::new(),
@@ -137,12 +137,12 @@ impl BackgroundTasks {
         Ok(())
     }
 
-    /// Records the start of the process, begins the store's maintenance with a checkpoint of it, and serves the sites, which
-    /// decide about URLs for other programs, too. Called before the first request.
+    /// Records the start of the process, begins the store's maintenance with a checkpoint of it, and starts the HTTP servers,
+    /// which decide about URLs for other programs, too. Called before the first request.
     pub(super) fn begin(&mut self, proxy: &Arc<Proxy>) {
         proxy.log().begin(&proxy.settings());
-        for site in std::mem::take(&mut self.sites) {
-            self.tasks.spawn(site);
+        for server in std::mem::take(&mut self.servers) {
+            self.tasks.spawn(server);
         }
         let Some(kept) = &self.log else {
             return;
@@ -184,7 +184,7 @@ impl BackgroundTasks {
     /// # Errors
     /// When the address, the token or the certificate is not available: an operator who relies on the console must not miss
     /// it.
-    pub(super) fn open_site(&mut self, proxy: &Arc<Proxy>) -> Result<(), String> {
+    pub(super) fn open_admin(&mut self, proxy: &Arc<Proxy>) -> Result<(), String> {
         let settings = proxy.settings();
         let Some(address) = settings.admin.address else {
             return Ok(());
@@ -202,10 +202,10 @@ impl BackgroundTasks {
         let scheme = certificate.as_ref().map_or("http", |_| "https");
         info!("console: {scheme}://{address}/");
         tell_of_access(&settings.admin);
-        let site = Site::guarded(Arc::clone(proxy), self.service(proxy), token);
+        let app = AppState::new(Arc::clone(proxy), self.service(proxy), token);
         let connections = settings.admin.connections;
-        let serving = listener.serve(router(site), connections, certificate.clone());
-        self.sites.push(Box::pin(serving));
+        let serving = listener.serve(router(app), connections, certificate.clone());
+        self.servers.push(Box::pin(serving));
         self.certificate = certificate;
         Ok(())
     }
@@ -236,7 +236,7 @@ impl BackgroundTasks {
         let page = page.map_err(|error| error.to_string())?;
         info!("public page: http://{address}/try");
         let serving = listener.serve(page.router(), PUBLIC_CONNECTIONS, None);
-        self.sites.push(Box::pin(serving));
+        self.servers.push(Box::pin(serving));
         Ok(())
     }
 

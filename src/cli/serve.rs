@@ -120,7 +120,7 @@ async fn serve(
     }
     // Bound before the start is recorded, as a process without a port never serves; connections wait meanwhile.
     let listeners = listeners(&kept).await?;
-    tasks.open_site(&proxy)?;
+    tasks.open_admin(&proxy)?;
     tasks.open_public(&proxy)?;
     tasks.begin(&proxy);
     // Last: a new connection finds everything in place.

@@ -28,7 +28,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{Modify, OpenApi as _};
 
 use super::problem::{self, Problem};
-use super::{Actor, Site};
+use super::{Actor, AppState};
 use crate::admin::query::Wrong;
 use crate::admin::query::params::{Blank, Params};
 use crate::policy::overrides::words;
@@ -44,7 +44,7 @@ const USUAL: usize = 100;
 const MOST: usize = 1_000;
 
 /// Returns the routes.
-pub fn routes() -> Router<Site> {
+pub fn routes() -> Router<AppState> {
     let api = Router::new()
         .route("/openapi.json", get(openapi))
         .merge(acknowledgements::routes())

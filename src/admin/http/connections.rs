@@ -19,7 +19,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use http_body::{Frame, SizeHint};
 
-use super::Site;
+use super::AppState;
 use super::problem::Problem;
 use crate::connection_limit::{ConnectionLimit, Slot};
 
@@ -160,11 +160,11 @@ pub(super) async fn spare(request: Request, next: Next) -> Response {
 /// Bounds the decision requests in progress. A request beyond the limit is refused in the form that its sender takes
 /// for a refusal.
 pub(super) async fn bound_decisions(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     request: Request,
     next: Next,
 ) -> Response {
-    let Ok(_place) = site.decisions().try_acquire() else {
+    let Ok(_permit) = app.decision_permits().try_acquire() else {
         let why = "too many decisions are in progress; try again, or raise [admin] connections";
         return match request.uri().path() {
             "/auth" => Problem::new(StatusCode::FORBIDDEN, why).into_response(),

@@ -5,7 +5,7 @@
 //! templates escape it, and characters that reverse text or control a terminal are spelt out.
 //!
 //! A page is as fast with a million decisions: lists go by record numbers, a search looks at a limited number of
-//! records and then says how far it came, charts use hourly counts. Expensive pages wait for a permit ([`Site::turn`]).
+//! records and then says how far it came, charts use hourly counts. Expensive pages wait for a permit ([`AppState::work_permit`]).
 //!
 //! `shell` frames a page, `words` and `chart` write its parts; the other modules are a page or two each. `public` is a page
 //! for everyone, at another address. A failure is a
@@ -50,10 +50,10 @@ use axum::routing::{get, post};
 
 pub use self::dress::dress;
 pub use self::public::{CONNECTIONS as PUBLIC_CONNECTIONS, PublicTry, TryCounts};
-use super::{BODY_WITH_ROBOTS, Site};
+use super::{AppState, BODY_WITH_ROBOTS};
 
 /// Returns the routes.
-pub fn routes() -> Router<Site> {
+pub fn routes() -> Router<AppState> {
     let with_robots = DefaultBodyLimit::max(BODY_WITH_ROBOTS);
     Router::new()
         .route("/", get(overview::page))

@@ -33,7 +33,7 @@ use http::uri::Authority;
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use self::question::Asked;
-use super::Site;
+use super::AppState;
 use super::problem::Problem;
 use crate::client::Client;
 use crate::gate::Pacing;
@@ -54,7 +54,7 @@ const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto")
 const ORIGINAL_METHOD: HeaderName = HeaderName::from_static("x-original-method");
 
 /// Returns the routes.
-pub fn routes() -> Router<Site> {
+pub fn routes() -> Router<AppState> {
     Router::new()
         .route("/decide", get(decide))
         .route("/auth", any(auth_request))
@@ -92,12 +92,12 @@ impl Unclear {
 }
 
 /// Answers `GET /decide?url=…&agent=…`.
-async fn decide(State(site): State<Site>, request: Request) -> Response {
+async fn decide(State(app): State<AppState>, request: Request) -> Response {
     let asked = match Asked::read(request.uri().query().unwrap_or_default().as_bytes()) {
         Ok(asked) => asked,
         Err(unclear) => return refuse(unclear, StatusCode::BAD_REQUEST),
     };
-    let client = match client(&site, asked.client.as_deref()) {
+    let client = match client(&app, asked.client.as_deref()) {
         Ok(client) => client,
         Err(unclear) => return refuse(unclear, StatusCode::BAD_REQUEST),
     };
@@ -114,16 +114,16 @@ async fn decide(State(site): State<Site>, request: Request) -> Response {
         pacing: asked.pacing,
         manner: manner(&request, false),
     };
-    answer(&site, question).await
+    answer(&app, question).await
 }
 
 /// Answers nginx's `auth_request`.
-async fn auth_request(State(site): State<Site>, request: Request) -> Response {
+async fn auth_request(State(app): State<AppState>, request: Request) -> Response {
     let Told {
         url,
         method,
         client,
-    } = match Told::read(&site, &request) {
+    } = match Told::read(&app, &request) {
         Ok(told) => told,
         Err(unclear) => return refuse(unclear, StatusCode::FORBIDDEN),
     };
@@ -136,11 +136,11 @@ async fn auth_request(State(site): State<Site>, request: Request) -> Response {
         pacing: Pacing::AtOnce,
         manner: manner(&request, true),
     };
-    answer(&site, question).await
+    answer(&app, question).await
 }
 
 /// Answers Envoy's `ext_authz` filter.
-async fn ext_authz(State(site): State<Site>, request: Request) -> Response {
+async fn ext_authz(State(app): State<AppState>, request: Request) -> Response {
     let uri = request.uri();
     // Not the router's decoded path: the decision is about the octets that are sent.
     let path = uri.path_and_query().map_or("", |path| path.as_str());
@@ -158,20 +158,20 @@ async fn ext_authz(State(site): State<Site>, request: Request) -> Response {
     };
     let question = DecideRequest {
         address: asker(request.extensions()),
-        client: site.proxy().gate().clients().everybody(),
+        client: app.proxy().gate().clients().everybody(),
         method: request.method().clone(),
         subject: Subject::Url(url),
         headers,
         pacing: Pacing::AtOnce,
         manner: manner(&request, false),
     };
-    answer(&site, question).await
+    answer(&app, question).await
 }
 
 /// Decides, or says why there is no decision.
-async fn answer(site: &Site, question: DecideRequest<'_>) -> Response {
+async fn answer(app: &AppState, question: DecideRequest<'_>) -> Response {
     let only_forbids = question.manner.only_forbids;
-    match site.proxy().decide(question).await {
+    match app.proxy().decide(question).await {
         Ok(answer) => answer.map(Body::from),
         Err(Stopping) => {
             let why = "crawlgate stops and decides nothing any more; ask again when it is back";
@@ -193,7 +193,7 @@ struct Told {
 }
 
 impl Told {
-    fn read(site: &Site, request: &Request) -> Result<Told, Unclear> {
+    fn read(app: &AppState, request: &Request) -> Result<Told, Unclear> {
         let name = match request.uri().query() {
             None | Some("") => None,
             Some(query) => Some(query.strip_prefix("client=").ok_or_else(|| {
@@ -204,17 +204,17 @@ impl Told {
         Ok(Told {
             url: original(headers)?,
             method: original_method(headers)?,
-            client: client(site, name)?,
+            client: client(app, name)?,
         })
     }
 }
 
 /// Returns the client of this name, or the one without a name.
-fn client(site: &Site, name: Option<&str>) -> Result<Arc<Client>, Unclear> {
+fn client(app: &AppState, name: Option<&str>) -> Result<Arc<Client>, Unclear> {
     let Some(name) = name else {
-        return Ok(site.proxy().gate().clients().everybody());
+        return Ok(app.proxy().gate().clients().everybody());
     };
-    let clients = site.proxy().gate().clients().named();
+    let clients = app.proxy().gate().clients().named();
     let mut clients = clients.into_iter();
     clients
         .find(|client| client.name.as_deref() == Some(name))

@@ -9,20 +9,20 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use http::{HeaderName, HeaderValue};
 
-use super::Site;
+use super::AppState;
 use super::guard::authority;
 use super::problem::Problem;
 use crate::signing::settings::WELL_KNOWN;
 
 /// Returns the route.
-pub fn routes() -> Router<Site> {
+pub fn routes() -> Router<AppState> {
     Router::new().route(WELL_KNOWN, get(directory))
 }
 
-async fn directory(State(site): State<Site>, request: Request) -> Response {
+async fn directory(State(app): State<AppState>, request: Request) -> Response {
     let asked = authority(request.uri(), request.headers()).ok();
-    let egress = site.proxy().egress();
-    let found = asked.and_then(|asked| egress.directory(asked.as_str(), site.now()));
+    let egress = app.proxy().egress();
+    let found = asked.and_then(|asked| egress.directory(asked.as_str(), app.now()));
     let Some(directory) = found else {
         let why = "no [[signing]] has an agent URL with this host; a proxy before this listener has to pass the Host field on";
         return Problem::missing(why).into_response();

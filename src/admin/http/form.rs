@@ -11,23 +11,23 @@ use http::StatusCode;
 use serde::de::DeserializeOwned;
 
 use super::problem::Problem;
-use super::{Actor, Site};
+use super::{Actor, AppState};
 use crate::text::hex;
 
-/// The name of the field with the secret: `<input type="hidden" name="csrf" value="…">`, with [`Site::csrf`].
+/// The name of the field with the secret: `<input type="hidden" name="csrf" value="…">`, with [`AppState::csrf`].
 pub const CSRF: &str = "csrf";
 
 /// A form of one of our own pages. `T` is read from its other fields.
 #[derive(Debug)]
 pub struct Posted<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequest<Site> for Posted<T> {
+impl<T: DeserializeOwned> FromRequest<AppState> for Posted<T> {
     type Rejection = Response;
 
-    async fn from_request(request: Request, site: &Site) -> Result<Self, Response> {
+    async fn from_request(request: Request, app: &AppState) -> Result<Self, Response> {
         let ours = request.extensions().get::<Actor>();
-        let ours = ours.map(|actor| site.csrf(actor)).unwrap_or_default();
-        let Form(mut pairs) = Form::<Vec<(String, String)>>::from_request(request, site)
+        let ours = ours.map(|actor| app.csrf(actor)).unwrap_or_default();
+        let Form(mut pairs) = Form::<Vec<(String, String)>>::from_request(request, app)
             .await
             .map_err(IntoResponse::into_response)?;
         let shown = pairs.iter().position(|(name, _)| name == CSRF);
@@ -48,7 +48,7 @@ impl<T: DeserializeOwned> FromRequest<Site> for Posted<T> {
             )
             .body(text.into())
             .map_err(|error| Problem::bad(error.to_string()).into_response())?;
-        let Form(fields) = Form::<T>::from_request(request, site)
+        let Form(fields) = Form::<T>::from_request(request, app)
             .await
             .map_err(IntoResponse::into_response)?;
         Ok(Posted(fields))

@@ -21,7 +21,7 @@ use http::{Method, StatusCode, Uri};
 use tokio::time::timeout;
 use tracing::info;
 
-use super::Site;
+use super::AppState;
 use super::access::{Actor, Refusal, role_of};
 use super::decide;
 use super::problem::{self, Problem};
@@ -68,11 +68,11 @@ pub fn set_headers<const N: usize>(headers: &mut HeaderMap, own: [(HeaderName, &
 }
 
 /// Checks the request and its credentials, passes it on with its sender, and sets the answer's headers.
-pub async fn admit(State(site): State<Site>, request: Request, next: Next) -> Response {
+pub async fn admit(State(app): State<AppState>, request: Request, next: Next) -> Response {
     let (mut head, body) = request.into_parts();
     let sender = match is_public(&head.method, &head.uri) {
         true => Ok(None),
-        false => sender(&site, &head).await.map(Some),
+        false => sender(&app, &head).await.map(Some),
     };
     let mut response = match sender {
         Err(refused) => refused,
@@ -81,7 +81,7 @@ pub async fn admit(State(site): State<Site>, request: Request, next: Next) -> Re
                 head.extensions.insert(sender);
             }
             let request = Request::from_parts(head, body);
-            let patience = patience(&site);
+            let patience = patience(&app);
             timeout(patience, next.run(request))
                 .await
                 .unwrap_or_else(|_| {
@@ -95,8 +95,8 @@ pub async fn admit(State(site): State<Site>, request: Request, next: Next) -> Re
 
 /// Returns the time-out of an answer. A refresh may wait for one fetch and then make another; a decision may be held
 /// for robots.txt, and then for its turn.
-fn patience(site: &Site) -> Duration {
-    let settings = site.proxy().settings();
+fn patience(app: &AppState) -> Duration {
+    let settings = app.proxy().settings();
     let fetches = settings.robots.fetch_timeout * 2;
     let holds = settings.robots.hold + settings.pace.max_hold;
     fetches.max(holds) + GRACE
@@ -109,12 +109,12 @@ fn is_public(method: &Method, uri: &Uri) -> bool {
 
 /// Passes a request on if the role of its sender allows what the router has chosen for it; if there is no route, answers 404
 /// whatever the role. Acts of users are told of in the program's messages.
-pub async fn authorise(State(site): State<Site>, request: Request, next: Next) -> Response {
+pub async fn authorise(State(app): State<AppState>, request: Request, next: Next) -> Response {
     if is_public(request.method(), request.uri()) {
         return next.run(request).await;
     }
     let Some(actor) = request.extensions().get::<Actor>().cloned() else {
-        return unauthenticated(&site).into_response();
+        return unauthenticated(&app).into_response();
     };
     let (method, peer) = (
         request.method().clone(),
@@ -128,8 +128,8 @@ pub async fn authorise(State(site): State<Site>, request: Request, next: Next) -
     let needed = role_of(&method, route.as_str());
     let user = actor.name();
     if !actor.may(needed) {
-        let refusals = site.access().refusals();
-        refusals.refuse(Reason::Role, peer, user, site.now());
+        let refusals = app.access().refusals();
+        refusals.refuse(Reason::Role, peer, user, app.now());
         let why = format!(
             "this takes the role {needed}, and {} has the role {}: see role of its [[admin.user]]",
             user.unwrap_or_default(),
@@ -146,24 +146,24 @@ pub async fn authorise(State(site): State<Site>, request: Request, next: Next) -
 }
 
 /// Returns the sender of a request, or the answer that refuses it.
-async fn sender(site: &Site, request: &Parts) -> Result<Actor, Response> {
+async fn sender(app: &AppState, request: &Parts) -> Result<Actor, Response> {
     let authority = authority(&request.uri, &request.headers)
         .map_err(|why| Problem::bad(why).into_response())?;
     let path = request.uri.path();
-    if !decide::borrows_head(path) && !is_ours(authority.host(), site.hosts()) {
+    if !decide::borrows_head(path) && !is_ours(authority.host(), app.hosts()) {
         let host = authority.host();
         let why = format!(
             "{host}: this is not a name of this console; use its address, or put the name into [admin] hosts"
         );
         return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, why).into_response());
     }
-    let settings = site.proxy().settings();
-    let (peer, now) = (decide::asker(&request.extensions), site.now());
-    let access = site.access();
+    let settings = app.proxy().settings();
+    let (peer, now) = (decide::asker(&request.extensions), app.now());
+    let access = app.access();
     let identified = access
         .identify(&settings.admin, &request.headers, peer, now)
         .await;
-    let actor = identified.map_err(|refusal| refused(site, refusal, path))?;
+    let actor = identified.map_err(|refusal| refused(app, refusal, path))?;
     if decide::is_told_in_fields(path) {
         return Ok(actor);
     }
@@ -185,12 +185,12 @@ async fn sender(site: &Site, request: &Parts) -> Result<Actor, Response> {
 }
 
 /// Returns the answer to a request without right credentials.
-fn refused(site: &Site, refusal: Refusal, path: &str) -> Response {
+fn refused(app: &AppState, refusal: Refusal, path: &str) -> Response {
     let problem = match refusal {
-        Refusal::Missing | Refusal::Wrong => return unauthenticated(site).into_response(),
+        Refusal::Missing | Refusal::Wrong => return unauthenticated(app).into_response(),
         Refusal::TooMany(again) => {
             let why = "too many wrong passwords for this user have come from this address; try again later";
-            Problem::too_many(why, again.since(site.now()))
+            Problem::too_many(why, again.since(app.now()))
         }
         Refusal::Busy => Problem::busy("too many passwords wait for their check; try again"),
     };
@@ -201,8 +201,8 @@ fn refused(site: &Site, refusal: Refusal, path: &str) -> Response {
     }
 }
 
-fn unauthenticated(site: &Site) -> Response {
-    let settings = site.proxy().settings();
+fn unauthenticated(app: &AppState) -> Response {
+    let settings = app.proxy().settings();
     let why = match &settings.admin {
         admin if admin.is_shut() => {
             "the last [[admin.user]] is removed; add one and reload, or restart"
@@ -373,7 +373,7 @@ mod tests {
             assert_eq!(refused.is_none(), *expected, "{name}: {refused:?}");
             let is_from_elsewhere = headers
                 .get("sec-fetch-site")
-                .is_some_and(|site| site != "same-origin" && site != "none");
+                .is_some_and(|from| from != "same-origin" && from != "none");
             let refused = crosses(method, &headers, &ours, None, Visits::Refused);
             assert_eq!(
                 refused.is_none(),

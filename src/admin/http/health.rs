@@ -16,7 +16,7 @@ use thiserror::Error;
 use tokio::time::timeout;
 use utoipa::ToSchema;
 
-use super::Site;
+use super::AppState;
 use crate::fleet::LinkState;
 use crate::proxy::Proxy;
 use crate::store::StoreErrorKind;
@@ -25,7 +25,7 @@ use crate::store::StoreErrorKind;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Returns the routes.
-pub fn routes() -> Router<Site> {
+pub fn routes() -> Router<AppState> {
     Router::new()
         .route("/live", get(live))
         .route("/ready", get(ready))
@@ -83,8 +83,8 @@ async fn live() -> Json<serde_json::Value> {
     Json(serde_json::json!({ "live": true }))
 }
 
-async fn ready(State(site): State<Site>) -> (StatusCode, Json<Readiness>) {
-    let readiness = readiness(site.proxy()).await;
+async fn ready(State(app): State<AppState>) -> (StatusCode, Json<Readiness>) {
+    let readiness = readiness(app.proxy()).await;
     let status = match readiness.ready {
         true => StatusCode::OK,
         false => StatusCode::SERVICE_UNAVAILABLE,

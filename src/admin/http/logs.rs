@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 
-use super::Site;
+use super::AppState;
 use super::problem::Problem;
 use crate::config::Config;
 use crate::store::collection::Collection;
@@ -26,7 +26,7 @@ pub(super) struct Found {
     pub(super) config: Config,
 }
 
-impl Site {
+impl AppState {
     /// Returns the logs that a request names: those of `wanted`, names with commas between them or `*`, or else the one of
     /// this process.
     ///
@@ -34,7 +34,7 @@ impl Site {
     /// 404 for an unknown log, or if the process has no store; 400 for too many.
     pub(super) fn logs(&self, wanted: Option<&str>) -> Result<Logs, Problem> {
         let Some(wanted) = wanted else {
-            self.kept()?;
+            self.require_store()?;
             let own = self.own_log().ok_or_else(|| {
                 Problem::busy("the key of the log cannot be read, so the log has no name")
             })?;

@@ -14,7 +14,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-use super::Site;
+use super::AppState;
 use super::health::readiness;
 use super::refusals::Refusals;
 use crate::admin::Service;
@@ -25,7 +25,7 @@ use crate::proxy::Proxy;
 use crate::version::{COMMIT, DATE, TARGET, VERSION};
 
 /// Returns the routes.
-pub fn routes() -> Router<Site> {
+pub fn routes() -> Router<AppState> {
     Router::new().route("/metrics", get(metrics))
 }
 
@@ -37,11 +37,15 @@ pub(super) struct Instruments {
 
 impl Instruments {
     /// Registers all instruments of a proxy, its process, the service beside it and the admin side.
-    pub(super) fn of(proxy: &Arc<Proxy>, desk: &dyn Service, refusals: &Refusals) -> Instruments {
+    pub(super) fn of(
+        proxy: &Arc<Proxy>,
+        service: &dyn Service,
+        refusals: &Refusals,
+    ) -> Instruments {
         let is_ready = Arc::<AtomicBool>::default();
         let mut registry = Registry::default();
         proxy.register(&mut registry);
-        desk.register(&mut registry);
+        service.register(&mut registry);
         refusals.register(&mut registry);
         registry.register_collector(Box::new(Now {
             proxy: Arc::downgrade(proxy),
@@ -52,12 +56,12 @@ impl Instruments {
     }
 }
 
-async fn metrics(State(site): State<Site>, headers: HeaderMap) -> Response {
+async fn metrics(State(app): State<AppState>, headers: HeaderMap) -> Response {
     let accept = headers.get_all(ACCEPT).iter();
     let accept: Vec<&str> = accept.filter_map(|value| value.to_str().ok()).collect();
     let format = Format::asked_for(&accept);
-    let instruments = site.instruments();
-    let is_ready = readiness(site.proxy()).await.ready;
+    let instruments = app.instruments();
+    let is_ready = readiness(app.proxy()).await.ready;
     instruments.is_ready.store(is_ready, Ordering::Relaxed);
     match format.render(&instruments.registry) {
         Ok(body) => {

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use super::Site;
+use super::AppState;
 use super::logs::Found;
 use super::problem::Problem;
 use crate::audit::bundle::write;
@@ -11,9 +11,9 @@ use crate::audit::verify::case::Trusted;
 use crate::store;
 
 /// Returns the evidence file of a decision. If no checkpoint of the log of this process covers it yet, one is signed.
-pub(super) async fn evidence_file(site: &Site, found: &Found) -> Result<Vec<u8>, Problem> {
-    let _place = site.export()?;
-    let _turn = site.turn().await?;
+pub(super) async fn evidence_file(app: &AppState, found: &Found) -> Result<Vec<u8>, Problem> {
+    let _export = app.export_permit()?;
+    let _permit = app.work_permit().await?;
     let Found {
         log,
         store,
@@ -27,7 +27,7 @@ pub(super) async fn evidence_file(site: &Site, found: &Found) -> Result<Vec<u8>,
     let prover = match Prover::of(seq, &**store, &trusted).await {
         Err(Unproven::Unsigned(_)) if !log.is_copy() => {
             let key = store::kept_log_key(config)?;
-            store.checkpoint(key, site.now()).await?;
+            store.checkpoint(key, app.now()).await?;
             Prover::of(seq, &**store, &trusted).await?
         }
         prover => prover?,

@@ -5,7 +5,7 @@
 use thiserror::Error;
 use tokio::task::spawn_blocking;
 
-use super::Site;
+use super::AppState;
 use super::problem::Problem;
 use crate::explain::{
     self, AgentError, Documents, Evaluation, Evaluator, Judgement, PurposeError, UrlError, usage,
@@ -61,7 +61,7 @@ enum Basis {
     Documents(Documents),
 }
 
-impl Site {
+impl AppState {
     /// Judges a URL as the proxy would.
     pub(super) async fn judge(&self, question: Question<'_>) -> Result<Judgement, Unjudged> {
         let settings = self.proxy().settings();
@@ -87,7 +87,7 @@ impl Site {
             Some((text, name)) => Basis::Text(text, name),
             None => Basis::Documents(evaluator.fetch(cache, &target).await),
         };
-        let _turn = self.turn().await?;
+        let _permit = self.work_permit().await?;
         // A long file and a long path take a while.
         let judging = spawn_blocking(move || match basis {
             Basis::Text(text, name) => {

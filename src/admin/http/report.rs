@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use super::Site;
+use super::AppState;
 use super::problem::Problem;
 use crate::admin::query::{Conditions, Wrong};
 use crate::audit::report::{Gathering, Question, Report};
@@ -45,27 +45,27 @@ pub(super) fn question(conditions: &Conditions, now: Moment) -> Result<Question,
 /// Returns the report on the span, the client and the origin of `conditions`, of the logs that `wanted` names. It is not
 /// verified.
 pub(super) async fn report(
-    site: &Site,
+    app: &AppState,
     conditions: &Conditions,
     wanted: Option<&str>,
 ) -> Result<Report, Problem> {
-    let now = site.now();
+    let now = app.now();
     let question = question(conditions, now)?;
-    let logs = site.logs(wanted)?;
-    let _place = site.export()?;
+    let logs = app.logs(wanted)?;
+    let _export = app.export_permit()?;
     let mut gathering = {
-        let _turn = site.turn().await?;
+        let _permit = app.work_permit().await?;
         Gathering::begin(&logs, question).await?
     };
     loop {
         // Each step waits for a permit like any other request: a report is as long as the log.
-        let _turn = site.turn().await?;
+        let _permit = app.work_permit().await?;
         if gathering.step(&logs).await?.is_none() {
             break;
         }
     }
-    let settings = site.proxy().settings();
-    let _turn = site.turn().await?;
+    let settings = app.proxy().settings();
+    let _permit = app.work_permit().await?;
     let faults = gathering.faults();
     let mut trusted = Vec::new();
     for log in &logs {

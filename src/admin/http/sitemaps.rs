@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
-use super::Site;
+use super::AppState;
 use super::problem::Problem;
 use crate::explain;
 use crate::explain::sitemaps::{Sitemaps, Stretch, Wanted};
@@ -26,17 +26,17 @@ pub(super) enum Lines {
 /// # Errors
 /// When a name is no product token and no User-Agent, or the store cannot be read.
 pub(super) async fn sitemaps(
-    site: &Site,
+    app: &AppState,
     agents: &[String],
     lines: Lines,
     limit: usize,
 ) -> Result<Stretch, Problem> {
-    let settings = site.proxy().settings();
+    let settings = app.proxy().settings();
     let agent =
         explain::agent(agents, &settings).map_err(|why| Problem::bad(format!("agent: {why}")))?;
-    let sitemaps = Sitemaps::new(agent, settings, site.now());
-    let store = Arc::clone(site.kept()?);
-    let _turn = site.turn().await?;
+    let sitemaps = Sitemaps::new(agent, settings, app.now());
+    let store = Arc::clone(app.require_store()?);
+    let _permit = app.work_permit().await?;
     let runtime = Handle::current();
     // Long files and long paths take a while.
     let judging = spawn_blocking(move || {

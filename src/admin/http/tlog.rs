@@ -10,24 +10,24 @@ use axum::routing::get;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 
-use super::Site;
+use super::AppState;
 use super::problem::Problem;
 use crate::audit::tiles::{self, TilesError};
 use crate::tlog::Resource;
 
 /// Returns the route.
-pub fn routes() -> Router<Site> {
+pub fn routes() -> Router<AppState> {
     Router::new().route("/tlog/{*path}", get(file))
 }
 
-async fn file(State(site): State<Site>, Path(path): Path<String>) -> Result<Response, Problem> {
-    let store = site.kept()?;
+async fn file(State(app): State<AppState>, Path(path): Path<String>) -> Result<Response, Problem> {
+    let store = app.require_store()?;
     let Some(resource) = Resource::parse(&path) else {
         let why = "no file of the log has this path; there are /tlog/checkpoint, /tlog/tile/L/N[.p/W] and \
                    /tlog/tile/entries/N[.p/W]";
         return Err(Problem::missing(why));
     };
-    let _turn = site.turn().await?;
+    let _turn = app.turn().await?;
     if resource == Resource::Checkpoint {
         let newest = store.checkpoints().await?.pop();
         let why =

@@ -11,7 +11,7 @@ use super::decisions::Described;
 use super::{Asked, by_of};
 use crate::admin::http::logs::Found;
 use crate::admin::http::problem::Problem;
-use crate::admin::http::{Actor, Site};
+use crate::admin::http::{Actor, AppState};
 use crate::admin::query::params::CONDITIONS;
 use crate::admin::query::{Conditions, Wrong};
 use crate::admin::view::{self, Decision};
@@ -27,7 +27,7 @@ const MOST: u64 = 100_000;
 /// Refused decisions that an answer names.
 const NAMED: usize = 100;
 
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<AppState> {
     Router::new()
         .route("/decisions/{id}/acknowledgement", post(one))
         .route("/acknowledgements", post(all))
@@ -101,21 +101,21 @@ pub(super) struct Conflict {
     ),
 )]
 pub(super) async fn one(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     Path(id): Path<String>,
     Asked(params): Asked,
     Json(new): Json<NewAcknowledgement>,
 ) -> Result<Json<Decision>, Problem> {
     params.finish(&[])?;
-    let note = note(&site, &actor, new.by.as_deref(), &new.note)?;
+    let note = note(&app, &actor, new.by.as_deref(), &new.note)?;
     let replaces = new.replaces.map(read).transpose()?;
-    let Found { log, decision, .. } = site.find(&id, None).await?;
+    let Found { log, decision, .. } = app.find(&id, None).await?;
     let review = Review {
         seq: decision.seq,
         replaces,
     };
-    let results = site.kept()?.acknowledge(vec![review], note).await?;
+    let results = app.require_store()?.acknowledge(vec![review], note).await?;
     match results.first() {
         Some(Reviewed::Differs(present)) => return Err(differs(present.as_ref())),
         Some(Reviewed::Done) => {}
@@ -123,7 +123,7 @@ pub(super) async fn one(
             return Err(Problem::missing("retention has dropped it meanwhile"));
         }
     }
-    let decision = site.find(&id, None).await?.decision;
+    let decision = app.find(&id, None).await?.decision;
     Ok(Json(Decision::of(log.name(), &decision)))
 }
 
@@ -143,7 +143,7 @@ pub(super) async fn one(
     ),
 )]
 pub(super) async fn all(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     Asked(mut params): Asked,
     Json(new): Json<NewAcknowledgements>,
@@ -164,10 +164,10 @@ pub(super) async fn all(
         }
         (false, _) => Earlier::Kept,
     };
-    let note = note(&site, &actor, new.by.as_deref(), &new.note)?;
-    let query = conditions.query(site.now())?;
-    let store = site.kept()?;
-    let _turn = site.turn().await?;
+    let note = note(&app, &actor, new.by.as_deref(), &new.note)?;
+    let query = conditions.query(app.now())?;
+    let store = app.require_store()?;
+    let _permit = app.work_permit().await?;
     let mut bulk = BulkReview::begin(&**store, query, earlier).await?;
     let mut answer = Acknowledged {
         acknowledged: 0,
@@ -194,13 +194,13 @@ pub(super) async fn all(
 
 /// Reads the note of a person.
 fn note(
-    site: &Site,
+    app: &AppState,
     actor: &Actor,
     by: Option<&str>,
     note: &str,
 ) -> Result<Acknowledgement, Problem> {
     Ok(Acknowledgement {
-        time: site.now(),
+        time: app.now(),
         by: by_of(actor, by, "reviews")?,
         note: overrides::words(note)
             .map_err(|error| Wrong::new("note", format_args!("{error}")))?,

@@ -11,11 +11,11 @@ use utoipa::ToSchema;
 use super::Asked;
 use crate::admin::http::problem::Problem;
 use crate::admin::http::question::{self, Mistake, Unjudged};
-use crate::admin::http::{BODY_WITH_ROBOTS, Site};
+use crate::admin::http::{AppState, BODY_WITH_ROBOTS};
 use crate::explain::document::Document;
 use crate::explain::{Judgement, document};
 
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<AppState> {
     Router::new()
         .route("/check", post(check))
         .layer(DefaultBodyLimit::max(BODY_WITH_ROBOTS))
@@ -55,17 +55,17 @@ pub struct Question {
     ),
 )]
 pub(super) async fn check(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     Asked(params): Asked,
     Json(question): Json<Question>,
 ) -> Result<Response, Problem> {
     params.finish(&[])?;
-    let judged = site.explain(question).await?;
+    let judged = app.explain(question).await?;
     let json = document::of(&judged);
     Ok(([(CONTENT_TYPE, "application/json")], json).into_response())
 }
 
-impl Site {
+impl AppState {
     /// Judges a URL as the proxy would, and keeps each step.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{Asked, LogFault, MOST, USUAL};
-use crate::admin::http::Site;
+use crate::admin::http::AppState;
 use crate::admin::http::logs::{Found, REACH};
 use crate::admin::http::problem::Problem;
 use crate::admin::http::proof::evidence_file;
@@ -30,7 +30,7 @@ use crate::tlog::leaf_hash;
 /// Groups counted at most.
 const GROUPS: usize = 1_000;
 
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<AppState> {
     Router::new()
         .route("/decisions", get(list))
         .route("/decisions/{id}", get(one))
@@ -142,7 +142,7 @@ pub(super) struct OfLogs {
     ),
 )]
 pub(super) async fn list(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     Asked(mut params): Asked,
 ) -> Result<Json<DecisionPage>, Problem> {
     let conditions = params.conditions()?;
@@ -158,10 +158,10 @@ pub(super) async fn list(
     params.finish(&known)?;
     let query = DecisionQuery {
         newest_first: !oldest,
-        ..conditions.query(site.now())?
+        ..conditions.query(app.now())?
     };
-    let logs = site.logs(wanted.as_deref())?;
-    let _turn = site.turn().await?;
+    let logs = app.logs(wanted.as_deref())?;
+    let _permit = app.work_permit().await?;
     let mut list = MergedList::new(&logs, EntryKind::Decisions, query).passing(REACH);
     if let Some(after) = &after {
         list = list.after(after);
@@ -191,19 +191,19 @@ pub(super) async fn list(
     ),
 )]
 pub(super) async fn one(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     Path(id): Path<String>,
     Asked(params): Asked,
 ) -> Result<Json<Decision>, Problem> {
-    let Found { log, decision, .. } = found(&site, &id, params).await?;
+    let Found { log, decision, .. } = found(&app, &id, params).await?;
     Ok(Json(Decision::of(log.name(), &decision)))
 }
 
 /// Returns the decision out of the log that the parameters name.
-async fn found(site: &Site, id: &str, mut params: Params) -> Result<Found, Problem> {
+async fn found(app: &AppState, id: &str, mut params: Params) -> Result<Found, Problem> {
     let wanted = params.text("log")?;
     params.finish(&["log"])?;
-    site.find(id, wanted.as_deref()).await
+    app.find(id, wanted.as_deref()).await
 }
 
 /// The proof of a decision: whether the stored evidence yields it, and whether its record was altered.
@@ -266,7 +266,7 @@ pub(super) struct Difference {
     ),
 )]
 pub(super) async fn evidence(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     Path(id): Path<String>,
     Asked(params): Asked,
 ) -> Result<Json<EvidenceReport>, Problem> {
@@ -275,11 +275,11 @@ pub(super) async fn evidence(
         store,
         decision,
         config,
-    } = found(&site, &id, params).await?;
+    } = found(&app, &id, params).await?;
     let trusted = Trusted::of_store(&[], &config, &*store)
         .await
         .map_err(|error| Problem::new(StatusCode::CONFLICT, error.to_string()))?;
-    let _turn = site.turn().await?;
+    let _permit = app.work_permit().await?;
     let case = Case::of(&decision, &*store, &trusted).await?;
     let (held, said) = case.headline();
     let differences = match &case.finding {
@@ -368,11 +368,11 @@ pub(super) struct EvidenceFile {
     ),
 )]
 pub(super) async fn proof(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     Path(id): Path<String>,
     Asked(params): Asked,
 ) -> Result<impl IntoResponse, Problem> {
-    let file = evidence_file(&site, &found(&site, &id, params).await?).await?;
+    let file = evidence_file(&app, &found(&app, &id, params).await?).await?;
     Ok(([(CONTENT_TYPE, "application/json")], file))
 }
 
@@ -401,7 +401,7 @@ pub(super) struct Tallies {
     ),
 )]
 pub(super) async fn tallies(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     Asked(mut params): Asked,
 ) -> Result<Json<Tallies>, Problem> {
     let conditions = params.conditions()?;
@@ -409,9 +409,9 @@ pub(super) async fn tallies(
     let limit = params.limit(USUAL, GROUPS)?;
     let wanted = params.text("log")?;
     params.finish(&[&CONDITIONS[..], &["log", "by", "limit"]].concat())?;
-    let query = conditions.query(site.now())?;
-    let logs = site.logs(wanted.as_deref())?;
-    let _turn = site.turn().await?;
+    let query = conditions.query(app.now())?;
+    let logs = app.logs(wanted.as_deref())?;
+    let _permit = app.work_permit().await?;
     let mut list = MergedList::new(&logs, EntryKind::Decisions, query);
     let tallies = list.tally(key, limit).await?;
     Ok(Json(Tallies {

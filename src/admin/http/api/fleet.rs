@@ -6,12 +6,12 @@ use axum::{Json, Router};
 use http::StatusCode;
 
 use super::{Asked, failed};
-use crate::admin::http::Site;
+use crate::admin::http::AppState;
 use crate::admin::http::problem::Problem;
 use crate::admin::{Answer, Request};
 use crate::fleet::overview::FleetView;
 
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<AppState> {
     Router::new().route("/fleet", get(fleet))
 }
 
@@ -25,15 +25,15 @@ pub(super) fn routes() -> Router<Site> {
     ),
 )]
 pub(super) async fn fleet(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     Asked(params): Asked,
 ) -> Result<Json<FleetView>, Problem> {
     params.finish(&[])?;
-    if site.proxy().gate().fleet().is_none() {
+    if app.proxy().gate().fleet().is_none() {
         let why = "this instance is alone: there is no [fleet] engine";
         return Err(Problem::new(StatusCode::NOT_FOUND, why));
     }
-    match site.desk().answer(Request::Fleet).await {
+    match app.service().answer(Request::Fleet).await {
         Answer::Fleet(view) => Ok(Json(*view)),
         Answer::Failed { error } => Err(failed(error)),
         other => Err(failed(format!(

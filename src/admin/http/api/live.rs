@@ -14,7 +14,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::Asked;
 use super::decisions::Described;
 use crate::admin::http::problem::Problem;
-use crate::admin::http::{Actor, Site};
+use crate::admin::http::{Actor, AppState};
 use crate::admin::query::params::CONDITIONS;
 use crate::admin::query::{Conditions, Wrong};
 use crate::audit::live::{Line, Seen, Watch};
@@ -30,7 +30,7 @@ const CHECK: Duration = Duration::from_secs(1);
 /// Events that wait for a reader; the reader misses more.
 const WAITING: usize = 16;
 
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<AppState> {
     Router::new().route("/decisions/live", get(live))
 }
 
@@ -50,7 +50,7 @@ pub(super) fn routes() -> Router<Site> {
     ),
 )]
 pub(super) async fn live(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     Asked(mut params): Asked,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
@@ -65,19 +65,15 @@ pub(super) async fn live(
         return Err(Wrong::new(name, "does not apply to future decisions").into());
     }
     let is_all = conditions == Conditions::default();
-    let search = Search::new(&conditions.query(site.now())?)?;
-    let watch = site
+    let search = Search::new(&conditions.query(app.now())?)?;
+    let watch = app
         .proxy()
         .log()
         .watch()
         .ok_or_else(|| Problem::busy("too many live views are open; close another one"))?;
     let (events, waiting) = mpsc::channel(WAITING);
     // Ends with the reader: its end of the channel goes with the connection.
-    let reader = Reader {
-        site,
-        actor,
-        is_all,
-    };
+    let reader = Reader { app, actor, is_all };
     tokio::spawn(show(watch, search, reader, events));
     let heartbeat = KeepAlive::new().interval(HEARTBEAT);
     Ok(Sse::new(ReceiverStream::new(waiting)).keep_alive(heartbeat))
@@ -85,7 +81,7 @@ pub(super) async fn live(
 
 /// The reader of a feed.
 struct Reader {
-    site: Site,
+    app: AppState,
     actor: Actor,
     /// True if it reads records that are no decisions, too.
     is_all: bool,
@@ -94,7 +90,7 @@ struct Reader {
 impl Reader {
     /// Tells whether the reader may go on: a reload may have removed the user.
     fn stands(&self) -> bool {
-        let settings = self.site.proxy().settings();
+        let settings = self.app.proxy().settings();
         self.actor.stands(&settings.admin)
     }
 }

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use super::{Asked, MOST, Page, USUAL, failed};
 use crate::admin::http::problem::Problem;
-use crate::admin::http::{Actor, Site};
+use crate::admin::http::{Actor, AppState};
 use crate::admin::query::params::cursor;
 use crate::admin::query::{self, STATES};
 use crate::admin::view::{FetchEntry, OriginEntry};
@@ -18,7 +18,7 @@ use crate::rep::Origin;
 use crate::robots::identity::Identity;
 use crate::store::{FETCHES_KEPT, OriginQuery};
 
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<AppState> {
     Router::new()
         .route("/origins", get(list))
         .route("/origins/{origin}", get(one).delete(forget))
@@ -42,7 +42,7 @@ pub(super) fn routes() -> Router<Site> {
     ),
 )]
 pub(super) async fn list(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     Asked(mut params): Asked,
 ) -> Result<Json<Page<OriginEntry>>, Problem> {
     let containing = params.text("containing")?;
@@ -56,8 +56,8 @@ pub(super) async fn list(
         state,
         limit,
     };
-    let _turn = site.turn().await?;
-    let page = site.kept()?.origins(query).await?;
+    let _permit = app.work_permit().await?;
+    let page = app.require_store()?.origins(query).await?;
     let next = page.last().filter(|_| page.len() == limit);
     Ok(Json(Page {
         next: next.map(|last| cursor("origins", &last.place())),
@@ -114,20 +114,20 @@ fn unknown(origin: &Origin) -> Problem {
     ),
 )]
 pub(super) async fn one(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     Path(origin): Path<String>,
     Asked(mut params): Asked,
 ) -> Result<Json<OriginReport>, Problem> {
     let identity = identity(params.text("identity")?)?;
     params.finish(&["identity"])?;
     let origin = named(&origin)?;
-    let all = site.kept()?.origin(&origin).await?;
+    let all = app.require_store()?.origin(&origin).await?;
     let found = match &identity {
         Some(identity) => all.iter().find(|one| one.identity == *identity),
         None => all.iter().min_by_key(|one| one.identity.document()),
     };
     let found = found.ok_or_else(|| unknown(&origin))?;
-    let pace = site.proxy().gate().pace().of(&origin);
+    let pace = app.proxy().gate().pace().of(&origin);
     Ok(Json(OriginReport {
         entry: OriginEntry::of(found),
         states: all.iter().map(OriginEntry::of).collect(),
@@ -157,13 +157,13 @@ pub(super) struct Fetches {
     ),
 )]
 pub(super) async fn fetches(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     Path(origin): Path<String>,
     Asked(params): Asked,
 ) -> Result<Json<Fetches>, Problem> {
     params.finish(&[])?;
     let origin = named(&origin)?;
-    let fetches = site.kept()?.fetches(&origin, FETCHES_KEPT).await?;
+    let fetches = app.require_store()?.fetches(&origin, FETCHES_KEPT).await?;
     let items = fetches.iter().map(FetchEntry::of).collect();
     Ok(Json(Fetches { items }))
 }
@@ -184,7 +184,7 @@ pub(super) async fn fetches(
     ),
 )]
 pub(super) async fn forget(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     Path(origin): Path<String>,
     Asked(mut params): Asked,
@@ -197,7 +197,7 @@ pub(super) async fn forget(
         origin: origin.to_string(),
         identity: identity.map(|identity| identity.to_string()),
     };
-    match site.desk().answer(asked).await {
+    match app.service().answer(asked).await {
         Answer::Forgotten { was_known: true } => Ok(StatusCode::NO_CONTENT),
         Answer::Forgotten { was_known: false } => Err(unknown(&origin)),
         Answer::Failed { error } => Err(failed(error)),
@@ -245,7 +245,7 @@ pub(super) struct Refreshed {
     ),
 )]
 pub(super) async fn refresh(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     Asked(params): Asked,
     Json(refresh): Json<Refresh>,
@@ -258,7 +258,7 @@ pub(super) async fn refresh(
         origin: origin.clone(),
         identity: identity.map(|identity| identity.to_string()),
     };
-    match site.desk().answer(asked).await {
+    match app.service().answer(asked).await {
         Answer::Refreshed { states } => Ok(Json(Refreshed {
             origin,
             state: states

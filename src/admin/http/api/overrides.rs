@@ -11,12 +11,12 @@ use utoipa::ToSchema;
 
 use super::{Asked, BASE, by_of};
 use crate::admin::http::problem::Problem;
-use crate::admin::http::{Actor, Site};
+use crate::admin::http::{Actor, AppState};
 use crate::admin::view::OverrideEntry;
 use crate::admin::{self, Answer, Reach, Request};
 use crate::policy::overrides::{self, OverrideId};
 
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<AppState> {
     Router::new()
         .route("/overrides", get(list).post(add))
         .route("/overrides/{id}", delete(remove))
@@ -40,18 +40,18 @@ pub(super) struct OverrideList {
     ),
 )]
 pub(super) async fn list(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     Asked(mut params): Asked,
 ) -> Result<Json<OverrideList>, Problem> {
     let all = params.truth("all")?.unwrap_or(false);
     params.finish(&["all"])?;
-    let now = site.now();
-    let configured = site.proxy().settings().policy.overrides.clone();
+    let now = app.now();
+    let configured = app.proxy().settings().policy.overrides.clone();
     let mut items: Vec<OverrideEntry> = configured
         .iter()
         .map(|one| OverrideEntry::of(one, now))
         .collect();
-    if let Some(store) = site.store() {
+    if let Some(store) = app.store() {
         let mut stored: Vec<(OverrideId, OverrideEntry)> = Vec::new();
         for one in store.overrides().await? {
             stored.push((one.id, OverrideEntry::of(&one, now)));
@@ -124,7 +124,7 @@ pub(super) enum Action {
     ),
 )]
 pub(super) async fn add(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     Asked(params): Asked,
     Json(new): Json<NewOverride>,
@@ -144,11 +144,11 @@ pub(super) async fn add(
         by: by_of(&actor, new.by.as_deref(), "answers for it")?,
         reason: new.reason,
     };
-    let asserted = new.asserted()?.read(site.now())?;
-    let (id, reach) = site.add_override(new).await?;
-    let kept = site.kept()?.overrides().await?;
+    let asserted = new.asserted()?.read(app.now())?;
+    let (id, reach) = app.add_override(new).await?;
+    let kept = app.require_store()?.overrides().await?;
     let kept = kept.into_iter().find(|one| one.id.to_string() == id);
-    let override_ = OverrideEntry::of(&kept.unwrap_or(asserted), site.now());
+    let override_ = OverrideEntry::of(&kept.unwrap_or(asserted), app.now());
     let location = format!("{BASE}/overrides/{id}");
     let added = AddedOverride { override_, reach };
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(added)).into_response())
@@ -169,7 +169,7 @@ pub(super) async fn add(
     ),
 )]
 pub(super) async fn remove(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     Path(id): Path<String>,
     Asked(mut params): Asked,
@@ -177,14 +177,14 @@ pub(super) async fn remove(
     let by = params.text("by")?;
     params.finish(&["by"])?;
     let by = by_of(&actor, by.as_deref(), "removes it")?;
-    let (_, reach) = site.remove_override(&id, by).await?;
+    let (_, reach) = app.remove_override(&id, by).await?;
     Ok(match reach {
         Some(reach) => Json(reach).into_response(),
         None => StatusCode::NO_CONTENT.into_response(),
     })
 }
 
-impl Site {
+impl AppState {
     /// Adds an override to the store and puts it in force, before this resolves. Returns its identifier, and how far it
     /// has reached in the fleet.
     ///
@@ -194,8 +194,8 @@ impl Site {
         &self,
         new: admin::NewOverride,
     ) -> Result<(String, Option<Reach>), Problem> {
-        self.kept()?;
-        match self.desk().answer(Request::AddOverride(new)).await {
+        self.require_store()?;
+        match self.service().answer(Request::AddOverride(new)).await {
             Answer::OverrideAdded { id, reach } => Ok((id, reach)),
             other => Err(refused(other)),
         }
@@ -224,9 +224,13 @@ impl Site {
             Problem::missing(format!("{id}: {why}"))
         };
         let known = OverrideId::in_store(id).ok_or_else(unknown)?;
-        self.kept()?;
+        self.require_store()?;
         let id = known.to_string();
-        match self.desk().answer(Request::RemoveOverride { id, by }).await {
+        match self
+            .service()
+            .answer(Request::RemoveOverride { id, by })
+            .await
+        {
             Answer::OverrideRemoved {
                 was_there: true,
                 reach,

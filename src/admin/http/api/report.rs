@@ -6,13 +6,13 @@ use axum::{Json, Router};
 
 use super::Asked;
 use super::decisions::OfLogs;
-use crate::admin::http::Site;
+use crate::admin::http::AppState;
 use crate::admin::http::problem::Problem;
 use crate::admin::http::report::{PARAMETERS, report};
 use crate::admin::query::Conditions;
 use crate::audit::report::Report;
 
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<AppState> {
     Router::new().route("/report", get(of_span))
 }
 
@@ -36,7 +36,7 @@ pub(super) fn routes() -> Router<Site> {
     ),
 )]
 pub(super) async fn of_span(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     Asked(mut params): Asked,
 ) -> Result<Json<Report>, Problem> {
     let conditions = Conditions {
@@ -48,6 +48,6 @@ pub(super) async fn of_span(
     };
     let wanted = params.text("log")?;
     params.finish(&PARAMETERS)?;
-    let report = report(&site, &conditions, wanted.as_deref()).await?;
+    let report = report(&app, &conditions, wanted.as_deref()).await?;
     Ok(Json(report))
 }

@@ -5,7 +5,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 
 use super::{Asked, MOST, Page, USUAL};
-use crate::admin::http::Site;
+use crate::admin::http::AppState;
 use crate::admin::http::problem::Problem;
 use crate::admin::http::sitemaps::{Lines, sitemaps};
 use crate::admin::query::STATES;
@@ -13,7 +13,7 @@ use crate::admin::query::params::cursor;
 use crate::admin::view::SitemapEntry;
 use crate::explain::sitemaps::Wanted;
 
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<AppState> {
     Router::new().route("/sitemaps", get(list))
 }
 
@@ -38,7 +38,7 @@ pub(super) fn routes() -> Router<Site> {
     ),
 )]
 pub(super) async fn list(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     Asked(mut params): Asked,
 ) -> Result<Json<Page<SitemapEntry>>, Problem> {
     let agents = params.texts("agent");
@@ -50,7 +50,7 @@ pub(super) async fn list(
     let place = params.cursor("sitemaps")?;
     params.finish(&["agent", "containing", "state", "limit", "cursor"])?;
     let lines = Lines::After(place, wanted);
-    let part = sitemaps(&site, &agents, lines, limit).await?;
+    let part = sitemaps(&app, &agents, lines, limit).await?;
     Ok(Json(Page {
         items: part.items.iter().map(SitemapEntry::of).collect(),
         next: part.next.map(|place| cursor("sitemaps", &place)),

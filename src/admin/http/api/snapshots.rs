@@ -11,7 +11,7 @@ use similar::TextDiff;
 use tokio::task::spawn_blocking;
 
 use super::Asked;
-use crate::admin::http::Site;
+use crate::admin::http::AppState;
 use crate::admin::http::problem::Problem;
 use crate::rep::decoded;
 use crate::store::Sha256;
@@ -22,7 +22,7 @@ const CONTEXT: usize = 3;
 /// Time that a comparison may look for the shortest edit; then it takes a longer one.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<AppState> {
     Router::new()
         .route("/snapshots/{sha256}", get(text))
         .route("/snapshots/{sha256}/diff/{to}", get(diff))
@@ -34,9 +34,9 @@ fn digest(text: &str) -> Result<Sha256, Problem> {
     crate::text::from_hex(text).ok_or_else(wrong)
 }
 
-async fn find(site: &Site, text: &str) -> Result<Vec<u8>, Problem> {
+async fn find(app: &AppState, text: &str) -> Result<Vec<u8>, Problem> {
     let sha256 = digest(text)?;
-    let found = site.kept()?.snapshot(sha256).await?;
+    let found = app.require_store()?.snapshot(sha256).await?;
     found.ok_or_else(|| Problem::missing(format!("{text}: no such robots.txt is in the store")))
 }
 
@@ -55,12 +55,12 @@ fn plain(text: Vec<u8>) -> Response {
     ),
 )]
 pub(super) async fn text(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     Path(sha256): Path<String>,
     Asked(params): Asked,
 ) -> Result<Response, Problem> {
     params.finish(&[])?;
-    Ok(plain(find(&site, &sha256).await?))
+    Ok(plain(find(&app, &sha256).await?))
 }
 
 /// The changes from one robots.txt to another, in the unified format
@@ -77,13 +77,13 @@ pub(super) async fn text(
     ),
 )]
 pub(super) async fn diff(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     Path((from, to)): Path<(String, String)>,
     Asked(params): Asked,
 ) -> Result<Response, Problem> {
     params.finish(&[])?;
-    let _turn = site.turn().await?;
-    let (old, new) = (find(&site, &from).await?, find(&site, &to).await?);
+    let _permit = app.work_permit().await?;
+    let (old, new) = (find(&app, &from).await?, find(&app, &to).await?);
     let compared = spawn_blocking(move || {
         let (old, new) = (decoded(&old), decoded(&new));
         let (old, new) = (String::from_utf8_lossy(&old), String::from_utf8_lossy(&new));

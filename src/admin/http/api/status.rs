@@ -7,12 +7,12 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{Asked, failed};
-use crate::admin::http::Site;
+use crate::admin::http::AppState;
 use crate::admin::http::health::{Readiness, readiness};
 use crate::admin::http::problem::Problem;
 use crate::admin::{Answer, Request, Status};
 
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<AppState> {
     Router::new().route("/status", get(status))
 }
 
@@ -52,11 +52,11 @@ pub(super) struct StoreSize {
     ),
 )]
 pub(super) async fn status(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     Asked(params): Asked,
 ) -> Result<Json<StatusReport>, Problem> {
     params.finish(&[])?;
-    let status = match site.desk().answer(Request::Status).await {
+    let status = match app.service().answer(Request::Status).await {
         Answer::Status(status) => status,
         Answer::Failed { error } => return Err(failed(error)),
         other => {
@@ -65,7 +65,7 @@ pub(super) async fn status(
             )));
         }
     };
-    let store = match site.store() {
+    let store = match app.store() {
         None => None,
         Some(store) => {
             let size = store.size().await?;
@@ -77,11 +77,11 @@ pub(super) async fn status(
             })
         }
     };
-    let places = site.proxy().places();
+    let places = app.proxy().places();
     Ok(Json(StatusReport {
         status,
         listening: places.iter().map(ToString::to_string).collect(),
-        readiness: readiness(site.proxy()).await,
+        readiness: readiness(app.proxy()).await,
         store,
     }))
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::super::form::Posted;
 use super::super::problem::Problem;
-use super::super::{Actor, Site};
+use super::super::{Actor, AppState};
 use super::decision::DecisionPage;
 use super::denials::origin_link;
 use super::filter::{Faults, Filter, params};
@@ -39,7 +39,7 @@ pub(super) struct Note {
 
 /// `POST /decisions/{id}/acknowledge`
 pub(super) async fn acknowledge(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     Path(id): Path<String>,
     headers: HeaderMap,
@@ -47,16 +47,16 @@ pub(super) async fn acknowledge(
 ) -> Result<Response, Problem> {
     let list = Filter::take(&mut params(Some(&form.list)), "deny")?;
     let by = actor.acts_as(Some(&form.by))?.unwrap_or_default();
-    let note = match NoteForm::read(&by, &form.note, site.now()) {
+    let note = match NoteForm::read(&by, &form.note, app.now()) {
         Ok(note) => note,
         Err(form) => {
             let status = form.status(&headers)?;
-            let page = DecisionPage::of(&site, &actor, &id, None, &list, form).await?;
+            let page = DecisionPage::of(&app, &actor, &id, None, &list, form).await?;
             return Ok((status, Page(page)).into_response());
         }
     };
-    let store = site.kept()?;
-    let decision = site.find(&id, None).await?.decision;
+    let store = app.require_store()?;
+    let decision = app.find(&id, None).await?.decision;
     let present = decision.acknowledged.clone();
     if form.replaces != present.as_ref().map(mark_of).unwrap_or_default() {
         return Err(differs(present.as_ref()));
@@ -75,7 +75,7 @@ pub(super) async fn acknowledge(
         none if none.is_empty() => format!("/decisions/{id}?done=acknowledged"),
         list => format!("/decisions/{id}?{list}&done=acknowledged"),
     });
-    Ok((remembered(&site, &actor, &by), back).into_response())
+    Ok((remembered(&app, &actor, &by), back).into_response())
 }
 
 /// Returns the problem of a decision with another acknowledgement than its page showed.
@@ -93,7 +93,7 @@ fn differs(present: Option<&Acknowledgement>) -> Problem {
 
 /// `POST /overrides`
 pub(super) async fn add_override(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     headers: HeaderMap,
     Posted(form): Posted<New>,
@@ -108,16 +108,14 @@ pub(super) async fn add_override(
         by,
         reason: form.reason.clone(),
     };
-    let asserted = new
-        .asserted()
-        .and_then(|asserted| asserted.read(site.now()));
+    let asserted = new.asserted().and_then(|asserted| asserted.read(app.now()));
     if let Err(wrong) = asserted {
         let faults = Faults::all(vec![wrong]);
         let status = faults.status(&headers)?;
-        let page = OverridesPage::with_form(&site, &actor, form, faults).await?;
+        let page = OverridesPage::with_form(&app, &actor, form, faults).await?;
         return Ok((status, Page(page)).into_response());
     }
-    let (id, reach) = site.add_override(new).await?;
+    let (id, reach) = app.add_override(new).await?;
     let back = format!("/overrides?added={id}{}", partly(reach));
     Ok(Redirect::to(&back).into_response())
 }
@@ -132,13 +130,13 @@ pub(super) struct Old {
 
 /// `POST /overrides/remove`
 pub(super) async fn remove_override(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     Posted(form): Posted<Old>,
 ) -> Result<Redirect, Problem> {
     let by = actor.acts_as(Some(&form.by))?.unwrap_or_default();
     let by = words(&by).map_err(|error| Problem::bad(format!("by: {error}")))?;
-    let (id, reach) = site.remove_override(&form.number, by).await?;
+    let (id, reach) = app.remove_override(&form.number, by).await?;
     Ok(Redirect::to(&format!(
         "/overrides?removed={id}{}",
         partly(reach)
@@ -166,7 +164,7 @@ fn named(origin: &str) -> Result<Origin, Problem> {
 
 /// `POST /origin/refresh`
 pub(super) async fn refresh(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     Posted(form): Posted<Of>,
 ) -> Result<Redirect, Problem> {
@@ -175,7 +173,7 @@ pub(super) async fn refresh(
     actor.tell_of("refresh", &origin);
     let identity = None;
     let asked = Request::Refresh { origin, identity };
-    match site.desk().answer(asked).await {
+    match app.service().answer(asked).await {
         Answer::Refreshed { states } => {
             let done = if states.iter().any(|one| one.failure.is_some()) {
                 "failed"
@@ -190,7 +188,7 @@ pub(super) async fn refresh(
 
 /// `POST /origin/forget`
 pub(super) async fn forget(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     Posted(form): Posted<Of>,
 ) -> Result<Redirect, Problem> {
@@ -199,7 +197,7 @@ pub(super) async fn forget(
     actor.tell_of("forget", &origin);
     let identity = None;
     let asked = Request::Forget { origin, identity };
-    match site.desk().answer(asked).await {
+    match app.service().answer(asked).await {
         Answer::Forgotten { .. } => Ok(Redirect::to(&format!("/origins?forgotten={name}"))),
         other => Err(refused(other)),
     }

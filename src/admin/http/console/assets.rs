@@ -9,7 +9,7 @@ use axum::routing::get;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, IF_NONE_MATCH};
 use http::{HeaderValue, StatusCode};
 
-use super::super::Site;
+use super::super::AppState;
 use crate::text::hex;
 
 /// A file that is compiled in.
@@ -85,7 +85,7 @@ impl Asset {
 }
 
 /// Returns the routes.
-pub(super) fn routes() -> Router<Site> {
+pub(super) fn routes() -> Router<AppState> {
     [&STYLE, &SCRIPT, &ICON]
         .into_iter()
         .fold(Router::new(), |router, asset| {

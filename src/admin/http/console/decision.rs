@@ -11,7 +11,7 @@ use self::proof::{Proof, SignedRoot, checkpoint_of};
 use super::super::logs::Found;
 use super::super::problem::Problem;
 use super::super::proof::evidence_file;
-use super::super::{Actor, Site};
+use super::super::{Actor, AppState};
 use super::explained::Explained;
 use super::filter::{Filter, params, wrong};
 use super::json::spread;
@@ -92,7 +92,7 @@ struct Seen {
 
 /// `/decisions/{id}`
 pub(super) async fn page(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     Path(id): Path<String>,
     reviewer: Reviewer,
@@ -104,7 +104,7 @@ pub(super) async fn page(
     let filter = Filter::take(&mut params, "deny")?;
     params.finish(&["done", "log"]).map_err(wrong)?;
     let note = NoteForm::of(reviewer);
-    let page = DecisionPage::of(&site, &actor, &id, wanted.as_deref(), &filter, note).await?;
+    let page = DecisionPage::of(&app, &actor, &id, wanted.as_deref(), &filter, note).await?;
     Ok(Page(DecisionPage {
         done: done.map(|_| "It is acknowledged."),
         ..page
@@ -117,7 +117,7 @@ impl DecisionPage {
     /// # Errors
     /// When there is no such decision, or a store cannot be read.
     pub(super) async fn of(
-        site: &Site,
+        app: &AppState,
         actor: &Actor,
         id: &str,
         log: Option<&str>,
@@ -129,20 +129,20 @@ impl DecisionPage {
             store,
             decision,
             config,
-        } = site.find(id, log).await?;
+        } = app.find(id, log).await?;
         let trusted = Trusted::of_store(&[], &config, &*store).await;
         let trusted = trusted.map_err(|error| Problem::busy(error.to_string()))?;
-        let turn = site.turn().await?;
+        let permit = app.work_permit().await?;
         let case = Case::of(&decision, &*store, &trusted).await?;
         let checkpoint = checkpoint_of(&case, &*store).await?;
         let next = match log.is_copy() {
             true => None,
-            false => next_open(site, filter, decision.seq).await?,
+            false => next_open(app, filter, decision.seq).await?,
         };
-        drop(turn);
-        let now = site.now();
+        drop(permit);
+        let now = app.now();
         let mut page = DecisionPage {
-            shell: Shell::new(site, actor, Place::Denials, "A decision"),
+            shell: Shell::new(app, actor, Place::Denials, "A decision"),
             id: line(id),
             log: log.is_copy().then(|| OfLog {
                 name: line(log.name().as_str()),
@@ -196,15 +196,15 @@ impl DecisionPage {
 
 /// `/decisions/{id}/evidence.json`
 pub(super) async fn file(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<impl IntoResponse, Problem> {
     let mut params = params(query.as_deref());
     let wanted = params.text("log").map_err(wrong)?;
     params.finish(&["log"]).map_err(wrong)?;
-    let found = site.find(&id, wanted.as_deref()).await?;
-    let file = evidence_file(&site, &found).await?;
+    let found = app.find(&id, wanted.as_deref()).await?;
+    let file = evidence_file(&app, &found).await?;
     let headers = [
         (CONTENT_TYPE, "application/json"),
         (

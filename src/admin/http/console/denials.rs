@@ -6,7 +6,7 @@ use http::{HeaderMap, StatusCode};
 
 use super::super::logs::REACH;
 use super::super::problem::Problem;
-use super::super::{Actor, Site};
+use super::super::{Actor, AppState};
 use super::filter::{Filter, params, wrong};
 use super::note::NoteForm;
 use super::reviewer::Reviewer;
@@ -167,36 +167,36 @@ impl DenialsPage {
 
 /// `/denials`
 pub(super) async fn page(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     reviewer: Reviewer,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Returned<DenialsPage> {
     let mut params = params(query.as_deref());
-    let mut filter = Filter::take(&mut params, "deny")?.with_log(&mut params, &site)?;
+    let mut filter = Filter::take(&mut params, "deny")?.with_log(&mut params, &app)?;
     let view = params.text("view").map_err(wrong)?;
     let view = View::of(view.as_deref()).map_err(wrong)?;
     let before = params.text("before").map_err(wrong)?;
     let before = before.map(|text| places(&text)).transpose()?;
     params.finish(&["view", "before", "log"]).map_err(wrong)?;
-    let status = filter.check(&site, &headers)?;
+    let status = filter.check(&app, &headers)?;
     let mut page = DenialsPage {
-        shell: Shell::new(&site, &actor, Place::Denials, "Denials"),
+        shell: Shell::new(&app, &actor, Place::Denials, "Denials"),
         view,
         rows: Vec::new(),
         groups: Vec::new(),
         next: None,
         is_later: before.is_some(),
         reached: None,
-        is_kept: site.store().is_some(),
+        is_kept: app.store().is_some(),
         with_log: false,
         faults: Vec::new(),
         note: NoteForm::of(reviewer),
         filter,
     };
     if status == StatusCode::OK && (page.is_kept || page.filter.wanted().is_some()) {
-        page.fill(&site, before.as_ref()).await?;
+        page.fill(&app, before.as_ref()).await?;
     }
     Ok((status, Page(page)))
 }
@@ -208,24 +208,24 @@ fn places(text: &str) -> Result<Places, Problem> {
 }
 
 impl DenialsPage {
-    async fn fill(&mut self, site: &Site, before: Option<&Places>) -> Result<(), Problem> {
+    async fn fill(&mut self, app: &AppState, before: Option<&Places>) -> Result<(), Problem> {
         let query = DecisionQuery {
             newest_first: true,
-            ..self.filter.query(site)?
+            ..self.filter.query(app)?
         };
-        let logs = site.logs(self.filter.wanted())?;
+        let logs = app.logs(self.filter.wanted())?;
         self.with_log = logs.only().is_none() || self.filter.log == ALL;
-        let turn = site.turn().await?;
+        let permit = app.work_permit().await?;
         let mut list = MergedList::new(&logs, EntryKind::Decisions, query).passing(REACH);
         if let Some(before) = before {
             list = list.after(before);
         }
-        let now = site.now();
+        let now = app.now();
         match self.view {
             View::List => {
                 let page = list.page(PAGE).await?;
                 let names = Names {
-                    own: site.own_name(),
+                    own: app.own_name(),
                     are_shown: self.with_log,
                     context: &self.filter.context(),
                     can_be_ticked: self.shell.may_review(),
@@ -249,7 +249,7 @@ impl DenialsPage {
                 self.reached = Reached::of(&list, now);
             }
         }
-        drop(turn);
+        drop(permit);
         self.faults = LogFault::all(&list.faults());
         self.next = list.next_places().map(|next| {
             let next = next.to_string();

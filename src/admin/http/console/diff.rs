@@ -7,7 +7,7 @@ use axum::extract::{RawQuery, State};
 use similar::{ChangeTag, TextDiff};
 
 use super::super::problem::Problem;
-use super::super::{Actor, Site};
+use super::super::{Actor, AppState};
 use super::denials::origin_link;
 use super::filter::{params, wrong};
 use super::origin::named;
@@ -49,7 +49,7 @@ struct Change {
 
 /// `/origin/diff?of=…&old=…&new=…`
 pub(super) async fn page(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     RawQuery(query): RawQuery,
 ) -> Shown<DiffPage> {
@@ -59,18 +59,18 @@ pub(super) async fn page(
     let new = params.text("new").map_err(wrong)?.unwrap_or_default();
     params.finish(&["of", "old", "new"]).map_err(wrong)?;
     let origin = named(of)?;
-    let store = site.kept()?;
+    let store = app.require_store()?;
     let old_text = text(&**store, "old", &old).await?;
     let new_text = text(&**store, "new", &new).await?;
-    let turn = site.turn().await?;
+    let permit = app.work_permit().await?;
     // Comparing two long files may take a while: not on a thread that serves others.
     let compared = tokio::task::spawn_blocking(move || compare(&old_text, &new_text));
     let (hunks, is_cut) = compared
         .await
         .map_err(|error| Problem::busy(format!("they cannot be compared: {error}")))?;
-    drop(turn);
+    drop(permit);
     Ok(Page(DiffPage {
-        shell: Shell::new(&site, &actor, Place::Origins, "What has changed"),
+        shell: Shell::new(&app, &actor, Place::Origins, "What has changed"),
         name: line(origin.as_str()),
         back: origin_link(origin.as_str()),
         old: line(&old),

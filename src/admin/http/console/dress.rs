@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::super::decide;
 use super::super::problem::MEDIA_TYPE;
-use super::super::{Actor, Site};
+use super::super::{Actor, AppState};
 use super::shell::{Page, Place, Shell};
 use super::words::line;
 
@@ -34,16 +34,16 @@ struct Told {
 
 /// Replaces problem documents by pages for browsers, and counts what the navigation shows. Answers to programs stay
 /// unchanged.
-pub async fn dress(State(site): State<Site>, request: Request, next: Next) -> Response {
+pub async fn dress(State(app): State<AppState>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let is_for_programs =
         path.starts_with("/api/") || path == "/metrics" || decide::is_asked_at(path);
     let takes_html = takes_html(request.headers());
     if takes_html
         && !is_for_programs
-        && let Some(store) = site.store()
+        && let Some(store) = app.store()
     {
-        site.open_denials().refresh(&**store).await;
+        app.open_denials().refresh(&**store).await;
     }
     let actor = request.extensions().get::<Actor>().cloned();
     let response = next.run(request).await;
@@ -62,7 +62,7 @@ pub async fn dress(State(site): State<Site>, request: Request, next: Next) -> Re
         return Response::from_parts(head, Body::from(body));
     };
     let page = Page(ProblemPage {
-        shell: Shell::new(&site, &actor, Place::Elsewhere, told.title),
+        shell: Shell::new(&app, &actor, Place::Elsewhere, told.title),
         status: told.status,
         detail: line(&told.detail),
     });

@@ -12,7 +12,7 @@ use tracing::warn;
 
 use super::super::logs::REACH;
 use super::super::problem::Problem;
-use super::super::{Actor, Site};
+use super::super::{Actor, AppState};
 use super::filter::{Filter, params, wrong};
 use crate::audit::cells::{HEADING, cells, row};
 use crate::store::logs::{ALL, EntryKind, Fault, Listed, Logs, MergedList, Places};
@@ -32,12 +32,12 @@ enum Format {
 
 /// `/denials/export`
 pub(super) async fn stream(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let mut params = params(query.as_deref());
-    let filter = Filter::take(&mut params, "deny")?.with_log(&mut params, &site)?;
+    let filter = Filter::take(&mut params, "deny")?.with_log(&mut params, &app)?;
     let format = match params
         .word("format", &["csv", "jsonl"])
         .map_err(wrong)?
@@ -47,9 +47,9 @@ pub(super) async fn stream(
         _ => Format::Jsonl,
     };
     params.finish(&["format", "log"]).map_err(wrong)?;
-    let query = filter.query(&site)?;
-    let place = site.export()?;
-    let logs = site.logs(filter.wanted())?;
+    let query = filter.query(&app)?;
+    let permit = app.export_permit()?;
+    let logs = app.logs(filter.wanted())?;
     let what = Exported {
         actor,
         query,
@@ -58,7 +58,7 @@ pub(super) async fn stream(
     };
     // Decisions made during the export are left out.
     let (head, faults) = {
-        let _turn = site.turn().await?;
+        let _permit = app.work_permit().await?;
         logs.ends().await
     };
     // A file would not tell that a log is missing.
@@ -68,12 +68,12 @@ pub(super) async fn stream(
     }
     let (sender, receiver) = mpsc::channel(WAITING);
     tokio::spawn(async move {
-        if let Err(error) = write(&site, &logs, &what, &head, &sender).await {
+        if let Err(error) = write(&app, &logs, &what, &head, &sender).await {
             warn!(%error, "an export has ended early");
             // The client sees that the file is not complete.
             let _ = sender.send(Err(std::io::Error::other(error))).await;
         }
-        drop(place);
+        drop(permit);
     });
     let (media_type, name) = match format {
         Format::Csv => ("text/csv; charset=utf-8", "decisions.csv"),
@@ -118,7 +118,7 @@ struct Exported {
 
 /// Writes the matching decisions up to `head`, in short steps that delay no other request.
 async fn write(
-    site: &Site,
+    app: &AppState,
     logs: &Logs,
     what: &Exported,
     head: &Places,
@@ -143,10 +143,10 @@ async fn write(
         loop {
             let page = {
                 // Each step waits for a permit like any other request: an export is as long as the store.
-                let _turn = site.turn().await?;
+                let _permit = app.work_permit().await?;
                 list.page(PAGE).await?
             };
-            if !what.actor.stands(&site.proxy().settings().admin) {
+            if !what.actor.stands(&app.proxy().settings().admin) {
                 return Err(ExportError::Removed);
             }
             let octets = written(&page, what)?;

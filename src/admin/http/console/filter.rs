@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, StatusCode};
 
-use super::super::Site;
+use super::super::AppState;
 use super::super::problem::Problem;
 use super::dress::takes_html;
 use super::words::line;
@@ -103,10 +103,10 @@ impl Filter {
     /// one as a problem.
     pub(super) fn check(
         &mut self,
-        site: &Site,
+        app: &AppState,
         headers: &HeaderMap,
     ) -> Result<StatusCode, Problem> {
-        self.faults = Faults::find(&self.conditions, site.now(), |conditions, now| {
+        self.faults = Faults::find(&self.conditions, app.now(), |conditions, now| {
             conditions.query(now).map(drop)
         });
         self.faults.status(headers)
@@ -128,10 +128,14 @@ impl Filter {
     }
 
     /// Reads the logs of a form.
-    pub(super) fn with_log(mut self, params: &mut Params, site: &Site) -> Result<Filter, Problem> {
+    pub(super) fn with_log(
+        mut self,
+        params: &mut Params,
+        app: &AppState,
+    ) -> Result<Filter, Problem> {
         self.log = params.text("log").map_err(wrong)?.unwrap_or_default();
-        if site.has_collection() {
-            let logs = site.all_logs()?;
+        if app.has_collection() {
+            let logs = app.all_logs()?;
             self.logs = logs.iter().map(|log| log.name().to_string()).collect();
         }
         Ok(self)
@@ -148,8 +152,8 @@ impl Filter {
     }
 
     /// Returns the query for the store.
-    pub(super) fn query(&self, site: &Site) -> Result<DecisionQuery, Problem> {
-        self.conditions.query(site.now()).map_err(wrong)
+    pub(super) fn query(&self, app: &AppState) -> Result<DecisionQuery, Problem> {
+        self.conditions.query(app.now()).map_err(wrong)
     }
 
     /// Returns the conditions as a URL's query, together with `more`; it begins without `&`.

@@ -5,7 +5,7 @@ use axum::extract::{RawQuery, State};
 use http::StatusCode;
 
 use super::super::problem::Problem;
-use super::super::{Actor, Site};
+use super::super::{Actor, AppState};
 use super::filter::{params, wrong};
 use super::shell::{Page, Place, Shell, Shown};
 use super::words::{When, line, number};
@@ -65,23 +65,23 @@ impl MemberRow {
 
 /// `/fleet`
 pub(super) async fn page(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     RawQuery(query): RawQuery,
 ) -> Shown<FleetPage> {
     params(query.as_deref()).finish(&[]).map_err(wrong)?;
-    if site.proxy().gate().fleet().is_none() {
+    if app.proxy().gate().fleet().is_none() {
         let why = "This instance is alone: there is no [fleet] engine.";
         return Err(Problem::new(StatusCode::NOT_FOUND, why));
     }
-    let view = match site.desk().answer(Request::Fleet).await {
+    let view = match app.service().answer(Request::Fleet).await {
         Answer::Fleet(view) => *view,
         other => {
             let why = format!("the process gives an unexpected answer: {other:?}");
             return Err(Problem::new(StatusCode::CONFLICT, why));
         }
     };
-    let now = site.now();
+    let now = app.now();
     let FleetView {
         instance,
         link,
@@ -94,7 +94,7 @@ pub(super) async fn page(
         engine.as_ref().map(engine_check),
     ];
     Ok(Page(FleetPage {
-        shell: Shell::new(&site, &actor, Place::Fleet, "Fleet"),
+        shell: Shell::new(&app, &actor, Place::Fleet, "Fleet"),
         instance: line(&instance.unwrap_or_default()),
         checks: checks.into_iter().flatten().collect(),
         members: members.iter().map(|one| MemberRow::of(one, now)).collect(),

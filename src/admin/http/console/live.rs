@@ -6,7 +6,7 @@ use axum::extract::{RawQuery, State};
 use http::{HeaderMap, StatusCode};
 
 use super::super::logs::REACH;
-use super::super::{Actor, Site};
+use super::super::{Actor, AppState};
 use super::filter::{Filter, params, wrong};
 use super::rows::{Names, Row, rows};
 use super::shell::{Page, Place, Returned, Shell};
@@ -46,7 +46,7 @@ impl LivePage {
 
 /// `/watch`
 pub(super) async fn page(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
@@ -54,32 +54,32 @@ pub(super) async fn page(
     let mut params = params(query.as_deref());
     let mut filter = Filter::take(&mut params, "any")?;
     params.finish(&[]).map_err(wrong)?;
-    let status = filter.check(&site, &headers)?;
-    let latest = match site.store() {
+    let status = filter.check(&app, &headers)?;
+    let latest = match app.store() {
         Some(_) if status == StatusCode::OK => {
-            let query = filter.query(&site)?;
-            let logs = site.logs(None)?;
-            let turn = site.turn().await?;
+            let query = filter.query(&app)?;
+            let logs = app.logs(None)?;
+            let permit = app.work_permit().await?;
             let query = DecisionQuery {
                 newest_first: true,
                 ..query
             };
             let mut list = MergedList::new(&logs, EntryKind::Decisions, query).passing(REACH);
             let latest = list.page(BEGIN).await?;
-            drop(turn);
+            drop(permit);
             latest
         }
         _ => Vec::new(),
     };
     let names = Names {
-        own: site.own_name(),
+        own: app.own_name(),
         are_shown: false,
         context: "",
         can_be_ticked: false,
     };
     let page = LivePage {
-        shell: Shell::new(&site, &actor, Place::Live, "Live"),
-        rows: rows(&latest, &names, site.now()),
+        shell: Shell::new(&app, &actor, Place::Live, "Live"),
+        rows: rows(&latest, &names, app.now()),
         filter,
         most: MOST,
     };

@@ -6,7 +6,7 @@ use askama::Template;
 use axum::extract::{RawQuery, State};
 
 use super::super::problem::Problem;
-use super::super::{Actor, Site};
+use super::super::{Actor, AppState};
 use super::denials::origin_link;
 use super::filter::{params, wrong};
 use super::overrides::Listed;
@@ -113,7 +113,7 @@ struct Version {
 
 /// `/origin?of=…`
 pub(super) async fn page(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     RawQuery(query): RawQuery,
 ) -> Shown<OriginPage> {
@@ -127,7 +127,7 @@ pub(super) async fn page(
     let origin = named(of)?;
     let identity = identity.as_deref().map(query::identity).transpose();
     let identity = identity.map_err(|why| Problem::bad(format!("as {why}")))?;
-    let all_known = match site.store() {
+    let all_known = match app.store() {
         Some(store) => store.origin(&origin).await?,
         None => Vec::new(),
     };
@@ -136,16 +136,16 @@ pub(super) async fn page(
         None => all_known.iter().min_by_key(|one| one.identity.document()),
     };
     let known = match found {
-        Some(found) => Some(known(&site, found, &all_known).await?),
+        Some(found) => Some(known(&app, found, &all_known).await?),
         None => None,
     };
-    let now = site.now();
-    let overrides = site.overrides().await?;
+    let now = app.now();
+    let overrides = app.overrides().await?;
     let overrides = overrides
         .iter()
         .filter(|one| one.origin == origin && one.holds(now));
     Ok(Page(OriginPage {
-        shell: Shell::new(&site, &actor, Place::Origins, origin.to_string()),
+        shell: Shell::new(&app, &actor, Place::Origins, origin.to_string()),
         link: encoded(origin.as_str()),
         is_bad: done.as_deref() == Some("failed"),
         done: done.map(|done| match &*done {
@@ -154,9 +154,9 @@ pub(super) async fn page(
         }),
         known,
         overrides: overrides.map(|one| Listed::of(one, now)).collect(),
-        pace: pace(&site, &origin),
+        pace: pace(&app, &origin),
         name: line(origin.as_str()),
-        is_kept: site.store().is_some(),
+        is_kept: app.store().is_some(),
     }))
 }
 
@@ -167,14 +167,14 @@ pub(super) fn named(of: Option<String>) -> Result<Origin, Problem> {
 }
 
 /// Returns the pace of requests to the origin.
-fn pace(site: &Site, origin: &Origin) -> Vec<Fact> {
-    let settings = site.proxy().settings();
+fn pace(app: &AppState, origin: &Origin) -> Vec<Fact> {
+    let settings = app.proxy().settings();
     let own = match settings.pace.requests_per_second {
         Some(rate) => format!("{rate} requests per second, by [pace] requests_per_second"),
         None => "none, by [pace] requests_per_second".to_owned(),
     };
     let mut facts = vec![fact("Configured", own)];
-    facts.extend(super::overview::pace_in_force(site, origin).map(|told| fact("In force", told)));
+    facts.extend(super::overview::pace_in_force(app, origin).map(|told| fact("In force", told)));
     facts
 }
 
@@ -186,10 +186,14 @@ fn fact(name: &'static str, text: String) -> Fact {
     }
 }
 
-async fn known(site: &Site, found: &OriginMemory, all: &[OriginMemory]) -> Result<Known, Problem> {
-    let store = site.kept()?;
-    let now = site.now();
-    let settings = site.proxy().settings();
+async fn known(
+    app: &AppState,
+    found: &OriginMemory,
+    all: &[OriginMemory],
+) -> Result<Known, Problem> {
+    let store = app.require_store()?;
+    let now = app.now();
+    let settings = app.proxy().settings();
     let document = found.identity.document();
     let most = FETCHES_KEPT * Document::ALL.len();
     let mut fetches = store.fetches(&found.origin, most).await?;
@@ -204,7 +208,7 @@ async fn known(site: &Site, found: &OriginMemory, all: &[OriginMemory]) -> Resul
     let requests = stance(document, &state, &settings.robots.timing.profile, now).1;
     let snapshot = state.snapshot().filter(|_| document == Document::RobotsTxt);
     let sitemaps = match snapshot {
-        Some(_) => SitemapList::of(site, found, &state, LISTED).await?,
+        Some(_) => SitemapList::of(app, found, &state, LISTED).await?,
         None => None,
     };
     let (groups, fields, more) = snapshot.map_or_else(Default::default, |file| contents(file));
@@ -417,7 +421,7 @@ pub(super) struct ForgetPage {
 
 /// Serves `/origin/forget?of=…`, which asks for confirmation.
 pub(super) async fn forget_page(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     RawQuery(query): RawQuery,
 ) -> Shown<ForgetPage> {
@@ -426,7 +430,7 @@ pub(super) async fn forget_page(
     params.finish(&["of"]).map_err(wrong)?;
     let origin = named(of)?;
     Ok(Page(ForgetPage {
-        shell: Shell::new(&site, &actor, Place::Origins, "Forget an origin"),
+        shell: Shell::new(&app, &actor, Place::Origins, "Forget an origin"),
         back: origin_link(origin.as_str()),
         name: line(origin.as_str()),
     }))

@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::extract::{RawQuery, State};
 
-use super::super::{Actor, Site};
+use super::super::{Actor, AppState};
 use super::denials::origin_link;
 use super::filter::{params, wrong};
 use super::shell::{Page, Place, Shell, Shown};
@@ -75,7 +75,7 @@ impl OriginsPage {
 
 /// `/origins`
 pub(super) async fn page(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     RawQuery(query): RawQuery,
 ) -> Shown<OriginsPage> {
@@ -88,7 +88,7 @@ pub(super) async fn page(
         .finish(&["containing", "state", "after", "forgotten"])
         .map_err(wrong)?;
     let is_later = after.is_some();
-    let found = match site.store() {
+    let found = match app.store() {
         Some(store) => {
             let query = OriginQuery {
                 after,
@@ -111,7 +111,7 @@ pub(super) async fn page(
         format!("/origins?containing={containing}&state={state}&after={after}")
     });
     Ok(Page(OriginsPage {
-        shell: Shell::new(&site, &actor, Place::Origins, "Origins"),
+        shell: Shell::new(&app, &actor, Place::Origins, "Origins"),
         done: forgotten.map(|name| {
             let name = line(&name);
             format!("{name} is forgotten: the next request treats it as unknown.")
@@ -120,10 +120,10 @@ pub(super) async fn page(
         state,
         rows: found
             .iter()
-            .map(|one| OriginRow::of(one, site.now()))
+            .map(|one| OriginRow::of(one, app.now()))
             .collect(),
         next,
         is_later,
-        is_kept: site.store().is_some(),
+        is_kept: app.store().is_some(),
     }))
 }

@@ -5,7 +5,7 @@ use axum::extract::{RawQuery, State};
 use serde::Deserialize;
 
 use super::super::problem::Problem;
-use super::super::{Actor, Site};
+use super::super::{Actor, AppState};
 use super::filter::{Faults, params, wrong};
 use super::shell::{Page, Place, Shell, Shown};
 use super::words::{When, encoded, line};
@@ -74,7 +74,7 @@ pub(super) struct New {
 
 /// `/overrides`
 pub(super) async fn page(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     RawQuery(query): RawQuery,
 ) -> Shown<OverridesPage> {
@@ -103,21 +103,21 @@ pub(super) async fn page(
     Ok(Page(OverridesPage {
         done,
         is_partly,
-        ..OverridesPage::with_form(&site, &actor, form, Faults::default()).await?
+        ..OverridesPage::with_form(&app, &actor, form, Faults::default()).await?
     }))
 }
 
 impl OverridesPage {
     /// Returns the page with this form.
     pub(super) async fn with_form(
-        site: &Site,
+        app: &AppState,
         actor: &Actor,
         form: New,
         faults: Faults,
     ) -> Result<OverridesPage, Problem> {
-        let now = site.now();
+        let now = app.now();
         let (mut listed, mut expired) = (Vec::new(), Vec::new());
-        for one in site.overrides().await? {
+        for one in app.overrides().await? {
             let list = if one.holds(now) {
                 &mut listed
             } else {
@@ -126,12 +126,12 @@ impl OverridesPage {
             list.push(Listed::of(&one, now));
         }
         Ok(OverridesPage {
-            shell: Shell::new(site, actor, Place::Overrides, "Overrides"),
+            shell: Shell::new(app, actor, Place::Overrides, "Overrides"),
             done: None,
             is_partly: false,
             listed,
             expired,
-            is_kept: site.store().is_some(),
+            is_kept: app.store().is_some(),
             form,
             faults,
         })

@@ -9,7 +9,7 @@ use url::form_urlencoded::Serializer;
 use super::super::health::{Check, readiness};
 use super::super::logs::REACH;
 use super::super::problem::Problem;
-use super::super::{Actor, Site};
+use super::super::{Actor, AppState};
 use super::chart::{Chart, Series};
 use super::denials::{Reached, origin_link};
 use super::filter::{params, wrong};
@@ -147,7 +147,7 @@ const RANGES: [(&str, &str, u64, usize); 3] = [
 
 /// `/`
 pub(super) async fn page(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     RawQuery(query): RawQuery,
 ) -> Shown<OverviewPage> {
@@ -159,13 +159,13 @@ pub(super) async fn page(
         .iter()
         .find(|(known, ..)| Some(*known) == word.as_deref());
     let (word, range, step, bars) = *chosen.unwrap_or(&RANGES[0]);
-    let now = site.now();
-    let hours = hours(&site, now, step * bars as u64).await?;
+    let now = app.now();
+    let hours = hours(&app, now, step * bars as u64).await?;
     let is_denied = |one: &&Hourly| one.verdict != "allow";
     let denied: Vec<Hourly> = hours.iter().filter(is_denied).cloned().collect();
-    let (most_denied, denied_of) = most_denied(&site).await?;
-    let readiness = readiness(site.proxy()).await;
-    let status = match site.desk().answer(Request::Status).await {
+    let (most_denied, denied_of) = most_denied(&app).await?;
+    let readiness = readiness(app.proxy()).await;
+    let status = match app.service().answer(Request::Status).await {
         Answer::Status(status) => status,
         _ => Status::default(),
     };
@@ -174,13 +174,13 @@ pub(super) async fn page(
     let start = format_moment(chart.start);
     let series = std::mem::take(&mut chart.series).into_iter();
     let legend = series.map(|one| {
-        let is_listed = site.store().is_some() && !one.is_rest;
+        let is_listed = app.store().is_some() && !one.is_rest;
         let conditions = [("verdict", "any"), ("reason", &one.name)];
         let href = is_listed.then(|| listed(&start, &conditions));
         (one, href)
     });
     Ok(Page(OverviewPage {
-        shell: Shell::new(&site, &actor, Place::Overview, "Overview"),
+        shell: Shell::new(&app, &actor, Place::Overview, "Overview"),
         ranges: RANGES
             .iter()
             .map(|(known, name, ..)| Range {
@@ -193,14 +193,14 @@ pub(super) async fn page(
         legend: legend.collect(),
         chart,
         recorded: number(hours.iter().map(|one| one.count).sum()),
-        figures: figures(&site),
-        busiest: busiest(&site),
+        figures: figures(&app),
+        busiest: busiest(&app),
         denied: most_denied,
         denied_of,
-        unreachable: unreachable(&site, now).await?,
+        unreachable: unreachable(&app, now).await?,
         is_ready: readiness.ready,
         checks: readiness.checks,
-        is_kept: site.store().is_some(),
+        is_kept: app.store().is_some(),
         witnesses,
         witnessed,
         ship: status.ship.as_ref().map(|ship| ShipRow::of(ship, now)),
@@ -224,9 +224,9 @@ fn witnesses(status: &Status, now: Moment) -> (Vec<WitnessRow>, String) {
     (rows, witnessed)
 }
 
-async fn hours(site: &Site, now: Moment, count: u64) -> Result<Vec<Hourly>, Problem> {
+async fn hours(app: &AppState, now: Moment, count: u64) -> Result<Vec<Hourly>, Problem> {
     let count = u32::try_from(count).unwrap_or(u32::MAX);
-    match site.store() {
+    match app.store() {
         Some(store) => Ok(store
             .hours(now - HOUR.saturating_mul(count), now + HOUR)
             .await?),
@@ -253,12 +253,12 @@ fn parts(codes: &[(String, u64)], list_of: impl Fn(&str) -> Option<String>) -> V
 }
 
 /// Returns the counts since the process began, with the lists of what they count.
-fn figures(site: &Site) -> Vec<Figure> {
-    let totals = site.proxy().summary().totals();
-    let gate = site.proxy().gate();
-    let (start, is_kept) = (format_moment(site.started()), site.store().is_some());
+fn figures(app: &AppState) -> Vec<Figure> {
+    let totals = app.proxy().summary().totals();
+    let gate = app.proxy().gate();
+    let (start, is_kept) = (format_moment(app.started()), app.store().is_some());
     // Of the forwarded requests, other settings record a part.
-    let has_all = is_kept && site.proxy().log().records(Recorded::All);
+    let has_all = is_kept && app.proxy().log().records(Recorded::All);
     let figure = |name, count: u64, conditions: &[(&str, &str)]| Figure {
         name,
         count: number(count),
@@ -316,8 +316,8 @@ fn figures(site: &Site) -> Vec<Figure> {
 }
 
 /// Returns the present pace of requests to an origin, in words.
-pub(super) fn pace_in_force(site: &Site, origin: &Origin) -> Option<String> {
-    let pace = site.proxy().gate().pace().of(origin)?;
+pub(super) fn pace_in_force(app: &AppState, origin: &Origin) -> Option<String> {
+    let pace = app.proxy().gate().pace().of(origin)?;
     let why = match pace.source {
         Source::Own => "[pace] requests_per_second",
         Source::CrawlDelay => "the Crawl-delay of its robots.txt",
@@ -339,8 +339,8 @@ pub(super) fn pace_in_force(site: &Site, origin: &Origin) -> Option<String> {
     Some(told)
 }
 
-fn busiest(site: &Site) -> Vec<OriginCount> {
-    let busiest = site.proxy().gate().robots_cache().busiest(ORIGINS);
+fn busiest(app: &AppState) -> Vec<OriginCount> {
+    let busiest = app.proxy().gate().robots_cache().busiest(ORIGINS);
     busiest
         .iter()
         .map(|(origin, count)| OriginCount::of(origin.as_str(), *count))
@@ -348,12 +348,12 @@ fn busiest(site: &Site) -> Vec<OriginCount> {
 }
 
 /// Returns the most denied origins of the records that one page looks at.
-async fn most_denied(site: &Site) -> Result<(Vec<OriginCount>, Option<Reached>), Problem> {
-    if site.store().is_none() {
+async fn most_denied(app: &AppState) -> Result<(Vec<OriginCount>, Option<Reached>), Problem> {
+    if app.store().is_none() {
         return Ok((Vec::new(), None));
     }
-    let logs = site.logs(None)?;
-    let turn = site.turn().await?;
+    let logs = app.logs(None)?;
+    let permit = app.work_permit().await?;
     let query = DecisionQuery {
         verdict: Some("deny".to_owned()),
         newest_first: true,
@@ -361,16 +361,16 @@ async fn most_denied(site: &Site) -> Result<(Vec<OriginCount>, Option<Reached>),
     };
     let mut list = MergedList::new(&logs, EntryKind::Decisions, query).passing(REACH);
     let tallies = list.tally(TallyKey::Origin, ORIGINS).await?;
-    drop(turn);
+    drop(permit);
     let named = tallies.iter().filter_map(|tally| {
         let origin = tally.key.first().filter(|origin| !origin.is_empty())?;
         Some(OriginCount::of(origin, tally.count))
     });
-    Ok((named.collect(), Reached::of(&list, site.now())))
+    Ok((named.collect(), Reached::of(&list, app.now())))
 }
 
-async fn unreachable(site: &Site, now: Moment) -> Result<Vec<OriginRow>, Problem> {
-    let Some(store) = site.store() else {
+async fn unreachable(app: &AppState, now: Moment) -> Result<Vec<OriginRow>, Problem> {
+    let Some(store) = app.store() else {
         return Ok(Vec::new());
     };
     let query = OriginQuery {

@@ -186,7 +186,7 @@ struct Answer {
 
 /// Serves `/try`: the form, and the answer if a link names a URL.
 async fn page(
-    State(PublicTry(site)): State<PublicTry>,
+    State(PublicTry(inner)): State<PublicTry>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
@@ -202,8 +202,8 @@ async fn page(
     if url.trim().is_empty() {
         return Ok(Page(page).into_response());
     }
-    let counts = &site.counts;
-    let _question = match site.peers.take(peer.ip()) {
+    let counts = &inner.counts;
+    let _question = match inner.peers.take(peer.ip()) {
         Ok(question) => question,
         Err(wait) => {
             counts.add(Outcome::Limited);
@@ -211,12 +211,12 @@ async fn page(
             return Err(Problem::too_many(why, wait));
         }
     };
-    let Ok(_turn) = site.work.try_acquire() else {
+    let Ok(_permit) = inner.work.try_acquire() else {
         counts.add(Outcome::Busy);
         return Err(Problem::busy("too many questions at once; try again"));
     };
-    let patience = site.proxy.settings().robots.hold.saturating_add(GRACE);
-    let Ok(judged) = timeout(patience, judge(&site, &url, &agent)).await else {
+    let patience = inner.proxy.settings().robots.hold.saturating_add(GRACE);
+    let Ok(judged) = timeout(patience, judge(&inner, &url, &agent)).await else {
         counts.add(Outcome::Busy);
         return Err(Problem::busy("this takes too long; try again"));
     };
@@ -247,13 +247,13 @@ enum Unanswered {
 }
 
 /// Judges a URL by the robots.txt of its site. Overrides stay out: they are the operator's own.
-async fn judge(site: &Inner, url: &str, agent: &str) -> Result<Judgement, Unanswered> {
+async fn judge(inner: &Inner, url: &str, agent: &str) -> Result<Judgement, Unanswered> {
     if url.len() > LONGEST || agent.len() > LONGEST {
         let name = if url.len() > LONGEST { "url" } else { "agent" };
         let why = format!("the URL and the agent may have {LONGEST} octets each");
         return Err(Unanswered::Invalid(Wrong::new(name, why)));
     }
-    let (sites, settings) = (&site.sites, site.sites.adopt());
+    let (sites, settings) = (&inner.sites, inner.sites.adopt());
     let agent = explain::agent(&names(agent), &settings);
     let mut asked = explain::usage::Asked::configured(&settings);
     // It is fetched for a crawler that robots.txt was asked about by name, and strangers choose no name of a fetch.
@@ -271,7 +271,7 @@ async fn judge(site: &Inner, url: &str, agent: &str) -> Result<Judgement, Unansw
         let why = "this page judges URLs without a port, or with that of their scheme";
         return Err(Unanswered::Invalid(Wrong::new("url", why)));
     }
-    let (target, asserted) = match evaluator.begin(target, site.proxy.clock().now()) {
+    let (target, asserted) = match evaluator.begin(target, inner.proxy.clock().now()) {
         Evaluation::Judged(judged) => return Ok(*judged),
         Evaluation::Open(target, asserted) => (target, asserted),
     };

@@ -9,7 +9,7 @@ use url::form_urlencoded::Serializer;
 
 use super::super::problem::Problem;
 use super::super::report::{PARAMETERS, USUAL_SINCE, question, report};
-use super::super::{Actor, Site};
+use super::super::{Actor, AppState};
 use super::filter::{Faults, LogChoice, log_choices, params, wrong};
 use super::shell::{Page, Place, Returned, Shell};
 use crate::admin::query::Conditions;
@@ -70,26 +70,26 @@ fn asked(query: Option<&str>) -> Result<(Conditions, Option<String>), Problem> {
 
 /// `/report`
 pub(super) async fn page(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Returned<ReportPage> {
     let (conditions, log) = asked(query.as_deref())?;
-    let is_kept = site.store().is_some() || log.is_some();
-    let faults = Faults::find(&conditions, site.now(), |conditions, now| {
+    let is_kept = app.store().is_some() || log.is_some();
+    let faults = Faults::find(&conditions, app.now(), |conditions, now| {
         question(conditions, now).map(drop)
     });
     let status = faults.status(&headers)?;
     let sections = match is_kept && status == StatusCode::OK {
         true => {
-            let report = report(&site, &conditions, log.as_deref()).await?;
+            let report = report(&app, &conditions, log.as_deref()).await?;
             report.sections().map_err(|error| unwritten(&error))?
         }
         false => String::new(),
     };
-    let names: Vec<String> = match site.has_collection() {
-        true => site
+    let names: Vec<String> = match app.has_collection() {
+        true => app
             .all_logs()?
             .iter()
             .map(|log| log.name().to_string())
@@ -111,7 +111,7 @@ pub(super) async fn page(
         }
     }
     let page = ReportPage {
-        shell: Shell::new(&site, &actor, Place::Report, "Report"),
+        shell: Shell::new(&app, &actor, Place::Report, "Report"),
         since: since.to_owned(),
         until: text(&conditions.until),
         client: text(&conditions.client),
@@ -127,11 +127,11 @@ pub(super) async fn page(
 
 /// `/report/crawlgate-report.html`
 pub(super) async fn html(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let (conditions, log) = asked(query.as_deref())?;
-    let report = report(&site, &conditions, log.as_deref()).await?;
+    let report = report(&app, &conditions, log.as_deref()).await?;
     let page = report.html().map_err(|error| unwritten(&error))?;
     let name = "attachment; filename=\"crawlgate-report.html\"";
     Ok(file("text/html; charset=utf-8", name, page.into_bytes()))
@@ -139,11 +139,11 @@ pub(super) async fn html(
 
 /// `/report/crawlgate-report.json`
 pub(super) async fn json(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let (conditions, log) = asked(query.as_deref())?;
-    let report = report(&site, &conditions, log.as_deref()).await?;
+    let report = report(&app, &conditions, log.as_deref()).await?;
     let json = report.json().map_err(|error| unwritten(&error))?;
     let name = "attachment; filename=\"crawlgate-report.json\"";
     Ok(file("application/json", name, json))

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::super::form::Posted;
 use super::super::logs::REACH;
 use super::super::problem::Problem;
-use super::super::{Actor, Site};
+use super::super::{Actor, AppState};
 use super::filter::{Filter, params, wrong};
 use super::note::NoteForm;
 use super::reviewer::{Reviewer, remembered};
@@ -65,7 +65,7 @@ enum Meant {
 impl ReviewPage {
     /// Counts the open decisions that meet the conditions, up to a record if one is given.
     async fn of_all(
-        site: &Site,
+        app: &AppState,
         actor: &Actor,
         filter: &Filter,
         to: Option<u64>,
@@ -73,14 +73,14 @@ impl ReviewPage {
     ) -> Result<ReviewPage, Problem> {
         let query = DecisionQuery {
             to,
-            ..filter.query(site)?
+            ..filter.query(app)?
         };
-        let turn = site.turn().await?;
-        let bulk = BulkReview::begin(&**site.kept()?, query.clone(), Earlier::Kept).await?;
+        let permit = app.work_permit().await?;
+        let bulk = BulkReview::begin(&**app.require_store()?, query.clone(), Earlier::Kept).await?;
         let count = bulk.count().await?;
-        drop(turn);
+        drop(permit);
         Ok(ReviewPage {
-            shell: Shell::new(site, actor, Place::Denials, TITLE),
+            shell: Shell::new(app, actor, Place::Denials, TITLE),
             list: filter.link(&[]),
             conditions: filter.told(),
             count,
@@ -94,14 +94,14 @@ impl ReviewPage {
 
     /// Asks again about ticked decisions, with the form as it was.
     fn of_ticked(
-        site: &Site,
+        app: &AppState,
         actor: &Actor,
         list: String,
         ids: &[&str],
         note: NoteForm,
     ) -> ReviewPage {
         ReviewPage {
-            shell: Shell::new(site, actor, Place::Denials, TITLE),
+            shell: Shell::new(app, actor, Place::Denials, TITLE),
             list,
             conditions: Vec::new(),
             count: ids.len() as u64,
@@ -176,13 +176,13 @@ fn read(query: Option<&str>) -> Result<Filter, Problem> {
 
 /// Serves `/denials/acknowledge?…`, which counts what is meant and asks.
 pub(super) async fn page(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     reviewer: Reviewer,
     RawQuery(query): RawQuery,
 ) -> Shown<ReviewPage> {
     let filter = read(query.as_deref())?;
-    let page = ReviewPage::of_all(&site, &actor, &filter, None, NoteForm::of(reviewer));
+    let page = ReviewPage::of_all(&app, &actor, &filter, None, NoteForm::of(reviewer));
     Ok(Page(page.await?))
 }
 
@@ -207,31 +207,31 @@ pub(super) struct All {
 
 /// `POST /denials/acknowledge`
 pub(super) async fn all(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     headers: HeaderMap,
     Posted(form): Posted<All>,
 ) -> Result<Response, Problem> {
     let filter = read(Some(&form.conditions))?;
     let by = actor.acts_as(Some(&form.by))?.unwrap_or_default();
-    let note = match NoteForm::read(&by, &form.note, site.now()) {
+    let note = match NoteForm::read(&by, &form.note, app.now()) {
         Ok(note) => note,
         Err(note) => {
             let status = note.status(&headers)?;
-            let page = ReviewPage::of_all(&site, &actor, &filter, Some(form.to), note).await?;
+            let page = ReviewPage::of_all(&app, &actor, &filter, Some(form.to), note).await?;
             return Ok((status, Page(page)).into_response());
         }
     };
     let query = DecisionQuery {
         to: Some(form.to),
-        ..filter.query(&site)?
+        ..filter.query(&app)?
     };
-    let store = site.kept()?;
-    let turn = site.turn().await?;
+    let store = app.require_store()?;
+    let permit = app.work_permit().await?;
     let mut bulk = BulkReview::begin(&**store, query, Earlier::Kept).await?;
     let mut done = ReviewedPage {
         is_complete: false,
-        ..ReviewedPage::new(&site, &actor, filter.link(&[]))
+        ..ReviewedPage::new(&app, &actor, filter.link(&[]))
     };
     while done.acknowledged < MOST {
         let Some(step) = bulk.step(&note).await? else {
@@ -244,13 +244,13 @@ pub(super) async fn all(
             done.refuse(id, one.present.as_ref(), note.time);
         }
     }
-    drop(turn);
-    Ok((remembered(&site, &actor, &note.by), Page(done)).into_response())
+    drop(permit);
+    Ok((remembered(&app, &actor, &note.by), Page(done)).into_response())
 }
 
 /// `POST /denials/acknowledge/ticked`
 pub(super) async fn ticked(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     headers: HeaderMap,
     Posted(fields): Posted<Vec<(String, String)>>,
@@ -272,16 +272,16 @@ pub(super) async fn ticked(
         )));
     }
     let by = actor.acts_as(Some(field("by")))?.unwrap_or_default();
-    let note = match NoteForm::read(&by, field("note"), site.now()) {
+    let note = match NoteForm::read(&by, field("note"), app.now()) {
         Ok(note) => note,
         Err(note) => {
             let status = note.status(&headers)?;
-            let page = ReviewPage::of_ticked(&site, &actor, list, &ids, note);
+            let page = ReviewPage::of_ticked(&app, &actor, list, &ids, note);
             return Ok((status, Page(page)).into_response());
         }
     };
-    let store = site.kept()?;
-    let mut done = ReviewedPage::new(&site, &actor, list);
+    let store = app.require_store()?;
+    let mut done = ReviewedPage::new(&app, &actor, list);
     let (mut known, mut all) = (Vec::new(), Vec::new());
     for id in ids {
         match store.decision(id).await? {
@@ -300,18 +300,18 @@ pub(super) async fn ticked(
             Reviewed::Unknown => done.dropped += 1,
         }
     }
-    Ok((remembered(&site, &actor, &note.by), Page(done)).into_response())
+    Ok((remembered(&app, &actor, &note.by), Page(done)).into_response())
 }
 
 /// Returns the link to the next open decision of a list: an older one, or else the newest. It looks at a bounded number of
 /// records.
 pub(super) async fn next_open(
-    site: &Site,
+    app: &AppState,
     filter: &Filter,
     seq: u64,
 ) -> Result<Option<String>, Problem> {
-    let store = site.kept()?;
-    let (query, size) = (filter.query(site)?, store.extent().await?.size);
+    let store = app.require_store()?;
+    let (query, size) = (filter.query(app)?, store.extent().await?.size);
     let ranges = [
         (seq.saturating_sub(REACH), seq.saturating_sub(1)),
         (seq.max(size.saturating_sub(REACH)), size),
@@ -338,9 +338,9 @@ pub(super) async fn next_open(
 }
 
 impl ReviewedPage {
-    fn new(site: &Site, actor: &Actor, list: String) -> ReviewedPage {
+    fn new(app: &AppState, actor: &Actor, list: String) -> ReviewedPage {
         ReviewedPage {
-            shell: Shell::new(site, actor, Place::Denials, "Acknowledged"),
+            shell: Shell::new(app, actor, Place::Denials, "Acknowledged"),
             list,
             acknowledged: 0,
             refused: 0,

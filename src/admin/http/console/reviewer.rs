@@ -9,7 +9,7 @@ use http::HeaderName;
 use http::header::{COOKIE, SET_COOKIE};
 use http::request::Parts;
 
-use super::super::{Actor, Site};
+use super::super::{Actor, AppState};
 use super::words::encoded;
 use crate::policy::overrides::words;
 
@@ -45,12 +45,12 @@ fn read(value: &str) -> String {
 
 /// Returns the field that makes the browser remember the name. None for a signed-in user, who types no name.
 pub(super) fn remembered(
-    site: &Site,
+    app: &AppState,
     actor: &Actor,
     by: &str,
 ) -> Option<[(HeaderName, String); 1]> {
     let is_typed = actor.name().is_none();
-    is_typed.then(|| [(SET_COOKIE, cookie(by, site.has_tls()))])
+    is_typed.then(|| [(SET_COOKIE, cookie(by, app.has_tls()))])
 }
 
 /// Returns the cookie with the name, for TLS alone if the browser has come by TLS.

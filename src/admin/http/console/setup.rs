@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use http::HeaderValue;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 
-use super::super::{Actor, Site};
+use super::super::{Actor, AppState};
 use super::shell::{Page, Place, Shell};
 use crate::ca::{Authority, text};
 use crate::proxy::SELF_TEST;
@@ -42,10 +42,10 @@ struct Recipe {
 }
 
 /// `/setup`
-pub(super) async fn page(State(site): State<Site>, actor: Actor) -> Page<SetupPage> {
-    let authority = site.proxy().authority();
-    let settings = site.proxy().settings();
-    let (addresses, sockets) = match site.proxy().places().as_slice() {
+pub(super) async fn page(State(app): State<AppState>, actor: Actor) -> Page<SetupPage> {
+    let authority = app.proxy().authority();
+    let settings = app.proxy().settings();
+    let (addresses, sockets) = match app.proxy().places().as_slice() {
         [] => (settings.listen.addresses.clone(), Vec::new()),
         open => apart(open),
     };
@@ -73,7 +73,7 @@ pub(super) async fn page(State(site): State<Site>, actor: Actor) -> Page<SetupPa
         })
     });
     Page(SetupPage {
-        shell: Shell::new(&site, &actor, Place::Setup, "Set-up"),
+        shell: Shell::new(&app, &actor, Place::Setup, "Set-up"),
         recipes: recipes.collect(),
         proxy: (!addresses.is_empty() || sockets.is_empty()).then(|| setup.proxy.clone()),
         sockets,
@@ -116,8 +116,8 @@ fn absolute(path: &Path) -> String {
 }
 
 /// Serves `/ca.crt`: the certificate, which is public. Its key is never read here.
-pub(super) async fn certificate(State(site): State<Site>) -> Response {
-    let certificate = site.proxy().authority().certificate_pem().to_owned();
+pub(super) async fn certificate(State(app): State<AppState>) -> Response {
+    let certificate = app.proxy().authority().certificate_pem().to_owned();
     let mut response = certificate.into_response();
     let headers = response.headers_mut();
     for (name, value) in [

@@ -6,7 +6,7 @@ use http::StatusCode;
 
 use super::super::open_denials::Shown as OpenDenials;
 use super::super::problem::Problem;
-use super::super::{Actor, Site};
+use super::super::{Actor, AppState};
 use super::assets;
 use super::words::{When, number};
 use crate::config::{Config, Mode, Role};
@@ -70,16 +70,21 @@ pub(super) struct Shell {
 }
 
 impl Shell {
-    pub(super) fn new(site: &Site, actor: &Actor, here: Place, title: impl Into<String>) -> Shell {
-        let now = site.now();
+    pub(super) fn new(
+        app: &AppState,
+        actor: &Actor,
+        here: Place,
+        title: impl Into<String>,
+    ) -> Shell {
+        let now = app.now();
         Shell {
             title: title.into(),
             here,
-            has_fleet: site.proxy().gate().fleet().is_some(),
-            open: site.open_denials().shown(),
-            warnings: warnings(&site.proxy().settings()),
+            has_fleet: app.proxy().gate().fleet().is_some(),
+            open: app.open_denials().shown(),
+            warnings: warnings(&app.proxy().settings()),
             now: When::at(now, now),
-            csrf: site.csrf(actor),
+            csrf: app.csrf(actor),
             user: actor.name().map(|name| (name.to_owned(), actor.role())),
             role: actor.role(),
         }

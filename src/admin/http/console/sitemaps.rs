@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::Site;
+use super::super::AppState;
 use super::super::problem::Problem;
 use super::super::sitemaps::{Lines, sitemaps};
 use super::words::line;
@@ -37,7 +37,7 @@ impl SitemapList {
     /// # Errors
     /// When the store cannot be read.
     pub(super) async fn of(
-        site: &Site,
+        app: &AppState,
         found: &OriginMemory,
         state: &Arc<State>,
         limit: usize,
@@ -48,8 +48,8 @@ impl SitemapList {
             return Ok(None);
         }
         let lines = Lines::Of(Box::new(found.clone()), Arc::clone(state));
-        let part = sitemaps(site, &[], lines, limit).await?;
-        let settings = site.proxy().settings();
+        let part = sitemaps(app, &[], lines, limit).await?;
+        let settings = app.proxy().settings();
         let first = settings.agent.product_tokens.first();
         Ok(Some(SitemapList {
             crawler: first.map_or_else(|| "*".to_owned(), ToString::to_string),

@@ -7,7 +7,7 @@ use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 
 use super::super::problem::Problem;
-use super::super::{Actor, Site};
+use super::super::{Actor, AppState};
 use super::filter::{params, wrong};
 use super::shell::{Page, Place, Shell};
 use super::words::{number, octets};
@@ -101,7 +101,7 @@ struct TextPage {
 
 /// Serves `/robots/{sha256}`: the text, octet for octet with `?raw=true`.
 pub(super) async fn page(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     Path(named): Path<String>,
     RawQuery(query): RawQuery,
@@ -111,11 +111,15 @@ pub(super) async fn page(
     params.finish(&["raw"]).map_err(wrong)?;
     let sha256 = from_hex(&named.to_ascii_lowercase())
         .ok_or_else(|| Problem::bad(format!("{named}: a digest is 64 hexadecimal digits")))?;
-    let text = site.kept()?.snapshot(sha256).await?.ok_or_else(|| {
-        Problem::missing(format!(
-            "{named}: no robots.txt of this digest is in the store (any more)"
-        ))
-    })?;
+    let text = app
+        .require_store()?
+        .snapshot(sha256)
+        .await?
+        .ok_or_else(|| {
+            Problem::missing(format!(
+                "{named}: no robots.txt of this digest is in the store (any more)"
+            ))
+        })?;
     if is_raw {
         let mut response = text.into_response();
         // A browser shows the file as text, even if it holds HTML.
@@ -124,7 +128,7 @@ pub(super) async fn page(
         return Ok(response);
     }
     let page = TextPage {
-        shell: Shell::new(&site, &actor, Place::Origins, "A robots.txt"),
+        shell: Shell::new(&app, &actor, Place::Origins, "A robots.txt"),
         sha256: hex(sha256),
         bytes: number(text.len() as u64),
         text: Text::of(&text, None, None, &[]),

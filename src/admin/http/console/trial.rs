@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::super::form::Posted;
 use super::super::question::{self, Mistake, Unjudged};
-use super::super::{Actor, Site};
+use super::super::{Actor, AppState};
 use super::explained::Explained;
 use super::filter::{params, wrong};
 use super::shell::{Page, Place, Shell, Shown};
@@ -123,7 +123,7 @@ pub(super) struct Question {
 
 /// Serves `/try`: the form, filled from a link, and the verdict if the link is followed from here or typed.
 pub(super) async fn page(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
@@ -141,11 +141,11 @@ pub(super) async fn page(
         .map_err(wrong)?;
     let has_question = !question.url.trim().is_empty();
     if has_question && is_asked_from_here(&headers) {
-        return answer(&site, &actor, question).await;
+        return answer(&app, &actor, question).await;
     }
     Ok(Page(TryPage {
         is_only_filled: has_question,
-        ..TryPage::new(&site, &actor, &question)
+        ..TryPage::new(&app, &actor, &question)
     }))
 }
 
@@ -159,17 +159,17 @@ fn is_asked_from_here(headers: &HeaderMap) -> bool {
 
 /// Serves `POST /try`.
 pub(super) async fn judge(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     actor: Actor,
     Posted(question): Posted<Question>,
 ) -> Shown<TryPage> {
-    answer(&site, &actor, question).await
+    answer(&app, &actor, question).await
 }
 
 /// Judges, and shows the form with the verdict.
-async fn answer(site: &Site, actor: &Actor, question: Question) -> Shown<TryPage> {
-    let judged = judged(site, &question).await;
-    let mut page = TryPage::new(site, actor, &question);
+async fn answer(app: &AppState, actor: &Actor, question: Question) -> Shown<TryPage> {
+    let judged = judged(app, &question).await;
+    let mut page = TryPage::new(app, actor, &question);
     match judged {
         Ok(judged) => {
             page.verdict = Some(Told::of(&judged));
@@ -203,9 +203,9 @@ fn link(question: &Question) -> Option<String> {
 }
 
 impl TryPage {
-    fn new(site: &Site, actor: &Actor, question: &Question) -> TryPage {
+    fn new(app: &AppState, actor: &Actor, question: &Question) -> TryPage {
         TryPage {
-            shell: Shell::new(site, actor, Place::Try, "Try a URL"),
+            shell: Shell::new(app, actor, Place::Try, "Try a URL"),
             asked: Asked::new(&question.url, &question.agent),
             purposes: line(&question.purposes),
             // Unchanged: the form is sent again from here.
@@ -218,7 +218,7 @@ impl TryPage {
 }
 
 /// Asks what the form asks.
-async fn judged(site: &Site, form: &Question) -> Result<Judgement, Unjudged> {
+async fn judged(app: &AppState, form: &Question) -> Result<Judgement, Unjudged> {
     let robots = Some(&form.robots).filter(|text| !text.trim().is_empty());
     let purposes = Some(form.purposes.clone()).filter(|words| !words.trim().is_empty());
     let question = question::Question {
@@ -227,7 +227,7 @@ async fn judged(site: &Site, form: &Question) -> Result<Judgement, Unjudged> {
         robots: robots.map(|text| (text.clone(), "the text below")),
         purposes: purposes.as_slice(),
     };
-    site.judge(question).await
+    app.judge(question).await
 }
 
 /// Reads product tokens, separated by white space or commas, or one whole User-Agent.

@@ -7,48 +7,48 @@
 //! A page is as fast with a million decisions: lists go by record numbers, a search looks at a limited number of
 //! records and then says how far it came, charts use hourly counts. Expensive pages wait for a permit ([`AppState::work_permit`]).
 //!
-//! `shell` frames a page, `words` and `chart` write its parts; the other modules are a page or two each. `public` is a page
+//! `layout` frames a page, `format` and `chart` write its parts; the other modules are a page or two each. `public` is a page
 //! for everyone, at another address. A failure is a
-//! [`Problem`](super::problem::Problem), which `dress` turns into a page for browsers.
+//! [`Problem`](super::problem::Problem), which `problem_page` turns into a page for browsers.
 
-mod act;
+mod actions;
 mod assets;
 mod chart;
 mod decision;
 mod denials;
 mod diff;
-mod dress;
 mod explained;
 mod export;
 mod filter;
 mod fleet;
+mod format;
 mod json;
+mod layout;
 mod live;
 mod note;
 mod origin;
 mod origins;
 mod overrides;
 mod overview;
+mod problem_page;
 mod public;
 mod report;
 mod review;
 mod reviewer;
 mod rows;
 mod setup;
-mod shell;
 mod shipping;
 mod sign_out;
 mod sitemaps;
 mod text;
-mod trial;
+mod try_url;
 mod usage;
-mod words;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
 
-pub use self::dress::dress;
+pub use self::problem_page::dress;
 pub use self::public::{CONNECTIONS as PUBLIC_CONNECTIONS, PublicTry, TryCounts};
 use super::{AppState, BODY_WITH_ROBOTS};
 
@@ -63,22 +63,28 @@ pub fn routes() -> Router<AppState> {
         .route("/denials/acknowledge/ticked", post(review::ticked))
         .route("/decisions/{id}", get(decision::page))
         .route("/decisions/{id}/evidence.json", get(decision::file))
-        .route("/decisions/{id}/acknowledge", post(act::acknowledge))
+        .route("/decisions/{id}/acknowledge", post(actions::acknowledge))
         .route("/origins", get(origins::page))
         .route("/origin", get(origin::page))
         .route("/origin/diff", get(diff::page))
-        .route("/origin/refresh", post(act::refresh))
-        .route("/origin/forget", get(origin::forget_page).post(act::forget))
+        .route("/origin/refresh", post(actions::refresh))
+        .route(
+            "/origin/forget",
+            get(origin::forget_page).post(actions::forget),
+        )
         .route("/robots/{sha256}", get(text::page))
-        .route("/overrides", get(overrides::page).post(act::add_override))
-        .route("/overrides/remove", post(act::remove_override))
+        .route(
+            "/overrides",
+            get(overrides::page).post(actions::add_override),
+        )
+        .route("/overrides/remove", post(actions::remove_override))
         .route("/fleet", get(fleet::page))
         .route("/report", get(report::page))
         .route("/report/crawlgate-report.html", get(report::html))
         .route("/report/crawlgate-report.json", get(report::json))
         .route(
             "/try",
-            get(trial::page).post(trial::judge).layer(with_robots),
+            get(try_url::page).post(try_url::judge).layer(with_robots),
         )
         .route("/watch", get(live::page))
         .route("/setup", get(setup::page))

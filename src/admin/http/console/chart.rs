@@ -209,7 +209,7 @@ fn grid(top: u64) -> Vec<Grid> {
     let half = (top >= 2).then_some(top / 2);
     let line = |value: u64| Grid {
         y: format!("{:.1}", level(value, top)),
-        value: super::words::number(value),
+        value: super::format::number(value),
     };
     [Some(0), half, Some(top)]
         .into_iter()

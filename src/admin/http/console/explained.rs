@@ -1,6 +1,6 @@
 //! Tables that explain a verdict on a path, as `crawlgate check` does.
 
-use super::words::{line, octets};
+use super::format::{line, octets};
 use crate::rep::{Explanation, Judged, MatchedBy, Speaker, Standing};
 
 /// Rules of a kind to show.

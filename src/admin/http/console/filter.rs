@@ -4,8 +4,8 @@ use http::{HeaderMap, StatusCode};
 
 use super::super::AppState;
 use super::super::problem::Problem;
-use super::dress::takes_html;
-use super::words::line;
+use super::format::line;
+use super::problem_page::takes_html;
 use crate::admin::query::params::{Blank, Params};
 use crate::admin::query::{Conditions, Wrong, modes};
 use crate::clock::Moment;

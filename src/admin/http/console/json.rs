@@ -1,6 +1,6 @@
 //! A record with white space between its parts, and nothing else changed: its text is evidence.
 
-use super::words::line;
+use super::format::line;
 
 /// The indentation of one level.
 const STEP: &str = "  ";

@@ -8,8 +8,8 @@ use http::{HeaderMap, StatusCode};
 use super::super::logs::REACH;
 use super::super::{Actor, AppState};
 use super::filter::{Filter, params, wrong};
+use super::layout::{Page, Place, Returned, Shell};
 use super::rows::{Names, Row, rows};
-use super::shell::{Page, Place, Returned, Shell};
 use crate::store::DecisionQuery;
 use crate::store::logs::{EntryKind, MergedList};
 

@@ -4,8 +4,8 @@ use http::{HeaderMap, StatusCode};
 
 use super::super::problem::Problem;
 use super::filter::Faults;
+use super::format::line;
 use super::reviewer::Reviewer;
-use super::words::line;
 use crate::admin::query::Wrong;
 use crate::clock::Moment;
 use crate::policy::overrides::words;

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::filter::{Faults, params, wrong};
-use super::shell::{Page, Place, Shell, Shown};
-use super::words::{When, encoded, line};
+use super::format::{When, encoded, line};
+use super::layout::{Page, Place, Shell, Shown};
 use crate::clock::Moment;
 use crate::policy::overrides::Override;
 

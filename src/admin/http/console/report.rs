@@ -11,7 +11,7 @@ use super::super::problem::Problem;
 use super::super::report::{PARAMETERS, USUAL_SINCE, question, report};
 use super::super::{Actor, AppState};
 use super::filter::{Faults, LogChoice, log_choices, params, wrong};
-use super::shell::{Page, Place, Returned, Shell};
+use super::layout::{Page, Place, Returned, Shell};
 use crate::admin::query::Conditions;
 
 #[derive(Template)]

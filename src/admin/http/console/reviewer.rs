@@ -10,7 +10,7 @@ use http::header::{COOKIE, SET_COOKIE};
 use http::request::Parts;
 
 use super::super::{Actor, AppState};
-use super::words::encoded;
+use super::format::encoded;
 use crate::policy::overrides::words;
 
 /// The name of the cookie.

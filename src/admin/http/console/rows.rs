@@ -1,6 +1,6 @@
 //! Decisions as rows of a table.
 
-use super::words::{When, encoded, line};
+use super::format::{When, encoded, line};
 use crate::audit::replay::Evidence;
 use crate::clock::Moment;
 use crate::rep::Origin;

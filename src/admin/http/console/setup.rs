@@ -10,7 +10,7 @@ use http::HeaderValue;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 
 use super::super::{Actor, AppState};
-use super::shell::{Page, Place, Shell};
+use super::layout::{Page, Place, Shell};
 use crate::ca::{Authority, text};
 use crate::proxy::SELF_TEST;
 use crate::proxy::listener::Place as Listens;

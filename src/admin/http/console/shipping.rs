@@ -1,6 +1,6 @@
 //! The shipping of the decision log to another place, on the overview.
 
-use super::words::{When, line, number};
+use super::format::{When, line, number};
 use crate::admin::ShipReport;
 use crate::clock::Moment;
 

@@ -11,9 +11,9 @@ use http::{HeaderMap, StatusCode};
 use super::super::Actor;
 use super::super::guard::challenge;
 use super::super::problem::Problem;
-use super::dress::takes_html;
 use super::filter::{params, wrong};
-use super::shell::Page;
+use super::layout::Page;
+use super::problem_page::takes_html;
 
 /// The page without the frame, which shows the user who has left. It loads nothing: a browser without a password would
 /// prompt for one with each request.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::super::AppState;
 use super::super::problem::Problem;
 use super::super::sitemaps::{Lines, sitemaps};
-use super::words::line;
+use super::format::line;
 use crate::explain::sitemaps::Sitemap;
 use crate::rep::Field;
 use crate::robots::state::State;

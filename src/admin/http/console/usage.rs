@@ -1,6 +1,6 @@
 //! What a site says of the use of a page, as a table.
 
-use super::words::{Fact, line};
+use super::format::{Fact, line};
 use crate::audit::replay::evidence::Robots;
 use crate::usage::record::UsageRecord;
 

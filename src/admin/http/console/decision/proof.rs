@@ -1,7 +1,7 @@
 //! The proof of a decision on its page: the record in the tree of the log, its checkpoint, the replay.
 
 use super::super::super::problem::Problem;
-use super::super::words::{When, line};
+use super::super::format::{When, line};
 use crate::audit::replay::Outcome;
 use crate::audit::verify::case::{Case, Held, Trusted};
 use crate::audit::verify::review::Finding;

@@ -11,8 +11,8 @@ use serde::Deserialize;
 use super::super::decide;
 use super::super::problem::MEDIA_TYPE;
 use super::super::{Actor, AppState};
-use super::shell::{Page, Place, Shell};
-use super::words::line;
+use super::format::line;
+use super::layout::{Page, Place, Shell};
 
 /// Octets of a problem document to read.
 const LONGEST: usize = 64 * 1024;

@@ -8,7 +8,7 @@ use super::super::open_denials::Shown as OpenDenials;
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::assets;
-use super::words::{When, number};
+use super::format::{When, number};
 use crate::config::{Config, Mode, Role};
 
 /// The pages in the navigation.

@@ -240,7 +240,7 @@ pub fn router(app: AppState) -> Router {
         .layer(axum::middleware::from_fn(connections::spare))
         .layer(DefaultBodyLimit::max(BODY))
         .layer(axum::middleware::from_fn(problem::rewrite))
-        .layer(from_fn_with_state(app.clone(), console::dress))
+        .layer(from_fn_with_state(app.clone(), console::render_problem))
         .layer(from_fn_with_state(app.clone(), guard::admit))
         .with_state(app)
 }

@@ -9,7 +9,7 @@
 //!
 //! `layout` frames a page, `format` and `chart` write its parts; the other modules are a page or two each. `public` is a page
 //! for everyone, at another address. A failure is a
-//! [`Problem`](super::problem::Problem), which `problem_page` turns into a page for browsers.
+//! [`Problem`](super::problem::Problem), which `problem_page` renders as a page for browsers.
 
 mod actions;
 mod assets;
@@ -48,7 +48,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
 
-pub use self::problem_page::dress;
+pub use self::problem_page::render_problem;
 pub use self::public::{CONNECTIONS as PUBLIC_CONNECTIONS, PublicTry, TryCounts};
 use super::{AppState, BODY_WITH_ROBOTS};
 

@@ -16,7 +16,7 @@ use super::explained::Explained;
 use super::filter::{Filter, params, wrong};
 use super::format::{Fact, When, encoded, headline, line};
 use super::json::spread;
-use super::layout::{Page, Place, Shell, Shown};
+use super::layout::{Layout, Page, PageResult, Section};
 use super::note::{NoteForm, mark_of};
 use super::review::next_open;
 use super::reviewer::Reviewer;
@@ -34,7 +34,7 @@ use crate::rep::{Origin, ProductToken};
 #[derive(Template)]
 #[template(path = "decision.html", config = "src/admin/http/console/askama.toml")]
 pub(super) struct DecisionPage {
-    shell: Shell,
+    layout: Layout,
     id: String,
     /// The log, unless it is that of this process.
     log: Option<OfLog>,
@@ -97,7 +97,7 @@ pub(super) async fn page(
     Path(id): Path<String>,
     reviewer: Reviewer,
     RawQuery(query): RawQuery,
-) -> Shown<DecisionPage> {
+) -> PageResult<DecisionPage> {
     let mut params = params(query.as_deref());
     let done = params.word("done", &["acknowledged"]).map_err(wrong)?;
     let wanted = params.text("log").map_err(wrong)?;
@@ -142,7 +142,7 @@ impl DecisionPage {
         drop(permit);
         let now = app.now();
         let mut page = DecisionPage {
-            shell: Shell::new(app, actor, Place::Denials, "A decision"),
+            layout: Layout::new(app, actor, Section::Denials, "A decision"),
             id: line(id),
             log: log.is_copy().then(|| OfLog {
                 name: line(log.name().as_str()),

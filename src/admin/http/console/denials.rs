@@ -9,7 +9,7 @@ use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::filter::{Filter, params, wrong};
 use super::format::{When, encoded, headline, line, number};
-use super::layout::{Page, Place, Returned, Shell};
+use super::layout::{FormResult, Layout, Page, Section};
 use super::note::NoteForm;
 use super::reviewer::Reviewer;
 use super::rows::{LogFault, Names, Row, rows};
@@ -27,7 +27,7 @@ const GROUPS: usize = 100;
 #[derive(Template)]
 #[template(path = "denials.html", config = "src/admin/http/console/askama.toml")]
 pub(super) struct DenialsPage {
-    shell: Shell,
+    layout: Layout,
     filter: Filter,
     view: View,
     rows: Vec<Row>,
@@ -145,7 +145,7 @@ impl DenialsPage {
 
     /// Tells whether decisions of this list can be acknowledged at once: those of this process that are not yet.
     fn can_be_reviewed(&self) -> bool {
-        self.shell.may_review()
+        self.layout.may_review()
             && self.filter.wanted().is_none()
             && !self.filter.is_empty()
             && self.filter.acknowledged != "true"
@@ -172,7 +172,7 @@ pub(super) async fn page(
     reviewer: Reviewer,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
-) -> Returned<DenialsPage> {
+) -> FormResult<DenialsPage> {
     let mut params = params(query.as_deref());
     let mut filter = Filter::take(&mut params, "deny")?.with_log(&mut params, &app)?;
     let view = params.text("view").map_err(wrong)?;
@@ -182,7 +182,7 @@ pub(super) async fn page(
     params.finish(&["view", "before", "log"]).map_err(wrong)?;
     let status = filter.check(&app, &headers)?;
     let mut page = DenialsPage {
-        shell: Shell::new(&app, &actor, Place::Denials, "Denials"),
+        layout: Layout::new(&app, &actor, Section::Denials, "Denials"),
         view,
         rows: Vec::new(),
         groups: Vec::new(),
@@ -228,7 +228,7 @@ impl DenialsPage {
                     own: app.own_name(),
                     are_shown: self.with_log,
                     context: &self.filter.context(),
-                    can_be_ticked: self.shell.may_review(),
+                    can_be_ticked: self.layout.may_review(),
                 };
                 self.rows = rows(&page, &names, now);
                 if page.len() < PAGE {

@@ -11,7 +11,7 @@ use super::super::{Actor, AppState};
 use super::denials::origin_link;
 use super::filter::{params, wrong};
 use super::format::line;
-use super::layout::{Page, Place, Shell, Shown};
+use super::layout::{Layout, Page, PageResult, Section};
 use super::origin::named;
 use crate::rep::decoded;
 use crate::store::Store;
@@ -29,7 +29,7 @@ const SHOWN: usize = 3_000;
 #[derive(Template)]
 #[template(path = "diff.html", config = "src/admin/http/console/askama.toml")]
 pub(super) struct DiffPage {
-    shell: Shell,
+    layout: Layout,
     name: String,
     back: String,
     old: String,
@@ -52,7 +52,7 @@ pub(super) async fn page(
     State(app): State<AppState>,
     actor: Actor,
     RawQuery(query): RawQuery,
-) -> Shown<DiffPage> {
+) -> PageResult<DiffPage> {
     let mut params = params(query.as_deref());
     let of = params.text("of").map_err(wrong)?;
     let old = params.text("old").map_err(wrong)?.unwrap_or_default();
@@ -70,7 +70,7 @@ pub(super) async fn page(
         .map_err(|error| Problem::busy(format!("they cannot be compared: {error}")))?;
     drop(permit);
     Ok(Page(DiffPage {
-        shell: Shell::new(&app, &actor, Place::Origins, "What has changed"),
+        layout: Layout::new(&app, &actor, Section::Origins, "What has changed"),
         name: line(origin.as_str()),
         back: origin_link(origin.as_str()),
         old: line(&old),

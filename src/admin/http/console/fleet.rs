@@ -8,7 +8,7 @@ use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::filter::{params, wrong};
 use super::format::{When, line, number};
-use super::layout::{Page, Place, Shell, Shown};
+use super::layout::{Layout, Page, PageResult, Section};
 use crate::admin::{Answer, Request};
 use crate::clock::Moment;
 use crate::fleet::overview::{EngineView, FleetCounts, FleetView, LinkView, MemberView};
@@ -22,7 +22,7 @@ const SILENT: u64 = 1_000;
 #[derive(Template)]
 #[template(path = "fleet.html", config = "src/admin/http/console/askama.toml")]
 pub(super) struct FleetPage {
-    shell: Shell,
+    layout: Layout,
     instance: String,
     checks: Vec<Check>,
     members: Vec<MemberRow>,
@@ -68,7 +68,7 @@ pub(super) async fn page(
     State(app): State<AppState>,
     actor: Actor,
     RawQuery(query): RawQuery,
-) -> Shown<FleetPage> {
+) -> PageResult<FleetPage> {
     params(query.as_deref()).finish(&[]).map_err(wrong)?;
     if app.proxy().gate().fleet().is_none() {
         let why = "This instance is alone: there is no [fleet] engine.";
@@ -94,7 +94,7 @@ pub(super) async fn page(
         engine.as_ref().map(engine_check),
     ];
     Ok(Page(FleetPage {
-        shell: Shell::new(&app, &actor, Place::Fleet, "Fleet"),
+        layout: Layout::new(&app, &actor, Section::Fleet, "Fleet"),
         instance: line(&instance.unwrap_or_default()),
         checks: checks.into_iter().flatten().collect(),
         members: members.iter().map(|one| MemberRow::of(one, now)).collect(),

@@ -13,7 +13,7 @@ use crate::config::{Config, Mode, Role};
 
 /// The pages in the navigation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Section {
     Overview,
     Denials,
     Origins,
@@ -28,35 +28,39 @@ pub(super) enum Place {
 }
 
 /// An entry of the navigation.
-pub(super) struct Entry {
-    pub(super) place: Place,
+pub(super) struct NavEntry {
+    pub(super) section: Section,
     pub(super) href: &'static str,
     pub(super) name: &'static str,
 }
 
-const ENTRIES: [Entry; 9] = [
-    entry(Place::Overview, "/", "Overview"),
-    entry(Place::Denials, "/denials", "Denials"),
-    entry(Place::Origins, "/origins", "Origins"),
-    entry(Place::Overrides, "/overrides", "Overrides"),
-    entry(Place::Fleet, "/fleet", "Fleet"),
-    entry(Place::Report, "/report", "Report"),
-    entry(Place::Try, "/try", "Try a URL"),
-    entry(Place::Live, "/watch", "Live"),
-    entry(Place::Setup, "/setup", "Set-up"),
+const NAV_ENTRIES: [NavEntry; 9] = [
+    entry(Section::Overview, "/", "Overview"),
+    entry(Section::Denials, "/denials", "Denials"),
+    entry(Section::Origins, "/origins", "Origins"),
+    entry(Section::Overrides, "/overrides", "Overrides"),
+    entry(Section::Fleet, "/fleet", "Fleet"),
+    entry(Section::Report, "/report", "Report"),
+    entry(Section::Try, "/try", "Try a URL"),
+    entry(Section::Live, "/watch", "Live"),
+    entry(Section::Setup, "/setup", "Set-up"),
 ];
 
-const fn entry(place: Place, href: &'static str, name: &'static str) -> Entry {
-    Entry { place, href, name }
+const fn entry(section: Section, href: &'static str, name: &'static str) -> NavEntry {
+    NavEntry {
+        section,
+        href,
+        name,
+    }
 }
 
 /// Exempt clients that a page names.
 const MOST_EXEMPT: usize = 8;
 
 /// The data of a page's frame.
-pub(super) struct Shell {
+pub(super) struct Layout {
     pub(super) title: String,
-    here: Place,
+    here: Section,
     has_fleet: bool,
     /// The number of open denials.
     open: Option<OpenDenials>,
@@ -69,15 +73,15 @@ pub(super) struct Shell {
     role: Role,
 }
 
-impl Shell {
+impl Layout {
     pub(super) fn new(
         app: &AppState,
         actor: &Actor,
-        here: Place,
+        here: Section,
         title: impl Into<String>,
-    ) -> Shell {
+    ) -> Layout {
         let now = app.now();
-        Shell {
+        Layout {
             title: title.into(),
             here,
             has_fleet: app.proxy().gate().fleet().is_some(),
@@ -90,18 +94,18 @@ impl Shell {
         }
     }
 
-    pub(super) fn entries(&self) -> impl Iterator<Item = &'static Entry> {
-        let is_shown = |entry: &&Entry| self.has_fleet || entry.place != Place::Fleet;
-        ENTRIES.iter().filter(is_shown)
+    pub(super) fn entries(&self) -> impl Iterator<Item = &'static NavEntry> {
+        let is_shown = |entry: &&NavEntry| self.has_fleet || entry.section != Section::Fleet;
+        NAV_ENTRIES.iter().filter(is_shown)
     }
 
-    pub(super) fn is_here(&self, entry: &Entry) -> bool {
-        entry.place == self.here
+    pub(super) fn is_here(&self, entry: &NavEntry) -> bool {
+        entry.section == self.here
     }
 
     /// Returns the number of open denials beside this entry, in figures.
-    pub(super) fn open(&self, entry: &Entry) -> Option<String> {
-        let open = self.open.filter(|_| entry.place == Place::Denials)?;
+    pub(super) fn open(&self, entry: &NavEntry) -> Option<String> {
+        let open = self.open.filter(|_| entry.section == Section::Denials)?;
         let more = if open.is_complete { "" } else { "+" };
         Some(format!("{}{more}", number(open.count)))
     }
@@ -189,7 +193,7 @@ impl<T: Template> IntoResponse for Page<T> {
 }
 
 /// The result of a handler.
-pub(super) type Shown<T> = Result<Page<T>, Problem>;
+pub(super) type PageResult<T> = Result<Page<T>, Problem>;
 
 /// The result of a handler that gives a form back with the status of its faults.
-pub(super) type Returned<T> = Result<(StatusCode, Page<T>), Problem>;
+pub(super) type FormResult<T> = Result<(StatusCode, Page<T>), Problem>;

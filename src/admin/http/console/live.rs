@@ -8,7 +8,7 @@ use http::{HeaderMap, StatusCode};
 use super::super::logs::REACH;
 use super::super::{Actor, AppState};
 use super::filter::{Filter, params, wrong};
-use super::layout::{Page, Place, Returned, Shell};
+use super::layout::{FormResult, Layout, Page, Section};
 use super::rows::{Names, Row, rows};
 use crate::store::DecisionQuery;
 use crate::store::logs::{EntryKind, MergedList};
@@ -22,7 +22,7 @@ const MOST: usize = 200;
 #[derive(Template)]
 #[template(path = "live.html", config = "src/admin/http/console/askama.toml")]
 pub(super) struct LivePage {
-    shell: Shell,
+    layout: Layout,
     filter: Filter,
     rows: Vec<Row>,
     most: usize,
@@ -50,7 +50,7 @@ pub(super) async fn page(
     actor: Actor,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
-) -> Returned<LivePage> {
+) -> FormResult<LivePage> {
     let mut params = params(query.as_deref());
     let mut filter = Filter::take(&mut params, "any")?;
     params.finish(&[]).map_err(wrong)?;
@@ -78,7 +78,7 @@ pub(super) async fn page(
         can_be_ticked: false,
     };
     let page = LivePage {
-        shell: Shell::new(&app, &actor, Place::Live, "Live"),
+        layout: Layout::new(&app, &actor, Section::Live, "Live"),
         rows: rows(&latest, &names, app.now()),
         filter,
         most: MOST,

@@ -10,7 +10,7 @@ use super::super::{Actor, AppState};
 use super::denials::origin_link;
 use super::filter::{params, wrong};
 use super::format::{Fact, When, encoded, line, number, octets};
-use super::layout::{Page, Place, Shell, Shown};
+use super::layout::{Layout, Page, PageResult, Section};
 use super::overrides::Listed;
 use super::sitemaps::SitemapList;
 use super::text::Text;
@@ -31,7 +31,7 @@ const LISTED: usize = 50;
 #[derive(Template)]
 #[template(path = "origin.html", config = "src/admin/http/console/askama.toml")]
 pub(super) struct OriginPage {
-    shell: Shell,
+    layout: Layout,
     name: String,
     link: String,
     done: Option<&'static str>,
@@ -116,7 +116,7 @@ pub(super) async fn page(
     State(app): State<AppState>,
     actor: Actor,
     RawQuery(query): RawQuery,
-) -> Shown<OriginPage> {
+) -> PageResult<OriginPage> {
     let mut params = params(query.as_deref());
     let of = params.text("of").map_err(wrong)?;
     let done = params
@@ -145,7 +145,7 @@ pub(super) async fn page(
         .iter()
         .filter(|one| one.origin == origin && one.holds(now));
     Ok(Page(OriginPage {
-        shell: Shell::new(&app, &actor, Place::Origins, origin.to_string()),
+        layout: Layout::new(&app, &actor, Section::Origins, origin.to_string()),
         link: encoded(origin.as_str()),
         is_bad: done.as_deref() == Some("failed"),
         done: done.map(|done| match &*done {
@@ -414,7 +414,7 @@ impl Version {
 #[derive(Template)]
 #[template(path = "forget.html", config = "src/admin/http/console/askama.toml")]
 pub(super) struct ForgetPage {
-    shell: Shell,
+    layout: Layout,
     name: String,
     back: String,
 }
@@ -424,13 +424,13 @@ pub(super) async fn forget_page(
     State(app): State<AppState>,
     actor: Actor,
     RawQuery(query): RawQuery,
-) -> Shown<ForgetPage> {
+) -> PageResult<ForgetPage> {
     let mut params = params(query.as_deref());
     let of = params.text("of").map_err(wrong)?;
     params.finish(&["of"]).map_err(wrong)?;
     let origin = named(of)?;
     Ok(Page(ForgetPage {
-        shell: Shell::new(&app, &actor, Place::Origins, "Forget an origin"),
+        layout: Layout::new(&app, &actor, Section::Origins, "Forget an origin"),
         back: origin_link(origin.as_str()),
         name: line(origin.as_str()),
     }))

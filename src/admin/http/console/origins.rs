@@ -7,7 +7,7 @@ use super::super::{Actor, AppState};
 use super::denials::origin_link;
 use super::filter::{params, wrong};
 use super::format::{When, encoded, line};
-use super::layout::{Page, Place, Shell, Shown};
+use super::layout::{Layout, Page, PageResult, Section};
 use crate::admin::query::STATES;
 use crate::clock::Moment;
 use crate::explain::states::{about, at_a_request, next_fetch};
@@ -19,7 +19,7 @@ const PAGE: usize = 100;
 #[derive(Template)]
 #[template(path = "origins.html", config = "src/admin/http/console/askama.toml")]
 pub(super) struct OriginsPage {
-    shell: Shell,
+    layout: Layout,
     done: Option<String>,
     containing: String,
     state: String,
@@ -78,7 +78,7 @@ pub(super) async fn page(
     State(app): State<AppState>,
     actor: Actor,
     RawQuery(query): RawQuery,
-) -> Shown<OriginsPage> {
+) -> PageResult<OriginsPage> {
     let mut params = params(query.as_deref());
     let containing = params.text("containing").map_err(wrong)?;
     let state = params.word("state", &STATES).map_err(wrong)?;
@@ -111,7 +111,7 @@ pub(super) async fn page(
         format!("/origins?containing={containing}&state={state}&after={after}")
     });
     Ok(Page(OriginsPage {
-        shell: Shell::new(&app, &actor, Place::Origins, "Origins"),
+        layout: Layout::new(&app, &actor, Section::Origins, "Origins"),
         done: forgotten.map(|name| {
             let name = line(&name);
             format!("{name} is forgotten: the next request treats it as unknown.")

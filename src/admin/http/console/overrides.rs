@@ -8,14 +8,14 @@ use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::filter::{Faults, params, wrong};
 use super::format::{When, encoded, line};
-use super::layout::{Page, Place, Shell, Shown};
+use super::layout::{Layout, Page, PageResult, Section};
 use crate::clock::Moment;
 use crate::policy::overrides::Override;
 
 #[derive(Template)]
 #[template(path = "overrides.html", config = "src/admin/http/console/askama.toml")]
 pub(super) struct OverridesPage {
-    shell: Shell,
+    layout: Layout,
     done: Option<String>,
     /// True if some instances of the fleet lack the change.
     is_partly: bool,
@@ -77,7 +77,7 @@ pub(super) async fn page(
     State(app): State<AppState>,
     actor: Actor,
     RawQuery(query): RawQuery,
-) -> Shown<OverridesPage> {
+) -> PageResult<OverridesPage> {
     let mut params = params(query.as_deref());
     let added = params.text("added").map_err(wrong)?;
     let removed = params.text("removed").map_err(wrong)?;
@@ -126,7 +126,7 @@ impl OverridesPage {
             list.push(Listed::of(&one, now));
         }
         Ok(OverridesPage {
-            shell: Shell::new(app, actor, Place::Overrides, "Overrides"),
+            layout: Layout::new(app, actor, Section::Overrides, "Overrides"),
             done: None,
             is_partly: false,
             listed,

@@ -14,7 +14,7 @@ use super::chart::{Chart, Series};
 use super::denials::{Reached, origin_link};
 use super::filter::{params, wrong};
 use super::format::{When, line, number};
-use super::layout::{Page, Place, Shell, Shown};
+use super::layout::{Layout, Page, PageResult, Section};
 use super::origins::OriginRow;
 use super::shipping::ShipRow;
 use crate::admin::{Answer, Request, Status, WitnessReport};
@@ -35,7 +35,7 @@ const PARTS: usize = 6;
 #[derive(Template)]
 #[template(path = "overview.html", config = "src/admin/http/console/askama.toml")]
 pub(super) struct OverviewPage {
-    shell: Shell,
+    layout: Layout,
     ranges: Vec<Range>,
     range: &'static str,
     chart: Chart,
@@ -150,7 +150,7 @@ pub(super) async fn page(
     State(app): State<AppState>,
     actor: Actor,
     RawQuery(query): RawQuery,
-) -> Shown<OverviewPage> {
+) -> PageResult<OverviewPage> {
     let mut params = params(query.as_deref());
     let words = RANGES.map(|(word, ..)| word);
     let word = params.word("range", &words).map_err(wrong)?;
@@ -180,7 +180,7 @@ pub(super) async fn page(
         (one, href)
     });
     Ok(Page(OverviewPage {
-        shell: Shell::new(&app, &actor, Place::Overview, "Overview"),
+        layout: Layout::new(&app, &actor, Section::Overview, "Overview"),
         ranges: RANGES
             .iter()
             .map(|(known, name, ..)| Range {

@@ -12,7 +12,7 @@ use super::super::decide;
 use super::super::problem::MEDIA_TYPE;
 use super::super::{Actor, AppState};
 use super::format::line;
-use super::layout::{Page, Place, Shell};
+use super::layout::{Layout, Page, Section};
 
 /// Octets of a problem document to read.
 const LONGEST: usize = 64 * 1024;
@@ -20,13 +20,13 @@ const LONGEST: usize = 64 * 1024;
 #[derive(Template)]
 #[template(path = "problem.html", config = "src/admin/http/console/askama.toml")]
 struct ProblemPage {
-    shell: Shell,
+    layout: Layout,
     status: u16,
     detail: String,
 }
 
 #[derive(Deserialize)]
-struct Told {
+struct ProblemDocument {
     title: String,
     status: u16,
     detail: String,
@@ -34,7 +34,7 @@ struct Told {
 
 /// Replaces problem documents by pages for browsers, and counts what the navigation shows. Answers to programs stay
 /// unchanged.
-pub async fn dress(State(app): State<AppState>, request: Request, next: Next) -> Response {
+pub async fn render_problem(State(app): State<AppState>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let is_for_programs =
         path.starts_with("/api/") || path == "/metrics" || decide::is_asked_at(path);
@@ -58,13 +58,13 @@ pub async fn dress(State(app): State<AppState>, request: Request, next: Next) ->
     let Ok(body) = to_bytes(body, LONGEST).await else {
         return Response::from_parts(head, Body::empty());
     };
-    let Ok(told) = serde_json::from_slice::<Told>(&body) else {
+    let Ok(problem) = serde_json::from_slice::<ProblemDocument>(&body) else {
         return Response::from_parts(head, Body::from(body));
     };
     let page = Page(ProblemPage {
-        shell: Shell::new(&app, &actor, Place::Elsewhere, told.title),
-        status: told.status,
-        detail: line(&told.detail),
+        layout: Layout::new(&app, &actor, Section::Elsewhere, problem.title),
+        status: problem.status,
+        detail: line(&problem.detail),
     });
     let (ours, body) = page.into_response().into_parts();
     head.headers.remove(CONTENT_LENGTH);

@@ -11,13 +11,13 @@ use super::super::problem::Problem;
 use super::super::report::{PARAMETERS, USUAL_SINCE, question, report};
 use super::super::{Actor, AppState};
 use super::filter::{Faults, LogChoice, log_choices, params, wrong};
-use super::layout::{Page, Place, Returned, Shell};
+use super::layout::{FormResult, Layout, Page, Section};
 use crate::admin::query::Conditions;
 
 #[derive(Template)]
 #[template(path = "report.html", config = "src/admin/http/console/askama.toml")]
 pub(super) struct ReportPage {
-    shell: Shell,
+    layout: Layout,
     since: String,
     until: String,
     client: String,
@@ -74,7 +74,7 @@ pub(super) async fn page(
     actor: Actor,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
-) -> Returned<ReportPage> {
+) -> FormResult<ReportPage> {
     let (conditions, log) = asked(query.as_deref())?;
     let is_kept = app.store().is_some() || log.is_some();
     let faults = Faults::find(&conditions, app.now(), |conditions, now| {
@@ -111,7 +111,7 @@ pub(super) async fn page(
         }
     }
     let page = ReportPage {
-        shell: Shell::new(&app, &actor, Place::Report, "Report"),
+        layout: Layout::new(&app, &actor, Section::Report, "Report"),
         since: since.to_owned(),
         until: text(&conditions.until),
         client: text(&conditions.client),

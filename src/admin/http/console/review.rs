@@ -15,7 +15,7 @@ use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::filter::{Filter, params, wrong};
 use super::format::{When, line, number};
-use super::layout::{Page, Place, Shell, Shown};
+use super::layout::{Layout, Page, PageResult, Section};
 use super::note::NoteForm;
 use super::reviewer::{Reviewer, remembered};
 use crate::clock::Moment;
@@ -40,7 +40,7 @@ const NAMED: usize = 100;
 #[derive(Template)]
 #[template(path = "review.html", config = "src/admin/http/console/askama.toml")]
 pub(super) struct ReviewPage {
-    shell: Shell,
+    layout: Layout,
     /// The query of the list.
     list: String,
     conditions: Vec<(&'static str, String)>,
@@ -80,7 +80,7 @@ impl ReviewPage {
         let count = bulk.count().await?;
         drop(permit);
         Ok(ReviewPage {
-            shell: Shell::new(app, actor, Place::Denials, TITLE),
+            layout: Layout::new(app, actor, Section::Denials, TITLE),
             list: filter.link(&[]),
             conditions: filter.told(),
             count,
@@ -101,7 +101,7 @@ impl ReviewPage {
         note: NoteForm,
     ) -> ReviewPage {
         ReviewPage {
-            shell: Shell::new(app, actor, Place::Denials, TITLE),
+            layout: Layout::new(app, actor, Section::Denials, TITLE),
             list,
             conditions: Vec::new(),
             count: ids.len() as u64,
@@ -118,7 +118,7 @@ impl ReviewPage {
 #[derive(Template)]
 #[template(path = "reviewed.html", config = "src/admin/http/console/askama.toml")]
 pub(super) struct ReviewedPage {
-    shell: Shell,
+    layout: Layout,
     list: String,
     acknowledged: u64,
     refused: u64,
@@ -180,7 +180,7 @@ pub(super) async fn page(
     actor: Actor,
     reviewer: Reviewer,
     RawQuery(query): RawQuery,
-) -> Shown<ReviewPage> {
+) -> PageResult<ReviewPage> {
     let filter = read(query.as_deref())?;
     let page = ReviewPage::of_all(&app, &actor, &filter, None, NoteForm::of(reviewer));
     Ok(Page(page.await?))
@@ -340,7 +340,7 @@ pub(super) async fn next_open(
 impl ReviewedPage {
     fn new(app: &AppState, actor: &Actor, list: String) -> ReviewedPage {
         ReviewedPage {
-            shell: Shell::new(app, actor, Place::Denials, "Acknowledged"),
+            layout: Layout::new(app, actor, Section::Denials, "Acknowledged"),
             list,
             acknowledged: 0,
             refused: 0,

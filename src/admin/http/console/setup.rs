@@ -10,7 +10,7 @@ use http::HeaderValue;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 
 use super::super::{Actor, AppState};
-use super::layout::{Page, Place, Shell};
+use super::layout::{Layout, Page, Section};
 use crate::ca::{Authority, text};
 use crate::proxy::SELF_TEST;
 use crate::proxy::listener::Place as Listens;
@@ -19,7 +19,7 @@ use crate::trust::recipes::{CLIENTS, Setup, proxy_url};
 #[derive(Template)]
 #[template(path = "setup.html", config = "src/admin/http/console/askama.toml")]
 pub(super) struct SetupPage {
-    shell: Shell,
+    layout: Layout,
     /// None if crawlers connect at Unix sockets alone, which the settings of these clients cannot name.
     proxy: Option<String>,
     /// Unix sockets where crawlers connect.
@@ -73,7 +73,7 @@ pub(super) async fn page(State(app): State<AppState>, actor: Actor) -> Page<Setu
         })
     });
     Page(SetupPage {
-        shell: Shell::new(&app, &actor, Place::Setup, "Set-up"),
+        layout: Layout::new(&app, &actor, Section::Setup, "Set-up"),
         recipes: recipes.collect(),
         proxy: (!addresses.is_empty() || sockets.is_empty()).then(|| setup.proxy.clone()),
         sockets,

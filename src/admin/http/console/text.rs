@@ -10,7 +10,7 @@ use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::filter::{params, wrong};
 use super::format::{number, octets};
-use super::layout::{Page, Place, Shell};
+use super::layout::{Layout, Page, Section};
 use crate::rep::{decoded, lines};
 use crate::store::Sha256;
 use crate::text::{from_hex, hex};
@@ -93,7 +93,7 @@ fn cut(text: String) -> String {
 #[derive(Template)]
 #[template(path = "robots.html", config = "src/admin/http/console/askama.toml")]
 struct TextPage {
-    shell: Shell,
+    layout: Layout,
     sha256: String,
     bytes: String,
     text: Text,
@@ -128,7 +128,7 @@ pub(super) async fn page(
         return Ok(response);
     }
     let page = TextPage {
-        shell: Shell::new(&app, &actor, Place::Origins, "A robots.txt"),
+        layout: Layout::new(&app, &actor, Section::Origins, "A robots.txt"),
         sha256: hex(sha256),
         bytes: number(text.len() as u64),
         text: Text::of(&text, None, None, &[]),

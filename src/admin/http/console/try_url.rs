@@ -16,7 +16,7 @@ use super::super::{Actor, AppState};
 use super::explained::Explained;
 use super::filter::{params, wrong};
 use super::format::{encoded, headline, line, octets};
-use super::layout::{Page, Place, Shell, Shown};
+use super::layout::{Layout, Page, PageResult, Section};
 use super::text::Text;
 use super::usage::UsageTable;
 use crate::admin::query::Wrong;
@@ -31,7 +31,7 @@ const NOTES: usize = 50;
 #[derive(Template)]
 #[template(path = "try.html", config = "src/admin/http/console/askama.toml")]
 pub(super) struct TryPage {
-    shell: Shell,
+    layout: Layout,
     asked: Asked,
     purposes: String,
     robots: String,
@@ -127,7 +127,7 @@ pub(super) async fn page(
     actor: Actor,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
-) -> Shown<TryPage> {
+) -> PageResult<TryPage> {
     let mut params = params(query.as_deref());
     let mut text = |name| params.text(name).map(Option::unwrap_or_default);
     let question = Question {
@@ -162,12 +162,12 @@ pub(super) async fn judge(
     State(app): State<AppState>,
     actor: Actor,
     Posted(question): Posted<Question>,
-) -> Shown<TryPage> {
+) -> PageResult<TryPage> {
     answer(&app, &actor, question).await
 }
 
 /// Judges, and shows the form with the verdict.
-async fn answer(app: &AppState, actor: &Actor, question: Question) -> Shown<TryPage> {
+async fn answer(app: &AppState, actor: &Actor, question: Question) -> PageResult<TryPage> {
     let judged = judged(app, &question).await;
     let mut page = TryPage::new(app, actor, &question);
     match judged {
@@ -205,7 +205,7 @@ fn link(question: &Question) -> Option<String> {
 impl TryPage {
     fn new(app: &AppState, actor: &Actor, question: &Question) -> TryPage {
         TryPage {
-            shell: Shell::new(app, actor, Place::Try, "Try a URL"),
+            layout: Layout::new(app, actor, Section::Try, "Try a URL"),
             asked: Asked::new(&question.url, &question.agent),
             purposes: line(&question.purposes),
             // Unchanged: the form is sent again from here.

@@ -10,11 +10,11 @@ use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::decision::DecisionPage;
 use super::denials::origin_link;
-use super::filter::{Faults, Filter, params};
+use super::filter::{FieldErrors, Filter, params};
 use super::format::encoded;
 use super::layout::Page;
 use super::note::{NoteForm, mark_of};
-use super::overrides::{New, OverridesPage};
+use super::overrides::{OverrideForm, OverridesPage};
 use super::reviewer::remembered;
 use crate::admin::query;
 use crate::admin::{Answer, NewOverride, Reach, Request};
@@ -25,7 +25,7 @@ use crate::text::time_text;
 
 /// A note on a decision.
 #[derive(Deserialize)]
-pub(super) struct Note {
+pub(super) struct AcknowledgeForm {
     #[serde(default)]
     by: String,
     note: String,
@@ -43,7 +43,7 @@ pub(super) async fn acknowledge(
     actor: Actor,
     Path(id): Path<String>,
     headers: HeaderMap,
-    Posted(form): Posted<Note>,
+    Posted(form): Posted<AcknowledgeForm>,
 ) -> Result<Response, Problem> {
     let list = Filter::take(&mut params(Some(&form.list)), "deny")?;
     let by = actor.acts_as(Some(&form.by))?.unwrap_or_default();
@@ -96,7 +96,7 @@ pub(super) async fn add_override(
     State(app): State<AppState>,
     actor: Actor,
     headers: HeaderMap,
-    Posted(form): Posted<New>,
+    Posted(form): Posted<OverrideForm>,
 ) -> Result<Response, Problem> {
     let by = actor.acts_as(Some(&form.by))?.unwrap_or_default();
     let pattern = form.pattern.trim();
@@ -110,7 +110,7 @@ pub(super) async fn add_override(
     };
     let asserted = new.asserted().and_then(|asserted| asserted.read(app.now()));
     if let Err(wrong) = asserted {
-        let faults = Faults::all(vec![wrong]);
+        let faults = FieldErrors::all(vec![wrong]);
         let status = faults.status(&headers)?;
         let page = OverridesPage::with_form(&app, &actor, form, faults).await?;
         return Ok((status, Page(page)).into_response());
@@ -122,7 +122,7 @@ pub(super) async fn add_override(
 
 /// An override to take out of force.
 #[derive(Deserialize)]
-pub(super) struct Old {
+pub(super) struct RemoveForm {
     number: String,
     #[serde(default)]
     by: String,
@@ -132,7 +132,7 @@ pub(super) struct Old {
 pub(super) async fn remove_override(
     State(app): State<AppState>,
     actor: Actor,
-    Posted(form): Posted<Old>,
+    Posted(form): Posted<RemoveForm>,
 ) -> Result<Redirect, Problem> {
     let by = actor.acts_as(Some(&form.by))?.unwrap_or_default();
     let by = words(&by).map_err(|error| Problem::bad(format!("by: {error}")))?;
@@ -154,7 +154,7 @@ fn partly(reach: Option<Reach>) -> &'static str {
 
 /// The origin of an action.
 #[derive(Deserialize)]
-pub(super) struct Of {
+pub(super) struct OriginForm {
     of: String,
 }
 
@@ -166,7 +166,7 @@ fn named(origin: &str) -> Result<Origin, Problem> {
 pub(super) async fn refresh(
     State(app): State<AppState>,
     actor: Actor,
-    Posted(form): Posted<Of>,
+    Posted(form): Posted<OriginForm>,
 ) -> Result<Redirect, Problem> {
     let origin = named(&form.of)?.to_string();
     let back = origin_link(&origin);
@@ -190,7 +190,7 @@ pub(super) async fn refresh(
 pub(super) async fn forget(
     State(app): State<AppState>,
     actor: Actor,
-    Posted(form): Posted<Of>,
+    Posted(form): Posted<OriginForm>,
 ) -> Result<Redirect, Problem> {
     let origin = named(&form.of)?.to_string();
     let name = encoded(&origin);

@@ -14,7 +14,7 @@ use super::super::proof::evidence_file;
 use super::super::{Actor, AppState};
 use super::explained::Explained;
 use super::filter::{Filter, params, wrong};
-use super::format::{Fact, When, encoded, headline, line};
+use super::format::{Fact, Timestamp, encoded, headline, line};
 use super::json::spread;
 use super::layout::{Layout, Page, PageResult, Section};
 use super::note::{NoteForm, mark_of};
@@ -37,7 +37,7 @@ pub(super) struct DecisionPage {
     layout: Layout,
     id: String,
     /// The log, unless it is that of this process.
-    log: Option<OfLog>,
+    log: Option<LogLink>,
     seq: u64,
     /// The action that has just been done, in words.
     done: Option<&'static str>,
@@ -49,14 +49,14 @@ pub(super) struct DecisionPage {
     url: String,
     /// The facts of the request.
     facts: Vec<Fact>,
-    origin: Option<OriginOf>,
+    origin: Option<OriginLink>,
     proof: Proof,
     /// Statements of the site about the use of its content.
     usage: Option<UsageTable>,
     explained: Option<Explained>,
     text: Option<Text>,
     record: String,
-    seen: Option<Seen>,
+    seen: Option<AcknowledgedBy>,
     /// The conditions of the list that led here, as a query.
     list: String,
     /// The link to the next open decision of that list.
@@ -66,14 +66,14 @@ pub(super) struct DecisionPage {
 }
 
 /// The collected log of a decision.
-struct OfLog {
+struct LogLink {
     name: String,
     /// The name in a URL's query.
     encoded: String,
 }
 
 /// The origin of the decision.
-struct OriginOf {
+struct OriginLink {
     name: String,
     link: String,
     /// The path without its query, for an override.
@@ -82,8 +82,8 @@ struct OriginOf {
 }
 
 /// The person who has seen it.
-struct Seen {
-    time: When,
+struct AcknowledgedBy {
+    time: Timestamp,
     by: String,
     note: String,
     /// The mark by which a form replaces this acknowledgement, and no later one.
@@ -144,7 +144,7 @@ impl DecisionPage {
         let mut page = DecisionPage {
             layout: Layout::new(app, actor, Section::Denials, "A decision"),
             id: line(id),
-            log: log.is_copy().then(|| OfLog {
+            log: log.is_copy().then(|| LogLink {
                 name: line(log.name().as_str()),
                 encoded: encoded(log.name().as_str()),
             }),
@@ -166,8 +166,8 @@ impl DecisionPage {
             explained: explained(&case),
             text: None,
             record: spread(&decision.record),
-            seen: decision.acknowledged.as_ref().map(|seen| Seen {
-                time: When::at(seen.time, now),
+            seen: decision.acknowledged.as_ref().map(|seen| AcknowledgedBy {
+                time: Timestamp::at(seen.time, now),
                 by: line(&seen.by),
                 note: line(&seen.note),
                 mark: mark_of(seen),
@@ -337,7 +337,7 @@ impl DecisionPage {
             .and_then(|robots| robots.fetched_at.as_deref());
         let decided = evidence.decided_at.as_ref().unwrap_or(&evidence.time);
         for (name, time) in [("Fetched", fetched), ("Decided", Some(&**decided))] {
-            let when = time.and_then(|time| When::of(time, now));
+            let when = time.and_then(|time| Timestamp::of(time, now));
             self.facts.extend(when.map(|when| Fact {
                 name,
                 text: String::new(),
@@ -351,7 +351,7 @@ impl DecisionPage {
             .map(|(_, path)| path)
             .unwrap_or_default();
         let pattern = path.split(['?', '#']).next().unwrap_or("/").to_owned();
-        self.origin = origin_of(evidence).map(|origin| OriginOf {
+        self.origin = origin_of(evidence).map(|origin| OriginLink {
             link: encoded(origin.as_str()),
             name: origin.to_string(),
             pattern: if pattern.is_empty() {

@@ -8,11 +8,11 @@ use super::super::logs::REACH;
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::filter::{Filter, params, wrong};
-use super::format::{When, encoded, headline, line, number};
+use super::format::{Timestamp, encoded, headline, line, number};
 use super::layout::{FormResult, Layout, Page, Section};
 use super::note::NoteForm;
 use super::reviewer::Reviewer;
-use super::rows::{LogFault, Names, Row, rows};
+use super::rows::{DecisionRow, LogFault, LogNames, rows};
 use crate::admin::query::Wrong;
 use crate::clock::Moment;
 use crate::store::logs::{ALL, EntryKind, MergedList, Places};
@@ -30,14 +30,14 @@ pub(super) struct DenialsPage {
     layout: Layout,
     filter: Filter,
     view: View,
-    rows: Vec<Row>,
+    rows: Vec<DecisionRow>,
     groups: Vec<Group>,
     /// The query of the next page, if there is one.
     next: Option<String>,
     /// True for every page after the first.
     is_later: bool,
     /// The extent of the search, if it stopped before the end.
-    reached: Option<Reached>,
+    reached: Option<SearchExtent>,
     is_kept: bool,
     /// True for a list of several logs: each row names its own.
     with_log: bool,
@@ -47,19 +47,19 @@ pub(super) struct DenialsPage {
 }
 
 /// The extent of a search.
-pub(super) struct Reached {
+pub(super) struct SearchExtent {
     /// Records looked at.
     pub(super) looked_at: String,
     /// The time of the last one.
-    pub(super) back_to: When,
+    pub(super) back_to: Timestamp,
 }
 
-impl Reached {
+impl SearchExtent {
     /// Returns the extent of the search of a list; `None` if it came to the end.
-    pub(super) fn of(list: &MergedList<'_>, now: Moment) -> Option<Reached> {
-        list.reached().map(|reached| Reached {
+    pub(super) fn of(list: &MergedList<'_>, now: Moment) -> Option<SearchExtent> {
+        list.reached().map(|reached| SearchExtent {
             looked_at: number(reached.passed),
-            back_to: When::at(reached.time, now),
+            back_to: Timestamp::at(reached.time, now),
         })
     }
 }
@@ -70,8 +70,8 @@ struct Group {
     key: Vec<String>,
     /// The heading of the key, if it is a reason.
     headline: Option<String>,
-    first: When,
-    last: When,
+    first: Timestamp,
+    last: Timestamp,
     /// The query that lists these decisions.
     link: String,
 }
@@ -224,7 +224,7 @@ impl DenialsPage {
         match self.view {
             View::List => {
                 let page = list.page(PAGE).await?;
-                let names = Names {
+                let names = LogNames {
                     own: app.own_name(),
                     are_shown: self.with_log,
                     context: &self.filter.context(),
@@ -232,7 +232,7 @@ impl DenialsPage {
                 };
                 self.rows = rows(&page, &names, now);
                 if page.len() < PAGE {
-                    self.reached = Reached::of(&list, now);
+                    self.reached = SearchExtent::of(&list, now);
                 }
             }
             View::By(key) => {
@@ -241,12 +241,12 @@ impl DenialsPage {
                     count: number(tally.count),
                     key: tally.key.iter().map(|part| line(part)).collect(),
                     headline: headline_of(tally, key),
-                    first: When::at(tally.first, now),
-                    last: When::at(tally.last, now),
+                    first: Timestamp::at(tally.first, now),
+                    last: Timestamp::at(tally.last, now),
                     link: self.narrowed(tally, key),
                 });
                 self.groups = groups.collect();
-                self.reached = Reached::of(&list, now);
+                self.reached = SearchExtent::of(&list, now);
             }
         }
         drop(permit);

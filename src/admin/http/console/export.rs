@@ -50,7 +50,7 @@ pub(super) async fn stream(
     let query = filter.query(&app)?;
     let permit = app.export_permit()?;
     let logs = app.logs(filter.wanted())?;
-    let what = Exported {
+    let request = ExportRequest {
         actor,
         query,
         format,
@@ -68,7 +68,7 @@ pub(super) async fn stream(
     }
     let (sender, receiver) = mpsc::channel(WAITING);
     tokio::spawn(async move {
-        if let Err(error) = write(&app, &logs, &what, &head, &sender).await {
+        if let Err(error) = write(&app, &logs, &request, &head, &sender).await {
             warn!(%error, "an export has ended early");
             // The client sees that the file is not complete.
             let _ = sender.send(Err(std::io::Error::other(error))).await;
@@ -107,7 +107,7 @@ enum ExportError {
 }
 
 /// The decisions to write, and their form.
-struct Exported {
+struct ExportRequest {
     /// The sender that asks for them.
     actor: Actor,
     query: DecisionQuery,
@@ -120,12 +120,12 @@ struct Exported {
 async fn write(
     app: &AppState,
     logs: &Logs,
-    what: &Exported,
+    request: &ExportRequest,
     head: &Places,
     sender: &Sender,
 ) -> Result<(), ExportError> {
-    if what.format == Format::Csv {
-        let log = what.with_log.then(|| "log".to_owned());
+    if request.format == Format::Csv {
+        let log = request.with_log.then(|| "log".to_owned());
         let heading = log.into_iter().chain(HEADING.map(str::to_owned));
         let heading = cells([heading].into_iter())?;
         if sender.send(Ok(heading.into())).await.is_err() {
@@ -134,7 +134,7 @@ async fn write(
     }
     let mut from: Option<Places> = None;
     loop {
-        let query = what.query.clone();
+        let query = request.query.clone();
         let mut list = MergedList::new(logs, EntryKind::Decisions, query).passing(REACH);
         if let Some(from) = &from {
             list = list.after(from);
@@ -146,10 +146,10 @@ async fn write(
                 let _permit = app.work_permit().await?;
                 list.page(PAGE).await?
             };
-            if !what.actor.stands(&app.proxy().settings().admin) {
+            if !request.actor.stands(&app.proxy().settings().admin) {
                 return Err(ExportError::Removed);
             }
-            let octets = written(&page, what)?;
+            let octets = written(&page, request)?;
             if !page.is_empty() && sender.send(Ok(octets)).await.is_err() {
                 return Ok(()); // the client has gone
             }
@@ -167,17 +167,17 @@ async fn write(
     }
 }
 
-fn written(page: &[Listed], what: &Exported) -> Result<Bytes, csv::Error> {
-    Ok(match what.format {
+fn written(page: &[Listed], request: &ExportRequest) -> Result<Bytes, csv::Error> {
+    Ok(match request.format {
         Format::Csv => {
             let rows = page.iter().map(|one| {
-                let log = what.with_log.then(|| one.log.to_string());
+                let log = request.with_log.then(|| one.log.to_string());
                 log.into_iter().chain(row(&one.entry))
             });
             cells(rows)?.into()
         }
         Format::Jsonl => {
-            let lines = page.iter().map(|one| match what.with_log {
+            let lines = page.iter().map(|one| match request.with_log {
                 true => one.line() + "\n",
                 false => format!("{}\n", one.entry.record),
             });

@@ -17,7 +17,7 @@ use crate::store::logs::ALL;
 const ANY: &str = "any";
 
 /// The choices of a condition that is true or false.
-const TRUTHS: [(&str, &str); 3] = [("", "either"), ("false", "no"), ("true", "yes")];
+const YES_OR_NO: [(&str, &str); 3] = [("", "either"), ("false", "no"), ("true", "yes")];
 
 /// Conditions as a person wrote them.
 pub(super) struct Filter {
@@ -40,12 +40,12 @@ pub(super) struct Filter {
     conditions: Conditions,
     /// The verdict of the list unless its form names another.
     usual: &'static str,
-    faults: Faults,
+    faults: FieldErrors,
 }
 
 /// The fields of a form that make no sense, each with the reason.
 #[derive(Default)]
-pub(super) struct Faults(Vec<Wrong>);
+pub(super) struct FieldErrors(Vec<Wrong>);
 
 /// A log to choose.
 pub(super) struct LogChoice {
@@ -95,7 +95,7 @@ impl Filter {
             logs: Vec::new(),
             conditions,
             usual,
-            faults: Faults::default(),
+            faults: FieldErrors::default(),
         })
     }
 
@@ -106,7 +106,7 @@ impl Filter {
         app: &AppState,
         headers: &HeaderMap,
     ) -> Result<StatusCode, Problem> {
-        self.faults = Faults::find(&self.conditions, app.now(), |conditions, now| {
+        self.faults = FieldErrors::find(&self.conditions, app.now(), |conditions, now| {
             conditions.query(now).map(drop)
         });
         self.faults.status(headers)
@@ -188,7 +188,7 @@ impl Filter {
     }
 
     /// Returns the conditions that are given, in words.
-    pub(super) fn told(&self) -> Vec<(&'static str, String)> {
+    pub(super) fn described(&self) -> Vec<(&'static str, String)> {
         let given = self.pairs().into_iter();
         let given = given.filter(|(_, value)| !value.is_empty());
         given.map(|(name, value)| (name, line(value))).collect()
@@ -236,11 +236,11 @@ impl Filter {
     }
 
     pub(super) fn failures(&self) -> Vec<Choice> {
-        choices(&TRUTHS, &self.failed)
+        choices(&YES_OR_NO, &self.failed)
     }
 
     pub(super) fn seen(&self) -> Vec<Choice> {
-        choices(&TRUTHS, &self.acknowledged)
+        choices(&YES_OR_NO, &self.acknowledged)
     }
 
     /// Tells whether the conditions ask for failed requests among those that were not let through.
@@ -249,10 +249,10 @@ impl Filter {
     }
 }
 
-impl Faults {
+impl FieldErrors {
     /// Returns the faults of a form.
-    pub(super) fn all(faults: Vec<Wrong>) -> Faults {
-        Faults(faults)
+    pub(super) fn all(faults: Vec<Wrong>) -> FieldErrors {
+        FieldErrors(faults)
     }
 
     /// Reads conditions until all that is left makes sense.
@@ -260,7 +260,7 @@ impl Faults {
         conditions: &Conditions,
         now: Moment,
         read: impl Fn(&Conditions, Moment) -> Result<(), Wrong>,
-    ) -> Faults {
+    ) -> FieldErrors {
         let (mut left, mut faults) = (conditions.clone(), Vec::<Wrong>::new());
         while let Err(wrong) = read(&left, now) {
             let is_new = faults.iter().all(|known| known.name != wrong.name);
@@ -272,7 +272,7 @@ impl Faults {
                 break;
             }
         }
-        Faults(faults)
+        FieldErrors(faults)
     }
 
     /// Returns what is wrong with a field.
@@ -364,7 +364,7 @@ mod tests {
         };
         let now = Moment::from_millis(1_795_176_000_000);
         let read = |conditions: &Conditions, now| conditions.query(now).map(drop);
-        let faults = Faults::find(&conditions, now, read);
+        let faults = FieldErrors::find(&conditions, now, read);
         for (name, is_wrong) in [
             ("since", true),
             ("path", true),
@@ -375,7 +375,7 @@ mod tests {
         }
         // A fault that stays without its field ends the search.
         let read = |_: &Conditions, _| Err(Wrong::new("until", "never"));
-        assert!(!Faults::find(&conditions, now, read).is_empty());
+        assert!(!FieldErrors::find(&conditions, now, read).is_empty());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use http::StatusCode;
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::filter::{params, wrong};
-use super::format::{When, line, number};
+use super::format::{Timestamp, line, number};
 use super::layout::{Layout, Page, PageResult, Section};
 use crate::admin::{Answer, Request};
 use crate::clock::Moment;
@@ -42,7 +42,7 @@ struct MemberRow {
     link: String,
     heard: String,
     overrides: String,
-    since: Option<When>,
+    since: Option<Timestamp>,
     version: String,
     /// The sections of the configuration that differ, in words.
     differs: String,
@@ -56,7 +56,10 @@ impl MemberRow {
             link: line(&one.link.replace('_', " ")),
             heard: format!("{} ms ago", number(one.silent_ms)),
             overrides: number(one.overrides),
-            since: one.since.as_deref().and_then(|time| When::of(time, now)),
+            since: one
+                .since
+                .as_deref()
+                .and_then(|time| Timestamp::of(time, now)),
             version: line(&one.version),
             differs: line(&one.differs.join(", ")),
         }

@@ -12,19 +12,19 @@ use crate::text::time_text;
 pub(super) struct Fact {
     pub(super) name: &'static str,
     pub(super) text: String,
-    pub(super) when: Option<When>,
+    pub(super) when: Option<Timestamp>,
 }
 
 /// A UTC time; its tooltip tells the distance from now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct When {
+pub(super) struct Timestamp {
     iso: String,
     distance: String,
 }
 
-impl When {
-    pub(super) fn at(then: Moment, now: Moment) -> When {
-        When {
+impl Timestamp {
+    pub(super) fn at(then: Moment, now: Moment) -> Timestamp {
+        Timestamp {
             iso: time_text(then),
             distance: if then > now {
                 to_come(then, now)
@@ -35,8 +35,8 @@ impl When {
     }
 
     /// Reads a record's text, which may be missing.
-    pub(super) fn of(text: &str, now: Moment) -> Option<When> {
-        crate::audit::replay::evidence::moment(text).map(|then| When::at(then, now))
+    pub(super) fn of(text: &str, now: Moment) -> Option<Timestamp> {
+        crate::audit::replay::evidence::moment(text).map(|then| Timestamp::at(then, now))
     }
 
     /// Returns the distance from now.
@@ -46,7 +46,7 @@ impl When {
 }
 
 /// Writes HTML. Digits, letters of our own and punctuation: nothing to escape.
-impl fmt::Display for When {
+impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = self.iso.get(..19).unwrap_or(&self.iso).replace('T', " ");
         write!(
@@ -57,7 +57,7 @@ impl fmt::Display for When {
     }
 }
 
-impl askama::filters::HtmlSafe for When {}
+impl askama::filters::HtmlSafe for Timestamp {}
 
 /// Shows foreign text in one line.
 pub(super) fn line(text: &str) -> String {
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn a_time_shows_its_distance_from_now() {
         let now = Moment::from_millis(1_795_176_000_123);
-        let when = |millis| When::at(Moment::from_millis(millis), now).to_string();
+        let when = |millis| Timestamp::at(Moment::from_millis(millis), now).to_string();
         assert_eq!(
             when(1_795_176_000_123 - 3 * 3_600_000),
             "<time datetime=\"2026-11-20T09:00:00.123Z\" title=\"3h ago, UTC\">2026-11-20 09:00:00</time>"

@@ -8,7 +8,7 @@ use super::super::open_denials::Shown as OpenDenials;
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::assets;
-use super::format::{When, number};
+use super::format::{Timestamp, number};
 use crate::config::{Config, Mode, Role};
 
 /// The pages in the navigation.
@@ -66,7 +66,7 @@ pub(super) struct Layout {
     open: Option<OpenDenials>,
     /// Warnings in words: denials that are not enforced, clients that are exempt.
     pub(super) warnings: Vec<String>,
-    pub(super) now: When,
+    pub(super) now: Timestamp,
     pub(super) csrf: String,
     /// The signed-in user and its role.
     user: Option<(String, Role)>,
@@ -87,7 +87,7 @@ impl Layout {
             has_fleet: app.proxy().gate().fleet().is_some(),
             open: app.open_denials().shown(),
             warnings: warnings(&app.proxy().settings()),
-            now: When::at(now, now),
+            now: Timestamp::at(now, now),
             csrf: app.csrf(actor),
             user: actor.name().map(|name| (name.to_owned(), actor.role())),
             role: actor.role(),

@@ -9,7 +9,7 @@ use super::super::logs::REACH;
 use super::super::{Actor, AppState};
 use super::filter::{Filter, params, wrong};
 use super::layout::{FormResult, Layout, Page, Section};
-use super::rows::{Names, Row, rows};
+use super::rows::{DecisionRow, LogNames, rows};
 use crate::store::DecisionQuery;
 use crate::store::logs::{EntryKind, MergedList};
 
@@ -24,7 +24,7 @@ const MOST: usize = 200;
 pub(super) struct LivePage {
     layout: Layout,
     filter: Filter,
-    rows: Vec<Row>,
+    rows: Vec<DecisionRow>,
     most: usize,
 }
 
@@ -71,7 +71,7 @@ pub(super) async fn page(
         }
         _ => Vec::new(),
     };
-    let names = Names {
+    let names = LogNames {
         own: app.own_name(),
         are_shown: false,
         context: "",

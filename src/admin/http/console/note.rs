@@ -3,7 +3,7 @@
 use http::{HeaderMap, StatusCode};
 
 use super::super::problem::Problem;
-use super::filter::Faults;
+use super::filter::FieldErrors;
 use super::format::line;
 use super::reviewer::Reviewer;
 use crate::admin::query::Wrong;
@@ -17,7 +17,7 @@ use crate::tlog::leaf_hash;
 pub(super) struct NoteForm {
     pub(super) by: String,
     pub(super) text: String,
-    faults: Faults,
+    faults: FieldErrors,
 }
 
 impl NoteForm {
@@ -26,7 +26,7 @@ impl NoteForm {
         NoteForm {
             by,
             text: String::new(),
-            faults: Faults::default(),
+            faults: FieldErrors::default(),
         }
     }
 
@@ -47,7 +47,7 @@ impl NoteForm {
                 Err(NoteForm {
                     by: line(by),
                     text: line(text),
-                    faults: Faults::all(faults.into_iter().flatten().collect()),
+                    faults: FieldErrors::all(faults.into_iter().flatten().collect()),
                 })
             }
         }

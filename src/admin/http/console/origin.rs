@@ -9,9 +9,9 @@ use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::denials::origin_link;
 use super::filter::{params, wrong};
-use super::format::{Fact, When, encoded, line, number, octets};
+use super::format::{Fact, Timestamp, encoded, line, number, octets};
 use super::layout::{Layout, Page, PageResult, Section};
-use super::overrides::Listed;
+use super::overrides::OverrideRow;
 use super::sitemaps::SitemapList;
 use super::text::Text;
 use crate::admin::query;
@@ -36,44 +36,44 @@ pub(super) struct OriginPage {
     link: String,
     done: Option<&'static str>,
     is_bad: bool,
-    known: Option<Known>,
-    overrides: Vec<Listed>,
+    known: Option<OriginState>,
+    overrides: Vec<OverrideRow>,
     pace: Vec<Fact>,
     is_kept: bool,
 }
 
 /// The state of an origin.
-struct Known {
+struct OriginState {
     state: &'static str,
-    identities: Vec<KnownAs>,
+    identities: Vec<IdentityLink>,
     facts: Vec<Fact>,
-    groups: Vec<GroupOf>,
-    usage: Vec<UseOf>,
+    groups: Vec<GroupRow>,
+    usage: Vec<UsageRow>,
     /// The fields about use, each with the number of its lines.
     uses: Vec<(&'static str, usize)>,
     sitemaps: Option<SitemapList>,
-    fields: Vec<FieldOf>,
+    fields: Vec<FieldRow>,
     /// Fields not listed.
     more: usize,
     text: Option<Text>,
-    fetches: Vec<Fetched>,
+    fetches: Vec<FetchRow>,
     versions: Vec<Version>,
 }
 
-struct GroupOf {
+struct GroupRow {
     line: u32,
     names: String,
     rules: usize,
 }
 
-struct FieldOf {
+struct FieldRow {
     name: &'static str,
     value: String,
     line: u32,
 }
 
 /// A line about use: a preference or a licence.
-struct UseOf {
+struct UsageRow {
     name: &'static str,
     group: String,
     value: String,
@@ -83,7 +83,7 @@ struct UseOf {
 }
 
 /// An identity with a state.
-struct KnownAs {
+struct IdentityLink {
     name: String,
     href: String,
     state: &'static str,
@@ -91,8 +91,8 @@ struct KnownAs {
 }
 
 /// A fetch.
-struct Fetched {
-    time: When,
+struct FetchRow {
+    time: Timestamp,
     user_agent: String,
     other: Option<String>,
     took: String,
@@ -153,7 +153,7 @@ pub(super) async fn page(
             _ => "Its documents were fetched.",
         }),
         known,
-        overrides: overrides.map(|one| Listed::of(one, now)).collect(),
+        overrides: overrides.map(|one| OverrideRow::of(one, now)).collect(),
         pace: pace(&app, &origin),
         name: line(origin.as_str()),
         is_kept: app.store().is_some(),
@@ -190,7 +190,7 @@ async fn known(
     app: &AppState,
     found: &OriginMemory,
     all: &[OriginMemory],
-) -> Result<Known, Problem> {
+) -> Result<OriginState, Problem> {
     let store = app.require_store()?;
     let now = app.now();
     let settings = app.proxy().settings();
@@ -212,14 +212,14 @@ async fn known(
         None => None,
     };
     let (groups, fields, more) = snapshot.map_or_else(Default::default, |file| contents(file));
-    Ok(Known {
+    Ok(OriginState {
         state: found.state.name(),
-        identities: all.iter().map(|one| KnownAs::of(one, found)).collect(),
+        identities: all.iter().map(|one| IdentityLink::of(one, found)).collect(),
         facts: facts(found, requests, now),
         groups,
         usage: snapshot.map_or_else(Vec::new, |file| {
             let lines = robots_lines(&file.robots, LISTED);
-            lines.iter().map(UseOf::of).collect()
+            lines.iter().map(UsageRow::of).collect()
         }),
         uses: snapshot.map_or_else(Vec::new, |file| {
             let counts = robots_fields(&file.robots).into_iter();
@@ -239,7 +239,7 @@ async fn known(
             )
         }),
         versions: versions(&fetches, now),
-        fetches: fetches.iter().map(|one| Fetched::of(one, now)).collect(),
+        fetches: fetches.iter().map(|one| FetchRow::of(one, now)).collect(),
     })
 }
 
@@ -256,7 +256,7 @@ fn facts(found: &OriginMemory, requests: String, now: Moment) -> Vec<Fact> {
         facts.push(Fact {
             name,
             text: String::new(),
-            when: Some(When::at(time, now)),
+            when: Some(Timestamp::at(time, now)),
         });
     };
     let (fresh, outage) = lives(&found.state);
@@ -286,10 +286,10 @@ fn facts(found: &OriginMemory, requests: String, now: Moment) -> Vec<Fact> {
 }
 
 /// Returns the groups of a file, its other fields, and how many more fields there are.
-fn contents(file: &Snapshot) -> (Vec<GroupOf>, Vec<FieldOf>, usize) {
+fn contents(file: &Snapshot) -> (Vec<GroupRow>, Vec<FieldRow>, usize) {
     let groups = file.robots.groups().take(LISTED).map(|group| {
         let names: Vec<String> = group.user_agents().map(|(name, _)| octets(name)).collect();
-        GroupOf {
+        GroupRow {
             line: group.user_agents().next().map_or(0, |(_, line)| line),
             names: names.join(", "),
             rules: group.rules().count(),
@@ -299,9 +299,9 @@ fn contents(file: &Snapshot) -> (Vec<GroupOf>, Vec<FieldOf>, usize) {
         let others = file.robots.others();
         others.filter(|other| !other.field.is_of_usage() && other.field != Field::Sitemap)
     };
-    let fields: Vec<FieldOf> = others()
+    let fields: Vec<FieldRow> = others()
         .take(LISTED)
-        .map(|other| FieldOf {
+        .map(|other| FieldRow {
             name: other.field.as_str(),
             value: octets(other.value),
             line: other.line,
@@ -311,10 +311,10 @@ fn contents(file: &Snapshot) -> (Vec<GroupOf>, Vec<FieldOf>, usize) {
     (groups.collect(), fields, more)
 }
 
-impl UseOf {
-    fn of(one: &RobotsLine<'_>) -> UseOf {
+impl UsageRow {
+    fn of(one: &RobotsLine<'_>) -> UsageRow {
         let names: Vec<String> = one.group.iter().map(|name| octets(name)).collect();
-        UseOf {
+        UsageRow {
             name: one.field.as_str(),
             group: match names.is_empty() {
                 true => "above all groups".to_owned(),
@@ -328,7 +328,7 @@ impl UseOf {
     }
 }
 
-impl Known {
+impl OriginState {
     /// Counts the lines about use that are not listed.
     fn more_uses(&self) -> usize {
         let all: usize = self.uses.iter().map(|(_, count)| count).sum();
@@ -336,10 +336,10 @@ impl Known {
     }
 }
 
-impl KnownAs {
-    fn of(one: &OriginMemory, shown: &OriginMemory) -> KnownAs {
+impl IdentityLink {
+    fn of(one: &OriginMemory, shown: &OriginMemory) -> IdentityLink {
         let identity = one.identity.to_string();
-        KnownAs {
+        IdentityLink {
             href: format!(
                 "{}&as={}",
                 origin_link(one.origin.as_str()),
@@ -352,11 +352,11 @@ impl KnownAs {
     }
 }
 
-impl Fetched {
-    fn of(fetch: &Fetch, now: Moment) -> Fetched {
+impl FetchRow {
+    fn of(fetch: &Fetch, now: Moment) -> FetchRow {
         let why = fetch.cause.as_deref();
-        Fetched {
-            time: When::at(fetch.time, now),
+        FetchRow {
+            time: Timestamp::at(fetch.time, now),
             user_agent: line(&fetch.user_agent),
             other: fetch.other.as_ref().map(|other| line(&other_answer(other))),
             took: format!(
@@ -387,7 +387,7 @@ fn versions(fetches: &[Fetch], now: Moment) -> Vec<Version> {
         let Some(sha256) = fetch.sha256.as_ref().map(hex) else {
             continue;
         };
-        let when = When::at(fetch.time, now);
+        let when = Timestamp::at(fetch.time, now);
         match versions.last_mut() {
             // The first fetch of the same content gives the time.
             Some(last) if last.sha256 == sha256 => last.since = when.distance().to_owned(),

@@ -6,7 +6,7 @@ use axum::extract::{RawQuery, State};
 use super::super::{Actor, AppState};
 use super::denials::origin_link;
 use super::filter::{params, wrong};
-use super::format::{When, encoded, line};
+use super::format::{Timestamp, encoded, line};
 use super::layout::{Layout, Page, PageResult, Section};
 use crate::admin::query::STATES;
 use crate::clock::Moment;
@@ -35,7 +35,7 @@ pub(super) struct OriginRow {
     pub(super) identity: String,
     pub(super) href: String,
     pub(super) state: &'static str,
-    pub(super) since: When,
+    pub(super) since: Timestamp,
     /// The time of the next fetch, in words.
     pub(super) next: String,
     pub(super) about: String,
@@ -57,7 +57,7 @@ impl OriginRow {
                 encoded(&found.identity.to_string())
             ),
             state: found.state.name(),
-            since: When::at(since, now),
+            since: Timestamp::at(since, now),
             next: at_a_request(next_fetch(&found.state), now),
             about: line(&about(&found.state)),
         }

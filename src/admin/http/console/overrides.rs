@@ -6,8 +6,8 @@ use serde::Deserialize;
 
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
-use super::filter::{Faults, params, wrong};
-use super::format::{When, encoded, line};
+use super::filter::{FieldErrors, params, wrong};
+use super::format::{Timestamp, encoded, line};
 use super::layout::{Layout, Page, PageResult, Section};
 use crate::clock::Moment;
 use crate::policy::overrides::Override;
@@ -19,16 +19,16 @@ pub(super) struct OverridesPage {
     done: Option<String>,
     /// True if some instances of the fleet lack the change.
     is_partly: bool,
-    listed: Vec<Listed>,
-    expired: Vec<Listed>,
+    listed: Vec<OverrideRow>,
+    expired: Vec<OverrideRow>,
     is_kept: bool,
     /// The form, as it is filled in.
-    form: New,
-    faults: Faults,
+    form: OverrideForm,
+    faults: FieldErrors,
 }
 
 /// An override, as a list shows it.
-pub(super) struct Listed {
+pub(super) struct OverrideRow {
     pub(super) id: String,
     /// The identifier, if this page can take the override out of force.
     pub(super) number: Option<String>,
@@ -36,21 +36,21 @@ pub(super) struct Listed {
     pub(super) origin: String,
     pub(super) origin_link: String,
     pub(super) pattern: String,
-    pub(super) until: Option<When>,
+    pub(super) until: Option<Timestamp>,
     pub(super) by: String,
     pub(super) reason: String,
 }
 
-impl Listed {
-    pub(super) fn of(one: &Override, now: Moment) -> Listed {
-        Listed {
+impl OverrideRow {
+    pub(super) fn of(one: &Override, now: Moment) -> OverrideRow {
+        OverrideRow {
             id: one.id.to_string(),
             number: (!one.id.is_configured()).then(|| one.id.to_string()),
             action: one.action.as_str(),
             origin: line(one.origin.as_str()),
             origin_link: encoded(one.origin.as_str()),
             pattern: line(&one.pattern),
-            until: one.until.map(|until| When::at(until, now)),
+            until: one.until.map(|until| Timestamp::at(until, now)),
             by: match &one.instance {
                 Some(instance) => line(&format!("{} at {instance}", one.by)),
                 None => line(&one.by),
@@ -62,7 +62,7 @@ impl Listed {
 
 /// An override to add.
 #[derive(Default, Deserialize)]
-pub(super) struct New {
+pub(super) struct OverrideForm {
     pub(super) origin: String,
     pub(super) pattern: String,
     pub(super) action: String,
@@ -87,10 +87,10 @@ pub(super) async fn page(
     params
         .finish(&["added", "removed", "origin", "pattern", "partly"])
         .map_err(wrong)?;
-    let form = New {
+    let form = OverrideForm {
         origin: line(&origin.unwrap_or_default()),
         pattern: line(&pattern.unwrap_or_else(|| "/".to_owned())),
-        ..New::default()
+        ..OverrideForm::default()
     };
     let done = match (added, removed) {
         (Some(number), _) => Some(format!(
@@ -103,7 +103,7 @@ pub(super) async fn page(
     Ok(Page(OverridesPage {
         done,
         is_partly,
-        ..OverridesPage::with_form(&app, &actor, form, Faults::default()).await?
+        ..OverridesPage::with_form(&app, &actor, form, FieldErrors::default()).await?
     }))
 }
 
@@ -112,8 +112,8 @@ impl OverridesPage {
     pub(super) async fn with_form(
         app: &AppState,
         actor: &Actor,
-        form: New,
-        faults: Faults,
+        form: OverrideForm,
+        faults: FieldErrors,
     ) -> Result<OverridesPage, Problem> {
         let now = app.now();
         let (mut listed, mut expired) = (Vec::new(), Vec::new());
@@ -123,7 +123,7 @@ impl OverridesPage {
             } else {
                 &mut expired
             };
-            list.push(Listed::of(&one, now));
+            list.push(OverrideRow::of(&one, now));
         }
         Ok(OverridesPage {
             layout: Layout::new(app, actor, Section::Overrides, "Overrides"),

@@ -11,9 +11,9 @@ use super::super::logs::REACH;
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::chart::{Chart, Series};
-use super::denials::{Reached, origin_link};
+use super::denials::{SearchExtent, origin_link};
 use super::filter::{params, wrong};
-use super::format::{When, line, number};
+use super::format::{Timestamp, line, number};
 use super::layout::{Layout, Page, PageResult, Section};
 use super::origins::OriginRow;
 use super::shipping::ShipRow;
@@ -46,7 +46,7 @@ pub(super) struct OverviewPage {
     figures: Vec<Figure>,
     busiest: Vec<OriginCount>,
     denied: Vec<OriginCount>,
-    denied_of: Option<Reached>,
+    denied_of: Option<SearchExtent>,
     unreachable: Vec<OriginRow>,
     checks: Vec<Check>,
     is_ready: bool,
@@ -62,7 +62,7 @@ struct WitnessRow {
     name: String,
     url: String,
     /// The number of records that it has seen, and when.
-    seen: Option<(String, When)>,
+    seen: Option<(String, Timestamp)>,
     /// `good`, `fair` or `bad`.
     class: &'static str,
     said: String,
@@ -86,7 +86,7 @@ impl WitnessRow {
             (None, None, false) => ("good", "agrees".to_owned()),
         };
         let seen = report.cosigned_at.as_deref();
-        let seen = seen.and_then(|time| When::of(time, now));
+        let seen = seen.and_then(|time| Timestamp::of(time, now));
         WitnessRow {
             name: line(&report.name),
             url: line(&report.url),
@@ -348,7 +348,7 @@ fn busiest(app: &AppState) -> Vec<OriginCount> {
 }
 
 /// Returns the most denied origins of the records that one page looks at.
-async fn most_denied(app: &AppState) -> Result<(Vec<OriginCount>, Option<Reached>), Problem> {
+async fn most_denied(app: &AppState) -> Result<(Vec<OriginCount>, Option<SearchExtent>), Problem> {
     if app.store().is_none() {
         return Ok((Vec::new(), None));
     }
@@ -366,7 +366,7 @@ async fn most_denied(app: &AppState) -> Result<(Vec<OriginCount>, Option<Reached
         let origin = tally.key.first().filter(|origin| !origin.is_empty())?;
         Some(OriginCount::of(origin, tally.count))
     });
-    Ok((named.collect(), Reached::of(&list, app.now())))
+    Ok((named.collect(), SearchExtent::of(&list, app.now())))
 }
 
 async fn unreachable(app: &AppState, now: Moment) -> Result<Vec<OriginRow>, Problem> {

@@ -33,7 +33,7 @@ use super::explained::Explained;
 use super::filter::{params, wrong};
 use super::format::line;
 use super::layout::Page;
-use super::try_url::{Asked, Heading, names};
+use super::try_url::{UrlFields, VerdictHeading, names};
 use super::usage::UsageTable;
 use crate::admin::query::Wrong;
 use crate::egress::EgressError;
@@ -171,13 +171,13 @@ async fn style(headers: HeaderMap) -> Response {
 #[template(path = "public.html", config = "src/admin/http/console/askama.toml")]
 struct PublicPage {
     style: &'static str,
-    asked: Asked,
-    answer: Option<Answer>,
+    asked: UrlFields,
+    answer: Option<PublicVerdict>,
 }
 
 /// A verdict, in words.
-struct Answer {
-    heading: Heading,
+struct PublicVerdict {
+    heading: VerdictHeading,
     /// The robots.txt file and its length.
     file: Option<String>,
     explained: Option<Explained>,
@@ -196,7 +196,7 @@ async fn page(
     params.finish(&["url", "agent"]).map_err(wrong)?;
     let mut page = PublicPage {
         style: STYLE,
-        asked: Asked::new(&url, &agent),
+        asked: UrlFields::new(&url, &agent),
         answer: None,
     };
     if url.trim().is_empty() {
@@ -223,13 +223,13 @@ async fn page(
     match judged {
         Ok(judged) => {
             counts.add(Outcome::Judged);
-            page.answer = Some(Answer::of(&judged));
+            page.answer = Some(PublicVerdict::of(&judged));
         }
-        Err(Unanswered::Invalid(why)) => {
+        Err(TryError::Invalid(why)) => {
             counts.add(Outcome::Invalid);
             page.asked.wrong = Some(why);
         }
-        Err(Unanswered::NotPublic) => {
+        Err(TryError::NotPublic) => {
             counts.add(Outcome::NotPublic);
             let why = "This page judges sites on the public internet only.";
             page.asked.wrong = Some(Wrong::new("url", why));
@@ -239,7 +239,7 @@ async fn page(
 }
 
 /// The reason for no verdict.
-enum Unanswered {
+enum TryError {
     /// The question names nothing to judge.
     Invalid(Wrong),
     /// The site has no public address, or the operator denies it.
@@ -247,29 +247,29 @@ enum Unanswered {
 }
 
 /// Judges a URL by the robots.txt of its site. Overrides stay out: they are the operator's own.
-async fn judge(inner: &Inner, url: &str, agent: &str) -> Result<Judgement, Unanswered> {
+async fn judge(inner: &Inner, url: &str, agent: &str) -> Result<Judgement, TryError> {
     if url.len() > LONGEST || agent.len() > LONGEST {
         let name = if url.len() > LONGEST { "url" } else { "agent" };
         let why = format!("the URL and the agent may have {LONGEST} octets each");
-        return Err(Unanswered::Invalid(Wrong::new(name, why)));
+        return Err(TryError::Invalid(Wrong::new(name, why)));
     }
     let (sites, settings) = (&inner.sites, inner.sites.adopt());
     let agent = explain::agent(&names(agent), &settings);
     let mut asked = explain::usage::Asked::configured(&settings);
     // It is fetched for a crawler that robots.txt was asked about by name, and strangers choose no name of a fetch.
     Arc::make_mut(&mut asked.modes).tdmrep = SignalMode::Off;
-    let agent = agent.map_err(|error| Unanswered::Invalid(Wrong::new("agent", error)))?;
+    let agent = agent.map_err(|error| TryError::Invalid(Wrong::new("agent", error)))?;
     let evaluator = Evaluator::of(agent, asked, Overrides::default(), &settings);
     let target = explain::target(url.trim());
-    let target = target.map_err(|error| Unanswered::Invalid(Wrong::new("url", error)))?;
+    let target = target.map_err(|error| TryError::Invalid(Wrong::new("url", error)))?;
     // Also where a robots.txt is known: the operator may have denied the site since.
     if !sites.is_public(&target.origin).await {
-        return Err(Unanswered::NotPublic);
+        return Err(TryError::NotPublic);
     }
     // The egress refuses other ports, too, without these words.
     if target.origin.port() != target.origin.scheme().default_port() {
         let why = "this page judges URLs without a port, or with that of their scheme";
-        return Err(Unanswered::Invalid(Wrong::new("url", why)));
+        return Err(TryError::Invalid(Wrong::new("url", why)));
     }
     let (target, asserted) = match evaluator.begin(target, inner.proxy.clock().now()) {
         Evaluation::Judged(judged) => return Ok(*judged),
@@ -279,16 +279,16 @@ async fn judge(inner: &Inner, url: &str, agent: &str) -> Result<Judgement, Unans
     let crawler = Crawler::common(Document::RobotsTxt);
     let view = sites.cache().view(&target.origin, crawler).await;
     if view.stance.is_prohibited() {
-        return Err(Unanswered::NotPublic);
+        return Err(TryError::NotPublic);
     }
     let documents = Documents { view, tdmrep: None };
     Ok(evaluator.by_origin(target, asserted, documents))
 }
 
-impl Answer {
-    fn of(judged: &Judgement) -> Answer {
-        Answer {
-            heading: Heading::of(&judged.decision),
+impl PublicVerdict {
+    fn of(judged: &Judgement) -> PublicVerdict {
+        PublicVerdict {
+            heading: VerdictHeading::of(&judged.decision),
             file: judged.snapshot.as_ref().map(|file| {
                 let octets = file.robots.text().len();
                 line(&format!("{} ({octets} octets)", file.final_url))

@@ -10,7 +10,7 @@ use url::form_urlencoded::Serializer;
 use super::super::problem::Problem;
 use super::super::report::{PARAMETERS, USUAL_SINCE, question, report};
 use super::super::{Actor, AppState};
-use super::filter::{Faults, LogChoice, log_choices, params, wrong};
+use super::filter::{FieldErrors, LogChoice, log_choices, params, wrong};
 use super::layout::{FormResult, Layout, Page, Section};
 use crate::admin::query::Conditions;
 
@@ -28,7 +28,7 @@ pub(super) struct ReportPage {
     is_kept: bool,
     /// The sections, as HTML.
     sections: String,
-    faults: Faults,
+    faults: FieldErrors,
 }
 
 impl ReportPage {
@@ -77,7 +77,7 @@ pub(super) async fn page(
 ) -> FormResult<ReportPage> {
     let (conditions, log) = asked(query.as_deref())?;
     let is_kept = app.store().is_some() || log.is_some();
-    let faults = Faults::find(&conditions, app.now(), |conditions, now| {
+    let faults = FieldErrors::find(&conditions, app.now(), |conditions, now| {
         question(conditions, now).map(drop)
     });
     let status = faults.status(&headers)?;

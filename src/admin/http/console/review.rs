@@ -14,7 +14,7 @@ use super::super::logs::REACH;
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::filter::{Filter, params, wrong};
-use super::format::{When, line, number};
+use super::format::{Timestamp, line, number};
 use super::layout::{Layout, Page, PageResult, Section};
 use super::note::NoteForm;
 use super::reviewer::{Reviewer, remembered};
@@ -45,12 +45,12 @@ pub(super) struct ReviewPage {
     list: String,
     conditions: Vec<(&'static str, String)>,
     count: u64,
-    meant: Meant,
+    target: ReviewTarget,
     note: NoteForm,
 }
 
 /// The decisions that a form acknowledges.
-enum Meant {
+enum ReviewTarget {
     /// All that meet conditions.
     All {
         /// The conditions with fixed times, as a query.
@@ -82,9 +82,9 @@ impl ReviewPage {
         Ok(ReviewPage {
             layout: Layout::new(app, actor, Section::Denials, TITLE),
             list: filter.link(&[]),
-            conditions: filter.told(),
+            conditions: filter.described(),
             count,
-            meant: Meant::All {
+            target: ReviewTarget::All {
                 conditions: fixed(filter, &query),
                 to: bulk.end(),
             },
@@ -105,7 +105,7 @@ impl ReviewPage {
             list,
             conditions: Vec::new(),
             count: ids.len() as u64,
-            meant: Meant::Ticked(ids.iter().map(|id| line(id)).collect()),
+            target: ReviewTarget::Ticked(ids.iter().map(|id| line(id)).collect()),
             note,
         }
     }
@@ -143,13 +143,14 @@ impl ReviewedPage {
 struct Conflict {
     id: String,
     /// The person, the time and the note.
-    present: Option<(String, When, String)>,
+    present: Option<(String, Timestamp, String)>,
 }
 
 impl Conflict {
     fn of(id: String, present: Option<&Acknowledgement>, now: Moment) -> Conflict {
-        let present = present
-            .map(|Acknowledgement { time, by, note }| (line(by), When::at(*time, now), line(note)));
+        let present = present.map(|Acknowledgement { time, by, note }| {
+            (line(by), Timestamp::at(*time, now), line(note))
+        });
         Conflict { id, present }
     }
 }
@@ -195,7 +196,7 @@ fn fixed(filter: &Filter, query: &DecisionQuery) -> String {
 
 /// A note on all decisions of some conditions.
 #[derive(Deserialize)]
-pub(super) struct All {
+pub(super) struct ReviewAllForm {
     #[serde(default)]
     by: String,
     note: String,
@@ -210,7 +211,7 @@ pub(super) async fn all(
     State(app): State<AppState>,
     actor: Actor,
     headers: HeaderMap,
-    Posted(form): Posted<All>,
+    Posted(form): Posted<ReviewAllForm>,
 ) -> Result<Response, Problem> {
     let filter = read(Some(&form.conditions))?;
     let by = actor.acts_as(Some(&form.by))?.unwrap_or_default();

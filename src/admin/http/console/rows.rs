@@ -1,6 +1,6 @@
 //! Decisions as rows of a table.
 
-use super::format::{When, encoded, line};
+use super::format::{Timestamp, encoded, line};
 use crate::audit::replay::Evidence;
 use crate::clock::Moment;
 use crate::rep::Origin;
@@ -8,14 +8,14 @@ use crate::store::logs::{Fault, Listed};
 use crate::tlog::KeyName;
 
 /// A decision, as a list shows it.
-pub(super) struct Row {
+pub(super) struct DecisionRow {
     /// The link to its page.
     pub(super) href: String,
     /// Its identifier, if it can be ticked: this process has the decision, and it is not acknowledged.
     pub(super) open: Option<String>,
     /// The log that has it, in a list of several.
     pub(super) log: Option<String>,
-    pub(super) time: When,
+    pub(super) time: Timestamp,
     pub(super) verdict: String,
     pub(super) reason: String,
     /// True if the decision was only reported and denied nothing.
@@ -30,9 +30,9 @@ pub(super) struct Row {
     pub(super) seen: Option<String>,
 }
 
-impl Row {
+impl DecisionRow {
     /// Returns none for a record that is no decision, or that cannot be read.
-    fn of(listed: &Listed, names: &Names<'_>, now: Moment) -> Option<Row> {
+    fn of(listed: &Listed, names: &LogNames<'_>, now: Moment) -> Option<DecisionRow> {
         let decision = &listed.entry;
         let evidence = Evidence::read(&decision.record).ok()?;
         let rule = match (&evidence.rule, &evidence.overridden) {
@@ -42,11 +42,11 @@ impl Row {
         };
         let seen = decision.acknowledged.as_ref();
         let is_own = Some(&listed.log) == names.own;
-        Some(Row {
+        Some(DecisionRow {
             href: decision_link(&line(&evidence.id), &listed.log, names),
             open: (names.can_be_ticked && is_own && seen.is_none()).then(|| line(&evidence.id)),
             log: names.are_shown.then(|| line(listed.log.as_str())),
-            time: When::at(decision.time, now),
+            time: Timestamp::at(decision.time, now),
             verdict: line(&evidence.verdict),
             reason: line(&evidence.reason),
             is_report: evidence.mode == "report" && evidence.verdict != "allow",
@@ -61,7 +61,7 @@ impl Row {
 }
 
 /// The logs as rows name them.
-pub(super) struct Names<'n> {
+pub(super) struct LogNames<'n> {
     /// The log of this process.
     pub(super) own: Option<&'n KeyName>,
     /// True for a column with the name of each.
@@ -73,13 +73,13 @@ pub(super) struct Names<'n> {
 }
 
 /// Returns the rows of a page.
-pub(super) fn rows(page: &[Listed], names: &Names<'_>, now: Moment) -> Vec<Row> {
-    let rows = page.iter().map(|one| Row::of(one, names, now));
+pub(super) fn rows(page: &[Listed], names: &LogNames<'_>, now: Moment) -> Vec<DecisionRow> {
+    let rows = page.iter().map(|one| DecisionRow::of(one, names, now));
     rows.flatten().collect()
 }
 
 /// Returns the link to the page of a decision.
-fn decision_link(id: &str, log: &KeyName, names: &Names<'_>) -> String {
+fn decision_link(id: &str, log: &KeyName, names: &LogNames<'_>) -> String {
     match (Some(log) == names.own, names.context) {
         (true, "") => format!("/decisions/{id}"),
         (true, context) => format!("/decisions/{id}?{context}"),

@@ -1,6 +1,6 @@
 //! The shipping of the decision log to another place, on the overview.
 
-use super::format::{When, line, number};
+use super::format::{Timestamp, line, number};
 use crate::admin::ShipReport;
 use crate::clock::Moment;
 
@@ -15,9 +15,9 @@ pub(super) struct ShipRow {
     /// The number of signed records that it does not have.
     pub(super) pending: String,
     /// The time of the last pass that came to its end.
-    pub(super) passed: Option<When>,
+    pub(super) passed: Option<Timestamp>,
     /// The last failure, and its time.
-    pub(super) failed: Option<(When, String)>,
+    pub(super) failed: Option<(Timestamp, String)>,
 }
 
 impl ShipRow {
@@ -34,7 +34,7 @@ impl ShipRow {
             (None, 0) if report.passed_at.is_none() => ("fair", "no pass has ended yet".to_owned()),
             (None, 0) => ("good", "is shipped".to_owned()),
         };
-        let when = |time: &Option<String>| When::of(time.as_deref()?, now);
+        let when = |time: &Option<String>| Timestamp::of(time.as_deref()?, now);
         let last = report.last_failure.as_deref().map(line);
         ShipRow {
             to: line(&report.to),

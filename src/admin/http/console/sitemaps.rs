@@ -15,13 +15,13 @@ use crate::store::OriginMemory;
 pub(super) struct SitemapList {
     /// The crawler: a product token, or `*`.
     pub(super) crawler: String,
-    pub(super) items: Vec<SitemapOf>,
+    pub(super) items: Vec<SitemapRow>,
     /// True if there are more.
     pub(super) has_more: bool,
 }
 
 /// A sitemap, and whether the crawler may fetch it.
-pub(super) struct SitemapOf {
+pub(super) struct SitemapRow {
     pub(super) url: String,
     pub(super) access: &'static str,
     /// The class that gives the answer its colour: that of a state.
@@ -53,16 +53,16 @@ impl SitemapList {
         let first = settings.agent.product_tokens.first();
         Ok(Some(SitemapList {
             crawler: first.map_or_else(|| "*".to_owned(), ToString::to_string),
-            items: part.items.iter().map(SitemapOf::of).collect(),
+            items: part.items.iter().map(SitemapRow::of).collect(),
             has_more: part.next.is_some(),
         }))
     }
 }
 
-impl SitemapOf {
-    fn of(sitemap: &Sitemap) -> SitemapOf {
+impl SitemapRow {
+    fn of(sitemap: &Sitemap) -> SitemapRow {
         let access = sitemap.access.as_str();
-        SitemapOf {
+        SitemapRow {
             url: line(&sitemap.url),
             access,
             colour: match access {

@@ -32,10 +32,10 @@ const NOTES: usize = 50;
 #[template(path = "try.html", config = "src/admin/http/console/askama.toml")]
 pub(super) struct TryPage {
     layout: Layout,
-    asked: Asked,
+    asked: UrlFields,
     purposes: String,
     robots: String,
-    verdict: Option<Told>,
+    verdict: Option<VerdictView>,
     /// The link that asks the same.
     link: Option<String>,
     /// True if a link fills in the form and judges nothing.
@@ -43,16 +43,16 @@ pub(super) struct TryPage {
 }
 
 /// The fields that the form shares with the page for everyone.
-pub(super) struct Asked {
+pub(super) struct UrlFields {
     pub(super) url: String,
     pub(super) agent: String,
     /// The field that names nothing to judge, and the reason.
     pub(super) wrong: Option<Wrong>,
 }
 
-impl Asked {
-    pub(super) fn new(url: &str, agent: &str) -> Asked {
-        Asked {
+impl UrlFields {
+    pub(super) fn new(url: &str, agent: &str) -> UrlFields {
+        UrlFields {
             url: line(url),
             agent: line(agent),
             wrong: None,
@@ -67,7 +67,7 @@ impl Asked {
 }
 
 /// The heading of a verdict.
-pub(super) struct Heading {
+pub(super) struct VerdictHeading {
     pub(super) verdict: &'static str,
     pub(super) class: &'static str,
     pub(super) reason: &'static str,
@@ -76,11 +76,11 @@ pub(super) struct Heading {
     pub(super) meaning: String,
 }
 
-impl Heading {
-    pub(super) fn of(decision: &Decision) -> Heading {
+impl VerdictHeading {
+    pub(super) fn of(decision: &Decision) -> VerdictHeading {
         let (verdict, reason) = (decision.verdict(), decision.reason.as_str());
         let sentence = headline(reason, decision.rule.is_some());
-        Heading {
+        VerdictHeading {
             verdict: verdict.as_str(),
             class: match verdict {
                 Verdict::Allow => "good",
@@ -95,8 +95,8 @@ impl Heading {
 }
 
 /// A verdict, in words.
-struct Told {
-    heading: Heading,
+struct VerdictView {
+    heading: VerdictHeading,
     asserted: Option<String>,
     aside: Option<String>,
     /// The robots.txt file and its length.
@@ -111,7 +111,7 @@ struct Told {
 
 /// The fields of the form.
 #[derive(Deserialize)]
-pub(super) struct Question {
+pub(super) struct TryForm {
     url: String,
     #[serde(default)]
     agent: String,
@@ -130,7 +130,7 @@ pub(super) async fn page(
 ) -> PageResult<TryPage> {
     let mut params = params(query.as_deref());
     let mut text = |name| params.text(name).map(Option::unwrap_or_default);
-    let question = Question {
+    let form = TryForm {
         url: text("url").map_err(wrong)?,
         agent: text("agent").map_err(wrong)?,
         purposes: text("purposes").map_err(wrong)?,
@@ -139,13 +139,13 @@ pub(super) async fn page(
     params
         .finish(&["url", "agent", "purposes"])
         .map_err(wrong)?;
-    let has_question = !question.url.trim().is_empty();
+    let has_question = !form.url.trim().is_empty();
     if has_question && is_asked_from_here(&headers) {
-        return answer(&app, &actor, question).await;
+        return answer(&app, &actor, form).await;
     }
     Ok(Page(TryPage {
         is_only_filled: has_question,
-        ..TryPage::new(&app, &actor, &question)
+        ..TryPage::new(&app, &actor, &form)
     }))
 }
 
@@ -161,19 +161,19 @@ fn is_asked_from_here(headers: &HeaderMap) -> bool {
 pub(super) async fn judge(
     State(app): State<AppState>,
     actor: Actor,
-    Posted(question): Posted<Question>,
+    Posted(form): Posted<TryForm>,
 ) -> PageResult<TryPage> {
-    answer(&app, &actor, question).await
+    answer(&app, &actor, form).await
 }
 
 /// Judges, and shows the form with the verdict.
-async fn answer(app: &AppState, actor: &Actor, question: Question) -> PageResult<TryPage> {
-    let judged = judged(app, &question).await;
-    let mut page = TryPage::new(app, actor, &question);
+async fn answer(app: &AppState, actor: &Actor, form: TryForm) -> PageResult<TryPage> {
+    let judged = judged(app, &form).await;
+    let mut page = TryPage::new(app, actor, &form);
     match judged {
         Ok(judged) => {
-            page.verdict = Some(Told::of(&judged));
-            page.link = link(&question);
+            page.verdict = Some(VerdictView::of(&judged));
+            page.link = link(&form);
         }
         Err(Unjudged::Mistake(mistake)) => page.asked.wrong = Some(wrong_field(&mistake)),
         Err(Unjudged::Problem(problem)) => return Err(problem),
@@ -192,24 +192,24 @@ fn wrong_field(mistake: &Mistake) -> Wrong {
 }
 
 /// Returns the link that asks the same; none for a pasted text, which is too long for one.
-fn link(question: &Question) -> Option<String> {
-    let mut link = format!("/try?url={}", encoded(question.url.trim()));
-    for (name, value) in [("agent", &question.agent), ("purposes", &question.purposes)] {
+fn link(form: &TryForm) -> Option<String> {
+    let mut link = format!("/try?url={}", encoded(form.url.trim()));
+    for (name, value) in [("agent", &form.agent), ("purposes", &form.purposes)] {
         if !value.trim().is_empty() {
             link.push_str(&format!("&{name}={}", encoded(value.trim())));
         }
     }
-    question.robots.trim().is_empty().then_some(link)
+    form.robots.trim().is_empty().then_some(link)
 }
 
 impl TryPage {
-    fn new(app: &AppState, actor: &Actor, question: &Question) -> TryPage {
+    fn new(app: &AppState, actor: &Actor, form: &TryForm) -> TryPage {
         TryPage {
             layout: Layout::new(app, actor, Section::Try, "Try a URL"),
-            asked: Asked::new(&question.url, &question.agent),
-            purposes: line(&question.purposes),
+            asked: UrlFields::new(&form.url, &form.agent),
+            purposes: line(&form.purposes),
             // Unchanged: the form is sent again from here.
-            robots: question.robots.replace("\r\n", "\n"),
+            robots: form.robots.replace("\r\n", "\n"),
             verdict: None,
             link: None,
             is_only_filled: false,
@@ -218,16 +218,16 @@ impl TryPage {
 }
 
 /// Asks what the form asks.
-async fn judged(app: &AppState, form: &Question) -> Result<Judgement, Unjudged> {
+async fn judged(app: &AppState, form: &TryForm) -> Result<Judgement, Unjudged> {
     let robots = Some(&form.robots).filter(|text| !text.trim().is_empty());
     let purposes = Some(form.purposes.clone()).filter(|words| !words.trim().is_empty());
-    let question = question::Question {
+    let request = question::Question {
         url: form.url.trim(),
         agents: &names(&form.agent),
         robots: robots.map(|text| (text.clone(), "the text below")),
         purposes: purposes.as_slice(),
     };
-    app.judge(question).await
+    app.judge(request).await
 }
 
 /// Reads product tokens, separated by white space or commas, or one whole User-Agent.
@@ -246,8 +246,8 @@ pub(super) fn names(text: &str) -> Vec<String> {
     }
 }
 
-impl Told {
-    fn of(judged: &Judgement) -> Told {
+impl VerdictView {
+    fn of(judged: &Judgement) -> VerdictView {
         let decision = &judged.decision;
         let explained = judged.explanation.as_ref().map(Explained::of);
         let notes = judged
@@ -265,8 +265,8 @@ impl Told {
                 &speakers.unwrap_or_default(),
             )
         });
-        Told {
-            heading: Heading::of(decision),
+        VerdictView {
+            heading: VerdictHeading::of(decision),
             asserted: decision.asserted.as_ref().map(|one| asserted(one)),
             aside: judged.alternative.as_ref().map(alternative),
             file: judged.snapshot.as_ref().map(|file| {
@@ -312,8 +312,8 @@ fn asserted(one: &Override) -> String {
 fn alternative(alternative: &Alternative) -> String {
     match alternative {
         Alternative::Override(one) => {
-            let told = asserted(one);
-            format!("The proxy would go by override {told}; it is left aside for the text below.")
+            let text = asserted(one);
+            format!("The proxy would go by override {text}; it is left aside for the text below.")
         }
         Alternative::Robots(otherwise) => {
             let (verdict, reason) = (otherwise.verdict().as_str(), otherwise.reason.as_str());

@@ -1,7 +1,7 @@
 //! The proof of a decision on its page: the record in the tree of the log, its checkpoint, the replay.
 
 use super::super::super::problem::Problem;
-use super::super::format::{When, line};
+use super::super::format::{Timestamp, line};
 use crate::audit::replay::Outcome;
 use crate::audit::verify::case::{Case, Held, Trusted};
 use crate::audit::verify::review::Finding;
@@ -26,11 +26,11 @@ pub(super) struct Proof {
 
 /// The checkpoint over the decision.
 pub(super) struct SignedRoot {
-    pub(super) time: When,
+    pub(super) time: Timestamp,
     /// The signed note.
     pub(super) note: String,
     /// The witnesses that have cosigned it, with the time of each.
-    pub(super) cosigned: Vec<(String, When)>,
+    pub(super) cosigned: Vec<(String, Timestamp)>,
     /// The number that have, and the number that a witnessed checkpoint has, where that is larger.
     pub(super) lacking: Option<(usize, usize)>,
 }
@@ -57,14 +57,14 @@ impl SignedRoot {
         let cosigned = config.witnesses.iter().filter_map(|witness| {
             let vkey = std::slice::from_ref(&witness.vkey);
             let (_, time) = *checkpoint.cosigned(vkey).first()?;
-            Some((line(&witness.name), When::at(time, now)))
+            Some((line(&witness.name), Timestamp::at(time, now)))
         });
         let cosigned: Vec<_> = cosigned.collect();
         let is_lacking = !config.witnesses.is_empty() && cosigned.len() < config.quorum;
         SignedRoot {
             lacking: is_lacking.then_some((cosigned.len(), config.quorum)),
             cosigned,
-            time: When::at(checkpoint.time, now),
+            time: Timestamp::at(checkpoint.time, now),
             note: lines.join("\n"),
         }
     }

@@ -26,22 +26,23 @@ const UNDER_WAY: Duration = Duration::from_secs(5);
 /// The wait of a peer that cannot be remembered.
 const CROWDED: Duration = Duration::from_secs(60);
 
-type Limiter = RateLimiter<IpAddr, HashMapStateStore<IpAddr>, Ticks, NoOpMiddleware<Nanos>>;
+type Limiter =
+    RateLimiter<IpAddr, HashMapStateStore<IpAddr>, MonotonicClock, NoOpMiddleware<Nanos>>;
 
 /// The questions that peers have asked.
 pub(super) struct Peers {
     limiter: Limiter,
-    clock: Ticks,
+    clock: MonotonicClock,
     under_way: Mutex<HashMap<IpAddr, usize>>,
 }
 
 /// A question under way.
-pub(super) struct Question<'p> {
+pub(super) struct ActiveQuestion<'p> {
     peers: &'p Peers,
     peer: IpAddr,
 }
 
-impl Drop for Question<'_> {
+impl Drop for ActiveQuestion<'_> {
     fn drop(&mut self) {
         let mut under_way = self.peers.under_way.lock();
         match under_way.get_mut(&self.peer) {
@@ -55,7 +56,7 @@ impl Peers {
     /// Limits each peer to `per_minute` questions.
     pub(super) fn new(per_minute: u32, clock: Clock) -> Peers {
         let per_minute = NonZeroU32::new(per_minute).unwrap_or(NonZeroU32::MIN);
-        let clock = Ticks(clock);
+        let clock = MonotonicClock(clock);
         let quota = Quota::per_minute(per_minute);
         Peers {
             limiter: RateLimiter::hashmap_with_clock(quota, clock.clone()),
@@ -68,7 +69,7 @@ impl Peers {
     ///
     /// # Errors
     /// The time until its next turn.
-    pub(super) fn take(&self, peer: IpAddr) -> Result<Question<'_>, Duration> {
+    pub(super) fn take(&self, peer: IpAddr) -> Result<ActiveQuestion<'_>, Duration> {
         let peer = network(peer);
         let mut under_way = self.under_way.lock();
         if under_way.get(&peer).is_some_and(|count| *count >= AT_ONCE) {
@@ -83,7 +84,7 @@ impl Peers {
         let taken = self.limiter.check_key(&peer);
         taken.map_err(|early| early.wait_time_from(self.clock.now()))?;
         *under_way.entry(peer).or_default() += 1;
-        Ok(Question { peers: self, peer })
+        Ok(ActiveQuestion { peers: self, peer })
     }
 }
 
@@ -100,9 +101,9 @@ fn network(peer: IpAddr) -> IpAddr {
 
 /// The clock that is never set, for governor.
 #[derive(Debug, Clone)]
-struct Ticks(Clock);
+struct MonotonicClock(Clock);
 
-impl governor::clock::Clock for Ticks {
+impl governor::clock::Clock for MonotonicClock {
     type Instant = Nanos;
 
     fn now(&self) -> Nanos {

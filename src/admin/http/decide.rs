@@ -18,7 +18,7 @@
 //! 400: a guess could judge another URL than the one that is sent. For the same reason each header field that describes
 //! the request is required: if the other proxy did not set the field, its crawler could.
 
-mod question;
+mod query;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use http::header::HOST;
 use http::uri::Authority;
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
-use self::question::Asked;
+use self::query::Asked;
 use super::AppState;
 use super::problem::Problem;
 use crate::client::Client;

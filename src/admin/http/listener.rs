@@ -27,7 +27,7 @@ use tower_service::Service as _;
 use tracing::{debug, warn};
 
 use super::connections::{ConnectionSlot, Connections, Kind};
-use super::framed::Checked;
+use super::framing_filter::Checked;
 use crate::config::AdminTls;
 use crate::filtered::Filtered;
 use crate::proxy::listener::{TlsError, http1_config};

@@ -9,8 +9,8 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::Asked;
+use crate::admin::http::judge::{self, Mistake, Unjudged};
 use crate::admin::http::problem::Problem;
-use crate::admin::http::question::{self, Mistake, Unjudged};
 use crate::admin::http::{AppState, BODY_WITH_ROBOTS};
 use crate::explain::document::Document;
 use crate::explain::{Judgement, document};
@@ -71,7 +71,7 @@ impl AppState {
     /// # Errors
     /// When the URL or the requester is not valid, or the overrides cannot be read.
     pub async fn explain(&self, question: Question) -> Result<Judgement, Problem> {
-        let asked = question::Question {
+        let asked = judge::Question {
             url: &question.url,
             agents: &question.agents,
             robots: question.robots.map(|text| (text, "robots.txt")),

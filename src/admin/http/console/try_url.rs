@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderValue};
 use serde::Deserialize;
 
 use super::super::form::Posted;
-use super::super::question::{self, Mistake, Unjudged};
+use super::super::judge::{self, Mistake, Unjudged};
 use super::super::{Actor, AppState};
 use super::explained::Explained;
 use super::filter::{params, wrong};
@@ -221,7 +221,7 @@ impl TryPage {
 async fn judged(app: &AppState, form: &TryForm) -> Result<Judgement, Unjudged> {
     let robots = Some(&form.robots).filter(|text| !text.trim().is_empty());
     let purposes = Some(form.purposes.clone()).filter(|words| !words.trim().is_empty());
-    let request = question::Question {
+    let request = judge::Question {
         url: form.url.trim(),
         agents: &names(&form.agent),
         robots: robots.map(|text| (text.clone(), "the text below")),

@@ -41,7 +41,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use self::access::Access;
 pub use self::access::Actor;
 pub use self::console::{PUBLIC_CONNECTIONS, PublicTry, TryCounts};
-pub use self::listener::{BindError, Certificate, CertificateError, Listener, Served};
+pub use self::listener::{BindError, Certificate, CertificateError, Listener, ListenerKind};
 use self::metrics::Instruments;
 use self::open_denials::OpenDenials;
 use self::problem::Problem;
@@ -237,7 +237,7 @@ pub fn router(app: AppState) -> Router {
         .fallback(problem::not_found)
         .method_not_allowed_fallback(problem::not_allowed)
         .layer(from_fn_with_state(app.clone(), guard::authorise))
-        .layer(axum::middleware::from_fn(connections::spare))
+        .layer(axum::middleware::from_fn(connections::limit_spare_slots))
         .layer(DefaultBodyLimit::max(BODY))
         .layer(axum::middleware::from_fn(problem::rewrite))
         .layer(from_fn_with_state(app.clone(), console::render_problem))

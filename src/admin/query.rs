@@ -29,20 +29,20 @@ pub struct ReadError(String);
 
 /// A parameter that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{name} {said}")]
-pub struct Wrong {
+#[error("{name} {message}")]
+pub struct InvalidParam {
     /// The parameter: `since`, `reason`, …
     pub name: String,
     /// The given value, and the valid ones.
-    pub said: String,
+    pub message: String,
 }
 
-impl Wrong {
+impl InvalidParam {
     /// Creates the error about this parameter.
-    pub fn new(name: &str, said: impl fmt::Display) -> Wrong {
-        Wrong {
+    pub fn new(name: &str, message: impl fmt::Display) -> InvalidParam {
+        InvalidParam {
             name: name.to_owned(),
-            said: said.to_string(),
+            message: message.to_string(),
         }
     }
 }
@@ -81,14 +81,15 @@ impl Conditions {
     ///
     /// # Errors
     /// The first condition that can never hold.
-    pub fn query(&self, now: Moment) -> Result<DecisionQuery, Wrong> {
+    pub fn query(&self, now: Moment) -> Result<DecisionQuery, InvalidParam> {
         let time = |name, text: &Option<String>, edge| {
             let time = text.as_deref().map(|text| when::moment(text, edge, now));
-            time.transpose().map_err(|said| Wrong::new(name, said))
+            time.transpose()
+                .map_err(|message| InvalidParam::new(name, message))
         };
         if let Some(pattern) = &self.path {
             PathPattern::new(pattern)
-                .map_err(|error| Wrong::new("path", format_args!("{pattern}: {error}")))?;
+                .map_err(|error| InvalidParam::new("path", format_args!("{pattern}: {error}")))?;
         }
         Ok(DecisionQuery {
             since: time("since", &self.since, Edge::Since)?,
@@ -122,8 +123,9 @@ pub fn modes() -> [&'static str; 2] {
 pub const STATES: [&str; 3] = ["successful", "unavailable", "unreachable"];
 
 /// Returns the origin or host in canonical form, as in records.
-fn origin_or_host(text: &str) -> Result<String, Wrong> {
-    let wrong = |said: &dyn fmt::Display| Wrong::new("origin", format_args!("{text}: {said}"));
+fn origin_or_host(text: &str) -> Result<String, InvalidParam> {
+    let wrong =
+        |message: &dyn fmt::Display| InvalidParam::new("origin", format_args!("{text}: {message}"));
     if text.contains("://") {
         let origin = Origin::parse(text).map_err(|error| wrong(&error))?;
         return Ok(origin.0.to_string());
@@ -137,9 +139,13 @@ fn origin_or_host(text: &str) -> Result<String, Wrong> {
 }
 
 /// Reads one of `words`: a mistyped word would match nothing, which would look like an answer.
-pub fn one_of(name: &str, text: &Option<String>, words: &[&str]) -> Result<Option<String>, Wrong> {
+pub fn one_of(
+    name: &str,
+    text: &Option<String>,
+    words: &[&str],
+) -> Result<Option<String>, InvalidParam> {
     match text {
-        Some(text) if !words.contains(&text.as_str()) => Err(Wrong::new(
+        Some(text) if !words.contains(&text.as_str()) => Err(InvalidParam::new(
             name,
             format_args!("{text}: it is one of {}", words.join(", ")),
         )),
@@ -196,10 +202,10 @@ impl NewOverride {
     ///
     /// # Errors
     /// When its action has an unknown name.
-    pub fn asserted(&self) -> Result<Asserted<'_>, Wrong> {
+    pub fn asserted(&self) -> Result<Asserted<'_>, InvalidParam> {
         let action = overrides::Action::from_name(&self.action).ok_or_else(|| {
-            let said = format_args!("{}: it is allow, allow_usage or deny", self.action);
-            Wrong::new("action", said)
+            let message = format_args!("{}: it is allow, allow_usage or deny", self.action);
+            InvalidParam::new("action", message)
         })?;
         Ok(Asserted {
             origin: &self.origin,
@@ -217,19 +223,22 @@ impl Asserted<'_> {
     ///
     /// # Errors
     /// The first field that makes no sense.
-    pub fn read(&self, now: Moment) -> Result<Override, Wrong> {
+    pub fn read(&self, now: Moment) -> Result<Override, InvalidParam> {
         let pattern = self.pattern.unwrap_or("/");
         PathPattern::new(pattern)
-            .map_err(|error| Wrong::new("pattern", format_args!("{pattern}: {error}")))?;
+            .map_err(|error| InvalidParam::new("pattern", format_args!("{pattern}: {error}")))?;
         let words = |name, text| {
-            overrides::words(text).map_err(|error| Wrong::new(name, format_args!("{error}")))
+            overrides::words(text).map_err(|error| InvalidParam::new(name, format_args!("{error}")))
         };
         Ok(Override {
             id: OverrideId::Stored(0), // the store numbers it
-            origin: forwarded(self.origin).map_err(|said| Wrong::new("origin", said))?,
+            origin: forwarded(self.origin)
+                .map_err(|message| InvalidParam::new("origin", message))?,
             pattern: pattern.to_owned(),
             action: self.action,
-            until: Some(end(self.until, now).map_err(|said| Wrong::new("until", said))?),
+            until: Some(
+                end(self.until, now).map_err(|message| InvalidParam::new("until", message))?,
+            ),
             by: words("by", self.by)?,
             reason: words("reason", self.reason)?,
             created: now,

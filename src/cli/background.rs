@@ -21,7 +21,7 @@ use super::join::first_answer;
 use super::keeper::Keeper;
 use crate::admin::Socket;
 use crate::admin::http::{
-    AppState, Certificate, CertificateError, Listener, PUBLIC_CONNECTIONS, PublicTry, Served,
+    AppState, Certificate, CertificateError, Listener, ListenerKind, PUBLIC_CONNECTIONS, PublicTry,
     Token, TryCounts, router,
 };
 use crate::clock::{self, Clock, Moment};
@@ -194,7 +194,7 @@ impl BackgroundTasks {
         let token = token.map_err(|error| error.to_string())?;
         let certificate = settings.admin.tls.as_ref().map(Certificate::load);
         let certificate = certificate.transpose().map_err(|error| error.to_string())?;
-        let listener = Listener::bind(address, Served::Console);
+        let listener = Listener::bind(address, ListenerKind::Console);
         let listener = listener.map_err(|error| error.to_string())?;
         let address = listener.address();
         // Before the first crawler connects, so that no crawler reaches the console through the proxy.
@@ -227,7 +227,7 @@ impl BackgroundTasks {
         let Some(address) = settings.admin.public_try else {
             return Ok(());
         };
-        let listener = Listener::bind(address, Served::PublicPage);
+        let listener = Listener::bind(address, ListenerKind::PublicPage);
         let listener = listener.map_err(|error| error.to_string())?;
         let address = listener.address();
         // Before the first crawler connects, so that no crawler reaches it through the proxy.

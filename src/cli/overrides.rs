@@ -185,9 +185,9 @@ fn new(args: &AddArgs, now: Moment) -> Result<Override, String> {
     };
     asserted.read(now).map_err(|wrong| match &*wrong.name {
         // These two have no option name on the command line.
-        "origin" | "pattern" => wrong.said,
+        "origin" | "pattern" => wrong.message,
         "until" => format!("--{wrong}"),
-        name => format!("--{name}: {}", wrong.said),
+        name => format!("--{name}: {}", wrong.message),
     })
 }
 

@@ -29,7 +29,7 @@ use crate::clock::{Clock, Moment};
 use crate::config::{AdminConfig, AdminUser, Role};
 
 /// The routes that take less than the role of their method, see [`role_of`]. Without a method: with any.
-const LESS: [(Option<Method>, &str, Role); 10] = [
+const LESSER_ROLES: [(Option<Method>, &str, Role); 10] = [
     // They decide or explain, and change no setting and no record of the past.
     (None, "/auth", Role::Read),
     (None, "/ext-authz/", Role::Read),
@@ -56,12 +56,12 @@ const LESS: [(Option<Method>, &str, Role); 10] = [
 ];
 
 /// Returns the role that a request with this method takes at this route of the router. GET and HEAD change nothing. Everything
-/// else takes [`Role::Operate`], unless [`LESS`] has the route.
+/// else takes [`Role::Operate`], unless [`LESSER_ROLES`] has the route.
 pub(super) fn role_of(method: &Method, route: &str) -> Role {
     if matches!(*method, Method::GET | Method::HEAD) {
         return Role::Read;
     }
-    let less = LESS
+    let less = LESSER_ROLES
         .iter()
         .find(|(of, path, _)| *path == route && of.as_ref().is_none_or(|of| of == method));
     less.map_or(Role::Operate, |(.., role)| *role)

@@ -29,7 +29,7 @@ use utoipa::{Modify, OpenApi as _};
 
 use super::problem::{self, Problem};
 use super::{Actor, AppState};
-use crate::admin::query::Wrong;
+use crate::admin::query::InvalidParam;
 use crate::admin::query::params::{Blank, Params};
 use crate::policy::overrides::words;
 use crate::store::logs::Fault;
@@ -140,19 +140,19 @@ async fn openapi() -> Json<utoipa::openapi::OpenApi> {
 }
 
 /// The parameters of a request.
-struct Asked(Params);
+struct QueryParams(Params);
 
-impl<S: Send + Sync> FromRequestParts<S> for Asked {
+impl<S: Send + Sync> FromRequestParts<S> for QueryParams {
     type Rejection = Infallible;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Asked, Infallible> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<QueryParams, Infallible> {
         let RawQuery(query) = RawQuery::from_request_parts(parts, state).await?;
-        Ok(Asked(Params::of(query.as_deref(), Blank::Value)))
+        Ok(QueryParams(Params::of(query.as_deref(), Blank::Value)))
     }
 }
 
-impl From<Wrong> for Problem {
-    fn from(wrong: Wrong) -> Problem {
+impl From<InvalidParam> for Problem {
+    fn from(wrong: InvalidParam) -> Problem {
         Problem::bad(wrong.to_string())
     }
 }
@@ -188,9 +188,10 @@ impl LogFault {
 /// Returns the name to record an act of `actor` under; `does` says what the person of that name does.
 fn by_of(actor: &Actor, named: Option<&str>, does: &str) -> Result<String, Problem> {
     let named = actor.acts_as(named)?;
-    let named = named
-        .ok_or_else(|| Wrong::new("by", format_args!("is missing: name the person who {does}")))?;
-    words(&named).map_err(|error| Wrong::new("by", format_args!("{error}")).into())
+    let named = named.ok_or_else(|| {
+        InvalidParam::new("by", format_args!("is missing: name the person who {does}"))
+    })?;
+    words(&named).map_err(|error| InvalidParam::new("by", format_args!("{error}")).into())
 }
 
 /// Returns the problem for work that the process could not do.

@@ -41,7 +41,7 @@ pub(super) struct Connections {
 
 /// The use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SlotKind {
     /// Any request.
     Ordinary,
     /// One health check, when all other slots are busy.
@@ -52,7 +52,7 @@ pub(super) enum Kind {
 #[derive(Debug)]
 pub(super) struct ConnectionSlot {
     slot: Arc<Slot<()>>,
-    kind: Kind,
+    kind: SlotKind,
 }
 
 /// A request in progress on a connection, until its answer is sent or given up.
@@ -73,8 +73,8 @@ impl Connections {
     pub(super) fn slot(&self) -> Option<ConnectionSlot> {
         let ordinary = self.ordinary.slot(self.most);
         let (slot, kind) = match ordinary {
-            Some(slot) => (slot, Kind::Ordinary),
-            None => (self.spare.slot(SPARE)?, Kind::Spare),
+            Some(slot) => (slot, SlotKind::Ordinary),
+            None => (self.spare.slot(SPARE)?, SlotKind::Spare),
         };
         Some(ConnectionSlot {
             slot: Arc::new(slot),
@@ -89,7 +89,7 @@ impl Connections {
 }
 
 impl ConnectionSlot {
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> SlotKind {
         self.kind
     }
 
@@ -108,7 +108,7 @@ impl ConnectionSlot {
 impl ActiveRequest {
     /// Wraps the answer's body; the request ends with it.
     pub(super) fn ends_with(self, body: Body) -> Body {
-        Body::new(Answer {
+        Body::new(RequestBody {
             body,
             _request: self,
         })
@@ -122,12 +122,12 @@ impl Drop for ActiveRequest {
 }
 
 /// A body that holds its request.
-struct Answer {
+struct RequestBody {
     body: Body,
     _request: ActiveRequest,
 }
 
-impl http_body::Body for Answer {
+impl http_body::Body for RequestBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -148,8 +148,8 @@ impl http_body::Body for Answer {
 }
 
 /// Answers health checks on spare slots, and nothing else.
-pub(super) async fn spare(request: Request, next: Next) -> Response {
-    let is_spare = request.extensions().get::<Kind>() == Some(&Kind::Spare);
+pub(super) async fn limit_spare_slots(request: Request, next: Next) -> Response {
+    let is_spare = request.extensions().get::<SlotKind>() == Some(&SlotKind::Spare);
     if is_spare && !matches!(request.uri().path(), "/live" | "/ready" | "/metrics") {
         let why = "[admin] connections are open, and none of them is idle; try again";
         return Problem::busy(why).into_response();
@@ -193,7 +193,7 @@ mod tests {
         // The first one sent a request since, so the second has been idle for longer.
         drop(first.begin_request());
         let third = connections.slot().unwrap();
-        assert_eq!(third.kind(), Kind::Ordinary);
+        assert_eq!(third.kind(), SlotKind::Ordinary);
         assert!(is_asked_to_leave(&second));
         assert!(!is_asked_to_leave(&first));
         // The second has left and takes no slot.
@@ -210,16 +210,16 @@ mod tests {
         let busy = connections.slot().unwrap();
         let request = busy.begin_request();
         let spare: Vec<ConnectionSlot> = (0..SPARE).map(|_| connections.slot().unwrap()).collect();
-        assert!(spare.iter().all(|slot| slot.kind() == Kind::Spare));
+        assert!(spare.iter().all(|slot| slot.kind() == SlotKind::Spare));
         assert!(!is_asked_to_leave(&busy));
         assert!(!spare.iter().any(is_asked_to_leave), "there is room");
         let answers: Vec<ActiveRequest> = spare.iter().map(ConnectionSlot::begin_request).collect();
         assert!(connections.slot().is_none(), "all are busy");
         drop(answers);
         // Idle spare slots make room for each other.
-        assert_eq!(connections.slot().unwrap().kind(), Kind::Spare);
+        assert_eq!(connections.slot().unwrap().kind(), SlotKind::Spare);
         drop((spare, request));
-        assert_eq!(connections.slot().unwrap().kind(), Kind::Ordinary);
+        assert_eq!(connections.slot().unwrap().kind(), SlotKind::Ordinary);
         assert!(is_asked_to_leave(&busy));
     }
 
@@ -229,9 +229,9 @@ mod tests {
         let slot = connections.slot().unwrap();
         let body = slot.begin_request().ends_with(Body::from("abc"));
         assert_eq!(body.size_hint().exact(), Some(3));
-        assert_eq!(connections.slot().unwrap().kind(), Kind::Spare);
+        assert_eq!(connections.slot().unwrap().kind(), SlotKind::Spare);
         drop(body);
-        assert_eq!(connections.slot().unwrap().kind(), Kind::Ordinary);
+        assert_eq!(connections.slot().unwrap().kind(), SlotKind::Ordinary);
         assert!(is_asked_to_leave(&slot));
     }
 

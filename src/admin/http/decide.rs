@@ -32,7 +32,7 @@ use http::header::HOST;
 use http::uri::Authority;
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
-use self::query::Asked;
+use self::query::DecideQuery;
 use super::AppState;
 use super::problem::Problem;
 use crate::client::Client;
@@ -63,14 +63,14 @@ pub fn routes() -> Router<AppState> {
 }
 
 /// Tells whether this path belongs to the decision service, which programs use and no page.
-pub(super) fn is_asked_at(path: &str) -> bool {
+pub(super) fn is_decide_path(path: &str) -> bool {
     matches!(path, "/decide" | "/auth") || path.starts_with("/ext-authz")
 }
 
 /// Tells whether a request for this path describes the crawler's request in header fields, which say nothing about the
 /// asking program. Another site's page can set none of these fields: `/ext-authz` requires X-Forwarded-Proto and
 /// `/auth` a field of its own, and a browser asks by OPTIONS first (CORS), which is refused.
-pub(super) fn is_told_in_fields(path: &str) -> bool {
+pub(super) fn is_described_in_fields(path: &str) -> bool {
     path == "/auth" || borrows_head(path)
 }
 
@@ -83,58 +83,58 @@ pub(super) fn borrows_head(path: &str) -> bool {
 
 /// The reason why a request cannot be understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Unclear(String);
+struct BadRequest(String);
 
-impl Unclear {
-    fn new(what: impl Into<String>) -> Unclear {
-        Unclear(what.into())
+impl BadRequest {
+    fn new(what: impl Into<String>) -> BadRequest {
+        BadRequest(what.into())
     }
 }
 
 /// Answers `GET /decide?url=…&agent=…`.
 async fn decide(State(app): State<AppState>, request: Request) -> Response {
-    let asked = match Asked::read(request.uri().query().unwrap_or_default().as_bytes()) {
+    let asked = match DecideQuery::read(request.uri().query().unwrap_or_default().as_bytes()) {
         Ok(asked) => asked,
-        Err(unclear) => return refuse(unclear, StatusCode::BAD_REQUEST),
+        Err(invalid) => return refuse(invalid, StatusCode::BAD_REQUEST),
     };
     let client = match client(&app, asked.client.as_deref()) {
         Ok(client) => client,
-        Err(unclear) => return refuse(unclear, StatusCode::BAD_REQUEST),
+        Err(invalid) => return refuse(invalid, StatusCode::BAD_REQUEST),
     };
     let mut headers = HeaderMap::new();
     if let Some(agent) = asked.agent {
         headers.insert(http::header::USER_AGENT, agent);
     }
     let question = DecideRequest {
-        address: asker(request.extensions()),
+        address: peer_address(request.extensions()),
         client,
         method: asked.method,
         subject: asked.subject,
         headers: &headers,
         pacing: asked.pacing,
-        manner: manner(&request, false),
+        manner: answer_format(&request, false),
     };
     answer(&app, question).await
 }
 
 /// Answers nginx's `auth_request`.
 async fn auth_request(State(app): State<AppState>, request: Request) -> Response {
-    let Told {
+    let AuthRequest {
         url,
         method,
         client,
-    } = match Told::read(&app, &request) {
-        Ok(told) => told,
-        Err(unclear) => return refuse(unclear, StatusCode::FORBIDDEN),
+    } = match AuthRequest::read(&app, &request) {
+        Ok(auth) => auth,
+        Err(invalid) => return refuse(invalid, StatusCode::FORBIDDEN),
     };
     let question = DecideRequest {
-        address: asker(request.extensions()),
+        address: peer_address(request.extensions()),
         client,
         method: method.unwrap_or_else(|| request.method().clone()),
         subject: Subject::Url(url),
         headers: request.headers(),
         pacing: Pacing::AtOnce,
-        manner: manner(&request, true),
+        manner: answer_format(&request, true),
     };
     answer(&app, question).await
 }
@@ -147,23 +147,23 @@ async fn ext_authz(State(app): State<AppState>, request: Request) -> Response {
     let headers = request.headers();
     let url = path
         .strip_prefix(EXT_AUTHZ)
-        .ok_or_else(|| Unclear::new("The path must begin with /ext-authz."))
+        .ok_or_else(|| BadRequest::new("The path must begin with /ext-authz."))
         .and_then(|path| {
             let scheme = only(headers, &FORWARDED_PROTO)?;
             assemble(scheme, only(headers, &HOST)?, path.as_bytes())
         });
     let url = match url {
         Ok(url) => url,
-        Err(unclear) => return refuse(unclear, StatusCode::BAD_REQUEST),
+        Err(invalid) => return refuse(invalid, StatusCode::BAD_REQUEST),
     };
     let question = DecideRequest {
-        address: asker(request.extensions()),
+        address: peer_address(request.extensions()),
         client: app.proxy().gate().clients().everybody(),
         method: request.method().clone(),
         subject: Subject::Url(url),
         headers,
         pacing: Pacing::AtOnce,
-        manner: manner(&request, false),
+        manner: answer_format(&request, false),
     };
     answer(&app, question).await
 }
@@ -185,23 +185,23 @@ async fn answer(app: &AppState, question: DecideRequest<'_>) -> Response {
 }
 
 /// The facts that nginx gives about a request.
-struct Told {
+struct AuthRequest {
     url: Vec<u8>,
     method: Option<Method>,
     /// The client that the address of nginx's request names: a crawler cannot choose it.
     client: Arc<Client>,
 }
 
-impl Told {
-    fn read(app: &AppState, request: &Request) -> Result<Told, Unclear> {
+impl AuthRequest {
+    fn read(app: &AppState, request: &Request) -> Result<AuthRequest, BadRequest> {
         let name = match request.uri().query() {
             None | Some("") => None,
             Some(query) => Some(query.strip_prefix("client=").ok_or_else(|| {
-                Unclear::new("The query may only name a client, as in /auth?client=news.")
+                BadRequest::new("The query may only name a client, as in /auth?client=news.")
             })?),
         };
         let headers = request.headers();
-        Ok(Told {
+        Ok(AuthRequest {
             url: original(headers)?,
             method: original_method(headers)?,
             client: client(app, name)?,
@@ -210,7 +210,7 @@ impl Told {
 }
 
 /// Returns the client of this name, or the one without a name.
-fn client(app: &AppState, name: Option<&str>) -> Result<Arc<Client>, Unclear> {
+fn client(app: &AppState, name: Option<&str>) -> Result<Arc<Client>, BadRequest> {
     let Some(name) = name else {
         return Ok(app.proxy().gate().clients().everybody());
     };
@@ -218,11 +218,11 @@ fn client(app: &AppState, name: Option<&str>) -> Result<Arc<Client>, Unclear> {
     let mut clients = clients.into_iter();
     clients
         .find(|client| client.name.as_deref() == Some(name))
-        .ok_or_else(|| Unclear(format!("client = {name:?}: no [[client]] has this name.")))
+        .ok_or_else(|| BadRequest(format!("client = {name:?}: no [[client]] has this name.")))
 }
 
 /// Returns the URL in the header fields, whole or in parts. Both at once is refused: one of them is the crawler's.
-fn original(headers: &HeaderMap) -> Result<Vec<u8>, Unclear> {
+fn original(headers: &HeaderMap) -> Result<Vec<u8>, BadRequest> {
     if !headers.contains_key(&ORIGINAL_URL) {
         return assemble(
             only(headers, &FORWARDED_PROTO)?,
@@ -232,7 +232,7 @@ fn original(headers: &HeaderMap) -> Result<Vec<u8>, Unclear> {
     }
     for part in [&ORIGINAL_URI, &ORIGINAL_HOST] {
         if headers.contains_key(part) {
-            return Err(Unclear(format!(
+            return Err(BadRequest(format!(
                 "{part} beside {ORIGINAL_URL}: only one of them can be what is sent; clear the other one."
             )));
         }
@@ -245,36 +245,36 @@ fn original(headers: &HeaderMap) -> Result<Vec<u8>, Unclear> {
         .and_then(|rest| rest.split(|octet| matches!(octet, b'/' | b'?')).next());
     match authority {
         Some(authority) if is_host(authority) => Ok(url.to_vec()),
-        _ => Err(Unclear(format!(
+        _ => Err(BadRequest(format!(
             "{ORIGINAL_URL} must be a whole URL, as in http://example.com/page, without userinfo."
         ))),
     }
 }
 
-fn original_method(headers: &HeaderMap) -> Result<Option<Method>, Unclear> {
+fn original_method(headers: &HeaderMap) -> Result<Option<Method>, BadRequest> {
     if !headers.contains_key(&ORIGINAL_METHOD) {
         return Ok(None);
     }
     let value = only(headers, &ORIGINAL_METHOD)?;
     Method::from_bytes(value.as_bytes())
         .map(Some)
-        .map_err(|_| Unclear(format!("{ORIGINAL_METHOD} must be a method.")))
+        .map_err(|_| BadRequest(format!("{ORIGINAL_METHOD} must be a method.")))
 }
 
 /// Builds a URL from its parts, each checked to be that part and no more.
-fn assemble(scheme: &HeaderValue, host: &HeaderValue, path: &[u8]) -> Result<Vec<u8>, Unclear> {
+fn assemble(scheme: &HeaderValue, host: &HeaderValue, path: &[u8]) -> Result<Vec<u8>, BadRequest> {
     let scheme: &[u8] = match scheme.as_bytes() {
         scheme @ (b"http" | b"https") => scheme,
-        _ => return Err(Unclear::new("The scheme must be http or https.")),
+        _ => return Err(BadRequest::new("The scheme must be http or https.")),
     };
     let host = host.as_bytes();
     if !is_host(host) {
-        return Err(Unclear::new(
+        return Err(BadRequest::new(
             "The host must be a name or an address, with or without a port.",
         ));
     }
     if path.first() != Some(&b'/') {
-        return Err(Unclear::new("The path must begin with a slash."));
+        return Err(BadRequest::new("The path must begin with a slash."));
     }
     Ok([scheme, b"://", host, path].concat())
 }
@@ -285,26 +285,26 @@ fn is_host(octets: &[u8]) -> bool {
 }
 
 /// Returns the one value of a field.
-fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<&'h HeaderValue, Unclear> {
+fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<&'h HeaderValue, BadRequest> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (Some(value), None) => Ok(value),
-        (None, _) => Err(Unclear(format!(
+        (None, _) => Err(BadRequest(format!(
             "{name} is missing: it tells what is going to be sent, so the proxy that asks must set it."
         ))),
-        (Some(_), Some(_)) => Err(Unclear(format!(
+        (Some(_), Some(_)) => Err(BadRequest(format!(
             "{name} is there twice; the proxy that asks must set it, not add it."
         ))),
     }
 }
 
 /// Returns the address of the connected program; loopback in a test without a connection.
-pub(super) fn asker(extensions: &Extensions) -> SocketAddr {
+pub(super) fn peer_address(extensions: &Extensions) -> SocketAddr {
     let connected = extensions.get::<ConnectInfo<SocketAddr>>();
     connected.map_or((Ipv4Addr::LOCALHOST, 0).into(), |info| info.0)
 }
 
-fn manner(request: &Request, only_forbids: bool) -> AnswerFormat {
+fn answer_format(request: &Request, only_forbids: bool) -> AnswerFormat {
     AnswerFormat {
         is_head: request.method() == Method::HEAD,
         only_forbids,
@@ -312,7 +312,7 @@ fn manner(request: &Request, only_forbids: bool) -> AnswerFormat {
 }
 
 /// Answers a request that cannot be understood. Nothing was decided, so nothing is recorded.
-fn refuse(Unclear(what): Unclear, status: StatusCode) -> Response {
+fn refuse(BadRequest(what): BadRequest, status: StatusCode) -> Response {
     Problem::new(status, what).into_response()
 }
 

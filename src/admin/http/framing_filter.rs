@@ -18,7 +18,7 @@ const MALFORMED: &[u8] = b"\0";
 
 /// The octets of a connection on their way through the framer.
 #[derive(Debug)]
-pub(super) struct Checked {
+pub(super) struct FramingFilter {
     framer: Framer,
     /// Octets read, but not yet fit to pass.
     held: Vec<u8>,
@@ -37,15 +37,15 @@ enum Phase {
     Broken,
 }
 
-impl Checked {
+impl FramingFilter {
     /// Checks a connection from which nothing was read yet; a head has at most `head` octets.
-    pub(super) fn new(head: usize) -> Checked {
+    pub(super) fn new(head: usize) -> FramingFilter {
         let bounds = Bounds {
             head,
             target: head,
             fields: USUAL_FIELDS,
         };
-        Checked {
+        FramingFilter {
             framer: Framer::to_origin_server(bounds),
             held: Vec::new(),
             passing: Vec::new(),
@@ -94,7 +94,7 @@ fn stand_in(violation: Violation) -> Vec<u8> {
     }
 }
 
-impl ReadFilter for Checked {
+impl ReadFilter for FramingFilter {
     fn poll_read(
         &mut self,
         mut inner: Pin<&mut (impl AsyncRead + Unpin)>,
@@ -132,20 +132,20 @@ mod tests {
 
     /// Returns the octets that pass and the phase after them, if they come so many at a time.
     fn passed(said: &[u8], length: usize) -> (String, Phase) {
-        let mut checked = Checked::new(1024);
+        let mut filter = FramingFilter::new(1024);
         let mut passed = Vec::new();
         for piece in said.chunks(length) {
-            if checked.phase == Phase::Open {
-                checked.take(piece);
+            if filter.phase == Phase::Open {
+                filter.take(piece);
             }
             let mut room = [0; 4096];
             let mut buf = ReadBuf::new(&mut room);
-            while checked.give(&mut buf) {
+            while filter.give(&mut buf) {
                 passed.extend_from_slice(buf.filled());
                 buf.clear();
             }
         }
-        (String::from_utf8_lossy(&passed).into_owned(), checked.phase)
+        (String::from_utf8_lossy(&passed).into_owned(), filter.phase)
     }
 
     #[test]

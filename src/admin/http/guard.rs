@@ -118,7 +118,7 @@ pub async fn authorise(State(app): State<AppState>, request: Request, next: Next
     };
     let (method, peer) = (
         request.method().clone(),
-        decide::asker(request.extensions()),
+        decide::peer_address(request.extensions()),
     );
     let Some(route) = request.extensions().get::<MatchedPath>().cloned() else {
         return problem::not_found(request.uri().clone())
@@ -158,21 +158,21 @@ async fn sender(app: &AppState, request: &Parts) -> Result<Actor, Response> {
         return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, why).into_response());
     }
     let settings = app.proxy().settings();
-    let (peer, now) = (decide::asker(&request.extensions), app.now());
+    let (peer, now) = (decide::peer_address(&request.extensions), app.now());
     let access = app.access();
     let identified = access
         .identify(&settings.admin, &request.headers, peer, now)
         .await;
     let actor = identified.map_err(|refusal| refused(app, refusal, path))?;
-    if decide::is_told_in_fields(path) {
+    if decide::is_described_in_fields(path) {
         return Ok(actor);
     }
-    let visits = match decide::is_asked_at(path) {
-        true => Visits::Refused,
-        false => Visits::Taken,
+    let visits = match decide::is_decide_path(path) {
+        true => CrossSiteVisits::Refused,
+        false => CrossSiteVisits::Allowed,
     };
     let scheme = settings.admin.tls.as_ref().map(|_| "https");
-    match crosses(
+    match cross_site_fault(
         &request.method,
         &request.headers,
         &authority,
@@ -269,9 +269,9 @@ fn is_ours(host: &str, hosts: &[String]) -> bool {
 
 /// The treatment of a browser that another site has led here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Visits {
+enum CrossSiteVisits {
     /// The browser gets the page.
-    Taken,
+    Allowed,
     /// The request is refused: it is for no page, and has effects: a record, a client's quota, an origin's turn.
     Refused,
 }
@@ -279,25 +279,26 @@ enum Visits {
 /// Returns why another site's page seems to have sent a request, if so. A program that is no browser does not say where
 /// its request comes from, and passes: no page can make such a program ask. `scheme` is that of our pages; none: either, as
 /// a proxy in front of us may end TLS.
-fn crosses(
+fn cross_site_fault(
     method: &Method,
     headers: &HeaderMap,
     authority: &Authority,
     scheme: Option<&str>,
-    visits: Visits,
+    visits: CrossSiteVisits,
 ) -> Option<&'static str> {
-    const CROSSES: &str =
+    const CROSS_SITE: &str =
         "this comes from another site's page; only pages of this console may ask for it";
     let field = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let is_safe = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
     let from = field("sec-fetch-site");
-    let is_visit =
-        visits == Visits::Taken && is_safe && field("sec-fetch-mode") == Some("navigate");
+    let is_visit = visits == CrossSiteVisits::Allowed
+        && is_safe
+        && field("sec-fetch-mode") == Some("navigate");
     match from {
         None | Some("same-origin" | "none") => {}
         // A visit by a link is allowed: it changes nothing.
         Some(_) if is_visit => {}
-        Some(_) => return Some(CROSSES),
+        Some(_) => return Some(CROSS_SITE),
     }
     if is_safe {
         return None;
@@ -314,7 +315,7 @@ fn crosses(
             let is_of_scheme = scheme.is_none_or(|scheme| of.eq_ignore_ascii_case(scheme));
             is_of_scheme && theirs.eq_ignore_ascii_case(authority.as_str())
         });
-    (!same || others.is_some()).then_some(CROSSES)
+    (!same || others.is_some()).then_some(CROSS_SITE)
 }
 
 #[cfg(test)]
@@ -369,12 +370,12 @@ mod tests {
             for (name, value) in *fields {
                 headers.append(*name, HeaderValue::from_static(value));
             }
-            let refused = crosses(method, &headers, &ours, None, Visits::Taken);
+            let refused = cross_site_fault(method, &headers, &ours, None, CrossSiteVisits::Allowed);
             assert_eq!(refused.is_none(), *expected, "{name}: {refused:?}");
             let is_from_elsewhere = headers
                 .get("sec-fetch-site")
                 .is_some_and(|from| from != "same-origin" && from != "none");
-            let refused = crosses(method, &headers, &ours, None, Visits::Refused);
+            let refused = cross_site_fault(method, &headers, &ours, None, CrossSiteVisits::Refused);
             assert_eq!(
                 refused.is_none(),
                 *expected && !is_from_elsewhere,
@@ -395,7 +396,13 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert(header::ORIGIN, HeaderValue::from_static(origin));
             let scheme = Some("https");
-            let refused = crosses(&Method::POST, &headers, &ours, scheme, Visits::Taken);
+            let refused = cross_site_fault(
+                &Method::POST,
+                &headers,
+                &ours,
+                scheme,
+                CrossSiteVisits::Allowed,
+            );
             assert_eq!(refused.is_none(), expected, "{origin}: {refused:?}");
         }
     }

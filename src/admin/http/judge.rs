@@ -13,7 +13,7 @@ use crate::explain::{
 use crate::policy::overrides::{Override, Overrides};
 
 /// A question about a URL.
-pub(super) struct Question<'a> {
+pub(super) struct JudgeRequest<'a> {
     pub(super) url: &'a str,
     /// Product tokens, most specific first, or whole User-Agents; none: as configured.
     pub(super) agents: &'a [String],
@@ -25,7 +25,7 @@ pub(super) struct Question<'a> {
 
 /// A part of the question that names nothing to judge.
 #[derive(Debug, Error)]
-pub(super) enum Mistake {
+pub(super) enum InvalidField {
     #[error(transparent)]
     Agent(AgentError),
     #[error("{url}: {error}")]
@@ -35,21 +35,21 @@ pub(super) enum Mistake {
 }
 
 /// The reason for no judgement.
-pub(super) enum Unjudged {
-    Mistake(Mistake),
+pub(super) enum JudgeError {
+    InvalidField(InvalidField),
     /// The question cannot be answered now.
     Problem(Problem),
 }
 
-impl From<Mistake> for Unjudged {
-    fn from(mistake: Mistake) -> Unjudged {
-        Unjudged::Mistake(mistake)
+impl From<InvalidField> for JudgeError {
+    fn from(invalid: InvalidField) -> JudgeError {
+        JudgeError::InvalidField(invalid)
     }
 }
 
-impl From<Problem> for Unjudged {
-    fn from(problem: Problem) -> Unjudged {
-        Unjudged::Problem(problem)
+impl From<Problem> for JudgeError {
+    fn from(problem: Problem) -> JudgeError {
+        JudgeError::Problem(problem)
     }
 }
 
@@ -63,17 +63,17 @@ enum Basis {
 
 impl AppState {
     /// Judges a URL as the proxy would.
-    pub(super) async fn judge(&self, question: Question<'_>) -> Result<Judgement, Unjudged> {
+    pub(super) async fn judge(&self, request: JudgeRequest<'_>) -> Result<Judgement, JudgeError> {
         let settings = self.proxy().settings();
-        let url = question.url;
-        let target = explain::target(url).map_err(|error| Mistake::Url {
+        let url = request.url;
+        let target = explain::target(url).map_err(|error| InvalidField::Url {
             url: url.to_owned(),
             error,
         })?;
-        let agent = explain::agent(question.agents, &settings).map_err(Mistake::Agent)?;
+        let agent = explain::agent(request.agents, &settings).map_err(InvalidField::Agent)?;
         let mut asked = usage::Asked::configured(&settings);
-        if !question.purposes.is_empty() {
-            asked.purposes = usage::purposes(question.purposes).map_err(Mistake::Purposes)?;
+        if !request.purposes.is_empty() {
+            asked.purposes = usage::purposes(request.purposes).map_err(InvalidField::Purposes)?;
         }
         let overrides = self.overrides().await?;
         let evaluator = Evaluator::of(agent, asked, Overrides::new(overrides), &settings);
@@ -83,7 +83,7 @@ impl AppState {
             Evaluation::Open(target, asserted) => (target, asserted),
         };
         let cache = self.proxy().gate().robots_cache();
-        let basis = match question.robots {
+        let basis = match request.robots {
             Some((text, name)) => Basis::Text(text, name),
             None => Basis::Documents(evaluator.fetch(cache, &target).await),
         };

@@ -26,8 +26,8 @@ use tokio_rustls::TlsAcceptor;
 use tower_service::Service as _;
 use tracing::{debug, warn};
 
-use super::connections::{ConnectionSlot, Connections, Kind};
-use super::framing_filter::Checked;
+use super::connections::{ConnectionSlot, Connections, SlotKind};
+use super::framing_filter::FramingFilter;
 use crate::config::AdminTls;
 use crate::filtered::Filtered;
 use crate::proxy::listener::{TlsError, http1_config};
@@ -49,7 +49,7 @@ const BREATHER: Duration = Duration::from_millis(200);
 
 /// The service behind a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Served {
+pub enum ListenerKind {
     /// The admin side.
     Console,
     /// The page for everyone.
@@ -58,26 +58,26 @@ pub enum Served {
 
 /// The reason why the port cannot be bound. The message names the key and the way out.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot serve the {} at {address}: {source}: {}", .served.name(), .served.advice(.source))]
+#[error("cannot serve the {} at {address}: {source}: {}", .kind.name(), .kind.advice(.source))]
 pub struct BindError {
-    served: Served,
+    kind: ListenerKind,
     address: SocketAddr,
     source: io::Error,
 }
 
-impl Served {
+impl ListenerKind {
     fn name(self) -> &'static str {
         match self {
-            Served::Console => "console",
-            Served::PublicPage => "public page",
+            ListenerKind::Console => "console",
+            ListenerKind::PublicPage => "public page",
         }
     }
 
     fn advice(self, error: &io::Error) -> String {
         let name = self.name();
         let key = match self {
-            Served::Console => "[admin] address",
-            Served::PublicPage => "[admin] public_try",
+            ListenerKind::Console => "[admin] address",
+            ListenerKind::PublicPage => "[admin] public_try",
         };
         match error.kind() {
             io::ErrorKind::AddrInUse => format!(
@@ -102,7 +102,7 @@ impl Listener {
     ///
     /// # Errors
     /// When the port cannot be bound.
-    pub fn bind(address: SocketAddr, served: Served) -> Result<Listener, BindError> {
+    pub fn bind(address: SocketAddr, kind: ListenerKind) -> Result<Listener, BindError> {
         let bound = (|| {
             let socket = match address {
                 SocketAddr::V4(_) => TcpSocket::new_v4(),
@@ -115,7 +115,7 @@ impl Listener {
             Ok(Listener { listener, address })
         })();
         bound.map_err(|source| BindError {
-            served,
+            kind,
             address,
             source,
         })
@@ -245,7 +245,7 @@ where
         request.extensions_mut().insert(kind);
         async move {
             let mut response = router.call(request).await?;
-            if kind == Kind::Spare {
+            if kind == SlotKind::Spare {
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(CONNECTION, close);
             }
@@ -257,7 +257,7 @@ where
         .header_read_timeout(PATIENCE)
         .max_buf_size(HEAD)
         .serve_connection(
-            TokioIo::new(Filtered::new(stream, Checked::new(HEAD))),
+            TokioIo::new(Filtered::new(stream, FramingFilter::new(HEAD))),
             service,
         );
     let served = tokio::select! {

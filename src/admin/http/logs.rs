@@ -18,7 +18,7 @@ const MOST_LOGS: usize = 256;
 pub(super) const REACH: u64 = 20_000;
 
 /// A decision, with the log that it is in.
-pub(super) struct Found {
+pub(super) struct FoundDecision {
     pub(super) log: Log,
     pub(super) store: Arc<dyn Store>,
     pub(super) decision: StoredDecision,
@@ -88,7 +88,11 @@ impl AppState {
     ///
     /// # Errors
     /// 404 if none has it, 409 if more than one has such a one.
-    pub(super) async fn find(&self, id: &str, wanted: Option<&str>) -> Result<Found, Problem> {
+    pub(super) async fn find(
+        &self,
+        id: &str,
+        wanted: Option<&str>,
+    ) -> Result<FoundDecision, Problem> {
         let logs = self.logs(wanted)?;
         let Lookup { mut found, faults } = logs.find(id).await;
         let Some(listed) = found.pop() else {
@@ -105,7 +109,7 @@ impl AppState {
             return Err(Problem::new(StatusCode::CONFLICT, why));
         }
         let log = logs.named(listed.log.as_str())?.clone();
-        Ok(Found {
+        Ok(FoundDecision {
             store: logs.open(&log).await?,
             config: log.config(&self.proxy().settings()),
             decision: listed.entry,

@@ -47,7 +47,7 @@ impl Instruments {
         proxy.register(&mut registry);
         service.register(&mut registry);
         refusals.register(&mut registry);
-        registry.register_collector(Box::new(Now {
+        registry.register_collector(Box::new(ScrapedGauges {
             proxy: Arc::downgrade(proxy),
             is_ready: Arc::clone(&is_ready),
         }));
@@ -80,12 +80,12 @@ async fn metrics(State(app): State<AppState>, headers: HeaderMap) -> Response {
 }
 
 /// The gauges that are read at each scrape.
-struct Now {
+struct ScrapedGauges {
     proxy: Weak<Proxy>,
     is_ready: Arc<AtomicBool>,
 }
 
-impl Collector for Now {
+impl Collector for ScrapedGauges {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         show_build(&mut encoder)?;
         let Some(proxy) = self.proxy.upgrade() else {
@@ -189,8 +189,8 @@ fn count(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
 
-impl fmt::Debug for Now {
+impl fmt::Debug for ScrapedGauges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Now")
+        f.write_str("ScrapedGauges")
     }
 }

@@ -30,13 +30,13 @@ const PATIENCE: Duration = Duration::from_millis(500);
 #[derive(Debug, Default)]
 pub(super) struct OpenDenials {
     /// One refresh at a time.
-    counted: tokio::sync::Mutex<Counted>,
-    shown: Mutex<Option<Shown>>,
+    counted: tokio::sync::Mutex<PartCounts>,
+    shown: Mutex<Option<OpenCount>>,
 }
 
 /// The number as pages show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shown {
+pub(super) struct OpenCount {
     /// Number of open denials.
     pub(super) count: u64,
     /// False if parts of the log are not counted yet: there may be more.
@@ -45,7 +45,7 @@ pub(super) struct Shown {
 
 /// The counts of the parts.
 #[derive(Debug, Default)]
-struct Counted {
+struct PartCounts {
     /// Records of the log that the parts cover.
     size: u64,
     parts: BTreeMap<u64, Part>,
@@ -60,7 +60,7 @@ struct Part {
 
 impl OpenDenials {
     /// Returns the number; `None` until it was counted once.
-    pub(super) fn shown(&self) -> Option<Shown> {
+    pub(super) fn shown(&self) -> Option<OpenCount> {
         *self.shown.lock()
     }
 
@@ -76,7 +76,7 @@ impl OpenDenials {
     }
 }
 
-impl Counted {
+impl PartCounts {
     async fn refresh(&mut self, store: &dyn Store) -> Result<(), StoreError> {
         let extent = store.extent().await?;
         if extent.size != self.size {
@@ -136,9 +136,9 @@ impl Counted {
         self.parts.entry(number).or_default().is_current = false;
     }
 
-    fn sum(&self) -> Shown {
+    fn sum(&self) -> OpenCount {
         let counts = self.parts.values().map(|part| part.count);
-        Shown {
+        OpenCount {
             count: counts.clone().flatten().sum(),
             is_complete: counts.clone().all(|count| count.is_some()),
         }
@@ -178,12 +178,12 @@ mod tests {
     #[tokio::test]
     async fn the_number_follows_the_log_part_by_part() {
         let store = Sqlite::temporary();
-        let mut counted = Counted::default();
+        let mut counted = PartCounts::default();
         let mut open = async || {
             counted.refresh(&store).await.unwrap();
             counted.sum()
         };
-        let complete = |count| Shown {
+        let complete = |count| OpenCount {
             count,
             is_complete: true,
         };

@@ -3,7 +3,7 @@
 use http::StatusCode;
 
 use super::AppState;
-use super::logs::Found;
+use super::logs::FoundDecision;
 use super::problem::Problem;
 use crate::audit::bundle::write;
 use crate::audit::prove::{Prover, Unproven};
@@ -11,10 +11,13 @@ use crate::audit::verify::case::Trusted;
 use crate::store;
 
 /// Returns the evidence file of a decision. If no checkpoint of the log of this process covers it yet, one is signed.
-pub(super) async fn evidence_file(app: &AppState, found: &Found) -> Result<Vec<u8>, Problem> {
+pub(super) async fn evidence_file(
+    app: &AppState,
+    found: &FoundDecision,
+) -> Result<Vec<u8>, Problem> {
     let _export = app.export_permit()?;
     let _permit = app.work_permit().await?;
-    let Found {
+    let FoundDecision {
         log,
         store,
         decision,

@@ -37,11 +37,11 @@ const REASONS: [&str; 4] = ["credentials", "attempts", "busy", "role"];
 #[derive(Debug)]
 pub(super) struct Refusals {
     counts: Counters,
-    told: Mutex<Told>,
+    limiter: Mutex<MessageLimiter>,
 }
 
 #[derive(Debug, Default)]
-struct Told {
+struct MessageLimiter {
     messages: Gcra,
     /// Refusals without a message since the last message.
     untold: u64,
@@ -51,7 +51,7 @@ impl Default for Refusals {
     fn default() -> Refusals {
         Refusals {
             counts: Counters::by("reason", &REASONS),
-            told: Mutex::default(),
+            limiter: Mutex::default(),
         }
     }
 }
@@ -70,7 +70,7 @@ impl Refusals {
     /// Counts a refusal of a request from `peer`, in the name of a known `user`, and tells of it.
     pub(super) fn refuse(&self, reason: Reason, peer: SocketAddr, user: Option<&str>, now: Moment) {
         self.counts.add(reason as usize, 1);
-        let Some(untold) = self.told.lock().message(now) else {
+        let Some(untold) = self.limiter.lock().message(now) else {
             return;
         };
         let why = REASONS.get(reason as usize).copied().unwrap_or_default();
@@ -79,7 +79,7 @@ impl Refusals {
     }
 }
 
-impl Told {
+impl MessageLimiter {
     /// Takes a message, and returns how many refusals had none since the last one; none if there were too many.
     fn message(&mut self, now: Moment) -> Option<u64> {
         let time = now.as_millis();
@@ -105,15 +105,17 @@ mod tests {
 
     #[test]
     fn a_flood_writes_few_messages_and_the_next_one_counts_the_others() {
-        let mut told = Told::default();
-        let messages = |told: &mut Told, now| (0..100).filter_map(|_| told.message(now)).count();
-        assert_eq!(messages(&mut told, NOON), 10);
+        let mut limiter = MessageLimiter::default();
+        let messages = |limiter: &mut MessageLimiter, now| {
+            (0..100).filter_map(|_| limiter.message(now)).count()
+        };
+        assert_eq!(messages(&mut limiter, NOON), 10);
         let later = NOON + Duration::from_secs(6);
-        assert_eq!(told.message(later), Some(90));
-        assert_eq!(told.message(later), None);
+        assert_eq!(limiter.message(later), Some(90));
+        assert_eq!(limiter.message(later), None);
         // The clock is set back by a day.
         let before = NOON - Duration::from_secs(86_400);
-        assert_eq!(told.message(before), None);
-        assert_eq!(told.message(before + Duration::from_secs(6)), Some(2));
+        assert_eq!(limiter.message(before), None);
+        assert_eq!(limiter.message(before + Duration::from_secs(6)), Some(2));
     }
 }

@@ -4,7 +4,7 @@ use http::StatusCode;
 
 use super::AppState;
 use super::problem::Problem;
-use crate::admin::query::{Conditions, Wrong};
+use crate::admin::query::{Conditions, InvalidParam};
 use crate::audit::report::{Gathering, Question, Report};
 use crate::audit::verify::case::Trusted;
 use crate::clock::Moment;
@@ -19,7 +19,7 @@ pub(super) const PARAMETERS: [&str; 5] = ["since", "until", "client", "origin", 
 ///
 /// # Errors
 /// The first condition that can never hold.
-pub(super) fn question(conditions: &Conditions, now: Moment) -> Result<Question, Wrong> {
+pub(super) fn question(conditions: &Conditions, now: Moment) -> Result<Question, InvalidParam> {
     let conditions = Conditions {
         since: (conditions.since.clone()).or_else(|| Some(USUAL_SINCE.to_owned())),
         until: (conditions.until.clone()).or_else(|| Some("now".to_owned())),
@@ -35,7 +35,7 @@ pub(super) fn question(conditions: &Conditions, now: Moment) -> Result<Question,
     };
     match question.since < question.until {
         true => Ok(question),
-        false => Err(Wrong::new(
+        false => Err(InvalidParam::new(
             "since",
             "is not before `until`, so the span is empty: begin it earlier",
         )),

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::{Conditions, Wrong};
+use super::{Conditions, InvalidParam};
 use crate::store::TallyKey;
 
 /// The meaning of a value without content.
@@ -37,11 +37,11 @@ impl Params {
     ///
     /// # Errors
     /// When the parameter is given twice.
-    pub fn text(&mut self, name: &str) -> Result<Option<String>, Wrong> {
+    pub fn text(&mut self, name: &str) -> Result<Option<String>, InvalidParam> {
         let mut place = self.pairs.iter().position(|(known, _)| known == name);
         let found = place.take().map(|place| self.pairs.remove(place).1);
         if self.pairs.iter().any(|(known, _)| known == name) {
-            return Err(Wrong::new(name, "is said more than once"));
+            return Err(InvalidParam::new(name, "is said more than once"));
         }
         Ok(found)
     }
@@ -56,7 +56,7 @@ impl Params {
     ///
     /// # Errors
     /// When the value is none of them.
-    pub fn word(&mut self, name: &str, words: &[&str]) -> Result<Option<String>, Wrong> {
+    pub fn word(&mut self, name: &str, words: &[&str]) -> Result<Option<String>, InvalidParam> {
         let text = self.text(name)?;
         super::one_of(name, &text, words)
     }
@@ -65,7 +65,7 @@ impl Params {
     ///
     /// # Errors
     /// When the value is neither.
-    pub fn truth(&mut self, name: &str) -> Result<Option<bool>, Wrong> {
+    pub fn truth(&mut self, name: &str) -> Result<Option<bool>, InvalidParam> {
         let word = self.word(name, &["true", "false"])?;
         Ok(word.map(|word| word == "true"))
     }
@@ -74,22 +74,22 @@ impl Params {
     ///
     /// # Errors
     /// When the value is no such number.
-    pub fn limit(&mut self, usual: usize, most: usize) -> Result<usize, Wrong> {
+    pub fn limit(&mut self, usual: usize, most: usize) -> Result<usize, InvalidParam> {
         let Some(text) = self.text("limit")? else {
             return Ok(usual);
         };
         let is_plain = text.bytes().all(|octet| octet.is_ascii_digit());
         let limit = text.parse().ok().filter(|limit| (1..=most).contains(limit));
-        limit
-            .filter(|_| is_plain)
-            .ok_or_else(|| Wrong::new("limit", format_args!("{text}: it is from 1 to {most}")))
+        limit.filter(|_| is_plain).ok_or_else(|| {
+            InvalidParam::new("limit", format_args!("{text}: it is from 1 to {most}"))
+        })
     }
 
     /// Takes the conditions on decisions.
     ///
     /// # Errors
     /// When one is given twice or is none of its words. [`Conditions::query`] finds other errors.
-    pub fn conditions(&mut self) -> Result<Conditions, Wrong> {
+    pub fn conditions(&mut self) -> Result<Conditions, InvalidParam> {
         Ok(Conditions {
             since: self.text("since")?,
             until: self.text("until")?,
@@ -110,7 +110,7 @@ impl Params {
     ///
     /// # Errors
     /// When the value is no such key.
-    pub fn tally_key(&mut self) -> Result<TallyKey, Wrong> {
+    pub fn tally_key(&mut self) -> Result<TallyKey, InvalidParam> {
         Ok(
             match self.word("by", &["reason", "origin", "rule"])?.as_deref() {
                 Some("origin") => TallyKey::Origin,
@@ -124,7 +124,7 @@ impl Params {
     ///
     /// # Errors
     /// When the cursor belongs to another list, or is not valid.
-    pub fn cursor(&mut self, kind: &str) -> Result<Option<String>, Wrong> {
+    pub fn cursor(&mut self, kind: &str) -> Result<Option<String>, InvalidParam> {
         let Some(text) = self.text("cursor")? else {
             return Ok(None);
         };
@@ -134,7 +134,7 @@ impl Params {
             place.and_then(|place| Some(place.strip_prefix(kind)?.strip_prefix(' ')?.to_owned()));
         let wrong = || {
             let said = "is not from this list: take it from `next` of the page before, with all else as it was";
-            Wrong::new("cursor", said)
+            InvalidParam::new("cursor", said)
         };
         place.map(Some).ok_or_else(wrong)
     }
@@ -143,10 +143,10 @@ impl Params {
     ///
     /// # Errors
     /// The first name that is left.
-    pub fn finish(self, known: &[&str]) -> Result<(), Wrong> {
+    pub fn finish(self, known: &[&str]) -> Result<(), InvalidParam> {
         match self.pairs.first() {
             None => Ok(()),
-            Some((name, _)) => Err(Wrong::new(
+            Some((name, _)) => Err(InvalidParam::new(
                 name,
                 format_args!("is no parameter here; known are {}", known.join(", ")),
             )),
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(params.texts("agent"), [""; 0]);
         assert_eq!(params.limit(50, 100), Ok(7));
 
-        type Take = fn(&mut Params) -> Option<Wrong>;
+        type Take = fn(&mut Params) -> Option<InvalidParam>;
         #[rustfmt::skip] // one row, one case
         let mistakes: &[(&str, &str, Take, &str)] = &[
             ("twice", "origin=a&origin=b", |p| p.conditions().err(), "origin is said more than once"),

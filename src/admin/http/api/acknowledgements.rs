@@ -7,13 +7,13 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::decisions::Described;
-use super::{Asked, by_of};
-use crate::admin::http::logs::Found;
+use super::decisions::ConditionParams;
+use super::{QueryParams, by_of};
+use crate::admin::http::logs::FoundDecision;
 use crate::admin::http::problem::Problem;
 use crate::admin::http::{Actor, AppState};
 use crate::admin::query::params::CONDITIONS;
-use crate::admin::query::{Conditions, Wrong};
+use crate::admin::query::{Conditions, InvalidParam};
 use crate::admin::view::{self, Decision};
 use crate::config::parse_moment;
 use crate::policy::overrides;
@@ -104,13 +104,13 @@ pub(super) async fn one(
     State(app): State<AppState>,
     actor: Actor,
     Path(id): Path<String>,
-    Asked(params): Asked,
+    QueryParams(params): QueryParams,
     Json(new): Json<NewAcknowledgement>,
 ) -> Result<Json<Decision>, Problem> {
     params.finish(&[])?;
     let note = note(&app, &actor, new.by.as_deref(), &new.note)?;
     let replaces = new.replaces.map(read).transpose()?;
-    let Found { log, decision, .. } = app.find(&id, None).await?;
+    let FoundDecision { log, decision, .. } = app.find(&id, None).await?;
     let review = Review {
         seq: decision.seq,
         replaces,
@@ -134,7 +134,7 @@ pub(super) async fn one(
 /// acknowledges about 100,000 decisions, in batches that are whole each.
 #[utoipa::path(
     post, path = "/acknowledgements", tag = "decisions", operation_id = "acknowledge_all",
-    params(Described),
+    params(ConditionParams),
     request_body = NewAcknowledgements,
     responses(
         (status = 200, description = "How many are acknowledged", body = Acknowledged),
@@ -145,7 +145,7 @@ pub(super) async fn one(
 pub(super) async fn all(
     State(app): State<AppState>,
     actor: Actor,
-    Asked(mut params): Asked,
+    QueryParams(mut params): QueryParams,
     Json(new): Json<NewAcknowledgements>,
 ) -> Result<Json<Acknowledged>, Problem> {
     let conditions = params.conditions()?;
@@ -160,7 +160,7 @@ pub(super) async fn all(
         (true, _) => Earlier::Replaced,
         (false, Some(true)) => {
             let why = "acknowledged decisions keep their acknowledgement; \"replace\": true puts the new one in its place";
-            return Err(Wrong::new("acknowledged", why).into());
+            return Err(InvalidParam::new("acknowledged", why).into());
         }
         (false, _) => Earlier::Kept,
     };
@@ -203,15 +203,15 @@ fn note(
         time: app.now(),
         by: by_of(actor, by, "reviews")?,
         note: overrides::words(note)
-            .map_err(|error| Wrong::new("note", format_args!("{error}")))?,
+            .map_err(|error| InvalidParam::new("note", format_args!("{error}")))?,
     })
 }
 
 /// Reads an acknowledgement as a decision shows it.
-fn read(shown: view::Acknowledgement) -> Result<Acknowledgement, Wrong> {
+fn read(shown: view::Acknowledgement) -> Result<Acknowledgement, InvalidParam> {
     let time = parse_moment(&shown.time).ok_or_else(|| {
         let why = "has no time; take it from `acknowledged` of the decision, unchanged";
-        Wrong::new("replaces", why)
+        InvalidParam::new("replaces", why)
     })?;
     Ok(Acknowledgement {
         time,

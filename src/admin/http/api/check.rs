@@ -8,8 +8,8 @@ use http::header::CONTENT_TYPE;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::Asked;
-use crate::admin::http::judge::{self, Mistake, Unjudged};
+use super::QueryParams;
+use crate::admin::http::judge::{self, InvalidField, JudgeError};
 use crate::admin::http::problem::Problem;
 use crate::admin::http::{AppState, BODY_WITH_ROBOTS};
 use crate::explain::document::Document;
@@ -56,7 +56,7 @@ pub struct Question {
 )]
 pub(super) async fn check(
     State(app): State<AppState>,
-    Asked(params): Asked,
+    QueryParams(params): QueryParams,
     Json(question): Json<Question>,
 ) -> Result<Response, Problem> {
     params.finish(&[])?;
@@ -71,18 +71,18 @@ impl AppState {
     /// # Errors
     /// When the URL or the requester is not valid, or the overrides cannot be read.
     pub async fn explain(&self, question: Question) -> Result<Judgement, Problem> {
-        let asked = judge::Question {
+        let asked = judge::JudgeRequest {
             url: &question.url,
             agents: &question.agents,
             robots: question.robots.map(|text| (text, "robots.txt")),
             purposes: &question.purposes,
         };
         self.judge(asked).await.map_err(|unjudged| match unjudged {
-            Unjudged::Problem(problem) => problem,
-            Unjudged::Mistake(mistake) => Problem::bad(match mistake {
-                Mistake::Agent(_) => format!("agents: {mistake}"),
-                Mistake::Url { .. } => format!("url {mistake}"),
-                Mistake::Purposes(_) => format!("purposes: {mistake}"),
+            JudgeError::Problem(problem) => problem,
+            JudgeError::InvalidField(invalid) => Problem::bad(match invalid {
+                InvalidField::Agent(_) => format!("agents: {invalid}"),
+                InvalidField::Url { .. } => format!("url {invalid}"),
+                InvalidField::Purposes(_) => format!("purposes: {invalid}"),
             }),
         })
     }

@@ -10,13 +10,13 @@ use serde::Serialize;
 use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{Asked, LogFault, MOST, USUAL};
+use super::{LogFault, MOST, QueryParams, USUAL};
 use crate::admin::http::AppState;
-use crate::admin::http::logs::{Found, REACH};
+use crate::admin::http::logs::{FoundDecision, REACH};
 use crate::admin::http::problem::Problem;
 use crate::admin::http::proof::evidence_file;
 use crate::admin::query::params::{CONDITIONS, Params, cursor};
-use crate::admin::query::{Wrong, modes, verdicts};
+use crate::admin::query::{InvalidParam, modes, verdicts};
 use crate::admin::view::{Decision, Tally};
 use crate::audit::replay::Outcome;
 use crate::audit::verify::case::{Case, Held, Trusted};
@@ -43,7 +43,7 @@ pub(super) fn routes() -> Router<AppState> {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[allow(dead_code, reason = "described here, read by Params")]
-pub(super) struct Described {
+pub(super) struct ConditionParams {
     /// Earliest time: `2026-11-20`, `2026-11-20T12:00`, `2026-11-20T12:00:00Z` (UTC), or a span back from now: `2h`,
     /// `7d`.
     #[param(example = "7d")]
@@ -116,7 +116,7 @@ pub(super) struct DecisionPage {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[allow(dead_code, reason = "described here, read by Params")]
-pub(super) struct OfLogs {
+pub(super) struct LogParam {
     /// The names of logs with commas between them, `*` for this process's own and all collected ones (`[audit] collection`);
     /// by default this process's own. The end of a name behind a slash is enough, or a part that no other name has.
     log: Option<String>,
@@ -129,8 +129,8 @@ pub(super) struct OfLogs {
 #[utoipa::path(
     get, path = "/decisions", operation_id = "list_decisions", tag = "decisions",
     params(
-        Described,
-        OfLogs,
+        ConditionParams,
+        LogParam,
         ("order" = Option<String>, Query, description = "`newest` first, or `oldest`", pattern = "^(newest|oldest)$"),
         ("limit" = Option<u32>, Query, description = "So many", minimum = 1, maximum = 1000),
         ("cursor" = Option<String>, Query, description = "`next` of the page before", pattern = "^[A-Za-z0-9_-]+$"),
@@ -143,7 +143,7 @@ pub(super) struct OfLogs {
 )]
 pub(super) async fn list(
     State(app): State<AppState>,
-    Asked(mut params): Asked,
+    QueryParams(mut params): QueryParams,
 ) -> Result<Json<DecisionPage>, Problem> {
     let conditions = params.conditions()?;
     let oldest = params.word("order", &["newest", "oldest"])?.as_deref() == Some("oldest");
@@ -153,7 +153,7 @@ pub(super) async fn list(
     let after = params.cursor(kind)?.map(|place| place.parse::<Places>());
     let after = after
         .transpose()
-        .map_err(|_| Wrong::new("cursor", "is not from this list"))?;
+        .map_err(|_| InvalidParam::new("cursor", "is not from this list"))?;
     let known = [&CONDITIONS[..], &["log", "order", "limit", "cursor"]].concat();
     params.finish(&known)?;
     let query = DecisionQuery {
@@ -183,7 +183,7 @@ pub(super) async fn list(
 /// One decision
 #[utoipa::path(
     get, path = "/decisions/{id}", operation_id = "decision", tag = "decisions",
-    params(("id" = String, Path, description = "The decision's id, as answers and records have it", example = "01KB7W3Y5E000000000VY7H1Q2"), OfLogs),
+    params(("id" = String, Path, description = "The decision's id, as answers and records have it", example = "01KB7W3Y5E000000000VY7H1Q2"), LogParam),
     responses(
         (status = 200, description = "The decision", body = Decision),
         (status = "4XX", description = "There is no such decision, or the request is not valid", body = Problem, content_type = "application/problem+json"),
@@ -193,14 +193,14 @@ pub(super) async fn list(
 pub(super) async fn one(
     State(app): State<AppState>,
     Path(id): Path<String>,
-    Asked(params): Asked,
+    QueryParams(params): QueryParams,
 ) -> Result<Json<Decision>, Problem> {
-    let Found { log, decision, .. } = found(&app, &id, params).await?;
+    let FoundDecision { log, decision, .. } = found(&app, &id, params).await?;
     Ok(Json(Decision::of(log.name(), &decision)))
 }
 
 /// Returns the decision out of the log that the parameters name.
-async fn found(app: &AppState, id: &str, mut params: Params) -> Result<Found, Problem> {
+async fn found(app: &AppState, id: &str, mut params: Params) -> Result<FoundDecision, Problem> {
     let wanted = params.text("log")?;
     params.finish(&["log"])?;
     app.find(id, wanted.as_deref()).await
@@ -258,7 +258,7 @@ pub(super) struct Difference {
 /// Prove a decision: make it again from the stored evidence, and check its place in the signed log
 #[utoipa::path(
     get, path = "/decisions/{id}/evidence", tag = "decisions",
-    params(("id" = String, Path, description = "The decision's id, as answers and records have it", example = "01KB7W3Y5E000000000VY7H1Q2"), OfLogs),
+    params(("id" = String, Path, description = "The decision's id, as answers and records have it", example = "01KB7W3Y5E000000000VY7H1Q2"), LogParam),
     responses(
         (status = 200, description = "What came of it", body = EvidenceReport),
         (status = "4XX", description = "There is no such decision, or the request is not valid", body = Problem, content_type = "application/problem+json"),
@@ -268,9 +268,9 @@ pub(super) struct Difference {
 pub(super) async fn evidence(
     State(app): State<AppState>,
     Path(id): Path<String>,
-    Asked(params): Asked,
+    QueryParams(params): QueryParams,
 ) -> Result<Json<EvidenceReport>, Problem> {
-    let Found {
+    let FoundDecision {
         log,
         store,
         decision,
@@ -360,7 +360,7 @@ pub(super) struct EvidenceFile {
 /// It is what `crawlgate audit prove` writes. If no checkpoint covers a decision of this process yet, one is signed.
 #[utoipa::path(
     get, path = "/decisions/{id}/proof", operation_id = "decision_proof", tag = "decisions",
-    params(("id" = String, Path, description = "The decision's id, as answers and records have it", example = "01KB7W3Y5E000000000VY7H1Q2"), OfLogs),
+    params(("id" = String, Path, description = "The decision's id, as answers and records have it", example = "01KB7W3Y5E000000000VY7H1Q2"), LogParam),
     responses(
         (status = 200, description = "The file", body = EvidenceFile),
         (status = "4XX", description = "There is no such decision, the signed log has another one there (409), or the request is not valid", body = Problem, content_type = "application/problem+json"),
@@ -370,7 +370,7 @@ pub(super) struct EvidenceFile {
 pub(super) async fn proof(
     State(app): State<AppState>,
     Path(id): Path<String>,
-    Asked(params): Asked,
+    QueryParams(params): QueryParams,
 ) -> Result<impl IntoResponse, Problem> {
     let file = evidence_file(&app, &found(&app, &id, params).await?).await?;
     Ok(([(CONTENT_TYPE, "application/json")], file))
@@ -389,8 +389,8 @@ pub(super) struct Tallies {
 #[utoipa::path(
     get, path = "/tallies", tag = "decisions",
     params(
-        Described,
-        OfLogs,
+        ConditionParams,
+        LogParam,
         ("by" = Option<String>, Query, description = "The key of the counts: `reason`, `origin` or `rule` (of an origin)", pattern = "^(reason|origin|rule)$"),
         ("limit" = Option<u32>, Query, description = "At most this many, the most frequent", minimum = 1, maximum = 1000),
     ),
@@ -402,7 +402,7 @@ pub(super) struct Tallies {
 )]
 pub(super) async fn tallies(
     State(app): State<AppState>,
-    Asked(mut params): Asked,
+    QueryParams(mut params): QueryParams,
 ) -> Result<Json<Tallies>, Problem> {
     let conditions = params.conditions()?;
     let key = params.tally_key()?;

@@ -5,7 +5,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use http::StatusCode;
 
-use super::{Asked, failed};
+use super::{QueryParams, failed};
 use crate::admin::http::AppState;
 use crate::admin::http::problem::Problem;
 use crate::admin::{Answer, Request};
@@ -26,7 +26,7 @@ pub(super) fn routes() -> Router<AppState> {
 )]
 pub(super) async fn fleet(
     State(app): State<AppState>,
-    Asked(params): Asked,
+    QueryParams(params): QueryParams,
 ) -> Result<Json<FleetView>, Problem> {
     params.finish(&[])?;
     if app.proxy().gate().fleet().is_none() {

@@ -11,12 +11,12 @@ use tokio::sync::mpsc;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::Asked;
-use super::decisions::Described;
+use super::QueryParams;
+use super::decisions::ConditionParams;
 use crate::admin::http::problem::Problem;
 use crate::admin::http::{Actor, AppState};
 use crate::admin::query::params::CONDITIONS;
-use crate::admin::query::{Conditions, Wrong};
+use crate::admin::query::{Conditions, InvalidParam};
 use crate::audit::live::{Line, Seen, Watch};
 use crate::entry::Entry;
 use crate::store::search::Search;
@@ -42,7 +42,7 @@ pub(super) fn routes() -> Router<AppState> {
 /// `since`, `until` and `acknowledged` do not apply here.
 #[utoipa::path(
     get, path = "/decisions/live", tag = "decisions",
-    params(Described),
+    params(ConditionParams),
     responses(
         (status = 200, description = "Events, until either side ends it", body = String, content_type = "text/event-stream"),
         (status = "4XX", description = "The request is not valid", body = Problem, content_type = "application/problem+json"),
@@ -52,7 +52,7 @@ pub(super) fn routes() -> Router<AppState> {
 pub(super) async fn live(
     State(app): State<AppState>,
     actor: Actor,
-    Asked(mut params): Asked,
+    QueryParams(mut params): QueryParams,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
     let conditions = params.conditions()?;
     params.finish(&CONDITIONS)?;
@@ -62,7 +62,7 @@ pub(super) async fn live(
         ("acknowledged", conditions.acknowledged.is_some()),
     ];
     if let Some((name, _)) = senseless.iter().find(|(_, is_said)| *is_said) {
-        return Err(Wrong::new(name, "does not apply to future decisions").into());
+        return Err(InvalidParam::new(name, "does not apply to future decisions").into());
     }
     let is_all = conditions == Conditions::default();
     let search = Search::new(&conditions.query(app.now())?)?;

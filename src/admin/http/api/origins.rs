@@ -7,7 +7,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Asked, MOST, Page, USUAL, failed};
+use super::{MOST, Page, QueryParams, USUAL, failed};
 use crate::admin::http::problem::Problem;
 use crate::admin::http::{Actor, AppState};
 use crate::admin::query::params::cursor;
@@ -43,7 +43,7 @@ pub(super) fn routes() -> Router<AppState> {
 )]
 pub(super) async fn list(
     State(app): State<AppState>,
-    Asked(mut params): Asked,
+    QueryParams(mut params): QueryParams,
 ) -> Result<Json<Page<OriginEntry>>, Problem> {
     let containing = params.text("containing")?;
     let state = params.word("state", &STATES)?;
@@ -116,7 +116,7 @@ fn unknown(origin: &Origin) -> Problem {
 pub(super) async fn one(
     State(app): State<AppState>,
     Path(origin): Path<String>,
-    Asked(mut params): Asked,
+    QueryParams(mut params): QueryParams,
 ) -> Result<Json<OriginReport>, Problem> {
     let identity = identity(params.text("identity")?)?;
     params.finish(&["identity"])?;
@@ -159,7 +159,7 @@ pub(super) struct Fetches {
 pub(super) async fn fetches(
     State(app): State<AppState>,
     Path(origin): Path<String>,
-    Asked(params): Asked,
+    QueryParams(params): QueryParams,
 ) -> Result<Json<Fetches>, Problem> {
     params.finish(&[])?;
     let origin = named(&origin)?;
@@ -187,7 +187,7 @@ pub(super) async fn forget(
     State(app): State<AppState>,
     actor: Actor,
     Path(origin): Path<String>,
-    Asked(mut params): Asked,
+    QueryParams(mut params): QueryParams,
 ) -> Result<StatusCode, Problem> {
     let identity = identity(params.text("identity")?)?;
     params.finish(&["identity"])?;
@@ -247,7 +247,7 @@ pub(super) struct Refreshed {
 pub(super) async fn refresh(
     State(app): State<AppState>,
     actor: Actor,
-    Asked(params): Asked,
+    QueryParams(params): QueryParams,
     Json(refresh): Json<Refresh>,
 ) -> Result<Json<Refreshed>, Problem> {
     params.finish(&[])?;

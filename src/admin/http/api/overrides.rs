@@ -9,7 +9,7 @@ use http::header::LOCATION;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Asked, BASE, by_of};
+use super::{BASE, QueryParams, by_of};
 use crate::admin::http::problem::Problem;
 use crate::admin::http::{Actor, AppState};
 use crate::admin::view::OverrideEntry;
@@ -41,7 +41,7 @@ pub(super) struct OverrideList {
 )]
 pub(super) async fn list(
     State(app): State<AppState>,
-    Asked(mut params): Asked,
+    QueryParams(mut params): QueryParams,
 ) -> Result<Json<OverrideList>, Problem> {
     let all = params.truth("all")?.unwrap_or(false);
     params.finish(&["all"])?;
@@ -126,7 +126,7 @@ pub(super) enum Action {
 pub(super) async fn add(
     State(app): State<AppState>,
     actor: Actor,
-    Asked(params): Asked,
+    QueryParams(params): QueryParams,
     Json(new): Json<NewOverride>,
 ) -> Result<Response, Problem> {
     params.finish(&[])?;
@@ -172,7 +172,7 @@ pub(super) async fn remove(
     State(app): State<AppState>,
     actor: Actor,
     Path(id): Path<String>,
-    Asked(mut params): Asked,
+    QueryParams(mut params): QueryParams,
 ) -> Result<Response, Problem> {
     let by = params.text("by")?;
     params.finish(&["by"])?;

@@ -4,8 +4,8 @@ use axum::extract::State;
 use axum::routing::get;
 use axum::{Json, Router};
 
-use super::Asked;
-use super::decisions::OfLogs;
+use super::QueryParams;
+use super::decisions::LogParam;
 use crate::admin::http::AppState;
 use crate::admin::http::problem::Problem;
 use crate::admin::http::report::{PARAMETERS, report};
@@ -27,7 +27,7 @@ pub(super) fn routes() -> Router<AppState> {
         ("until" = Option<String>, Query, description = "Latest time, exclusive; a day counts whole; by default `now`", example = "2027-12-31"),
         ("client" = Option<String>, Query, description = "The client's address or name"),
         ("origin" = Option<String>, Query, description = "The origin (`https://site.example`), or a host with any scheme and port", example = "https://site.example"),
-        OfLogs,
+        LogParam,
     ),
     responses(
         (status = 200, description = "The report", body = Report),
@@ -37,7 +37,7 @@ pub(super) fn routes() -> Router<AppState> {
 )]
 pub(super) async fn of_span(
     State(app): State<AppState>,
-    Asked(mut params): Asked,
+    QueryParams(mut params): QueryParams,
 ) -> Result<Json<Report>, Problem> {
     let conditions = Conditions {
         since: params.text("since")?,

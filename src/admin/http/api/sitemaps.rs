@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::routing::get;
 use axum::{Json, Router};
 
-use super::{Asked, MOST, Page, USUAL};
+use super::{MOST, Page, QueryParams, USUAL};
 use crate::admin::http::AppState;
 use crate::admin::http::problem::Problem;
 use crate::admin::http::sitemaps::{Lines, sitemaps};
@@ -39,7 +39,7 @@ pub(super) fn routes() -> Router<AppState> {
 )]
 pub(super) async fn list(
     State(app): State<AppState>,
-    Asked(mut params): Asked,
+    QueryParams(mut params): QueryParams,
 ) -> Result<Json<Page<SitemapEntry>>, Problem> {
     let agents = params.texts("agent");
     let wanted = Wanted {

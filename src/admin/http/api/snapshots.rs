@@ -10,7 +10,7 @@ use http::header::CONTENT_TYPE;
 use similar::TextDiff;
 use tokio::task::spawn_blocking;
 
-use super::Asked;
+use super::QueryParams;
 use crate::admin::http::AppState;
 use crate::admin::http::problem::Problem;
 use crate::rep::decoded;
@@ -57,7 +57,7 @@ fn plain(text: Vec<u8>) -> Response {
 pub(super) async fn text(
     State(app): State<AppState>,
     Path(sha256): Path<String>,
-    Asked(params): Asked,
+    QueryParams(params): QueryParams,
 ) -> Result<Response, Problem> {
     params.finish(&[])?;
     Ok(plain(find(&app, &sha256).await?))
@@ -79,7 +79,7 @@ pub(super) async fn text(
 pub(super) async fn diff(
     State(app): State<AppState>,
     Path((from, to)): Path<(String, String)>,
-    Asked(params): Asked,
+    QueryParams(params): QueryParams,
 ) -> Result<Response, Problem> {
     params.finish(&[])?;
     let _permit = app.work_permit().await?;

@@ -6,7 +6,7 @@ use axum::{Json, Router};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Asked, failed};
+use super::{QueryParams, failed};
 use crate::admin::http::AppState;
 use crate::admin::http::health::{Readiness, readiness};
 use crate::admin::http::problem::Problem;
@@ -53,7 +53,7 @@ pub(super) struct StoreSize {
 )]
 pub(super) async fn status(
     State(app): State<AppState>,
-    Asked(params): Asked,
+    QueryParams(params): QueryParams,
 ) -> Result<Json<StatusReport>, Problem> {
     params.finish(&[])?;
     let status = match app.service().answer(Request::Status).await {

@@ -8,12 +8,12 @@ use axum::response::IntoResponse;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 
 use self::proof::{Proof, SignedRoot, checkpoint_of};
-use super::super::logs::Found;
+use super::super::logs::FoundDecision;
 use super::super::problem::Problem;
 use super::super::proof::evidence_file;
 use super::super::{Actor, AppState};
 use super::explained::Explained;
-use super::filter::{Filter, params, wrong};
+use super::filter::{Filter, bad_request, params};
 use super::format::{Fact, Timestamp, encoded, headline, line};
 use super::json::spread;
 use super::layout::{Layout, Page, PageResult, Section};
@@ -99,10 +99,12 @@ pub(super) async fn page(
     RawQuery(query): RawQuery,
 ) -> PageResult<DecisionPage> {
     let mut params = params(query.as_deref());
-    let done = params.word("done", &["acknowledged"]).map_err(wrong)?;
-    let wanted = params.text("log").map_err(wrong)?;
+    let done = params
+        .word("done", &["acknowledged"])
+        .map_err(bad_request)?;
+    let wanted = params.text("log").map_err(bad_request)?;
     let filter = Filter::take(&mut params, "deny")?;
-    params.finish(&["done", "log"]).map_err(wrong)?;
+    params.finish(&["done", "log"]).map_err(bad_request)?;
     let note = NoteForm::of(reviewer);
     let page = DecisionPage::of(&app, &actor, &id, wanted.as_deref(), &filter, note).await?;
     Ok(Page(DecisionPage {
@@ -124,7 +126,7 @@ impl DecisionPage {
         filter: &Filter,
         note: NoteForm,
     ) -> Result<DecisionPage, Problem> {
-        let Found {
+        let FoundDecision {
             log,
             store,
             decision,
@@ -201,8 +203,8 @@ pub(super) async fn file(
     RawQuery(query): RawQuery,
 ) -> Result<impl IntoResponse, Problem> {
     let mut params = params(query.as_deref());
-    let wanted = params.text("log").map_err(wrong)?;
-    params.finish(&["log"]).map_err(wrong)?;
+    let wanted = params.text("log").map_err(bad_request)?;
+    params.finish(&["log"]).map_err(bad_request)?;
     let found = app.find(&id, wanted.as_deref()).await?;
     let file = evidence_file(&app, &found).await?;
     let headers = [

@@ -7,13 +7,13 @@ use http::{HeaderMap, StatusCode};
 use super::super::logs::REACH;
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
-use super::filter::{Filter, params, wrong};
+use super::filter::{Filter, bad_request, params};
 use super::format::{Timestamp, encoded, headline, line, number};
 use super::layout::{FormResult, Layout, Page, Section};
 use super::note::NoteForm;
 use super::reviewer::Reviewer;
 use super::rows::{DecisionRow, LogFault, LogNames, rows};
-use crate::admin::query::Wrong;
+use crate::admin::query::InvalidParam;
 use crate::clock::Moment;
 use crate::store::logs::{ALL, EntryKind, MergedList, Places};
 use crate::store::{DecisionQuery, Tally, TallyKey};
@@ -93,11 +93,11 @@ const VIEWS: [(&str, &str, View); 4] = [
 ];
 
 impl View {
-    fn of(word: Option<&str>) -> Result<View, Wrong> {
+    fn of(word: Option<&str>) -> Result<View, InvalidParam> {
         let word = word.unwrap_or_default();
         let known = VIEWS.iter().find(|(name, _, _)| *name == word);
         known.map(|(_, _, view)| *view).ok_or_else(|| {
-            Wrong::new(
+            InvalidParam::new(
                 "view",
                 format_args!("{word}: it is one of rule, origin, reason"),
             )
@@ -175,11 +175,13 @@ pub(super) async fn page(
 ) -> FormResult<DenialsPage> {
     let mut params = params(query.as_deref());
     let mut filter = Filter::take(&mut params, "deny")?.with_log(&mut params, &app)?;
-    let view = params.text("view").map_err(wrong)?;
-    let view = View::of(view.as_deref()).map_err(wrong)?;
-    let before = params.text("before").map_err(wrong)?;
+    let view = params.text("view").map_err(bad_request)?;
+    let view = View::of(view.as_deref()).map_err(bad_request)?;
+    let before = params.text("before").map_err(bad_request)?;
     let before = before.map(|text| places(&text)).transpose()?;
-    params.finish(&["view", "before", "log"]).map_err(wrong)?;
+    params
+        .finish(&["view", "before", "log"])
+        .map_err(bad_request)?;
     let status = filter.check(&app, &headers)?;
     let mut page = DenialsPage {
         layout: Layout::new(&app, &actor, Section::Denials, "Denials"),

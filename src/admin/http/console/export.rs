@@ -13,7 +13,7 @@ use tracing::warn;
 use super::super::logs::REACH;
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
-use super::filter::{Filter, params, wrong};
+use super::filter::{Filter, bad_request, params};
 use crate::audit::cells::{HEADING, cells, row};
 use crate::store::logs::{ALL, EntryKind, Fault, Listed, Logs, MergedList, Places};
 use crate::store::{DecisionQuery, StoreError};
@@ -40,13 +40,13 @@ pub(super) async fn stream(
     let filter = Filter::take(&mut params, "deny")?.with_log(&mut params, &app)?;
     let format = match params
         .word("format", &["csv", "jsonl"])
-        .map_err(wrong)?
+        .map_err(bad_request)?
         .as_deref()
     {
         Some("csv") => Format::Csv,
         _ => Format::Jsonl,
     };
-    params.finish(&["format", "log"]).map_err(wrong)?;
+    params.finish(&["format", "log"]).map_err(bad_request)?;
     let query = filter.query(&app)?;
     let permit = app.export_permit()?;
     let logs = app.logs(filter.wanted())?;

@@ -7,7 +7,7 @@ use super::super::problem::Problem;
 use super::format::line;
 use super::problem_page::takes_html;
 use crate::admin::query::params::{Blank, Params};
-use crate::admin::query::{Conditions, Wrong, modes};
+use crate::admin::query::{Conditions, InvalidParam, modes};
 use crate::clock::Moment;
 use crate::policy::Reason;
 use crate::store::DecisionQuery;
@@ -45,7 +45,7 @@ pub(super) struct Filter {
 
 /// The fields of a form that make no sense, each with the reason.
 #[derive(Default)]
-pub(super) struct FieldErrors(Vec<Wrong>);
+pub(super) struct FieldErrors(Vec<InvalidParam>);
 
 /// A log to choose.
 pub(super) struct LogChoice {
@@ -65,7 +65,7 @@ impl Filter {
     /// Reads the conditions of a form. The default verdict is `usual`; any, for requests that failed: they were let
     /// through.
     pub(super) fn take(params: &mut Params, usual: &'static str) -> Result<Filter, Problem> {
-        let mut conditions = params.conditions().map_err(wrong)?;
+        let mut conditions = params.conditions().map_err(bad_request)?;
         let verdict = conditions
             .verdict
             .take()
@@ -133,7 +133,7 @@ impl Filter {
         params: &mut Params,
         app: &AppState,
     ) -> Result<Filter, Problem> {
-        self.log = params.text("log").map_err(wrong)?.unwrap_or_default();
+        self.log = params.text("log").map_err(bad_request)?.unwrap_or_default();
         if app.has_collection() {
             let logs = app.all_logs()?;
             self.logs = logs.iter().map(|log| log.name().to_string()).collect();
@@ -153,7 +153,7 @@ impl Filter {
 
     /// Returns the query for the store.
     pub(super) fn query(&self, app: &AppState) -> Result<DecisionQuery, Problem> {
-        self.conditions.query(app.now()).map_err(wrong)
+        self.conditions.query(app.now()).map_err(bad_request)
     }
 
     /// Returns the conditions as a URL's query, together with `more`; it begins without `&`.
@@ -251,7 +251,7 @@ impl Filter {
 
 impl FieldErrors {
     /// Returns the faults of a form.
-    pub(super) fn all(faults: Vec<Wrong>) -> FieldErrors {
+    pub(super) fn all(faults: Vec<InvalidParam>) -> FieldErrors {
         FieldErrors(faults)
     }
 
@@ -259,9 +259,9 @@ impl FieldErrors {
     pub(super) fn find(
         conditions: &Conditions,
         now: Moment,
-        read: impl Fn(&Conditions, Moment) -> Result<(), Wrong>,
+        read: impl Fn(&Conditions, Moment) -> Result<(), InvalidParam>,
     ) -> FieldErrors {
-        let (mut left, mut faults) = (conditions.clone(), Vec::<Wrong>::new());
+        let (mut left, mut faults) = (conditions.clone(), Vec::<InvalidParam>::new());
         while let Err(wrong) = read(&left, now) {
             let is_new = faults.iter().all(|known| known.name != wrong.name);
             let can_go_on = is_new && leave_out(&mut left, &wrong.name);
@@ -278,7 +278,7 @@ impl FieldErrors {
     /// Returns what is wrong with a field.
     pub(super) fn of(&self, name: &str) -> Option<String> {
         let found = self.0.iter().find(|fault| fault.name == name);
-        found.map(|fault| line(&fault.said))
+        found.map(|fault| line(&fault.message))
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -290,7 +290,7 @@ impl FieldErrors {
         match self.0.first() {
             None => Ok(StatusCode::OK),
             Some(_) if takes_html(headers) => Ok(StatusCode::BAD_REQUEST),
-            Some(fault) => Err(wrong(fault.clone())),
+            Some(fault) => Err(bad_request(fault.clone())),
         }
     }
 }
@@ -345,7 +345,7 @@ pub(super) fn params(query: Option<&str>) -> Params {
 }
 
 /// Turns a condition that makes no sense into a problem.
-pub(super) fn wrong(wrong: Wrong) -> Problem {
+pub(super) fn bad_request(wrong: InvalidParam) -> Problem {
     Problem::bad(wrong.to_string())
 }
 
@@ -374,7 +374,7 @@ mod tests {
             assert_eq!(faults.of(name).is_some(), is_wrong, "{name}");
         }
         // A fault that stays without its field ends the search.
-        let read = |_: &Conditions, _| Err(Wrong::new("until", "never"));
+        let read = |_: &Conditions, _| Err(InvalidParam::new("until", "never"));
         assert!(!FieldErrors::find(&conditions, now, read).is_empty());
     }
 

@@ -6,7 +6,7 @@ use http::StatusCode;
 
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
-use super::filter::{params, wrong};
+use super::filter::{bad_request, params};
 use super::format::{Timestamp, line, number};
 use super::layout::{Layout, Page, PageResult, Section};
 use crate::admin::{Answer, Request};
@@ -72,7 +72,7 @@ pub(super) async fn page(
     actor: Actor,
     RawQuery(query): RawQuery,
 ) -> PageResult<FleetPage> {
-    params(query.as_deref()).finish(&[]).map_err(wrong)?;
+    params(query.as_deref()).finish(&[]).map_err(bad_request)?;
     if app.proxy().gate().fleet().is_none() {
         let why = "This instance is alone: there is no [fleet] engine.";
         return Err(Problem::new(StatusCode::NOT_FOUND, why));

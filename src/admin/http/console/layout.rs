@@ -4,7 +4,7 @@ use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
 use http::StatusCode;
 
-use super::super::open_denials::Shown as OpenDenials;
+use super::super::open_denials::OpenCount;
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::assets;
@@ -63,7 +63,7 @@ pub(super) struct Layout {
     here: Section,
     has_fleet: bool,
     /// The number of open denials.
-    open: Option<OpenDenials>,
+    open: Option<OpenCount>,
     /// Warnings in words: denials that are not enforced, clients that are exempt.
     pub(super) warnings: Vec<String>,
     pub(super) now: Timestamp,

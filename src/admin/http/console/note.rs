@@ -6,7 +6,7 @@ use super::super::problem::Problem;
 use super::filter::FieldErrors;
 use super::format::line;
 use super::reviewer::Reviewer;
-use crate::admin::query::Wrong;
+use crate::admin::query::InvalidParam;
 use crate::clock::Moment;
 use crate::policy::overrides::words;
 use crate::store::Acknowledgement;
@@ -43,7 +43,7 @@ impl NoteForm {
             }),
             (read_by, read_text) => {
                 let faults = [("by", read_by.err()), ("note", read_text.err())];
-                let faults = faults.map(|(name, why)| Some(Wrong::new(name, why?)));
+                let faults = faults.map(|(name, why)| Some(InvalidParam::new(name, why?)));
                 Err(NoteForm {
                     by: line(by),
                     text: line(text),

@@ -8,7 +8,7 @@ use axum::extract::{RawQuery, State};
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::denials::origin_link;
-use super::filter::{params, wrong};
+use super::filter::{bad_request, params};
 use super::format::{Fact, Timestamp, encoded, line, number, octets};
 use super::layout::{Layout, Page, PageResult, Section};
 use super::overrides::OverrideRow;
@@ -118,12 +118,12 @@ pub(super) async fn page(
     RawQuery(query): RawQuery,
 ) -> PageResult<OriginPage> {
     let mut params = params(query.as_deref());
-    let of = params.text("of").map_err(wrong)?;
+    let of = params.text("of").map_err(bad_request)?;
     let done = params
         .word("done", &["refreshed", "failed"])
-        .map_err(wrong)?;
-    let identity = params.text("as").map_err(wrong)?;
-    params.finish(&["of", "as", "done"]).map_err(wrong)?;
+        .map_err(bad_request)?;
+    let identity = params.text("as").map_err(bad_request)?;
+    params.finish(&["of", "as", "done"]).map_err(bad_request)?;
     let origin = named(of)?;
     let identity = identity.as_deref().map(query::identity).transpose();
     let identity = identity.map_err(|why| Problem::bad(format!("as {why}")))?;
@@ -426,8 +426,8 @@ pub(super) async fn forget_page(
     RawQuery(query): RawQuery,
 ) -> PageResult<ForgetPage> {
     let mut params = params(query.as_deref());
-    let of = params.text("of").map_err(wrong)?;
-    params.finish(&["of"]).map_err(wrong)?;
+    let of = params.text("of").map_err(bad_request)?;
+    params.finish(&["of"]).map_err(bad_request)?;
     let origin = named(of)?;
     Ok(Page(ForgetPage {
         layout: Layout::new(&app, &actor, Section::Origins, "Forget an origin"),

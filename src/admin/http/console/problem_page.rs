@@ -37,7 +37,7 @@ struct ProblemDocument {
 pub async fn render_problem(State(app): State<AppState>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let is_for_programs =
-        path.starts_with("/api/") || path == "/metrics" || decide::is_asked_at(path);
+        path.starts_with("/api/") || path == "/metrics" || decide::is_decide_path(path);
     let takes_html = takes_html(request.headers());
     if takes_html
         && !is_for_programs

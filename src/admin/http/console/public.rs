@@ -30,12 +30,12 @@ use super::super::guard::set_headers;
 use super::super::problem::{self, Problem};
 use super::assets;
 use super::explained::Explained;
-use super::filter::{params, wrong};
+use super::filter::{bad_request, params};
 use super::format::line;
 use super::layout::Page;
 use super::try_url::{UrlFields, VerdictHeading, names};
 use super::usage::UsageTable;
-use crate::admin::query::Wrong;
+use crate::admin::query::InvalidParam;
 use crate::egress::EgressError;
 use crate::explain::{self, Documents, Evaluation, Evaluator, Judgement};
 use crate::metrics::{Counters, Registry};
@@ -149,7 +149,7 @@ impl PublicTry {
             .route(STYLE, get(style))
             .fallback(problem::not_found)
             .method_not_allowed_fallback(problem::not_allowed)
-            .layer(from_fn(connections::spare))
+            .layer(from_fn(connections::limit_spare_slots))
             .layer(from_fn(problem::rewrite))
             .layer(from_fn(protect))
             .with_state(self)
@@ -191,9 +191,12 @@ async fn page(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let mut params = params(query.as_deref());
-    let url = params.text("url").map_err(wrong)?.unwrap_or_default();
-    let agent = params.text("agent").map_err(wrong)?.unwrap_or_default();
-    params.finish(&["url", "agent"]).map_err(wrong)?;
+    let url = params.text("url").map_err(bad_request)?.unwrap_or_default();
+    let agent = params
+        .text("agent")
+        .map_err(bad_request)?
+        .unwrap_or_default();
+    params.finish(&["url", "agent"]).map_err(bad_request)?;
     let mut page = PublicPage {
         style: STYLE,
         asked: UrlFields::new(&url, &agent),
@@ -232,7 +235,7 @@ async fn page(
         Err(TryError::NotPublic) => {
             counts.add(Outcome::NotPublic);
             let why = "This page judges sites on the public internet only.";
-            page.asked.wrong = Some(Wrong::new("url", why));
+            page.asked.wrong = Some(InvalidParam::new("url", why));
         }
     }
     Ok(Page(page).into_response())
@@ -241,7 +244,7 @@ async fn page(
 /// The reason for no verdict.
 enum TryError {
     /// The question names nothing to judge.
-    Invalid(Wrong),
+    Invalid(InvalidParam),
     /// The site has no public address, or the operator denies it.
     NotPublic,
 }
@@ -251,17 +254,17 @@ async fn judge(inner: &Inner, url: &str, agent: &str) -> Result<Judgement, TryEr
     if url.len() > LONGEST || agent.len() > LONGEST {
         let name = if url.len() > LONGEST { "url" } else { "agent" };
         let why = format!("the URL and the agent may have {LONGEST} octets each");
-        return Err(TryError::Invalid(Wrong::new(name, why)));
+        return Err(TryError::Invalid(InvalidParam::new(name, why)));
     }
     let (sites, settings) = (&inner.sites, inner.sites.adopt());
     let agent = explain::agent(&names(agent), &settings);
     let mut asked = explain::usage::Asked::configured(&settings);
     // It is fetched for a crawler that robots.txt was asked about by name, and strangers choose no name of a fetch.
     Arc::make_mut(&mut asked.modes).tdmrep = SignalMode::Off;
-    let agent = agent.map_err(|error| TryError::Invalid(Wrong::new("agent", error)))?;
+    let agent = agent.map_err(|error| TryError::Invalid(InvalidParam::new("agent", error)))?;
     let evaluator = Evaluator::of(agent, asked, Overrides::default(), &settings);
     let target = explain::target(url.trim());
-    let target = target.map_err(|error| TryError::Invalid(Wrong::new("url", error)))?;
+    let target = target.map_err(|error| TryError::Invalid(InvalidParam::new("url", error)))?;
     // Also where a robots.txt is known: the operator may have denied the site since.
     if !sites.is_public(&target.origin).await {
         return Err(TryError::NotPublic);
@@ -269,7 +272,7 @@ async fn judge(inner: &Inner, url: &str, agent: &str) -> Result<Judgement, TryEr
     // The egress refuses other ports, too, without these words.
     if target.origin.port() != target.origin.scheme().default_port() {
         let why = "this page judges URLs without a port, or with that of their scheme";
-        return Err(TryError::Invalid(Wrong::new("url", why)));
+        return Err(TryError::Invalid(InvalidParam::new("url", why)));
     }
     let (target, asserted) = match evaluator.begin(target, inner.proxy.clock().now()) {
         Evaluation::Judged(judged) => return Ok(*judged),

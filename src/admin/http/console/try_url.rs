@@ -11,15 +11,15 @@ use http::{HeaderMap, HeaderValue};
 use serde::Deserialize;
 
 use super::super::form::Posted;
-use super::super::judge::{self, Mistake, Unjudged};
+use super::super::judge::{self, InvalidField, JudgeError};
 use super::super::{Actor, AppState};
 use super::explained::Explained;
-use super::filter::{params, wrong};
+use super::filter::{bad_request, params};
 use super::format::{encoded, headline, line, octets};
 use super::layout::{Layout, Page, PageResult, Section};
 use super::text::Text;
 use super::usage::UsageTable;
-use crate::admin::query::Wrong;
+use crate::admin::query::InvalidParam;
 use crate::explain::{self, Alternative, Judgement, meaning};
 use crate::policy::overrides::Override;
 use crate::policy::{Decision, Verdict};
@@ -47,7 +47,7 @@ pub(super) struct UrlFields {
     pub(super) url: String,
     pub(super) agent: String,
     /// The field that names nothing to judge, and the reason.
-    pub(super) wrong: Option<Wrong>,
+    pub(super) wrong: Option<InvalidParam>,
 }
 
 impl UrlFields {
@@ -62,7 +62,7 @@ impl UrlFields {
     /// Returns what is wrong with a field.
     pub(super) fn fault(&self, name: &str) -> Option<String> {
         let wrong = self.wrong.as_ref().filter(|wrong| wrong.name == name)?;
-        Some(line(&wrong.said))
+        Some(line(&wrong.message))
     }
 }
 
@@ -131,14 +131,14 @@ pub(super) async fn page(
     let mut params = params(query.as_deref());
     let mut text = |name| params.text(name).map(Option::unwrap_or_default);
     let form = TryForm {
-        url: text("url").map_err(wrong)?,
-        agent: text("agent").map_err(wrong)?,
-        purposes: text("purposes").map_err(wrong)?,
+        url: text("url").map_err(bad_request)?,
+        agent: text("agent").map_err(bad_request)?,
+        purposes: text("purposes").map_err(bad_request)?,
         robots: String::new(),
     };
     params
         .finish(&["url", "agent", "purposes"])
-        .map_err(wrong)?;
+        .map_err(bad_request)?;
     let has_question = !form.url.trim().is_empty();
     if has_question && is_asked_from_here(&headers) {
         return answer(&app, &actor, form).await;
@@ -175,20 +175,20 @@ async fn answer(app: &AppState, actor: &Actor, form: TryForm) -> PageResult<TryP
             page.verdict = Some(VerdictView::of(&judged));
             page.link = link(&form);
         }
-        Err(Unjudged::Mistake(mistake)) => page.asked.wrong = Some(wrong_field(&mistake)),
-        Err(Unjudged::Problem(problem)) => return Err(problem),
+        Err(JudgeError::InvalidField(invalid)) => page.asked.wrong = Some(wrong_field(&invalid)),
+        Err(JudgeError::Problem(problem)) => return Err(problem),
     }
     Ok(Page(page))
 }
 
 /// Returns the field of a mistake, and the reason.
-fn wrong_field(mistake: &Mistake) -> Wrong {
-    let name = match mistake {
-        Mistake::Agent(_) => "agent",
-        Mistake::Url { .. } => "url",
-        Mistake::Purposes(_) => "purposes",
+fn wrong_field(invalid: &InvalidField) -> InvalidParam {
+    let name = match invalid {
+        InvalidField::Agent(_) => "agent",
+        InvalidField::Url { .. } => "url",
+        InvalidField::Purposes(_) => "purposes",
     };
-    Wrong::new(name, mistake)
+    InvalidParam::new(name, invalid)
 }
 
 /// Returns the link that asks the same; none for a pasted text, which is too long for one.
@@ -218,10 +218,10 @@ impl TryPage {
 }
 
 /// Asks what the form asks.
-async fn judged(app: &AppState, form: &TryForm) -> Result<Judgement, Unjudged> {
+async fn judged(app: &AppState, form: &TryForm) -> Result<Judgement, JudgeError> {
     let robots = Some(&form.robots).filter(|text| !text.trim().is_empty());
     let purposes = Some(form.purposes.clone()).filter(|words| !words.trim().is_empty());
-    let request = judge::Question {
+    let request = judge::JudgeRequest {
         url: form.url.trim(),
         agents: &names(&form.agent),
         robots: robots.map(|text| (text.clone(), "the text below")),

@@ -5,13 +5,13 @@
 
 use http::{HeaderValue, Method};
 
-use super::Unclear;
+use super::BadRequest;
 use crate::gate::Pacing;
 use crate::proxy::decide::Subject;
 
 /// The parameters of a decision request.
 #[derive(Debug)]
-pub struct Asked {
+pub struct DecideQuery {
     /// The URL or target to decide about.
     pub subject: Subject,
     /// The crawler's User-Agent. It may be a chain of product tokens, most specific first.
@@ -24,12 +24,12 @@ pub struct Asked {
     pub pacing: Pacing,
 }
 
-impl Asked {
+impl DecideQuery {
     /// Reads a query.
     ///
     /// # Errors
     /// When a parameter cannot be understood, or is missing.
-    pub fn read(query: &[u8]) -> Result<Asked, Unclear> {
+    pub fn read(query: &[u8]) -> Result<DecideQuery, BadRequest> {
         let (mut url, mut agent, mut method) = (None, None, None);
         let (mut client, mut pace, mut tunnel) = (None, None, None);
         for pair in query.split(|octet| *octet == b'&') {
@@ -45,7 +45,7 @@ impl Asked {
                 // An empty query, or a trailing `&`.
                 b"" if value.is_empty() => continue,
                 _ => {
-                    return Err(Unclear(format!(
+                    return Err(BadRequest(format!(
                         "{:?} is no parameter; allowed are url, agent, method, client, pace and tunnel. An & in a value is written %26.",
                         String::from_utf8_lossy(name)
                     )));
@@ -53,17 +53,17 @@ impl Asked {
             };
             let name = String::from_utf8_lossy(name);
             let value = decode(value.get(1..).unwrap_or_default()).ok_or_else(|| {
-                Unclear(format!(
+                BadRequest(format!(
                     "{name}: a % that begins no octet; a % is written %25."
                 ))
             })?;
             if slot.replace(value).is_some() {
-                return Err(Unclear(format!("{name} is there twice.")));
+                return Err(BadRequest(format!("{name} is there twice.")));
             }
         }
-        let url =
-            url.ok_or_else(|| Unclear::new("url is missing: which URL is going to be fetched?"))?;
-        Ok(Asked {
+        let url = url
+            .ok_or_else(|| BadRequest::new("url is missing: which URL is going to be fetched?"))?;
+        Ok(DecideQuery {
             subject: match truth("tunnel", tunnel.as_deref())? {
                 true => Subject::Tunnel(url),
                 false => Subject::Url(url),
@@ -72,10 +72,10 @@ impl Asked {
                 .filter(|agent| !agent.is_empty())
                 .map(|agent| HeaderValue::from_bytes(&agent))
                 .transpose()
-                .map_err(|_| Unclear::new("agent must be fit for a User-Agent field."))?,
+                .map_err(|_| BadRequest::new("agent must be fit for a User-Agent field."))?,
             method: method
                 .map_or(Ok(Method::GET), |method| Method::from_bytes(&method))
-                .map_err(|_| Unclear::new("method must be a method."))?,
+                .map_err(|_| BadRequest::new("method must be a method."))?,
             client: client.map(|name| String::from_utf8_lossy(&name).into_owned()),
             pacing: match truth("pace", pace.as_deref())? {
                 true => Pacing::InTurn,
@@ -85,11 +85,11 @@ impl Asked {
     }
 }
 
-fn truth(name: &str, value: Option<&[u8]>) -> Result<bool, Unclear> {
+fn truth(name: &str, value: Option<&[u8]>) -> Result<bool, BadRequest> {
     match value {
         None | Some(b"false") => Ok(false),
         Some(b"true") => Ok(true),
-        Some(other) => Err(Unclear(format!(
+        Some(other) => Err(BadRequest(format!(
             "{name} = {:?}: allowed are true and false.",
             String::from_utf8_lossy(other)
         ))),
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     fn read(query: &str) -> String {
-        match Asked::read(query.as_bytes()) {
+        match DecideQuery::read(query.as_bytes()) {
             Ok(asked) => {
                 let (Subject::Url(url) | Subject::Tunnel(url)) = &asked.subject;
                 format!(
@@ -145,7 +145,7 @@ mod tests {
                         .map_or(String::new(), |agent| format!(" as {agent:?}")),
                 )
             }
-            Err(Unclear(why)) => why,
+            Err(BadRequest(why)) => why,
         }
     }
 

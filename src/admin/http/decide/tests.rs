@@ -11,7 +11,7 @@ fn headers(fields: &[(&'static str, &str)]) -> HeaderMap {
 fn text_of(fields: &[(&'static str, &str)]) -> String {
     match original(&headers(fields)) {
         Ok(url) => String::from_utf8(url).unwrap(),
-        Err(Unclear(why)) => why,
+        Err(BadRequest(why)) => why,
     }
 }
 

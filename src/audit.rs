@@ -31,8 +31,8 @@
 
 mod backlog;
 pub mod bundle;
-pub(crate) mod cells;
 mod counts;
+pub(crate) mod csv;
 mod derived;
 mod entry;
 mod error;

@@ -13,19 +13,19 @@ pub mod config;
 mod credentials;
 pub mod fleet;
 pub mod join;
-mod keeper;
 mod log;
 pub mod origins;
+mod override_sync;
 pub mod overrides;
 mod ready;
 pub mod report;
 pub mod run;
-mod screen;
 pub mod serve;
 pub mod signing;
 pub mod sql;
 pub mod squid_helper;
 pub mod store;
+mod terminal;
 pub mod witness;
 
 use std::io::{self, Write};
@@ -234,7 +234,7 @@ fn run_command(command: Command, explicit: Option<&Path>) -> ExitCode {
     let chosen = chosen.and_then(|chosen| command.require_logs(&chosen).map(|()| chosen));
     let chosen = match chosen {
         Ok(chosen) => chosen,
-        Err(error) => return fail(&screen::printable(&error)),
+        Err(error) => return fail(&terminal::printable(&error)),
     };
     // A collected log has another place.
     if config.store.path == found {

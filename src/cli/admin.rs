@@ -7,7 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
 use super::credentials::{PasswordArgs, deliver, made_up, tell_secret};
-use super::{fail, screen};
+use super::{fail, terminal};
 use crate::client::passwords;
 use crate::config::{AdminUser, Config, Role, TokenDigest, client_name};
 
@@ -81,7 +81,7 @@ pub fn run(args: &AdminArgs, config: &Config) -> ExitCode {
     let Command::User { command } = &args.command;
     let done = match command {
         UserCommand::Add(args) => add(args, config),
-        UserCommand::List => screen::say(list(&config.admin.users).as_bytes()).map(drop),
+        UserCommand::List => terminal::say(list(&config.admin.users).as_bytes()).map(drop),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -132,7 +132,7 @@ fn list(users: &[AdminUser]) -> String {
         let role = user.role.as_str().to_owned();
         [user.name.to_string(), role, kinds.join(" and ")]
     });
-    screen::table(["name", "role", "signs in by"], rows, None)
+    terminal::table(["name", "role", "signs in by"], rows, None)
 }
 
 #[cfg(test)]

@@ -252,7 +252,7 @@ async fn checkpoint(store: &Arc<dyn Store>) -> Result<Found, String> {
     let failed = |error: StoreError| error.to_string();
     let checkpoints = store.checkpoints().await.map_err(failed)?;
     let last = checkpoints.last().ok_or(NO_CHECKPOINT)?;
-    super::screen::say(last.note.as_bytes())?;
+    super::terminal::say(last.note.as_bytes())?;
     Ok(Found::Nothing)
 }
 
@@ -272,7 +272,7 @@ async fn cosigned(store: &Arc<dyn Store>, config: &Config) -> Result<Found, Stri
         ));
         return Ok(Found::Faults);
     };
-    super::screen::say(checkpoint.note.as_bytes())?;
+    super::terminal::say(checkpoint.note.as_bytes())?;
     for (vkey, time) in checkpoint.cosigned(&vkeys) {
         let named = witnesses.iter().find(|one| one.vkey == *vkey);
         let name = named.map_or("", |one| one.name.as_str());
@@ -307,7 +307,7 @@ async fn consistency(store: &Arc<dyn Store>, old: u64, new: u64) -> Result<Found
             Found::Faults
         }
     };
-    super::screen::say(text.as_bytes())?;
+    super::terminal::say(text.as_bytes())?;
     Ok(found)
 }
 

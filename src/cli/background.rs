@@ -18,7 +18,7 @@ use tracing::{info, warn};
 
 use self::service::ProxyService;
 use super::join::first_answer;
-use super::keeper::Keeper;
+use super::override_sync::Keeper;
 use crate::admin::Socket;
 use crate::admin::http::{
     AppState, Certificate, CertificateError, Listener, ListenerKind, PUBLIC_CONNECTIONS, PublicTry,

@@ -27,7 +27,7 @@ use self::judge::{Judge, Stopped};
 use self::recorded::RecordedArgs;
 use self::shown::Shown;
 use super::collected::{Chosen, CollectedArgs};
-use super::screen::Paint;
+use super::terminal::Paint;
 use super::{FAILED, Reach, fail};
 use crate::agent;
 use crate::clock::Clock;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 
 use super::credentials::{PasswordArgs, ask, deliver, first_line, tell_secret};
-use super::{fail, screen};
+use super::{fail, terminal};
 use crate::client::passwords;
 use crate::config::{ClientConfig, Conditions, Config, IpNet, PasswordHash, client_name};
 use crate::policy::overrides::words;
@@ -93,7 +93,7 @@ fn network(text: &str) -> Result<IpNet, &'static str> {
 pub fn run(args: &ClientArgs, config: &Config) -> ExitCode {
     let done = match &args.command {
         Command::Add(args) => add(args, config),
-        Command::List => screen::say(list(&config.clients).as_bytes()).map(|_| ExitCode::SUCCESS),
+        Command::List => terminal::say(list(&config.clients).as_bytes()).map(|_| ExitCode::SUCCESS),
         Command::Check { name } => check(name, config),
     };
     done.unwrap_or_else(|error| fail(&error))
@@ -161,7 +161,7 @@ fn list(clients: &[ClientConfig]) -> String {
             client.exempt.as_deref().unwrap_or("-").to_owned(),
         ]
     });
-    screen::table(HEADING, rows, None)
+    terminal::table(HEADING, rows, None)
 }
 
 /// Describes the conditions in words; the hash stays secret.
@@ -209,7 +209,7 @@ fn check(name: &str, config: &Config) -> Result<ExitCode, String> {
         true => ("right", ExitCode::SUCCESS),
         false => ("wrong", ExitCode::from(WRONG)),
     };
-    screen::say(format!("{name}: {word}\n").as_bytes())?;
+    terminal::say(format!("{name}: {word}\n").as_bytes())?;
     Ok(code)
 }
 

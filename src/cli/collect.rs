@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::screen::{self, Unit, printable};
+use super::terminal::{self, Unit, printable};
 use super::{collected, fail};
 use crate::audit::export::{Brought, Exported, PastGaps, Unfiled, bring};
 use crate::audit::verify::case::named_keys;
@@ -104,12 +104,12 @@ fn collect(args: &CollectArgs, collection: &Collection, config: &Config) -> Resu
     for from in &args.from {
         match run.one(from) {
             Ok((said, lost)) => {
-                screen::say(format!("{}\n", printable(&said)).as_bytes())?;
+                terminal::say(format!("{}\n", printable(&said)).as_bytes())?;
                 are_right &= lost == 0;
             }
             Err(fault) => {
                 are_right = false;
-                screen::note(&format!("{}: {fault}", from.display()));
+                terminal::note(&format!("{}: {fault}", from.display()));
             }
         }
     }
@@ -135,7 +135,7 @@ impl Run<'_> {
         let log = self.trusted(&export, &place)?;
         let is_new = !place.exists();
         let mut copy = Collected::open(&place).map_err(|error| error.to_string())?;
-        let bar = screen::bar(Unit::Records, 0);
+        let bar = terminal::bar(Unit::Records, 0);
         let progress = |read, of| {
             bar.set_length(of);
             bar.set_position(read);

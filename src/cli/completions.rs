@@ -9,7 +9,7 @@ use clap::builder::Resettable;
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
 
-use super::screen::say;
+use super::terminal::say;
 use super::{Cli, fail};
 
 /// Arguments of `crawlgate completions`.

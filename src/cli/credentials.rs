@@ -8,7 +8,7 @@ use std::path::Path;
 
 use clap::Args;
 
-use super::screen;
+use super::terminal;
 use crate::config::{Config, Variables};
 use crate::whole_file::NewFile;
 
@@ -49,7 +49,7 @@ impl PasswordArgs {
 pub(super) fn deliver(entry: &str, is_appended: bool, config: &Config) -> Result<(), String> {
     match is_appended {
         true => append(entry, config),
-        false => screen::say(entry.as_bytes()).map(drop),
+        false => terminal::say(entry.as_bytes()).map(drop),
     }
 }
 

@@ -4,7 +4,7 @@ mod ack;
 mod export;
 pub(super) mod filter;
 mod list;
-mod sheet;
+mod printer;
 mod summary;
 
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use self::filter::FilterArgs;
 use super::collected::{Chosen, CollectedArgs};
-use super::{fail, screen};
+use super::{fail, terminal};
 use crate::audit::replay::Evidence;
 use crate::config::Config;
 use crate::store::logs::{Fault, Listed, Logs, Lookup};
@@ -265,7 +265,7 @@ async fn show(logs: &Logs, is_several: bool, ids: &[String], json: bool) -> Resu
                 format!("{gap}{}", shown(&listed.entry, log)?)
             }
         };
-        if !screen::say(text.as_bytes())? {
+        if !terminal::say(text.as_bytes())? {
             return Ok(());
         }
     }
@@ -288,7 +288,7 @@ pub(super) async fn found(logs: &Logs, id: &str) -> Result<Listed, String> {
     match (found.pop(), found.is_empty()) {
         (Some(listed), true) => {
             for fault in told {
-                screen::note(&fault);
+                terminal::note(&fault);
             }
             Ok(listed)
         }

@@ -12,7 +12,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use self::list::{Listed, lines, table};
 use super::join::name;
-use super::{fail, screen};
+use super::{fail, terminal};
 use crate::admin::query::Asserted;
 use crate::admin::{self, Answer, AskError, NewOverride, Request};
 use crate::clock::{Clock, Moment};
@@ -153,7 +153,7 @@ async fn add(args: &AddArgs, config: &Config, now: Moment) -> Result<(), String>
             Some(Answer::OverrideAdded { id, reach }) => {
                 let id = OverrideId::in_store(&id).unwrap_or(new.id);
                 let told = Override { id, ..new };
-                screen::say(format!("override {}\n", sentence(&told)).as_bytes())?;
+                terminal::say(format!("override {}\n", sentence(&told)).as_bytes())?;
                 return fleet::say(reach.as_ref());
             }
             Some(other) => {
@@ -169,7 +169,7 @@ async fn add(args: &AddArgs, config: &Config, now: Moment) -> Result<(), String>
     let told = new.clone();
     let id = store.add_override(new).await.map_err(|e| e.to_string())?;
     let told = Override { id, ..told };
-    screen::say(format!("override {}\n", sentence(&told)).as_bytes())?;
+    terminal::say(format!("override {}\n", sentence(&told)).as_bytes())?;
     tell(config).await
 }
 
@@ -207,9 +207,9 @@ async fn list(all: bool, json: bool, config: &Config, now: Moment) -> Result<(),
         };
         text.as_bytes().to_vec()
     } else {
-        table(&shown, now, screen::width()).into_bytes()
+        table(&shown, now, terminal::width()).into_bytes()
     };
-    screen::say(&text).map(drop)
+    terminal::say(&text).map(drop)
 }
 
 /// Returns all overrides: those of the configuration, and those of the store, if there is one.
@@ -257,7 +257,7 @@ async fn remove(id: &str, by: &str, config: &Config, now: Moment) -> Result<(), 
             reach,
         }) = fleet::through_process(config, &request).await?
         {
-            screen::say(format!("override {known} removed\n").as_bytes())?;
+            terminal::say(format!("override {known} removed\n").as_bytes())?;
             return fleet::say(reach.as_ref());
         }
     }
@@ -274,7 +274,7 @@ async fn remove(id: &str, by: &str, config: &Config, now: Moment) -> Result<(), 
             )
         }));
     }
-    screen::say(format!("override {known} removed\n").as_bytes())?;
+    terminal::say(format!("override {known} removed\n").as_bytes())?;
     tell(config).await
 }
 
@@ -306,7 +306,7 @@ async fn tell(config: &Config) -> Result<(), String> {
             "a process that uses this store takes it over within a second\n"
         }
     };
-    screen::say(said.as_bytes()).map(drop)
+    terminal::say(said.as_bytes()).map(drop)
 }
 
 /// Returns `12: deny /private/ of https://site.example until 2026-12-31T00:00:00.000Z, by Ada Example: a letter`.
@@ -324,7 +324,7 @@ pub(super) fn sentence(asserted: &Override) -> String {
         asserted.by,
         asserted.reason,
     );
-    screen::printable(&text).into_owned()
+    terminal::printable(&text).into_owned()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::{fail, screen, small_runtime};
+use super::{fail, small_runtime, terminal};
 use crate::admin::{self, Answer, AskError, Readiness, Request};
 use crate::config::Config;
 
@@ -27,12 +27,12 @@ pub fn run(config: &Config) -> ExitCode {
             let reasons = reasons.join("; ");
             (
                 NOT_READY,
-                format!("not ready: {}\n", screen::printable(&reasons)),
+                format!("not ready: {}\n", terminal::printable(&reasons)),
             )
         }
         Err(error) => return fail(&error),
     };
-    match screen::say(text.as_bytes()) {
+    match terminal::say(text.as_bytes()) {
         Ok(_) => ExitCode::from(code),
         Err(error) => fail(&error),
     }

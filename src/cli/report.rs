@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::collected::{Chosen, CollectedArgs};
-use super::screen::{self, Unit};
+use super::terminal::{self, Unit};
 use super::{audit, fail};
 use crate::admin::query::Conditions;
-use crate::audit::cells::cells;
+use crate::audit::csv::cells;
 use crate::audit::report::{Gathering, Question, Report, Verification};
 use crate::audit::verify::case::Trusted;
 use crate::clock::{Clock, Moment};
@@ -109,7 +109,7 @@ fn written(args: &ReportArgs, config: &Config, chosen: &Chosen) -> Result<bool, 
         let gathering = gather(&logs, &question).await?;
         let faults = gathering.faults();
         for fault in &faults {
-            screen::note(&fault.to_string());
+            terminal::note(&fault.to_string());
         }
         require_requests(&gathering, &question, config)?;
         let mut trusted = Vec::new();
@@ -252,7 +252,7 @@ async fn gather(logs: &Logs, question: &Question) -> Result<Gathering, String> {
     let failed = |error: StoreError| error.to_string();
     let gathering = Gathering::begin(logs, question.clone()).await;
     let mut gathering = gathering.map_err(failed)?;
-    let bar = screen::bar(Unit::Records, gathering.entries());
+    let bar = terminal::bar(Unit::Records, gathering.entries());
     while let Some(count) = gathering.step(logs).await.map_err(failed)? {
         bar.inc(count);
     }
@@ -357,7 +357,7 @@ impl Output {
     /// Writes the content.
     fn write(&mut self, text: &[u8]) -> Result<(), String> {
         match self {
-            Self::Stdout => screen::say(text).map(drop),
+            Self::Stdout => terminal::say(text).map(drop),
             Self::File { file, .. } => {
                 let written = file.write(text);
                 written.map_err(|error| format!("{}: {error}", file.place().display()))

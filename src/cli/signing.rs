@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 
-use super::{fail, screen};
+use super::{fail, terminal};
 use crate::clock::Clock;
 use crate::config::{Config, client_name};
 use crate::signing::{Directory, Identities, Settings, SigningKey};
@@ -95,12 +95,12 @@ pub fn run(args: &SigningArgs, config: &Config) -> ExitCode {
             .and_then(|settings| rotate::step(settings, *now, Clock::system().now())),
     };
     let done = said.and_then(|said| {
-        let done = screen::say(said.as_bytes());
+        let done = terminal::say(said.as_bytes());
         done.map_err(|error| error.to_string())
     });
     match done {
         Ok(_) => ExitCode::SUCCESS,
-        Err(error) => fail(&screen::printable(&error)),
+        Err(error) => fail(&terminal::printable(&error)),
     }
 }
 

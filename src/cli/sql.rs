@@ -1,6 +1,6 @@
 //! `crawlgate sql`: statements over the store, which only read.
 
-mod sheet;
+mod printer;
 
 use std::io::{self, IsTerminal as _, Read as _};
 use std::path::PathBuf;
@@ -8,10 +8,10 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 
-use self::sheet::Sheet;
+use self::printer::Sheet;
 use super::collected::{Chosen, CollectedArgs};
 use super::log::filter::FilterArgs;
-use super::{fail, screen};
+use super::{fail, terminal};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::store;
@@ -67,7 +67,7 @@ enum Format {
 pub fn run(args: &SqlArgs, config: &Config, chosen: &Chosen) -> ExitCode {
     match told(args, config, chosen) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(&screen::printable(&error)),
+        Err(error) => fail(&terminal::printable(&error)),
     }
 }
 
@@ -92,7 +92,7 @@ fn told(args: &SqlArgs, config: &Config, chosen: &Chosen) -> Result<(), String> 
     if text.trim().is_empty() {
         return Err("there is no statement; `crawlgate sql --help` has examples".to_owned());
     }
-    let mut sheet = Sheet::new(args.format, screen::width());
+    let mut sheet = Sheet::new(args.format, terminal::width());
     let done = session.run(&text, &mut sheet).map_err(|error| {
         let error = error.to_string();
         match chosen.is_several() && error.starts_with("no such table") {
@@ -109,7 +109,7 @@ fn told(args: &SqlArgs, config: &Config, chosen: &Chosen) -> Result<(), String> 
 fn from_input() -> Result<String, String> {
     let input = io::stdin();
     if input.is_terminal() {
-        screen::note("statements are read to the end of the input (Ctrl-D)");
+        terminal::note("statements are read to the end of the input (Ctrl-D)");
     }
     let mut text = String::new();
     let read = input.lock().take(MOST + 1).read_to_string(&mut text);

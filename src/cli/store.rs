@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use super::collected::CollectedArgs;
-use super::screen::Unit;
-use super::{fail, screen, small_runtime};
+use super::terminal::Unit;
+use super::{fail, small_runtime, terminal};
 use crate::clock::Clock;
 use crate::config::{Config, format_bytes};
 use crate::store::log_key::log_key_file;
@@ -103,7 +103,7 @@ fn check(config: &Config) -> Result<ExitCode, String> {
     } else {
         ExitCode::from(DAMAGED)
     };
-    screen::say(text.as_bytes())?;
+    terminal::say(text.as_bytes())?;
     Ok(code)
 }
 
@@ -132,13 +132,13 @@ fn rebuild(config: &Config) -> Result<ExitCode, String> {
         text,
         "`crawlgate audit verify --all` tells what of it can be proven"
     );
-    screen::say(text.as_bytes())?;
+    terminal::say(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn backup(config: &Config, file: &Path) -> Result<ExitCode, String> {
     let path = store::named(config).map_err(|error| error.to_string())?;
-    let bar = screen::bar(Unit::Octets, 0);
+    let bar = terminal::bar(Unit::Octets, 0);
     let done = store::sqlite::backup(path, file, |copied, all| {
         bar.set_length(all);
         bar.set_position(copied);
@@ -156,7 +156,7 @@ fn backup(config: &Config, file: &Path) -> Result<ExitCode, String> {
         path.display(),
         key.display()
     );
-    screen::say(text.as_bytes())?;
+    terminal::say(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -176,7 +176,7 @@ fn size(config: &Config) -> Result<ExitCode, String> {
     if let Some(shipped) = shipped {
         let _ = writeln!(text, "shipped    up to record {shipped}");
     }
-    screen::say(text.as_bytes())?;
+    terminal::say(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -195,6 +195,6 @@ fn release(config: &Config) -> Result<ExitCode, String> {
         ),
         None => "nothing to release: the log is not shipped\n".to_owned(),
     };
-    screen::say(text.as_bytes())?;
+    terminal::say(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
-use super::{fail, screen, small_runtime};
+use super::{fail, small_runtime, terminal};
 use crate::audit::verify::case::named_keys;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -68,8 +68,9 @@ struct Files {
 #[must_use]
 pub fn run(args: &WitnessArgs, config: &Config) -> ExitCode {
     let outcome = match &args.command {
-        Some(WitnessCommand::Key(files)) => open(files, &[])
-            .and_then(|witness| screen::say(format!("{}\n", witness.vkey()).as_bytes()).map(drop)),
+        Some(WitnessCommand::Key(files)) => open(files, &[]).and_then(|witness| {
+            terminal::say(format!("{}\n", witness.vkey()).as_bytes()).map(drop)
+        }),
         None => serve(args, config),
     };
     match outcome {

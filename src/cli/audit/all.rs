@@ -18,7 +18,7 @@ use crate::audit::verify::case::Trusted;
 use crate::audit::verify::fault::LogFault;
 use crate::audit::verify::review::{Finding, Review};
 use crate::audit::verify::walk::{Known, LogVerifier, Subtree, Walked};
-use crate::cli::screen::{self, Unit, printable};
+use crate::cli::terminal::{self, Unit, printable};
 use crate::clock::{Clock, Moment};
 use crate::config::{AuditConfig, Config, WitnessConfig};
 use crate::entry::{Entry, EventKind};
@@ -152,14 +152,14 @@ pub(super) async fn verify(
         if let (Some(name), Value::Object(members)) = (name, &mut json) {
             members.insert("log".to_owned(), name.as_str().into());
         }
-        screen::json_line(&json)
+        terminal::json_line(&json)
     } else {
         let last = last.as_ref();
         let heading = name.map(|name| format!("{}\n", printable(name.as_str())));
         let text = as_text(tally, walked, is_whole, &faults, last, trusted, &seen);
         (heading.unwrap_or_default() + &text).into_bytes()
     };
-    screen::say(&text)?;
+    terminal::say(&text)?;
     Ok(match examined.is_ok() {
         true => Found::Nothing,
         false => Found::Faults,
@@ -243,7 +243,7 @@ async fn examine(
     let mut verifier = LogVerifier::new(&known, subtrees(&roots, 0), &mut faults);
     verifier.learn(extent.first, []);
     let mut tally = Tally::default();
-    let bar = screen::bar(Unit::Records, extent.size.saturating_sub(extent.first));
+    let bar = terminal::bar(Unit::Records, extent.size.saturating_sub(extent.first));
     walk(store, span, &mut verifier, &mut tally, &mut faults, &bar).await?;
     bridge(&mut verifier, store, &mut faults).await;
     let walked = verifier.end(&mut faults);

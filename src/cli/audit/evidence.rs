@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::audit::replay::Evidence;
 use crate::audit::replay::evidence::Robots;
-use crate::cli::screen::printable;
+use crate::cli::terminal::printable;
 use crate::store::StoredDecision;
 use crate::text::time_text;
 use crate::tlog::KeyName;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::cli::screen::{Paint, Tone, printable};
+use crate::cli::terminal::{Paint, Tone, printable};
 use crate::rep::{Robots, decoded, lines};
 
 /// Lines shown before and after an important one.

@@ -9,7 +9,7 @@ use indicatif::ProgressBar;
 use super::{Found, prove::tell};
 use crate::audit::export::write::{self, Folder, FolderError, Listener};
 use crate::audit::verify::case::Trusted;
-use crate::cli::screen::{self, Unit};
+use crate::cli::terminal::{self, Unit};
 use crate::config::Config;
 use crate::store::Store;
 
@@ -60,7 +60,7 @@ pub(super) async fn write(
     continued.map_err(failed)?;
     let end = folder.end().map_err(failed)?;
     let mut screen = Screen {
-        bar: screen::bar(Unit::Records, 0),
+        bar: terminal::bar(Unit::Records, 0),
         found: Found::Nothing,
     };
     let signed = (checkpoint, &newest.note);

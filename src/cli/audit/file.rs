@@ -13,7 +13,7 @@ use crate::audit::bundle::{Broken, Checker, Proven};
 use crate::audit::replay::{self, Evidence, Outcome};
 use crate::audit::verify::case::{Trusted, named_keys};
 use crate::audit::verify::keys::Keys;
-use crate::cli::screen::{self, Paint, Tone, printable};
+use crate::cli::terminal::{self, Paint, Tone, printable};
 use crate::clock::Moment;
 use crate::config::Config;
 use crate::store::rotation::Rotation;
@@ -62,12 +62,12 @@ pub(super) fn verify(args: &FileArgs, config: &Config) -> Result<Found, String> 
         Ok(checker) => checker,
         Err(error) => {
             let text = format!("{}\n", paint.tone(Tone::Bad, printable(&error.to_string())));
-            screen::say(text.as_bytes())?;
+            terminal::say(text.as_bytes())?;
             return Ok(Found::Faults);
         }
     };
     if let Some(said) = unlimited(checker.log()) {
-        screen::note(&said);
+        terminal::note(&said);
     }
     let mut count = Count::default();
     loop {
@@ -87,13 +87,13 @@ pub(super) fn verify(args: &FileArgs, config: &Config) -> Result<Found, String> 
                 let said = format!("{}\n", paint.tone(Tone::Bad, printable(&said)));
                 if let Broken::Form(_) = error {
                     // Nothing after it can be read.
-                    screen::say(said.as_bytes())?;
+                    terminal::say(said.as_bytes())?;
                     return Ok(Found::Faults);
                 }
                 (false, said)
             }
         };
-        screen::say(text.as_bytes())?;
+        terminal::say(text.as_bytes())?;
         match is_right {
             true => count.right += 1,
             false => count.wrong += 1,
@@ -101,7 +101,7 @@ pub(super) fn verify(args: &FileArgs, config: &Config) -> Result<Found, String> 
     }
     if count.right + count.wrong != 1 {
         let Count { right, wrong } = count;
-        screen::say(format!("{right} records are proven, {wrong} are not\n").as_bytes())?;
+        terminal::say(format!("{right} records are proven, {wrong} are not\n").as_bytes())?;
     }
     Ok(match count {
         Count {

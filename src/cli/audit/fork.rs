@@ -3,8 +3,8 @@
 use clap::Args;
 
 use super::Found;
-use crate::cli::screen::{self, printable};
 use crate::cli::small_runtime;
+use crate::cli::terminal::{self, printable};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::store::sqlite::fork::Fork;
@@ -51,7 +51,7 @@ fn known(config: &Config) -> Result<Option<u64>, String> {
         };
         text += &format!("{}\n", printable(&format!("witness   {name} {said}")));
     }
-    screen::say(text.as_bytes())?;
+    terminal::say(text.as_bytes())?;
     Ok(largest)
 }
 
@@ -61,11 +61,11 @@ pub(super) fn fork(args: &ForkArgs, config: &Config) -> Result<Found, String> {
     let known = known(config)?;
     let fork = Fork::of(path, config.audit.log_name.clone(), known);
     let fork = fork.map_err(|error| error.to_string())?;
-    screen::say(fork.told().as_bytes())?;
+    terminal::say(fork.told().as_bytes())?;
     if !args.yes {
         let text = "nothing is changed yet: with --yes a new log goes on behind the records at hand, under another name \
                     and with another key\n";
-        screen::say(text.as_bytes())?;
+        terminal::say(text.as_bytes())?;
         return Ok(Found::Faults);
     }
     let now = Clock::system().now();
@@ -89,6 +89,6 @@ pub(super) fn fork(args: &ForkArgs, config: &Config) -> Result<Found, String> {
         let file = file.display().to_string();
         text += &format!("kept      {}\n", printable(&file));
     }
-    screen::say(text.as_bytes())?;
+    terminal::say(text.as_bytes())?;
     Ok(Found::Nothing)
 }

@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 use super::Found;
 use crate::audit::verify::case::Trusted;
 use crate::cli::collected::NoCollectedArgs;
-use crate::cli::screen::{self, printable};
+use crate::cli::terminal::{self, printable};
 use crate::cli::{log, small_runtime};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -60,7 +60,7 @@ fn print(config: &Config) -> Result<Found, String> {
         .all
         .first()
         .ok_or("there is no key yet: it is made when the store is first written")?;
-    screen::say(format!("{key}\n").as_bytes())?;
+    terminal::say(format!("{key}\n").as_bytes())?;
     Ok(Found::Nothing)
 }
 
@@ -85,7 +85,7 @@ fn rotate(reason: &str, by: Option<&str>, config: &Config) -> Result<Found, Stri
         time_text(rotation.until()),
         rotation.seq
     );
-    screen::say(printable_lines(&text).as_bytes())?;
+    terminal::say(printable_lines(&text).as_bytes())?;
     Ok(Found::Nothing)
 }
 

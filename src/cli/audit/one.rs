@@ -10,7 +10,7 @@ use super::{Found, VerifyArgs, evidence};
 use crate::audit::replay::{self, Outcome};
 use crate::audit::verify::case::{Case, Held, Trusted};
 use crate::audit::verify::review::Finding;
-use crate::cli::screen::{self, Paint, Tone, printable};
+use crate::cli::terminal::{self, Paint, Tone, printable};
 use crate::store::state_file::State;
 use crate::store::{Store, StoreError};
 use crate::text::hex;
@@ -33,7 +33,7 @@ pub(super) async fn verify(
             "{}; if it was there once, `crawlgate audit verify --all` tells whether any was taken out\n",
             crate::cli::log::unknown(id)
         );
-        screen::say(text.as_bytes())?;
+        terminal::say(text.as_bytes())?;
         return Ok(Found::Faults);
     };
     let mut case = Case::of(&decision, &**store, trusted)
@@ -45,7 +45,7 @@ pub(super) async fn verify(
             .map_err(failed)?;
     }
     let text = if args.json {
-        screen::json_line(&as_json(&case, trusted))
+        terminal::json_line(&as_json(&case, trusted))
     } else {
         let paint = Paint::on(std::io::stdout().is_terminal());
         let extent = if args.full {
@@ -55,7 +55,7 @@ pub(super) async fn verify(
         };
         as_text(&case, trusted, extent, paint).into_bytes()
     };
-    screen::say(&text)?;
+    terminal::say(&text)?;
     Ok(found(&case))
 }
 

@@ -13,7 +13,7 @@ use crate::audit::bundle::{LinesWriter, write};
 use crate::audit::prove::{Missing, Prover, Shown, Unproven};
 use crate::audit::verify::case::Trusted;
 use crate::cli::log::filter::FilterArgs;
-use crate::cli::screen::{self, printable};
+use crate::cli::terminal::{self, printable};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::store::{self, Access, DecisionQuery, Store, StoreError, StoredDecision};
@@ -216,7 +216,7 @@ impl Sheet {
     fn put(&mut self, text: &[u8]) -> Result<bool, String> {
         self.records += 1;
         match &mut self.file {
-            None => screen::say(text),
+            None => terminal::say(text),
             Some(file) => {
                 let written = file.write(text);
                 written.map_err(|error| format!("{}: {error}", file.place().display()))?;

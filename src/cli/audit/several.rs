@@ -3,8 +3,8 @@
 use super::{Command, Found, VerifyArgs, all, one, prove, state};
 use crate::audit::verify::case::{Trusted, named_keys};
 use crate::cli::log::found;
-use crate::cli::screen;
 use crate::cli::small_runtime;
+use crate::cli::terminal;
 use crate::config::Config;
 use crate::store::logs::{Log, Logs};
 use crate::store::{self, Access};
@@ -74,7 +74,7 @@ async fn verify_each(command: &Command, logs: &Logs, config: &Config) -> Result<
             Ok(Found::Nothing) => {}
             Ok(Found::Faults) => found = Found::Faults,
             Err(error) => {
-                screen::note(&format!("{}: {error}", log.name()));
+                terminal::note(&format!("{}: {error}", log.name()));
                 unread.push(log.name().as_str());
             }
         }

@@ -12,8 +12,8 @@ use crate::admin::http::health::readiness;
 use crate::admin::{
     Answer, NewOverride, RefreshedState, Request, Service, Status, WitnessReport, query,
 };
-use crate::cli::keeper::Keeper;
-use crate::cli::keeper::news::Kind;
+use crate::cli::override_sync::Keeper;
+use crate::cli::override_sync::news::Kind;
 use crate::clock::Moment;
 use crate::metrics::Registry;
 use crate::policy::overrides::{self, OverrideId};

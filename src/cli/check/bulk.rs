@@ -7,8 +7,8 @@
 //! fetch are judged meanwhile, and their answers wait for their turn. Before each wait the task writes all finished
 //! answers: so a program can ask, wait for the answer, and ask again.
 
+mod line_judge;
 mod lines;
-mod question;
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -17,8 +17,8 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle};
 
+use self::line_judge::{Fetch, LineJudge, Step};
 use self::lines::{Line, Lines};
-use self::question::{Fetch, LineJudge, Step};
 use super::judge::{AT_ONCE, Stopped};
 use super::{settle, source};
 use crate::clock::Clock;

@@ -182,7 +182,7 @@ mod tests {
                 crate::policy::Reason::RobotsDisallow,
                 "{name}"
             );
-            let text = super::super::text::of(judged, false, crate::cli::screen::Paint::Plain);
+            let text = super::super::text::of(judged, false, crate::cli::terminal::Paint::Plain);
             let says =
                 "override: config-1 is left aside for --robots, and would decide: allow /press/";
             assert_eq!(text.contains(says), is_told, "{name}: {text}");

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::page::Page;
 use super::shown::Shown;
 use super::text::{self, plural};
-use crate::cli::screen::{Paint, Tone};
+use crate::cli::terminal::{Paint, Tone};
 use crate::explain::{File, group_of};
 use crate::rep::{Group, Other, RuleKind};
 use crate::usage;

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use crate::cli::screen::{Paint, Tone};
+use crate::cli::terminal::{Paint, Tone};
 
 /// Text under construction. Writing to a String cannot fail.
 pub(super) struct Page {

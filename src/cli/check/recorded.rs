@@ -17,7 +17,7 @@ use crate::audit::replay::otherwise::{Aside, OtherFile};
 use crate::audit::verify::review::Review;
 use crate::audit::what_if::WhatIf;
 use crate::cli::collected::Chosen;
-use crate::cli::screen;
+use crate::cli::terminal;
 use crate::clock::Moment;
 use crate::config::{ClientConfig, Config, Recorded};
 use crate::entry::{Entry, EventKind};
@@ -142,7 +142,7 @@ pub(super) fn run(
                     return Err(error.to_string());
                 }
                 Err(Stopped::Store(error)) => {
-                    screen::note(&format!("{}: {error}", log.name()));
+                    terminal::note(&format!("{}: {error}", log.name()));
                     faults.push(log.name().to_string());
                 }
                 Err(Stopped::Output(error)) => return Err(error),
@@ -155,10 +155,10 @@ pub(super) fn run(
     match form {
         Form::None | Form::Jsonl => {}
         Form::Text => {
-            screen::say(answer.text(recorded).as_bytes())?;
+            terminal::say(answer.text(recorded).as_bytes())?;
         }
         Form::Json => {
-            screen::say(&screen::json_line(&answer.json(recorded)))?;
+            terminal::say(&terminal::json_line(&answer.json(recorded)))?;
         }
     }
     if !faults.is_empty() {
@@ -224,7 +224,7 @@ impl Answer<'_> {
                     lines.extend(shown::change(&evidence, decision));
                 }
             }
-            if !screen::say(&lines).map_err(Stopped::Output)? {
+            if !terminal::say(&lines).map_err(Stopped::Output)? {
                 return Err(Stopped::Gone);
             }
             match page.last() {

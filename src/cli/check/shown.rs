@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use crate::cli::screen::{fitted, printable};
+use crate::cli::terminal::{fitted, printable};
 
 /// Untrusted octets in one line: characters that control a terminal, end a line or reverse text are escaped, and so are
 /// octets that are not UTF-8.

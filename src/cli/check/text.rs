@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::page::Page;
 use super::shown::Shown;
 use crate::cli::overrides::sentence;
-use crate::cli::screen::{Paint, Tone};
+use crate::cli::terminal::{Paint, Tone};
 use crate::explain::families::{families, family_of};
 use crate::explain::{Alternative, File, Judgement, meaning};
 use crate::policy::{Reason, Verdict};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::cli::{screen, small_runtime};
+use crate::cli::{small_runtime, terminal};
 use crate::config::{Config, Synchronous, format_bytes};
 use crate::store::collection::{CollectedLog, Collection};
 use crate::store::sqlite::Sqlite;
@@ -22,7 +22,7 @@ const HEADING: [&str; 6] = [
 pub(super) fn list(collection: &Collection, config: &Config) -> Result<bool, String> {
     let logs = collection.logs().map_err(|error| error.to_string())?;
     if logs.is_empty() {
-        screen::note("no log is collected yet");
+        terminal::note("no log is collected yet");
         return Ok(true);
     }
     let (mut rows, mut are_right) = (Vec::new(), true);
@@ -32,13 +32,13 @@ pub(super) fn list(collection: &Collection, config: &Config) -> Result<bool, Str
                 Ok(row) => rows.push(row),
                 Err(error) => {
                     are_right = false;
-                    screen::note(&format!("{}: {error}", log.name));
+                    terminal::note(&format!("{}: {error}", log.name));
                 }
             }
         }
     });
-    let text = screen::table(HEADING, rows.into_iter(), screen::width());
-    screen::say(text.as_bytes())?;
+    let text = terminal::table(HEADING, rows.into_iter(), terminal::width());
+    terminal::say(text.as_bytes())?;
     Ok(are_right)
 }
 

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::require;
-use crate::cli::screen::{self, printable};
+use crate::cli::terminal::{self, printable};
 use crate::cli::{join, small_runtime};
 use crate::config::{Config, FleetConfig};
 use crate::fleet::FleetKey;
@@ -40,7 +40,7 @@ pub(super) fn run(args: &CheckArgs, config: &Config) -> Result<ExitCode, String>
         }
         false => as_text(&findings, failures, warnings),
     };
-    screen::say(text.as_bytes())?;
+    terminal::say(text.as_bytes())?;
     Ok(match failures {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::from(FAULTY),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::screen::{self, printable};
+use crate::cli::terminal::{self, printable};
 use crate::fleet::FleetKey;
 use crate::whole_file::NewFile;
 
@@ -28,5 +28,5 @@ pub(super) fn run(args: &KeyArgs) -> Result<(), String> {
     let text = format!(
         "{shown}: a new key; copy it to every instance of the fleet, and name it in [fleet] key_file\n"
     );
-    screen::say(text.as_bytes()).map(drop)
+    terminal::say(text.as_bytes()).map(drop)
 }

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::require;
 use crate::admin::{self, Answer, AskError, Request};
-use crate::cli::screen::{self, printable};
+use crate::cli::terminal::{self, printable};
 use crate::cli::{join, small_runtime};
 use crate::config::Config;
 use crate::fleet::overview::{EngineView, FleetCounts, FleetView, LinkView, MemberView};
@@ -32,9 +32,9 @@ pub(super) fn run(args: &StatusArgs, config: &Config) -> Result<(), String> {
             let text = serde_json::to_string(&view);
             format!("{}\n", text.map_err(|error| error.to_string())?)
         }
-        false => as_text(&view, screen::width()),
+        false => as_text(&view, terminal::width()),
     };
-    screen::say(text.as_bytes()).map(drop)
+    terminal::say(text.as_bytes()).map(drop)
 }
 
 async fn view(config: &Config) -> Result<FleetView, String> {
@@ -74,7 +74,7 @@ fn as_text(view: &FleetView, width: Option<usize>) -> String {
         "VERSION",
         "DIFFERS IN",
     ];
-    text + &screen::table(HEADING, view.members.iter().map(row), width)
+    text + &terminal::table(HEADING, view.members.iter().map(row), width)
 }
 
 fn row(one: &MemberView) -> [String; 7] {

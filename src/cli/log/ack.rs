@@ -4,7 +4,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
 use super::filter::FilterArgs;
 use super::{AckArgs, person, unknown};
-use crate::cli::screen;
+use crate::cli::terminal;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::store::review::{BulkReview, Earlier, Refused};
@@ -66,7 +66,7 @@ async fn by_ids(
         match by_id(store, id, note, replace).await {
             Ok(()) => {
                 let said = format!("{id}: acknowledged by {}: {}", note.by, note.note);
-                screen::say(format!("{}\n", screen::printable(&said)).as_bytes())?;
+                terminal::say(format!("{}\n", terminal::printable(&said)).as_bytes())?;
             }
             Err(error) => refused.push(error),
         }
@@ -117,7 +117,7 @@ fn differs(id: &str, present: Option<&Acknowledgement>, replace: bool) -> String
         }
         None => format!("{id}: it is no longer acknowledged; try again"),
     };
-    screen::printable(&said).into_owned()
+    terminal::printable(&said).into_owned()
 }
 
 /// Stores `note` for all decisions that meet the conditions.
@@ -138,7 +138,7 @@ async fn by_conditions(
     let count = bulk.count().await.map_err(failed)?;
     let meant = meant(count, args.replace);
     if count == 0 {
-        return screen::say(format!("{meant}\n").as_bytes()).map(drop);
+        return terminal::say(format!("{meant}\n").as_bytes()).map(drop);
     }
     if !args.yes && !is_agreed(&meant)? {
         return Err("nothing is acknowledged".to_owned());
@@ -150,7 +150,7 @@ async fn by_conditions(
         acknowledged += step.acknowledged;
         for one in step.refused {
             if refused < NAMED {
-                screen::note(&told(&one));
+                terminal::note(&told(&one));
             }
             refused += 1;
         }
@@ -160,7 +160,7 @@ async fn by_conditions(
         count => format!("{count} decisions"),
     };
     let said = format!("{decisions} acknowledged by {}: {}", note.by, note.note);
-    screen::say(format!("{}\n", screen::printable(&said)).as_bytes())?;
+    terminal::say(format!("{}\n", terminal::printable(&said)).as_bytes())?;
     match refused {
         0 => Ok(()),
         1 => Err("1 was acknowledged meanwhile by another review, and stays so".to_owned()),

@@ -2,7 +2,7 @@
 
 use super::{Format, ListArgs};
 use crate::cli::collected::Chosen;
-use crate::cli::screen::{self, Unit};
+use crate::cli::terminal::{self, Unit};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::store::sqlite::sql;
@@ -36,7 +36,7 @@ pub(super) fn export(args: &ListArgs, config: &Config, chosen: &Chosen) -> Resul
             Some(sql::Exported { name, path })
         })
         .collect();
-    let bar = screen::bar(Unit::Records, 0);
+    let bar = terminal::bar(Unit::Records, 0);
     let progress = {
         let bar = bar.clone();
         move |passed, all| {
@@ -48,7 +48,7 @@ pub(super) fn export(args: &ListArgs, config: &Config, chosen: &Chosen) -> Resul
     bar.finish_and_clear();
     let count = count.map_err(|error| error.to_string())?;
     let said = format!("{}: {count} decisions\n", file.display());
-    screen::say(screen::printable(said.trim_end()).as_bytes())
-        .and_then(|_| screen::say(b"\n"))
+    terminal::say(terminal::printable(said.trim_end()).as_bytes())
+        .and_then(|_| terminal::say(b"\n"))
         .map(drop)
 }

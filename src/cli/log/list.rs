@@ -4,9 +4,9 @@ use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use super::filter::FilterArgs;
-use super::sheet::Sheet;
+use super::printer::Sheet;
 use super::{ListArgs, summary};
-use crate::cli::screen;
+use crate::cli::terminal;
 use crate::clock::Clock;
 use crate::store::DecisionQuery;
 use crate::store::logs::{EntryKind, Fault, Log, Logs, MOST_OPEN, MergedList, Places};
@@ -45,7 +45,7 @@ pub(super) async fn list(args: &ListArgs, logs: &Logs, with_names: bool) -> Resu
         if tallies.is_empty() {
             tell_of_none(args);
         }
-        screen::say(&text)?;
+        terminal::say(&text)?;
         return source.end();
     }
     // Before the first read: `--follow` may repeat a decision made meanwhile, but misses none.
@@ -53,13 +53,13 @@ pub(super) async fn list(args: &ListArgs, logs: &Logs, with_names: bool) -> Resu
     let mut sheet = Sheet::new(
         args.format(),
         args.events,
-        screen::width(),
+        terminal::width(),
         std::io::stdout().is_terminal(),
     );
     if with_names {
         sheet = sheet.with_names(logs.iter().map(Log::name));
     }
-    if !screen::say(&sheet.heading()?)? {
+    if !terminal::say(&sheet.heading()?)? {
         return Ok(());
     }
     let goes_on = if args.all {
@@ -114,7 +114,7 @@ impl<'l> Source<'l> {
     fn note(&mut self, faults: Vec<Fault>) {
         for fault in faults {
             if self.faults.iter().all(|known| known.log != fault.log) {
-                screen::note(&fault.to_string());
+                terminal::note(&fault.to_string());
                 self.faults.push(fault);
             }
         }
@@ -167,7 +167,7 @@ impl<'l> Source<'l> {
         self.note(list.faults());
         if limit <= PAGE {
             few.reverse();
-            return screen::say(&sheet.rows(&few)?);
+            return terminal::say(&sheet.rows(&few)?);
         }
         let again = self.list(false).after(&list.turned()).up_to(head);
         self.forward(again, sheet).await
@@ -186,7 +186,7 @@ impl<'l> Source<'l> {
                 self.note(list.faults());
                 return Ok(true);
             }
-            if !screen::say(&sheet.rows(&page)?)? {
+            if !terminal::say(&sheet.rows(&page)?)? {
                 return Ok(false);
             }
         }

@@ -1,8 +1,8 @@
 //! Counts of decisions.
 
 use super::{Format, Key};
-use crate::audit::cells::cells;
-use crate::cli::screen::printable;
+use crate::audit::csv::cells;
+use crate::cli::terminal::printable;
 use crate::store::Tally;
 use crate::text::json::Object;
 use crate::text::time_text;

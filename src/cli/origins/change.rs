@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{NOTHING, open};
 use crate::admin::{self, Answer, AskError, Request};
-use crate::cli::screen::{printable, say};
+use crate::cli::terminal::{printable, say};
 use crate::config::Config;
 use crate::rep::Origin;
 use crate::robots::identity::Identity;

@@ -7,8 +7,8 @@ use similar::TextDiff;
 
 use super::NOTHING;
 use crate::admin::query::when::{Edge, moment};
-use crate::cli::screen::as_seen;
-use crate::cli::screen::say;
+use crate::cli::terminal::as_seen;
+use crate::cli::terminal::say;
 use crate::clock::Moment;
 use crate::rep::decoded;
 use crate::store::{Fetch, OriginMemory, Sha256, Store};

@@ -5,7 +5,7 @@ use clap::Args;
 use super::StateName;
 use super::paging::{Paging, Part};
 use crate::admin::view::OriginEntry;
-use crate::cli::screen;
+use crate::cli::terminal;
 use crate::clock::Moment;
 use crate::explain::states::{about, ago, next_fetch, to_come};
 use crate::store::{OriginMemory, OriginQuery, Store, StoredState};
@@ -32,7 +32,7 @@ pub(super) async fn list(args: &ListArgs, store: &dyn Store, now: Moment) -> Res
         };
         let page = store.origins(query).await.map_err(|e| e.to_string())?;
         let lines = page.iter().map(|found| match paging.json {
-            true => screen::json_line(&OriginEntry::of(found)),
+            true => terminal::json_line(&OriginEntry::of(found)),
             false => row(found, now).into_bytes(),
         });
         let last = page.last().filter(|_| page.len() == limit);
@@ -66,7 +66,7 @@ fn row(found: &OriginMemory, now: Moment) -> String {
 }
 
 fn line([origin, identity, state, since, next]: [&str; 5], about: &str) -> String {
-    let origin = screen::printable(origin);
-    let about = screen::printable(about);
+    let origin = terminal::printable(origin);
+    let about = terminal::printable(about);
     format!("{origin:<40} {identity:<16} {state:<12} {since:>8} {next:>8}  {about}\n")
 }

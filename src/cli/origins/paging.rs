@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use clap::Args;
 
 use super::NOTHING;
-use crate::cli::screen;
+use crate::cli::terminal;
 
 /// Items to read at once.
 const PAGE: usize = 500;
@@ -73,7 +73,7 @@ impl Paging {
                 text.extend(heading.bytes());
             }
             text.extend(lines.concat());
-            if !screen::say(&text)? {
+            if !terminal::say(&text)? {
                 return Ok(0);
             }
             is_first &= lines.is_empty();
@@ -85,7 +85,9 @@ impl Paging {
         }
         // A hint for people only; scripts have set their limit.
         if let Some(after) = after.filter(|_| std::io::stdout().is_terminal()) {
-            screen::say(format!("… there may be more: --after '{after}', or --all\n").as_bytes())?;
+            terminal::say(
+                format!("… there may be more: --after '{after}', or --all\n").as_bytes(),
+            )?;
         }
         Ok(0)
     }

@@ -7,7 +7,7 @@ use clap::Args;
 use super::StateName;
 use super::paging::{Paging, Part};
 use crate::admin::view::SitemapEntry;
-use crate::cli::screen;
+use crate::cli::terminal;
 use crate::clock::Moment;
 use crate::config::Config;
 use crate::explain;
@@ -47,7 +47,7 @@ pub(super) async fn sitemaps(
         let part = sitemaps.after(after.as_deref(), &wanted, limit, store);
         let part = part.await.map_err(|error| error.to_string())?;
         let lines = part.items.iter().map(|sitemap| match paging.json {
-            true => screen::json_line(&SitemapEntry::of(sitemap)),
+            true => terminal::json_line(&SitemapEntry::of(sitemap)),
             false => row(sitemap).into_bytes(),
         });
         Ok(Part {
@@ -71,7 +71,7 @@ fn row(sitemap: &Sitemap) -> String {
 }
 
 fn line(origin: &str, number: &str, access: &str, url: &str) -> String {
-    let origin = screen::printable(origin);
-    let url = screen::printable(url);
+    let origin = terminal::printable(origin);
+    let url = terminal::printable(url);
     format!("{origin:<40} {number:>5}  {access:<10}  {url}\n")
 }

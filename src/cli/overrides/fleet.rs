@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::admin::{self, Answer, AskError, Reach, Request};
-use crate::cli::screen;
+use crate::cli::terminal;
 use crate::config::Config;
 
 /// Time for a running process to bring a change to the fleet, and to hear that it is in force.
@@ -36,5 +36,5 @@ pub(super) fn say(reach: Option<&Reach>) -> Result<(), String> {
         return Ok(());
     };
     let text = reach.to_string();
-    screen::say(format!("{}\n", screen::printable(&text)).as_bytes()).map(drop)
+    terminal::say(format!("{}\n", terminal::printable(&text)).as_bytes()).map(drop)
 }

@@ -1,6 +1,6 @@
 //! Overrides as a list, for people and for programs.
 
-use crate::cli::screen;
+use crate::cli::terminal;
 use crate::clock::Moment;
 use crate::policy::overrides::Override;
 use crate::store::Removed;
@@ -40,7 +40,11 @@ impl Listed {
     pub(super) fn end(&self, now: Moment) -> String {
         match (&self.removed, self.asserted.until) {
             (Some((time, by)), _) => {
-                format!("removed {} by {}", time_text(*time), screen::printable(by))
+                format!(
+                    "removed {} by {}",
+                    time_text(*time),
+                    terminal::printable(by)
+                )
             }
             (None, None) => "-".to_owned(),
             (None, Some(until)) if self.asserted.holds(now) => time_text(until),
@@ -69,7 +73,7 @@ pub(super) fn table(shown: &[Listed], now: Moment, width: Option<usize>) -> Stri
             one.reason.clone(),
         ]
     });
-    screen::table(HEADING, rows, width)
+    terminal::table(HEADING, rows, width)
 }
 
 /// Writes a JSON object on each line.

@@ -14,7 +14,7 @@ use super::super::logs::REACH;
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::filter::{Filter, bad_request, params};
-use crate::audit::cells::{HEADING, cells, row};
+use crate::audit::csv::{HEADING, cells, row};
 use crate::store::logs::{ALL, EntryKind, Fault, Listed, Logs, MergedList, Places};
 use crate::store::{DecisionQuery, StoreError};
 

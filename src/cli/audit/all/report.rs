@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{TOLD, Tally, Witnessed};
 use crate::audit::verify::case::Trusted;
 use crate::audit::verify::walk::Walked;
-use crate::cli::screen::printable;
+use crate::cli::terminal::printable;
 use crate::store::StoredCheckpoint;
 use crate::text::time_text;
 use crate::tlog::hash_text;

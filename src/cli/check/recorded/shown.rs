@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, Decision, Evidence, Recorded};
 use crate::audit::what_if::Group;
-use crate::cli::screen::{json_line, printable};
+use crate::cli::terminal::{json_line, printable};
 use crate::clock::Moment;
 use crate::policy::{Reason, Verdict};
 use crate::rep::Rule;

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::Format;
-use crate::audit::cells::{HEADING, cells, row};
+use crate::audit::csv::{HEADING, cells, row};
 use crate::audit::replay::Evidence;
-use crate::cli::screen::{Paint, Tone, fitted, printable};
+use crate::cli::terminal::{Paint, Tone, fitted, printable};
 use crate::store::logs::Listed;
 use crate::tlog::KeyName;
 

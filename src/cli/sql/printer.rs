@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::Format;
-use crate::audit::cells::{harmless, lines};
-use crate::cli::screen::{self, Columns, printed};
+use crate::audit::csv::{harmless, lines};
+use crate::cli::terminal::{self, Columns, printed};
 use crate::store::sqlite::sql::{Cell, Rows};
 use crate::text::hex;
 use crate::text::json;
@@ -51,7 +51,7 @@ impl Sheet {
             self.first.clear();
             self.columns = Some(columns);
         }
-        let done = screen::say(&self.out);
+        let done = terminal::say(&self.out);
         self.out.clear();
         done
     }

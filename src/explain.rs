@@ -87,7 +87,7 @@ pub struct Evaluator {
     /// The settings of the decision.
     pub settings: policy::DecisionInputs,
     /// What the question brings about use.
-    pub asked: usage::Asked,
+    pub asked: usage::UsageQuery,
 }
 
 /// The result of a judgement without robots.txt.
@@ -104,7 +104,7 @@ impl Evaluator {
     #[must_use]
     pub fn of(
         agent: Arc<Agent>,
-        asked: usage::Asked,
+        asked: usage::UsageQuery,
         overrides: Overrides,
         config: &Config,
     ) -> Evaluator {

@@ -84,14 +84,14 @@ pub(crate) fn row(decision: &StoredDecision) -> [String; HEADING.len()] {
 }
 
 /// Returns rows of cells as CSV (RFC 4180), each cell harmless to a spreadsheet.
-pub(crate) fn cells<R: IntoIterator<Item = String>>(
+pub(crate) fn to_csv<R: IntoIterator<Item = String>>(
     rows: impl Iterator<Item = R>,
 ) -> Result<Vec<u8>, csv::Error> {
-    lines(rows.map(|row| row.into_iter().map(harmless)))
+    to_csv_unchanged(rows.map(|row| row.into_iter().map(harmless)))
 }
 
 /// Returns rows of harmless cells as CSV.
-pub(crate) fn lines<R: IntoIterator<Item = String>>(
+pub(crate) fn to_csv_unchanged<R: IntoIterator<Item = String>>(
     rows: impl Iterator<Item = R>,
 ) -> Result<Vec<u8>, csv::Error> {
     let mut writer = csv::WriterBuilder::new()

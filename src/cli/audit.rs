@@ -189,24 +189,24 @@ struct VerifyArgs {
 #[must_use]
 pub fn run(args: &AuditArgs, config: &Config, chosen: &Chosen) -> ExitCode {
     let found = match chosen {
-        Chosen::One => told(args, config),
+        Chosen::One => execute(args, config),
         Chosen::Several(logs) => several::run(&args.command, logs, config),
     };
     match found {
-        Ok(Found::Nothing) => ExitCode::SUCCESS,
-        Ok(Found::Faults) => ExitCode::from(WRONG),
+        Ok(CheckResult::Clean) => ExitCode::SUCCESS,
+        Ok(CheckResult::Faults) => ExitCode::from(WRONG),
         Err(error) => fail(&error),
     }
 }
 
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
-    Nothing,
+enum CheckResult {
+    Clean,
     Faults,
 }
 
-fn told(args: &AuditArgs, config: &Config) -> Result<Found, String> {
+fn execute(args: &AuditArgs, config: &Config) -> Result<CheckResult, String> {
     match &args.command {
         Command::Key(args) => return key::run(args, config),
         Command::VerifyEvidence(args) => return file::verify(args, config),
@@ -236,7 +236,9 @@ fn told(args: &AuditArgs, config: &Config) -> Result<Found, String> {
             Command::Checkpoint { cosigned: false } => checkpoint(&store).await,
             Command::Checkpoint { cosigned: true } => cosigned(&store, config).await,
             Command::Consistency { old, new } => consistency(&store, *old, *new).await,
-            Command::Key(_) | Command::VerifyEvidence(_) | Command::Fork(_) => Ok(Found::Nothing),
+            Command::Key(_) | Command::VerifyEvidence(_) | Command::Fork(_) => {
+                Ok(CheckResult::Clean)
+            }
         }
     })
 }
@@ -248,16 +250,16 @@ fn state(config: &Config) -> Result<Option<State>, String> {
     Ok(read.map(|(state, _)| state))
 }
 
-async fn checkpoint(store: &Arc<dyn Store>) -> Result<Found, String> {
+async fn checkpoint(store: &Arc<dyn Store>) -> Result<CheckResult, String> {
     let failed = |error: StoreError| error.to_string();
     let checkpoints = store.checkpoints().await.map_err(failed)?;
     let last = checkpoints.last().ok_or(NO_CHECKPOINT)?;
     super::terminal::say(last.note.as_bytes())?;
-    Ok(Found::Nothing)
+    Ok(CheckResult::Clean)
 }
 
 /// Prints the newest checkpoint that a quorum of the configured witnesses have cosigned.
-async fn cosigned(store: &Arc<dyn Store>, config: &Config) -> Result<Found, String> {
+async fn cosigned(store: &Arc<dyn Store>, config: &Config) -> Result<CheckResult, String> {
     let witnesses = &config.audit.witnesses;
     if witnesses.is_empty() {
         return Err("no [[audit.witness]] is configured".to_owned());
@@ -270,7 +272,7 @@ async fn cosigned(store: &Arc<dyn Store>, config: &Config) -> Result<Found, Stri
         prove::tell(&format!(
             "no checkpoint is cosigned by {quorum} of the {count} configured witnesses ([audit] quorum)"
         ));
-        return Ok(Found::Faults);
+        return Ok(CheckResult::Faults);
     };
     super::terminal::say(checkpoint.note.as_bytes())?;
     for (vkey, time) in checkpoint.cosigned(&vkeys) {
@@ -278,10 +280,10 @@ async fn cosigned(store: &Arc<dyn Store>, config: &Config) -> Result<Found, Stri
         let name = named.map_or("", |one| one.name.as_str());
         prove::tell(&format!("cosigned by {name} at {}", time_text(time)));
     }
-    Ok(Found::Nothing)
+    Ok(CheckResult::Clean)
 }
 
-async fn consistency(store: &Arc<dyn Store>, old: u64, new: u64) -> Result<Found, String> {
+async fn consistency(store: &Arc<dyn Store>, old: u64, new: u64) -> Result<CheckResult, String> {
     let failed = |error: StoreError| error.to_string();
     let checkpoints = store.checkpoints().await.map_err(failed)?;
     let root = |size| {
@@ -301,10 +303,10 @@ async fn consistency(store: &Arc<dyn Store>, old: u64, new: u64) -> Result<Found
         .map(|hash| hash_text(hash) + "\n")
         .collect();
     let found = match proof.verify(&before, &after) {
-        Ok(()) => Found::Nothing,
+        Ok(()) => CheckResult::Clean,
         Err(error) => {
             text = format!("the log of {new} records does not continue that of {old}: {error}\n");
-            Found::Faults
+            CheckResult::Faults
         }
     };
     super::terminal::say(text.as_bytes())?;

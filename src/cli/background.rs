@@ -18,7 +18,7 @@ use tracing::{info, warn};
 
 use self::service::ProxyService;
 use super::join::first_answer;
-use super::override_sync::Keeper;
+use super::override_sync::OverrideSync;
 use crate::admin::Socket;
 use crate::admin::http::{
     AppState, Certificate, CertificateError, Listener, ListenerKind, PUBLIC_CONNECTIONS, PublicTry,
@@ -48,7 +48,7 @@ pub(super) fn open_store(config: &Config) -> Result<Option<Arc<dyn Store>>, Stri
 pub(super) struct BackgroundTasks {
     tasks: JoinSet<()>,
     overrides_changed: Arc<Notify>,
-    keeper: Option<Arc<Keeper>>,
+    override_sync: Option<Arc<OverrideSync>>,
     log: Option<LogParts>,
     fleet: Option<Arc<Fleet>>,
     /// The console and the page for everyone, bound and not served yet.
@@ -81,7 +81,7 @@ impl BackgroundTasks {
         let mut background = BackgroundTasks {
             tasks: JoinSet::new(),
             overrides_changed: Arc::default(),
-            keeper: None,
+            override_sync: None,
             log: None,
             fleet: None,
             servers: Vec::new(),
@@ -98,10 +98,12 @@ impl BackgroundTasks {
             background.attach_store(proxy, store).await?;
         }
         // The configuration demands a store for a fleet.
-        if let (Some(fleet), Some(keeper)) = (proxy.gate().fleet(), &background.keeper) {
+        if let (Some(fleet), Some(override_sync)) =
+            (proxy.gate().fleet(), &background.override_sync)
+        {
             background.fleet = Some(Arc::clone(fleet));
-            let keeper: Arc<dyn Follow> = Arc::<Keeper>::clone(keeper);
-            let follower = proxy.gate().pace().following(keeper);
+            let override_sync: Arc<dyn Follow> = Arc::<OverrideSync>::clone(override_sync);
+            let follower = proxy.gate().pace().following(override_sync);
             background.link.spawn(Arc::clone(fleet).keep(follower));
             first_answer(fleet).await;
         }
@@ -129,11 +131,13 @@ impl BackgroundTasks {
         for task in witnesses.tasks() {
             self.tasks.spawn(task);
         }
-        let keeper = Keeper::start(proxy, store).await;
-        let keeper = keeper.map_err(|error| format!("the overrides cannot be read: {error}"))?;
+        let override_sync = OverrideSync::start(proxy, store).await;
+        let override_sync =
+            override_sync.map_err(|error| format!("the overrides cannot be read: {error}"))?;
         let changed = Arc::clone(&self.overrides_changed);
-        self.tasks.spawn(Arc::clone(&keeper).follow_store(changed));
-        self.keeper = Some(keeper);
+        self.tasks
+            .spawn(Arc::clone(&override_sync).follow_store(changed));
+        self.override_sync = Some(override_sync);
         Ok(())
     }
 
@@ -170,7 +174,7 @@ impl BackgroundTasks {
         Arc::new(ProxyService {
             proxy: Arc::clone(proxy),
             overrides_changed: Arc::clone(&self.overrides_changed),
-            keeper: self.keeper.clone(),
+            override_sync: self.override_sync.clone(),
             witnesses: self.log.as_ref().map(|log| Arc::clone(&log.witnesses)),
             shipper: self.log.as_ref().and_then(|log| log.shipper.clone()),
             tries: self.tries.clone(),
@@ -255,8 +259,8 @@ impl BackgroundTasks {
 
     /// Ends the tasks, signs the log and ships the rest of it. Called after the last record is written, so the checkpoint covers every record.
     pub(super) async fn end(mut self) {
-        if let (Some(fleet), Some(keeper)) = (&self.fleet, &self.keeper) {
-            keeper.give_back().await;
+        if let (Some(fleet), Some(override_sync)) = (&self.fleet, &self.override_sync) {
+            override_sync.give_back().await;
             // Another heartbeat would make this instance a member again.
             self.link.shutdown().await;
             fleet.leave().await;

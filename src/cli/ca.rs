@@ -99,14 +99,14 @@ pub fn run(args: &CaArgs, config: &Config) -> ExitCode {
 
 /// The output of a command.
 #[derive(Debug)]
-struct Said {
+struct CommandOutput {
     /// For standard output.
     result: String,
     /// For standard error: a step that failed besides.
     note: Option<String>,
 }
 
-impl From<String> for Said {
+impl From<String> for CommandOutput {
     fn from(result: String) -> Self {
         Self { result, note: None }
     }
@@ -147,7 +147,7 @@ impl From<TrustError> for Failure {
 }
 
 /// Runs the command.
-fn perform(command: &CaCommand, config: &Config) -> Result<Said, Failure> {
+fn perform(command: &CaCommand, config: &Config) -> Result<CommandOutput, Failure> {
     let clock = Clock::system();
     match command {
         CaCommand::Create { force } => {
@@ -200,7 +200,7 @@ fn perform(command: &CaCommand, config: &Config) -> Result<Said, Failure> {
             };
             // The printed lines name these files: they must exist and match the authority.
             let failed = exports.write(&authority, config, &clock).err();
-            Ok(Said {
+            Ok(CommandOutput {
                 result: lines,
                 note: failed.map(|error| {
                     format!(
@@ -215,13 +215,13 @@ fn perform(command: &CaCommand, config: &Config) -> Result<Said, Failure> {
 
 /// Exports the files anew, if they were exported before, and reports on a created or changed authority: clients that
 /// trust the old files would fail without an explanation.
-fn changed(authority: &Authority, config: &Config, clock: &Clock) -> Said {
+fn changed(authority: &Authority, config: &Config, clock: &Clock) -> CommandOutput {
     let exports = Exports::of(config, None);
     let failed = match exports.exist() {
         true => exports.write(authority, config, clock).err(),
         false => None,
     };
-    Said {
+    CommandOutput {
         result: describe(authority),
         note: failed.map(|error| {
             format!("{error}; it stands for what was before until `crawlgate ca export` works")

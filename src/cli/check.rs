@@ -32,7 +32,7 @@ use super::{FAILED, Reach, fail};
 use crate::agent;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::explain::usage::{self, Asked, Head};
+use crate::explain::usage::{self, Head, UsageQuery};
 use crate::explain::{File, Judgement, Unjudged, document};
 use crate::policy::Verdict;
 use crate::rep::ProductToken;
@@ -189,17 +189,17 @@ fn warn_of_anonymous(agents: &[String]) {
 /// Judges recorded requests by another robots.txt.
 fn what_if(
     args: &CheckArgs,
-    asked: &recorded::Asked,
+    asked: &recorded::WhatIfQuery,
     config: &Config,
     chosen: &Chosen,
 ) -> Result<u8, String> {
-    let form = match (args.quiet, args.json, args.jsonl) {
-        (true, ..) => recorded::Form::None,
-        (_, true, _) => recorded::Form::Json,
-        (_, _, true) => recorded::Form::Jsonl,
-        (false, false, false) => recorded::Form::Text,
+    let format = match (args.quiet, args.json, args.jsonl) {
+        (true, ..) => recorded::Format::None,
+        (_, true, _) => recorded::Format::Json,
+        (_, _, true) => recorded::Format::Jsonl,
+        (false, false, false) => recorded::Format::Text,
     };
-    recorded::run(asked, form, config, chosen)
+    recorded::run(asked, format, config, chosen)
 }
 
 /// Lints a robots.txt.
@@ -210,10 +210,10 @@ fn look_over(args: &CheckArgs, config: &Config) -> Result<u8, String> {
         .ok_or("say which URL, or which file with --robots")?;
     let snapshot = source::read(file, config)?;
     let mut output = Output::of(args);
-    let sent = match output.form {
-        Form::None => Ok(()),
-        Form::Json => output.send(&document::of_file(&snapshot, file)),
-        Form::Text(paint) => output.send(&lint::text(&snapshot, file, paint)),
+    let sent = match output.format {
+        Format::None => Ok(()),
+        Format::Json => output.send(&document::of_file(&snapshot, file)),
+        Format::Text(paint) => output.send(&lint::text(&snapshot, file, paint)),
     };
     settle(sent.and_then(|()| output.out.flush()), 0)
 }
@@ -250,8 +250,8 @@ fn check(args: &CheckArgs, config: &Config) -> Result<u8, String> {
 }
 
 /// Returns what the command line asks about use.
-fn asked(args: &CheckArgs, config: &Config) -> Result<Asked, String> {
-    let mut asked = Asked::configured(config);
+fn asked(args: &CheckArgs, config: &Config) -> Result<UsageQuery, String> {
+    let mut asked = UsageQuery::configured(config);
     if !args.purpose.is_empty() {
         asked.purposes =
             usage::purposes(&args.purpose).map_err(|error| format!("--purpose: {error}"))?;
@@ -308,14 +308,14 @@ fn settle(sent: io::Result<()>, code: u8) -> Result<u8, String> {
 
 /// The form of the output.
 #[derive(Clone, Copy)]
-enum Form {
+enum Format {
     None,
     Text(Paint),
     Json,
 }
 
 struct Output {
-    form: Form,
+    format: Format,
     out: BufWriter<io::StdoutLock<'static>>,
     /// True after the first output.
     is_begun: bool,
@@ -325,13 +325,13 @@ struct Output {
 
 impl Output {
     fn of(args: &CheckArgs) -> Output {
-        let form = match (args.quiet, args.json) {
-            (true, _) => Form::None,
-            (false, true) => Form::Json,
-            (false, false) => Form::Text(Paint::on(io::stdout().is_terminal())),
+        let format = match (args.quiet, args.json) {
+            (true, _) => Format::None,
+            (false, true) => Format::Json,
+            (false, false) => Format::Text(Paint::on(io::stdout().is_terminal())),
         };
         Output {
-            form,
+            format,
             out: BufWriter::new(io::stdout().lock()),
             is_begun: false,
             noted: HashSet::new(),
@@ -340,11 +340,11 @@ impl Output {
 
     /// Prints one judgement; a URL that cannot be judged goes to standard error, for people.
     fn tell(&mut self, judged: Result<Judgement, Unjudged>) -> io::Result<()> {
-        match (self.form, judged) {
-            (Form::None, _) => Ok(()),
-            (Form::Json, Ok(judged)) => self.send(&document::of(&judged)),
-            (Form::Json, Err(unjudged)) => self.send(&document::of_unjudged(&unjudged)),
-            (Form::Text(paint), Ok(judged)) => {
+        match (self.format, judged) {
+            (Format::None, _) => Ok(()),
+            (Format::Json, Ok(judged)) => self.send(&document::of(&judged)),
+            (Format::Json, Err(unjudged)) => self.send(&document::of_unjudged(&unjudged)),
+            (Format::Text(paint), Ok(judged)) => {
                 // Notes are about the file: print them once.
                 let is_new = |snapshot: &File| self.noted.insert(snapshot.sha256);
                 let with_notes = judged.snapshot.as_ref().is_some_and(is_new);
@@ -352,7 +352,7 @@ impl Output {
                 let text = text::of(&judged, with_notes, paint);
                 self.send(format!("{gap}{text}").as_bytes())
             }
-            (Form::Text(_), Err(unjudged)) => {
+            (Format::Text(_), Err(unjudged)) => {
                 // Keep the order of the two streams.
                 self.out.flush()?;
                 fail(&format_args!(

@@ -42,19 +42,19 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The person behind a removal that another version wrote.
 const OF_ANOTHER_VERSION: &str = "another version of crawlgate";
 
-/// The keeper of a process's overrides.
-pub(super) struct Keeper {
+/// The overrides of a process, kept in step with its store and its fleet.
+pub(super) struct OverrideSync {
     proxy: Arc<Proxy>,
     store: Arc<dyn Store>,
     /// Set while the engine may lack an override of the store.
     has_more: AtomicBool,
-    turn: Mutex<Turn>,
+    loaded: Mutex<LoadedOverrides>,
     members: parking_lot::Mutex<KnownMembers>,
 }
 
 /// The overrides in force, by version. Readings of the store take turns at its lock, so the newest one stays.
 #[derive(Default)]
-struct Turn {
+struct LoadedOverrides {
     /// The version of the store.
     version: u64,
     /// The generation and the change of the overrides in the engine.
@@ -82,7 +82,7 @@ impl Unread {
     }
 }
 
-impl Keeper {
+impl OverrideSync {
     /// Puts the overrides of the store in force.
     ///
     /// # Errors
@@ -90,16 +90,18 @@ impl Keeper {
     pub(super) async fn start(
         proxy: &Arc<Proxy>,
         store: &Arc<dyn Store>,
-    ) -> Result<Arc<Keeper>, StoreError> {
-        let keeper = Keeper {
+    ) -> Result<Arc<OverrideSync>, StoreError> {
+        let override_sync = OverrideSync {
             proxy: Arc::clone(proxy),
             store: Arc::clone(store),
             has_more: AtomicBool::new(true),
-            turn: Mutex::default(),
+            loaded: Mutex::default(),
             members: parking_lot::Mutex::default(),
         };
-        keeper.take_over(&mut *keeper.turn.lock().await).await?;
-        Ok(Arc::new(keeper))
+        override_sync
+            .take_over(&mut *override_sync.loaded.lock().await)
+            .await?;
+        Ok(Arc::new(override_sync))
     }
 
     /// Adds an override, which is in force here when this resolves, and tells how far it has reached in the fleet.
@@ -109,7 +111,7 @@ impl Keeper {
     pub(super) async fn add(&self, new: Override) -> Result<(Override, Option<Reach>), StoreError> {
         let Some(fleet) = self.proxy.gate().fleet() else {
             let id = self.store.add_override(new.clone()).await?;
-            self.take_over(&mut *self.turn.lock().await).await?;
+            self.take_over(&mut *self.loaded.lock().await).await?;
             return Ok((Override { id, ..new }, None));
         };
         let new = Override {
@@ -118,7 +120,7 @@ impl Keeper {
             ..new
         };
         self.store.add_override(new.clone()).await?;
-        self.take_over(&mut *self.turn.lock().await).await?;
+        self.take_over(&mut *self.loaded.lock().await).await?;
         let put = put_soon(fleet, &new, None).await;
         Ok((new, Some(self.reach(fleet, put).await)))
     }
@@ -135,7 +137,7 @@ impl Keeper {
     ) -> Result<(bool, Option<Reach>), StoreError> {
         let now = self.now();
         let is_removed = self.store.remove_override(id, by, now).await?;
-        self.take_over(&mut *self.turn.lock().await).await?;
+        self.take_over(&mut *self.loaded.lock().await).await?;
         let Some(fleet) = self.proxy.gate().fleet().filter(|_| is_removed) else {
             return Ok((is_removed, None));
         };
@@ -157,14 +159,14 @@ impl Keeper {
     pub(super) async fn follow_store(self: Arc<Self>, changed: Arc<Notify>) {
         let mut fails = false;
         loop {
-            let seen = self.turn.lock().await.version;
+            let seen = self.loaded.lock().await.version;
             let change = tokio::select! {
                 change = self.store.changes(seen) => change.map(drop),
                 // Another process has changed them, and says so.
                 () = changed.notified() => Ok(()),
             };
             let outcome = match change {
-                Ok(()) => self.take_over(&mut *self.turn.lock().await).await,
+                Ok(()) => self.take_over(&mut *self.loaded.lock().await).await,
                 Err(error) => Err(error),
             };
             match outcome {
@@ -188,19 +190,19 @@ impl Keeper {
     /// # Errors
     /// When they cannot be read. Those in force stay.
     pub(super) async fn take_over_now(&self) -> Result<(), StoreError> {
-        self.take_over(&mut *self.turn.lock().await).await
+        self.take_over(&mut *self.loaded.lock().await).await
     }
 
     /// Puts the overrides of the store in force.
-    async fn take_over(&self, turn: &mut Turn) -> Result<(), StoreError> {
+    async fn take_over(&self, loaded: &mut LoadedOverrides) -> Result<(), StoreError> {
         let version = self.store.version().await?;
-        if version != turn.version {
+        if version != loaded.version {
             self.has_more.store(true, Ordering::Release);
         }
         self.proxy
             .gate()
             .set_overrides(self.store.overrides().await?);
-        turn.version = version;
+        loaded.version = version;
         Ok(())
     }
 
@@ -209,7 +211,7 @@ impl Keeper {
     async fn merge(
         &self,
         fleet: &Fleet,
-        turn: &mut Turn,
+        loaded: &mut LoadedOverrides,
     ) -> Result<(u64, Option<Unread>), CoordinatorError> {
         let name = fleet.name().to_owned();
         let shared = self.store.share_overrides(name, self.now()).await;
@@ -258,7 +260,7 @@ impl Keeper {
             let is_removed = self.store.remove_override(id, by, self.now()).await;
             is_removed.map_err(not_kept)?;
         }
-        self.take_over(turn).await.map_err(not_kept)?;
+        self.take_over(loaded).await.map_err(not_kept)?;
         for one in self.store.overrides().await.map_err(not_kept)? {
             if !added.contains(&one.id) && one.holds(self.now()) {
                 put(fleet, &one, None).await?;
@@ -278,7 +280,7 @@ impl Keeper {
     }
 }
 
-impl Follow for Keeper {
+impl Follow for OverrideSync {
     fn follow<'a>(&'a self, heard: &'a Heard) -> Call<'a, u64> {
         Box::pin(async move {
             let Some(fleet) = self.proxy.gate().fleet() else {
@@ -286,25 +288,25 @@ impl Follow for Keeper {
             };
             self.proxy.gate().clients().hear(heard);
             self.proxy.gate().robots_cache().hear(heard);
-            let mut turn = self.turn.lock().await;
+            let mut loaded = self.loaded.lock().await;
             self.take_news(fleet, &heard.news);
             self.look_at_members(fleet, heard).await;
             let has_more = self.has_more.swap(false, Ordering::AcqRel);
-            let is_merged = turn.shared == Some((heard.generation, heard.overrides));
+            let is_merged = loaded.shared == Some((heard.generation, heard.overrides));
             let is_over = |unread: &Unread| unread.is_over(self.now());
             let mut change = heard.overrides;
-            if has_more || !is_merged || turn.unread.as_ref().is_some_and(is_over) {
-                let merged = self.merge(fleet, &mut turn).await;
+            if has_more || !is_merged || loaded.unread.as_ref().is_some_and(is_over) {
+                let merged = self.merge(fleet, &mut loaded).await;
                 // The merge itself is no change that the engine lacks.
                 self.has_more.store(merged.is_err(), Ordering::Release);
-                (change, turn.unread) = merged?;
+                (change, loaded.unread) = merged?;
                 if change < heard.overrides {
                     self.has_more.store(true, Ordering::Release);
                     return Err(CoordinatorError::Lost);
                 }
-                turn.shared = Some((heard.generation, change));
+                loaded.shared = Some((heard.generation, change));
             }
-            match &turn.unread {
+            match &loaded.unread {
                 None => Ok(change),
                 Some(unread) => Err(unread.error()),
             }

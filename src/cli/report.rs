@@ -10,7 +10,7 @@ use super::collected::{Chosen, CollectedArgs};
 use super::terminal::{self, Unit};
 use super::{audit, fail};
 use crate::admin::query::Conditions;
-use crate::audit::csv::cells;
+use crate::audit::csv::to_csv;
 use crate::audit::report::{Gathering, Question, Report, Verification};
 use crate::audit::verify::case::Trusted;
 use crate::clock::{Clock, Moment};
@@ -324,7 +324,7 @@ fn all_origins(figures: &Figures) -> Result<Vec<u8>, String> {
     };
     let rows = figures.origins.all().into_iter().map(row);
     let heading = HEADING.map(str::to_owned).to_vec();
-    cells([heading].into_iter().chain(rows)).map_err(|error| error.to_string())
+    to_csv([heading].into_iter().chain(rows)).map_err(|error| error.to_string())
 }
 
 /// A file to write.

@@ -163,13 +163,13 @@ async fn supervised(
     }
     serve::warn_of_authority(&proxy.authority(), &tls);
     let mut tasks = BackgroundTasks::start(&proxy).await?;
-    let entrance = Entrance::open(args.confine)?;
-    let url = format!("http://{}", entrance.address);
+    let endpoint = ProxyEndpoint::open(args.confine)?;
+    let url = format!("http://{}", endpoint.address);
     let now = Clock::system().now();
     let files = PrivateFiles::create(&proxy.authority(), &tls, &url, now)
         .map_err(|error| format!("the files for the command cannot be written: {error}"))?;
     tasks.begin(&proxy);
-    let ended = command(args, &proxy, &url, entrance, &files).await;
+    let ended = command(args, &proxy, &url, endpoint, &files).await;
     // After the command, exchanges that it left behind have no reader.
     if tokio::time::timeout(GRACE, proxy.drain()).await.is_err() {
         let _ = tokio::time::timeout(GRACE, proxy.cut_off()).await;
@@ -235,7 +235,7 @@ fn code_of_run(args: &RunArgs, of_command: u8, summary: &Summary) -> u8 {
 }
 
 /// The command's way to the proxy.
-struct Entrance {
+struct ProxyEndpoint {
     address: SocketAddr,
     /// None while the command's own network does not exist yet.
     listener: Option<TcpListener>,
@@ -243,7 +243,7 @@ struct Entrance {
     reachable: Reachable,
 }
 
-impl Entrance {
+impl ProxyEndpoint {
     fn open(confine: Option<Confine>) -> Result<Self, String> {
         if confine == Some(Confine::Net) {
             return Ok(Self {
@@ -272,7 +272,7 @@ async fn command(
     args: &RunArgs,
     proxy: &Arc<Proxy>,
     url: &str,
-    entrance: Entrance,
+    endpoint: ProxyEndpoint,
     files: &PrivateFiles,
 ) -> Result<Result<Ended, SpawnError>, String> {
     let mut words = args.command.clone();
@@ -283,7 +283,7 @@ async fn command(
         let served = proxy.serve(vec![listener]);
         served.map_err(|error| format!("listening failed: {error}"))
     };
-    let handover = match entrance.listener {
+    let handover = match endpoint.listener {
         Some(listener) => {
             serve(listener)?;
             None
@@ -296,7 +296,7 @@ async fn command(
         }
     };
     let (program, arguments) = words.split_first().ok_or("no command")?;
-    let mut running = match start(program, arguments, &environment, entrance.reachable) {
+    let mut running = match start(program, arguments, &environment, endpoint.reachable) {
         Ok(running) => running,
         Err(error) => return Ok(Err(error)),
     };

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 
-use self::printer::Sheet;
+use self::printer::RowPrinter;
 use super::collected::{Chosen, CollectedArgs};
 use super::log::filter::FilterArgs;
 use super::{fail, terminal};
@@ -92,8 +92,8 @@ fn told(args: &SqlArgs, config: &Config, chosen: &Chosen) -> Result<(), String> 
     if text.trim().is_empty() {
         return Err("there is no statement; `crawlgate sql --help` has examples".to_owned());
     }
-    let mut sheet = Sheet::new(args.format, terminal::width());
-    let done = session.run(&text, &mut sheet).map_err(|error| {
+    let mut printer = RowPrinter::new(args.format, terminal::width());
+    let done = session.run(&text, &mut printer).map_err(|error| {
         let error = error.to_string();
         match chosen.is_several() && error.starts_with("no such table") {
             true => format!(
@@ -103,7 +103,7 @@ fn told(args: &SqlArgs, config: &Config, chosen: &Chosen) -> Result<(), String> 
         }
     });
     // Rows before a failure are shown.
-    sheet.flush().map(drop).and(done)
+    printer.flush().map(drop).and(done)
 }
 
 fn from_input() -> Result<String, String> {

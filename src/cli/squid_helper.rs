@@ -174,9 +174,9 @@ async fn converse(
         }
         let (service, answers) = (Arc::clone(&service), answers.clone());
         under_way.spawn(async move {
-            let Line { channel, question } = Line::read(&line, channels);
-            let outcome = match question {
-                Ok(question) => service.ask(&question).await,
+            let Line { channel, lookup } = Line::read(&line, channels);
+            let outcome = match lookup {
+                Ok(lookup) => service.ask(&lookup).await,
                 Err(unclear) => unclear,
             };
             let sent = answers.send(Answer { channel, outcome }).await;
@@ -282,9 +282,9 @@ mod tests {
         assert_eq!(read, expected);
         for line in [&read[1], &read[4]] {
             let answered = Line::read(line, Channels::Numbered);
-            assert!(answered.channel.is_some() && answered.question.is_err());
+            assert!(answered.channel.is_some() && answered.lookup.is_err());
             let answered = Line::read(line, Channels::None);
-            assert!(answered.question.is_err(), "{answered:?}");
+            assert!(answered.lookup.is_err(), "{answered:?}");
         }
     }
 
@@ -294,7 +294,7 @@ mod tests {
         for channel in ["1", "0"] {
             let answer = Answer {
                 channel: Some(channel.into()),
-                outcome: line::Outcome::Unsaid("it is away".to_owned()),
+                outcome: line::Outcome::Undecided("it is away".to_owned()),
             };
             answers.blocking_send(answer).unwrap();
         }

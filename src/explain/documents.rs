@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Evaluator;
-use super::usage::{Asked, File};
+use super::usage::{File, UsageQuery};
 use crate::agent::Agent;
 use crate::cache::{Effort, RobotsCache, View};
 use crate::policy::Target;
@@ -30,7 +30,7 @@ impl Documents {
         cache: &RobotsCache,
         (origin, path): (&Origin, &str),
         agent: &Agent,
-        asked: Option<&Asked>,
+        asked: Option<&UsageQuery>,
         overrides: &Overrides,
     ) -> Documents {
         let crawler = Crawler::named(&agent.tokens);
@@ -55,7 +55,7 @@ impl Evaluator {
     }
 }
 
-impl Asked {
+impl UsageQuery {
     /// Tells whether the question is about an origin's tdmrep.json, and brings none that takes its place.
     fn needs_tdmrep(&self, origin: &Origin) -> bool {
         let is_asked = match self.modes.tdmrep {

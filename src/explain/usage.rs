@@ -17,7 +17,7 @@ use crate::usage::{
 
 /// What a question brings besides the robots.txt.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
+pub struct UsageQuery {
     /// The purposes of the fetch.
     pub purposes: Purposes,
     /// The treatment of each signal.
@@ -64,13 +64,13 @@ pub struct Usage {
     pub refusal: Option<Reason>,
 }
 
-impl Asked {
+impl UsageQuery {
     /// Returns what the configuration says; nothing else is brought.
-    pub fn configured(config: &Config) -> Asked {
-        Asked {
+    pub fn configured(config: &Config) -> UsageQuery {
+        UsageQuery {
             purposes: config.policy.purposes,
             modes: Arc::clone(&config.robots.signals),
-            ..Asked::default()
+            ..UsageQuery::default()
         }
     }
 

@@ -71,7 +71,7 @@ impl AppState {
             error,
         })?;
         let agent = explain::agent(request.agents, &settings).map_err(InvalidField::Agent)?;
-        let mut asked = usage::Asked::configured(&settings);
+        let mut asked = usage::UsageQuery::configured(&settings);
         if !request.purposes.is_empty() {
             asked.purposes = usage::purposes(request.purposes).map_err(InvalidField::Purposes)?;
         }

@@ -10,7 +10,7 @@ use indicatif::ProgressBar;
 use serde_json::Value;
 
 use self::report::{as_json, as_text};
-use super::{Found, VerifyArgs};
+use super::{CheckResult, VerifyArgs};
 use crate::admin::query::when::{self, Edge};
 use crate::audit::replay::{Evidence, Outcome, evidence};
 use crate::audit::report::Verification;
@@ -32,11 +32,11 @@ use crate::tlog::{KeyName, Note, VerifierKey};
 const PAGE: usize = 1_000;
 
 /// Faults to print one by one; the others are counted.
-const TOLD: usize = 100;
+const MAX_SHOWN: usize = 100;
 
 /// The result for all decisions.
 #[derive(Default)]
-struct Tally {
+struct DecisionCounts {
     records: u64,
     proven: u64,
     /// Of these, decisions after the last record that a checkpoint confirms.
@@ -53,28 +53,28 @@ struct Tally {
     passed: u64,
     wrong: u64,
     /// The first faults.
-    told: Vec<Wrong>,
+    shown: Vec<FaultyDecision>,
 }
 
 /// A decision with a fault.
-struct Wrong {
+struct FaultyDecision {
     seq: u64,
     id: Option<String>,
     code: &'static str,
-    said: String,
+    message: String,
 }
 
 /// The size of a checkpoint, and the time by which it was cosigned.
-type Seen = Option<(u64, Moment)>;
+type CosignedSize = Option<(u64, Moment)>;
 
 /// The newest checkpoints that the configured witnesses have cosigned.
 struct Witnessed<'c> {
     /// The name of each witness, and the newest that it has cosigned.
-    each: Vec<(&'c str, Seen)>,
+    each: Vec<(&'c str, CosignedSize)>,
     /// The number of witnesses that a witnessed checkpoint has.
     quorum: usize,
     /// The newest that so many have cosigned.
-    last: Seen,
+    last: CosignedSize,
 }
 
 impl<'c> Witnessed<'c> {
@@ -116,8 +116,8 @@ impl Span {
 }
 
 /// The result for the whole log.
-struct Examined {
-    tally: Tally,
+struct LogResult {
+    counts: DecisionCounts,
     walked: Walked,
     faults: Vec<LogFault>,
     last: Option<StoredCheckpoint>,
@@ -133,11 +133,11 @@ pub(super) async fn verify(
     config: &AuditConfig,
     kept: &[Note],
     name: Option<&KeyName>,
-) -> Result<Found, String> {
+) -> Result<CheckResult, String> {
     let span = Span::of(args)?;
     let examined = examine(&store, trusted, state, &span, kept).await?;
-    let Examined {
-        tally,
+    let LogResult {
+        counts,
         walked,
         faults,
         last,
@@ -148,7 +148,7 @@ pub(super) async fn verify(
     let checkpoints = checkpoints.map_err(|error| error.to_string())?;
     let seen = Witnessed::of(config, &checkpoints);
     let text = if args.json {
-        let mut json = as_json(tally, walked, &faults, trusted, &seen);
+        let mut json = as_json(counts, walked, &faults, trusted, &seen);
         if let (Some(name), Value::Object(members)) = (name, &mut json) {
             members.insert("log".to_owned(), name.as_str().into());
         }
@@ -156,13 +156,13 @@ pub(super) async fn verify(
     } else {
         let last = last.as_ref();
         let heading = name.map(|name| format!("{}\n", printable(name.as_str())));
-        let text = as_text(tally, walked, is_whole, &faults, last, trusted, &seen);
+        let text = as_text(counts, walked, is_whole, &faults, last, trusted, &seen);
         (heading.unwrap_or_default() + &text).into_bytes()
     };
     terminal::say(&text)?;
     Ok(match examined.is_ok() {
-        true => Found::Nothing,
-        false => Found::Faults,
+        true => CheckResult::Clean,
+        false => CheckResult::Faults,
     })
 }
 
@@ -179,38 +179,38 @@ pub(in crate::cli) async fn verification(
     };
     let state = super::state(config)?;
     let examined = examine(store, trusted, state, &span, &[]).await?;
-    let Examined {
-        tally,
+    let LogResult {
+        counts,
         walked,
         faults,
         ..
     } = &examined;
-    let wrong = tally
-        .told
+    let wrong = counts
+        .shown
         .iter()
-        .map(|wrong| format!("record {}: {}", wrong.seq, wrong.said));
+        .map(|wrong| format!("record {}: {}", wrong.seq, wrong.message));
     let checkpoints = store.checkpoints().await;
     let checkpoints = checkpoints.map_err(|error| error.to_string())?;
     let seen = Witnessed::of(&config.audit, &checkpoints);
-    let told = faults.iter().map(LogFault::to_string).chain(wrong);
+    let all = faults.iter().map(LogFault::to_string).chain(wrong);
     Ok(Verification {
         ok: examined.is_ok(),
-        records: tally.records,
+        records: counts.records,
         signed: walked.signed,
         witnesses: seen.each.len(),
         quorum: seen.quorum,
         witnessed: seen.last.map(|last| last.0),
         witnessed_at: seen.last.map(|last| time_text(last.1)),
-        proven: tally.proven,
-        attested: tally.attested.values().sum(),
-        wrong: tally.wrong,
-        faults: told.take(TOLD).collect(),
+        proven: counts.proven,
+        attested: counts.attested.values().sum(),
+        wrong: counts.wrong,
+        faults: all.take(MAX_SHOWN).collect(),
     })
 }
 
-impl Examined {
+impl LogResult {
     fn is_ok(&self) -> bool {
-        self.faults.is_empty() && self.tally.wrong == 0
+        self.faults.is_empty() && self.counts.wrong == 0
     }
 }
 
@@ -220,7 +220,7 @@ async fn examine(
     state: Option<State>,
     span: &Span,
     kept: &[Note],
-) -> Result<Examined, String> {
+) -> Result<LogResult, String> {
     let failed = |error: StoreError| error.to_string();
     let checkpoints = store.checkpoints().await.map_err(failed)?;
     let extent = store.extent().await.map_err(failed)?;
@@ -242,15 +242,15 @@ async fn examine(
     }
     let mut verifier = LogVerifier::new(&known, subtrees(&roots, 0), &mut faults);
     verifier.learn(extent.first, []);
-    let mut tally = Tally::default();
+    let mut counts = DecisionCounts::default();
     let bar = terminal::bar(Unit::Records, extent.size.saturating_sub(extent.first));
-    walk(store, span, &mut verifier, &mut tally, &mut faults, &bar).await?;
+    walk(store, span, &mut verifier, &mut counts, &mut faults, &bar).await?;
     bridge(&mut verifier, store, &mut faults).await;
     let walked = verifier.end(&mut faults);
     bar.finish_and_clear();
-    tally.doubt(&faults);
-    Ok(Examined {
-        tally,
+    counts.doubt(&faults);
+    Ok(LogResult {
+        counts,
         walked,
         faults,
         last: checkpoints.last().cloned(),
@@ -262,7 +262,7 @@ async fn walk(
     store: &Arc<dyn Store>,
     span: &Span,
     verifier: &mut LogVerifier,
-    tally: &mut Tally,
+    counts: &mut DecisionCounts,
     faults: &mut Vec<LogFault>,
     bar: &ProgressBar,
 ) -> Result<(), String> {
@@ -288,10 +288,10 @@ async fn walk(
         for decision in &page {
             let index = decision.seq.saturating_sub(1);
             verifier.step(index, &decision.entry, faults);
-            let counted = tally.count(decision, span, &mut review);
+            let counted = counts.count(decision, span, &mut review);
             counted.await.map_err(failed)?;
             if verifier.signed() == Some(decision.seq) {
-                tally.proven_since = 0;
+                counts.proven_since = 0;
             }
         }
         bar.inc(page.len() as u64);
@@ -308,9 +308,10 @@ pub(super) fn kept_checkpoints(args: &VerifyArgs) -> Result<Vec<Note>, String> {
 
 /// Reads a checkpoint that was kept elsewhere.
 fn kept(path: &PathBuf) -> Result<Note, String> {
-    let told = |error: &dyn std::fmt::Display| format!("--checkpoint {}: {error}", path.display());
-    let octets = std::fs::read(path).map_err(|error| told(&error))?;
-    Note::parse(&octets).map_err(|error| told(&error))
+    let failed =
+        |error: &dyn std::fmt::Display| format!("--checkpoint {}: {error}", path.display());
+    let octets = std::fs::read(path).map_err(|error| failed(&error))?;
+    Note::parse(&octets).map_err(|error| failed(&error))
 }
 
 /// Returns the stored roots of what lies from an index on.
@@ -330,7 +331,7 @@ async fn bridge(verifier: &mut LogVerifier, store: &Arc<dyn Store>, faults: &mut
     }
 }
 
-impl Tally {
+impl DecisionCounts {
     /// Counts a decision that the evidence confirms, or does not contradict.
     fn replayed(&mut self, outcome: &Outcome) {
         match outcome {
@@ -385,12 +386,12 @@ impl Tally {
             }
             wrong => {
                 self.wrong += 1;
-                if self.told.len() < TOLD {
-                    self.told.push(Wrong {
+                if self.shown.len() < MAX_SHOWN {
+                    self.shown.push(FaultyDecision {
                         seq: decision.seq,
                         id: evidence.ok().map(|evidence| evidence.id.to_string()),
                         code: wrong.code(),
-                        said: wrong.to_string(),
+                        message: wrong.to_string(),
                     });
                 }
             }

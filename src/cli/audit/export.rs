@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use indicatif::ProgressBar;
 
-use super::{Found, prove::tell};
+use super::{CheckResult, prove::tell};
 use crate::audit::export::write::{self, Folder, FolderError, Listener};
 use crate::audit::verify::case::Trusted;
 use crate::cli::terminal::{self, Unit};
@@ -45,11 +45,11 @@ pub(super) async fn write(
     args: &ExportArgs,
     store: &Arc<dyn Store>,
     config: &Config,
-) -> Result<Found, String> {
+) -> Result<CheckResult, String> {
     let trusted = Trusted::of_store(&args.key, config, &**store).await;
     let trusted = trusted.map_err(|error| error.to_string())?;
     let Some(newest) = super::newest_trusted(store, &trusted).await? else {
-        return Ok(Found::Faults);
+        return Ok(CheckResult::Faults);
     };
     let checkpoint = &newest.checkpoint;
     std::fs::create_dir_all(&args.to).map_err(|error| format!("{}: {error}", args.to.display()))?;
@@ -59,29 +59,29 @@ pub(super) async fn write(
     let continued = folder.require_continued(store, checkpoint).await;
     continued.map_err(failed)?;
     let end = folder.end().map_err(failed)?;
-    let mut screen = Screen {
+    let mut progress = Progress {
         bar: terminal::bar(Unit::Records, 0),
-        found: Found::Nothing,
+        found: CheckResult::Clean,
     };
     let signed = (checkpoint, &newest.note);
-    let written = write::write(store, &folder, end, signed, &mut screen).await;
-    screen.bar.finish_and_clear();
+    let written = write::write(store, &folder, end, signed, &mut progress).await;
+    progress.bar.finish_and_clear();
     if !written.map_err(|error| error.to_string())? {
-        screen.fault(&write::contradiction(checkpoint.size));
+        progress.fault(&write::contradiction(checkpoint.size));
     }
-    Ok(screen.found)
+    Ok(progress.found)
 }
 
 /// The progress of an export on the screen, and its faults.
-struct Screen {
+struct Progress {
     bar: ProgressBar,
-    found: Found,
+    found: CheckResult,
 }
 
-impl Listener for Screen {
+impl Listener for Progress {
     fn fault(&mut self, what: &str) {
         tell(&what);
-        self.found = Found::Faults;
+        self.found = CheckResult::Faults;
     }
 
     fn missing(&mut self, _: u64) {}

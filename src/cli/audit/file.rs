@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::excerpt::{Extent, excerpt};
-use super::{Found, evidence};
+use super::{CheckResult, evidence};
 use crate::audit::bundle::{Broken, Checker, Proven};
 use crate::audit::replay::{self, Evidence, Outcome};
 use crate::audit::verify::case::{Trusted, named_keys};
@@ -50,7 +50,7 @@ pub(super) struct FileArgs {
 }
 
 /// Proves the records of a file and tells the result.
-pub(super) fn verify(args: &FileArgs, config: &Config) -> Result<Found, String> {
+pub(super) fn verify(args: &FileArgs, config: &Config) -> Result<CheckResult, String> {
     let (log, witnesses) = keys(args, config)?;
     let name = args.file.display();
     let input: Box<dyn std::io::Read> = match args.file.as_os_str() == "-" {
@@ -63,7 +63,7 @@ pub(super) fn verify(args: &FileArgs, config: &Config) -> Result<Found, String> 
         Err(error) => {
             let text = format!("{}\n", paint.tone(Tone::Bad, printable(&error.to_string())));
             terminal::say(text.as_bytes())?;
-            return Ok(Found::Faults);
+            return Ok(CheckResult::Faults);
         }
     };
     if let Some(said) = unlimited(checker.log()) {
@@ -88,7 +88,7 @@ pub(super) fn verify(args: &FileArgs, config: &Config) -> Result<Found, String> 
                 if let Broken::Form(_) = error {
                     // Nothing after it can be read.
                     terminal::say(said.as_bytes())?;
-                    return Ok(Found::Faults);
+                    return Ok(CheckResult::Faults);
                 }
                 (false, said)
             }
@@ -107,8 +107,8 @@ pub(super) fn verify(args: &FileArgs, config: &Config) -> Result<Found, String> 
         Count {
             right: 1..,
             wrong: 0,
-        } => Found::Nothing,
-        _ => Found::Faults,
+        } => CheckResult::Clean,
+        _ => CheckResult::Faults,
     })
 }
 

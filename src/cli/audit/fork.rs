@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::Found;
+use super::CheckResult;
 use crate::cli::small_runtime;
 use crate::cli::terminal::{self, printable};
 use crate::clock::Clock;
@@ -56,7 +56,7 @@ fn known(config: &Config) -> Result<Option<u64>, String> {
 }
 
 /// Begins a new log, or tells what that would do.
-pub(super) fn fork(args: &ForkArgs, config: &Config) -> Result<Found, String> {
+pub(super) fn fork(args: &ForkArgs, config: &Config) -> Result<CheckResult, String> {
     let path = store::named(config).map_err(|error| error.to_string())?;
     let known = known(config)?;
     let fork = Fork::of(path, config.audit.log_name.clone(), known);
@@ -66,7 +66,7 @@ pub(super) fn fork(args: &ForkArgs, config: &Config) -> Result<Found, String> {
         let text = "nothing is changed yet: with --yes a new log goes on behind the records at hand, under another name \
                     and with another key\n";
         terminal::say(text.as_bytes())?;
-        return Ok(Found::Faults);
+        return Ok(CheckResult::Faults);
     }
     let now = Clock::system().now();
     let forked = fork
@@ -90,5 +90,5 @@ pub(super) fn fork(args: &ForkArgs, config: &Config) -> Result<Found, String> {
         text += &format!("kept      {}\n", printable(&file));
     }
     terminal::say(text.as_bytes())?;
-    Ok(Found::Nothing)
+    Ok(CheckResult::Clean)
 }

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::Found;
+use super::CheckResult;
 use crate::audit::verify::case::Trusted;
 use crate::cli::collected::NoCollectedArgs;
 use crate::cli::terminal::{self, printable};
@@ -46,14 +46,14 @@ enum KeyCommand {
 }
 
 /// Prints the public key, or replaces the key.
-pub(super) fn run(args: &KeyArgs, config: &Config) -> Result<Found, String> {
+pub(super) fn run(args: &KeyArgs, config: &Config) -> Result<CheckResult, String> {
     match &args.command {
         None => print(config),
         Some(KeyCommand::Rotate { reason, by, .. }) => rotate(reason, by.as_deref(), config),
     }
 }
 
-fn print(config: &Config) -> Result<Found, String> {
+fn print(config: &Config) -> Result<CheckResult, String> {
     let trusted = Trusted::of(&[], config).map_err(|error| error.to_string())?;
     let key = trusted
         .keys
@@ -61,10 +61,10 @@ fn print(config: &Config) -> Result<Found, String> {
         .first()
         .ok_or("there is no key yet: it is made when the store is first written")?;
     terminal::say(format!("{key}\n").as_bytes())?;
-    Ok(Found::Nothing)
+    Ok(CheckResult::Clean)
 }
 
-fn rotate(reason: &str, by: Option<&str>, config: &Config) -> Result<Found, String> {
+fn rotate(reason: &str, by: Option<&str>, config: &Config) -> Result<CheckResult, String> {
     let by = log::person(by, "say who replaces the key: --by NAME")?;
     let words = |name, text: &str| {
         let words = overrides::words(text).map_err(|error| format!("{name}: {error}"));
@@ -86,7 +86,7 @@ fn rotate(reason: &str, by: Option<&str>, config: &Config) -> Result<Found, Stri
         rotation.seq
     );
     terminal::say(printable_lines(&text).as_bytes())?;
-    Ok(Found::Nothing)
+    Ok(CheckResult::Clean)
 }
 
 fn printable_lines(text: &str) -> String {

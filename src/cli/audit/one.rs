@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::excerpt::{Extent, excerpt};
-use super::{Found, VerifyArgs, evidence};
+use super::{CheckResult, VerifyArgs, evidence};
 use crate::audit::replay::{self, Outcome};
 use crate::audit::verify::case::{Case, Held, Trusted};
 use crate::audit::verify::review::Finding;
@@ -22,7 +22,7 @@ pub(super) async fn verify(
     store: &Arc<dyn Store>,
     trusted: &Trusted,
     state: Option<State>,
-) -> Result<Found, String> {
+) -> Result<CheckResult, String> {
     let failed = |error: StoreError| error.to_string();
     let Some(decision) = store
         .decision(&id.to_ascii_uppercase())
@@ -34,7 +34,7 @@ pub(super) async fn verify(
             crate::cli::log::unknown(id)
         );
         terminal::say(text.as_bytes())?;
-        return Ok(Found::Faults);
+        return Ok(CheckResult::Faults);
     };
     let mut case = Case::of(&decision, &**store, trusted)
         .await
@@ -59,11 +59,11 @@ pub(super) async fn verify(
     Ok(found(&case))
 }
 
-fn found(case: &Case<'_>) -> Found {
+fn found(case: &Case<'_>) -> CheckResult {
     if case.holds() {
-        Found::Nothing
+        CheckResult::Clean
     } else {
-        Found::Faults
+        CheckResult::Faults
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::Found;
+use super::CheckResult;
 use crate::audit::bundle::{LinesWriter, write};
 use crate::audit::prove::{Missing, Prover, Shown, Unproven};
 use crate::audit::verify::case::Trusted;
@@ -56,7 +56,7 @@ pub(super) async fn prove(
     args: &ProveArgs,
     store: &Arc<dyn Store>,
     config: &Config,
-) -> Result<Found, String> {
+) -> Result<CheckResult, String> {
     let failed = |error: StoreError| error.to_string();
     let trusted = Trusted::of_store(&args.key, config, &**store).await;
     let trusted = trusted.map_err(|error| error.to_string())?;
@@ -82,7 +82,7 @@ pub(super) async fn prove(
         Ok(newest) => newest,
         Err(why) => {
             tell(&why);
-            return Ok(Found::Faults);
+            return Ok(CheckResult::Faults);
         }
     };
     let prover = match Prover::of(newest.seq, &**store, &trusted).await {
@@ -97,21 +97,21 @@ pub(super) async fn prove(
         Err(Unproven::Store(error)) => return Err(error.to_string()),
         Err(why) => {
             tell(&why);
-            return Ok(Found::Faults);
+            return Ok(CheckResult::Faults);
         }
     };
-    let mut sheet = Sheet::new(args.output.as_deref(), prover)?;
+    let mut writer = EvidenceWriter::new(args.output.as_deref(), prover)?;
     match args.id {
         Some(_) => {
-            if let Some(shown) = sheet.show(&newest, store).await? {
+            if let Some(shown) = writer.show(&newest, store).await? {
                 let mut file = Vec::new();
-                write(&sheet.prover.header(), &shown.exhibit, &mut file);
-                sheet.put(&file)?;
+                write(&writer.prover.header(), &shown.exhibit, &mut file);
+                writer.put(&file)?;
             }
         }
-        None => sheet.many(query, newest.seq, store).await?,
+        None => writer.many(query, newest.seq, store).await?,
     }
-    sheet.end()
+    writer.end()
 }
 
 /// Signs the log as it is now, by the key beside the store. A store without its key gets none: it may be a copy.
@@ -123,17 +123,17 @@ async fn sign(config: &Config, why: &Unproven) -> Result<(), String> {
     signed.await.map(drop).map_err(failed)
 }
 
-/// An evidence file under construction.
-struct Sheet {
+/// The writer of an evidence file.
+struct EvidenceWriter {
     prover: Prover,
     /// The file; `None` for the standard output.
     file: Option<NewFile>,
     records: u64,
-    found: Found,
+    found: CheckResult,
     told: HashSet<Missing>,
 }
 
-impl Sheet {
+impl EvidenceWriter {
     fn new(path: Option<&Path>, prover: Prover) -> Result<Self, String> {
         let file = path.map(|path| {
             let failed = |error: &dyn Display| format!("{}: {error}", path.display());
@@ -146,7 +146,7 @@ impl Sheet {
             prover,
             file: file.transpose()?,
             records: 0,
-            found: Found::Nothing,
+            found: CheckResult::Clean,
             told: HashSet::new(),
         })
     }
@@ -161,13 +161,13 @@ impl Sheet {
             Ok(shown) => shown,
             Err(Unproven::Store(error)) => return Err(error.to_string()),
             Err(why) => {
-                self.found = Found::Faults;
+                self.found = CheckResult::Faults;
                 tell(&why);
                 return Ok(None);
             }
         };
         for one in &shown.missing {
-            self.found = Found::Faults;
+            self.found = CheckResult::Faults;
             if self.told.insert(*one) {
                 let seq = decision.seq;
                 tell(&format!("record {seq}: {one}; the file goes without it"));
@@ -226,7 +226,7 @@ impl Sheet {
     }
 
     /// Puts the file in its place, if it holds a record.
-    fn end(self) -> Result<Found, String> {
+    fn end(self) -> Result<CheckResult, String> {
         if let Some(file) = self.file.filter(|_| self.records > 0) {
             let path = file.place().to_owned();
             let placed = file.replace();

@@ -1,6 +1,6 @@
 //! Several logs: each is verified by itself, and a decision is proven in the log that has it.
 
-use super::{Command, Found, VerifyArgs, all, one, prove, state};
+use super::{CheckResult, Command, VerifyArgs, all, one, prove, state};
 use crate::audit::verify::case::{Trusted, named_keys};
 use crate::cli::log::found;
 use crate::cli::small_runtime;
@@ -11,7 +11,7 @@ use crate::store::{self, Access};
 use crate::tlog::{KeyKind, Note, VerifierKey};
 
 /// Runs a command over several logs.
-pub(super) fn run(command: &Command, logs: &Logs, config: &Config) -> Result<Found, String> {
+pub(super) fn run(command: &Command, logs: &Logs, config: &Config) -> Result<CheckResult, String> {
     let runtime = small_runtime()?;
     runtime.block_on(async {
         match command {
@@ -47,9 +47,13 @@ async fn of_decision(logs: &Logs, id: &str, config: &Config) -> Result<Config, S
 }
 
 /// Verifies the whole of each log. One that cannot be read does not keep the others from it.
-async fn verify_each(command: &Command, logs: &Logs, config: &Config) -> Result<Found, String> {
+async fn verify_each(
+    command: &Command,
+    logs: &Logs,
+    config: &Config,
+) -> Result<CheckResult, String> {
     let Command::Verify(args) = command else {
-        return Ok(Found::Nothing);
+        return Ok(CheckResult::Clean);
     };
     let kept = all::kept_checkpoints(args)?;
     let (keys, notes) = (keys_of_each(&args.key, logs)?, &kept);
@@ -62,7 +66,7 @@ async fn verify_each(command: &Command, logs: &Logs, config: &Config) -> Result<
             ));
         }
     }
-    let (mut found, mut unread) = (Found::Nothing, Vec::new());
+    let (mut found, mut unread) = (CheckResult::Clean, Vec::new());
     for log in logs {
         let is_its = |key: &&VerifierKey| key.name() == log.name();
         let keys = keys.iter().filter(is_its).map(ToString::to_string);
@@ -71,8 +75,8 @@ async fn verify_each(command: &Command, logs: &Logs, config: &Config) -> Result<
             .filter(|note| origin(note) == log.name().as_str());
         let (keys, notes) = (keys.collect::<Vec<_>>(), notes.cloned().collect::<Vec<_>>());
         match verify_one(args, log, logs, config, &keys, &notes).await {
-            Ok(Found::Nothing) => {}
-            Ok(Found::Faults) => found = Found::Faults,
+            Ok(CheckResult::Clean) => {}
+            Ok(CheckResult::Faults) => found = CheckResult::Faults,
             Err(error) => {
                 terminal::note(&format!("{}: {error}", log.name()));
                 unread.push(log.name().as_str());
@@ -95,7 +99,7 @@ async fn verify_one(
     config: &Config,
     keys: &[String],
     kept: &[Note],
-) -> Result<Found, String> {
+) -> Result<CheckResult, String> {
     let config = log.config(config);
     let store = logs.open(log).await.map_err(|error| error.to_string())?;
     let trusted = Trusted::of_store(keys, &config, &*store).await;

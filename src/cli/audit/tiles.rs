@@ -9,7 +9,7 @@ use std::sync::Arc;
 use clap::Args;
 use tempfile::NamedTempFile;
 
-use super::{Found, prove::tell};
+use super::{CheckResult, prove::tell};
 use crate::audit::tiles::{Gone, Roots, bundle_of, entries, leaves_of};
 use crate::audit::verify::case::Trusted;
 use crate::config::Config;
@@ -44,12 +44,12 @@ pub(super) async fn write(
     args: &TilesArgs,
     store: &Arc<dyn Store>,
     config: &Config,
-) -> Result<Found, String> {
+) -> Result<CheckResult, String> {
     let failed = |error: StoreError| error.to_string();
     let trusted = Trusted::of_store(&args.key, config, &**store).await;
     let trusted = trusted.map_err(|error| error.to_string())?;
     let Some(newest) = super::newest_trusted(store, &trusted).await? else {
-        return Ok(Found::Faults);
+        return Ok(CheckResult::Faults);
     };
     let size = newest.checkpoint.size;
     let mut roots = Roots::of(&store.roots().await.map_err(failed)?);
@@ -57,7 +57,7 @@ pub(super) async fn write(
     let Some(Bottom { last, mut dropped }) =
         write_bundles(store, &folder, size, &mut roots).await?
     else {
-        return Ok(Found::Faults);
+        return Ok(CheckResult::Faults);
     };
     let mut prover = Prover::new(size, |tile: Tile| match tile.level() {
         0 => Ok(last.clone()),
@@ -76,7 +76,7 @@ pub(super) async fn write(
         tell(&format!(
             "altered: the log of {size} records is not the one that was signed; the checkpoint is not written"
         ));
-        return Ok(Found::Faults);
+        return Ok(CheckResult::Faults);
     }
     let note = newest.note.to_string();
     folder.put(&Resource::Checkpoint, note.as_bytes())?;
@@ -85,7 +85,7 @@ pub(super) async fn write(
             "{dropped} tiles are not written: retention has dropped their records"
         ));
     }
-    Ok(Found::Nothing)
+    Ok(CheckResult::Clean)
 }
 
 /// The tiles of level 0, written.

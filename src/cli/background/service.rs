@@ -12,8 +12,8 @@ use crate::admin::http::health::readiness;
 use crate::admin::{
     Answer, NewOverride, RefreshedState, Request, Service, Status, WitnessReport, query,
 };
-use crate::cli::override_sync::Keeper;
-use crate::cli::override_sync::news::Kind;
+use crate::cli::override_sync::OverrideSync;
+use crate::cli::override_sync::news::MessageKind;
 use crate::clock::Moment;
 use crate::metrics::Registry;
 use crate::policy::overrides::{self, OverrideId};
@@ -29,7 +29,7 @@ use crate::witness::Witnesses;
 pub(super) struct ProxyService {
     pub(super) proxy: Arc<Proxy>,
     pub(super) overrides_changed: Arc<Notify>,
-    pub(super) keeper: Option<Arc<Keeper>>,
+    pub(super) override_sync: Option<Arc<OverrideSync>>,
     pub(super) witnesses: Option<Arc<Witnesses>>,
     pub(super) shipper: Option<Arc<Shipper>>,
     pub(super) tries: TryCounts,
@@ -74,7 +74,7 @@ impl ProxyService {
         let cache = self.proxy.gate().robots_cache();
         let refreshed = cache.refresh(&origin, which.as_ref()).await;
         let states = refreshed.map_err(|error| error.to_string())?;
-        self.announce(Kind::Refresh, &origin, which.as_ref())
+        self.announce(MessageKind::Refresh, &origin, which.as_ref())
             .await?;
         // The command that sent the request reads the store next.
         self.proxy
@@ -112,35 +112,36 @@ impl ProxyService {
         let forgotten = cache.forget(&origin, which.as_ref()).await;
         let was_known = forgotten.map_err(|error| error.to_string())?;
         in_fleet.map_err(|error| untold(&error.to_string()))?;
-        self.announce(Kind::Forget, &origin, which.as_ref()).await?;
+        self.announce(MessageKind::Forget, &origin, which.as_ref())
+            .await?;
         Ok(Answer::Forgotten { was_known })
     }
 
     /// Tells the other instances of the fleet to do the same.
     async fn announce(
         &self,
-        kind: Kind,
+        kind: MessageKind,
         origin: &Origin,
         which: Option<&Identity>,
     ) -> Result<(), String> {
-        let Some(keeper) = &self.keeper else {
+        let Some(override_sync) = &self.override_sync else {
             return Ok(());
         };
-        match keeper.announce(kind, origin, which).await {
+        match override_sync.announce(kind, origin, which).await {
             None => Ok(()),
             Some(why) => Err(untold(&why)),
         }
     }
 
-    fn keeper(&self) -> Result<&Keeper, String> {
+    fn override_sync(&self) -> Result<&OverrideSync, String> {
         let why = "there is no store: [store] path is \"\"; name a file there and restart";
-        self.keeper.as_deref().ok_or_else(|| why.to_owned())
+        self.override_sync.as_deref().ok_or_else(|| why.to_owned())
     }
 
     /// Puts the overrides in force that a command has changed, before its answer says so.
     async fn overrides_changed(&self) {
-        let taken_over = match &self.keeper {
-            Some(keeper) => keeper.take_over_now().await.is_ok(),
+        let taken_over = match &self.override_sync {
+            Some(override_sync) => override_sync.take_over_now().await.is_ok(),
             None => false,
         };
         if !taken_over {
@@ -153,7 +154,7 @@ impl ProxyService {
         let now = self.proxy.clock().now();
         let asserted = new.asserted().and_then(|asserted| asserted.read(now));
         let asserted = asserted.map_err(|wrong| wrong.to_string())?;
-        let added = self.keeper()?.add(asserted).await;
+        let added = self.override_sync()?.add(asserted).await;
         let (added, reach) = added.map_err(|error| error.to_string())?;
         Ok(Answer::OverrideAdded {
             id: added.id.to_string(),
@@ -164,7 +165,7 @@ impl ProxyService {
     async fn remove_override(&self, id: &str, by: String) -> Result<Answer, String> {
         let known = OverrideId::in_store(id).ok_or_else(|| format!("{id}: no such override"))?;
         let by = overrides::words(&by).map_err(|error| format!("by: {error}"))?;
-        let removed = self.keeper()?.remove(known, by).await;
+        let removed = self.override_sync()?.remove(known, by).await;
         let (was_there, reach) = removed.map_err(|error| error.to_string())?;
         Ok(Answer::OverrideRemoved { was_there, reach })
     }

@@ -17,14 +17,14 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle};
 
-use self::line_judge::{Fetch, LineJudge, Step};
+use self::line_judge::{LineJudge, LineOutcome, PendingLine};
 use self::lines::{Line, Lines};
 use super::judge::{AT_ONCE, Stopped};
 use super::{settle, source};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::explain::Documents;
-use crate::explain::usage::Asked;
+use crate::explain::usage::UsageQuery;
 
 /// Answers to keep behind an unfinished one.
 const MOST_KEPT: usize = 4096;
@@ -33,7 +33,7 @@ const MOST_KEPT: usize = 4096;
 const GATHERED: usize = 64 << 10;
 
 /// Answers standard input on standard output; returns the exit code.
-pub(super) fn run(named: &[String], asked: Asked, config: &Config) -> Result<u8, String> {
+pub(super) fn run(named: &[String], asked: UsageQuery, config: &Config) -> Result<u8, String> {
     let clock = Clock::system();
     let cache = source::cache(config, &clock)?;
     let judge = LineJudge::new(named, asked, config)?;
@@ -45,7 +45,7 @@ pub(super) fn run(named: &[String], asked: Asked, config: &Config) -> Result<u8,
         .map_err(|error| format!("the reader of standard input cannot be started: {error}"))?;
     let bulk = Bulk {
         judge,
-        ask: |fetch: &Arc<Fetch>| {
+        ask: |fetch: &Arc<PendingLine>| {
             let (fetch, cache) = (Arc::clone(fetch), Arc::clone(&cache));
             tokio::spawn(async move { fetch.documents(&cache).await })
         },
@@ -75,7 +75,7 @@ fn read(input: impl io::Read, batches: &mpsc::Sender<io::Result<Vec<Line>>>) {
 /// A line whose answer is not written yet.
 enum Waiting {
     Answered(Vec<u8>),
-    Fetching(Arc<Fetch>, JoinHandle<Documents>),
+    Fetching(Arc<PendingLine>, JoinHandle<Documents>),
 }
 
 struct Bulk<A, W> {
@@ -89,7 +89,7 @@ struct Bulk<A, W> {
     out: W,
 }
 
-impl<A: Fn(&Arc<Fetch>) -> JoinHandle<Documents>, W: Write> Bulk<A, W> {
+impl<A: Fn(&Arc<PendingLine>) -> JoinHandle<Documents>, W: Write> Bulk<A, W> {
     async fn answer(
         mut self,
         mut batches: mpsc::Receiver<io::Result<Vec<Line>>>,
@@ -137,12 +137,12 @@ impl<A: Fn(&Arc<Fetch>) -> JoinHandle<Documents>, W: Write> Bulk<A, W> {
             &mut kept
         };
         match self.judge.take(line, answer) {
-            Step::Answered if is_next => self.gathered(),
-            Step::Answered => {
+            LineOutcome::Answered if is_next => self.gathered(),
+            LineOutcome::Answered => {
                 self.waiting.push_back(Waiting::Answered(kept));
                 Ok(())
             }
-            Step::ToFetch(fetch) => {
+            LineOutcome::ToFetch(fetch) => {
                 let task = (self.ask)(&fetch);
                 self.waiting.push_back(Waiting::Fetching(fetch, task));
                 self.fetching += 1;

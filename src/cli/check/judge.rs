@@ -12,7 +12,7 @@ use super::source::{self, Source};
 use crate::cli::overrides;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::explain::usage::Asked;
+use crate::explain::usage::UsageQuery;
 use crate::explain::{self, Documents, Evaluation, Evaluator, Judgement, Unjudged};
 use crate::policy::overrides::Overrides;
 use crate::policy::{Decision, Target};
@@ -49,7 +49,7 @@ impl Judge<'_> {
     pub(super) fn new<'c>(
         named: &[String],
         robots: Option<&Path>,
-        asked: Asked,
+        asked: UsageQuery,
         config: &'c Config,
     ) -> Result<Judge<'c>, String> {
         let clock = Clock::system();
@@ -161,7 +161,7 @@ mod tests {
             created: Clock::system().now(),
             instance: None,
         }];
-        let asked = Asked::configured(&config);
+        let asked = UsageQuery::configured(&config);
         let judge = Judge::new(&[], Some(&file), asked, &config).expect("a judge");
         for (name, url, is_told) in [
             ("an override would decide", "http://a.example/press/", true),

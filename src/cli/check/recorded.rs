@@ -61,7 +61,11 @@ impl RecordedArgs {
     }
 
     /// Returns the question, if one is asked.
-    pub(super) fn asked(&self, file: Option<&Path>, now: Moment) -> Result<Option<Asked>, String> {
+    pub(super) fn asked(
+        &self,
+        file: Option<&Path>,
+        now: Moment,
+    ) -> Result<Option<WhatIfQuery>, String> {
         let (Some(since), Some(origin), Some(file)) = (&self.since, &self.origin, file) else {
             return Ok(None);
         };
@@ -69,7 +73,7 @@ impl RecordedArgs {
             moment(text, edge, now).map_err(|error| format!("--{name} {error}"))
         };
         let until = self.until.as_deref();
-        Ok(Some(Asked {
+        Ok(Some(WhatIfQuery {
             file: file.to_owned(),
             origin: origin.clone(),
             since: time("since", since, Edge::Since)?,
@@ -82,7 +86,7 @@ impl RecordedArgs {
 
 /// A what-if question.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct WhatIfQuery {
     file: PathBuf,
     origin: Origin,
     since: Moment,
@@ -91,7 +95,7 @@ pub(super) struct Asked {
 
 /// The form of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum Format {
     /// Nothing: the exit code says all.
     None,
     /// For people.
@@ -113,8 +117,8 @@ struct Unrecorded {
 
 /// Answers the question. The result is the exit code.
 pub(super) fn run(
-    asked: &Asked,
-    form: Form,
+    asked: &WhatIfQuery,
+    format: Format,
     config: &Config,
     chosen: &Chosen,
 ) -> Result<u8, String> {
@@ -125,7 +129,7 @@ pub(super) fn run(
         asked,
         robots: &robots,
         clients: &config.clients,
-        form,
+        format,
         summary: WhatIf::default(),
         unrecorded: Unrecorded::default(),
     };
@@ -152,12 +156,12 @@ pub(super) fn run(
         Ok(())
     })?;
     let recorded = config.log.decisions;
-    match form {
-        Form::None | Form::Jsonl => {}
-        Form::Text => {
+    match format {
+        Format::None | Format::Jsonl => {}
+        Format::Text => {
             terminal::say(answer.text(recorded).as_bytes())?;
         }
-        Form::Json => {
+        Format::Json => {
             terminal::say(&terminal::json_line(&answer.json(recorded)))?;
         }
     }
@@ -189,11 +193,11 @@ impl From<StoreError> for Stopped {
 
 /// The answer under construction.
 struct Answer<'a> {
-    asked: &'a Asked,
+    asked: &'a WhatIfQuery,
     robots: &'a OtherFile,
     /// The clients, as they are now.
     clients: &'a [ClientConfig],
-    form: Form,
+    format: Format,
     summary: WhatIf,
     unrecorded: Unrecorded,
 }
@@ -220,7 +224,7 @@ impl Answer<'_> {
                 let exempt = self.exempt(evidence.client.name.as_deref());
                 let decision = review.otherwise(&evidence, self.robots, exempt).await?;
                 let changes = self.summary.count(&evidence, stored.time, &decision);
-                if let (true, Form::Jsonl, Ok(decision)) = (changes, self.form, &decision) {
+                if let (true, Format::Jsonl, Ok(decision)) = (changes, self.format, &decision) {
                     lines.extend(shown::change(&evidence, decision));
                 }
             }

@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use super::filter::FilterArgs;
-use super::printer::Sheet;
+use super::printer::LogPrinter;
 use super::{ListArgs, summary};
 use crate::cli::terminal;
 use crate::clock::Clock;
@@ -50,27 +50,27 @@ pub(super) async fn list(args: &ListArgs, logs: &Logs, with_names: bool) -> Resu
     }
     // Before the first read: `--follow` may repeat a decision made meanwhile, but misses none.
     let head = source.ends().await?;
-    let mut sheet = Sheet::new(
+    let mut printer = LogPrinter::new(
         args.format(),
         args.events,
         terminal::width(),
         std::io::stdout().is_terminal(),
     );
     if with_names {
-        sheet = sheet.with_names(logs.iter().map(Log::name));
+        printer = printer.with_names(logs.iter().map(Log::name));
     }
-    if !terminal::say(&sheet.heading()?)? {
+    if !terminal::say(&printer.heading()?)? {
         return Ok(());
     }
     let goes_on = if args.all {
         let all = source.list(false);
-        source.forward(all, &mut sheet).await?
+        source.forward(all, &mut printer).await?
     } else {
-        source.latest(args.limit, &head, &mut sheet).await?
+        source.latest(args.limit, &head, &mut printer).await?
     };
     if args.follow && goes_on {
-        source.follow(head, &mut sheet).await?;
-    } else if sheet.is_empty() {
+        source.follow(head, &mut printer).await?;
+    } else if printer.is_empty() {
         tell_of_none(args);
     }
     source.end()
@@ -147,7 +147,7 @@ impl<'l> Source<'l> {
         &mut self,
         limit: usize,
         head: &Places,
-        sheet: &mut Sheet,
+        printer: &mut LogPrinter,
     ) -> Result<bool, String> {
         // Search backwards, write forwards: keep only the places, unless the entries are few.
         let mut list = self.list(true).up_to(head);
@@ -167,17 +167,17 @@ impl<'l> Source<'l> {
         self.note(list.faults());
         if limit <= PAGE {
             few.reverse();
-            return terminal::say(&sheet.rows(&few)?);
+            return terminal::say(&printer.rows(&few)?);
         }
         let again = self.list(false).after(&list.turned()).up_to(head);
-        self.forward(again, sheet).await
+        self.forward(again, printer).await
     }
 
     /// Writes a list to its end. Returns false when the reader has gone.
     async fn forward(
         &mut self,
         mut list: MergedList<'l>,
-        sheet: &mut Sheet,
+        printer: &mut LogPrinter,
     ) -> Result<bool, String> {
         loop {
             let page = list.page(PAGE).await;
@@ -186,7 +186,7 @@ impl<'l> Source<'l> {
                 self.note(list.faults());
                 return Ok(true);
             }
-            if !terminal::say(&sheet.rows(&page)?)? {
+            if !terminal::say(&printer.rows(&page)?)? {
                 return Ok(false);
             }
         }
@@ -194,14 +194,14 @@ impl<'l> Source<'l> {
 
     /// Writes new decisions after `seen` until the reader has gone. New ones of several logs come by their times as far as
     /// they come together.
-    async fn follow(&mut self, mut seen: Places, sheet: &mut Sheet) -> Result<(), String> {
+    async fn follow(&mut self, mut seen: Places, printer: &mut LogPrinter) -> Result<(), String> {
         loop {
             tokio::time::sleep(EVERY).await;
             // Without the filter, so that each non-matching decision is looked at only once.
             let head = self.ends().await?.or(&seen);
             if head != seen {
                 let list = self.list(false).after(&seen).up_to(&head);
-                if !self.forward(list, sheet).await? {
+                if !self.forward(list, printer).await? {
                     return Ok(());
                 }
                 seen = head;

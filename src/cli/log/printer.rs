@@ -4,15 +4,15 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::Format;
-use crate::audit::csv::{HEADING, cells, row};
+use crate::audit::csv::{HEADING, row, to_csv};
 use crate::audit::replay::Evidence;
 use crate::cli::terminal::{Paint, Tone, fitted, printable};
 use crate::store::logs::Listed;
 use crate::tlog::KeyName;
 
-/// Writes rows, one page after the other.
+/// A printer of decisions or events, one page after the other.
 #[derive(Debug)]
-pub(super) struct Sheet {
+pub(super) struct LogPrinter {
     format: Format,
     events: bool,
     layout: Layout,
@@ -50,15 +50,15 @@ const LOG: &str = "log";
 /// The widest name of a log on a terminal.
 const MOST_OF_NAME: usize = 28;
 
-impl Sheet {
-    /// Creates a sheet for standard output of this width, `None` without a terminal; for events, or for decisions.
+impl LogPrinter {
+    /// Creates a printer for standard output of this width, `None` without a terminal; for events, or for decisions.
     pub(super) fn new(
         format: Format,
         events: bool,
         width: Option<usize>,
         is_terminal: bool,
-    ) -> Sheet {
-        Sheet {
+    ) -> LogPrinter {
+        LogPrinter {
             format,
             events,
             layout: width.map_or(Layout::Free, Layout::Columns),
@@ -69,14 +69,14 @@ impl Sheet {
     }
 
     /// Adds the name of the log to each row.
-    pub(super) fn with_names<'n>(self, names: impl Iterator<Item = &'n KeyName>) -> Sheet {
+    pub(super) fn with_names<'n>(self, names: impl Iterator<Item = &'n KeyName>) -> LogPrinter {
         let widths = names.map(|name| printable(name.as_str()).chars().count());
         let widest = widths.max().unwrap_or_default().max(LOG.len());
         let names = match self.layout {
             Layout::Free => widest,
             Layout::Columns(_) => widest.min(MOST_OF_NAME),
         };
-        Sheet {
+        LogPrinter {
             names: Some(names),
             ..self
         }
@@ -89,7 +89,7 @@ impl Sheet {
             Format::Csv => {
                 let names = self.names.map(|_| LOG.to_owned()).into_iter();
                 let heading = names.chain(HEADING.map(str::to_owned));
-                cells([heading].into_iter()).map_err(|error| error.to_string())
+                to_csv([heading].into_iter()).map_err(|error| error.to_string())
             }
             Format::Table if self.events => {
                 let log = self.name(LOG.to_uppercase().as_str());
@@ -125,7 +125,7 @@ impl Sheet {
                     let name = self.names.map(|_| one.log.to_string());
                     name.into_iter().chain(row(&one.entry))
                 });
-                cells(rows).map_err(|error| error.to_string())
+                to_csv(rows).map_err(|error| error.to_string())
             }
             Format::Table => {
                 let lines = page.iter().map(|one| match self.events {

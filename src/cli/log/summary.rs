@@ -1,7 +1,7 @@
 //! Counts of decisions.
 
 use super::{Format, Key};
-use crate::audit::csv::cells;
+use crate::audit::csv::to_csv;
 use crate::cli::terminal::printable;
 use crate::store::Tally;
 use crate::text::json::Object;
@@ -34,7 +34,7 @@ pub(super) fn text(tallies: &[Tally], key: Key, format: Format) -> Result<Vec<u8
                 ]
                 .concat()
             });
-            cells([heading].into_iter().chain(rows)).map_err(|error| error.to_string())
+            to_csv([heading].into_iter().chain(rows)).map_err(|error| error.to_string())
         }
     }
 }

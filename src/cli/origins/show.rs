@@ -107,9 +107,9 @@ pub(super) async fn show(
         json_line(&entry)
     } else {
         let trouble = trouble(origin, config).await;
-        let mut sheet = sheet(found, &state, &file, shown, (config, trouble), now);
-        sheet.others(&all, found);
-        sheet.0.into_bytes()
+        let mut lines = page(found, &state, &file, shown, (config, trouble), now);
+        lines.others(&all, found);
+        lines.0.into_bytes()
     };
     say(&text)?;
     Ok(0)
@@ -232,25 +232,25 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const NAMED: usize = 20;
 
 /// Returns the whole page, for people.
-fn sheet(
+fn page(
     found: &OriginMemory,
     state: &State,
     file: &File,
     fetches: &[Fetch],
     (config, trouble): (&Config, Option<Duration>),
     now: Moment,
-) -> Sheet {
-    let mut sheet = Sheet(format!("{}\n", found.origin));
+) -> LabelledLines {
+    let mut lines = LabelledLines(format!("{}\n", found.origin));
     let when = |then: Moment| format!("{} ({} ago)", time_text(then), ago(then, now));
     let to_be = |then: Moment| format!("{} ({})", time_text(then), to_come(then, now));
     let (fresh, outage) = lives(&found.state);
-    sheet.line(
+    lines.line(
         "state",
         &format!("{}: {}", state.name(), about(&found.state)),
     );
-    sheet.line("known as", &found.identity.to_string());
-    sheet.line("fetched with", &found.user_agent);
-    sheet.line(
+    lines.line("known as", &found.identity.to_string());
+    lines.line("fetched with", &found.user_agent);
+    lines.line(
         "requests",
         &stance(
             found.identity.document(),
@@ -260,49 +260,49 @@ fn sheet(
         )
         .1,
     );
-    sheet.line("pace", &pace(state, config));
+    lines.line("pace", &pace(state, config));
     if let Some(interval) = trouble {
         let interval = format_duration(interval);
         let text = format!(
             "asked once in {interval} for now: it wants that, is slow or cannot be reached"
         );
-        sheet.line("in trouble", &text);
+        lines.line("in trouble", &text);
     }
     if let Some(copy) = found.state.copy() {
-        sheet.line(
+        lines.line(
             match found.identity.document() {
                 Document::RobotsTxt => "robots",
                 Document::TdmRep => "tdmrep",
             },
             &format!("{} from {}", copy.status, copy.final_url),
         );
-        sheet.line("sha256", &hex(copy.sha256));
-        sheet.line("fetched", &when(copy.fetched));
+        lines.line("sha256", &hex(copy.sha256));
+        lines.line("fetched", &when(copy.fetched));
     }
     if let StoredState::Unavailable { fetched, .. } = &found.state {
-        sheet.line("fetched", &when(*fetched));
+        lines.line("fetched", &when(*fetched));
     }
     if let Some(fresh) = fresh {
-        sheet.line("fresh until", &to_be(fresh.until));
-        sheet.line(
+        lines.line("fresh until", &to_be(fresh.until));
+        lines.line(
             "refreshed",
             &format!("on demand from {}", to_be(fresh.refresh_from)),
         );
     }
     if let Some(outage) = outage {
-        sheet.line("failing since", &when(outage.since));
-        sheet.line("last attempt", &when(outage.last_attempt));
-        sheet.line("next attempt", &to_be(outage.next_attempt));
+        lines.line("failing since", &when(outage.since));
+        lines.line("last attempt", &when(outage.last_attempt));
+        lines.line("next attempt", &to_be(outage.next_attempt));
     }
-    sheet.file(file);
-    sheet.history(fetches);
-    sheet
+    lines.file(file);
+    lines.history(fetches);
+    lines
 }
 
 /// Lines with a label each; control characters in foreign text are spelt out.
-struct Sheet(String);
+struct LabelledLines(String);
 
-impl Sheet {
+impl LabelledLines {
     fn line(&mut self, label: &str, text: &str) {
         let text = printable(text);
         let _ = writeln!(self.0, "  {label:<14} {text}"); // a String takes all

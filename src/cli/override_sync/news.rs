@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tracing::{debug, warn};
 
-use super::Keeper;
+use super::OverrideSync;
 use crate::admin::query;
 use crate::fleet::{Fleet, News};
 use crate::rep::Origin;
@@ -15,7 +15,7 @@ use crate::robots::identity::Identity;
 /// A message to all instances. As text: `forget https://site.example * a1`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Message {
-    kind: Kind,
+    kind: MessageKind,
     origin: Origin,
     /// The identity of the state to fetch or to drop; `None`: all identities.
     identity: Option<Identity>,
@@ -25,20 +25,20 @@ struct Message {
 
 /// The kinds of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cli) enum Kind {
+pub(in crate::cli) enum MessageKind {
     /// Fetch the robots.txt now.
     Refresh,
     /// Drop its state.
     Forget,
 }
 
-impl Kind {
-    const ALL: [Kind; 2] = [Kind::Refresh, Kind::Forget];
+impl MessageKind {
+    const ALL: [MessageKind; 2] = [MessageKind::Refresh, MessageKind::Forget];
 
     fn as_str(self) -> &'static str {
         match self {
-            Kind::Refresh => "refresh",
-            Kind::Forget => "forget",
+            MessageKind::Refresh => "refresh",
+            MessageKind::Forget => "forget",
         }
     }
 }
@@ -58,7 +58,9 @@ impl Message {
         let mut words = text.splitn(4, ' ');
         let kind = words.next()?;
         Some(Message {
-            kind: Kind::ALL.into_iter().find(|one| one.as_str() == kind)?,
+            kind: MessageKind::ALL
+                .into_iter()
+                .find(|one| one.as_str() == kind)?,
             origin: Origin::parse(words.next()?).ok()?.0,
             identity: match words.next()? {
                 ALL => None,
@@ -69,11 +71,11 @@ impl Message {
     }
 }
 
-impl Keeper {
+impl OverrideSync {
     /// Tells all other instances; returns why that was impossible.
     pub(in crate::cli) async fn announce(
         &self,
-        kind: Kind,
+        kind: MessageKind,
         origin: &Origin,
         identity: Option<&Identity>,
     ) -> Option<String> {
@@ -109,8 +111,8 @@ async fn do_as_told(proxy: Arc<crate::proxy::Proxy>, message: Message) {
     let cache = proxy.gate().robots_cache();
     let (origin, identity) = (&message.origin, message.identity.as_ref());
     let done = match message.kind {
-        Kind::Refresh => cache.follow_refresh(origin, identity).await,
-        Kind::Forget => {
+        MessageKind::Refresh => cache.follow_refresh(origin, identity).await,
+        MessageKind::Forget => {
             // The instance that was told first has forgotten for the identities that it knows.
             if identity.is_none()
                 && let Err(why) = cache.forget_in_fleet(origin, None).await
@@ -134,7 +136,7 @@ mod tests {
     #[test]
     fn a_message_is_read_as_it_was_written() {
         let origin = Origin::parse("https://site.example:8443").unwrap().0;
-        for kind in Kind::ALL {
+        for kind in MessageKind::ALL {
             for identity in [None, Some("*"), Some("examplebot"), Some("examplebot@ada")] {
                 let message = Message {
                     kind,

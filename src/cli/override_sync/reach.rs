@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::Keeper;
+use super::OverrideSync;
 use crate::admin::{LateMember, Reach};
 use crate::fleet::coordinator::{CoordinatorError, MemberRow};
 use crate::fleet::{Fleet, Heard, Member};
@@ -19,7 +19,7 @@ const LATER: u64 = 60_000_000;
 /// The time from one look at the members to the next.
 const LOOK: Duration = Duration::from_millis(50);
 
-impl Keeper {
+impl OverrideSync {
     /// Keeps the names of the members, for the time in which the engine has forgotten some.
     pub(super) async fn look_at_members(&self, fleet: &Fleet, heard: &Heard) {
         let (generation, members) = (heard.generation, heard.members);

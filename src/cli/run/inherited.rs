@@ -17,10 +17,10 @@ pub(super) fn adopt(
     routes: &mut Vec<Route>,
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<Option<String>, String> {
-    let read = |name: &'static str| Named::read(name, &variable);
+    let read = |name: &'static str| ProxyVariable::read(name, &variable);
     let all = read("all_proxy");
     let of_scheme = |scheme: Scheme, name| Some((scheme, read(name).or_else(|| all.clone())?));
-    let named: Vec<(Scheme, Named)> = [
+    let named: Vec<(Scheme, ProxyVariable)> = [
         of_scheme(Scheme::Https, "https_proxy"),
         of_scheme(Scheme::Http, "http_proxy"),
     ]
@@ -90,12 +90,12 @@ pub(super) fn adopt(
 
 /// A variable that names a proxy.
 #[derive(Clone)]
-struct Named {
+struct ProxyVariable {
     name: String,
     value: String,
 }
 
-impl Named {
+impl ProxyVariable {
     /// Reads a variable; the lower-case spelling comes first, as with curl.
     fn read(name: &'static str, variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
         [name.to_owned(), name.to_uppercase()]
@@ -139,7 +139,8 @@ struct Exceptions {
 impl Exceptions {
     fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let mut exceptions = Self::default();
-        let list = Named::read("no_proxy", variable).map_or_else(String::new, |list| list.value);
+        let list =
+            ProxyVariable::read("no_proxy", variable).map_or_else(String::new, |list| list.value);
         let entries = list
             .split([',', ' ', '\t'])
             .filter(|entry| !entry.is_empty());

@@ -173,14 +173,14 @@ mod tests {
     use crate::signing::{AgentUrl, Cover, Form, Identities};
 
     /// A folder with the key of an identity.
-    struct Lab {
+    struct TestKeys {
         folder: tempfile::TempDir,
         settings: Settings,
         now: Moment,
     }
 
-    impl Lab {
-        fn new() -> Lab {
+    impl TestKeys {
+        fn new() -> TestKeys {
             let folder = tempfile::tempdir().unwrap();
             let key = folder.path().join("news.key");
             SigningKey::create(&key).unwrap();
@@ -196,7 +196,7 @@ mod tests {
                 form: Form::Dictionary,
                 plain_http: false,
             };
-            Lab {
+            TestKeys {
                 folder,
                 settings,
                 now,
@@ -223,79 +223,79 @@ mod tests {
 
     #[test]
     fn the_steps_follow_each_other_a_day_apart() {
-        let lab = Lab::new();
-        let [old] = lab.keys().try_into().unwrap();
-        let said = lab.step(false, Duration::ZERO).unwrap();
+        let test_keys = TestKeys::new();
+        let [old] = test_keys.keys().try_into().unwrap();
+        let said = test_keys.step(false, Duration::ZERO).unwrap();
         assert!(
             said.contains("next key") && !said.contains("publish ="),
             "{said}"
         );
-        let [first, new] = lab.keys().try_into().unwrap();
+        let [first, new] = test_keys.keys().try_into().unwrap();
         assert_eq!(first, old);
-        let early = lab.step(false, FRESH - SECOND * 60).unwrap_err();
+        let early = test_keys.step(false, FRESH - SECOND * 60).unwrap_err();
         assert!(early.contains("is due on"), "{early}");
 
         let day = FRESH + SECOND * 60;
-        let said = lab.step(false, day).unwrap();
+        let said = test_keys.step(false, day).unwrap();
         assert!(said.contains(&*new) && said.contains("is due on"), "{said}");
-        assert_eq!(lab.keys(), [Arc::clone(&new), Arc::clone(&old)]);
-        lab.step(false, day + FRESH - SECOND).unwrap_err();
+        assert_eq!(test_keys.keys(), [Arc::clone(&new), Arc::clone(&old)]);
+        test_keys.step(false, day + FRESH - SECOND).unwrap_err();
 
-        let said = lab.step(false, day + FRESH).unwrap();
+        let said = test_keys.step(false, day + FRESH).unwrap();
         assert!(said.contains("complete"), "{said}");
-        assert_eq!(lab.keys(), [Arc::clone(&new)]);
-        lab.step(false, day + FRESH).unwrap();
-        assert_eq!(lab.keys().len(), 2, "the next rotation begins");
+        assert_eq!(test_keys.keys(), [Arc::clone(&new)]);
+        test_keys.step(false, day + FRESH).unwrap();
+        assert_eq!(test_keys.keys().len(), 2, "the next rotation begins");
     }
 
     #[test]
     fn a_key_that_others_have_is_replaced_at_once() {
-        let lab = Lab::new();
-        let [old] = lab.keys().try_into().unwrap();
+        let test_keys = TestKeys::new();
+        let [old] = test_keys.keys().try_into().unwrap();
         for keys in [2, 2, 1] {
-            lab.step(true, Duration::ZERO).unwrap();
-            assert_eq!(lab.keys().len(), keys);
+            test_keys.step(true, Duration::ZERO).unwrap();
+            assert_eq!(test_keys.keys().len(), keys);
         }
-        assert_ne!(lab.keys(), [old]);
+        assert_ne!(test_keys.keys(), [old]);
     }
 
     #[test]
     fn a_step_that_was_cut_off_is_completed() {
-        let lab = Lab::new();
-        let [old] = lab.keys().try_into().unwrap();
-        lab.step(true, Duration::ZERO).unwrap();
-        fs::hard_link(lab.file("news.key"), lab.file("news.key.last")).unwrap();
-        lab.step(false, Duration::ZERO).unwrap();
-        let [new, last] = lab.keys().try_into().unwrap();
+        let test_keys = TestKeys::new();
+        let [old] = test_keys.keys().try_into().unwrap();
+        test_keys.step(true, Duration::ZERO).unwrap();
+        fs::hard_link(test_keys.file("news.key"), test_keys.file("news.key.last")).unwrap();
+        test_keys.step(false, Duration::ZERO).unwrap();
+        let [new, last] = test_keys.keys().try_into().unwrap();
         assert!(new != old && last == old);
-        assert!(!lab.file("news.key.next").exists());
+        assert!(!test_keys.file("news.key.next").exists());
     }
 
     #[test]
     fn a_key_that_is_not_published_does_not_sign() {
-        let mut lab = Lab::new();
-        lab.settings.publish.clear();
-        let said = lab.step(false, Duration::ZERO).unwrap();
+        let mut test_keys = TestKeys::new();
+        test_keys.settings.publish.clear();
+        let said = test_keys.step(false, Duration::ZERO).unwrap();
         let lines = format!(
             "publish = [\"{}\", \"{}\"]",
-            lab.file("news.key.next").display(),
-            lab.file("news.key.last").display()
+            test_keys.file("news.key.next").display(),
+            test_keys.file("news.key.last").display()
         );
         assert!(said.contains(&lines), "{said}");
-        let why = lab.step(true, Duration::ZERO).unwrap_err();
+        let why = test_keys.step(true, Duration::ZERO).unwrap_err();
         assert!(why.contains("publish does not list"), "{why}");
-        assert!(lab.file("news.key.next").exists());
+        assert!(test_keys.file("news.key.next").exists());
     }
 
     #[test]
     fn a_bad_key_is_not_rotated() {
-        let lab = Lab::new();
-        fs::write(lab.file("news.key"), "nonsense").unwrap();
-        let why = lab.step(false, Duration::ZERO).unwrap_err();
+        let test_keys = TestKeys::new();
+        fs::write(test_keys.file("news.key"), "nonsense").unwrap();
+        let why = test_keys.step(false, Duration::ZERO).unwrap_err();
         assert!(
             why.contains("news.key") && why.contains("no Ed25519 key"),
             "{why}"
         );
-        assert!(!lab.file("news.key.next").exists());
+        assert!(!test_keys.file("news.key.next").exists());
     }
 }

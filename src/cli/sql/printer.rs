@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::Format;
-use crate::audit::csv::{harmless, lines};
+use crate::audit::csv::{harmless, to_csv_unchanged};
 use crate::cli::terminal::{self, Columns, printed};
 use crate::store::sqlite::sql::{Cell, Rows};
 use crate::text::hex;
@@ -15,9 +15,9 @@ const MEASURED: usize = 200;
 /// Octets to write at once.
 const AT_ONCE: usize = 64 * 1024;
 
-/// Writes rows as they come.
+/// A printer of rows as they come.
 #[derive(Debug)]
-pub(super) struct Sheet {
+pub(super) struct RowPrinter {
     format: Format,
     width: Option<usize>,
     names: Vec<String>,
@@ -29,7 +29,7 @@ pub(super) struct Sheet {
     count: usize,
 }
 
-impl Sheet {
+impl RowPrinter {
     pub(super) fn new(format: Format, width: Option<usize>) -> Self {
         Self {
             format,
@@ -81,13 +81,13 @@ impl Sheet {
     }
 
     fn csv(&mut self, row: Vec<String>) -> Result<(), String> {
-        let line = lines([row].into_iter()).map_err(|error| error.to_string())?;
+        let line = to_csv_unchanged([row].into_iter()).map_err(|error| error.to_string())?;
         self.out.extend_from_slice(&line);
         Ok(())
     }
 }
 
-impl Rows for Sheet {
+impl Rows for RowPrinter {
     type Error = String;
 
     fn names(&mut self, names: &[&str]) -> Result<bool, String> {
@@ -170,16 +170,16 @@ mod tests {
     use super::*;
 
     fn written(format: Format, rows: &[&[Cell<'_>]]) -> String {
-        let mut sheet = Sheet::new(format, None);
-        sheet.names(&["n", "what \"it\" is"]).unwrap();
+        let mut printer = RowPrinter::new(format, None);
+        printer.names(&["n", "what \"it\" is"]).unwrap();
         for row in rows {
-            sheet.row(row).unwrap();
+            printer.row(row).unwrap();
         }
         if let Format::Table = format {
-            let columns = Columns::of(&sheet.first, None);
-            return columns.lines(&sheet.first);
+            let columns = Columns::of(&printer.first, None);
+            return columns.lines(&printer.first);
         }
-        String::from_utf8(sheet.out).unwrap()
+        String::from_utf8(printer.out).unwrap()
     }
 
     #[test]

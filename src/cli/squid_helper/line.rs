@@ -26,12 +26,12 @@ pub(super) struct Line {
     /// The channel, repeated in the answer.
     pub(super) channel: Option<Box<str>>,
     /// The request, or the answer if the line is not valid.
-    pub(super) question: Result<Question, Outcome>,
+    pub(super) lookup: Result<Lookup, Outcome>,
 }
 
 /// The request that Squid asks about.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Question {
+pub(super) struct Lookup {
     /// The URL; of a CONNECT, `host:port`.
     pub(super) url: Vec<u8>,
     /// The crawler's User-Agent, if it sent one.
@@ -42,16 +42,16 @@ pub(super) struct Question {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The request may go out.
-    Allowed(Told),
+    Allowed(DecisionFacts),
     /// The request may not go out, or not now.
-    Refused(Told),
+    Refused(DecisionFacts),
     /// There is no decision, for this reason.
-    Unsaid(String),
+    Undecided(String),
 }
 
 /// The facts of a decision.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct DecisionFacts {
     /// The reason's code.
     pub(super) reason: String,
     /// The decision's identifier.
@@ -81,7 +81,7 @@ impl Line {
                 None => {
                     return Line {
                         channel: None,
-                        question: Err(Outcome::Unsaid(
+                        lookup: Err(Outcome::Undecided(
                             "the line begins with no channel: external_acl_type needs concurrency=, or this helper --concurrency 0"
                                 .to_owned(),
                         )),
@@ -91,21 +91,21 @@ impl Line {
         };
         let (url, agent) = (words.next(), words.next());
         let is_said = |word: &Vec<u8>| !word.is_empty() && word != b"-";
-        let question = match (url.filter(is_said), agent) {
-            (Some(url), Some(agent)) if !is_percent_encoded(&agent) => Ok(Question {
+        let lookup = match (url.filter(is_said), agent) {
+            (Some(url), Some(agent)) if !is_percent_encoded(&agent) => Ok(Lookup {
                 url,
                 agent: Some(agent).filter(is_said),
             }),
             // A truncated line has no agent, and its URL may be cut.
-            _ => Err(Outcome::Unsaid(
+            _ => Err(Outcome::Undecided(
                 "the line does not hold a URL and a User-Agent: external_acl_type needs %/>ru %/{User-Agent}>h".to_owned(),
             )),
         };
-        Line { channel, question }
+        Line { channel, lookup }
     }
 }
 
-impl Question {
+impl Lookup {
     /// Tells whether the request is for a tunnel: Squid names a CONNECT by its authority.
     pub(super) fn is_tunnel(&self) -> bool {
         memchr::memmem::find(&self.url, b"://").is_none()
@@ -122,20 +122,20 @@ impl Answer {
         }
         // Writing to a `String` does not fail.
         let _ = match &self.outcome {
-            Outcome::Allowed(told) => write!(
+            Outcome::Allowed(facts) => write!(
                 line,
                 "OK tag={} log={}",
-                quoted(&told.reason),
-                quoted(&told.id)
+                quoted(&facts.reason),
+                quoted(&facts.id)
             ),
-            Outcome::Refused(told) => write!(
+            Outcome::Refused(facts) => write!(
                 line,
                 "ERR message={} tag={} log={}",
-                quoted(&told.message),
-                quoted(&told.reason),
-                quoted(&told.id)
+                quoted(&facts.message),
+                quoted(&facts.reason),
+                quoted(&facts.id)
             ),
-            Outcome::Unsaid(why) => write!(line, "BH message={}", quoted(why)),
+            Outcome::Undecided(why) => write!(line, "BH message={}", quoted(why)),
         };
         line.push('\n');
         out.extend_from_slice(line.as_bytes());
@@ -217,18 +217,18 @@ mod tests {
     use super::*;
 
     fn read(line: &str, channels: Channels) -> String {
-        let Line { channel, question } = Line::read(line.as_bytes(), channels);
+        let Line { channel, lookup } = Line::read(line.as_bytes(), channels);
         let channel = channel.as_deref().unwrap_or("-");
-        match question {
-            Ok(question) => format!(
+        match lookup {
+            Ok(lookup) => format!(
                 "{channel}: {}{} as {}",
-                if question.is_tunnel() { "through " } else { "" },
-                question.url.escape_ascii(),
-                question.agent.map_or("no agent".to_owned(), |agent| agent
+                if lookup.is_tunnel() { "through " } else { "" },
+                lookup.url.escape_ascii(),
+                lookup.agent.map_or("no agent".to_owned(), |agent| agent
                     .escape_ascii()
                     .to_string()),
             ),
-            Err(Outcome::Unsaid(why)) => {
+            Err(Outcome::Undecided(why)) => {
                 format!("{channel}: {}", why.split(':').next().unwrap_or_default())
             }
             Err(other) => format!("{other:?}"),
@@ -342,22 +342,22 @@ mod tests {
 
     #[test]
     fn an_answer_is_one_line_whatever_it_says() {
-        let told = Told {
+        let facts = DecisionFacts {
             reason: "robots_disallow".to_owned(),
             id: "01J".to_owned(),
             message: "no \"way\" \\ here\n99 OK".to_owned(),
         };
         for (outcome, expected) in [
             (
-                Outcome::Allowed(told.clone()),
+                Outcome::Allowed(facts.clone()),
                 "5 OK tag=\"robots_disallow\" log=\"01J\"\n",
             ),
             (
-                Outcome::Refused(told),
+                Outcome::Refused(facts),
                 "5 ERR message=\"no \\\"way\\\" \\\\ here 99 OK\" tag=\"robots_disallow\" log=\"01J\"\n",
             ),
             (
-                Outcome::Unsaid("away".to_owned()),
+                Outcome::Undecided("away".to_owned()),
                 "5 BH message=\"away\"\n",
             ),
         ] {

@@ -18,7 +18,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::ServerName;
 use tokio::time::timeout;
 
-use super::line::{Outcome, Question, Told};
+use super::line::{DecisionFacts, Lookup, Outcome};
 use crate::egress::tls_config;
 use crate::text::causes;
 use crate::trust::TrustError;
@@ -80,11 +80,11 @@ impl Service {
         let authorization = match token_file {
             None => None,
             Some(path) => {
-                let told =
+                let failed =
                     |why: &dyn std::fmt::Display| format!("--token-file {}: {why}", path.display());
-                let token = fs::read_to_string(path).map_err(|error| told(&error))?;
+                let token = fs::read_to_string(path).map_err(|error| failed(&error))?;
                 let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
-                    .map_err(|_| told(&"this is no token"))?;
+                    .map_err(|_| failed(&"this is no token"))?;
                 value.set_sensitive(true);
                 Some(value)
             }
@@ -132,8 +132,8 @@ impl Service {
     }
 
     /// Requests a decision.
-    pub(super) async fn ask(&self, question: &Question) -> Outcome {
-        let asked = timeout(self.patience, self.answer(question)).await;
+    pub(super) async fn ask(&self, lookup: &Lookup) -> Outcome {
+        let asked = timeout(self.patience, self.answer(lookup)).await;
         let outcome = asked.unwrap_or_else(|_| Err("no answer came in time".to_owned()));
         let was_away = self.is_away.swap(outcome.is_err(), Ordering::Relaxed);
         match outcome {
@@ -151,13 +151,13 @@ impl Service {
                 if !was_away {
                     say(&format!("{why}; until it answers, nothing is allowed"));
                 }
-                Outcome::Unsaid(why)
+                Outcome::Undecided(why)
             }
         }
     }
 
-    async fn answer(&self, question: &Question) -> Result<Outcome, String> {
-        let request = self.request(question)?;
+    async fn answer(&self, lookup: &Lookup) -> Result<Outcome, String> {
+        let request = self.request(lookup)?;
         let response = self.client.request(request).await;
         let response = response.map_err(|error| causes(&error))?;
         let (head, body) = response.into_parts();
@@ -170,12 +170,12 @@ impl Service {
                 StatusCode::BAD_REQUEST => {
                     // The error concerns this request alone.
                     let message = detail(body).await;
-                    return Ok(Outcome::Unsaid(message));
+                    return Ok(Outcome::Undecided(message));
                 }
                 status => format!("status {status}, without a decision"),
             });
         };
-        let mut told = Told {
+        let mut facts = DecisionFacts {
             reason: field(&head.headers, "x-crawlgate-reason").unwrap_or_default(),
             id: field(&head.headers, "x-crawlgate-decision").unwrap_or_default(),
             message: String::new(),
@@ -183,22 +183,22 @@ impl Service {
         if head.status == StatusCode::OK {
             // Read the body to its end, or the connection could not be used again.
             collect(body).await;
-            return Ok(Outcome::Allowed(told));
+            return Ok(Outcome::Allowed(facts));
         }
-        told.message = detail(body).await;
-        if told.message.is_empty() {
-            told.message = format!("{verdict}: {}", told.reason);
+        facts.message = detail(body).await;
+        if facts.message.is_empty() {
+            facts.message = format!("{verdict}: {}", facts.reason);
         }
-        Ok(Outcome::Refused(told))
+        Ok(Outcome::Refused(facts))
     }
 
-    fn request(&self, question: &Question) -> Result<Request<String>, String> {
+    fn request(&self, lookup: &Lookup) -> Result<Request<String>, String> {
         let mut path = String::from("/decide?url=");
-        encode(&question.url, &mut path);
-        if question.is_tunnel() {
+        encode(&lookup.url, &mut path);
+        if lookup.is_tunnel() {
             path.push_str("&tunnel=true&method=CONNECT");
         }
-        if let Some(agent) = &question.agent {
+        if let Some(agent) = &lookup.agent {
             path.push_str("&agent=");
             encode(agent, &mut path);
         }
@@ -324,11 +324,11 @@ mod tests {
         };
         let service = Service::new(&instance, Some("news"), Duration::ZERO).unwrap();
         let asked = |url: &[u8], agent: Option<&[u8]>| {
-            let question = Question {
+            let lookup = Lookup {
                 url: url.to_vec(),
                 agent: agent.map(<[u8]>::to_vec),
             };
-            service.request(&question).unwrap().uri().to_string()
+            service.request(&lookup).unwrap().uri().to_string()
         };
         assert_eq!(
             asked(b"http://a.test/x?b=1&c=%70#d", Some(b"A/1 (\xff)")),

@@ -14,7 +14,7 @@ use super::super::logs::REACH;
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::filter::{Filter, bad_request, params};
-use crate::audit::csv::{HEADING, cells, row};
+use crate::audit::csv::{HEADING, row, to_csv};
 use crate::store::logs::{ALL, EntryKind, Fault, Listed, Logs, MergedList, Places};
 use crate::store::{DecisionQuery, StoreError};
 
@@ -127,7 +127,7 @@ async fn write(
     if request.format == Format::Csv {
         let log = request.with_log.then(|| "log".to_owned());
         let heading = log.into_iter().chain(HEADING.map(str::to_owned));
-        let heading = cells([heading].into_iter())?;
+        let heading = to_csv([heading].into_iter())?;
         if sender.send(Ok(heading.into())).await.is_err() {
             return Ok(());
         }
@@ -174,7 +174,7 @@ fn written(page: &[Listed], request: &ExportRequest) -> Result<Bytes, csv::Error
                 let log = request.with_log.then(|| one.log.to_string());
                 log.into_iter().chain(row(&one.entry))
             });
-            cells(rows)?.into()
+            to_csv(rows)?.into()
         }
         Format::Jsonl => {
             let lines = page.iter().map(|one| match request.with_log {

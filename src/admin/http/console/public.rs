@@ -258,7 +258,7 @@ async fn judge(inner: &Inner, url: &str, agent: &str) -> Result<Judgement, TryEr
     }
     let (sites, settings) = (&inner.sites, inner.sites.adopt());
     let agent = explain::agent(&names(agent), &settings);
-    let mut asked = explain::usage::Asked::configured(&settings);
+    let mut asked = explain::usage::UsageQuery::configured(&settings);
     // It is fetched for a crawler that robots.txt was asked about by name, and strangers choose no name of a fetch.
     Arc::make_mut(&mut asked.modes).tdmrep = SignalMode::Off;
     let agent = agent.map_err(|error| TryError::Invalid(InvalidParam::new("agent", error)))?;

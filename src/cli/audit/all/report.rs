@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::{TOLD, Tally, Witnessed};
+use super::{DecisionCounts, MAX_SHOWN, Witnessed};
 use crate::audit::verify::case::Trusted;
 use crate::audit::verify::walk::Walked;
 use crate::cli::terminal::printable;
@@ -14,7 +14,7 @@ use crate::tlog::hash_text;
 
 /// Writes the result for people.
 pub(super) fn as_text(
-    tally: &Tally,
+    counts: &DecisionCounts,
     walked: &Walked,
     is_whole: bool,
     faults: &[String],
@@ -23,42 +23,42 @@ pub(super) fn as_text(
     witnesses: &Witnessed<'_>,
 ) -> String {
     let mut text = String::new();
-    tell_faults(&mut text, tally, faults);
-    tell_log(&mut text, tally.records, walked, is_whole);
-    tell_checkpoints(&mut text, walked, last, trusted);
-    tell_witnesses(&mut text, witnesses);
-    tell_decisions(&mut text, tally);
-    for (event, count) in &tally.events {
+    write_faults(&mut text, counts, faults);
+    write_log(&mut text, counts.records, walked, is_whole);
+    write_checkpoints(&mut text, walked, last, trusted);
+    write_witnesses(&mut text, witnesses);
+    write_decisions(&mut text, counts);
+    for (event, count) in &counts.events {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "events    {count} {}", printable(event));
     }
-    for fork in &tally.forks {
+    for fork in &counts.forks {
         let _ = writeln!(text, "fork      {}", printable(fork));
     }
     text
 }
 
-fn tell_faults(text: &mut String, tally: &Tally, faults: &[String]) {
-    for fault in faults.iter().take(TOLD) {
+fn write_faults(text: &mut String, counts: &DecisionCounts, faults: &[String]) {
+    for fault in faults.iter().take(MAX_SHOWN) {
         let _ = writeln!(text, "fault: {}", printable(fault));
     }
-    if let Some(more @ 1..) = faults.len().checked_sub(TOLD) {
+    if let Some(more @ 1..) = faults.len().checked_sub(MAX_SHOWN) {
         let _ = writeln!(
             text,
             "fault: and {more} more of the log and its checkpoints"
         );
     }
-    for wrong in &tally.told {
+    for wrong in &counts.shown {
         let id = wrong.id.as_deref().unwrap_or("?");
-        let said = format!("fault: record {} ({id}): {}", wrong.seq, wrong.said);
+        let said = format!("fault: record {} ({id}): {}", wrong.seq, wrong.message);
         let _ = writeln!(text, "{}", printable(&said));
     }
-    if let Some(more @ 1..) = tally.wrong.checked_sub(tally.told.len() as u64) {
+    if let Some(more @ 1..) = counts.wrong.checked_sub(counts.shown.len() as u64) {
         let _ = writeln!(text, "fault: and {more} more decisions");
     }
 }
 
-fn tell_log(text: &mut String, records: u64, walked: &Walked, is_whole: bool) {
+fn write_log(text: &mut String, records: u64, walked: &Walked, is_whole: bool) {
     let whole = if is_whole { "whole" } else { "NOT whole" };
     let _ = match records {
         0 => writeln!(text, "log       no records, {whole}"),
@@ -79,7 +79,7 @@ fn tell_log(text: &mut String, records: u64, walked: &Walked, is_whole: bool) {
     }
 }
 
-fn tell_checkpoints(
+fn write_checkpoints(
     text: &mut String,
     walked: &Walked,
     last: Option<&StoredCheckpoint>,
@@ -110,7 +110,7 @@ fn tell_checkpoints(
     }
 }
 
-fn tell_witnesses(text: &mut String, witnesses: &Witnessed<'_>) {
+fn write_witnesses(text: &mut String, witnesses: &Witnessed<'_>) {
     let (each, quorum) = (&witnesses.each, witnesses.quorum);
     if each.is_empty() {
         return;
@@ -138,32 +138,32 @@ fn tell_witnesses(text: &mut String, witnesses: &Witnessed<'_>) {
     }
 }
 
-fn tell_decisions(text: &mut String, tally: &Tally) {
-    let attested: u64 = tally.attested.values().sum();
+fn write_decisions(text: &mut String, counts: &DecisionCounts) {
+    let attested: u64 = counts.attested.values().sum();
     let _ = write!(
         text,
         "decisions {} proven, {attested} attested only",
-        tally.proven
+        counts.proven
     );
     let mut gap = " (";
-    for (why, count) in &tally.attested {
+    for (why, count) in &counts.attested {
         let _ = write!(text, "{gap}{count} {why}");
         gap = ", ";
     }
     if attested > 0 {
         text.push(')');
     }
-    if tally.unlinked > 0 {
+    if counts.unlinked > 0 {
         let _ = write!(
             text,
             ", {} not proven: the log contradicts them",
-            tally.unlinked
+            counts.unlinked
         );
     }
-    if tally.passed > 0 {
-        let _ = write!(text, ", {} not replayed: outside the time", tally.passed);
+    if counts.passed > 0 {
+        let _ = write!(text, ", {} not replayed: outside the time", counts.passed);
     }
-    let _ = writeln!(text, ", {} wrong", tally.wrong);
+    let _ = writeln!(text, ", {} wrong", counts.wrong);
     if attested > 0 {
         let _ = writeln!(
             text,
@@ -174,7 +174,7 @@ fn tell_decisions(text: &mut String, tally: &Tally) {
 
 /// Returns the result for programs.
 pub(super) fn as_json(
-    tally: &Tally,
+    counts: &DecisionCounts,
     walked: &Walked,
     faults: &[String],
     trusted: &Trusted,
@@ -186,12 +186,12 @@ pub(super) fn as_json(
     });
     let at = seen.last.map(|last| time_text(last.1));
     let witnessed = json!({"size": seen.last.map(|last| last.0), "at": at, "quorum": seen.quorum});
-    let wrong = tally.told.iter().map(|wrong| {
-        json!({"seq": wrong.seq, "id": wrong.id, "outcome": wrong.code, "said": wrong.said})
+    let wrong = counts.shown.iter().map(|wrong| {
+        json!({"seq": wrong.seq, "id": wrong.id, "outcome": wrong.code, "said": wrong.message})
     });
     json!({
-        "ok": faults.is_empty() && tally.wrong == 0,
-        "records": tally.records,
+        "ok": faults.is_empty() && counts.wrong == 0,
+        "records": counts.records,
         "first": walked.first + 1,
         "size": walked.size,
         "root": walked.root.as_ref().map(hash_text),
@@ -200,13 +200,13 @@ pub(super) fn as_json(
         "keys": trusted.keys.all.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "witnesses": witnesses.collect::<Vec<_>>(),
         "witnessed": witnessed,
-        "proven": tally.proven,
-        "unlinked": tally.unlinked,
-        "attested": tally.attested,
-        "events": tally.events,
-        "forks": tally.forks,
-        "not_replayed": tally.passed,
-        "wrong": tally.wrong,
+        "proven": counts.proven,
+        "unlinked": counts.unlinked,
+        "attested": counts.attested,
+        "events": counts.events,
+        "forks": counts.forks,
+        "not_replayed": counts.passed,
+        "wrong": counts.wrong,
         "decisions": wrong.collect::<Vec<_>>(),
         "faults": faults,
     })

@@ -91,7 +91,7 @@ impl ExportedLog {
     /// Adds records, signs the log and exports it.
     async fn exported(&mut self, count: u64, from: Moment) {
         let found = self.signed(count, from).await.export().await;
-        assert_eq!(found, Ok(Found::Nothing));
+        assert_eq!(found, Ok(CheckResult::Clean));
     }
 
     /// Drops the records that have expired, and returns the time of that.
@@ -106,7 +106,7 @@ impl ExportedLog {
         later
     }
 
-    async fn export(&self) -> Result<Found, String> {
+    async fn export(&self) -> Result<CheckResult, String> {
         let args = ExportArgs {
             to: self.to(),
             key: vec![self.key.vkey().to_string()],
@@ -166,7 +166,7 @@ async fn a_store_that_contradicts_the_signed_root_is_not_exported() {
     let mut gate = ExportedLog::new().await;
     gate.signed(1_200, ROW.time).await;
     forge(&gate.path(), 300, true);
-    assert_eq!(gate.export().await, Ok(Found::Faults));
+    assert_eq!(gate.export().await, Ok(CheckResult::Faults));
     let names: Vec<String> = files(&gate.to()).into_keys().collect();
     assert_eq!(names, ["log.json"], "not a file is written");
 }
@@ -177,7 +177,7 @@ async fn an_export_behind_dropped_records_has_the_roots_below_it() {
     gate.signed(1_000, ROW.time).await;
     let later = gate.expire().await;
     gate.signed(200, later).await;
-    assert_eq!(gate.export().await, Ok(Found::Nothing));
+    assert_eq!(gate.export().await, Ok(CheckResult::Clean));
     let files = files(&gate.to());
     let ground = &files[&ground_file(768)];
     assert_eq!(ground.len(), 3 * 32);
@@ -194,7 +194,7 @@ async fn a_robots_txt_that_was_altered_is_not_exported() {
         .unwrap()
         .execute("UPDATE snapshot SET body = ?1, bytes = 23", params![other])
         .unwrap();
-    assert_eq!(gate.export().await, Ok(Found::Faults));
+    assert_eq!(gate.export().await, Ok(CheckResult::Faults));
     let names: Vec<String> = files(&gate.to()).into_keys().collect();
     assert!(
         !names.iter().any(|name| name.starts_with("robots/")),

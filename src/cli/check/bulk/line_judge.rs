@@ -16,7 +16,7 @@ use crate::cache::RobotsCache;
 use crate::config::Config;
 use crate::explain::Documents;
 use crate::explain::document::{NoteOf, notes_of};
-use crate::explain::usage::{self, Asked, File, Head};
+use crate::explain::usage::{self, File, Head, UsageQuery};
 use crate::policy::overrides::Overrides;
 use crate::policy::usage::Signals;
 use crate::policy::{Reason, Verdict};
@@ -34,7 +34,7 @@ const COMPILED: usize = 8;
 /// A line of standard input.
 #[derive(Deserialize)]
 #[serde(expecting = "a JSON object with at least `url`")]
-struct Question<'a> {
+struct InputLine<'a> {
     #[serde(borrow)]
     url: Cow<'a, str>,
     agents: Option<Vec<String>>,
@@ -51,7 +51,7 @@ struct Question<'a> {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct OutputLine<'a> {
     verdict: &'static str,
     reason: &'static str,
     rule: Option<&'a str>,
@@ -76,26 +76,26 @@ struct Guard<'a> {
 }
 
 #[derive(Serialize)]
-struct Refusal<'a> {
+struct ErrorLine<'a> {
     error: &'a str,
     line: u64,
 }
 
 /// The result of a line.
-pub(super) enum Step {
+pub(super) enum LineOutcome {
     /// The answer is written.
     Answered,
     /// The line needs the documents of its origin.
-    ToFetch(Arc<Fetch>),
+    ToFetch(Arc<PendingLine>),
 }
 
 /// A line that waits for the documents of its origin.
-pub(super) struct Fetch {
+pub(super) struct PendingLine {
     origin: Origin,
     agent: Arc<Agent>,
     path: String,
     with_notes: bool,
-    asked: Option<Asked>,
+    asked: Option<UsageQuery>,
     /// True if the line says what tdmrep.json counts, or that none does.
     brings_tdmrep: bool,
     number: u64,
@@ -107,7 +107,7 @@ pub(super) struct LineJudge {
     path_guard: bool,
     default: Arc<Agent>,
     /// The purposes, the response and the tdmrep.json of the command line.
-    usage: Asked,
+    usage: UsageQuery,
     asked: u64,
     last: Option<Parsed>,
     decoder: GeneralPurpose,
@@ -123,7 +123,7 @@ struct Parsed {
 impl LineJudge {
     pub(super) fn new(
         named: &[String],
-        usage: Asked,
+        usage: UsageQuery,
         config: &Config,
     ) -> Result<LineJudge, String> {
         // Base64 without padding has the same meaning.
@@ -141,35 +141,35 @@ impl LineJudge {
     }
 
     /// Reads a line and appends its answer, unless it needs a robots.txt.
-    pub(super) fn take(&mut self, line: &Line, out: &mut Vec<u8>) -> Step {
+    pub(super) fn take(&mut self, line: &Line, out: &mut Vec<u8>) -> LineOutcome {
         self.asked += 1;
         match self.answer(line, out) {
             Ok(asked) => asked,
             Err(error) => {
                 refuse(&error, self.asked, out);
-                Step::Answered
+                LineOutcome::Answered
             }
         }
     }
 
-    fn answer(&mut self, line: &Line, out: &mut Vec<u8>) -> Result<Step, String> {
+    fn answer(&mut self, line: &Line, out: &mut Vec<u8>) -> Result<LineOutcome, String> {
         let Line::Whole(line) = line else {
             return Err(format!("the line is longer than {LONGEST} octets"));
         };
-        let question: Question<'_> = serde_json::from_slice(line).map_err(|error| wrong(&error))?;
-        if question.agent.is_some() || question.user_agent.is_some() {
+        let input: InputLine<'_> = serde_json::from_slice(line).map_err(|error| invalid(&error))?;
+        if input.agent.is_some() || input.user_agent.is_some() {
             return Err("name the crawler in `agents`, a list: [\"ExampleBot\"]".to_owned());
         }
         let (origin, path) =
-            crate::explain::origin(&question.url).map_err(|error| error.to_string())?;
-        let agent = match &question.agents {
+            crate::explain::origin(&input.url).map_err(|error| error.to_string())?;
+        let agent = match &input.agents {
             None => Arc::clone(&self.default),
             Some(named) if named.is_empty() => Arc::default(),
             Some(named) => crate::explain::named(named).map_err(|error| error.to_string())?,
         };
-        let with_notes = question.notes == Some(true);
-        let asked = self.asked_of(&question)?;
-        let text = match (question.robots, question.robots_base64) {
+        let with_notes = input.notes == Some(true);
+        let asked = self.asked_of(&input)?;
+        let text = match (input.robots, input.robots_base64) {
             (Some(_), Some(_)) => {
                 return Err("`robots` and `robots_base64` are two files: bring one".to_owned());
             }
@@ -179,20 +179,20 @@ impl LineJudge {
                 .decode(text.as_bytes())
                 .map_err(|error| format!("`robots_base64`: not Base64: {error}"))?,
             (None, None) => {
-                return Ok(Step::ToFetch(Arc::new(Fetch {
+                return Ok(LineOutcome::ToFetch(Arc::new(PendingLine {
                     origin,
                     agent,
                     path,
                     with_notes,
                     asked,
-                    brings_tdmrep: question.tdmrep.is_some(),
+                    brings_tdmrep: input.tdmrep.is_some(),
                     number: self.asked,
                 })));
             }
         };
         let path_guard = self.path_guard;
-        let (last, rules) = self.law(&text, &agent);
-        let asked = asked.map(|asked| AskedOf {
+        let (last, rules) = self.rules_of(&text, &agent);
+        let asked = asked.map(|asked| UsageContext {
             statements: Some(last.statements(&agent)),
             chain: &agent.tokens,
             asked,
@@ -205,11 +205,11 @@ impl LineJudge {
             asked,
             out,
         );
-        Ok(Step::Answered)
+        Ok(LineOutcome::Answered)
     }
 
     /// Appends the answer to a line after its fetch; `None`: the fetch ended in a panic.
-    pub(super) fn end(&self, fetch: &Fetch, documents: Option<Documents>, out: &mut Vec<u8>) {
+    pub(super) fn end(&self, fetch: &PendingLine, documents: Option<Documents>, out: &mut Vec<u8>) {
         let path = fetch.path.as_bytes();
         let mut asked = fetch.asked.clone();
         let (view, tdmrep) = documents.map(|it| (it.view, it.tdmrep)).unzip();
@@ -231,7 +231,7 @@ impl LineJudge {
                 let chain = &fetch.agent.tokens;
                 let rules = snapshot.rules(chain);
                 let noted = fetch.with_notes.then_some(&snapshot.robots);
-                let asked = asked.map(|asked| AskedOf {
+                let asked = asked.map(|asked| UsageContext {
                     statements: snapshot.statements(chain),
                     chain,
                     asked,
@@ -241,9 +241,9 @@ impl LineJudge {
             Some(Stance::AllowAll) => Reason::RobotsUnavailable,
             Some(Stance::DisallowAll { .. }) => Reason::RobotsUnreachable,
         };
-        let mut answer = Answer::of(reason);
+        let mut answer = OutputLine::of(reason);
         answer.notes = fetch.with_notes.then(Vec::new);
-        let asked = asked.map(|asked| AskedOf {
+        let asked = asked.map(|asked| UsageContext {
             statements: None,
             chain: &fetch.agent.tokens,
             asked,
@@ -252,19 +252,19 @@ impl LineJudge {
     }
 
     /// Returns what a line asks about use; `None` where it asks nothing and the command line names no purpose.
-    fn asked_of(&self, question: &Question<'_>) -> Result<Option<Asked>, String> {
+    fn asked_of(&self, input: &InputLine<'_>) -> Result<Option<UsageQuery>, String> {
         let mut asked = self.usage.clone();
         let mut is_asked = !asked.purposes.is_empty();
-        if let Some(words) = &question.purposes {
+        if let Some(words) = &input.purposes {
             asked.purposes =
                 usage::purposes(words).map_err(|error| format!("`purposes`: {error}"))?;
             is_asked = true;
         }
-        if let Some(text) = &question.response {
+        if let Some(text) = &input.response {
             asked.response = Some(Arc::new(Head::parse(text.as_bytes())));
             is_asked = true;
         }
-        if let Some(text) = &question.tdmrep {
+        if let Some(text) = &input.tdmrep {
             let text = text.as_ref();
             asked.tdmrep = text.map(|text| Arc::new(File::parse(text.as_bytes())));
             is_asked = true;
@@ -273,7 +273,7 @@ impl LineJudge {
     }
 
     /// Returns a file and its rules for the agent; parses only if the file differs from the last one.
-    fn law(&mut self, text: &[u8], agent: &Agent) -> (&mut Parsed, Arc<Rules>) {
+    fn rules_of(&mut self, text: &[u8], agent: &Agent) -> (&mut Parsed, Arc<Rules>) {
         let is_last = |last: &Parsed| !last.robots.is_truncated() && last.robots.text() == text;
         let last = self.last.take().filter(is_last).unwrap_or_else(|| Parsed {
             robots: Robots::parse(text, self.options),
@@ -296,7 +296,7 @@ impl LineJudge {
     }
 }
 
-impl Fetch {
+impl PendingLine {
     /// Fetches the documents. The answer is the protocol's, so that no override counts.
     pub(super) async fn documents(&self, cache: &RobotsCache) -> Documents {
         let page = (&self.origin, &*self.path);
@@ -323,10 +323,10 @@ impl Parsed {
 }
 
 /// The question of a line about use: its purposes, response and tdmrep.json, and the statements for its crawler.
-struct AskedOf<'a> {
+struct UsageContext<'a> {
     statements: Option<Arc<Statements>>,
     chain: &'a [ProductToken],
-    asked: Asked,
+    asked: UsageQuery,
 }
 
 /// Appends the protocol's answer, and that of the path guard.
@@ -335,7 +335,7 @@ fn tell(
     rules: &Rules,
     path_guard: bool,
     noted: Option<&Robots>,
-    asked: Option<AskedOf<'_>>,
+    asked: Option<UsageContext<'_>>,
     out: &mut Vec<u8>,
 ) {
     let form = ComparisonPath::new(path);
@@ -352,7 +352,7 @@ fn tell(
         false => Guarded::Clear,
     };
     let notes = noted.map(notes);
-    let answer = Answer {
+    let answer = OutputLine {
         rule: rule.map(|rule| &*rule.text),
         line: rule.map(|rule| rule.line),
         group: rule
@@ -369,21 +369,21 @@ fn tell(
             }),
         },
         notes: notes.as_deref().map(notes_of),
-        ..Answer::of(reason)
+        ..OutputLine::of(reason)
     };
     answer.finish(path, path_guard, asked, out);
 }
 
-impl Answer<'_> {
+impl OutputLine<'_> {
     /// Appends the answer, with what the line asks about use. Nothing is said of a path that is not allowed.
     fn finish(
         mut self,
         path: &[u8],
         path_guard: bool,
-        asked: Option<AskedOf<'_>>,
+        asked: Option<UsageContext<'_>>,
         out: &mut Vec<u8>,
     ) {
-        let Some(AskedOf {
+        let Some(UsageContext {
             statements,
             chain,
             asked,
@@ -402,14 +402,14 @@ impl Answer<'_> {
             (self.rule, self.line) = (None, None);
         }
         // Shorter-lived than the rest of the answer.
-        let mut answer: Answer<'_> = self;
+        let mut answer: OutputLine<'_> = self;
         answer.usage = Some(usage.as_ref().and_then(|usage| usage.record()));
         write(&answer, out);
     }
 
     /// Returns an answer with a reason and no rule.
     fn of(reason: Reason) -> Self {
-        Answer {
+        OutputLine {
             verdict: reason.verdict().as_str(),
             reason: reason.as_str(),
             rule: None,
@@ -428,19 +428,19 @@ fn brought<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<String>>,
 }
 
 fn refuse(error: &str, line: u64, out: &mut Vec<u8>) {
-    write(&Refusal { error, line }, out);
+    write(&ErrorLine { error, line }, out);
 }
 
 /// Describes the error of a line. The parser's line number is left out: there is but one line.
-fn wrong(error: &serde_json::Error) -> String {
+fn invalid(error: &serde_json::Error) -> String {
     let told = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     let what = told.strip_suffix(&*place).unwrap_or(&told);
-    let wrong = match error.classify() {
+    let invalid = match error.classify() {
         Category::Syntax | Category::Eof => "not a JSON object",
         Category::Data | Category::Io => "no question",
     };
-    format!("{wrong}: {what} (column {})", error.column())
+    format!("{invalid}: {what} (column {})", error.column())
 }
 
 #[cfg(test)]

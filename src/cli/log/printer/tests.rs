@@ -32,8 +32,8 @@ const LONG: &str = "logs.example.org/a-rather-long-place/fra-1";
 
 const RULE: &str = "{\"group\":\"*\",\"text\":\"Disallow: /a\",\"line\":3}";
 
-fn table(width: Option<usize>) -> Sheet {
-    Sheet::new(Format::Table, false, width, false)
+fn table(width: Option<usize>) -> LogPrinter {
+    LogPrinter::new(Format::Table, false, width, false)
 }
 
 fn rows(width: Option<usize>, decision: &StoredDecision) -> String {
@@ -123,8 +123,8 @@ fn a_record_that_cannot_be_read_is_reported() {
     let mut decision = decision("enforce", RULE);
     decision.record = "{}".to_owned();
     assert!(rows(None, &decision).starts_with("record 1 cannot be read: "));
-    let mut sheet = Sheet::new(Format::Csv, false, None, false);
-    let row = sheet.rows(&[listed(&decision)]).unwrap();
+    let mut printer = LogPrinter::new(Format::Csv, false, None, false);
+    let row = printer.rows(&[listed(&decision)]).unwrap();
     assert!(row.starts_with(b"1,,"), "{row:?}");
 }
 
@@ -136,8 +136,8 @@ fn an_event_is_a_row_of_its_time_its_name_and_its_line() {
         ..decision("enforce", "null")
     };
     let row = |width| {
-        let mut sheet = Sheet::new(Format::Table, true, width, false);
-        let rows = sheet.rows(&[listed(&event)]).unwrap();
+        let mut printer = LogPrinter::new(Format::Table, true, width, false);
+        let rows = printer.rows(&[listed(&event)]).unwrap();
         String::from_utf8(rows).unwrap()
     };
     let whole = "2026-11-20 12:00:00  override_removed     \"override\":{\"id\":\"1\"},\"by\":\"Ada\\u001b\"\n";
@@ -150,26 +150,26 @@ fn an_event_is_a_row_of_its_time_its_name_and_its_line() {
             "{row}"
         );
     }
-    let mut sheet = named(Format::Table, true, Some(100));
-    let rows = String::from_utf8(sheet.rows(&[listed(&event)]).unwrap()).unwrap();
+    let mut printer = named(Format::Table, true, Some(100));
+    let rows = String::from_utf8(printer.rows(&[listed(&event)]).unwrap()).unwrap();
     assert!(rows.chars().count() <= 100, "{rows}");
     let cells = "2026-11-20 12:00:00  logs.example.org/a-rather-l…  override_removed     \"over";
     assert!(rows.starts_with(cells), "{rows}");
 }
 
-/// Returns a sheet with the names of logs.
-fn named(format: Format, events: bool, width: Option<usize>) -> Sheet {
+/// Returns a printer with the names of logs.
+fn named(format: Format, events: bool, width: Option<usize>) -> LogPrinter {
     let names = ["a", LONG].map(|name| name.parse().unwrap());
-    Sheet::new(format, events, width, false).with_names(names.iter())
+    LogPrinter::new(format, events, width, false).with_names(names.iter())
 }
 
 #[test]
 fn each_row_names_its_log_if_there_are_several() {
     let decision = decision("enforce", RULE);
     let text = |format, events, width| {
-        let mut sheet = named(format, events, width);
-        let heading = sheet.heading().unwrap();
-        let rows = sheet.rows(&[listed(&decision)]).unwrap();
+        let mut printer = named(format, events, width);
+        let heading = printer.heading().unwrap();
+        let rows = printer.rows(&[listed(&decision)]).unwrap();
         String::from_utf8([heading, rows].concat()).unwrap()
     };
     for width in 80..300 {

@@ -162,7 +162,7 @@ async fn records_dropped_between_two_exports_leave_a_gap_and_a_new_copy_begins_b
     gate.signed(700, ROW.time).await;
     let later = gate.expire().await;
     gate.signed(200, later).await;
-    assert_eq!(gate.export().await, Ok(Found::Faults));
+    assert_eq!(gate.export().await, Ok(CheckResult::Faults));
     let error = copy.bring(&gate, &gate.to()).unwrap_err();
     assert!(
         error.contains("records 301 to 768 are not in it"),

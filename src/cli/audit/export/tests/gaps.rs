@@ -44,11 +44,15 @@ async fn a_damaged_block_becomes_a_gap_that_the_signed_root_proves() {
     gate.signed(1_300, ROW.time + DAY * 2).await;
     let (first, end) = damage(&gate, 1_500);
     assert!(first > 0 && end < 3_000, "{first}, {end}");
-    assert_eq!(gate.export().await, Ok(Found::Faults));
+    assert_eq!(gate.export().await, Ok(CheckResult::Faults));
     let there = files(&gate.to());
     let stated = there.keys().filter(|name| name.starts_with("gaps/"));
     assert_eq!(stated.collect::<Vec<_>>(), [&gap_file(first, end)]);
-    assert_eq!(gate.export().await, Ok(Found::Nothing), "and nothing new");
+    assert_eq!(
+        gate.export().await,
+        Ok(CheckResult::Clean),
+        "and nothing new"
+    );
 
     let copy = Copy::new();
     let brought = copy.bring(&gate, &gate.to()).unwrap();
@@ -73,7 +77,7 @@ async fn a_bundle_other_than_signed_becomes_a_gap() {
     let mut gate = ExportedLog::new().await;
     gate.signed(1_200, ROW.time).await;
     forge(&gate.path(), 300, false);
-    assert_eq!(gate.export().await, Ok(Found::Faults));
+    assert_eq!(gate.export().await, Ok(CheckResult::Faults));
     let names: Vec<String> = files(&gate.to()).into_keys().collect();
     let is_there = |name: String| assert!(names.contains(&name), "{name}: {names:?}");
     is_there(entries_file(0, 256));
@@ -94,7 +98,7 @@ async fn a_gap_behind_exported_records_of_the_same_bundle_is_proven_from_their_c
     gate.signed(1_100, ROW.time + DAY).await;
     let (first, end) = damage(&gate, 900);
     assert!(first < 700 && end > 1_200, "{first}, {end}");
-    assert_eq!(gate.export().await, Ok(Found::Faults));
+    assert_eq!(gate.export().await, Ok(CheckResult::Faults));
     let after = files(&gate.to());
     assert!(before.iter().all(|(name, content)| after[name] == *content));
     assert!(

@@ -5,14 +5,14 @@ use super::*;
 use crate::rep::ProductToken;
 
 fn answers(lines: &[&str]) -> Vec<Value> {
-    let mut judge = LineJudge::new(&[], Asked::default(), &Config::default())
+    let mut judge = LineJudge::new(&[], UsageQuery::default(), &Config::default())
         .expect("a configuration that can be read");
     lines
         .iter()
         .map(|line| {
             let mut out = Vec::new();
             let line = Line::Whole(line.as_bytes().to_vec());
-            assert!(matches!(judge.take(&line, &mut out), Step::Answered));
+            assert!(matches!(judge.take(&line, &mut out), LineOutcome::Answered));
             assert!(out.ends_with(b"\n"));
             serde_json::from_slice(&out).expect("JSON")
         })
@@ -23,11 +23,11 @@ fn answers(lines: &[&str]) -> Vec<Value> {
 fn a_question_has_its_answer() {
     const FILE: &str = "User-agent: *\nDisallow: /p\nAllow: /p/open\n";
     let ask = |path: &str, more: Value| {
-        let mut question = json!({"url": format!("https://a.example{path}"), "robots": FILE});
-        if let (Value::Object(question), Value::Object(more)) = (&mut question, more) {
-            question.extend(more);
+        let mut input = json!({"url": format!("https://a.example{path}"), "robots": FILE});
+        if let (Value::Object(input), Value::Object(more)) = (&mut input, more) {
+            input.extend(more);
         }
-        answers(&[&question.to_string()]).remove(0)
+        answers(&[&input.to_string()]).remove(0)
     };
     let rule = |verdict: &str, reason: &str, rule: &str, line: u32| json!({"verdict": verdict, "reason": reason, "rule": rule, "line": line, "group": "*"});
     let none = |reason: &str, group: Value| json!({"verdict": "allow", "reason": reason, "rule": null, "line": null, "group": group});
@@ -193,7 +193,7 @@ fn a_bad_line_gets_its_error() {
 
 #[test]
 fn octets_that_are_no_text_are_a_bad_line() {
-    let mut judge = LineJudge::new(&[], Asked::default(), &Config::default())
+    let mut judge = LineJudge::new(&[], UsageQuery::default(), &Config::default())
         .expect("a configuration that can be read");
     for line in [
         Line::Whole(b"{\"url\": \"http://a/\xFF\"}".to_vec()),
@@ -201,7 +201,7 @@ fn octets_that_are_no_text_are_a_bad_line() {
         Line::TooLong,
     ] {
         let mut out = Vec::new();
-        assert!(matches!(judge.take(&line, &mut out), Step::Answered));
+        assert!(matches!(judge.take(&line, &mut out), LineOutcome::Answered));
         let answer: Value = serde_json::from_slice(&out).expect("JSON");
         assert!(answer["error"].is_string(), "{line:?}: {answer}");
     }

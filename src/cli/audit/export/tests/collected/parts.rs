@@ -173,7 +173,7 @@ async fn a_checkpoint_that_comes_late_is_filed_over_records_that_are_here() {
     });
     cut.unwrap_err();
     fs::write(&last, octets).unwrap();
-    assert_eq!(gate.export().await, Ok(Found::Nothing));
+    assert_eq!(gate.export().await, Ok(CheckResult::Clean));
     let late = want.checkpoints[3].as_bytes();
     fs::write(gate.to().join(checkpoint_file(400)), late).unwrap();
     let brought = copy.bring_in_parts(&gate, |_, _| ()).unwrap();

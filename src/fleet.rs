@@ -15,7 +15,7 @@
 //! 4. An instance that has not heard from the engine for `[fleet] patience` lets nothing out ([`LinkState::CutOff`]):
 //!    it may have missed an override or a state.
 //!
-//! - `coordinator`: the interface; `engine`: Valkey and Redis; `memory`: one process, for tests
+//! - `coordinator`: the interface; `engine`: Valkey and Redis; `in_memory`: one process, for tests
 //! - `overview`: the fleet as people see it; `status`: its figures; `counts`, `instruments`: metrics; `member`: reports
 //! - `link`: the time since the last answer, and its meaning; `heartbeat`: the task that keeps it
 //! - `seal`: authenticates what lies in the engine; `overrides`: the overrides there
@@ -27,10 +27,10 @@ pub mod coordinator;
 mod counts;
 pub mod engine;
 mod heartbeat;
+pub mod in_memory;
 mod instruments;
 mod link;
 mod member;
-pub mod memory;
 pub mod overrides;
 pub mod overview;
 pub mod quota;

@@ -38,7 +38,7 @@ use crawlgate::clock::Clock;
 use crawlgate::config::Config;
 use crawlgate::egress::Egress;
 use crawlgate::fleet::coordinator::Call;
-use crawlgate::fleet::memory::World;
+use crawlgate::fleet::in_memory::World;
 use crawlgate::fleet::{Fleet, FleetKey, Follow, Heard};
 use crawlgate::gate::{Cleared, Gate, Had, HeldOutcome, Kind, Requester};
 use crawlgate::policy::{Decision, Reason, Ruling, Target};

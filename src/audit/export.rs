@@ -11,16 +11,16 @@
 //!
 //! [`write`](mod@write) makes them, by hand and continuously, and [`bring()`] files them in the collected copy of a log.
 
-mod bring;
 mod gap;
+mod import;
 mod read;
 pub mod same;
 pub mod write;
 
-#[cfg(test)]
-pub(crate) use self::bring::bring_by;
-pub use self::bring::{Brought, PastGaps, Unfiled, bring};
 pub use self::gap::Gap;
+#[cfg(test)]
+pub(crate) use self::import::bring_by;
+pub use self::import::{Brought, PastGaps, Unfiled, bring};
 pub use self::read::{Exported, Faulty};
 
 use crate::entry::Digest;

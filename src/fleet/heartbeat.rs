@@ -182,7 +182,7 @@ mod tests {
     use crate::config::Config;
     use crate::fleet::FleetKey;
     use crate::fleet::coordinator::Coordinator as _;
-    use crate::fleet::memory::World;
+    use crate::fleet::in_memory::World;
 
     /// Takes changes over, unless it fails.
     struct Follower {

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use super::question::Question;
+use super::add_checkpoint::Question;
 use crate::tlog::{
     Checkpoint, ConsistencyProof, EMPTY_ROOT, Hash, KeyName, Note, ProofError, VerifierKey,
 };

@@ -13,9 +13,9 @@ use tokio::time::sleep;
 use tracing::{error, info, warn};
 
 use super::WitnessError;
+use super::add_checkpoint::Question;
 use super::client::{Client, ClientError};
 use super::protocol::{Answer, Outcome, Refusal};
-use super::question::Question;
 use super::status::{Quorum, Standing};
 use crate::clock::Moment;
 use crate::config::WitnessConfig;

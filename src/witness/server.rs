@@ -28,7 +28,7 @@ use tracing::{debug, error, info, warn};
 
 use super::judge::{Judgement, Logs, judge};
 use super::protocol::SIZE_TYPE;
-use super::seen::{self, Memory, StateError};
+use super::state_file::{self, Memory, StateError};
 use crate::clock::Clock;
 use crate::connection_limit::{ConnectionLimit, Slot};
 use crate::store::LogKey;
@@ -75,8 +75,8 @@ impl OwnWitness {
         logs: &[VerifierKey],
         clock: Clock,
     ) -> Result<Self, StateError> {
-        let state = state.map_or_else(|| seen::beside(key, ".state"), Path::to_owned);
-        let (memory, key) = seen::open(&state, key, name)?;
+        let state = state.map_or_else(|| state_file::beside(key, ".state"), Path::to_owned);
+        let (memory, key) = state_file::open(&state, key, name)?;
         Ok(Self {
             key,
             logs: Logs::of(logs),

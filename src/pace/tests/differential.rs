@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::fleet::coordinator::{Beat, Coordinator as _};
-use crate::fleet::memory::World;
+use crate::fleet::in_memory::World;
 use crate::fleet::reservation::{GroupInterval, ReportBackoff, Reserve, Slots, TurnKind};
 use crate::pace::backoff::Outcome;
 use crate::pace::history::History;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::Config;
 use crate::fleet::coordinator::Call;
-use crate::fleet::memory::World;
+use crate::fleet::in_memory::World;
 use crate::fleet::{FleetKey, Follow, Heard};
 
 /// Instances of a fleet, in one process.

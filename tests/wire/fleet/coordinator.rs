@@ -18,7 +18,7 @@ use crawlgate::fleet::coordinator::{
     Published, StateKey, Token,
 };
 use crawlgate::fleet::engine::Engine as Redis;
-use crawlgate::fleet::memory::World;
+use crawlgate::fleet::in_memory::World;
 
 use super::check;
 use crate::support::{Engine, PATIENCE, client_config, origin_ca_pem};

@@ -8,7 +8,7 @@ use crate::client::account::ClientAccount;
 use crate::clock::Moment;
 use crate::config::Config;
 use crate::fleet::coordinator::{Beat, Coordinator as _};
-use crate::fleet::memory::{InMemory, World};
+use crate::fleet::in_memory::{InMemory, World};
 use crate::fleet::{FleetKey, Heard};
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -21,7 +21,7 @@ use crawlgate::fleet::coordinator::{
     AcquireFetch, Beat, Call, Coordinator, CoordinatorError, EngineTime, FetchLease, PublishState,
     SealedOverrides, StateKey, Token,
 };
-use crawlgate::fleet::memory::World;
+use crawlgate::fleet::in_memory::World;
 use crawlgate::fleet::quota::{ChargeQuota, Charged};
 use crawlgate::fleet::reservation::{
     GiveBack, GroupInterval, ReportBackoff, Reserve, Sign, Slots, TurnKind,

@@ -1,6 +1,6 @@
 //! The engine of a fleet within one process, for tests: the same answers as Valkey and Redis give.
 
-mod lanes;
+mod limiters;
 mod quotas;
 
 use std::collections::{BTreeMap, HashMap};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use self::lanes::Lanes;
+use self::limiters::Lanes;
 use self::quotas::Quotas;
 use super::coordinator::{
     AcquireFetch, Beat, Call, Coordinator, CoordinatorError, EngineTime, FetchLease, Heard,

@@ -49,12 +49,12 @@ use rustls::{
 
 pub(crate) use self::files::replace;
 use self::{
-    cache::{Cache, Life},
+    cache::{Cache, Validity},
     certificate::Facts,
     files::{Contents, Pair},
     name::Name,
 };
-pub use self::{error::CaError, rotation::Companion};
+pub use self::{error::CaError, rotation::TrustedCa};
 use crate::{
     clock::{Clock, Moment},
     config::{Subtree, TlsConfig},
@@ -84,8 +84,8 @@ pub struct Authority {
     clock: Clock,
     certificate_path: PathBuf,
     key_path: PathBuf,
-    next: Option<Companion>,
-    retired: Vec<Companion>,
+    next: Option<TrustedCa>,
+    retired: Vec<TrustedCa>,
 }
 
 impl Authority {
@@ -198,12 +198,12 @@ impl Authority {
         if let Some(ready) = self.cache.get(host, now) {
             return Ok(ready);
         }
-        let (config, life) = self.mint(host, now)?;
-        Ok(self.cache.insert(host, config, life, now))
+        let (config, validity) = self.mint(host, now)?;
+        Ok(self.cache.insert(host, config, validity, now))
     }
 
     /// Returns a configuration with a new certificate, and the time of its use.
-    fn mint(&self, host: &str, now: Moment) -> Result<(Arc<ServerConfig>, Life), CaError> {
+    fn mint(&self, host: &str, now: Moment) -> Result<(Arc<ServerConfig>, Validity), CaError> {
         let (leaf, expires) = self.leaf(host, now)?;
         self.minted.add(0, 1);
         let mut chain = Vec::with_capacity(1 + self.chain.len());
@@ -213,11 +213,11 @@ impl Authority {
         let mut config = self.base.clone();
         config.cert_resolver = Arc::new(SingleCertAndKey::from(certified));
         // A crawler may hold a connection for long, but it checks the certificate once, when it connects.
-        let life = Life {
+        let validity = Validity {
             from: now - certificate::CLOCK_SKEW,
             renew_at: expires - expires.since(now) / 4,
         };
-        Ok((Arc::new(config), life))
+        Ok((Arc::new(config), validity))
     }
 
     /// Returns a new certificate for `host` and its expiry, which is never after the authority's.
@@ -270,20 +270,20 @@ impl Authority {
 
     /// Returns the authority that will sign next, during a rotation.
     #[must_use]
-    pub const fn next(&self) -> Option<&Companion> {
+    pub const fn next(&self) -> Option<&TrustedCa> {
         self.next.as_ref()
     }
 
     /// Returns the authorities that clients should trust beside this one: the next one, and earlier ones that have not
     /// expired.
-    pub fn companions(&self) -> impl Iterator<Item = &Companion> {
+    pub fn other_trusted(&self) -> impl Iterator<Item = &TrustedCa> {
         let now = self.clock.now();
         let next = self.next.iter().filter(move |next| next.not_after() > now);
         next.chain(self.retired())
     }
 
     /// Returns the earlier authorities that have not expired.
-    pub fn retired(&self) -> impl Iterator<Item = &Companion> {
+    pub fn retired(&self) -> impl Iterator<Item = &TrustedCa> {
         let now = self.clock.now();
         self.retired.iter().filter(move |retired| {
             // After an interrupted rotation, the present authority may be among the retired ones.
@@ -292,40 +292,40 @@ impl Authority {
         })
     }
 
-    /// Returns all certificates that clients should trust, PEM: this authority's, then its companions'.
+    /// Returns all certificates that clients should trust, PEM: this authority's, then the others'.
     #[must_use]
     pub fn trusted_pem(&self) -> String {
-        let companions = self.companions();
-        let companions = companions
-            .map(|companion| crate::text::pem("CERTIFICATE", companion.certificate_der()));
+        let other_trusted = self.other_trusted();
+        let other_trusted =
+            other_trusted.map(|other| crate::text::pem("CERTIFICATE", other.certificate_der()));
         std::iter::once(self.certificate_pem.clone())
-            .chain(companions)
+            .chain(other_trusted)
             .collect()
     }
 
     /// Returns the certificates that clients should trust, DER, without the rest of the certificate's file.
     #[must_use]
     pub fn trusted_der(&self) -> Vec<CertificateDer<'static>> {
-        let companions = self.companions();
-        let companions = companions.map(|companion| companion.certificate_der().clone());
+        let other_trusted = self.other_trusted();
+        let other_trusted = other_trusted.map(|other| other.certificate_der().clone());
         self.chain
             .first()
             .cloned()
             .into_iter()
-            .chain(companions)
+            .chain(other_trusted)
             .collect()
     }
 
     /// Tells whether it is time for the next authority: this one expires within thirty days, and there is no next one
     /// yet.
     #[must_use]
-    pub fn should_be_followed(&self) -> bool {
+    pub fn needs_successor(&self) -> bool {
         self.next.is_none() && self.clock.now() + LAST_DAYS >= self.facts.not_after
     }
 
     /// Tells whether `other`, loaded from the same files, has the same signer and the same trusted authorities.
     #[must_use]
-    pub fn is_as(&self, other: &Self) -> bool {
+    pub fn has_same_signer(&self, other: &Self) -> bool {
         self.chain == other.chain && self.trusted_der() == other.trusted_der()
     }
 
@@ -339,7 +339,7 @@ impl Authority {
     }
 
     /// Continues the counts of `former`.
-    pub(crate) fn follow(&mut self, former: &Self) {
+    pub(crate) fn inherit_metrics(&mut self, former: &Self) {
         self.minted = former.minted.clone();
     }
 

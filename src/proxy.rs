@@ -326,9 +326,9 @@ impl Proxy {
     /// one. A new one replaces the certificates minted so far and the resumable sessions. Tells whether it is new.
     pub fn adopt_authority(&self, mut authority: Authority) -> bool {
         let former = self.authority.load();
-        let is_news = !former.is_as(&authority);
+        let is_news = !former.has_same_signer(&authority);
         if is_news {
-            authority.follow(&former);
+            authority.inherit_metrics(&former);
             self.authority.store(Arc::new(authority));
         }
         is_news

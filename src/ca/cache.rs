@@ -27,20 +27,20 @@ pub(super) struct Cache {
 
 struct Ready {
     config: Arc<ServerConfig>,
-    life: Life,
+    validity: Validity,
     used: AtomicBool,
 }
 
 /// The time in which a configuration may be used.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Life {
+pub(super) struct Validity {
     /// Start of the certificate's validity. The clock may have been ahead when it was made.
     pub(super) from: Moment,
     /// Time from which a newer one is needed.
     pub(super) renew_at: Moment,
 }
 
-impl Life {
+impl Validity {
     fn holds(self, now: Moment) -> bool {
         self.from <= now && now < self.renew_at
     }
@@ -58,7 +58,7 @@ impl Cache {
     /// Returns the configuration for `host`, if there is one that needs no renewal.
     pub(super) fn get(&self, host: &str, now: Moment) -> Option<Arc<ServerConfig>> {
         let ready = self.hosts.get(host)?;
-        if !ready.life.holds(now) {
+        if !ready.validity.holds(now) {
             return None;
         }
         // Read first: cores that serve the same host then share the cache line instead of passing it around.
@@ -74,17 +74,17 @@ impl Cache {
         &self,
         host: &str,
         config: Arc<ServerConfig>,
-        life: Life,
+        validity: Validity,
         now: Moment,
     ) -> Arc<ServerConfig> {
         let host: Arc<str> = host.into();
         let ready = Ready {
             config: Arc::clone(&config),
-            life,
+            validity,
             used: AtomicBool::new(false),
         };
         match self.hosts.entry(Arc::clone(&host)) {
-            Entry::Occupied(kept) if kept.get().life.holds(now) => {
+            Entry::Occupied(kept) if kept.get().validity.holds(now) => {
                 return Arc::clone(&kept.get().config);
             }
             Entry::Occupied(mut kept) => {

@@ -14,7 +14,7 @@ use super::name::Name;
 use super::{
     CaError,
     constraints::{self, Constraints},
-    files::Made,
+    files::NewAuthority,
     text,
 };
 use crate::{
@@ -34,7 +34,7 @@ pub(super) const CLOCK_SKEW: Duration = Duration::from_secs(60 * 60);
 const LONGEST_COMMON_NAME: usize = 64;
 
 /// Makes a new authority: P-256, self-signed, able to sign leaves within `subtrees` but no further authority.
-pub(super) fn create(now: Moment, subtrees: &[Subtree]) -> Result<Made, CaError> {
+pub(super) fn create(now: Moment, subtrees: &[Subtree]) -> Result<NewAuthority, CaError> {
     let key = KeyPair::generate().map_err(CaError::signing)?;
     let id = text::colon_hex(&text::sha256(&key.subject_public_key_info()))
         .replace(':', "")
@@ -58,7 +58,7 @@ pub(super) fn create(now: Moment, subtrees: &[Subtree]) -> Result<Made, CaError>
     ];
     params.name_constraints = constraints::extension(subtrees);
     let certificate = params.self_signed(&key).map_err(CaError::signing)?;
-    Ok(Made {
+    Ok(NewAuthority {
         certificate: crate::text::pem("CERTIFICATE", certificate.der()).into_bytes(),
         key: key.serialize_pem().into_bytes(),
     })

@@ -31,7 +31,7 @@ pub(super) const CA_CERT: &str = "ca_cert";
 pub(super) const CA_KEY: &str = "ca_key";
 
 /// A new authority, PEM.
-pub(super) struct Made {
+pub(super) struct NewAuthority {
     pub(super) certificate: Vec<u8>,
     pub(super) key: Vec<u8>,
 }
@@ -46,11 +46,11 @@ pub(super) struct Contents {
     pub(super) retired: Option<Vec<u8>>,
 }
 
-impl From<Made> for Contents {
-    fn from(made: Made) -> Self {
+impl From<NewAuthority> for Contents {
+    fn from(new_authority: NewAuthority) -> Self {
         Self {
-            certificate: made.certificate,
-            key: made.key,
+            certificate: new_authority.certificate,
+            key: new_authority.key,
             next: None,
             retired: None,
         }
@@ -89,7 +89,7 @@ impl<'a> Pair<'a> {
     /// Reads both files, or writes what `make` returns if there is neither.
     pub(super) fn read_or_write(
         &self,
-        make: impl FnOnce() -> Result<Made, CaError>,
+        make: impl FnOnce() -> Result<NewAuthority, CaError>,
     ) -> Result<Contents, CaError> {
         if is_there(self.key) && is_there(self.certificate) {
             return self.read();
@@ -107,7 +107,7 @@ impl<'a> Pair<'a> {
     pub(super) fn write(
         &self,
         force: bool,
-        make: impl FnOnce() -> Result<Made, CaError>,
+        make: impl FnOnce() -> Result<NewAuthority, CaError>,
     ) -> Result<Contents, CaError> {
         let _lock = self.lock_to_write()?;
         if !force
@@ -176,10 +176,10 @@ impl<'a> Pair<'a> {
         }
     }
 
-    fn write_unlocked(&self, made: Made) -> Result<Contents, CaError> {
-        write(CA_KEY, self.key, 0o600, &made.key)?;
-        write(CA_CERT, self.certificate, 0o644, &made.certificate)?;
-        Ok(made.into())
+    fn write_unlocked(&self, new_authority: NewAuthority) -> Result<Contents, CaError> {
+        write(CA_KEY, self.key, 0o600, &new_authority.key)?;
+        write(CA_CERT, self.certificate, 0o644, &new_authority.certificate)?;
+        Ok(new_authority.into())
     }
 }
 

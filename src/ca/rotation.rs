@@ -38,14 +38,14 @@ const OVERLAP: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// An authority that does not sign, but is to be trusted beside the one that does.
 #[derive(Debug)]
-pub struct Companion {
+pub struct TrustedCa {
     path: PathBuf,
     certificate: CertificateDer<'static>,
     facts: Facts,
     since: Moment,
 }
 
-impl Companion {
+impl TrustedCa {
     /// Returns the file of the certificate.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -108,7 +108,7 @@ impl Companion {
 }
 
 /// Returns the next authority, if the files hold one.
-pub(super) fn next(pair: &Pair<'_>, contents: &Contents) -> Result<Option<Companion>, CaError> {
+pub(super) fn next(pair: &Pair<'_>, contents: &Contents) -> Result<Option<TrustedCa>, CaError> {
     let Some((pem, since)) = &contents.next else {
         return Ok(None);
     };
@@ -116,12 +116,12 @@ pub(super) fn next(pair: &Pair<'_>, contents: &Contents) -> Result<Option<Compan
     let chain = certificate::read_chain(path, pem).map_err(beside(path))?;
     let first = chain.into_iter().next();
     first
-        .map(|certificate| Companion::read(path, certificate, *since))
+        .map(|certificate| TrustedCa::read(path, certificate, *since))
         .transpose()
 }
 
 /// Returns the earlier authorities.
-pub(super) fn retired(pair: &Pair<'_>, contents: &Contents) -> Result<Vec<Companion>, CaError> {
+pub(super) fn retired(pair: &Pair<'_>, contents: &Contents) -> Result<Vec<TrustedCa>, CaError> {
     let Some(pem) = &contents.retired else {
         return Ok(Vec::new());
     };
@@ -129,7 +129,7 @@ pub(super) fn retired(pair: &Pair<'_>, contents: &Contents) -> Result<Vec<Compan
     let chain = certificate::read_chain(path, pem).map_err(beside(path))?;
     chain
         .into_iter()
-        .map(|certificate| Companion::read(path, certificate, Moment::from_millis(0)))
+        .map(|certificate| TrustedCa::read(path, certificate, Moment::from_millis(0)))
         .collect()
 }
 
@@ -221,7 +221,7 @@ impl Authority {
     }
 }
 
-impl Companion {
+impl TrustedCa {
     fn is_of(&self, key: &KeyPair) -> bool {
         self.public_key() == key.public_key_raw()
     }
@@ -233,7 +233,7 @@ fn retire(pair: &Pair<'_>, contents: &Contents, now: Moment) -> Result<(), CaErr
     let mut pem = String::new();
     let before = retired(pair, contents)?;
     let valid = before.iter().filter(|retired| retired.not_after() > now);
-    let before = valid.map(Companion::certificate_der);
+    let before = valid.map(TrustedCa::certificate_der);
     for certificate in before
         .filter(|before| current.first() != Some(before))
         .chain(current.first())

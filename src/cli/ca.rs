@@ -282,7 +282,7 @@ fn describe(authority: &Authority) -> String {
 
 /// The exported files, for clients that read one file only.
 struct Exports {
-    /// The authority and its companions alone.
+    /// The authority and the others that clients trust, alone.
     authorities: PathBuf,
     bundle: PathBuf,
     truststore: PathBuf,

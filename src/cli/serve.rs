@@ -161,7 +161,7 @@ fn tell_authority(authority: &Authority, config: &TlsConfig) {
 
 /// Warns of an authority that will soon need attention.
 pub(super) fn warn_of_authority(authority: &Authority, config: &TlsConfig) {
-    if authority.should_be_followed() {
+    if authority.needs_successor() {
         let until = ca::text::date(authority.not_after());
         warn!(%until, "the local CA expires within 30 days: `crawlgate ca rotate` makes the next one");
     }

@@ -55,7 +55,10 @@ fn both_are_trusted_from_the_first_step_and_the_next_signs_from_the_second() {
         [first.fingerprint_sha256(), next.clone()]
     );
     assert_eq!(begun.trusted_pem().matches("BEGIN CERTIFICATE").count(), 2);
-    assert!(!first.is_as(&begun), "a running process must take it over");
+    assert!(
+        !first.has_same_signer(&begun),
+        "a running process must take it over"
+    );
     assert_eq!(
         names(&directory),
         ["ca.crt", "ca.key", "ca.next.crt", "ca.next.key"]
@@ -119,7 +122,10 @@ fn a_step_out_of_turn_is_refused_and_says_the_way_out() {
             assert!(error.contains(word), "{name}: no {word:?} in {error}");
         }
         let after = Authority::load(&config, clock).unwrap();
-        assert!(first.is_as(&after), "{name}: something has changed");
+        assert!(
+            first.has_same_signer(&after),
+            "{name}: something has changed"
+        );
     }
 }
 
@@ -213,7 +219,7 @@ fn a_new_authority_by_force_forgets_the_others() {
     let alone = Authority::create(&config, clock.clone(), true).unwrap();
     assert_eq!(fingerprints(&alone).len(), 1);
     let loaded = Authority::load(&config, clock).unwrap();
-    assert!(alone.is_as(&loaded));
+    assert!(alone.has_same_signer(&loaded));
     assert_eq!(names(&directory), ["ca.crt", "ca.key"]);
 }
 
@@ -242,9 +248,9 @@ fn the_next_one_is_called_for_in_the_last_thirty_days() {
     let (_directory, config, clock) = with_authority();
     let authority = Authority::load(&config, clock.clone()).unwrap();
     clock.set(authority.not_after() - 31 * DAY);
-    assert!(!authority.should_be_followed());
+    assert!(!authority.needs_successor());
     clock.advance(2 * DAY);
-    assert!(authority.should_be_followed());
+    assert!(authority.needs_successor());
     let begun = Authority::begin_rotation(&config, clock).unwrap();
-    assert!(!begun.should_be_followed());
+    assert!(!begun.needs_successor());
 }

@@ -59,7 +59,7 @@ use self::fetch::Asked;
 use crate::clock::{Clock, Moment, Uptime};
 use crate::config::{CacheConfig, Config, ProfileName};
 use crate::egress::Egress;
-use crate::fleet::{Fleet, Heard};
+use crate::fleet::{Fleet, HeartbeatReply};
 use crate::pace::{Fetches, Pace, SharedPace as _};
 use crate::policy::generation::Changes;
 use crate::policy::overrides::Overrides;
@@ -186,7 +186,7 @@ impl RobotsCache {
     }
 
     /// Takes in a heartbeat: after a loss of the engine or of messages, each state is compared once with that of the fleet.
-    pub fn hear(&self, heard: &Heard) {
+    pub fn hear(&self, heard: &HeartbeatReply) {
         if let Some(sharing) = &self.shared.sharing {
             sharing.hear(heard);
         }

@@ -46,7 +46,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-pub use self::coordinator::{Coordinator, CoordinatorError, EngineTime, Heard, News};
+pub use self::coordinator::{Coordinator, CoordinatorError, EngineTime, HeartbeatReply, News};
 pub use self::counts::Counts;
 pub use self::heartbeat::Follow;
 pub use self::link::LinkState;

@@ -38,8 +38,8 @@ use crawlgate::clock::Clock;
 use crawlgate::config::Config;
 use crawlgate::egress::Egress;
 use crawlgate::fleet::coordinator::Call;
-use crawlgate::fleet::in_memory::World;
-use crawlgate::fleet::{Fleet, FleetKey, Follow, Heard};
+use crawlgate::fleet::in_memory::InMemoryEngine;
+use crawlgate::fleet::{Fleet, FleetKey, Follow, HeartbeatReply};
 use crawlgate::gate::{Cleared, Gate, Had, HeldOutcome, Kind, Requester};
 use crawlgate::policy::{Decision, Reason, Ruling, Target};
 use crawlgate::rep::{ComparisonPath, Origin, ParseOptions, ProductToken, Robots, Rules};
@@ -139,7 +139,7 @@ struct Known {
 struct Nothing;
 
 impl Follow for Nothing {
-    fn follow<'a>(&'a self, _: &'a Heard) -> Call<'a, u64> {
+    fn follow<'a>(&'a self, _: &'a HeartbeatReply) -> Call<'a, u64> {
         Box::pin(async { Ok(0) })
     }
 
@@ -160,7 +160,7 @@ impl Known {
         config.fleet.patience = Duration::from_secs(86_400);
         let clock = Clock::system();
         let fleet = is_in_fleet.then(|| {
-            let engine = World::new(clock.clone()).coordinator();
+            let engine = InMemoryEngine::new(clock.clone()).coordinator();
             let key = FleetKey::of(&[7; 32]);
             Arc::new(Fleet::new(&config.fleet, "a1", key, engine, clock.clone()))
         });

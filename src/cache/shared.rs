@@ -32,7 +32,7 @@ use crate::fleet::coordinator::{
     AcquireFetch, CoordinatorError, EngineTime, FetchLease, PublishState, Published, SharedState,
     StateKey, Token,
 };
-use crate::fleet::{Fleet, Heard, LinkState};
+use crate::fleet::{Fleet, HeartbeatReply, LinkState};
 use crate::metrics::GaugeGuard;
 use crate::rep::Origin;
 use crate::robots::access::AccessResult;
@@ -121,7 +121,7 @@ impl Sharing {
     }
 
     /// Takes in a heartbeat: the engine may have lost states, or a message to forget one has not arrived.
-    pub(super) fn hear(&self, heard: &Heard) {
+    pub(super) fn hear(&self, heard: &HeartbeatReply) {
         let before = self.generation.swap(heard.generation, Ordering::AcqRel);
         if before != heard.generation || heard.news.has_gap {
             self.epoch.fetch_add(1, Ordering::AcqRel);

@@ -26,7 +26,7 @@ use crate::admin::Reach;
 use crate::clock::Moment;
 use crate::fleet::coordinator::{Call, CoordinatorError};
 use crate::fleet::overrides::{NotOpened, Removal, open_added, open_removed, seal};
-use crate::fleet::{Fleet, Follow, Heard};
+use crate::fleet::{Fleet, Follow, HeartbeatReply};
 use crate::policy::overrides::{Override, OverrideId};
 use crate::proxy::Proxy;
 use crate::store::{FleetOverrides, Removed, Store, StoreError};
@@ -281,7 +281,7 @@ impl OverrideSync {
 }
 
 impl Follow for OverrideSync {
-    fn follow<'a>(&'a self, heard: &'a Heard) -> Call<'a, u64> {
+    fn follow<'a>(&'a self, heard: &'a HeartbeatReply) -> Call<'a, u64> {
         Box::pin(async move {
             let Some(fleet) = self.proxy.gate().fleet() else {
                 return Ok(heard.overrides);

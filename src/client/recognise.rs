@@ -27,7 +27,7 @@ use super::passwords::{Claim, Outcome, Passwords};
 use super::{Client, Peer};
 use crate::clock::{Clock, Moment};
 use crate::config::{CertificateMatch, ClientConfig, Conditions, Config};
-use crate::fleet::{Fleet, Heard};
+use crate::fleet::{Fleet, HeartbeatReply};
 
 /// All clients, as configured.
 pub struct Clients {
@@ -269,7 +269,7 @@ impl Clients {
     }
 
     /// Tells the fleet what it has to know of the clients' usage, at a heartbeat.
-    pub fn hear(&self, heard: &Heard) {
+    pub fn hear(&self, heard: &HeartbeatReply) {
         for client in &self.table.load().entries {
             client.account.hear(client, heard.generation);
         }

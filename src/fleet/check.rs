@@ -66,28 +66,28 @@ impl Level {
 /// Judges the answers of an engine and its sentinels.
 #[must_use]
 pub fn judge(survey: &Survey, config: &FleetConfig) -> Vec<Finding> {
-    let mut sheet = Sheet {
+    let mut checker = Checker {
         config,
         at: String::new(),
         tool: String::new(),
         findings: Vec::new(),
     };
-    replication::sentinels(&mut sheet, survey);
+    replication::sentinels(&mut checker, survey);
     let Some(at) = &survey.at else {
-        sheet.failure(
+        checker.failure(
             "reachable",
             "no sentinel names the primary",
             NOTHING_GOES,
             "start the sentinels, or correct [fleet] sentinels and master".to_owned(),
         );
-        return sheet.findings;
+        return checker.findings;
     };
-    sheet.about(at);
+    checker.about(at);
     match &survey.engine {
-        Ok(facts) => engine(&mut sheet, at, facts, survey),
+        Ok(facts) => engine(&mut checker, at, facts, survey),
         Err(why) => {
             let advice = advice(&why.to_string());
-            sheet.failure(
+            checker.failure(
                 "reachable",
                 format!("it does not answer: {why}"),
                 NOTHING_GOES,
@@ -95,7 +95,7 @@ pub fn judge(survey: &Survey, config: &FleetConfig) -> Vec<Finding> {
             );
         }
     }
-    sheet.findings
+    checker.findings
 }
 
 const NOTHING_GOES: &str = "every instance forwards nothing (503, fleet_cut)";
@@ -114,7 +114,7 @@ fn advice(why: &str) -> &'static str {
 }
 
 /// The findings about one server after another.
-struct Sheet<'c> {
+struct Checker<'c> {
     config: &'c FleetConfig,
     at: String,
     /// The command line that reaches the server.
@@ -122,7 +122,7 @@ struct Sheet<'c> {
     findings: Vec<Finding>,
 }
 
-impl Sheet<'_> {
+impl Checker<'_> {
     fn about(&mut self, at: &Endpoint) {
         let tls = if self.config.tls { " --tls" } else { "" };
         self.tool = format!("redis-cli -h {} -p {}{tls}", at.host, at.port);
@@ -195,52 +195,56 @@ impl Sheet<'_> {
 
 /// Reads settings from `CONFIG GET`, or from `INFO` where the engine refuses that.
 struct Settings<'f> {
-    told: Option<&'f BTreeMap<String, String>>,
+    from_config: Option<&'f BTreeMap<String, String>>,
     info: &'f BTreeMap<String, String>,
 }
 
 impl<'f> Settings<'f> {
     fn get(&self, name: &str, in_info: Option<&str>) -> Option<&'f str> {
-        let told = self.told.and_then(|told| told.get(name));
-        told.or_else(|| self.info.get(in_info?)).map(String::as_str)
+        let from_config = self
+            .from_config
+            .and_then(|from_config| from_config.get(name));
+        from_config
+            .or_else(|| self.info.get(in_info?))
+            .map(String::as_str)
     }
 }
 
-fn engine(sheet: &mut Sheet<'_>, at: &Endpoint, facts: &EngineFacts, survey: &Survey) {
-    sheet.ok("reachable", "it answers");
-    protection(sheet, at, facts);
+fn engine(checker: &mut Checker<'_>, at: &Endpoint, facts: &EngineFacts, survey: &Survey) {
+    checker.ok("reachable", "it answers");
+    protection(checker, at, facts);
     let info = match &facts.info {
         Ok(info) => info,
         Err(why) => {
-            let mend = permit(sheet, "+info");
+            let mend = permit(checker, "+info");
             let says = format!("INFO is refused: {why}");
-            sheet.failure("version", says, NOTHING_GOES, mend);
+            checker.failure("version", says, NOTHING_GOES, mend);
             return;
         }
     };
-    version(sheet, info);
-    role(sheet, &facts.role);
+    version(checker, info);
+    role(checker, &facts.role);
     let settings = Settings {
-        told: facts.settings.as_ref().ok(),
+        from_config: facts.settings.as_ref().ok(),
         info,
     };
-    memory::memory(sheet, &settings);
-    memory::persistence(sheet, &settings);
-    replication::replicas(sheet, &settings, survey);
-    scripts(sheet, facts);
-    round_trip(sheet, facts.round_trip);
+    memory::memory(checker, &settings);
+    memory::persistence(checker, &settings);
+    replication::replicas(checker, &settings, survey);
+    scripts(checker, facts);
+    round_trip(checker, facts.round_trip);
 }
 
-fn protection(sheet: &mut Sheet<'_>, at: &Endpoint, facts: &EngineFacts) {
+fn protection(checker: &mut Checker<'_>, at: &Endpoint, facts: &EngineFacts) {
     let address = at.host.parse::<IpAddr>();
     let is_here = at.host == "localhost" || address.is_ok_and(|ip| ip.is_loopback());
     match &facts.tls {
-        Some(version) => sheet.ok("tls", version.replace('_', ".").replace("TLSv", "TLS ")),
-        None if is_here => sheet.ok("tls", "none, on this machine"),
+        Some(version) => checker.ok("tls", version.replace('_', ".").replace("TLSv", "TLS ")),
+        None if is_here => checker.ok("tls", "none, on this machine"),
         None => {
             let breaks =
                 "the network sees the password and the origins in use, and can delay and forget";
-            sheet.warning(
+            checker.warning(
                 "tls",
                 "none: the connection is plain",
                 breaks,
@@ -248,20 +252,20 @@ fn protection(sheet: &mut Sheet<'_>, at: &Endpoint, facts: &EngineFacts) {
             );
         }
     }
-    let config = sheet.config;
+    let config = checker.config;
     let user = config.user.as_deref().unwrap_or("default");
     if config.password_file.is_some() {
-        sheet.ok("user", format!("{user}, with a password"));
+        checker.ok("user", format!("{user}, with a password"));
     } else if is_here || config.user.is_some() {
-        sheet.ok("user", format!("{user}, without a password"));
+        checker.ok("user", format!("{user}, without a password"));
     } else {
         let breaks = "anyone who reaches the engine can delay and forget";
-        let mend = sheet.command("ACL SETUSER …   (docs/fleet.md has the rules)");
-        sheet.warning("user", "default, without a password", breaks, mend);
+        let mend = checker.command("ACL SETUSER …   (docs/fleet.md has the rules)");
+        checker.warning("user", "default, without a password", breaks, mend);
     }
 }
 
-fn version(sheet: &mut Sheet<'_>, info: &BTreeMap<String, String>) {
+fn version(checker: &mut Checker<'_>, info: &BTreeMap<String, String>) {
     let get = |name: &str| info.get(name).map_or("", String::as_str);
     let version = get("redis_version");
     let major = version
@@ -270,7 +274,7 @@ fn version(sheet: &mut Sheet<'_>, info: &BTreeMap<String, String>) {
         .and_then(|major| major.parse::<u32>().ok());
     if major.is_none_or(|major| major < VERSION) {
         let says = format!("version {version:?}");
-        sheet.failure(
+        checker.failure(
             "version",
             says,
             "the scripts need commands of Redis 7.0",
@@ -279,18 +283,18 @@ fn version(sheet: &mut Sheet<'_>, info: &BTreeMap<String, String>) {
     } else if get("run_id").is_empty() {
         let says = format!("version {version}, but INFO tells no run_id");
         let breaks = "no instance would see a restart, so none connects";
-        sheet.failure(
+        checker.failure(
             "version",
             says,
             breaks,
             "use an engine that tells its run_id, not a proxy before several".to_owned(),
         );
     } else {
-        sheet.ok("version", product(info));
+        checker.ok("version", product(info));
     }
     if get("redis_mode") == "cluster" {
         let breaks = "the names of one script lie on several nodes, which the engine refuses";
-        sheet.failure(
+        checker.failure(
             "version",
             "it runs in cluster mode",
             breaks,
@@ -299,15 +303,15 @@ fn version(sheet: &mut Sheet<'_>, info: &BTreeMap<String, String>) {
     }
 }
 
-fn role(sheet: &mut Sheet<'_>, role: &Answer<Role>) {
+fn role(checker: &mut Checker<'_>, role: &Answer<Role>) {
     match role {
-        Ok(Role::Primary) => sheet.ok("role", "primary"),
+        Ok(Role::Primary) => checker.ok("role", "primary"),
         Ok(Role::Replica { of }) => {
             let says = match of {
                 Some(primary) => format!("a replica of {primary}"),
                 None => "a replica".to_owned(),
             };
-            sheet.failure(
+            checker.failure(
                 "role",
                 says,
                 NOTHING_GOES,
@@ -320,7 +324,7 @@ fn role(sheet: &mut Sheet<'_>, role: &Answer<Role>) {
             );
         }
         Ok(Role::Other(word)) => {
-            sheet.failure(
+            checker.failure(
                 "role",
                 format!("{word:?}, no engine"),
                 NOTHING_GOES,
@@ -328,17 +332,17 @@ fn role(sheet: &mut Sheet<'_>, role: &Answer<Role>) {
             );
         }
         Err(why) => {
-            let mend = permit(sheet, "+role");
+            let mend = permit(checker, "+role");
             let says = format!("ROLE is refused: {why}");
-            sheet.failure("role", says, NOTHING_GOES, mend);
+            checker.failure("role", says, NOTHING_GOES, mend);
         }
     }
 }
 
-fn scripts(sheet: &mut Sheet<'_>, facts: &EngineFacts) {
+fn scripts(checker: &mut Checker<'_>, facts: &EngineFacts) {
     if let Some(why) = &facts.scripts {
-        let mend = permit(sheet, "+script|load +evalsha");
-        sheet.failure(
+        let mend = permit(checker, "+script|load +evalsha");
+        checker.failure(
             "scripts",
             format!("they are refused: {why}"),
             NOTHING_GOES,
@@ -346,9 +350,9 @@ fn scripts(sheet: &mut Sheet<'_>, facts: &EngineFacts) {
         );
         return;
     }
-    sheet.ok("scripts", "they load");
+    checker.ok("scripts", "they load");
     if facts.refused.is_empty() {
-        sheet.ok("commands", format!("all {} are permitted", facts.commands));
+        checker.ok("commands", format!("all {} are permitted", facts.commands));
         return;
     }
     let rules: Vec<_> = facts
@@ -356,33 +360,33 @@ fn scripts(sheet: &mut Sheet<'_>, facts: &EngineFacts) {
         .iter()
         .map(|word| format!("+{}", word.to_lowercase()))
         .collect();
-    let mend = permit(sheet, &rules.join(" "));
-    let user = sheet.config.user.as_deref().unwrap_or("default");
-    let prefix = &sheet.config.prefix;
+    let mend = permit(checker, &rules.join(" "));
+    let user = checker.config.user.as_deref().unwrap_or("default");
+    let prefix = &checker.config.prefix;
     let says = format!(
         "the user {user} may not send, or not for the names {prefix}:*: {}",
         facts.refused.join(", ")
     );
     let breaks = "the scripts that use them fail, and what needs their answer is held or refused";
-    sheet.failure("commands", says, breaks, mend);
+    checker.failure("commands", says, breaks, mend);
 }
 
 /// Returns the command that permits something to the fleet's user.
-fn permit(sheet: &Sheet<'_>, rules: &str) -> String {
-    let user = sheet.config.user.as_deref().unwrap_or("default");
-    let prefix = &sheet.config.prefix;
-    sheet.command(&format!("ACL SETUSER {user} '~{prefix}:*' {rules}"))
+fn permit(checker: &Checker<'_>, rules: &str) -> String {
+    let user = checker.config.user.as_deref().unwrap_or("default");
+    let prefix = &checker.config.prefix;
+    checker.command(&format!("ACL SETUSER {user} '~{prefix}:*' {rules}"))
 }
 
-fn round_trip(sheet: &mut Sheet<'_>, median: Duration) {
-    let most = sheet.config.timeout / SHARE;
+fn round_trip(checker: &mut Checker<'_>, median: Duration) {
+    let most = checker.config.timeout / SHARE;
     let says = format!("{:.1} ms (median)", median.as_secs_f64() * 1_000.0);
     if median <= most {
-        return sheet.ok("roundtrip", says);
+        return checker.ok("roundtrip", says);
     }
     let breaks =
         "a request that needs a turn waits for it, and answers near [fleet] timeout are lost";
-    sheet.warning(
+    checker.warning(
         "roundtrip",
         says,
         breaks,

@@ -58,7 +58,7 @@ impl CoordinatorError {
 
 /// Sign of life of an instance.
 #[derive(Debug, Clone, Copy)]
-pub struct Beat<'a> {
+pub struct Heartbeat<'a> {
     /// The name of the instance.
     pub name: &'a str,
     /// Tells its process from others, in hexadecimal digits. Its report names it, too.
@@ -73,7 +73,7 @@ pub struct Beat<'a> {
 
 /// The engine's answer to a heartbeat.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Heard {
+pub struct HeartbeatReply {
     /// Counts the times that the engine has lost what it knew, as far as this instance has seen them; 1 at first.
     pub generation: u64,
     /// Counts the changes of the overrides.
@@ -232,7 +232,7 @@ pub trait Coordinator: fmt::Debug + Send + Sync + 'static {
 
     /// Tells that an instance lives, and asks what has changed. While another process of its name has been heard of
     /// within [`NAME_HELD`], the answer is [`CoordinatorError::Duplicate`], and that process stays the member.
-    fn heartbeat<'a>(&'a self, beat: Beat<'a>) -> Call<'a, Heard>;
+    fn heartbeat<'a>(&'a self, beat: Heartbeat<'a>) -> Call<'a, HeartbeatReply>;
 
     /// Takes an instance out of the members, unless another process has its name by now.
     fn leave<'a>(&'a self, name: &'a str, process: &'a str) -> Call<'a, ()>;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tracing::{error, info, warn};
 
-use super::coordinator::{Beat, Call, CoordinatorError, Heard};
+use super::coordinator::{Call, CoordinatorError, Heartbeat, HeartbeatReply};
 use super::member::Report;
 use super::{Fleet, LinkState};
 
@@ -26,7 +26,7 @@ pub trait Follow: Send + Sync {
     ///
     /// # Errors
     /// When the engine does not give what has changed.
-    fn follow<'a>(&'a self, heard: &'a Heard) -> Call<'a, u64>;
+    fn follow<'a>(&'a self, heard: &'a HeartbeatReply) -> Call<'a, u64>;
 
     /// Lets nothing out any more, because this instance is cut off.
     fn cut_off(&self);
@@ -46,7 +46,7 @@ impl Fleet {
     }
 
     async fn heartbeats(&self, follower: &dyn Follow) {
-        let mut told = Told::default();
+        let mut reported = ReportedLink::default();
         let (mut after, mut overrides) = (None, 0);
         loop {
             let sent = self.clock.uptime();
@@ -59,7 +59,7 @@ impl Fleet {
                 settings: self.settings(),
             };
             let report = report.to_text();
-            let beat = Beat {
+            let beat = Heartbeat {
                 name: &self.name,
                 process: &self.process,
                 report: &report,
@@ -91,7 +91,7 @@ impl Fleet {
                 }
             };
             self.status.link_is(self.link(), self.clock.now());
-            if told.at(self.link(), self.link.patience(), failure.as_ref())
+            if reported.at(self.link(), self.link.patience(), failure.as_ref())
                 == Some(LinkState::CutOff)
             {
                 follower.cut_off();
@@ -110,18 +110,18 @@ impl Fleet {
 
     /// Keeps the views up to date, and tells the operator of members with other settings.
     async fn observing(&self) {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         self.connected().await;
         loop {
             self.observe().await;
             let differing = self.differing();
-            if differing != told && !differing.is_empty() {
+            if differing != reported && !differing.is_empty() {
                 warn!(
                     members = ?differing,
                     "members of the fleet have other settings than this instance: give all the same"
                 );
             }
-            told = differing;
+            reported = differing;
             sleep(OBSERVE).await;
         }
     }
@@ -135,13 +135,13 @@ impl Fleet {
 
 /// The state of the link that the operator was told of.
 #[derive(Default)]
-struct Told {
+struct ReportedLink {
     state: Option<LinkState>,
     /// Heartbeats without an answer before the first one with an answer.
     attempts: u32,
 }
 
-impl Told {
+impl ReportedLink {
     /// Tells the operator of a change of the state, and returns the new one.
     fn at(
         &mut self,
@@ -182,7 +182,7 @@ mod tests {
     use crate::config::Config;
     use crate::fleet::FleetKey;
     use crate::fleet::coordinator::Coordinator as _;
-    use crate::fleet::in_memory::World;
+    use crate::fleet::in_memory::InMemoryEngine;
 
     /// Takes changes over, unless it fails.
     struct Follower {
@@ -192,7 +192,7 @@ mod tests {
     }
 
     impl Follow for Follower {
-        fn follow<'a>(&'a self, heard: &'a Heard) -> Call<'a, u64> {
+        fn follow<'a>(&'a self, heard: &'a HeartbeatReply) -> Call<'a, u64> {
             self.news.lock().extend(heard.news.items.clone());
             let fails = self.fails.load(Ordering::Relaxed);
             Box::pin(async move {
@@ -211,9 +211,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn changes_that_are_not_taken_over_cut_an_instance_off_and_news_come_once() {
         let clock = Clock::manual(Moment::from_millis(1_795_000_000_000));
-        let world = World::new(clock.clone());
-        let other = world.coordinator();
-        let beat = Beat {
+        let engine = InMemoryEngine::new(clock.clone());
+        let other = engine.coordinator();
+        let beat = Heartbeat {
             name: "b",
             process: "b",
             report: "",
@@ -224,7 +224,7 @@ mod tests {
         other.announce("from before").await.unwrap();
         let config = Config::default().fleet;
         let key = FleetKey::of(&[7; 32]);
-        let fleet = Fleet::new(&config, "a", key, world.coordinator(), clock.clone());
+        let fleet = Fleet::new(&config, "a", key, engine.coordinator(), clock.clone());
         let fleet = Arc::new(fleet);
         let follower = Arc::new(Follower {
             fails: AtomicBool::new(false),

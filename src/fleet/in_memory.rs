@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use self::limiters::Lanes;
+use self::limiters::Limiters;
 use self::quotas::Quotas;
 use super::coordinator::{
-    AcquireFetch, Beat, Call, Coordinator, CoordinatorError, EngineTime, FetchLease, Heard,
-    MemberRow, NAME_HELD, News, PublishState, Published, SealedOverrides, SharedState, StateKey,
-    Token,
+    AcquireFetch, Call, Coordinator, CoordinatorError, EngineTime, FetchLease, Heartbeat,
+    HeartbeatReply, MemberRow, NAME_HELD, News, PublishState, Published, SealedOverrides,
+    SharedState, StateKey, Token,
 };
 use super::quota::{ChargeQuota, Charged};
 use super::reservation::{GiveBack, ReportBackoff, Reserve, Reserved, SLOT_LIFE, Trouble};
@@ -24,9 +24,9 @@ use crate::clock::{Clock, Moment};
 /// A generation that begins later than this was begun by a clock that has been set back since.
 const SET_BACK: Duration = Duration::from_secs(60);
 
-/// The world that several coordinators share.
+/// The state that several coordinators share, in the place of an engine.
 #[derive(Debug)]
-pub struct World {
+pub struct InMemoryEngine {
     clock: Clock,
     state: Mutex<Contents>,
 }
@@ -38,7 +38,7 @@ struct Contents {
     began: EngineTime,
     /// The time of the first heartbeat after a span without any in which slots ran out.
     resumed: EngineTime,
-    lanes: Lanes,
+    limiters: Limiters,
     quotas: Quotas,
     members: BTreeMap<String, Row>,
     overrides: SealedOverrides,
@@ -62,10 +62,10 @@ struct Lease {
     until: Moment,
 }
 
-/// One instance's way to a [`World`].
+/// One instance's way to an [`InMemoryEngine`].
 #[derive(Debug)]
-pub struct InMemory {
-    world: Arc<World>,
+pub struct InMemoryCoordinator {
+    engine: Arc<InMemoryEngine>,
     known: Mutex<Known>,
 }
 
@@ -76,12 +76,12 @@ struct Known {
     count: u64,
 }
 
-impl World {
+impl InMemoryEngine {
     /// Returns an empty world with the time of `clock`.
     #[must_use]
-    pub fn new(clock: Clock) -> Arc<World> {
+    pub fn new(clock: Clock) -> Arc<InMemoryEngine> {
         let began = engine_time(clock.now());
-        Arc::new(World {
+        Arc::new(InMemoryEngine {
             clock,
             state: Mutex::new(Contents {
                 generation: 1,
@@ -110,9 +110,9 @@ impl World {
 
     /// Returns one instance's way here.
     #[must_use]
-    pub fn coordinator(self: &Arc<World>) -> Arc<InMemory> {
-        Arc::new(InMemory {
-            world: Arc::clone(self),
+    pub fn coordinator(self: &Arc<InMemoryEngine>) -> Arc<InMemoryCoordinator> {
+        Arc::new(InMemoryCoordinator {
+            engine: Arc::clone(self),
             known: Mutex::default(),
         })
     }
@@ -123,18 +123,18 @@ impl World {
     }
 }
 
-impl InMemory {
+impl InMemoryCoordinator {
     /// Calls `change` under the generation that this instance knows.
     fn call<'a, T: Send + 'a>(
         &'a self,
         change: impl FnOnce(&mut Contents, Moment, EngineTime) -> T + Send + 'a,
     ) -> Call<'a, T> {
         Box::pin(async move {
-            let mut state = self.world.state.lock();
+            let mut state = self.engine.state.lock();
             if self.known.lock().generation != state.generation {
                 return Err(CoordinatorError::Lost);
             }
-            let (now, at) = self.world.time();
+            let (now, at) = self.engine.time();
             Ok(change(&mut state, now, at))
         })
     }
@@ -145,27 +145,27 @@ impl InMemory {
         change: impl FnOnce(&mut Contents, EngineTime) + Send + 'a,
     ) -> Call<'a, ()> {
         Box::pin(async move {
-            let mut state = self.world.state.lock();
-            let (_, at) = self.world.time();
+            let mut state = self.engine.state.lock();
+            let (_, at) = self.engine.time();
             change(&mut state, at);
             Ok(())
         })
     }
 }
 
-impl Coordinator for InMemory {
+impl Coordinator for InMemoryCoordinator {
     fn keep_connected(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(std::future::pending())
     }
 
-    fn heartbeat<'a>(&'a self, beat: Beat<'a>) -> Call<'a, Heard> {
+    fn heartbeat<'a>(&'a self, beat: Heartbeat<'a>) -> Call<'a, HeartbeatReply> {
         Box::pin(async move {
-            let (now, _) = self.world.time();
-            let mut state = self.world.state.lock();
+            let (now, _) = self.engine.time();
+            let mut state = self.engine.state.lock();
             if state.began > engine_time(now + SET_BACK) {
                 state.generation += 1;
                 state.began = engine_time(now);
-                state.lanes = Lanes::default();
+                state.limiters = Limiters::default();
             }
             let last = state.members.values().map(|row| row.last).max();
             if last.is_some_and(|last| now.since(last) > SLOT_LIFE) {
@@ -197,7 +197,7 @@ impl Coordinator for InMemory {
                 known.generation = state.generation;
                 known.count += 1;
             }
-            Ok(Heard {
+            Ok(HeartbeatReply {
                 generation: known.count,
                 overrides: state.overrides.change,
                 news: News {
@@ -306,23 +306,27 @@ impl Coordinator for InMemory {
     }
 
     fn reserve<'a>(&'a self, ask: Reserve<'a>) -> Call<'a, Reserved> {
-        self.call(move |state, _, at| state.lanes.reserve(ask, at, (state.began, state.resumed)))
+        self.call(move |state, _, at| {
+            state
+                .limiters
+                .reserve(ask, at, (state.began, state.resumed))
+        })
     }
 
     fn give_back<'a>(&'a self, turn: GiveBack<'a>) -> Call<'a, ()> {
-        self.call(move |state, _, _| state.lanes.give_back(turn))
+        self.call(move |state, _, _| state.limiters.give_back(turn))
     }
 
     fn report_backoff<'a>(&'a self, report: ReportBackoff<'a>) -> Call<'a, Trouble> {
-        self.call(move |state, _, at| state.lanes.report(report, at, state.began))
+        self.call(move |state, _, at| state.limiters.report(report, at, state.began))
     }
 
     fn renew_slots<'a>(&'a self, origin: &'a str, slots: &'a [String]) -> Call<'a, ()> {
-        self.call_regardless(move |state, at| state.lanes.renew(origin, slots, at))
+        self.call_regardless(move |state, at| state.limiters.renew(origin, slots, at))
     }
 
     fn release_slot<'a>(&'a self, origin: &'a str, slot: &'a str) -> Call<'a, ()> {
-        self.call_regardless(move |state, _| state.lanes.release(origin, slot))
+        self.call_regardless(move |state, _| state.limiters.release(origin, slot))
     }
 
     fn charge_quota<'a>(&'a self, charge: ChargeQuota<'a>) -> Call<'a, Charged> {

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::coordinator::{CoordinatorError, Observed};
 use super::member::Member;
 use super::overview::{EngineView, FleetCounts, FleetView, LinkView, MemberView};
-use super::{Fleet, Heard, LinkState, counts};
+use super::{Fleet, HeartbeatReply, LinkState, counts};
 use crate::clock::{Moment, Uptime};
 use crate::metrics::{Gauge, GaugeGuard};
 use crate::text::time_text;
@@ -32,7 +32,7 @@ pub struct Status {
 }
 
 impl Status {
-    pub(super) fn heard(&self, heard: &Heard, overrides: u64) {
+    pub(super) fn heard(&self, heard: &HeartbeatReply, overrides: u64) {
         self.generation.store(heard.generation, Ordering::Relaxed);
         self.members.store(heard.members, Ordering::Relaxed);
         self.overrides.store(overrides, Ordering::Relaxed);

@@ -16,7 +16,7 @@ use super::{Group, Pace, Shared, Turn};
 use crate::clock::Uptime;
 use crate::fleet::coordinator::Call;
 use crate::fleet::reservation::TurnKind;
-use crate::fleet::{Fleet, Follow, Heard, LinkState};
+use crate::fleet::{Fleet, Follow, HeartbeatReply, LinkState};
 use crate::rep::Origin;
 
 /// The time before a question for a robots.txt's turn is repeated while the engine does not answer.
@@ -66,7 +66,7 @@ impl Pace {
     }
 
     /// Takes over what a heartbeat tells of the origins.
-    pub(super) fn hear(&self, heard: &Heard) {
+    pub(super) fn hear(&self, heard: &HeartbeatReply) {
         let Some(FleetPace { fleet, slots, seen }) = &self.0.fleet else {
             return;
         };
@@ -99,7 +99,7 @@ struct Hearing {
 }
 
 impl Follow for Hearing {
-    fn follow<'a>(&'a self, heard: &'a Heard) -> Call<'a, u64> {
+    fn follow<'a>(&'a self, heard: &'a HeartbeatReply) -> Call<'a, u64> {
         self.pace.hear(heard);
         self.then.follow(heard)
     }

@@ -7,7 +7,7 @@ use tokio::time::{sleep, timeout};
 use super::OverrideSync;
 use crate::admin::{LateMember, Reach};
 use crate::fleet::coordinator::{CoordinatorError, MemberRow};
-use crate::fleet::{Fleet, Heard, Member};
+use crate::fleet::{Fleet, HeartbeatReply, Member};
 
 /// The time that the members have to take over a change.
 const WAIT: Duration = Duration::from_secs(2);
@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 impl OverrideSync {
     /// Keeps the names of the members, for the time in which the engine has forgotten some.
-    pub(super) async fn look_at_members(&self, fleet: &Fleet, heard: &Heard) {
+    pub(super) async fn look_at_members(&self, fleet: &Fleet, heard: &HeartbeatReply) {
         let (generation, members) = (heard.generation, heard.members);
         let now = self.proxy.clock().uptime();
         if !self.members.lock().is_stale(generation, members, now) {

@@ -1,20 +1,20 @@
 //! Memory and disk of an engine: does it forget?
 
-use super::{Settings, Sheet};
+use super::{Checker, Settings};
 
 /// The share of its memory, in hundredths, from which an engine is said to be full soon.
 const FULL_SOON: u64 = 80;
 
 /// Judges the bound of the memory, and what the engine does at it.
-pub(super) fn memory(sheet: &mut Sheet<'_>, settings: &Settings<'_>) {
+pub(super) fn memory(checker: &mut Checker<'_>, settings: &Settings<'_>) {
     match settings.get("maxmemory-policy", Some("maxmemory_policy")) {
-        Some("noeviction") => sheet.ok("eviction", "noeviction"),
+        Some("noeviction") => checker.ok("eviction", "noeviction"),
         Some(policy) => {
-            let mend = sheet.command("CONFIG SET maxmemory-policy noeviction");
+            let mend = checker.command("CONFIG SET maxmemory-policy noeviction");
             let breaks = "a full engine forgets turns, back-offs and removals one by one, and no instance notices";
-            sheet.failure("eviction", policy, breaks, mend);
+            checker.failure("eviction", policy, breaks, mend);
         }
-        None => sheet.unread("eviction", "maxmemory-policy"),
+        None => checker.unread("eviction", "maxmemory-policy"),
     }
     let number = |name: &str, in_info: &str| settings.get(name, Some(in_info))?.parse::<u64>().ok();
     let used = settings
@@ -23,22 +23,22 @@ pub(super) fn memory(sheet: &mut Sheet<'_>, settings: &Settings<'_>) {
         .and_then(|used| used.parse::<u64>().ok());
     match (used, number("maxmemory", "maxmemory")) {
         (Some(used), Some(0)) => {
-            let mend = sheet.command("CONFIG SET maxmemory 2gb");
+            let mend = checker.command("CONFIG SET maxmemory 2gb");
             let says = format!("{} in use, without a limit", mebibytes(used));
             let breaks = "the system kills an engine that outgrows the machine";
-            sheet.warning("memory", says, breaks, mend);
+            checker.warning("memory", says, breaks, mend);
         }
         (Some(used), Some(most)) => {
             let share = used.saturating_mul(100) / most.max(1);
             let says = format!("{share} % of {} in use", mebibytes(most));
             if share < FULL_SOON {
-                return sheet.ok("memory", says);
+                return checker.ok("memory", says);
             }
-            let mend = sheet.command(&format!("CONFIG SET maxmemory {}", most.saturating_mul(2)));
+            let mend = checker.command(&format!("CONFIG SET maxmemory {}", most.saturating_mul(2)));
             let breaks = "a full engine refuses writes, and every instance is cut off";
-            sheet.warning("memory", says, breaks, mend);
+            checker.warning("memory", says, breaks, mend);
         }
-        _ => sheet.unread("memory", "maxmemory"),
+        _ => checker.unread("memory", "maxmemory"),
     }
 }
 
@@ -47,25 +47,25 @@ fn mebibytes(octets: u64) -> String {
 }
 
 /// Judges what the engine writes to its disk.
-pub(super) fn persistence(sheet: &mut Sheet<'_>, settings: &Settings<'_>) {
+pub(super) fn persistence(checker: &mut Checker<'_>, settings: &Settings<'_>) {
     const BREAKS: &str = "a restart forgets the back-off from origins in trouble, and every robots.txt is fetched anew";
     match settings.get("appendonly", Some("aof_enabled")) {
-        Some("yes" | "1") => sheet.ok("appendonly", "yes"),
+        Some("yes" | "1") => checker.ok("appendonly", "yes"),
         Some(_) => {
-            let mend = sheet.command("CONFIG SET appendonly yes");
-            sheet.failure("appendonly", "no", BREAKS, mend);
+            let mend = checker.command("CONFIG SET appendonly yes");
+            checker.failure("appendonly", "no", BREAKS, mend);
             return;
         }
-        None => sheet.unread("appendonly", "appendonly"),
+        None => checker.unread("appendonly", "appendonly"),
     }
     match settings.get("appendfsync", None) {
-        Some(often @ ("everysec" | "always")) => sheet.ok("appendfsync", often),
+        Some(often @ ("everysec" | "always")) => checker.ok("appendfsync", often),
         Some(other) => {
-            let mend = sheet.command("CONFIG SET appendfsync everysec");
+            let mend = checker.command("CONFIG SET appendfsync everysec");
             let breaks =
                 "a power cut forgets what the system has not written yet, half a minute and more";
-            sheet.failure("appendfsync", other, breaks, mend);
+            checker.failure("appendfsync", other, breaks, mend);
         }
-        None => sheet.unread("appendfsync", "appendfsync"),
+        None => checker.unread("appendfsync", "appendfsync"),
     }
 }

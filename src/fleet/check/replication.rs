@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Settings, Sheet};
+use super::{Checker, Settings};
 use crate::config::Endpoint;
 use crate::fleet::survey::{Refusal, SentinelFacts, Survey};
 
@@ -16,29 +16,29 @@ const LAG: u64 = 2;
 const SENTINELS: u64 = 3;
 
 /// Judges the sentinels one by one, and all together.
-pub(super) fn sentinels(sheet: &mut Sheet<'_>, survey: &Survey) {
-    let master = sheet.config.master.clone().unwrap_or_default();
+pub(super) fn sentinels(checker: &mut Checker<'_>, survey: &Survey) {
+    let master = checker.config.master.clone().unwrap_or_default();
     for (at, answer) in &survey.sentinels {
-        sheet.about(at);
+        checker.about(at);
         match answer {
             Ok(SentinelFacts {
                 primary: Some(primary),
                 fields,
                 quorum,
             }) => {
-                sheet.ok("sentinel", format!("it names {primary}"));
-                sentinel(sheet, &master, fields, quorum.as_ref());
+                checker.ok("sentinel", format!("it names {primary}"));
+                sentinel(checker, &master, fields, quorum.as_ref());
             }
             Ok(_) => {
                 let says = format!("it knows no primary {master:?}");
-                let mend = sheet.command(&format!("SENTINEL MONITOR {master} HOST PORT 2"));
+                let mend = checker.command(&format!("SENTINEL MONITOR {master} HOST PORT 2"));
                 let breaks = "it names no new primary when the present one is lost";
-                sheet.failure("sentinel", says, breaks, mend);
+                checker.failure("sentinel", says, breaks, mend);
             }
             Err(why) => {
                 let says = format!("it does not answer: {why}");
                 let breaks = "one more, and no majority names a new primary";
-                sheet.failure(
+                checker.failure(
                     "sentinel",
                     says,
                     breaks,
@@ -54,26 +54,26 @@ pub(super) fn sentinels(sheet: &mut Sheet<'_>, survey: &Survey) {
     let named: Vec<_> = answers
         .filter_map(|(at, facts)| Some((at, facts.primary.as_ref()?)))
         .collect();
-    agreement(sheet, &master, &named);
+    agreement(checker, &master, &named);
 }
 
-fn agreement(sheet: &mut Sheet<'_>, master: &str, named: &[(&Endpoint, &Endpoint)]) {
+fn agreement(checker: &mut Checker<'_>, master: &str, named: &[(&Endpoint, &Endpoint)]) {
     let Some((_, first)) = named.first() else {
         return;
     };
     for (at, primary) in named.iter().filter(|(_, primary)| primary != first) {
-        sheet.about(at);
+        checker.about(at);
         let says = format!("it names {primary}, another one {first}");
-        let mend = sheet.command(&format!(
+        let mend = checker.command(&format!(
             "SENTINEL RESET {master}   (once no failover goes on)"
         ));
         let breaks = "instances go to different engines, each of which grants";
-        sheet.failure("agreement", says, breaks, mend);
+        checker.failure("agreement", says, breaks, mend);
     }
 }
 
 fn sentinel(
-    sheet: &mut Sheet<'_>,
+    checker: &mut Checker<'_>,
     master: &str,
     fields: &BTreeMap<String, String>,
     quorum: Option<&Refusal>,
@@ -82,10 +82,10 @@ fn sentinel(
     let all = number("num-other-sentinels").unwrap_or_default() + 1;
     let votes = number("quorum").unwrap_or_default();
     match quorum {
-        None => sheet.ok("quorum", format!("{votes} of {all} sentinels")),
+        None => checker.ok("quorum", format!("{votes} of {all} sentinels")),
         Some(why) => {
             let breaks = "no new primary is named when the present one is lost";
-            sheet.failure(
+            checker.failure(
                 "quorum",
                 why.to_string(),
                 breaks,
@@ -95,7 +95,7 @@ fn sentinel(
     }
     if all < SENTINELS {
         let breaks = "without one of them, no majority names a new primary";
-        sheet.warning(
+        checker.warning(
             "quorum",
             format!("only {all} sentinels"),
             breaks,
@@ -103,16 +103,16 @@ fn sentinel(
         );
     }
     match number("down-after-milliseconds") {
-        Some(after @ DOWN_AFTER..) => sheet.ok("down-after", format!("{after} ms")),
+        Some(after @ DOWN_AFTER..) => checker.ok("down-after", format!("{after} ms")),
         Some(after) => {
             let words = format!("SENTINEL SET {master} down-after-milliseconds {DOWN_AFTER}");
-            let mend = sheet.command(&words);
+            let mend = checker.command(&words);
             let breaks = "a new primary grants while the old one, cut off from it, still does: two paces for an origin";
-            sheet.failure("down-after", format!("{after} ms"), breaks, mend);
+            checker.failure("down-after", format!("{after} ms"), breaks, mend);
         }
         None => {
-            let mend = sheet.command(&format!("SENTINEL MASTER {master}"));
-            sheet.warning(
+            let mend = checker.command(&format!("SENTINEL MASTER {master}"));
+            checker.warning(
                 "down-after",
                 "the sentinel does not tell it",
                 "it cannot be judged",
@@ -123,7 +123,7 @@ fn sentinel(
 }
 
 /// Judges the replicas of the engine, and whether it stops without them.
-pub(super) fn replicas(sheet: &mut Sheet<'_>, settings: &Settings<'_>, survey: &Survey) {
+pub(super) fn replicas(checker: &mut Checker<'_>, settings: &Settings<'_>, survey: &Survey) {
     let has_sentinels = !survey.sentinels.is_empty();
     let connected = settings.info.get("connected_slaves");
     let connected = connected
@@ -131,7 +131,7 @@ pub(super) fn replicas(sheet: &mut Sheet<'_>, settings: &Settings<'_>, survey: &
         .unwrap_or_default();
     match (connected, has_sentinels) {
         (0, false) => {
-            return sheet.ok(
+            return checker.ok(
                 "replicas",
                 "none: a single engine; while it is away, every instance is cut off",
             );
@@ -141,9 +141,9 @@ pub(super) fn replicas(sheet: &mut Sheet<'_>, settings: &Settings<'_>, survey: &
             let at = survey.at.as_ref();
             let at = at.map_or_else(String::new, |at| format!("{} {}", at.host, at.port));
             let mend = format!("redis-cli -h REPLICA -p 6379 REPLICAOF {at}");
-            sheet.failure("replicas", "none", breaks, mend);
+            checker.failure("replicas", "none", breaks, mend);
         }
-        (count, _) => sheet.ok("replicas", format!("{count} connected")),
+        (count, _) => checker.ok("replicas", format!("{count} connected")),
     }
     let breaks = "a primary that is cut off from its replicas grants beside the new one: two paces for an origin";
     let number = |name: &str| settings.get(name, None)?.parse::<u64>().ok();
@@ -151,22 +151,22 @@ pub(super) fn replicas(sheet: &mut Sheet<'_>, settings: &Settings<'_>, survey: &
     let is_on_in_info = settings.info.contains_key("min_slaves_good_slaves");
     match (number("min-replicas-to-write"), is_on_in_info) {
         (Some(0), _) => {
-            let mend = sheet.command("CONFIG SET min-replicas-to-write 1");
-            sheet.failure("min-replicas-to-write", "0", breaks, mend);
+            let mend = checker.command("CONFIG SET min-replicas-to-write 1");
+            checker.failure("min-replicas-to-write", "0", breaks, mend);
         }
-        (Some(count), _) => sheet.ok("min-replicas-to-write", count.to_string()),
-        (None, true) => sheet.ok("min-replicas-to-write", "at least 1"),
+        (Some(count), _) => checker.ok("min-replicas-to-write", count.to_string()),
+        (None, true) => checker.ok("min-replicas-to-write", "at least 1"),
         (None, false) => {
-            sheet.unread("min-replicas-to-write", "min-replicas-to-write");
+            checker.unread("min-replicas-to-write", "min-replicas-to-write");
         }
     }
     match number("min-replicas-max-lag") {
         // 0 switches the whole check off.
-        Some(lag @ 1..=LAG) => sheet.ok("min-replicas-max-lag", format!("{lag} s")),
+        Some(lag @ 1..=LAG) => checker.ok("min-replicas-max-lag", format!("{lag} s")),
         Some(lag) => {
-            let mend = sheet.command(&format!("CONFIG SET min-replicas-max-lag {LAG}"));
-            sheet.failure("min-replicas-max-lag", format!("{lag} s"), breaks, mend);
+            let mend = checker.command(&format!("CONFIG SET min-replicas-max-lag {LAG}"));
+            checker.failure("min-replicas-max-lag", format!("{lag} s"), breaks, mend);
         }
-        None => sheet.unread("min-replicas-max-lag", "min-replicas-max-lag"),
+        None => checker.unread("min-replicas-max-lag", "min-replicas-max-lag"),
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::coordinator::{
-    AcquireFetch, Beat, Call, Coordinator, CoordinatorError, EngineTime, FetchLease, Heard,
-    MemberRow, NAME_HELD, News, Observed, PublishState, Published, SealedOverrides, SharedState,
-    StateKey, Token,
+    AcquireFetch, Call, Coordinator, CoordinatorError, EngineTime, FetchLease, Heartbeat,
+    HeartbeatReply, MemberRow, NAME_HELD, News, Observed, PublishState, Published, SealedOverrides,
+    SharedState, StateKey, Token,
 };
 use super::super::counts::Counts;
 use super::super::quota::{ChargeQuota, Charged};
@@ -26,7 +26,7 @@ impl Coordinator for Engine {
         Box::pin(self.connections())
     }
 
-    fn heartbeat<'a>(&'a self, beat: Beat<'a>) -> Call<'a, Heard> {
+    fn heartbeat<'a>(&'a self, beat: Heartbeat<'a>) -> Call<'a, HeartbeatReply> {
         Box::pin(async move {
             let connection = self.connected()?;
             let mut random = [0; 8];
@@ -82,7 +82,7 @@ impl Coordinator for Engine {
                 last,
                 items,
             };
-            Ok(Heard {
+            Ok(HeartbeatReply {
                 generation: self.in_generation(id),
                 overrides,
                 news,

@@ -47,23 +47,23 @@ impl Engine {
         let keys = &self.keys;
         let mut info = redis::cmd("INFO");
         info.arg("server").arg("memory");
-        let info = self.told(link, info).await?;
+        let info = self.query(link, info).await?;
         let info = fields_of_info(&text_of(&info).unwrap_or_default());
         let number = |name: &str| info.get(name).and_then(|text| text.parse().ok());
         let mut get = redis::cmd("GET");
         get.arg(&keys.generation);
-        let generation = text_of(&self.told(link, get).await?);
+        let generation = text_of(&self.query(link, get).await?);
         let mut list = redis::cmd("ZRANGEBYSCORE");
         list.arg(&keys.members)
             .arg("-inf")
             .arg("+inf")
             .arg("WITHSCORES");
-        let heard = pairs(&self.told(link, list).await?);
+        let heard = pairs(&self.query(link, list).await?);
         let mut reports = redis::cmd("HGETALL");
         reports.arg(&keys.reports);
-        let mut reports = pairs(&self.told(link, reports).await?);
+        let mut reports = pairs(&self.query(link, reports).await?);
         // Last, so that no member was heard of after it.
-        let now = micros(&self.told(link, redis::cmd("TIME")).await?);
+        let now = micros(&self.query(link, redis::cmd("TIME")).await?);
         let since = |micros: u64| Duration::from_micros(now.saturating_sub(micros));
         let began = generation.and_then(|text| text.split(' ').nth(1)?.parse().ok());
         let members = heard.into_iter().map(|(name, score)| MemberRow {
@@ -88,7 +88,7 @@ impl Engine {
         })
     }
 
-    async fn told(
+    async fn query(
         &self,
         link: &mut MultiplexedConnection,
         command: Cmd,

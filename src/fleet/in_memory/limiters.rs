@@ -19,11 +19,11 @@ const FORGOTTEN: u64 = 600_000_000;
 
 /// All origins, under one generation of the engine.
 #[derive(Debug, Default)]
-pub(super) struct Lanes(HashMap<String, Lane>);
+pub(super) struct Limiters(HashMap<String, OriginLimiter>);
 
 /// One origin. Where a time is missing, the origin counts as used when the generation began.
 #[derive(Debug, Default)]
-struct Lane {
+struct OriginLimiter {
     rate: Option<Rate>,
     last: Option<u64>,
     gap: u64,
@@ -56,7 +56,7 @@ struct Group {
     interval: u64,
 }
 
-/// A lane while turns are reserved in it.
+/// A limiter while turns are reserved in it.
 struct Reservation<'a> {
     ask: Reserve<'a>,
     now: u64,
@@ -76,7 +76,7 @@ struct Reservation<'a> {
     turns: Vec<u64>,
 }
 
-impl Lanes {
+impl Limiters {
     /// Reserves turns at `now`, in a generation that began at `began`. Slots that were in use before `resumed` may have run
     /// out.
     pub(super) fn reserve(
@@ -86,15 +86,16 @@ impl Lanes {
         (began, resumed): (EngineTime, EngineTime),
     ) -> Reserved {
         let EngineTime(now) = now;
-        let lane = self.0.entry(ask.origin.to_owned()).or_default();
-        let EngineTime(began) = lane.settle(now, began);
+        let limiter = self.0.entry(ask.origin.to_owned()).or_default();
+        let EngineTime(began) = limiter.settle(now, began);
         // A later one is from before the clock was set back.
         let resumed = Some(resumed.0).filter(|resumed| *resumed <= now);
-        let mut turns = lane.open(ask, now, (began, resumed.unwrap_or_default()));
+        let mut turns = limiter.open(ask, now, (began, resumed.unwrap_or_default()));
         let free = match ask.slots {
             Some(slots) if ask.kind == TurnKind::Page => {
-                lane.slots.retain(|_, until| *until > now);
-                u32::try_from(lane.slots.len()).map_or(0, |taken| slots.most.saturating_sub(taken))
+                limiter.slots.retain(|_, until| *until > now);
+                u32::try_from(limiter.slots.len())
+                    .map_or(0, |taken| slots.most.saturating_sub(taken))
             }
             _ => u32::MAX,
         };
@@ -146,28 +147,28 @@ impl Lanes {
                 rest: Duration::from_micros(turns.rest.saturating_sub(now)),
             },
         };
-        lane.close(turns);
+        limiter.close(turns);
         reserved
     }
 
     /// Gives back a turn, unless another one was reserved after it.
     pub(super) fn give_back(&mut self, turn: GiveBack<'_>) {
-        let Some(lane) = self.0.get_mut(turn.origin) else {
+        let Some(limiter) = self.0.get_mut(turn.origin) else {
             return;
         };
         let EngineTime(at) = turn.at;
-        if lane.last != Some(at) {
+        if limiter.last != Some(at) {
             return;
         }
         // A microsecond earlier, so that a second return of the same turn finds another one.
         let before = at.saturating_sub(1);
-        lane.last = Some(before);
-        if let Some(rate) = lane.rate.as_mut().filter(|rate| rate.last == at) {
+        limiter.last = Some(before);
+        if let Some(rate) = limiter.rate.as_mut().filter(|rate| rate.last == at) {
             rate.paid = rate.paid.saturating_sub(rate.interval);
             rate.last = before;
         }
         if let Some(asked) = turn.group
-            && let Some(group) = lane.groups.get_mut(asked.name)
+            && let Some(group) = limiter.groups.get_mut(asked.name)
             && group.at == at
         {
             let interval = micros(asked.interval);
@@ -186,62 +187,63 @@ impl Lanes {
         began: EngineTime,
     ) -> Trouble {
         let EngineTime(now) = now;
-        let lane = self.0.entry(report.origin.to_owned()).or_default();
-        if report.sign == Sign::Fine && lane.seen == 0 {
+        let limiter = self.0.entry(report.origin.to_owned()).or_default();
+        if report.sign == Sign::Fine && limiter.seen == 0 {
             return Trouble::default();
         }
-        lane.forget_gap(now);
+        limiter.forget_gap(now);
         // A clock that was set back is noticed by the next question for a turn.
-        lane.seen = lane.seen.max(now);
+        limiter.seen = limiter.seen.max(now);
         let sent = now.saturating_sub(micros(report.age));
-        lane.last = Some(lane.last.unwrap_or(began.0).max(sent));
-        let is_new = sent >= lane.since;
+        limiter.last = Some(limiter.last.unwrap_or(began.0).max(sent));
+        let is_new = sent >= limiter.since;
         match report.sign {
-            Sign::Fine if lane.gap > 0 && is_new => {
-                (lane.gap, lane.since) = (lane.gap / 2, now);
-                if lane.gap < LEAST_GAP {
-                    lane.gap = 0;
+            Sign::Fine if limiter.gap > 0 && is_new => {
+                (limiter.gap, limiter.since) = (limiter.gap / 2, now);
+                if limiter.gap < LEAST_GAP {
+                    limiter.gap = 0;
                 }
             }
             Sign::Fine => {}
             Sign::Refused { .. } | Sign::Troubled => {
                 if is_new {
-                    let wider = lane.gap.saturating_mul(2).max(micros(report.first));
-                    (lane.gap, lane.since) = (lane.gap.max(wider.min(micros(report.widest))), now);
+                    let wider = limiter.gap.saturating_mul(2).max(micros(report.first));
+                    (limiter.gap, limiter.since) =
+                        (limiter.gap.max(wider.min(micros(report.widest))), now);
                 }
                 if let Sign::Refused { retry_after } = report.sign {
                     let rest = micros(retry_after)
-                        .max(lane.gap)
+                        .max(limiter.gap)
                         .min(micros(report.longest));
-                    lane.rest = lane.rest.max(now.saturating_add(rest));
+                    limiter.rest = limiter.rest.max(now.saturating_add(rest));
                 }
             }
         }
         Trouble {
-            gap: Duration::from_micros(lane.gap),
-            rest: Duration::from_micros(lane.rest.saturating_sub(now)),
+            gap: Duration::from_micros(limiter.gap),
+            rest: Duration::from_micros(limiter.rest.saturating_sub(now)),
         }
     }
 
     /// Keeps the slots of requests under way.
     pub(super) fn renew(&mut self, origin: &str, slots: &[String], now: EngineTime) {
-        let lane = self.0.entry(origin.to_owned()).or_default();
+        let limiter = self.0.entry(origin.to_owned()).or_default();
         let renewed = now.0.saturating_add(micros(SLOT_LIFE));
         for slot in slots {
-            let until = lane.slots.entry(slot.clone()).or_default();
+            let until = limiter.slots.entry(slot.clone()).or_default();
             *until = renewed.max(*until);
         }
     }
 
     /// Frees a slot.
     pub(super) fn release(&mut self, origin: &str, slot: &str) {
-        if let Some(lane) = self.0.get_mut(origin) {
-            lane.slots.remove(slot);
+        if let Some(limiter) = self.0.get_mut(origin) {
+            limiter.slots.remove(slot);
         }
     }
 }
 
-impl Lane {
+impl OriginLimiter {
     /// Counts everything as used now if the engine's clock was set back. Returns the time at which what is missing counts
     /// as used.
     fn settle(&mut self, now: u64, began: EngineTime) -> EngineTime {
@@ -249,7 +251,7 @@ impl Lane {
         if back == 0 {
             return began;
         }
-        *self = Lane {
+        *self = OriginLimiter {
             gap: self.gap,
             since: now,
             rest: self.rest.saturating_sub(back),
@@ -258,7 +260,7 @@ impl Lane {
             earlier: Some(now),
             seen: now,
             slots: std::mem::take(&mut self.slots),
-            ..Lane::default()
+            ..OriginLimiter::default()
         };
         EngineTime(began.0.max(now))
     }

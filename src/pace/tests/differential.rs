@@ -5,8 +5,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::fleet::coordinator::{Beat, Coordinator as _};
-use crate::fleet::in_memory::World;
+use crate::fleet::coordinator::{Coordinator as _, Heartbeat};
+use crate::fleet::in_memory::InMemoryEngine;
 use crate::fleet::reservation::{GroupInterval, ReportBackoff, Reserve, Slots, TurnKind};
 use crate::pace::backoff::Outcome;
 use crate::pace::history::History;
@@ -68,8 +68,8 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let clock = Clock::manual(START);
-            let coordinator = World::new(clock.clone()).coordinator();
-            let beat = Beat { name: "a", process: "a", report: "", after: None, forget_after: secs(1) };
+            let coordinator = InMemoryEngine::new(clock.clone()).coordinator();
+            let beat = Heartbeat { name: "a", process: "a", report: "", after: None, forget_after: secs(1) };
             coordinator.heartbeat(beat).await.unwrap();
             // Long after the beginning, when the engine counts everything as used.
             clock.advance(secs(3_600));

@@ -3,13 +3,13 @@
 use super::*;
 use crate::config::Config;
 use crate::fleet::coordinator::Call;
-use crate::fleet::in_memory::World;
-use crate::fleet::{FleetKey, Follow, Heard};
+use crate::fleet::in_memory::InMemoryEngine;
+use crate::fleet::{FleetKey, Follow, HeartbeatReply};
 
 /// Instances of a fleet, in one process.
 struct Lab {
     clock: Clock,
-    world: Arc<World>,
+    world: Arc<InMemoryEngine>,
     paces: Vec<Pace>,
 }
 
@@ -17,7 +17,7 @@ struct Lab {
 struct Nothing;
 
 impl Follow for Nothing {
-    fn follow<'a>(&'a self, _: &'a Heard) -> Call<'a, u64> {
+    fn follow<'a>(&'a self, _: &'a HeartbeatReply) -> Call<'a, u64> {
         Box::pin(async { Ok(0) })
     }
 
@@ -28,7 +28,7 @@ impl Lab {
     /// Starts this many instances on an engine that began long ago.
     async fn start(config: &PaceConfig, instances: usize) -> Lab {
         let clock = Clock::manual(START);
-        let world = World::new(clock.clone());
+        let world = InMemoryEngine::new(clock.clone());
         clock.advance(secs(3_600));
         let mut lab = Lab {
             clock,

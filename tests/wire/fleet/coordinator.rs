@@ -14,11 +14,11 @@ use std::time::Duration;
 use crawlgate::clock::{Clock, Moment};
 use crawlgate::config::Config;
 use crawlgate::fleet::coordinator::{
-    AcquireFetch, Beat, Coordinator, CoordinatorError, FetchLease, NAME_HELD, PublishState,
+    AcquireFetch, Coordinator, CoordinatorError, FetchLease, Heartbeat, NAME_HELD, PublishState,
     Published, StateKey, Token,
 };
 use crawlgate::fleet::engine::Engine as Redis;
-use crawlgate::fleet::in_memory::World;
+use crawlgate::fleet::in_memory::InMemoryEngine;
 
 use super::check;
 use crate::support::{Engine, PATIENCE, client_config, origin_ca_pem};
@@ -26,14 +26,14 @@ use crate::support::{Engine, PATIENCE, client_config, origin_ca_pem};
 /// An engine under test, and the way to its accidents.
 pub(super) enum Lab {
     Real(Engine, super::Wall),
-    Memory(Arc<World>),
+    Memory(Arc<InMemoryEngine>),
 }
 
 impl Lab {
     /// Returns one of each kind; Redis and Valkey are missing where they are not installed.
     fn all() -> Vec<Lab> {
         let clock = Clock::manual(Moment::from_millis(1_795_000_000_000));
-        let mut all = vec![Lab::Memory(World::new(clock))];
+        let mut all = vec![Lab::Memory(InMemoryEngine::new(clock))];
         for engine in Engine::each() {
             // The user that docs/fleet.md gives the instances: each case shows that its rights suffice.
             check::admit_user_of_the_docs(&engine);
@@ -154,7 +154,7 @@ async fn heartbeat(
     coordinator: &Arc<dyn Coordinator>,
     name: &str,
     after: u64,
-) -> crawlgate::fleet::Heard {
+) -> crawlgate::fleet::HeartbeatReply {
     beat(coordinator, name, Some(after)).await
 }
 
@@ -163,9 +163,9 @@ async fn beat(
     coordinator: &Arc<dyn Coordinator>,
     name: &str,
     after: Option<u64>,
-) -> crawlgate::fleet::Heard {
+) -> crawlgate::fleet::HeartbeatReply {
     let report = report("0a");
-    let beat = Beat {
+    let beat = Heartbeat {
         name,
         process: "0a",
         report: &report,

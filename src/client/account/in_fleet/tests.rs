@@ -7,9 +7,9 @@ use tokio::task::JoinSet;
 use crate::client::account::ClientAccount;
 use crate::clock::Moment;
 use crate::config::Config;
-use crate::fleet::coordinator::{Beat, Coordinator as _};
-use crate::fleet::in_memory::{InMemory, World};
-use crate::fleet::{FleetKey, Heard};
+use crate::fleet::coordinator::{Coordinator as _, Heartbeat};
+use crate::fleet::in_memory::{InMemoryCoordinator, InMemoryEngine};
+use crate::fleet::{FleetKey, HeartbeatReply};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -19,19 +19,19 @@ const START: Moment = Moment::from_millis(20_000 * 86_400_000);
 /// Instances in one process, on an engine that began long ago.
 struct Lab {
     clock: Clock,
-    world: Arc<World>,
+    world: Arc<InMemoryEngine>,
     instances: Vec<Instance>,
 }
 
 struct Instance {
-    way: Arc<InMemory>,
+    way: Arc<InMemoryCoordinator>,
     client: Client,
 }
 
 impl Lab {
     async fn start(client: &Client, instances: usize) -> Lab {
         let clock = Clock::manual(START);
-        let world = World::new(clock.clone());
+        let world = InMemoryEngine::new(clock.clone());
         clock.advance(SECOND * 10);
         let mut lab = Lab {
             clock,
@@ -44,7 +44,7 @@ impl Lab {
                 &Config::default().fleet,
                 &format!("a{number}"),
                 FleetKey::of(&[7; 32]),
-                Arc::<InMemory>::clone(&way),
+                Arc::<InMemoryCoordinator>::clone(&way),
                 lab.clock.clone(),
             ));
             let account = ClientAccount::of("news", Some(&fleet), &lab.clock);
@@ -102,8 +102,8 @@ impl Lab {
 }
 
 impl Instance {
-    async fn heartbeat(&self, number: usize) -> Heard {
-        let beat = Beat {
+    async fn heartbeat(&self, number: usize) -> HeartbeatReply {
+        let beat = Heartbeat {
             name: &format!("a{number}"),
             process: "a",
             report: "",

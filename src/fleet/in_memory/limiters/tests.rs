@@ -27,7 +27,7 @@ const GROUPS: [(&str, u64); 3] = [("a", SECOND / 2), ("b", 2 * SECOND), ("c", 5 
 proptest! {
     #[test]
     fn the_pages_of_a_group_keep_its_interval_to_each_other_and_to_every_robots_txt(asks in asks()) {
-        let mut lanes = Lanes::default();
+        let mut limiters = Limiters::default();
         let began = 1_000 * SECOND;
         let mut now = began;
         let mut robots = vec![began];
@@ -57,7 +57,7 @@ proptest! {
                 slots: None,
                 memory: micros(30 * SECOND),
             };
-            let reserved = lanes.reserve(reserve, EngineTime(now), (EngineTime(began), EngineTime(0)));
+            let reserved = limiters.reserve(reserve, EngineTime(now), (EngineTime(began), EngineTime(0)));
             for ReservedTurn { at: EngineTime(at), .. } in reserved.turns {
                 match ask {
                     Ask::Page(group) => pages[group].push(at),

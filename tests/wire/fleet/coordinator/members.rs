@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crawlgate::fleet::Heard;
-use crawlgate::fleet::coordinator::{Beat, CoordinatorError};
+use crawlgate::fleet::HeartbeatReply;
+use crawlgate::fleet::coordinator::{CoordinatorError, Heartbeat};
 
 use super::{each, report, two};
 
@@ -12,7 +12,7 @@ fn a_name_stays_with_its_process_until_that_one_is_silent_or_leaves() {
     each(|lab| async move {
         let [old, new] = two(&lab).await;
         let reports = ["01", "02"].map(report);
-        let beat = |process, report| Beat {
+        let beat = |process, report| Heartbeat {
             name: "x",
             process,
             report,
@@ -25,7 +25,7 @@ fn a_name_stays_with_its_process_until_that_one_is_silent_or_leaves() {
             rows.rev().map(|row| row.report).next().unwrap()
         };
         let duplicate = Err(CoordinatorError::Duplicate("x".into()));
-        let mut refused = Ok(Heard::default());
+        let mut refused = Ok(HeartbeatReply::default());
         // On a machine that stands still for a second, the name is free again.
         for _ in 0..20 {
             old.leave("x", "01").await.unwrap();

@@ -110,7 +110,7 @@ async fn ends<T>(
 
 /// Asks everything that there is to ask.
 async fn ask_all(a: &Arc<dyn Coordinator>, planted: &str) {
-    let beat = super::Beat {
+    let beat = super::Heartbeat {
         name: "a",
         process: "0a",
         report: &super::report("0a"),

@@ -18,10 +18,10 @@ use std::time::Duration;
 
 use crawlgate::clock::{Clock, Moment};
 use crawlgate::fleet::coordinator::{
-    AcquireFetch, Beat, Call, Coordinator, CoordinatorError, EngineTime, FetchLease, PublishState,
-    SealedOverrides, StateKey, Token,
+    AcquireFetch, Call, Coordinator, CoordinatorError, EngineTime, FetchLease, Heartbeat,
+    PublishState, SealedOverrides, StateKey, Token,
 };
-use crawlgate::fleet::in_memory::World;
+use crawlgate::fleet::in_memory::InMemoryEngine;
 use crawlgate::fleet::quota::{ChargeQuota, Charged};
 use crawlgate::fleet::reservation::{
     GiveBack, GroupInterval, ReportBackoff, Reserve, Sign, Slots, TurnKind,
@@ -48,7 +48,7 @@ struct Given {
 /// Both implementations, and what the instances know of their answers.
 struct Both<'a> {
     real: &'a Clocked,
-    world: Arc<World>,
+    world: Arc<InMemoryEngine>,
     clock: Clock,
     /// The time at which the present generation began.
     began: Moment,
@@ -68,7 +68,7 @@ impl<'a> Both<'a> {
     async fn begin(real: &'a Clocked) -> Both<'a> {
         let start = Moment::from_millis(1_795_000_000_000);
         let clock = Clock::manual(start);
-        let world = World::new(clock.clone());
+        let world = InMemoryEngine::new(clock.clone());
         assert_eq!(real.engine.ask(&["FLUSHALL"]), "+OK\r\n");
         real.set(start);
         let instances = NAMES.map(|_| [world.coordinator() as Arc<dyn Coordinator>, real.join()]);
@@ -208,7 +208,7 @@ impl<'a> Both<'a> {
         process: &str,
     ) -> Result<(), TestCaseError> {
         let report = report(process);
-        let beat = Beat {
+        let beat = Heartbeat {
             name: NAMES[who],
             process,
             report: &report,

@@ -25,7 +25,7 @@ pub use self::error::ShipError;
 use self::remote::Client;
 pub use self::remote::TokenError;
 pub use self::status::Status;
-use self::status::{Instruments, Standing};
+use self::status::{Instruments, StatusCell};
 use crate::clock::Clock;
 use crate::config::{Config, ShipConfig, ShipTo};
 use crate::egress;
@@ -59,19 +59,19 @@ const LONGEST: Duration = Duration::from_secs(60);
 pub struct Shipper {
     store: Arc<dyn Store>,
     config: Arc<Config>,
-    to: To,
+    to: Target,
     mark: ShipMark,
     /// The name of the log, by which witnesses know it.
     log: KeyName,
     clock: Clock,
-    standing: Arc<Standing>,
+    status: Arc<StatusCell>,
     /// Held by a pass.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// The place.
 #[derive(Debug)]
-enum To {
+enum Target {
     Folder(PathBuf),
     /// A service, and the URL of the log there.
     Service(Box<Client>, String),
@@ -79,7 +79,7 @@ enum To {
 
 /// The end of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Passed {
+enum PassResult {
     /// The place has everything that is signed: so many entries.
     Whole(u64),
     /// More is left.
@@ -117,11 +117,11 @@ impl Shipper {
             return Ok(None);
         };
         let place = match to {
-            ShipTo::Folder(path) => To::Folder(path.clone()),
+            ShipTo::Folder(path) => Target::Folder(path.clone()),
             ShipTo::Url(url) => {
                 let tls = egress::tls_config(&config.tls.extra_roots)?;
                 let client = Client::new(tls, config.ship.token_file.clone());
-                To::Service(Box::new(client), remote::url_of(url, key.name()))
+                Target::Service(Box::new(client), remote::url_of(url, key.name()))
             }
         };
         let mark = mark(to, key);
@@ -134,7 +134,7 @@ impl Shipper {
             mark,
             log: key.name().clone(),
             clock,
-            standing: Arc::new(Standing::new(to.to_string(), shipped)),
+            status: Arc::new(StatusCell::new(to.to_string(), shipped)),
             turn: Arc::default(),
         };
         shipper.look().await?;
@@ -146,11 +146,11 @@ impl Shipper {
         let mut attempt = 0;
         loop {
             match self.pass().await {
-                Ok(Passed::Part) => {
+                Ok(PassResult::Part) => {
                     attempt = 0;
                     sleep(BREATH).await;
                 }
-                Ok(Passed::Whole(size)) => {
+                Ok(PassResult::Whole(size)) => {
                     attempt = 0;
                     sleep(self.config.ship.every).await;
                     // A store that cannot be read is told by the next pass.
@@ -170,12 +170,12 @@ impl Shipper {
 
     /// Ships the last checkpoint of a process, for a few seconds at most.
     pub async fn last(self: &Arc<Self>) {
-        let passes = async { while let Ok(Passed::Part) = self.pass().await {} };
+        let passes = async { while let Ok(PassResult::Part) = self.pass().await {} };
         let is_over = timeout(LAST, passes).await.is_ok();
         // A failure is told.
         if !is_over {
             warn!(
-                to = self.standing.to(),
+                to = self.status.to(),
                 "the last records are not shipped yet: the next process ships them"
             );
         }
@@ -184,27 +184,27 @@ impl Shipper {
     /// Returns how far the place has the log.
     #[must_use]
     pub fn status(&self) -> Status {
-        self.standing.status(self.clock.now())
+        self.status.status(self.clock.now())
     }
 
     /// Registers the instruments.
     pub fn register(&self, registry: &mut Registry) {
-        let standing = Arc::clone(&self.standing);
-        registry.register_collector(Box::new(Instruments(standing, self.clock.clone())));
+        let status = Arc::clone(&self.status);
+        registry.register_collector(Box::new(Instruments(status, self.clock.clone())));
     }
 
     /// Makes one pass, and tells of a failure that is new.
-    async fn pass(self: &Arc<Self>) -> Result<Passed, Failure> {
+    async fn pass(self: &Arc<Self>) -> Result<PassResult, Failure> {
         let outcome = pass::run(self).await;
-        let to = self.standing.to();
+        let to = self.status.to();
         match &outcome {
             Ok(_) => {
-                if let Some(size) = self.standing.succeeded(self.clock.now()) {
+                if let Some(size) = self.status.succeeded(self.clock.now()) {
                     info!(to, records = size, "the decision log is shipped again");
                 }
             }
             Err(Failure::Busy) => {
-                if self.standing.busy(self.clock.uptime()) >= PATIENCE {
+                if self.status.busy(self.clock.uptime()) >= PATIENCE {
                     self.tell(
                         "another process has kept this place for more than a minute (it holds the lock of log.json there): end \
                          it if it hangs; if two gates name one directory, give each one of its own ([ship] to)",
@@ -218,9 +218,9 @@ impl Shipper {
 
     /// Tells the reason why nothing is shipped, unless it was told.
     fn tell(&self, why: &str) {
-        if self.standing.failed(why, self.clock.now()) {
+        if self.status.failed(why, self.clock.now()) {
             warn!(
-                to = self.standing.to(),
+                to = self.status.to(),
                 "the decision log is not shipped: {why}; it is tried again, and retention drops nothing that is not there"
             );
         }
@@ -229,7 +229,7 @@ impl Shipper {
     /// Notes what waits to be shipped.
     async fn look(&self) -> Result<(), crate::store::StoreError> {
         let checkpoints = self.store.checkpoints().await?;
-        self.standing.look(&checkpoints);
+        self.status.look(&checkpoints);
         Ok(())
     }
 }

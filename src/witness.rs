@@ -108,7 +108,7 @@ impl Witnesses {
         let log = key.name();
         for (name, size) in store.ahead(log).await? {
             match all.iter().find(|one| one.config.name == name) {
-                Some(witness) => witness.standing.change(|state| state.ahead = Some(size)),
+                Some(witness) => witness.status.change(|state| state.ahead = Some(size)),
                 None => {
                     warn!(
                         witness = name,
@@ -176,7 +176,7 @@ impl Witnesses {
         for witness in &self.all {
             let (witness, now) = (Arc::clone(witness), self.clock.now());
             offers.spawn(async move {
-                if witness.look().await.is_ok() && witness.standing.now().is_pending() {
+                if witness.look().await.is_ok() && witness.status.now().is_pending() {
                     witness.offer(now).await;
                 }
             });
@@ -192,7 +192,7 @@ impl Witnesses {
     #[must_use]
     pub fn status(&self) -> Vec<Status> {
         let status = |witness: &Arc<Witness>| {
-            let state = witness.standing.now();
+            let state = witness.status.now();
             Status {
                 name: witness.config.name.clone(),
                 url: witness.config.url.clone(),
@@ -214,11 +214,11 @@ impl Witnesses {
 
     /// Registers the instruments, if there are witnesses.
     pub fn register(&self, registry: &mut Registry) {
-        let standing = |witness: &Arc<Witness>| {
+        let status = |witness: &Arc<Witness>| {
             let name = witness.config.name.clone();
-            (name, Arc::clone(&witness.standing))
+            (name, Arc::clone(&witness.status))
         };
-        let all: Vec<_> = self.all.iter().map(standing).collect();
+        let all: Vec<_> = self.all.iter().map(status).collect();
         if !all.is_empty() {
             registry.register_collector(Box::new(Instruments(all)));
         }

@@ -13,8 +13,8 @@ use tracing::warn;
 
 use super::error::{CheckpointFault, Failure};
 use super::remote::{Client, Service};
-use super::status::Standing;
-use super::{Passed, STEP, Shipper, To};
+use super::status::StatusCell;
+use super::{PassResult, STEP, Shipper, Target};
 use crate::audit::export::same::is_same;
 use crate::audit::export::write::{self, Destination, Folder, Listener, head_text};
 use crate::audit::export::{HEAD, checkpoint_file};
@@ -27,7 +27,7 @@ use crate::tlog::{BUNDLE, Checkpoint, Note};
 const NAMED: &str = "[ship] to";
 
 /// Makes a pass. If the future is dropped, the pass ends before its next file.
-pub(super) async fn run(shipper: &Arc<Shipper>) -> Result<Passed, Failure> {
+pub(super) async fn run(shipper: &Arc<Shipper>) -> Result<PassResult, Failure> {
     let turn = Arc::clone(&shipper.turn).lock_owned().await;
     let stop = CancellationToken::new();
     let _stops = stop.clone().drop_guard();
@@ -47,15 +47,15 @@ pub(super) async fn run(shipper: &Arc<Shipper>) -> Result<Passed, Failure> {
 }
 
 impl Shipper {
-    async fn step(&self) -> Result<Passed, Failure> {
+    async fn step(&self) -> Result<PassResult, Failure> {
         let checkpoints = self.store.checkpoints().await?;
-        self.standing.look(&checkpoints);
+        self.status.look(&checkpoints);
         let trusted = Trusted::of_store(&[], &self.config, &*self.store).await?;
         let newest = match trusted.covering(0, &checkpoints) {
             Ok(newest) => newest,
             Err(Uncovered::Unsigned) => {
                 self.require_signing().await?;
-                return Ok(Passed::Whole(0));
+                return Ok(PassResult::Whole(0));
             }
             Err(Uncovered::Keyless(fault)) => return Err(Failure::Keyless(fault)),
         };
@@ -65,8 +65,8 @@ impl Shipper {
             newest: &newest,
         };
         let passed = match &self.to {
-            To::Folder(path) => self.to_folder(path, &log).await,
-            To::Service(client, url) => self.to_service(client, url, &log).await,
+            Target::Folder(path) => self.to_folder(path, &log).await,
+            Target::Service(client, url) => self.to_service(client, url, &log).await,
         }?;
         self.require_signing().await?;
         Ok(passed)
@@ -81,7 +81,7 @@ impl Shipper {
         }
     }
 
-    async fn to_folder(&self, path: &Path, log: &Log<'_>) -> Result<Passed, Failure> {
+    async fn to_folder(&self, path: &Path, log: &Log<'_>) -> Result<PassResult, Failure> {
         if !path.is_dir() {
             return Err(Failure::NoFolder(path.to_owned()));
         }
@@ -103,8 +103,8 @@ impl Shipper {
             return self.bring(&folder, (size, folder.end()?), log).await;
         }
         self.note(size).await?;
-        self.standing.look(log.checkpoints);
-        Ok(Passed::Whole(size))
+        self.status.look(log.checkpoints);
+        Ok(PassResult::Whole(size))
     }
 
     async fn to_service(
@@ -112,12 +112,12 @@ impl Shipper {
         client: &Client,
         url: &str,
         log: &Log<'_>,
-    ) -> Result<Passed, Failure> {
+    ) -> Result<PassResult, Failure> {
         let service = client.open(url)?;
         let newest = &log.newest.checkpoint;
         let mut shipped = self.store.shipped().await?.unwrap_or(0);
         if shipped >= newest.size {
-            return Ok(Passed::Whole(shipped));
+            return Ok(PassResult::Whole(shipped));
         }
         let head = head_text(newest, &log.trusted.keys.all);
         if shipped > 0 && !self.has(&service, shipped, log).await? {
@@ -173,11 +173,11 @@ impl Shipper {
         place: &dyn Destination,
         (shipped, first): (u64, u64),
         log: &Log<'_>,
-    ) -> Result<Passed, Failure> {
+    ) -> Result<PassResult, Failure> {
         let kept = self.store.extent().await?.first;
         let mut next = log.next(shipped.max(kept).saturating_add(STEP));
         let mut faults = Faults {
-            standing: &self.standing,
+            status: &self.status,
         };
         loop {
             let signed = (&next.checkpoint, &next.note);
@@ -193,10 +193,10 @@ impl Shipper {
         }
         let size = next.checkpoint.size;
         self.note(size).await?;
-        self.standing.look(log.checkpoints);
+        self.status.look(log.checkpoints);
         Ok(match size < log.newest.checkpoint.size {
-            true => Passed::Part,
-            false => Passed::Whole(size),
+            true => PassResult::Part,
+            false => PassResult::Whole(size),
         })
     }
 
@@ -207,7 +207,7 @@ impl Shipper {
             self.store.ship_to(Some(self.mark)).await?;
             self.store.note_shipped(size).await?;
         }
-        self.standing.shipped(size);
+        self.status.shipped(size);
         Ok(())
     }
 }
@@ -234,21 +234,18 @@ impl Log<'_> {
 
 /// The faults of a pass, each told once.
 struct Faults<'s> {
-    standing: &'s Standing,
+    status: &'s StatusCell,
 }
 
 impl Listener for Faults<'_> {
     fn fault(&mut self, what: &str) {
-        if self.standing.is_news(what) {
-            warn!(
-                to = self.standing.to(),
-                "the shipped log has a fault: {what}"
-            );
+        if self.status.is_new_fault(what) {
+            warn!(to = self.status.to(), "the shipped log has a fault: {what}");
         }
     }
 
     fn missing(&mut self, records: u64) {
-        self.standing.missing(records);
+        self.status.missing(records);
     }
 
     fn written(&mut self, _: u64, _: u64) {}

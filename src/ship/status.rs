@@ -15,7 +15,7 @@ use crate::metrics::{Collector, Unit, show};
 use crate::store::StoredCheckpoint;
 
 /// Faults that are remembered as told.
-const TOLD: usize = 256;
+const MAX_KNOWN_FAULTS: usize = 256;
 
 /// How far a place has the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub struct Status {
 
 /// The changing state of the shipping.
 #[derive(Debug)]
-pub(super) struct Standing {
+pub(super) struct StatusCell {
     to: String,
     state: Mutex<State>,
 }
@@ -62,10 +62,10 @@ struct State {
     missing: u64,
     /// Time of the first of the last passes that another process has kept from the place.
     busy_since: Option<Uptime>,
-    told: BTreeSet<String>,
+    known_faults: BTreeSet<String>,
 }
 
-impl Standing {
+impl StatusCell {
     pub(super) fn new(to: String, shipped: u64) -> Self {
         let state = State {
             shipped,
@@ -128,12 +128,12 @@ impl Standing {
     }
 
     /// Tells whether a fault was not told before.
-    pub(super) fn is_news(&self, fault: &str) -> bool {
+    pub(super) fn is_new_fault(&self, fault: &str) -> bool {
         let mut state = self.state.lock();
-        if state.told.len() >= TOLD {
-            state.told.clear();
+        if state.known_faults.len() >= MAX_KNOWN_FAULTS {
+            state.known_faults.clear();
         }
-        state.told.insert(fault.to_owned())
+        state.known_faults.insert(fault.to_owned())
     }
 
     pub(super) fn status(&self, now: Moment) -> Status {
@@ -156,7 +156,7 @@ impl Standing {
 
 /// The instruments.
 #[derive(Debug)]
-pub(super) struct Instruments(pub(super) Arc<Standing>, pub(super) Clock);
+pub(super) struct Instruments(pub(super) Arc<StatusCell>, pub(super) Clock);
 
 impl Collector for Instruments {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {

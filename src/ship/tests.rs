@@ -60,12 +60,12 @@ impl ShippedStore {
     }
 }
 
-fn told(outcome: Result<Passed, Failure>) -> String {
+fn fault_of(outcome: Result<PassResult, Failure>) -> String {
     outcome.unwrap_err().to_string()
 }
 
 /// Makes a pass, and returns a failure in words.
-async fn passed(shipper: &Arc<Shipper>) -> Result<Passed, String> {
+async fn passed(shipper: &Arc<Shipper>) -> Result<PassResult, String> {
     let outcome = shipper.pass().await;
     outcome.map_err(|failure| failure.to_string())
 }
@@ -82,25 +82,25 @@ async fn each_checkpoint_is_shipped_with_what_it_covers_and_the_place_is_noted()
     let shipper = gate.shipper().await;
     assert_eq!(
         passed(&shipper).await,
-        Ok(Passed::Whole(0)),
+        Ok(PassResult::Whole(0)),
         "nothing is signed"
     );
     assert_eq!(gate.signed(600).await, 600);
     assert!(
-        told(shipper.pass().await).contains("no such directory"),
+        fault_of(shipper.pass().await).contains("no such directory"),
         "a directory that is not mounted is not made"
     );
     fs::create_dir(gate.there()).unwrap();
-    assert_eq!(passed(&shipper).await, Ok(Passed::Whole(600)));
+    assert_eq!(passed(&shipper).await, Ok(PassResult::Whole(600)));
     assert_eq!(gate.store.shipped().await.unwrap(), Some(600));
     gate.signed(10).await;
     gate.signed(10).await;
-    assert_eq!(passed(&shipper).await, Ok(Passed::Whole(620)));
+    assert_eq!(passed(&shipper).await, Ok(PassResult::Whole(620)));
     assert_eq!(exported(&gate.there()), (vec![600, 620], Some(0)));
     // Another process goes on where this one has ended.
     let next = gate.shipper().await;
     assert_eq!(next.status().shipped, 620);
-    assert_eq!(passed(&next).await, Ok(Passed::Whole(620)));
+    assert_eq!(passed(&next).await, Ok(PassResult::Whole(620)));
     assert_eq!((next.status().behind, next.status().failure), (0, None));
 }
 
@@ -113,9 +113,9 @@ async fn a_long_pause_is_made_up_for_in_parts() {
     }
     let shipper = gate.shipper().await;
     assert_eq!(shipper.status().behind, 16_485);
-    assert_eq!(passed(&shipper).await, Ok(Passed::Part));
+    assert_eq!(passed(&shipper).await, Ok(PassResult::Part));
     assert_eq!(gate.store.shipped().await.unwrap(), Some(16_384));
-    assert_eq!(passed(&shipper).await, Ok(Passed::Whole(16_485)));
+    assert_eq!(passed(&shipper).await, Ok(PassResult::Whole(16_485)));
     assert_eq!(exported(&gate.there()), (vec![16_384, 16_485], Some(0)));
 }
 
@@ -126,12 +126,12 @@ async fn a_place_that_is_not_right_is_told_and_left_as_it_is() {
     fs::create_dir(&there).unwrap();
     gate.signed(600).await;
     let shipper = gate.shipper().await;
-    assert_eq!(passed(&shipper).await, Ok(Passed::Whole(600)));
+    assert_eq!(passed(&shipper).await, Ok(PassResult::Whole(600)));
     gate.signed(600).await;
 
     let head = fs::read_to_string(there.join("log.json")).unwrap();
     fs::write(there.join("log.json"), head.replace("crawlgate/", "other/")).unwrap();
-    let why = told(shipper.pass().await);
+    let why = fault_of(shipper.pass().await);
     assert!(why.contains("export of the log other/"), "{why}");
     assert!(why.contains("[ship] to"), "{why}");
     fs::write(there.join("log.json"), &head).unwrap();
@@ -139,7 +139,7 @@ async fn a_place_that_is_not_right_is_told_and_left_as_it_is() {
     let last = there.join(crate::audit::export::entries_file(0, 600));
     let whole = fs::read(&last).unwrap();
     fs::write(&last, &whole[..whole.len() / 2]).unwrap();
-    let why = told(shipper.pass().await);
+    let why = fault_of(shipper.pass().await);
     assert!(why.contains("entries/00000000000000000000-"), "{why}");
     assert_eq!(fs::read(&last).unwrap(), whole[..whole.len() / 2]);
     fs::write(&last, &whole).unwrap();
@@ -147,14 +147,14 @@ async fn a_place_that_is_not_right_is_told_and_left_as_it_is() {
     // Something else stands where the next file belongs.
     let next = there.join(crate::audit::export::checkpoint_file(1_200));
     fs::create_dir(&next).unwrap();
-    told(shipper.pass().await);
+    fault_of(shipper.pass().await);
     fs::remove_dir(&next).unwrap();
 
     // The mount is gone.
     let away = gate.folder.path().join("away");
     fs::rename(&there, &away).unwrap();
     fs::create_dir(&there).unwrap();
-    let why = told(shipper.pass().await);
+    let why = fault_of(shipper.pass().await);
     assert!(
         why.contains("it is empty, and 600 records were shipped"),
         "{why}"
@@ -165,7 +165,7 @@ async fn a_place_that_is_not_right_is_told_and_left_as_it_is() {
     fs::remove_dir(&there).unwrap();
     fs::rename(&away, &there).unwrap();
 
-    assert_eq!(passed(&shipper).await, Ok(Passed::Whole(1_200)));
+    assert_eq!(passed(&shipper).await, Ok(PassResult::Whole(1_200)));
     assert_eq!(shipper.status().failure, None);
     assert_eq!(exported(&there), (vec![600, 1_200], Some(0)));
 }
@@ -185,7 +185,7 @@ async fn an_older_copy_at_the_place_holds_retention_until_it_is_whole_again() {
     let half = there.join("entries/00000000000000000300-00000000000000000600.cgb");
     let whole = fs::read(&half).unwrap();
     fs::write(&half, &whole[..whole.len() / 2]).unwrap();
-    told(shipper.pass().await);
+    fault_of(shipper.pass().await);
     assert_eq!(gate.store.shipped().await.unwrap(), Some(300));
     let retention = crate::store::Retention {
         keep: Some(Duration::from_secs(1)),
@@ -195,7 +195,7 @@ async fn an_older_copy_at_the_place_holds_retention_until_it_is_whole_again() {
     let dropped = gate.store.prune(retention, later).await.unwrap();
     assert!(dropped.is_held && dropped.decisions <= 300, "{dropped:?}");
     fs::remove_file(&half).unwrap();
-    assert_eq!(passed(&shipper).await, Ok(Passed::Whole(600)));
+    assert_eq!(passed(&shipper).await, Ok(PassResult::Whole(600)));
     assert_eq!(exported(&there), (vec![300, 600], Some(0)));
 }
 
@@ -219,7 +219,7 @@ async fn damage_before_the_shipping_holds_back_neither_what_follows_nor_retentio
     gate.signed(1_500).await;
     let (first, end) = damage(&gate, 1_000);
     assert!(first < 700 && end > 1_024, "{first}, {end}");
-    assert_eq!(passed(&shipper).await, Ok(Passed::Whole(3_700)));
+    assert_eq!(passed(&shipper).await, Ok(PassResult::Whole(3_700)));
     let status = shipper.status();
     assert_eq!(
         (status.shipped, status.behind, status.missing),
@@ -270,7 +270,7 @@ async fn a_witness_that_keeps_the_log_from_being_signed_is_told() {
         .await
         .unwrap();
     let shipper = gate.shipper().await;
-    let why = told(shipper.pass().await);
+    let why = fault_of(shipper.pass().await);
     assert!(
         why.contains("the witness notary knows one of 99 records"),
         "{why}"
@@ -282,7 +282,7 @@ async fn a_witness_that_keeps_the_log_from_being_signed_is_told() {
     );
     assert_eq!(shipper.status().failure, Some(why));
     gate.store.note_ahead("notary", log, None).await.unwrap();
-    assert_eq!(passed(&shipper).await, Ok(Passed::Whole(10)));
+    assert_eq!(passed(&shipper).await, Ok(PassResult::Whole(10)));
     assert_eq!(shipper.status().failure, None);
 }
 
@@ -306,7 +306,7 @@ async fn a_second_process_waits_for_its_turn() {
     let why = shipper.status().failure.unwrap_or_default();
     assert!(why.contains("more than a minute"), "{why}");
     drop(held);
-    assert_eq!(passed(&shipper).await, Ok(Passed::Whole(10)));
+    assert_eq!(passed(&shipper).await, Ok(PassResult::Whole(10)));
     assert_eq!(shipper.status().failure, None);
     let held = Folder::open(&gate.there(), &ours, &trusted, "--to").unwrap();
     assert_eq!(passed(&shipper).await, Err(Failure::Busy.to_string()));

@@ -11,7 +11,7 @@ const MOST_HASHES: usize = 63;
 
 /// A request to cosign a checkpoint (c2sp.org/tlog-witness@v1.0.0, "add-checkpoint"). `Display` writes its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Question<'q> {
+pub(super) struct AddCheckpoint<'q> {
     /// The size at which the witness knows the log.
     pub(super) old: u64,
     /// The proof that the checkpoint continues that size.
@@ -20,7 +20,7 @@ pub(super) struct Question<'q> {
     pub(super) checkpoint: &'q str,
 }
 
-impl<'q> Question<'q> {
+impl<'q> AddCheckpoint<'q> {
     /// Reads the body of a request. `None` if it has another form.
     pub(super) fn parse(text: &'q str) -> Option<Self> {
         let (head, checkpoint) = text.split_once("\n\n")?;
@@ -37,7 +37,7 @@ impl<'q> Question<'q> {
     }
 }
 
-impl fmt::Display for Question<'_> {
+impl fmt::Display for AddCheckpoint<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "old {}", self.old)?;
         let mut path = self.path.iter();
@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn the_question_is_that_of_the_specification() {
         let note = "log\n3\nAAAA\n\n— log AAAA\n";
-        let question = Question {
+        let request = AddCheckpoint {
             old: 2,
             path: vec![[0; 32], [1; 32]],
             checkpoint: note,
@@ -62,10 +62,10 @@ mod tests {
             "old 2\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n\
              AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=\n\n{note}"
         );
-        assert_eq!(question.to_string(), text);
-        assert_eq!(Question::parse(&text), Some(question));
+        assert_eq!(request.to_string(), text);
+        assert_eq!(AddCheckpoint::parse(&text), Some(request));
         let none = format!("old 0\n\n{note}");
-        let read = Question::parse(&none).unwrap();
+        let read = AddCheckpoint::parse(&none).unwrap();
         assert_eq!((read.old, read.path.len(), read.checkpoint), (0, 0, note));
         assert_eq!(read.to_string(), none);
     }
@@ -89,7 +89,7 @@ mod tests {
             ("a carriage return", "old 0\r\n\r\nlog\n".to_owned(), false),
         ];
         for (name, text, want) in rows {
-            assert_eq!(Question::parse(&text).is_some(), want, "{name}");
+            assert_eq!(AddCheckpoint::parse(&text).is_some(), want, "{name}");
         }
     }
 }

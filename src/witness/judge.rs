@@ -4,13 +4,13 @@
 
 use std::collections::HashMap;
 
-use super::add_checkpoint::Question;
+use super::add_checkpoint::AddCheckpoint;
 use crate::tlog::{
     Checkpoint, ConsistencyProof, EMPTY_ROOT, Hash, KeyName, Note, ProofError, VerifierKey,
 };
 
 /// The size and root of a log, as the witness has cosigned it last.
-pub(super) type Seen = (u64, Hash);
+pub(super) type TreeHead = (u64, Hash);
 
 /// The logs that a witness knows, each with its keys: more than one while a log replaces its key.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ pub(super) enum Judgement {
     /// The checkpoint continues the log: the witness keeps its size and root, and then cosigns the text.
     Cosign {
         log: KeyName,
-        seen: Seen,
+        seen: TreeHead,
         text: String,
     },
     /// The question is malformed.
@@ -53,12 +53,16 @@ pub(super) enum Judgement {
 }
 
 /// Judges the body of a request. `seen` returns what the witness has cosigned last of a log.
-pub(super) fn judge(body: &[u8], logs: &Logs, seen: impl FnOnce(&KeyName) -> Seen) -> Judgement {
+pub(super) fn judge(
+    body: &[u8],
+    logs: &Logs,
+    seen: impl FnOnce(&KeyName) -> TreeHead,
+) -> Judgement {
     let text = str::from_utf8(body).ok();
-    let Some(question) = text.and_then(Question::parse) else {
+    let Some(request) = text.and_then(AddCheckpoint::parse) else {
         return Judgement::Malformed;
     };
-    let note = Note::parse(question.checkpoint.as_bytes()).ok();
+    let note = Note::parse(request.checkpoint.as_bytes()).ok();
     let Some((note, checkpoint)) = note.and_then(|note| {
         let checkpoint = Checkpoint::from_text(note.text())?;
         Some((note, checkpoint))
@@ -71,18 +75,18 @@ pub(super) fn judge(body: &[u8], logs: &Logs, seen: impl FnOnce(&KeyName) -> See
     if Checkpoint::open(&note, keys).is_err() {
         return Judgement::UnknownKey;
     }
-    if question.old > checkpoint.size {
+    if request.old > checkpoint.size {
         return Judgement::Malformed;
     }
     let (size, root) = seen(&checkpoint.origin);
     let is_same_size = size == checkpoint.size;
-    if question.old != size || (is_same_size && root != checkpoint.root) {
+    if request.old != size || (is_same_size && root != checkpoint.root) {
         return Judgement::Conflict(size);
     }
     let proof = ConsistencyProof {
         old: size,
         new: checkpoint.size,
-        path: question.path,
+        path: request.path,
     };
     let proven = proof.verify(&root, &checkpoint.root);
     if let Err(why) = proven {
@@ -96,7 +100,7 @@ pub(super) fn judge(body: &[u8], logs: &Logs, seen: impl FnOnce(&KeyName) -> See
 }
 
 /// The end of a log that the witness has never cosigned.
-pub(super) const NOTHING: Seen = (0, EMPTY_ROOT);
+pub(super) const NOTHING: TreeHead = (0, EMPTY_ROOT);
 
 #[cfg(test)]
 mod tests {
@@ -121,7 +125,7 @@ mod tests {
         let logs = Logs::of(&[log.key().clone(), next.key().clone()]);
         let ask = |old: u64, path: &[Hash], checkpoint: &str| {
             let path = path.to_vec();
-            Question {
+            AddCheckpoint {
                 old,
                 path,
                 checkpoint,
@@ -168,8 +172,8 @@ mod tests {
             ("from another tree", (2, root(5)), ask(2, &path, &note(3)), Inconsistent(ProofError::Root)),
             ("a proof of nothing", none, ask(0, &path, &note(3)), Inconsistent(ProofError::Length)),
         ];
-        for (name, seen, question, want) in rows {
-            assert_eq!(judge(question.as_bytes(), &logs, |_| seen), want, "{name}");
+        for (name, seen, request, want) in rows {
+            assert_eq!(judge(request.as_bytes(), &logs, |_| seen), want, "{name}");
         }
         assert_eq!(judge(b"old 0\n\n\xff", &logs, |_| none), Malformed);
     }

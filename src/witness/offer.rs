@@ -13,10 +13,10 @@ use tokio::time::sleep;
 use tracing::{error, info, warn};
 
 use super::WitnessError;
-use super::add_checkpoint::Question;
+use super::add_checkpoint::AddCheckpoint;
 use super::client::{Client, ClientError};
 use super::protocol::{Answer, Outcome, Refusal};
-use super::status::{Quorum, Standing};
+use super::status::{Quorum, StatusCell};
 use crate::clock::Moment;
 use crate::config::WitnessConfig;
 use crate::store::{LogKey, Store, StoreError, StoredCheckpoint};
@@ -28,7 +28,7 @@ const AGAIN: usize = 3;
 /// A configured witness.
 pub(super) struct Witness {
     pub(super) config: WitnessConfig,
-    pub(super) standing: Arc<Standing>,
+    pub(super) status: Arc<StatusCell>,
     url: Uri,
     client: Client,
     store: Arc<dyn Store>,
@@ -74,7 +74,7 @@ impl Failure {
 }
 
 /// A checkpoint to offer.
-struct Offered {
+struct OfferedCheckpoint {
     size: u64,
     note: Note,
     /// The note with all its signatures, as the witness gets it.
@@ -104,7 +104,7 @@ impl Witness {
                 error,
             })?,
             config: config.clone(),
-            standing: Arc::default(),
+            status: Arc::default(),
             client,
             store: Arc::clone(store),
             key: Arc::clone(key),
@@ -133,7 +133,7 @@ impl Witness {
         });
         let newest = checkpoints.last().map_or(0, |newest| newest.size);
         self.quorum.look(&checkpoints);
-        self.standing.change(|state| {
+        self.status.change(|state| {
             state.cosigned = cosigned;
             state.newest = newest;
         });
@@ -150,17 +150,17 @@ impl Witness {
         let name = &self.config.name;
         match outcome {
             Ok(size) => {
-                self.standing.count(Outcome::Cosigned);
-                if self.standing.change(|state| state.failure.take()).is_some() {
+                self.status.count(Outcome::Cosigned);
+                if self.status.change(|state| state.failure.take()).is_some() {
                     info!(witness = %name, size, "the witness cosigns checkpoints again");
                 }
                 Some(size)
             }
             Err(failure) => {
-                self.standing.count(failure.outcome());
+                self.status.count(failure.outcome());
                 let said = failure.to_string();
                 let before = self
-                    .standing
+                    .status
                     .change(|state| state.failure.replace(said.clone()));
                 match failure {
                     Failure::Ahead(size) => self.note_ahead(size).await,
@@ -177,10 +177,10 @@ impl Witness {
 
     /// Notes that the witness knows no checkpoint any more that the store does not have.
     async fn accepted(&self) -> Result<(), Failure> {
-        if self.standing.now().ahead.is_some() {
+        if self.status.now().ahead.is_some() {
             let (name, log) = (&self.config.name, self.key.name());
             self.store.note_ahead(name, log, None).await?;
-            self.standing.change(|state| state.ahead = None);
+            self.status.change(|state| state.ahead = None);
             info!(witness = %self.config.name, "the witness agrees with the store: checkpoints are signed again");
         }
         self.look().await?;
@@ -190,7 +190,7 @@ impl Witness {
     /// Notes that the witness knows a checkpoint that the store does not have. No checkpoint is signed from now on.
     async fn note_ahead(&self, size: u64) {
         let name = &self.config.name;
-        if self.standing.now().ahead == Some(size) {
+        if self.status.now().ahead == Some(size) {
             return;
         }
         error!(
@@ -202,7 +202,7 @@ impl Witness {
         );
         let log = self.key.name();
         match self.store.note_ahead(name, log, Some(size)).await {
-            Ok(()) => self.standing.change(|state| state.ahead = Some(size)),
+            Ok(()) => self.status.change(|state| state.ahead = Some(size)),
             Err(error) => error!(witness = %name, "this cannot be noted in the store: {error}"),
         }
     }
@@ -226,7 +226,7 @@ impl Witness {
         let (mut checkpoints, mut stated) = (self.look().await?, None);
         for _ in 0..=AGAIN {
             let offered = self.newest(&checkpoints)?;
-            let cosigned = self.standing.now().cosigned.map_or(0, |(size, _)| size);
+            let cosigned = self.status.now().cosigned.map_or(0, |(size, _)| size);
             let old = stated.or(*seen).unwrap_or(cosigned).min(offered.size);
             let answer = self.ask(old, &offered, now).await;
             match answer {
@@ -262,34 +262,39 @@ impl Witness {
         Err(Failure::Size(stated.unwrap_or(0)))
     }
 
-    async fn ask(&self, old: u64, offered: &Offered, now: Moment) -> Result<Answer, Failure> {
+    async fn ask(
+        &self,
+        old: u64,
+        offered: &OfferedCheckpoint,
+        now: Moment,
+    ) -> Result<Answer, Failure> {
         let proof = match old {
             0 => None,
             old if old == offered.size => None,
             old => Some(self.store.consistency(old, offered.size).await?),
         };
-        let question = Question {
+        let request = AddCheckpoint {
             old,
             path: proof.map(|proof| proof.path).unwrap_or_default(),
             checkpoint: &offered.text,
         };
-        let question = question.to_string();
-        let received = self.client.ask(&self.url, question).await?;
+        let request = request.to_string();
+        let received = self.client.ask(&self.url, request).await?;
         Ok(received.read(&offered.note, self.vkey(), now)?)
     }
 
-    fn newest(&self, checkpoints: &[StoredCheckpoint]) -> Result<Offered, Failure> {
+    fn newest(&self, checkpoints: &[StoredCheckpoint]) -> Result<OfferedCheckpoint, Failure> {
         let Some(newest) = checkpoints.last() else {
             let note = self.key.checkpoint(0, EMPTY_ROOT);
             let text = note.to_string();
-            return Ok(Offered {
+            return Ok(OfferedCheckpoint {
                 size: 0,
                 note,
                 text,
             });
         };
         let note = Note::parse(newest.note.as_bytes()).map_err(|_| Failure::Damaged)?;
-        Ok(Offered {
+        Ok(OfferedCheckpoint {
             size: newest.size,
             note,
             text: newest.note.clone(),
@@ -297,7 +302,7 @@ impl Witness {
     }
 
     /// Keeps the line of the witness with the checkpoint.
-    async fn keep(&self, offered: &Offered, line: Signature) -> Result<(), StoreError> {
+    async fn keep(&self, offered: &OfferedCheckpoint, line: Signature) -> Result<(), StoreError> {
         // The store has no checkpoint of an empty log.
         if offered.size > 0 {
             self.store.cosign(offered.size, line).await?;
@@ -308,9 +313,9 @@ impl Witness {
     /// Keeps the state up to date with the newest checkpoint, until the future is dropped.
     pub(super) async fn follow(&self) {
         loop {
-            let seen = self.standing.now().newest;
+            let seen = self.status.now().newest;
             match self.store.signed(seen).await {
-                Ok(newest) => self.standing.change(|state| state.newest = newest),
+                Ok(newest) => self.status.change(|state| state.newest = newest),
                 Err(_) => sleep(Duration::from_secs(1)).await,
             }
         }

@@ -28,7 +28,7 @@ use tracing::{debug, error, info, warn};
 
 use super::judge::{Judgement, Logs, judge};
 use super::protocol::SIZE_TYPE;
-use super::state_file::{self, Memory, StateError};
+use super::state_file::{self, StateError, WitnessState};
 use crate::clock::Clock;
 use crate::connection_limit::{ConnectionLimit, Slot};
 use crate::store::LogKey;
@@ -58,7 +58,7 @@ const BREATHER: Duration = Duration::from_millis(200);
 pub struct OwnWitness {
     key: LogKey,
     logs: Logs,
-    memory: Mutex<Memory>,
+    memory: Mutex<WitnessState>,
     clock: Clock,
 }
 

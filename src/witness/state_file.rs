@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use aws_lc_rs::digest::{SHA256, digest};
 use thiserror::Error;
 
-use super::judge::{NOTHING, Seen};
+use super::judge::{NOTHING, TreeHead};
 use crate::store::{LogKey, StoreError, StoreErrorKind};
 use crate::text::{from_hex, hex};
 use crate::tlog::{KeyName, hash_from_text, hash_text};
@@ -88,10 +88,10 @@ impl StateError {
 
 /// The memory of a witness, locked.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct WitnessState {
     path: PathBuf,
     public: [u8; 32],
-    logs: BTreeMap<KeyName, Seen>,
+    logs: BTreeMap<KeyName, TreeHead>,
     _lock: File,
 }
 
@@ -103,7 +103,7 @@ pub(super) fn open(
     path: &Path,
     key: &Path,
     name: Option<KeyName>,
-) -> Result<(Memory, LogKey), StateError> {
+) -> Result<(WitnessState, LogKey), StateError> {
     let lock = lock(path)?;
     let loaded = match LogKey::load(key, name.clone()) {
         Ok(key) => Some(key),
@@ -131,7 +131,7 @@ pub(super) fn open(
         // Nothing was cosigned yet.
         (None, _) => {
             let new = LogKey::generate(name)?;
-            let memory = Memory {
+            let memory = WitnessState {
                 path: path.to_owned(),
                 public: *new.vkey().public(),
                 logs: BTreeMap::new(),
@@ -145,7 +145,7 @@ pub(super) fn open(
             return Ok((memory, new));
         }
     };
-    let memory = Memory {
+    let memory = WitnessState {
         path: path.to_owned(),
         public: *key.vkey().public(),
         logs,
@@ -178,7 +178,7 @@ pub(super) fn beside(path: &Path, end: &str) -> PathBuf {
     name.into()
 }
 
-type Content = ([u8; 32], BTreeMap<KeyName, Seen>);
+type Content = ([u8; 32], BTreeMap<KeyName, TreeHead>);
 
 fn read(path: &Path) -> Result<Option<Content>, StateError> {
     let text = match fs::read_to_string(path) {
@@ -218,9 +218,9 @@ fn sum(text: &str) -> String {
     sum
 }
 
-impl Memory {
+impl WitnessState {
     /// Returns what was cosigned last of a log.
-    pub(super) fn of(&self, log: &KeyName) -> Seen {
+    pub(super) fn of(&self, log: &KeyName) -> TreeHead {
         self.logs.get(log).copied().unwrap_or(NOTHING)
     }
 
@@ -228,7 +228,7 @@ impl Memory {
     ///
     /// # Errors
     /// When the file cannot be written: nothing may be cosigned then.
-    pub(super) fn keep(&mut self, log: KeyName, seen: Seen) -> io::Result<()> {
+    pub(super) fn keep(&mut self, log: KeyName, seen: TreeHead) -> io::Result<()> {
         let before = self.logs.insert(log.clone(), seen);
         if before == Some(seen) {
             return Ok(());

@@ -37,7 +37,7 @@ pub struct Status {
 
 /// The changing part of the state of a witness.
 #[derive(Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct StatusCell {
     state: Mutex<State>,
     outcomes: [AtomicU64; Outcome::WORDS.len()],
 }
@@ -58,7 +58,7 @@ impl State {
     }
 }
 
-impl Standing {
+impl StatusCell {
     pub(super) fn now(&self) -> State {
         self.state.lock().clone()
     }
@@ -104,14 +104,14 @@ impl Quorum {
 }
 
 /// The instruments of all witnesses.
-pub(super) struct Instruments(pub(super) Vec<(String, Arc<Standing>)>);
+pub(super) struct Instruments(pub(super) Vec<(String, Arc<StatusCell>)>);
 
 impl Collector for Instruments {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let states: Vec<(&str, State)> = self
             .0
             .iter()
-            .map(|(name, standing)| (name.as_str(), standing.now()))
+            .map(|(name, status)| (name.as_str(), status.now()))
             .collect();
         let mut gauge = |name: &str, help: &str, value: fn(&State) -> u64| {
             let mut encoder = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
@@ -142,8 +142,8 @@ impl Collector for Instruments {
             None,
             MetricType::Counter,
         )?;
-        for (witness, standing) in &self.0 {
-            for (word, count) in Outcome::WORDS.iter().zip(&standing.outcomes) {
+        for (witness, status) in &self.0 {
+            for (word, count) in Outcome::WORDS.iter().zip(&status.outcomes) {
                 counter
                     .encode_family(&[("witness", witness.as_str()), ("outcome", *word)])?
                     .encode_counter::<NoLabelSet, u64, u64>(&count.load(Ordering::Relaxed), None)?;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tracing::warn;
 
 pub use self::access::Access;
-pub use self::wanted::Wanted;
+pub use self::wanted::OriginFilter;
 use super::{SitemapError, target};
 use crate::agent::Agent;
 use crate::clock::Moment;
@@ -49,7 +49,7 @@ pub struct Sitemap {
 
 /// A part of the list.
 #[derive(Debug)]
-pub struct Stretch {
+pub struct SitemapPage {
     /// The lines.
     pub items: Vec<Sitemap>,
     /// The place after which the next part begins; `None` at the end of the list.
@@ -96,7 +96,7 @@ impl Sitemaps {
         }
     }
 
-    /// Returns at most `limit` lines of the wanted origins after a place: an origin, or [`Stretch::next`].
+    /// Returns at most `limit` lines of the wanted origins after a place: an origin, or [`SitemapPage::next`].
     ///
     /// A part may have fewer lines, even none, before the end of the list: reading is bounded, too.
     ///
@@ -105,10 +105,10 @@ impl Sitemaps {
     pub async fn after(
         &self,
         place: Option<&str>,
-        wanted: &Wanted,
+        wanted: &OriginFilter,
         limit: usize,
         store: &dyn Store,
-    ) -> Result<Stretch, StoreError> {
+    ) -> Result<SitemapPage, StoreError> {
         let mut reading = Reading::default();
         let mut after = place.map(str::to_owned);
         if let Some((state, line)) = place.and_then(line_of) {
@@ -125,7 +125,7 @@ impl Sitemaps {
                 && let next = self.read(found, line, wanted, limit, &mut reading, store)
                 && let Some(next) = next.await?
             {
-                return Ok(reading.stretch(Some(next)));
+                return Ok(reading.into_page(Some(next)));
             }
         }
         loop {
@@ -139,12 +139,12 @@ impl Sitemaps {
             for found in &page {
                 let next = self.read(found, 0, wanted, limit, &mut reading, store);
                 if let Some(next) = next.await? {
-                    return Ok(reading.stretch(Some(next)));
+                    return Ok(reading.into_page(Some(next)));
                 }
             }
             match page.last() {
                 Some(last) if page.len() == STATES => after = Some(last.place()),
-                _ => return Ok(reading.stretch(None)),
+                _ => return Ok(reading.into_page(None)),
             }
         }
     }
@@ -159,7 +159,7 @@ impl Sitemaps {
         state: Arc<State>,
         limit: usize,
         store: &dyn Store,
-    ) -> Result<Stretch, StoreError> {
+    ) -> Result<SitemapPage, StoreError> {
         let mut reading = Reading {
             last: Some((found.place(), state)),
             ..Reading::default()
@@ -167,7 +167,7 @@ impl Sitemaps {
         let lines = self.lines(found, 0, limit, &mut reading, store).await?;
         let next = self.judge_lines(found, lines, 0, limit, &mut reading, store);
         let next = next.await?;
-        Ok(reading.stretch(next))
+        Ok(reading.into_page(next))
     }
 
     /// Reads the lines of a state's file after a line. Returns the place to go on from if this part of the list is full.
@@ -175,7 +175,7 @@ impl Sitemaps {
         &self,
         found: &OriginMemory,
         after: u32,
-        wanted: &Wanted,
+        wanted: &OriginFilter,
         limit: usize,
         reading: &mut Reading,
         store: &dyn Store,
@@ -360,8 +360,8 @@ impl Reading {
         self.items.len() >= limit || is_costly
     }
 
-    fn stretch(self, next: Option<String>) -> Stretch {
-        Stretch {
+    fn into_page(self, next: Option<String>) -> SitemapPage {
+        SitemapPage {
             items: self.items,
             next,
         }
@@ -371,7 +371,7 @@ impl Reading {
 /// Tells whether an identity before this one got the same file, so that its lines are listed already.
 async fn is_repeated(
     found: &OriginMemory,
-    wanted: &Wanted,
+    wanted: &OriginFilter,
     store: &dyn Store,
 ) -> Result<bool, StoreError> {
     let digest = |one: &OriginMemory| one.state.copy().map(|copy| copy.sha256);

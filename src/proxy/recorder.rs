@@ -340,7 +340,7 @@ impl ExchangeRecorder {
         let sojourn = now.since(self.began);
         self.proxy.counts.added(sojourn.saturating_sub(self.waited));
         if let Some(trace) = &mut self.trace {
-            trace.leaves(now);
+            trace.request_sent(now);
         }
         moment
     }
@@ -387,7 +387,7 @@ impl ExchangeRecorder {
         self.phase.enter(Phase::Answered);
         self.state.answer();
         if let Some(trace) = &mut self.trace {
-            trace.is_answered(self.proxy.clock.tick());
+            trace.response_started(self.proxy.clock.tick());
         }
     }
 

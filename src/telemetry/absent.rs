@@ -61,12 +61,12 @@ impl Tracer {
 
 impl Trace {
     /// Notes that the request leaves for its origin.
-    pub fn leaves(&mut self, _: Tick) {
+    pub fn request_sent(&mut self, _: Tick) {
         match *self {}
     }
 
     /// Notes that the head of the origin's answer has come.
-    pub fn is_answered(&mut self, _: Tick) {
+    pub fn response_started(&mut self, _: Tick) {
         match *self {}
     }
 

@@ -185,22 +185,22 @@ impl ExporterFactory<'_> {
     fn on_runtime(&self, what: &'static str) -> (Client, OnRuntime<()>) {
         let client = Client {
             inner: self.client.clone(),
-            trouble: Arc::default(),
+            last_failure: Arc::default(),
         };
-        let trouble = Arc::clone(&client.trouble);
-        let on_runtime = OnRuntime::to(self.endpoint, what, self.runtime, trouble);
+        let last_failure = Arc::clone(&client.last_failure);
+        let on_runtime = OnRuntime::to(self.endpoint, what, self.runtime, last_failure);
         (client, on_runtime)
     }
 }
 
 /// The last failure on the way to the collector: the exporter's own error does not name the cause.
-type Trouble = Arc<Mutex<Option<String>>>;
+type LastFailure = Arc<Mutex<Option<String>>>;
 
 /// A client that remembers its last failure.
 #[derive(Clone, Debug)]
 struct Client {
     inner: HyperClient<HttpsConnector<HttpConnector>>,
-    trouble: Trouble,
+    last_failure: LastFailure,
 }
 
 impl HttpClient for Client {
@@ -215,7 +215,7 @@ impl HttpClient for Client {
     {
         Box::pin(async move {
             let result = self.inner.send_bytes(request).await;
-            *self.trouble.lock() = match &result {
+            *self.last_failure.lock() = match &result {
                 Ok(response) if response.status().is_success() => None,
                 Ok(response) => Some(format!("it answers {}", response.status())),
                 Err(error) => Some(causes(&**error)),
@@ -233,18 +233,23 @@ struct OnRuntime<E> {
     endpoint: Arc<str>,
     what: &'static str,
     runtime: Handle,
-    trouble: Trouble,
+    last_failure: LastFailure,
     fails: AtomicBool,
 }
 
 impl OnRuntime<()> {
-    fn to(endpoint: &str, what: &'static str, runtime: &Handle, trouble: Trouble) -> OnRuntime<()> {
+    fn to(
+        endpoint: &str,
+        what: &'static str,
+        runtime: &Handle,
+        last_failure: LastFailure,
+    ) -> OnRuntime<()> {
         OnRuntime {
             exporter: (),
             endpoint: endpoint.into(),
             what,
             runtime: runtime.clone(),
-            trouble,
+            last_failure,
             fails: AtomicBool::new(false),
         }
     }
@@ -255,7 +260,7 @@ impl OnRuntime<()> {
             endpoint: self.endpoint,
             what: self.what,
             runtime: self.runtime,
-            trouble: self.trouble,
+            last_failure: self.last_failure,
             fails: self.fails,
         }
     }
@@ -267,8 +272,8 @@ impl<E> OnRuntime<E> {
         let (endpoint, what) = (&*self.endpoint, self.what);
         match (&result, self.fails.swap(result.is_err(), Ordering::Relaxed)) {
             (Err(error), false) => {
-                let trouble = self.trouble.lock().take();
-                let why = trouble.unwrap_or_else(|| error.to_string());
+                let last_failure = self.last_failure.lock().take();
+                let why = last_failure.unwrap_or_else(|| error.to_string());
                 warn!(
                     endpoint,
                     "{what} cannot be delivered, and are dropped until they can: {why}"

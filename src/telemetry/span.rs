@@ -53,12 +53,12 @@ impl Tracer {
 
 impl Trace {
     /// Notes that the request leaves for its origin.
-    pub fn leaves(&mut self, now: Tick) {
+    pub fn request_sent(&mut self, now: Tick) {
         self.left = Some(now);
     }
 
     /// Notes that the head of the origin's answer has come.
-    pub fn is_answered(&mut self, now: Tick) {
+    pub fn response_started(&mut self, now: Tick) {
         self.answered = Some(now);
     }
 

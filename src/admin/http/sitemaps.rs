@@ -8,7 +8,7 @@ use tokio::task::spawn_blocking;
 use super::AppState;
 use super::problem::Problem;
 use crate::explain;
-use crate::explain::sitemaps::{Sitemaps, Stretch, Wanted};
+use crate::explain::sitemaps::{OriginFilter, SitemapPage, Sitemaps};
 use crate::robots::state::State;
 use crate::store::OriginMemory;
 
@@ -16,7 +16,7 @@ use crate::store::OriginMemory;
 #[derive(Debug)]
 pub(super) enum Lines {
     /// Those of the wanted origins, after a place: an origin, or the end of the part before.
-    After(Option<String>, Wanted),
+    After(Option<String>, OriginFilter),
     /// Those of the file of one state.
     Of(Box<OriginMemory>, Arc<State>),
 }
@@ -30,7 +30,7 @@ pub(super) async fn sitemaps(
     agents: &[String],
     lines: Lines,
     limit: usize,
-) -> Result<Stretch, Problem> {
+) -> Result<SitemapPage, Problem> {
     let settings = app.proxy().settings();
     let agent =
         explain::agent(agents, &settings).map_err(|why| Problem::bad(format!("agent: {why}")))?;

@@ -11,7 +11,7 @@ use crate::cli::terminal;
 use crate::clock::Moment;
 use crate::config::Config;
 use crate::explain;
-use crate::explain::sitemaps::{Sitemap, Sitemaps, Wanted};
+use crate::explain::sitemaps::{OriginFilter, Sitemap, Sitemaps};
 use crate::store::Store;
 
 /// The crawler, the origins, and the form.
@@ -39,7 +39,7 @@ pub(super) async fn sitemaps(
     let agent = explain::agent(&args.agent, config).map_err(|error| error.to_string())?;
     let sitemaps = Sitemaps::new(agent, Arc::new(config.clone()), now);
     let paging = &args.paging;
-    let wanted = Wanted {
+    let wanted = OriginFilter {
         containing: paging.containing.clone(),
         state: args.state.map(|state| state.as_str().to_owned()),
     };

@@ -4,14 +4,14 @@ use crate::store::StoredState;
 
 /// The origins to list; all conditions that are given must hold.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct OriginFilter {
     /// A part of their names.
     pub containing: Option<String>,
     /// The state of the robots.txt with the lines.
     pub state: Option<String>,
 }
 
-impl Wanted {
+impl OriginFilter {
     /// Tells whether lines of a robots.txt in this state are listed.
     pub(super) fn is_state(&self, state: &StoredState) -> bool {
         let wanted = self.state.as_deref();

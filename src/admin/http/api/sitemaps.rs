@@ -11,7 +11,7 @@ use crate::admin::http::sitemaps::{Lines, sitemaps};
 use crate::admin::query::STATES;
 use crate::admin::query::params::cursor;
 use crate::admin::view::SitemapEntry;
-use crate::explain::sitemaps::Wanted;
+use crate::explain::sitemaps::OriginFilter;
 
 pub(super) fn routes() -> Router<AppState> {
     Router::new().route("/sitemaps", get(list))
@@ -42,7 +42,7 @@ pub(super) async fn list(
     QueryParams(mut params): QueryParams,
 ) -> Result<Json<Page<SitemapEntry>>, Problem> {
     let agents = params.texts("agent");
-    let wanted = Wanted {
+    let wanted = OriginFilter {
         containing: params.text("containing")?,
         state: params.word("state", &STATES)?,
     };

@@ -63,7 +63,7 @@ pub use self::{
     entry::{Ground, Grounds},
     error::LogFailed,
     log::{Exceeds, Log, LogError},
-    queue::Landed,
+    queue::QueuedState,
     record::{
         Agent, Assertion, Client, Outage, PaceLine, Record, RobotsCopy, RuleLine, has_failed,
     },

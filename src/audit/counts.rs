@@ -4,7 +4,7 @@ use crate::metrics::{Counters, DurationHistogram, Registry, Unit};
 
 /// A destination of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum OutputKind {
     /// The store.
     Store,
     /// The file, or standard output.
@@ -35,7 +35,7 @@ impl Default for Counts {
 
 impl Counts {
     /// Counts a failed attempt to write.
-    pub(super) fn failed(&self, place: Place) {
+    pub(super) fn failed(&self, place: OutputKind) {
         self.failures.add(place as usize, 1);
     }
 

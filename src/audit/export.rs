@@ -9,7 +9,7 @@
 //! | `objects/SHA256.zst`, `robots/SHA256.zst` | bodies that entries name |
 //! | `checkpoints/SIZE` | a signed note |
 //!
-//! [`write`](mod@write) makes them, by hand and continuously, and [`bring()`] files them in the collected copy of a log.
+//! [`write`](mod@write) makes them, by hand and continuously, and [`import()`] files them in the collected copy of a log.
 
 mod gap;
 mod import;
@@ -19,8 +19,8 @@ pub mod write;
 
 pub use self::gap::Gap;
 #[cfg(test)]
-pub(crate) use self::import::bring_by;
-pub use self::import::{Brought, PastGaps, Unfiled, bring};
+pub(crate) use self::import::import_in_parts;
+pub use self::import::{ImportError, Imported, PastGaps, import};
 pub use self::read::{Exported, Faulty};
 
 use crate::entry::Digest;
@@ -35,7 +35,7 @@ pub const HEAD: &str = "log.json";
 
 /// A directory of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ExportDir {
     /// Roots below the first entry.
     Ground,
     /// Entries.
@@ -50,7 +50,7 @@ pub enum Place {
     Checkpoints,
 }
 
-impl Place {
+impl ExportDir {
     /// All directories, in the order in which a reader needs them.
     pub const ALL: [Self; 6] = [
         Self::Ground,
@@ -78,30 +78,30 @@ impl Place {
 /// Returns the name of the file with the entries from `first` to before `end`.
 #[must_use]
 pub fn entries_file(first: u64, end: u64) -> String {
-    format!("{}/{first:020}-{end:020}.cgb", Place::Entries.name())
+    format!("{}/{first:020}-{end:020}.cgb", ExportDir::Entries.name())
 }
 
 /// Returns the name of the file that states the entries from `first` to before `end` as missing.
 #[must_use]
 pub fn gap_file(first: u64, end: u64) -> String {
-    format!("{}/{first:020}-{end:020}.roots", Place::Gaps.name())
+    format!("{}/{first:020}-{end:020}.roots", ExportDir::Gaps.name())
 }
 
 /// Returns the name of the file with the roots below `first`.
 #[must_use]
 pub fn ground_file(first: u64) -> String {
-    format!("{}/{first:020}.roots", Place::Ground.name())
+    format!("{}/{first:020}.roots", ExportDir::Ground.name())
 }
 
 /// Returns the name of the file with the checkpoint of a size.
 #[must_use]
 pub fn checkpoint_file(size: u64) -> String {
-    format!("{}/{size:020}", Place::Checkpoints.name())
+    format!("{}/{size:020}", ExportDir::Checkpoints.name())
 }
 
 /// Returns the name of the file with a body.
 #[must_use]
-pub fn body_file(place: Place, digest: &Digest) -> String {
+pub fn body_file(place: ExportDir, digest: &Digest) -> String {
     format!("{}/{}.zst", place.name(), hex(digest))
 }
 

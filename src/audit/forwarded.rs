@@ -16,9 +16,9 @@ use crate::entry::{EventKind, Row, RowClient};
 use crate::store::HOUR;
 
 /// Clients with counts of their own: as many rows as an entry has.
-const PLACES: usize = 1_000;
+const SLOTS: usize = 1_000;
 
-/// Places that a client may take, one after the other.
+/// Slots that a client may take, one after the other.
 const TRIES: usize = 16;
 
 /// The counts.
@@ -26,12 +26,12 @@ const TRIES: usize = 16;
 pub(super) struct Forwarded {
     present: ArcSwap<Table>,
     hasher: ahash::RandomState,
-    told: Mutex<Told>,
+    taken: Mutex<TakenCounts>,
 }
 
 /// The reader's side.
 #[derive(Debug, Default)]
-struct Told {
+struct TakenCounts {
     /// The hour that is counted, from the epoch; zero before the first look.
     hour: u64,
     /// Earlier tables: a request that found one may still count there.
@@ -40,13 +40,13 @@ struct Told {
 
 #[derive(Debug)]
 struct Table {
-    places: Box<[Place]>,
+    slots: Box<[ClientSlot]>,
     others: Count,
 }
 
-/// A client's place.
+/// A client's slot.
 #[derive(Debug, Default)]
-struct Place {
+struct ClientSlot {
     client: OnceLock<ClientKey>,
     count: Count,
 }
@@ -74,7 +74,7 @@ impl Default for Forwarded {
         Self {
             present: ArcSwap::from_pointee(Table::new()),
             hasher: ahash::RandomState::new(),
-            told: Mutex::default(),
+            taken: Mutex::default(),
         }
     }
 }
@@ -95,15 +95,15 @@ impl Forwarded {
             _ => false,
         };
         let table = self.present.load();
-        let start = hash as usize % PLACES;
-        let places = (start..start + TRIES).filter_map(|at| table.places.get(at % PLACES));
-        for place in places {
-            let key = place.client.get_or_init(|| match name {
+        let start = hash as usize % SLOTS;
+        let slots = (start..start + TRIES).filter_map(|at| table.slots.get(at % SLOTS));
+        for slot in slots {
+            let key = slot.client.get_or_init(|| match name {
                 Some(name) => ClientKey::Named(Arc::clone(name)),
                 None => ClientKey::at(address),
             });
             if is_it(key) {
-                return place.count.add(time);
+                return slot.count.add(time);
             }
         }
         table.others.add(time);
@@ -112,15 +112,15 @@ impl Forwarded {
     /// Returns the counts of the hour that is over, or all of them; `None` if there are none to tell.
     pub(super) fn take(&self, now: Moment, all: bool) -> Option<Sum> {
         let hour = now.as_millis() / u64::try_from(HOUR.as_millis()).unwrap_or(1);
-        let mut told = self.told.lock();
-        let is_over = std::mem::replace(&mut told.hour, hour) != hour;
+        let mut taken = self.taken.lock();
+        let is_over = std::mem::replace(&mut taken.hour, hour) != hour;
         if !is_over && !all {
             return None;
         }
         let mut sum = Sum::default();
         let table = self.present.swap(Arc::new(Table::new()));
-        told.before.push(table);
-        told.before.retain_mut(|table| {
+        taken.before.push(table);
+        taken.before.retain_mut(|table| {
             // Asked first: once no request has the table, none can find it again.
             let is_final = Arc::get_mut(table).is_some();
             sum.add(table);
@@ -133,9 +133,9 @@ impl Forwarded {
 
 impl Table {
     fn new() -> Self {
-        let places = (0..PLACES).map(|_| Place::default());
+        let slots = (0..SLOTS).map(|_| ClientSlot::default());
         Self {
-            places: places.collect(),
+            slots: slots.collect(),
             others: Count::default(),
         }
     }
@@ -157,9 +157,9 @@ impl Count {
 impl Sum {
     fn add(&mut self, table: &Table) {
         self.take(&table.others);
-        for place in &table.places {
-            let count = self.take(&place.count);
-            let Some(client) = place.client.get().filter(|_| count > 0) else {
+        for slot in &table.slots {
+            let count = self.take(&slot.count);
+            let Some(client) = slot.client.get().filter(|_| count > 0) else {
                 continue;
             };
             match self.rows.iter_mut().find(|(known, _)| known == client) {
@@ -255,14 +255,14 @@ mod tests {
         }
         let sum = forwarded.take(NOON, true).unwrap();
         assert_eq!(sum.count, 10_000);
-        assert!(sum.rows.len() <= PLACES, "{}", sum.rows.len());
+        assert!(sum.rows.len() <= SLOTS, "{}", sum.rows.len());
         assert_eq!(sum.rows.first(), Some(&(ClientKey::At(address(0)), 5_001)));
     }
 
     #[test]
     fn no_count_is_lost_while_it_is_told() {
         let forwarded = Forwarded::default();
-        let told = AtomicU64::new(0);
+        let taken = AtomicU64::new(0);
         std::thread::scope(|scope| {
             for n in 0..2 {
                 let forwarded = &forwarded;
@@ -274,10 +274,10 @@ mod tests {
             }
             for n in 0..200 {
                 let sum = forwarded.take(NOON + HOUR * n, false);
-                told.fetch_add(sum.map_or(0, |sum| sum.count), Ordering::Relaxed);
+                taken.fetch_add(sum.map_or(0, |sum| sum.count), Ordering::Relaxed);
             }
         });
         let rest = forwarded.take(NOON, true).map_or(0, |sum| sum.count);
-        assert_eq!(told.into_inner() + rest, 100_000);
+        assert_eq!(taken.into_inner() + rest, 100_000);
     }
 }

@@ -37,7 +37,7 @@ struct Feed {
     span: AtomicU64,
     /// Number of records left out since the process began.
     left_out: AtomicU64,
-    lines: broadcast::Sender<Seen>,
+    lines: broadcast::Sender<LiveEvent>,
 }
 
 /// A record, as it is or would be written.
@@ -53,7 +53,7 @@ pub struct Line {
 
 /// An event for a watcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum LiveEvent {
     /// A record.
     Line(Line),
     /// The line of an event, without its line feed. Events are shown once they are written, in the order of the log.
@@ -66,7 +66,7 @@ pub enum Seen {
 #[derive(Debug)]
 pub struct Watch {
     feed: Arc<Feed>,
-    lines: broadcast::Receiver<Seen>,
+    lines: broadcast::Receiver<LiveEvent>,
     /// Number of left-out records that the watcher knows of.
     told: u64,
 }
@@ -99,16 +99,16 @@ impl Live {
     /// Shows the line of an event, if there is a watcher and room.
     pub(super) fn show_event(&self, line: &str, now: Moment) {
         if self.is_watched() && self.has_room(now) {
-            self.send(Seen::Event(line.into()), now);
+            self.send(LiveEvent::Event(line.into()), now);
         }
     }
 
     /// Shows a record.
     pub(super) fn show(&self, line: Line, now: Moment) {
-        self.send(Seen::Line(line), now);
+        self.send(LiveEvent::Line(line), now);
     }
 
-    fn send(&self, seen: Seen, now: Moment) {
+    fn send(&self, seen: LiveEvent, now: Moment) {
         let present = now.as_millis() / SPAN;
         // Two concurrent records may count as one: the bound need not be exact.
         let span = self.0.span.load(Ordering::Relaxed);
@@ -142,14 +142,14 @@ fn mask() -> u64 {
 
 impl Watch {
     /// Returns the next event. Cancel-safe: a later call loses nothing.
-    pub async fn next(&mut self) -> Seen {
+    pub async fn next(&mut self) -> LiveEvent {
         loop {
             if let Some(missed) = self.missed() {
                 return missed;
             }
             match self.lines.recv().await {
                 Ok(seen) => return seen,
-                Err(RecvError::Lagged(missed)) => return Seen::Missed(missed),
+                Err(RecvError::Lagged(missed)) => return LiveEvent::Missed(missed),
                 // This watcher holds the feed, and with it the sender: the channel does not close.
                 Err(RecvError::Closed) => std::future::pending().await,
             }
@@ -157,11 +157,11 @@ impl Watch {
     }
 
     /// Returns the left-out records that the watcher does not know of yet.
-    pub fn missed(&mut self) -> Option<Seen> {
+    pub fn missed(&mut self) -> Option<LiveEvent> {
         let left_out = self.feed.left_out.load(Ordering::Relaxed);
         let missed = left_out.wrapping_sub(self.told);
         self.told = left_out;
-        (missed > 0).then_some(Seen::Missed(missed))
+        (missed > 0).then_some(LiveEvent::Missed(missed))
     }
 }
 
@@ -191,7 +191,7 @@ mod tests {
         let mut watch = live.watch().expect("room");
         assert!(live.is_watched());
         live.show(line("after"), Moment::default());
-        assert_eq!(watch.next().await, Seen::Line(line("after")));
+        assert_eq!(watch.next().await, LiveEvent::Line(line("after")));
         drop(watch);
         assert!(!live.is_watched());
     }
@@ -207,14 +207,14 @@ mod tests {
         }
         assert!(!live.has_room(now));
         assert!(!live.has_room(now));
-        assert_eq!(watch.next().await, Seen::Missed(2));
+        assert_eq!(watch.next().await, LiveEvent::Missed(2));
         let later = Moment::from_millis(1_000 + SPAN);
         assert!(live.has_room(later), "the next span has room");
         live.show(line("later"), later);
         for _ in 0..SHOWN {
-            assert_eq!(watch.next().await, Seen::Line(line("shown")));
+            assert_eq!(watch.next().await, LiveEvent::Line(line("shown")));
         }
-        assert_eq!(watch.next().await, Seen::Line(line("later")));
+        assert_eq!(watch.next().await, LiveEvent::Line(line("later")));
         assert_eq!(watch.missed(), None);
     }
 
@@ -225,8 +225,8 @@ mod tests {
         for number in 0..BEHIND + 3 {
             live.show(line(&number.to_string()), Moment::default());
         }
-        assert_eq!(watch.next().await, Seen::Missed(3));
-        assert_eq!(watch.next().await, Seen::Line(line("3")));
+        assert_eq!(watch.next().await, LiveEvent::Missed(3));
+        assert_eq!(watch.next().await, LiveEvent::Line(line("3")));
     }
 
     #[test]

@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use tracing::error;
 
 pub use self::error::LogError;
-use self::error::Place;
+use self::error::LogPlace;
 use self::settings::Settings;
 use super::{
     backlog::Backlog,
@@ -32,7 +32,7 @@ use super::{
     error::LogFailed,
     file,
     live::{Line, Live, Watch},
-    queue::{Bounds, Landed, Queue},
+    queue::{Bounds, Queue, QueuedState},
     record::Record,
     repeats::{Allowance, Refusal},
     rotate::Rotation,
@@ -127,14 +127,14 @@ impl Log {
                 keep: log.keep,
             };
             let file = file::open(path, rotation, clock.now()).map_err(|error| LogError {
-                place: Place::File(path.clone()),
+                place: LogPlace::File(path.clone()),
                 error,
             })?;
             sinks.push(file);
         }
         if log.stdout {
             let stdout = Stream::stdout().map_err(|error| LogError {
-                place: Place::Stdout,
+                place: LogPlace::Stdout,
                 error,
             })?;
             sinks.push(Box::new(stdout));
@@ -180,7 +180,7 @@ impl Log {
                 .name("decision-log".to_owned())
                 .spawn(move || writer::run(&theirs, outlets, &live, &clock, pace))
                 .map_err(|error| LogError {
-                    place: Place::Thread,
+                    place: LogPlace::Thread,
                     error,
                 })?;
             Some(Writer {
@@ -421,7 +421,7 @@ impl Log {
     /// Returns the states of an origin from [`landed`](Self::landed) that are not in the store yet, one for each
     /// identity. A reader of the store asks here first, or finds older states.
     #[must_use]
-    pub fn unwritten(&self, origin: &Origin) -> Vec<Landed> {
+    pub fn unwritten(&self, origin: &Origin) -> Vec<QueuedState> {
         self.keeper()
             .map_or_else(Vec::new, |writer| writer.queue.landed(origin))
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::bundle::{Exhibit, Header, Named, sha256};
 use super::verify::case::{Trusted, Uncovered};
-use super::verify::covering::Covering;
+use super::verify::covering::CoveringCheckpoint;
 use crate::entry::{Basis, Digest, Entry};
 use crate::robots::document::Document;
 use crate::store::rotation::Rotation;
@@ -15,14 +15,14 @@ use crate::tlog::{Checkpoint, EntryProof, KeyKind, VerifierKey};
 /// The maker of exhibits under one checkpoint.
 #[derive(Debug)]
 pub struct Prover {
-    covering: Covering,
+    covering: CoveringCheckpoint,
     vkey: VerifierKey,
     rotations: Vec<Rotation>,
 }
 
 /// A record with its evidence, and the bodies that it names and the store no longer has.
 #[derive(Debug)]
-pub struct Shown {
+pub struct ProvenRecord {
     /// The content of a file.
     pub exhibit: Exhibit,
     /// The missing bodies. The file proves that the record is in the log, but not that its decision follows.
@@ -95,7 +95,7 @@ impl Prover {
             Uncovered::Unsigned => Unproven::Unsigned(seq),
             Uncovered::Keyless(fault) => Unproven::Keyless(fault),
         })?;
-        let witnessed = Covering::witnessed(index, &checkpoints, &trusted.keys);
+        let witnessed = CoveringCheckpoint::witnessed(index, &checkpoints, &trusted.keys);
         let covering = witnessed.unwrap_or(covering);
         let signed = Checkpoint::open(&covering.note, &trusted.keys.all).ok();
         let signed = signed.map(|(_, signed)| signed).unwrap_or_default();
@@ -129,7 +129,7 @@ impl Prover {
         &self,
         decision: &StoredDecision,
         store: &dyn Store,
-    ) -> Result<Shown, Unproven> {
+    ) -> Result<ProvenRecord, Unproven> {
         let size = self.covering.checkpoint.size;
         let altered = |why: &dyn fmt::Display| Unproven::Altered {
             seq: decision.seq,
@@ -176,7 +176,7 @@ impl Prover {
             robots,
             tdmrep,
         };
-        Ok(Shown { exhibit, missing })
+        Ok(ProvenRecord { exhibit, missing })
     }
 }
 

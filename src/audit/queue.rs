@@ -15,9 +15,9 @@ use std::sync::{
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 
-pub use self::content::Landed;
+pub use self::content::QueuedState;
 pub(super) use self::content::add_withdrawal;
-use self::content::{Inner, Life};
+use self::content::{Inner, WriterState};
 pub(super) use self::writer_side::Batch;
 use super::{
     counts::Counts,
@@ -136,7 +136,7 @@ impl Queue {
             if inner.written >= wanted {
                 return Some(Ok(()));
             }
-            let stopped = inner.failure.is_some() || inner.life == Life::Over;
+            let stopped = inner.failure.is_some() || inner.life == WriterState::Over;
             stopped.then(|| Err(inner.failure()))
         })
         .await
@@ -160,7 +160,7 @@ impl Queue {
         } else {
             self.bounds.lose
         };
-        if inner.held() >= bound || inner.life == Life::Over {
+        if inner.held() >= bound || inner.life == WriterState::Over {
             inner.lose(time);
             self.counts.lost();
             return false;
@@ -186,7 +186,7 @@ impl Queue {
     /// Queues an event, if the start of this process was told.
     pub(super) fn tell(&self, kind: EventKind<'_>, now: Moment) {
         let mut inner = self.inner.lock();
-        if inner.configuration.is_some() && inner.life == Life::Running {
+        if inner.configuration.is_some() && inner.life == WriterState::Running {
             self.add(&mut inner, |inner| inner.tell(kind, now));
         }
     }
@@ -258,13 +258,13 @@ impl Queue {
     /// Queues the update of an origin. Beyond the last bound the update is dropped, as records are.
     pub(super) fn land(&self, landing: OriginUpdate) {
         let mut inner = self.inner.lock();
-        if inner.held() >= self.bounds.lose || inner.life == Life::Over {
+        if inner.held() >= self.bounds.lose || inner.life == WriterState::Over {
             return;
         }
         self.add(&mut inner, |inner| {
             let text = landing.state.snapshot().map(|one| one.robots.text().len());
             inner.weight += 512 + text.unwrap_or_default();
-            let landed = Landed {
+            let landed = QueuedState {
                 identity: landing.fetch.identity.clone(),
                 user_agent: Arc::clone(&landing.user_agent),
                 state: Arc::clone(&landing.state),
@@ -280,7 +280,7 @@ impl Queue {
     /// Queues an object that later records will name.
     pub(super) fn object(&self, object: Object) {
         let mut inner = self.inner.lock();
-        if inner.life == Life::Over {
+        if inner.life == WriterState::Over {
             return;
         }
         self.add(&mut inner, |inner| inner.put_object(object));
@@ -289,12 +289,12 @@ impl Queue {
     /// Returns the failure that stops the writer at present.
     pub(super) fn failure(&self) -> Option<LogFailed> {
         let inner = self.inner.lock();
-        let is_over = inner.life == Life::Over;
+        let is_over = inner.life == WriterState::Over;
         (is_over || inner.failure.is_some()).then(|| inner.failure())
     }
 
     /// Returns the unwritten states of an origin, the latest for each identity.
-    pub(super) fn landed(&self, origin: &Origin) -> Vec<Landed> {
+    pub(super) fn landed(&self, origin: &Origin) -> Vec<QueuedState> {
         let inner = self.inner.lock();
         let landed = inner.landings.get(origin).into_iter().flatten();
         landed.map(|(landed, _)| landed.clone()).collect()
@@ -335,8 +335,8 @@ impl Queue {
     /// Asks the writer to write the rest and end.
     pub(super) fn close(&self) {
         let mut inner = self.inner.lock();
-        if inner.life == Life::Running {
-            inner.life = Life::Closing;
+        if inner.life == WriterState::Running {
+            inner.life = WriterState::Closing;
         }
         self.wake.notify_one();
     }
@@ -372,8 +372,8 @@ impl Queue {
     fn state_of(&self, inner: &Inner) -> State {
         let deny = self.deny.load(Ordering::Relaxed);
         match inner.life {
-            Life::Over if deny => State::Refusing,
-            Life::Over => State::Open,
+            WriterState::Over if deny => State::Refusing,
+            WriterState::Over => State::Open,
             _ if inner.failure.is_some() && deny => State::Refusing,
             // Records without room are counted.
             _ if inner.failure.is_some() => State::Open,

@@ -47,7 +47,7 @@ enum Unnamed {
 
 /// The client of a refusal.
 #[derive(Clone, Copy, Debug)]
-enum Who<'a> {
+enum ClientRef<'a> {
     Named(&'a str),
     Unnamed(Unnamed),
 }
@@ -71,7 +71,7 @@ pub(super) struct Refusal<'a> {
     mode: &'static str,
     verdict: &'static str,
     reason: &'static str,
-    who: Who<'a>,
+    who: ClientRef<'a>,
 }
 
 impl<'a> Refusal<'a> {
@@ -84,9 +84,9 @@ impl<'a> Refusal<'a> {
             verdict: record.verdict,
             reason: record.reason,
             who: match record.client.name {
-                _ if record.is_of_a_stranger() => Who::Unnamed(Unnamed::Strangers),
-                Some(name) => Who::Named(name),
-                None => Who::Unnamed(Unnamed::At(network_of(address))),
+                _ if record.is_of_a_stranger() => ClientRef::Unnamed(Unnamed::Strangers),
+                Some(name) => ClientRef::Named(name),
+                None => ClientRef::Unnamed(Unnamed::At(network_of(address))),
             },
         }
     }
@@ -152,24 +152,24 @@ impl Repeats {
     }
 
     /// Returns the window of a refusal, made if need be, and the client that it counts for.
-    fn window<'w>(&mut self, refusal: &Refusal<'w>) -> Option<(Who<'w>, &mut Window)> {
+    fn window<'w>(&mut self, refusal: &Refusal<'w>) -> Option<(ClientRef<'w>, &mut Window)> {
         let is_known = |windows: &Vec<Window>| windows.iter().any(|one| one.is_of(refusal));
         let is_known = match refusal.who {
-            Who::Named(name) => self.named.get(name).is_some_and(is_known),
-            Who::Unnamed(who) => self.unnamed.get(&who).is_some_and(is_known),
+            ClientRef::Named(name) => self.named.get(name).is_some_and(is_known),
+            ClientRef::Unnamed(who) => self.unnamed.get(&who).is_some_and(is_known),
         };
         let who = match is_known || self.count < MOST {
             true => refusal.who,
-            false => Who::Unnamed(Unnamed::At(OTHERS)),
+            false => ClientRef::Unnamed(Unnamed::At(OTHERS)),
         };
         let windows = match who {
-            Who::Named(name) => {
+            ClientRef::Named(name) => {
                 if !self.named.contains_key(name) {
                     self.named.insert(name.into(), Vec::new());
                 }
                 self.named.get_mut(name)?
             }
-            Who::Unnamed(who) => self.unnamed.entry(who).or_default(),
+            ClientRef::Unnamed(who) => self.unnamed.entry(who).or_default(),
         };
         if !windows.iter().any(|one| one.is_of(refusal)) {
             windows.push(Window::at(refusal));
@@ -187,7 +187,7 @@ impl Repeats {
         }
         self.looked = now;
         let mut count = 0;
-        let mut stays = |who: Who<'_>, windows: &mut Vec<Window>| {
+        let mut stays = |who: ClientRef<'_>, windows: &mut Vec<Window>| {
             windows.retain(|window| {
                 let is_over = all || window.is_over(now);
                 if is_over && let Some(entry) = window.entry(who) {
@@ -199,9 +199,9 @@ impl Repeats {
             !windows.is_empty()
         };
         self.named
-            .retain(|name, windows| stays(Who::Named(name), windows));
+            .retain(|name, windows| stays(ClientRef::Named(name), windows));
         self.unnamed
-            .retain(|who, windows| stays(Who::Unnamed(*who), windows));
+            .retain(|who, windows| stays(ClientRef::Unnamed(*who), windows));
         self.count = count;
     }
 
@@ -237,12 +237,12 @@ impl Window {
     }
 
     /// Returns the entry of the count, unless nothing was counted.
-    fn entry(&self, who: Who<'_>) -> Option<Vec<u8>> {
+    fn entry(&self, who: ClientRef<'_>) -> Option<Vec<u8>> {
         let (first, last, count) = self.beyond?;
         let (client, client_name) = match who {
-            Who::Named(name) => (OTHERS, Some(name.into())),
-            Who::Unnamed(Unnamed::At(address)) => (address, None),
-            Who::Unnamed(Unnamed::Strangers) => (OTHERS, None),
+            ClientRef::Named(name) => (OTHERS, Some(name.into())),
+            ClientRef::Unnamed(Unnamed::At(address)) => (address, None),
+            ClientRef::Unnamed(Unnamed::Strangers) => (OTHERS, None),
         };
         let event = Event {
             id: DecisionId::mint(last).octets(),
@@ -277,7 +277,7 @@ mod tests {
             mode: "enforce",
             verdict: "deny",
             reason,
-            who: Who::Named(name),
+            who: ClientRef::Named(name),
         }
     }
 

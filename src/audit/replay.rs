@@ -25,7 +25,7 @@ use std::sync::Arc;
 pub use self::evidence::{Evidence, Unreadable};
 pub use self::not_replayable::NotReplayable;
 use self::premises::{
-    Gap, agent, asserted, contradiction, cut, mode, reservations, state, target, time,
+    NoDecision, agent, asserted, contradiction, cut, mode, reservations, state, target, time,
 };
 use crate::agent::Agent;
 use crate::clock::Moment;
@@ -113,7 +113,7 @@ pub fn replay(
         reason.verdict().as_str(),
     );
     let replayed = match evidence.lacks() {
-        Some(missing) => Err(Gap::Missing(missing)),
+        Some(missing) => Err(NoDecision::Missing(missing)),
         None => decide(evidence, reason, terms, files),
     };
     let decision = match replayed {
@@ -143,13 +143,13 @@ fn decide(
     reason: Reason,
     terms: Option<&PolicySettings>,
     files: Files<'_>,
-) -> Result<Decision, Gap> {
+) -> Result<Decision, NoDecision> {
     let snapshot = files.robots;
     if let Some(why) = unproven(reason, evidence) {
-        return Err(Gap::Attested(why));
+        return Err(NoDecision::Attested(why));
     }
     if cut(&evidence.url).is_some() && reason.info().replay == Replay::Url {
-        return Err(Gap::Attested(NotReplayable::Cut));
+        return Err(NoDecision::Attested(NotReplayable::Cut));
     }
     let question = match without_robots(evidence)? {
         Ok(ruling) => return Ok(concluded(ruling)),
@@ -164,7 +164,7 @@ fn decide(
     let reserves = |file: &Arc<Snapshot>| file.tdmrep().is_ok_and(|file| !file.is_empty());
     let is_spoken_of = snapshot.is_some_and(speaks) || files.tdmrep.is_some_and(reserves);
     if cut(&evidence.url).is_some() && !evidence.opaque && is_spoken_of {
-        return Err(Gap::Attested(NotReplayable::Cut));
+        return Err(NoDecision::Attested(NotReplayable::Cut));
     }
     let state = Arc::new(state(robots, snapshot)?);
     by_robots(evidence, question, terms, state, files.tdmrep)
@@ -180,12 +180,12 @@ struct Question {
 }
 
 /// Decides without robots.txt where that suffices, or returns the question.
-fn without_robots(evidence: &Evidence<'_>) -> Result<Result<Ruling, Question>, Gap> {
+fn without_robots(evidence: &Evidence<'_>) -> Result<Result<Ruling, Question>, NoDecision> {
     let target = target(evidence)?;
     let mode = mode(evidence)?;
     let decided = match &evidence.decided_at {
         Some(text) => time("decided_at", text)?,
-        None => return Err(Gap::Attested(NotReplayable::Older)),
+        None => return Err(NoDecision::Attested(NotReplayable::Older)),
     };
     let ruled = by_path_or_override(target, evidence, mode, decided)?;
     Ok(ruled.map_err(|target| Question {
@@ -203,10 +203,10 @@ fn without_robots(evidence: &Evidence<'_>) -> Result<Result<Ruling, Question>, G
 fn terms_of<'t>(
     evidence: &Evidence<'_>,
     terms: Option<&'t PolicySettings>,
-) -> Result<&'t PolicySettings, Gap> {
+) -> Result<&'t PolicySettings, NoDecision> {
     match &evidence.policy {
         None => Err(contradiction("policy", "null", "a digest".to_owned())),
-        Some(_) => terms.ok_or(Gap::Missing(Missing::PolicySettings)),
+        Some(_) => terms.ok_or(NoDecision::Missing(Missing::PolicySettings)),
     }
 }
 
@@ -217,7 +217,7 @@ fn by_robots(
     terms: &PolicySettings,
     state: Arc<State>,
     tdmrep: Option<&Arc<Snapshot>>,
-) -> Result<Decision, Gap> {
+) -> Result<Decision, NoDecision> {
     let Question {
         target,
         mode,
@@ -254,10 +254,10 @@ fn signals(
     terms: &PolicySettings,
     target: &Target,
     decided: Moment,
-) -> Result<Signals, Gap> {
+) -> Result<Signals, NoDecision> {
     let usage = evidence.usage.as_ref();
     if usage.is_some_and(|usage| !usage.has_all_fields()) {
-        return Err(Gap::Attested(NotReplayable::Cut));
+        return Err(NoDecision::Attested(NotReplayable::Cut));
     }
     let overrides = match &evidence.overridden {
         Some(named) => Overrides::new([asserted(named)?]),
@@ -303,7 +303,7 @@ fn by_path_or_override(
     evidence: &Evidence<'_>,
     mode: Mode,
     decided: Moment,
-) -> Result<Result<Ruling, Target>, Gap> {
+) -> Result<Result<Ruling, Target>, NoDecision> {
     let target = if evidence.opaque {
         target
     } else {

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use super::replay::evidence::Evidence;
-use super::replay::otherwise::Aside;
+use super::replay::otherwise::Inapplicable;
 use crate::clock::Moment;
 use crate::policy::{Decision, Reason, Verdict};
 use crate::rep::Rule;
@@ -33,7 +33,7 @@ pub struct WhatIf {
     exempted: u64,
     exempt: u64,
     groups: HashMap<Key, Group>,
-    aside: BTreeMap<Aside, u64>,
+    aside: BTreeMap<Inapplicable, u64>,
 }
 
 /// Changes in the same direction, by the same rule.
@@ -47,7 +47,7 @@ pub struct Group {
     pub rule: Option<Rule>,
     /// The grounds of the recorded decision; `None` for requests that were allowed without an exemption, as each has grounds
     /// of its own.
-    pub was: Option<Was>,
+    pub was: Option<RecordedDenial>,
     /// Number of requests.
     pub count: u64,
     /// Time of the first.
@@ -60,7 +60,7 @@ pub struct Group {
 
 /// The grounds of a recorded denial, or of an exemption from one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Was {
+pub struct RecordedDenial {
     /// The reason code.
     pub reason: String,
     /// The rule, as its file had it.
@@ -73,7 +73,7 @@ pub struct Was {
 struct Key {
     reason: Reason,
     line: Option<u32>,
-    was: Option<Was>,
+    was: Option<RecordedDenial>,
 }
 
 impl WhatIf {
@@ -82,7 +82,7 @@ impl WhatIf {
         &mut self,
         evidence: &Evidence<'_>,
         time: Moment,
-        decision: &Result<Decision, Aside>,
+        decision: &Result<Decision, Inapplicable>,
     ) -> bool {
         let decision = match decision {
             Ok(decision) => decision,
@@ -103,7 +103,7 @@ impl WhatIf {
             Verdict::Deny | Verdict::Defer => self.denied += 1,
         }
         let exempt = evidence.exempt.as_ref().map(|one| one.reason.clone());
-        let was = (to == Verdict::Allow || exempt.is_some()).then(|| Was {
+        let was = (to == Verdict::Allow || exempt.is_some()).then(|| RecordedDenial {
             reason: evidence.reason.to_string(),
             rule: evidence.rule.as_ref().map(|rule| rule.text.to_string()),
             exempt,
@@ -139,7 +139,7 @@ impl WhatIf {
     }
 
     /// Counts a request that the other file changes nothing about.
-    pub fn leave_aside(&mut self, why: Aside) {
+    pub fn leave_aside(&mut self, why: Inapplicable) {
         *self.aside.entry(why).or_default() += 1;
     }
 
@@ -186,7 +186,7 @@ impl WhatIf {
     }
 
     /// Returns the number of requests that were left aside, by the reason.
-    pub fn aside(&self) -> impl Iterator<Item = (Aside, u64)> {
+    pub fn aside(&self) -> impl Iterator<Item = (Inapplicable, u64)> {
         self.aside.iter().map(|(why, count)| (*why, *count))
     }
 

@@ -16,7 +16,7 @@ use std::{
 use tracing::{error, info, warn};
 
 use super::{
-    counts::Place,
+    counts::OutputKind,
     derived::DerivedLines,
     error::LogFailed,
     live::Live,
@@ -185,10 +185,10 @@ fn try_outlets(
 }
 
 impl Outlet {
-    fn place(&self) -> Place {
+    fn place(&self) -> OutputKind {
         match self {
-            Self::Store { .. } => Place::Store,
-            Self::Sink { .. } => Place::Log,
+            Self::Store { .. } => OutputKind::Store,
+            Self::Sink { .. } => OutputKind::Log,
         }
     }
 

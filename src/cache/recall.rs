@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tracing::{error, info, warn};
 
-use crate::audit::{Landed, Log};
+use crate::audit::{Log, QueuedState};
 use crate::clock::Moment;
 use crate::config::RobotsConfig;
 use crate::rep::Origin;
@@ -147,7 +147,7 @@ pub(super) struct Recalled {
 }
 
 impl Recalled {
-    fn of(landed: Landed) -> Recalled {
+    fn of(landed: QueuedState) -> Recalled {
         Recalled {
             state: State::clone(&landed.state),
             updated: learnt(&landed.state),

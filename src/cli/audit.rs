@@ -22,7 +22,7 @@ pub(super) use self::all::verification;
 use super::collected::{Chosen, CollectedArgs};
 use super::fail;
 use crate::audit::verify::case::{Trusted, Uncovered};
-use crate::audit::verify::covering::Covering;
+use crate::audit::verify::covering::CoveringCheckpoint;
 use crate::config::Config;
 use crate::store::log_key::last_witnessed;
 use crate::store::state_file::State;
@@ -43,7 +43,7 @@ const NO_CHECKPOINT: &str =
 async fn newest_trusted(
     store: &Arc<dyn Store>,
     trusted: &Trusted,
-) -> Result<Option<Covering>, String> {
+) -> Result<Option<CoveringCheckpoint>, String> {
     let checkpoints = store.checkpoints().await;
     let checkpoints = checkpoints.map_err(|error| error.to_string())?;
     match trusted.covering(0, &checkpoints) {

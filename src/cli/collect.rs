@@ -10,7 +10,7 @@ use clap::Args;
 
 use super::terminal::{self, Unit, printable};
 use super::{collected, fail};
-use crate::audit::export::{Brought, Exported, PastGaps, Unfiled, bring};
+use crate::audit::export::{Exported, ImportError, Imported, PastGaps, import};
 use crate::audit::verify::case::named_keys;
 use crate::config::Config;
 use crate::store::collection::Collection;
@@ -141,16 +141,16 @@ impl Run<'_> {
             bar.set_position(read);
         };
         let (witnesses, past_gaps) = (&self.witnesses, self.past_gaps);
-        let brought = bring(&export, &mut copy, &log, witnesses, past_gaps, progress);
+        let imported = import(&export, &mut copy, &log, witnesses, past_gaps, progress);
         bar.finish_and_clear();
         let (kept, _) = copy.end();
         if is_new && kept == 0 {
             drop(copy);
             remove(&place);
         }
-        match brought {
-            Ok(brought) => Ok((told(&export, &brought), brought.lost)),
-            Err(fault @ Unfiled::Signature { .. }) => {
+        match imported {
+            Ok(imported) => Ok((told(&export, &imported), imported.lost)),
+            Err(fault @ ImportError::Signature { .. }) => {
                 let trusted: Vec<String> = log.iter().map(ToString::to_string).collect();
                 Err(format!(
                     "{}: {fault}; trusted for this log is {}",
@@ -203,8 +203,8 @@ fn told_keys(keys: &[VerifierKey]) -> String {
     keys.join(" and ")
 }
 
-fn told(export: &Exported, brought: &Brought) -> String {
-    let Brought {
+fn told(export: &Exported, imported: &Imported) -> String {
+    let Imported {
         records,
         size,
         exported,
@@ -212,7 +212,7 @@ fn told(export: &Exported, brought: &Brought) -> String {
         missing,
         lost,
         given_up,
-    } = *brought;
+    } = *imported;
     let mut said = match (records + lost, exported < size) {
         (0, true) => format!(
             "{}: nothing new: the export is older, with {exported} of {size} records",

@@ -19,7 +19,7 @@ use crate::audit::export::same::is_same;
 use crate::audit::export::write::{self, Destination, Folder, Listener, head_text};
 use crate::audit::export::{HEAD, checkpoint_file};
 use crate::audit::verify::case::{Trusted, Uncovered};
-use crate::audit::verify::covering::Covering;
+use crate::audit::verify::covering::CoveringCheckpoint;
 use crate::store::StoredCheckpoint;
 use crate::tlog::{BUNDLE, Checkpoint, Note};
 
@@ -216,12 +216,12 @@ impl Shipper {
 struct Log<'l> {
     checkpoints: &'l [StoredCheckpoint],
     trusted: &'l Trusted,
-    newest: &'l Covering,
+    newest: &'l CoveringCheckpoint,
 }
 
 impl Log<'_> {
     /// Returns the first checkpoint over at least so many records, or else the newest.
-    fn next(&self, size: u64) -> Covering {
+    fn next(&self, size: u64) -> CoveringCheckpoint {
         let enough = self.checkpoints.iter().enumerate();
         let mut enough = enough.filter(|(_, one)| one.size >= size);
         let next = enough.find_map(|(last, _)| {

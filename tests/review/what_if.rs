@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crawlgate::audit::replay::otherwise::{Aside, OtherFile, otherwise};
+use crawlgate::audit::replay::otherwise::{Inapplicable, OtherFile, otherwise};
 use crawlgate::audit::replay::{Evidence, NotReplayable};
 use crawlgate::audit::what_if::WhatIf;
 use crawlgate::policy::Verdict;
@@ -49,9 +49,9 @@ proptest! {
                 prop_assert_eq!(found.rule, then.rule, "{}", record);
                 prop_assert_eq!(found.reading, then.reading, "{}", record);
             }
-            Err(Aside::WithoutRobots) => prop_assert_eq!(decision.reason, then.reason, "{}", record),
-            Err(Aside::Deferred) => prop_assert_eq!(decision.verdict(), Verdict::Defer, "{}", record),
-            Err(Aside::Unreachable) => {
+            Err(Inapplicable::WithoutRobots) => prop_assert_eq!(decision.reason, then.reason, "{}", record),
+            Err(Inapplicable::Deferred) => prop_assert_eq!(decision.verdict(), Verdict::Defer, "{}", record),
+            Err(Inapplicable::Unreachable) => {
                 let is_unreachable = matches!(case.state, State::Unreachable { last_good: None, .. });
                 prop_assert!(is_unreachable, "{record}");
             }
@@ -64,17 +64,17 @@ proptest! {
 fn what_no_robots_txt_decides_about_is_left_aside() {
     type Change = fn(&mut Value);
     #[rustfmt::skip] // one row, one case
-    let cases: &[(&str, Change, Aside)] = &[
-        ("malformed", |r| { r["reason"] = "bad_request".into(); }, Aside::WithoutRobots),
-        ("an address", |r| { r["reason"] = "address_prohibited".into(); }, Aside::WithoutRobots),
-        ("for the pace", |r| { r["reason"] = "paced".into(); r["verdict"] = "defer".into(); }, Aside::Deferred),
-        ("robots.txt itself", |r| r["url"] = "https://site.example/robots.txt".into(), Aside::WithoutRobots),
-        ("a query left out", |r| r["url"] = "https://site.example/private/?…redacted".into(), Aside::Redacted),
-        ("a URL cut", |r| r["url"] = "https://site.example/private/…[+9000 bytes]".into(), Aside::Cut),
-        ("a chain cut", |r| r["agent"]["chain"] = json!(["ExampleBot", "…[+3]"]), Aside::Cut),
-        ("of an earlier crawlgate", |r| r["decided_at"] = Value::Null, Aside::Incomplete),
-        ("without settings", |r| r["policy"] = Value::Null, Aside::Incomplete),
-        ("a reason of tomorrow", |r| r["reason"] = "robots_maybe".into(), Aside::Incomplete),
+    let cases: &[(&str, Change, Inapplicable)] = &[
+        ("malformed", |r| { r["reason"] = "bad_request".into(); }, Inapplicable::WithoutRobots),
+        ("an address", |r| { r["reason"] = "address_prohibited".into(); }, Inapplicable::WithoutRobots),
+        ("for the pace", |r| { r["reason"] = "paced".into(); r["verdict"] = "defer".into(); }, Inapplicable::Deferred),
+        ("robots.txt itself", |r| r["url"] = "https://site.example/robots.txt".into(), Inapplicable::WithoutRobots),
+        ("a query left out", |r| r["url"] = "https://site.example/private/?…redacted".into(), Inapplicable::Redacted),
+        ("a URL cut", |r| r["url"] = "https://site.example/private/…[+9000 bytes]".into(), Inapplicable::Cut),
+        ("a chain cut", |r| r["agent"]["chain"] = json!(["ExampleBot", "…[+3]"]), Inapplicable::Cut),
+        ("of an earlier crawlgate", |r| r["decided_at"] = Value::Null, Inapplicable::Incomplete),
+        ("without settings", |r| r["policy"] = Value::Null, Inapplicable::Incomplete),
+        ("a reason of tomorrow", |r| r["reason"] = "robots_maybe".into(), Inapplicable::Incomplete),
     ];
     let case = Case::of(OLD, "ExampleBot", "/private/x");
     let record: Value = serde_json::from_str(&case.record(&case.decide())).unwrap();
@@ -91,9 +91,12 @@ fn what_no_robots_txt_decides_about_is_left_aside() {
     let found = otherwise(&evidence, None, &other(NEW), None, None);
     assert_eq!(
         found.map(|decision| decision.reason),
-        Err(Aside::Incomplete)
+        Err(Inapplicable::Incomplete)
     );
-    assert_eq!(Aside::from(NotReplayable::NotHttp), Aside::WithoutRobots);
+    assert_eq!(
+        Inapplicable::from(NotReplayable::NotHttp),
+        Inapplicable::WithoutRobots
+    );
 }
 
 #[test]

@@ -12,10 +12,10 @@ mod step;
 
 use std::collections::HashSet;
 
-pub use self::fault::Unfiled;
+pub use self::fault::ImportError;
 use self::step::{Part, Step, file_text, parts, read, text_of};
 use super::read::Exported;
-use super::{Ground, Place};
+use super::{ExportDir, Ground};
 use crate::audit::verify::keys::Keys;
 use crate::clock::Moment;
 use crate::store::Sha256;
@@ -55,7 +55,7 @@ impl Trusted<'_> {
 
 /// The result of an export that holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Brought {
+pub struct Imported {
     /// Records filed.
     pub records: u64,
     /// Records of the copy now.
@@ -93,32 +93,32 @@ pub enum PastGaps {
 ///
 /// # Errors
 /// When the export or the copy has a fault. Records before it are filed as far as a checkpoint covers them that holds.
-pub fn bring(
+pub fn import(
     export: &Exported,
     copy: &mut Collected,
     log: &[VerifierKey],
     witnesses: &[VerifierKey],
     past_gaps: PastGaps,
     progress: impl FnMut(u64, u64),
-) -> Result<Brought, Unfiled> {
-    bring_by((PART, past_gaps), export, copy, (log, witnesses), progress)
+) -> Result<Imported, ImportError> {
+    import_in_parts((PART, past_gaps), export, copy, (log, witnesses), progress)
 }
 
 /// Does the same in transactions of about `part` entries.
-pub(crate) fn bring_by(
+pub(crate) fn import_in_parts(
     (part, past_gaps): (u64, PastGaps),
     export: &Exported,
     copy: &mut Collected,
     (log, witnesses): (&[VerifierKey], &[VerifierKey]),
     progress: impl FnMut(u64, u64),
-) -> Result<Brought, Unfiled> {
+) -> Result<Imported, ImportError> {
     let mut keys = Trusted {
         log: log.to_vec().into(),
         witnesses,
     };
     keys.log.follow(&copy.rotations()?);
     let (known, _) = copy.end();
-    let newest = *export.checkpoints.last().ok_or(Unfiled::NoCheckpoint)?;
+    let newest = *export.checkpoints.last().ok_or(ImportError::NoCheckpoint)?;
     require_continued(export, copy, &keys, newest)?;
     let (start, ground) = beginning(export, known, newest)?;
     // A run that was cut off may have filed records without the checkpoint that covers them.
@@ -128,7 +128,7 @@ pub(crate) fn bring_by(
         (None, 0) => start,
         (None, _) => copy.first()?,
     };
-    let mut bringing = Bringing {
+    let mut import = Import {
         export,
         time: copy.latest()?,
         copy,
@@ -140,10 +140,10 @@ pub(crate) fn bring_by(
         start,
         ground,
         is_trusted: false,
-        brought: Brought {
+        imported: Imported {
             size: known,
             exported: newest,
-            ..Brought::default()
+            ..Imported::default()
         },
     };
     // The first checkpoints, if no trusted key has signed them: a later record may prove that their key is an earlier one
@@ -152,21 +152,21 @@ pub(crate) fn bring_by(
     let sizes = export.checkpoints.iter().copied();
     for size in sizes.filter(|size| *size > before) {
         // The signature before the records.
-        match open(export, size, &bringing.keys) {
-            Err(Unfiled::Signature { .. })
-                if signed.is_none() && !bringing.is_trusted && size < newest =>
+        match open(export, size, &import.keys) {
+            Err(ImportError::Signature { .. })
+                if signed.is_none() && !import.is_trusted && size < newest =>
             {
                 earlier.push(size);
             }
-            signed => bringing.file(&signed?, &mut earlier)?,
+            signed => import.file(&signed?, &mut earlier)?,
         }
     }
-    bringing.brought.filled = fill(export, bringing.copy)?;
-    Ok(bringing.brought)
+    import.imported.filled = fill(export, import.copy)?;
+    Ok(import.imported)
 }
 
 /// The filing of an export's records, checkpoint by checkpoint.
-struct Bringing<'a, P> {
+struct Import<'a, P> {
     export: &'a Exported,
     copy: &'a mut Collected,
     keys: Trusted<'a>,
@@ -184,18 +184,18 @@ struct Bringing<'a, P> {
     time: Moment,
     /// The trusted keys stand in the copy.
     is_trusted: bool,
-    brought: Brought,
+    imported: Imported,
 }
 
-impl<P: FnMut(u64, u64)> Bringing<'_, P> {
+impl<P: FnMut(u64, u64)> Import<'_, P> {
     /// Files the records up to a checkpoint, and the checkpoint with them. Those `earlier` come too, if the records prove
     /// that a trusted key replaced the one that signed them.
-    fn file(&mut self, signed: &Signed, earlier: &mut Vec<u64>) -> Result<(), Unfiled> {
+    fn file(&mut self, signed: &Signed, earlier: &mut Vec<u64>) -> Result<(), ImportError> {
         let Signed { checkpoint, note } = signed;
         let (size, known) = (checkpoint.size, self.known);
         let end = self.start.max(size);
         let mut missing = self.file_parts(end, checkpoint)?;
-        let told = since(&mut self.progress, known, self.brought.exported);
+        let told = since(&mut self.progress, known, self.imported.exported);
         let state = (self.time, self.past_gaps);
         let step = Step::of(self.export, self.copy.begin()?, self.ground.take(), state);
         let Step {
@@ -213,7 +213,7 @@ impl<P: FnMut(u64, u64)> Bringing<'_, P> {
             false => filing.end().1,
         };
         if root != checkpoint.root {
-            return Err(Unfiled::Root { size, known });
+            return Err(ImportError::Root { size, known });
         }
         filing.checkpoint(size, note, time)?;
         let rotation = match rotation {
@@ -233,7 +233,7 @@ impl<P: FnMut(u64, u64)> Bringing<'_, P> {
         filing.commit()?;
         self.is_trusted = true;
         self.keys.log.follow(&self.copy.rotations()?);
-        self.brought.missing += missing.len() as u64;
+        self.imported.missing += missing.len() as u64;
         self.filed(end, time, (lost, given_up));
         Ok(())
     }
@@ -244,21 +244,21 @@ impl<P: FnMut(u64, u64)> Bringing<'_, P> {
         &mut self,
         end: u64,
         checkpoint: &Checkpoint,
-    ) -> Result<HashSet<Sha256>, Unfiled> {
-        let (size, known, exported) = (checkpoint.size, self.known, self.brought.exported);
+    ) -> Result<HashSet<Sha256>, ImportError> {
+        let (size, known, exported) = (checkpoint.size, self.known, self.imported.exported);
         let mut missing = HashSet::new();
         if end - self.start <= self.part {
             return Ok(missing);
         }
         let told = since(&mut self.progress, known, exported);
         let tree = match &self.ground {
-            Some(ground) => ground.tree().ok_or(Unfiled::Root { size, known })?,
+            Some(ground) => ground.tree().ok_or(ImportError::Root { size, known })?,
             None => self.copy.tree(),
         };
         let range = (self.start, end);
         let mut ends = places(self.export, tree, range, self.part, told)?;
         if ends.pop() != Some((size, checkpoint.root)) {
-            return Err(Unfiled::Root { size, known });
+            return Err(ImportError::Root { size, known });
         }
         for (end, root) in ends {
             let told = since(&mut self.progress, known, exported);
@@ -273,7 +273,7 @@ impl<P: FnMut(u64, u64)> Bringing<'_, P> {
                 ..
             } = step.file(self.start..end, told)?;
             if filing.end() != (end, root) {
-                return Err(Unfiled::Root { size, known });
+                return Err(ImportError::Root { size, known });
             }
             if !self.is_trusted {
                 filing.trust(&self.keys.log.all)?;
@@ -288,10 +288,10 @@ impl<P: FnMut(u64, u64)> Bringing<'_, P> {
 
     /// Counts the records up to `end`, which are filed.
     fn filed(&mut self, end: u64, time: Moment, (lost, given_up): (u64, u64)) {
-        self.brought.records += end - self.start - lost;
-        self.brought.lost += lost;
-        self.brought.given_up += given_up;
-        self.brought.size = end;
+        self.imported.records += end - self.start - lost;
+        self.imported.lost += lost;
+        self.imported.given_up += given_up;
+        self.imported.size = end;
         (self.start, self.time) = (end, time);
     }
 }
@@ -309,12 +309,12 @@ fn places(
     (start, end): (u64, u64),
     part: u64,
     mut progress: impl FnMut(u64),
-) -> Result<Vec<(u64, Hash)>, Unfiled> {
+) -> Result<Vec<(u64, Hash)>, ImportError> {
     let (mut places, mut filed) = (Vec::new(), start);
     parts(export, start..end, |range, piece| {
         match piece {
             Part::Entries(file) => {
-                export.entries(file, |index, octets| -> Result<(), Unfiled> {
+                export.entries(file, |index, octets| -> Result<(), ImportError> {
                     if range.contains(&index) {
                         read(index, octets)?;
                         tree.push(leaf_hash(octets));
@@ -325,7 +325,7 @@ fn places(
             Part::Gap(gap) => {
                 let (size, known) = (end, start);
                 let appended = gap.append_to(&mut tree);
-                appended.map_err(|_| Unfiled::Root { size, known })?;
+                appended.map_err(|_| ImportError::Root { size, known })?;
             }
         }
         let at = range.end;
@@ -346,10 +346,10 @@ fn file_earlier(
     keys: &Trusted<'_>,
     filing: &mut Filing<'_>,
     time: Moment,
-) -> Result<(), Unfiled> {
+) -> Result<(), ImportError> {
     let Signed { checkpoint, note } = open(export, size, keys)?;
     if filing.root(size)? != checkpoint.root {
-        return Err(Unfiled::Root { size, known: 0 });
+        return Err(ImportError::Root { size, known: 0 });
     }
     filing.checkpoint(size, &note, time)?;
     Ok(())
@@ -362,13 +362,13 @@ fn require_continued(
     copy: &Collected,
     keys: &Trusted<'_>,
     newest: u64,
-) -> Result<(), Unfiled> {
+) -> Result<(), ImportError> {
     let (known, root) = copy.end();
     if let Some(newest) = copy.newest()? {
         let note = Note::parse(newest.note.as_bytes()).ok();
         let log = keys.log.at(newest.size);
         let opened = note.and_then(|note| Checkpoint::open(&note, &log).ok().map(drop));
-        opened.ok_or(Unfiled::Copy)?;
+        opened.ok_or(ImportError::Copy)?;
     }
     let met = match newest < known {
         true => Some(newest),
@@ -384,19 +384,23 @@ fn require_continued(
     };
     match ours.is_none_or(|ours| ours == signed.checkpoint.root) {
         true => Ok(()),
-        false => Err(Unfiled::Contradiction(size)),
+        false => Err(ImportError::Contradiction(size)),
     }
 }
 
 /// Returns the first entry to file, and the roots below it if the copy is to begin there.
-fn beginning(export: &Exported, known: u64, newest: u64) -> Result<(u64, Option<Ground>), Unfiled> {
+fn beginning(
+    export: &Exported,
+    known: u64,
+    newest: u64,
+) -> Result<(u64, Option<Ground>), ImportError> {
     if known > 0 || newest == 0 {
         return Ok((known, None));
     }
     // Files that came in part may end at an earlier checkpoint.
     let mut sizes = export.checkpoints.iter().rev();
     match sizes.find_map(|size| export.start(*size)) {
-        None => Err(Unfiled::Gap {
+        None => Err(ImportError::Gap {
             first: newest,
             last: newest,
         }),
@@ -406,19 +410,19 @@ fn beginning(export: &Exported, known: u64, newest: u64) -> Result<(u64, Option<
 }
 
 /// Reads a checkpoint, and verifies its signatures.
-fn open(export: &Exported, size: u64, keys: &Trusted<'_>) -> Result<Signed, Unfiled> {
+fn open(export: &Exported, size: u64, keys: &Trusted<'_>) -> Result<Signed, ImportError> {
     let note = export.checkpoint(size)?;
     let known = keys.at(size);
     let opened = Checkpoint::open(&note, &known);
-    let (checkpoint, _) = opened.map_err(|error| Unfiled::Signature { size, error })?;
+    let (checkpoint, _) = opened.map_err(|error| ImportError::Signature { size, error })?;
     match checkpoint.size == size && checkpoint.origin == export.log {
         true => Ok(Signed { checkpoint, note }),
-        false => Err(Unfiled::Misnamed(size)),
+        false => Err(ImportError::Misnamed(size)),
     }
 }
 
 /// Files bodies that earlier exports, or files that came in part, did not have. Returns their number.
-fn fill(export: &Exported, copy: &mut Collected) -> Result<u64, Unfiled> {
+fn fill(export: &Exported, copy: &mut Collected) -> Result<u64, ImportError> {
     let missing = copy.missing()?;
     if missing.is_empty() {
         return Ok(0);
@@ -430,7 +434,7 @@ fn fill(export: &Exported, copy: &mut Collected) -> Result<u64, Unfiled> {
             filled += u64::from(file_text(export, &mut filing, &one.sha256)?);
             continue;
         };
-        if let Some(body) = export.body(Place::Objects, &one.sha256)? {
+        if let Some(body) = export.body(ExportDir::Objects, &one.sha256)? {
             filing.object(one, Some(&body), Moment::default())?;
             filled += 1;
             if let Some(text) = text_of(kind, &body) {

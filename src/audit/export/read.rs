@@ -13,7 +13,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::{
-    FORMAT, Gap, Ground, HEAD, Place, body_file, checkpoint_file, entries_file, gap_file,
+    ExportDir, FORMAT, Gap, Ground, HEAD, body_file, checkpoint_file, entries_file, gap_file,
     gap_indices, ground_file, indices, number,
 };
 use crate::entry::{self, Digest};
@@ -84,7 +84,7 @@ impl Exported {
             gaps: BTreeSet::new(),
             checkpoints: Vec::new(),
         };
-        for name in exported.names(Place::Entries)? {
+        for name in exported.names(ExportDir::Entries)? {
             if let Some((first, end)) = indices(&name) {
                 let longest = exported.blocks.entry(first).or_insert(end);
                 *longest = end.max(*longest);
@@ -98,11 +98,11 @@ impl Exported {
             is_longer
         });
         // Versions that stated no gaps made no directory for them.
-        if path.join(Place::Gaps.name()).symlink_metadata().is_ok() {
-            let names = exported.names(Place::Gaps)?;
+        if path.join(ExportDir::Gaps.name()).symlink_metadata().is_ok() {
+            let names = exported.names(ExportDir::Gaps)?;
             exported.gaps = names.iter().filter_map(|name| gap_indices(name)).collect();
         }
-        let names = exported.names(Place::Checkpoints)?;
+        let names = exported.names(ExportDir::Checkpoints)?;
         let sizes = names.iter().filter_map(|name| number(name));
         exported.checkpoints = sizes.collect();
         exported.checkpoints.sort_unstable();
@@ -115,7 +115,7 @@ impl Exported {
         &self.path
     }
 
-    fn names(&self, place: Place) -> Result<Vec<String>, Faulty> {
+    fn names(&self, place: ExportDir) -> Result<Vec<String>, Faulty> {
         let place = self.path.join(place.name());
         let names = fs::read_dir(&place).and_then(|names| {
             let names = names.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
@@ -243,7 +243,7 @@ impl Exported {
     ///
     /// # Errors
     /// When the file is damaged, or another body than its name says.
-    pub fn body(&self, place: Place, sha256: &Digest) -> Result<Option<Vec<u8>>, Faulty> {
+    pub fn body(&self, place: ExportDir, sha256: &Digest) -> Result<Option<Vec<u8>>, Faulty> {
         let path = self.path.join(body_file(place, sha256));
         if path.symlink_metadata().is_err() {
             return Ok(None);

@@ -6,7 +6,7 @@
 use aws_lc_rs::digest::{SHA256, digest};
 use serde_json::Value;
 
-use super::Place;
+use super::ExportDir;
 use super::read::MOST;
 use crate::entry;
 use crate::store::block::{Block, MOST_OCTETS, unpack_frame};
@@ -23,10 +23,10 @@ pub fn is_same(name: &str, ours: &[u8], found: &[u8]) -> bool {
         return true;
     }
     match place_of(name) {
-        Some((Place::Entries, _)) => both(entries, ours, found),
-        Some((Place::Objects | Place::Robots, _)) => is_whole_body(name, found),
-        Some((Place::Checkpoints, _)) => both(signed_text, ours, found),
-        Some((Place::Ground | Place::Gaps, _)) => false,
+        Some((ExportDir::Entries, _)) => both(entries, ours, found),
+        Some((ExportDir::Objects | ExportDir::Robots, _)) => is_whole_body(name, found),
+        Some((ExportDir::Checkpoints, _)) => both(signed_text, ours, found),
+        Some((ExportDir::Ground | ExportDir::Gaps, _)) => false,
         None => both(log, ours, found),
     }
 }
@@ -35,7 +35,7 @@ pub fn is_same(name: &str, ours: &[u8], found: &[u8]) -> bool {
 #[must_use]
 pub fn is_whole_body(name: &str, octets: &[u8]) -> bool {
     let sha256 = match place_of(name) {
-        Some((Place::Objects | Place::Robots, file)) => file.strip_suffix(".zst"),
+        Some((ExportDir::Objects | ExportDir::Robots, file)) => file.strip_suffix(".zst"),
         _ => None,
     };
     let Some(sha256) = sha256.and_then(from_hex::<32>) else {
@@ -45,9 +45,9 @@ pub fn is_whole_body(name: &str, octets: &[u8]) -> bool {
     body.is_ok_and(|body| digest(&SHA256, &body).as_ref() == sha256)
 }
 
-fn place_of(name: &str) -> Option<(Place, &str)> {
+fn place_of(name: &str) -> Option<(ExportDir, &str)> {
     let (folder, file) = name.split_once('/')?;
-    let mut all = Place::ALL.into_iter();
+    let mut all = ExportDir::ALL.into_iter();
     Some((all.find(|place| place.name() == folder)?, file))
 }
 
@@ -115,7 +115,7 @@ mod tests {
             text.into_bytes()
         };
         let entries = entries_file(0, 2);
-        let robots = body_file(Place::Robots, &sha256);
+        let robots = body_file(ExportDir::Robots, &sha256);
         let ground = ground_file(256);
         let checkpoint = checkpoint_file(0);
         let whole = block(&[b"one", b"two"]);

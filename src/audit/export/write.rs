@@ -19,7 +19,7 @@ pub use self::error::{DestinationError, FolderError, NoProof, WriteError};
 pub use self::folder::{Folder, head_text};
 use self::missing::bundles;
 use self::signed::Signed;
-use super::{Place, body_file, checkpoint_file, entries_file, ground_file};
+use super::{ExportDir, body_file, checkpoint_file, entries_file, ground_file};
 use crate::entry::{Basis, Digest, Entry};
 use crate::store::block::{BlockError, BlockWriter, MOST_ENTRIES, Refused};
 use crate::store::{
@@ -226,7 +226,9 @@ impl Export<'_> {
                 continue;
             }
             let body = self.store.object(*digest).await;
-            let body = self.body(kind.name(), Place::Objects, digest, body).await?;
+            let body = self
+                .body(kind.name(), ExportDir::Objects, digest, body)
+                .await?;
             let Some(body) = body else {
                 continue;
             };
@@ -235,7 +237,8 @@ impl Export<'_> {
                 && self.written.insert(*robots)
             {
                 let body = self.store.snapshot(*robots).await;
-                self.body("robots.txt", Place::Robots, robots, body).await?;
+                self.body("robots.txt", ExportDir::Robots, robots, body)
+                    .await?;
             }
         }
         Ok(())
@@ -245,7 +248,7 @@ impl Export<'_> {
     async fn body(
         &mut self,
         what: &str,
-        place: Place,
+        place: ExportDir,
         sha256: &Digest,
         body: Result<Option<Vec<u8>>, StoreError>,
     ) -> Result<Option<Vec<u8>>, WriteError> {

@@ -7,14 +7,14 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[error("{}", told(.place, .error))]
 pub struct LogError {
-    pub(super) place: Place,
+    pub(super) place: LogPlace,
     #[source]
     pub(super) error: io::Error,
 }
 
 /// The place that cannot be opened.
 #[derive(Debug)]
-pub(super) enum Place {
+pub(super) enum LogPlace {
     File(PathBuf),
     Stdout,
     Thread,
@@ -29,9 +29,9 @@ impl LogError {
 }
 
 /// Returns the failure in words, with the way out.
-fn told(place: &Place, error: &io::Error) -> String {
+fn told(place: &LogPlace, error: &io::Error) -> String {
     match place {
-        Place::File(path) => {
+        LogPlace::File(path) => {
             let way_out = match error.kind() {
                 io::ErrorKind::ResourceBusy => {
                     "end that process, or give this one a file of its own with [log] file"
@@ -43,9 +43,9 @@ fn told(place: &Place, error: &io::Error) -> String {
             };
             format!("decision log {}: {error}; {way_out}", path.display())
         }
-        Place::Stdout => format!(
+        LogPlace::Stdout => format!(
             "decision log: standard output is not open: {error}; open it, or set [log] stdout = false"
         ),
-        Place::Thread => format!("decision log: no thread to write it: {error}"),
+        LogPlace::Thread => format!("decision log: no thread to write it: {error}"),
     }
 }

@@ -36,7 +36,7 @@ pub(super) struct Inner {
     /// Octets that the writer has taken and not written yet.
     pub(super) taken: usize,
     /// The latest unwritten state of each origin and identity, with its number in the order of entries.
-    pub(super) landings: HashMap<Origin, Vec<(Landed, u64)>>,
+    pub(super) landings: HashMap<Origin, Vec<(QueuedState, u64)>>,
     /// Entries, origin updates and settings that were ever queued, and how many of them are written.
     pub(super) put: u64,
     pub(super) written: u64,
@@ -48,7 +48,7 @@ pub(super) struct Inner {
     pub(super) hurry: bool,
     /// The failure that stops the writer at present.
     pub(super) failure: Option<LogFailed>,
-    pub(super) lost: Option<Lost>,
+    pub(super) lost: Option<LostRecords>,
     /// Lines of events that the store has appended and no sink has yet, with a mark at the place of the batch at hand.
     pub(super) appended: VecDeque<Appended>,
     /// Records of requests that were answered `log_failed` instead, with the batch of their record taken already.
@@ -56,7 +56,7 @@ pub(super) struct Inner {
     pub(super) delay: Delay,
     /// Reading of the clock when the first entry came into `next`.
     pub(super) since: Option<Uptime>,
-    pub(super) life: Life,
+    pub(super) life: WriterState,
 }
 
 /// The delay of records on their way to the store.
@@ -72,7 +72,7 @@ pub(super) struct Delay {
 
 /// A queued state of an origin.
 #[derive(Clone, Debug)]
-pub struct Landed {
+pub struct QueuedState {
     /// The identity of the state.
     pub identity: Identity,
     /// The User-Agent of the fetch behind the state.
@@ -83,7 +83,7 @@ pub struct Landed {
 
 /// The life of the writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Life {
+pub(super) enum WriterState {
     Running,
     /// The writer writes the rest of the queue, and then ends.
     Closing,
@@ -93,7 +93,7 @@ pub(super) enum Life {
 
 /// Records lost for lack of room.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lost {
+pub(super) struct LostRecords {
     pub(super) count: u64,
     first: Moment,
     last: Moment,
@@ -119,7 +119,7 @@ impl Inner {
             withdrawn: Vec::new(),
             delay: Delay::default(),
             since: None,
-            life: Life::Running,
+            life: WriterState::Running,
         }
     }
 
@@ -165,7 +165,7 @@ impl Inner {
 
     /// Queues the counts of refusals at the end of their minute; at the end of the log, all of them.
     pub(super) fn tell_repeats(&mut self, now: Moment) {
-        let is_last = self.life != Life::Running;
+        let is_last = self.life != WriterState::Running;
         let mut entries = Vec::new();
         self.repeats
             .drain(now, is_last, |entry| entries.push(entry));
@@ -177,7 +177,7 @@ impl Inner {
 
     /// Queues the requests that were forwarded without a record in the last hour; at the end of the log, all of them.
     pub(super) fn tell_forwarded(&mut self, forwarded: &Forwarded, now: Moment) {
-        let is_last = self.life != Life::Running;
+        let is_last = self.life != WriterState::Running;
         if let Some(sum) = forwarded.take(now, is_last) {
             sum.tell(|kind| self.tell(kind, now));
             self.put += 1;
@@ -186,7 +186,7 @@ impl Inner {
 
     /// Queues the end of this process, after all else.
     pub(super) fn tell_end(&mut self, now: Moment) {
-        if self.life != Life::Running && self.configuration.is_some() {
+        if self.life != WriterState::Running && self.configuration.is_some() {
             self.tell_process(true, now);
             self.put += 1;
             self.configuration = None;
@@ -216,7 +216,7 @@ impl Inner {
     }
 
     pub(super) fn lose(&mut self, time: Moment) {
-        let lost = self.lost.get_or_insert(Lost {
+        let lost = self.lost.get_or_insert(LostRecords {
             count: 0,
             first: time,
             last: time,
@@ -251,7 +251,7 @@ fn add_event(batch: &mut store::Batch, kind: EventKind<'_>, now: Moment) {
     batch.entries.push(|out| Event { id, kind }.encode(out));
 }
 
-impl Lost {
+impl LostRecords {
     /// Returns the event that reports the loss.
     pub(super) fn event(&self) -> EventKind<'static> {
         EventKind::Lost {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tracing::{error, info, warn};
 
 use super::Queue;
-use super::content::{Inner, Life};
+use super::content::{Inner, WriterState};
 use crate::audit::error::LogFailed;
 use crate::clock::{Clock, Moment, Uptime};
 use crate::store::{self, Appended, Entries};
@@ -83,7 +83,7 @@ impl Queue {
             inner.tell_repeats(now);
             inner.tell_forwarded(&self.forwarded, now);
             inner.tell_end(now);
-            if !inner.is_empty() || inner.has_appended() || inner.life != Life::Running {
+            if !inner.is_empty() || inner.has_appended() || inner.life != WriterState::Running {
                 break;
             }
             inner.hurry = false;
@@ -94,7 +94,7 @@ impl Queue {
             }
         }
         if inner.is_empty() && !inner.has_appended() {
-            inner.life = Life::Over;
+            inner.life = WriterState::Over;
             self.publish(&inner);
             return None;
         }
@@ -104,7 +104,7 @@ impl Queue {
             .since
             .map_or(Duration::ZERO, |since| clock.uptime().since(since));
         let gather = gather.saturating_sub(waited);
-        if inner.life == Life::Running && !enough && !gather.is_zero() {
+        if inner.life == WriterState::Running && !enough && !gather.is_zero() {
             self.wake.wait_for(&mut inner, gather);
         }
         inner.hurry = false;
@@ -226,13 +226,13 @@ impl Queue {
 
     /// Tells whether the queue was closed, so that a failed attempt was the last one. Earlier entries are in the batch.
     pub(in crate::audit) fn is_closing(&self) -> bool {
-        self.inner.lock().life != Life::Running
+        self.inner.lock().life != WriterState::Running
     }
 
     /// Waits for the time of the next attempt, which comes sooner if a task flushes or closes the queue.
     pub(in crate::audit) fn pause(&self, retry: Duration) {
         let mut inner = self.inner.lock();
-        if inner.life == Life::Running {
+        if inner.life == WriterState::Running {
             inner.hurry = false;
             self.wake.wait_for(&mut inner, retry);
         }
@@ -241,7 +241,7 @@ impl Queue {
     /// Marks the writer as ended, for whatever reason.
     pub(in crate::audit) fn end(&self) {
         let mut inner = self.inner.lock();
-        inner.life = Life::Over;
+        inner.life = WriterState::Over;
         self.publish(&inner);
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::evidence::Evidence;
-use super::premises::{Gap, cut};
+use super::premises::{NoDecision, cut};
 use super::{NotReplayable, Question, by_robots, terms_of, unproven, without_robots};
 use crate::policy::terms::PolicySettings;
 use crate::policy::{Decision, Reason, Verdict};
@@ -25,7 +25,7 @@ pub struct OtherFile {
 
 /// The reason why another robots.txt changes nothing about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Aside {
+pub enum Inapplicable {
     /// Something else decided: an override, the crawler's identity, the address, the form of the request, `/robots.txt`.
     WithoutRobots,
     /// The request was deferred, not decided.
@@ -58,7 +58,7 @@ impl OtherFile {
     }
 }
 
-impl Aside {
+impl Inapplicable {
     /// Returns the name for summaries.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -73,7 +73,7 @@ impl Aside {
     }
 }
 
-impl fmt::Display for Aside {
+impl fmt::Display for Inapplicable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::WithoutRobots => {
@@ -94,16 +94,16 @@ impl fmt::Display for Aside {
     }
 }
 
-impl From<Gap> for Aside {
-    fn from(gap: Gap) -> Self {
-        match gap {
-            Gap::Attested(why) => why.into(),
-            Gap::Missing(_) | Gap::Contradiction(_) => Self::Incomplete,
+impl From<NoDecision> for Inapplicable {
+    fn from(no_decision: NoDecision) -> Self {
+        match no_decision {
+            NoDecision::Attested(why) => why.into(),
+            NoDecision::Missing(_) | NoDecision::Contradiction(_) => Self::Incomplete,
         }
     }
 }
 
-impl From<NotReplayable> for Aside {
+impl From<NotReplayable> for Inapplicable {
     fn from(why: NotReplayable) -> Self {
         match why {
             NotReplayable::Unjudged | NotReplayable::Unrecorded | NotReplayable::NotHttp => {
@@ -131,25 +131,25 @@ pub fn otherwise(
     file: &OtherFile,
     tdmrep: Option<&Arc<Snapshot>>,
     exempt: Option<Arc<str>>,
-) -> Result<Decision, Aside> {
-    let reason = Reason::from_name(&evidence.reason).ok_or(Aside::Incomplete)?;
+) -> Result<Decision, Inapplicable> {
+    let reason = Reason::from_name(&evidence.reason).ok_or(Inapplicable::Incomplete)?;
     if let Some(why) = unproven(reason, evidence) {
         return Err(why.into());
     }
     if evidence.lacks().is_some() {
-        return Err(Aside::Incomplete);
+        return Err(Inapplicable::Incomplete);
     }
     if cut(&evidence.url).is_some() && !evidence.opaque {
-        return Err(Aside::Cut);
+        return Err(Inapplicable::Cut);
     }
     let question = match without_robots(evidence)? {
-        Ok(_) => return Err(Aside::WithoutRobots),
+        Ok(_) => return Err(Inapplicable::WithoutRobots),
         Err(question) => Question { exempt, ..question },
     };
     let terms = terms_of(evidence, terms)?;
-    let robots = evidence.robots.as_ref().ok_or(Aside::Incomplete)?;
+    let robots = evidence.robots.as_ref().ok_or(Inapplicable::Incomplete)?;
     if robots.sha256.is_none() && robots.state != "unavailable" {
-        return Err(Aside::Unreachable);
+        return Err(Inapplicable::Unreachable);
     }
     let until = question.decided + Duration::from_secs(1);
     let state = State::Successful {
@@ -162,7 +162,7 @@ pub fn otherwise(
     };
     let decision = by_robots(evidence, question, terms, Arc::new(state), tdmrep)?;
     match decision.verdict() {
-        Verdict::Defer => Err(Aside::Deferred),
+        Verdict::Defer => Err(Inapplicable::Deferred),
         Verdict::Allow | Verdict::Deny => Ok(decision),
     }
 }

@@ -22,24 +22,24 @@ use crate::robots::snapshot::Snapshot;
 use crate::robots::state::{Fresh, Outage, State};
 
 /// The reason why a replay has no decision.
-pub(super) enum Gap {
+pub(super) enum NoDecision {
     Missing(Missing),
     Attested(NotReplayable),
     Contradiction(Difference),
 }
 
-impl From<Gap> for Outcome {
-    fn from(gap: Gap) -> Self {
-        match gap {
-            Gap::Missing(missing) => Self::Missing(missing),
-            Gap::Attested(why) => Self::Attested(why),
-            Gap::Contradiction(difference) => Self::Differs(vec![difference]),
+impl From<NoDecision> for Outcome {
+    fn from(no_decision: NoDecision) -> Self {
+        match no_decision {
+            NoDecision::Missing(missing) => Self::Missing(missing),
+            NoDecision::Attested(why) => Self::Attested(why),
+            NoDecision::Contradiction(difference) => Self::Differs(vec![difference]),
         }
     }
 }
 
 /// Returns the target: the origin as it was judged, the path as it stands in the URL.
-pub(super) fn target(evidence: &Evidence<'_>) -> Result<Target, Gap> {
+pub(super) fn target(evidence: &Evidence<'_>) -> Result<Target, NoDecision> {
     let url = &*evidence.url;
     let named = format!("{}://{}:{}", evidence.scheme, evidence.host, evidence.port);
     let (origin, _) =
@@ -49,7 +49,7 @@ pub(super) fn target(evidence: &Evidence<'_>) -> Result<Target, Gap> {
         return Ok(Target { origin, path });
     }
     if url.ends_with(REDACTED) {
-        return Err(Gap::Attested(NotReplayable::Redacted));
+        return Err(NoDecision::Attested(NotReplayable::Redacted));
     }
     // A cut URL is judged only if the path does not decide, see `policy::Replay`.
     let url = cut(url).map_or(url, |(kept, _)| kept);
@@ -63,10 +63,10 @@ pub(super) fn target(evidence: &Evidence<'_>) -> Result<Target, Gap> {
     Ok(Target { origin, path })
 }
 
-pub(super) fn agent(evidence: &Evidence<'_>) -> Result<Agent, Gap> {
+pub(super) fn agent(evidence: &Evidence<'_>) -> Result<Agent, NoDecision> {
     let token = |name: &String| match ProductToken::new(name) {
         Ok(token) => Ok(token),
-        Err(_) if name.starts_with("…[+") => Err(Gap::Attested(NotReplayable::Cut)),
+        Err(_) if name.starts_with("…[+") => Err(NoDecision::Attested(NotReplayable::Cut)),
         Err(error) => Err(contradiction("agent.chain", name, error.to_string())),
     };
     Ok(Agent {
@@ -86,10 +86,10 @@ pub(super) fn agent(evidence: &Evidence<'_>) -> Result<Agent, Gap> {
 pub(super) fn state(
     robots: &evidence::Robots<'_>,
     snapshot: Option<&Arc<Snapshot>>,
-) -> Result<State, Gap> {
+) -> Result<State, NoDecision> {
     let snapshot = match (&robots.sha256, snapshot) {
         (None, _) => None,
-        (Some(_), None) => return Err(Gap::Missing(Missing::Snapshot)),
+        (Some(_), None) => return Err(NoDecision::Missing(Missing::Snapshot)),
         (Some(_), Some(snapshot)) => Some(Arc::clone(snapshot)),
     };
     if let (Some(snapshot), Some(bytes)) = (&snapshot, robots.bytes)
@@ -140,7 +140,7 @@ pub(super) fn reservations(
     snapshot: Option<&Arc<Snapshot>>,
     decided: Moment,
     terms: &PolicySettings,
-) -> Result<Option<Arc<Reservations>>, Gap> {
+) -> Result<Option<Arc<Reservations>>, NoDecision> {
     let named = evidence.tdmrep();
     let named = named.map_err(|error| contradiction("usage.tdmrep", &error.0, "a state".into()))?;
     let Some(named) = named else {
@@ -150,9 +150,9 @@ pub(super) fn reservations(
         DISALLOWED => Reservations::disallowed(),
         PENDING => Reservations::pending(),
         _ => {
-            let missing = |gap| match gap {
-                Gap::Missing(Missing::Snapshot) => Gap::Missing(Missing::TdmRep),
-                gap => gap,
+            let missing = |no_decision| match no_decision {
+                NoDecision::Missing(Missing::Snapshot) => NoDecision::Missing(Missing::TdmRep),
+                no_decision => no_decision,
             };
             let state = state(&named, snapshot).map_err(missing)?;
             Reservations::of(Arc::new(state), None, decided, &terms.profile())
@@ -161,7 +161,7 @@ pub(super) fn reservations(
     Ok(Some(Arc::new(file)))
 }
 
-fn outage_of(outage: &evidence::Unreachable) -> Result<Outage, Gap> {
+fn outage_of(outage: &evidence::Unreachable) -> Result<Outage, NoDecision> {
     let cause = Cause::from_code(&outage.cause).ok_or_else(|| {
         contradiction(
             "robots.unreachable.cause",
@@ -193,19 +193,19 @@ fn outage_of(outage: &evidence::Unreachable) -> Result<Outage, Gap> {
     })
 }
 
-pub(super) fn time(what: &'static str, text: &str) -> Result<Moment, Gap> {
+pub(super) fn time(what: &'static str, text: &str) -> Result<Moment, NoDecision> {
     evidence::moment(text).ok_or_else(|| contradiction(what, text, "a time".to_owned()))
 }
 
-pub(super) fn contradiction(what: &'static str, recorded: &str, replayed: String) -> Gap {
-    Gap::Contradiction(Difference {
+pub(super) fn contradiction(what: &'static str, recorded: &str, replayed: String) -> NoDecision {
+    NoDecision::Contradiction(Difference {
         what,
         recorded: recorded.to_owned(),
         replayed,
     })
 }
 
-pub(super) fn asserted(named: &evidence::Overridden) -> Result<Override, Gap> {
+pub(super) fn asserted(named: &evidence::Overridden) -> Result<Override, NoDecision> {
     let (origin, _) = Origin::parse(&named.origin)
         .map_err(|error| contradiction("override.origin", &named.origin, error.to_string()))?;
     let action = Action::from_name(&named.action);
@@ -231,7 +231,7 @@ pub(super) fn asserted(named: &evidence::Overridden) -> Result<Override, Gap> {
     })
 }
 
-pub(super) fn mode(evidence: &Evidence<'_>) -> Result<Mode, Gap> {
+pub(super) fn mode(evidence: &Evidence<'_>) -> Result<Mode, NoDecision> {
     [Mode::Enforce, Mode::Report]
         .into_iter()
         .find(|mode| mode.as_str() == evidence.mode)

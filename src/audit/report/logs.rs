@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::content::{CheckpointFacts, LogFacts};
 use super::gathering::Gathering;
 use crate::audit::verify::case::Trusted;
-use crate::audit::verify::covering::Covering;
+use crate::audit::verify::covering::CoveringCheckpoint;
 use crate::clock::Moment;
 use crate::entry::Digest;
 use crate::policy::overrides::Override;
@@ -119,7 +119,7 @@ pub(super) async fn facts_of(
         if part.fault.is_none() {
             let checkpoints = logs.open(log).await?.checkpoints().await?;
             // Keys of earlier logs may be trusted, too.
-            let name = match Covering::of(0, &checkpoints, &trusted.keys) {
+            let name = match CoveringCheckpoint::of(0, &checkpoints, &trusted.keys) {
                 Some(newest) => Some(newest.checkpoint.origin.to_string()),
                 None => trusted.keys.all.first().map(|key| key.name().to_string()),
             };

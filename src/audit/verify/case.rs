@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use super::covering::Covering;
+use super::covering::CoveringCheckpoint;
 use super::keys::Keys;
 use super::review::{Finding, Review};
 use crate::audit::replay::{Evidence, Missing, Outcome, Unreadable};
@@ -106,7 +106,7 @@ impl InLog {
 
 /// The verdict on a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum CaseVerdict {
     /// The decision follows from stored evidence.
     Proven,
     /// The record alone attests the decision.
@@ -196,25 +196,26 @@ impl Case<'_> {
 
     /// Returns the verdict and its first sentence.
     #[must_use]
-    pub fn headline(&self) -> (Held, String) {
+    pub fn headline(&self) -> (CaseVerdict, String) {
         match (&self.in_log, &self.finding) {
             (InLog::Altered(_), _) => (
-                Held::Broken,
+                CaseVerdict::Broken,
                 "altered: the store has changed since the decision was recorded".to_owned(),
             ),
             (InLog::Keyless(_), Finding::Replayed(Outcome::Same | Outcome::Attested(_))) => (
-                Held::Broken,
+                CaseVerdict::Broken,
                 "not proven: whether it was altered cannot be told".to_owned(),
             ),
             (_, Finding::Replayed(Outcome::Same)) => (
-                Held::Proven,
+                CaseVerdict::Proven,
                 "proven: the same decision follows from what was kept".to_owned(),
             ),
-            (_, Finding::Replayed(Outcome::Attested(why))) => {
-                (Held::Attested, format!("attested, not proven: {why}"))
-            }
-            (_, Finding::Event(event)) => (Held::Attested, format!("no decision: {event}")),
-            (_, finding) => (Held::Broken, format!("not proven: {finding}")),
+            (_, Finding::Replayed(Outcome::Attested(why))) => (
+                CaseVerdict::Attested,
+                format!("attested, not proven: {why}"),
+            ),
+            (_, Finding::Event(event)) => (CaseVerdict::Attested, format!("no decision: {event}")),
+            (_, finding) => (CaseVerdict::Broken, format!("not proven: {finding}")),
         }
     }
 
@@ -380,8 +381,8 @@ impl Trusted {
         &self,
         index: u64,
         checkpoints: &[StoredCheckpoint],
-    ) -> Result<Covering, Uncovered> {
-        let covering = Covering::of(index, checkpoints, &self.keys);
+    ) -> Result<CoveringCheckpoint, Uncovered> {
+        let covering = CoveringCheckpoint::of(index, checkpoints, &self.keys);
         let is_covered = checkpoints.iter().any(|one| one.size > index);
         covering.ok_or_else(|| match is_covered {
             true => Uncovered::Keyless(self.fault()),

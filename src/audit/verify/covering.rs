@@ -6,14 +6,14 @@ use crate::tlog::{Checkpoint, InclusionProof, Note, ProofError, leaf_hash};
 
 /// The newest trusted checkpoint that covers an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Covering {
+pub struct CoveringCheckpoint {
     /// Name, size and root, as signed.
     pub checkpoint: Checkpoint,
     /// The note with all its signatures.
     pub note: Note,
 }
 
-impl Covering {
+impl CoveringCheckpoint {
     /// Returns the newest checkpoint that covers the entry `index` and that one of `keys` has signed; `None` if there is
     /// none. Damaged checkpoints, and those of other keys, do not count.
     #[must_use]

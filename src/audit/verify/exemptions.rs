@@ -18,7 +18,7 @@ const PAGE: usize = 1_000;
 
 /// The log's answer about an exemption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum ExemptionStatus {
     /// The settings in force name the client, with the same reason.
     Exempt,
     /// They do not, and no others can have been in force.
@@ -55,12 +55,12 @@ impl Exemptions {
         &mut self,
         store: &dyn Store,
         decision: &StoredDecision,
-    ) -> Result<Standing, StoreError> {
+    ) -> Result<ExemptionStatus, StoreError> {
         let Ok(Entry::Decision(entry)) = Entry::read(&decision.entry) else {
-            return Ok(Standing::Unknown);
+            return Ok(ExemptionStatus::Unknown);
         };
         let (Some(exempt), Some(name)) = (entry.exempt, entry.client_name) else {
-            return Ok(Standing::NotExempt);
+            return Ok(ExemptionStatus::NotExempt);
         };
         if decision.seq > self.read {
             self.read_on(store).await?;
@@ -123,21 +123,21 @@ fn process_of(id: &[u8; 16]) -> u64 {
 }
 
 /// Judges by the settings that one process recorded before a decision whether a client was exempt at a time.
-fn standing(recorded: &[Settings], decided: u64, client: &str) -> Standing {
+fn standing(recorded: &[Settings], decided: u64, client: &str) -> ExemptionStatus {
     for settings in recorded.iter().rev() {
         if settings.from <= decided && settings.names(client) {
-            return Standing::Exempt;
+            return ExemptionStatus::Exempt;
         }
         if settings.from.saturating_add(OVERLAP) <= decided {
             // Settings with a later time were in force then only if the clock was set back.
             let mut others = recorded.iter().filter(|one| one.from >= settings.from);
             return match others.any(|one| one.is_cut || one.names(client)) {
-                true => Standing::Unknown,
-                false => Standing::NotExempt,
+                true => ExemptionStatus::Unknown,
+                false => ExemptionStatus::NotExempt,
             };
         }
     }
-    Standing::Unknown
+    ExemptionStatus::Unknown
 }
 
 impl Settings {
@@ -181,23 +181,23 @@ mod tests {
         let late = 50_000;
         #[rustfmt::skip] // one row, one case
         let cases = [
-            ("no settings", vec![], Standing::Unknown),
-            ("later settings alone", vec![with(late + 1)], Standing::Unknown),
-            ("exempt", vec![with(0)], Standing::Exempt),
-            ("exempt in the same millisecond", vec![with(late)], Standing::Exempt),
-            ("never exempt", vec![without(0)], Standing::NotExempt),
-            ("exempt later, or the clock was set back", vec![without(0), with(late + 1)], Standing::Unknown),
-            ("the clock was set back since", vec![with(late + 1), without(0)], Standing::Unknown),
-            ("older settings may be dropped", vec![without(late - OVERLAP + 1)], Standing::Unknown),
-            ("no longer", vec![with(0), without(late - OVERLAP)], Standing::NotExempt),
-            ("a reload at that time", vec![with(0), without(late - OVERLAP + 1)], Standing::Exempt),
-            ("two reloads at that time", vec![with(0), without(late - 9), without(late - 1)], Standing::Exempt),
-            ("another reason", vec![settings(0, &[("helper: x", 0)], false)], Standing::NotExempt),
-            ("a longer reason", vec![settings(0, &[("helper: a person asks for more", 0)], false)], Standing::NotExempt),
-            ("a reason that is cut", vec![settings(0, &[("helper: a per", 8)], false)], Standing::Exempt),
-            ("another reason that is cut", vec![settings(0, &[("helper: a per", 9)], false)], Standing::NotExempt),
-            ("a list that is cut", vec![settings(0, &[], true)], Standing::Unknown),
-            ("a later list that is cut", vec![without(0), settings(late - 1, &[], true)], Standing::Unknown),
+            ("no settings", vec![], ExemptionStatus::Unknown),
+            ("later settings alone", vec![with(late + 1)], ExemptionStatus::Unknown),
+            ("exempt", vec![with(0)], ExemptionStatus::Exempt),
+            ("exempt in the same millisecond", vec![with(late)], ExemptionStatus::Exempt),
+            ("never exempt", vec![without(0)], ExemptionStatus::NotExempt),
+            ("exempt later, or the clock was set back", vec![without(0), with(late + 1)], ExemptionStatus::Unknown),
+            ("the clock was set back since", vec![with(late + 1), without(0)], ExemptionStatus::Unknown),
+            ("older settings may be dropped", vec![without(late - OVERLAP + 1)], ExemptionStatus::Unknown),
+            ("no longer", vec![with(0), without(late - OVERLAP)], ExemptionStatus::NotExempt),
+            ("a reload at that time", vec![with(0), without(late - OVERLAP + 1)], ExemptionStatus::Exempt),
+            ("two reloads at that time", vec![with(0), without(late - 9), without(late - 1)], ExemptionStatus::Exempt),
+            ("another reason", vec![settings(0, &[("helper: x", 0)], false)], ExemptionStatus::NotExempt),
+            ("a longer reason", vec![settings(0, &[("helper: a person asks for more", 0)], false)], ExemptionStatus::NotExempt),
+            ("a reason that is cut", vec![settings(0, &[("helper: a per", 8)], false)], ExemptionStatus::Exempt),
+            ("another reason that is cut", vec![settings(0, &[("helper: a per", 9)], false)], ExemptionStatus::NotExempt),
+            ("a list that is cut", vec![settings(0, &[], true)], ExemptionStatus::Unknown),
+            ("a later list that is cut", vec![without(0), settings(late - 1, &[], true)], ExemptionStatus::Unknown),
         ];
         for (name, all, want) in cases {
             assert_eq!(standing(&all, late, HELPER), want, "{name}");
@@ -252,14 +252,14 @@ mod tests {
         };
         let early = written(decision(Some("a person asks"), false)).await;
         let standing = exemptions.standing(&store, &early).await.unwrap();
-        assert_eq!(standing, Standing::Unknown);
+        assert_eq!(standing, ExemptionStatus::Unknown);
         written(event(&["crawler-7: a person asks"], false)).await;
         written(event(&[], true)).await;
         for (reason, is_other, want) in [
-            (Some("a person asks"), false, Standing::Exempt),
-            (Some("nothing"), false, Standing::NotExempt),
-            (Some("a person asks"), true, Standing::NotExempt),
-            (None, false, Standing::NotExempt),
+            (Some("a person asks"), false, ExemptionStatus::Exempt),
+            (Some("nothing"), false, ExemptionStatus::NotExempt),
+            (Some("a person asks"), true, ExemptionStatus::NotExempt),
+            (None, false, ExemptionStatus::NotExempt),
         ] {
             let one = written(decision(reason, is_other)).await;
             let found = exemptions.standing(&store, &one).await.unwrap();
@@ -269,6 +269,6 @@ mod tests {
         let one = written(decision(Some("nothing"), false)).await;
         written(event(&["crawler-7: nothing"], false)).await;
         let found = exemptions.standing(&store, &one).await.unwrap();
-        assert_eq!(found, Standing::NotExempt);
+        assert_eq!(found, ExemptionStatus::NotExempt);
     }
 }

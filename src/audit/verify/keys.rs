@@ -8,12 +8,12 @@ use crate::tlog::VerifierKey;
 pub struct Keys {
     /// The public halves, with the name of the log.
     pub all: Vec<VerifierKey>,
-    replaced: Vec<Replaced>,
+    replaced: Vec<ReplacedKey>,
 }
 
 /// A key that another one has replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Replaced {
+struct ReplacedKey {
     old: VerifierKey,
     new: VerifierKey,
     /// The number of the record that says so.
@@ -22,7 +22,7 @@ struct Replaced {
     limit: u64,
 }
 
-impl Replaced {
+impl ReplacedKey {
     fn is(&self, one: &Rotation) -> bool {
         self.seq == one.seq && self.old == one.old && self.new == one.new
     }
@@ -64,7 +64,7 @@ impl Keys {
         if !self.all.contains(&one.old) {
             self.all.push(one.old.clone());
         }
-        self.replaced.push(Replaced {
+        self.replaced.push(ReplacedKey {
             old: one.old.clone(),
             new: one.new.clone(),
             seq: one.seq,
@@ -75,7 +75,7 @@ impl Keys {
 
     /// Lets no key count longer than its successor. False if none does.
     fn shorten(&mut self) -> bool {
-        let limit = |one: &Replaced| {
+        let limit = |one: &ReplacedKey| {
             self.limit(&one.new)
                 .map_or(one.limit, |limit| limit.min(one.limit))
         };

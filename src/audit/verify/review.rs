@@ -8,9 +8,9 @@ use std::sync::Arc;
 use aws_lc_rs::digest;
 use serde::Deserialize;
 
-use super::exemptions::{Exemptions, Standing};
+use super::exemptions::{ExemptionStatus, Exemptions};
 use crate::audit::replay::evidence::Robots;
-use crate::audit::replay::otherwise::{Aside, OtherFile, otherwise};
+use crate::audit::replay::otherwise::{Inapplicable, OtherFile, otherwise};
 use crate::audit::replay::{
     self, Difference, Evidence, Files, Missing, NotReplayable, Outcome, Unreadable,
 };
@@ -26,8 +26,8 @@ const KEPT: usize = 64 << 20;
 #[derive(Debug)]
 pub struct Review<'s> {
     store: &'s dyn Store,
-    policies: HashMap<String, Held<Arc<PolicySettings>>>,
-    files: HashMap<FileKey, Held<Arc<Snapshot>>>,
+    policies: HashMap<String, StoredObject<Arc<PolicySettings>>>,
+    files: HashMap<FileKey, StoredObject<Arc<Snapshot>>>,
     bytes: usize,
     exemptions: Exemptions,
 }
@@ -37,7 +37,7 @@ type FileKey = (Sha256, bool, bool);
 
 /// The store's data under a digest.
 #[derive(Debug)]
-enum Held<T> {
+enum StoredObject<T> {
     /// Data that agrees with the digest.
     Whole(T),
     /// Data that contradicts the digest: it was altered.
@@ -177,9 +177,9 @@ impl<'s> Review<'s> {
         if let (Finding::Replayed(Outcome::Same), Some(exempt)) = (&finding, &evidence.exempt) {
             let standing = self.exemptions.standing(self.store, decision).await?;
             return Ok(Finding::Replayed(match standing {
-                Standing::Exempt => Outcome::Same,
-                Standing::Unknown => Outcome::Attested(NotReplayable::NoSettings),
-                Standing::NotExempt => Outcome::Differs(vec![Difference {
+                ExemptionStatus::Exempt => Outcome::Same,
+                ExemptionStatus::Unknown => Outcome::Attested(NotReplayable::NoSettings),
+                ExemptionStatus::NotExempt => Outcome::Differs(vec![Difference {
                     what: "exempt.reason in the settings of that time",
                     recorded: exempt.reason.clone(),
                     replayed: "none".to_owned(),
@@ -219,18 +219,18 @@ impl<'s> Review<'s> {
         }
         let policy = evidence.policy.as_ref();
         let terms = match policy.and_then(|digest| self.policies.get(&**digest)) {
-            Some(Held::Altered) => return Ok(Finding::Altered(Missing::PolicySettings)),
-            Some(Held::Whole(terms)) => Some(Arc::clone(terms)),
-            Some(Held::Missing) | None => None,
+            Some(StoredObject::Altered) => return Ok(Finding::Altered(Missing::PolicySettings)),
+            Some(StoredObject::Whole(terms)) => Some(Arc::clone(terms)),
+            Some(StoredObject::Missing) | None => None,
         };
         let (mut robots, mut tdmrep) = (None, None);
         if let Some(terms) = &terms {
             let named = evidence.robots.as_ref();
             let truncated = named.is_some_and(|robots| robots.truncated);
             robots = match self.file(sha256, truncated, terms).await? {
-                Some(Held::Altered) => return Ok(Finding::Altered(Missing::Snapshot)),
-                Some(Held::Whole(snapshot)) => Some(Arc::clone(snapshot)),
-                Some(Held::Missing) | None => None,
+                Some(StoredObject::Altered) => return Ok(Finding::Altered(Missing::Snapshot)),
+                Some(StoredObject::Whole(snapshot)) => Some(Arc::clone(snapshot)),
+                Some(StoredObject::Missing) | None => None,
             };
             let named = evidence.tdmrep();
             let sha256 = named.as_ref().map_err(Clone::clone);
@@ -240,9 +240,9 @@ impl<'s> Review<'s> {
             };
             let truncated = named.is_ok_and(|named| named.is_some_and(|file| file.truncated));
             tdmrep = match self.file(sha256, truncated, terms).await? {
-                Some(Held::Altered) => return Ok(Finding::Altered(Missing::TdmRep)),
-                Some(Held::Whole(snapshot)) => Some(Arc::clone(snapshot)),
-                Some(Held::Missing) | None => None,
+                Some(StoredObject::Altered) => return Ok(Finding::Altered(Missing::TdmRep)),
+                Some(StoredObject::Whole(snapshot)) => Some(Arc::clone(snapshot)),
+                Some(StoredObject::Missing) | None => None,
             };
         }
         let files = Files {
@@ -266,25 +266,25 @@ impl<'s> Review<'s> {
         evidence: &Evidence<'_>,
         file: &OtherFile,
         exempt: Option<Arc<str>>,
-    ) -> Result<Result<Decision, Aside>, StoreError> {
+    ) -> Result<Result<Decision, Inapplicable>, StoreError> {
         if let Some(digest) = &evidence.policy {
             self.fetch_policy(digest).await?;
         }
         let policy = evidence.policy.as_ref();
         let terms = match policy.and_then(|digest| self.policies.get(&**digest)) {
-            Some(Held::Altered) => return Ok(Err(Aside::Incomplete)),
-            Some(Held::Whole(terms)) => Some(Arc::clone(terms)),
-            Some(Held::Missing) | None => None,
+            Some(StoredObject::Altered) => return Ok(Err(Inapplicable::Incomplete)),
+            Some(StoredObject::Whole(terms)) => Some(Arc::clone(terms)),
+            Some(StoredObject::Missing) | None => None,
         };
         let mut tdmrep = None;
         if let (Some(terms), Ok(Some(named))) = (&terms, evidence.tdmrep()) {
             let Ok(sha256) = digest_of(Some(&named)) else {
-                return Ok(Err(Aside::Incomplete));
+                return Ok(Err(Inapplicable::Incomplete));
             };
             tdmrep = match self.file(sha256, named.truncated, terms).await? {
-                Some(Held::Altered) => return Ok(Err(Aside::Incomplete)),
-                Some(Held::Whole(snapshot)) => Some(Arc::clone(snapshot)),
-                Some(Held::Missing) | None => None,
+                Some(StoredObject::Altered) => return Ok(Err(Inapplicable::Incomplete)),
+                Some(StoredObject::Whole(snapshot)) => Some(Arc::clone(snapshot)),
+                Some(StoredObject::Missing) | None => None,
             };
         }
         let terms = terms.as_deref();
@@ -297,7 +297,7 @@ impl<'s> Review<'s> {
         sha256: Option<Sha256>,
         truncated: bool,
         terms: &PolicySettings,
-    ) -> Result<Option<&Held<Arc<Snapshot>>>, StoreError> {
+    ) -> Result<Option<&StoredObject<Arc<Snapshot>>>, StoreError> {
         let Some(sha256) = sha256 else {
             return Ok(None);
         };
@@ -316,10 +316,11 @@ impl<'s> Review<'s> {
             None => None,
         };
         let held = match text {
-            None => Held::Missing,
-            Some(text) if Some(PolicyDigest::of(&text)) != named => Held::Altered,
-            Some(text) => PolicySettings::read(&text)
-                .map_or(Held::Altered, |terms| Held::Whole(Arc::new(terms))),
+            None => StoredObject::Missing,
+            Some(text) if Some(PolicyDigest::of(&text)) != named => StoredObject::Altered,
+            Some(text) => PolicySettings::read(&text).map_or(StoredObject::Altered, |terms| {
+                StoredObject::Whole(Arc::new(terms))
+            }),
         };
         self.policies.insert(digest.to_owned(), held);
         Ok(())
@@ -333,14 +334,14 @@ impl<'s> Review<'s> {
         }
         if let Entry::Vacant(place) = self.files.entry(key) {
             place.insert(match self.store.snapshot(sha256).await? {
-                None => Held::Missing,
+                None => StoredObject::Missing,
                 Some(text) if digest::digest(&digest::SHA256, &text).as_ref() != sha256 => {
-                    Held::Altered
+                    StoredObject::Altered
                 }
                 Some(text) => {
                     let snapshot = replay::snapshot(&text, terms, truncated);
                     self.bytes += snapshot.bytes() + text.len(); // the text, and about as much for compiled rules
-                    Held::Whole(snapshot)
+                    StoredObject::Whole(snapshot)
                 }
             });
         }

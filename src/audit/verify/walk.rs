@@ -38,7 +38,7 @@ use crate::tlog::{BUNDLE, ConsistencyProof, Hash, leaf_hash};
 
 /// The result of a walk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Walked {
+pub struct LogVerification {
     /// The first entry present; in an empty store, the next one to come.
     pub first: u64,
     /// Entries of the log, those dropped by retention included.
@@ -208,7 +208,7 @@ impl LogVerifier {
     }
 
     /// Ends the walk.
-    pub fn end(mut self, faults: &mut Vec<LogFault>) -> Walked {
+    pub fn end(mut self, faults: &mut Vec<LogFault>) -> LogVerification {
         if self.first.is_none() && self.ground.end() > self.ground.size() && !self.has_skipped {
             // The store is empty: retention must have dropped every entry.
             let end = self.ground.end();
@@ -225,7 +225,7 @@ impl LogVerifier {
         if let Some((named, by)) = larger.into_iter().chain(of_roots).max_by_key(|one| one.0) {
             faults.push(LogFault::Tail { size, named, by });
         }
-        Walked {
+        LogVerification {
             first,
             size,
             root: self.ground.root(),

@@ -17,7 +17,7 @@ use crate::audit::report::Verification;
 use crate::audit::verify::case::Trusted;
 use crate::audit::verify::fault::LogFault;
 use crate::audit::verify::review::{Finding, Review};
-use crate::audit::verify::walk::{Known, LogVerifier, Subtree, Walked};
+use crate::audit::verify::walk::{Known, LogVerification, LogVerifier, Subtree};
 use crate::cli::terminal::{self, Unit, printable};
 use crate::clock::{Clock, Moment};
 use crate::config::{AuditConfig, Config, WitnessConfig};
@@ -118,7 +118,7 @@ impl Span {
 /// The result for the whole log.
 struct LogResult {
     counts: DecisionCounts,
-    walked: Walked,
+    verification: LogVerification,
     faults: Vec<LogFault>,
     last: Option<StoredCheckpoint>,
 }
@@ -138,7 +138,7 @@ pub(super) async fn verify(
     let examined = examine(&store, trusted, state, &span, kept).await?;
     let LogResult {
         counts,
-        walked,
+        verification,
         faults,
         last,
     } = &examined;
@@ -148,7 +148,7 @@ pub(super) async fn verify(
     let checkpoints = checkpoints.map_err(|error| error.to_string())?;
     let seen = Witnessed::of(config, &checkpoints);
     let text = if args.json {
-        let mut json = as_json(counts, walked, &faults, trusted, &seen);
+        let mut json = as_json(counts, verification, &faults, trusted, &seen);
         if let (Some(name), Value::Object(members)) = (name, &mut json) {
             members.insert("log".to_owned(), name.as_str().into());
         }
@@ -156,7 +156,15 @@ pub(super) async fn verify(
     } else {
         let last = last.as_ref();
         let heading = name.map(|name| format!("{}\n", printable(name.as_str())));
-        let text = as_text(counts, walked, is_whole, &faults, last, trusted, &seen);
+        let text = as_text(
+            counts,
+            verification,
+            is_whole,
+            &faults,
+            last,
+            trusted,
+            &seen,
+        );
         (heading.unwrap_or_default() + &text).into_bytes()
     };
     terminal::say(&text)?;
@@ -181,7 +189,7 @@ pub(in crate::cli) async fn verification(
     let examined = examine(store, trusted, state, &span, &[]).await?;
     let LogResult {
         counts,
-        walked,
+        verification,
         faults,
         ..
     } = &examined;
@@ -196,7 +204,7 @@ pub(in crate::cli) async fn verification(
     Ok(Verification {
         ok: examined.is_ok(),
         records: counts.records,
-        signed: walked.signed,
+        signed: verification.signed,
         witnesses: seen.each.len(),
         quorum: seen.quorum,
         witnessed: seen.last.map(|last| last.0),
@@ -246,12 +254,12 @@ async fn examine(
     let bar = terminal::bar(Unit::Records, extent.size.saturating_sub(extent.first));
     walk(store, span, &mut verifier, &mut counts, &mut faults, &bar).await?;
     bridge(&mut verifier, store, &mut faults).await;
-    let walked = verifier.end(&mut faults);
+    let verification = verifier.end(&mut faults);
     bar.finish_and_clear();
     counts.doubt(&faults);
     Ok(LogResult {
         counts,
-        walked,
+        verification,
         faults,
         last: checkpoints.last().cloned(),
     })

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::excerpt::{Extent, excerpt};
 use super::{CheckResult, VerifyArgs, evidence};
 use crate::audit::replay::{self, Outcome};
-use crate::audit::verify::case::{Case, Held, Trusted};
+use crate::audit::verify::case::{Case, CaseVerdict, Trusted};
 use crate::audit::verify::review::Finding;
 use crate::cli::terminal::{self, Paint, Tone, printable};
 use crate::store::state_file::State;
@@ -70,9 +70,9 @@ fn found(case: &Case<'_>) -> CheckResult {
 fn as_text(case: &Case<'_>, trusted: &Trusted, extent: Extent, paint: Paint) -> String {
     let (held, headline) = case.headline();
     let tone = match held {
-        Held::Proven => Tone::Good,
-        Held::Attested => Tone::Remark,
-        Held::Broken => Tone::Bad,
+        CaseVerdict::Proven => Tone::Good,
+        CaseVerdict::Attested => Tone::Remark,
+        CaseVerdict::Broken => Tone::Bad,
     };
     let mut text = match &case.evidence {
         Ok(evidence) => format!(

@@ -10,7 +10,7 @@ use clap::Args;
 
 use super::CheckResult;
 use crate::audit::bundle::{LinesWriter, write};
-use crate::audit::prove::{Missing, Prover, Shown, Unproven};
+use crate::audit::prove::{Missing, ProvenRecord, Prover, Unproven};
 use crate::audit::verify::case::Trusted;
 use crate::cli::log::filter::FilterArgs;
 use crate::cli::terminal::{self, printable};
@@ -156,7 +156,7 @@ impl EvidenceWriter {
         &mut self,
         decision: &StoredDecision,
         store: &Arc<dyn Store>,
-    ) -> Result<Option<Shown>, String> {
+    ) -> Result<Option<ProvenRecord>, String> {
         let shown = match self.prover.show(decision, &**store).await {
             Ok(shown) => shown,
             Err(Unproven::Store(error)) => return Err(error.to_string()),

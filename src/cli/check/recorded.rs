@@ -13,7 +13,7 @@ use super::source;
 use crate::admin::query::origin;
 use crate::admin::query::when::{Edge, moment};
 use crate::audit::replay::Evidence;
-use crate::audit::replay::otherwise::{Aside, OtherFile};
+use crate::audit::replay::otherwise::{Inapplicable, OtherFile};
 use crate::audit::verify::review::Review;
 use crate::audit::what_if::WhatIf;
 use crate::cli::collected::Chosen;
@@ -218,7 +218,7 @@ impl Answer<'_> {
             let mut lines = Vec::new();
             for stored in &page {
                 let Ok(evidence) = Evidence::read(&stored.record) else {
-                    self.summary.leave_aside(Aside::Incomplete);
+                    self.summary.leave_aside(Inapplicable::Incomplete);
                     continue;
                 };
                 let exempt = self.exempt(evidence.client.name.as_deref());

@@ -19,7 +19,7 @@ use crate::admin::query::params::{CONDITIONS, Params, cursor};
 use crate::admin::query::{InvalidParam, modes, verdicts};
 use crate::admin::view::{Decision, Tally};
 use crate::audit::replay::Outcome;
-use crate::audit::verify::case::{Case, Held, Trusted};
+use crate::audit::verify::case::{Case, CaseVerdict, Trusted};
 use crate::audit::verify::review::Finding;
 use crate::policy::Reason;
 use crate::store::DecisionQuery;
@@ -295,9 +295,9 @@ pub(super) async fn evidence(
         outcome: case.finding.code().to_owned(),
         ok: case.holds(),
         held: match held {
-            Held::Proven => "proven",
-            Held::Attested => "attested",
-            Held::Broken => "broken",
+            CaseVerdict::Proven => "proven",
+            CaseVerdict::Attested => "attested",
+            CaseVerdict::Broken => "broken",
         },
         said,
         differences: differences

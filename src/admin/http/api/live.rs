@@ -17,7 +17,7 @@ use crate::admin::http::problem::Problem;
 use crate::admin::http::{Actor, AppState};
 use crate::admin::query::params::CONDITIONS;
 use crate::admin::query::{Conditions, InvalidParam};
-use crate::audit::live::{Line, Seen, Watch};
+use crate::audit::live::{Line, LiveEvent, Watch};
 use crate::entry::Entry;
 use crate::store::search::Search;
 
@@ -116,10 +116,10 @@ async fn show(
             },
         };
         let event = match seen {
-            Seen::Line(line) if is_wanted(&search, &line) => decision(&line),
-            Seen::Event(line) if reader.is_all => Event::default().event("event").data(line),
-            Seen::Line(_) | Seen::Event(_) => continue,
-            Seen::Missed(count) => Event::default()
+            LiveEvent::Line(line) if is_wanted(&search, &line) => decision(&line),
+            LiveEvent::Event(line) if reader.is_all => Event::default().event("event").data(line),
+            LiveEvent::Line(_) | LiveEvent::Event(_) => continue,
+            LiveEvent::Missed(count) => Event::default()
                 .event("missed")
                 .data(format!("{{\"count\":{count}}}")),
         };

@@ -9,7 +9,7 @@ use crate::tlog::CheckpointError;
 
 /// The reason why the records of an export, or the latest of them, were not filed.
 #[derive(Debug, Error)]
-pub enum Unfiled {
+pub enum ImportError {
     /// A file is missing or damaged.
     #[error(transparent)]
     Faulty(#[from] Faulty),

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::super::{Exported, Gap, Ground, Place};
-use super::{PastGaps, Unfiled};
+use super::super::{ExportDir, Exported, Gap, Ground};
+use super::{ImportError, PastGaps};
 use crate::clock::Moment;
 use crate::entry::{Basis, Entry, EventKind};
 use crate::store::block::MOST_ENTRIES;
@@ -63,7 +63,7 @@ impl<'e, 's> Step<'e, 's> {
         mut self,
         range: Range<u64>,
         mut progress: impl FnMut(u64),
-    ) -> Result<Self, Unfiled> {
+    ) -> Result<Self, ImportError> {
         let export = self.export;
         parts(export, range, |range, part| {
             match part {
@@ -83,19 +83,19 @@ impl<'e, 's> Step<'e, 's> {
     }
 
     /// Files a gap. In the middle of a bundle, the copy would have to give up the records before it.
-    fn gap(&mut self, gap: &Gap) -> Result<(), Unfiled> {
+    fn gap(&mut self, gap: &Gap) -> Result<(), ImportError> {
         self.flush()?;
         self.ground(self.time)?;
         let given_up = gap.first % BUNDLE;
         if given_up > 0 && self.past_gaps == PastGaps::Stop {
-            return Err(Unfiled::Joined {
+            return Err(ImportError::Joined {
                 first: gap.first + 1,
                 last: gap.end,
                 given_up,
             });
         }
         let mut tree = self.filing.tree();
-        let roots = gap.append_to(&mut tree).map_err(|_| Unfiled::Joined {
+        let roots = gap.append_to(&mut tree).map_err(|_| ImportError::Joined {
             first: gap.first + 1,
             last: gap.end,
             given_up,
@@ -107,7 +107,7 @@ impl<'e, 's> Step<'e, 's> {
         Ok(())
     }
 
-    fn ground(&mut self, time: Moment) -> Result<(), Unfiled> {
+    fn ground(&mut self, time: Moment) -> Result<(), ImportError> {
         if let Some(Ground {
             segments, bundles, ..
         }) = self.ground.take()
@@ -117,7 +117,7 @@ impl<'e, 's> Step<'e, 's> {
         Ok(())
     }
 
-    fn record(&mut self, index: u64, octets: &[u8]) -> Result<(), Unfiled> {
+    fn record(&mut self, index: u64, octets: &[u8]) -> Result<(), ImportError> {
         let entry = read(index, octets)?;
         let time = Moment::from_millis(entry.time());
         self.ground(time)?;
@@ -134,18 +134,18 @@ impl<'e, 's> Step<'e, 's> {
         }
     }
 
-    fn flush(&mut self) -> Result<(), Unfiled> {
+    fn flush(&mut self) -> Result<(), ImportError> {
         self.filing.records(&self.batch)?;
         self.batch.clear(AT_ONCE, AT_ONCE);
         Ok(())
     }
 
     /// Files an object, and the text that it names.
-    fn object(&mut self, sha256: Sha256, kind: ObjectKind, at: Moment) -> Result<(), Unfiled> {
+    fn object(&mut self, sha256: Sha256, kind: ObjectKind, at: Moment) -> Result<(), ImportError> {
         if self.filing.knows(&sha256)? {
             return Ok(());
         }
-        let body = self.export.body(Place::Objects, &sha256)?;
+        let body = self.export.body(ExportDir::Objects, &sha256)?;
         let missing = MissingBody {
             sha256,
             kind: Some(kind),
@@ -177,11 +177,11 @@ pub(super) fn file_text(
     export: &Exported,
     filing: &mut Filing<'_>,
     sha256: &Sha256,
-) -> Result<bool, Unfiled> {
+) -> Result<bool, ImportError> {
     if !filing.lacks_text(sha256)? {
         return Ok(true);
     }
-    let Some(body) = export.body(Place::Robots, sha256)? else {
+    let Some(body) = export.body(ExportDir::Robots, sha256)? else {
         return Ok(false);
     };
     filing.text(sha256, &body)?;
@@ -201,8 +201,8 @@ pub(super) enum Part {
 pub(super) fn parts(
     export: &Exported,
     range: Range<u64>,
-    mut visit: impl FnMut(Range<u64>, Part) -> Result<(), Unfiled>,
-) -> Result<(), Unfiled> {
+    mut visit: impl FnMut(Range<u64>, Part) -> Result<(), ImportError>,
+) -> Result<(), ImportError> {
     let mut at = range.start;
     while at < range.end {
         if let Some(file) = export.block_with(at) {
@@ -221,7 +221,7 @@ pub(super) fn parts(
         let Some(gap) = gap else {
             let last = export.next_behind(at);
             let last = last.map_or(range.end, |next| next.min(range.end));
-            return Err(Unfiled::Gap {
+            return Err(ImportError::Gap {
                 first: at + 1,
                 last,
             });
@@ -234,8 +234,8 @@ pub(super) fn parts(
 }
 
 /// Reads the entry of an index.
-pub(super) fn read(index: u64, octets: &[u8]) -> Result<Entry<'_>, Unfiled> {
-    Entry::read(octets).map_err(|error| Unfiled::Entry {
+pub(super) fn read(index: u64, octets: &[u8]) -> Result<Entry<'_>, ImportError> {
+    Entry::read(octets).map_err(|error| ImportError::Entry {
         record: index + 1,
         error,
     })

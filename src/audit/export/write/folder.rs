@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{Destination, DestinationError, FolderError, Placing};
 use crate::audit::export::same::{is_same, is_whole_body};
 use crate::audit::export::{
-    Exported, FORMAT, Faulty, HEAD, Place, checkpoint_file, gap_indices, indices, number,
+    ExportDir, Exported, FORMAT, Faulty, HEAD, checkpoint_file, gap_indices, indices, number,
 };
 use crate::store::Store;
 use crate::tlog::{Checkpoint, Hash, KeyKind, Note, VerifierKey};
@@ -38,7 +38,7 @@ impl Folder {
         keys: &[VerifierKey],
         named: &'static str,
     ) -> Result<Self, FolderError> {
-        for place in Place::ALL {
+        for place in ExportDir::ALL {
             let place = path.join(place.name());
             // Not its parents: a mount that is gone must not become a directory of this machine.
             match fs::create_dir(&place) {
@@ -83,9 +83,9 @@ impl Folder {
             newest: None,
             _lock: lock,
         };
-        let sizes = folder.names(Place::Checkpoints);
+        let sizes = folder.names(ExportDir::Checkpoints);
         let sizes = sizes
-            .map_err(|error| FolderError::file(&path.join(Place::Checkpoints.name()), error))?;
+            .map_err(|error| FolderError::file(&path.join(ExportDir::Checkpoints.name()), error))?;
         let sizes = sizes.iter().filter_map(|name| number(name));
         if let Some(size) = sizes.max() {
             let file = path.join(checkpoint_file(size));
@@ -148,11 +148,11 @@ impl Folder {
     /// When the directory cannot be read.
     pub fn end(&self) -> Result<u64, FolderError> {
         let mut end = 0;
-        for place in [Place::Entries, Place::Gaps] {
+        for place in [ExportDir::Entries, ExportDir::Gaps] {
             let names = self.names(place);
             let names = names.map_err(|error| FolderError::file(&self.path, error))?;
             let ranges = names.iter().filter_map(|name| match place {
-                Place::Gaps => gap_indices(name),
+                ExportDir::Gaps => gap_indices(name),
                 _ => indices(name),
             });
             end = ranges.map(|(_, end)| end).max().unwrap_or(0).max(end);
@@ -187,7 +187,7 @@ impl Folder {
         placed.map_err(|error| FolderError::File { path, error })
     }
 
-    fn names(&self, place: Place) -> io::Result<Vec<String>> {
+    fn names(&self, place: ExportDir) -> io::Result<Vec<String>> {
         let names = fs::read_dir(self.path.join(place.name()))?;
         let names = names.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
         names.collect()

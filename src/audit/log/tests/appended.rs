@@ -1,7 +1,7 @@
 //! Events that the store appends by itself, among the lines of sinks and before watchers.
 
 use super::*;
-use crate::audit::live::Seen;
+use crate::audit::live::LiveEvent;
 use crate::policy::overrides::{Action, Override, OverrideId};
 use crate::store::{Acknowledgement, sqlite::Sqlite};
 
@@ -118,13 +118,13 @@ async fn events_alone_reach_the_sinks_and_the_watchers_without_another_record() 
     let log = start_on(&store, &tank);
     let mut watch = log.watch().unwrap();
     store.add_override(denial_of("/x")).await.unwrap();
-    let Seen::Event(seen) = watch.next().await else {
+    let LiveEvent::Event(seen) = watch.next().await else {
         panic!("no event");
     };
     assert_eq!(lines(&tank), [&*seen]);
     log.begin(&config(OnFailure::Deny));
     for name in ["started", "settings"] {
-        let Seen::Event(seen) = watch.next().await else {
+        let LiveEvent::Event(seen) = watch.next().await else {
             panic!("no event");
         };
         assert!(seen.contains(name), "{seen}");

@@ -16,7 +16,7 @@ const NOON: Moment = Moment::from_millis(1_795_176_000_123);
 
 /// A log as a store has it.
 #[derive(Clone, Default)]
-struct Told {
+struct StoredLog {
     entries: Vec<(u64, Vec<u8>)>,
     roots: Vec<(u64, u64, Hash)>,
     checkpoints: Vec<StoredCheckpoint>,
@@ -41,40 +41,40 @@ fn entry(n: u64, size: u64, dropped: u64) -> Vec<u8> {
 }
 
 /// Returns a whole log with checkpoints of these sizes. Retention has dropped the entries before `dropped`.
-fn log(key: &LogKey, size: u64, checkpoints: &[u64], dropped: u64) -> Told {
-    let (mut tree, mut told) = (Tree::new(), Told::default());
+fn log(key: &LogKey, size: u64, checkpoints: &[u64], dropped: u64) -> StoredLog {
+    let (mut tree, mut stored) = (Tree::new(), StoredLog::default());
     for n in 0..size {
         let entry = entry(n, size, dropped);
         if let Some(full) = tree.push(leaf_hash(&entry)) {
-            told.roots.push((n + 1 - BUNDLE, BUNDLE, full.bundle));
+            stored.roots.push((n + 1 - BUNDLE, BUNDLE, full.bundle));
             let segment = full.segment.map(|root| (n + 1 - SEGMENT, SEGMENT, root));
-            told.roots.extend(segment);
+            stored.roots.extend(segment);
         }
-        told.entries.push((n, entry));
+        stored.entries.push((n, entry));
         if checkpoints.contains(&tree.size()) {
-            told.checkpoints.push(StoredCheckpoint {
+            stored.checkpoints.push(StoredCheckpoint {
                 size: tree.size(),
                 time: NOON,
                 note: key.checkpoint(tree.size(), tree.root()).to_string(),
             });
         }
     }
-    told.written = Some((size, tree.root()));
-    told.entries.retain(|(n, _)| *n >= dropped);
-    told
+    stored.written = Some((size, tree.root()));
+    stored.entries.retain(|(n, _)| *n >= dropped);
+    stored
 }
 
 /// A thousand entries, with checkpoints within a bundle, at the end of one, and near the end.
-fn told(key: &LogKey) -> Told {
+fn stored(key: &LogKey) -> StoredLog {
     log(key, 1_000, &[300, 512, 900], 0)
 }
 
 /// The same, after retention has dropped two bundles.
-fn pruned(key: &LogKey) -> Told {
+fn pruned(key: &LogKey) -> StoredLog {
     log(key, 1_000, &[300, 512, 900], 512)
 }
 
-impl Told {
+impl StoredLog {
     /// Makes the roots of bundles anew, and the places of entries, as an attacker without the key can.
     fn forge(&mut self) {
         let mut tree = Tree::new();
@@ -97,12 +97,12 @@ impl Told {
         self.roots.retain(|(first, count, _)| first + count <= size);
     }
 
-    fn walk(&self, trusted: &[&LogKey]) -> (Walked, Vec<LogFault>) {
+    fn walk(&self, trusted: &[&LogKey]) -> (LogVerification, Vec<LogFault>) {
         let keys: Vec<_> = trusted.iter().map(|key| key.vkey()).collect();
         self.walk_by(keys.into())
     }
 
-    fn walk_by(&self, keys: Keys) -> (Walked, Vec<LogFault>) {
+    fn walk_by(&self, keys: Keys) -> (LogVerification, Vec<LogFault>) {
         let known = Known {
             keys,
             checkpoints: &self.checkpoints,
@@ -116,8 +116,8 @@ impl Told {
         for (index, entry) in &self.entries {
             verifier.step(*index, entry, &mut faults);
         }
-        let walked = verifier.end(&mut faults);
-        (walked, faults)
+        let verification = verifier.end(&mut faults);
+        (verification, faults)
     }
 
     #[track_caller]
@@ -134,28 +134,28 @@ impl Told {
 #[test]
 fn an_unchanged_log_has_no_faults() {
     let key = key();
-    for (dropped, told) in [(0, told(&key)), (512, pruned(&key))] {
-        told.check("unchanged", &[&key], &[]);
-        let (walked, _) = told.walk(&[&key]);
-        let want = Walked {
+    for (dropped, stored) in [(0, stored(&key)), (512, pruned(&key))] {
+        stored.check("unchanged", &[&key], &[]);
+        let (verification, _) = stored.walk(&[&key]);
+        let want = LogVerification {
             first: dropped,
             size: 1_000,
-            root: told.written.map(|(_, root)| root),
+            root: stored.written.map(|(_, root)| root),
             signed: Some(900),
             agreeing: if dropped == 0 { 3 } else { 2 },
             differing: 0,
             unreached: if dropped == 0 { vec![] } else { vec![300] },
         };
-        assert_eq!(walked, want);
+        assert_eq!(verification, want);
     }
 }
 
 #[test]
 fn each_change_of_a_log_is_found() {
-    type Change = fn(&mut Told, &LogKey);
-    type Base = fn(&LogKey) -> Told;
+    type Change = fn(&mut StoredLog, &LogKey);
+    type Base = fn(&LogKey) -> StoredLog;
     type Case = (&'static str, Base, Change, &'static [&'static str]);
-    let base: Base = told;
+    let base: Base = stored;
     #[rustfmt::skip] // one row, one case
     let cases: &[Case] = &[
         ("an entry altered", base, |t, _| t.entries[600].1.push(b'!'), &["an entry of records 513 to 768 was altered"]),
@@ -203,32 +203,32 @@ fn each_change_of_a_log_is_found() {
     ];
     for (name, base, change, want) in cases {
         let key = key();
-        let mut told = base(&key);
-        change(&mut told, &key);
-        told.check(name, &[&key], want);
+        let mut stored = base(&key);
+        change(&mut stored, &key);
+        stored.check(name, &[&key], want);
     }
 }
 
 #[test]
 fn a_lost_bundle_leaves_the_rest_provable() {
     let key = key();
-    let mut told = told(&key);
-    told.remove(256..512);
-    let (walked, _) = told.walk(&[&key]);
-    assert_eq!((walked.signed, walked.agreeing), (Some(900), 2));
-    assert_eq!(walked.unreached, [300], "within the lost bundle");
-    assert_eq!(walked.root, told.written.map(|(_, root)| root));
-    told.roots.remove(1);
-    let (walked, _) = told.walk(&[&key]);
-    assert_eq!((walked.signed, walked.root), (None, None));
-    assert_eq!(walked.unreached, [300, 512, 900]);
+    let mut stored = stored(&key);
+    stored.remove(256..512);
+    let (verification, _) = stored.walk(&[&key]);
+    assert_eq!((verification.signed, verification.agreeing), (Some(900), 2));
+    assert_eq!(verification.unreached, [300], "within the lost bundle");
+    assert_eq!(verification.root, stored.written.map(|(_, root)| root));
+    stored.roots.remove(1);
+    let (verification, _) = stored.walk(&[&key]);
+    assert_eq!((verification.signed, verification.root), (None, None));
+    assert_eq!(verification.unreached, [300, 512, 900]);
 }
 
 #[test]
 fn a_loss_that_the_log_notes_is_told_and_a_lack_of_room_is_none() {
     let want = "record 4 says that 7 of 10 records are missing: the store had lost them";
     for (size, want) in [(None, &[][..]), (Some(10), &[want][..])] {
-        let mut log = Told::default();
+        let mut log = StoredLog::default();
         let kind = EventKind::Lost {
             count: 7,
             first: 1,
@@ -246,10 +246,10 @@ fn a_loss_that_the_log_notes_is_told_and_a_lack_of_room_is_none() {
 #[test]
 fn a_kept_checkpoint_reveals_changes_without_another() {
     let key = key();
-    let mut whole = told(&key);
+    let mut whole = stored(&key);
     let (size, root) = whole.written.take().unwrap();
     whole.kept.push(key.checkpoint(size, root));
-    type Change = fn(&mut Told);
+    type Change = fn(&mut StoredLog);
     #[rustfmt::skip] // one row, one case
     let cases: &[(&str, Change, &[&str])] = &[
         ("nothing", |_| {}, &[]),
@@ -259,29 +259,32 @@ fn a_kept_checkpoint_reveals_changes_without_another() {
         ("one of another key", |t| t.kept = vec![self::key().checkpoint(7, [0; 32])], &["1 checkpoints, the first of 7 records"]),
     ];
     for (name, change, want) in cases {
-        let mut told = whole.clone();
-        change(&mut told);
-        told.check(name, &[&key], want);
+        let mut stored = whole.clone();
+        change(&mut stored);
+        stored.check(name, &[&key], want);
     }
 }
 
 #[test]
 fn checkpoints_of_an_earlier_key_count_once_the_key_is_named() {
     let (earlier, present) = (key(), key());
-    let mut told = told(&earlier);
-    let (size, root) = told.written.unwrap();
-    told.checkpoints.push(StoredCheckpoint {
+    let mut stored = stored(&earlier);
+    let (size, root) = stored.written.unwrap();
+    stored.checkpoints.push(StoredCheckpoint {
         size,
         time: NOON,
         note: present.checkpoint(size, root).to_string(),
     });
     let of_key = "3 checkpoints, the first of 300 records, are signed by no trusted key";
-    told.check("the present one alone", &[&present], &[of_key]);
-    told.check("both", &[&present, &earlier], &[]);
+    stored.check("the present one alone", &[&present], &[of_key]);
+    stored.check("both", &[&present, &earlier], &[]);
     let none = "4 checkpoints, the first of 300 records, are signed by no trusted key";
-    told.check("none", &[], &[none]);
-    let (walked, _) = told.walk(&[&present]);
-    assert_eq!((walked.signed, walked.agreeing), (Some(1_000), 1));
+    stored.check("none", &[], &[none]);
+    let (verification, _) = stored.walk(&[&present]);
+    assert_eq!(
+        (verification.signed, verification.agreeing),
+        (Some(1_000), 1)
+    );
 }
 
 proptest! {
@@ -294,31 +297,31 @@ proptest! {
     #[test]
     fn a_flipped_bit_is_told_or_harmless(at: u64, bit in 0..8_u32, part in 0..4_u8, is_pruned: bool) {
         let key = LogKey::generate(Some("log".parse().unwrap())).unwrap();
-        let whole = if is_pruned { pruned(&key) } else { told(&key) };
+        let whole = if is_pruned { pruned(&key) } else { stored(&key) };
         let (before, none) = whole.walk(&[&key]);
         prop_assert_eq!(none, []);
-        let mut told = whole.clone();
+        let mut stored = whole.clone();
         let pick = |count: usize| at as usize % count;
         let flip = |octets: &mut [u8]| {
             let at = (at >> 20) as usize % octets.len();
             octets[at] ^= 1 << bit;
         };
         match part {
-            0 => { let at = pick(told.entries.len()); flip(&mut told.entries[at].1); }
-            1 => { let at = pick(told.roots.len()); flip(&mut told.roots[at].2); }
+            0 => { let at = pick(stored.entries.len()); flip(&mut stored.entries[at].1); }
+            1 => { let at = pick(stored.roots.len()); flip(&mut stored.roots[at].2); }
             2 => {
-                let at = pick(told.checkpoints.len());
-                let mut octets = told.checkpoints[at].note.clone().into_bytes();
+                let at = pick(stored.checkpoints.len());
+                let mut octets = stored.checkpoints[at].note.clone().into_bytes();
                 flip(&mut octets);
-                told.checkpoints[at].note = String::from_utf8_lossy(&octets).into_owned();
+                stored.checkpoints[at].note = String::from_utf8_lossy(&octets).into_owned();
             }
             _ => {
-                let mut root = told.written.unwrap().1;
+                let mut root = stored.written.unwrap().1;
                 flip(&mut root);
-                told.written = Some((1_000, root));
+                stored.written = Some((1_000, root));
             }
         }
-        let (after, faults) = told.walk(&[&key]);
+        let (after, faults) = stored.walk(&[&key]);
         prop_assert!(!faults.is_empty(), "harmless: {before:?} {after:?}");
     }
 }
@@ -334,16 +337,16 @@ fn a_replaced_key_vouches_for_nothing_later() {
         entry: Vec::new(),
         proof: String::new(),
     };
-    let mut told = log(&old, 40, &[10, 30], 0);
+    let mut stored = log(&old, 40, &[10, 30], 0);
     let of_new = log(&new, 40, &[20, 40], 0).checkpoints;
-    told.checkpoints.extend(of_new);
-    told.checkpoints.sort_by_key(|one| one.size);
+    stored.checkpoints.extend(of_new);
+    stored.checkpoints.sort_by_key(|one| one.size);
     for known in [&old, &new] {
         let mut keys = Keys::from(vec![known.vkey()]);
         keys.follow(std::slice::from_ref(&rotation));
-        let (walked, faults) = told.walk_by(keys);
+        let (verification, faults) = stored.walk_by(keys);
         assert_eq!(
-            (walked.signed, walked.agreeing),
+            (verification.signed, verification.agreeing),
             (Some(40), 3),
             "{faults:?}"
         );

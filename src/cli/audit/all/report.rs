@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{DecisionCounts, MAX_SHOWN, Witnessed};
 use crate::audit::verify::case::Trusted;
-use crate::audit::verify::walk::Walked;
+use crate::audit::verify::walk::LogVerification;
 use crate::cli::terminal::printable;
 use crate::store::StoredCheckpoint;
 use crate::text::time_text;
@@ -15,7 +15,7 @@ use crate::tlog::hash_text;
 /// Writes the result for people.
 pub(super) fn as_text(
     counts: &DecisionCounts,
-    walked: &Walked,
+    verification: &LogVerification,
     is_whole: bool,
     faults: &[String],
     last: Option<&StoredCheckpoint>,
@@ -24,8 +24,8 @@ pub(super) fn as_text(
 ) -> String {
     let mut text = String::new();
     write_faults(&mut text, counts, faults);
-    write_log(&mut text, counts.records, walked, is_whole);
-    write_checkpoints(&mut text, walked, last, trusted);
+    write_log(&mut text, counts.records, verification, is_whole);
+    write_checkpoints(&mut text, verification, last, trusted);
     write_witnesses(&mut text, witnesses);
     write_decisions(&mut text, counts);
     for (event, count) in &counts.events {
@@ -58,54 +58,54 @@ fn write_faults(text: &mut String, counts: &DecisionCounts, faults: &[String]) {
     }
 }
 
-fn write_log(text: &mut String, records: u64, walked: &Walked, is_whole: bool) {
+fn write_log(text: &mut String, records: u64, verification: &LogVerification, is_whole: bool) {
     let whole = if is_whole { "whole" } else { "NOT whole" };
     let _ = match records {
         0 => writeln!(text, "log       no records, {whole}"),
         records => writeln!(
             text,
             "log       {records} records, {} to {}, {whole}",
-            walked.first + 1,
-            walked.size
+            verification.first + 1,
+            verification.size
         ),
     };
-    if let Some(root) = &walked.root {
+    if let Some(root) = &verification.root {
         let _ = writeln!(
             text,
             "root      {} of {} records",
             hash_text(root),
-            walked.size
+            verification.size
         );
     }
 }
 
 fn write_checkpoints(
     text: &mut String,
-    walked: &Walked,
+    verification: &LogVerification,
     last: Option<&StoredCheckpoint>,
     trusted: &Trusted,
 ) {
-    let _ = match (walked.signed, last) {
+    let _ = match (verification.signed, last) {
         (Some(signed), Some(last)) => writeln!(
             text,
             "signed    up to record {signed}, last at {}; {} records after it are not signed yet",
             time_text(last.time),
-            walked.size.saturating_sub(signed)
+            verification.size.saturating_sub(signed)
         ),
         _ => writeln!(text, "signed    not yet: no checkpoint vouches for the log"),
     };
     let _ = writeln!(
         text,
         "          {} checkpoints agree, {} do not; trusted is {}",
-        walked.agreeing,
-        walked.differing,
+        verification.agreeing,
+        verification.differing,
         trusted.told()
     );
-    if !walked.unreached.is_empty() {
+    if !verification.unreached.is_empty() {
         let _ = writeln!(
             text,
             "          {} checkpoints in dropped ground could not be compared",
-            walked.unreached.len()
+            verification.unreached.len()
         );
     }
 }
@@ -175,7 +175,7 @@ fn write_decisions(text: &mut String, counts: &DecisionCounts) {
 /// Returns the result for programs.
 pub(super) fn as_json(
     counts: &DecisionCounts,
-    walked: &Walked,
+    verification: &LogVerification,
     faults: &[String],
     trusted: &Trusted,
     seen: &Witnessed<'_>,
@@ -192,11 +192,11 @@ pub(super) fn as_json(
     json!({
         "ok": faults.is_empty() && counts.wrong == 0,
         "records": counts.records,
-        "first": walked.first + 1,
-        "size": walked.size,
-        "root": walked.root.as_ref().map(hash_text),
-        "signed": walked.signed,
-        "checkpoints": {"agree": walked.agreeing, "differ": walked.differing, "not_compared": walked.unreached},
+        "first": verification.first + 1,
+        "size": verification.size,
+        "root": verification.root.as_ref().map(hash_text),
+        "signed": verification.signed,
+        "checkpoints": {"agree": verification.agreeing, "differ": verification.differing, "not_compared": verification.unreached},
         "keys": trusted.keys.all.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "witnesses": witnesses.collect::<Vec<_>>(),
         "witnessed": witnessed,

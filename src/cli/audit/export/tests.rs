@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::audit::export::{
-    PastGaps, Place, body_file, checkpoint_file, entries_file, ground_file,
+    ExportDir, PastGaps, body_file, checkpoint_file, entries_file, ground_file,
 };
 use crate::clock::Moment;
 use crate::config::Synchronous;
@@ -117,7 +117,7 @@ impl ExportedLog {
 
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
-    for place in Place::ALL.map(Place::name).into_iter().chain([""]) {
+    for place in ExportDir::ALL.map(ExportDir::name).into_iter().chain([""]) {
         for file in fs::read_dir(folder.join(place)).unwrap() {
             let path = file.unwrap().path();
             if path.is_file() {

@@ -3,7 +3,7 @@
 use super::super::super::problem::Problem;
 use super::super::format::{Timestamp, line};
 use crate::audit::replay::Outcome;
-use crate::audit::verify::case::{Case, Held, Trusted};
+use crate::audit::verify::case::{Case, CaseVerdict, Trusted};
 use crate::audit::verify::review::Finding;
 use crate::clock::Moment;
 use crate::config::AuditConfig;
@@ -79,9 +79,9 @@ impl Proof {
         };
         Proof {
             class: match held {
-                Held::Proven => "good",
-                Held::Attested => "fair",
-                Held::Broken => "bad",
+                CaseVerdict::Proven => "good",
+                CaseVerdict::Attested => "fair",
+                CaseVerdict::Broken => "bad",
             },
             headline: line(&headline),
             signed: line(&case.signed(trusted)),

@@ -1,7 +1,7 @@
 //! Dropped ground, and the proof of one entry.
 
 use super::*;
-use crate::audit::verify::covering::Covering;
+use crate::audit::verify::covering::CoveringCheckpoint;
 use crate::tlog::{ProofError, Prover, Tile};
 
 #[test]
@@ -31,8 +31,8 @@ fn entries_dropped_during_the_walk_are_no_gap() {
     ] {
         let mut faults = Vec::new();
         let mut verifier = LogVerifier::new(&known, [], &mut faults);
-        let roots = |told: &Told| {
-            let roots = told.roots.clone().into_iter();
+        let roots = |stored: &StoredLog| {
+            let roots = stored.roots.clone().into_iter();
             roots.map(|(first, count, root)| Subtree::of(first, count, root).unwrap())
         };
         for (index, entry) in &whole.entries[..100] {
@@ -44,9 +44,12 @@ fn entries_dropped_during_the_walk_are_no_gap() {
         for (index, entry) in entries.entries.iter().filter(|one| one.0 >= 512) {
             verifier.step(*index, entry, &mut faults);
         }
-        let walked = verifier.end(&mut faults);
+        let verification = verifier.end(&mut faults);
         assert_eq!(faults, want, "{name}");
-        assert_eq!((walked.size, walked.unreached), (1_000, vec![300]));
+        assert_eq!(
+            (verification.size, verification.unreached),
+            (1_000, vec![300])
+        );
     }
 }
 
@@ -71,29 +74,36 @@ fn dropped_segments_count_by_their_roots_and_old_checkpoints_by_proofs() {
     let mut faults = Vec::new();
 
     // The bundles are there, too: nothing but the checkpoint within one is left open.
-    let (walked, found) = whole.walk(&[&key]);
-    assert_eq!((found, walked.unreached), (vec![], vec![70, 1_000]));
+    let (verification, found) = whole.walk(&[&key]);
+    assert_eq!((found, verification.unreached), (vec![], vec![70, 1_000]));
 
     // The roots of the bundles are gone.
-    let mut told = whole.clone();
-    told.roots
+    let mut stored = whole.clone();
+    stored
+        .roots
         .retain(|one| one.1 == SEGMENT || one.0 >= SEGMENT);
-    let (walked, found) = told.walk(&[&key]);
-    assert_eq!((found, &walked.unreached[..]), (vec![], &[70, 1_000][..]));
-    assert_eq!((walked.signed, walked.agreeing), (Some(size - 3), 2));
+    let (verification, found) = stored.walk(&[&key]);
+    assert_eq!(
+        (found, &verification.unreached[..]),
+        (vec![], &[70, 1_000][..])
+    );
+    assert_eq!(
+        (verification.signed, verification.agreeing),
+        (Some(size - 3), 2)
+    );
 
     // Proofs of consistency compare the old checkpoints.
     let keys = [key.vkey()];
-    told.checkpoints[1].note = key.checkpoint(1_000, [7; 32]).to_string();
+    stored.checkpoints[1].note = key.checkpoint(1_000, [7; 32]).to_string();
     let known = Known {
         keys: keys.to_vec().into(),
-        checkpoints: &told.checkpoints,
+        checkpoints: &stored.checkpoints,
         ..Known::default()
     };
-    let roots = told.roots.iter();
+    let roots = stored.roots.iter();
     let roots = roots.map(|(first, count, root)| Subtree::of(*first, *count, *root).unwrap());
     let mut verifier = LogVerifier::new(&known, roots, &mut faults);
-    for (index, entry) in &told.entries {
+    for (index, entry) in &stored.entries {
         verifier.step(*index, entry, &mut faults);
     }
     let mut prover = prover(size, SEGMENT);
@@ -101,64 +111,72 @@ fn dropped_segments_count_by_their_roots_and_old_checkpoints_by_proofs() {
         let proof = prover.consistency(old).unwrap();
         verifier.bridge(&proof, &mut faults);
     }
-    let walked = verifier.end(&mut faults);
-    assert_eq!((walked.agreeing, walked.differing), (3, 1));
-    assert_eq!(walked.unreached, [0; 0]);
+    let verification = verifier.end(&mut faults);
+    assert_eq!((verification.agreeing, verification.differing), (3, 1));
+    assert_eq!(verification.unreached, [0; 0]);
     let told_of: Vec<_> = faults.iter().map(LogFault::to_string).collect();
     assert_eq!(told_of.len(), 1, "{told_of:?}");
     assert!(told_of[0].starts_with("with record 1000 the log is not"));
 
     // A root of the segment that its bundles do not have.
-    let mut told = whole.clone();
-    let segment = told.roots.iter_mut().find(|one| one.1 == SEGMENT).unwrap();
+    let mut stored = whole.clone();
+    let segment = stored
+        .roots
+        .iter_mut()
+        .find(|one| one.1 == SEGMENT)
+        .unwrap();
     segment.2[0] ^= 1;
     let want = LogFault::Segment {
         from: 0,
         to: SEGMENT - 1,
     };
-    assert_eq!(told.walk(&[&key]).1, [want]);
+    assert_eq!(stored.walk(&[&key]).1, [want]);
 }
 
 #[test]
 fn skipped_entries_count_by_their_stored_roots() {
     let key = key();
-    let told = told(&key);
+    let stored = stored(&key);
     let keys = [key.vkey()];
     let known = Known {
         keys: keys.to_vec().into(),
-        checkpoints: &told.checkpoints,
+        checkpoints: &stored.checkpoints,
         ..Known::default()
     };
     for (name, altered, want) in [("unchanged", None, 0), ("altered", Some(600), 1)] {
         let mut faults = Vec::new();
-        let roots = told.roots.iter();
+        let roots = stored.roots.iter();
         let roots = roots.map(|(first, count, root)| Subtree::of(*first, *count, *root).unwrap());
         let mut verifier = LogVerifier::new(&known, roots, &mut faults);
         verifier.skip_to(512, &mut faults);
-        for (index, entry) in &told.entries[512..] {
+        for (index, entry) in &stored.entries[512..] {
             match altered {
                 Some(altered) if altered == *index => verifier.step(*index, b"!", &mut faults),
                 _ => verifier.step(*index, entry, &mut faults),
             }
         }
-        let walked = verifier.end(&mut faults);
+        let verification = verifier.end(&mut faults);
         assert_eq!(faults.len(), want, "{name}: {faults:?}");
-        assert_eq!((walked.signed, walked.agreeing), (Some(900), 2), "{name}");
+        assert_eq!(
+            (verification.signed, verification.agreeing),
+            (Some(900), 2),
+            "{name}"
+        );
     }
 }
 
 #[test]
 fn an_entry_is_proven_by_the_newest_checkpoint_that_covers_it() {
     let key = key();
-    let mut told = told(&key);
+    let mut stored = stored(&key);
     let keys = vec![key.vkey()].into();
-    let entry = |n: usize| told.entries[n].1.clone();
+    let entry = |n: usize| stored.entries[n].1.clone();
     let (early, late) = (entry(400), entry(950));
-    let prove = |told: &Told, index: u64, entry: &[u8], of: u64| {
-        let covering = Covering::of(index, &told.checkpoints, &keys);
+    let prove = |stored: &StoredLog, index: u64, entry: &[u8], of: u64| {
+        let covering = CoveringCheckpoint::of(index, &stored.checkpoints, &keys);
         covering.map(|covering| {
             let size = covering.checkpoint.size;
-            let leaves: Vec<_> = told.entries.iter().map(|one| leaf_hash(&one.1)).collect();
+            let leaves: Vec<_> = stored.entries.iter().map(|one| leaf_hash(&one.1)).collect();
             let mut prover = Prover::new(size, |tile: Tile| {
                 let below = 256_usize.pow(tile.level().into());
                 let roots = leaves.chunks_exact(below).map(Tree::root_of);
@@ -169,22 +187,22 @@ fn an_entry_is_proven_by_the_newest_checkpoint_that_covers_it() {
             (size, covering.verify(entry, &proof))
         })
     };
-    assert_eq!(prove(&told, 400, &early, 400), Some((900, Ok(()))));
+    assert_eq!(prove(&stored, 400, &early, 400), Some((900, Ok(()))));
     assert_eq!(
-        prove(&told, 400, &late, 400),
+        prove(&stored, 400, &late, 400),
         Some((900, Err(ProofError::Root)))
     );
     assert_eq!(
-        prove(&told, 400, &early, 401),
+        prove(&stored, 400, &early, 401),
         Some((900, Err(ProofError::Root)))
     );
-    assert_eq!(prove(&told, 950, &late, 800), None, "not signed yet");
-    told.checkpoints[2].note = self::key().checkpoint(900, [0; 32]).to_string();
-    assert_eq!(prove(&told, 400, &early, 400), Some((512, Ok(()))));
-    told.checkpoints[1].note.push('!');
-    assert_eq!(prove(&told, 400, &early, 400), None, "300 is too small");
+    assert_eq!(prove(&stored, 950, &late, 800), None, "not signed yet");
+    stored.checkpoints[2].note = self::key().checkpoint(900, [0; 32]).to_string();
+    assert_eq!(prove(&stored, 400, &early, 400), Some((512, Ok(()))));
+    stored.checkpoints[1].note.push('!');
+    assert_eq!(prove(&stored, 400, &early, 400), None, "300 is too small");
     assert_eq!(
-        prove(&told, 299, &entry(299), 299),
+        prove(&stored, 299, &entry(299), 299),
         Some((300, Ok(()))),
         "the last one that it covers"
     );

@@ -4,7 +4,7 @@ mod flipped;
 mod parts;
 
 use super::*;
-use crate::audit::export::{Brought, Exported, Unfiled, bring, bring_by};
+use crate::audit::export::{Exported, ImportError, Imported, import, import_in_parts};
 use crate::store::sqlite::collected::Collected;
 use crate::store::sqlite::repair;
 use crate::store::{StoredCheckpoint, StoredDecision, public_keys};
@@ -26,21 +26,22 @@ impl Copy {
     }
 
     /// Files an export; the store is closed afterwards.
-    pub(super) fn bring(&self, gate: &ExportedLog, from: &Path) -> Result<Brought, String> {
-        self.bring_past(PastGaps::Stop, gate, from)
+    pub(super) fn import(&self, gate: &ExportedLog, from: &Path) -> Result<Imported, String> {
+        self.import_past(PastGaps::Stop, gate, from)
     }
 
-    pub(super) fn bring_past(
+    pub(super) fn import_past(
         &self,
         gaps: PastGaps,
         gate: &ExportedLog,
         from: &Path,
-    ) -> Result<Brought, String> {
+    ) -> Result<Imported, String> {
         let told = |error: &dyn std::fmt::Display| error.to_string();
         let export = Exported::open(from).map_err(|error| told(&error))?;
         let mut copy = Collected::open(&self.path()).map_err(|error| told(&error))?;
         let log = [gate.key.vkey()];
-        bring(&export, &mut copy, &log, &[], gaps, |_, _| ()).map_err(|error: Unfiled| told(&error))
+        import(&export, &mut copy, &log, &[], gaps, |_, _| ())
+            .map_err(|error: ImportError| told(&error))
     }
 
     /// Returns all that the copy has.
@@ -82,12 +83,12 @@ async fn a_copy_grows_with_the_exports_and_is_whole() {
     let mut gate = ExportedLog::new().await;
     let copy = Copy::new();
     gate.exported(700, ROW.time).await;
-    let brought = copy.bring(&gate, &gate.to()).unwrap();
+    let imported = copy.import(&gate, &gate.to()).unwrap();
     assert_eq!(
-        (brought.records, brought.size, brought.missing),
+        (imported.records, imported.size, imported.missing),
         (700, 700, 0)
     );
-    let again = copy.bring(&gate, &gate.to()).unwrap();
+    let again = copy.import(&gate, &gate.to()).unwrap();
     assert_eq!((again.records, again.size), (0, 700));
 
     let id = gate.store.records(3, 1).await.unwrap().pop().unwrap();
@@ -100,8 +101,8 @@ async fn a_copy_grows_with_the_exports_and_is_whole() {
     assert!(crate::store::tests::acknowledge(&*gate.store, &id.to_string(), note).await);
     gate.exported(2_000, ROW.time + DAY).await;
     gate.exported(5, ROW.time + DAY * 2).await;
-    let brought = copy.bring(&gate, &gate.to()).unwrap();
-    assert_eq!((brought.records, brought.size), (2_006, 2_706));
+    let imported = copy.import(&gate, &gate.to()).unwrap();
+    assert_eq!((imported.records, imported.size), (2_006, 2_706));
     assert_eq!(
         copy.content(&gate).await,
         content(&*gate.store, gate.text).await
@@ -118,8 +119,8 @@ async fn a_copy_begins_behind_records_that_retention_had_dropped() {
     let later = gate.expire().await;
     gate.exported(1_500, later).await;
     let copy = Copy::new();
-    let brought = copy.bring(&gate, &gate.to()).unwrap();
-    assert_eq!(brought.size, 2_501);
+    let imported = copy.import(&gate, &gate.to()).unwrap();
+    assert_eq!(imported.size, 2_501);
     let (ours, theirs) = (
         copy.content(&gate).await,
         content(&*gate.store, gate.text).await,
@@ -136,7 +137,7 @@ async fn a_copy_begins_behind_records_that_retention_had_dropped() {
     assert_eq!(proof.verify(&leaf, &root), Ok(()));
 
     gate.exported(10, later + DAY).await;
-    assert_eq!(copy.bring(&gate, &gate.to()).unwrap().records, 10);
+    assert_eq!(copy.import(&gate, &gate.to()).unwrap().records, 10);
 
     // Without the roots, or with others, nothing is filed.
     let ground = gate.to().join(ground_file(768));
@@ -146,7 +147,7 @@ async fn a_copy_begins_behind_records_that_retention_had_dropped() {
     for octets in [&octets[..64], &other, &[]] {
         fs::write(&ground, octets).unwrap();
         let copy = Copy::new();
-        copy.bring(&gate, &gate.to()).unwrap_err();
+        copy.import(&gate, &gate.to()).unwrap_err();
         let copy = Collected::open(&copy.path()).unwrap();
         assert_eq!(copy.end().0, 0);
     }
@@ -157,20 +158,20 @@ async fn records_dropped_between_two_exports_leave_a_gap_and_a_new_copy_begins_b
     let mut gate = ExportedLog::new().await;
     gate.exported(300, ROW.time).await;
     let copy = Copy::new();
-    copy.bring(&gate, &gate.to()).unwrap();
+    copy.import(&gate, &gate.to()).unwrap();
     let before = copy.content(&gate).await;
     gate.signed(700, ROW.time).await;
     let later = gate.expire().await;
     gate.signed(200, later).await;
     assert_eq!(gate.export().await, Ok(CheckResult::Faults));
-    let error = copy.bring(&gate, &gate.to()).unwrap_err();
+    let error = copy.import(&gate, &gate.to()).unwrap_err();
     assert!(
         error.contains("records 301 to 768 are not in it"),
         "{error}"
     );
     assert_eq!(copy.content(&gate).await, before);
     let copy = Copy::new();
-    assert_eq!(copy.bring(&gate, &gate.to()).unwrap().size, 1_201);
+    assert_eq!(copy.import(&gate, &gate.to()).unwrap().size, 1_201);
     let records = copy.content(&gate).await.records;
     assert_eq!(records.first().map(|first| first.seq), Some(769));
     assert_eq!(copy.faults(), repair::Faults::default());
@@ -190,7 +191,7 @@ async fn files_that_come_in_part_are_told_and_continued() {
     // The entries behind the first checkpoint are not there yet.
     let last = entries_file(300, 320);
     aside(&last);
-    let error = copy.bring(&gate, &to).unwrap_err();
+    let error = copy.import(&gate, &to).unwrap_err();
     assert!(
         error.contains("records 301 to 320 are not in it"),
         "{error}"
@@ -201,34 +202,34 @@ async fn files_that_come_in_part_are_told_and_continued() {
     // Half a file.
     let octets = fs::read(to.join(&last)).unwrap();
     fs::write(to.join(&last), &octets[..octets.len() / 2]).unwrap();
-    let error = copy.bring(&gate, &to).unwrap_err();
+    let error = copy.import(&gate, &to).unwrap_err();
     assert!(error.contains("damaged block"), "{error}");
     fs::write(to.join(&last), &octets).unwrap();
-    copy.bring(&gate, &to).unwrap();
+    copy.import(&gate, &to).unwrap();
     assert_eq!(copy.content(&gate).await, whole);
 
     // Bodies that come later.
     let copy = Copy::new();
-    let robots = body_file(Place::Robots, &gate.text);
+    let robots = body_file(ExportDir::Robots, &gate.text);
     aside(&robots);
-    let brought = copy.bring(&gate, &to).unwrap();
-    assert_eq!((brought.records, brought.missing), (320, 1));
+    let imported = copy.import(&gate, &to).unwrap();
+    assert_eq!((imported.records, imported.missing), (320, 1));
     assert_eq!(copy.content(&gate).await.text, None);
     assert_eq!(copy.faults(), repair::Faults::default());
     back(&robots);
-    let brought = copy.bring(&gate, &to).unwrap();
-    assert_eq!((brought.records, brought.filled), (0, 1));
+    let imported = copy.import(&gate, &to).unwrap();
+    assert_eq!((imported.records, imported.filled), (0, 1));
     assert_eq!(copy.content(&gate).await, whole);
 
     let copy = Copy::new();
     let names: Vec<String> = files(&to).into_keys().collect();
     let object = names.iter().find(|name| name.starts_with("objects/"));
     aside(object.unwrap());
-    let brought = copy.bring(&gate, &to).unwrap();
-    assert_eq!((brought.records, brought.missing), (320, 1));
+    let imported = copy.import(&gate, &to).unwrap();
+    assert_eq!((imported.records, imported.missing), (320, 1));
     back(object.unwrap());
-    let brought = copy.bring(&gate, &to).unwrap();
-    assert_eq!((brought.records, brought.filled), (0, 2));
+    let imported = copy.import(&gate, &to).unwrap();
+    assert_eq!((imported.records, imported.filled), (0, 2));
     assert_eq!(copy.content(&gate).await, whole);
     assert_eq!(copy.faults(), repair::Faults::default());
 }
@@ -238,7 +239,7 @@ async fn another_history_under_the_same_key_is_told() {
     let mut gate = ExportedLog::new().await;
     gate.exported(300, ROW.time).await;
     let copy = Copy::new();
-    copy.bring(&gate, &gate.to()).unwrap();
+    copy.import(&gate, &gate.to()).unwrap();
     let before = copy.content(&gate).await;
     let mut other = ExportedLog::with_key(Arc::clone(&gate.key)).await;
     for (count, told) in [
@@ -247,12 +248,12 @@ async fn another_history_under_the_same_key_is_told() {
         (50, "another history of its first 300 records"),
     ] {
         other.exported(count, ROW.time + DAY).await;
-        let error = copy.bring(&other, &other.to()).unwrap_err();
+        let error = copy.import(&other, &other.to()).unwrap_err();
         assert!(error.contains(told), "{error}");
     }
     // Without a checkpoint of the size that is collected, the root tells.
     fs::remove_file(other.to().join(checkpoint_file(300))).unwrap();
-    let error = copy.bring(&other, &other.to()).unwrap_err();
+    let error = copy.import(&other, &other.to()).unwrap_err();
     assert!(error.contains("do not lead to the root"), "{error}");
     assert_eq!(copy.content(&gate).await, before);
 
@@ -261,9 +262,9 @@ async fn another_history_under_the_same_key_is_told() {
     ));
     let mut strange = strange.await;
     strange.exported(400, ROW.time).await;
-    let error = copy.bring(&gate, &strange.to()).unwrap_err();
+    let error = copy.import(&gate, &strange.to()).unwrap_err();
     assert!(error.contains("no known key has signed"), "{error}");
-    let error = copy.bring(&strange, &strange.to()).unwrap_err();
+    let error = copy.import(&strange, &strange.to()).unwrap_err();
     assert!(error.contains("signed by no trusted key"), "{error}");
     assert_eq!(copy.content(&gate).await, before);
 }
@@ -273,7 +274,7 @@ async fn a_copy_is_no_store_of_a_gate_nor_the_other_way_round() {
     let mut gate = ExportedLog::new().await;
     gate.exported(300, ROW.time).await;
     let copy = Copy::new();
-    copy.bring(&gate, &gate.to()).unwrap();
+    copy.import(&gate, &gate.to()).unwrap();
     let refused = |error: crate::store::StoreError| {
         assert!(
             error.message.contains("`crawlgate collect` alone writes"),
@@ -298,13 +299,13 @@ async fn what_is_no_file_of_an_export_is_not_opened() {
     fs::write(&elsewhere, "secret").unwrap();
     std::os::unix::fs::symlink(&elsewhere, &file).unwrap();
     let copy = Copy::new();
-    let error = copy.bring(&gate, &gate.to()).unwrap_err();
+    let error = copy.import(&gate, &gate.to()).unwrap_err();
     assert!(error.contains("symbolic link"), "{error}");
     fs::remove_file(&file).unwrap();
     let pipe = rustix::fs::FileType::Fifo;
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     rustix::fs::mknodat(rustix::fs::CWD, &file, pipe, mode, 0).unwrap();
-    let error = copy.bring(&gate, &gate.to()).unwrap_err();
+    let error = copy.import(&gate, &gate.to()).unwrap_err();
     assert!(error.contains("no regular file"), "{error}");
     fs::remove_file(&file).unwrap();
 
@@ -324,6 +325,6 @@ async fn what_is_no_file_of_an_export_is_not_opened() {
         .strip_suffix(".zst")
         .unwrap();
     let sha256 = crate::text::from_hex(digits).unwrap();
-    let error = export.body(Place::Objects, &sha256).unwrap_err();
+    let error = export.body(ExportDir::Objects, &sha256).unwrap_err();
     assert!(error.to_string().contains("cannot be unpacked"), "{error}");
 }

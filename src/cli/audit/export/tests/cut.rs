@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::audit::export::write::{Destination, DestinationError, Placing};
-use crate::audit::verify::covering::Covering;
+use crate::audit::verify::covering::CoveringCheckpoint;
 use crate::audit::verify::keys::Keys;
 
 /// A directory that takes so many files.
@@ -47,7 +47,7 @@ impl Listener for Deaf {
 async fn export(gate: &ExportedLog, to: &Path, files: usize) -> bool {
     let keys = vec![gate.key.vkey().to_owned()];
     let checkpoints = gate.store.checkpoints().await.unwrap();
-    let newest = Covering::of(0, &checkpoints, &Keys::from(keys.clone())).unwrap();
+    let newest = CoveringCheckpoint::of(0, &checkpoints, &Keys::from(keys.clone())).unwrap();
     std::fs::create_dir_all(to).unwrap();
     let folder = Folder::open(to, &newest.checkpoint, &keys, "--to").unwrap();
     let cut = Cut {

@@ -18,7 +18,7 @@ async fn a_flipped_octet_is_found_or_harms_nothing() {
     let mut gate = ExportedLog::new().await;
     gate.exported(300, ROW.time).await;
     let first = Copy::new();
-    first.bring(&gate, &gate.to()).unwrap();
+    first.import(&gate, &gate.to()).unwrap();
     let half = first.content(&gate).await;
     gate.exported(20, ROW.time + DAY).await;
     let whole = content(&*gate.store, gate.text).await;
@@ -34,7 +34,7 @@ async fn a_flipped_octet_is_found_or_harms_nothing() {
         flipped[at] ^= 1 << dice.below(8);
         fs::write(gate.to().join(name), &flipped).unwrap();
         let copy = Copy::new();
-        let outcome = copy.bring(&gate, &gate.to());
+        let outcome = copy.import(&gate, &gate.to());
         let content = copy.content(&gate).await;
         match outcome {
             Ok(_) => {
@@ -50,7 +50,7 @@ async fn a_flipped_octet_is_found_or_harms_nothing() {
         // The copy goes on from what was filed, once the file is right again.
         fs::write(gate.to().join(name), octets).unwrap();
         if round % 12 == 0 {
-            copy.bring(&gate, &gate.to()).unwrap();
+            copy.import(&gate, &gate.to()).unwrap();
             assert_eq!(
                 copy.content(&gate).await,
                 whole,

@@ -7,15 +7,15 @@ const PART: u64 = 250;
 
 impl Copy {
     /// Files an export in parts, and tells `progress` how many of the records were read.
-    fn bring_in_parts(
+    fn import_in_parts(
         &self,
         gate: &ExportedLog,
         progress: impl FnMut(u64, u64),
-    ) -> Result<Brought, String> {
+    ) -> Result<Imported, String> {
         let export = Exported::open(&gate.to()).unwrap();
         let mut copy = Collected::open(&self.path()).unwrap();
         let keys = [gate.key.vkey()];
-        bring_by(
+        import_in_parts(
             (PART, PastGaps::Stop),
             &export,
             &mut copy,
@@ -45,14 +45,14 @@ async fn a_long_log_is_filed_in_parts_and_the_copy_is_whole() {
     let copy = Copy::new();
     let mut sizes = Vec::new();
     let shell = || Connection::open(copy.path()).unwrap();
-    let brought = copy.bring_in_parts(&gate, |_, _| {
+    let imported = copy.import_in_parts(&gate, |_, _| {
         let stored = "SELECT coalesce(max(first + count), 0) FROM (SELECT first, count FROM block UNION ALL SELECT first, count FROM tail)";
         let size: i64 = shell().query_row(stored, [], |row| row.get(0)).unwrap();
         sizes.push(size);
     });
-    let brought = brought.unwrap();
+    let imported = imported.unwrap();
     assert_eq!(
-        (brought.records, brought.size, brought.missing),
+        (imported.records, imported.size, imported.missing),
         (1_000, 1_000, 0)
     );
     sizes.dedup();
@@ -83,7 +83,7 @@ async fn a_run_that_was_cut_off_leaves_records_that_a_later_one_continues() {
         let copy = Copy::new();
         let last = gate.to().join(entries_file(900, 1_000));
         let mut count = 0;
-        let cut = copy.bring_in_parts(&gate, |_, _| {
+        let cut = copy.import_in_parts(&gate, |_, _| {
             count += 1;
             if count == reads {
                 fs::remove_file(&last).unwrap();
@@ -111,9 +111,9 @@ async fn a_run_that_was_cut_off_leaves_records_that_a_later_one_continues() {
         for (name, octets) in &whole {
             fs::write(gate.to().join(name), octets).unwrap();
         }
-        let brought = copy.bring_in_parts(&gate, |_, _| ()).unwrap();
-        assert_eq!(brought.size, 1_000);
-        assert_eq!(brought.records, 1_000 - found.records.len() as u64);
+        let imported = copy.import_in_parts(&gate, |_, _| ()).unwrap();
+        assert_eq!(imported.size, 1_000);
+        assert_eq!(imported.records, 1_000 - found.records.len() as u64);
         let ours = copy.content(&gate).await;
         assert_eq!(ours.records, want.records, "{reads}");
         assert_eq!((ours.hours, ours.checkpoints.len()), (want.hours, 1));
@@ -131,7 +131,7 @@ async fn nothing_is_filed_of_a_log_that_does_not_lead_to_the_signed_root() {
         let theirs = fs::read(other.to().join(&name)).unwrap();
         fs::write(gate.to().join(&name), &theirs).unwrap();
         let copy = Copy::new();
-        let error = copy.bring_in_parts(&gate, |_, _| ()).unwrap_err();
+        let error = copy.import_in_parts(&gate, |_, _| ()).unwrap_err();
         assert!(error.contains("do not lead to the root"), "{name}: {error}");
         assert_eq!(copy.content(&gate).await.records.len(), 0, "{name}");
 
@@ -139,7 +139,7 @@ async fn nothing_is_filed_of_a_log_that_does_not_lead_to_the_signed_root() {
         fs::write(gate.to().join(&name), &ours).unwrap();
         let mut count = 0;
         let copy = Copy::new();
-        let error = copy.bring_in_parts(&gate, |_, _| {
+        let error = copy.import_in_parts(&gate, |_, _| {
             count += 1;
             if count == 10 {
                 fs::write(gate.to().join(&name), &theirs).unwrap();
@@ -153,7 +153,7 @@ async fn nothing_is_filed_of_a_log_that_does_not_lead_to_the_signed_root() {
         assert_eq!(found, first / 300 * 300, "{name}");
         assert_eq!(copy.faults(), repair::Faults::default(), "{name}");
         fs::write(gate.to().join(&name), &ours).unwrap();
-        copy.bring_in_parts(&gate, |_, _| ()).unwrap();
+        copy.import_in_parts(&gate, |_, _| ()).unwrap();
     }
 }
 
@@ -165,7 +165,7 @@ async fn a_checkpoint_that_comes_late_is_filed_over_records_that_are_here() {
     let last = gate.to().join(entries_file(900, 1_000));
     let octets = fs::read(&last).unwrap();
     let mut count = 0;
-    let cut = copy.bring_in_parts(&gate, |_, _| {
+    let cut = copy.import_in_parts(&gate, |_, _| {
         count += 1;
         if count == 19 {
             fs::remove_file(&last).unwrap();
@@ -176,8 +176,8 @@ async fn a_checkpoint_that_comes_late_is_filed_over_records_that_are_here() {
     assert_eq!(gate.export().await, Ok(CheckResult::Clean));
     let late = want.checkpoints[3].as_bytes();
     fs::write(gate.to().join(checkpoint_file(400)), late).unwrap();
-    let brought = copy.bring_in_parts(&gate, |_, _| ()).unwrap();
-    assert_eq!((brought.records, brought.size), (100, 1_000));
+    let imported = copy.import_in_parts(&gate, |_, _| ()).unwrap();
+    assert_eq!((imported.records, imported.size), (100, 1_000));
     let ours = copy.content(&gate).await;
     assert_eq!(ours.records, want.records);
     assert_eq!(

@@ -6,7 +6,7 @@ use crawlgate::policy::overrides::Action;
 
 use crate::case::{Case, NOON, asserted};
 use crate::forger::Forger;
-use crate::shelf::{Shelf, many_cases, signed, some_cases};
+use crate::test_store::{Shelf, many_cases, signed, some_cases};
 
 pub type Attack = fn(&Shelf);
 

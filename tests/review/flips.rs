@@ -13,7 +13,7 @@ use crawlgate::store::{Access, Batch, Store};
 use crawlgate::tlog::SEGMENT;
 
 use crate::case::{Case, NOON};
-use crate::shelf::{Shelf, many_cases};
+use crate::test_store::{Shelf, many_cases};
 
 /// The tables of the log.
 const TABLES: [&str; 5] = ["tail", "block", "segment", "object", "checkpoint"];

@@ -4,7 +4,7 @@ use crawlgate::store::block::BlockWriter;
 use crawlgate::tlog::{BUNDLE, Tree, leaf_hash, push_entry};
 use rusqlite::params;
 
-use crate::shelf::Shelf;
+use crate::test_store::Shelf;
 
 /// The entries of a store, where they lie.
 pub struct Forger {

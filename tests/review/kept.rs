@@ -1,6 +1,6 @@
 //! Checkpoints that were kept elsewhere, and the keys that they are believed of.
 
-use crate::shelf::{Said, signed};
+use crate::test_store::{Said, signed};
 
 #[test]
 fn a_checkpoint_that_was_kept_is_checked_itself() {

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
 use crate::case::{Case, NOON};
-use crate::shelf::{Shelf, some_cases};
+use crate::test_store::{Shelf, some_cases};
 
 /// Returns the ids in a list, in its order.
 fn listed(shelf: &Shelf, arguments: &[&str]) -> Vec<String> {

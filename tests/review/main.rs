@@ -18,6 +18,6 @@ mod kept;
 mod log;
 mod replaced;
 mod replay;
-mod shelf;
+mod test_store;
 mod verify;
 mod what_if;

@@ -8,7 +8,7 @@ use crawlgate::tlog::{Tree, leaf_hash};
 use crate::attacks::{Attack, CLIENT, OTHER, check, forget_the_end};
 use crate::case::NOON;
 use crate::forger::Forger;
-use crate::shelf::{Shelf, some_cases};
+use crate::test_store::{Shelf, some_cases};
 
 /// Returns a store of which the seventh record has replaced the key.
 fn rotated() -> Shelf {

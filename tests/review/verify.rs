@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::case::{Case, NOON};
-use crate::shelf::{Said, Shelf, many_cases, some_cases};
+use crate::test_store::{Said, Shelf, many_cases, some_cases};
 
 #[test]
 fn a_decision_is_proven_and_its_evidence_shown() {

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::any_case::a_case;
 use crate::case::{Case, MINUTE, NOON, asserted, snapshot, successful, terms};
-use crate::shelf::{Said, Shelf};
+use crate::test_store::{Said, Shelf};
 
 const OLD: &str = "User-agent: *\nDisallow: /private/\n";
 

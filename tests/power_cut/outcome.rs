@@ -11,7 +11,7 @@ use crawlgate::store::{self, Access, StoreError};
 use rustix::process::Signal;
 
 use super::disk::{Dice, Image};
-use super::trial::{Told, Trial};
+use super::trial::{AnsweredDenial, Trial};
 use crate::support::{CrawlgateProcess, Setup, StoredLog};
 
 /// One image of so many goes through the program itself, the others through the store in this process.
@@ -82,7 +82,7 @@ impl Outcome {
 
     /// Cuts the power at and behind each change of a name, up to the first denial that was told.
     pub(crate) fn of_the_start(trial: &Trial) -> Self {
-        let first = trial.told.iter().map(|told| told.at).min().unwrap();
+        let first = trial.answered.iter().map(|one| one.at).min().unwrap();
         let is_before = |step: &usize| trial.disk.moment(*step).0 <= first;
         let names = trial.disk.names().into_iter().take_while(is_before);
         let cuts: Vec<usize> = names.flat_map(|step| step..step + 4).collect();
@@ -134,13 +134,13 @@ impl Outcome {
     /// Counts the denials that were told before the cut and are not kept.
     fn count(&mut self, trial: &Trial, cut: usize, kept: &HashSet<String>) {
         let (at, time) = trial.disk.moment(cut);
-        let told = trial.told.iter().filter(|told| told.at <= at);
-        let lost: Vec<&Told> = told.filter(|told| !kept.contains(&told.id)).collect();
+        let answered = trial.answered.iter().filter(|one| one.at <= at);
+        let lost: Vec<&AnsweredDenial> = answered.filter(|one| !kept.contains(&one.id)).collect();
         let oldest = lost.iter().map(|told| time.saturating_sub(told.time)).max();
         self.lossy += usize::from(!lost.is_empty());
         self.most_lost = self.most_lost.max(lost.len());
         self.oldest_lost = self.oldest_lost.max(oldest.unwrap_or_default());
-        let times = || lost.iter().map(|told| told.time);
+        let times = || lost.iter().map(|one| one.time);
         let span = times().max().zip(times().min());
         let span = span.map_or(Duration::ZERO, |(last, first)| last - first);
         self.longest_span = self.longest_span.max(span);

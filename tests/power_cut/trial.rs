@@ -44,7 +44,7 @@ impl fmt::Display for Kind {
 }
 
 /// A denial that a crawler was told.
-pub(crate) struct Told {
+pub(crate) struct AnsweredDenial {
     pub(crate) id: String,
     /// Octets of the journal when the answer was there.
     pub(crate) at: u64,
@@ -54,7 +54,7 @@ pub(crate) struct Told {
 /// Two gates, one after the other, on one store; all that they changed, and all that they told.
 pub(crate) struct Trial {
     pub(crate) disk: Disk,
-    pub(crate) told: Vec<Told>,
+    pub(crate) answered: Vec<AnsweredDenial>,
     pub(crate) origin: Origin,
     /// The longest time that the machine took from a thread of the trial.
     longest_stall: Duration,
@@ -85,15 +85,15 @@ impl Trial {
         };
         let first: Command = command(&setup);
         let before = content(setup.dir());
-        let mut told = Vec::new();
+        let mut answered = Vec::new();
         let mut gate = CrawlgateProcess::spawn(setup, first);
-        told.extend(crawl(gate.address, &origin, &journal, enough));
+        answered.extend(crawl(gate.address, &origin, &journal, enough));
         gate.signal(Signal::TERM);
         gate.wait();
         let setup = std::mem::replace(&mut gate.setup, Setup::new());
         let second = command(&setup);
         let mut gate = CrawlgateProcess::spawn(setup, second);
-        told.extend(crawl(gate.address, &origin, &journal, 2 * enough));
+        answered.extend(crawl(gate.address, &origin, &journal, 2 * enough));
         gate.signal(Signal::KILL);
         gate.wait();
 
@@ -111,7 +111,7 @@ impl Trial {
         }
         Self {
             disk,
-            told,
+            answered,
             origin,
             longest_stall: stalls.longest(),
         }
@@ -129,15 +129,15 @@ impl Trial {
 }
 
 /// Lets crawlers ask for denied pages until the journal has this many octets; returns the denials that arrived.
-fn crawl(gate: SocketAddr, origin: &Origin, journal: &Path, enough: u64) -> Vec<Told> {
-    let told = Arc::new(Mutex::new(Vec::new()));
+fn crawl(gate: SocketAddr, origin: &Origin, journal: &Path, enough: u64) -> Vec<AnsweredDenial> {
+    let answered = Arc::new(Mutex::new(Vec::new()));
     let (over, count) = (
         Arc::new(AtomicBool::new(false)),
         Arc::new(AtomicUsize::new(0)),
     );
     let crawlers: Vec<_> = (0..CRAWLERS)
         .map(|n| {
-            let (told, over) = (Arc::clone(&told), Arc::clone(&over));
+            let (answered, over) = (Arc::clone(&answered), Arc::clone(&over));
             let (journal, count) = (journal.to_owned(), Arc::clone(&count));
             let url = origin.url(&format!("/private/{n}"));
             thread::spawn(move || {
@@ -150,12 +150,12 @@ fn crawl(gate: SocketAddr, origin: &Origin, journal: &Path, enough: u64) -> Vec<
                     let answer = Response::read(&mut reader, "GET").unwrap().unwrap();
                     let time = clock_gettime(ClockId::Monotonic);
                     assert_eq!(answer.status, 403, "{answer:?}");
-                    let one = Told {
+                    let one = AnsweredDenial {
                         id: answer.problem()["id"].as_str().unwrap().to_owned(),
                         at: fs::metadata(&journal).unwrap().len(),
                         time: time.try_into().unwrap(),
                     };
-                    told.lock().unwrap().push(one);
+                    answered.lock().unwrap().push(one);
                     count.fetch_add(1, Ordering::Relaxed);
                 }
             })
@@ -169,7 +169,7 @@ fn crawl(gate: SocketAddr, origin: &Origin, journal: &Path, enough: u64) -> Vec<
     for crawler in crawlers {
         crawler.join().unwrap();
     }
-    std::mem::take(&mut told.lock().unwrap())
+    std::mem::take(&mut answered.lock().unwrap())
 }
 
 /// A thread that wakes again and again, and notes how late it is.

@@ -6,32 +6,32 @@ use crawlgate::policy::overrides::Action;
 
 use crate::case::{Case, NOON, asserted};
 use crate::forger::Forger;
-use crate::test_store::{Shelf, many_cases, signed, some_cases};
+use crate::test_store::{TestStore, many_cases, signed, some_cases};
 
-pub type Attack = fn(&Shelf);
+pub type Attack = fn(&TestStore);
 
 /// The client's address in an entry, and another one.
 pub const CLIENT: &[u8] = &[127, 0, 0, 1];
 pub const OTHER: &[u8] = &[127, 0, 0, 9];
 
 /// Removes the state file, which names the last record.
-pub fn forget_the_end(shelf: &Shelf) {
-    std::fs::remove_file(shelf.state_file()).unwrap();
+pub fn forget_the_end(db: &TestStore) {
+    std::fs::remove_file(db.state_file()).unwrap();
 }
 
 /// Runs `attack` on the store of `make`, which was whole before, and checks the faults that are told.
-pub fn check(name: &str, make: fn() -> Shelf, attack: Attack, found: &[&str]) {
+pub fn check(name: &str, make: fn() -> TestStore, attack: Attack, found: &[&str]) {
     const VERIFY: [&str; 3] = ["audit", "verify", "--all"];
-    let shelf = make();
-    let said = shelf.run(&VERIFY);
+    let db = make();
+    let said = db.run(&VERIFY);
     assert_eq!(said.code, 0, "{name}: before: {said:?}");
-    attack(&shelf);
-    let said = shelf.run(&VERIFY);
+    attack(&db);
+    let said = db.run(&VERIFY);
     assert_eq!((said.code, said.err.as_str()), (1, ""), "{name}: {said:?}");
     for part in found {
         assert!(said.out.contains(part), "{name}: {part}\n{}", said.out);
     }
-    let json = shelf.run(&["audit", "verify", "--all", "--json"]);
+    let json = db.run(&["audit", "verify", "--all", "--json"]);
     assert_eq!(
         (json.code, &json.json()["ok"]),
         (1, &false.into()),
@@ -125,27 +125,27 @@ fn what_was_done_to_checkpoints_and_evidence_is_found() {
             overrides: vec![asserted("/open", Action::Deny, None)],
             ..some_cases().swap_remove(1)
         };
-        let (shelf, ids) = Shelf::with(&[case]);
-        shelf.sign(NOON);
+        let (db, ids) = TestStore::with(&[case]);
+        db.sign(NOON);
         for one in [
             &["audit", "verify", "--all"][..],
             &["audit", "verify", &ids[0]],
         ] {
-            assert_eq!(shelf.run(one).code, 0, "{name}");
+            assert_eq!(db.run(one).code, 0, "{name}");
         }
-        shelf.tamper(statement);
+        db.tamper(statement);
         for one in [
             &["audit", "verify", "--all"][..],
             &["audit", "verify", &ids[0]],
         ] {
-            let said = shelf.run(one);
+            let said = db.run(one);
             let want = "the override that it rests on is not in the store, or was altered";
             assert!(
                 said.code == 1 && said.out.contains(want),
                 "{name}: {said:?}"
             );
         }
-        let said = shelf.run(&["store", "check"]);
+        let said = db.run(&["store", "check"]);
         assert!(
             said.code == 1 && said.out.contains("object "),
             "{name}: {said:?}"
@@ -154,48 +154,46 @@ fn what_was_done_to_checkpoints_and_evidence_is_found() {
 }
 
 /// Replaces the checkpoint by one that another key has signed.
-fn of_another_key(shelf: &Shelf) {
+fn of_another_key(db: &TestStore) {
     let other = signed();
     let note: String = other
         .connection()
         .query_row("SELECT note FROM checkpoint", [], |row| row.get(0))
         .unwrap();
-    shelf
-        .connection()
+    db.connection()
         .execute("UPDATE checkpoint SET note = ?1", [note])
         .unwrap();
 }
 
 /// Replaces the key beside the store.
-fn other_key(shelf: &Shelf) {
-    let key = |shelf: &Shelf| shelf.directory().join("crawlgate.log.key");
+fn other_key(db: &TestStore) {
+    let key = |db: &TestStore| db.directory().join("crawlgate.log.key");
     let other = signed();
-    std::fs::copy(key(&other), key(shelf)).unwrap();
+    std::fs::copy(key(&other), key(db)).unwrap();
 }
 
 /// Replaces the text of each file with that of another.
-fn other_file(shelf: &Shelf) {
+fn other_file(db: &TestStore) {
     let text = b"User-agent: *\nDisallow: /\n# but not really\n";
     let body = zstd::bulk::compress(text, 3).unwrap();
     let change = "UPDATE snapshot SET body = ?1, bytes = ?2";
-    shelf
-        .connection()
+    db.connection()
         .execute(change, (body, text.len() as i64))
         .unwrap();
 }
 
 /// Returns a signed store with a block of 256 entries, and 44 in the tail.
-fn with_a_block() -> Shelf {
-    let (shelf, _) = Shelf::with(&many_cases(300));
-    shelf.sign(NOON);
+fn with_a_block() -> TestStore {
+    let (db, _) = TestStore::with(&many_cases(300));
+    db.sign(NOON);
     let day = Duration::from_secs(86_400);
-    assert_eq!(shelf.prune(day * 365, NOON + day * 3), 0);
-    let blocks: i64 = shelf
+    assert_eq!(db.prune(day * 365, NOON + day * 3), 0);
+    let blocks: i64 = db
         .connection()
         .query_row("SELECT count(*) FROM block", [], |row| row.get(0))
         .unwrap();
     assert_eq!(blocks, 1);
-    shelf
+    db
 }
 
 #[test]
@@ -249,48 +247,46 @@ fn what_a_checkpoint_proves_is_mended_and_nothing_else() {
             "the records up to 300 are not those that were signed", "rebuilt", 1),
     ];
     for (name, damage, found, mended, left) in damages {
-        let shelf = with_a_block();
-        assert_eq!(shelf.run(&["store", "check"]).code, 0, "{name}");
-        damage(&shelf);
-        let said = shelf.run(&["store", "check"]);
+        let db = with_a_block();
+        assert_eq!(db.run(&["store", "check"]).code, 0, "{name}");
+        damage(&db);
+        let said = db.run(&["store", "check"]);
         assert!(
             said.code == 1 && said.out.contains(found),
             "{name}: {said:?}"
         );
-        let said = shelf.run(&["store", "rebuild"]);
+        let said = db.run(&["store", "rebuild"]);
         assert!(
             said.code == 0 && said.out.contains(mended),
             "{name}: {said:?}"
         );
         // The log is the same one: its checkpoint and its key are there.
-        let said = shelf.run(&["audit", "verify", "--all"]);
+        let said = db.run(&["audit", "verify", "--all"]);
         assert_eq!(said.code, *left, "{name}: {said:?}");
         assert!(
-            shelf.run(&["audit", "checkpoint"]).out.contains("\n300\n"),
+            db.run(&["audit", "checkpoint"]).out.contains("\n300\n"),
             "{name}"
         );
-        let code = shelf.run(&["store", "check"]).code;
+        let code = db.run(&["store", "check"]).code;
         assert_eq!(code, i32::from(name.starts_with("an entry")), "{name}");
     }
 }
 
 #[test]
 fn a_fault_in_a_block_stays_there() {
-    let shelf = with_a_block();
-    let records = shelf.ask(async |store| store.records(0, usize::MAX).await);
+    let db = with_a_block();
+    let records = db.ask(async |store| store.records(0, usize::MAX).await);
     let id = |index: usize| -> String {
         let record: serde_json::Value =
             serde_json::from_str(&records.as_ref().unwrap()[index].record).unwrap();
         record["id"].as_str().unwrap().to_owned()
     };
-    let code = |index| shelf.run(&["audit", "verify", &id(index)]).code;
+    let code = |index| db.run(&["audit", "verify", &id(index)]).code;
     assert_eq!([0, 6, 299].map(code), [0, 0, 0]);
     // The record and its neighbours are in doubt; the root that was stored for them speaks for the others.
-    Forger::of(&shelf)
-        .replace(6, CLIENT, OTHER)
-        .into_block(false);
+    Forger::of(&db).replace(6, CLIENT, OTHER).into_block(false);
     assert_eq!([0, 6, 299].map(code), [1, 1, 0]);
-    let said = shelf.run(&["store", "check"]);
+    let said = db.run(&["store", "check"]);
     let want = "the roots stored for records 1 to 256 are not those of the records";
     assert!(said.code == 1 && said.out.contains(want), "{said:?}");
 }
@@ -298,10 +294,10 @@ fn a_fault_in_a_block_stays_there() {
 #[test]
 fn verifying_one_decision_reports_its_own_faults() {
     let attack = |attack: Attack| {
-        let (shelf, ids) = Shelf::with(&some_cases());
-        shelf.sign(NOON);
-        attack(&shelf);
-        let codes = ids.iter().map(|id| shelf.run(&["audit", "verify", id]));
+        let (db, ids) = TestStore::with(&some_cases());
+        db.sign(NOON);
+        attack(&db);
+        let codes = ids.iter().map(|id| db.run(&["audit", "verify", id]));
         codes.map(|said| said.code).collect::<Vec<_>>()
     };
     // A record is proven by the signed root, to which the records of its bundle lead together.
@@ -321,10 +317,10 @@ fn verifying_one_decision_reports_its_own_faults() {
     assert_eq!(attack(end), [1; 6]);
     assert_eq!(attack(|_| {}), [0; 6]);
     // Before there is a checkpoint, the state file speaks for them.
-    let (shelf, ids) = Shelf::with(&some_cases());
-    let code = || shelf.run(&["audit", "verify", &ids[2]]).code;
+    let (db, ids) = TestStore::with(&some_cases());
+    let code = || db.run(&["audit", "verify", &ids[2]]).code;
     assert_eq!(code(), 0);
-    Forger::of(&shelf).replace(2, CLIENT, OTHER).into_tail();
+    Forger::of(&db).replace(2, CLIENT, OTHER).into_tail();
     assert_eq!(code(), 1);
 }
 
@@ -340,43 +336,43 @@ fn undetected_attacks_are_documented() {
             "with record 8 the log is not what the checkpoint that was kept says"),
     ];
     for (name, attack, found) in attacks {
-        let shelf = signed();
-        shelf.sign(NOON);
-        let kept = shelf.keep_checkpoint("kept");
-        attack(&shelf);
-        shelf.tamper("DELETE FROM checkpoint");
-        forget_the_end(&shelf);
-        assert_eq!(shelf.run(&["audit", "verify", "--all"]).code, 0, "{name}");
+        let db = signed();
+        db.sign(NOON);
+        let kept = db.keep_checkpoint("kept");
+        attack(&db);
+        db.tamper("DELETE FROM checkpoint");
+        forget_the_end(&db);
+        assert_eq!(db.run(&["audit", "verify", "--all"]).code, 0, "{name}");
         // Unless the operator has kept a checkpoint elsewhere.
         let kept = ["--checkpoint", kept.to_str().unwrap()];
-        let said = shelf.run(&[&["audit", "verify", "--all"], &kept[..]].concat());
+        let said = db.run(&[&["audit", "verify", "--all"], &kept[..]].concat());
         assert!(
             said.code == 1 && said.out.contains(found),
             "{name}: {said:?}"
         );
         // Not even the holder of the key deceives it.
-        shelf.sign(NOON);
-        assert_eq!(shelf.run(&["audit", "verify", "--all"]).code, 0, "{name}");
-        let said = shelf.run(&[&["audit", "verify", "--all"], &kept[..]].concat());
+        db.sign(NOON);
+        assert_eq!(db.run(&["audit", "verify", "--all"]).code, 0, "{name}");
+        let said = db.run(&[&["audit", "verify", "--all"], &kept[..]].concat());
         assert!(
             said.code == 1 && said.out.contains(found),
             "{name}: {said:?}"
         );
     }
-    let shelf = signed();
-    let ids = shelf.run(&["log", "--all", "--format", "jsonl"]).out;
+    let db = signed();
+    let ids = db.run(&["log", "--all", "--format", "jsonl"]).out;
     let first: serde_json::Value = serde_json::from_str(ids.lines().next().unwrap()).unwrap();
     let id = first["id"].as_str().unwrap();
-    let said = shelf.run(&["log", "ack", id, "--note", "seen"]);
+    let said = db.run(&["log", "ack", id, "--note", "seen"]);
     assert_eq!(said.code, 0, "{said:?}");
-    shelf.tamper("UPDATE acknowledgement SET note = 'not seen'");
-    let said = shelf.run(&["audit", "verify", "--all"]);
+    db.tamper("UPDATE acknowledgement SET note = 'not seen'");
+    let said = db.run(&["audit", "verify", "--all"]);
     assert_eq!(said.code, 0, "the table is no evidence: {said:?}");
     // The entry is.
-    let forger = Forger::of(&shelf);
+    let forger = Forger::of(&db);
     assert!(forger.entries[8].windows(4).any(|part| part == b"seen"));
     forger.replace(8, b"seen", b"lost").into_tail();
-    assert_eq!(shelf.run(&["audit", "verify", "--all"]).code, 1);
+    assert_eq!(db.run(&["audit", "verify", "--all"]).code, 1);
 }
 
 /// A search asks the row of a segment before its blocks: a row that says less would hide records.
@@ -386,8 +382,8 @@ fn what_was_done_to_a_segment_is_found_and_mended() {
     use crawlgate::entry::{Event, EventKind};
     use crawlgate::store::Batch;
     use crawlgate::tlog::SEGMENT;
-    let (shelf, ids) = Shelf::with(&many_cases(300));
-    shelf.ask(async |store| {
+    let (db, ids) = TestStore::with(&many_cases(300));
+    db.ask(async |store| {
         for _ in 0..SEGMENT / 8_192 {
             let mut batch = Batch::default();
             for count in 0..8_192 {
@@ -403,14 +399,14 @@ fn what_was_done_to_a_segment_is_found_and_mended() {
             store.write(batch).await.unwrap();
         }
     });
-    shelf.sign(NOON);
-    let listed = || shelf.run(&["log", "--agent", "OtherBot", "--all", "--format", "jsonl"]);
+    db.sign(NOON);
+    let listed = || db.run(&["log", "--agent", "OtherBot", "--all", "--format", "jsonl"]);
     let before = listed();
     assert_eq!(before.out.lines().count(), 100, "{}", before.err);
     assert!(before.out.contains(&ids[2]));
-    assert_eq!(shelf.run(&["store", "check"]).code, 0);
-    shelf.tamper("PRAGMA journal_mode = DELETE; PRAGMA journal_mode = WAL");
-    let whole = std::fs::read(shelf.file()).unwrap();
+    assert_eq!(db.run(&["store", "check"]).code, 0);
+    db.tamper("PRAGMA journal_mode = DELETE; PRAGMA journal_mode = WAL");
+    let whole = std::fs::read(db.file()).unwrap();
     let damages = [
         "UPDATE segment SET sums = substr(sums, 1, length(sums) - 1)",
         "UPDATE segment SET root = zeroblob(32)",
@@ -418,18 +414,18 @@ fn what_was_done_to_a_segment_is_found_and_mended() {
         "UPDATE segment SET keys = zeroblob(4)",
     ];
     for damage in damages {
-        std::fs::write(shelf.file(), &whole).unwrap();
-        shelf.tamper(damage);
-        let said = shelf.run(&["store", "check"]);
+        std::fs::write(db.file(), &whole).unwrap();
+        db.tamper(damage);
+        let said = db.run(&["store", "check"]);
         let want = "segment 0: its row does not follow from its blocks";
         assert!(
             said.code == 1 && said.out.contains(want),
             "{damage}: {said:?}"
         );
     }
-    let said = shelf.run(&["store", "rebuild"]);
+    let said = db.run(&["store", "rebuild"]);
     let want = "the row of segment 0 was damaged";
     assert!(said.code == 0 && said.out.contains(want), "{said:?}");
     assert_eq!(listed().out, before.out);
-    assert_eq!(shelf.run(&["store", "check"]).code, 0);
+    assert_eq!(db.run(&["store", "check"]).code, 0);
 }

@@ -13,7 +13,7 @@ use crawlgate::store::{Access, Batch, Store};
 use crawlgate::tlog::SEGMENT;
 
 use crate::case::{Case, NOON};
-use crate::test_store::{Shelf, many_cases};
+use crate::test_store::{TestStore, many_cases};
 
 /// The tables of the log.
 const TABLES: [&str; 5] = ["tail", "block", "segment", "object", "checkpoint"];
@@ -23,9 +23,9 @@ const FLIPS: usize = 250;
 
 /// Returns a store with rows of every kind: the root of a dropped segment, dropped blocks and others, a tail, objects, and
 /// checkpoints in dropped ground and behind it.
-fn store() -> Shelf {
+fn store() -> TestStore {
     const DAY: Duration = Duration::from_secs(86_400);
-    let shelf = Shelf::new();
+    let db = TestStore::new();
     let events = |count: u64| {
         let mut batch = Batch::default();
         for n in 0..count {
@@ -41,30 +41,30 @@ fn store() -> Shelf {
         batch
     };
     // One connection: the log's end stays in memory.
-    shelf.ask(async |store| {
+    db.ask(async |store| {
         for _ in 0..SEGMENT / 8_192 {
             store.write(events(8_192)).await.unwrap();
         }
     });
-    shelf.sign(NOON);
+    db.sign(NOON);
     let at = |days: u32, count| -> Vec<Case> {
         let asked = NOON + DAY * days;
         let cases = many_cases(count).into_iter();
         cases.map(|case| Case { asked, ..case }).collect()
     };
-    shelf.put(&at(20, 100));
-    shelf.sign(NOON + DAY * 20);
-    shelf.put(&at(20, 200));
-    shelf.sign(NOON + DAY * 20);
+    db.put(&at(20, 100));
+    db.sign(NOON + DAY * 20);
+    db.put(&at(20, 200));
+    db.sign(NOON + DAY * 20);
     // The old segment goes.
-    assert_eq!(shelf.prune(DAY * 15, NOON + DAY * 22), SEGMENT);
-    shelf.put(&at(40, 300));
-    shelf.sign(NOON + DAY * 40);
+    assert_eq!(db.prune(DAY * 15, NOON + DAY * 22), SEGMENT);
+    db.put(&at(40, 300));
+    db.sign(NOON + DAY * 40);
     // So does the first block behind it.
-    assert_eq!(shelf.prune(DAY * 15, NOON + DAY * 42), 256);
-    shelf.put(&at(42, 5));
+    assert_eq!(db.prune(DAY * 15, NOON + DAY * 42), 256);
+    db.put(&at(42, 5));
     let count = |text: &str| -> i64 {
-        let connection = shelf.connection();
+        let connection = db.connection();
         connection.query_row(text, [], |row| row.get(0)).unwrap()
     };
     assert_eq!(count("SELECT count(*) FROM segment"), 1);
@@ -77,11 +77,11 @@ fn store() -> Shelf {
         count("SELECT count(*) FROM checkpoint WHERE edge IS NOT NULL"),
         3
     );
-    shelf.tamper("VACUUM");
-    let shell = shelf.connection();
+    db.tamper("VACUUM");
+    let shell = db.connection();
     let carried = shell.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     carried.unwrap();
-    shelf
+    db
 }
 
 /// Returns the places of the octets of a table's rows.
@@ -146,10 +146,10 @@ async fn answers(store: &Sqlite) -> Result<Vec<String>, crawlgate::store::StoreE
 
 #[test]
 fn no_flipped_bit_of_the_log_is_silent() {
-    let shelf = store();
-    let path = shelf.file();
+    let db = store();
+    let path = db.file();
     assert_eq!(repair::check(&path), Ok(repair::Faults::default()));
-    let said = shelf.run(&["audit", "verify", "--all"]);
+    let said = db.run(&["audit", "verify", "--all"]);
     assert_eq!(said.code, 0, "{said:?}");
     let file = fs::read(&path).unwrap();
     let answered = |path: &Path| {
@@ -174,9 +174,9 @@ fn no_flipped_bit_of_the_log_is_silent() {
     let harmless: usize = std::thread::scope(|scope| {
         let run = |flips: &[(&str, usize, usize)]| -> usize {
             let mut harmless = 0;
-            let place = Shelf::new();
+            let place = TestStore::new();
             let other = place.file();
-            std::fs::copy(shelf.state_file(), place.state_file()).unwrap();
+            std::fs::copy(db.state_file(), place.state_file()).unwrap();
             std::fs::copy(log_key_file(&path), log_key_file(&other)).unwrap();
             let mut flipped = file.clone();
             for (table, at, bit) in flips {

@@ -4,7 +4,7 @@ use crawlgate::store::block::BlockWriter;
 use crawlgate::tlog::{BUNDLE, Tree, leaf_hash, push_entry};
 use rusqlite::params;
 
-use crate::test_store::Shelf;
+use crate::test_store::TestStore;
 
 /// The entries of a store, where they lie.
 pub struct Forger {
@@ -15,11 +15,11 @@ pub struct Forger {
 
 impl Forger {
     /// Reads all entries.
-    pub fn of(shelf: &Shelf) -> Forger {
-        let records = shelf.ask(async |store| store.records(0, usize::MAX).await);
+    pub fn of(db: &TestStore) -> Forger {
+        let records = db.ask(async |store| store.records(0, usize::MAX).await);
         let entries = records.unwrap().into_iter().map(|one| one.entry);
         Forger {
-            connection: shelf.connection(),
+            connection: db.connection(),
             entries: entries.collect(),
         }
     }

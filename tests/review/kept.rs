@@ -1,13 +1,13 @@
 //! Checkpoints that were kept elsewhere, and the keys that they are believed of.
 
-use crate::test_store::{Said, signed};
+use crate::test_store::{ProgramOutput, signed};
 
 #[test]
 fn a_checkpoint_that_was_kept_is_checked_itself() {
-    let shelf = signed();
-    let kept = shelf.keep_checkpoint("kept");
-    let verify = || -> Said {
-        shelf.run(&[
+    let db = signed();
+    let kept = db.keep_checkpoint("kept");
+    let verify = || -> ProgramOutput {
+        db.run(&[
             "audit",
             "verify",
             "--all",
@@ -39,11 +39,11 @@ fn a_checkpoint_that_was_kept_is_checked_itself() {
 
 #[test]
 fn checkpoints_are_believed_of_one_key() {
-    let shelf = signed();
-    let key = shelf.run(&["audit", "key"]).out;
-    let verify = |key: &str| shelf.run(&["audit", "verify", "--all", "--key", key]);
+    let db = signed();
+    let key = db.run(&["audit", "key"]).out;
+    let verify = |key: &str| db.run(&["audit", "verify", "--all", "--key", key]);
     assert_eq!(verify(key.trim()).code, 0);
-    let file = shelf.directory().join("auditor.pub");
+    let file = db.directory().join("auditor.pub");
     std::fs::write(&file, &key).unwrap();
     assert_eq!(verify(file.to_str().unwrap()).code, 0);
     let other = signed().run(&["audit", "key"]).out;
@@ -61,7 +61,7 @@ fn checkpoints_are_believed_of_one_key() {
         "{said:?}"
     );
     // Both keys of a log whose key was exchanged.
-    let said = shelf.run(&[
+    let said = db.run(&[
         "audit",
         "verify",
         "--all",
@@ -73,12 +73,12 @@ fn checkpoints_are_believed_of_one_key() {
     assert_eq!(said.code, 0, "{said:?}");
 
     // Without the key file no checkpoint is believed: a forger could name a key of their own.
-    std::fs::remove_file(shelf.directory().join("crawlgate.log.key")).unwrap();
-    let said = shelf.run(&["audit", "verify", "--all"]);
+    std::fs::remove_file(db.directory().join("crawlgate.log.key")).unwrap();
+    let said = db.run(&["audit", "verify", "--all"]);
     assert!(said.code == 1 && said.out.contains(&want), "{said:?}");
-    let ids = shelf.run(&["log", "--all", "--format", "jsonl"]).out;
+    let ids = db.run(&["log", "--all", "--format", "jsonl"]).out;
     let first: serde_json::Value = serde_json::from_str(ids.lines().next().unwrap()).unwrap();
-    let said = shelf.run(&["audit", "verify", first["id"].as_str().unwrap()]);
+    let said = db.run(&["audit", "verify", first["id"].as_str().unwrap()]);
     assert!(
         said.code == 1 && said.out.contains("there is no key to check it with"),
         "{said:?}"

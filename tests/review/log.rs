@@ -4,11 +4,11 @@ use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
 use crate::case::{Case, NOON};
-use crate::test_store::{Shelf, some_cases};
+use crate::test_store::{TestStore, some_cases};
 
 /// Returns the ids in a list, in its order.
-fn listed(shelf: &Shelf, arguments: &[&str]) -> Vec<String> {
-    let said = shelf.run(&[&["log", "--format", "jsonl"], arguments].concat());
+fn listed(db: &TestStore, arguments: &[&str]) -> Vec<String> {
+    let said = db.run(&[&["log", "--format", "jsonl"], arguments].concat());
     let told = match said.out.is_empty() {
         true => "crawlgate: no decision that is kept meets all of these conditions\n",
         false => "",
@@ -23,8 +23,8 @@ fn listed(shelf: &Shelf, arguments: &[&str]) -> Vec<String> {
 
 #[test]
 fn conditions_find_the_matching_decisions() {
-    let (shelf, ids) = Shelf::with(&some_cases());
-    shelf.run(&["log", "ack", &ids[3], "--note", "seen"]);
+    let (db, ids) = TestStore::with(&some_cases());
+    db.run(&["log", "ack", &ids[3], "--note", "seen"]);
     #[rustfmt::skip] // one row, one case
     let cases: &[(&str, &[&str], &[usize])] = &[
         ("nothing: all, oldest first", &[], &[0, 1, 2, 3, 4, 5]),
@@ -51,7 +51,7 @@ fn conditions_find_the_matching_decisions() {
     ];
     for (name, arguments, want) in cases {
         let want: Vec<String> = want.iter().map(|at| ids[*at].clone()).collect();
-        assert_eq!(listed(&shelf, arguments), want, "{name}");
+        assert_eq!(listed(&db, arguments), want, "{name}");
     }
 }
 
@@ -60,9 +60,9 @@ fn records_are_given_as_their_entries_say() {
     use std::collections::HashMap;
 
     use crawlgate::entry::{Entry, write_line};
-    let (shelf, ids) = Shelf::with(&some_cases());
+    let (db, ids) = TestStore::with(&some_cases());
     // The lines are made here from nothing but the stored octets.
-    let connection = shelf.connection();
+    let connection = db.connection();
     let frames: Vec<u8> = connection
         .query_row("SELECT entries FROM tail", [], |row| row.get(0))
         .unwrap();
@@ -81,16 +81,16 @@ fn records_are_given_as_their_entries_say() {
         rest = next;
     }
     let kept = String::from_utf8(lines).unwrap();
-    assert_eq!(shelf.run(&["log", "--format", "jsonl"]).out, kept);
+    assert_eq!(db.run(&["log", "--format", "jsonl"]).out, kept);
     let third = kept.lines().nth(2).unwrap();
-    let shown = shelf.run(&["log", "show", &ids[2], "--json"]).out;
+    let shown = db.run(&["log", "show", &ids[2], "--json"]).out;
     assert_eq!(shown, format!("{third}\n"));
 }
 
 #[test]
 fn a_table_is_for_people() {
-    let (shelf, ids) = Shelf::with(&some_cases());
-    let said = shelf.run(&["log", "--limit", "1", "--verdict", "deny"]);
+    let (db, ids) = TestStore::with(&some_cases());
+    let said = db.run(&["log", "--limit", "1", "--verdict", "deny"]);
     let lines: Vec<&str> = said.out.lines().collect();
     assert!(lines[0].starts_with("TIME                 ID"), "{said:?}");
     let want = format!(
@@ -105,9 +105,9 @@ fn text_of_crawlers_does_no_harm() {
     let mut case = some_cases().swap_remove(0);
     case.agent = "ExampleBot".to_owned();
     case.path = "/secret/\u{202e}x".to_owned();
-    let (shelf, ids) = Shelf::with(&[case]);
+    let (db, ids) = TestStore::with(&[case]);
     let by = "=HYPERLINK(\"http://evil.example\")";
-    let said = shelf.run(&[
+    let said = db.run(&[
         "log",
         "ack",
         &ids[0],
@@ -118,12 +118,12 @@ fn text_of_crawlers_does_no_harm() {
     ]);
     assert_eq!((said.code, said.err.as_str()), (0, ""));
     assert_eq!(said.out.lines().count(), 1, "{}", said.out);
-    let table = shelf.run(&["log"]).out;
+    let table = db.run(&["log"]).out;
     assert!(
         table.contains("/secret/\\u{202e}x") && table.lines().count() == 2,
         "{table}"
     );
-    let sheet = shelf.run(&["log", "--format", "csv"]).out;
+    let sheet = db.run(&["log", "--format", "csv"]).out;
     let mut reader = csv::Reader::from_reader(sheet.as_bytes());
     let names = reader.headers().unwrap().clone();
     let row = reader.records().next().unwrap().unwrap();
@@ -145,8 +145,8 @@ fn text_of_crawlers_does_no_harm() {
 
 #[test]
 fn an_acknowledgement_names_a_person() {
-    let (shelf, ids) = Shelf::with(&some_cases());
-    let said = shelf.run(&[
+    let (db, ids) = TestStore::with(&some_cases());
+    let said = db.run(&[
         "log",
         "ack",
         &ids[0],
@@ -156,7 +156,7 @@ fn an_acknowledgement_names_a_person() {
     ]);
     assert_eq!((said.code, said.err.as_str()), (0, ""));
     for id in &ids[..2] {
-        let shown = shelf.run(&["log", "show", id]).out;
+        let shown = db.run(&["log", "show", id]).out;
         assert!(
             shown.starts_with(&format!("{id}\n")) && shown.contains("seen by   ada at "),
             "{shown}"
@@ -164,7 +164,7 @@ fn an_acknowledgement_names_a_person() {
         assert!(shown.contains(": known\n"), "{shown}");
     }
     let missing = "01KB7W3Y5E000000000VY7H1Q2";
-    let said = shelf.run(&["log", "ack", missing, &ids[2], "--note", "known"]);
+    let said = db.run(&["log", "ack", missing, &ids[2], "--note", "known"]);
     assert_eq!(said.code, 2);
     assert!(
         said.err
@@ -172,11 +172,11 @@ fn an_acknowledgement_names_a_person() {
         "{said:?}"
     );
     assert_eq!(
-        listed(&shelf, &["--acknowledged"]),
+        listed(&db, &["--acknowledged"]),
         ids[..3],
         "the others are done"
     );
-    let nobody = shelf
+    let nobody = db
         .command(&["log", "ack", &ids[0], "--note", "x"])
         .env_remove("USER")
         .output()
@@ -186,12 +186,12 @@ fn an_acknowledgement_names_a_person() {
 
 #[test]
 fn all_decisions_of_a_condition_are_acknowledged_at_once() {
-    let (shelf, ids) = Shelf::with(&some_cases());
+    let (db, ids) = TestStore::with(&some_cases());
     let ack = |arguments: &[&str]| {
         let fixed = ["log", "ack", "--note", "known"];
-        shelf.run(&[&fixed[..], arguments].concat())
+        db.run(&[&fixed[..], arguments].concat())
     };
-    let acknowledged = || listed(&shelf, &["--acknowledged"]);
+    let acknowledged = || listed(&db, &["--acknowledged"]);
     for (name, arguments, says) in [
         ("neither", &[][..], "neither an id nor a condition"),
         (
@@ -229,7 +229,7 @@ fn all_decisions_of_a_condition_are_acknowledged_at_once() {
     );
     let denied = [&ids[0], &ids[3], &ids[4]].map(Clone::clone);
     assert_eq!(acknowledged(), denied);
-    let kept = shelf.run(&["log", "show", &ids[0]]).out;
+    let kept = db.run(&["log", "show", &ids[0]]).out;
     assert!(kept.contains("seen by   Grace at "), "{kept}");
     let again = ack(&["--verdict", "deny", "--origin", "site.example", "--yes"]);
     assert_eq!(
@@ -247,19 +247,18 @@ fn all_decisions_of_a_condition_are_acknowledged_at_once() {
         replaced.out, "1 decision acknowledged by ada: known\n",
         "{replaced:?}"
     );
-    let kept = shelf.run(&["log", "show", &ids[0]]).out;
+    let kept = db.run(&["log", "show", &ids[0]]).out;
     assert!(kept.contains("seen by   ada at "), "{kept}");
-    let events = shelf.run(&["log", "--events", "--format", "jsonl"]).out;
+    let events = db.run(&["log", "--events", "--format", "jsonl"]).out;
     let count = events.matches("\"event\":\"acknowledged\"").count();
     assert_eq!(count, 4, "each is a record of the log: {events}");
 }
 
 #[test]
 fn decisions_are_counted() {
-    let (shelf, _) = Shelf::with(&some_cases());
+    let (db, _) = TestStore::with(&some_cases());
     let table = |key: &[&str]| {
-        shelf
-            .run(&[&["log", "--verdict", "deny", "--summary"], key].concat())
+        db.run(&[&["log", "--verdict", "deny", "--summary"], key].concat())
             .out
     };
     let by_reason = table(&[]);
@@ -276,7 +275,7 @@ fn decisions_are_counted() {
         "           3  2026-11-20 12:00:00  2026-11-20 12:00:04  https://site.example\n"
     ));
     assert!(table(&["rule"]).contains("https://site.example  Disallow: /secret\n"));
-    let first = shelf
+    let first = db
         .run(&[
             "log",
             "--summary",
@@ -292,7 +291,7 @@ fn decisions_are_counted() {
     let want = serde_json::json!({"origin": "https://site.example", "rule": "Disallow: /secret", "count": 2,
         "first": "2026-11-20T12:00:00.123Z", "last": "2026-11-20T12:00:04.123Z"});
     assert_eq!(first, want);
-    let sheet = shelf
+    let sheet = db
         .run(&["log", "--summary", "origin", "--format", "csv"])
         .out;
     assert!(
@@ -303,8 +302,8 @@ fn decisions_are_counted() {
 
 #[test]
 fn new_decisions_are_followed() {
-    let (shelf, ids) = Shelf::with(&some_cases());
-    let mut child = shelf
+    let (db, ids) = TestStore::with(&some_cases());
+    let mut child = db
         .command(&[
             "log",
             "--follow",
@@ -322,7 +321,7 @@ fn new_decisions_are_followed() {
     let mut next = || lines.next().unwrap().unwrap();
     assert!(next().contains(&ids[4]), "the latest denial first");
     for round in 0..3 {
-        let new = shelf.put(&some_cases()[..2]);
+        let new = db.put(&some_cases()[..2]);
         assert!(
             next().contains(&new[0]),
             "then each new one, and no allowance: round {round}"
@@ -338,12 +337,12 @@ fn a_closed_pipe_is_no_failure() {
     let many: Vec<Case> = (0..3_000)
         .map(|at| cases[at % cases.len()].clone())
         .collect();
-    let (shelf, _) = Shelf::with(&many);
+    let (db, _) = TestStore::with(&many);
     for arguments in [
         &["log", "--all"][..],
         &["log", "--follow", "--limit", "3000"],
     ] {
-        let mut child = shelf
+        let mut child = db
             .command(arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -359,20 +358,20 @@ fn a_closed_pipe_is_no_failure() {
             "{arguments:?}"
         );
     }
-    assert_eq!(listed(&shelf, &["--all"]).len(), 3_000);
+    assert_eq!(listed(&db, &["--all"]).len(), 3_000);
     assert_eq!(
-        listed(&shelf, &["--limit", "1200"]),
-        listed(&shelf, &["--all"])[1_800..]
+        listed(&db, &["--limit", "1200"]),
+        listed(&db, &["--all"])[1_800..]
     );
     assert_eq!(
-        listed(&shelf, &["--limit", "700", "--path", "/open"]).len(),
+        listed(&db, &["--limit", "700", "--path", "/open"]).len(),
         700
     );
 }
 
 #[test]
 fn mistakes_get_a_clear_message() {
-    let (shelf, _) = Shelf::with(&[Case {
+    let (db, _) = TestStore::with(&[Case {
         now: NOON,
         ..some_cases().swap_remove(0)
     }]);
@@ -402,7 +401,7 @@ fn mistakes_get_a_clear_message() {
             "crawlgate: --checkpoint nowhere: ",
         ),
     ] {
-        let said = shelf.run(arguments);
+        let said = db.run(arguments);
         assert_eq!((said.code, said.out.as_str()), (2, ""), "{arguments:?}");
         assert!(said.err.starts_with(says), "{arguments:?}: {said:?}");
     }

@@ -8,38 +8,38 @@ use crawlgate::tlog::{Tree, leaf_hash};
 use crate::attacks::{Attack, CLIENT, OTHER, check, forget_the_end};
 use crate::case::NOON;
 use crate::forger::Forger;
-use crate::test_store::{Shelf, some_cases};
+use crate::test_store::{TestStore, some_cases};
 
 /// Returns a store of which the seventh record has replaced the key.
-fn rotated() -> Shelf {
-    let (shelf, _) = Shelf::with(&some_cases());
-    shelf.sign(NOON);
-    let said = shelf.run(&["audit", "key", "rotate", "--reason", "it was stolen"]);
+fn rotated() -> TestStore {
+    let (db, _) = TestStore::with(&some_cases());
+    db.sign(NOON);
+    let said = db.run(&["audit", "key", "rotate", "--reason", "it was stolen"]);
     assert_eq!(said.code, 0, "{said:?}");
-    shelf.put(&some_cases()[..2]);
-    shelf
+    db.put(&some_cases()[..2]);
+    db
 }
 
 /// Writes the end of the log anew, and signs it by the key that was replaced.
-fn sign_by_the_stolen_key(shelf: &Shelf) {
-    let file = shelf.directory().join("crawlgate.log.key");
+fn sign_by_the_stolen_key(db: &TestStore) {
+    let file = db.directory().join("crawlgate.log.key");
     let text = std::fs::read_to_string(&file).unwrap();
     let blocks: Vec<_> = text
         .split_inclusive("-----END PRIVATE KEY-----\n")
         .collect();
     let name = blocks[0].lines().next().unwrap();
-    let stolen = shelf.directory().join("stolen");
+    let stolen = db.directory().join("stolen");
     std::fs::write(&stolen, format!("{name}\n{}", blocks[1])).unwrap();
     std::fs::set_permissions(&stolen, PermissionsExt::from_mode(0o600)).unwrap();
     let stolen = LogKey::load(&stolen, None).unwrap();
 
-    let mut forger = Forger::of(shelf).replace(7, CLIENT, OTHER);
+    let mut forger = Forger::of(db).replace(7, CLIENT, OTHER);
     forger.entries.remove(6);
     let leaves: Vec<_> = forger.entries.iter().map(|one| leaf_hash(one)).collect();
     let note = stolen.checkpoint(8, Tree::root_of(&leaves)).to_string();
     forger.into_tail();
-    forget_the_end(shelf);
-    let connection = shelf.connection();
+    forget_the_end(db);
+    let connection = db.connection();
     let change = "UPDATE checkpoint SET size = 8, note = ?1 WHERE size = 7";
     assert_eq!(connection.execute(change, [note]), Ok(1));
 }
@@ -68,23 +68,23 @@ fn a_replaced_key_signs_nothing_that_is_believed() {
 
 #[test]
 fn evidence_from_before_a_new_key_is_proven_beside_the_store_and_by_both_keys() {
-    let (shelf, ids) = Shelf::with(&some_cases());
-    shelf.sign(NOON);
-    let old = shelf.run(&["audit", "key"]).out;
-    let file = shelf.directory().join("evidence.json");
+    let (db, ids) = TestStore::with(&some_cases());
+    db.sign(NOON);
+    let old = db.run(&["audit", "key"]).out;
+    let file = db.directory().join("evidence.json");
     let file = file.to_str().unwrap();
-    let said = shelf.run(&["audit", "prove", &ids[0], "-o", file]);
+    let said = db.run(&["audit", "prove", &ids[0], "-o", file]);
     assert_eq!(said.code, 0, "{said:?}");
-    let said = shelf.run(&["audit", "key", "rotate", "--reason", "yearly"]);
+    let said = db.run(&["audit", "key", "rotate", "--reason", "yearly"]);
     assert_eq!(said.code, 0, "{said:?}");
-    let new = shelf.run(&["audit", "key"]).out;
+    let new = db.run(&["audit", "key"]).out;
     let verify = |keys: &[&str]| {
         let keys = keys.iter().flat_map(|key| ["--key", key.trim()]);
         let words: Vec<_> = ["audit", "verify-evidence", file]
             .into_iter()
             .chain(keys)
             .collect();
-        shelf.run(&words)
+        db.run(&words)
     };
     let cases: [(&[&str], i32, bool); 4] = [
         // The store proves up to which record the old key counts.
@@ -102,9 +102,9 @@ fn evidence_from_before_a_new_key_is_proven_beside_the_store_and_by_both_keys() 
         assert_eq!(told, is_told, "{keys:?}: {said:?}");
     }
     // The file of a later record has the proof.
-    let late = &shelf.put(&some_cases()[..1])[0];
-    shelf.sign(NOON);
-    let said = shelf.run(&["audit", "prove", late, "-o", file]);
+    let late = &db.put(&some_cases()[..1])[0];
+    db.sign(NOON);
+    let said = db.run(&["audit", "prove", late, "-o", file]);
     assert_eq!(said.code, 0, "{said:?}");
     for keys in [&[][..], &[&*old], &[&*new], &[&*new, &*old]] {
         let said = verify(keys);

@@ -20,21 +20,21 @@ use tempfile::TempDir;
 use crate::case::{Case, NOON};
 
 /// A directory with a store, its key, and a configuration that names them.
-pub struct Shelf {
+pub struct TestStore {
     directory: TempDir,
     runtime: tokio::runtime::Runtime,
 }
 
 /// The program's output.
 #[derive(Debug)]
-pub struct Said {
+pub struct ProgramOutput {
     pub code: i32,
     pub out: String,
     pub err: String,
 }
 
-impl Shelf {
-    pub fn new() -> Shelf {
+impl TestStore {
+    pub fn new() -> TestStore {
         let directory = tempfile::tempdir().unwrap();
         let store = directory.path().join("crawlgate.db");
         let config = format!("[store]\npath = \"{}\"\n", store.display());
@@ -43,14 +43,14 @@ impl Shelf {
             .enable_all()
             .build()
             .unwrap();
-        Shelf { directory, runtime }
+        TestStore { directory, runtime }
     }
 
     /// Returns a store with these cases in this order, and their ids.
-    pub fn with(cases: &[Case]) -> (Shelf, Vec<String>) {
-        let shelf = Shelf::new();
-        let ids = shelf.put(cases);
-        (shelf, ids)
+    pub fn with(cases: &[Case]) -> (TestStore, Vec<String>) {
+        let db = TestStore::new();
+        let ids = db.put(cases);
+        (db, ids)
     }
 
     pub fn file(&self) -> PathBuf {
@@ -172,14 +172,14 @@ impl Shelf {
         command
     }
 
-    pub fn run(&self, arguments: &[&str]) -> Said {
-        Said::of(self.command(arguments).output().unwrap())
+    pub fn run(&self, arguments: &[&str]) -> ProgramOutput {
+        ProgramOutput::of(self.command(arguments).output().unwrap())
     }
 }
 
-impl Said {
-    pub fn of(output: Output) -> Said {
-        Said {
+impl ProgramOutput {
+    pub fn of(output: Output) -> ProgramOutput {
+        ProgramOutput {
             code: output.status.code().expect("it ended by itself"),
             out: String::from_utf8(output.stdout).unwrap(),
             err: String::from_utf8(output.stderr).unwrap(),
@@ -221,11 +221,11 @@ pub fn some_cases() -> Vec<Case> {
 }
 
 /// Returns a store of some cases, of which the first six are signed.
-pub fn signed() -> Shelf {
-    let (shelf, _) = Shelf::with(&some_cases());
-    shelf.sign(NOON);
-    shelf.put(&some_cases()[..2]);
-    shelf
+pub fn signed() -> TestStore {
+    let (db, _) = TestStore::with(&some_cases());
+    db.sign(NOON);
+    db.put(&some_cases()[..2]);
+    db
 }
 
 /// Returns `count` cases, in the order of [`some_cases`], over and over.

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use crate::case::{Case, NOON};
-use crate::test_store::{Said, Shelf, many_cases, some_cases};
+use crate::test_store::{ProgramOutput, TestStore, many_cases, some_cases};
 
 #[test]
 fn a_decision_is_proven_and_its_evidence_shown() {
-    let (shelf, ids) = Shelf::with(&some_cases());
-    shelf.sign(NOON + Duration::from_secs(60));
-    let said = shelf.run(&["audit", "verify", &ids[0]]);
+    let (db, ids) = TestStore::with(&some_cases());
+    db.sign(NOON + Duration::from_secs(60));
+    let said = db.run(&["audit", "verify", &ids[0]]);
     assert_eq!((said.code, said.err.as_str()), (0, ""), "{said:?}");
-    let key = shelf.run(&["audit", "key"]).out;
+    let key = db.run(&["audit", "key"]).out;
     for part in [
         &format!("{} proven: the same decision follows", ids[0]),
         "deny, robots_disallow, at 2026-11-20T12:00:00.123Z",
@@ -29,8 +29,7 @@ fn a_decision_is_proven_and_its_evidence_shown() {
     }
     assert!(!said.out.contains("# of the site"), "{}", said.out);
     assert!(
-        shelf
-            .run(&["audit", "verify", &ids[0], "--full"])
+        db.run(&["audit", "verify", &ids[0], "--full"])
             .out
             .contains("1  # of the site")
     );
@@ -39,7 +38,7 @@ fn a_decision_is_proven_and_its_evidence_shown() {
         "no colours where no terminal is"
     );
 
-    let json = shelf
+    let json = db
         .run(&["audit", "verify", &ids[0].to_lowercase(), "--json"])
         .json();
     assert_eq!(
@@ -57,10 +56,10 @@ fn a_decision_is_proven_and_its_evidence_shown() {
 
 #[test]
 fn each_kind_of_decision_says_how_far_it_is_proven() {
-    let (shelf, ids) = Shelf::with(&some_cases());
+    let (db, ids) = TestStore::with(&some_cases());
     let heads: Vec<_> = ids
         .iter()
-        .map(|id| shelf.run(&["audit", "verify", id]))
+        .map(|id| db.run(&["audit", "verify", id]))
         .collect();
     let first_lines: Vec<&str> = heads
         .iter()
@@ -83,10 +82,10 @@ fn each_kind_of_decision_says_how_far_it_is_proven() {
 
 #[test]
 fn every_record_is_counted() {
-    let (shelf, _) = Shelf::with(&some_cases());
-    shelf.sign(NOON);
-    shelf.put(&some_cases()[..2]);
-    let said = shelf.run(&["audit", "verify", "--all"]);
+    let (db, _) = TestStore::with(&some_cases());
+    db.sign(NOON);
+    db.put(&some_cases()[..2]);
+    let said = db.run(&["audit", "verify", "--all"]);
     assert_eq!((said.code, said.err.as_str()), (0, ""), "{said:?}");
     for part in [
         "log       8 records, 1 to 8, whole\n",
@@ -97,7 +96,7 @@ fn every_record_is_counted() {
     ] {
         assert!(said.out.contains(part), "{part}\n{}", said.out);
     }
-    let json = shelf
+    let json = db
         .run(&[
             "audit",
             "verify",
@@ -115,9 +114,9 @@ fn every_record_is_counted() {
 
 #[test]
 fn an_empty_store_is_whole() {
-    let shelf = Shelf::new();
-    shelf.ask(async |_| ());
-    let said = shelf.run(&["audit", "verify", "--all"]);
+    let db = TestStore::new();
+    db.ask(async |_| ());
+    let said = db.run(&["audit", "verify", "--all"]);
     assert_eq!(said.code, 0, "{said:?}");
     assert!(
         said.out.contains("log       no records, whole\n"),
@@ -127,9 +126,9 @@ fn an_empty_store_is_whole() {
 
 #[test]
 fn a_missing_decision_is_reported() {
-    let (shelf, _) = Shelf::with(&some_cases());
+    let (db, _) = TestStore::with(&some_cases());
     for id in ["01KB7W3Y5E000000000VY7H1Q2", "x"] {
-        let said = shelf.run(&["audit", "verify", id]);
+        let said = db.run(&["audit", "verify", id]);
         assert_eq!(said.code, 1);
         assert!(
             said.out
@@ -143,20 +142,20 @@ fn a_missing_decision_is_reported() {
 #[test]
 fn retention_is_no_fault() {
     const DAY: Duration = Duration::from_secs(86_400);
-    let (shelf, ids) = Shelf::with(&many_cases(300));
-    shelf.sign(NOON);
-    let old = shelf.keep_checkpoint("old");
+    let (db, ids) = TestStore::with(&many_cases(300));
+    db.sign(NOON);
+    let old = db.keep_checkpoint("old");
     // A month later.
     let later = NOON + DAY * 30;
     let of_later = many_cases(20).into_iter().map(|case| Case {
         asked: later,
         ..case
     });
-    shelf.put(&of_later.collect::<Vec<_>>());
-    shelf.sign(later);
-    assert_eq!(shelf.prune(DAY * 7, later), 256);
+    db.put(&of_later.collect::<Vec<_>>());
+    db.sign(later);
+    assert_eq!(db.prune(DAY * 7, later), 256);
     let verify = ["audit", "verify", "--all", "--checkpoint"];
-    let verify = || shelf.run(&[&verify[..], &[old.to_str().unwrap()]].concat());
+    let verify = || db.run(&[&verify[..], &[old.to_str().unwrap()]].concat());
     let said = verify();
     assert_eq!(said.code, 0, "{said:?}");
     // The entry that tells of the dropped ones is the last.
@@ -168,10 +167,10 @@ fn retention_is_no_fault() {
     );
     assert!(said.out.contains("events    1 dropped\n"), "{said:?}");
     for (id, code) in [(&ids[255], 1), (&ids[256], 0)] {
-        assert_eq!(shelf.run(&["audit", "verify", id]).code, code);
+        assert_eq!(db.run(&["audit", "verify", id]).code, code);
     }
     // More is gone than the entry says.
-    shelf.tamper("DELETE FROM tail WHERE first = (SELECT min(first) FROM tail)");
+    db.tamper("DELETE FROM tail WHERE first = (SELECT min(first) FROM tail)");
     let said = verify();
     assert_eq!(said.code, 1, "{said:?}");
     let want = "are missing, and no entry says that retention has dropped them";
@@ -183,7 +182,7 @@ fn lines_about_the_log_itself_are_proven_and_no_decisions() {
     use crawlgate::audit::DecisionId;
     use crawlgate::entry::{Event, EventKind};
     use crawlgate::store::Batch;
-    let (shelf, _) = Shelf::with(&some_cases());
+    let (db, _) = TestStore::with(&some_cases());
     let event = Event {
         id: DecisionId::mint(NOON).octets(),
         kind: EventKind::Lost {
@@ -195,8 +194,8 @@ fn lines_about_the_log_itself_are_proven_and_no_decisions() {
     };
     let mut batch = Batch::default();
     batch.entries.push(|out| event.encode(out));
-    shelf.ask(async |store| store.write(batch).await).unwrap();
-    let said = shelf.run(&["audit", "verify", "--all"]);
+    db.ask(async |store| store.write(batch).await).unwrap();
+    let said = db.run(&["audit", "verify", "--all"]);
     assert_eq!(said.code, 0, "{said:?}");
     assert!(said.out.contains("events    1 records_lost\n"), "{said:?}");
     assert!(said.out.contains("7 records, 1 to 7, whole\n"), "{said:?}");
@@ -204,24 +203,20 @@ fn lines_about_the_log_itself_are_proven_and_no_decisions() {
 
 #[test]
 fn a_missing_store_is_reported() {
-    let shelf = Shelf::new();
+    let db = TestStore::new();
     for arguments in [
         &["audit", "verify", "--all"][..],
         &["audit", "checkpoint"],
         &["log"],
         &["log", "ack", "01KB7W3Y5E000000000VY7H1Q2", "--note", "x"],
     ] {
-        let Said { code, out, err } = shelf.run(arguments);
+        let ProgramOutput { code, out, err } = db.run(arguments);
         assert_eq!((code, out.as_str()), (2, ""), "{arguments:?}: {err}");
         assert!(err.contains("crawlgate.db"), "{arguments:?}: {err}");
-        assert!(!shelf.file().exists(), "{arguments:?}");
+        assert!(!db.file().exists(), "{arguments:?}");
     }
-    std::fs::write(
-        shelf.directory().join("config.toml"),
-        "[store]\npath = \"\"\n",
-    )
-    .unwrap();
-    let said = shelf.run(&["log"]);
+    std::fs::write(db.directory().join("config.toml"), "[store]\npath = \"\"\n").unwrap();
+    let said = db.run(&["log"]);
     assert!(
         said.code == 2 && said.err.contains("[store] path is \"\""),
         "{said:?}"
@@ -234,9 +229,9 @@ fn many_records_are_walked_page_by_page() {
     let many: Vec<Case> = (0..2_500)
         .map(|at| cases[at % cases.len()].clone())
         .collect();
-    let (shelf, _) = Shelf::with(&many);
-    shelf.sign(NOON);
-    let json = shelf.run(&["audit", "verify", "--all", "--json"]).json();
+    let (db, _) = TestStore::with(&many);
+    db.sign(NOON);
+    let json = db.run(&["audit", "verify", "--all", "--json"]).json();
     assert_eq!(
         (&json["records"], &json["signed"], &json["wrong"]),
         (&2_500.into(), &2_500.into(), &0.into())
@@ -248,20 +243,20 @@ fn many_records_are_walked_page_by_page() {
 #[ignore = "it takes a minute"]
 fn how_long_a_million_takes() {
     const MILLION: usize = 1_000_000;
-    let shelf = Shelf::new();
+    let db = TestStore::new();
     let cases = some_cases();
     let decided: Vec<_> = cases[..5].iter().map(Case::decide).collect();
     let of = |at: usize| (&cases[at % 5], &decided[at % 5]);
-    shelf.put(&cases);
+    db.put(&cases);
     for page in 0..MILLION / 5_000 {
         let mut batch = crawlgate::store::Batch::default();
         for at in 0..5_000 {
             let (case, decision) = of(page + at);
             case.file(decision, &mut batch);
         }
-        shelf.ask(async |store| store.write(batch).await).unwrap();
+        db.ask(async |store| store.write(batch).await).unwrap();
     }
-    shelf.sign(NOON);
+    db.sign(NOON);
     for arguments in [
         &["audit", "verify", "--all"][..],
         &["log", "--summary", "rule"],
@@ -269,7 +264,7 @@ fn how_long_a_million_takes() {
         &["log", "--limit", "1"],
     ] {
         let began = tokio::time::Instant::now();
-        let said = shelf.run(arguments);
+        let said = db.run(arguments);
         println!("{arguments:?}: {:?}\n{}", began.elapsed(), said.out);
         assert_eq!(said.code, 0, "{said:?}");
     }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::any_case::a_case;
 use crate::case::{Case, MINUTE, NOON, asserted, snapshot, successful, terms};
-use crate::test_store::{Said, Shelf};
+use crate::test_store::{ProgramOutput, TestStore};
 
 const OLD: &str = "User-agent: *\nDisallow: /private/\n";
 
@@ -123,7 +123,7 @@ fn the_memory_of_a_summary_is_bounded() {
 }
 
 /// Returns a store with requests of all kinds, and two files to ask about beside it.
-fn shelf() -> Shelf {
+fn db() -> TestStore {
     let at = |case: Case, second: u64| Case {
         asked: NOON + Duration::from_secs(second),
         now: NOON + Duration::from_secs(second),
@@ -150,8 +150,8 @@ fn shelf() -> Shelf {
         },
         last_good: None,
     };
-    let shelf = Shelf::new();
-    shelf.put(&[
+    let db = TestStore::new();
+    db.put(&[
         at(of("ExampleBot", "/archive/1"), 1),
         at(of("ExampleBot", "/archive/1"), 2),
         at(of("ExampleBot", "/archive/2"), 3),
@@ -196,21 +196,21 @@ fn shelf() -> Shelf {
             13,
         ),
     ]);
-    std::fs::create_dir(shelf.directory().join("collected")).unwrap();
-    std::fs::write(shelf.directory().join("new.txt"), NEW).unwrap();
-    std::fs::write(shelf.directory().join("old.txt"), OLD).unwrap();
-    shelf
+    std::fs::create_dir(db.directory().join("collected")).unwrap();
+    std::fs::write(db.directory().join("new.txt"), NEW).unwrap();
+    std::fs::write(db.directory().join("old.txt"), OLD).unwrap();
+    db
 }
 
-fn ask(shelf: &Shelf, words: &[&str]) -> Said {
+fn ask(db: &TestStore, words: &[&str]) -> ProgramOutput {
     let site = ["check", "--origin", "https://site.example"];
-    shelf.run(&[&site, words].concat())
+    db.run(&[&site, words].concat())
 }
 
 #[test]
 fn a_what_if_tells_what_changes_by_which_rule() {
-    let shelf = shelf();
-    let said = ask(&shelf, &["--robots", "new.txt", "--since", "2026-11-20"]);
+    let db = db();
+    let said = ask(&db, &["--robots", "new.txt", "--since", "2026-11-20"]);
     let expected = "\
 new.txt, as the robots.txt of https://site.example, for requests since 2026-11-20 00:00:00
   judged:   9 recorded requests, 6 would be decided otherwise
@@ -236,7 +236,7 @@ new.txt, as the robots.txt of https://site.example, for requests since 2026-11-2
     assert_eq!(said.out, expected);
 
     let said = ask(
-        &shelf,
+        &db,
         &["--robots", "new.txt", "--since", "2026-11-20", "--json"],
     );
     assert_eq!(said.code, 1, "{said:?}");
@@ -279,7 +279,7 @@ new.txt, as the robots.txt of https://site.example, for requests since 2026-11-2
     );
 
     let said = ask(
-        &shelf,
+        &db,
         &["--robots", "new.txt", "--since", "2026-11-20", "--jsonl"],
     );
     let changes: Vec<Value> = said
@@ -297,8 +297,7 @@ new.txt, as the robots.txt of https://site.example, for requests since 2026-11-2
         json!({"verdict": "deny", "reason": "robots_disallow", "rule": group["rule"], "exempt": null})
     );
     let id = changes[3]["id"].as_str().unwrap();
-    let shown: Value =
-        serde_json::from_str(&shelf.run(&["log", "show", id, "--json"]).out).unwrap();
+    let shown: Value = serde_json::from_str(&db.run(&["log", "show", id, "--json"]).out).unwrap();
     assert_eq!(shown["url"], changes[3]["url"]);
 }
 
@@ -311,8 +310,8 @@ fn a_client_is_exempt_from_the_other_file_if_it_is_exempt_now() {
         ..Case::of(OLD, "ExampleBot", path)
     };
     let then = ("then", Some("a person asked"));
-    let shelf = Shelf::new();
-    shelf.put(&[
+    let db = TestStore::new();
+    db.put(&[
         of("/private/a", then, 1),
         of("/archive/a", then, 2),
         of("/private/b", ("now", None), 3),
@@ -321,11 +320,11 @@ fn a_client_is_exempt_from_the_other_file_if_it_is_exempt_now() {
         of("/archive/c", ("always", Some("a person asks")), 6),
     ]);
     std::fs::write(
-        shelf.directory().join("both.txt"),
+        db.directory().join("both.txt"),
         format!("{OLD}Disallow: /archive/\n"),
     )
     .unwrap();
-    let file = shelf.directory().join("config.toml");
+    let file = db.directory().join("config.toml");
     let mut config = std::fs::read_to_string(&file).unwrap();
     for (name, exempt) in [
         ("then", ""),
@@ -339,7 +338,7 @@ fn a_client_is_exempt_from_the_other_file_if_it_is_exempt_now() {
     }
     std::fs::write(&file, config).unwrap();
     let words = ["--robots", "both.txt", "--since", "2026-11-20"];
-    let said = ask(&shelf, &words);
+    let said = ask(&db, &words);
     let expected = "\
   judged:   6 recorded requests, 3 would be decided otherwise
   denied:   2 that were allowed
@@ -356,9 +355,9 @@ fn a_client_is_exempt_from_the_other_file_if_it_is_exempt_now() {
   exempt:   1 by the record; 3 by this file, of clients that are exempt now
   unknown:";
     assert!(said.out.contains(expected), "{}", said.out);
-    let told = ask(&shelf, &[&words[..], &["--json"]].concat()).json();
+    let told = ask(&db, &[&words[..], &["--json"]].concat()).json();
     assert_eq!(told["exempt"], json!({"recorded": 1, "now": 3}), "{told}");
-    let said = ask(&shelf, &[&words[..], &["--jsonl"]].concat());
+    let said = ask(&db, &[&words[..], &["--jsonl"]].concat());
     let changes = said.out.lines().map(|line| {
         let change: Value = serde_json::from_str(line).unwrap();
         json!([change["from"]["exempt"], change["to"]["exempt"]])
@@ -376,7 +375,7 @@ fn a_client_is_exempt_from_the_other_file_if_it_is_exempt_now() {
 
 #[test]
 fn the_span_the_file_and_the_settings_narrow_a_what_if() {
-    let shelf = shelf();
+    let db = db();
     #[rustfmt::skip] // one row, one case
     let cases: &[(&str, &[&str], i32, &str)] = &[
         ("the same file", &["--robots", "old.txt", "--since", "2026-11-20"], 0, "9 recorded requests, none would be decided otherwise"),
@@ -389,7 +388,7 @@ fn the_span_the_file_and_the_settings_narrow_a_what_if() {
         ("without a span", &["--robots", "new.txt"], 2, "--since <TIME>"),
     ];
     for (name, words, code, told) in cases {
-        let said = ask(&shelf, words);
+        let said = ask(&db, words);
         assert_eq!(said.code, *code, "{name}: {said:?}");
         assert!(
             said.out.contains(told) || said.err.contains(told),
@@ -408,13 +407,13 @@ fn the_span_the_file_and_the_settings_narrow_a_what_if() {
             "cannot be used with",
         ),
     ] {
-        let said = shelf.run(words);
+        let said = db.run(words);
         assert_eq!(said.code, 2, "{words:?}: {said:?}");
         assert!(said.err.contains(told), "{words:?}: {said:?}");
     }
-    let mut config = std::fs::read_to_string(shelf.directory().join("config.toml")).unwrap();
+    let mut config = std::fs::read_to_string(db.directory().join("config.toml")).unwrap();
     let _ = write!(config, "[log]\ndecisions = \"all\"\n");
-    std::fs::write(shelf.directory().join("config.toml"), config).unwrap();
-    let said = ask(&shelf, &["--robots", "new.txt", "--since", "2026-11-20"]);
+    std::fs::write(db.directory().join("config.toml"), config).unwrap();
+    let said = ask(&db, &["--robots", "new.txt", "--since", "2026-11-20"]);
     assert!(!said.out.contains("unknown:"), "{said:?}");
 }

@@ -1,4 +1,4 @@
-//! A real engine for a fleet, with a wall before it.
+//! A real engine for a fleet, with a link to it that tests can cut.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -146,9 +146,9 @@ impl Engine {
         kill_process(id, signal).unwrap();
     }
 
-    /// Opens a way to the engine that can be closed.
-    pub(crate) fn wall(&self) -> Wall {
-        Wall::before(self.socket())
+    /// Opens a link to the engine that can be cut.
+    pub(crate) fn link(&self) -> EngineLink {
+        EngineLink::before(self.socket())
     }
 }
 
@@ -184,65 +184,65 @@ fn spawn(program: &str, folder: &tempfile::TempDir, options: &[String], has_cloc
         .unwrap()
 }
 
-/// The way of octets through a wall.
+/// How octets pass a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Transfer {
     /// Each part passes after this time.
     Open(Duration),
-    /// Nothing passes, and connections stay. What was sent arrives when the way is open again.
+    /// Nothing passes, and connections stay. What was sent arrives when the link is open again.
     Hole,
     /// Questions pass, answers do not.
     NoAnswers,
 }
 
 /// A TCP port that leads to an engine, until it is closed.
-pub(crate) struct Wall {
+pub(crate) struct EngineLink {
     address: SocketAddr,
-    gate: Arc<Gatehouse>,
+    gate: Arc<LinkControl>,
 }
 
 #[derive(Default)]
-struct Gatehouse {
-    passage: Mutex<Passage>,
+struct LinkControl {
+    traffic: Mutex<LinkTraffic>,
     change: Condvar,
 }
 
-/// The connections through a wall.
-struct Passage {
+/// The connections over a link.
+struct LinkTraffic {
     is_open: bool,
-    way: Way,
+    transfer: Transfer,
     through: Vec<(TcpStream, UnixStream)>,
 }
 
-impl Default for Passage {
+impl Default for LinkTraffic {
     fn default() -> Self {
         Self {
             is_open: true,
-            way: Way::Open(Duration::ZERO),
+            transfer: Transfer::Open(Duration::ZERO),
             through: Vec::new(),
         }
     }
 }
 
-impl Wall {
+impl EngineLink {
     fn before(engine: PathBuf) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let gate = Arc::<Gatehouse>::default();
+        let gate = Arc::<LinkControl>::default();
         let at = Arc::clone(&gate);
         thread::spawn(move || {
             for near in listener.incoming().map_while(Result::ok) {
-                let mut passage = at.passage.lock().unwrap();
+                let mut traffic = at.traffic.lock().unwrap();
                 let Some(far) = UnixStream::connect(&engine)
                     .ok()
-                    .filter(|_| passage.is_open)
+                    .filter(|_| traffic.is_open)
                 else {
                     continue;
                 };
                 let (mut up, mut down) = (far.try_clone().unwrap(), near.try_clone().unwrap());
                 let (mut to_far, mut to_near) =
                     (near.try_clone().unwrap(), far.try_clone().unwrap());
-                passage.through.push((near, far));
+                traffic.through.push((near, far));
                 let (there, back) = (Arc::clone(&at), Arc::clone(&at));
                 thread::spawn(move || {
                     let _ = there.carry(&mut to_far, &mut up, false);
@@ -269,9 +269,9 @@ impl Wall {
 
     /// Ends all connections and takes no more.
     pub(crate) fn close(&self) {
-        let mut passage = self.gate.passage.lock().unwrap();
-        passage.is_open = false;
-        for (near, far) in passage.through.drain(..) {
+        let mut traffic = self.gate.traffic.lock().unwrap();
+        traffic.is_open = false;
+        for (near, far) in traffic.through.drain(..) {
             let _ = near.shutdown(Shutdown::Both);
             let _ = far.shutdown(Shutdown::Both);
         }
@@ -279,17 +279,17 @@ impl Wall {
 
     /// Takes connections again.
     pub(crate) fn open(&self) {
-        self.gate.passage.lock().unwrap().is_open = true;
+        self.gate.traffic.lock().unwrap().is_open = true;
     }
 
-    /// Changes the way of octets, also of those that are under way.
-    pub(crate) fn set(&self, way: Way) {
-        self.gate.passage.lock().unwrap().way = way;
+    /// Changes how octets pass, those under way included.
+    pub(crate) fn set(&self, transfer: Transfer) {
+        self.gate.traffic.lock().unwrap().transfer = transfer;
         self.gate.change.notify_all();
     }
 }
 
-impl Gatehouse {
+impl LinkControl {
     /// Carries octets for as long as both ends live.
     fn carry(&self, from: &mut dyn Read, to: &mut dyn Write, is_answer: bool) -> io::Result<()> {
         let mut octets = vec![0; 1 << 16];
@@ -298,18 +298,18 @@ impl Gatehouse {
             if length == 0 {
                 return Ok(());
             }
-            let passage = self.passage.lock().unwrap();
-            let is_blocked = |passage: &mut Passage| match passage.way {
-                Way::Open(_) => false,
-                Way::Hole => true,
-                Way::NoAnswers => is_answer,
+            let traffic = self.traffic.lock().unwrap();
+            let is_blocked = |traffic: &mut LinkTraffic| match traffic.transfer {
+                Transfer::Open(_) => false,
+                Transfer::Hole => true,
+                Transfer::NoAnswers => is_answer,
             };
-            let passage = self.change.wait_while(passage, is_blocked).unwrap();
-            let delay = match passage.way {
-                Way::Open(delay) => delay,
-                Way::Hole | Way::NoAnswers => Duration::ZERO,
+            let traffic = self.change.wait_while(traffic, is_blocked).unwrap();
+            let delay = match traffic.transfer {
+                Transfer::Open(delay) => delay,
+                Transfer::Hole | Transfer::NoAnswers => Duration::ZERO,
             };
-            drop(passage);
+            drop(traffic);
             thread::sleep(delay);
             to.write_all(&octets[..length])?;
         }

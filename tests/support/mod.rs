@@ -33,7 +33,7 @@ pub(crate) mod witness;
 
 pub(crate) use admin_gate::AdminGate;
 pub(crate) use crawlgate_process::{CrawlgateProcess, Setup, program};
-pub(crate) use engine::{Engine, Wall, Way, with_clock};
+pub(crate) use engine::{Engine, EngineLink, Transfer, with_clock};
 pub(crate) use http::{Head, Response};
 pub(crate) use http2::Http2;
 pub(crate) use latch::Latch;

@@ -12,7 +12,7 @@ use crawlgate::tlog::{EntryProof, Note, Resource, Tile, VerifierKey, hash_text, 
 use tempfile::TempDir;
 
 use super::log::Log;
-use super::stored::Shelf;
+use super::stored::TestStore;
 
 /// Sizes with each form of an end, the last with three levels of tiles: the example of c2sp.org/tlog-tiles.
 const SIZES: [usize; 7] = [1, 2, 255, 256, 257, 600, 70_000];
@@ -100,16 +100,16 @@ fn verify(peer: impl Fn(&Path) -> Output) {
     }
     // What the program writes out of a store, with its own key.
     for size in [1, 600] {
-        let mut shelf = Shelf::new();
-        shelf.grow(size);
-        shelf.written();
-        let stored = Log::of(shelf.entries.clone());
-        let key = shelf.key();
+        let mut db = TestStore::new();
+        db.grow(size);
+        db.written();
+        let stored = Log::of(db.entries.clone());
+        let key = db.key();
         let keys = [key.vkey(), stored.witness()];
-        vouch(&shelf.folder(), &stored, size, keys, |size| {
+        vouch(&db.folder(), &stored, size, keys, |size| {
             stored.cosigned(key.checkpoint(size as u64, stored.root(size)))
         });
-        whole(&shelf.folder(), size);
+        whole(&db.folder(), size);
     }
     let folder = write(&log, 600);
     #[rustfmt::skip] // one row, one file and octet

@@ -20,17 +20,17 @@ use crawlgate::tlog::{Checkpoint, Note, Prover, Resource, Tile, leaf_hash};
 use tempfile::TempDir;
 
 /// A directory with a store of many decisions, its key, and a configuration that names them.
-pub(crate) struct Shelf {
+pub(crate) struct TestStore {
     directory: TempDir,
     pub(crate) entries: Vec<Vec<u8>>,
 }
 
-impl Shelf {
-    pub(crate) fn new() -> Shelf {
+impl TestStore {
+    pub(crate) fn new() -> TestStore {
         let directory = tempfile::tempdir().unwrap();
         let config = "[store]\npath = \"crawlgate.db\"\n";
         fs::write(directory.path().join("config.toml"), config).unwrap();
-        Shelf {
+        TestStore {
             directory,
             entries: Vec::new(),
         }
@@ -122,7 +122,7 @@ impl Shelf {
     }
 }
 
-impl Shelf {
+impl TestStore {
     /// Checks that each file that was written, of this tree or of a smaller one, is made of the store as it was.
     #[track_caller]
     pub(crate) fn made_one_by_one(&self) {
@@ -171,17 +171,17 @@ fn note_files(folder: &Path, name: &str, places: &mut BTreeMap<String, u64>) {
 
 #[test]
 fn the_tree_of_a_store_is_written_and_goes_on() {
-    let mut shelf = Shelf::new();
-    let none = shelf.tiles();
+    let mut db = TestStore::new();
+    let none = db.tiles();
     assert_eq!(none.status.code(), Some(2));
     let mut before = BTreeMap::new();
     // Entries of the tail alone, of blocks, more than one segment.
     for size in [1, 255, 256, 600, 5_000, 66_100] {
-        shelf.grow(size);
-        let places = shelf.written();
-        shelf.made_one_by_one();
+        db.grow(size);
+        let places = db.written();
+        db.made_one_by_one();
         if size <= 5_000 {
-            assert_eq!(shelf.written(), places, "{size}: nothing is written twice");
+            assert_eq!(db.written(), places, "{size}: nothing is written twice");
         }
         for (name, place) in before {
             let is_kept = name == "/checkpoint" || places.get(&name) == Some(&place);
@@ -192,7 +192,7 @@ fn the_tree_of_a_store_is_written_and_goes_on() {
 
     // Damaged and half-written files are made anew, all others stay.
     let spoil = |name: &str, change: fn(&mut Vec<u8>)| {
-        let path = shelf.folder().join(name);
+        let path = db.folder().join(name);
         let mut content = fs::read(&path).unwrap();
         change(&mut content);
         fs::write(path, content).unwrap();
@@ -201,8 +201,8 @@ fn the_tree_of_a_store_is_written_and_goes_on() {
     spoil("tile/entries/007", |content| content[1_000] ^= 1);
     spoil("tile/entries/009", Vec::clear);
     spoil("tile/1/000", |content| content.truncate(77));
-    fs::remove_file(shelf.folder().join("tile/0/011")).unwrap();
-    let after = shelf.written();
+    fs::remove_file(db.folder().join("tile/0/011")).unwrap();
+    let after = db.written();
     let renewed: Vec<_> = after
         .iter()
         .filter(|(name, place)| before.get(*name) != Some(place))
@@ -212,9 +212,9 @@ fn the_tree_of_a_store_is_written_and_goes_on() {
 
 #[test]
 fn a_tree_that_was_not_signed_gets_no_checkpoint() {
-    let mut shelf = Shelf::new();
-    shelf.grow(600);
-    let store = rusqlite::Connection::open(shelf.path("crawlgate.db")).unwrap();
+    let mut db = TestStore::new();
+    db.grow(600);
+    let store = rusqlite::Connection::open(db.path("crawlgate.db")).unwrap();
     let (size, entries): (i64, Vec<u8>) = store
         .query_row(
             "SELECT first, entries FROM tail ORDER BY first LIMIT 1",
@@ -232,10 +232,10 @@ fn a_tree_that_was_not_signed_gets_no_checkpoint() {
         )
         .unwrap();
     drop(store);
-    let output = shelf.tiles();
+    let output = db.tiles();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(matches!(output.status.code(), Some(1 | 2)), "{said}");
-    assert!(!shelf.folder().join("checkpoint").exists(), "{said}");
+    assert!(!db.folder().join("checkpoint").exists(), "{said}");
 }
 
 /// Returns decisions with these numbers in their identifiers, which rest on nothing.

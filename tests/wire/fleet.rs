@@ -24,18 +24,18 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::support::{
-    CrawlgateProcess, Engine, Origin, RULES, Setup, Wall, eventually, origin_ca_pem,
+    CrawlgateProcess, Engine, EngineLink, Origin, RULES, Setup, eventually, origin_ca_pem,
 };
 
 /// The key of the fleets of these tests.
 const KEY: &str = "0707070707070707070707070707070707070707070707070707070707070707";
 
-/// Makes an instance of the fleet behind `wall`.
-pub(crate) fn member(setup: &mut Setup, wall: &Wall, name: &str) {
+/// Makes an instance of the fleet behind `link`.
+pub(crate) fn member(setup: &mut Setup, link: &EngineLink, name: &str) {
     let key = setup.dir().join("fleet.key");
     std::fs::write(&key, KEY).unwrap();
     std::fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
-    setup.set("fleet", "engine", &wall.engine());
+    setup.set("fleet", "engine", &link.engine());
     setup.set("fleet", "key_file", "\"fleet.key\"");
     setup.set("fleet", "name", &format!("{name:?}"));
     // On a busy machine, every answer may be late.
@@ -77,10 +77,10 @@ fn logs_are_whole(gates: &[CrawlgateProcess]) {
 #[test]
 fn an_instance_without_its_engine_forwards_nothing() {
     for mut engine in Engine::each() {
-        let wall = engine.wall();
+        let link = engine.link();
         let origin = Origin::with_rules(RULES);
         let gate = joined(|setup| {
-            member(setup, &wall, "a1");
+            member(setup, &link, "a1");
             setup.set("fleet", "patience", "\"2s\"");
         });
         forwards(&gate, &origin.url("/page"));
@@ -102,14 +102,14 @@ fn an_instance_that_never_heard_from_its_engine_serves_and_forwards_nothing() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
-    wall.close();
+    let link = engine.link();
+    link.close();
     let origin = Origin::with_rules(RULES);
-    let gate = CrawlgateProcess::with(|setup| member(setup, &wall, "a1"));
+    let gate = CrawlgateProcess::with(|setup| member(setup, &link, "a1"));
     let answer = gate.get(&origin.url("/page"));
     gate.refused(&answer, 503, "fleet_cut");
     assert_eq!(origin.seen().len(), 0);
-    wall.open();
+    link.open();
     eventually("the instance to join", || {
         (gate.get(&origin.url("/page")).status == 200).then_some(())
     });
@@ -120,10 +120,10 @@ fn a_request_that_is_held_until_its_instance_is_cut_off_does_not_go() {
     let Some(mut engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     let origin = Origin::with_rules(RULES);
     let gate = joined(|setup| {
-        member(setup, &wall, "a1");
+        member(setup, &link, "a1");
         setup.set("fleet", "patience", "\"2s\"");
         setup.set("pace", "requests_per_second", "0.2");
     });
@@ -152,9 +152,9 @@ fn an_open_tunnel_ends_when_its_instance_is_cut_off() {
     let Some(mut engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     let gate = joined(|setup| {
-        member(setup, &wall, "a1");
+        member(setup, &link, "a1");
         setup.set("fleet", "patience", "\"2s\"");
         setup.set("tls", "tunnel", "[\"bank.test\"]");
     });

@@ -287,8 +287,8 @@ fn the_dashboard_and_the_alerts_know_only_what_is_counted() {
     let mut labelled: BTreeSet<String> = samples(&gate).into_keys().collect();
     let engine = Engine::start();
     if let Some(engine) = &engine {
-        let wall = engine.wall();
-        let member = watched(|setup| super::fleet::member(setup, &wall, "a1"));
+        let link = engine.link();
+        let member = watched(|setup| super::fleet::member(setup, &link, "a1"));
         labelled.extend(samples(&member).into_keys());
     }
     let shown: BTreeSet<String> = labelled

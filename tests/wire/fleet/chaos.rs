@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use self::accidents::{Ground, Tally};
+use self::accidents::{AccidentCounts, Ground};
 pub(super) use self::crawl::request;
 use self::crawl::{Crawl, Order};
 use super::{Ends, failover, joined, member};
@@ -72,11 +72,11 @@ fn chaos_with_one_engine_lets_nothing_out_and_loses_nothing() {
     let Some(engine) = Engine::with(&["--appendonly", "yes"]) else {
         return;
     };
-    let walls: Vec<_> = (0..INSTANCES).map(|_| engine.wall()).collect();
-    let gates = walls.iter().enumerate().map(|(place, wall)| {
+    let links: Vec<_> = (0..INSTANCES).map(|_| engine.link()).collect();
+    let gates = links.iter().enumerate().map(|(place, link)| {
         joined(|setup| {
             let name = format!("a{}", place + 1);
-            member(setup, wall, &name);
+            member(setup, link, &name);
             configure(setup, &name);
         })
     });
@@ -84,7 +84,7 @@ fn chaos_with_one_engine_lets_nothing_out_and_loses_nothing() {
     chaos(
         Ground::One {
             engine,
-            walls,
+            links,
             old: None,
         },
         gates,
@@ -143,7 +143,7 @@ fn chaos(mut ground: Ground, mut gates: Vec<CrawlgateProcess>) {
         orders: Mutex::default(),
         is_over: AtomicBool::new(false),
     };
-    let mut tally = Tally::default();
+    let mut counts = AccidentCounts::default();
     thread::scope(|scope| {
         let ends = Ends(&crawl.is_over);
         for crawler in 0..CRAWLERS {
@@ -156,7 +156,7 @@ fn chaos(mut ground: Ground, mut gates: Vec<CrawlgateProcess>) {
         let began = Instant::now();
         while began.elapsed() < length {
             thread::sleep(random.millis(100, 1_500));
-            ground.accident(&mut gates, &crawl, &mut random, &mut tally);
+            ground.accident(&mut gates, &crawl, &mut random, &mut counts);
         }
         ground.heal();
         // Whole again: every instance serves, and every override holds everywhere, or nowhere.
@@ -171,7 +171,7 @@ fn chaos(mut ground: Ground, mut gates: Vec<CrawlgateProcess>) {
     let answers = crawl.answers.into_inner().unwrap();
     let strong = orders.iter().filter(|order| order.is_everywhere).count();
     println!(
-        "seed {seed}: {tally:?}; answers {answers:?}; {} overrides, {strong} everywhere at once",
+        "seed {seed}: {counts:?}; answers {answers:?}; {} overrides, {strong} everywhere at once",
         orders.len()
     );
 
@@ -207,7 +207,7 @@ fn chaos(mut ground: Ground, mut gates: Vec<CrawlgateProcess>) {
         excess(&times, SPREAD)
     );
     // One turn for each request that was stopped on its way, or whose instance was killed together with the engine.
-    let most = tally.stops_and_kills().max(1);
+    let most = counts.stops_and_kills().max(1);
     assert!(excess(&times, SPREAD) <= most, "seed {seed}");
 
     for gate in &mut gates {

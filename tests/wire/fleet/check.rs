@@ -48,9 +48,9 @@ fn the_check_names_each_fault_of_an_engine_with_the_command_that_mends_it() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     let mut setup = Setup::new();
-    member(&mut setup, &wall, "a1");
+    member(&mut setup, &link, "a1");
     setup.write();
     // Each fault stays until the command that the check names has mended it.
     let faults = [
@@ -74,7 +74,7 @@ fn the_check_names_each_fault_of_an_engine_with_the_command_that_mends_it() {
             break told;
         };
         let command = one["mend"].as_str().unwrap().to_owned();
-        let start = format!("redis-cli -h 127.0.0.1 -p {} ", wall.port());
+        let start = format!("redis-cli -h 127.0.0.1 -p {} ", link.port());
         let words: Vec<_> = command.strip_prefix(&start).unwrap().split(' ').collect();
         assert_eq!(engine.ask(&words), "+OK\r\n", "{command}");
         assert!(!mended.contains(&command), "{command} mends nothing");
@@ -85,7 +85,7 @@ fn the_check_names_each_fault_of_an_engine_with_the_command_that_mends_it() {
     let (code, out, said) = setup.run("fleet", &["check"]);
     assert_eq!(code, Some(0), "{out}{said}");
     assert!(out.ends_with("\nin order\n"), "{out}");
-    wall.close();
+    link.close();
     let (code, out, said) = setup.run("fleet", &["check"]);
     assert_eq!(code, Some(1), "{out}{said}");
     assert!(out.contains("failure  reachable"), "{out}");
@@ -127,7 +127,7 @@ fn the_user_of_the_docs_has_every_right_that_the_instances_need_and_no_other() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     admit_user_of_the_docs(&engine);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -135,7 +135,7 @@ fn the_user_of_the_docs_has_every_right_that_the_instances_need_and_no_other() {
         .unwrap();
     let (user, password) = user_of_the_docs();
     let config = FleetConfig {
-        engine: Some(format!("127.0.0.1:{}", wall.port()).parse().unwrap()),
+        engine: Some(format!("127.0.0.1:{}", link.port()).parse().unwrap()),
         user: Some(user),
         password_file: Some(password),
         timeout: Duration::from_secs(5),

@@ -21,12 +21,12 @@ fn instances_with_clocks_that_are_apart_share_states_turns_and_overrides() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     let origin = Origin::with_rules(RULES);
     let mut gates = Vec::new();
     for (name, apart) in [("a1", "+300s"), ("a2", "-300s")] {
         let mut setup = Setup::new();
-        member(&mut setup, &wall, name);
+        member(&mut setup, &link, name);
         setup.set("pace", "requests_per_second", RATE);
         let mut command = setup.command("serve");
         if with_clock(&mut command, apart).is_none() {
@@ -61,11 +61,11 @@ fn a_clock_of_the_engine_that_is_set_lets_few_turns_go_early_and_stops_no_crawl(
     let Some(engine) = Engine::with_clock() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     let origin = Origin::with_rules(RULES);
     let gates = ["a1", "a2"].map(|name| {
         joined(|setup| {
-            member(setup, &wall, name);
+            member(setup, &link, name);
             setup.set("pace", "requests_per_second", RATE);
             setup.set("pace", "max_hold", "\"4s\"");
         })

@@ -24,21 +24,21 @@ use super::check;
 use crate::support::{Engine, PATIENCE, client_config, origin_ca_pem};
 
 /// An engine under test, and the way to its accidents.
-pub(super) enum Lab {
-    Real(Engine, super::Wall),
+pub(super) enum TestEngine {
+    Real(Engine, super::EngineLink),
     Memory(Arc<InMemoryEngine>),
 }
 
-impl Lab {
+impl TestEngine {
     /// Returns one of each kind; Redis and Valkey are missing where they are not installed.
-    fn all() -> Vec<Lab> {
+    fn all() -> Vec<TestEngine> {
         let clock = Clock::manual(Moment::from_millis(1_795_000_000_000));
-        let mut all = vec![Lab::Memory(InMemoryEngine::new(clock))];
+        let mut all = vec![TestEngine::Memory(InMemoryEngine::new(clock))];
         for engine in Engine::each() {
             // The user that docs/fleet.md gives the instances: each case shows that its rights suffice.
             check::admit_user_of_the_docs(&engine);
-            let wall = engine.wall();
-            all.push(Lab::Real(engine, wall));
+            let link = engine.link();
+            all.push(TestEngine::Real(engine, link));
         }
         all
     }
@@ -46,10 +46,10 @@ impl Lab {
     /// Joins as another instance.
     fn join(&self) -> Arc<dyn Coordinator> {
         match self {
-            Lab::Memory(world) => world.coordinator(),
-            Lab::Real(_, wall) => {
+            TestEngine::Memory(world) => world.coordinator(),
+            TestEngine::Real(_, link) => {
                 let mut config = Config::default().fleet;
-                config.engine = Some(format!("127.0.0.1:{}", wall.port()).parse().unwrap());
+                config.engine = Some(format!("127.0.0.1:{}", link.port()).parse().unwrap());
                 // On a busy machine, every answer may be late.
                 config.timeout = Duration::from_secs(5);
                 let (user, password) = check::user_of_the_docs();
@@ -66,12 +66,12 @@ impl Lab {
     /// Sets the engine's clock back by so many spans of a client's quota: a real engine finds later ones in the account.
     fn set_back(&self, spans: u32, account: &str, per: Duration) {
         match self {
-            Lab::Memory(world) => {
+            TestEngine::Memory(world) => {
                 let clock = world.clock();
                 let back = u64::try_from(per.as_millis()).unwrap() * u64::from(spans);
                 clock.set(Moment::from_millis(clock.now().as_millis() - back));
             }
-            Lab::Real(engine, _) => {
+            TestEngine::Real(engine, _) => {
                 let key = format!("crawlgate:{{{account}}}:quota:{}", per.as_millis());
                 let spans = spans.to_string();
                 let reply = engine.ask(&["HINCRBY", &key, "span", &spans]);
@@ -83,18 +83,18 @@ impl Lab {
     /// Makes the engine forget everything.
     fn forget(&self) {
         match self {
-            Lab::Memory(world) => world.forget(),
-            Lab::Real(engine, _) => assert_eq!(engine.ask(&["FLUSHALL"]), "+OK\r\n"),
+            TestEngine::Memory(world) => world.forget(),
+            TestEngine::Real(engine, _) => assert_eq!(engine.ask(&["FLUSHALL"]), "+OK\r\n"),
         }
     }
 }
 
-impl Lab {
+impl TestEngine {
     /// Makes a second pass without a heartbeat of the members; a real engine heard of this one a second earlier.
     fn silences(&self, name: &str) {
         match self {
-            Lab::Memory(world) => world.clock().advance(NAME_HELD),
-            Lab::Real(engine, _) => {
+            TestEngine::Memory(world) => world.clock().advance(NAME_HELD),
+            TestEngine::Real(engine, _) => {
                 let earlier = format!("-{}", NAME_HELD.as_millis());
                 engine.ask(&["ZINCRBY", "crawlgate:{fleet}:members", &earlier, name]);
             }
@@ -104,8 +104,8 @@ impl Lab {
     /// Lets this time pass without a heartbeat. Slots that it is too long for run out.
     fn hangs(&self, time: Duration) {
         match self {
-            Lab::Memory(world) => world.clock().advance(time),
-            Lab::Real(engine, _) => {
+            TestEngine::Memory(world) => world.clock().advance(time),
+            TestEngine::Real(engine, _) => {
                 let script = "local key, ms = 'crawlgate:{fleet}:generation', ARGV[1] \
                     local id, began, run = string.match(redis.call('GET', key), '^(%S+) (%d+) (%S+)$') \
                     redis.call('SET', key, id .. ' ' .. string.format('%.0f', began - ms * 1000) .. ' ' .. run) \
@@ -125,7 +125,7 @@ impl Lab {
 
     /// Ends the quiet time at the beginning of a generation, in which a real engine grants no turns.
     fn is_quiet_no_more(&self) {
-        if let Lab::Real(engine, _) = self {
+        if let TestEngine::Real(engine, _) = self {
             end_quiet_time(engine);
         }
     }
@@ -140,13 +140,13 @@ fn end_quiet_time(engine: &Engine) {
 }
 
 /// Runs a case against each kind of engine.
-fn each<F: Future<Output = ()>>(case: impl Fn(Arc<Lab>) -> F) {
+fn each<F: Future<Output = ()>>(case: impl Fn(Arc<TestEngine>) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
-    for lab in Lab::all() {
-        runtime.block_on(case(Arc::new(lab)));
+    for test_engine in TestEngine::all() {
+        runtime.block_on(case(Arc::new(test_engine)));
     }
 }
 
@@ -189,12 +189,12 @@ fn report(process: &str) -> String {
 }
 
 /// Joins as two instances, which have heard from the engine.
-async fn two(lab: &Lab) -> [Arc<dyn Coordinator>; 2] {
-    let both = [lab.join(), lab.join()];
+async fn two(test_engine: &TestEngine) -> [Arc<dyn Coordinator>; 2] {
+    let both = [test_engine.join(), test_engine.join()];
     for (one, name) in both.iter().zip(["a", "b"]) {
         heartbeat(one, name, 0).await;
     }
-    lab.is_quiet_no_more();
+    test_engine.is_quiet_no_more();
     both
 }
 
@@ -245,8 +245,8 @@ fn publish<'a>(
 
 #[test]
 fn members_hear_of_each_other_and_of_news() {
-    each(|lab| async move {
-        let (a, b) = (lab.join(), lab.join());
+    each(|test_engine| async move {
+        let (a, b) = (test_engine.join(), test_engine.join());
         let heard = heartbeat(&a, "a", 0).await;
         assert_eq!((heard.generation, heard.news.last), (1, 0));
         let heard = heartbeat(&b, "b", 0).await;
@@ -261,7 +261,7 @@ fn members_hear_of_each_other_and_of_news() {
         assert!(!heard.news.has_gap);
         let heard = heartbeat(&a, "a", heard.news.last).await;
         assert_eq!((heard.news.items.len(), heard.news.last), (0, 2));
-        let late = lab.join();
+        let late = test_engine.join();
         let heard = beat(&late, "b", None).await;
         assert_eq!(
             (heard.news.items.len(), heard.news.last),
@@ -277,8 +277,8 @@ fn members_hear_of_each_other_and_of_news() {
 
 #[test]
 fn one_instance_fetches_and_the_others_take_its_state() {
-    each(|lab| async move {
-        let [a, b] = two(&lab).await;
+    each(|test_engine| async move {
+        let [a, b] = two(&test_engine).await;
         let key = key();
         let none = Token::default();
         let token = acquired(&a, &key, "a/1", none).await;
@@ -323,8 +323,8 @@ fn one_instance_fetches_and_the_others_take_its_state() {
 
 #[test]
 fn a_late_state_is_refused() {
-    each(|lab| async move {
-        let [a, b] = two(&lab).await;
+    each(|test_engine| async move {
+        let [a, b] = two(&test_engine).await;
         let key = key();
         let none = Token::default();
         let late = acquired(&a, &key, "a/1", none).await;
@@ -353,12 +353,12 @@ fn a_late_state_is_refused() {
 
 #[test]
 fn an_engine_that_has_lost_everything_grants_nothing_before_a_heartbeat() {
-    each(|lab| async move {
-        let [a, b] = two(&lab).await;
+    each(|test_engine| async move {
+        let [a, b] = two(&test_engine).await;
         a.announce("one").await.unwrap();
         let (key, none) = (key(), Token::default());
         let before = acquired(&a, &key, "a/1", none).await;
-        lab.forget();
+        test_engine.forget();
         assert_eq!(
             a.acquire_fetch(ask(&key, "a/1", none)).await,
             Err(CoordinatorError::Lost)
@@ -386,8 +386,8 @@ fn an_engine_that_has_lost_everything_grants_nothing_before_a_heartbeat() {
 
 #[test]
 fn overrides_only_grow_and_each_change_has_a_higher_number() {
-    each(|lab| async move {
-        let (a, b) = (lab.join(), lab.join());
+    each(|test_engine| async move {
+        let (a, b) = (test_engine.join(), test_engine.join());
         assert_eq!(heartbeat(&a, "a", 0).await.overrides, 0);
         heartbeat(&b, "b", 0).await;
         let octets = b"\0sealed \xff octets".as_slice();
@@ -413,7 +413,7 @@ fn overrides_only_grow_and_each_change_has_a_higher_number() {
         assert_eq!(all.added, [row("1", octets), row("2", b"two, rightly")]);
         assert_eq!(all.removed, [row("1", b"removed")]);
 
-        lab.forget();
+        test_engine.forget();
         assert_eq!(a.overrides().await, Err(CoordinatorError::Lost));
         assert_eq!(
             a.add_override("1", octets).await,
@@ -423,7 +423,7 @@ fn overrides_only_grow_and_each_change_has_a_higher_number() {
         assert_eq!((heard.generation, heard.overrides), (2, 0));
         let five = a.add_override("1", octets).await.unwrap();
         assert!(
-            five > four || matches!(*lab, Lab::Memory(_)),
+            five > four || matches!(*test_engine, TestEngine::Memory(_)),
             "{five} after {four}"
         );
         assert_eq!(a.overrides().await.unwrap().added.len(), 1);
@@ -432,8 +432,8 @@ fn overrides_only_grow_and_each_change_has_a_higher_number() {
 
 #[test]
 fn members_are_named_between_heartbeats() {
-    each(|lab| async move {
-        let [a, b] = two(&lab).await;
+    each(|test_engine| async move {
+        let [a, b] = two(&test_engine).await;
         let rows = a.members().await.unwrap();
         let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
         assert_eq!(names, ["a", "b"]);

@@ -9,7 +9,9 @@ use rustix::process::Signal;
 use super::overrides::{denied_at_all, deny, listed};
 use super::pace::is_within;
 use super::{Ends, forwards, joined, logs_are_whole, member};
-use crate::support::{Engine, Latch, Origin, RULES, Reply, Setup, Wall, Way, eventually};
+use crate::support::{
+    Engine, EngineLink, Latch, Origin, RULES, Reply, Setup, Transfer, eventually,
+};
 
 /// The pace of these tests, as a value of `requests_per_second`, and as an interval.
 const RATE: &str = "4";
@@ -19,8 +21,8 @@ const INTERVAL: Duration = Duration::from_millis(250);
 const ACCIDENT: Duration = Duration::from_millis(1_500);
 
 /// Sets what the instances of these tests have in common.
-fn paced(setup: &mut Setup, wall: &Wall, name: &str) {
-    member(setup, wall, name);
+fn paced(setup: &mut Setup, link: &EngineLink, name: &str) {
+    member(setup, link, name);
     setup.set("fleet", "patience", "\"3s\"");
     setup.set("pace", "requests_per_second", RATE);
     setup.set("pace", "max_hold", "\"4s\"");
@@ -30,8 +32,8 @@ fn paced(setup: &mut Setup, wall: &Wall, name: &str) {
 /// Has crawlers at two instances ask for pages, open and disallowed ones, while `accident` happens to the engine, and
 /// until they are served again. Asserts the budget, the answers, and the logs.
 #[track_caller]
-fn crawl_through(engine: &mut Engine, wall: &Wall, accident: impl FnOnce(&mut Engine)) {
-    crawl_within("\"1s\"", engine, wall, accident);
+fn crawl_through(engine: &mut Engine, link: &EngineLink, accident: impl FnOnce(&mut Engine)) {
+    crawl_within("\"1s\"", engine, link, accident);
 }
 
 /// Does so with this time for an answer of the engine.
@@ -39,13 +41,13 @@ fn crawl_through(engine: &mut Engine, wall: &Wall, accident: impl FnOnce(&mut En
 fn crawl_within(
     timeout: &str,
     engine: &mut Engine,
-    wall: &Wall,
+    link: &EngineLink,
     accident: impl FnOnce(&mut Engine),
 ) {
     let origin = Origin::with_rules(RULES);
     let gates = ["a1", "a2"].map(|name| {
         joined(|setup| {
-            paced(setup, wall, name);
+            paced(setup, link, name);
             setup.set("fleet", "timeout", timeout);
         })
     });
@@ -109,8 +111,8 @@ fn an_engine_that_is_killed_and_reads_its_file_again_costs_time_alone() {
     let Some(mut engine) = Engine::with(&["--appendonly", "yes"]) else {
         return;
     };
-    let wall = engine.wall();
-    crawl_through(&mut engine, &wall, |engine| {
+    let link = engine.link();
+    crawl_through(&mut engine, &link, |engine| {
         for _ in 0..3 {
             engine.kill();
             engine.start_again();
@@ -124,8 +126,8 @@ fn an_engine_that_is_emptied_again_and_again_costs_time_alone() {
     let Some(mut engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
-    crawl_through(&mut engine, &wall, |engine| {
+    let link = engine.link();
+    crawl_through(&mut engine, &link, |engine| {
         for _ in 0..20 {
             assert_eq!(engine.ask(&["FLUSHALL"]), "+OK\r\n");
             thread::sleep(INTERVAL / 3);
@@ -138,8 +140,8 @@ fn an_engine_that_pauses_costs_time_alone() {
     let Some(mut engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
-    crawl_within("\"250ms\"", &mut engine, &wall, |engine| {
+    let link = engine.link();
+    crawl_within("\"250ms\"", &mut engine, &link, |engine| {
         for millis in ["300", "600", "1500"] {
             assert_eq!(engine.ask(&["CLIENT", "PAUSE", millis, "ALL"]), "+OK\r\n");
             // It answers when the pause is over.
@@ -153,10 +155,10 @@ fn late_answers_of_an_engine_cost_time_alone() {
     let Some(mut engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
-    crawl_within("\"250ms\"", &mut engine, &wall, |_| {
+    let link = engine.link();
+    crawl_within("\"250ms\"", &mut engine, &link, |_| {
         for millis in [150, 0, 400, 0] {
-            wall.set(Way::Open(Duration::from_millis(millis)));
+            link.set(Transfer::Open(Duration::from_millis(millis)));
             thread::sleep(ACCIDENT / 2);
         }
     });
@@ -167,8 +169,8 @@ fn an_engine_that_is_stopped_costs_time_alone() {
     let Some(mut engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
-    crawl_through(&mut engine, &wall, |engine| {
+    let link = engine.link();
+    crawl_through(&mut engine, &link, |engine| {
         // For longer than the patience, so nothing goes in between.
         engine.signal(Signal::STOP);
         thread::sleep(ACCIDENT * 3);
@@ -179,8 +181,8 @@ fn an_engine_that_is_stopped_costs_time_alone() {
 #[test]
 fn an_engine_that_forgets_its_scripts_is_told_them_again() {
     for mut engine in Engine::each() {
-        let wall = engine.wall();
-        crawl_through(&mut engine, &wall, |engine| {
+        let link = engine.link();
+        crawl_through(&mut engine, &link, |engine| {
             let until = Instant::now() + ACCIDENT;
             while Instant::now() < until {
                 assert_eq!(engine.ask(&["SCRIPT", "FLUSH"]), "+OK\r\n");
@@ -192,10 +194,10 @@ fn an_engine_that_forgets_its_scripts_is_told_them_again() {
 #[test]
 fn an_engine_without_memory_ends_in_nothing_at_all_and_comes_back() {
     for engine in Engine::each() {
-        let wall = engine.wall();
+        let link = engine.link();
         let origin = Origin::with_rules(RULES);
         let gate = joined(|setup| {
-            member(setup, &wall, "a1");
+            member(setup, &link, "a1");
             setup.set("fleet", "patience", "\"2s\"");
         });
         forwards(&gate, &origin.url("/page"));
@@ -220,9 +222,9 @@ fn an_engine_that_is_restored_from_an_old_dump_takes_nothing_back() {
     let Some(mut engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     let origin = Origin::with_rules(RULES);
-    let mut gates = ["a1", "a2"].map(|name| joined(|setup| member(setup, &wall, name)));
+    let mut gates = ["a1", "a2"].map(|name| joined(|setup| member(setup, &link, name)));
     for gate in &gates {
         assert_eq!(gate.get(&origin.url("/page")).status, 200);
     }
@@ -259,7 +261,7 @@ fn an_engine_that_is_restored_from_an_old_dump_takes_nothing_back() {
     }
     assert_eq!(origin.seen_but_robots(), before);
     // An instance has asked the origin again, so one that joins judges by its rules.
-    let late = joined(|setup| member(setup, &wall, "a3"));
+    let late = joined(|setup| member(setup, &link, "a3"));
     eventually("the engine to have the newer rules", || {
         let script = "local least = 0 for _, key in ipairs(redis.call('KEYS', '*:state:*')) do \
             local token = tonumber(string.match(redis.call('GET', key), '^%d+')) \
@@ -291,11 +293,11 @@ fn an_engine_that_is_far_away_is_reached() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     // Each answer comes in time, but many one after the other would not.
-    wall.set(Way::Open(Duration::from_millis(90)));
+    link.set(Transfer::Open(Duration::from_millis(90)));
     let origin = Origin::with_rules(RULES);
-    let gate = joined(|setup| member(setup, &wall, "a1"));
+    let gate = joined(|setup| member(setup, &link, "a1"));
     eventually("the instance to join", || {
         (gate.get(&origin.url("/page")).status == 200).then_some(())
     });
@@ -308,13 +310,13 @@ fn a_fetch_that_outlives_its_engine_is_the_only_one_and_permits_nothing_before_t
     let Some(mut engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     let latch = Latch::new();
     let origin = Origin::http().on("/robots.txt", [Reply::ok(RULES).held(&latch)]);
     let unknown = Origin::with_rules(RULES);
     let gates = ["a1", "a2"].map(|name| {
         joined(|setup| {
-            member(setup, &wall, name);
+            member(setup, &link, name);
             setup.set("fleet", "patience", "\"60s\"");
             setup.set("robots", "hold", "\"2s\"");
         })

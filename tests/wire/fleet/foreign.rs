@@ -28,9 +28,9 @@ fn an_override_of_another_version_stops_the_instances_that_cannot_read_it() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     let origin = Origin::with_rules(RULES);
-    let gates = fleet(&wall, 2, "\"2s\"");
+    let gates = fleet(&link, 2, "\"2s\"");
     let id = "01M7WD7TKV00000000R3ZYW007";
     let changed = "redis.call('HINCRBY', 'crawlgate:{fleet}:counters', 'overrides', 1) return 1";
     let ask = |command: &str, set: &str, octets: &str| {
@@ -95,9 +95,9 @@ fn a_removal_of_another_version_takes_an_override_out_of_force() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     let origin = Origin::with_rules(RULES);
-    let gates = fleet(&wall, 2, "\"15s\"");
+    let gates = fleet(&link, 2, "\"15s\"");
     let (id, _) = deny(&gates[0], &origin.url(""), "/page");
     denied_at_all(&gates, &origin, "/page", &id);
     let place = [&b"override removed"[..], id.as_bytes()];
@@ -114,7 +114,7 @@ fn a_removal_of_another_version_takes_an_override_out_of_force() {
         });
     }
     // An instance that joins meets both, and takes over neither.
-    let late = joined(|setup| member(setup, &wall, "a3"));
+    let late = joined(|setup| member(setup, &link, "a3"));
     eventually("the instance to serve", || {
         let status = late.get(&origin.url("/page")).status;
         assert_ne!(status, 403);
@@ -135,9 +135,9 @@ fn a_member_of_another_version_counts_as_one_without_the_override() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     let origin = Origin::with_rules(RULES);
-    let gates = fleet(&wall, 1, "\"15s\"");
+    let gates = fleet(&link, 1, "\"15s\"");
     let join = "local t = redis.call('TIME') \
         redis.call('ZADD', 'crawlgate:{fleet}:members', t[1] * 1000, 'a9') \
         redis.call('HSET', 'crawlgate:{fleet}:reports', 'a9', ARGV[1]) return 1";
@@ -166,9 +166,9 @@ fn a_planted_number_of_changes_hides_no_override() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     let origin = Origin::with_rules(RULES);
-    let gates = fleet(&wall, 2, "\"2s\"");
+    let gates = fleet(&link, 2, "\"2s\"");
     let counters = "crawlgate:{fleet}:counters";
     let planted = [
         "9007199254740990",
@@ -224,9 +224,9 @@ fn a_state_of_another_version_is_fetched_anew() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     let origin = Origin::with_rules(RULES);
-    let start = |name: &str| joined(|setup| member(setup, &wall, name));
+    let start = |name: &str| joined(|setup| member(setup, &link, name));
     let private = |gate: &CrawlgateProcess| {
         let answer = gate.get(&origin.url("/private"));
         gate.refused(&answer, 403, "robots_disallow");

@@ -7,22 +7,22 @@ use rustix::process::Signal;
 
 use super::overrides::{denied_at_all, deny};
 use super::{forwards, joined, logs_are_whole, member};
-use crate::support::{CrawlgateProcess, Engine, Latch, Origin, RULES, Reply, Way, eventually};
+use crate::support::{CrawlgateProcess, Engine, Latch, Origin, RULES, Reply, Transfer, eventually};
 
 /// The time after which an instance without its engine forwards nothing, in these tests.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 #[test]
-fn an_instance_behind_a_wall_forwards_for_no_longer_than_its_patience() {
+fn an_instance_without_its_link_forwards_for_no_longer_than_its_patience() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    for way in [Way::Hole, Way::NoAnswers] {
-        let (wall, other) = (engine.wall(), engine.wall());
+    for transfer in [Transfer::Hole, Transfer::NoAnswers] {
+        let (link, other) = (engine.link(), engine.link());
         let origin = Origin::with_rules(RULES);
-        let gates = [("a1", &wall), ("a2", &other)].map(|(name, wall)| {
+        let gates = [("a1", &link), ("a2", &other)].map(|(name, link)| {
             joined(|setup| {
-                member(setup, wall, name);
+                member(setup, link, name);
                 if name == "a2" {
                     setup.set("fleet", "timeout", "\"250ms\"");
                 }
@@ -33,37 +33,37 @@ fn an_instance_behind_a_wall_forwards_for_no_longer_than_its_patience() {
         for gate in &gates {
             forwards(gate, &origin.url("/page"));
         }
-        other.set(way);
+        other.set(transfer);
         let (id, said) = deny(&gates[0], &origin.url(""), "/page");
         let added = Instant::now();
         let late = said.lines().last().unwrap();
         assert!(
             late.starts_with("in force on a1; a2 has not been heard of for "),
-            "{way:?}: {said}"
+            "{transfer:?}: {said}"
         );
         denied_at_all(&gates[..1], &origin, "/page", &id);
         eventually("a2 to be cut off", || {
             let answer = gates[1].get(&origin.url("/page"));
             assert_ne!(
                 answer.status, 403,
-                "{way:?}: it knows what it cannot have heard"
+                "{transfer:?}: it knows what it cannot have heard"
             );
             (answer.status == 503).then_some(())
         });
         let last = origin.seen().last().unwrap().at;
         let later = last.checked_duration_since(added).unwrap_or_default();
-        assert!(later < PATIENCE, "{way:?}: {later:?}");
+        assert!(later < PATIENCE, "{transfer:?}: {later:?}");
         let before = origin.seen().len();
         let answer = gates[1].get(&origin.url("/other"));
         gates[1].refused(&answer, 503, "fleet_cut");
         // What was sent before arrives now, and nothing of it permits anything.
-        other.set(Way::Open(Duration::ZERO));
+        other.set(Transfer::Open(Duration::ZERO));
         eventually("a2 to have the denial", || {
             let answer = gates[1].get(&origin.url("/page"));
-            assert_ne!(answer.status, 200, "{way:?}: {}", answer.text());
+            assert_ne!(answer.status, 200, "{transfer:?}: {}", answer.text());
             (answer.status == 403).then_some(())
         });
-        assert_eq!(origin.seen().len(), before, "{way:?}");
+        assert_eq!(origin.seen().len(), before, "{transfer:?}");
         logs_are_whole(&gates);
     }
 }
@@ -73,11 +73,11 @@ fn a_turn_in_hand_is_not_used_while_the_engine_may_have_forgotten_it() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let (wall, other) = (engine.wall(), engine.wall());
+    let (link, other) = (engine.link(), engine.link());
     let origin = Origin::with_rules(RULES);
-    let gates = [("a1", &wall), ("a2", &other)].map(|(name, wall)| {
+    let gates = [("a1", &link), ("a2", &other)].map(|(name, link)| {
         joined(|setup| {
-            member(setup, wall, name);
+            member(setup, link, name);
             setup.set("pace", "requests_per_second", "0.5");
         })
     });
@@ -91,11 +91,11 @@ fn a_turn_in_hand_is_not_used_while_the_engine_may_have_forgotten_it() {
     thread::scope(|scope| {
         let held = scope.spawn(|| gates[1].get(&origin.url("/held")));
         eventually("a2 to have a turn", || (last() != before).then_some(()));
-        other.set(Way::Hole);
+        other.set(Transfer::Hole);
         assert_eq!(engine.ask(&["FLUSHALL"]), "+OK\r\n");
         // The engine knows nothing of the turn of a2.
         assert_eq!(gates[0].get(&origin.url("/near")).status, 200);
-        other.set(Way::Open(Duration::ZERO));
+        other.set(Transfer::Open(Duration::ZERO));
         assert_eq!(held.join().unwrap().status, 200);
     });
     let times: Vec<Instant> = origin.seen()[seen..].iter().map(|seen| seen.at).collect();
@@ -107,13 +107,13 @@ fn another_instance_fetches_when_the_one_with_the_lease_dies() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     let latch = Latch::new();
     let origin = Origin::http().on(
         "/robots.txt",
         [Reply::ok("User-agent: *\n").held(&latch), Reply::ok(RULES)],
     );
-    let mut gates = ["a1", "a2"].map(|name| joined(|setup| member(setup, &wall, name)));
+    let mut gates = ["a1", "a2"].map(|name| joined(|setup| member(setup, &link, name)));
     let mut wire = gates[0].connect();
     wire.send(format!(
         "GET {} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n",
@@ -139,12 +139,12 @@ fn the_slots_and_turns_of_a_killed_instance_are_waited_for() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     let latch = Latch::new();
     let origin = Origin::with_rules(RULES).on("/slow", [Reply::ok("slow").held(&latch)]);
     let mut gates = ["a1", "a2"].map(|name| {
         joined(|setup| {
-            member(setup, &wall, name);
+            member(setup, &link, name);
             setup.set("pace", "concurrency", "1");
         })
     });
@@ -173,11 +173,11 @@ fn an_engine_and_an_instance_that_are_killed_in_one_moment_let_no_turn_go_early(
     let Some(mut engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     let origin = Origin::with_rules(RULES);
     let mut gates = ["a1", "a2"].map(|name| {
         joined(|setup| {
-            member(setup, &wall, name);
+            member(setup, &link, name);
             setup.set("pace", "requests_per_second", "1");
         })
     });
@@ -207,14 +207,14 @@ fn instances_that_read_files_differently_share_no_state() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     // The first instance reads the rule behind its bound of size no more.
     let filler = format!("# {}\n", "x".repeat(600 * 1_024));
     let rules = format!("User-agent: *\n{filler}Disallow: /late\n");
     let origin = Origin::with_rules(&rules);
     let gates = [("a1", "\"512KiB\""), ("a2", "\"1MiB\"")].map(|(name, limit)| {
         joined(|setup| {
-            member(setup, &wall, name);
+            member(setup, &link, name);
             setup.set("robots", "size_limit", limit);
         })
     });
@@ -230,11 +230,11 @@ fn what_is_altered_in_the_engine_permits_nothing() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     let origin = Origin::with_rules(RULES);
     let gates = ["a1", "a2"].map(|name| {
         joined(|setup| {
-            member(setup, &wall, name);
+            member(setup, &link, name);
             setup.set("fleet", "patience", "\"5s\"");
             setup.set("robots", "hold", "\"2s\"");
         })
@@ -321,10 +321,10 @@ fn a_second_instance_of_one_name_is_cut_off_until_the_first_one_is_gone() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     let origin = Origin::with_rules(RULES);
-    let mut first = joined(|setup| member(setup, &wall, "a1"));
-    let second = CrawlgateProcess::with(|setup| member(setup, &wall, "a1"));
+    let mut first = joined(|setup| member(setup, &link, "a1"));
+    let second = CrawlgateProcess::with(|setup| member(setup, &link, "a1"));
     second.wait_said(
         "another process of this fleet has the name \"a1\"; set [fleet] name to another one",
     );

@@ -9,21 +9,28 @@ use serde_json::Value;
 
 use super::pace::bound;
 use super::{forwards, joined, member};
-use crate::support::{CrawlgateProcess, Engine, Origin, RULES, Setup, Wall, Way, eventually};
+use crate::support::{
+    CrawlgateProcess, Engine, EngineLink, Origin, RULES, Setup, Transfer, eventually,
+};
 
 /// The longest time after which an override that was added is in force everywhere.
 const SOON: Duration = Duration::from_secs(1);
 
 /// Starts the instances a1, a2, … of a fleet, with this patience.
-pub(super) fn fleet(wall: &Wall, count: usize, patience: &str) -> Vec<CrawlgateProcess> {
-    fleet_from(wall, 1, count, patience)
+pub(super) fn fleet(link: &EngineLink, count: usize, patience: &str) -> Vec<CrawlgateProcess> {
+    fleet_from(link, 1, count, patience)
 }
 
 /// Starts instances whose numbers begin with `first`.
-fn fleet_from(wall: &Wall, first: usize, count: usize, patience: &str) -> Vec<CrawlgateProcess> {
+fn fleet_from(
+    link: &EngineLink,
+    first: usize,
+    count: usize,
+    patience: &str,
+) -> Vec<CrawlgateProcess> {
     let start = |number| {
         joined(|setup| {
-            member(setup, wall, &format!("a{number}"));
+            member(setup, link, &format!("a{number}"));
             setup.set("fleet", "patience", patience);
         })
     };
@@ -98,9 +105,9 @@ pub(super) fn denied_at_all(gates: &[CrawlgateProcess], origin: &Origin, path: &
 #[test]
 fn a_denial_added_at_one_instance_holds_at_all_whatever_the_engine_forgets() {
     for engine in Engine::each() {
-        let wall = engine.wall();
+        let link = engine.link();
         let origin = Origin::with_rules(RULES);
-        let gates = fleet(&wall, 3, "\"15s\"");
+        let gates = fleet(&link, 3, "\"15s\"");
         let (mut ids, mut slowest, mut late) = (Vec::new(), Duration::ZERO, 0);
         for round in 0..20 {
             let path = format!("/{round}/page");
@@ -128,7 +135,7 @@ fn a_denial_added_at_one_instance_holds_at_all_whatever_the_engine_forgets() {
             let count = engine.ask(&["HLEN", "crawlgate:{fleet}:overrides"]);
             (count == ":20\r\n").then_some(())
         });
-        let late = joined(|setup| member(setup, &wall, "a4"));
+        let late = joined(|setup| member(setup, &link, "a4"));
         for (path, id) in &ids {
             denied_at_all(std::slice::from_ref(&late), &origin, path, id);
         }
@@ -144,9 +151,9 @@ fn a_denial_added_at_one_instance_holds_at_all_whatever_the_engine_forgets() {
 #[test]
 fn an_override_removed_at_another_instance_holds_nowhere() {
     for engine in Engine::each() {
-        let wall = engine.wall();
+        let link = engine.link();
         let origin = Origin::with_rules(RULES);
-        let gates = fleet(&wall, 2, "\"15s\"");
+        let gates = fleet(&link, 2, "\"15s\"");
         let (id, said) = deny(&gates[0], &origin.url(""), "/");
         wait_late(&said, &gates, &origin, "/page");
         denied_at_all(&gates, &origin, "/page", &id);
@@ -180,9 +187,9 @@ fn an_instance_that_is_stopped_is_named_and_forwards_nothing_later() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     let origin = Origin::with_rules(RULES);
-    let gates = fleet(&wall, 3, "\"2s\"");
+    let gates = fleet(&link, 3, "\"2s\"");
     gates[2].signal(Signal::STOP);
     let (id, said) = deny(&gates[0], &origin.url(""), "/");
     let late = said.lines().last().unwrap();
@@ -217,9 +224,9 @@ fn an_override_that_is_planted_in_the_engine_is_not_taken() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     let origin = Origin::with_rules(RULES);
-    let gates = fleet(&wall, 2, "\"15s\"");
+    let gates = fleet(&link, 2, "\"15s\"");
     let (id, said) = deny(&gates[0], &origin.url(""), "/page");
     wait_late(&said, &gates, &origin, "/page");
     let added = "crawlgate:{fleet}:overrides";
@@ -247,19 +254,19 @@ fn an_override_added_without_the_engine_holds_here_and_reaches_the_others_later(
     let Some(engine) = Engine::start() else {
         return;
     };
-    let (wall, other) = (engine.wall(), engine.wall());
+    let (link, other) = (engine.link(), engine.link());
     let origin = Origin::with_rules(RULES);
-    let near = fleet(&wall, 1, "\"60s\"").remove(0);
+    let near = fleet(&link, 1, "\"60s\"").remove(0);
     let far = joined(|setup| member(setup, &other, "a2"));
     assert_eq!(far.get(&origin.url("/page")).status, 200);
-    wall.close();
+    link.close();
     let (id, said) = deny(&near, &origin.url(""), "/page");
     assert!(
         said.contains("in force on a1 alone: the engine does not answer"),
         "{said}"
     );
     denied_at_all(std::slice::from_ref(&near), &origin, "/page", &id);
-    wall.open();
+    link.open();
     eventually("the denial to reach the other instance", || {
         let answer = far.get(&origin.url("/page"));
         (answer.status == 403).then_some(())
@@ -272,7 +279,7 @@ fn overrides_from_before_the_fleet_reach_all_instances() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     let origin = Origin::with_rules(RULES);
     let mut setup = Setup::new();
     let url = origin.url("");
@@ -282,10 +289,10 @@ fn overrides_from_before_the_fleet_reach_all_instances() {
     let (code, said, errors) = setup.run("override", &words);
     assert_eq!(code, Some(0), "{said}{errors}");
     assert!(said.starts_with("override 1:"), "{said}");
-    member(&mut setup, &wall, "a1");
+    member(&mut setup, &link, "a1");
     let command = setup.command("serve");
     let first = CrawlgateProcess::spawn(setup, command);
-    let second = joined(|setup| member(setup, &wall, "a2"));
+    let second = joined(|setup| member(setup, &link, "a2"));
     let id = eventually("the override to have an identifier", || {
         let id = listed(&second).first()?["id"].as_str()?.to_owned();
         (id.len() == 26).then_some(id)
@@ -298,9 +305,9 @@ fn an_origin_that_one_instance_forgets_is_forgotten_by_all() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     let origin = Origin::with_rules(RULES);
-    let gates = fleet(&wall, 2, "\"15s\"");
+    let gates = fleet(&link, 2, "\"15s\"");
     for gate in &gates {
         assert_eq!(gate.get(&origin.url("/page")).status, 200);
         gate.beside_until("origins", &[], |said| said.contains(&origin.authority()));
@@ -317,21 +324,21 @@ fn an_instance_that_the_engine_has_forgotten_is_named_as_late() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let (wall, other) = (engine.wall(), engine.wall());
+    let (link, other) = (engine.link(), engine.link());
     let origin = Origin::with_rules(RULES);
-    let mut gates = fleet(&wall, 1, "\"15s\"");
+    let mut gates = fleet(&link, 1, "\"15s\"");
     gates.push(joined(|setup| member(setup, &other, "a2")));
     let (near, far) = (&gates[0], &gates[1]);
     let (_, said) = deny(near, &origin.url(""), "/first");
     wait_late(&said, &gates, &origin, "/first");
-    other.set(Way::Hole);
+    other.set(Transfer::Hole);
     assert_eq!(engine.ask(&["FLUSHALL"]), "+OK\r\n");
     let (id, said) = deny(near, &origin.url(""), "/page");
     assert!(
         said.contains("in force on a1; a2 has not been heard of for "),
         "{said}"
     );
-    other.set(Way::Open(Duration::ZERO));
+    other.set(Transfer::Open(Duration::ZERO));
     eventually("the denial to reach the other instance", || {
         (far.get(&origin.url("/page")).status == 403).then_some(())
     });
@@ -345,11 +352,11 @@ fn a_change_beside_a_process_without_a_socket_reaches_the_fleet() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     let origin = Origin::with_rules(RULES);
     let gates = ["a1", "a2"].map(|name| {
         joined(|setup| {
-            member(setup, &wall, name);
+            member(setup, &link, name);
             setup.set("admin", "socket", "\"\"");
         })
     });

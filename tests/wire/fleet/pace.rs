@@ -12,7 +12,7 @@ use rustix::process::Signal;
 
 use super::chaos::request;
 use super::{Ends, joined, member};
-use crate::support::{CrawlgateProcess, Engine, Origin, RULES, Reply, Wall, eventually};
+use crate::support::{CrawlgateProcess, Engine, EngineLink, Origin, RULES, Reply, eventually};
 
 /// The most by which the arrivals of two requests may come nearer than they were sent: as promised, and on a machine that
 /// runs other tests.
@@ -36,10 +36,10 @@ pub(super) fn bound<T>(promised: T, busy: T) -> T {
 }
 
 /// Starts three instances of one fleet with these values of `[pace]`.
-pub(super) fn fleet(wall: &Wall, pace: &[(&str, &str)]) -> Vec<CrawlgateProcess> {
+pub(super) fn fleet(link: &EngineLink, pace: &[(&str, &str)]) -> Vec<CrawlgateProcess> {
     let start = |name: &str| {
         joined(|setup| {
-            member(setup, wall, name);
+            member(setup, link, name);
             for (key, value) in pace {
                 setup.set("pace", key, value);
             }
@@ -112,7 +112,7 @@ fn three_instances_keep_one_rate_and_use_it() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     #[rustfmt::skip] // one row, one case
     let cases = [
         ("1", "1", 4, 8),
@@ -122,7 +122,7 @@ fn three_instances_keep_one_rate_and_use_it() {
     for (per_second, burst, crawlers, seconds) in cases {
         let name = format!("{per_second}/s in bursts of {burst}");
         let pace = [("requests_per_second", per_second), ("burst", burst)];
-        let gates = fleet(&wall, &pace);
+        let gates = fleet(&link, &pace);
         let origin = Origin::with_rules(RULES);
         let times = crawl(&gates, &origin, crawlers, Duration::from_secs(seconds));
         let rate: f64 = per_second.parse().unwrap();
@@ -147,8 +147,8 @@ fn three_instances_keep_one_crawl_delay_for_each_group() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
-    let gates = fleet(&wall, &[("crawl_delay", "\"honour\"")]);
+    let link = engine.link();
+    let gates = fleet(&link, &[("crawl_delay", "\"honour\"")]);
     // A Crawl-delay alone does not end a group (RFC 9309, section 2.1): the next User-agent line would belong to it.
     let rules = "User-agent: slow\nCrawl-delay: 2\nDisallow: /private\n\n\
         User-agent: *\nCrawl-delay: 0.5\nDisallow: /private\n";
@@ -197,8 +197,8 @@ fn three_instances_keep_one_concurrency() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
-    let gates = fleet(&wall, &[("concurrency", "2")]);
+    let link = engine.link();
+    let gates = fleet(&link, &[("concurrency", "2")]);
     // Longer than any spread of arrivals.
     let took = Duration::from_millis(800);
     let origin = Origin::with_rules(RULES)
@@ -272,14 +272,14 @@ fn two_rates_hold_while_the_engine_and_an_instance_are_killed() {
     let Some(mut engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     for (per_second, burst, crawlers) in [("10", 5, 8), ("100", 1, 24)] {
         let name = format!("{per_second}/s in bursts of {burst}");
         let pace = [
             ("requests_per_second", per_second),
             ("burst", &burst.to_string()),
         ];
-        let gates = fleet(&wall, &pace);
+        let gates = fleet(&link, &pace);
         let origin = Origin::with_rules(RULES);
         let times = crawl_through_kills(&mut engine, &gates, &origin, crawlers);
         println!("{name}: {} requests", times.len());
@@ -293,8 +293,8 @@ fn one_concurrency_holds_while_the_engine_and_an_instance_are_killed() {
     let Some(mut engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
-    let gates = fleet(&wall, &[("concurrency", "2")]);
+    let link = engine.link();
+    let gates = fleet(&link, &[("concurrency", "2")]);
     let took = Duration::from_millis(800);
     let origin = Origin::with_rules(RULES)
         .on("/0", [slow_page(took)])
@@ -313,9 +313,9 @@ fn a_retry_after_at_one_instance_stops_all() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     for pace in [&[][..], &[("requests_per_second", "50")][..]] {
-        let gates = fleet(&wall, pace);
+        let gates = fleet(&link, pace);
         let refusal = Reply::with(429, "Retry-After: 5\r\n", "");
         let origin = Origin::with_rules(RULES).on("/refused", [refusal]);
         let is_over = AtomicBool::new(false);

@@ -8,12 +8,12 @@ use rustix::process::Signal;
 
 use super::pace::is_within;
 use super::{Ends, forwards, joined, member};
-use crate::support::{CrawlgateProcess, Engine, Origin, RULES, Wall, eventually};
+use crate::support::{CrawlgateProcess, Engine, EngineLink, Origin, RULES, eventually};
 
-fn fleet(wall: &Wall, client: &str) -> Vec<CrawlgateProcess> {
+fn fleet(link: &EngineLink, client: &str) -> Vec<CrawlgateProcess> {
     let start = |name: &str| {
         joined(|setup| {
-            member(setup, wall, name);
+            member(setup, link, name);
             setup.set("fleet", "patience", "\"2s\"");
             setup.tables(&format!("[[client]]\nname = 'rest'\n{client}\n"));
         })
@@ -26,8 +26,8 @@ fn a_quota_is_used_once_by_all_instances_together() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
-    let mut gates = fleet(&wall, "quota = { requests = 12, per = '365d' }");
+    let link = engine.link();
+    let mut gates = fleet(&link, "quota = { requests = 12, per = '365d' }");
     let origin = Origin::with_rules(RULES);
     // The first requests wait until the new engine has heard from all.
     let statuses: Vec<u16> = thread::scope(|scope| {
@@ -80,8 +80,8 @@ fn a_rate_holds_over_all_instances_and_nothing_goes_without_the_engine() {
     let Some(mut engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
-    let gates = fleet(&wall, "requests_per_second = 4\nburst = 2");
+    let link = engine.link();
+    let gates = fleet(&link, "requests_per_second = 4\nburst = 2");
     let origin = Origin::with_rules(RULES);
     for gate in &gates {
         forwards(gate, &origin.url("/first"));
@@ -118,11 +118,11 @@ fn an_instance_that_is_killed_takes_no_more_than_its_part_of_a_quota_with_it() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     const QUOTA: usize = 300;
     // A part is at most a fiftieth of an even share, and each crawler may have one request under way.
     const LOST: usize = QUOTA / 150 + 1;
-    let mut gates = fleet(&wall, "quota = { requests = 300, per = '365d' }");
+    let mut gates = fleet(&link, "quota = { requests = 300, per = '365d' }");
     let origin = Origin::with_rules(RULES);
     let pages = || origin.seen_but_robots().len();
     for gate in &gates {

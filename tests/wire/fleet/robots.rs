@@ -7,13 +7,14 @@ use rustix::process::Signal;
 
 use super::{joined, logs_are_whole, member};
 use crate::support::{
-    CrawlgateProcess, Engine, Latch, Origin, RULES, Reply, Setup, Way, Wire, eventually, with_clock,
+    CrawlgateProcess, Engine, Latch, Origin, RULES, Reply, Setup, Transfer, Wire, eventually,
+    with_clock,
 };
 
 /// Starts instances of one fleet.
 fn instances<const N: usize>(engine: &Engine, names: &[&str; N]) -> [CrawlgateProcess; N] {
-    let wall = engine.wall();
-    names.map(|name| joined(|setup| member(setup, &wall, name)))
+    let link = engine.link();
+    names.map(|name| joined(|setup| member(setup, &link, name)))
 }
 
 /// First requests at each instance.
@@ -24,10 +25,10 @@ fn many_first_requests_at_all_instances_cause_one_fetch() {
     for engine in Engine::each() {
         let latch = Latch::new();
         let origin = Origin::http().on("/robots.txt", [Reply::ok(RULES).held(&latch)]);
-        let wall = engine.wall();
+        let link = engine.link();
         let gates = ["a1", "a2", "a3"].map(|name| {
             joined(|setup| {
-                member(setup, &wall, name);
+                member(setup, &link, name);
                 // Longer than all requests together take to come on a busy machine.
                 for key in ["first_byte_timeout", "fetch_timeout", "hold"] {
                     setup.set("robots", key, "\"60s\"");
@@ -169,8 +170,8 @@ fn two_instances_do_not_wait_for_each_others_redirects() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
-    let gates = ["a1", "a2"].map(|name| joined(|setup| member(setup, &wall, name)));
+    let link = engine.link();
+    let gates = ["a1", "a2"].map(|name| joined(|setup| member(setup, &link, name)));
     let (latch, other) = (Latch::new(), Latch::new());
     let (one, two) = (Origin::http(), Origin::http());
     for (from, to, latch) in [(&one, &two, &latch), (&two, &one, &other)] {
@@ -208,10 +209,10 @@ fn a_refresh_at_any_instance_fetches_and_reaches_all() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let (wall, other) = (engine.wall(), engine.wall());
+    let (link, other) = (engine.link(), engine.link());
     let origin = Origin::with_rules(RULES);
-    let gates = [("a1", &wall), ("a2", &other)]
-        .map(|(name, wall)| joined(|setup| member(setup, wall, name)));
+    let gates = [("a1", &link), ("a2", &other)]
+        .map(|(name, link)| joined(|setup| member(setup, link, name)));
     for gate in &gates {
         assert_eq!(gate.get(&origin.url("/page")).status, 200);
     }
@@ -256,9 +257,9 @@ fn an_instance_that_was_down_hears_what_was_forgotten_meanwhile() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     let origin = Origin::with_rules(RULES);
-    let mut gates = ["a1", "a2"].map(|name| joined(|setup| member(setup, &wall, name)));
+    let mut gates = ["a1", "a2"].map(|name| joined(|setup| member(setup, &link, name)));
     for gate in &gates {
         assert_eq!(gate.get(&origin.url("/page")).status, 200);
         gate.beside_until("origins", &[], |said| said.contains(&origin.authority()));
@@ -327,14 +328,14 @@ fn an_instance_that_misses_a_message_takes_over_what_was_forgotten() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let (wall, other) = (engine.wall(), engine.wall());
+    let (link, other) = (engine.link(), engine.link());
     let origin = Origin::with_rules(RULES);
-    let gates = [("a1", &wall), ("a2", &other)]
-        .map(|(name, wall)| joined(|setup| member(setup, wall, name)));
+    let gates = [("a1", &link), ("a2", &other)]
+        .map(|(name, link)| joined(|setup| member(setup, link, name)));
     for gate in &gates {
         assert_eq!(gate.get(&origin.url("/page")).status, 200);
     }
-    other.set(Way::Hole);
+    other.set(Transfer::Hole);
     origin.script(
         "/robots.txt",
         [Reply::ok("User-agent: *\nDisallow: /page\n")],
@@ -346,7 +347,7 @@ fn an_instance_that_misses_a_message_takes_over_what_was_forgotten() {
     // The message is gone before the other instance can read it.
     let trimmed = engine.ask(&["XTRIM", "crawlgate:{fleet}:news", "MAXLEN", "0"]);
     assert!(trimmed.starts_with(':') && trimmed != ":0\r\n", "{trimmed}");
-    other.set(Way::Open(Duration::ZERO));
+    other.set(Transfer::Open(Duration::ZERO));
     eventually("the other to have the new rules", || {
         (gates[1].get(&origin.url("/page")).status == 403).then_some(())
     });
@@ -359,7 +360,7 @@ fn what_was_forgotten_is_known_for_longer_than_any_instance_finds_its_state_fres
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     let remaining = "local least = redis.call('PTTL', KEYS[1]) \
         for _, key in ipairs(redis.call('KEYS', '*:state:*')) do least = math.min(least, redis.call('PTTL', key)) end return least";
     let hour = 3_600_000;
@@ -367,7 +368,7 @@ fn what_was_forgotten_is_known_for_longer_than_any_instance_finds_its_state_fres
         assert_eq!(engine.ask(&["FLUSHALL"]), "+OK\r\n");
         let origin = Origin::with_rules(RULES);
         let gate = joined(|setup| {
-            member(setup, &wall, "a1");
+            member(setup, &link, "a1");
             setup.set("robots", "fresh", "\"1h\"");
             setup.set("robots", "fresh_max", &format!("{fresh_max:?}"));
         });
@@ -397,10 +398,10 @@ fn ahead_of_the_others(fails: bool) {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     let origin = Origin::with_rules(RULES);
     let mut setup = Setup::new();
-    member(&mut setup, &wall, "a1");
+    member(&mut setup, &link, "a1");
     let mut command = setup.command("serve");
     if with_clock(&mut command, "+3600s").is_none() {
         return;
@@ -415,7 +416,7 @@ fn ahead_of_the_others(fails: bool) {
         "/robots.txt",
         [Reply::ok("User-agent: *\nDisallow: /page\n")],
     );
-    let other = joined(|setup| member(setup, &wall, "a2"));
+    let other = joined(|setup| member(setup, &link, "a2"));
     let (code, said, errors) = other.beside("origins", &["refresh", &origin.url("")]);
     assert_eq!(code, Some(0), "{said}{errors}");
     let before = (origin.seen_but_robots(), origin.robots_fetches());
@@ -442,11 +443,11 @@ fn a_comparison_that_the_engine_leaves_open_is_made_again() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let (wall, other) = (engine.wall(), engine.wall());
+    let (link, other) = (engine.link(), engine.link());
     let origin = Origin::with_rules(RULES);
-    let gates = [("a1", &wall), ("a2", &other)].map(|(name, wall)| {
+    let gates = [("a1", &link), ("a2", &other)].map(|(name, link)| {
         joined(|setup| {
-            member(setup, wall, name);
+            member(setup, link, name);
             setup.set("fleet", "patience", "\"2s\"");
         })
     });

@@ -6,10 +6,10 @@ use crate::usage::tdmrep::{PATH, RESERVED, fetches};
 
 /// Starts two instances that enforce tdmrep.json. Their clients mine text and data.
 fn instances(engine: &Engine, more: impl Fn(&mut Setup)) -> [CrawlgateProcess; 2] {
-    let wall = engine.wall();
+    let link = engine.link();
     ["a1", "a2"].map(|name| {
         joined(|setup| {
-            member(setup, &wall, name);
+            member(setup, &link, name);
             setup.set("signals", "tdmrep", "\"enforce\"");
             setup.set("policy", "purposes", "[\"tdm\"]");
             more(setup);

@@ -23,13 +23,13 @@ fn the_command_shows_link_engine_members_and_counts() {
     let Some(mut engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     let origin = Origin::with_rules(RULES);
     let gate = joined(|setup| {
-        member(setup, &wall, "a1");
+        member(setup, &link, "a1");
         setup.set("pace", "requests_per_second", "1000");
     });
-    let mut other = joined(|setup| member(setup, &wall, "a2"));
+    let mut other = joined(|setup| member(setup, &link, "a2"));
     assert_eq!(gate.get(&origin.url("/page")).status, 200);
     let view = eventually("both members", || {
         let view = status(&gate);
@@ -47,7 +47,7 @@ fn the_command_shows_link_engine_members_and_counts() {
     );
     assert_eq!(view["link"]["generations"], 1, "{view:#}");
     let told = &view["engine"];
-    assert_eq!(told["address"], format!("127.0.0.1:{}", wall.port()));
+    assert_eq!(told["address"], format!("127.0.0.1:{}", link.port()));
     assert!(told["version"].as_str().unwrap().contains(' '), "{view:#}");
     assert!(told["memory_used"].as_u64().unwrap() > 100_000, "{view:#}");
     assert_eq!(told["memory_limit"], Value::Null);
@@ -105,13 +105,13 @@ fn the_api_the_console_and_the_metrics_show_the_same_fleet() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     assert_eq!(
         engine.ask(&["CONFIG", "SET", "maxmemory", "64mb"]),
         "+OK\r\n"
     );
     let origin = Origin::with_rules(RULES);
-    let gate = AdminGate::with(|setup| member(setup, &wall, "a1"));
+    let gate = AdminGate::with(|setup| member(setup, &link, "a1"));
     gate.process.wait_said("the fleet's engine answers");
     assert_eq!(gate.process.get(&origin.url("/page")).status, 200);
     let view = gate.api("/fleet");
@@ -162,9 +162,9 @@ fn an_instance_that_is_cut_off_is_not_ready() {
     let Some(mut engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     let gate = AdminGate::with(|setup| {
-        member(setup, &wall, "a1");
+        member(setup, &link, "a1");
         setup.set("fleet", "patience", "\"2s\"");
     });
     // The link may be doubtful in between.
@@ -203,9 +203,9 @@ fn a_record_names_the_instance_that_added_the_override() {
     let Some(engine) = Engine::start() else {
         return;
     };
-    let wall = engine.wall();
+    let link = engine.link();
     let origin = Origin::with_rules(RULES);
-    let start = |name: &str| joined(|setup: &mut Setup| member(setup, &wall, name));
+    let start = |name: &str| joined(|setup: &mut Setup| member(setup, &link, name));
     let (one, other) = (start("a1"), start("a2"));
     let words = [
         "add",

@@ -19,7 +19,7 @@ use crate::support::{CrawlgateProcess, Http2, Origin, RULES};
 
 /// What a crawler is told about a request.
 #[derive(Debug, PartialEq)]
-enum Told {
+enum Outcome {
     /// A rule denies it. The record has this host.
     Denied(&'static str),
     /// It gets this status, as a request that crawlgate cannot send.
@@ -57,33 +57,33 @@ fn spellings_of_a_target_on_a_stream_are_one_origin_and_one_path() {
     let mapped = "[::ffff:7f00:1]";
     #[rustfmt::skip] // one row, one case
     let rows = [
-        ("http", "site.test", "/private", Told::Denied("site.test")),
-        ("http", "SITE.Test", "/private", Told::Denied("site.test")),
-        ("http", "site.test.", "/private", Told::Denied("site.test")),
-        ("http", "user@site.test", "/private", Told::Bad(400)),
-        ("http", "user:private@site.test", "/open", Told::Bad(400)),
-        ("http", "127.0.0.1", "/private", Told::Denied("127.0.0.1")),
-        ("http", "0x7f.1", "/private", Told::Denied("127.0.0.1")),
-        ("http", "2130706433", "/private", Told::Denied("127.0.0.1")),
-        ("http", "0177.0.0.1", "/private", Told::Denied("127.0.0.1")),
-        ("http", "127.1", "/private", Told::Denied("127.0.0.1")),
-        ("http", "[::ffff:127.0.0.1]", "/private", Told::Denied(mapped)),
-        ("http", "[::FFFF:7f00:1]", "/private", Told::Denied(mapped)),
-        ("http", "[0:0:0:0:0:ffff:127.0.0.1]", "/private", Told::Denied(mapped)),
-        ("http", "xn--bcher-kva.test", "/private", Told::Denied("xn--bcher-kva.test")),
-        ("http", "XN--Bcher-KVA.test", "/private", Told::Denied("xn--bcher-kva.test")),
-        ("http", "bücher.test", "/private", Told::Reset),
-        ("http", "b%C3%BCcher.test", "/private", Told::Reset),
-        ("http", "site.test", "/caf%C3%A9", Told::Denied("site.test")),
-        ("http", "site.test", "/caf%c3%a9/menu", Told::Denied("site.test")),
-        ("http", "site.test", "/café", Told::Denied("site.test")),
-        ("http", "site.test", "/private#x", Told::Denied("site.test")),
-        ("http", "site.test", "/private?#x", Told::Denied("site.test")),
-        ("http", "site.test", "/open#/../private", Told::Arrives("GET /open")),
-        ("ftps", "site.test", "/open", Told::Bad(501)),
-        ("wsx", "site.test", "/open", Told::Bad(501)),
-        ("file", "site.test", "/open", Told::Bad(501)),
-        ("httpx", "site.test", "/open", Told::Bad(501)),
+        ("http", "site.test", "/private", Outcome::Denied("site.test")),
+        ("http", "SITE.Test", "/private", Outcome::Denied("site.test")),
+        ("http", "site.test.", "/private", Outcome::Denied("site.test")),
+        ("http", "user@site.test", "/private", Outcome::Bad(400)),
+        ("http", "user:private@site.test", "/open", Outcome::Bad(400)),
+        ("http", "127.0.0.1", "/private", Outcome::Denied("127.0.0.1")),
+        ("http", "0x7f.1", "/private", Outcome::Denied("127.0.0.1")),
+        ("http", "2130706433", "/private", Outcome::Denied("127.0.0.1")),
+        ("http", "0177.0.0.1", "/private", Outcome::Denied("127.0.0.1")),
+        ("http", "127.1", "/private", Outcome::Denied("127.0.0.1")),
+        ("http", "[::ffff:127.0.0.1]", "/private", Outcome::Denied(mapped)),
+        ("http", "[::FFFF:7f00:1]", "/private", Outcome::Denied(mapped)),
+        ("http", "[0:0:0:0:0:ffff:127.0.0.1]", "/private", Outcome::Denied(mapped)),
+        ("http", "xn--bcher-kva.test", "/private", Outcome::Denied("xn--bcher-kva.test")),
+        ("http", "XN--Bcher-KVA.test", "/private", Outcome::Denied("xn--bcher-kva.test")),
+        ("http", "bücher.test", "/private", Outcome::Reset),
+        ("http", "b%C3%BCcher.test", "/private", Outcome::Reset),
+        ("http", "site.test", "/caf%C3%A9", Outcome::Denied("site.test")),
+        ("http", "site.test", "/caf%c3%a9/menu", Outcome::Denied("site.test")),
+        ("http", "site.test", "/café", Outcome::Denied("site.test")),
+        ("http", "site.test", "/private#x", Outcome::Denied("site.test")),
+        ("http", "site.test", "/private?#x", Outcome::Denied("site.test")),
+        ("http", "site.test", "/open#/../private", Outcome::Arrives("GET /open")),
+        ("ftps", "site.test", "/open", Outcome::Bad(501)),
+        ("wsx", "site.test", "/open", Outcome::Bad(501)),
+        ("file", "site.test", "/open", Outcome::Bad(501)),
+        ("httpx", "site.test", "/open", Outcome::Bad(501)),
     ];
     let mut arrived = Vec::new();
     for (scheme, host, path, expected) in rows {
@@ -91,18 +91,18 @@ fn spellings_of_a_target_on_a_stream_are_one_origin_and_one_path() {
         let authority = format!("{host}:{}", origin.port());
         let answer = exactly(&gate, place, "GET", (scheme, &authority, path), &[]);
         match (expected, answer) {
-            (Told::Denied(host), Ok((403, problem))) => {
+            (Outcome::Denied(host), Ok((403, problem))) => {
                 let record = gate.refusal(&problem, 403, "robots_disallow");
                 assert_eq!(
                     (&record["host"], &record["version"]),
                     (&json!(host), &json!("2"))
                 );
             }
-            (Told::Bad(status), Ok((found, problem))) if status == found => {
+            (Outcome::Bad(status), Ok((found, problem))) if status == found => {
                 gate.refusal(&problem, status, "bad_request");
             }
-            (Told::Reset, Err(End::Reset(1))) => {}
-            (Told::Arrives(line), Ok((200, _))) => arrived.push(line),
+            (Outcome::Reset, Err(End::Reset(1))) => {}
+            (Outcome::Arrives(line), Ok((200, _))) => arrived.push(line),
             (expected, answer) => panic!("{case}: {answer:?} and not {expected:?}"),
         }
         assert_eq!(origin.seen_but_robots(), arrived, "{case}");

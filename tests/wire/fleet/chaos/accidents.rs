@@ -10,13 +10,13 @@ use rustix::process::Signal;
 
 use super::Random;
 use super::crawl::Crawl;
-use crate::support::{CrawlgateProcess, Engine, Sentinels, Wall, Way};
+use crate::support::{CrawlgateProcess, Engine, EngineLink, Sentinels, Transfer};
 
 /// What the fleet stands on.
 pub(super) enum Ground {
     One {
         engine: Engine,
-        walls: Vec<Wall>,
+        links: Vec<EngineLink>,
         /// A copy of the engine's file from an earlier accident.
         old: Option<PathBuf>,
     },
@@ -25,18 +25,18 @@ pub(super) enum Ground {
 
 /// The accidents so far.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct AccidentCounts {
     engine_kills: u32,
     old_dumps: u32,
     failovers: u32,
     instance_kills: u32,
     stops: u32,
     losses: u32,
-    walls: u32,
+    links: u32,
     others: u32,
 }
 
-impl Tally {
+impl AccidentCounts {
     /// Returns the number of processes that were stopped or killed.
     pub(super) fn stops_and_kills(&self) -> usize {
         (self.stops + self.engine_kills + self.failovers + self.instance_kills) as usize
@@ -50,36 +50,36 @@ impl Ground {
         gates: &mut [CrawlgateProcess],
         crawl: &Crawl,
         random: &mut Random,
-        tally: &mut Tally,
+        counts: &mut AccidentCounts,
     ) {
         let one = random.below(gates.len() as u64) as usize;
         match random.below(12) {
             0..3 => {
-                tally.instance_kills += 1;
+                counts.instance_kills += 1;
                 restart(&mut gates[one], one, crawl, random.millis(0, 1_000));
             }
             3 => {
-                tally.stops += 1;
+                counts.stops += 1;
                 gates[one].signal(Signal::STOP);
                 thread::sleep(random.millis(300, 4_000));
                 gates[one].signal(Signal::CONT);
             }
             4 => {
-                tally.losses += 1;
+                counts.losses += 1;
                 self.ask(&["FLUSHALL"]);
             }
             5 => {
-                tally.others += 1;
+                counts.others += 1;
                 for _ in 0..20 {
                     self.ask(&["SCRIPT", "FLUSH"]);
                 }
             }
             other => match self {
-                Ground::One { engine, walls, old } => {
-                    single(other, engine, &walls[one], old, random, tally);
+                Ground::One { engine, links, old } => {
+                    single(other, engine, &links[one], old, random, counts);
                 }
                 Ground::Sentinels(lab) => {
-                    tally.failovers += 1;
+                    counts.failovers += 1;
                     if other < 9 {
                         let old = lab.kill_primary();
                         thread::sleep(random.millis(0, 1_000));
@@ -104,11 +104,11 @@ impl Ground {
 
     /// Ends what an accident may have left behind.
     pub(super) fn heal(&self) {
-        if let Ground::One { engine, walls, .. } = self {
+        if let Ground::One { engine, links, .. } = self {
             engine.ask(&["CONFIG", "SET", "maxmemory", "0"]);
-            for wall in walls {
-                wall.open();
-                wall.set(Way::Open(Duration::ZERO));
+            for link in links {
+                link.open();
+                link.set(Transfer::Open(Duration::ZERO));
             }
         }
     }
@@ -118,14 +118,14 @@ impl Ground {
 fn single(
     which: u64,
     engine: &mut Engine,
-    wall: &Wall,
+    link: &EngineLink,
     old: &mut Option<PathBuf>,
     random: &mut Random,
-    tally: &mut Tally,
+    counts: &mut AccidentCounts,
 ) {
     match which {
         6..8 => {
-            tally.engine_kills += 1;
+            counts.engine_kills += 1;
             engine.kill();
             let (file, copy) = (
                 engine.folder().join("appendonlydir"),
@@ -134,7 +134,7 @@ fn single(
             match old.take() {
                 // The file of an earlier time.
                 Some(copy) if random.below(2) == 0 => {
-                    tally.old_dumps += 1;
+                    counts.old_dumps += 1;
                     fs::remove_dir_all(&file).unwrap();
                     fs::rename(copy, &file).unwrap();
                 }
@@ -147,34 +147,34 @@ fn single(
             engine.start_again();
         }
         8 => {
-            tally.stops += 1;
+            counts.stops += 1;
             engine.signal(Signal::STOP);
             thread::sleep(random.millis(300, 4_000));
             engine.signal(Signal::CONT);
         }
         9 => {
-            tally.others += 1;
+            counts.others += 1;
             let millis = random.millis(200, 1_500).as_millis().to_string();
             engine.ask(&["CLIENT", "PAUSE", &millis, "ALL"]);
             engine.ask(&["PING"]);
         }
         10 => {
-            tally.others += 1;
+            counts.others += 1;
             engine.ask(&["CONFIG", "SET", "maxmemory", "1"]);
             thread::sleep(random.millis(300, 4_000));
             engine.ask(&["CONFIG", "SET", "maxmemory", "0"]);
         }
         _ => {
-            tally.walls += 1;
+            counts.links += 1;
             match random.below(4) {
-                0 => wall.set(Way::Hole),
-                1 => wall.set(Way::NoAnswers),
-                2 => wall.set(Way::Open(Duration::from_millis(150))),
-                _ => wall.close(),
+                0 => link.set(Transfer::Hole),
+                1 => link.set(Transfer::NoAnswers),
+                2 => link.set(Transfer::Open(Duration::from_millis(150))),
+                _ => link.close(),
             }
             thread::sleep(random.millis(300, 5_000));
-            wall.open();
-            wall.set(Way::Open(Duration::ZERO));
+            link.open();
+            link.set(Transfer::Open(Duration::ZERO));
         }
     }
 }

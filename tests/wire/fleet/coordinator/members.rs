@@ -9,8 +9,8 @@ use super::{each, report, two};
 
 #[test]
 fn a_name_stays_with_its_process_until_that_one_is_silent_or_leaves() {
-    each(|lab| async move {
-        let [old, new] = two(&lab).await;
+    each(|test_engine| async move {
+        let [old, new] = two(&test_engine).await;
         let reports = ["01", "02"].map(report);
         let beat = |process, report| Heartbeat {
             name: "x",
@@ -40,7 +40,7 @@ fn a_name_stays_with_its_process_until_that_one_is_silent_or_leaves() {
         assert_eq!(of_x().await, reports[0]);
         new.leave("x", "02").await.unwrap();
         assert_eq!(of_x().await, reports[0], "only the member leaves");
-        lab.silences("x");
+        test_engine.silences("x");
         new.heartbeat(of_new).await.unwrap();
         assert_eq!(of_x().await, reports[1]);
         new.leave("x", "02").await.unwrap();

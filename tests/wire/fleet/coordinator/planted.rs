@@ -13,7 +13,7 @@ use crawlgate::fleet::reservation::{
 };
 use tokio::time::timeout;
 
-use super::{Lab, ask, each, heartbeat, key, publish, two};
+use super::{TestEngine, ask, each, heartbeat, key, publish, two};
 use crate::support::{Engine, PATIENCE};
 
 const ORIGIN: &str = "https://a.example";
@@ -220,21 +220,21 @@ async fn ask_all(a: &Arc<dyn Coordinator>, planted: &str) {
 
 #[test]
 fn what_is_planted_delays_and_is_forgotten() {
-    each(async |lab| {
-        let Lab::Real(engine, _) = &*lab else {
+    each(async |test_engine| {
+        let TestEngine::Real(engine, _) = &*test_engine else {
             return;
         };
-        let [a, _] = two(&lab).await;
+        let [a, _] = two(&test_engine).await;
         for place in PLACES {
             for value in VALUES {
                 place.plant(engine, value);
                 let planted = format!("{place:?} is {value:?}");
                 ask_all(&a, &planted).await;
-                lab.forget();
+                test_engine.forget();
                 heartbeat(&a, "a", 0).await;
             }
         }
-        lab.is_quiet_no_more();
+        test_engine.is_quiet_no_more();
         let lease = a.acquire_fetch(ask(&key(), "a/2", Token::default())).await;
         assert!(
             matches!(lease, Ok(FetchLease::Acquired { .. })),

@@ -69,8 +69,8 @@ fn instances_share_what_a_client_may_have() {
         (back(194, 1), OF_SPAN, [0, 194, 0, 20]),
         (of("a", 100, 980, 1), OF_SPAN, [0, 194, 980, 1_000]),
     ];
-    each(async |lab| {
-        let both = two(&lab).await;
+    each(async |test_engine| {
+        let both = two(&test_engine).await;
         let span = both[0].charge_quota(charge()).await.unwrap().span;
         for (number, (question, totals, want)) in rows.into_iter().enumerate() {
             let question = ChargeQuota {
@@ -114,8 +114,8 @@ fn instances_share_what_a_client_may_have() {
 
 #[test]
 fn a_clock_that_is_set_back_gives_no_quota_anew() {
-    each(async |lab| {
-        let [a, b] = two(&lab).await;
+    each(async |test_engine| {
+        let [a, b] = two(&test_engine).await;
         let question = ChargeQuota {
             wanted: 1,
             most_requests: Some(2),
@@ -130,7 +130,7 @@ fn a_clock_that_is_set_back_gives_no_quota_anew() {
         charged = a.charge_quota(told(&charged)).await.unwrap();
         assert_eq!((charged.granted, charged.requests), (1, 2));
         for spans in [1, 3] {
-            lab.set_back(spans, question.account, PER);
+            test_engine.set_back(spans, question.account, PER);
             let others = ChargeQuota {
                 instance: "b",
                 ..question
@@ -146,8 +146,8 @@ fn a_clock_that_is_set_back_gives_no_quota_anew() {
 
 #[test]
 fn an_engine_that_has_just_begun_gives_nothing() {
-    each(async |lab| {
-        let [one, _] = two(&lab).await;
+    each(async |test_engine| {
+        let [one, _] = two(&test_engine).await;
         let question = ChargeQuota {
             wanted: 1,
             after: Duration::from_secs(60),
@@ -157,7 +157,7 @@ fn an_engine_that_has_just_begun_gives_nothing() {
         assert_eq!(charged.granted, 0);
         let wait = charged.wait.as_secs_f64();
         assert!((1.0..=60.0).contains(&wait), "{charged:?}");
-        lab.forget();
+        test_engine.forget();
         let lost = one.charge_quota(question).await;
         assert_eq!(lost, Err(CoordinatorError::Lost));
         heartbeat(&one, "a", 0).await;

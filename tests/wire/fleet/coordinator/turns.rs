@@ -13,7 +13,7 @@ use crawlgate::fleet::reservation::{
     TurnKind,
 };
 
-use super::{Lab, each, heartbeat, two};
+use super::{TestEngine, each, heartbeat, two};
 
 const ORIGIN: &str = "https://a.example";
 
@@ -76,12 +76,12 @@ async fn reserve(coordinator: &Arc<dyn Coordinator>, ask: Reserve<'_>) -> Reserv
 }
 
 /// Asserts the turns that one instance after the other is given.
-async fn gives(lab: &Lab, name: &str, rows: &[(Reserve<'_>, &[u64])]) {
-    let instances = [lab.join(), lab.join()];
+async fn gives(test_engine: &TestEngine, name: &str, rows: &[(Reserve<'_>, &[u64])]) {
+    let instances = [test_engine.join(), test_engine.join()];
     for (instance, who) in instances.iter().zip(["a", "b"]) {
         heartbeat(instance, who, 0).await;
     }
-    lab.is_quiet_no_more();
+    test_engine.is_quiet_no_more();
     for (number, (ask, want)) in rows.iter().enumerate() {
         let reserved = reserve(&instances[number % 2], *ask).await;
         assert_eq!(
@@ -211,16 +211,16 @@ fn instances_are_given_one_turn_after_the_other() {
         ),
     ];
     for (name, rows) in cases {
-        each(|lab| async move { gives(&lab, name, rows).await });
+        each(|test_engine| async move { gives(&test_engine, name, rows).await });
     }
 }
 
 #[test]
 fn an_unused_turn_is_given_back_once() {
-    each(|lab| async move {
-        let a: Arc<dyn Coordinator> = lab.join();
+    each(|test_engine| async move {
+        let a: Arc<dyn Coordinator> = test_engine.join();
         heartbeat(&a, "a", 0).await;
-        lab.is_quiet_no_more();
+        test_engine.is_quiet_no_more();
         let group = Reserve {
             origin: "https://b.example",
             ..of_group("x", 10)
@@ -250,8 +250,8 @@ fn an_unused_turn_is_given_back_once() {
 
 #[test]
 fn trouble_binds_all_instances_until_it_has_passed() {
-    each(|lab| async move {
-        let [a, b] = two(&lab).await;
+    each(|test_engine| async move {
+        let [a, b] = two(&test_engine).await;
         let report = |sign, age| ReportBackoff {
             origin: ORIGIN,
             sign,
@@ -305,11 +305,11 @@ fn trouble_binds_all_instances_until_it_has_passed() {
 
 #[test]
 fn a_wide_gap_is_kept_for_as_long_as_it_holds() {
-    each(async |lab| {
-        let Lab::Real(engine, _) = &*lab else {
+    each(async |test_engine| {
+        let TestEngine::Real(engine, _) = &*test_engine else {
             return;
         };
-        let [a, _] = two(&lab).await;
+        let [a, _] = two(&test_engine).await;
         let gap = secs(36_000);
         let report = ReportBackoff {
             origin: ORIGIN,
@@ -334,8 +334,8 @@ fn a_wide_gap_is_kept_for_as_long_as_it_holds() {
 
 #[test]
 fn slots_bound_the_requests_in_flight_at_all_instances() {
-    each(|lab| async move {
-        let [a, b] = two(&lab).await;
+    each(|test_engine| async move {
+        let [a, b] = two(&test_engine).await;
         let names = |of: &str| -> Vec<String> { (0..3).map(|n| format!("{of}/{n}")).collect() };
         let (of_a, of_b) = (names("a"), names("b"));
         let ask = |names| Reserve {
@@ -380,8 +380,8 @@ fn slots_bound_the_requests_in_flight_at_all_instances() {
 
 #[test]
 fn slots_that_ran_out_while_no_instance_was_heard_of_are_renewed_before_others_are_given() {
-    each(|lab| async move {
-        let [a, b] = two(&lab).await;
+    each(|test_engine| async move {
+        let [a, b] = two(&test_engine).await;
         let names = ["1", "2", "3"].map(str::to_owned);
         let ask = |wanted| Reserve {
             wanted,
@@ -393,28 +393,28 @@ fn slots_that_ran_out_while_no_instance_was_heard_of_are_renewed_before_others_a
             ..unbounded()
         };
         assert_eq!(times(&reserve(&a, ask(1)).await), [5], "a new generation");
-        lab.hangs(SLOT_LIFE / 2);
+        test_engine.hangs(SLOT_LIFE / 2);
         heartbeat(&b, "b", 0).await;
         assert_eq!(times(&reserve(&b, ask(1)).await), [0], "no slot is lost");
         // Longer than the members are remembered.
-        lab.hangs(SLOT_LIFE * 2);
+        test_engine.hangs(SLOT_LIFE * 2);
         heartbeat(&b, "b", 0).await;
         assert_eq!(times(&reserve(&b, ask(1)).await), [5]);
         heartbeat(&a, "a", 0).await;
-        lab.hangs(secs(5));
+        test_engine.hangs(secs(5));
         assert_eq!(times(&reserve(&b, ask(1)).await), [0]);
     });
 }
 
 #[test]
 fn an_engine_that_has_lost_everything_counts_every_origin_as_used() {
-    each(|lab| async move {
-        let a = lab.join();
+    each(|test_engine| async move {
+        let a = test_engine.join();
         heartbeat(&a, "a", 0).await;
-        lab.forget();
+        test_engine.forget();
         assert_eq!(a.reserve(every(10)).await, Err(CoordinatorError::Lost));
         heartbeat(&a, "a", 0).await;
-        lab.is_quiet_no_more();
+        test_engine.is_quiet_no_more();
         let burst = Reserve {
             burst: 3,
             ..every(10)
@@ -430,12 +430,12 @@ fn an_engine_that_has_lost_everything_counts_every_origin_as_used() {
 
 #[test]
 fn a_gap_that_an_instance_knows_outlives_the_engine() {
-    each(|lab| async move {
-        let [a, b] = two(&lab).await;
-        lab.forget();
+    each(|test_engine| async move {
+        let [a, b] = two(&test_engine).await;
+        test_engine.forget();
         heartbeat(&a, "a", 0).await;
         heartbeat(&b, "b", 0).await;
-        lab.is_quiet_no_more();
+        test_engine.is_quiet_no_more();
         let knowing = Reserve {
             gap: secs(20),
             ..unbounded()
@@ -472,14 +472,14 @@ fn a_gap_that_an_instance_knows_outlives_the_engine() {
 
 #[test]
 fn a_clock_that_is_set_back_begins_a_new_generation() {
-    each(async |lab| {
-        let [a, b] = two(&lab).await;
-        match &*lab {
-            Lab::Memory(world) => {
+    each(async |test_engine| {
+        let [a, b] = two(&test_engine).await;
+        match &*test_engine {
+            TestEngine::Memory(world) => {
                 let clock = world.clock();
                 clock.set(clock.now() - secs(3_600));
             }
-            Lab::Real(engine, _) => {
+            TestEngine::Real(engine, _) => {
                 // The engine's clock cannot be set here, so what it has written is an hour later.
                 let script = "local key = 'crawlgate:{fleet}:generation' \
                     local id, began, run = string.match(redis.call('GET', key), '^(%S+) (%d+) (%S+)$') \
@@ -497,7 +497,7 @@ fn a_clock_that_is_set_back_begins_a_new_generation() {
         let heard = heartbeat(&a, "a", 0).await;
         assert_eq!(heard.generation, 2);
         assert_eq!(heard.members, 1, "b has not been heard of by this clock");
-        lab.is_quiet_no_more();
+        test_engine.is_quiet_no_more();
         assert_eq!(heartbeat(&b, "b", 0).await.members, 2);
         let reserved = reserve(&b, soon).await;
         assert_eq!(reserved.turns.len(), 1, "{reserved:?}");

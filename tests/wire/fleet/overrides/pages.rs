@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::super::Ends;
 use super::super::pace::bound;
 use super::{SOON, deny, fleet, fleet_from};
-use crate::support::{Engine, Origin, RULES, Way};
+use crate::support::{Engine, Origin, RULES, Transfer};
 
 /// Reads at which of a1, a2 and a3 a denial is in force.
 fn in_force(said: &str) -> [bool; 3] {
@@ -22,9 +22,9 @@ fn no_page_comes_a_second_after_each_of_a_hundred_denials() {
         return;
     };
     let patience = Duration::from_secs(2);
-    let (wall, other) = (engine.wall(), engine.wall());
+    let (link, other) = (engine.link(), engine.link());
     let origin = Origin::with_rules(RULES);
-    let mut gates = fleet(&wall, 2, "\"2s\"");
+    let mut gates = fleet(&link, 2, "\"2s\"");
     gates.extend(fleet_from(&other, 3, 1, "\"2s\""));
     let (number, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let (added, walled) = thread::scope(|scope| {
@@ -50,7 +50,7 @@ fn no_page_comes_a_second_after_each_of_a_hundred_denials() {
         let mut walled = None;
         for round in 0..100 {
             if round == 50 {
-                other.set(Way::Hole);
+                other.set(Transfer::Hole);
                 walled = Some(Instant::now());
             }
             let at = &gates[round % 2];

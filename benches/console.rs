@@ -48,7 +48,7 @@ fn main() {
     let began = Instant::now();
     let last = fill(folder.path(), records);
     println!("{records} decisions written in {:.1?}", began.elapsed());
-    let gate = Gate::start(folder.path());
+    let gate = CrawlgateProcess::start(folder.path());
     pages(&gate, &last);
     open_denials(&gate);
     throughput(&gate);
@@ -171,14 +171,14 @@ fn record(log: &Log, n: u64, time: Moment, last: &mut String) {
 }
 
 /// The real program.
-struct Gate {
+struct CrawlgateProcess {
     child: Child,
     proxy: SocketAddr,
     console: SocketAddr,
 }
 
-impl Gate {
-    fn start(folder: &Path) -> Gate {
+impl CrawlgateProcess {
+    fn start(folder: &Path) -> CrawlgateProcess {
         let config = folder.join("config.toml");
         let text = "[listen]\naddress = \"127.0.0.1:0\"\n[admin]\naddress = \"127.0.0.1:0\"\n[store]\npath = \"crawlgate.db\"\n\
              [log]\nfile = \"\"\n[tls]\nca_cert = \"ca.crt\"\nca_key = \"ca.key\"\n[egress]\nallow = [\"127.0.0.0/8\"]\n";
@@ -203,7 +203,7 @@ impl Gate {
             console = console.or(after("console: http://"));
         }
         thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
-        Gate {
+        CrawlgateProcess {
             child,
             proxy: proxy.unwrap().parse().unwrap(),
             console: console.unwrap().trim_end_matches('/').parse().unwrap(),
@@ -244,14 +244,14 @@ impl Gate {
     }
 }
 
-impl Drop for Gate {
+impl Drop for CrawlgateProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-fn pages(gate: &Gate, last: &str) {
+fn pages(gate: &CrawlgateProcess, last: &str) {
     let decision = format!("/decisions/{last}");
     let targets = [
         "/",
@@ -302,7 +302,7 @@ fn pages(gate: &Gate, last: &str) {
 }
 
 /// Requests a page as a browser does until its navigation has the number of all open denials, and then some more.
-fn open_denials(gate: &Gate) {
+fn open_denials(gate: &CrawlgateProcess) {
     let page = || {
         let began = Instant::now();
         let answer = gate.ask("/setup", "Accept: text/html\r\n");
@@ -332,7 +332,7 @@ fn open_denials(gate: &Gate) {
 }
 
 /// Measures the requests forwarded per second, in turns without a viewer and with one.
-fn throughput(gate: &Gate) {
+fn throughput(gate: &CrawlgateProcess) {
     let origin = origin();
     let span = Duration::from_secs(setting("CONSOLE_SECONDS", 3));
     let (mut alone, mut watched) = (Vec::new(), Vec::new());

@@ -44,7 +44,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use visitor::Tally;
+use visitor::Counters;
 
 /// Connections at the same time.
 const BATCH: usize = 16;
@@ -91,7 +91,7 @@ fn fuzz() -> ExitCode {
         .enable_all()
         .build()
         .unwrap();
-    let mut bench = Bench {
+    let mut bench = FrameBench {
         crawlers: Crawlers::new(Way::Proxy(port), &[&lab.file("ca.crt")]),
         random: Random(seed | 1),
         lab,
@@ -110,7 +110,7 @@ fn fuzz() -> ExitCode {
     }
 }
 
-struct Bench {
+struct FrameBench {
     lab: Lab,
     gate: Process,
     crawlers: Crawlers,
@@ -120,7 +120,7 @@ struct Bench {
     runtime: Runtime,
 }
 
-impl Bench {
+impl FrameBench {
     /// Runs batches until the time is over, each with an ordinary request after it, and for longer while `batch` tells that
     /// all of them have shown nothing. Tells whether memory settles.
     fn batches(
@@ -194,7 +194,7 @@ impl Bench {
         let tls = lab::origin::acceptor(self.lab.directory(), b"h2");
         let random = self.random.fork();
         let hostile = self.runtime.block_on(Hostile::start(tls, random));
-        let (mut tally, mut patience) = (Tally::default(), visitor::PATIENCE);
+        let (mut counters, mut patience) = (Counters::default(), visitor::PATIENCE);
         let honest = self.lab.ports.http2;
         let settles = self.batches("an origin", honest, |bench| {
             let (crawlers, random) = (&bench.crawlers, &mut bench.random);
@@ -203,11 +203,11 @@ impl Bench {
             if visited.is_silent() {
                 patience = (2 * patience).min(MOST_PATIENCE);
             }
-            tally.add(&visited);
-            tally.is_telling()
+            counters.add(&visited);
+            counters.is_telling()
         });
-        println!("{tally:?}");
+        println!("{counters:?}");
         // A run in which nothing passes, or nothing breaks off, shows nothing.
-        settles && tally.is_telling()
+        settles && counters.is_telling()
     }
 }

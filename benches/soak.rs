@@ -51,7 +51,7 @@ const POOLED: &str = "idle_per_host = 1";
 const TOLERATED: u64 = 4 << 20;
 
 #[derive(Default)]
-struct Tally {
+struct Counters {
     allowed: AtomicU64,
     denied: AtomicU64,
     wrong: AtomicU64,
@@ -80,10 +80,10 @@ fn soak() -> ExitCode {
         .build()
         .unwrap();
 
-    let tally = Arc::new(Tally::default());
+    let counters = Arc::new(Counters::default());
     let authority = lab.file("ca.crt");
     let crawlers = Crawlers::new(Way::Proxy(port), &[&authority]);
-    let resident = runtime.block_on(roam(&crawlers, lab.ports, &tally, time, &gate));
+    let resident = runtime.block_on(roam(&crawlers, lab.ports, &counters, time, &gate));
     let seen = runtime.block_on(ask_origin(lab.ports)).unwrap();
     let descriptors = gate.descriptors();
     let status = gate.terminate();
@@ -91,7 +91,7 @@ fn soak() -> ExitCode {
     let records = BufReader::new(log).lines().count() as u64;
 
     let [allowed, denied, wrong] =
-        [&tally.allowed, &tally.denied, &tally.wrong].map(|number| number.load(Relaxed));
+        [&counters.allowed, &counters.denied, &counters.wrong].map(|number| number.load(Relaxed));
     let samples = resident.len();
     // All origins are known after the first quarter.
     let early = median(&resident[samples / 4..samples / 2]);
@@ -165,7 +165,7 @@ fn raise_descriptor_limit() {
 async fn roam(
     crawlers: &Crawlers,
     ports: Ports,
-    tally: &Arc<Tally>,
+    counters: &Arc<Counters>,
     time: Duration,
     gate: &Process,
 ) -> Vec<u64> {
@@ -175,7 +175,7 @@ async fn roam(
         tasks.spawn(crawl(
             crawlers.clone(),
             ports,
-            Arc::clone(tally),
+            Arc::clone(counters),
             place,
             end,
         ));
@@ -190,7 +190,13 @@ async fn roam(
 }
 
 /// Visits the crawler's share of the origins once, so that all are known, then any.
-async fn crawl(crawlers: Crawlers, ports: Ports, tally: Arc<Tally>, place: u64, end: Instant) {
+async fn crawl(
+    crawlers: Crawlers,
+    ports: Ports,
+    counters: Arc<Counters>,
+    place: u64,
+    end: Instant,
+) {
     let mut chance = Chance(place + 1);
     let mut plain = None;
     let share = ORIGINS / CRAWLERS;
@@ -200,9 +206,11 @@ async fn crawl(crawlers: Crawlers, ports: Ports, tally: Arc<Tally>, place: u64, 
             return;
         }
         let origin = origin.unwrap_or_else(|| chance.below(ORIGINS));
-        if let Err(error) = visit(&crawlers, ports, &tally, &mut chance, &mut plain, origin).await {
+        if let Err(error) =
+            visit(&crawlers, ports, &counters, &mut chance, &mut plain, origin).await
+        {
             // Show only the first few failures.
-            if tally.wrong.fetch_add(1, Relaxed) < 5 {
+            if counters.wrong.fetch_add(1, Relaxed) < 5 {
                 eprintln!("{}: {error}", name(origin));
             }
             plain = None;
@@ -214,7 +222,7 @@ async fn crawl(crawlers: Crawlers, ports: Ports, tally: Arc<Tally>, place: u64, 
 async fn visit(
     crawlers: &Crawlers,
     ports: Ports,
-    tally: &Tally,
+    counters: &Counters,
     chance: &mut Chance,
     plain: &mut Option<Crawler>,
     origin: u64,
@@ -239,8 +247,8 @@ async fn visit(
             .ask(&crawlers.request(secure, &host, port, path))
             .await?;
         match (disallowed, answer.status, answer.by_proxy) {
-            (false, 200, false) => tally.allowed.fetch_add(1, Relaxed),
-            (true, 403, true) => tally.denied.fetch_add(1, Relaxed),
+            (false, 200, false) => counters.allowed.fetch_add(1, Relaxed),
+            (true, 403, true) => counters.denied.fetch_add(1, Relaxed),
             _ => return Err(io::Error::other(format!("{path}: {answer:?}"))),
         };
     }

@@ -32,7 +32,7 @@ fn peer() -> Peer {
     }
 }
 
-struct Asked {
+struct TestConnection {
     runtime: tokio::runtime::Runtime,
     clients: Clients,
     headers: HeaderMap,
@@ -40,8 +40,8 @@ struct Asked {
     auth_cache: AuthCache,
 }
 
-impl Asked {
-    fn new(toml: &str, password: Option<&str>) -> Asked {
+impl TestConnection {
+    fn new(toml: &str, password: Option<&str>) -> TestConnection {
         let config = Config::parse(toml, std::path::Path::new("/config.toml")).unwrap();
         let mut headers = HeaderMap::new();
         headers.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
@@ -52,7 +52,7 @@ impl Asked {
             headers.insert(header::PROXY_AUTHORIZATION, field);
         }
         let runtime = tokio::runtime::Builder::new_current_thread();
-        let asked = Asked {
+        let connection = TestConnection {
             runtime: { runtime }.enable_all().build().unwrap(),
             clients: Clients::new(&config, None, Clock::system()),
             headers,
@@ -60,11 +60,13 @@ impl Asked {
             auth_cache: AuthCache::default(),
         };
         // A password is hashed once.
-        let first = asked
-            .clients
-            .recognise(&asked.peer, &asked.headers, &asked.auth_cache);
-        let _ = asked.runtime.block_on(first);
-        asked
+        let first = connection.clients.recognise(
+            &connection.peer,
+            &connection.headers,
+            &connection.auth_cache,
+        );
+        let _ = connection.runtime.block_on(first);
+        connection
     }
 
     fn anew(&self) -> Arc<Client> {
@@ -81,22 +83,22 @@ impl Asked {
 /// One client without a name, on a connection that is known.
 #[divan::bench]
 fn unknown_client(bencher: Bencher<'_, '_>) {
-    let asked = Asked::new("", None);
+    let connection = TestConnection::new("", None);
     bencher.bench_local(|| {
-        asked
+        connection
             .clients
-            .cached(black_box(&asked.auth_cache), &asked.headers)
+            .cached(black_box(&connection.auth_cache), &connection.headers)
     });
 }
 
 /// The same credentials as before on this connection.
 #[divan::bench]
 fn password_known(bencher: Bencher<'_, '_>) {
-    let asked = Asked::new(&CLIENTS, Some("open sesame"));
+    let connection = TestConnection::new(&CLIENTS, Some("open sesame"));
     let known = || {
-        asked
+        connection
             .clients
-            .cached(black_box(&asked.auth_cache), &asked.headers)
+            .cached(black_box(&connection.auth_cache), &connection.headers)
     };
     assert!(known().is_some());
     bencher.bench_local(known);
@@ -105,22 +107,22 @@ fn password_known(bencher: Bencher<'_, '_>) {
 /// The first request of a connection, with credentials that another one has brought.
 #[divan::bench]
 fn password_of_another_connection(bencher: Bencher<'_, '_>) {
-    let asked = Asked::new(&CLIENTS, Some("open sesame"));
-    bencher.bench_local(|| asked.anew());
+    let connection = TestConnection::new(&CLIENTS, Some("open sesame"));
+    bencher.bench_local(|| connection.anew());
 }
 
 /// The first request of a connection, from the last of 100 networks.
 #[divan::bench]
 fn network_of_a_new_connection(bencher: Bencher<'_, '_>) {
-    let asked = Asked::new(&CLIENTS, None);
-    bencher.bench_local(|| asked.anew());
+    let connection = TestConnection::new(&CLIENTS, None);
+    bencher.bench_local(|| connection.anew());
 }
 
 /// A configured chain against the User-Agent.
 #[divan::bench]
 fn product_token_in_the_user_agent(bencher: Bencher<'_, '_>) {
     let known = Known::new(false);
-    let client = Asked::new(&CLIENTS, None).anew();
+    let client = TestConnection::new(&CLIENTS, None).anew();
     assert!(client.chain.is_some());
     bencher.bench_local(|| known.gate.identify(black_box(&client), &known.headers));
 }
@@ -130,7 +132,12 @@ fn product_token_in_the_user_agent(bencher: Bencher<'_, '_>) {
 fn account(bencher: Bencher<'_, '_>) {
     let toml = "[[client]]\nname = 'a'\nrequests_per_second = 1e6\nburst = 1000000\n\
                 quota = { requests = 9007199254740992, per = '1d' }\n";
-    let asked = Asked::new(toml, None);
-    let (client, clock) = (asked.anew(), Clock::system());
-    bencher.bench_local(|| asked.clients.count(black_box(&client), clock.now()).is_ok());
+    let connection = TestConnection::new(toml, None);
+    let (client, clock) = (connection.anew(), Clock::system());
+    bencher.bench_local(|| {
+        connection
+            .clients
+            .count(black_box(&client), clock.now())
+            .is_ok()
+    });
 }

@@ -124,7 +124,7 @@ path = "$work/instance$1/crawlgate.db"
 ca_cert = "$work/ca.crt"
 ca_key = "$work/ca.key"
 [egress]
-allow = ["127.0.0.0/8"] # the origins of a laboratory are on this machine
+allow = ["127.0.0.0/8"] # the origins of a lab are on this machine
 connect_ports = ["1-65535"]
 [pace]
 requests_per_second = 4 # at each origin, by all instances together

@@ -22,7 +22,7 @@ pub const PATIENCE: Duration = Duration::from_millis(150);
 
 /// Ends of exchanges.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct Counters {
     whole: u64,
     broken_off: u64,
     /// Answered by crawlgate: the origin's response was none.
@@ -32,8 +32,8 @@ pub struct Tally {
     nameless: u64,
 }
 
-impl Tally {
-    pub fn add(&mut self, other: &Tally) {
+impl Counters {
+    pub fn add(&mut self, other: &Counters) {
         self.whole += other.whole;
         self.broken_off += other.broken_off;
         self.refused += other.refused;
@@ -69,7 +69,7 @@ pub async fn visit(
     hostile: &Hostile,
     random: &mut Random,
     patience: Duration,
-) -> Tally {
+) -> Counters {
     hostile.log.clear();
     let streams = crawlers.connect_http2("127.0.0.1", hostile.port).await;
     let streams = streams.unwrap();
@@ -89,14 +89,14 @@ pub async fn visit(
         let streams = streams.clone();
         asking.spawn(async move { timeout(patience, ask(streams, method, &url, body)).await });
     }
-    let mut tally = Tally::default();
+    let mut counters = Counters::default();
     for arrived in asking.join_all().await {
         match arrived {
-            Err(_) | Ok(Err(_)) => tally.silent += 1,
-            Ok(Ok(arrived)) => *entry(&mut tally, &arrived, &hostile.log) += 1,
+            Err(_) | Ok(Err(_)) => counters.silent += 1,
+            Ok(Ok(arrived)) => *entry(&mut counters, &arrived, &hostile.log) += 1,
         }
     }
-    tally
+    counters
 }
 
 async fn ask(
@@ -134,13 +134,13 @@ async fn ask(
 }
 
 /// Returns the counter of a response, having compared it with what the origin sent.
-fn entry<'t>(tally: &'t mut Tally, arrived: &Arrived, log: &Log) -> &'t mut u64 {
+fn entry<'t>(counters: &'t mut Counters, arrived: &Arrived, log: &Log) -> &'t mut u64 {
     let named = |fields: &HeaderMap| read_name(fields.get(NAME)?.to_str().ok()?);
     if arrived.head.headers.contains_key("proxy-status") && arrived.head.status.is_server_error() {
-        return &mut tally.refused;
+        return &mut counters.refused;
     }
     let Some(sent) = named(&arrived.head.headers).and_then(|place| log.find(place)) else {
-        return &mut tally.nameless;
+        return &mut counters.nameless;
     };
     let Arrived { body, head, .. } = arrived;
     assert!(
@@ -150,7 +150,7 @@ fn entry<'t>(tally: &'t mut Tally, arrived: &Arrived, log: &Log) -> &'t mut u64 
         sent.body.len()
     );
     if !arrived.is_whole {
-        return &mut tally.broken_off;
+        return &mut counters.broken_off;
     }
     let has_none = arrived.method == Method::HEAD || matches!(head.status.as_u16(), 204 | 304);
     assert!(
@@ -159,5 +159,5 @@ fn entry<'t>(tally: &'t mut Tally, arrived: &Arrived, log: &Log) -> &'t mut u64 
         body.len(),
         sent.body.len()
     );
-    &mut tally.whole
+    &mut counters.whole
 }

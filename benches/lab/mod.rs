@@ -75,17 +75,17 @@ impl Lab {
         }
     }
 
-    /// Returns the place of the files of this laboratory.
+    /// Returns the place of the files of this lab.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Returns the place of a file of this laboratory.
+    /// Returns the place of a file of this lab.
     pub fn file(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    /// Starts crawlgate on these CPUs, with these names for 127.0.0.1 and these settings beside the laboratory's.
+    /// Starts crawlgate on these CPUs, with these names for 127.0.0.1 and these settings beside the lab's.
     pub fn crawlgate(
         &self,
         cpus: Option<&str>,

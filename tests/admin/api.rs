@@ -343,8 +343,8 @@ fn a_check_says_what_the_command_says_and_records_nothing() {
 
     let pasted = json!({"url": url, "robots": "User-agent: *\nAllow: /\n"});
     assert_eq!(body(&gate.post("/check", &pasted))["verdict"], "allow");
-    let walled = body(&gate.post("/check", &json!({"url": "http://10.0.0.1/a"})));
-    assert_eq!(walled["reason"], "address_prohibited", "{walled}");
+    let prohibited = body(&gate.post("/check", &json!({"url": "http://10.0.0.1/a"})));
+    assert_eq!(prohibited["reason"], "address_prohibited", "{prohibited}");
     gate.process
         .get(&origin.url("/open"))
         .is_origins(200, "page /open");

@@ -74,7 +74,7 @@ fn each_verdict_is_answered_recorded_and_provable() {
             "robots_unreachable",
         ),
         (
-            "an address behind a wall",
+            "a prohibited address",
             "http://169.254.169.254/x".to_owned(),
             403,
             "address_prohibited",
@@ -197,7 +197,7 @@ fn a_tunnel_is_advised_where_nothing_is_disallowed() {
         ("as a URL", bound.url("/open"), 403, "opaque_tunnel"),
         ("no port", "site.test".to_owned(), 400, "bad_request"),
         (
-            "a wall",
+            "a prohibited address",
             "169.254.169.254:443".to_owned(),
             403,
             "address_prohibited",

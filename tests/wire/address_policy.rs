@@ -120,7 +120,7 @@ fn deny_wins_over_allow_also_for_names() {
 }
 
 #[test]
-fn report_mode_lifts_no_wall() {
+fn report_mode_keeps_the_address_policy() {
     let origin = Origin::with_rules(RULES);
     let gate = CrawlgateProcess::with(|setup| {
         default_policy(setup);
@@ -235,7 +235,7 @@ fn connect_reaches_the_ports_that_are_named() {
 }
 
 #[test]
-fn a_redirect_of_robots_txt_leads_behind_no_wall() {
+fn a_redirect_of_robots_txt_leads_to_no_prohibited_address() {
     let inside = Origin::with_rules("User-agent: *\nAllow: /\n");
     let outside = Origin::http();
     let gate = CrawlgateProcess::with(|setup| {
@@ -259,7 +259,7 @@ fn a_redirect_of_robots_txt_leads_behind_no_wall() {
 }
 
 #[test]
-fn an_opaque_tunnel_does_not_go_through_a_wall() {
+fn an_opaque_tunnel_does_not_go_to_a_prohibited_address() {
     let origin = Origin::https();
     let gate = CrawlgateProcess::with(|setup| {
         default_policy(setup);
@@ -309,10 +309,10 @@ fn what_is_open_to_an_address_ends_when_the_address_becomes_prohibited() {
     let answer = socket.exchange(upgrade(&plain.url("/socket"), &plain.authority()));
     assert_eq!(answer.status, 101, "{answer:?}");
     // No name is denied.
-    let wall = |setup: &mut Setup| {
+    let prohibit = |setup: &mut Setup| {
         setup.set("egress", "deny", "[\"127.0.0.0/8\"]");
     };
-    gate.reload(wall, RELOADED);
+    gate.reload(prohibit, RELOADED);
     for port in [tls.port(), plain.port()] {
         let record = gate.record("the end", |record| record["port"] == port);
         assert_eq!(record["error"], "http_request_denied", "{record}");

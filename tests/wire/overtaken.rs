@@ -50,7 +50,7 @@ const FORBIDS: [(&str, Change, u16, &str); 4] = [
         "robots_disallow",
     ),
     (
-        "a wall",
+        "a prohibited address",
         |setup, _| {
             setup.set("egress", "deny", "[\"127.0.0.0/8\"]");
         },
@@ -254,7 +254,7 @@ fn what_is_forbidden_while_its_origin_is_dialled_does_not_go_out() {
 }
 
 #[test]
-fn a_connection_that_a_wall_overtakes_while_it_is_dialled_carries_no_request() {
+fn a_connection_to_an_address_that_becomes_prohibited_while_it_is_dialled_carries_no_request() {
     let latch = Latch::new();
     let origin = Origin::https();
     let port = relay(origin.port(), &latch);
@@ -265,10 +265,10 @@ fn a_connection_that_a_wall_overtakes_while_it_is_dialled_carries_no_request() {
     let mut wire = gate.intercept(&authority, "bank.test");
     wire.send(format!("GET /x HTTP/1.1\r\nHost: {authority}\r\n\r\n"));
     latch.arrivals(1);
-    let wall = |setup: &mut Setup| {
+    let prohibit = |setup: &mut Setup| {
         setup.set("egress", "deny", "[\"127.0.0.0/8\"]");
     };
-    gate.reload(wall, RELOADED);
+    gate.reload(prohibit, RELOADED);
     latch.open();
     gate.refused(&wire.response("GET"), 403, "address_prohibited");
     assert_eq!(origin.seen().len(), 0);

@@ -90,7 +90,7 @@ fn prohibited_addresses_stay_prohibited_in_report_mode() {
     let mut wire = gate.connect();
     let answer = wire.exchange("GET /origin-form HTTP/1.1\r\nHost: x\r\n\r\n");
     let record = gate.refused(&answer, 400, "bad_request");
-    assert_eq!(record["mode"], "enforce", "a wall is no report: {record}");
+    assert_eq!(record["mode"], "enforce", "no report: {record}");
     let mut wire = gate.intercept("site.test:443", "site.test");
     let answer = wire.exchange("GET / HTTP/1.1\r\nHost: other.test\r\n\r\n");
     gate.refused(&answer, 421, "misdirected");

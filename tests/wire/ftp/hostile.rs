@@ -1,4 +1,4 @@
-//! FTP servers that lie, stall, never end or break off, and the walls between them and the gate.
+//! FTP servers that lie, stall, never end or break off, and the address policy between them and the gate.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};

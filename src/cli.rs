@@ -287,7 +287,7 @@ impl Reach {
 
 /// Reports that a command reads what is the service's, or could not.
 fn tell_holder(holder: &Holder) {
-    let told = match holder {
+    let message = match holder {
         Holder::User => return,
         Holder::Service(directory) => format!(
             "this user has none of its own: reading the service's in {}",
@@ -298,7 +298,7 @@ fn tell_holder(holder: &Holder) {
             directory.display()
         ),
     };
-    let _ = writeln!(io::stderr(), "crawlgate: {told}"); // stderr may be closed
+    let _ = writeln!(io::stderr(), "crawlgate: {message}"); // stderr may be closed
 }
 
 /// Returns what `--version` prints after the name; `-V` prints the version alone.

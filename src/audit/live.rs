@@ -68,7 +68,7 @@ pub struct Watch {
     feed: Arc<Feed>,
     lines: broadcast::Receiver<LiveEvent>,
     /// Number of left-out records that the watcher knows of.
-    told: u64,
+    reported: u64,
 }
 
 impl Live {
@@ -130,7 +130,7 @@ impl Live {
             .ok()?;
         Some(Watch {
             lines: self.0.lines.subscribe(),
-            told: self.0.left_out.load(Ordering::Relaxed),
+            reported: self.0.left_out.load(Ordering::Relaxed),
             feed: Arc::clone(&self.0),
         })
     }
@@ -159,8 +159,8 @@ impl Watch {
     /// Returns the left-out records that the watcher does not know of yet.
     pub fn missed(&mut self) -> Option<LiveEvent> {
         let left_out = self.feed.left_out.load(Ordering::Relaxed);
-        let missed = left_out.wrapping_sub(self.told);
-        self.told = left_out;
+        let missed = left_out.wrapping_sub(self.reported);
+        self.reported = left_out;
         (missed > 0).then_some(LiveEvent::Missed(missed))
     }
 }

@@ -367,14 +367,14 @@ impl Log {
             return;
         }
         let settings = Settings::of(config);
-        let mut told = self.settings.lock();
-        if told.as_ref() == Some(&settings) {
+        let mut recorded = self.settings.lock();
+        if recorded.as_ref() == Some(&settings) {
             return;
         }
         // Before the first entry that names them.
         self.policy(&config.robots.terms().text());
         settings.tell(|kind| writer.queue.tell(kind, self.clock.now()));
-        *told = Some(settings);
+        *recorded = Some(settings);
     }
 
     /// Takes back the record of a request that was answered `log_failed` instead. If it is stored already, an entry of

@@ -294,11 +294,11 @@ mod tests {
     #[test]
     fn refusals_beyond_the_number_of_a_minute_are_one_line() {
         let mut repeats = Repeats::default();
-        let mut told = Vec::new();
+        let mut entries = Vec::new();
         let mut admitted = 0;
         let mut see = |refusal: &Refusal<'_>| {
             let allowance = Allowance::Ordinary(3);
-            let admission = repeats.admits(refusal, allowance, |entry| told.push(entry));
+            let admission = repeats.admits(refusal, allowance, |entry| entries.push(entry));
             admitted += u64::from(admission == Admission::Recorded);
         };
         for _ in 0..1_000 {
@@ -310,8 +310,8 @@ mod tests {
         see(&refusal("a", "robots_disallow", 59));
         see(&refusal("a", "robots_disallow", 60));
         assert_eq!(admitted, 3 + 1 + 1 + 1);
-        let [entry] = told.as_slice() else {
-            panic!("{told:?}")
+        let [entry] = entries.as_slice() else {
+            panic!("{entries:?}")
         };
         let mut line = Vec::new();
         let read = Entry::read(entry).unwrap();
@@ -341,9 +341,9 @@ mod tests {
             for _ in 0..20 {
                 repeats.admits(&refusal("a", "quota_spent", 0), Allowance::Exceeded, |_| {});
             }
-            let mut told = Vec::new();
-            repeats.drain(now, all, |entry| told.push(count(&entry)));
-            assert_eq!(told, vec![10; want], "{name}");
+            let mut entries = Vec::new();
+            repeats.drain(now, all, |entry| entries.push(count(&entry)));
+            assert_eq!(entries, vec![10; want], "{name}");
             assert_eq!(repeats.is_pending(), want == 0, "{name}");
         }
     }

@@ -135,13 +135,13 @@ impl Summary {
     #[must_use]
     pub fn totals(&self) -> Totals {
         let rest = self.rest.lock();
-        let told = |codes: &CodeCounts| codes.sorted().into_iter().cloned().collect();
+        let sorted = |codes: &CodeCounts| codes.sorted().into_iter().cloned().collect();
         Totals {
             forwarded: self.forwarded.load(Ordering::Relaxed),
-            denied: told(&rest.denied),
-            deferred: told(&rest.deferred),
-            failed: told(&rest.failed),
-            reported: told(&rest.reported),
+            denied: sorted(&rest.denied),
+            deferred: sorted(&rest.deferred),
+            failed: sorted(&rest.failed),
+            reported: sorted(&rest.reported),
         }
     }
 }

@@ -236,13 +236,13 @@ fn check(args: &CheckArgs, config: &Config) -> Result<u8, String> {
         None => Box::new(urls),
     };
     let mut worst = 0;
-    let told = judge.all(urls, |judged| {
+    let outcome = judge.all(urls, |judged| {
         worst = worst.max(code(&judged));
         output.tell(judged)
     });
     // Written judgements stay, even after an error.
     let flushed = output.out.flush();
-    match told {
+    match outcome {
         Ok(()) => settle(flushed, worst),
         Err(Stopped::Output(error)) => settle(Err(error), worst),
         Err(Stopped::Input(error)) => Err(format!("--urls: {error}")),

@@ -149,7 +149,7 @@ impl Run<'_> {
             remove(&place);
         }
         match imported {
-            Ok(imported) => Ok((told(&export, &imported), imported.lost)),
+            Ok(imported) => Ok((summary(&export, &imported), imported.lost)),
             Err(fault @ ImportError::Signature { .. }) => {
                 let trusted: Vec<String> = log.iter().map(ToString::to_string).collect();
                 Err(format!(
@@ -203,7 +203,7 @@ fn told_keys(keys: &[VerifierKey]) -> String {
     keys.join(" and ")
 }
 
-fn told(export: &Exported, imported: &Imported) -> String {
+fn summary(export: &Exported, imported: &Imported) -> String {
     let Imported {
         records,
         size,

@@ -201,9 +201,9 @@ mod tests {
         let mut config = Config::default();
         assert_eq!(faults(&config), "");
         config.tls.extra_roots = vec!["/none/1.pem".into(), "/none/2.pem".into()];
-        let told = faults(&config);
-        let lines: Vec<_> = told.lines().collect();
-        assert_eq!(lines.len(), 2, "{told}");
+        let reported = faults(&config);
+        let lines: Vec<_> = reported.lines().collect();
+        assert_eq!(lines.len(), 2, "{reported}");
         for (line, path) in lines.iter().zip(["/none/1.pem", "/none/2.pem"]) {
             let start = format!("built-in defaults: [tls] extra_roots: cannot read {path}: ");
             assert!(line.starts_with(&start), "{line}");
@@ -215,9 +215,9 @@ mod tests {
         let text = "[[listener]]\nname = 'fleet'\naddress = '127.0.0.1:0'\ntls = true\n\
                     cert = '/none/1.pem'\nkey = '/none/1.key'\n";
         let config = Config::parse(text, Path::new("shown.toml")).expect("right but for the files");
-        let told = faults(&config);
+        let reported = faults(&config);
         let start = "shown.toml: [[listener]] \"fleet\", cert /none/1.pem: ";
-        assert!(told.starts_with(start), "{told}");
+        assert!(reported.starts_with(start), "{reported}");
     }
 
     #[test]
@@ -238,7 +238,7 @@ mod tests {
                     [admin]\naddress = '127.0.0.1:0'\ntoken_file = '/none/token'\n\
                     cert = '/none/console.pem'\nkey = '/none/console.key'\n";
         let config = Config::parse(text, Path::new("shown.toml")).expect("right but for the files");
-        let told = faults(&config);
+        let reported = faults(&config);
         let wanted = [
             "[[listener]] \"fleet\", cert /none/1.pem",
             "[[listener]] \"fleet\", key /none/1.key",
@@ -256,8 +256,8 @@ mod tests {
             "[[signing]] name = \"news\", key = /none/news.key",
             "[ship] token_file /none/ship",
         ];
-        let lines: Vec<_> = told.lines().collect();
-        assert_eq!(lines.len(), wanted.len(), "{told}");
+        let lines: Vec<_> = reported.lines().collect();
+        assert_eq!(lines.len(), wanted.len(), "{reported}");
         for (line, wanted) in lines.iter().zip(wanted) {
             let start = format!("shown.toml: {wanted}: ");
             assert!(line.starts_with(&start), "{line} is not about {wanted}");
@@ -311,13 +311,13 @@ mod tests {
         for (name, more, wanted) in cases {
             let text = format!("[listen]\naddress = '127.0.0.1:8118'\n{more}");
             let config = Config::parse(&text, Path::new("shown.toml")).expect(name);
-            let told = faults(&config);
+            let reported = faults(&config);
             match wanted {
                 Some(wanted) => {
                     let line = format!("shown.toml: {wanted}; give one of them another place\n");
-                    assert_eq!(told, line, "{name}");
+                    assert_eq!(reported, line, "{name}");
                 }
-                None => assert_eq!(told, "", "{name}"),
+                None => assert_eq!(reported, "", "{name}"),
             }
         }
     }

@@ -67,10 +67,10 @@ fn append(entry: &str, config: &Config) -> Result<(), String> {
             "there is no configuration file to add it to; name one with --config FILE".to_owned(),
         );
     };
-    let told = |error: io::Error| format!("{}: {error}", named.display());
+    let failed = |error: io::Error| format!("{}: {error}", named.display());
     // Write to the target of a link, so that the link stays.
-    let file = fs::canonicalize(named).map_err(told)?;
-    let mut text = fs::read_to_string(&file).map_err(told)?;
+    let file = fs::canonicalize(named).map_err(failed)?;
+    let mut text = fs::read_to_string(&file).map_err(failed)?;
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
@@ -81,7 +81,7 @@ fn append(entry: &str, config: &Config) -> Result<(), String> {
     // As the proxy reads it: keys that the entry needs may be set by variables.
     Config::parse_with(&text, named, &Variables::from_env())
         .map_err(|error| format!("nothing was added: {error}"))?;
-    replace(&file, &text).map_err(told)?;
+    replace(&file, &text).map_err(failed)?;
     let name = named.display();
     // Standard error may be closed.
     let _ = writeln!(

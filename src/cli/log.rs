@@ -226,13 +226,13 @@ enum Format {
 /// Runs `crawlgate log`; exits 0, or 2 on failure.
 #[must_use]
 pub fn run(args: &LogArgs, config: &Config, chosen: &Chosen) -> ExitCode {
-    match told(args, config, chosen) {
+    match execute(args, config, chosen) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
     }
 }
 
-fn told(args: &LogArgs, config: &Config, chosen: &Chosen) -> Result<(), String> {
+fn execute(args: &LogArgs, config: &Config, chosen: &Chosen) -> Result<(), String> {
     // clap cannot refuse this: it would refuse --config before a command, too.
     if args.command.is_some() && args.list != ListArgs::default() {
         return Err("the options of the list stand without a command".to_owned());
@@ -275,19 +275,19 @@ async fn show(logs: &Logs, is_several: bool, ids: &[String], json: bool) -> Resu
 fn shown(decision: &StoredDecision, log: Option<&KeyName>) -> Result<String, String> {
     let evidence = Evidence::read(&decision.record)
         .map_err(|error| format!("record {}: {error}", decision.seq))?;
-    Ok(super::audit::evidence::told(&evidence, decision, log))
+    Ok(super::audit::evidence::text(&evidence, decision, log))
 }
 
 /// Returns the decision of this identifier from the log that has it.
 pub(super) async fn found(logs: &Logs, id: &str) -> Result<Listed, String> {
     let Lookup { mut found, faults } = logs.find(id).await;
-    let mut told: Vec<String> = match logs.only() {
+    let mut messages: Vec<String> = match logs.only() {
         Some(_) => faults.iter().map(|fault| fault.error.to_string()).collect(),
         None => faults.iter().map(Fault::to_string).collect(),
     };
     match (found.pop(), found.is_empty()) {
         (Some(listed), true) => {
-            for fault in told {
+            for fault in messages {
                 terminal::note(&fault);
             }
             Ok(listed)
@@ -301,10 +301,10 @@ pub(super) async fn found(logs: &Logs, id: &str) -> Result<Listed, String> {
             ))
         }
         // The fault of the only log says all.
-        (None, _) if logs.only().is_some() && !told.is_empty() => Err(told.swap_remove(0)),
+        (None, _) if logs.only().is_some() && !messages.is_empty() => Err(messages.swap_remove(0)),
         (None, _) => {
-            told.push(unknown(id));
-            Err(told.join("\ncrawlgate: "))
+            messages.push(unknown(id));
+            Err(messages.join("\ncrawlgate: "))
         }
     }
 }

@@ -112,13 +112,13 @@ pub fn run(args: &OriginsArgs, config: &Config) -> ExitCode {
     if let Err(error) = tell_on_stderr("warn") {
         return fail(&error.to_string());
     }
-    match told(args, config) {
+    match execute(args, config) {
         Ok(code) => ExitCode::from(code),
         Err(error) => fail(&error),
     }
 }
 
-fn told(args: &OriginsArgs, config: &Config) -> Result<u8, String> {
+fn execute(args: &OriginsArgs, config: &Config) -> Result<u8, String> {
     // clap cannot refuse this: it would refuse --config before a command, too.
     if args.command.is_some() && args.list != ListArgs::default() {
         return Err("the options of the list stand without a command".to_owned());

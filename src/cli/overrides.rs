@@ -152,8 +152,8 @@ async fn add(args: &AddArgs, config: &Config, now: Moment) -> Result<(), String>
         match fleet::through_process(config, &request).await? {
             Some(Answer::OverrideAdded { id, reach }) => {
                 let id = OverrideId::in_store(&id).unwrap_or(new.id);
-                let told = Override { id, ..new };
-                terminal::say(format!("override {}\n", sentence(&told)).as_bytes())?;
+                let added = Override { id, ..new };
+                terminal::say(format!("override {}\n", sentence(&added)).as_bytes())?;
                 return fleet::say(reach.as_ref());
             }
             Some(other) => {
@@ -166,10 +166,10 @@ async fn add(args: &AddArgs, config: &Config, now: Moment) -> Result<(), String>
         }
     }
     let store = open(config, Access::Write)?;
-    let told = new.clone();
+    let added = new.clone();
     let id = store.add_override(new).await.map_err(|e| e.to_string())?;
-    let told = Override { id, ..told };
-    terminal::say(format!("override {}\n", sentence(&told)).as_bytes())?;
+    let added = Override { id, ..added };
+    terminal::say(format!("override {}\n", sentence(&added)).as_bytes())?;
     tell(config).await
 }
 

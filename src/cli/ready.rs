@@ -20,8 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(4);
 /// Asks the running process; exits 0 if it is ready, 1 if it is not or does not run, or 2 on failure.
 #[must_use]
 pub fn run(config: &Config) -> ExitCode {
-    let told = small_runtime().and_then(|runtime| runtime.block_on(ask(config)));
-    let (code, text) = match told {
+    let result = small_runtime().and_then(|runtime| runtime.block_on(ask(config)));
+    let (code, text) = match result {
         Ok(reasons) if reasons.is_empty() => (0, "ready\n".to_owned()),
         Ok(reasons) => {
             let reasons = reasons.join("; ");

@@ -65,13 +65,13 @@ enum Format {
 /// Runs `crawlgate sql`; exits 0, or 2 on failure.
 #[must_use]
 pub fn run(args: &SqlArgs, config: &Config, chosen: &Chosen) -> ExitCode {
-    match told(args, config, chosen) {
+    match execute(args, config, chosen) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&terminal::printable(&error)),
     }
 }
 
-fn told(args: &SqlArgs, config: &Config, chosen: &Chosen) -> Result<(), String> {
+fn execute(args: &SqlArgs, config: &Config, chosen: &Chosen) -> Result<(), String> {
     let query = args.filter.query(Clock::system().now())?;
     let session = match (&args.store, chosen) {
         (Some(path), _) => Session::open(path, &query),

@@ -233,7 +233,7 @@ pub fn of_unjudged(unjudged: &Unjudged) -> Vec<u8> {
 /// Writes a file as one line of JSON.
 pub fn of_file(file: &File, name: &Path) -> Vec<u8> {
     let groups: Vec<Group<'_>> = file.robots.groups().collect();
-    let mut told: Vec<GroupOf<'_>> = groups
+    let mut rows: Vec<GroupOf<'_>> = groups
         .iter()
         .map(|group| GroupOf {
             user_agents: group
@@ -253,7 +253,7 @@ pub fn of_file(file: &File, name: &Path) -> Vec<u8> {
         .collect();
     let mut apart = Vec::new();
     for other in file.robots.others() {
-        let group = group_of(&other, &groups).and_then(|at| told.get_mut(at));
+        let group = group_of(&other, &groups).and_then(|at| rows.get_mut(at));
         let fields = group.map_or(&mut apart, |group| &mut group.fields);
         fields.push(field(&other, None));
     }
@@ -263,7 +263,7 @@ pub fn of_file(file: &File, name: &Path) -> Vec<u8> {
             url: name.to_string_lossy(),
             ..robots(file)
         },
-        groups: told,
+        groups: rows,
         fields: apart,
         notes: notes_of(&notes),
     })
@@ -298,7 +298,7 @@ fn chain(judged: &Judgement) -> Vec<Token<'_>> {
     let Some(explanation) = &judged.explanation else {
         return tokens.iter().map(|it| of(it.as_str(), None)).collect();
     };
-    let told = explanation.chain.iter().map(|(token, standing)| {
+    let tokens = explanation.chain.iter().map(|(token, standing)| {
         let standing = match standing {
             Standing::Named => "named",
             Standing::NotNamed => "not_named",
@@ -306,7 +306,7 @@ fn chain(judged: &Judgement) -> Vec<Token<'_>> {
         };
         of(token.as_str(), Some(standing))
     });
-    told.collect()
+    tokens.collect()
 }
 
 fn fetched_with(judged: &Judgement) -> Option<&str> {

@@ -35,7 +35,7 @@ pub fn families(judged: &Judgement) -> Vec<FamilyOf<'_>> {
         return Vec::new();
     }
     let tokens = judged.agent.tokens.iter().map(ProductToken::as_str);
-    let told = tokens.filter_map(|token| {
+    let found = tokens.filter_map(|token| {
         let family = family(token)?;
         let named = ProductToken::new(family).ok()?;
         let selection = snapshot.robots.selection(std::slice::from_ref(&named));
@@ -48,5 +48,5 @@ pub fn families(judged: &Judgement) -> Vec<FamilyOf<'_>> {
             ),
         })
     });
-    told.collect()
+    found.collect()
 }

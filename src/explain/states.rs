@@ -136,11 +136,11 @@ fn rough(duration: Duration) -> String {
 
 /// Describes the answer to another User-Agent.
 pub(crate) fn other_answer(other: &OtherAnswer) -> String {
-    let told = match Absence::from_code(&other.code) {
+    let text = match Absence::from_code(&other.code) {
         Some(why) => why.to_string(),
         None => other.code.clone(),
     };
-    format!("as {}: {told}", other.user_agent)
+    format!("as {}: {text}", other.user_agent)
 }
 
 /// Describes a cause's code.

@@ -195,7 +195,7 @@ impl<P: FnMut(u64, u64)> Import<'_, P> {
         let (size, known) = (checkpoint.size, self.known);
         let end = self.start.max(size);
         let mut missing = self.file_parts(end, checkpoint)?;
-        let told = since(&mut self.progress, known, self.imported.exported);
+        let report = since(&mut self.progress, known, self.imported.exported);
         let state = (self.time, self.past_gaps);
         let step = Step::of(self.export, self.copy.begin()?, self.ground.take(), state);
         let Step {
@@ -206,7 +206,7 @@ impl<P: FnMut(u64, u64)> Import<'_, P> {
             lost,
             given_up,
             ..
-        } = step.file(self.start..end, told)?;
+        } = step.file(self.start..end, report)?;
         missing.extend(more);
         let root = match size < end {
             true => filing.root(size)?,
@@ -250,18 +250,18 @@ impl<P: FnMut(u64, u64)> Import<'_, P> {
         if end - self.start <= self.part {
             return Ok(missing);
         }
-        let told = since(&mut self.progress, known, exported);
+        let report = since(&mut self.progress, known, exported);
         let tree = match &self.ground {
             Some(ground) => ground.tree().ok_or(ImportError::Root { size, known })?,
             None => self.copy.tree(),
         };
         let range = (self.start, end);
-        let mut ends = places(self.export, tree, range, self.part, told)?;
+        let mut ends = places(self.export, tree, range, self.part, report)?;
         if ends.pop() != Some((size, checkpoint.root)) {
             return Err(ImportError::Root { size, known });
         }
         for (end, root) in ends {
-            let told = since(&mut self.progress, known, exported);
+            let report = since(&mut self.progress, known, exported);
             let state = (self.time, self.past_gaps);
             let step = Step::of(self.export, self.copy.begin()?, self.ground.take(), state);
             let Step {
@@ -271,7 +271,7 @@ impl<P: FnMut(u64, u64)> Import<'_, P> {
                 lost,
                 given_up,
                 ..
-            } = step.file(self.start..end, told)?;
+            } = step.file(self.start..end, report)?;
             if filing.end() != (end, root) {
                 return Err(ImportError::Root { size, known });
             }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// A failure to open the decision log.
 #[derive(Debug, thiserror::Error)]
-#[error("{}", told(.place, .error))]
+#[error("{}", describe(.place, .error))]
 pub struct LogError {
     pub(super) place: LogPlace,
     #[source]
@@ -29,7 +29,7 @@ impl LogError {
 }
 
 /// Returns the failure in words, with the way out.
-fn told(place: &LogPlace, error: &io::Error) -> String {
+fn describe(place: &LogPlace, error: &io::Error) -> String {
     match place {
         LogPlace::File(path) => {
             let way_out = match error.kind() {

@@ -263,9 +263,9 @@ async fn closing_tries_once_more_and_returns_the_outcome() {
         log.flush().await.unwrap_err();
         tank.make_room(room);
         let left = log.close().err().map(|failure| failure.to_string());
-        let told = "records left unwritten: 1; decisions cannot be recorded in ";
+        let beginning = "records left unwritten: 1; decisions cannot be recorded in ";
         assert_eq!(left.is_none(), is_written, "{left:?}");
-        assert!(left.is_none_or(|left| left.starts_with(told)));
+        assert!(left.is_none_or(|left| left.starts_with(beginning)));
         assert_eq!(tank.reasons().len(), usize::from(is_written));
         assert!(log.ready().await.is_err(), "the record has no writer");
         record(&log, "b");

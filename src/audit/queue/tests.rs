@@ -150,14 +150,14 @@ fn a_withdrawn_record_is_dropped_or_contradicted_by_an_event() {
     assert_eq!(queue.wrote(&batch, Moment::default()), None);
     let batch = take(&queue);
     let entries: Vec<_> = batch.content.entries.iter().map(Entry::read).collect();
-    let [Ok(Entry::Decision(kept)), Ok(Entry::Event(told))] = entries[..] else {
+    let [Ok(Entry::Decision(kept)), Ok(Entry::Event(event))] = entries[..] else {
         panic!("{entries:?}");
     };
     assert_eq!(kept.id, ids[2].octets());
     let decision = ids[0].octets();
     assert!(
-        matches!(told, Event { kind: EventKind::AnsweredLogFailed { decision: id }, .. } if id == decision),
-        "{told:?}"
+        matches!(event, Event { kind: EventKind::AnsweredLogFailed { decision: id }, .. } if id == decision),
+        "{event:?}"
     );
     queue.wrote(&batch, Moment::default());
     // A flush does not wait for a withdrawn record that is alone in the queue.
@@ -191,11 +191,11 @@ fn the_objects_of_a_withdrawn_record_are_written_with_an_entry() {
     let batch = take(&queue);
     assert!(!batch.content.objects.is_empty());
     let entries: Vec<_> = batch.content.entries.iter().map(Entry::read).collect();
-    let [Ok(Entry::Event(told))] = entries[..] else {
+    let [Ok(Entry::Event(event))] = entries[..] else {
         panic!("{entries:?}");
     };
-    assert!(matches!(told.kind, EventKind::AnsweredLogFailed { .. }));
-    assert_eq!(told.time(), time.as_millis(), "the objects are used");
+    assert!(matches!(event.kind, EventKind::AnsweredLogFailed { .. }));
+    assert_eq!(event.time(), time.as_millis(), "the objects are used");
     assert_eq!(queue.wrote(&batch, time), None);
     put(ids[1]);
     let batch = take(&queue);

@@ -335,7 +335,7 @@ async fn a_report_on_one_client_or_origin_holds_its_requests_alone() {
                 ..question()
             };
             let report = report(&store, question).await;
-            let told = report
+            let found = report
                 .not_recorded
                 .iter()
                 .any(|one| one.contains("this origin"));
@@ -344,7 +344,7 @@ async fn a_report_on_one_client_or_origin_holds_its_requests_alone() {
                 requests / copies,
                 requests % copies,
                 report.overrides.len(),
-                told,
+                found,
             )
         };
         assert_eq!(of(Some("192.0.2.7"), None).await, (9, 0, 1, false));

@@ -226,7 +226,7 @@ impl Case<'_> {
         match self.in_log {
             InLog::Signed { size } => format!(
                 "record {seq}, in the log of {size} records signed by {}",
-                trusted.told()
+                trusted.describe()
             ),
             InLog::Unsigned => format!("record {seq}; no checkpoint covers it yet"),
             InLog::Altered(_) => format!("record {seq}; the log has another one there"),
@@ -401,14 +401,14 @@ impl Trusted {
             false => format!(
                 "no trusted key has signed a checkpoint of it: trusted is {}; name an earlier key of this log, too (--key, \
                  more than once)",
-                self.told()
+                self.describe()
             ),
         }
     }
 
     /// Returns the keys in a sentence.
     #[must_use]
-    pub fn told(&self) -> String {
+    pub fn describe(&self) -> String {
         let keys: Vec<String> = self.keys.all.iter().map(ToString::to_string).collect();
         match keys.as_slice() {
             [] => format!("no key: there is none in {}", self.from),

@@ -128,7 +128,7 @@ impl LogVerifier {
             self.pass(index, !is_told, faults);
         }
         self.first.get_or_insert(index);
-        match told(entry) {
+        match event_of(entry) {
             Some(EventKind::Dropped { index, .. }) => self.dropped = self.dropped.max(index),
             Some(EventKind::Lost {
                 count,
@@ -238,7 +238,7 @@ impl LogVerifier {
 }
 
 /// Returns the event of an entry that tells of lost or dropped entries, or of a new key.
-fn told(entry: &[u8]) -> Option<EventKind<'_>> {
+fn event_of(entry: &[u8]) -> Option<EventKind<'_>> {
     // A look at two octets saves reading each entry: key 0, the kind.
     let [_, 0, 1 | 8 | 9, ..] = entry else {
         return None;

@@ -12,7 +12,7 @@ use crate::tlog::KeyName;
 use crate::usage::record::UsageRecord;
 
 /// Writes the record's essentials, a line each, the log if it is named, and the person who has acknowledged it.
-pub(in crate::cli) fn told(
+pub(in crate::cli) fn text(
     evidence: &Evidence<'_>,
     decision: &StoredDecision,
     log: Option<&KeyName>,

@@ -79,7 +79,7 @@ pub(super) fn verify(args: &FileArgs, config: &Config) -> Result<CheckResult, St
                     true => Extent::Whole,
                     false => Extent::Around,
                 };
-                told(&proven, is_one, extent, paint)
+                describe(&proven, is_one, extent, paint)
             }
             Err(error) => {
                 let place = count.right + count.wrong + 1;
@@ -160,7 +160,7 @@ fn unlimited(log: &Keys) -> Option<String> {
 }
 
 /// Returns whether a record is right, and what is to be said about it.
-fn told(proven: &Proven, is_one: bool, extent: Extent, paint: Paint) -> (bool, String) {
+fn describe(proven: &Proven, is_one: bool, extent: Extent, paint: Paint) -> (bool, String) {
     let (tone, said) = match &proven.outcome {
         Some(Outcome::Same) => (
             Tone::Good,

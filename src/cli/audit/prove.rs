@@ -130,7 +130,7 @@ struct EvidenceWriter {
     file: Option<NewFile>,
     records: u64,
     found: CheckResult,
-    told: HashSet<Missing>,
+    reported: HashSet<Missing>,
 }
 
 impl EvidenceWriter {
@@ -147,7 +147,7 @@ impl EvidenceWriter {
             file: file.transpose()?,
             records: 0,
             found: CheckResult::Clean,
-            told: HashSet::new(),
+            reported: HashSet::new(),
         })
     }
 
@@ -168,7 +168,7 @@ impl EvidenceWriter {
         };
         for one in &shown.missing {
             self.found = CheckResult::Faults;
-            if self.told.insert(*one) {
+            if self.reported.insert(*one) {
                 let seq = decision.seq;
                 tell(&format!("record {seq}: {one}; the file goes without it"));
             }

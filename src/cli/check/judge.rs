@@ -167,14 +167,14 @@ mod tests {
             ("an override would decide", "http://a.example/press/", true),
             ("none would", "http://a.example/other", false),
         ] {
-            let mut told = Vec::new();
+            let mut results = Vec::new();
             let urls = std::iter::once(Ok(url.to_owned()));
             let done = judge.all(urls, |judged| {
-                told.extend(judged.ok());
+                results.extend(judged.ok());
                 Ok(())
             });
             assert!(done.is_ok(), "{name}");
-            let [judged] = &*told else {
+            let [judged] = &*results else {
                 panic!("{name}: one URL, one judgement")
             };
             assert_eq!(

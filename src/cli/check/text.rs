@@ -54,8 +54,8 @@ pub(super) fn of(judged: &Judgement, with_notes: bool, paint: Paint) -> String {
         None => {}
     }
     page.line("agent", chain(judged));
-    for told in families(judged) {
-        page.line("", told.message);
+    for family in families(judged) {
+        page.line("", family.message);
     }
     match (&judged.snapshot, &decision.asserted) {
         (Some(snapshot), _) => page.line("robots", file(snapshot)),
@@ -108,7 +108,7 @@ fn chain(judged: &Judgement) -> String {
             tokens.join(", ")
         };
     };
-    let told: Vec<String> = explanation
+    let described: Vec<String> = explanation
         .chain
         .iter()
         .map(|(token, standing)| match standing {
@@ -124,10 +124,10 @@ fn chain(judged: &Judgement) -> String {
         .chain
         .iter()
         .any(|(_, standing)| *standing == Standing::Named);
-    match (told.is_empty(), is_named) {
+    match (described.is_empty(), is_named) {
         (true, _) => "*".to_owned(),
-        (false, true) => told.join(", "),
-        (false, false) => format!("{}, so `*`", told.join(", ")),
+        (false, true) => described.join(", "),
+        (false, false) => format!("{}, so `*`", described.join(", ")),
     }
 }
 
@@ -232,11 +232,11 @@ fn fields(page: &mut Page, judged: &Judgement, snapshot: &File) {
     let sitemaps = robots
         .others()
         .filter(|other| other.field == Field::Sitemap);
-    let told: Vec<_> = match selection {
+    let other_lines: Vec<_> = match selection {
         Selection::Nobody => sitemaps.collect(),
         _ => own.chain(sitemaps).collect(),
     };
-    for (at, other) in told.iter().take(FEW).enumerate() {
+    for (at, other) in other_lines.iter().take(FEW).enumerate() {
         let label = if at == 0 { "fields" } else { "" };
         page.line(
             label,
@@ -248,7 +248,7 @@ fn fields(page: &mut Page, judged: &Judgement, snapshot: &File) {
             ),
         );
     }
-    more(page, told.len());
+    more(page, other_lines.len());
 }
 
 /// Writes at most `most` remarks.

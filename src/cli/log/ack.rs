@@ -150,7 +150,7 @@ async fn by_conditions(
         acknowledged += step.acknowledged;
         for one in step.refused {
             if refused < NAMED {
-                terminal::note(&told(&one));
+                terminal::note(&describe(&one));
             }
             refused += 1;
         }
@@ -170,7 +170,7 @@ async fn by_conditions(
     }
 }
 
-fn told(refused: &Refused) -> String {
+fn describe(refused: &Refused) -> String {
     let id = DecisionId::from_octets(refused.id).to_string();
     differs(&id, refused.present.as_ref(), true)
 }

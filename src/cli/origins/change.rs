@@ -50,8 +50,8 @@ pub(super) async fn refresh(
                         1 => String::new(),
                         _ => format!(" as {}", one.identity),
                     };
-                    let told = format!("{name}: {}{why}", one.state);
-                    say(format!("{origin}{}\n", printable(&told)).as_bytes())?;
+                    let text = format!("{name}: {}{why}", one.state);
+                    say(format!("{origin}{}\n", printable(&text)).as_bytes())?;
                 }
             }
             Some(other) => return Err(unexpected(&other)),

@@ -63,8 +63,8 @@ pub(super) async fn show(
     now: Moment,
 ) -> Result<u8, String> {
     let origin = &args.origin;
-    let told = |error: crate::store::StoreError| error.to_string();
-    let all = store.origin(origin).await.map_err(told)?;
+    let failed = |error: crate::store::StoreError| error.to_string();
+    let all = store.origin(origin).await.map_err(failed)?;
     let found = match &args.identity {
         Some(identity) => all.iter().find(|one| one.identity == *identity),
         None => all.iter().min_by_key(|one| one.identity.document()),
@@ -76,13 +76,13 @@ pub(super) async fn show(
         return Ok(NOTHING);
     };
     let most = FETCHES_KEPT * (OWN_STATES + 1) * Document::ALL.len();
-    let mut fetches = store.fetches(origin, most).await.map_err(told)?;
+    let mut fetches = store.fetches(origin, most).await.map_err(failed)?;
     fetches.retain(|fetch| fetch.identity == found.identity);
     if let Some(points) = &args.diff {
         return diff::diff(points, found, &fetches, store, now).await;
     }
     let text = match found.state.copy() {
-        Some(copy) => store.snapshot(copy.sha256).await.map_err(told)?,
+        Some(copy) => store.snapshot(copy.sha256).await.map_err(failed)?,
         None => None,
     };
     if args.robots {

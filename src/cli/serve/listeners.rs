@@ -138,7 +138,7 @@ async fn make(configured: &Configured) -> Result<Bound, String> {
 }
 
 fn bind(address: &SocketAddr, key: &str) -> Result<TcpListener, String> {
-    let told = |error: io::Error| {
+    let failed = |error: io::Error| {
         let hint = match error.kind() {
             io::ErrorKind::AddrInUse => {
                 format!(": is crawlgate running already? Set {key} to another port")
@@ -155,9 +155,9 @@ fn bind(address: &SocketAddr, key: &str) -> Result<TcpListener, String> {
         SocketAddr::V4(_) => tokio::net::TcpSocket::new_v4(),
         SocketAddr::V6(_) => tokio::net::TcpSocket::new_v6(),
     };
-    let socket = socket.map_err(told)?;
-    socket.set_reuseaddr(true).map_err(told)?;
-    socket.bind(*address).map_err(told)?;
-    let listener = socket.listen(BACKLOG).map_err(told)?;
-    listener.into_std().map_err(told)
+    let socket = socket.map_err(failed)?;
+    socket.set_reuseaddr(true).map_err(failed)?;
+    socket.bind(*address).map_err(failed)?;
+    let listener = socket.listen(BACKLOG).map_err(failed)?;
+    listener.into_std().map_err(failed)
 }

@@ -135,13 +135,13 @@ mod tests {
         let [hunk] = &*hunks else {
             panic!("one change")
         };
-        let told: Vec<(&str, Option<usize>, Option<usize>)> = hunk
+        let lines: Vec<(&str, Option<usize>, Option<usize>)> = hunk
             .iter()
             .map(|one| (one.sign, one.old, one.new))
             .collect();
-        assert_eq!(told.len(), 3 + 2 + 3);
-        assert_eq!(told[3], ("−", Some(10), None));
-        assert_eq!(told[4], ("+", None, Some(10)));
+        assert_eq!(lines.len(), 3 + 2 + 3);
+        assert_eq!(lines[3], ("−", Some(10), None));
+        assert_eq!(lines[4], ("+", None, Some(10)));
         assert_eq!(compare(&old, &old).0.len(), 0);
     }
 }

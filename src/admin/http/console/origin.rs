@@ -174,7 +174,7 @@ fn pace(app: &AppState, origin: &Origin) -> Vec<Fact> {
         None => "none, by [pace] requests_per_second".to_owned(),
     };
     let mut facts = vec![fact("Configured", own)];
-    facts.extend(super::overview::pace_in_force(app, origin).map(|told| fact("In force", told)));
+    facts.extend(super::overview::pace_in_force(app, origin).map(|text| fact("In force", text)));
     facts
 }
 

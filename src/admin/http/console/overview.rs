@@ -329,14 +329,14 @@ pub(super) fn pace_in_force(app: &AppState, origin: &Origin) -> Option<String> {
         Source::Address => "[pace] per_address",
         Source::MaxHeld => "[pace] max_held",
     };
-    let mut told = match pace.interval {
+    let mut text = match pace.interval {
         Duration::ZERO => format!("by {why}"),
         interval => format!("{interval:?} from one request to the next, by {why}"),
     };
     if pace.clamped {
-        told.push_str("; its robots.txt asks for more than [pace] max_crawl_delay lets it");
+        text.push_str("; its robots.txt asks for more than [pace] max_crawl_delay lets it");
     }
-    Some(told)
+    Some(text)
 }
 
 fn busiest(app: &AppState) -> Vec<OriginCount> {

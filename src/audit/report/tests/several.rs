@@ -64,8 +64,8 @@ async fn a_report_of_several_logs_sums_their_numbers_and_tells_of_each() {
     assert_eq!(report.exceptions.without_end, 2);
     assert_eq!(report.exceptions.dropped.len(), 2);
 
-    let told: Vec<_> = report.logs.iter().map(|log| log.unread.is_some()).collect();
-    assert_eq!(told, [false, false, true]);
+    let unread: Vec<_> = report.logs.iter().map(|log| log.unread.is_some()).collect();
+    assert_eq!(unread, [false, false, true]);
     assert_eq!(report.logs[2].log.as_deref(), Some("c"));
     let page = report.html().unwrap();
     let (before, _) = page.split_once("2. Requests").unwrap();

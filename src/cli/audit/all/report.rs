@@ -99,7 +99,7 @@ fn write_checkpoints(
         "          {} checkpoints agree, {} do not; trusted is {}",
         verification.agreeing,
         verification.differing,
-        trusted.told()
+        trusted.describe()
     );
     if !verification.unreached.is_empty() {
         let _ = writeln!(

@@ -433,9 +433,9 @@ fn refuse(error: &str, line: u64, out: &mut Vec<u8>) {
 
 /// Describes the error of a line. The parser's line number is left out: there is but one line.
 fn invalid(error: &serde_json::Error) -> String {
-    let told = error.to_string();
+    let message = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
-    let what = told.strip_suffix(&*place).unwrap_or(&told);
+    let what = message.strip_suffix(&*place).unwrap_or(&message);
     let invalid = match error.classify() {
         Category::Syntax | Category::Eof => "not a JSON object",
         Category::Data | Category::Io => "no question",

@@ -36,12 +36,12 @@ impl Copy {
         gate: &ExportedLog,
         from: &Path,
     ) -> Result<Imported, String> {
-        let told = |error: &dyn std::fmt::Display| error.to_string();
-        let export = Exported::open(from).map_err(|error| told(&error))?;
-        let mut copy = Collected::open(&self.path()).map_err(|error| told(&error))?;
+        let text_of = |error: &dyn std::fmt::Display| error.to_string();
+        let export = Exported::open(from).map_err(|error| text_of(&error))?;
+        let mut copy = Collected::open(&self.path()).map_err(|error| text_of(&error))?;
         let log = [gate.key.vkey()];
         import(&export, &mut copy, &log, &[], gaps, |_, _| ())
-            .map_err(|error: ImportError| told(&error))
+            .map_err(|error: ImportError| text_of(&error))
     }
 
     /// Returns all that the copy has.
@@ -242,14 +242,14 @@ async fn another_history_under_the_same_key_is_told() {
     copy.import(&gate, &gate.to()).unwrap();
     let before = copy.content(&gate).await;
     let mut other = ExportedLog::with_key(Arc::clone(&gate.key)).await;
-    for (count, told) in [
+    for (count, message) in [
         (200, "another history of its first 200 records"),
         (100, "another history of its first 300 records"),
         (50, "another history of its first 300 records"),
     ] {
         other.exported(count, ROW.time + DAY).await;
         let error = copy.import(&other, &other.to()).unwrap_err();
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(message), "{error}");
     }
     // Without a checkpoint of the size that is collected, the root tells.
     fs::remove_file(other.to().join(checkpoint_file(300))).unwrap();

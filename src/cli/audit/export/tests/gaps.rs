@@ -139,7 +139,7 @@ async fn a_gap_that_does_not_lead_to_the_signed_root_is_refused() {
     let right = fs::read(&file).unwrap();
     let mut wrong = right.clone();
     wrong[40] ^= 1;
-    for (content, told) in [
+    for (content, message) in [
         (wrong, "do not lead to the root"),
         (
             right[..right.len() - 32].to_vec(),
@@ -150,7 +150,7 @@ async fn a_gap_that_does_not_lead_to_the_signed_root_is_refused() {
         fs::write(&file, content).unwrap();
         let copy = Copy::new();
         let error = copy.import(&gate, &gate.to()).unwrap_err();
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(message), "{error}");
         assert_eq!(numbers(&copy).await, [0; 0]);
     }
     fs::remove_file(&file).unwrap();

@@ -5,11 +5,11 @@
 //! robots.txt changes for requests that were recorded (`recorded`).
 
 mod bulk;
+mod escaped;
 mod judge;
 mod lint;
 mod page;
 mod recorded;
-mod shown;
 mod source;
 mod text;
 mod usage_text;
@@ -23,9 +23,9 @@ use std::sync::Arc;
 use clap::Args;
 use tracing::warn;
 
+use self::escaped::Shown;
 use self::judge::{Judge, Stopped};
 use self::recorded::RecordedArgs;
-use self::shown::Shown;
 use super::collected::{Chosen, CollectedArgs};
 use super::terminal::Paint;
 use super::{FAILED, Reach, fail};

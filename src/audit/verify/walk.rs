@@ -22,15 +22,15 @@
 //!   signature says that nothing was changed since, not that it was true.
 
 mod anchors;
-mod ground;
+mod log_tree;
 #[cfg(test)]
 mod tests;
 
 pub use self::anchors::Known;
-pub use self::ground::Subtree;
+pub use self::log_tree::Subtree;
 
 use self::anchors::Anchors;
-use self::ground::{Ground, Taken};
+use self::log_tree::{Ground, Taken};
 use super::fault::{Anchor, LogFault};
 use super::keys::Keys;
 use crate::entry::{Entry, EventKind};
@@ -74,7 +74,7 @@ pub struct LogVerifier {
 }
 
 impl LogVerifier {
-    /// Begins a walk that trusts the keys of `known` alone. `ground` has the roots of what retention has dropped.
+    /// Begins a walk that trusts the keys of `known` alone. `log_tree` has the roots of what retention has dropped.
     pub fn new(
         known: &Known<'_>,
         ground: impl IntoIterator<Item = Subtree>,

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use super::escaped::Shown;
 use super::page::Page;
-use super::shown::Shown;
 use super::text::{self, plural};
 use crate::cli::terminal::{Paint, Tone};
 use crate::explain::{File, group_of};

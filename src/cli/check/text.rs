@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use super::escaped::Shown;
 use super::page::Page;
-use super::shown::Shown;
 use crate::cli::overrides::sentence;
 use crate::cli::terminal::{Paint, Tone};
 use crate::explain::families::{families, family_of};

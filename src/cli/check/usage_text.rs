@@ -1,7 +1,7 @@
 //! What a site says of use, for people: each preference with its place, licences, and what follows for each purpose.
 
+use super::escaped::Shown;
 use super::page::Page;
-use super::shown::Shown;
 use crate::explain::usage::Usage;
 use crate::usage::{Category, Place, Purpose, Shadowed, Value};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::fault::{Anchor, LogFault};
 use super::super::keys::Keys;
-use super::ground::{Agrees, Ground};
+use super::log_tree::{Agrees, Ground};
 use crate::store::StoredCheckpoint;
 use crate::tlog::{Checkpoint, CheckpointError, ConsistencyProof, Hash, Note, NoteError};
 

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crawlgate::audit::{
-    Agent, Client, DecisionId, Exceeds, Grounds, Log, Record, RobotsCopy, RuleLine,
+    Agent, Client, DecisionId, Exceeds, Log, ObjectDigests, Record, RobotsCopy, RuleLine,
 };
 use crawlgate::clock::{Clock, Moment};
 use crawlgate::config::{Config, Recorded, Synchronous};
@@ -128,7 +128,7 @@ struct Feed {
     fetched: Moment,
     policy: PolicyDigest,
     /// The digests of the objects behind the decisions about each site. The proxy keeps them with the state of the origin.
-    grounds: HashMap<u64, Grounds>,
+    digests: HashMap<u64, ObjectDigests>,
 }
 
 impl Feed {
@@ -139,7 +139,7 @@ impl Feed {
             n: 0,
             fetched: Clock::system().now(),
             policy: PolicyDigest::of("{}"),
-            grounds: HashMap::new(),
+            digests: HashMap::new(),
         }
     }
 
@@ -157,9 +157,9 @@ impl Feed {
                 .collect();
             self.n += some;
             for request in &requests {
-                if !self.grounds.contains_key(&request.site) {
-                    let grounds = self.with(request, clock.now(), |record| record.grounds());
-                    self.grounds.insert(request.site, grounds);
+                if !self.digests.contains_key(&request.site) {
+                    let digests = self.with(request, clock.now(), |record| record.object_digests());
+                    self.digests.insert(request.site, digests);
                 }
             }
             let (began, before) = (Instant::now(), (own_cpu(), cpu_of_others()));
@@ -171,13 +171,13 @@ impl Feed {
                     std::thread::sleep(due.saturating_sub(began.elapsed()));
                 }
                 log.ready().await.unwrap();
-                let grounds = &self.grounds[&request.site];
+                let digests = &self.digests[&request.site];
                 let time = match rate {
                     Some(_) => clock.now(),
                     None => first + DAY * 30 / count as u32 * (count - left - some + n) as u32,
                 };
                 self.with(request, time, |record| {
-                    log.record_of(record, grounds, Exceeds::Nothing);
+                    log.record_of(record, digests, Exceeds::Nothing);
                 });
             }
             log.flush().await.unwrap();

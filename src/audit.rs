@@ -60,7 +60,7 @@ pub use crate::entry::field;
 pub use crate::text::DecisionId;
 
 pub use self::{
-    entry::{Ground, Grounds},
+    entry::{ObjectDigests, RecordObject},
     error::LogFailed,
     log::{Exceeds, Log, LogError},
     queue::QueuedState,

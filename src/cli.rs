@@ -35,7 +35,7 @@ use std::sync::LazyLock;
 
 use clap::{Parser, Subcommand};
 
-use self::collected::{Chosen, CollectedArgs};
+use self::collected::{CollectedArgs, LogSelection};
 use crate::config::{Config, Destination, Holder, Kept, Source};
 use crate::version;
 
@@ -178,7 +178,7 @@ impl Command {
     }
 
     /// Fails if several logs are chosen, and the command needs exactly one.
-    fn require_logs(&self, chosen: &Chosen) -> Result<(), String> {
+    fn require_logs(&self, chosen: &LogSelection) -> Result<(), String> {
         match self {
             Self::Log(args) => args.require_logs(chosen),
             Self::Audit(args) => args.require_logs(chosen),
@@ -229,7 +229,7 @@ fn run_command(command: Command, explicit: Option<&Path>) -> ExitCode {
     }
     let chosen = match command.collected() {
         Some(args) => args.choose(&mut config),
-        None => Ok(Chosen::One),
+        None => Ok(LogSelection::One),
     };
     let chosen = chosen.and_then(|chosen| command.require_logs(&chosen).map(|()| chosen));
     let chosen = match chosen {
@@ -272,14 +272,14 @@ fn run_command(command: Command, explicit: Option<&Path>) -> ExitCode {
 
 /// Destinations of one command besides the public internet.
 #[derive(clap::Args, Clone, Debug, Default)]
-pub struct Reach {
+pub struct ExtraDestinations {
     /// Allow this destination, too, though it is not on the public internet: 127.0.0.1, 10.0.0.0/8:8080, site.example.
     /// As [egress] allow in the configuration; may be repeated
     #[arg(long, value_name = "PLACE")]
     allow: Vec<Destination>,
 }
 
-impl Reach {
+impl ExtraDestinations {
     fn add_to(&self, config: &mut Config) {
         config.egress.allow.extend(self.allow.iter().cloned());
     }

@@ -12,7 +12,7 @@ use std::alloc::System;
 use std::time::Duration;
 
 use crawlgate::audit::{
-    Agent, Client, DecisionId, Exceeds, Grounds, Log, PaceLine, Record, RobotsCopy, RuleLine,
+    Agent, Client, DecisionId, Exceeds, Log, ObjectDigests, PaceLine, Record, RobotsCopy, RuleLine,
 };
 use crawlgate::clock::{Clock, Moment};
 use crawlgate::config::Config;
@@ -90,7 +90,7 @@ fn entries_need_no_allocation_and_the_kept_corpus_passes_the_checks() {
 }
 
 fn count_allocations() {
-    let grounds = Grounds {
+    let digests = ObjectDigests {
         overridden: Some([7; 32]),
         basis: Some([8; 32]),
         tdmrep: None,
@@ -114,7 +114,7 @@ fn count_allocations() {
         for record in &records {
             for redact_query in [false, true] {
                 entry.clear();
-                record.encode(&grounds, redact_query, &mut entry);
+                record.encode(&digests, redact_query, &mut entry);
             }
         }
         let change = region.change();
@@ -154,13 +154,13 @@ fn count_allocations_of_the_log(records: &[Record<'_>]) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
-    let grounds: Vec<Grounds> = records.iter().map(Record::grounds).collect();
+    let digests: Vec<ObjectDigests> = records.iter().map(Record::object_digests).collect();
     // The writer may run meanwhile, and allocate; in some round it gathers.
     let mut least = usize::MAX;
     for _ in 0..50 {
         let region = Region::new(ALLOCATOR);
-        for (record, grounds) in records.iter().zip(&grounds) {
-            log.record_of(record, grounds, Exceeds::Nothing);
+        for (record, digests) in records.iter().zip(&digests) {
+            log.record_of(record, digests, Exceeds::Nothing);
         }
         let change = region.change();
         least = least.min(change.allocations + change.reallocations);

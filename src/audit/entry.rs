@@ -14,7 +14,7 @@ use crate::text::{public_parts, public_url};
 
 /// The digests of the objects that a record names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Grounds {
+pub struct ObjectDigests {
     /// SHA-256 of the override that decided ([`Assertion::encode`]).
     pub overridden: Option<Digest>,
     /// SHA-256 of the basis ([`RobotsCopy::encode`]).
@@ -25,7 +25,7 @@ pub struct Grounds {
 
 /// An object of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ground {
+pub enum RecordObject {
     /// The override that decided.
     Override,
     /// The state of the origin's robots.txt.
@@ -34,23 +34,25 @@ pub enum Ground {
     TdmRep,
 }
 
-impl Ground {
+impl RecordObject {
     /// Returns the kind of the object.
     #[must_use]
     pub fn kind(self) -> ObjectKind {
         match self {
-            Ground::Override => ObjectKind::Override,
-            Ground::Basis | Ground::TdmRep => ObjectKind::Basis,
+            RecordObject::Override => ObjectKind::Override,
+            RecordObject::Basis | RecordObject::TdmRep => ObjectKind::Basis,
         }
     }
 }
 
-impl Grounds {
+impl ObjectDigests {
     /// Returns the digests with what they are of.
-    pub(super) fn named(&self) -> impl Iterator<Item = (Ground, Digest)> {
-        let overridden = self.overridden.map(|digest| (Ground::Override, digest));
-        let basis = self.basis.map(|digest| (Ground::Basis, digest));
-        let tdmrep = self.tdmrep.map(|digest| (Ground::TdmRep, digest));
+    pub(super) fn named(&self) -> impl Iterator<Item = (RecordObject, Digest)> {
+        let overridden = self
+            .overridden
+            .map(|digest| (RecordObject::Override, digest));
+        let basis = self.basis.map(|digest| (RecordObject::Basis, digest));
+        let tdmrep = self.tdmrep.map(|digest| (RecordObject::TdmRep, digest));
         [overridden, basis, tdmrep].into_iter().flatten()
     }
 }
@@ -58,50 +60,50 @@ impl Grounds {
 impl Record<'_> {
     /// Returns the digests of the record's objects, computed anew.
     #[must_use]
-    pub fn grounds(&self) -> Grounds {
-        let digest = |ground| self.object_digest(ground);
-        Grounds {
-            overridden: self.overridden.map(|_| digest(Ground::Override)),
-            basis: self.robots.map(|_| digest(Ground::Basis)),
-            tdmrep: self.tdmrep.map(|_| digest(Ground::TdmRep)),
+    pub fn object_digests(&self) -> ObjectDigests {
+        let digest = |object| self.object_digest(object);
+        ObjectDigests {
+            overridden: self.overridden.map(|_| digest(RecordObject::Override)),
+            basis: self.robots.map(|_| digest(RecordObject::Basis)),
+            tdmrep: self.tdmrep.map(|_| digest(RecordObject::TdmRep)),
         }
     }
 
     /// Returns the SHA-256 of this object of the record, computed anew.
     #[must_use]
-    pub fn object_digest(&self, ground: Ground) -> Digest {
+    pub fn object_digest(&self, object: RecordObject) -> Digest {
         let mut body = Vec::with_capacity(512);
-        self.encode_object(ground, &mut body);
+        self.encode_object(object, &mut body);
         sha256_of([&body, &[], &[]])
     }
 
     /// Adds the record to a batch, with its objects.
     pub fn file(&self, redact_query: bool, batch: &mut Batch) {
-        let grounds = self.grounds();
-        for (ground, sha256) in grounds.named() {
+        let digests = self.object_digests();
+        for (object, sha256) in digests.named() {
             if batch.objects.iter().any(|one| one.sha256 == sha256) {
                 continue;
             }
             let mut body = Vec::new();
-            self.encode_object(ground, &mut body);
-            batch.objects.push(Object::new(ground.kind(), &body));
+            self.encode_object(object, &mut body);
+            batch.objects.push(Object::new(object.kind(), &body));
         }
         batch
             .entries
-            .push(|out| self.encode(&grounds, redact_query, out));
+            .push(|out| self.encode(&digests, redact_query, out));
     }
 
     /// Appends the body of this object of the record to `out`.
-    pub(super) fn encode_object(&self, ground: Ground, out: &mut Vec<u8>) {
-        let basis = match ground {
-            Ground::Override => {
+    pub(super) fn encode_object(&self, object: RecordObject, out: &mut Vec<u8>) {
+        let basis = match object {
+            RecordObject::Override => {
                 if let Some(overridden) = &self.overridden {
                     overridden.encode(out);
                 }
                 return;
             }
-            Ground::Basis => &self.robots,
-            Ground::TdmRep => &self.tdmrep,
+            RecordObject::Basis => &self.robots,
+            RecordObject::TdmRep => &self.tdmrep,
         };
         if let Some(basis) = basis {
             basis.encode(self.origin.unwrap_or_default(), out);
@@ -111,18 +113,18 @@ impl Record<'_> {
     /// Appends the record's entry to `out`. Allocates nothing once the buffer has grown.
     ///
     /// `redact_query` replaces the query of the URL, which may be private.
-    pub fn encode(&self, grounds: &Grounds, redact_query: bool, out: &mut Vec<u8>) {
+    pub fn encode(&self, digests: &ObjectDigests, redact_query: bool, out: &mut Vec<u8>) {
         let bounds = match self.is_of_a_stranger() {
             true => Bounds::STRANGERS,
             false => Bounds::CLIENTS,
         };
-        self.decision(grounds, redact_query, bounds)
+        self.decision(digests, redact_query, bounds)
             .encode(bounds, out);
     }
 
     fn decision<'a>(
         &'a self,
-        grounds: &'a Grounds,
+        digests: &'a ObjectDigests,
         redact_query: bool,
         bounds: Bounds,
     ) -> Decision<'a> {
@@ -157,9 +159,9 @@ impl Record<'_> {
                 line: rule.line,
             }),
             reading: self.reading.map(|reading| reading.as_bytes().into()),
-            overridden: grounds.overridden.as_ref(),
+            overridden: digests.overridden.as_ref(),
             exempt: self.exempt,
-            basis: grounds.basis.as_ref(),
+            basis: digests.basis.as_ref(),
             hold: micros(self.hold),
             pace: self.pace.map(|pace| Pace {
                 interval: micros(pace.interval),
@@ -176,7 +178,7 @@ impl Record<'_> {
             error: self.error.map(Into::into),
             detail: self.detail.map(Into::into),
             usage: self.usage,
-            tdmrep: grounds.tdmrep.as_ref().filter(|_| self.usage.is_some()),
+            tdmrep: digests.tdmrep.as_ref().filter(|_| self.usage.is_some()),
         }
     }
 }

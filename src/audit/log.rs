@@ -28,7 +28,7 @@ use self::settings::Settings;
 use super::{
     backlog::Backlog,
     counts::Counts,
-    entry::Grounds,
+    entry::ObjectDigests,
     error::LogFailed,
     file,
     live::{Line, Live, Watch},
@@ -37,7 +37,7 @@ use super::{
     repeats::{Allowance, Refusal},
     rotate::Rotation,
     sink::{Sink, Stream},
-    writer::{self, Outlet, Pace},
+    writer::{self, Output, WriterDelays},
 };
 use crate::{
     clock::{Clock, Moment},
@@ -66,7 +66,7 @@ fn bounds(config: &Config) -> Bounds {
     }
 }
 
-const PACE: Pace = Pace {
+const PACE: WriterDelays = WriterDelays {
     // Each batch costs a millisecond of CPU time, whatever its size; a decision is in the store within 100 ms.
     gather: Duration::from_millis(80),
     retry: Duration::from_secs(1),
@@ -148,19 +148,19 @@ impl Log {
         sinks: Vec<Box<dyn Sink>>,
         clock: &Clock,
         bounds: Bounds,
-        pace: Pace,
+        pace: WriterDelays,
     ) -> Result<Self, LogError> {
         let live = Live::new();
         // The store first: every line that a shipper has read is in the store, too.
-        let to_store = store.clone().map(|store| Outlet::Store {
+        let to_store = store.clone().map(|store| Output::Store {
             store,
             written: false,
         });
         let sinks = sinks
             .into_iter()
-            .map(|sink| Outlet::Sink { sink, written: 0 });
-        let outlets: Vec<_> = to_store.into_iter().chain(sinks).collect();
-        let writer = if outlets.is_empty() {
+            .map(|sink| Output::Sink { sink, written: 0 });
+        let outputs: Vec<_> = to_store.into_iter().chain(sinks).collect();
+        let writer = if outputs.is_empty() {
             None
         } else {
             let queue = Arc::new(Queue::new(
@@ -178,7 +178,7 @@ impl Log {
             let clock = clock.clone();
             let thread = thread::Builder::new()
                 .name("decision-log".to_owned())
-                .spawn(move || writer::run(&theirs, outlets, &live, &clock, pace))
+                .spawn(move || writer::run(&theirs, outputs, &live, &clock, pace))
                 .map_err(|error| LogError {
                     place: LogPlace::Thread,
                     error,
@@ -271,13 +271,18 @@ impl Log {
     /// beyond a number in each minute are counted, not recorded one by one, unless durability is strict.
     pub fn record(&self, record: &Record<'_>) {
         if self.wants(record.least()) {
-            self.record_of(record, &record.grounds(), Exceeds::Nothing);
+            self.record_of(record, &record.object_digests(), Exceeds::Nothing);
         }
     }
 
     /// Records a decision with the digests of its objects, on a request that may exceed its client's limits: few of such
     /// are recorded one by one. Returns false if the record finds no room: it is lost, and a flush does not wait for it.
-    pub fn record_of(&self, record: &Record<'_>, grounds: &Grounds, exceeds: Exceeds) -> bool {
+    pub fn record_of(
+        &self,
+        record: &Record<'_>,
+        digests: &ObjectDigests,
+        exceeds: Exceeds,
+    ) -> bool {
         thread_local! {
             /// A buffer for entries: encoded outside of the queue's lock, and without an allocation.
             static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
@@ -294,11 +299,11 @@ impl Log {
         let mut entry = SCRATCH.try_with(Cell::take).unwrap_or_default();
         entry.clear();
         let redact = self.redacts_query.load(Ordering::Relaxed);
-        record.encode(grounds, redact, &mut entry);
+        record.encode(digests, redact, &mut entry);
         if is_shown {
-            self.show(record, grounds, &entry, is_recorded);
+            self.show(record, digests, &entry, is_recorded);
         }
-        let has_room = writer.is_none_or(|writer| writer.queue.put(record, grounds, &entry));
+        let has_room = writer.is_none_or(|writer| writer.queue.put(record, digests, &entry));
         let _ = SCRATCH.try_with(|scratch| scratch.set(entry));
         has_room
     }
@@ -319,8 +324,8 @@ impl Log {
     }
 
     #[cold]
-    fn show(&self, record: &Record<'_>, grounds: &Grounds, entry: &[u8], is_recorded: bool) {
-        let objects = grounds.named().map(|(ground, sha256)| {
+    fn show(&self, record: &Record<'_>, digests: &ObjectDigests, entry: &[u8], is_recorded: bool) {
+        let objects = digests.named().map(|(ground, sha256)| {
             let mut body = Vec::new();
             record.encode_object(ground, &mut body);
             (sha256, body)

@@ -21,7 +21,7 @@ use self::content::{Inner, WriterState};
 pub(super) use self::writer_side::Batch;
 use super::{
     counts::Counts,
-    entry::Grounds,
+    entry::ObjectDigests,
     error::LogFailed,
     forwarded::Forwarded,
     record::Record,
@@ -144,9 +144,9 @@ impl Queue {
 
     /// Queues the entry of a record with the objects that it is the first to name. Otherwise counts it as lost, and returns
     /// false.
-    pub(super) fn put(&self, record: &Record<'_>, grounds: &Grounds, entry: &[u8]) -> bool {
+    pub(super) fn put(&self, record: &Record<'_>, digests: &ObjectDigests, entry: &[u8]) -> bool {
         self.put_entry(record.time, |inner| {
-            inner.name_objects(record, grounds);
+            inner.name_objects(record, digests);
             inner.next.entries.push(|out| out.extend_from_slice(entry));
         })
     }

@@ -1,7 +1,7 @@
 //! The writing thread.
 //!
-//! Each outlet gets every batch: the store as a whole or not at all, a sink as far as it takes the lines of the entries.
-//! One outlet may fail while another succeeds, so each remembers its progress in the batch at hand.
+//! Each output gets every batch: the store as a whole or not at all, a sink as far as it takes the lines of the entries.
+//! One output may fail while another succeeds, so each remembers its progress in the batch at hand.
 
 use std::{
     fmt,
@@ -28,7 +28,7 @@ use crate::store::{Entries, Store};
 
 /// The writer's two delays.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(super) struct WriterDelays {
     /// Time for which entries gather after the first one, to be written together. A slow disk shortens it.
     pub(super) gather: Duration,
     /// Time before a failed write is tried again.
@@ -36,7 +36,7 @@ pub(super) struct Pace {
 }
 
 /// A destination of batches, with its progress in the batch at hand.
-pub(super) enum Outlet {
+pub(super) enum Output {
     /// The store.
     Store {
         /// The store.
@@ -53,9 +53,15 @@ pub(super) enum Outlet {
     },
 }
 
-/// Writes all batches of `queue` to all of `outlets` until the queue is closed and empty, or closed and failing.
+/// Writes all batches of `queue` to all of `outputs` until the queue is closed and empty, or closed and failing.
 /// Shows events to the watchers of `live`.
-pub(super) fn run(queue: &Queue, mut outlets: Vec<Outlet>, live: &Live, clock: &Clock, pace: Pace) {
+pub(super) fn run(
+    queue: &Queue,
+    mut outputs: Vec<Output>,
+    live: &Live,
+    clock: &Clock,
+    pace: WriterDelays,
+) {
     /// Room of a buffer that stays in any case, and room that does not. Between the two, a buffer stays as large as its
     /// batches: it would grow again under the lock of the queue.
     const LEAST: usize = 256 * 1024;
@@ -70,7 +76,7 @@ pub(super) fn run(queue: &Queue, mut outlets: Vec<Outlet>, live: &Live, clock: &
             queue,
             &mut batch,
             &mut lines,
-            &mut outlets,
+            &mut outputs,
             clock,
             pace.retry,
         ) {
@@ -87,8 +93,8 @@ pub(super) fn run(queue: &Queue, mut outlets: Vec<Outlet>, live: &Live, clock: &
         spare = batch.content.entries;
         spare.clear(LEAST, MOST);
     }
-    for outlet in &mut outlets {
-        if let Outlet::Sink { sink, .. } = outlet
+    for output in &mut outputs {
+        if let Output::Sink { sink, .. } = output
             && let Err(error) = sink.sync()
         {
             warn!(log = sink.name(), %error, "the decision log may not outlive a power cut");
@@ -124,17 +130,17 @@ impl Delays {
     }
 }
 
-/// Writes `batch` to all `outlets`, with as many attempts as that takes. False if the queue was closed before it
+/// Writes `batch` to all `outputs`, with as many attempts as that takes. False if the queue was closed before it
 /// worked.
 fn write_out(
     queue: &Queue,
     batch: &mut Batch,
     lines: &mut DerivedLines,
-    outlets: &mut [Outlet],
+    outputs: &mut [Output],
     clock: &Clock,
     retry: Duration,
 ) -> bool {
-    while let Err((log, error)) = try_outlets(queue, batch, lines, outlets, clock) {
+    while let Err((log, error)) = try_outputs(queue, batch, lines, outputs, clock) {
         let is_news = queue.failed(LogFailed::new(&log, &*error));
         if queue.is_closing() {
             // The caller of `Log::close` learns about the rest.
@@ -144,7 +150,7 @@ fn write_out(
             error!(log, %error, "decisions cannot be recorded; it is tried again until it works");
         }
         queue.pause(retry);
-        if outlets.iter().all(Outlet::has_none) {
+        if outputs.iter().all(Output::has_none) {
             lines.discard();
             for id in queue.take_withdrawn() {
                 let entries = &mut batch.content.entries;
@@ -156,35 +162,35 @@ fn write_out(
             }
         }
     }
-    for outlet in outlets {
-        match outlet {
-            Outlet::Store { written, .. } => *written = false,
-            Outlet::Sink { written, .. } => *written = 0,
+    for output in outputs {
+        match output {
+            Output::Store { written, .. } => *written = false,
+            Output::Sink { written, .. } => *written = 0,
         }
     }
     true
 }
 
 /// Tries once to write the missing part of `batch` to each outlet.
-fn try_outlets(
+fn try_outputs(
     queue: &Queue,
     batch: &Batch,
     lines: &mut DerivedLines,
-    outlets: &mut [Outlet],
+    outputs: &mut [Output],
     clock: &Clock,
 ) -> Result<(), (String, Box<dyn fmt::Display>)> {
     let mut first = Ok(());
-    for outlet in outlets {
-        let done = outlet.attempt(queue, batch, lines, clock);
+    for output in outputs {
+        let done = output.attempt(queue, batch, lines, clock);
         if done.is_err() {
-            queue.counts.failed(outlet.place());
+            queue.counts.failed(output.place());
         }
         first = first.and(done);
     }
     first
 }
 
-impl Outlet {
+impl Output {
     fn place(&self) -> OutputKind {
         match self {
             Self::Store { .. } => OutputKind::Store,
@@ -192,7 +198,7 @@ impl Outlet {
         }
     }
 
-    /// Tells whether this outlet has nothing of the batch at hand.
+    /// Tells whether this output has nothing of the batch at hand.
     fn has_none(&self) -> bool {
         match self {
             Self::Store { written, .. } => !written,

@@ -81,7 +81,7 @@ pub fn run(args: &AdminArgs, config: &Config) -> ExitCode {
     let Command::User { command } = &args.command;
     let done = match command {
         UserCommand::Add(args) => add(args, config),
-        UserCommand::List => terminal::say(list(&config.admin.users).as_bytes()).map(drop),
+        UserCommand::List => terminal::print(list(&config.admin.users).as_bytes()).map(drop),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

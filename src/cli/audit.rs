@@ -19,7 +19,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 
 pub(super) use self::all::verification;
-use super::collected::{Chosen, CollectedArgs};
+use super::collected::{CollectedArgs, LogSelection};
 use super::fail;
 use crate::audit::verify::case::{Trusted, Uncovered};
 use crate::audit::verify::covering::CoveringCheckpoint;
@@ -67,7 +67,7 @@ pub struct AuditArgs {
 
 impl AuditArgs {
     /// Fails if several logs are chosen for a command that needs one.
-    pub(super) fn require_logs(&self, chosen: &Chosen) -> Result<(), String> {
+    pub(super) fn require_logs(&self, chosen: &LogSelection) -> Result<(), String> {
         let what = match &self.command {
             Command::Verify(_) => return Ok(()),
             Command::Prove(args) if args.id.is_some() => return Ok(()),
@@ -187,10 +187,10 @@ struct VerifyArgs {
 
 /// Runs `crawlgate audit`; exits 0, 1 for a fault in the store's records, or 2.
 #[must_use]
-pub fn run(args: &AuditArgs, config: &Config, chosen: &Chosen) -> ExitCode {
+pub fn run(args: &AuditArgs, config: &Config, chosen: &LogSelection) -> ExitCode {
     let found = match chosen {
-        Chosen::One => execute(args, config),
-        Chosen::Several(logs) => several::run(&args.command, logs, config),
+        LogSelection::One => execute(args, config),
+        LogSelection::Several(logs) => several::run(&args.command, logs, config),
     };
     match found {
         Ok(CheckResult::Clean) => ExitCode::SUCCESS,
@@ -254,7 +254,7 @@ async fn checkpoint(store: &Arc<dyn Store>) -> Result<CheckResult, String> {
     let failed = |error: StoreError| error.to_string();
     let checkpoints = store.checkpoints().await.map_err(failed)?;
     let last = checkpoints.last().ok_or(NO_CHECKPOINT)?;
-    super::terminal::say(last.note.as_bytes())?;
+    super::terminal::print(last.note.as_bytes())?;
     Ok(CheckResult::Clean)
 }
 
@@ -274,7 +274,7 @@ async fn cosigned(store: &Arc<dyn Store>, config: &Config) -> Result<CheckResult
         ));
         return Ok(CheckResult::Faults);
     };
-    super::terminal::say(checkpoint.note.as_bytes())?;
+    super::terminal::print(checkpoint.note.as_bytes())?;
     for (vkey, time) in checkpoint.cosigned(&vkeys) {
         let named = witnesses.iter().find(|one| one.vkey == *vkey);
         let name = named.map_or("", |one| one.name.as_str());
@@ -309,7 +309,7 @@ async fn consistency(store: &Arc<dyn Store>, old: u64, new: u64) -> Result<Check
             CheckResult::Faults
         }
     };
-    super::terminal::say(text.as_bytes())?;
+    super::terminal::print(text.as_bytes())?;
     Ok(found)
 }
 

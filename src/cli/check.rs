@@ -23,12 +23,12 @@ use std::sync::Arc;
 use clap::Args;
 use tracing::warn;
 
-use self::escaped::Shown;
+use self::escaped::Escaped;
 use self::judge::{Judge, Stopped};
 use self::recorded::RecordedArgs;
-use super::collected::{Chosen, CollectedArgs};
+use super::collected::{CollectedArgs, LogSelection};
 use super::terminal::Paint;
-use super::{FAILED, Reach, fail};
+use super::{ExtraDestinations, FAILED, fail};
 use crate::agent;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -93,7 +93,7 @@ pub struct CheckArgs {
     #[command(flatten)]
     collected: CollectedArgs,
     #[command(flatten)]
-    pub(super) reach: Reach,
+    pub(super) reach: ExtraDestinations,
 }
 
 impl CheckArgs {
@@ -148,7 +148,7 @@ Answers are written out whenever no more input is waiting, so a program can ask 
 /// Decides and explains; exits 0 for allow, 1 for deny, 2 if a URL cannot be judged; of several, the greatest. About
 /// recorded requests: 0 if none would be decided otherwise, 1 if one would.
 #[must_use]
-pub fn run(args: &CheckArgs, config: &Config, chosen: &Chosen) -> ExitCode {
+pub fn run(args: &CheckArgs, config: &Config, chosen: &LogSelection) -> ExitCode {
     // Quiet: the exit code says all.
     let level = if args.quiet { "off" } else { "warn" };
     let started = tell_on_stderr(level).map_err(|error| error.to_string());
@@ -191,7 +191,7 @@ fn what_if(
     args: &CheckArgs,
     asked: &recorded::WhatIfQuery,
     config: &Config,
-    chosen: &Chosen,
+    chosen: &LogSelection,
 ) -> Result<u8, String> {
     let format = match (args.quiet, args.json, args.jsonl) {
         (true, ..) => recorded::Format::None,
@@ -357,7 +357,7 @@ impl Output {
                 self.out.flush()?;
                 fail(&format_args!(
                     "{}: {}",
-                    Shown(unjudged.url.as_bytes()),
+                    Escaped(unjudged.url.as_bytes()),
                     unjudged.why
                 ));
                 Ok(())

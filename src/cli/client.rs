@@ -93,7 +93,9 @@ fn network(text: &str) -> Result<IpNet, &'static str> {
 pub fn run(args: &ClientArgs, config: &Config) -> ExitCode {
     let done = match &args.command {
         Command::Add(args) => add(args, config),
-        Command::List => terminal::say(list(&config.clients).as_bytes()).map(|_| ExitCode::SUCCESS),
+        Command::List => {
+            terminal::print(list(&config.clients).as_bytes()).map(|_| ExitCode::SUCCESS)
+        }
         Command::Check { name } => check(name, config),
     };
     done.unwrap_or_else(|error| fail(&error))
@@ -209,7 +211,7 @@ fn check(name: &str, config: &Config) -> Result<ExitCode, String> {
         true => ("right", ExitCode::SUCCESS),
         false => ("wrong", ExitCode::from(WRONG)),
     };
-    terminal::say(format!("{name}: {word}\n").as_bytes())?;
+    terminal::print(format!("{name}: {word}\n").as_bytes())?;
     Ok(code)
 }
 

@@ -104,12 +104,12 @@ fn collect(args: &CollectArgs, collection: &Collection, config: &Config) -> Resu
     for from in &args.from {
         match run.one(from) {
             Ok((said, lost)) => {
-                terminal::say(format!("{}\n", printable(&said)).as_bytes())?;
+                terminal::print(format!("{}\n", printable(&said)).as_bytes())?;
                 are_right &= lost == 0;
             }
             Err(fault) => {
                 are_right = false;
-                terminal::note(&format!("{}: {fault}", from.display()));
+                terminal::eprint(&format!("{}: {fault}", from.display()));
             }
         }
     }

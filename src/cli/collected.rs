@@ -38,7 +38,7 @@ pub(super) struct NoCollectedArgs {
 
 /// The logs that were chosen.
 #[derive(Clone, Debug)]
-pub enum Chosen {
+pub enum LogSelection {
     /// The one of the configuration, which may have been put there for another one.
     One,
     /// Those of several names, or all.
@@ -50,11 +50,11 @@ impl CollectedArgs {
     ///
     /// # Errors
     /// When there is no such log, or more than one, or no collection is named.
-    pub(super) fn choose(&self, config: &mut Config) -> Result<Chosen, String> {
+    pub(super) fn choose(&self, config: &mut Config) -> Result<LogSelection, String> {
         if self.log.is_empty() {
             return match self.collection {
                 Some(_) => Err("--collection needs --log NAME: the log in it".to_owned()),
-                None => Ok(Chosen::One),
+                None => Ok(LogSelection::One),
             };
         }
         let collection = collection(self.collection.as_ref(), config)?;
@@ -65,18 +65,18 @@ impl CollectedArgs {
         match (&*self.log, logs.only()) {
             ([name], Some(log)) if name != logs::ALL => {
                 log.put_in(config);
-                Ok(Chosen::One)
+                Ok(LogSelection::One)
             }
             _ if logs.is_empty() => Err(format!(
                 "there is no log: none is collected in {}, and this gate has none",
                 collection.folder().display()
             )),
-            _ => Ok(Chosen::Several(logs)),
+            _ => Ok(LogSelection::Several(logs)),
         }
     }
 }
 
-impl Chosen {
+impl LogSelection {
     /// Returns the logs. `config` is the configuration that they were chosen with.
     ///
     /// # Errors

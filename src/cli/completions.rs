@@ -9,7 +9,7 @@ use clap::builder::Resettable;
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
 
-use super::terminal::say;
+use super::terminal::print;
 use super::{Cli, fail};
 
 /// Arguments of `crawlgate completions`.
@@ -32,7 +32,7 @@ pub struct ManArgs {
 pub fn completions(args: &CompletionsArgs) -> ExitCode {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "crawlgate", &mut text);
-    exit(say(&text).map(drop))
+    exit(print(&text).map(drop))
 }
 
 /// Prints the manual page of the program, or writes the pages of all commands.
@@ -43,7 +43,7 @@ pub fn man(args: &ManArgs) -> ExitCode {
         .disable_help_subcommand(true)
         .long_version(Resettable::Reset);
     exit(match &args.to {
-        None => page(command).and_then(|text| say(&text).map(drop)),
+        None => page(command).and_then(|text| print(&text).map(drop)),
         Some(directory) => pages(command, directory),
     })
 }

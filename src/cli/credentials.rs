@@ -49,7 +49,7 @@ impl PasswordArgs {
 pub(super) fn deliver(entry: &str, is_appended: bool, config: &Config) -> Result<(), String> {
     match is_appended {
         true => append(entry, config),
-        false => terminal::say(entry.as_bytes()).map(drop),
+        false => terminal::print(entry.as_bytes()).map(drop),
     }
 }
 

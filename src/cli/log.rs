@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand, ValueEnum};
 
 use self::filter::FilterArgs;
-use super::collected::{Chosen, CollectedArgs};
+use super::collected::{CollectedArgs, LogSelection};
 use super::{fail, terminal};
 use crate::audit::replay::Evidence;
 use crate::config::Config;
@@ -35,7 +35,7 @@ pub struct LogArgs {
 
 impl LogArgs {
     /// Fails if several logs are chosen for an acknowledgement.
-    pub(super) fn require_logs(&self, chosen: &Chosen) -> Result<(), String> {
+    pub(super) fn require_logs(&self, chosen: &LogSelection) -> Result<(), String> {
         match self.command {
             Some(Command::Ack(_)) => chosen.require_one("`crawlgate log ack`"),
             _ => Ok(()),
@@ -225,14 +225,14 @@ enum Format {
 
 /// Runs `crawlgate log`; exits 0, or 2 on failure.
 #[must_use]
-pub fn run(args: &LogArgs, config: &Config, chosen: &Chosen) -> ExitCode {
+pub fn run(args: &LogArgs, config: &Config, chosen: &LogSelection) -> ExitCode {
     match execute(args, config, chosen) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
     }
 }
 
-fn execute(args: &LogArgs, config: &Config, chosen: &Chosen) -> Result<(), String> {
+fn execute(args: &LogArgs, config: &Config, chosen: &LogSelection) -> Result<(), String> {
     // clap cannot refuse this: it would refuse --config before a command, too.
     if args.command.is_some() && args.list != ListArgs::default() {
         return Err("the options of the list stand without a command".to_owned());
@@ -265,7 +265,7 @@ async fn show(logs: &Logs, is_several: bool, ids: &[String], json: bool) -> Resu
                 format!("{gap}{}", shown(&listed.entry, log)?)
             }
         };
-        if !terminal::say(text.as_bytes())? {
+        if !terminal::print(text.as_bytes())? {
             return Ok(());
         }
     }
@@ -288,7 +288,7 @@ pub(super) async fn found(logs: &Logs, id: &str) -> Result<Listed, String> {
     match (found.pop(), found.is_empty()) {
         (Some(listed), true) => {
             for fault in messages {
-                terminal::note(&fault);
+                terminal::eprint(&fault);
             }
             Ok(listed)
         }

@@ -153,7 +153,7 @@ async fn add(args: &AddArgs, config: &Config, now: Moment) -> Result<(), String>
             Some(Answer::OverrideAdded { id, reach }) => {
                 let id = OverrideId::in_store(&id).unwrap_or(new.id);
                 let added = Override { id, ..new };
-                terminal::say(format!("override {}\n", sentence(&added)).as_bytes())?;
+                terminal::print(format!("override {}\n", sentence(&added)).as_bytes())?;
                 return fleet::say(reach.as_ref());
             }
             Some(other) => {
@@ -169,7 +169,7 @@ async fn add(args: &AddArgs, config: &Config, now: Moment) -> Result<(), String>
     let added = new.clone();
     let id = store.add_override(new).await.map_err(|e| e.to_string())?;
     let added = Override { id, ..added };
-    terminal::say(format!("override {}\n", sentence(&added)).as_bytes())?;
+    terminal::print(format!("override {}\n", sentence(&added)).as_bytes())?;
     tell(config).await
 }
 
@@ -209,7 +209,7 @@ async fn list(all: bool, json: bool, config: &Config, now: Moment) -> Result<(),
     } else {
         table(&shown, now, terminal::width()).into_bytes()
     };
-    terminal::say(&text).map(drop)
+    terminal::print(&text).map(drop)
 }
 
 /// Returns all overrides: those of the configuration, and those of the store, if there is one.
@@ -257,7 +257,7 @@ async fn remove(id: &str, by: &str, config: &Config, now: Moment) -> Result<(), 
             reach,
         }) = fleet::through_process(config, &request).await?
         {
-            terminal::say(format!("override {known} removed\n").as_bytes())?;
+            terminal::print(format!("override {known} removed\n").as_bytes())?;
             return fleet::say(reach.as_ref());
         }
     }
@@ -274,7 +274,7 @@ async fn remove(id: &str, by: &str, config: &Config, now: Moment) -> Result<(), 
             )
         }));
     }
-    terminal::say(format!("override {known} removed\n").as_bytes())?;
+    terminal::print(format!("override {known} removed\n").as_bytes())?;
     tell(config).await
 }
 
@@ -306,7 +306,7 @@ async fn tell(config: &Config) -> Result<(), String> {
             "a process that uses this store takes it over within a second\n"
         }
     };
-    terminal::say(said.as_bytes()).map(drop)
+    terminal::print(said.as_bytes()).map(drop)
 }
 
 /// Returns `12: deny /private/ of https://site.example until 2026-12-31T00:00:00.000Z, by Ada Example: a letter`.

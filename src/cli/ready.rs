@@ -32,7 +32,7 @@ pub fn run(config: &Config) -> ExitCode {
         }
         Err(error) => return fail(&error),
     };
-    match terminal::say(text.as_bytes()) {
+    match terminal::print(text.as_bytes()) {
         Ok(_) => ExitCode::from(code),
         Err(error) => fail(&error),
     }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::collected::{Chosen, CollectedArgs};
+use super::collected::{CollectedArgs, LogSelection};
 use super::terminal::{self, Unit};
 use super::{audit, fail};
 use crate::admin::query::Conditions;
@@ -86,7 +86,7 @@ pub struct ReportArgs {
 
 /// Runs `crawlgate report`; exits 0, 1 for faults in the log, or 2.
 #[must_use]
-pub fn run(args: &ReportArgs, config: &Config, chosen: &Chosen) -> ExitCode {
+pub fn run(args: &ReportArgs, config: &Config, chosen: &LogSelection) -> ExitCode {
     match written(args, config, chosen) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(WRONG),
@@ -95,7 +95,7 @@ pub fn run(args: &ReportArgs, config: &Config, chosen: &Chosen) -> ExitCode {
 }
 
 /// Writes the files. False if the verification has found faults.
-fn written(args: &ReportArgs, config: &Config, chosen: &Chosen) -> Result<bool, String> {
+fn written(args: &ReportArgs, config: &Config, chosen: &LogSelection) -> Result<bool, String> {
     let now = Clock::system().now();
     let question = question(args, now)?;
     let outputs = Outputs::of(args)?;
@@ -109,7 +109,7 @@ fn written(args: &ReportArgs, config: &Config, chosen: &Chosen) -> Result<bool, 
         let gathering = gather(&logs, &question).await?;
         let faults = gathering.faults();
         for fault in &faults {
-            terminal::note(&fault.to_string());
+            terminal::eprint(&fault.to_string());
         }
         require_requests(&gathering, &question, config)?;
         let mut trusted = Vec::new();
@@ -152,7 +152,7 @@ async fn verify(
     report: &mut Report,
     logs: &Logs,
     trusted: &[Trusted],
-    (config, chosen): (&Config, &Chosen),
+    (config, chosen): (&Config, &LogSelection),
     span: (Moment, Moment),
 ) -> Result<(), String> {
     for ((facts, log), trusted) in report.logs.iter_mut().zip(logs).zip(trusted) {
@@ -357,7 +357,7 @@ impl Output {
     /// Writes the content.
     fn write(&mut self, text: &[u8]) -> Result<(), String> {
         match self {
-            Self::Stdout => terminal::say(text).map(drop),
+            Self::Stdout => terminal::print(text).map(drop),
             Self::File { file, .. } => {
                 let written = file.write(text);
                 written.map_err(|error| format!("{}: {error}", file.place().display()))

@@ -95,7 +95,7 @@ pub fn run(args: &SigningArgs, config: &Config) -> ExitCode {
             .and_then(|settings| rotate::step(settings, *now, Clock::system().now())),
     };
     let done = said.and_then(|said| {
-        let done = terminal::say(said.as_bytes());
+        let done = terminal::print(said.as_bytes());
         done.map_err(|error| error.to_string())
     });
     match done {

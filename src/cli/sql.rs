@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 
 use self::printer::RowPrinter;
-use super::collected::{Chosen, CollectedArgs};
+use super::collected::{CollectedArgs, LogSelection};
 use super::log::filter::FilterArgs;
 use super::{fail, terminal};
 use crate::clock::Clock;
@@ -64,19 +64,21 @@ enum Format {
 
 /// Runs `crawlgate sql`; exits 0, or 2 on failure.
 #[must_use]
-pub fn run(args: &SqlArgs, config: &Config, chosen: &Chosen) -> ExitCode {
+pub fn run(args: &SqlArgs, config: &Config, chosen: &LogSelection) -> ExitCode {
     match execute(args, config, chosen) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&terminal::printable(&error)),
     }
 }
 
-fn execute(args: &SqlArgs, config: &Config, chosen: &Chosen) -> Result<(), String> {
+fn execute(args: &SqlArgs, config: &Config, chosen: &LogSelection) -> Result<(), String> {
     let query = args.filter.query(Clock::system().now())?;
     let session = match (&args.store, chosen) {
         (Some(path), _) => Session::open(path, &query),
-        (None, Chosen::One) => store::named(config).and_then(|path| Session::open(path, &query)),
-        (None, Chosen::Several(logs)) => {
+        (None, LogSelection::One) => {
+            store::named(config).and_then(|path| Session::open(path, &query))
+        }
+        (None, LogSelection::Several(logs)) => {
             let stores = logs.iter().filter_map(|log| {
                 let name = Some(log.name().as_str());
                 log.path().map(|path| Exported { name, path })
@@ -109,7 +111,7 @@ fn execute(args: &SqlArgs, config: &Config, chosen: &Chosen) -> Result<(), Strin
 fn from_input() -> Result<String, String> {
     let input = io::stdin();
     if input.is_terminal() {
-        terminal::note("statements are read to the end of the input (Ctrl-D)");
+        terminal::eprint("statements are read to the end of the input (Ctrl-D)");
     }
     let mut text = String::new();
     let read = input.lock().take(MOST + 1).read_to_string(&mut text);

@@ -103,7 +103,7 @@ fn check(config: &Config) -> Result<ExitCode, String> {
     } else {
         ExitCode::from(DAMAGED)
     };
-    terminal::say(text.as_bytes())?;
+    terminal::print(text.as_bytes())?;
     Ok(code)
 }
 
@@ -132,7 +132,7 @@ fn rebuild(config: &Config) -> Result<ExitCode, String> {
         text,
         "`crawlgate audit verify --all` tells what of it can be proven"
     );
-    terminal::say(text.as_bytes())?;
+    terminal::print(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -156,7 +156,7 @@ fn backup(config: &Config, file: &Path) -> Result<ExitCode, String> {
         path.display(),
         key.display()
     );
-    terminal::say(text.as_bytes())?;
+    terminal::print(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -176,7 +176,7 @@ fn size(config: &Config) -> Result<ExitCode, String> {
     if let Some(shipped) = shipped {
         let _ = writeln!(text, "shipped    up to record {shipped}");
     }
-    terminal::say(text.as_bytes())?;
+    terminal::print(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -195,6 +195,6 @@ fn release(config: &Config) -> Result<ExitCode, String> {
         ),
         None => "nothing to release: the log is not shipped\n".to_owned(),
     };
-    terminal::say(text.as_bytes())?;
+    terminal::print(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -90,7 +90,7 @@ impl Columns {
 ///
 /// # Errors
 /// When the write fails for another reason, such as a full disk.
-pub(super) fn say(text: &[u8]) -> Result<bool, String> {
+pub(super) fn print(text: &[u8]) -> Result<bool, String> {
     let mut out = io::stdout().lock();
     match out.write_all(text).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
@@ -100,7 +100,7 @@ pub(super) fn say(text: &[u8]) -> Result<bool, String> {
 }
 
 /// Reports on standard error.
-pub(super) fn note(what: &str) {
+pub(super) fn eprint(what: &str) {
     let _ = writeln!(io::stderr(), "crawlgate: {}", printable(what)); // stderr may be closed
 }
 
@@ -190,7 +190,7 @@ impl<T: fmt::Display> fmt::Display for Toned<T> {
 }
 
 /// Returns a foreign text octet for octet; on a terminal, its control characters are spelt out.
-pub(super) fn as_seen(text: &[u8]) -> Vec<u8> {
+pub(super) fn escaped_on_terminal(text: &[u8]) -> Vec<u8> {
     if !std::io::stdout().is_terminal() {
         return text.to_vec();
     }

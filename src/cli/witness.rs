@@ -69,7 +69,7 @@ struct Files {
 pub fn run(args: &WitnessArgs, config: &Config) -> ExitCode {
     let outcome = match &args.command {
         Some(WitnessCommand::Key(files)) => open(files, &[]).and_then(|witness| {
-            terminal::say(format!("{}\n", witness.vkey()).as_bytes()).map(drop)
+            terminal::print(format!("{}\n", witness.vkey()).as_bytes()).map(drop)
         }),
         None => serve(args, config),
     };

@@ -14,7 +14,7 @@ use crate::robots::access::Cause;
 /// Asserts that the entry of a record says what the record says, and has a line.
 #[track_caller]
 fn agree(name: &str, record: &Record<'_>, redact_query: bool) {
-    let grounds = record.grounds();
+    let grounds = record.object_digests();
     let mut entry = Vec::new();
     record.encode(&grounds, redact_query, &mut entry);
     assert!(entry.len() <= crate::entry::MOST, "{name}: {}", entry.len());

@@ -17,7 +17,7 @@ use crate::{
 
 /// A sink under the test's control: its content, and the octets that it takes before it fails.
 #[derive(Clone, Default)]
-struct Tank(Arc<Mutex<Content>>);
+struct LimitedSink(Arc<Mutex<Content>>);
 
 #[derive(Default)]
 struct Content {
@@ -25,11 +25,11 @@ struct Content {
     room: usize,
 }
 
-impl Tank {
+impl LimitedSink {
     fn with_room(room: usize) -> Self {
-        let tank = Self::default();
-        tank.make_room(room);
-        tank
+        let sink = Self::default();
+        sink.make_room(room);
+        sink
     }
 
     fn make_room(&self, room: usize) {
@@ -61,7 +61,7 @@ impl Tank {
     }
 }
 
-impl Sink for Tank {
+impl Sink for LimitedSink {
     fn write(&mut self, lines: &[u8], _now: Moment) -> Result<(), Stopped> {
         let mut content = self.0.lock();
         let mut written = 0;
@@ -82,14 +82,14 @@ impl Sink for Tank {
     }
 
     fn name(&self) -> String {
-        "tank".to_owned()
+        "sink".to_owned()
     }
 }
 
 /// A sink that takes a batch only once the test lets it.
-struct Valve(mpsc::Receiver<()>);
+struct GatedSink(mpsc::Receiver<()>);
 
-impl Sink for Valve {
+impl Sink for GatedSink {
     fn write(&mut self, _lines: &[u8], _now: Moment) -> Result<(), Stopped> {
         let _ = self.0.recv();
         Ok(())
@@ -122,7 +122,7 @@ fn config(on_failure: OnFailure) -> Config {
 }
 
 fn start(on_failure: OnFailure, bounds: Bounds, sinks: Vec<Box<dyn Sink>>) -> Log {
-    let pace = Pace {
+    let pace = WriterDelays {
         gather: Duration::from_millis(1),
         retry: Duration::from_millis(1),
     };
@@ -156,18 +156,18 @@ async fn is_pending<T>(future: impl Future<Output = T>) -> bool {
 
 #[tokio::test]
 async fn records_are_written_in_order() {
-    let tank = Tank::with_room(100);
-    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(tank.clone())]);
+    let sink = LimitedSink::with_room(100);
+    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(sink.clone())]);
     for reason in ["a", "b", "c"] {
         log.ready().await.unwrap();
         record(&log, reason);
     }
     log.flush().await.unwrap();
-    assert_eq!(tank.reasons(), ["a", "b", "c"]);
+    assert_eq!(sink.reasons(), ["a", "b", "c"]);
     record(&log, "d");
     drop(log);
     assert_eq!(
-        tank.reasons(),
+        sink.reasons(),
         ["a", "b", "c", "d"],
         "dropping it writes the rest"
     );
@@ -175,8 +175,8 @@ async fn records_are_written_in_order() {
 
 #[tokio::test]
 async fn a_process_tells_its_start_its_settings_what_it_forwarded_and_its_end() {
-    let tank = Tank::with_room(100);
-    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(tank.clone())]);
+    let sink = LimitedSink::with_room(100);
+    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(sink.clone())]);
     let mut settings = config(OnFailure::Deny);
     log.settings(&settings);
     log.begin(&settings);
@@ -186,7 +186,7 @@ async fn a_process_tells_its_start_its_settings_what_it_forwarded_and_its_end() 
     settings.policy.mode = crate::config::Mode::Report;
     log.settings(&settings);
     log.close().unwrap();
-    let (events, lines): (Vec<_>, Vec<_>) = tank.named().into_iter().unzip();
+    let (events, lines): (Vec<_>, Vec<_>) = sink.named().into_iter().unzip();
     assert_eq!(
         events,
         [
@@ -221,7 +221,11 @@ async fn requests_wait_while_the_writer_is_behind() {
         lose: usize::MAX,
     };
     let (open, valve) = mpsc::channel();
-    let log = start(OnFailure::Continue, bounds, vec![Box::new(Valve(valve))]);
+    let log = start(
+        OnFailure::Continue,
+        bounds,
+        vec![Box::new(GatedSink(valve))],
+    );
     log.ready().await.unwrap();
     record(&log, "a");
     assert!(is_pending(log.ready()).await);
@@ -236,15 +240,15 @@ async fn memory_is_bounded_even_if_no_record_may_be_lost() {
         wait: 1,
         lose: 2,
     };
-    let tank = Tank::default();
-    let log = start(OnFailure::Deny, bounds, vec![Box::new(tank.clone())]);
+    let sink = LimitedSink::default();
+    let log = start(OnFailure::Deny, bounds, vec![Box::new(sink.clone())]);
     for reason in ["a", "b", "c"] {
         record(&log, reason);
     }
-    tank.make_room(100);
+    sink.make_room(100);
     recovered(&log).await;
     drop(log);
-    let reasons = tank.reasons();
+    let reasons = sink.reasons();
     assert_eq!(reasons.len(), 2, "{reasons:?}");
     assert!(
         reasons
@@ -257,16 +261,16 @@ async fn memory_is_bounded_even_if_no_record_may_be_lost() {
 #[tokio::test]
 async fn closing_tries_once_more_and_returns_the_outcome() {
     for (room, is_written) in [(100, true), (0, false)] {
-        let tank = Tank::default();
-        let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(tank.clone())]);
+        let sink = LimitedSink::default();
+        let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(sink.clone())]);
         record(&log, "a");
         log.flush().await.unwrap_err();
-        tank.make_room(room);
+        sink.make_room(room);
         let left = log.close().err().map(|failure| failure.to_string());
         let beginning = "records left unwritten: 1; decisions cannot be recorded in ";
         assert_eq!(left.is_none(), is_written, "{left:?}");
         assert!(left.is_none_or(|left| left.starts_with(beginning)));
-        assert_eq!(tank.reasons().len(), usize::from(is_written));
+        assert_eq!(sink.reasons().len(), usize::from(is_written));
         assert!(log.ready().await.is_err(), "the record has no writer");
         record(&log, "b");
         assert!(log.flush().await.is_err() || is_written);
@@ -276,8 +280,8 @@ async fn closing_tries_once_more_and_returns_the_outcome() {
 
 #[tokio::test]
 async fn only_the_wanted_decisions_are_recorded_also_after_a_reload() {
-    let tank = Tank::with_room(100);
-    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(tank.clone())]);
+    let sink = LimitedSink::with_room(100);
+    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(sink.clone())]);
     let allowed = Record {
         verdict: "allow",
         reason: "robots_allow",
@@ -304,8 +308,8 @@ async fn only_the_wanted_decisions_are_recorded_also_after_a_reload() {
     assert!(wants("allow", false, none));
     log.record(&allowed);
     log.flush().await.unwrap();
-    assert_eq!(tank.reasons(), ["robots_allow"]);
-    assert!(tank.0.lock().lines.contains("?…redacted"));
+    assert_eq!(sink.reasons(), ["robots_allow"]);
+    assert!(sink.0.lock().lines.contains("?…redacted"));
 }
 
 #[tokio::test]
@@ -324,7 +328,11 @@ fn durability_is_strict_if_configured_and_records_are_kept() {
     strict.audit.durability = Durability::Strict;
     let nowhere = Log::open(&strict, None, &Clock::system()).unwrap();
     assert!(!nowhere.is_strict());
-    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(Tank::with_room(1))]);
+    let log = start(
+        OnFailure::Deny,
+        BOUNDS,
+        vec![Box::new(LimitedSink::with_room(1))],
+    );
     assert!(!log.is_strict());
     log.adopt(&strict);
     assert!(log.is_strict());

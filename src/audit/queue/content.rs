@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use super::super::entry::Grounds;
+use super::super::entry::ObjectDigests;
 use super::super::error::LogFailed;
 use super::super::forwarded::Forwarded;
 use super::super::record::Record;
@@ -138,8 +138,8 @@ impl Inner {
     }
 
     /// Queues the objects that this record is the first to name.
-    pub(super) fn name_objects(&mut self, record: &Record<'_>, grounds: &Grounds) {
-        for (ground, sha256) in grounds.named() {
+    pub(super) fn name_objects(&mut self, record: &Record<'_>, digests: &ObjectDigests) {
+        for (ground, sha256) in digests.named() {
             if self.known.contains(&sha256) {
                 continue;
             }

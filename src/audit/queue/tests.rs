@@ -137,8 +137,8 @@ fn a_withdrawn_record_is_dropped_or_contradicted_by_an_event() {
             ..denial()
         };
         let mut entry = Vec::new();
-        record.encode(&Grounds::default(), false, &mut entry);
-        queue.put(&record, &Grounds::default(), &entry);
+        record.encode(&ObjectDigests::default(), false, &mut entry);
+        queue.put(&record, &ObjectDigests::default(), &entry);
     };
     let ids = [1, 2, 3].map(|n| DecisionId::mint(Moment::from_millis(n)));
     put(ids[0]);
@@ -180,10 +180,10 @@ fn the_objects_of_a_withdrawn_record_are_written_with_an_entry() {
     let time = Moment::from_millis(1_795_176_000_000);
     let put = |id| {
         let record = Record { id, ..denial() };
-        let grounds = record.grounds();
+        let digests = record.object_digests();
         let mut entry = Vec::new();
-        record.encode(&grounds, false, &mut entry);
-        queue.put(&record, &grounds, &entry);
+        record.encode(&digests, false, &mut entry);
+        queue.put(&record, &digests, &entry);
     };
     let ids = [1, 2].map(|n| DecisionId::mint(time + Duration::from_secs(n)));
     put(ids[0]);
@@ -220,11 +220,11 @@ fn an_object_is_queued_once_and_again_after_the_queue_has_forgotten() {
             overridden: None,
             ..denial()
         };
-        let grounds = record.grounds();
+        let digests = record.object_digests();
         let mut entry = Vec::new();
-        record.encode(&grounds, false, &mut entry);
-        queue.put(&record, &grounds, &entry);
-        grounds.basis.unwrap()
+        record.encode(&digests, false, &mut entry);
+        queue.put(&record, &digests, &entry);
+        digests.basis.unwrap()
     };
     let first = put(0);
     put(0);

@@ -30,7 +30,7 @@ pub use self::anchors::Known;
 pub use self::log_tree::Subtree;
 
 use self::anchors::Anchors;
-use self::log_tree::{Ground, Taken};
+use self::log_tree::{LogTree, Taken};
 use super::fault::{Anchor, LogFault};
 use super::keys::Keys;
 use crate::entry::{Entry, EventKind};
@@ -59,7 +59,7 @@ pub struct LogVerification {
 #[derive(Debug)]
 pub struct LogVerifier {
     anchors: Anchors,
-    ground: Ground,
+    log_tree: LogTree,
     keys: Keys,
     /// The first entry present.
     first: Option<u64>,
@@ -74,15 +74,15 @@ pub struct LogVerifier {
 }
 
 impl LogVerifier {
-    /// Begins a walk that trusts the keys of `known` alone. `log_tree` has the roots of what retention has dropped.
+    /// Begins a walk that trusts the keys of `known` alone. `dropped` has the roots of what retention has dropped.
     pub fn new(
         known: &Known<'_>,
-        ground: impl IntoIterator<Item = Subtree>,
+        dropped: impl IntoIterator<Item = Subtree>,
         faults: &mut Vec<LogFault>,
     ) -> Self {
         let mut verifier = Self {
             anchors: Anchors::of(known, faults),
-            ground: Ground::default(),
+            log_tree: LogTree::default(),
             keys: known.keys.clone(),
             first: None,
             dropped: 0,
@@ -90,26 +90,26 @@ impl LogVerifier {
             has_skipped: false,
             out_of_order: None,
         };
-        verifier.expect(ground);
+        verifier.expect(dropped);
         verifier.compare(faults);
         verifier
     }
 
     /// Takes stored roots, in any order, before the first entry below them.
     pub fn expect(&mut self, roots: impl IntoIterator<Item = Subtree>) {
-        self.ground.expect(roots);
+        self.log_tree.expect(roots);
     }
 
     /// Takes the first entry that the store has now, with the roots below it: retention may drop entries while a walk
     /// goes on. An entry must still say so.
-    pub fn learn(&mut self, first: u64, ground: impl IntoIterator<Item = Subtree>) {
+    pub fn learn(&mut self, first: u64, dropped: impl IntoIterator<Item = Subtree>) {
         self.learned = self.learned.max(first);
-        self.ground.expect(ground);
+        self.log_tree.expect(dropped);
     }
 
     /// Takes the next entry.
     pub fn step(&mut self, index: u64, entry: &[u8], faults: &mut Vec<LogFault>) {
-        let size = self.ground.size();
+        let size = self.log_tree.size();
         if index < size {
             let is_next = self.out_of_order.is_some_and(|last| index == last + 1);
             if !is_next {
@@ -144,7 +144,7 @@ impl LogVerifier {
             }
             _ => {}
         }
-        let taken = self.ground.push(leaf_hash(entry), faults);
+        let taken = self.log_tree.push(leaf_hash(entry), faults);
         self.after(taken, faults);
     }
 
@@ -152,19 +152,19 @@ impl LogVerifier {
     /// bundle.
     pub fn skip_to(&mut self, index: u64, faults: &mut Vec<LogFault>) {
         self.has_skipped = true;
-        if index > self.ground.size() {
+        if index > self.log_tree.size() {
             self.pass(index, true, faults);
         }
     }
 
     /// Passes entries that are not at hand, by stored roots.
     fn pass(&mut self, to: u64, are_roots_due: bool, faults: &mut Vec<LogFault>) {
-        let from = self.ground.size();
-        while self.ground.size() < to {
-            let taken = self.ground.pass(to, faults);
+        let from = self.log_tree.size();
+        while self.log_tree.size() < to {
+            let taken = self.log_tree.pass(to, faults);
             self.after(taken, faults);
         }
-        if are_roots_due && !self.ground.is_known() {
+        if are_roots_due && !self.log_tree.is_known() {
             let to = to.saturating_sub(1);
             faults.push(LogFault::Roots { from, to });
         }
@@ -179,13 +179,13 @@ impl LogVerifier {
 
     /// Compares the tree with all statements about its present size.
     fn compare(&mut self, faults: &mut Vec<LogFault>) {
-        self.anchors.compare(&mut self.ground, faults);
+        self.anchors.compare(&mut self.log_tree, faults);
     }
 
     /// Returns the number of entries so far, those dropped by retention included.
     #[must_use]
     pub const fn size(&self) -> u64 {
-        self.ground.size()
+        self.log_tree.size()
     }
 
     /// Returns the largest size so far that a trusted checkpoint confirms.
@@ -202,33 +202,33 @@ impl LogVerifier {
 
     /// Compares a checkpoint that the walk has passed. The proof leads from it to the records walked so far.
     pub fn bridge(&mut self, proof: &ConsistencyProof, faults: &mut Vec<LogFault>) {
-        if let Some(root) = self.ground.root().filter(|_| proof.new == self.size()) {
+        if let Some(root) = self.log_tree.root().filter(|_| proof.new == self.size()) {
             self.anchors.bridge(proof, &root, faults);
         }
     }
 
     /// Ends the walk.
     pub fn end(mut self, faults: &mut Vec<LogFault>) -> LogVerification {
-        if self.first.is_none() && self.ground.end() > self.ground.size() && !self.has_skipped {
+        if self.first.is_none() && self.log_tree.end() > self.log_tree.size() && !self.has_skipped {
             // The store is empty: retention must have dropped every entry.
-            let end = self.ground.end();
+            let end = self.log_tree.end();
             self.pass(end, true, faults);
         }
-        let size = self.ground.size();
+        let size = self.log_tree.size();
         let first = self.first.unwrap_or(size).max(self.learned);
         if first > self.dropped && !self.has_skipped {
             faults.push(LogFault::Front { first });
         }
-        self.ground.tell_doubts(faults);
+        self.log_tree.tell_doubts(faults);
         let larger = self.anchors.larger();
-        let of_roots = (self.ground.end() > size).then(|| (self.ground.end(), Anchor::Roots));
+        let of_roots = (self.log_tree.end() > size).then(|| (self.log_tree.end(), Anchor::Roots));
         if let Some((named, by)) = larger.into_iter().chain(of_roots).max_by_key(|one| one.0) {
             faults.push(LogFault::Tail { size, named, by });
         }
         LogVerification {
             first,
             size,
-            root: self.ground.root(),
+            root: self.log_tree.root(),
             signed: self.anchors.signed(),
             agreeing: self.anchors.agreeing(),
             differing: self.anchors.differing(),

@@ -167,7 +167,7 @@ pub(super) async fn verify(
         );
         (heading.unwrap_or_default() + &text).into_bytes()
     };
-    terminal::say(&text)?;
+    terminal::print(&text)?;
     Ok(match examined.is_ok() {
         true => CheckResult::Clean,
         false => CheckResult::Faults,

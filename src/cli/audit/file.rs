@@ -62,12 +62,12 @@ pub(super) fn verify(args: &FileArgs, config: &Config) -> Result<CheckResult, St
         Ok(checker) => checker,
         Err(error) => {
             let text = format!("{}\n", paint.tone(Tone::Bad, printable(&error.to_string())));
-            terminal::say(text.as_bytes())?;
+            terminal::print(text.as_bytes())?;
             return Ok(CheckResult::Faults);
         }
     };
     if let Some(said) = unlimited(checker.log()) {
-        terminal::note(&said);
+        terminal::eprint(&said);
     }
     let mut count = Count::default();
     loop {
@@ -87,13 +87,13 @@ pub(super) fn verify(args: &FileArgs, config: &Config) -> Result<CheckResult, St
                 let said = format!("{}\n", paint.tone(Tone::Bad, printable(&said)));
                 if let Broken::Form(_) = error {
                     // Nothing after it can be read.
-                    terminal::say(said.as_bytes())?;
+                    terminal::print(said.as_bytes())?;
                     return Ok(CheckResult::Faults);
                 }
                 (false, said)
             }
         };
-        terminal::say(text.as_bytes())?;
+        terminal::print(text.as_bytes())?;
         match is_right {
             true => count.right += 1,
             false => count.wrong += 1,
@@ -101,7 +101,7 @@ pub(super) fn verify(args: &FileArgs, config: &Config) -> Result<CheckResult, St
     }
     if count.right + count.wrong != 1 {
         let Count { right, wrong } = count;
-        terminal::say(format!("{right} records are proven, {wrong} are not\n").as_bytes())?;
+        terminal::print(format!("{right} records are proven, {wrong} are not\n").as_bytes())?;
     }
     Ok(match count {
         Count {

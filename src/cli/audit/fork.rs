@@ -51,7 +51,7 @@ fn known(config: &Config) -> Result<Option<u64>, String> {
         };
         text += &format!("{}\n", printable(&format!("witness   {name} {said}")));
     }
-    terminal::say(text.as_bytes())?;
+    terminal::print(text.as_bytes())?;
     Ok(largest)
 }
 
@@ -61,11 +61,11 @@ pub(super) fn fork(args: &ForkArgs, config: &Config) -> Result<CheckResult, Stri
     let known = known(config)?;
     let fork = Fork::of(path, config.audit.log_name.clone(), known);
     let fork = fork.map_err(|error| error.to_string())?;
-    terminal::say(fork.told().as_bytes())?;
+    terminal::print(fork.told().as_bytes())?;
     if !args.yes {
         let text = "nothing is changed yet: with --yes a new log goes on behind the records at hand, under another name \
                     and with another key\n";
-        terminal::say(text.as_bytes())?;
+        terminal::print(text.as_bytes())?;
         return Ok(CheckResult::Faults);
     }
     let now = Clock::system().now();
@@ -89,6 +89,6 @@ pub(super) fn fork(args: &ForkArgs, config: &Config) -> Result<CheckResult, Stri
         let file = file.display().to_string();
         text += &format!("kept      {}\n", printable(&file));
     }
-    terminal::say(text.as_bytes())?;
+    terminal::print(text.as_bytes())?;
     Ok(CheckResult::Clean)
 }

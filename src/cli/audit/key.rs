@@ -60,7 +60,7 @@ fn print(config: &Config) -> Result<CheckResult, String> {
         .all
         .first()
         .ok_or("there is no key yet: it is made when the store is first written")?;
-    terminal::say(format!("{key}\n").as_bytes())?;
+    terminal::print(format!("{key}\n").as_bytes())?;
     Ok(CheckResult::Clean)
 }
 
@@ -85,7 +85,7 @@ fn rotate(reason: &str, by: Option<&str>, config: &Config) -> Result<CheckResult
         time_text(rotation.until()),
         rotation.seq
     );
-    terminal::say(printable_lines(&text).as_bytes())?;
+    terminal::print(printable_lines(&text).as_bytes())?;
     Ok(CheckResult::Clean)
 }
 

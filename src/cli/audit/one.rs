@@ -33,7 +33,7 @@ pub(super) async fn verify(
             "{}; if it was there once, `crawlgate audit verify --all` tells whether any was taken out\n",
             crate::cli::log::unknown(id)
         );
-        terminal::say(text.as_bytes())?;
+        terminal::print(text.as_bytes())?;
         return Ok(CheckResult::Faults);
     };
     let mut case = Case::of(&decision, &**store, trusted)
@@ -55,7 +55,7 @@ pub(super) async fn verify(
         };
         as_text(&case, trusted, extent, paint).into_bytes()
     };
-    terminal::say(&text)?;
+    terminal::print(&text)?;
     Ok(found(&case))
 }
 

@@ -216,7 +216,7 @@ impl EvidenceWriter {
     fn put(&mut self, text: &[u8]) -> Result<bool, String> {
         self.records += 1;
         match &mut self.file {
-            None => terminal::say(text),
+            None => terminal::print(text),
             Some(file) => {
                 let written = file.write(text);
                 written.map_err(|error| format!("{}: {error}", file.place().display()))?;

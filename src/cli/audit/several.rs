@@ -78,7 +78,7 @@ async fn verify_each(
             Ok(CheckResult::Clean) => {}
             Ok(CheckResult::Faults) => found = CheckResult::Faults,
             Err(error) => {
-                terminal::note(&format!("{}: {error}", log.name()));
+                terminal::eprint(&format!("{}: {error}", log.name()));
                 unread.push(log.name().as_str());
             }
         }

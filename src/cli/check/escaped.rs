@@ -6,12 +6,12 @@ use crate::cli::terminal::{fitted, printable};
 
 /// Untrusted octets in one line: characters that control a terminal, end a line or reverse text are escaped, and so are
 /// octets that are not UTF-8.
-pub(super) struct Shown<'a>(pub(super) &'a [u8]);
+pub(super) struct Escaped<'a>(pub(super) &'a [u8]);
 
 /// Characters to show of one text.
 const MOST: usize = 400;
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = String::new();
         for chunk in self.0.utf8_chunks() {
@@ -44,9 +44,9 @@ mod tests {
             ("not UTF-8", b"/\xE9t\xFF", "/\\xE9t\\xFF"),
         ];
         for (name, text, expected) in cases {
-            assert_eq!(Shown(text).to_string(), *expected, "{name}");
+            assert_eq!(Escaped(text).to_string(), *expected, "{name}");
         }
-        let long = Shown(&vec![b'a'; 1000]).to_string();
+        let long = Escaped(&vec![b'a'; 1000]).to_string();
         assert_eq!(long.chars().count(), MOST);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::escaped::Shown;
+use super::escaped::Escaped;
 use super::page::Page;
 use super::text::{self, plural};
 use crate::cli::terminal::{Paint, Tone};
@@ -38,7 +38,7 @@ pub(super) fn text(snapshot: &File, file: &Path, paint: Paint) -> Vec<u8> {
     for (at, group) in groups.iter().enumerate() {
         page.raw("");
         for (value, line) in group.user_agents() {
-            let name = paint.tone(Tone::Strong, Shown(value));
+            let name = paint.tone(Tone::Strong, Escaped(value));
             page.raw(format_args!("user-agent: {name} (line {line})"));
         }
         for (kind, content, line) in group.rules() {
@@ -46,7 +46,7 @@ pub(super) fn text(snapshot: &File, file: &Path, paint: Paint) -> Vec<u8> {
                 RuleKind::Allow => Tone::Good,
                 RuleKind::Disallow => Tone::Bad,
             };
-            let rule = paint.tone(tone, Shown(content));
+            let rule = paint.tone(tone, Escaped(content));
             page.raw(format_args!("  {rule} (line {line})"));
         }
         while let Some((_, other)) = inside.next_if(|(group, _)| *group == at) {
@@ -71,6 +71,6 @@ pub(super) fn text(snapshot: &File, file: &Path, paint: Paint) -> Vec<u8> {
 }
 
 fn field(other: &Other<'_>) -> String {
-    let (name, value) = (other.field.as_str(), Shown(other.value));
+    let (name, value) = (other.field.as_str(), Escaped(other.value));
     format!("{name}: {value} (line {})", other.line)
 }

@@ -16,7 +16,7 @@ use crate::audit::replay::Evidence;
 use crate::audit::replay::otherwise::{Inapplicable, OtherFile};
 use crate::audit::verify::review::Review;
 use crate::audit::what_if::WhatIf;
-use crate::cli::collected::Chosen;
+use crate::cli::collected::LogSelection;
 use crate::cli::terminal;
 use crate::clock::Moment;
 use crate::config::{ClientConfig, Config, Recorded};
@@ -120,7 +120,7 @@ pub(super) fn run(
     asked: &WhatIfQuery,
     format: Format,
     config: &Config,
-    chosen: &Chosen,
+    chosen: &LogSelection,
 ) -> Result<u8, String> {
     let logs = chosen.logs(config)?;
     let robots = source::read(&asked.file, config)?;
@@ -146,7 +146,7 @@ pub(super) fn run(
                     return Err(error.to_string());
                 }
                 Err(Stopped::Store(error)) => {
-                    terminal::note(&format!("{}: {error}", log.name()));
+                    terminal::eprint(&format!("{}: {error}", log.name()));
                     faults.push(log.name().to_string());
                 }
                 Err(Stopped::Output(error)) => return Err(error),
@@ -159,10 +159,10 @@ pub(super) fn run(
     match format {
         Format::None | Format::Jsonl => {}
         Format::Text => {
-            terminal::say(answer.text(recorded).as_bytes())?;
+            terminal::print(answer.text(recorded).as_bytes())?;
         }
         Format::Json => {
-            terminal::say(&terminal::json_line(&answer.json(recorded)))?;
+            terminal::print(&terminal::json_line(&answer.json(recorded)))?;
         }
     }
     if !faults.is_empty() {
@@ -228,7 +228,7 @@ impl Answer<'_> {
                     lines.extend(shown::change(&evidence, decision));
                 }
             }
-            if !terminal::say(&lines).map_err(Stopped::Output)? {
+            if !terminal::print(&lines).map_err(Stopped::Output)? {
                 return Err(Stopped::Gone);
             }
             match page.last() {

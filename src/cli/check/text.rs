@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::escaped::Shown;
+use super::escaped::Escaped;
 use super::page::Page;
 use crate::cli::overrides::sentence;
 use crate::cli::terminal::{Paint, Tone};
@@ -31,7 +31,7 @@ pub(super) fn of(judged: &Judgement, with_notes: bool, paint: Paint) -> String {
     page.raw(format_args!(
         "{verdict}: {}{}",
         target.origin,
-        Shown(target.path.as_str().as_bytes())
+        Escaped(target.path.as_str().as_bytes())
     ));
     let reason = decision.reason.as_str();
     page.line("reason", format_args!("{reason} ({})", meaning(decision)));
@@ -68,7 +68,7 @@ pub(super) fn of(judged: &Judgement, with_notes: bool, paint: Paint) -> String {
         _ => decision,
     };
     if let Some(fetched_as) = &otherwise.fetched_as {
-        let user_agent = Shown(fetched_as.user_agent.as_bytes());
+        let user_agent = Escaped(fetched_as.user_agent.as_bytes());
         page.line("fetched", format_args!("with {user_agent}"));
     }
     if let Some(explanation) = &judged.explanation {
@@ -94,7 +94,7 @@ pub(super) fn file(snapshot: &File) -> String {
     } else {
         ""
     };
-    let url = Shown(snapshot.final_url.as_bytes());
+    let url = Escaped(snapshot.final_url.as_bytes());
     format!("{url} ({octets} octets{cut})")
 }
 
@@ -140,7 +140,7 @@ fn explain(page: &mut Page, explanation: &Explanation, reason: Reason) {
     let written = &explanation.written;
     let path = written.path.split(|octet| *octet == b'#').next();
     if path != Some(&*written.form) {
-        let form = Shown(&written.form);
+        let form = Escaped(&written.form);
         page.line("path", format_args!("{form} (as it is compared)"));
     }
     matches(
@@ -151,7 +151,7 @@ fn explain(page: &mut Page, explanation: &Explanation, reason: Reason) {
     );
     page.line("why", written.why);
     for reading in &explanation.readings {
-        let path = Shown(&reading.path);
+        let path = Escaped(&reading.path);
         let verdict = match (reading.is_disallowed(), reading.rule()) {
             (true, _) => "disallowed",
             (false, Some(_)) => "allowed",
@@ -171,7 +171,7 @@ fn explain(page: &mut Page, explanation: &Explanation, reason: Reason) {
 }
 
 fn speaker(group: &Speaker, at: usize) -> String {
-    let mut text = format!("{} (line {}", Shown(group.name.as_bytes()), group.line);
+    let mut text = format!("{} (line {}", Escaped(group.name.as_bytes()), group.line);
     let others = group.user_agents.len().saturating_sub(1);
     if others > 0 {
         let _ = write!(
@@ -198,12 +198,12 @@ fn matches(page: &mut Page, label: &str, judged: &Judged, decides: bool) {
         let label = if at == 0 { label } else { "" };
         let rule = format!(
             "{} (line {})",
-            Shown(found.rule.text.as_bytes()),
+            Escaped(found.rule.text.as_bytes()),
             found.rule.line
         );
         let by = match found.by {
             MatchedBy::Path => String::new(),
-            MatchedBy::Folder => format!(", as {}", Shown(found.pattern.as_bytes())),
+            MatchedBy::Folder => format!(", as {}", Escaped(found.pattern.as_bytes())),
         };
         let octets = found.octets;
         let octets = format!("{octets:>widest$} octet{}", plural(octets));
@@ -243,7 +243,7 @@ fn fields(page: &mut Page, judged: &Judgement, snapshot: &File) {
             format_args!(
                 "{}: {} (line {})",
                 other.field.as_str(),
-                Shown(other.value),
+                Escaped(other.value),
                 other.line
             ),
         );
@@ -257,7 +257,7 @@ pub(super) fn notes(page: &mut Page, notes: &[Lint], most: usize) {
     for (at, note) in notes.iter().take(most).enumerate() {
         let label = if at == 0 { "notes" } else { "" };
         let kind = paint.tone(Tone::Remark, note.kind);
-        let text = Shown(note.text.as_bytes());
+        let text = Escaped(note.text.as_bytes());
         let gap = if note.text.is_empty() { "" } else { ": " };
         page.line(label, format_args!("line {}: {kind}{gap}{text}", note.line));
     }

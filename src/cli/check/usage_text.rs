@@ -1,6 +1,6 @@
 //! What a site says of use, for people: each preference with its place, licences, and what follows for each purpose.
 
-use super::escaped::Shown;
+use super::escaped::Escaped;
 use super::page::Page;
 use crate::explain::usage::Usage;
 use crate::usage::{Category, Place, Purpose, Shadowed, Value};
@@ -10,7 +10,7 @@ pub(super) fn lines(page: &mut Page, usage: &Usage) {
     let mut label = Labels::new("usage");
     for one in &usage.said.preferences {
         let (category, value) = (one.category.as_str(), one.value.as_str());
-        let (place, text) = (place(&one.place), Shown(one.text.as_bytes()));
+        let (place, text) = (place(&one.place), Escaped(one.text.as_bytes()));
         page.line(
             label.next(),
             format_args!("{category}: {value} ({place}: {text})"),
@@ -31,12 +31,12 @@ pub(super) fn lines(page: &mut Page, usage: &Usage) {
         );
     }
     for key in &usage.said.ignored {
-        let key = Shown(key.as_bytes());
+        let key = Escaped(key.as_bytes());
         page.line(label.next(), format_args!("{key}: unknown key, ignored"));
     }
     let mut label = Labels::new("license");
     for one in &usage.said.licenses {
-        let (url, place) = (Shown(one.url.as_bytes()), place(&one.place));
+        let (url, place) = (Escaped(one.url.as_bytes()), place(&one.place));
         page.line(label.next(), format_args!("{url} ({place})"));
     }
     let mut label = Labels::new("purpose");
@@ -81,7 +81,7 @@ fn place(place: &Place) -> String {
         Place::Robots {
             group: Some(group),
             line,
-        } => format!("line {line}, group {}", Shown(group.as_bytes())),
+        } => format!("line {line}, group {}", Escaped(group.as_bytes())),
         Place::Robots { group: None, line } => format!("line {line}, above all groups"),
         Place::Field(name) => format!("response field {}", name.as_str()),
         Place::Entry(0) => "tdmrep.json".to_owned(),

@@ -22,7 +22,7 @@ const HEADING: [&str; 6] = [
 pub(super) fn list(collection: &Collection, config: &Config) -> Result<bool, String> {
     let logs = collection.logs().map_err(|error| error.to_string())?;
     if logs.is_empty() {
-        terminal::note("no log is collected yet");
+        terminal::eprint("no log is collected yet");
         return Ok(true);
     }
     let (mut rows, mut are_right) = (Vec::new(), true);
@@ -32,13 +32,13 @@ pub(super) fn list(collection: &Collection, config: &Config) -> Result<bool, Str
                 Ok(row) => rows.push(row),
                 Err(error) => {
                     are_right = false;
-                    terminal::note(&format!("{}: {error}", log.name));
+                    terminal::eprint(&format!("{}: {error}", log.name));
                 }
             }
         }
     });
     let text = terminal::table(HEADING, rows.into_iter(), terminal::width());
-    terminal::say(text.as_bytes())?;
+    terminal::print(text.as_bytes())?;
     Ok(are_right)
 }
 

@@ -40,7 +40,7 @@ pub(super) fn run(args: &CheckArgs, config: &Config) -> Result<ExitCode, String>
         }
         false => as_text(&findings, failures, warnings),
     };
-    terminal::say(text.as_bytes())?;
+    terminal::print(text.as_bytes())?;
     Ok(match failures {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::from(FAULTY),

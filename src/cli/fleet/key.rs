@@ -28,5 +28,5 @@ pub(super) fn run(args: &KeyArgs) -> Result<(), String> {
     let text = format!(
         "{shown}: a new key; copy it to every instance of the fleet, and name it in [fleet] key_file\n"
     );
-    terminal::say(text.as_bytes()).map(drop)
+    terminal::print(text.as_bytes()).map(drop)
 }

@@ -34,7 +34,7 @@ pub(super) fn run(args: &StatusArgs, config: &Config) -> Result<(), String> {
         }
         false => as_text(&view, terminal::width()),
     };
-    terminal::say(text.as_bytes()).map(drop)
+    terminal::print(text.as_bytes()).map(drop)
 }
 
 async fn view(config: &Config) -> Result<FleetView, String> {

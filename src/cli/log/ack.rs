@@ -66,7 +66,7 @@ async fn by_ids(
         match by_id(store, id, note, replace).await {
             Ok(()) => {
                 let said = format!("{id}: acknowledged by {}: {}", note.by, note.note);
-                terminal::say(format!("{}\n", terminal::printable(&said)).as_bytes())?;
+                terminal::print(format!("{}\n", terminal::printable(&said)).as_bytes())?;
             }
             Err(error) => refused.push(error),
         }
@@ -138,7 +138,7 @@ async fn by_conditions(
     let count = bulk.count().await.map_err(failed)?;
     let meant = meant(count, args.replace);
     if count == 0 {
-        return terminal::say(format!("{meant}\n").as_bytes()).map(drop);
+        return terminal::print(format!("{meant}\n").as_bytes()).map(drop);
     }
     if !args.yes && !is_agreed(&meant)? {
         return Err("nothing is acknowledged".to_owned());
@@ -150,7 +150,7 @@ async fn by_conditions(
         acknowledged += step.acknowledged;
         for one in step.refused {
             if refused < NAMED {
-                terminal::note(&describe(&one));
+                terminal::eprint(&describe(&one));
             }
             refused += 1;
         }
@@ -160,7 +160,7 @@ async fn by_conditions(
         count => format!("{count} decisions"),
     };
     let said = format!("{decisions} acknowledged by {}: {}", note.by, note.note);
-    terminal::say(format!("{}\n", terminal::printable(&said)).as_bytes())?;
+    terminal::print(format!("{}\n", terminal::printable(&said)).as_bytes())?;
     match refused {
         0 => Ok(()),
         1 => Err("1 was acknowledged meanwhile by another review, and stays so".to_owned()),

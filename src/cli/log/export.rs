@@ -1,14 +1,18 @@
 //! Writes decisions into a table of a new SQLite file.
 
 use super::{Format, ListArgs};
-use crate::cli::collected::Chosen;
+use crate::cli::collected::LogSelection;
 use crate::cli::terminal::{self, Unit};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::store::sqlite::sql;
 
 /// Writes all decisions that meet the conditions.
-pub(super) fn export(args: &ListArgs, config: &Config, chosen: &Chosen) -> Result<(), String> {
+pub(super) fn export(
+    args: &ListArgs,
+    config: &Config,
+    chosen: &LogSelection,
+) -> Result<(), String> {
     let (Some(file), Format::Sqlite) = (&args.output, args.format) else {
         return Err("--format sqlite and --output FILE belong together".to_owned());
     };
@@ -48,7 +52,7 @@ pub(super) fn export(args: &ListArgs, config: &Config, chosen: &Chosen) -> Resul
     bar.finish_and_clear();
     let count = count.map_err(|error| error.to_string())?;
     let said = format!("{}: {count} decisions\n", file.display());
-    terminal::say(terminal::printable(said.trim_end()).as_bytes())
-        .and_then(|_| terminal::say(b"\n"))
+    terminal::print(terminal::printable(said.trim_end()).as_bytes())
+        .and_then(|_| terminal::print(b"\n"))
         .map(drop)
 }

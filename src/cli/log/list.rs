@@ -45,7 +45,7 @@ pub(super) async fn list(args: &ListArgs, logs: &Logs, with_names: bool) -> Resu
         if tallies.is_empty() {
             tell_of_none(args);
         }
-        terminal::say(&text)?;
+        terminal::print(&text)?;
         return source.end();
     }
     // Before the first read: `--follow` may repeat a decision made meanwhile, but misses none.
@@ -59,7 +59,7 @@ pub(super) async fn list(args: &ListArgs, logs: &Logs, with_names: bool) -> Resu
     if with_names {
         printer = printer.with_names(logs.iter().map(Log::name));
     }
-    if !terminal::say(&printer.heading()?)? {
+    if !terminal::print(&printer.heading()?)? {
         return Ok(());
     }
     let goes_on = if args.all {
@@ -114,7 +114,7 @@ impl<'l> Source<'l> {
     fn note(&mut self, faults: Vec<Fault>) {
         for fault in faults {
             if self.faults.iter().all(|known| known.log != fault.log) {
-                terminal::note(&fault.to_string());
+                terminal::eprint(&fault.to_string());
                 self.faults.push(fault);
             }
         }
@@ -167,7 +167,7 @@ impl<'l> Source<'l> {
         self.note(list.faults());
         if limit <= PAGE {
             few.reverse();
-            return terminal::say(&printer.rows(&few)?);
+            return terminal::print(&printer.rows(&few)?);
         }
         let again = self.list(false).after(&list.turned()).up_to(head);
         self.forward(again, printer).await
@@ -186,7 +186,7 @@ impl<'l> Source<'l> {
                 self.note(list.faults());
                 return Ok(true);
             }
-            if !terminal::say(&printer.rows(&page)?)? {
+            if !terminal::print(&printer.rows(&page)?)? {
                 return Ok(false);
             }
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{NOTHING, open};
 use crate::admin::{self, Answer, AskError, Request};
-use crate::cli::terminal::{printable, say};
+use crate::cli::terminal::{print, printable};
 use crate::config::Config;
 use crate::rep::Origin;
 use crate::robots::identity::Identity;
@@ -35,7 +35,7 @@ pub(super) async fn refresh(
             Some(Answer::Refreshed { states }) => {
                 if states.is_empty() {
                     code = NOTHING;
-                    say(format!("{origin}: nothing was fetched: no such state, or the file may not be fetched\n").as_bytes())?;
+                    print(format!("{origin}: nothing was fetched: no such state, or the file may not be fetched\n").as_bytes())?;
                 }
                 for one in &states {
                     if one.failure.is_some() {
@@ -51,7 +51,7 @@ pub(super) async fn refresh(
                         _ => format!(" as {}", one.identity),
                     };
                     let text = format!("{name}: {}{why}", one.state);
-                    say(format!("{origin}{}\n", printable(&text)).as_bytes())?;
+                    print(format!("{origin}{}\n", printable(&text)).as_bytes())?;
                 }
             }
             Some(other) => return Err(unexpected(&other)),
@@ -101,7 +101,7 @@ pub(super) async fn forget(
             code = NOTHING;
             format!("{origin}: nothing was known of it\n")
         };
-        say(text.as_bytes())?;
+        print(text.as_bytes())?;
     }
     Ok(code)
 }

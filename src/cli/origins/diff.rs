@@ -7,8 +7,8 @@ use similar::TextDiff;
 
 use super::NOTHING;
 use crate::admin::query::when::{Edge, moment};
-use crate::cli::terminal::as_seen;
-use crate::cli::terminal::say;
+use crate::cli::terminal::escaped_on_terminal;
+use crate::cli::terminal::print;
 use crate::clock::Moment;
 use crate::rep::decoded;
 use crate::store::{Fetch, OriginMemory, Sha256, Store};
@@ -70,12 +70,14 @@ pub(super) async fn diff(
     };
     let Some((old, new)) = pair else {
         let origin = &found.origin;
-        say(format!("{origin}: no two robots.txt of it are known\n").as_bytes())?;
+        print(format!("{origin}: no two robots.txt of it are known\n").as_bytes())?;
         return Ok(NOTHING);
     };
     let old_text = text_of(old, store).await?;
     let new_text = text_of(new, store).await?;
-    say(&as_seen(unified(old, &old_text, new, &new_text).as_bytes()))?;
+    print(&escaped_on_terminal(
+        unified(old, &old_text, new, &new_text).as_bytes(),
+    ))?;
     Ok(0)
 }
 

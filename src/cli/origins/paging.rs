@@ -73,7 +73,7 @@ impl Paging {
                 text.extend(heading.bytes());
             }
             text.extend(lines.concat());
-            if !terminal::say(&text)? {
+            if !terminal::print(&text)? {
                 return Ok(0);
             }
             is_first &= lines.is_empty();
@@ -85,7 +85,7 @@ impl Paging {
         }
         // A hint for people only; scripts have set their limit.
         if let Some(after) = after.filter(|_| std::io::stdout().is_terminal()) {
-            terminal::say(
+            terminal::print(
                 format!("… there may be more: --after '{after}', or --all\n").as_bytes(),
             )?;
         }

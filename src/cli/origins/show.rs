@@ -14,8 +14,8 @@ use super::diff::{self, Point};
 use super::{NOTHING, identity, origin};
 use crate::admin;
 use crate::admin::view::{FetchEntry, OriginEntry};
-use crate::cli::terminal::as_seen;
-use crate::cli::terminal::{json_line, printable, say};
+use crate::cli::terminal::escaped_on_terminal;
+use crate::cli::terminal::{json_line, print, printable};
 use crate::clock::Moment;
 use crate::config::{Config, CrawlDelayMode, format_duration};
 use crate::explain::states::{about, ago, cause, lives, other_answer, stance, to_come};
@@ -72,7 +72,7 @@ pub(super) async fn show(
     let Some(found) = found else {
         let name = args.identity.as_ref().map(|name| format!(" as {name}"));
         let name = name.unwrap_or_default();
-        say(format!("{origin}: nothing is known of it{name}\n").as_bytes())?;
+        print(format!("{origin}: nothing is known of it{name}\n").as_bytes())?;
         return Ok(NOTHING);
     };
     let most = FETCHES_KEPT * (OWN_STATES + 1) * Document::ALL.len();
@@ -111,7 +111,7 @@ pub(super) async fn show(
         lines.others(&all, found);
         lines.0.into_bytes()
     };
-    say(&text)?;
+    print(&text)?;
     Ok(0)
 }
 
@@ -130,7 +130,7 @@ fn robots(found: &OriginMemory, text: Option<Vec<u8>>) -> Result<u8, String> {
             hex(copy.sha256)
         )),
         (Some(_), Some(text)) => {
-            say(&as_seen(&text))?;
+            print(&escaped_on_terminal(&text))?;
             Ok(0)
         }
     }

@@ -36,5 +36,5 @@ pub(super) fn say(reach: Option<&Reach>) -> Result<(), String> {
         return Ok(());
     };
     let text = reach.to_string();
-    terminal::say(format!("{}\n", terminal::printable(&text)).as_bytes()).map(drop)
+    terminal::print(format!("{}\n", terminal::printable(&text)).as_bytes()).map(drop)
 }

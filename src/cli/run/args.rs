@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::cli::Reach;
+use crate::cli::ExtraDestinations;
 use crate::cli::client::token;
 use crate::rep::ProductToken;
 
@@ -16,7 +16,7 @@ pub struct RunArgs {
     #[arg(long, short)]
     pub(super) quiet: bool,
     #[command(flatten)]
-    pub(super) reach: Reach,
+    pub(super) reach: ExtraDestinations,
     /// Deny nothing: record and sum up the denials that would have happened
     #[arg(long)]
     pub(super) report: bool,

@@ -51,7 +51,7 @@ impl RowPrinter {
             self.first.clear();
             self.columns = Some(columns);
         }
-        let done = terminal::say(&self.out);
+        let done = terminal::print(&self.out);
         self.out.clear();
         done
     }

@@ -6,7 +6,7 @@ use http::HeaderValue;
 
 use super::ExchangeRecorder;
 use super::phase::Phase;
-use crate::audit::{self, Exceeds, Ground, Grounds, Record};
+use crate::audit::{self, Exceeds, ObjectDigests, Record, RecordObject};
 use crate::config::Recorded;
 use crate::egress::Signer;
 use crate::entry::{Exempt, Signed};
@@ -133,8 +133,8 @@ impl ExchangeRecorder {
         let record = self.to_record(&url, usage.as_deref(), signed.as_ref(), error);
         // A failing log would only be flooded with its own failures.
         let has_room = self.decision.reason == Reason::LogFailed || {
-            let grounds = self.grounds(&record);
-            self.proxy.log.record_of(&record, &grounds, exceeds)
+            let digests = self.object_digests(&record);
+            self.proxy.log.record_of(&record, &digests, exceeds)
         };
         self.proxy.summary.count(&record);
         let _ = URL.try_with(|buffer| buffer.set(url));
@@ -221,15 +221,15 @@ impl ExchangeRecorder {
     }
 
     /// Returns the digests of the record's objects. The override and the state that the decision rests on keep them.
-    fn grounds(&self, record: &Record<'_>) -> Grounds {
+    fn object_digests(&self, record: &Record<'_>) -> ObjectDigests {
         let decision = &self.decision;
         let overridden = decision.asserted.as_ref();
         let basis = decision.basis.as_ref();
-        Grounds {
+        ObjectDigests {
             overridden: overridden
-                .map(|asserted| asserted.digest(|_| record.object_digest(Ground::Override))),
+                .map(|asserted| asserted.digest(|_| record.object_digest(RecordObject::Override))),
             basis: basis.map(|state| {
-                let digest = || record.object_digest(Ground::Basis);
+                let digest = || record.object_digest(RecordObject::Basis);
                 match &decision.fetched_as {
                     Some(fetched_as) => fetched_as.digest(state, digest),
                     // Nothing was fetched.
@@ -237,7 +237,7 @@ impl ExchangeRecorder {
                 }
             }),
             tdmrep: record.tdmrep.and(self.tdmrep()).map(|file| {
-                let digest = || record.object_digest(Ground::TdmRep);
+                let digest = || record.object_digest(RecordObject::TdmRep);
                 match (&file.fetched_as, &file.standing) {
                     (Some(fetched_as), Standing::Unset | Standing::Copy(_)) => {
                         fetched_as.digest(&file.state, digest)

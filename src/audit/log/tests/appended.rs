@@ -8,8 +8,8 @@ use crate::store::{Acknowledgement, sqlite::Sqlite};
 const NOON: Moment = Moment::from_millis(1_795_176_000_000);
 
 /// Returns the lines of a tank.
-fn lines(tank: &Tank) -> Vec<String> {
-    let lines = tank.0.lock().lines.clone();
+fn lines(sink: &LimitedSink) -> Vec<String> {
+    let lines = sink.0.lock().lines.clone();
     lines.lines().map(str::to_owned).collect()
 }
 
@@ -41,13 +41,13 @@ fn note() -> Acknowledgement {
     }
 }
 
-fn start_on(store: &Arc<Sqlite>, tank: &Tank) -> Log {
-    let pace = Pace {
+fn start_on(store: &Arc<Sqlite>, sink: &LimitedSink) -> Log {
+    let pace = WriterDelays {
         gather: Duration::from_millis(1),
         retry: Duration::from_millis(1),
     };
     let store: Arc<dyn Store> = Arc::clone(store) as Arc<dyn Store>;
-    let sinks: Vec<Box<dyn Sink>> = vec![Box::new(tank.clone())];
+    let sinks: Vec<Box<dyn Sink>> = vec![Box::new(sink.clone())];
     let config = config(OnFailure::Deny);
     let log = Log::start(
         &config,
@@ -62,8 +62,8 @@ fn start_on(store: &Arc<Sqlite>, tank: &Tank) -> Log {
 
 #[tokio::test]
 async fn a_sink_has_the_events_of_the_store_in_the_order_of_the_log_each_once() {
-    let (store, tank) = (Arc::new(Sqlite::temporary()), Tank::with_room(100));
-    let log = start_on(&store, &tank);
+    let (store, sink) = (Arc::new(Sqlite::temporary()), LimitedSink::with_room(100));
+    let log = start_on(&store, &sink);
     log.begin(&config(OnFailure::Deny));
     for n in 0..5 {
         record(&log, "a");
@@ -89,39 +89,39 @@ async fn a_sink_has_the_events_of_the_store_in_the_order_of_the_log_each_once() 
     log.close().unwrap();
     let all = records(&store).await;
     assert_eq!(all.len(), 2 + 5 * 4 + 2, "{all:#?}");
-    assert_eq!(lines(&tank), all);
+    assert_eq!(lines(&sink), all);
 }
 
 #[tokio::test]
 async fn a_sink_that_failed_gets_the_events_of_the_store_once_it_works() {
-    let (store, tank) = (Arc::new(Sqlite::temporary()), Tank::default());
-    let log = start_on(&store, &tank);
+    let (store, sink) = (Arc::new(Sqlite::temporary()), LimitedSink::default());
+    let log = start_on(&store, &sink);
     record(&log, "a");
     log.flush().await.unwrap_err();
     store.add_override(denial_of("/x")).await.unwrap();
     record(&log, "b");
     // The first line alone at first.
-    tank.make_room(1);
+    sink.make_room(1);
     log.flush().await.unwrap_err();
     store.add_override(denial_of("/y")).await.unwrap();
-    tank.make_room(100);
+    sink.make_room(100);
     recovered(&log).await;
     log.close().unwrap();
     let all = records(&store).await;
     assert_eq!(all.len(), 4);
-    assert_eq!(lines(&tank), all);
+    assert_eq!(lines(&sink), all);
 }
 
 #[tokio::test]
 async fn events_alone_reach_the_sinks_and_the_watchers_without_another_record() {
-    let (store, tank) = (Arc::new(Sqlite::temporary()), Tank::with_room(100));
-    let log = start_on(&store, &tank);
+    let (store, sink) = (Arc::new(Sqlite::temporary()), LimitedSink::with_room(100));
+    let log = start_on(&store, &sink);
     let mut watch = log.watch().unwrap();
     store.add_override(denial_of("/x")).await.unwrap();
     let LiveEvent::Event(seen) = watch.next().await else {
         panic!("no event");
     };
-    assert_eq!(lines(&tank), [&*seen]);
+    assert_eq!(lines(&sink), [&*seen]);
     log.begin(&config(OnFailure::Deny));
     for name in ["started", "settings"] {
         let LiveEvent::Event(seen) = watch.next().await else {
@@ -129,5 +129,5 @@ async fn events_alone_reach_the_sinks_and_the_watchers_without_another_record() 
         };
         assert!(seen.contains(name), "{seen}");
     }
-    assert_eq!(lines(&tank), records(&store).await);
+    assert_eq!(lines(&sink), records(&store).await);
 }

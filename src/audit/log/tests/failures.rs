@@ -6,8 +6,8 @@ use super::*;
 
 #[tokio::test]
 async fn on_a_full_disk_requests_are_refused_and_no_record_is_lost_or_doubled() {
-    let tank = Tank::with_room(2);
-    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(tank.clone())]);
+    let sink = LimitedSink::with_room(2);
+    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(sink.clone())]);
     for reason in ["a", "b", "c", "d"] {
         record(&log, reason);
     }
@@ -20,24 +20,24 @@ async fn on_a_full_disk_requests_are_refused_and_no_record_is_lost_or_doubled() 
     record(&log, "e"); // of a request that was judged already
     assert!(log.ready().await.is_err(), "it stays so");
 
-    tank.make_room(100);
+    sink.make_room(100);
     recovered(&log).await;
     log.ready().await.unwrap();
-    assert_eq!(tank.reasons(), ["a", "b", "c", "d", "e"]);
+    assert_eq!(sink.reasons(), ["a", "b", "c", "d", "e"]);
 }
 
 #[tokio::test]
 async fn the_record_of_a_request_that_had_gone_out_stays_whatever_was_answered() {
-    let tank = Tank::default();
-    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(tank.clone())]);
+    let sink = LimitedSink::default();
+    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(sink.clone())]);
     let one = denial();
     log.record(&one);
     log.flush().await.unwrap_err();
     log.answered_log_failed(one.id);
-    tank.make_room(100);
+    sink.make_room(100);
     recovered(&log).await;
-    let [(first, record), (second, event)] = &tank.named()[..] else {
-        panic!("{:?}", tank.reasons());
+    let [(first, record), (second, event)] = &sink.named()[..] else {
+        panic!("{:?}", sink.reasons());
     };
     assert_eq!([first, second], ["a decision", "answered_log_failed"]);
     assert_eq!(event["decision"], record["id"]);
@@ -50,27 +50,27 @@ async fn records_lost_while_requests_go_on_are_counted() {
         wait: 1, // room for one record
         lose: usize::MAX,
     };
-    let tank = Tank::default();
-    let log = start(OnFailure::Continue, bounds, vec![Box::new(tank.clone())]);
+    let sink = LimitedSink::default();
+    let log = start(OnFailure::Continue, bounds, vec![Box::new(sink.clone())]);
     record(&log, "a");
     log.flush().await.unwrap_err();
     for reason in ["b", "c", "d"] {
         log.ready().await.unwrap();
         record(&log, reason);
     }
-    tank.make_room(100);
+    sink.make_room(100);
     recovered(&log).await;
     log.flush().await.unwrap();
     let lost = r#"{"time":"2026-11-20T12:00:00.000Z","event":"records_lost","count":3,"first":"2026-11-20T12:00:00.123Z","last":"2026-11-20T12:00:00.123Z"}"#;
-    assert_eq!(tank.reasons(), ["a", lost]);
+    assert_eq!(sink.reasons(), ["a", lost]);
     record(&log, "e");
     log.flush().await.unwrap();
-    assert_eq!(tank.reasons(), ["a", lost, "e"], "said once");
+    assert_eq!(sink.reasons(), ["a", lost, "e"], "said once");
 }
 
 #[tokio::test]
 async fn a_sink_that_works_gets_each_line_once_while_another_fails() {
-    let (good, bad) = (Tank::with_room(100), Tank::default());
+    let (good, bad) = (LimitedSink::with_room(100), LimitedSink::default());
     let sinks: Vec<Box<dyn Sink>> = vec![Box::new(good.clone()), Box::new(bad.clone())];
     let log = start(OnFailure::Deny, BOUNDS, sinks);
     record(&log, "a");
@@ -89,13 +89,17 @@ async fn unrecorded_decisions_are_reported_once_by_the_caller_or_the_log() {
         ("the log reports it itself", false, 1),
     ] {
         let said = Arc::new(Mutex::new(Vec::new()));
-        let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(Tank::default())]);
+        let log = start(
+            OnFailure::Deny,
+            BOUNDS,
+            vec![Box::new(LimitedSink::default())],
+        );
         record(&log, "a");
         log.flush().await.unwrap_err();
         // For this thread alone, so without the writer's messages.
         let _subscriber = tracing::subscriber::set_default(
             tracing_subscriber::fmt()
-                .with_writer(Said(Arc::clone(&said)))
+                .with_writer(CapturedLogs(Arc::clone(&said)))
                 .finish(),
         );
         if closes {
@@ -114,9 +118,9 @@ async fn unrecorded_decisions_are_reported_once_by_the_caller_or_the_log() {
 
 /// The program's messages, for a test to read.
 #[derive(Clone)]
-struct Said(Arc<Mutex<Vec<u8>>>);
+struct CapturedLogs(Arc<Mutex<Vec<u8>>>);
 
-impl io::Write for Said {
+impl io::Write for CapturedLogs {
     fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
         self.0.lock().extend_from_slice(octets);
         Ok(octets.len())
@@ -127,7 +131,7 @@ impl io::Write for Said {
     }
 }
 
-impl tracing_subscriber::fmt::MakeWriter<'_> for Said {
+impl tracing_subscriber::fmt::MakeWriter<'_> for CapturedLogs {
     type Writer = Self;
 
     fn make_writer(&self) -> Self {
@@ -137,8 +141,8 @@ impl tracing_subscriber::fmt::MakeWriter<'_> for Said {
 
 #[tokio::test]
 async fn the_behaviour_on_failure_can_change_during_a_failure() {
-    let tank = Tank::default();
-    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(tank)]);
+    let sink = LimitedSink::default();
+    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(sink)]);
     record(&log, "a");
     log.flush().await.unwrap_err();
     for (on_failure, is_ready) in [(OnFailure::Continue, true), (OnFailure::Deny, false)] {
@@ -208,16 +212,16 @@ fn a_log_that_cannot_be_opened_names_the_file_and_the_key() {
 
 #[tokio::test]
 async fn a_start_that_finds_no_room_is_written_once_there_is_some() {
-    let tank = Tank::default();
-    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(tank.clone())]);
+    let sink = LimitedSink::default();
+    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(sink.clone())]);
     log.begin(&config(OnFailure::Deny));
     log.flush().await.unwrap_err();
     log.ready().await.unwrap_err();
     record(&log, "a");
-    assert_eq!(tank.0.lock().lines, "");
-    tank.make_room(100);
+    assert_eq!(sink.0.lock().lines, "");
+    sink.make_room(100);
     recovered(&log).await;
     log.close().unwrap();
-    let (names, _): (Vec<_>, Vec<_>) = tank.named().into_iter().unzip();
+    let (names, _): (Vec<_>, Vec<_>) = sink.named().into_iter().unzip();
     assert_eq!(names, ["started", "settings", "a decision", "stopped"]);
 }

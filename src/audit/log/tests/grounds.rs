@@ -39,15 +39,15 @@ async fn the_grounds_of_records_are_kept_and_readable_before_they_are_written() 
     let store = Arc::new(crate::store::sqlite::Sqlite::temporary());
     let shared: Arc<dyn Store> = Arc::clone(&store) as Arc<dyn Store>;
     // A failing sink beside it does not make the store keep anything twice.
-    let tank = Tank::default();
-    let pace = Pace {
+    let sink = LimitedSink::default();
+    let pace = WriterDelays {
         // All records below in one batch, however long this thread waits for its turn: a flush ends the gathering.
         gather: Duration::from_secs(3_600),
         retry: Duration::from_millis(1),
     };
     let clock = Clock::system();
     let config = config(OnFailure::Deny);
-    let sinks: Vec<Box<dyn Sink>> = vec![Box::new(tank.clone())];
+    let sinks: Vec<Box<dyn Sink>> = vec![Box::new(sink.clone())];
     let log = Log::start(&config, Some(shared), sinks, &clock, BOUNDS, pace).unwrap();
     log.policy("settings");
     log.landed(landing());
@@ -58,7 +58,7 @@ async fn the_grounds_of_records_are_kept_and_readable_before_they_are_written() 
         !log.unwritten(&origin).is_empty(),
         "not everything is written"
     );
-    tank.make_room(100);
+    sink.make_room(100);
     recovered(&log).await;
     assert!(log.unwritten(&origin).is_empty());
     assert_eq!(store.records(0, 10).await.unwrap().len(), 1, "each once");
@@ -73,13 +73,13 @@ async fn the_grounds_of_records_are_kept_and_readable_before_they_are_written() 
         2,
         "a landing alone, too"
     );
-    assert_eq!(tank.reasons(), ["a"]);
+    assert_eq!(sink.reasons(), ["a"]);
 }
 
 #[tokio::test]
 async fn without_a_store_no_origin_updates_gather() {
-    let tank = Tank::with_room(100);
-    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(tank)]);
+    let sink = LimitedSink::with_room(100);
+    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(sink)]);
     log.landed(landing());
     log.policy("settings");
     assert!(log.unwritten(&landing().origin).is_empty());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::fault::{Anchor, LogFault};
 use super::super::keys::Keys;
-use super::log_tree::{Agrees, Ground};
+use super::log_tree::{Agreement, LogTree};
 use crate::store::StoredCheckpoint;
 use crate::tlog::{Checkpoint, CheckpointError, ConsistencyProof, Hash, Note, NoteError};
 
@@ -106,25 +106,25 @@ impl Anchors {
     }
 
     /// Compares the claims about the present size, and puts those about smaller ones aside.
-    pub(super) fn compare(&mut self, ground: &mut Ground, faults: &mut Vec<LogFault>) {
-        let size = ground.size();
+    pub(super) fn compare(&mut self, log_tree: &mut LogTree, faults: &mut Vec<LogFault>) {
+        let size = log_tree.size();
         while let Some(claim) = self.claims.pop_if(|claim| claim.size <= size) {
-            let agrees = match claim.size == size {
-                true => ground.ask(&claim.root),
-                false => Agrees::Unknown,
+            let agreement = match claim.size == size {
+                true => log_tree.ask(&claim.root),
+                false => Agreement::Unknown,
             };
-            match agrees {
-                Agrees::Unknown if claim.by.is_signed() => self.passed.push(claim),
-                Agrees::Unknown => {}
-                Agrees::Entries | Agrees::Roots if claim.by.is_signed() => {
-                    ground.settle(agrees, faults);
+            match agreement {
+                Agreement::Unknown if claim.by.is_signed() => self.passed.push(claim),
+                Agreement::Unknown => {}
+                Agreement::Entries | Agreement::Roots if claim.by.is_signed() => {
+                    log_tree.settle(agreement, faults);
                     self.agree(size);
                 }
                 // The state file is not signed, so it confirms nothing.
-                Agrees::Entries | Agrees::Roots => {}
-                Agrees::Neither => {
+                Agreement::Entries | Agreement::Roots => {}
+                Agreement::Neither => {
                     if claim.by.is_signed() {
-                        ground.settle(agrees, faults);
+                        log_tree.settle(agreement, faults);
                     }
                     self.differ(claim, faults);
                 }

@@ -35,7 +35,7 @@ pub(super) struct Taken {
 
 /// The root that a statement agrees with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Agrees {
+pub(super) enum Agreement {
     /// The one over the entries.
     Entries,
     /// The one over stored roots, where these disagree with entries.
@@ -63,16 +63,16 @@ impl Trees {
         Some((trees, pushed))
     }
 
-    fn settle(&mut self, agrees: Agrees) {
+    fn settle(&mut self, agreement: Agreement) {
         let roots = self.roots.take();
-        if let (Agrees::Roots, Some(roots)) = (agrees, roots) {
+        if let (Agreement::Roots, Some(roots)) = (agreement, roots) {
             self.entries = roots;
         }
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Ground {
+pub(super) struct LogTree {
     size: u64,
     /// The tree; `None` while it is unknown.
     trees: Option<Trees>,
@@ -87,7 +87,7 @@ pub(super) struct Ground {
     doubts: Vec<(u64, u64)>,
 }
 
-impl Default for Ground {
+impl Default for LogTree {
     fn default() -> Self {
         let empty = Some(Trees::default());
         Self {
@@ -102,7 +102,7 @@ impl Default for Ground {
     }
 }
 
-impl Ground {
+impl LogTree {
     pub(super) const fn size(&self) -> u64 {
         self.size
     }
@@ -229,27 +229,27 @@ impl Ground {
     }
 
     /// Compares a stated root with that of the tree.
-    pub(super) fn ask(&self, root: &Hash) -> Agrees {
+    pub(super) fn ask(&self, root: &Hash) -> Agreement {
         let Some(trees) = self.trees.as_ref().filter(|_| !self.is_torn) else {
-            return Agrees::Unknown;
+            return Agreement::Unknown;
         };
-        let agrees = |tree: &Tree| tree.root() == *root;
-        match (agrees(&trees.entries), &trees.roots) {
-            (true, _) => Agrees::Entries,
-            (false, Some(roots)) if agrees(roots) => Agrees::Roots,
-            (false, _) => Agrees::Neither,
+        let agreement = |tree: &Tree| tree.root() == *root;
+        match (agreement(&trees.entries), &trees.roots) {
+            (true, _) => Agreement::Entries,
+            (false, Some(roots)) if agreement(roots) => Agreement::Roots,
+            (false, _) => Agreement::Neither,
         }
     }
 
     /// Goes on with the tree that a checkpoint confirms, or with both, and tells of the doubts so far.
-    pub(super) fn settle(&mut self, agrees: Agrees, faults: &mut Vec<LogFault>) {
-        if matches!(agrees, Agrees::Entries | Agrees::Roots) {
+    pub(super) fn settle(&mut self, agreement: Agreement, faults: &mut Vec<LogFault>) {
+        if matches!(agreement, Agreement::Entries | Agreement::Roots) {
             let all = [&mut self.trees, &mut self.at_bundle, &mut self.at_segment];
             let all = all.into_iter().flatten();
-            all.for_each(|trees| trees.settle(agrees));
+            all.for_each(|trees| trees.settle(agreement));
         }
-        match agrees {
-            Agrees::Entries => self.tell(faults, |from, to| LogFault::Root { from, to }),
+        match agreement {
+            Agreement::Entries => self.tell(faults, |from, to| LogFault::Root { from, to }),
             _ => self.tell_doubts(faults),
         }
     }

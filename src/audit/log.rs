@@ -1,6 +1,6 @@
 //! The proxy's handle of the decision log.
 //!
-//! The grounds of records take the same way ahead of them: fetched robots.txt ([`Log::landed`]) and the settings in
+//! The grounds of records take the same way ahead of them: fetched robots.txt ([`Log::origin_updated`]) and the settings in
 //! force ([`Log::policy`]). So the store keeps no record without its grounds.
 
 mod error;
@@ -417,30 +417,30 @@ impl Log {
     }
 
     /// Keeps the update of an origin, if there is a store. Never waits for the disk. Later records are kept after it.
-    pub fn landed(&self, landing: OriginUpdate) {
-        if let Some(writer) = self.keeper() {
-            writer.queue.land(landing);
+    pub fn origin_updated(&self, update: OriginUpdate) {
+        if let Some(writer) = self.store_writer() {
+            writer.queue.put_update(update);
         }
     }
 
-    /// Returns the states of an origin from [`landed`](Self::landed) that are not in the store yet, one for each
+    /// Returns the states of an origin from [`origin_updated`](Self::origin_updated) that are not in the store yet, one for each
     /// identity. A reader of the store asks here first, or finds older states.
     #[must_use]
     pub fn unwritten(&self, origin: &Origin) -> Vec<QueuedState> {
-        self.keeper()
-            .map_or_else(Vec::new, |writer| writer.queue.landed(origin))
+        self.store_writer()
+            .map_or_else(Vec::new, |writer| writer.queue.queued_states(origin))
     }
 
     /// Keeps the text of settings that later records name by its digest, if there is a store. Once for each text is
     /// enough.
     pub fn policy(&self, text: &str) {
-        if let Some(writer) = self.keeper() {
+        if let Some(writer) = self.store_writer() {
             let object = Object::new(ObjectKind::Terms, text.as_bytes());
             writer.queue.object(object);
         }
     }
 
-    fn keeper(&self) -> Option<&Writer> {
+    fn store_writer(&self) -> Option<&Writer> {
         self.writer.as_ref().filter(|_| self.store.is_some())
     }
 

@@ -256,24 +256,24 @@ impl Queue {
     }
 
     /// Queues the update of an origin. Beyond the last bound the update is dropped, as records are.
-    pub(super) fn land(&self, landing: OriginUpdate) {
+    pub(super) fn put_update(&self, update: OriginUpdate) {
         let mut inner = self.inner.lock();
         if inner.held() >= self.bounds.lose || inner.life == WriterState::Over {
             return;
         }
         self.add(&mut inner, |inner| {
-            let text = landing.state.snapshot().map(|one| one.robots.text().len());
+            let text = update.state.snapshot().map(|one| one.robots.text().len());
             inner.weight += 512 + text.unwrap_or_default();
-            let landed = QueuedState {
-                identity: landing.fetch.identity.clone(),
-                user_agent: Arc::clone(&landing.user_agent),
-                state: Arc::clone(&landing.state),
+            let queued = QueuedState {
+                identity: update.fetch.identity.clone(),
+                user_agent: Arc::clone(&update.user_agent),
+                state: Arc::clone(&update.state),
             };
             let place = inner.put + 1;
-            let of_origin = inner.landings.entry(landing.origin.clone()).or_default();
-            of_origin.retain(|(earlier, _)| earlier.identity != landed.identity);
-            of_origin.push((landed, place));
-            inner.next.landings.push(landing);
+            let of_origin = inner.landings.entry(update.origin.clone()).or_default();
+            of_origin.retain(|(earlier, _)| earlier.identity != queued.identity);
+            of_origin.push((queued, place));
+            inner.next.landings.push(update);
         });
     }
 
@@ -294,7 +294,7 @@ impl Queue {
     }
 
     /// Returns the unwritten states of an origin, the latest for each identity.
-    pub(super) fn landed(&self, origin: &Origin) -> Vec<QueuedState> {
+    pub(super) fn queued_states(&self, origin: &Origin) -> Vec<QueuedState> {
         let inner = self.inner.lock();
         let landed = inner.landings.get(origin).into_iter().flatten();
         landed.map(|(landed, _)| landed.clone()).collect()

@@ -122,7 +122,7 @@ impl PersistentStates {
 
     /// Hands over a new state. Never waits.
     pub(super) fn keep(&self, landing: OriginUpdate) {
-        self.log.landed(landing);
+        self.log.origin_updated(landing);
     }
 
     /// Drops the stored states of an origin, for one identity or all, also unwritten ones.

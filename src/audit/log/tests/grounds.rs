@@ -50,7 +50,7 @@ async fn the_grounds_of_records_are_kept_and_readable_before_they_are_written() 
     let sinks: Vec<Box<dyn Sink>> = vec![Box::new(sink.clone())];
     let log = Log::start(&config, Some(shared), sinks, &clock, BOUNDS, pace).unwrap();
     log.policy("settings");
-    log.landed(landing());
+    log.origin_updated(landing());
     record(&log, "a");
     log.flush().await.unwrap_err();
     let origin = landing().origin;
@@ -66,7 +66,7 @@ async fn the_grounds_of_records_are_kept_and_readable_before_they_are_written() 
     let sha256 = Object::new(ObjectKind::Terms, b"settings").sha256;
     let policy = store.policy(sha256).await.unwrap();
     assert_eq!(policy.as_deref(), Some("settings"));
-    log.landed(landing());
+    log.origin_updated(landing());
     log.flush().await.unwrap();
     assert_eq!(
         store.fetches(&origin, 10).await.unwrap().len(),
@@ -80,7 +80,7 @@ async fn the_grounds_of_records_are_kept_and_readable_before_they_are_written() 
 async fn without_a_store_no_origin_updates_gather() {
     let sink = LimitedSink::with_room(100);
     let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(sink)]);
-    log.landed(landing());
+    log.origin_updated(landing());
     log.policy("settings");
     assert!(log.unwritten(&landing().origin).is_empty());
     log.flush().await.unwrap();

@@ -28,9 +28,9 @@ pub async fn ask(path: &Path, request: &Request, patience: Duration) -> Result<A
             }
         })?;
         if !may_answer(&stream).map_err(failed)? {
-            return Err(AskError::Stranger(path.to_owned()));
+            return Err(AskError::OtherUser(path.to_owned()));
         }
-        converse(&mut stream, request).await.map_err(failed)
+        exchange(&mut stream, request).await.map_err(failed)
     };
     timeout(patience, asking)
         .await
@@ -45,7 +45,7 @@ fn is_unanswered(error: &io::Error) -> bool {
     )
 }
 
-async fn converse(stream: &mut UnixStream, request: &Request) -> io::Result<Answer> {
+async fn exchange(stream: &mut UnixStream, request: &Request) -> io::Result<Answer> {
     let mut line = serde_json::to_vec(request)?;
     line.push(b'\n');
     stream.write_all(&line).await?;
@@ -77,7 +77,7 @@ pub enum AskError {
     NotRunning(PathBuf),
     /// A process of another user listens there.
     #[error("{}: this belongs to another user; run the command as that user", .0.display())]
-    Stranger(PathBuf),
+    OtherUser(PathBuf),
     /// The process cannot be reached, or sends no valid answer.
     #[error("admin socket {path}: {error}{}", advice(.error))]
     Failed {

@@ -102,7 +102,7 @@ impl Socket {
             if let Ok(slot) = Arc::clone(&open).try_acquire_owned() {
                 let service = Arc::clone(&service);
                 tokio::spawn(async move {
-                    if let Err(error) = attend(stream, &*service).await {
+                    if let Err(error) = serve_connection(stream, &*service).await {
                         debug!(%error, "a question on the admin socket was given up");
                     }
                     drop(slot);
@@ -173,7 +173,7 @@ async fn clear(path: &Path) -> Result<(), BindError> {
 }
 
 /// Reads one request and answers it.
-async fn attend(mut stream: UnixStream, service: &dyn Service) -> io::Result<()> {
+async fn serve_connection(mut stream: UnixStream, service: &dyn Service) -> io::Result<()> {
     let answer = if may_ask(&stream)? {
         let mut line = Vec::new();
         let mut question = BufReader::new((&mut stream).take(LONGEST_REQUEST));

@@ -114,7 +114,7 @@ impl Record<'_> {
     ///
     /// `redact_query` replaces the query of the URL, which may be private.
     pub fn encode(&self, digests: &ObjectDigests, redact_query: bool, out: &mut Vec<u8>) {
-        let bounds = match self.is_of_a_stranger() {
+        let bounds = match self.is_unidentified() {
             true => Bounds::STRANGERS,
             false => Bounds::CLIENTS,
         };

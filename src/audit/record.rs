@@ -218,7 +218,7 @@ impl Record<'_> {
     }
 
     /// Tells whether the request was refused because its client is unidentified.
-    pub(super) fn is_of_a_stranger(&self) -> bool {
+    pub(super) fn is_unidentified(&self) -> bool {
         is_strange(self.reason)
     }
 }

@@ -42,7 +42,7 @@ enum Unnamed {
     /// The client at this address.
     At(IpAddr),
     /// All requests without an identified client.
-    Strangers,
+    Unidentified,
 }
 
 /// The client of a refusal.
@@ -84,7 +84,7 @@ impl<'a> Refusal<'a> {
             verdict: record.verdict,
             reason: record.reason,
             who: match record.client.name {
-                _ if record.is_of_a_stranger() => ClientRef::Unnamed(Unnamed::Strangers),
+                _ if record.is_unidentified() => ClientRef::Unnamed(Unnamed::Unidentified),
                 Some(name) => ClientRef::Named(name),
                 None => ClientRef::Unnamed(Unnamed::At(network_of(address))),
             },
@@ -242,7 +242,7 @@ impl Window {
         let (client, client_name) = match who {
             ClientRef::Named(name) => (OTHERS, Some(name.into())),
             ClientRef::Unnamed(Unnamed::At(address)) => (address, None),
-            ClientRef::Unnamed(Unnamed::Strangers) => (OTHERS, None),
+            ClientRef::Unnamed(Unnamed::Unidentified) => (OTHERS, None),
         };
         let event = Event {
             id: DecisionId::mint(last).octets(),

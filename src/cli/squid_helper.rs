@@ -98,7 +98,7 @@ pub fn run(args: &SquidHelperArgs, config: Option<&Path>) -> ExitCode {
     let (answers, to_write) = mpsc::channel(at_once.min(1024));
     thread::spawn(move || read_lines(io::stdin().lock(), &to_ask));
     let writer = thread::spawn(move || write_lines(io::stdout().lock(), to_write));
-    runtime.block_on(converse(service, channels, at_once, lines, answers));
+    runtime.block_on(answer_lines(service, channels, at_once, lines, answers));
     match writer.join() {
         Ok(Ok(())) => ExitCode::SUCCESS,
         // Squid has ended, or soon will.
@@ -155,7 +155,7 @@ fn reached_at(mut address: SocketAddr) -> SocketAddr {
 }
 
 /// Answers each line, at most `at_once` of them at a time.
-async fn converse(
+async fn answer_lines(
     service: Arc<Service>,
     channels: Channels,
     at_once: usize,

@@ -5,7 +5,7 @@
 //!
 //! The engine may be started anew, restored or replaced by a replica, and has then lost what it was told last. The key
 //! `{fleet}:generation` holds the `run_id` of the engine that began the generation: a heartbeat at an engine with another
-//! one begins a new generation, and every other script refuses under an old one. What lanes say from before counts as no
+//! one begins a new generation, and every other script refuses under an old one. Times of turns from before count as no
 //! earlier than the beginning of the new generation.
 //!
 //! The connection is ours (`connection`): one TLS configuration in the program, and a failover is seen. `redis`'s own

@@ -112,7 +112,13 @@ impl OwnWitness {
                 Ok((stream, peer)) => match slots.slot(CONNECTIONS) {
                     Some(slot) => {
                         let witness = Arc::clone(&self);
-                        open.spawn(attend(witness, stream, peer, slot, ending.clone()));
+                        open.spawn(serve_connection(
+                            witness,
+                            stream,
+                            peer,
+                            slot,
+                            ending.clone(),
+                        ));
                     }
                     None => debug!(%peer, "a connection is closed: all are busy"),
                 },
@@ -177,7 +183,7 @@ fn answer(status: StatusCode, body: impl Into<String>) -> Response<String> {
     answer
 }
 
-async fn attend(
+async fn serve_connection(
     witness: Arc<OwnWitness>,
     stream: TcpStream,
     peer: SocketAddr,

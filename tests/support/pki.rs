@@ -28,8 +28,8 @@ pub(crate) enum Certificate {
 
 static TRUSTED: LazyLock<(String, Issuer<'static, KeyPair>)> =
     LazyLock::new(|| new_ca("test origins' CA"));
-static STRANGER: LazyLock<(String, Issuer<'static, KeyPair>)> =
-    LazyLock::new(|| new_ca("a stranger's CA"));
+static UNTRUSTED: LazyLock<(String, Issuer<'static, KeyPair>)> =
+    LazyLock::new(|| new_ca("an untrusted CA"));
 
 /// The CA that the gates under test trust for origins.
 pub(crate) fn origin_ca_pem() -> &'static str {
@@ -37,8 +37,8 @@ pub(crate) fn origin_ca_pem() -> &'static str {
 }
 
 /// A CA that signs nothing that they trust.
-pub(crate) fn stranger_ca_pem() -> &'static str {
-    &STRANGER.0
+pub(crate) fn untrusted_ca_pem() -> &'static str {
+    &UNTRUSTED.0
 }
 
 fn new_ca(name: &str) -> (String, Issuer<'static, KeyPair>) {
@@ -82,7 +82,7 @@ impl AnyName {
         }
         let key = KeyPair::generate().unwrap();
         let issuer = if self.0 == Certificate::Untrusted {
-            &STRANGER.1
+            &UNTRUSTED.1
         } else {
             &TRUSTED.1
         };

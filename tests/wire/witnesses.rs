@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::python::python_with;
-use crate::support::pki::stranger_ca_pem;
+use crate::support::pki::untrusted_ca_pem;
 use crate::support::witness::{Conduct, Witness};
 use crate::support::{AdminGate, CrawlgateProcess, Origin, RULES, Setup, eventually};
 
@@ -150,7 +150,7 @@ fn a_witness_with_a_ca_of_its_own_is_trusted_by_that_alone() {
             setup.set("admin", "address", "\"127.0.0.1:0\"");
             setup.set("audit", "checkpoint_every", "\"1s\"");
             setup.set("tls", "extra_roots", roots);
-            fs::write(setup.dir().join("other.pem"), stranger_ca_pem()).unwrap();
+            fs::write(setup.dir().join("other.pem"), untrusted_ca_pem()).unwrap();
             setup.tables(&format!("{}{ca}", witness.section(NAME)));
         });
         witness.trust(&vkey(&gate));

@@ -138,7 +138,7 @@ impl Listener {
                 Ok((stream, peer)) => match slots.slot() {
                     Some(slot) => {
                         let tls = certificate.as_ref().map(Certificate::config);
-                        open.spawn(attend(stream, peer, slot, router.clone(), tls));
+                        open.spawn(serve_connection(stream, peer, slot, router.clone(), tls));
                     }
                     None => debug!(%peer, "an admin connection is closed: all are busy"),
                 },
@@ -196,16 +196,16 @@ pub struct CertificateError(#[source] TlsError);
 
 /// Serves a connection, by TLS if there are settings for it. A handshake that stalls ends in time, and before that if
 /// another connection needs the slot. A client that does not speak TLS gets an alert, and the connection ends.
-async fn attend(
+async fn serve_connection(
     stream: TcpStream,
     peer: SocketAddr,
     slot: ConnectionSlot,
     router: Router,
     tls: Option<Arc<ServerConfig>>,
 ) {
-    tune(&stream, peer);
+    set_options(&stream, peer);
     let Some(tls) = tls else {
-        return converse(stream, peer, slot, router).await;
+        return serve_http(stream, peer, slot, router).await;
     };
     let handshake = timeout(PATIENCE, TlsAcceptor::from(tls).accept(stream));
     let shaken = tokio::select! {
@@ -213,14 +213,14 @@ async fn attend(
         () = slot.has_to_leave() => return,
     };
     match shaken {
-        Ok(Ok(stream)) => converse(stream, peer, slot, router).await,
+        Ok(Ok(stream)) => serve_http(stream, peer, slot, router).await,
         Ok(Err(error)) => debug!(%peer, %error, "a TLS session with an admin client failed"),
         Err(_) => debug!(%peer, "a TLS handshake of an admin client takes too long"),
     }
 }
 
 /// Sets the options of a connection.
-fn tune(stream: &TcpStream, peer: SocketAddr) {
+fn set_options(stream: &TcpStream, peer: SocketAddr) {
     use rustix::net::sockopt::{set_socket_keepalive, set_tcp_user_timeout};
     let set = stream
         .set_nodelay(true)
@@ -232,7 +232,7 @@ fn tune(stream: &TcpStream, peer: SocketAddr) {
 }
 
 /// Serves HTTP on a connection until either side closes it.
-async fn converse<S>(stream: S, peer: SocketAddr, slot: ConnectionSlot, router: Router)
+async fn serve_http<S>(stream: S, peer: SocketAddr, slot: ConnectionSlot, router: Router)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

@@ -13,7 +13,7 @@ use crate::fleet::reservation::{
 };
 
 impl Keys {
-    /// Returns the names of lane and slots of an origin.
+    /// Returns the names of the keys for turns and slots of an origin.
     pub(super) fn turns(&self, origin: &str) -> [String; 2] {
         let of = |name: &str| [&*self.prefix, ":{", origin, "}:", name].concat();
         [of("turns"), of("slots")]
@@ -25,7 +25,7 @@ impl Engine {
         &self,
         ask: Reserve<'_>,
     ) -> Result<Reserved, CoordinatorError> {
-        let [lane, slots] = self.keys.turns(ask.origin);
+        let [turns, slots] = self.keys.turns(ask.origin);
         let kind = match ask.kind {
             TurnKind::Page => "page",
             TurnKind::Robots => "robots",
@@ -50,18 +50,18 @@ impl Engine {
             micros(ask.memory),
         ];
         arguments.extend(names.iter().map(|name| Argument::from(name.as_str())));
-        let keys = [&*lane, &slots, &self.keys.counters];
+        let keys = [&*turns, &slots, &self.keys.counters];
         let reserved = reserved(self.call(Script::Reserve, &keys, &arguments).await?)?;
         self.counts.turns(ask.wanted, reserved.turns.len());
         Ok(reserved)
     }
 
     pub(super) async fn give_turn_back(&self, turn: GiveBack<'_>) -> Result<(), CoordinatorError> {
-        let [lane, _] = self.keys.turns(turn.origin);
+        let [turns, _] = self.keys.turns(turn.origin);
         let EngineTime(at) = turn.at;
         let (group, interval) = group(turn.group);
         let arguments = [at.into(), group, interval];
-        self.call(Script::GiveBack, &[&lane], &arguments)
+        self.call(Script::GiveBack, &[&turns], &arguments)
             .await
             .map(drop)
     }
@@ -70,7 +70,7 @@ impl Engine {
         &self,
         report: ReportBackoff<'_>,
     ) -> Result<Trouble, CoordinatorError> {
-        let [lane, _] = self.keys.turns(report.origin);
+        let [turns, _] = self.keys.turns(report.origin);
         let (word, retry_after) = match report.sign {
             Sign::Fine => ("fine", Duration::ZERO),
             Sign::Refused { retry_after } => ("refused", retry_after),
@@ -86,7 +86,7 @@ impl Engine {
             micros(report.memory),
         ];
         let mut reply = self
-            .call(Script::ReportBackoff, &[&lane], &arguments)
+            .call(Script::ReportBackoff, &[&turns], &arguments)
             .await?;
         expect_ok(&mut reply)?;
         Ok(Trouble {

@@ -46,7 +46,7 @@ impl Anchors {
     pub(super) fn of(known: &Known<'_>, faults: &mut Vec<LogFault>) -> Self {
         let mut claims = Vec::with_capacity(known.checkpoints.len() + known.kept.len() + 1);
         // One sentence about all checkpoints of one unknown key.
-        let mut strangers: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        let mut unknown_keys: BTreeMap<String, (u64, u64)> = BTreeMap::new();
         let mut open = |note: &Note, size: u64, by| {
             let claim = match Checkpoint::open(note, &known.keys.at(size)) {
                 Ok((checkpoint, _)) if checkpoint.size == size => Claim {
@@ -61,7 +61,7 @@ impl Anchors {
                 Err(CheckpointError::Note(_) | CheckpointError::Log(_)) => {
                     let signature = note.signatures().first();
                     let name = signature.map_or("", |signature| signature.name().as_str());
-                    let (_, count) = strangers.entry(name.to_owned()).or_insert((size, 0));
+                    let (_, count) = unknown_keys.entry(name.to_owned()).or_insert((size, 0));
                     *count += 1;
                     return None;
                 }
@@ -81,8 +81,12 @@ impl Anchors {
             let size = checkpoint.map_or(0, |checkpoint| checkpoint.size);
             faults.extend(open(note, size, Anchor::Kept));
         }
-        let strangers = strangers.into_iter();
-        faults.extend(strangers.map(|(name, (size, count))| LogFault::Key { name, size, count }));
+        let unknown_keys = unknown_keys.into_iter();
+        faults.extend(unknown_keys.map(|(name, (size, count))| LogFault::Key {
+            name,
+            size,
+            count,
+        }));
         let written = known.written.map(|(size, root)| Claim {
             size,
             root,

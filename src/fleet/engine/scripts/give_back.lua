@@ -1,5 +1,5 @@
 -- Gives back a turn that was not used, unless another one was reserved after it.
--- KEYS 1 generation  2 lane (hash)
+-- KEYS 1 generation  2 turns (hash)
 -- ARGV 1 generation known  2 the turn's moment  3 group  4 its interval, us; 0: none
 local id = string.match(redis.call('GET', KEYS[1]) or '', '^(%S+)')
 if id ~= ARGV[1] then return {'LOST'} end

@@ -1,5 +1,5 @@
 -- Enters how an origin has taken a request; answers the gap and the rest that follow, in microseconds.
--- KEYS 1 generation  2 lane (hash)
+-- KEYS 1 generation  2 turns (hash)
 -- ARGV 1 generation known  2 fine | refused | troubled  3 it was sent so long ago, us  4 first gap, us  5 widest gap, us
 --      6 Retry-After, us  7 longest rest, us  8 the past matters for, us
 local id, began = string.match(redis.call('GET', KEYS[1]) or '', '^(%S+) (%d+)')

@@ -1,11 +1,11 @@
 -- Reserves turns at an origin: answers their moments, or when there may be one.
--- KEYS 1 generation  2 lane (hash)  3 slots (zset by expiry)  4 counters (hash)
+-- KEYS 1 generation  2 turns (hash)  3 slots (zset by expiry)  4 counters (hash)
 -- ARGV 1 generation known  2 turns wanted  3 page | robots | now | aside  4 horizon of the first turn, us
 --      5 horizon of the others, us  6 interval, us; 0: no rate  7 burst  8 group  9 its interval, us; 0: none
 --      10 rest that the asker knows of, us  11 gap that it knows of, us  12 concurrency; 0: any
 --      13 a slot lives, us  14 the past matters for, us  15... ids of slots
 -- A field that is missing, or from another generation, counts as used when the generation began. The asker's gap counts if
--- no gap of the lane was told of in this generation.
+-- no gap of the origin was told of in this generation.
 local id, began = string.match(redis.call('GET', KEYS[1]) or '', '^(%S+) (%d+)')
 if id ~= ARGV[1] then return {'LOST'} end
 local t = redis.call('TIME')

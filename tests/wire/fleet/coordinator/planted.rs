@@ -53,7 +53,7 @@ enum Place {
 
 const STATE: &str = "crawlgate:{https://a.example}:state:00000000-11111111";
 const LEASE: &str = "crawlgate:{https://a.example}:lease:00000000-11111111";
-const LANE: &str = "crawlgate:{https://a.example}:turns";
+const TURNS: &str = "crawlgate:{https://a.example}:turns";
 const SLOTS: &str = "crawlgate:{https://a.example}:slots";
 const QUOTA: &str = "crawlgate:{client:0123}:quota:86400000";
 const MEMBERS: &str = "crawlgate:{fleet}:members";
@@ -66,14 +66,14 @@ const NEWS: &str = "crawlgate:{fleet}:news";
 const PLACES: &[Place] = &[
     Place::Text("crawlgate:{fleet}:generation"),
     Place::Text(STATE), Place::Text(LEASE),
-    Place::Text(LANE), Place::Text(SLOTS), Place::Text(QUOTA), Place::Text(MEMBERS), Place::Text(REPORTS),
+    Place::Text(TURNS), Place::Text(SLOTS), Place::Text(QUOTA), Place::Text(MEMBERS), Place::Text(REPORTS),
     Place::Text(COUNTERS), Place::Text(NEWS), Place::Text("crawlgate:{fleet}:overrides"),
     Place::Text("crawlgate:{fleet}:overrides_removed"),
     Place::Field(COUNTERS, "overrides"), Place::Field(COUNTERS, "news"),
-    Place::Field(LANE, "generation"), Place::Field(LANE, "paid"), Place::Field(LANE, "interval"),
-    Place::Field(LANE, "burst"), Place::Field(LANE, "rated"), Place::Field(LANE, "last"), Place::Field(LANE, "gap"),
-    Place::Field(LANE, "since"), Place::Field(LANE, "rest"), Place::Field(LANE, "robots"), Place::Field(LANE, "seen"),
-    Place::Field(LANE, "g:a"), Place::Field(LANE, "g:x"),
+    Place::Field(TURNS, "generation"), Place::Field(TURNS, "paid"), Place::Field(TURNS, "interval"),
+    Place::Field(TURNS, "burst"), Place::Field(TURNS, "rated"), Place::Field(TURNS, "last"), Place::Field(TURNS, "gap"),
+    Place::Field(TURNS, "since"), Place::Field(TURNS, "rest"), Place::Field(TURNS, "robots"), Place::Field(TURNS, "seen"),
+    Place::Field(TURNS, "g:a"), Place::Field(TURNS, "g:x"),
     Place::Field(QUOTA, "span"), Place::Field(QUOTA, "r:a"), Place::Field(QUOTA, "r:x"), Place::Field(QUOTA, "o:a"),
     Place::Field(QUOTA, "o:x"),
     Place::Score(MEMBERS), Place::Score(SLOTS),
@@ -85,11 +85,11 @@ impl Place {
     fn plant(self, engine: &Engine, value: &str) {
         match self {
             Place::Text(key) => engine.ask(&["SET", key, value]),
-            Place::Field(LANE, field) => {
+            Place::Field(TURNS, field) => {
                 // Of the present generation, or else it counts for nothing.
                 let script = "local id = string.match(redis.call('GET', KEYS[2]), '^(%S+)') \
                     redis.call('HSET', KEYS[1], 'generation', id, ARGV[1], ARGV[2]) return 1";
-                let keys = ["2", LANE, "crawlgate:{fleet}:generation"];
+                let keys = ["2", TURNS, "crawlgate:{fleet}:generation"];
                 let reply = engine.ask(&["EVAL", script, keys[0], keys[1], keys[2], field, value]);
                 assert_eq!(reply, ":1\r\n");
                 reply

@@ -52,7 +52,8 @@
 //! service by itself ([`witness::OwnWitness`]), for the logs of other machines.
 //!
 //! Several instances act as one gate through a [`fleet`]: [`gate`] asks for the state of its link first, [`cache`] fetches
-//! under a lease that all instances share, [`pace`] reserves turns, and `cli::override_sync` takes over the overrides of others.
+//! under a lease that all instances share, [`pace`] reserves turns, and `cli::override_sync` takes over the
+//! overrides of others.
 //!
 //! # Reading order
 //!

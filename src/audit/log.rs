@@ -423,8 +423,8 @@ impl Log {
         }
     }
 
-    /// Returns the states of an origin from [`origin_updated`](Self::origin_updated) that are not in the store yet, one for each
-    /// identity. A reader of the store asks here first, or finds older states.
+    /// Returns the states of an origin from [`origin_updated`](Self::origin_updated) that are not in the store yet, one
+    /// for each identity. A reader of the store asks here first, or finds older states.
     #[must_use]
     pub fn unwritten(&self, origin: &Origin) -> Vec<QueuedState> {
         self.store_writer()

@@ -5,7 +5,8 @@
 //! templates escape it, and characters that reverse text or control a terminal are spelt out.
 //!
 //! A page is as fast with a million decisions: lists go by record numbers, a search looks at a limited number of
-//! records and then says how far it came, charts use hourly counts. Expensive pages wait for a permit ([`AppState::work_permit`]).
+//! records and then says how far it came, charts use hourly counts. Expensive pages wait for a permit
+//! ([`AppState::work_permit`]).
 //!
 //! `layout` frames a page, `format` and `chart` write its parts; the other modules are a page or two each. `public` is a page
 //! for everyone, at another address. A failure is a

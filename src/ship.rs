@@ -39,16 +39,16 @@ use crate::tlog::KeyName;
 const STEP: u64 = MOST_ENTRIES as u64;
 
 /// A pause between two passes of which the first left something, in which others read.
-const BREATH: Duration = Duration::from_millis(20);
+const PASS_PAUSE: Duration = Duration::from_millis(20);
 
 /// Time for witnesses to cosign a new checkpoint before it is shipped.
 const WITNESSES: Duration = Duration::from_secs(2);
 
 /// Time for the last pass: the end of a process waits for it.
-const LAST: Duration = Duration::from_secs(3);
+const LAST_PASS_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Time for which another process may keep the place, before that is told as a failure.
-const PATIENCE: Duration = Duration::from_secs(60);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The first and the longest delay after a failure.
 const RETRY: Duration = Duration::from_secs(1);
@@ -148,7 +148,7 @@ impl Shipper {
             match self.pass().await {
                 Ok(PassResult::Part) => {
                     attempt = 0;
-                    sleep(BREATH).await;
+                    sleep(PASS_PAUSE).await;
                 }
                 Ok(PassResult::Whole(size)) => {
                     attempt = 0;
@@ -171,7 +171,7 @@ impl Shipper {
     /// Ships the last checkpoint of a process, for a few seconds at most.
     pub async fn last(self: &Arc<Self>) {
         let passes = async { while let Ok(PassResult::Part) = self.pass().await {} };
-        let is_over = timeout(LAST, passes).await.is_ok();
+        let is_over = timeout(LAST_PASS_TIMEOUT, passes).await.is_ok();
         // A failure is told.
         if !is_over {
             warn!(
@@ -204,7 +204,7 @@ impl Shipper {
                 }
             }
             Err(Failure::Busy) => {
-                if self.status.busy(self.clock.uptime()) >= PATIENCE {
+                if self.status.busy(self.clock.uptime()) >= LOCK_TIMEOUT {
                     self.tell(
                         "another process has kept this place for more than a minute (it holds the lock of log.json there): end \
                          it if it hangs; if two gates name one directory, give each one of its own ([ship] to)",

@@ -50,7 +50,7 @@ use crate::trust::{self, TrustError};
 const FIRST: Duration = Duration::from_secs(5);
 
 /// Time for the cosignatures of the last checkpoint: the end of a process waits for it.
-const LAST: Duration = Duration::from_secs(2);
+const LAST_OFFER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The first and the longest delay after a failure.
 const RETRY: Duration = Duration::from_secs(1);
@@ -181,7 +181,10 @@ impl Witnesses {
                 }
             });
         }
-        if timeout(LAST, offers.join_all()).await.is_err() {
+        if timeout(LAST_OFFER_TIMEOUT, offers.join_all())
+            .await
+            .is_err()
+        {
             warn!(
                 "the last checkpoint is not cosigned by every witness yet: the next process offers it again"
             );

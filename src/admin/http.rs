@@ -61,7 +61,7 @@ pub const BODY: usize = 64 * 1024;
 pub const BODY_WITH_ROBOTS: usize = 2 * 1024 * 1024;
 
 /// Expensive requests at once: the others keep one reader of the store and one core.
-const AT_WORK: usize = 2;
+const MAX_EXPENSIVE: usize = 2;
 
 /// Exports at once. Each holds a few pages of records, which may be long, until its client has read them.
 const EXPORTS: usize = 8;
@@ -105,7 +105,7 @@ impl AppState {
             // Without randomness no form matches, and every form is refused.
             csrf: token::random().unwrap_or_default(),
             started,
-            work: Semaphore::new(AT_WORK),
+            work: Semaphore::new(MAX_EXPENSIVE),
             decisions: Semaphore::new(decisions),
             exports: Arc::new(Semaphore::new(EXPORTS)),
             copies: OpenCopies::default(),

@@ -25,13 +25,13 @@ use crate::socket::SocketFile;
 const OPEN: usize = 16;
 
 /// Time for a request to arrive, and for its answer to be read.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Time for a process that may listen already to accept a connection.
 const PROBE: Duration = Duration::from_secs(1);
 
 /// Pause after `accept` fails, as when descriptors run out.
-const BREATHER: Duration = Duration::from_millis(200);
+const ACCEPT_RETRY: Duration = Duration::from_millis(200);
 
 /// The work that a process does on request.
 pub trait Service: Send + Sync + 'static {
@@ -94,7 +94,7 @@ impl Socket {
                 Ok((stream, _)) => stream,
                 Err(error) => {
                     debug!(%error, "a connection to the admin socket cannot be accepted");
-                    sleep(BREATHER).await;
+                    sleep(ACCEPT_RETRY).await;
                     continue;
                 }
             };
@@ -177,7 +177,7 @@ async fn serve_connection(mut stream: UnixStream, service: &dyn Service) -> io::
     let answer = if may_ask(&stream)? {
         let mut line = Vec::new();
         let mut question = BufReader::new((&mut stream).take(LONGEST_REQUEST));
-        timeout(PATIENCE, question.read_until(b'\n', &mut line)).await??;
+        timeout(TIMEOUT, question.read_until(b'\n', &mut line)).await??;
         match serde_json::from_slice(&line) {
             Ok(request) => service.answer(request).await,
             Err(error) => Answer::Failed {
@@ -192,7 +192,7 @@ async fn serve_connection(mut stream: UnixStream, service: &dyn Service) -> io::
     };
     let mut line = serde_json::to_vec(&answer)?;
     line.push(b'\n');
-    timeout(PATIENCE, stream.write_all(&line)).await??;
+    timeout(TIMEOUT, stream.write_all(&line)).await??;
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use tokio::net::{UnixListener, UnixStream};
 
 use super::*;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Answers with what it was asked.
 struct Echo;
@@ -45,7 +45,7 @@ async fn serving(path: &Path) -> tokio::task::JoinHandle<()> {
 async fn forget(path: &Path, origin: &str) -> Result<Answer, AskError> {
     let origin = origin.to_owned();
     let identity = None;
-    ask(path, &Request::Forget { origin, identity }, PATIENCE).await
+    ask(path, &Request::Forget { origin, identity }, TIMEOUT).await
 }
 
 /// Sends octets as they are.
@@ -64,7 +64,7 @@ async fn a_question_is_answered_and_the_file_is_the_owners() {
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&path), 0o600);
     assert_eq!(mode(path.parent().unwrap()), 0o700);
-    let answer = ask(&path, &Request::OverridesChanged, PATIENCE)
+    let answer = ask(&path, &Request::OverridesChanged, TIMEOUT)
         .await
         .unwrap();
     assert_eq!(answer, Answer::Noted);

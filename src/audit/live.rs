@@ -21,7 +21,7 @@ const BEHIND: usize = 1024;
 const SPAN: u64 = 100;
 
 /// Maximum number of records shown in a span.
-const SHOWN: u64 = 40;
+const MAX_SHOWN: u64 = 40;
 
 /// Bits of a span's count.
 const COUNT: u64 = 16;
@@ -89,7 +89,7 @@ impl Live {
     /// Tells whether there is room for another record at this time. A record without room is counted.
     pub(super) fn has_room(&self, now: Moment) -> bool {
         let span = self.0.span.load(Ordering::Relaxed);
-        let has_room = span >> COUNT != now.as_millis() / SPAN || span & mask() < SHOWN;
+        let has_room = span >> COUNT != now.as_millis() / SPAN || span & mask() < MAX_SHOWN;
         if !has_room {
             self.0.left_out.fetch_add(1, Ordering::Relaxed);
         }
@@ -201,7 +201,7 @@ mod tests {
         let live = Live::new();
         let mut watch = live.watch().expect("room");
         let now = Moment::from_millis(1_000);
-        for _ in 0..SHOWN {
+        for _ in 0..MAX_SHOWN {
             assert!(live.has_room(now));
             live.show(line("shown"), now);
         }
@@ -211,7 +211,7 @@ mod tests {
         let later = Moment::from_millis(1_000 + SPAN);
         assert!(live.has_room(later), "the next span has room");
         live.show(line("later"), later);
-        for _ in 0..SHOWN {
+        for _ in 0..MAX_SHOWN {
             assert_eq!(watch.next().await, LiveEvent::Line(line("shown")));
         }
         assert_eq!(watch.next().await, LiveEvent::Line(line("later")));

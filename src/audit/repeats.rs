@@ -20,7 +20,7 @@ use crate::text::DecisionId;
 pub(super) const WINDOW: Duration = Duration::from_secs(60);
 
 /// Clients and reasons with counts of their own; beyond, there is one count for each reason.
-const MOST: usize = 4_096;
+const MAX_CLIENTS: usize = 4_096;
 
 /// Single records of refusals beyond a client's rate or quota, for each reason in a minute: enough for a diagnosis.
 const BEYOND_ITS_RATE: u64 = 10;
@@ -158,7 +158,7 @@ impl Repeats {
             ClientRef::Named(name) => self.named.get(name).is_some_and(is_known),
             ClientRef::Unnamed(who) => self.unnamed.get(&who).is_some_and(is_known),
         };
-        let who = match is_known || self.count < MOST {
+        let who = match is_known || self.count < MAX_CLIENTS {
             true => refusal.who,
             false => ClientRef::Unnamed(Unnamed::At(OTHERS)),
         };
@@ -352,13 +352,13 @@ mod tests {
     fn clients_beyond_the_bound_are_counted_together() {
         let mut repeats = Repeats::default();
         let mut admitted = 0;
-        for n in 0..3 * MOST {
+        for n in 0..3 * MAX_CLIENTS {
             let name = n.to_string();
             let refusal = refusal(&name, "robots_disallow", 0);
             let admission = repeats.admits(&refusal, Allowance::Ordinary(5), |_| {});
             admitted += usize::from(admission == Admission::Recorded);
         }
-        assert_eq!(admitted, MOST + 5);
-        assert_eq!(repeats.count, MOST + 1);
+        assert_eq!(admitted, MAX_CLIENTS + 5);
+        assert_eq!(repeats.count, MAX_CLIENTS + 1);
     }
 }

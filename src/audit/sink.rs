@@ -55,7 +55,7 @@ impl Stream {
 
 impl Sink for Stream {
     fn write(&mut self, lines: &[u8], _now: Moment) -> Result<(), Stopped> {
-        const PATIENCE: u32 = 100; // times 10 ms: a slow reader is no failure yet
+        const MAX_RETRIES: u32 = 100; // times 10 ms: a slow reader is no failure yet
         let (mut rest, mut waited) = (lines, 0);
         while !rest.is_empty() {
             let error = match self.file.write(rest) {
@@ -70,7 +70,7 @@ impl Sink for Stream {
             match error.kind() {
                 io::ErrorKind::Interrupted => {}
                 // Another program on the same pipe has made it non-blocking.
-                io::ErrorKind::WouldBlock if waited < PATIENCE => {
+                io::ErrorKind::WouldBlock if waited < MAX_RETRIES => {
                     waited += 1;
                     std::thread::sleep(Duration::from_millis(10));
                 }

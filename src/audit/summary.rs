@@ -27,7 +27,7 @@ const ORIGINS: usize = 10_000;
 const RULES: usize = 8;
 
 /// Origins in the text.
-const SHOWN: usize = 10;
+const MAX_SHOWN: usize = 10;
 
 /// Counts records. Its [`Display`](fmt::Display) is a short text for people, without a line feed at its end.
 #[derive(Debug, Default)]
@@ -208,7 +208,7 @@ impl Rest {
         origins.sort_unstable_by(|(name, denials), (other_name, other)| {
             other.count.cmp(&denials.count).then(name.cmp(other_name))
         });
-        origins.truncate(SHOWN);
+        origins.truncate(MAX_SHOWN);
         origins
     }
 }
@@ -449,6 +449,6 @@ mod tests {
             "{text}"
         );
         assert!(text.ends_with("         6  further origins"), "{text}");
-        assert_eq!(text.lines().count(), 6 + SHOWN + 1);
+        assert_eq!(text.lines().count(), 6 + MAX_SHOWN + 1);
     }
 }

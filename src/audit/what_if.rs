@@ -18,7 +18,7 @@ use crate::policy::{Decision, Reason, Verdict};
 use crate::rep::Rule;
 
 /// Groups of changes that are told apart.
-const MOST_GROUPS: usize = 1_000;
+const MAX_GROUPS: usize = 1_000;
 
 /// URLs that a group names.
 const EXAMPLES: usize = 3;
@@ -113,7 +113,7 @@ impl WhatIf {
             line: decision.rule.as_ref().map(|rule| rule.line),
             was,
         };
-        if self.groups.len() >= MOST_GROUPS && !self.groups.contains_key(&key) {
+        if self.groups.len() >= MAX_GROUPS && !self.groups.contains_key(&key) {
             self.beyond += 1;
             return true;
         }

@@ -33,7 +33,7 @@ use crate::store::{self, Access, LogKey, Store};
 use crate::witness::Witnesses;
 
 /// Time for the last checkpoint: the end of a process waits for it.
-const LAST_CHECKPOINT: Duration = Duration::from_secs(5);
+const LAST_CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Opens the configured store, if there is one.
 pub(super) fn open_store(config: &Config) -> Result<Option<Arc<dyn Store>>, String> {
@@ -275,7 +275,12 @@ impl BackgroundTasks {
         else {
             return;
         };
-        match timeout(LAST_CHECKPOINT, store.checkpoint(key, self.clock.now())).await {
+        match timeout(
+            LAST_CHECKPOINT_TIMEOUT,
+            store.checkpoint(key, self.clock.now()),
+        )
+        .await
+        {
             Ok(Ok(_)) => witnesses.offer_last().await,
             // The next process begins with a checkpoint.
             Ok(Err(error)) => warn!("the last records are not signed yet: {error}"),

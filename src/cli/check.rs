@@ -43,7 +43,7 @@ use crate::usage::tdmrep;
 const DENIED: u8 = 1;
 
 /// Octets of a response head that are read.
-const MOST_OF_HEAD: u64 = 1 << 20;
+const MAX_HEAD: u64 = 1 << 20;
 
 /// Arguments of `crawlgate check`.
 #[derive(Args, Clone, Debug)]
@@ -257,7 +257,7 @@ fn asked(args: &CheckArgs, config: &Config) -> Result<UsageQuery, String> {
             usage::purposes(&args.purpose).map_err(|error| format!("--purpose: {error}"))?;
     }
     if let Some(file) = &args.response {
-        let head = source::octets(file, MOST_OF_HEAD)?;
+        let head = source::octets(file, MAX_HEAD)?;
         asked.response = Some(Arc::new(Head::parse(&head)));
     }
     if let Some(file) = &args.tdmrep {

@@ -13,10 +13,10 @@ use crate::config::{Config, Variables};
 use crate::whole_file::NewFile;
 
 /// Octets of a password, at least: anyone who can reach the proxy can guess at it.
-const LEAST: usize = 8;
+const MIN_LENGTH: usize = 8;
 
 /// Octets of a password, at most: clients send it with each request.
-const MOST: usize = 1_024;
+const MAX_LENGTH: usize = 1_024;
 
 /// Random octets of a generated password.
 const RANDOM: usize = 24;
@@ -144,10 +144,10 @@ pub(super) fn ask(prompt: &str) -> Result<String, String> {
 
 /// Checks that a text can be a password: RFC 7617, section 2, allows no control characters.
 fn is_fit(password: &str) -> Result<(), String> {
-    if password.len() < LEAST {
-        Err(format!("a password has at least {LEAST} octets"))
-    } else if password.len() > MOST {
-        Err(format!("a password has at most {MOST} octets"))
+    if password.len() < MIN_LENGTH {
+        Err(format!("a password has at least {MIN_LENGTH} octets"))
+    } else if password.len() > MAX_LENGTH {
+        Err(format!("a password has at most {MAX_LENGTH} octets"))
     } else if password.chars().any(char::is_control) {
         Err("a password holds no control characters".to_owned())
     } else {
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_password_is_long_and_plain() {
-        let long = "x".repeat(MOST + 1);
+        let long = "x".repeat(MAX_LENGTH + 1);
         for (password, fits) in [
             ("open sesame", true),
             ("schlüssel", true),

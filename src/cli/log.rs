@@ -49,7 +49,7 @@ struct ListArgs {
     #[command(flatten)]
     filter: FilterArgs,
     /// At most this many: the latest, or of a summary the most frequent
-    #[arg(long, short = 'n', value_name = "COUNT", default_value_t = MOST)]
+    #[arg(long, short = 'n', value_name = "COUNT", default_value_t = DEFAULT_LIMIT)]
     limit: usize,
     /// List all decisions, page by page, oldest first
     #[arg(long, conflicts_with = "limit")]
@@ -103,7 +103,7 @@ impl Default for ListArgs {
     fn default() -> Self {
         Self {
             filter: FilterArgs::default(),
-            limit: MOST,
+            limit: DEFAULT_LIMIT,
             all: false,
             follow: false,
             events: false,
@@ -116,7 +116,7 @@ impl Default for ListArgs {
 }
 
 /// Decisions to list by default.
-const MOST: usize = 50;
+const DEFAULT_LIMIT: usize = 50;
 
 const AFTER_HELP: &str = "\
 Times are UTC: 2026-11-20, 2026-11-20T12:00, or how long ago: 2h, 7d.

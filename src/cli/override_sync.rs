@@ -36,7 +36,7 @@ use crate::text::DecisionId;
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Attempts at an engine that has lost what it knew, and the pause before each: heartbeats come more often.
-const AGAIN: u32 = 10;
+const ATTEMPTS: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The person behind a removal that another version wrote.
@@ -324,7 +324,7 @@ async fn put_soon(
     one: &Override,
     removal: Option<&Removal>,
 ) -> Result<u64, CoordinatorError> {
-    for _ in 0..AGAIN {
+    for _ in 0..ATTEMPTS {
         match put(fleet, one, removal).await {
             Err(CoordinatorError::Lost) => sleep(PAUSE).await,
             done => return done,

@@ -22,7 +22,7 @@ use crate::store::{self, Access, Removed, Store, StoreErrorKind};
 use crate::text::{DecisionId, time_text};
 
 /// Time for a running process to confirm a change.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Arguments of `crawlgate override`.
 #[derive(Args, Clone, Debug)]
@@ -285,7 +285,7 @@ fn open(config: &Config, access: Access) -> Result<Arc<dyn Store>, String> {
 /// Tells the running process, if there is one, to read the overrides now.
 async fn tell(config: &Config) -> Result<(), String> {
     let answer = match &config.admin.socket {
-        Some(socket) => Some(admin::ask(socket, &Request::OverridesChanged, PATIENCE).await),
+        Some(socket) => Some(admin::ask(socket, &Request::OverridesChanged, TIMEOUT).await),
         None => None,
     };
     let said = match answer {

@@ -15,7 +15,7 @@ use crate::config::Config;
 const NOT_READY: u8 = 1;
 
 /// Time for the running process to answer. Its store may take two seconds of it.
-const PATIENCE: Duration = Duration::from_secs(4);
+const TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Asks the running process; exits 0 if it is ready, 1 if it is not or does not run, or 2 on failure.
 #[must_use]
@@ -43,7 +43,7 @@ async fn ask(config: &Config) -> Result<Vec<String>, String> {
     let no_socket =
         "[admin] socket is \"\": name one and restart, or ask /ready at [admin] address";
     let socket = config.admin.socket.as_ref().ok_or(no_socket)?;
-    match admin::ask(socket, &Request::Ready, PATIENCE).await {
+    match admin::ask(socket, &Request::Ready, TIMEOUT).await {
         Ok(Answer::Readiness(found)) => Ok(reasons(found)),
         Ok(Answer::Failed { error }) => Err(error),
         Ok(other) => Err(format!("the process gives an unexpected answer: {other:?}")),

@@ -30,7 +30,7 @@ use crate::telemetry::{LevelHandle, Telemetry};
 use crate::version::{COMMIT, VERSION};
 
 /// Time to record exchanges that are cut off.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const LAST_RECORDS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Arguments of `crawlgate serve`: other settings are in the configuration.
 #[derive(Args, Clone, Debug, Default)]
@@ -355,7 +355,10 @@ async fn drain(proxy: &Proxy, signals: &mut Signals) -> Ended {
             Ended::Forced
         }
     };
-    if timeout(LAST_WORDS, proxy.cut_off()).await.is_err() {
+    if timeout(LAST_RECORDS_TIMEOUT, proxy.cut_off())
+        .await
+        .is_err()
+    {
         warn!("some exchanges did not end");
     }
     if let Err(error) = proxy.log().close() {

@@ -18,7 +18,7 @@ use crate::store;
 use crate::store::sqlite::sql::{Exported, Session};
 
 /// Octets of statements from standard input.
-const MOST: u64 = 1024 * 1024;
+const MAX_INPUT: u64 = 1024 * 1024;
 
 /// Arguments of `crawlgate sql`.
 #[derive(Args, Clone, Debug)]
@@ -114,10 +114,10 @@ fn from_input() -> Result<String, String> {
         terminal::eprint("statements are read to the end of the input (Ctrl-D)");
     }
     let mut text = String::new();
-    let read = input.lock().take(MOST + 1).read_to_string(&mut text);
+    let read = input.lock().take(MAX_INPUT + 1).read_to_string(&mut text);
     read.map_err(|error| format!("standard input: {error}"))?;
-    match text.len() as u64 > MOST {
-        true => Err(format!("standard input: more than {MOST} octets")),
+    match text.len() as u64 > MAX_INPUT {
+        true => Err(format!("standard input: more than {MAX_INPUT} octets")),
         false => Ok(text),
     }
 }

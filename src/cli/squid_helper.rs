@@ -28,7 +28,7 @@ use super::{fail, small_runtime};
 use crate::config::{Config, parse_duration};
 
 /// The default address of an instance.
-const USUAL: &str = "http://127.0.0.1:8119";
+const DEFAULT_INSTANCE: &str = "http://127.0.0.1:8119";
 
 /// Octets of a line. Squid accepts URLs of 8 KiB, and may write each octet as three.
 const LONGEST_LINE: u64 = 64 * 1024;
@@ -118,7 +118,7 @@ fn instance(args: &SquidHelperArgs, config: Option<&Path>) -> Result<Instance, S
     };
     let (url, server_name) = match (&args.url, &admin) {
         (Some(url), _) => (url.clone(), None),
-        (None, None) => (USUAL.to_owned(), None),
+        (None, None) => (DEFAULT_INSTANCE.to_owned(), None),
         (None, Some((path, admin))) => {
             let address = admin.address.ok_or_else(|| {
                 let path = path.display();

@@ -20,7 +20,7 @@ use crate::store::{self, Access, StoreError};
 const DAMAGED: u8 = 1;
 
 /// Repairs and losses of a rebuild to print one by one.
-const MOST_TOLD: usize = 100;
+const MAX_SHOWN: usize = 100;
 
 /// Arguments of `crawlgate store`.
 #[derive(Args, Clone, Debug)]
@@ -120,10 +120,10 @@ fn rebuild(config: &Config) -> Result<ExitCode, String> {
         };
         let _ = writeln!(text, "{}: {} saved{lost}", saved.table, saved.rows);
     }
-    for what in rebuilt.told.iter().take(MOST_TOLD) {
+    for what in rebuilt.told.iter().take(MAX_SHOWN) {
         let _ = writeln!(text, "{what}");
     }
-    if let Some(more @ 1..) = rebuilt.told.len().checked_sub(MOST_TOLD) {
+    if let Some(more @ 1..) = rebuilt.told.len().checked_sub(MAX_SHOWN) {
         let _ = writeln!(text, "and {more} more");
     }
     let (path, aside) = (path.display(), rebuilt.aside.display());

@@ -30,7 +30,7 @@ use crate::store::{OriginMemory, OriginQuery, Store, StoreError};
 const STATES: usize = 100;
 
 /// Octets of robots.txt after which a page ends, so that a file with few Sitemap lines or none costs no page much.
-const MOST_READ: u64 = 8 << 20;
+const MAX_READ: u64 = 8 << 20;
 
 /// A Sitemap line, judged.
 #[derive(Debug)]
@@ -187,7 +187,7 @@ impl Sitemaps {
                 return Ok(Some(next));
             }
         }
-        let is_over = reading.items.len() >= limit || reading.octets >= MOST_READ;
+        let is_over = reading.items.len() >= limit || reading.octets >= MAX_READ;
         Ok(is_over.then(|| found.place()))
     }
 
@@ -356,7 +356,7 @@ impl Sitemaps {
 impl Reading {
     /// Tells whether no line fits any more. The first one always does, so that each part of the list gets ahead.
     fn is_full(&self, limit: usize) -> bool {
-        let is_costly = self.octets >= MOST_READ && !self.items.is_empty();
+        let is_costly = self.octets >= MAX_READ && !self.items.is_empty();
         self.items.len() >= limit || is_costly
     }
 

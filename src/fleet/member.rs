@@ -17,7 +17,7 @@ const ALIKE: [&str; 6] = ["agent", "client", "pace", "policy", "robots", "signal
 const OWN: &str = "robots.cache.";
 
 /// Octets of a digest that are told.
-const TOLD: usize = 4;
+const SHOWN: usize = 4;
 
 /// The digests of a configuration, by section.
 pub type Digests = BTreeMap<String, String>;
@@ -82,7 +82,7 @@ pub fn digests(config: &Config) -> Digests {
     }
     let short = |text: &str| {
         let whole = digest(&SHA256, text.as_bytes());
-        hex(whole.as_ref().get(..TOLD).unwrap_or_default())
+        hex(whole.as_ref().get(..SHOWN).unwrap_or_default())
     };
     let digests = texts
         .into_iter()

@@ -30,16 +30,16 @@ use crate::text::causes;
 use crate::tlog::KeyName;
 
 /// Time for a whole exchange.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Time that an unused connection is kept.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// Octets of an answer that are read: the longest file.
-const MOST: usize = 64 * 1024 * 1024;
+const MAX_ANSWER: usize = 64 * 1024 * 1024;
 
 /// Octets of a foreign text that a message repeats.
-const SHOWN: usize = 200;
+const MAX_SHOWN: usize = 200;
 
 /// Bodies that are remembered as put.
 const REMEMBERED: usize = 65_536;
@@ -83,7 +83,7 @@ enum ServiceFault {
     #[error("{}", causes(&**_0))]
     Body(#[from] Box<dyn StdError + Send + Sync>),
     /// No answer came in time.
-    #[error("it does not answer within {} seconds", PATIENCE.as_secs())]
+    #[error("it does not answer within {} seconds", TIMEOUT.as_secs())]
     Late,
     /// It refuses the token.
     #[error("it refuses the token ({0}); see to [ship] token_file")]
@@ -242,10 +242,10 @@ impl Service<'_> {
             let request = request.body(Full::new(body))?;
             let answer = self.client.hyper.request(request).await?;
             let (head, body) = answer.into_parts();
-            let body = Limited::new(body, MOST).collect().await?.to_bytes();
+            let body = Limited::new(body, MAX_ANSWER).collect().await?.to_bytes();
             Ok::<_, ServiceFault>((head.status, body))
         };
-        let outcome = timeout(PATIENCE, exchange).await;
+        let outcome = timeout(TIMEOUT, exchange).await;
         let outcome = outcome.unwrap_or(Err(ServiceFault::Late));
         outcome.map_err(|fault| self.failed(name, fault))
     }
@@ -256,7 +256,10 @@ impl Service<'_> {
         }
         let text = String::from_utf8_lossy(body);
         let line = text.lines().next().unwrap_or_default().chars();
-        let line = line.filter(|one| !one.is_control()).take(SHOWN).collect();
+        let line = line
+            .filter(|one| !one.is_control())
+            .take(MAX_SHOWN)
+            .collect();
         self.failed(name, ServiceFault::Status { status, line })
     }
 

@@ -301,7 +301,7 @@ async fn a_second_process_waits_for_its_turn() {
     assert!(matches!(again, Err(FolderError::Busy(_))), "{again:?}");
     assert_eq!(passed(&shipper).await, Err(Failure::Busy.to_string()));
     assert_eq!(shipper.status().failure, None, "this is no failure");
-    shipper.clock.advance(PATIENCE);
+    shipper.clock.advance(LOCK_TIMEOUT);
     assert_eq!(passed(&shipper).await, Err(Failure::Busy.to_string()));
     let why = shipper.status().failure.unwrap_or_default();
     assert!(why.contains("more than a minute"), "{why}");

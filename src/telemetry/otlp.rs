@@ -43,10 +43,10 @@ use crate::egress;
 use crate::text::causes;
 
 /// Maximum time of one delivery.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum time of the last deliveries at the end of the process.
-const LAST_WORDS: Duration = Duration::from_secs(3);
+const LAST_DELIVERY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The name of the instrumentation scope.
 const SCOPE: &str = "crawlgate";
@@ -86,7 +86,7 @@ impl Otlp {
                 .https_or_http()
                 .enable_http1()
                 .build(),
-            PATIENCE,
+            TIMEOUT,
             None,
         );
         let factory = ExporterFactory {
@@ -125,10 +125,10 @@ impl Otlp {
     pub(super) fn end(self) {
         // The exporter reports a failure itself.
         if let Some(spans) = self.spans {
-            let _ = spans.shutdown_with_timeout(LAST_WORDS);
+            let _ = spans.shutdown_with_timeout(LAST_DELIVERY_TIMEOUT);
         }
         if let Some(messages) = self.messages {
-            let _ = messages.shutdown_with_timeout(LAST_WORDS);
+            let _ = messages.shutdown_with_timeout(LAST_DELIVERY_TIMEOUT);
         }
     }
 }
@@ -153,7 +153,7 @@ impl ExporterFactory<'_> {
             .with_protocol(Protocol::HttpBinary)
             .with_endpoint(format!("{}/v1/traces", self.endpoint))
             .with_headers(self.headers.clone())
-            .with_timeout(PATIENCE)
+            .with_timeout(TIMEOUT)
             .build()?;
         let sampler = Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(share)));
         let gathers = BatchSpanProcessor::builder(on_runtime.with(exporter)).build();
@@ -172,7 +172,7 @@ impl ExporterFactory<'_> {
             .with_protocol(Protocol::HttpBinary)
             .with_endpoint(format!("{}/v1/logs", self.endpoint))
             .with_headers(self.headers.clone())
-            .with_timeout(PATIENCE)
+            .with_timeout(TIMEOUT)
             .build()?;
         let gathers = BatchLogProcessor::builder(on_runtime.with(exporter)).build();
         Ok(SdkLoggerProvider::builder()

@@ -7,7 +7,7 @@ use std::fmt;
 use crate::tlog::{Hash, MAX_SIZE, hash_from_text, hash_text};
 
 /// Hashes that a proof has at most: a tree has no more levels.
-const MOST_HASHES: usize = 63;
+const MAX_HASHES: usize = 63;
 
 /// A request to cosign a checkpoint (c2sp.org/tlog-witness@v1.0.0, "add-checkpoint"). `Display` writes its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl<'q> AddCheckpoint<'q> {
         let old = lines.next()?.strip_prefix("old ")?;
         let size: u64 = old.parse().ok().filter(|size| *size <= MAX_SIZE)?;
         let path: Vec<Hash> = lines.map(hash_from_text).collect::<Option<_>>()?;
-        let is_right = size.to_string() == old && path.len() <= MOST_HASHES;
+        let is_right = size.to_string() == old && path.len() <= MAX_HASHES;
         is_right.then_some(Self {
             old: size,
             path,
@@ -76,8 +76,8 @@ mod tests {
         let with = |count: usize| format!("old 1\n{}\nlog\n", format!("{hash}\n").repeat(count));
         #[rustfmt::skip] // one row, one case
         let rows = [
-            ("as many hashes as a tree has levels", with(MOST_HASHES), true),
-            ("one more", with(MOST_HASHES + 1), false),
+            ("as many hashes as a tree has levels", with(MAX_HASHES), true),
+            ("one more", with(MAX_HASHES + 1), false),
             ("nothing", String::new(), false),
             ("no empty line", "old 0\nlog\n".to_owned(), false),
             ("no size", "old \n\nlog\n".to_owned(), false),

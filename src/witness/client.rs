@@ -22,13 +22,13 @@ use super::protocol::Received;
 use crate::text::causes;
 
 /// Time for a whole exchange.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time that an unused connection is kept.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// Octets of an answer that are read. A signature line has about 200, one of a post-quantum key 4,500.
-const MOST: usize = 64 * 1024;
+const MAX_ANSWER: usize = 64 * 1024;
 
 const NAME: HeaderValue =
     HeaderValue::from_static(concat!("crawlgate/", env!("CARGO_PKG_VERSION")));
@@ -46,10 +46,10 @@ pub enum ClientError {
     #[error("{}", causes(.0))]
     Body(#[from] hyper::Error),
     /// The answer is too long.
-    #[error("its answer has more than {MOST} octets")]
+    #[error("its answer has more than {MAX_ANSWER} octets")]
     Long,
     /// No answer came in time.
-    #[error("it does not answer within {} seconds", PATIENCE.as_secs())]
+    #[error("it does not answer within {} seconds", TIMEOUT.as_secs())]
     Late,
 }
 
@@ -77,7 +77,7 @@ impl Client {
     /// # Errors
     /// With the reason why no answer came, or not in time.
     pub(super) async fn ask(&self, url: &Uri, question: String) -> Result<Received, ClientError> {
-        let exchange = timeout(PATIENCE, self.exchange(url, question)).await;
+        let exchange = timeout(TIMEOUT, self.exchange(url, question)).await;
         exchange.unwrap_or(Err(ClientError::Late))
     }
 
@@ -98,7 +98,7 @@ async fn read(mut body: Incoming) -> Result<Vec<u8>, ClientError> {
     let mut octets = Vec::new();
     while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
         if let Ok(data) = frame?.into_data() {
-            if octets.len() + data.remaining() > MOST {
+            if octets.len() + data.remaining() > MAX_ANSWER {
                 return Err(ClientError::Long);
             }
             octets.extend_from_slice(&data);

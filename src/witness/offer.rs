@@ -23,7 +23,7 @@ use crate::store::{LogKey, Store, StoreError, StoredCheckpoint};
 use crate::tlog::{EMPTY_ROOT, Note, Signature, VerifierKey};
 
 /// Times that an offer begins again at the size that the witness states.
-const AGAIN: usize = 3;
+const MAX_RESTARTS: usize = 3;
 
 /// A configured witness.
 pub(super) struct Witness {
@@ -224,7 +224,7 @@ impl Witness {
     async fn try_offer(&self, now: Moment) -> Result<u64, Failure> {
         let mut seen = self.seen.lock().await;
         let (mut checkpoints, mut stated) = (self.look().await?, None);
-        for _ in 0..=AGAIN {
+        for _ in 0..=MAX_RESTARTS {
             let offered = self.newest(&checkpoints)?;
             let cosigned = self.status.now().cosigned.map_or(0, |(size, _)| size);
             let old = stated.or(*seen).unwrap_or(cosigned).min(offered.size);

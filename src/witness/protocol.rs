@@ -17,7 +17,7 @@ pub(super) const SIZE_TYPE: &str = "text/x.tlog.size";
 const SKEW: Duration = Duration::from_secs(3_600);
 
 /// Octets of a foreign text that a message repeats.
-const SHOWN: usize = 200;
+const MAX_SHOWN: usize = 200;
 
 /// The answer of a witness.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -174,7 +174,7 @@ impl Received {
         let text = String::from_utf8_lossy(&self.body);
         let line = text.lines().next().unwrap_or_default();
         let line: String = line.chars().filter(|one| !one.is_control()).collect();
-        let short: String = line.chars().take(SHOWN).collect();
+        let short: String = line.chars().take(MAX_SHOWN).collect();
         match short.is_empty() {
             true => short,
             false => format!(": {short}"),

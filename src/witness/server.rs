@@ -51,7 +51,7 @@ const HEAD: usize = 16 * 1024;
 const BODY: usize = 256 * 1024;
 
 /// Pause after `accept` fails, as when descriptors run out.
-const BREATHER: Duration = Duration::from_millis(200);
+const ACCEPT_RETRY: Duration = Duration::from_millis(200);
 
 /// A witness.
 #[derive(Debug)]
@@ -125,7 +125,7 @@ impl OwnWitness {
                 Err(error) => {
                     warn!(%error, "a connection cannot be accepted");
                     slots.make_room();
-                    sleep(BREATHER).await;
+                    sleep(ACCEPT_RETRY).await;
                 }
             }
         }

@@ -38,10 +38,10 @@ use crate::store::logs::Fault;
 const BASE: &str = "/api/v1";
 
 /// Items of a page unless the request gives a number.
-const USUAL: usize = 100;
+const DEFAULT_ITEMS: usize = 100;
 
 /// Items of a page at most.
-const MOST: usize = 1_000;
+const MAX_ITEMS: usize = 1_000;
 
 /// Returns the routes.
 pub fn routes() -> Router<AppState> {

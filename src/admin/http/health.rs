@@ -22,7 +22,7 @@ use crate::proxy::Proxy;
 use crate::store::StoreErrorKind;
 
 /// Time that the store may take to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Returns the routes.
 pub fn routes() -> Router<AppState> {
@@ -132,7 +132,7 @@ fn draining(proxy: &Proxy) -> Check {
 async fn store(proxy: &Proxy) -> Check {
     let outcome = match proxy.log().store() {
         None => Ok("none is configured".to_owned()),
-        Some(store) => match timeout(PATIENCE, store.version()).await {
+        Some(store) => match timeout(TIMEOUT, store.version()).await {
             Ok(Ok(_)) => match store.fault() {
                 None => Ok("open".to_owned()),
                 Some(fault) => Err(Unready::StoreFault(fault)),

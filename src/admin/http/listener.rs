@@ -36,7 +36,7 @@ use crate::proxy::listener::{TlsError, http1_config};
 const BACKLOG: u32 = 256;
 
 /// Time for a TLS handshake, for a request's head, and for an idle connection.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Time after which a connection ends if its client reads nothing, in milliseconds.
 const STALLED: u32 = 30_000;
@@ -45,7 +45,7 @@ const STALLED: u32 = 30_000;
 const HEAD: usize = 64 * 1024;
 
 /// Pause after `accept` fails, as when descriptors run out.
-const BREATHER: Duration = Duration::from_millis(200);
+const ACCEPT_RETRY: Duration = Duration::from_millis(200);
 
 /// The service behind a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,7 +146,7 @@ impl Listener {
                     warn!(%error, "an admin connection cannot be accepted");
                     // When descriptors run out, close an idle connection.
                     slots.make_room();
-                    sleep(BREATHER).await;
+                    sleep(ACCEPT_RETRY).await;
                 }
             }
         }
@@ -207,7 +207,7 @@ async fn serve_connection(
     let Some(tls) = tls else {
         return serve_http(stream, peer, slot, router).await;
     };
-    let handshake = timeout(PATIENCE, TlsAcceptor::from(tls).accept(stream));
+    let handshake = timeout(TIMEOUT, TlsAcceptor::from(tls).accept(stream));
     let shaken = tokio::select! {
         shaken = handshake => shaken,
         () = slot.has_to_leave() => return,
@@ -254,7 +254,7 @@ where
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
+        .header_read_timeout(TIMEOUT)
         .max_buf_size(HEAD)
         .serve_connection(
             TokioIo::new(Filtered::new(stream, FramingFilter::new(HEAD))),

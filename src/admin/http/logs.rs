@@ -12,10 +12,10 @@ use crate::store::logs::{Fault, Log, Logs, Lookup};
 use crate::store::{Store, StoreErrorKind, StoredDecision};
 
 /// Logs that one request may read.
-const MOST_LOGS: usize = 256;
+const MAX_LOGS: usize = 256;
 
 /// Records that a page passes in its logs, at most. The reader may continue a search that finds little.
-pub(super) const REACH: u64 = 20_000;
+pub(super) const MAX_PASSED: u64 = 20_000;
 
 /// A decision, with the log that it is in.
 pub(super) struct FoundDecision {
@@ -50,9 +50,9 @@ impl AppState {
             0 => Err(Problem::missing(
                 "log: there is none: this process has no store, and none is collected",
             )),
-            1..=MOST_LOGS => Ok(chosen),
+            1..=MAX_LOGS => Ok(chosen),
             count => Err(Problem::bad(format!(
-                "log: at most {MOST_LOGS} are read at once, and these are {count}; name fewer, with commas between them"
+                "log: at most {MAX_LOGS} are read at once, and these are {count}; name fewer, with commas between them"
             ))),
         }
     }

@@ -24,7 +24,7 @@ const AT_ONCE: usize = 4;
 const EVENTS: usize = 1_000;
 
 /// Time that a page waits for its refresh. A page shows the number before rather than come late.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The number, kept up to date by [`OpenDenials::refresh`].
 #[derive(Debug, Default)]
@@ -70,7 +70,7 @@ impl OpenDenials {
             return;
         };
         // A failure shows on the page that reads the store.
-        if let Ok(Ok(())) = timeout(PATIENCE, counted.refresh(store)).await {
+        if let Ok(Ok(())) = timeout(TIMEOUT, counted.refresh(store)).await {
             *self.shown.lock() = Some(counted.sum());
         }
     }

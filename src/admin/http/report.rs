@@ -10,7 +10,7 @@ use crate::audit::verify::case::Trusted;
 use crate::clock::Moment;
 
 /// The span of a report unless the request names one.
-pub(super) const USUAL_SINCE: &str = "30d";
+pub(super) const DEFAULT_SINCE: &str = "30d";
 
 /// The parameters of a report.
 pub(super) const PARAMETERS: [&str; 5] = ["since", "until", "client", "origin", "log"];
@@ -21,7 +21,7 @@ pub(super) const PARAMETERS: [&str; 5] = ["since", "until", "client", "origin", 
 /// The first condition that can never hold.
 pub(super) fn question(conditions: &Conditions, now: Moment) -> Result<Question, InvalidParam> {
     let conditions = Conditions {
-        since: (conditions.since.clone()).or_else(|| Some(USUAL_SINCE.to_owned())),
+        since: (conditions.since.clone()).or_else(|| Some(DEFAULT_SINCE.to_owned())),
         until: (conditions.until.clone()).or_else(|| Some("now".to_owned())),
         ..conditions.clone()
     };

@@ -21,10 +21,10 @@ use crate::store::block::{Block, MOST_OCTETS, unpack_frame};
 use crate::tlog::{KeyName, MAX_NOTE, Note, VerifierKey};
 
 /// Maximum octets of a body, and of the file of a block: no crawlgate writes longer ones.
-pub(super) const MOST: usize = 64 * 1024 * 1024;
+pub(super) const MAX_BODY: usize = 64 * 1024 * 1024;
 
 /// Maximum octets of `log.json`.
-const MOST_HEAD: usize = 65_536;
+const MAX_HEAD: usize = 65_536;
 
 /// A file of an export that is missing, or not what it has to be.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -66,7 +66,7 @@ impl Exported {
     /// When it is no export, or cannot be read.
     pub fn open(path: &Path) -> Result<Self, Faulty> {
         let head = path.join(HEAD);
-        let text = read(&head, MOST_HEAD)?;
+        let text = read(&head, MAX_HEAD)?;
         let said: Value = serde_json::from_slice(&text).unwrap_or_default();
         let word = |name| said.get(name).and_then(Value::as_str);
         if word("format") != Some(FORMAT) {
@@ -156,7 +156,7 @@ impl Exported {
     /// When the file is missing, or of another length.
     pub fn gap(&self, (first, end): (u64, u64)) -> Result<Gap, Faulty> {
         let path = self.path.join(gap_file(first, end));
-        let octets = read(&path, MOST)?;
+        let octets = read(&path, MAX_BODY)?;
         let gap = Gap::from_bytes((first, end), &octets);
         gap.ok_or_else(|| Faulty::of(&path, &"another number of hashes than its gap needs"))
     }
@@ -203,7 +203,7 @@ impl Exported {
     /// When the file is missing, or of another length.
     pub fn ground(&self, first: u64) -> Result<Ground, Faulty> {
         let path = self.path.join(ground_file(first));
-        let octets = read(&path, MOST)?;
+        let octets = read(&path, MAX_BODY)?;
         let ground = Ground::from_bytes(first, &octets);
         ground.ok_or_else(|| Faulty::of(&path, &"another number of roots than lie below its index"))
     }
@@ -219,7 +219,7 @@ impl Exported {
     ) -> Result<(), E> {
         let path = self.path.join(entries_file(first, end));
         let faulty = |why: &dyn Display| E::from(Faulty::of(&path, why));
-        let block = Block::read(read(&path, MOST)?).map_err(|error| faulty(&error))?;
+        let block = Block::read(read(&path, MAX_BODY)?).map_err(|error| faulty(&error))?;
         if block.len() as u64 != end - first {
             return Err(faulty(&"another number of records than its name says"));
         }
@@ -249,7 +249,7 @@ impl Exported {
             return Ok(None);
         }
         let faulty = |why: &dyn Display| Faulty::of(&path, why);
-        let unpacked = unpack_frame(&read(&path, MOST)?, MOST);
+        let unpacked = unpack_frame(&read(&path, MAX_BODY)?, MAX_BODY);
         let body = unpacked.map_err(|_| faulty(&"it cannot be unpacked"))?;
         match digest(&SHA256, &body).as_ref() == sha256 {
             true => Ok(Some(body)),

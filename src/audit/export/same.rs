@@ -7,7 +7,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use serde_json::Value;
 
 use super::ExportDir;
-use super::read::MOST;
+use super::read::MAX_BODY;
 use crate::entry;
 use crate::store::block::{Block, MOST_OCTETS, unpack_frame};
 use crate::text::from_hex;
@@ -41,7 +41,7 @@ pub fn is_whole_body(name: &str, octets: &[u8]) -> bool {
     let Some(sha256) = sha256.and_then(from_hex::<32>) else {
         return false;
     };
-    let body = unpack_frame(octets, MOST);
+    let body = unpack_frame(octets, MAX_BODY);
     body.is_ok_and(|body| digest(&SHA256, &body).as_ref() == sha256)
 }
 

@@ -17,7 +17,7 @@ use crate::store::{self, Appended, Object};
 use crate::text::DecisionId;
 
 /// Objects that the queue remembers; then it forgets all, and later entries queue theirs again.
-pub(super) const MOST_KNOWN: usize = 16_384;
+pub(super) const MAX_KNOWN: usize = 16_384;
 
 /// Approximate octets of an object beside its body.
 const OBJECT: usize = 64;
@@ -143,7 +143,7 @@ impl Inner {
             if self.known.contains(&sha256) {
                 continue;
             }
-            if self.known.len() >= MOST_KNOWN {
+            if self.known.len() >= MAX_KNOWN {
                 self.known.clear();
                 self.forgotten = Some(self.next.objects.len());
             }

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use super::content::MOST_KNOWN;
+use super::content::MAX_KNOWN;
 use super::*;
 use crate::audit::record::tests::denial;
 use crate::entry::{Entry, Event, EventKind};
@@ -235,13 +235,13 @@ fn an_object_is_queued_once_and_again_after_the_queue_has_forgotten() {
     let batch = take(&queue);
     assert!(batch.content.objects.is_empty(), "it is known");
     queue.wrote(&batch, Moment::default());
-    for n in 1..=MOST_KNOWN as u64 {
+    for n in 1..=MAX_KNOWN as u64 {
         put(n);
     }
     assert_eq!(put(0), first);
     let batch = take(&queue);
     // The last new object did not fit among the known ones: the queue forgot those, and this one is known first.
-    assert_eq!(batch.content.objects.len(), MOST_KNOWN + 1);
-    assert_eq!(batch.forgotten, Some(MOST_KNOWN - 1));
+    assert_eq!(batch.content.objects.len(), MAX_KNOWN + 1);
+    assert_eq!(batch.forgotten, Some(MAX_KNOWN - 1));
     assert_eq!(batch.content.objects.last().unwrap().sha256, first);
 }

@@ -13,7 +13,7 @@ use crate::robots::timing::Finally;
 use crate::text::json::{misleads, printable};
 
 /// Octets of a settings text to show.
-const MOST_SHOWN: usize = 300;
+const MAX_SHOWN: usize = 300;
 
 #[derive(Template)]
 #[template(path = "report.html", config = "src/audit/report/askama.toml")]
@@ -138,7 +138,7 @@ impl Form {
         };
         let text = settings.to_string();
         let Ok(settings) = PolicySettings::read(&text) else {
-            return self.text(text.get(..MOST_SHOWN).unwrap_or(&text));
+            return self.text(text.get(..MAX_SHOWN).unwrap_or(&text));
         };
         let hours = |millis: u64| format!("{} h", millis / 3_600_000);
         let unreachable = settings.unreachable;

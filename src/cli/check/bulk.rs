@@ -27,7 +27,7 @@ use crate::explain::Documents;
 use crate::explain::usage::UsageQuery;
 
 /// Answers to keep behind an unfinished one.
-const MOST_KEPT: usize = 4096;
+const MAX_KEPT: usize = 4096;
 
 /// Octets to gather before a write.
 const GATHERED: usize = 64 << 10;
@@ -98,7 +98,7 @@ impl<A: Fn(&Arc<PendingLine>) -> JoinHandle<Documents>, W: Write> Bulk<A, W> {
         let mut is_open = true;
         loop {
             while self.fetching < AT_ONCE
-                && self.waiting.len() < MOST_KEPT
+                && self.waiting.len() < MAX_KEPT
                 && let Some(line) = todo.pop_front()
             {
                 self.begin(&line).map_err(Stopped::Output)?;
@@ -107,7 +107,7 @@ impl<A: Fn(&Arc<PendingLine>) -> JoinHandle<Documents>, W: Write> Bulk<A, W> {
             if !is_ready {
                 self.flush().map_err(Stopped::Output)?;
             }
-            let has_room = todo.is_empty() && self.waiting.len() < MOST_KEPT;
+            let has_room = todo.is_empty() && self.waiting.len() < MAX_KEPT;
             let batch = match self.waiting.front_mut() {
                 // A finished answer never stands in front.
                 Some(Waiting::Fetching(_, fetch)) => tokio::select! {

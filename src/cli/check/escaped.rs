@@ -9,7 +9,7 @@ use crate::cli::terminal::{fitted, printable};
 pub(super) struct Escaped<'a>(pub(super) &'a [u8]);
 
 /// Characters to show of one text.
-const MOST: usize = 400;
+const MAX_CHARS: usize = 400;
 
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -20,7 +20,7 @@ impl fmt::Display for Escaped<'_> {
                 write!(text, "\\x{octet:02X}")?;
             }
         }
-        f.write_str(&fitted(&text, MOST))
+        f.write_str(&fitted(&text, MAX_CHARS))
     }
 }
 
@@ -47,6 +47,6 @@ mod tests {
             assert_eq!(Escaped(text).to_string(), *expected, "{name}");
         }
         let long = Escaped(&vec![b'a'; 1000]).to_string();
-        assert_eq!(long.chars().count(), MOST);
+        assert_eq!(long.chars().count(), MAX_CHARS);
     }
 }

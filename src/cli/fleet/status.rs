@@ -14,7 +14,7 @@ use crate::fleet::overview::{EngineView, FleetCounts, FleetView, LinkView, Membe
 use crate::fleet::view_from_outside;
 
 /// The time for the running process to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct StatusArgs {
@@ -39,7 +39,7 @@ pub(super) fn run(args: &StatusArgs, config: &Config) -> Result<(), String> {
 
 async fn view(config: &Config) -> Result<FleetView, String> {
     if let Some(socket) = &config.admin.socket {
-        match admin::ask(socket, &Request::Fleet, PATIENCE).await {
+        match admin::ask(socket, &Request::Fleet, TIMEOUT).await {
             Ok(Answer::Fleet(view)) => return Ok(*view),
             Ok(Answer::Failed { error }) => return Err(error),
             Ok(other) => return Err(format!("the process gives an unexpected answer: {other:?}")),

@@ -12,7 +12,7 @@ use crate::store::{self, Access, Acknowledgement, Review, Reviewed, Store};
 use crate::text::{DecisionId, time_text};
 
 /// Decisions that were refused and are named; others are counted.
-const NAMED: usize = 20;
+const MAX_NAMED: usize = 20;
 
 /// Acknowledges the decisions that the arguments name.
 pub(super) async fn ack(args: &AckArgs, config: &Config) -> Result<(), String> {
@@ -149,7 +149,7 @@ async fn by_conditions(
     })? {
         acknowledged += step.acknowledged;
         for one in step.refused {
-            if refused < NAMED {
+            if refused < MAX_NAMED {
                 terminal::eprint(&describe(&one));
             }
             refused += 1;

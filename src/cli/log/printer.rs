@@ -48,7 +48,7 @@ const EVENT: usize = 19;
 const LOG: &str = "log";
 
 /// The widest name of a log on a terminal.
-const MOST_OF_NAME: usize = 28;
+const MAX_NAME: usize = 28;
 
 impl LogPrinter {
     /// Creates a printer for standard output of this width, `None` without a terminal; for events, or for decisions.
@@ -74,7 +74,7 @@ impl LogPrinter {
         let widest = widths.max().unwrap_or_default().max(LOG.len());
         let names = match self.layout {
             Layout::Free => widest,
-            Layout::Columns(_) => widest.min(MOST_OF_NAME),
+            Layout::Columns(_) => widest.min(MAX_NAME),
         };
         LogPrinter {
             names: Some(names),

@@ -8,7 +8,7 @@ use crate::text::json::Object;
 use crate::text::time_text;
 
 /// Octets of one text in JSON: more than any stored one.
-const MOST: usize = 64 * 1024;
+const MAX_TEXT: usize = 64 * 1024;
 
 /// Returns the counts in this format.
 pub(super) fn text(tallies: &[Tally], key: Key, format: Format) -> Result<Vec<u8>, String> {
@@ -78,7 +78,7 @@ fn line(tally: &Tally, names: &[&str]) -> Vec<u8> {
     for (name, part) in names.iter().zip(&tally.key) {
         // Without a deciding rule, the cell is empty.
         let part = Some(part.as_bytes()).filter(|part| !part.is_empty());
-        object.text_or_null(name, part, MOST);
+        object.text_or_null(name, part, MAX_TEXT);
     }
     object.number("count", tally.count);
     object.plain("first", time_text(tally.first).as_bytes());

@@ -178,7 +178,7 @@ async fn trouble(origin: &Origin, config: &Config) -> Option<Duration> {
     let asked = admin::Request::Pace {
         origin: origin.to_string(),
     };
-    match admin::ask(socket, &asked, PATIENCE).await {
+    match admin::ask(socket, &asked, TIMEOUT).await {
         Ok(admin::Answer::Pace {
             interval_ms: Some(millis),
             source: Some(source),
@@ -226,10 +226,10 @@ fn pace(state: &State, config: &Config) -> String {
 }
 
 /// Time for a running process to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Names to list; the others are counted.
-const NAMED: usize = 20;
+const MAX_NAMED: usize = 20;
 
 /// Returns the whole page, for people.
 fn page(
@@ -309,7 +309,7 @@ impl LabelledLines {
     }
 
     fn file(&mut self, file: &File) {
-        for group in file.groups.iter().take(NAMED) {
+        for group in file.groups.iter().take(MAX_NAMED) {
             let names = group.user_agents.join(", ");
             let rules = match group.rules {
                 1 => "1 rule".to_owned(),
@@ -318,11 +318,11 @@ impl LabelledLines {
             self.line("group", &format!("{names} (line {}): {rules}", group.line));
         }
         self.left_out("group", file.groups.len());
-        for sitemap in file.sitemaps.iter().take(NAMED) {
+        for sitemap in file.sitemaps.iter().take(MAX_NAMED) {
             self.line("sitemap", sitemap);
         }
         self.left_out("sitemap", file.sitemaps.len());
-        for one in file.usage.iter().take(NAMED) {
+        for one in file.usage.iter().take(MAX_NAMED) {
             let group = match one.user_agents.is_empty() {
                 true => "above all groups".to_owned(),
                 false => match one.more_user_agents {
@@ -335,7 +335,7 @@ impl LabelledLines {
             self.line(one.field, &text);
         }
         self.left_out("usage", file.usage.len());
-        for other in file.others.iter().take(NAMED) {
+        for other in file.others.iter().take(MAX_NAMED) {
             self.line(
                 other.field,
                 &format!("{} (line {})", other.value, other.line),
@@ -345,7 +345,7 @@ impl LabelledLines {
     }
 
     fn left_out(&mut self, label: &str, count: usize) {
-        if let Some(more) = count.checked_sub(NAMED).filter(|more| *more > 0) {
+        if let Some(more) = count.checked_sub(MAX_NAMED).filter(|more| *more > 0) {
             self.line(label, &format!("… and {more} more, see --robots or --json"));
         }
     }

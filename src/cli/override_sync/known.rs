@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::clock::Uptime;
 
 /// The age at which a list is taken again: another member may have come for each that left.
-const AGAIN: Duration = Duration::from_secs(5);
+const MAX_AGE: Duration = Duration::from_secs(5);
 
 /// The members of a fleet, as this instance has seen them.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ pub(super) struct KnownMembers {
 impl KnownMembers {
     /// Tells whether the list of members has changed since it was taken in, or may have.
     pub(super) fn is_stale(&self, generation: u64, members: u64, now: Uptime) -> bool {
-        self.seen != (generation, members) || now.since(self.at) >= AGAIN
+        self.seen != (generation, members) || now.since(self.at) >= MAX_AGE
     }
 
     /// Takes in the list of members in a generation.

@@ -7,7 +7,7 @@ use crate::cli::terminal;
 use crate::config::Config;
 
 /// Time for a running process to bring a change to the fleet, and to hear that it is in force.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Has the running process do it; `None` if no process runs.
 ///
@@ -20,7 +20,7 @@ pub(super) async fn through_process(
     let Some(socket) = &config.admin.socket else {
         return Ok(None);
     };
-    match admin::ask(socket, request, PATIENCE).await {
+    match admin::ask(socket, request, TIMEOUT).await {
         Ok(Answer::Failed { error }) => Err(error),
         Ok(answer) => Ok(Some(answer)),
         Err(AskError::NotRunning(_)) => Ok(None),

@@ -8,7 +8,7 @@ use crate::text::json::Object;
 use crate::text::time_text;
 
 /// Octets of one text in JSON: more than any accepted one.
-const MOST: usize = 64 * 1024;
+const MAX_TEXT: usize = 64 * 1024;
 
 /// An override of a list, with its fate.
 pub(super) struct Listed {
@@ -83,23 +83,23 @@ pub(super) fn lines(shown: &[Listed]) -> Vec<u8> {
         let one = &listed.asserted;
         let mut object = Object::open(&mut out);
         object.plain("id", one.id.to_string().as_bytes());
-        object.text("origin", one.origin.as_str().as_bytes(), MOST);
-        object.text("pattern", one.pattern.as_bytes(), MOST);
-        object.text("action", one.action.as_str().as_bytes(), MOST);
+        object.text("origin", one.origin.as_str().as_bytes(), MAX_TEXT);
+        object.text("pattern", one.pattern.as_bytes(), MAX_TEXT);
+        object.text("action", one.action.as_str().as_bytes(), MAX_TEXT);
         let until = one.until.map(time_text);
-        object.text_or_null("until", until.as_deref().map(str::as_bytes), MOST);
-        object.text("by", one.by.as_bytes(), MOST);
-        object.text("reason", one.reason.as_bytes(), MOST);
+        object.text_or_null("until", until.as_deref().map(str::as_bytes), MAX_TEXT);
+        object.text("by", one.by.as_bytes(), MAX_TEXT);
+        object.text("reason", one.reason.as_bytes(), MAX_TEXT);
         // The time when a person wrote the configuration is unknown.
         let created = (!one.id.is_configured()).then(|| time_text(one.created));
-        object.text_or_null("created", created.as_deref().map(str::as_bytes), MOST);
+        object.text_or_null("created", created.as_deref().map(str::as_bytes), MAX_TEXT);
         let instance = one.instance.as_deref();
-        object.text_or_null("instance", instance.map(str::as_bytes), MOST);
+        object.text_or_null("instance", instance.map(str::as_bytes), MAX_TEXT);
         let removed = listed.removed.as_ref();
         let time = removed.map(|(time, _)| time_text(*time));
-        object.text_or_null("removed", time.as_deref().map(str::as_bytes), MOST);
+        object.text_or_null("removed", time.as_deref().map(str::as_bytes), MAX_TEXT);
         let by = removed.map(|(_, by)| by.as_bytes());
-        object.text_or_null("removed_by", by, MOST);
+        object.text_or_null("removed_by", by, MAX_TEXT);
         object.close();
         out.push(b'\n');
     }

@@ -22,10 +22,10 @@ use crate::store::{Acknowledgement, Review, Reviewed};
 use crate::text::{DecisionId, time_text};
 
 /// Decisions that one request acknowledges, about.
-const MOST: u64 = 100_000;
+const MAX_DECISIONS: u64 = 100_000;
 
 /// Refused decisions that an answer names.
-const NAMED: usize = 100;
+const MAX_NAMED: usize = 100;
 
 pub(super) fn routes() -> Router<AppState> {
     Router::new()
@@ -175,14 +175,14 @@ pub(super) async fn all(
         conflicts: Vec::new(),
         complete: false,
     };
-    while answer.acknowledged < MOST {
+    while answer.acknowledged < MAX_DECISIONS {
         let Some(step) = bulk.step(&note).await? else {
             answer.complete = true;
             break;
         };
         answer.acknowledged += step.acknowledged;
         answer.refused += step.refused.len() as u64;
-        let room = NAMED.saturating_sub(answer.conflicts.len());
+        let room = MAX_NAMED.saturating_sub(answer.conflicts.len());
         let conflicts = step.refused.into_iter().take(room);
         answer.conflicts.extend(conflicts.map(|one| Conflict {
             id: DecisionId::from_octets(one.id).to_string(),

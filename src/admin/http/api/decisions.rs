@@ -10,9 +10,9 @@ use serde::Serialize;
 use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{LogFault, MOST, QueryParams, USUAL};
+use super::{DEFAULT_ITEMS, LogFault, MAX_ITEMS, QueryParams};
 use crate::admin::http::AppState;
-use crate::admin::http::logs::{FoundDecision, REACH};
+use crate::admin::http::logs::{FoundDecision, MAX_PASSED};
 use crate::admin::http::problem::Problem;
 use crate::admin::http::proof::evidence_file;
 use crate::admin::query::params::{CONDITIONS, Params, cursor};
@@ -148,7 +148,7 @@ pub(super) async fn list(
     let conditions = params.conditions()?;
     let oldest = params.word("order", &["newest", "oldest"])?.as_deref() == Some("oldest");
     let kind = if oldest { "oldest" } else { "newest" };
-    let limit = params.limit(USUAL, MOST)?;
+    let limit = params.limit(DEFAULT_ITEMS, MAX_ITEMS)?;
     let wanted = params.text("log")?;
     let after = params.cursor(kind)?.map(|place| place.parse::<Places>());
     let after = after
@@ -162,7 +162,7 @@ pub(super) async fn list(
     };
     let logs = app.logs(wanted.as_deref())?;
     let _permit = app.work_permit().await?;
-    let mut list = MergedList::new(&logs, EntryKind::Decisions, query).passing(REACH);
+    let mut list = MergedList::new(&logs, EntryKind::Decisions, query).passing(MAX_PASSED);
     if let Some(after) = &after {
         list = list.after(after);
     }
@@ -406,7 +406,7 @@ pub(super) async fn tallies(
 ) -> Result<Json<Tallies>, Problem> {
     let conditions = params.conditions()?;
     let key = params.tally_key()?;
-    let limit = params.limit(USUAL, GROUPS)?;
+    let limit = params.limit(DEFAULT_ITEMS, GROUPS)?;
     let wanted = params.text("log")?;
     params.finish(&[&CONDITIONS[..], &["log", "by", "limit"]].concat())?;
     let query = conditions.query(app.now())?;

@@ -7,7 +7,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{MOST, Page, QueryParams, USUAL, failed};
+use super::{DEFAULT_ITEMS, MAX_ITEMS, Page, QueryParams, failed};
 use crate::admin::http::problem::Problem;
 use crate::admin::http::{Actor, AppState};
 use crate::admin::query::params::cursor;
@@ -47,7 +47,7 @@ pub(super) async fn list(
 ) -> Result<Json<Page<OriginEntry>>, Problem> {
     let containing = params.text("containing")?;
     let state = params.word("state", &STATES)?;
-    let limit = params.limit(USUAL, MOST)?;
+    let limit = params.limit(DEFAULT_ITEMS, MAX_ITEMS)?;
     let after = params.cursor("origins")?;
     params.finish(&["containing", "state", "limit", "cursor"])?;
     let query = OriginQuery {

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::routing::get;
 use axum::{Json, Router};
 
-use super::{MOST, Page, QueryParams, USUAL};
+use super::{DEFAULT_ITEMS, MAX_ITEMS, Page, QueryParams};
 use crate::admin::http::AppState;
 use crate::admin::http::problem::Problem;
 use crate::admin::http::sitemaps::{Lines, sitemaps};
@@ -46,7 +46,7 @@ pub(super) async fn list(
         containing: params.text("containing")?,
         state: params.word("state", &STATES)?,
     };
-    let limit = params.limit(USUAL, MOST)?;
+    let limit = params.limit(DEFAULT_ITEMS, MAX_ITEMS)?;
     let place = params.cursor("sitemaps")?;
     params.finish(&["agent", "containing", "state", "limit", "cursor"])?;
     let lines = Lines::After(place, wanted);

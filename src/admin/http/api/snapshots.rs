@@ -20,7 +20,7 @@ use crate::store::Sha256;
 const CONTEXT: usize = 3;
 
 /// Time that a comparison may look for the shortest edit; then it takes a longer one.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 
 pub(super) fn routes() -> Router<AppState> {
     Router::new()
@@ -88,7 +88,7 @@ pub(super) async fn diff(
         let (old, new) = (decoded(&old), decoded(&new));
         let (old, new) = (String::from_utf8_lossy(&old), String::from_utf8_lossy(&new));
         TextDiff::configure()
-            .timeout(PATIENCE)
+            .timeout(TIMEOUT)
             .diff_lines(&*old, &*new)
             .unified_diff()
             .context_radius(CONTEXT)

@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::{RawQuery, State};
 use http::{HeaderMap, StatusCode};
 
-use super::super::logs::REACH;
+use super::super::logs::MAX_PASSED;
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::filter::{Filter, bad_request, params};
@@ -218,7 +218,7 @@ impl DenialsPage {
         let logs = app.logs(self.filter.wanted())?;
         self.with_log = logs.only().is_none() || self.filter.log == ALL;
         let permit = app.work_permit().await?;
-        let mut list = MergedList::new(&logs, EntryKind::Decisions, query).passing(REACH);
+        let mut list = MergedList::new(&logs, EntryKind::Decisions, query).passing(MAX_PASSED);
         if let Some(before) = before {
             list = list.after(before);
         }

@@ -21,10 +21,10 @@ use crate::text::from_hex;
 const CONTEXT: usize = 3;
 
 /// Time to look for the shortest edit; after it, a longer one will do.
-const PATIENCE: Duration = Duration::from_millis(100);
+const TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Lines shown at most.
-const SHOWN: usize = 3_000;
+const MAX_SHOWN: usize = 3_000;
 
 #[derive(Template)]
 #[template(path = "diff.html", config = "src/admin/http/console/askama.toml")]
@@ -94,13 +94,13 @@ async fn text(store: &dyn Store, name: &str, named: &str) -> Result<String, Prob
 
 /// Returns the changes with the lines around them, and whether some are left out.
 fn compare(old: &str, new: &str) -> (Vec<Vec<Change>>, bool) {
-    let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(old, new);
+    let diff = TextDiff::configure().timeout(TIMEOUT).diff_lines(old, new);
     let (mut hunks, mut count) = (Vec::new(), 0);
     for group in diff.grouped_ops(CONTEXT) {
         let mut hunk = Vec::new();
         for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
             count += 1;
-            if count > SHOWN {
+            if count > MAX_SHOWN {
                 hunks.push(hunk);
                 return (hunks, true);
             }

@@ -4,7 +4,7 @@ use super::format::{line, octets};
 use crate::rep::{Explanation, Judged, MatchedBy, Speaker, Standing};
 
 /// Rules of a kind to show.
-const SHOWN: usize = 50;
+const MAX_SHOWN: usize = 50;
 
 /// An explanation, in words.
 pub(super) struct Explained {
@@ -110,7 +110,7 @@ impl Path {
     fn of(judged: &Judged, is_reading: bool) -> Path {
         let decides = judged.rule();
         let path = judged.path.split(|octet| *octet == b'#').next();
-        let rules = judged.matches.iter().take(SHOWN).enumerate();
+        let rules = judged.matches.iter().take(MAX_SHOWN).enumerate();
         Path {
             path: octets(&judged.path),
             form: (path != Some(&*judged.form)).then(|| octets(&judged.form)),
@@ -130,7 +130,7 @@ impl Path {
                     decides: at == 0 && decides.is_some(),
                 })
                 .collect(),
-            more: judged.matches.len().saturating_sub(SHOWN),
+            more: judged.matches.len().saturating_sub(MAX_SHOWN),
         }
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tracing::warn;
 
-use super::super::logs::REACH;
+use super::super::logs::MAX_PASSED;
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::filter::{Filter, bad_request, params};
@@ -135,7 +135,7 @@ async fn write(
     let mut from: Option<Places> = None;
     loop {
         let query = request.query.clone();
-        let mut list = MergedList::new(logs, EntryKind::Decisions, query).passing(REACH);
+        let mut list = MergedList::new(logs, EntryKind::Decisions, query).passing(MAX_PASSED);
         if let Some(from) = &from {
             list = list.after(from);
         }

@@ -55,7 +55,7 @@ const fn entry(section: Section, href: &'static str, name: &'static str) -> NavE
 }
 
 /// Exempt clients that a page names.
-const MOST_EXEMPT: usize = 8;
+const MAX_EXEMPT: usize = 8;
 
 /// The data of a page's frame.
 pub(super) struct Layout {
@@ -168,8 +168,8 @@ fn exempt(config: &Config) -> Option<String> {
         .iter()
         .filter_map(|client| Some(format!("{} ({})", client.name, client.exempt.as_ref()?)))
         .collect();
-    let few = all.get(..MOST_EXEMPT).unwrap_or(&all).join(", ");
-    let more = match all.len().saturating_sub(MOST_EXEMPT) {
+    let few = all.get(..MAX_EXEMPT).unwrap_or(&all).join(", ");
+    let more = match all.len().saturating_sub(MAX_EXEMPT) {
         0 => String::new(),
         more => format!(", and {more} more"),
     };

@@ -5,7 +5,7 @@ use askama::Template;
 use axum::extract::{RawQuery, State};
 use http::{HeaderMap, StatusCode};
 
-use super::super::logs::REACH;
+use super::super::logs::MAX_PASSED;
 use super::super::{Actor, AppState};
 use super::filter::{Filter, bad_request, params};
 use super::layout::{FormResult, Layout, Page, Section};
@@ -17,7 +17,7 @@ use crate::store::logs::{EntryKind, MergedList};
 const BEGIN: usize = 30;
 
 /// Decisions that it holds at most.
-const MOST: usize = 200;
+const MAX_DECISIONS: usize = 200;
 
 #[derive(Template)]
 #[template(path = "live.html", config = "src/admin/http/console/askama.toml")]
@@ -64,7 +64,7 @@ pub(super) async fn page(
                 newest_first: true,
                 ..query
             };
-            let mut list = MergedList::new(&logs, EntryKind::Decisions, query).passing(REACH);
+            let mut list = MergedList::new(&logs, EntryKind::Decisions, query).passing(MAX_PASSED);
             let latest = list.page(BEGIN).await?;
             drop(permit);
             latest
@@ -81,7 +81,7 @@ pub(super) async fn page(
         layout: Layout::new(&app, &actor, Section::Live, "Live"),
         rows: rows(&latest, &names, app.now()),
         filter,
-        most: MOST,
+        most: MAX_DECISIONS,
     };
     Ok((status, Page(page)))
 }

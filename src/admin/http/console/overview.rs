@@ -7,7 +7,7 @@ use axum::extract::{RawQuery, State};
 use url::form_urlencoded::Serializer;
 
 use super::super::health::{Check, readiness};
-use super::super::logs::REACH;
+use super::super::logs::MAX_PASSED;
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::chart::{Chart, Series};
@@ -359,7 +359,7 @@ async fn most_denied(app: &AppState) -> Result<(Vec<OriginCount>, Option<SearchE
         newest_first: true,
         ..DecisionQuery::default()
     };
-    let mut list = MergedList::new(&logs, EntryKind::Decisions, query).passing(REACH);
+    let mut list = MergedList::new(&logs, EntryKind::Decisions, query).passing(MAX_PASSED);
     let tallies = list.tally(TallyKey::Origin, ORIGINS).await?;
     drop(permit);
     let named = tallies.iter().filter_map(|tally| {

@@ -49,7 +49,7 @@ use crate::usage::SignalMode;
 pub const CONNECTIONS: usize = 128;
 
 /// Questions that are answered at once.
-const AT_WORK: usize = 8;
+const MAX_QUESTIONS: usize = 8;
 
 /// Octets of a URL, and of an agent.
 const LONGEST: usize = 4096;
@@ -136,7 +136,7 @@ impl PublicTry {
         Ok(PublicTry(Arc::new(Inner {
             sites: Sites::new(Arc::clone(&proxy))?,
             peers: Peers::new(per_minute, proxy.clock().clone()),
-            work: Semaphore::new(AT_WORK),
+            work: Semaphore::new(MAX_QUESTIONS),
             counts,
             proxy,
         })))

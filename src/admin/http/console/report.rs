@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use url::form_urlencoded::Serializer;
 
 use super::super::problem::Problem;
-use super::super::report::{PARAMETERS, USUAL_SINCE, question, report};
+use super::super::report::{DEFAULT_SINCE, PARAMETERS, question, report};
 use super::super::{Actor, AppState};
 use super::filter::{FieldErrors, LogChoice, bad_request, log_choices, params};
 use super::layout::{FormResult, Layout, Page, Section};
@@ -43,7 +43,7 @@ impl ReportPage {
     /// Tells whether the form has anything that a report has not by default: such a form is not folded.
     fn is_set(&self) -> bool {
         let texts = [&self.until, &self.client, &self.origin];
-        let is_usual = self.since == USUAL_SINCE && texts.iter().all(|text| text.is_empty());
+        let is_usual = self.since == DEFAULT_SINCE && texts.iter().all(|text| text.is_empty());
         !is_usual
             || self.has_faults()
             || self
@@ -98,7 +98,7 @@ pub(super) async fn page(
     };
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     let mut link = Serializer::new(String::new());
-    let since = conditions.since.as_deref().unwrap_or(USUAL_SINCE);
+    let since = conditions.since.as_deref().unwrap_or(DEFAULT_SINCE);
     link.append_pair("since", since);
     for (name, value) in [
         ("until", &conditions.until),

@@ -10,7 +10,7 @@ use http::HeaderMap;
 use serde::Deserialize;
 
 use super::super::form::Posted;
-use super::super::logs::REACH;
+use super::super::logs::MAX_PASSED;
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::filter::{Filter, bad_request, params};
@@ -32,10 +32,10 @@ const TITLE: &str = "Acknowledge decisions";
 const TICKED: usize = 200;
 
 /// Decisions that one form acknowledges by conditions, about.
-const MOST: u64 = 100_000;
+const MAX_DECISIONS: u64 = 100_000;
 
 /// Refused decisions that the page names.
-const NAMED: usize = 100;
+const MAX_NAMED: usize = 100;
 
 #[derive(Template)]
 #[template(path = "review.html", config = "src/admin/http/console/askama.toml")]
@@ -234,7 +234,7 @@ pub(super) async fn all(
         is_complete: false,
         ..ReviewedPage::new(&app, &actor, filter.link(&[]))
     };
-    while done.acknowledged < MOST {
+    while done.acknowledged < MAX_DECISIONS {
         let Some(step) = bulk.step(&note).await? else {
             done.is_complete = true;
             break;
@@ -314,8 +314,8 @@ pub(super) async fn next_open(
     let store = app.require_store()?;
     let (query, size) = (filter.query(app)?, store.extent().await?.size);
     let ranges = [
-        (seq.saturating_sub(REACH), seq.saturating_sub(1)),
-        (seq.max(size.saturating_sub(REACH)), size),
+        (seq.saturating_sub(MAX_PASSED), seq.saturating_sub(1)),
+        (seq.max(size.saturating_sub(MAX_PASSED)), size),
     ];
     for (after, to) in ranges {
         let open = DecisionQuery {
@@ -353,7 +353,7 @@ impl ReviewedPage {
 
     fn refuse(&mut self, id: String, present: Option<&Acknowledgement>, now: Moment) {
         self.refused += 1;
-        if self.conflicts.len() < NAMED {
+        if self.conflicts.len() < MAX_NAMED {
             self.conflicts.push(Conflict::of(id, present, now));
         }
     }

@@ -19,7 +19,7 @@ use crate::text::{from_hex, hex};
 const AROUND: u32 = 100;
 
 /// Lines of a file to show.
-const SHOWN: usize = 3_000;
+const MAX_SHOWN: usize = 3_000;
 
 /// Characters of a line.
 const WIDE: usize = 2_000;
@@ -53,7 +53,7 @@ impl Text {
     ) -> Text {
         let text = &*decoded(text);
         let count = lines(text).count();
-        let is_long = count > SHOWN;
+        let is_long = count > MAX_SHOWN;
         let is_near = |line: u32| {
             let near = |other: &u32| line.abs_diff(*other) <= AROUND;
             deciding.iter().chain(speakers).any(near)
@@ -62,7 +62,7 @@ impl Text {
         let shown = (1_u32..)
             .zip(lines(text))
             .filter(|(line, _)| !is_long || nothing_matters || is_near(*line))
-            .take(SHOWN);
+            .take(MAX_SHOWN);
         let lines: Vec<Line> = shown
             .map(|(line, text)| Line {
                 number: line,

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use crate::clock::{Clock, Uptime};
 
 /// Peers that are remembered. Beyond, new ones wait until others are forgotten.
-const MOST: usize = 10_000;
+const MAX_PEERS: usize = 10_000;
 
 /// Questions of one peer that are answered at once.
 const AT_ONCE: usize = 2;
@@ -75,9 +75,9 @@ impl Peers {
         if under_way.get(&peer).is_some_and(|count| *count >= AT_ONCE) {
             return Err(UNDER_WAY);
         }
-        if self.limiter.len() >= MOST {
+        if self.limiter.len() >= MAX_PEERS {
             self.limiter.retain_recent();
-            if self.limiter.len() >= MOST {
+            if self.limiter.len() >= MAX_PEERS {
                 return Err(CROWDED);
             }
         }
@@ -151,10 +151,10 @@ mod tests {
             let number = u32::try_from(number).unwrap();
             IpAddr::V4((0x0100_0000 + number).into())
         };
-        assert!((0..MOST).all(|number| peers.take(peer(number)).is_ok()));
-        assert_eq!(peers.take(peer(MOST)).err(), Some(CROWDED));
+        assert!((0..MAX_PEERS).all(|number| peers.take(peer(number)).is_ok()));
+        assert_eq!(peers.take(peer(MAX_PEERS)).err(), Some(CROWDED));
         clock.advance(Duration::from_secs(121));
-        assert!(peers.take(peer(MOST)).is_ok());
-        assert!(peers.limiter.len() < MOST);
+        assert!(peers.take(peer(MAX_PEERS)).is_ok());
+        assert!(peers.limiter.len() < MAX_PEERS);
     }
 }

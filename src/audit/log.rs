@@ -57,7 +57,7 @@ const BOUNDS: Bounds = Bounds {
 
 /// Returns bounds under which one write takes only a small part of a small store.
 fn bounds(config: &Config) -> Bounds {
-    let part = config.audit.max_size.map_or(u64::MAX, |most| most / 32);
+    let part = config.audit.max_size.map_or(u64::MAX, |limit| limit / 32);
     let part = usize::try_from(part).unwrap_or(usize::MAX).max(64 * 1024);
     Bounds {
         write: BOUNDS.write.min(part),
@@ -216,8 +216,8 @@ impl Log {
         }
         // An answer waits only for a batch that is taken as a strict one.
         self.is_strict.store(strict, Ordering::Release);
-        let most = u64::from(audit.refusals_per_minute);
-        self.refusals_per_minute.store(most, Ordering::Relaxed);
+        let limit = u64::from(audit.refusals_per_minute);
+        self.refusals_per_minute.store(limit, Ordering::Relaxed);
         if let Some(writer) = &self.writer {
             writer.queue.set_deny(log.on_failure == OnFailure::Deny);
         }
@@ -315,9 +315,9 @@ impl Log {
         if !record.is_refusal() || self.is_strict() {
             return true;
         }
-        let most = self.refusals_per_minute.load(Ordering::Relaxed);
+        let limit = self.refusals_per_minute.load(Ordering::Relaxed);
         let allowance = match exceeds {
-            Exceeds::Nothing => Allowance::Ordinary(most),
+            Exceeds::Nothing => Allowance::Ordinary(limit),
             Exceeds::ItsAllowance => Allowance::Exceeded,
         };
         writer.queue.admits(&Refusal::of(record), allowance)

@@ -121,8 +121,8 @@ impl Repeats {
         allowance: Allowance,
         tell: impl FnOnce(Vec<u8>),
     ) -> Admission {
-        let most = match allowance {
-            Allowance::Ordinary(most) => most,
+        let limit = match allowance {
+            Allowance::Ordinary(limit) => limit,
             Allowance::Exceeded => BEYOND_ITS_RATE,
         };
         let Some((who, window)) = self.window(refusal) else {
@@ -134,7 +134,7 @@ impl Repeats {
                 tell(entry);
             }
         }
-        if window.recorded < most {
+        if window.recorded < limit {
             window.recorded += 1;
             return Admission::Recorded;
         }

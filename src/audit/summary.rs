@@ -214,11 +214,11 @@ impl Rest {
 }
 
 impl CodeCounts {
-    /// Counts `code`, unless it is a new one and there are `most` already.
-    fn add(&mut self, code: &str, most: usize) {
+    /// Counts `code`, unless it is a new one and there are `max` already.
+    fn add(&mut self, code: &str, max: usize) {
         if let Some((_, count)) = self.0.iter_mut().find(|(known, _)| known == code) {
             *count += 1;
-        } else if self.0.len() < most {
+        } else if self.0.len() < max {
             self.0.push((code.to_owned(), 1));
         }
     }

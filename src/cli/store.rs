@@ -165,12 +165,12 @@ fn size(config: &Config) -> Result<ExitCode, String> {
     let (size, shipped) = small_runtime()?
         .block_on(async { Ok((store.size().await?, store.shipped().await?)) })
         .map_err(|error: StoreError| error.to_string())?;
-    let most = config.audit.max_size.map_or_else(
+    let limit = config.audit.max_size.map_or_else(
         || "no limit".to_owned(),
-        |most| format!("at most {}", format_bytes(most)),
+        |limit| format!("at most {}", format_bytes(limit)),
     );
     let mut text = format!(
-        "decisions  {}\norigins    {}\nrobots.txt {}\noctets     {} ({most})\n",
+        "decisions  {}\norigins    {}\nrobots.txt {}\noctets     {} ({limit})\n",
         size.decisions, size.origins, size.snapshots, size.bytes
     );
     if let Some(shipped) = shipped {

@@ -20,12 +20,12 @@ pub(super) fn width() -> Option<usize> {
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// Returns `text` in at most `most` characters, the last one `…` if some are left out.
-pub(super) fn fitted(text: &str, most: usize) -> Cow<'_, str> {
-    if text.len() <= most || text.chars().count() <= most {
+/// Returns `text` in at most `max` characters, the last one `…` if some are left out.
+pub(super) fn fitted(text: &str, max: usize) -> Cow<'_, str> {
+    if text.len() <= max || text.chars().count() <= max {
         return Cow::Borrowed(text);
     }
-    let mut kept: String = text.chars().take(most.saturating_sub(1)).collect();
+    let mut kept: String = text.chars().take(max.saturating_sub(1)).collect();
     kept.push('…');
     Cow::Owned(kept)
 }
@@ -240,8 +240,8 @@ mod tests {
                 "a\\u{a0}b\\u{3000}\\u{2800} c",
             ),
         ];
-        for (name, text, most, want) in cases {
-            assert_eq!(fitted(&printable(text), most), want, "{name}");
+        for (name, text, max, want) in cases {
+            assert_eq!(fitted(&printable(text), max), want, "{name}");
         }
     }
 

@@ -52,13 +52,13 @@ impl Collector for Process {
             let open = ConstGauge::new(open);
             put("process_open_fds", "Open descriptors", None, &open)?;
         }
-        let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        let most = ConstGauge::new(most.unwrap_or(u64::MAX));
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let limit = ConstGauge::new(limit.unwrap_or(u64::MAX));
         put(
             "process_max_fds",
             "Descriptors that may be open",
             None,
-            &most,
+            &limit,
         )
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn decisions_of(connections: usize) -> usize {
 pub(super) struct Connections {
     ordinary: Arc<ConnectionLimit<()>>,
     spare: Arc<ConnectionLimit<()>>,
-    most: usize,
+    max: usize,
 }
 
 /// The use of a slot.
@@ -61,17 +61,17 @@ pub(super) struct ActiveRequest(Arc<Slot<()>>);
 
 impl Connections {
     /// Creates so many slots, at least one.
-    pub(super) fn new(most: usize) -> Connections {
+    pub(super) fn new(max: usize) -> Connections {
         Connections {
             ordinary: Arc::default(),
             spare: Arc::default(),
-            most: most.max(1),
+            max: max.max(1),
         }
     }
 
     /// Returns a slot for a new connection; none if even the spare ones are busy.
     pub(super) fn slot(&self) -> Option<ConnectionSlot> {
-        let ordinary = self.ordinary.slot(self.most);
+        let ordinary = self.ordinary.slot(self.max);
         let (slot, kind) = match ordinary {
             Some(slot) => (slot, SlotKind::Ordinary),
             None => (self.spare.slot(SPARE)?, SlotKind::Spare),

@@ -70,18 +70,18 @@ impl Params {
         Ok(word.map(|word| word == "true"))
     }
 
-    /// Takes the number of items: `usual` by default, at least 1, at most `most`.
+    /// Takes the number of items: from 1 to `max`, and `default` if the request names none.
     ///
     /// # Errors
     /// When the value is no such number.
-    pub fn limit(&mut self, usual: usize, most: usize) -> Result<usize, InvalidParam> {
+    pub fn limit(&mut self, default: usize, max: usize) -> Result<usize, InvalidParam> {
         let Some(text) = self.text("limit")? else {
-            return Ok(usual);
+            return Ok(default);
         };
         let is_plain = text.bytes().all(|octet| octet.is_ascii_digit());
-        let limit = text.parse().ok().filter(|limit| (1..=most).contains(limit));
+        let limit = text.parse().ok().filter(|limit| (1..=max).contains(limit));
         limit.filter(|_| is_plain).ok_or_else(|| {
-            InvalidParam::new("limit", format_args!("{text}: it is from 1 to {most}"))
+            InvalidParam::new("limit", format_args!("{text}: it is from 1 to {max}"))
         })
     }
 

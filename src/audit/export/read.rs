@@ -259,7 +259,7 @@ impl Exported {
 }
 
 /// Reads a file of at most so many octets. Neither a pipe nor a link is opened: the files come from elsewhere.
-fn read(path: &Path, most: usize) -> Result<Vec<u8>, Faulty> {
+fn read(path: &Path, max: usize) -> Result<Vec<u8>, Faulty> {
     let failed = |error: io::Error| Faulty::of(path, &error);
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
     let file = OpenOptions::new()
@@ -271,10 +271,10 @@ fn read(path: &Path, most: usize) -> Result<Vec<u8>, Faulty> {
         return Err(Faulty::of(path, &"no regular file"));
     }
     let mut octets = Vec::new();
-    let mut file = file.take(most as u64 + 1);
+    let mut file = file.take(max as u64 + 1);
     file.read_to_end(&mut octets).map_err(failed)?;
-    match octets.len() > most {
-        true => Err(Faulty::of(path, &format!("more than {most} octets"))),
+    match octets.len() > max {
+        true => Err(Faulty::of(path, &format!("more than {max} octets"))),
         false => Ok(octets),
     }
 }

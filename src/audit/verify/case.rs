@@ -243,8 +243,8 @@ async fn fetch_of(evidence: &Evidence<'_>, store: &dyn Store) -> Result<Option<F
     let (Some((origin, _)), Some(fetched)) = (origin, fetched) else {
         return Ok(None);
     };
-    let most = FETCHES_KEPT * (OWN_STATES + 1) * Document::ALL.len();
-    let fetches = store.fetches(&origin, most).await?;
+    let limit = FETCHES_KEPT * (OWN_STATES + 1) * Document::ALL.len();
+    let fetches = store.fetches(&origin, limit).await?;
     let identity = robots.and_then(|robots| robots.identity.as_deref());
     let is_its = |fetch: &Fetch| {
         let is_of_it = identity.is_none_or(|name| fetch.identity.to_string() == name);

@@ -71,13 +71,13 @@ pub(super) fn read(file: &Path, config: &Config) -> Result<File, String> {
     Ok(explain::file(&text, &name, &config.robots, now))
 }
 
-/// Reads at most `most` octets of a file; `-` is standard input.
-pub(super) fn octets(file: &Path, most: u64) -> Result<Vec<u8>, String> {
+/// Reads at most `max` octets of a file; `-` is standard input.
+pub(super) fn octets(file: &Path, max: u64) -> Result<Vec<u8>, String> {
     let mut text = Vec::new();
     let read = if file == Path::new("-") {
-        io::stdin().lock().take(most).read_to_end(&mut text)
+        io::stdin().lock().take(max).read_to_end(&mut text)
     } else {
-        std::fs::File::open(file).and_then(|file| file.take(most).read_to_end(&mut text))
+        std::fs::File::open(file).and_then(|file| file.take(max).read_to_end(&mut text))
     };
     read.map_err(|error| format!("{}: {error}", file.display()))?;
     Ok(text)

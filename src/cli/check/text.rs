@@ -251,18 +251,18 @@ fn fields(page: &mut Page, judged: &Judgement, snapshot: &File) {
     more(page, other_lines.len());
 }
 
-/// Writes at most `most` remarks.
-pub(super) fn notes(page: &mut Page, notes: &[Lint], most: usize) {
+/// Writes at most `max` remarks.
+pub(super) fn notes(page: &mut Page, notes: &[Lint], max: usize) {
     let paint = page.paint;
-    for (at, note) in notes.iter().take(most).enumerate() {
+    for (at, note) in notes.iter().take(max).enumerate() {
         let label = if at == 0 { "notes" } else { "" };
         let kind = paint.tone(Tone::Remark, note.kind);
         let text = Escaped(note.text.as_bytes());
         let gap = if note.text.is_empty() { "" } else { ": " };
         page.line(label, format_args!("line {}: {kind}{gap}{text}", note.line));
     }
-    if notes.len() > most {
-        let left = notes.len() - most;
+    if notes.len() > max {
+        let left = notes.len() - max;
         let what =
             format_args!("… and {left} more: `crawlgate check --robots FILE` shows all of them")
                 .to_string();

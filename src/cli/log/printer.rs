@@ -259,9 +259,9 @@ impl LogPrinter {
     }
 }
 
-/// Fits a URL into `most` characters. Its path was judged, so a long host is cut to half of that.
-fn with_path(url: &str, most: usize) -> Cow<'_, str> {
-    if url.chars().count() <= most {
+/// Fits a URL into `max` characters. Its path was judged, so a long host is cut to half of that.
+fn with_path(url: &str, max: usize) -> Cow<'_, str> {
+    if url.chars().count() <= max {
         return Cow::Borrowed(url);
     }
     let host = url.find("://").map_or(0, |at| at + 3);
@@ -269,9 +269,9 @@ fn with_path(url: &str, most: usize) -> Cow<'_, str> {
     let (origin, path) = url.split_at(slash.map_or(url.len(), |at| host + at));
     let shown = match path.chars().count() {
         0 | 1 => origin.into(),
-        path => fitted(origin, (most / 2).max(most.saturating_sub(path))),
+        path => fitted(origin, (max / 2).max(max.saturating_sub(path))),
     };
-    Cow::Owned(fitted(&format!("{shown}{path}"), most).into_owned())
+    Cow::Owned(fitted(&format!("{shown}{path}"), max).into_owned())
 }
 
 /// Returns `2026-11-20 12:00:00` of a record's time.

@@ -75,8 +75,8 @@ pub(super) async fn show(
         print(format!("{origin}: nothing is known of it{name}\n").as_bytes())?;
         return Ok(NOTHING);
     };
-    let most = FETCHES_KEPT * (OWN_STATES + 1) * Document::ALL.len();
-    let mut fetches = store.fetches(origin, most).await.map_err(failed)?;
+    let limit = FETCHES_KEPT * (OWN_STATES + 1) * Document::ALL.len();
+    let mut fetches = store.fetches(origin, limit).await.map_err(failed)?;
     fetches.retain(|fetch| fetch.identity == found.identity);
     if let Some(points) = &args.diff {
         return diff::diff(points, found, &fetches, store, now).await;
@@ -199,8 +199,8 @@ fn pace(state: &State, config: &Config) -> String {
     if in_force.is_some_and(|pace| pace.source == Source::Own) {
         text.push_str(" ([pace] requests_per_second)");
     }
-    if let Some(most) = config.pace.concurrency {
-        let _ = write!(text, ", {most} at a time ([pace] concurrency)");
+    if let Some(limit) = config.pace.concurrency {
+        let _ = write!(text, ", {limit} at a time ([pace] concurrency)");
     }
     if let Some(crawl_delay) = crawl_delay {
         let kept = match in_force {

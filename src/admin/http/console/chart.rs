@@ -123,8 +123,8 @@ impl Chart {
                 is_rest: true,
             });
         }
-        let most = counts.iter().map(|row| row.iter().sum::<u64>()).max();
-        let top = round_up(most.unwrap_or(0));
+        let highest = counts.iter().map(|row| row.iter().sum::<u64>()).max();
+        let top = round_up(highest.unwrap_or(0));
         let total = names.iter().map(|(_, count)| count).sum();
         let bars = counts
             .into_iter()

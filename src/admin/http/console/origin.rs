@@ -195,8 +195,8 @@ async fn known(
     let now = app.now();
     let settings = app.proxy().settings();
     let document = found.identity.document();
-    let most = FETCHES_KEPT * Document::ALL.len();
-    let mut fetches = store.fetches(&found.origin, most).await?;
+    let limit = FETCHES_KEPT * Document::ALL.len();
+    let mut fetches = store.fetches(&found.origin, limit).await?;
     fetches.retain(|fetch| fetch.identity.document() == document);
     let text = match found.state.copy() {
         Some(copy) => store.snapshot(copy.sha256).await?,

@@ -148,9 +148,9 @@ impl Roots<'_> {
 
     /// Returns the leaf hashes of the bundle from `first` on, as far as there are entries below the size.
     async fn leaves(&self, first: u64) -> Result<Vec<Hash>, StoreError> {
-        let most = self.size.saturating_sub(first).min(BUNDLE);
-        let most = usize::try_from(most).unwrap_or(0);
-        let entries = match self.store.records(first, most).await {
+        let count = self.size.saturating_sub(first).min(BUNDLE);
+        let count = usize::try_from(count).unwrap_or(0);
+        let entries = match self.store.records(first, count).await {
             // Without them, no root follows.
             Err(error) if error.kind == StoreErrorKind::Corrupt => Vec::new(),
             read => read?,

@@ -84,7 +84,7 @@ fn a_path_is_seen_behind_any_host() {
         let shown = rows(Some(width), &decision);
         assert!(shown.contains("/a/rather"), "{width}: {shown}");
     }
-    for (name, url, most, want) in [
+    for (name, url, max, want) in [
         ("it fits", "a.example/b", 11, "a.example/b"),
         (
             "the path is cut where the host is short",
@@ -101,7 +101,7 @@ fn a_path_is_seen_behind_any_host() {
         ("both are long", "long.example/abcdefghij", 10, "long…/abc…"),
         ("there is no path", "long.example", 5, "long…"),
     ] {
-        assert_eq!(with_path(url, most), want, "{name}");
+        assert_eq!(with_path(url, max), want, "{name}");
     }
 }
 

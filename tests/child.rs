@@ -3,9 +3,9 @@
 // Test code: a failed unwrap is a failed test.
 #![allow(clippy::unwrap_used)]
 
-use crawlgate::cli::run::{Ended, Reachable, start};
+use crawlgate::cli::run::{CommandEnd, Reachable, start};
 
-async fn sh(script: &str) -> Ended {
+async fn sh(script: &str) -> CommandEnd {
     let environment = [("GATE".to_owned(), "open".to_owned())];
     let arguments = ["-c".into(), script.into()];
     let running = start("sh".as_ref(), &arguments, &environment, Reachable::Anywhere);
@@ -19,38 +19,43 @@ async fn a_command_keeps_its_exit_code_and_gets_our_signals() {
         (
             "the exit code is passed through",
             "exit 7",
-            Ended::Exited(7),
+            CommandEnd::Exited(7),
             7,
         ),
-        ("success is passed through", "exit 0", Ended::Exited(0), 0),
+        (
+            "success is passed through",
+            "exit 0",
+            CommandEnd::Exited(0),
+            0,
+        ),
         (
             "a signal that kills the command",
             "kill -TERM $$",
-            Ended::Killed(15),
+            CommandEnd::Killed(15),
             143,
         ),
         (
             "the command sees the environment",
             "test \"$GATE\" = open",
-            Ended::Exited(0),
+            CommandEnd::Exited(0),
             0,
         ),
         (
             "a signal to us reaches the command",
             "trap 'exit 42' USR1; kill -USR1 $PPID; while :; do :; done",
-            Ended::Exited(42),
+            CommandEnd::Exited(42),
             42,
         ),
         (
             "a signal that would end us reaches the command",
             "trap 'exit 43' TERM; kill -TERM $PPID; while :; do :; done",
-            Ended::Exited(43),
+            CommandEnd::Exited(43),
             43,
         ),
         (
             "the command may go on after a signal",
             "trap 'exit 44' USR2; trap 'kill -USR2 $PPID' HUP; kill -HUP $PPID; while :; do :; done",
-            Ended::Exited(44),
+            CommandEnd::Exited(44),
             44,
         ),
     ];

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crawlgate::audit::DecisionId;
-use crawlgate::audit::report::{Gathering, Question, Report};
+use crawlgate::audit::report::{Gathering, Report, ReportQuery};
 use crawlgate::audit::verify::case::Trusted;
 use crawlgate::clock::{Clock, Moment};
 use crawlgate::config::Config;
@@ -86,7 +86,7 @@ pub(super) async fn ask(store: &Arc<dyn Store>) {
     }
     slowest("the hours of a month", took, 720);
     let began = Instant::now();
-    let question = Question {
+    let question = ReportQuery {
         since: Moment::default(),
         until: Clock::system().now() + Duration::from_secs(86_400),
         client: None,

@@ -26,12 +26,12 @@ const TRIES: usize = 16;
 pub(super) struct Forwarded {
     present: ArcSwap<Table>,
     hasher: ahash::RandomState,
-    taken: Mutex<TakenCounts>,
+    reader: Mutex<ReaderState>,
 }
 
-/// The reader's side.
+/// The state of the reader of the counts.
 #[derive(Debug, Default)]
-struct TakenCounts {
+struct ReaderState {
     /// The hour that is counted, from the epoch; zero before the first look.
     hour: u64,
     /// Earlier tables: a request that found one may still count there.
@@ -74,7 +74,7 @@ impl Default for Forwarded {
         Self {
             present: ArcSwap::from_pointee(Table::new()),
             hasher: ahash::RandomState::new(),
-            taken: Mutex::default(),
+            reader: Mutex::default(),
         }
     }
 }
@@ -112,15 +112,15 @@ impl Forwarded {
     /// Returns the counts of the hour that is over, or all of them; `None` if there are none to tell.
     pub(super) fn take(&self, now: Moment, all: bool) -> Option<Sum> {
         let hour = now.as_millis() / u64::try_from(HOUR.as_millis()).unwrap_or(1);
-        let mut taken = self.taken.lock();
-        let is_over = std::mem::replace(&mut taken.hour, hour) != hour;
+        let mut reader = self.reader.lock();
+        let is_over = std::mem::replace(&mut reader.hour, hour) != hour;
         if !is_over && !all {
             return None;
         }
         let mut sum = Sum::default();
         let table = self.present.swap(Arc::new(Table::new()));
-        taken.before.push(table);
-        taken.before.retain_mut(|table| {
+        reader.before.push(table);
+        reader.before.retain_mut(|table| {
             // Asked first: once no request has the table, none can find it again.
             let is_final = Arc::get_mut(table).is_some();
             sum.add(table);

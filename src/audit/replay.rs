@@ -171,7 +171,7 @@ fn decide(
 }
 
 /// A request that robots.txt decides about.
-struct Question {
+struct UndecidedRequest {
     target: Target,
     mode: Mode,
     decided: Moment,
@@ -180,7 +180,7 @@ struct Question {
 }
 
 /// Decides without robots.txt where that suffices, or returns the question.
-fn without_robots(evidence: &Evidence<'_>) -> Result<Result<Ruling, Question>, NoDecision> {
+fn without_robots(evidence: &Evidence<'_>) -> Result<Result<Ruling, UndecidedRequest>, NoDecision> {
     let target = target(evidence)?;
     let mode = mode(evidence)?;
     let decided = match &evidence.decided_at {
@@ -188,7 +188,7 @@ fn without_robots(evidence: &Evidence<'_>) -> Result<Result<Ruling, Question>, N
         None => return Err(NoDecision::Attested(NotReplayable::Older)),
     };
     let ruled = by_path_or_override(target, evidence, mode, decided)?;
-    Ok(ruled.map_err(|target| Question {
+    Ok(ruled.map_err(|target| UndecidedRequest {
         target,
         mode,
         decided,
@@ -213,12 +213,12 @@ fn terms_of<'t>(
 /// Decides by this state of the origin's robots.txt.
 fn by_robots(
     evidence: &Evidence<'_>,
-    question: Question,
+    question: UndecidedRequest,
     terms: &PolicySettings,
     state: Arc<State>,
     tdmrep: Option<&Arc<Snapshot>>,
 ) -> Result<Decision, NoDecision> {
-    let Question {
+    let UndecidedRequest {
         target,
         mode,
         decided,

@@ -37,7 +37,7 @@ const TOP: usize = 100;
 
 /// The span and the part of the log that a report is about.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct ReportQuery {
     /// The beginning.
     pub since: Moment,
     /// The end, exclusive.
@@ -50,7 +50,7 @@ pub struct Question {
     pub by: Option<String>,
 }
 
-impl Question {
+impl ReportQuery {
     /// Tells whether the report is about one client or one origin.
     fn is_of_a_part(&self) -> bool {
         self.client.is_some() || self.origin.is_some()
@@ -138,7 +138,7 @@ fn named(table: &Table<String>) -> u64 {
     table.len() as u64 - u64::from(unnamed)
 }
 
-fn about(question: &Question, now: Moment) -> About {
+fn about(question: &ReportQuery, now: Moment) -> About {
     About {
         release: env!("CARGO_PKG_VERSION"),
         made_at: time_text(now),
@@ -152,7 +152,7 @@ fn about(question: &Question, now: Moment) -> About {
 
 /// Returns what this log does not tell.
 fn not_recorded(
-    question: &Question,
+    question: &ReportQuery,
     figures: &Figures,
     fetches: Option<&FetchCounts>,
     lacks_fetches: bool,

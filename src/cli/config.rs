@@ -114,20 +114,25 @@ fn texts(faults: &[impl ToString]) -> Vec<String> {
 /// Returns addresses and sockets that two listeners share: the second one would not start.
 fn shared_places(config: &Config) -> Vec<String> {
     let simple = config.listen.addresses.iter();
-    let simple = simple.map(|address| ("[listen] address".to_owned(), At::Port(*address)));
+    let simple = simple.map(|address| {
+        (
+            "[listen] address".to_owned(),
+            ListenerAddress::Port(*address),
+        )
+    });
     let named = config.listeners.iter().map(|listener| {
         let at = match &listener.at {
-            ListenAt::Address(address) => At::Port(*address),
-            ListenAt::Unix { path, .. } => At::File(path),
+            ListenAt::Address(address) => ListenerAddress::Port(*address),
+            ListenAt::Unix { path, .. } => ListenerAddress::File(path),
         };
         (format!("[[listener]] {:?}", listener.name), at)
     });
     let admin = &config.admin;
-    let console = admin.address.map(At::Port);
+    let console = admin.address.map(ListenerAddress::Port);
     let console = console.map(|at| ("[admin] address".to_owned(), at));
-    let public = admin.public_try.map(At::Port);
+    let public = admin.public_try.map(ListenerAddress::Port);
     let public = public.map(|at| ("[admin] public_try".to_owned(), at));
-    let socket = admin.socket.as_deref().map(At::File);
+    let socket = admin.socket.as_deref().map(ListenerAddress::File);
     let socket = socket.map(|at| ("[admin] socket".to_owned(), at));
     let sites = console.into_iter().chain(public).chain(socket);
     let all: Vec<_> = simple.chain(named).chain(sites).collect();
@@ -144,33 +149,34 @@ fn shared_places(config: &Config) -> Vec<String> {
 }
 
 /// An address or a socket of a listener.
-enum At<'a> {
+enum ListenerAddress<'a> {
     Port(SocketAddr),
     File(&'a Path),
 }
 
-impl At<'_> {
+impl ListenerAddress<'_> {
     /// Tells whether this listener keeps another one from listening at `other`.
-    fn excludes(&self, other: &At<'_>) -> bool {
+    fn excludes(&self, other: &ListenerAddress<'_>) -> bool {
         match (self, other) {
-            (At::File(one), At::File(other)) => one == other,
-            (At::Port(one), At::Port(other)) => {
+            (ListenerAddress::File(one), ListenerAddress::File(other)) => one == other,
+            (ListenerAddress::Port(one), ListenerAddress::Port(other)) => {
                 let is_all = one.ip().is_unspecified() || other.ip().is_unspecified();
                 one.port() == other.port()
                     && one.port() != 0
                     && one.is_ipv4() == other.is_ipv4()
                     && (is_all || one.ip() == other.ip())
             }
-            (At::File(_), At::Port(_)) | (At::Port(_), At::File(_)) => false,
+            (ListenerAddress::File(_), ListenerAddress::Port(_))
+            | (ListenerAddress::Port(_), ListenerAddress::File(_)) => false,
         }
     }
 }
 
-impl fmt::Display for At<'_> {
+impl fmt::Display for ListenerAddress<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            At::Port(address) => address.fmt(f),
-            At::File(path) => path.display().fmt(f),
+            ListenerAddress::Port(address) => address.fmt(f),
+            ListenerAddress::File(path) => path.display().fmt(f),
         }
     }
 }

@@ -11,7 +11,7 @@ use super::terminal::{self, Unit};
 use super::{audit, fail};
 use crate::admin::query::Conditions;
 use crate::audit::csv::to_csv;
-use crate::audit::report::{Gathering, Question, Report, Verification};
+use crate::audit::report::{Gathering, Report, ReportQuery, Verification};
 use crate::audit::verify::case::Trusted;
 use crate::clock::{Clock, Moment};
 use crate::config::Config;
@@ -214,7 +214,7 @@ impl Outputs {
 }
 
 /// Reads the span and the conditions.
-fn question(args: &ReportArgs, now: Moment) -> Result<Question, String> {
+fn question(args: &ReportArgs, now: Moment) -> Result<ReportQuery, String> {
     let conditions = Conditions {
         since: Some(args.since.clone()),
         until: Some(args.until.clone()),
@@ -238,7 +238,7 @@ fn question(args: &ReportArgs, now: Moment) -> Result<Question, String> {
             time_text(until)
         ));
     }
-    Ok(Question {
+    Ok(ReportQuery {
         since,
         until,
         client: query.client,
@@ -248,7 +248,7 @@ fn question(args: &ReportArgs, now: Moment) -> Result<Question, String> {
 }
 
 /// Counts the span, with a progress bar on a terminal.
-async fn gather(logs: &Logs, question: &Question) -> Result<Gathering, String> {
+async fn gather(logs: &Logs, question: &ReportQuery) -> Result<Gathering, String> {
     let failed = |error: StoreError| error.to_string();
     let gathering = Gathering::begin(logs, question.clone()).await;
     let mut gathering = gathering.map_err(failed)?;
@@ -263,7 +263,7 @@ async fn gather(logs: &Logs, question: &Question) -> Result<Gathering, String> {
 /// Refuses a report about nothing.
 fn require_requests(
     gathering: &Gathering,
-    question: &Question,
+    question: &ReportQuery,
     config: &Config,
 ) -> Result<(), String> {
     if gathering.figures().total().requests() > 0 {

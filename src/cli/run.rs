@@ -21,7 +21,7 @@ mod summary;
 
 pub use self::{
     args::RunArgs,
-    child::{Ended, Reachable, Running, SpawnError, start},
+    child::{CommandEnd, Reachable, Running, SpawnError, start},
     confine::Refusal,
     environment::{Files, PrivateFiles, child_environment, fill_placeholders},
     namespace::{ConfinedArgs, run as run_confined},
@@ -274,7 +274,7 @@ async fn command(
     url: &str,
     endpoint: ProxyEndpoint,
     files: &PrivateFiles,
-) -> Result<Result<Ended, SpawnError>, String> {
+) -> Result<Result<CommandEnd, SpawnError>, String> {
     let mut words = args.command.clone();
     let spki = proxy.authority().spki_sha256_base64();
     fill_placeholders(&mut words, url, &files.files().ca, &spki);

@@ -5,7 +5,7 @@ use http::StatusCode;
 use super::AppState;
 use super::problem::Problem;
 use crate::admin::query::{Conditions, InvalidParam};
-use crate::audit::report::{Gathering, Question, Report};
+use crate::audit::report::{Gathering, Report, ReportQuery};
 use crate::audit::verify::case::Trusted;
 use crate::clock::Moment;
 
@@ -19,14 +19,14 @@ pub(super) const PARAMETERS: [&str; 5] = ["since", "until", "client", "origin", 
 ///
 /// # Errors
 /// The first condition that can never hold.
-pub(super) fn question(conditions: &Conditions, now: Moment) -> Result<Question, InvalidParam> {
+pub(super) fn question(conditions: &Conditions, now: Moment) -> Result<ReportQuery, InvalidParam> {
     let conditions = Conditions {
         since: (conditions.since.clone()).or_else(|| Some(DEFAULT_SINCE.to_owned())),
         until: (conditions.until.clone()).or_else(|| Some("now".to_owned())),
         ..conditions.clone()
     };
     let query = conditions.query(now)?;
-    let question = Question {
+    let question = ReportQuery {
         since: query.since.unwrap_or(now),
         until: query.until.unwrap_or(now),
         client: query.client,

@@ -74,7 +74,7 @@ pub struct Imported {
 
 /// A checkpoint with a trusted signature.
 #[derive(Debug)]
-struct Signed {
+struct SignedCheckpoint {
     checkpoint: Checkpoint,
     note: Note,
 }
@@ -190,8 +190,12 @@ struct Import<'a, P> {
 impl<P: FnMut(u64, u64)> Import<'_, P> {
     /// Files the records up to a checkpoint, and the checkpoint with them. Those `earlier` come too, if the records prove
     /// that a trusted key replaced the one that signed them.
-    fn file(&mut self, signed: &Signed, earlier: &mut Vec<u64>) -> Result<(), ImportError> {
-        let Signed { checkpoint, note } = signed;
+    fn file(
+        &mut self,
+        signed: &SignedCheckpoint,
+        earlier: &mut Vec<u64>,
+    ) -> Result<(), ImportError> {
+        let SignedCheckpoint { checkpoint, note } = signed;
         let (size, known) = (checkpoint.size, self.known);
         let end = self.start.max(size);
         let mut missing = self.file_parts(end, checkpoint)?;
@@ -347,7 +351,7 @@ fn file_earlier(
     filing: &mut Filing<'_>,
     time: Moment,
 ) -> Result<(), ImportError> {
-    let Signed { checkpoint, note } = open(export, size, keys)?;
+    let SignedCheckpoint { checkpoint, note } = open(export, size, keys)?;
     if filing.root(size)? != checkpoint.root {
         return Err(ImportError::Root { size, known: 0 });
     }
@@ -410,13 +414,13 @@ fn beginning(
 }
 
 /// Reads a checkpoint, and verifies its signatures.
-fn open(export: &Exported, size: u64, keys: &Trusted<'_>) -> Result<Signed, ImportError> {
+fn open(export: &Exported, size: u64, keys: &Trusted<'_>) -> Result<SignedCheckpoint, ImportError> {
     let note = export.checkpoint(size)?;
     let known = keys.at(size);
     let opened = Checkpoint::open(&note, &known);
     let (checkpoint, _) = opened.map_err(|error| ImportError::Signature { size, error })?;
     match checkpoint.size == size && checkpoint.origin == export.log {
-        true => Ok(Signed { checkpoint, note }),
+        true => Ok(SignedCheckpoint { checkpoint, note }),
         false => Err(ImportError::Misnamed(size)),
     }
 }

@@ -18,7 +18,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 pub use self::error::{DestinationError, FolderError, NoProof, WriteError};
 pub use self::folder::{Folder, head_text};
 use self::missing::bundles;
-use self::signed::Signed;
+use self::signed::SignedRoots;
 use super::{ExportDir, body_file, checkpoint_file, entries_file, ground_file};
 use crate::entry::{Basis, Digest, Entry};
 use crate::store::block::{BlockError, BlockWriter, MOST_ENTRIES, Refused};
@@ -125,14 +125,14 @@ impl Export<'_> {
         }
         // Whole bundles are compared, also the one of which a part was exported before.
         let mut at = next - next % BUNDLE;
-        let Some(signed) = Signed::of(self.store, checkpoint, at).await? else {
+        let Some(signed) = SignedRoots::of(self.store, checkpoint, at).await? else {
             return Ok(false);
         };
         if kept > first {
             let ground = signed.ground.to_bytes();
             self.destination.put(&ground_file(next), &ground).await?;
         }
-        let mut block = Pending::at(next)?;
+        let mut block = PendingFile::at(next)?;
         let mut gap: Option<u64> = None;
         while at < size {
             for records in bundles(self.store, at, size).await? {
@@ -144,7 +144,7 @@ impl Export<'_> {
                 match &records {
                     None if gap.is_none() => {
                         let begin = at.max(next);
-                        self.put(std::mem::replace(&mut block, Pending::at(begin)?))
+                        self.put(std::mem::replace(&mut block, PendingFile::at(begin)?))
                             .await?;
                         gap = Some(begin);
                     }
@@ -152,7 +152,7 @@ impl Export<'_> {
                     Some(records) => {
                         if let Some(begin) = gap.take() {
                             self.gap(&signed, begin, at).await?;
-                            block = Pending::at(at)?;
+                            block = PendingFile::at(at)?;
                         }
                         for record in records.iter().filter(|one| one.seq > next) {
                             self.entry(record, &mut block).await?;
@@ -174,11 +174,11 @@ impl Export<'_> {
     async fn entry(
         &mut self,
         record: &StoredDecision,
-        block: &mut Pending,
+        block: &mut PendingFile,
     ) -> Result<(), WriteError> {
         self.bodies(&record.entry).await?;
         if !block.push(&record.entry)? {
-            self.put(std::mem::replace(block, Pending::at(record.seq - 1)?))
+            self.put(std::mem::replace(block, PendingFile::at(record.seq - 1)?))
                 .await?;
             block.push(&record.entry)?;
         }
@@ -209,7 +209,7 @@ impl Export<'_> {
         Ok(())
     }
 
-    async fn put(&self, block: Pending) -> Result<(), WriteError> {
+    async fn put(&self, block: PendingFile) -> Result<(), WriteError> {
         let (first, end) = (block.first, block.end);
         if let Some(body) = block.finish()? {
             let name = entries_file(first, end);
@@ -274,13 +274,13 @@ impl Export<'_> {
 }
 
 /// The entries of the next file.
-struct Pending {
+struct PendingFile {
     first: u64,
     end: u64,
     writer: BlockWriter,
 }
 
-impl Pending {
+impl PendingFile {
     fn at(first: u64) -> Result<Self, BlockError> {
         let writer = BlockWriter::new()?;
         let end = first;

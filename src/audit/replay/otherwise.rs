@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::evidence::Evidence;
 use super::premises::{NoDecision, cut};
-use super::{NotReplayable, Question, by_robots, terms_of, unproven, without_robots};
+use super::{NotReplayable, UndecidedRequest, by_robots, terms_of, unproven, without_robots};
 use crate::policy::terms::PolicySettings;
 use crate::policy::{Decision, Reason, Verdict};
 use crate::robots::snapshot::Snapshot;
@@ -144,7 +144,7 @@ pub fn otherwise(
     }
     let question = match without_robots(evidence)? {
         Ok(_) => return Err(Inapplicable::WithoutRobots),
-        Err(question) => Question { exempt, ..question },
+        Err(question) => UndecidedRequest { exempt, ..question },
     };
     let terms = terms_of(evidence, terms)?;
     let robots = evidence.robots.as_ref().ok_or(Inapplicable::Incomplete)?;

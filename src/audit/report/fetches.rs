@@ -1,6 +1,6 @@
 //! The fetches of robots.txt in a span.
 
-use super::Question;
+use super::ReportQuery;
 use super::content::FetchCounts;
 use super::logs::Readable;
 use crate::store::StoreError;
@@ -9,7 +9,7 @@ use crate::text::time_text;
 /// Returns the fetches of robots.txt in the span, of all logs together; `None` unless the report is about all of them, and
 /// some were counted. True if one of several logs has no counts.
 pub(super) async fn fetches(
-    question: &Question,
+    question: &ReportQuery,
     logs: &Readable<'_>,
 ) -> Result<(Option<FetchCounts>, bool), StoreError> {
     if question.is_of_a_part() {

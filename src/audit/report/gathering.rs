@@ -1,6 +1,6 @@
 //! The counting of a span, step by step, log by log.
 
-use super::Question;
+use super::ReportQuery;
 use crate::clock::Moment;
 use crate::store::figures::Figures;
 use crate::store::logs::{Fault, Log, Logs};
@@ -10,7 +10,7 @@ use crate::tlog::{KeyName, SEGMENT};
 /// The counting of a span, step by step, log by log.
 #[derive(Debug)]
 pub struct Gathering {
-    pub(super) question: Question,
+    pub(super) question: ReportQuery,
     pub(super) parts: Vec<Part>,
     pub(super) figures: Figures,
     /// The log at hand.
@@ -35,7 +35,7 @@ impl Gathering {
     ///
     /// # Errors
     /// When there is one log alone, and it cannot be read.
-    pub async fn begin(logs: &Logs, question: Question) -> Result<Self, StoreError> {
+    pub async fn begin(logs: &Logs, question: ReportQuery) -> Result<Self, StoreError> {
         let mut parts = Vec::new();
         for log in logs {
             let part = async { Part::begin(log, &*logs.open(log).await?).await };

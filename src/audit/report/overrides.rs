@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::content::OverrideRow;
 use super::rows::time;
-use super::{Question, Readable};
+use super::{Readable, ReportQuery};
 use crate::clock::Moment;
 use crate::entry::{Asserted, Digest, origin_parts};
 use crate::policy::overrides::Override;
@@ -18,7 +18,7 @@ type Key = (String, String, String, Option<String>);
 /// Returns the overrides, by their numbers.
 pub(super) async fn overrides(
     figures: &Figures,
-    question: &Question,
+    question: &ReportQuery,
     logs: &Readable<'_>,
 ) -> Result<Vec<OverrideRow>, StoreError> {
     let mut rows: BTreeMap<Key, OverrideRow> = BTreeMap::new();
@@ -117,7 +117,7 @@ fn created(time: Moment) -> Option<String> {
     (time.as_millis() > 0).then(|| time_text(time))
 }
 
-fn is_about(row: &OverrideRow, question: &Question) -> bool {
+fn is_about(row: &OverrideRow, question: &ReportQuery) -> bool {
     question.origin.as_deref().is_none_or(|wanted| {
         row.origin.eq_ignore_ascii_case(wanted)
             || origin_parts(&row.origin).1.eq_ignore_ascii_case(wanted)
@@ -125,7 +125,7 @@ fn is_about(row: &OverrideRow, question: &Question) -> bool {
 }
 
 /// Tells whether it was in force at any time of the span. Times of the same form compare as texts.
-fn is_in_span(row: &OverrideRow, question: &Question) -> bool {
+fn is_in_span(row: &OverrideRow, question: &ReportQuery) -> bool {
     let (since, until) = (time_text(question.since), time_text(question.until));
     let begins = row.created.as_ref().is_none_or(|created| *created < until);
     let mut ends = [&row.until, &row.removed].into_iter().flatten();

@@ -32,8 +32,8 @@ async fn store(copies: u64) -> Arc<Sqlite> {
     Arc::new(store)
 }
 
-fn question() -> Question {
-    Question {
+fn question() -> ReportQuery {
+    ReportQuery {
         since: Moment::from_millis(NOON - 12 * HOUR),
         until: Moment::from_millis(NOON + 48 * HOUR),
         client: None,
@@ -42,16 +42,16 @@ fn question() -> Question {
     }
 }
 
-async fn report(store: &Arc<Sqlite>, question: Question) -> Report {
+async fn report(store: &Arc<Sqlite>, question: ReportQuery) -> Report {
     report_by(store, question, Vec::new()).await
 }
 
-async fn report_by(store: &Arc<Sqlite>, question: Question, keys: Vec<VerifierKey>) -> Report {
+async fn report_by(store: &Arc<Sqlite>, question: ReportQuery, keys: Vec<VerifierKey>) -> Report {
     let log = Log::running("log".parse().unwrap(), Arc::clone(store) as Arc<dyn Store>);
     report_of(&Logs::one(log), question, keys).await
 }
 
-async fn report_of(logs: &Logs, question: Question, keys: Vec<VerifierKey>) -> Report {
+async fn report_of(logs: &Logs, question: ReportQuery, keys: Vec<VerifierKey>) -> Report {
     let mut gathering = Gathering::begin(logs, question).await.unwrap();
     while gathering.step(logs).await.unwrap().is_some() {}
     let clients = "[[client]]\nname = \"fleet\"\nnetworks = [\"192.0.2.1/32\"]\npurpose = 'news \"search\"'\n";
@@ -329,7 +329,7 @@ async fn a_report_on_one_client_or_origin_holds_its_requests_alone() {
     for copies in [1, 300] {
         let store = store(copies).await;
         let of = async |client: Option<&str>, origin: Option<&str>| {
-            let question = Question {
+            let question = ReportQuery {
                 client: client.map(str::to_owned),
                 origin: origin.map(str::to_owned),
                 ..question()
@@ -362,7 +362,7 @@ async fn a_report_on_one_client_or_origin_holds_its_requests_alone() {
 async fn the_span_is_half_open() {
     let store = store(1).await;
     let of = async |since: u64, until: u64| {
-        let question = Question {
+        let question = ReportQuery {
             since: Moment::from_millis(since),
             until: Moment::from_millis(until),
             ..question()

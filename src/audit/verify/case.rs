@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::covering::CoveringCheckpoint;
 use super::keys::Keys;
-use super::review::{Finding, Review};
+use super::review::{Finding, Replayer};
 use crate::audit::replay::{Evidence, Missing, Outcome, Unreadable};
 use crate::config::Config;
 use crate::policy::terms::PolicySettings;
@@ -31,7 +31,7 @@ pub struct Case<'a> {
     /// Result of making the decision again.
     pub finding: Finding,
     /// Its place in the log.
-    pub in_log: InLog,
+    pub in_log: LogStatus,
     /// The robots.txt behind the decision, if it is stored and agrees with the record.
     pub file: Option<Vec<u8>>,
     /// The settings of the decision, if they are stored.
@@ -42,7 +42,7 @@ pub struct Case<'a> {
 
 /// The place of a decision in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum InLog {
+pub enum LogStatus {
     /// The log that a trusted key has signed holds the decision.
     Signed {
         /// Number of records in that log.
@@ -56,7 +56,7 @@ pub enum InLog {
     Keyless(String),
 }
 
-impl InLog {
+impl LogStatus {
     async fn of(
         decision: &StoredDecision,
         store: &dyn Store,
@@ -125,9 +125,9 @@ impl<'a> Case<'a> {
         store: &dyn Store,
         trusted: &Trusted,
     ) -> Result<Case<'a>, StoreError> {
-        let in_log = InLog::of(decision, store, trusted).await?;
+        let in_log = LogStatus::of(decision, store, trusted).await?;
         let evidence = Evidence::read(&decision.record);
-        let finding = Review::new(store).look(decision, &evidence).await?;
+        let finding = Replayer::new(store).look(decision, &evidence).await?;
         let (mut file, mut terms, mut fetch) = (None, None, None);
         if let Ok(evidence) = &evidence {
             if let Ok(Some(sha256)) = evidence.snapshot()
@@ -165,7 +165,7 @@ impl Case<'_> {
         (size, root): End,
     ) -> Result<(), StoreError> {
         let seq = self.decision.seq;
-        if self.in_log != InLog::Unsigned || seq > size {
+        if self.in_log != LogStatus::Unsigned || seq > size {
             return Ok(());
         }
         let why = match store.inclusion(seq.saturating_sub(1), size).await {
@@ -176,7 +176,7 @@ impl Case<'_> {
             Err(error) if error.kind == StoreErrorKind::Corrupt => error.to_string(),
             Err(error) => return Err(error),
         };
-        self.in_log = InLog::Altered(format!(
+        self.in_log = LogStatus::Altered(format!(
             "record {seq} is not the one in the log of {size} records that the state file beside the store names: {why}"
         ));
         Ok(())
@@ -198,11 +198,11 @@ impl Case<'_> {
     #[must_use]
     pub fn headline(&self) -> (CaseVerdict, String) {
         match (&self.in_log, &self.finding) {
-            (InLog::Altered(_), _) => (
+            (LogStatus::Altered(_), _) => (
                 CaseVerdict::Broken,
                 "altered: the store has changed since the decision was recorded".to_owned(),
             ),
-            (InLog::Keyless(_), Finding::Replayed(Outcome::Same | Outcome::Attested(_))) => (
+            (LogStatus::Keyless(_), Finding::Replayed(Outcome::Same | Outcome::Attested(_))) => (
                 CaseVerdict::Broken,
                 "not proven: whether it was altered cannot be told".to_owned(),
             ),
@@ -224,13 +224,13 @@ impl Case<'_> {
     pub fn signed(&self, trusted: &Trusted) -> String {
         let seq = self.decision.seq;
         match self.in_log {
-            InLog::Signed { size } => format!(
+            LogStatus::Signed { size } => format!(
                 "record {seq}, in the log of {size} records signed by {}",
                 trusted.describe()
             ),
-            InLog::Unsigned => format!("record {seq}; no checkpoint covers it yet"),
-            InLog::Altered(_) => format!("record {seq}; the log has another one there"),
-            InLog::Keyless(_) => format!("record {seq}; no trusted key has signed it"),
+            LogStatus::Unsigned => format!("record {seq}; no checkpoint covers it yet"),
+            LogStatus::Altered(_) => format!("record {seq}; the log has another one there"),
+            LogStatus::Keyless(_) => format!("record {seq}; no trusted key has signed it"),
         }
     }
 }

@@ -24,7 +24,7 @@ const KEPT: usize = 64 << 20;
 
 /// A replay of decisions, one after the other.
 #[derive(Debug)]
-pub struct Review<'s> {
+pub struct Replayer<'s> {
     store: &'s dyn Store,
     policies: HashMap<String, StoredObject<Arc<PolicySettings>>>,
     files: HashMap<FileKey, StoredObject<Arc<Snapshot>>>,
@@ -140,7 +140,7 @@ struct Event {
     event: String,
 }
 
-impl<'s> Review<'s> {
+impl<'s> Replayer<'s> {
     /// Returns a review of decisions of `store`.
     pub fn new(store: &'s dyn Store) -> Self {
         Self {

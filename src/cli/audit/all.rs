@@ -16,7 +16,7 @@ use crate::audit::replay::{Evidence, Outcome, evidence};
 use crate::audit::report::Verification;
 use crate::audit::verify::case::Trusted;
 use crate::audit::verify::fault::LogFault;
-use crate::audit::verify::review::{Finding, Review};
+use crate::audit::verify::review::{Finding, Replayer};
 use crate::audit::verify::walk::{Known, LogVerification, LogVerifier, Subtree};
 use crate::cli::terminal::{self, Unit, printable};
 use crate::clock::{Clock, Moment};
@@ -275,7 +275,7 @@ async fn walk(
     bar: &ProgressBar,
 ) -> Result<(), String> {
     let failed = |error: StoreError| error.to_string();
-    let mut review = Review::new(store.as_ref());
+    let mut review = Replayer::new(store.as_ref());
     let mut after = 0;
     let mut page = store.records(after, PAGE).await.map_err(failed)?;
     while let Some(last) = page.last() {
@@ -372,7 +372,7 @@ impl DecisionCounts {
         &mut self,
         decision: &StoredDecision,
         span: &Span,
-        review: &mut Review<'_>,
+        review: &mut Replayer<'_>,
     ) -> Result<(), StoreError> {
         self.records += 1;
         let evidence = Evidence::read(&decision.record);

@@ -10,7 +10,7 @@ use clap::Args;
 use tempfile::NamedTempFile;
 
 use super::{CheckResult, prove::tell};
-use crate::audit::tiles::{Gone, Roots, bundle_of, entries, leaves_of};
+use crate::audit::tiles::{MissingHashes, Roots, bundle_of, entries, leaves_of};
 use crate::audit::verify::case::Trusted;
 use crate::config::Config;
 use crate::store::{Store, StoreError};
@@ -54,7 +54,7 @@ pub(super) async fn write(
     let size = newest.checkpoint.size;
     let mut roots = Roots::of(&store.roots().await.map_err(failed)?);
     let folder = Folder(&args.dir);
-    let Some(Bottom { last, mut dropped }) =
+    let Some(LeafTiles { last, mut dropped }) =
         write_bundles(store, &folder, size, &mut roots).await?
     else {
         return Ok(CheckResult::Faults);
@@ -67,7 +67,7 @@ pub(super) async fn write(
         match prover.tile(tile) {
             Ok(hashes) => folder.put(&Resource::Hashes(tile), hashes.as_flattened())?,
             // Of a dropped segment, the store keeps only the root.
-            Err(ProverError::Source(Gone)) => dropped += 1,
+            Err(ProverError::Source(MissingHashes)) => dropped += 1,
             Err(error) => return Err(error.to_string()),
         }
     }
@@ -90,7 +90,7 @@ pub(super) async fn write(
 
 /// The tiles of level 0, written.
 #[derive(Default)]
-struct Bottom {
+struct LeafTiles {
     /// The leaf hashes of the last bundle, if it is not full.
     last: Vec<Hash>,
     /// Number of tiles that retention has dropped.
@@ -104,8 +104,8 @@ async fn write_bundles(
     folder: &Folder<'_>,
     size: u64,
     roots: &mut Roots,
-) -> Result<Option<Bottom>, String> {
-    let mut bottom = Bottom::default();
+) -> Result<Option<LeafTiles>, String> {
+    let mut bottom = LeafTiles::default();
     for tile in Tile::all(size).filter(|tile| tile.level() == 0) {
         let known = roots.bundle(tile.index());
         let leaves = match known.and_then(|root| folder.whole(tile, &root)) {

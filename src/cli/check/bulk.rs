@@ -73,7 +73,7 @@ fn read(input: impl io::Read, batches: &mpsc::Sender<io::Result<Vec<Line>>>) {
 }
 
 /// A line whose answer is not written yet.
-enum Waiting {
+enum QueuedAnswer {
     Answered(Vec<u8>),
     Fetching(Arc<PendingLine>, JoinHandle<Documents>),
 }
@@ -82,7 +82,7 @@ struct Bulk<A, W> {
     judge: LineJudge,
     /// Requests an origin's documents.
     ask: A,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<QueuedAnswer>,
     /// The number of fetches in progress.
     fetching: usize,
     answered: Vec<u8>,
@@ -110,7 +110,7 @@ impl<A: Fn(&Arc<PendingLine>) -> JoinHandle<Documents>, W: Write> Bulk<A, W> {
             let has_room = todo.is_empty() && self.waiting.len() < MAX_KEPT;
             let batch = match self.waiting.front_mut() {
                 // A finished answer never stands in front.
-                Some(Waiting::Fetching(_, fetch)) => tokio::select! {
+                Some(QueuedAnswer::Fetching(_, fetch)) => tokio::select! {
                     documents = fetch => {
                         self.land(documents).map_err(Stopped::Output)?;
                         continue;
@@ -139,12 +139,12 @@ impl<A: Fn(&Arc<PendingLine>) -> JoinHandle<Documents>, W: Write> Bulk<A, W> {
         match self.judge.take(line, answer) {
             LineOutcome::Answered if is_next => self.gathered(),
             LineOutcome::Answered => {
-                self.waiting.push_back(Waiting::Answered(kept));
+                self.waiting.push_back(QueuedAnswer::Answered(kept));
                 Ok(())
             }
             LineOutcome::ToFetch(fetch) => {
                 let task = (self.ask)(&fetch);
-                self.waiting.push_back(Waiting::Fetching(fetch, task));
+                self.waiting.push_back(QueuedAnswer::Fetching(fetch, task));
                 self.fetching += 1;
                 Ok(())
             }
@@ -153,12 +153,12 @@ impl<A: Fn(&Arc<PendingLine>) -> JoinHandle<Documents>, W: Write> Bulk<A, W> {
 
     /// Answers the first line that waits, and all finished ones behind it.
     fn land(&mut self, documents: Result<Documents, JoinError>) -> io::Result<()> {
-        if let Some(Waiting::Fetching(fetch, _)) = self.waiting.pop_front() {
+        if let Some(QueuedAnswer::Fetching(fetch, _)) = self.waiting.pop_front() {
             self.fetching -= 1;
             self.judge.end(&fetch, documents.ok(), &mut self.answered);
         }
-        while matches!(self.waiting.front(), Some(Waiting::Answered(_)))
-            && let Some(Waiting::Answered(answer)) = self.waiting.pop_front()
+        while matches!(self.waiting.front(), Some(QueuedAnswer::Answered(_)))
+            && let Some(QueuedAnswer::Answered(answer)) = self.waiting.pop_front()
         {
             self.answered.extend_from_slice(&answer);
             self.gathered()?;

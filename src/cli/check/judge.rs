@@ -38,7 +38,7 @@ pub(super) struct Judge<'c> {
 }
 
 /// A URL that waits for its turn in the output.
-enum Waiting {
+enum PendingUrl {
     Judged(Result<Box<Judgement>, Unjudged>),
     /// With the decision of an override, if there is one.
     Fetching(Target, Option<Box<Decision>>, JoinHandle<Documents>),
@@ -76,10 +76,11 @@ impl Judge<'_> {
         mut tell: impl FnMut(Result<Judgement, Unjudged>) -> io::Result<()>,
     ) -> Result<(), Stopped> {
         self.runtime.block_on(async {
-            let mut waiting: VecDeque<Waiting> = VecDeque::new();
+            let mut waiting: VecDeque<PendingUrl> = VecDeque::new();
             for url in urls {
                 waiting.push_back(self.begin(url.map_err(Stopped::Input)?));
-                let is_judged = |first: Option<&Waiting>| matches!(first, Some(Waiting::Judged(_)));
+                let is_judged =
+                    |first: Option<&PendingUrl>| matches!(first, Some(PendingUrl::Judged(_)));
                 while (waiting.len() > AT_ONCE || is_judged(waiting.front()))
                     && let Some(first) = waiting.pop_front()
                 {
@@ -94,38 +95,38 @@ impl Judge<'_> {
     }
 
     /// Judges a URL that needs no fetch, or starts the fetch.
-    fn begin(&self, url: String) -> Waiting {
+    fn begin(&self, url: String) -> PendingUrl {
         let target = match explain::target(&url) {
             Ok(target) => target,
             Err(why) => {
                 let why = why.to_string();
-                return Waiting::Judged(Err(Unjudged { url, why }));
+                return PendingUrl::Judged(Err(Unjudged { url, why }));
             }
         };
         let now = self.clock.now();
         let (target, asserted) = match self.evaluator.begin(target, now) {
-            Evaluation::Judged(judged) => return Waiting::Judged(Ok(judged)),
+            Evaluation::Judged(judged) => return PendingUrl::Judged(Ok(judged)),
             Evaluation::Open(target, asserted) => (target, asserted),
         };
         match &self.source {
             Source::File(file) => {
                 let view = explain::view(file, &self.config.robots, now);
                 let judged = self.evaluator.by_file(target, asserted, view);
-                Waiting::Judged(Ok(Box::new(judged)))
+                PendingUrl::Judged(Ok(Box::new(judged)))
             }
             Source::Origins(cache) => {
                 let (by, cache) = (Arc::clone(&self.evaluator), Arc::clone(cache));
                 let page = target.clone();
                 let fetch = async move { by.fetch(&cache, &page).await };
-                Waiting::Fetching(target, asserted, tokio::spawn(fetch))
+                PendingUrl::Fetching(target, asserted, tokio::spawn(fetch))
             }
         }
     }
 
-    async fn end(&self, waiting: Waiting) -> Result<Judgement, Unjudged> {
+    async fn end(&self, waiting: PendingUrl) -> Result<Judgement, Unjudged> {
         match waiting {
-            Waiting::Judged(judged) => judged.map(|judged| *judged),
-            Waiting::Fetching(target, asserted, fetch) => match (fetch.await, asserted) {
+            PendingUrl::Judged(judged) => judged.map(|judged| *judged),
+            PendingUrl::Fetching(target, asserted, fetch) => match (fetch.await, asserted) {
                 (Ok(documents), asserted) => {
                     Ok(self.evaluator.by_origin(target, asserted, documents))
                 }

@@ -14,7 +14,7 @@ use crate::admin::query::origin;
 use crate::admin::query::when::{Edge, moment};
 use crate::audit::replay::Evidence;
 use crate::audit::replay::otherwise::{Inapplicable, OtherFile};
-use crate::audit::verify::review::Review;
+use crate::audit::verify::review::Replayer;
 use crate::audit::what_if::WhatIf;
 use crate::cli::collected::LogSelection;
 use crate::cli::terminal;
@@ -205,7 +205,7 @@ struct Answer<'a> {
 impl Answer<'_> {
     /// Adds the requests of one log.
     async fn read(&mut self, store: &dyn Store) -> Result<(), Stopped> {
-        let mut review = Review::new(store);
+        let mut review = Replayer::new(store);
         let mut query = DecisionQuery {
             since: Some(self.asked.since),
             until: self.asked.until,

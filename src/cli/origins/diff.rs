@@ -23,17 +23,17 @@ const CONTEXT: usize = 3;
 
 /// One robots.txt of several: by its digest, or by a time when it was in force.
 #[derive(Clone, Debug)]
-pub(super) struct Point(String);
+pub(super) struct SnapshotRef(String);
 
-impl FromStr for Point {
+impl FromStr for SnapshotRef {
     type Err = std::convert::Infallible;
 
-    fn from_str(text: &str) -> Result<Point, Self::Err> {
-        Ok(Point(text.to_owned()))
+    fn from_str(text: &str) -> Result<SnapshotRef, Self::Err> {
+        Ok(SnapshotRef(text.to_owned()))
     }
 }
 
-impl fmt::Display for Point {
+impl fmt::Display for SnapshotRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -48,7 +48,7 @@ struct Version {
 
 /// Writes the difference in the unified format.
 pub(super) async fn diff(
-    points: &[Point],
+    points: &[SnapshotRef],
     found: &OriginMemory,
     fetches: &[Fetch],
     store: &dyn Store,
@@ -115,7 +115,7 @@ fn versions(fetches: &[Fetch], found: &OriginMemory) -> Vec<Version> {
     versions
 }
 
-fn find(point: &Point, versions: &[Version], now: Moment) -> Result<Version, String> {
+fn find(point: &SnapshotRef, versions: &[Version], now: Moment) -> Result<Version, String> {
     let text = point.0.to_ascii_lowercase();
     let is_digest = text.len() >= SHORTEST && text.bytes().all(|octet| octet.is_ascii_hexdigit());
     if is_digest {
@@ -180,7 +180,7 @@ mod tests {
             ("too few digits", "01ab", None),
             ("neither", "yesterday-ish", None),
         ] {
-            let found = find(&Point(text.to_owned()), &versions, now);
+            let found = find(&SnapshotRef(text.to_owned()), &versions, now);
             let expected = expected.and_then(|n: usize| versions.get(n).copied());
             assert_eq!(found.as_ref().ok(), expected.as_ref(), "{name}: {found:?}");
         }

@@ -10,7 +10,7 @@ use clap::Args;
 use serde::Serialize;
 
 use self::contents::File;
-use super::diff::{self, Point};
+use super::diff::{self, SnapshotRef};
 use super::{NOTHING, identity, origin};
 use crate::admin;
 use crate::admin::view::{FetchEntry, OriginEntry};
@@ -46,7 +46,7 @@ pub(super) struct ShowArgs {
     ///
     /// Without A and B: the latest change. With A alone: from then to now.
     #[arg(long, num_args = 0..=2, value_names = ["A", "B"], conflicts_with = "json")]
-    diff: Option<Vec<Point>>,
+    diff: Option<Vec<SnapshotRef>>,
     /// Print all of it as one JSON object
     #[arg(long)]
     json: bool,

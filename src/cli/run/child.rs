@@ -23,14 +23,14 @@ use crate::cli::FAILED;
 
 /// The end of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum CommandEnd {
     /// The command returned this code.
     Exited(u8),
     /// This signal killed the command.
     Killed(u8),
 }
 
-impl Ended {
+impl CommandEnd {
     /// Returns the exit code to use for the command: its own, or 128 and the signal's number, as shells do.
     #[must_use]
     pub const fn exit_code(self) -> u8 {
@@ -41,7 +41,7 @@ impl Ended {
     }
 }
 
-impl From<ExitStatus> for Ended {
+impl From<ExitStatus> for CommandEnd {
     fn from(status: ExitStatus) -> Self {
         // A code is an octet and a signal's number is smaller still; 255 stands for an impossible value.
         let octet = |number: i32| u8::try_from(number).unwrap_or(u8::MAX);
@@ -181,7 +181,7 @@ impl Running {
     /// # Errors
     ///
     /// If the system does not report the command's end.
-    pub async fn end(&mut self) -> Result<Ended, SpawnError> {
+    pub async fn end(&mut self) -> Result<CommandEnd, SpawnError> {
         // The process exists until it has been waited for.
         let pid = self
             .child

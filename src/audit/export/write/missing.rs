@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::signed::Signed;
+use super::signed::SignedRoots;
 use super::{Export, NoProof, PAGE, WriteError};
 use crate::audit::export::{Gap, gap_file};
 use crate::store::{Records, Store, StoreError, StoreErrorKind, StoredDecision};
@@ -50,7 +50,7 @@ impl Export<'_> {
     /// Writes the statement that the entries from `first` to before `end` are missing.
     pub(super) async fn gap(
         &mut self,
-        signed: &Signed,
+        signed: &SignedRoots,
         first: u64,
         end: u64,
     ) -> Result<(), WriteError> {
@@ -77,7 +77,11 @@ impl Export<'_> {
 
     /// Returns the hashes that follow the first entries of a damaged bundle, up to its end. They are kept with the checkpoint
     /// over those entries.
-    async fn rest_of_bundle(&self, signed: &Signed, first: u64) -> Result<Vec<Hash>, WriteError> {
+    async fn rest_of_bundle(
+        &self,
+        signed: &SignedRoots,
+        first: u64,
+    ) -> Result<Vec<Hash>, WriteError> {
         let end = first.next_multiple_of(BUNDLE);
         let failed = |why: NoProof| WriteError::NotContinued {
             records: Records::at(first, end - 1),

@@ -13,14 +13,14 @@ use crate::tlog::{BUNDLE, Checkpoint, Hash, SEGMENT, Tree, leaf_hash};
 
 /// The roots of bundles under a signed root.
 #[derive(Debug)]
-pub(super) struct Signed {
+pub(super) struct SignedRoots {
     /// The roots below the first bundle that is exported.
     pub(super) ground: Ground,
     /// The roots of the bundles from there on. The last bundle may be a partial one.
     bundles: Vec<Hash>,
 }
 
-impl Signed {
+impl SignedRoots {
     /// Returns the roots from the bundle on that begins with the entry `start`. `None` if the store does not lead to the
     /// signed root.
     ///

@@ -39,7 +39,7 @@ async fn fetches_are_counted_in_whole_hours_of_the_span_and_for_all_origins_toge
         "for all clients and origins together",
     );
     assert!(tells(&whole, late) && !tells(&whole, together));
-    let from_noon = Question {
+    let from_noon = ReportQuery {
         since: Moment::from_millis(NOON),
         ..question()
     };
@@ -49,20 +49,20 @@ async fn fetches_are_counted_in_whole_hours_of_the_span_and_for_all_origins_toge
         Some(4)
     );
     assert!(!tells(&from_noon, late));
-    let later = Question {
+    let later = ReportQuery {
         since: Moment::from_millis(NOON + HOUR),
         ..question()
     };
     let later = report(&store, later).await.robots.fetches;
     assert_eq!(later.map(|one| one.count), Some(0));
-    let earlier = Question {
+    let earlier = ReportQuery {
         until: Moment::from_millis(NOON),
         ..question()
     };
     let earlier = report(&store, earlier).await;
     assert_eq!(earlier.robots.fetches, None);
     assert!(tells(&earlier, "has counted no fetches of this span") && !tells(&earlier, late));
-    let of_one = Question {
+    let of_one = ReportQuery {
         origin: Some("https://a.example".to_owned()),
         ..question()
     };

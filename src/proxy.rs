@@ -53,7 +53,7 @@ use self::counts::Counts;
 use self::fields::Pseudonym;
 use self::limits::Limiter;
 pub use self::limits::Occupied;
-use self::listener::{ActiveListener, Bound, ListenError, Listener, Place};
+use self::listener::{ActiveListener, Bound, ListenAddr, ListenError, Listener};
 pub use self::self_test::SELF_TEST;
 use crate::audit::{DecisionId, Log, Summary};
 use crate::ca::Authority;
@@ -66,11 +66,11 @@ use crate::metrics::Registry;
 use crate::telemetry::Tracer;
 
 /// Limit on crawlers remembered as already warned about.
-const MOST_TOLD: usize = 1024;
+const MAX_WARNED: usize = 1024;
 
 /// Reason that a crawler cannot be intercepted; warned about once for each address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Trouble {
+enum InterceptFailure {
     /// The crawler does not trust our CA.
     Distrust,
     /// The crawler speaks HTTP/2 where that is not spoken.
@@ -91,11 +91,11 @@ pub struct Proxy {
     name: Pseudonym,
     refusal_token: RefusalToken,
     clock: Clock,
-    told: Mutex<HashSet<(IpAddr, Trouble)>>,
+    warned_clients: Mutex<HashSet<(IpAddr, InterceptFailure)>>,
     limiter: Arc<Limiter>,
     listeners: Mutex<Vec<Arc<ActiveListener>>>,
-    /// The places of all listeners, also after the stop.
-    places: Mutex<Vec<Place>>,
+    /// The addresses of all listeners, also after the stop.
+    addresses: Mutex<Vec<ListenAddr>>,
     tasks: TaskTracker,
     /// Stops new connections and requests.
     stop: CancellationToken,
@@ -144,10 +144,10 @@ impl Proxy {
             name,
             refusal_token: RefusalToken::new()?,
             clock,
-            told: Mutex::default(),
+            warned_clients: Mutex::default(),
             limiter: Arc::default(),
             listeners: Mutex::default(),
-            places: Mutex::default(),
+            addresses: Mutex::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
             cut: CancellationToken::new(),
@@ -166,32 +166,38 @@ impl Proxy {
         let listeners = listeners
             .into_iter()
             .map(|socket| Listener::simple(Bound::Tcp(socket), &listen));
-        let places = self
+        let addresses = self
             .serve_on(listeners.collect())
             .map_err(io::Error::other)?;
-        let address = |place| match place {
-            Place::Address(address) => Some(address),
-            Place::Unix(_) => None,
+        let address = |address| match address {
+            ListenAddr::Address(address) => Some(address),
+            ListenAddr::Unix(_) => None,
         };
-        Ok(places.into_iter().filter_map(address).collect())
+        Ok(addresses.into_iter().filter_map(address).collect())
     }
 
     /// Accepts crawlers on listeners of any kind.
     ///
     /// # Errors
     /// When a listener cannot be watched or has no usable certificate.
-    pub fn serve_on(self: &Arc<Self>, listeners: Vec<Listener>) -> Result<Vec<Place>, ListenError> {
+    pub fn serve_on(
+        self: &Arc<Self>,
+        listeners: Vec<Listener>,
+    ) -> Result<Vec<ListenAddr>, ListenError> {
         let authority = self.authority();
         let opened: Result<Vec<_>, _> = listeners
             .into_iter()
             .map(|listener| listener.open(&authority).map(Arc::new))
             .collect();
         let opened = opened?;
-        let places: Result<Vec<_>, _> = opened.iter().map(|listener| listener.place()).collect();
-        let places = places?;
-        for place in &places {
+        let addresses: Result<Vec<_>, _> = opened
+            .iter()
+            .map(|listener| listener.local_addr())
+            .collect();
+        let addresses = addresses?;
+        for address in &addresses {
             // Before the first crawler connects.
-            if let Place::Address(address) = place {
+            if let ListenAddr::Address(address) = address {
                 self.egress.listens_on(&[*address]);
             }
         }
@@ -201,13 +207,13 @@ impl Proxy {
                 .spawn(server::listen(Arc::clone(self), Arc::clone(listener)));
         }
         self.listeners.lock().extend(opened);
-        self.places.lock().extend_from_slice(&places);
-        Ok(places)
+        self.addresses.lock().extend_from_slice(&addresses);
+        Ok(addresses)
     }
 
-    /// Returns the places where crawlers connect; none before [`Proxy::serve_on`].
-    pub fn places(&self) -> Vec<Place> {
-        self.places.lock().clone()
+    /// Returns the addresses of the listeners; none before [`Proxy::serve_on`].
+    pub fn addresses(&self) -> Vec<ListenAddr> {
+        self.addresses.lock().clone()
     }
 
     /// Reloads the listeners' certificates for new TLS sessions. Returns the failures; the listeners concerned keep
@@ -283,11 +289,11 @@ impl Proxy {
         });
     }
 
-    /// Tells whether a crawler at this address has this trouble for the first time: a flood of the same warning does
+    /// Tells whether a crawler at this address fails in this way for the first time: a flood of the same warning does
     /// not help.
-    fn is_news(&self, client: SocketAddr, trouble: Trouble) -> bool {
-        let mut told = self.told.lock();
-        told.len() < MOST_TOLD && told.insert((client.ip(), trouble))
+    fn should_warn(&self, client: SocketAddr, failure: InterceptFailure) -> bool {
+        let mut warned = self.warned_clients.lock();
+        warned.len() < MAX_WARNED && warned.insert((client.ip(), failure))
     }
 
     /// Returns the summary of exchanges so far.
@@ -326,12 +332,12 @@ impl Proxy {
     /// one. A new one replaces the certificates minted so far and the resumable sessions. Tells whether it is new.
     pub fn adopt_authority(&self, mut authority: Authority) -> bool {
         let former = self.authority.load();
-        let is_news = !former.has_same_signer(&authority);
-        if is_news {
+        let is_new = !former.has_same_signer(&authority);
+        if is_new {
             authority.inherit_metrics(&former);
             self.authority.store(Arc::new(authority));
         }
-        is_news
+        is_new
     }
 
     /// Returns the gate.

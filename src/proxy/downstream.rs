@@ -21,7 +21,7 @@ pub struct Downstream {
     /// Reason that the connection is not served; it is answered once.
     pub turned_away: Option<Reason>,
     /// The proxies that the CONNECT around it has passed, if it named some.
-    pub way: Option<Way>,
+    pub via: Option<Way>,
     /// The slot under `[limits] connections`, free again when the last clone has gone: a tunnel outlives the HTTP
     /// connection that it was opened on.
     pub slot: Arc<ConnectionSlot>,

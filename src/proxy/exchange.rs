@@ -16,7 +16,7 @@ use super::framing::Switch;
 use super::recorder::{ExchangeRecorder, Opening};
 use super::refused::{Refused, bad, last};
 use super::respond::{self, Audience, Refusal, RequestTraits};
-use super::{Proxy, Trouble, connect, fields, http1_exchange, target};
+use super::{InterceptFailure, Proxy, connect, fields, http1_exchange, target};
 use crate::config::{Mismatch, OnFailure};
 use crate::policy::{Decision, Reason};
 
@@ -144,13 +144,13 @@ impl Connection {
     fn warn_of(&self, refused: &http1_exchange::Refused) {
         let client = self.downstream.peer.address;
         let proxy = &self.downstream.proxy;
-        if refused.is_prior_knowledge() && proxy.is_news(client, Trouble::Protocol) {
+        if refused.is_prior_knowledge() && proxy.should_warn(client, InterceptFailure::Protocol) {
             warn!(
                 %client,
                 "the crawler speaks HTTP/2 without TLS, which the gate does not: have it use HTTP/1.1 to the proxy"
             );
         }
-        if refused.is_tls() && proxy.is_news(client, Trouble::Protocol) {
+        if refused.is_tls() && proxy.should_warn(client, InterceptFailure::Protocol) {
             warn!(
                 %client,
                 "the crawler begins TLS where HTTP is spoken: have it name the proxy by an http:// URL, or use a listener with tls"

@@ -42,7 +42,7 @@ pub struct Limiter {
     turned_away: AtomicU64,
     closed: AtomicU64,
     /// Time of the last warning that there is no room, in milliseconds.
-    told: AtomicU64,
+    warned_at: AtomicU64,
 }
 
 /// Connections and requests under way, and counts of connections without room.
@@ -181,13 +181,13 @@ impl Limiter {
 
     /// Tells whether to warn the operator that there is no room: not for each connection.
     pub fn is_to_be_told(&self, now: Moment) -> bool {
-        let (now, told) = (now.as_millis(), self.told.load(Ordering::Relaxed));
-        let is_due = told == 0 || now.saturating_sub(told) >= BETWEEN_WARNINGS;
+        let (now, warned_at) = (now.as_millis(), self.warned_at.load(Ordering::Relaxed));
+        let is_due = warned_at == 0 || now.saturating_sub(warned_at) >= BETWEEN_WARNINGS;
         let relaxed = Ordering::Relaxed;
         is_due
             && self
-                .told
-                .compare_exchange(told, now, relaxed, relaxed)
+                .warned_at
+                .compare_exchange(warned_at, now, relaxed, relaxed)
                 .is_ok()
     }
 

@@ -189,13 +189,13 @@ impl ActiveListener {
     }
 
     /// Returns the listener's address.
-    pub fn place(&self) -> io::Result<Place> {
+    pub fn local_addr(&self) -> io::Result<ListenAddr> {
         match &self.socket {
-            Socket::Tcp(listener) => listener.local_addr().map(Place::Address),
+            Socket::Tcp(listener) => listener.local_addr().map(ListenAddr::Address),
             Socket::Unix(listener, _) => {
                 let address = listener.local_addr()?;
                 let path = address.as_pathname().unwrap_or("unnamed socket".as_ref());
-                Ok(Place::Unix(path.to_owned()))
+                Ok(ListenAddr::Unix(path.to_owned()))
             }
         }
     }
@@ -237,18 +237,18 @@ impl ActiveListener {
 
 /// Address of a listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum ListenAddr {
     /// A TCP port.
     Address(SocketAddr),
     /// A Unix socket.
     Unix(PathBuf),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ListenAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Address(address) => write!(f, "{address}"),
-            Place::Unix(path) => write!(f, "{}", path.display()),
+            ListenAddr::Address(address) => write!(f, "{address}"),
+            ListenAddr::Unix(path) => write!(f, "{}", path.display()),
         }
     }
 }

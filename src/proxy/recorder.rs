@@ -166,7 +166,7 @@ impl ExchangeRecorder {
             agent: Arc::default(),
             user_agent: None,
             more_user_agents: Vec::new(),
-            phase: Phase::Asked,
+            phase: Phase::Pending,
             decision: Decision::bare(Reason::RobotsPending, time),
             request_slot: None,
             hold: Duration::ZERO,

@@ -114,7 +114,7 @@ fn check(name: &'static str, outcome: Result<String, Unready>) -> Check {
 }
 
 fn listeners(proxy: &Proxy) -> Check {
-    let outcome = match proxy.places().as_slice() {
+    let outcome = match proxy.addresses().as_slice() {
         [] => Err(Unready::NoListener),
         some => Ok(format!("{} open", some.len())),
     };

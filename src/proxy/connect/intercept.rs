@@ -29,7 +29,7 @@ use crate::proxy::refused::turned_away;
 use crate::proxy::relay::Relay;
 use crate::proxy::target::Scope;
 use crate::proxy::upstream::Unanswered;
-use crate::proxy::{Trouble, http2, server};
+use crate::proxy::{InterceptFailure, http2, server};
 use crate::rep::{Origin, Scheme};
 
 /// What follows a tunnel's first octets, to the tunnel's end. Apart from [`intercept`], so that the state of a handshake
@@ -224,7 +224,12 @@ async fn handshake(
         offered.is_none_or(|mut offered| offered.any(|protocol| protocol == b"http/1.1"));
     let client = downstream.peer.address;
     let has_http_2 = downstream.proxy.settings.load().listen.http2;
-    if !has_http_2 && !speaks_http_1 && downstream.proxy.is_news(client, Trouble::Protocol) {
+    if !has_http_2
+        && !speaks_http_1
+        && downstream
+            .proxy
+            .should_warn(client, InterceptFailure::Protocol)
+    {
         warn!(
             %origin,
             %client,
@@ -244,7 +249,11 @@ async fn handshake(
     match timeout(patience, start.into_stream(config)).await? {
         Ok(tls) => Ok((tls, stray_name)),
         Err(error) => {
-            if is_distrust(&error) && downstream.proxy.is_news(client, Trouble::Distrust) {
+            if is_distrust(&error)
+                && downstream
+                    .proxy
+                    .should_warn(client, InterceptFailure::Distrust)
+            {
                 warn!(
                     %origin,
                     %client,

@@ -65,7 +65,7 @@ impl ExchangeRecorder {
             _ => None,
         };
         self.pace = cleared.pace.or(before);
-        self.phase.enter(Phase::Asked);
+        self.phase.enter(Phase::Pending);
         cleared.ruling
     }
 

@@ -16,9 +16,9 @@ const CUT_OFF: &str = "proxy_stopped";
 pub(super) enum Phase {
     /// Nothing is asked for, as in a tunnel without an octet. Leaves no record.
     Suspended,
-    /// Asked, not answered.
-    Asked,
-    /// Asked, and at the gate, which may hold the request.
+    /// Not answered yet.
+    Pending,
+    /// At the gate, which may hold the request.
     Held {
         /// The limit that held it before.
         before: Option<EffectivePace>,
@@ -54,8 +54,8 @@ impl Phase {
     ) -> Option<&'static str> {
         match self {
             Phase::Left | Phase::Answered if is_stalled => Some(STALLED),
-            Phase::Asked | Phase::Held { .. } | Phase::Left if is_cut_off() => Some(CUT_OFF),
-            Phase::Asked | Phase::Held { .. } => Some(HUNG_UP),
+            Phase::Pending | Phase::Held { .. } | Phase::Left if is_cut_off() => Some(CUT_OFF),
+            Phase::Pending | Phase::Held { .. } => Some(HUNG_UP),
             Phase::Left => known.or(Some(HUNG_UP)),
             Phase::Suspended | Phase::Answered | Phase::Recorded => known,
         }
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn an_exchange_without_an_answer_ends_as_if_the_crawler_had_hung_up() {
         let known = Some("connection_terminated");
-        let [asked, held, answered, left] = [Phase::Asked, HELD, Phase::Answered, Phase::Left];
+        let [asked, held, answered, left] = [Phase::Pending, HELD, Phase::Answered, Phase::Left];
         for (phase, is_stalled, is_cut_off, without, with) in [
             (asked, false, false, Some(HUNG_UP), Some(HUNG_UP)),
             (held, false, false, Some(HUNG_UP), Some(HUNG_UP)),
@@ -97,7 +97,7 @@ mod tests {
     fn an_exchange_is_recorded_once() {
         for (phase, leaves_record) in [
             (Phase::Suspended, false),
-            (Phase::Asked, true),
+            (Phase::Pending, true),
             (HELD, true),
             (Phase::Answered, true),
             (Phase::Left, true),
@@ -107,7 +107,7 @@ mod tests {
             let mut recorded = Phase::Recorded;
             recorded.enter(phase);
             assert_eq!(recorded, Phase::Recorded, "{phase:?} after the record");
-            let mut asked = Phase::Asked;
+            let mut asked = Phase::Pending;
             asked.enter(phase);
             assert_eq!(asked, phase);
         }

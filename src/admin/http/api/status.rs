@@ -77,7 +77,7 @@ pub(super) async fn status(
             })
         }
     };
-    let places = app.proxy().places();
+    let places = app.proxy().addresses();
     Ok(Json(StatusReport {
         status,
         listening: places.iter().map(ToString::to_string).collect(),

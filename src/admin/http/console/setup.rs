@@ -13,7 +13,7 @@ use super::super::{Actor, AppState};
 use super::layout::{Layout, Page, Section};
 use crate::ca::{Authority, text};
 use crate::proxy::SELF_TEST;
-use crate::proxy::listener::Place as Listens;
+use crate::proxy::listener::ListenAddr as Listens;
 use crate::trust::recipes::{CLIENTS, Setup, proxy_url};
 
 #[derive(Template)]
@@ -45,7 +45,7 @@ struct Recipe {
 pub(super) async fn page(State(app): State<AppState>, actor: Actor) -> Page<SetupPage> {
     let authority = app.proxy().authority();
     let settings = app.proxy().settings();
-    let (addresses, sockets) = match app.proxy().places().as_slice() {
+    let (addresses, sockets) = match app.proxy().addresses().as_slice() {
         [] => (settings.listen.addresses.clone(), Vec::new()),
         open => apart(open),
     };

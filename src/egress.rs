@@ -81,11 +81,11 @@ const DOUBTFUL: Duration = Duration::from_millis(2);
 /// The proxies that a request has passed, as `Via` names them. It is carried beside the request and sent to upstream
 /// proxies, so that requests that go in a circle are detected even if they carry no `Via`.
 #[derive(Clone, Debug)]
-pub struct Way(Arc<str>);
+pub struct ViaChain(Arc<str>);
 
-impl From<String> for Way {
-    fn from(way: String) -> Way {
-        Way(way.into())
+impl From<String> for ViaChain {
+    fn from(via: String) -> ViaChain {
+        ViaChain(via.into())
     }
 }
 
@@ -105,24 +105,24 @@ pub enum Unsent {
     /// The attempt failed.
     Failed(Failure),
     /// Nothing was sent, because a change has overtaken the permit. The request is to be judged again, then sent.
-    Overtaken(Box<Again>),
+    Overtaken(Box<Resend>),
     /// Its connection had been used before and was lost with the request, which is safe to be sent twice (RFC 9110
     /// 9.2.2); or the origin says that it did not process the request (RFC 9113 8.7). The request is to be judged again,
     /// then sent once more.
-    Lost(Box<Again>),
+    Lost(Box<Resend>),
 }
 
 /// The parts of a page request that are needed to send it again.
-pub struct Again {
+pub struct Resend {
     /// The target that it asks for.
     pub target: Target,
     /// Its head, and its body if it has one.
     pub request: Request<RequestBody>,
 }
 
-impl fmt::Debug for Again {
+impl fmt::Debug for Resend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Again").field(&self.target).finish()
+        f.debug_tuple("Resend").field(&self.target).finish()
     }
 }
 
@@ -366,7 +366,7 @@ impl Egress {
             Err(failed) => failed,
         };
         let again = |request: Box<Request<RequestBody>>, permit: Permit| {
-            Box::new(Again {
+            Box::new(Resend {
                 target: permit.surrender(),
                 request: *request,
             })
@@ -434,9 +434,9 @@ impl Egress {
                 Some(lease) => (lease, false),
                 None => {
                     // Boxed: state of a rare connect should not burden every request's future.
-                    let way = request.extensions().get::<Way>().cloned();
+                    let via = request.extensions().get::<ViaChain>().cloned();
                     let use_for = (sharing, protocols.of_new_connection());
-                    let connecting = self.0.connect(key.clone(), use_for, to_connect, way);
+                    let connecting = self.0.connect(key.clone(), use_for, to_connect, via);
                     let (lease, had_to_wait) = Box::pin(connecting).await.map_err(Halt::Failed)?;
                     was_crowded |= had_to_wait;
                     let is_new = lease.past().0 == UseCount::Fresh;
@@ -485,9 +485,9 @@ impl Egress {
     pub async fn connect(
         &self,
         permit: Permit,
-        way: Option<&Way>,
+        via: Option<&ViaChain>,
     ) -> Result<TcpStream, Unconnected> {
-        let dialling = self.0.reach(&permit.target().origin, way);
+        let dialling = self.0.reach(&permit.target().origin, via);
         let stream = timeout(self.0.connect_timeout, dialling)
             .await
             .map_err(|_| Unconnected::Failed(Failure::ConnectTimeout))?

@@ -25,7 +25,7 @@ use super::http2;
 use super::key::Key;
 use super::multiplexer::{Protocol, Turn};
 use super::sharing::{Protocols, Sharing};
-use super::{Failure, Shared, Way};
+use super::{Failure, Shared, ViaChain};
 use crate::descriptors::are_exhausted;
 use crate::rep::{Origin, Scheme};
 use crate::trust::{self, TrustError};
@@ -42,9 +42,9 @@ impl Shared {
     pub(super) async fn reach(
         &self,
         origin: &Origin,
-        way: Option<&Way>,
+        via: Option<&ViaChain>,
     ) -> Result<TcpStream, Failure> {
-        self.again_with_room(|| self.dialler.dial(origin, way))
+        self.again_with_room(|| self.dialler.dial(origin, via))
             .await
     }
 
@@ -53,9 +53,9 @@ impl Shared {
         &self,
         origin: &Origin,
         address: SocketAddr,
-        way: Option<&Way>,
+        via: Option<&ViaChain>,
     ) -> Result<TcpStream, Failure> {
-        self.again_with_room(|| self.dialler.dial_beside(origin, address, way))
+        self.again_with_room(|| self.dialler.dial_beside(origin, address, via))
             .await
     }
 
@@ -85,7 +85,7 @@ impl Shared {
         key: Key,
         (sharing, protocols): (Sharing, Protocols),
         within: Duration,
-        way: Option<Way>,
+        via: Option<ViaChain>,
     ) -> Result<(Lease, bool), Failure> {
         let (dial, was_crowded) = match protocols {
             Protocols::Shared => match self.multiplexer.turn(&key, within).await? {
@@ -95,7 +95,7 @@ impl Shared {
             },
             Protocols::Http1 | Protocols::WebSocket | Protocols::New => (None, false),
         };
-        let dialled = timeout(within, self.dial(key, sharing, protocols, way))
+        let dialled = timeout(within, self.dial(key, sharing, protocols, via))
             .await
             .unwrap_or(Err(Failure::ConnectTimeout));
         if let (Some(dial), Err(failure)) = (dial, &dialled) {
@@ -109,7 +109,7 @@ impl Shared {
         key: Key,
         sharing: Sharing,
         protocols: Protocols,
-        way: Option<Way>,
+        via: Option<ViaChain>,
     ) -> Result<Lease, Failure> {
         let origin = key.origin();
         let uri = address(origin).ok_or(Failure::Unaddressable)?;
@@ -120,7 +120,7 @@ impl Shared {
         };
         // Before the address policy is asked: a connection made by an earlier one does not come back.
         let (generation, of_pool) = (self.multiplexer.generation(), self.pool.generation());
-        let stream = self.reach(origin, way.as_ref()).await?;
+        let stream = self.reach(origin, via.as_ref()).await?;
         let peer = stream.peer_addr().map_err(|error| Failure::of(&error))?;
         let mut tls = HttpsConnector::from((Dialled(Some(stream)), self.tls.offering(offers)));
         let io = tls.call(uri).await.map_err(|error| Failure::of(&*error));

@@ -19,10 +19,10 @@ use arc_swap::ArcSwap;
 use rustix::net::sockopt::set_tcp_keepidle;
 use tokio::net::{TcpSocket, TcpStream};
 
-use super::happy_eyeballs::{Later, interleave, race};
+use super::happy_eyeballs::{LateAddresses, interleave, race};
 use super::resolve::{Found, Names};
 use super::upstream_proxy::{self, ProxyCredentials};
-use super::{EgressError, Failure, Way};
+use super::{EgressError, Failure, ViaChain};
 use crate::config::{
     Config, Credentials, HostPattern, ProxyProtocol, UpstreamConfig, UpstreamProxy, Via,
     check_credentials,
@@ -147,11 +147,11 @@ impl Dialler {
         }
     }
 
-    /// Connects to an origin, directly or through an upstream proxy; the proxy receives the `way` of the request.
+    /// Connects to an origin, directly or through an upstream proxy; the proxy receives the `via` of the request.
     pub(super) async fn dial(
         &self,
         origin: &Origin,
-        way: Option<&Way>,
+        via: Option<&ViaChain>,
     ) -> Result<TcpStream, Failure> {
         let (host, port) = (origin.host(), origin.port());
         let is_other = port != origin.scheme().default_port();
@@ -163,7 +163,7 @@ impl Dialler {
         }
         match self.proxy_for(origin) {
             None => connect(self.find_in_parts(host, port).await?).await,
-            Some(proxy) => self.tunnel(proxy, host, port, way).await,
+            Some(proxy) => self.tunnel(proxy, host, port, via).await,
         }
     }
 
@@ -173,15 +173,15 @@ impl Dialler {
         &self,
         origin: &Origin,
         address: SocketAddr,
-        way: Option<&Way>,
+        via: Option<&ViaChain>,
     ) -> Result<TcpStream, Failure> {
         if let Some(proxy) = self.proxy_for(origin) {
-            return self.tunnel(proxy, origin.host(), address.port(), way).await;
+            return self.tunnel(proxy, origin.host(), address.port(), via).await;
         }
         let judged = self.policy.load().check(origin.host(), address, is_local);
         judged.map_err(Failure::Prohibited)?;
         let now = vec![address];
-        connect(Open { now, later: None }).await
+        connect(AllowedAddresses { now, later: None }).await
     }
 
     /// Connects to a host through an upstream proxy.
@@ -190,7 +190,7 @@ impl Dialler {
         proxy: &Proxy,
         host: &str,
         port: u16,
-        way: Option<&Way>,
+        via: Option<&ViaChain>,
     ) -> Result<TcpStream, Failure> {
         let host = self.by_proxy(host, port)?;
         let mut stream = self
@@ -203,7 +203,7 @@ impl Dialler {
         let login = proxy.login.as_ref();
         match proxy.protocol {
             ProxyProtocol::Http => {
-                let via = self.via(way);
+                let via = self.via(via);
                 upstream_proxy::http(&mut stream, &host, port, login, via.as_deref()).await?;
             }
             ProxyProtocol::Socks5 => {
@@ -214,10 +214,10 @@ impl Dialler {
     }
 
     /// Returns the way with our own name at its end.
-    fn via(&self, way: Option<&Way>) -> Option<String> {
+    fn via(&self, via: Option<&ViaChain>) -> Option<String> {
         let ours = format!("1.1 {}", self.name.get()?);
-        Some(match way {
-            Some(Way(before)) => format!("{before}, {ours}"),
+        Some(match via {
+            Some(ViaChain(before)) => format!("{before}, {ours}"),
             None => ours,
         })
     }
@@ -238,7 +238,7 @@ impl Dialler {
         Ok(self.find_in_parts(host, port).await?.now)
     }
 
-    async fn find_in_parts(&self, host: &str, port: u16) -> Result<Open, Failure> {
+    async fn find_in_parts(&self, host: &str, port: u16) -> Result<AllowedAddresses, Failure> {
         let (policy, name) = (self.policy.load_full(), host.to_owned());
         let judge = move |address| policy.check(&name, address, is_local);
         self.find_by(host, port, judge).await
@@ -249,7 +249,7 @@ impl Dialler {
         host: &str,
         port: u16,
         judge: impl Fn(SocketAddr) -> Result<(), Prohibited> + Send + 'static,
-    ) -> Result<Open, Failure> {
+    ) -> Result<AllowedAddresses, Failure> {
         let Found { now, later } = match literal(host) {
             Some(address) => vec![address].into(),
             // Checked before the look-up: the name server need not see a denied name.
@@ -264,10 +264,10 @@ impl Dialler {
             }
         };
         match (open_of(now, port, &judge), later) {
-            (Ok(now), None) => Ok(Open { now, later: None }),
+            (Ok(now), None) => Ok(AllowedAddresses { now, later: None }),
             (Ok(now), Some(later)) => {
                 let later = async move { open_of(later.await, port, &judge).unwrap_or_default() };
-                Ok(Open {
+                Ok(AllowedAddresses {
                     now,
                     later: Some(Box::pin(later)),
                 })
@@ -275,7 +275,7 @@ impl Dialler {
             (Err(failure), None) => Err(failure),
             // The prohibited addresses so far are not all: the other family may follow.
             (Err(failure), Some(later)) => match open_of(later.await, port, &judge) {
-                Ok(now) => Ok(Open { now, later: None }),
+                Ok(now) => Ok(AllowedAddresses { now, later: None }),
                 Err(_) => Err(failure),
             },
         }
@@ -363,10 +363,10 @@ impl std::fmt::Debug for Proxy {
 }
 
 /// Addresses that are allowed.
-struct Open {
+struct AllowedAddresses {
     now: Vec<SocketAddr>,
     /// Those that a name server has not sent yet.
-    later: Option<Later>,
+    later: Option<LateAddresses>,
 }
 
 /// Keeps those of `addresses` that `judge` allows, each once.
@@ -393,7 +393,7 @@ fn open_of(
     }
 }
 
-async fn connect(Open { now, later }: Open) -> Result<TcpStream, Failure> {
+async fn connect(AllowedAddresses { now, later }: AllowedAddresses) -> Result<TcpStream, Failure> {
     race(now, later, open).await.map_err(|error| {
         // While connecting, these failures mean something else: map them.
         match Failure::of(&error) {

@@ -21,11 +21,11 @@ use tokio::time::timeout;
 
 use self::answer::Facts;
 pub(super) use self::body::Body;
-use self::body::{Transfer, Until};
-use self::control::{Begun, Control, Stop};
+use self::body::{BodyEnd, Transfer};
+use self::control::{Control, SessionEnd, TransferStart};
 use super::attempt::Halt;
 use super::proof::SendPermit;
-use super::{Failure, Received, RequestBody, ResponseBody, Shared, Way};
+use super::{Failure, Received, RequestBody, ResponseBody, Shared, ViaChain};
 use crate::ftp::command::Command;
 use crate::ftp::listing::{Format, Listing};
 use crate::ftp::page::Page;
@@ -59,14 +59,14 @@ impl Shared {
         }
         // The words of an error page could be taken for those of a missing page.
         let has_body = *request.method() != Method::HEAD && !is_robots;
-        let asked = Asked {
+        let asked = FtpRequest {
             shared: self,
             origin: key.origin(),
             path: path.as_str(),
             is_head: *request.method() == Method::HEAD,
             named: request.extensions().get().copied(),
             headers: request.headers(),
-            way: request.extensions().get(),
+            via: request.extensions().get(),
             send_permit,
         };
         let opened = timeout(to_connect, asked.session()).await;
@@ -87,11 +87,11 @@ impl Shared {
         };
         let (response, peer) = match answered {
             Ok(answered) => answered,
-            Err(Stop::Overtaken) => return Err(Halt::Overtaken(Box::new(request))),
+            Err(SessionEnd::Overtaken) => return Err(Halt::Overtaken(Box::new(request))),
             // The server was asked about the file by then.
-            Err(Stop::OvertakenLate) => return Err(Halt::Lost(Box::new(request))),
-            Err(Stop::Refused(refusal, peer)) => (answer::refused(refusal, has_body), peer),
-            Err(Stop::Failed(failure)) => return Err(Halt::Failed(failure)),
+            Err(SessionEnd::OvertakenLate) => return Err(Halt::Lost(Box::new(request))),
+            Err(SessionEnd::Refused(refusal, peer)) => (answer::refused(refusal, has_body), peer),
+            Err(SessionEnd::Failed(failure)) => return Err(Halt::Failed(failure)),
         };
         Ok(Received {
             response,
@@ -103,7 +103,7 @@ impl Shared {
 
 /// A request, on its way to a session.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct FtpRequest<'a> {
     shared: &'a Shared,
     origin: &'a Origin,
     path: &'a str,
@@ -111,20 +111,20 @@ struct Asked<'a> {
     /// The transfer type that the URL names.
     named: Option<TransferType>,
     headers: &'a HeaderMap,
-    way: Option<&'a Way>,
+    via: Option<&'a ViaChain>,
     send_permit: SendPermit<'a>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> FtpRequest<'a> {
     /// Connects and logs in.
-    async fn session(self) -> Result<Session<'a>, Stop> {
+    async fn session(self) -> Result<Session<'a>, SessionEnd> {
         let shared = self.shared;
         // With its data connection, a session takes a descriptor more than other exchanges.
         let place = shared.idle.second().ok_or(Failure::Exhausted)?;
         if shared.idle.is_exceeded() {
             shared.close_idle();
         }
-        let stream = shared.reach(self.origin, self.way).await?;
+        let stream = shared.reach(self.origin, self.via).await?;
         let mut control = Control::new(stream, shared.counts.opened_ftp(), place)?;
         control.log_in().await?;
         Ok(Session {
@@ -153,7 +153,7 @@ impl<'a> Asked<'a> {
 
 /// A session that is logged in.
 struct Session<'a> {
-    asked: Asked<'a>,
+    asked: FtpRequest<'a>,
     control: Control,
     /// True if a command has named the file or directory.
     has_named: bool,
@@ -163,7 +163,7 @@ struct Session<'a> {
 
 impl Session<'_> {
     /// Answers the request. Tells the address of the server, too.
-    async fn answer(self, resource: &Resource) -> Result<(Response, SocketAddr), Stop> {
+    async fn answer(self, resource: &Resource) -> Result<(Response, SocketAddr), SessionEnd> {
         let peer = self.control.peer();
         let response = match (resource, self.asked.named) {
             (Resource::File(_), Some(TransferType::Directory)) => {
@@ -178,7 +178,7 @@ impl Session<'_> {
     }
 
     /// Answers with a file.
-    async fn file(mut self, name: &Name, is_ascii: bool) -> Result<Response, Stop> {
+    async fn file(mut self, name: &Name, is_ascii: bool) -> Result<Response, SessionEnd> {
         let in_type = match is_ascii {
             true => Command::TypeAscii,
             false => Command::TypeImage,
@@ -214,7 +214,7 @@ impl Session<'_> {
             range = Range::Whole;
         }
         let begun = self.begin(&Command::Retr(name)).await?;
-        if let Begun::Refused(code) = begun {
+        if let TransferStart::Refused(code) = begun {
             // A directory has no slash here, and is a file elsewhere. A robots.txt is a file.
             if code == 550 && !self.asked.is_robots() && self.enters(name).await? {
                 self.control.quit();
@@ -230,13 +230,13 @@ impl Session<'_> {
         if self.asked.is_head {
             return Ok(facts.answer(Range::Whole, None, Body::none()));
         }
-        let until = Until::of(range, facts.size);
+        let until = BodyEnd::of(range, facts.size);
         let body = Body::transfer(Transfer::file(data, self.control, begun, until));
         Ok(facts.answer(range, until.length(), body))
     }
 
     /// Answers with the page of a directory.
-    async fn directory(mut self, name: Option<&Name>) -> Result<Response, Stop> {
+    async fn directory(mut self, name: Option<&Name>) -> Result<Response, SessionEnd> {
         if let Some(name) = name {
             self.has_named = true;
             self.control.must(&Command::Cwd(name), Step::Name).await?;
@@ -252,12 +252,12 @@ impl Session<'_> {
         let mut begun = self.begin(&Command::Mlsd).await?;
         let mut format = Format::Facts;
         // Not known here (RFC 959 4.2.1).
-        if let Begun::Refused(500..=504) = begun {
+        if let TransferStart::Refused(500..=504) = begun {
             data = self.data_connection().await?;
             begun = self.begin(&Command::List).await?;
             format = Format::Columns;
         }
-        if let Begun::Refused(code) = begun {
+        if let TransferStart::Refused(code) = begun {
             return Err(self.control.refused(Step::Name, code));
         }
         let listing = Listing::new(format).of_login(name.is_none());
@@ -267,8 +267,8 @@ impl Session<'_> {
     }
 
     /// Begins a transfer, unless a change has overtaken the permit.
-    async fn begin(&mut self, command: &Command<'_>) -> Result<Begun, Stop> {
-        let Asked {
+    async fn begin(&mut self, command: &Command<'_>) -> Result<TransferStart, SessionEnd> {
+        let FtpRequest {
             shared,
             send_permit,
             ..
@@ -276,8 +276,8 @@ impl Session<'_> {
         if send_permit.proof(&shared.changes).is_none() {
             self.control.quit();
             return Err(match self.has_named {
-                true => Stop::OvertakenLate,
-                false => Stop::Overtaken,
+                true => SessionEnd::OvertakenLate,
+                false => SessionEnd::Overtaken,
             });
         }
         Ok(self.control.begin(command).await?)
@@ -288,7 +288,7 @@ impl Session<'_> {
         &mut self,
         command: &Command<'_>,
         read: impl Fn(&Reply) -> Option<T>,
-    ) -> Result<Option<T>, Stop> {
+    ) -> Result<Option<T>, SessionEnd> {
         let reply = self.control.ask(command).await?;
         match reply.code {
             213 => {
@@ -302,7 +302,7 @@ impl Session<'_> {
 
     /// Makes the next transfer begin at an octet. Tells whether the server can; if not, the answer is the whole file (RFC
     /// 9110 14.2).
-    async fn begins_at(&mut self, from: u64) -> Result<bool, Stop> {
+    async fn begins_at(&mut self, from: u64) -> Result<bool, SessionEnd> {
         match self.control.ask(&Command::Rest(from)).await?.code {
             350 => Ok(true),
             code @ 421 => Err(self.control.refused(Step::Transfer, code)),
@@ -311,13 +311,13 @@ impl Session<'_> {
     }
 
     /// Tells whether a name is that of a directory.
-    async fn enters(&mut self, name: &Name) -> Result<bool, Stop> {
+    async fn enters(&mut self, name: &Name) -> Result<bool, SessionEnd> {
         let reply = self.control.ask(&Command::Cwd(name)).await?;
         Ok(matches!(reply.code, 200..=299))
     }
 
     /// Opens a data connection in passive mode: to the port that the server names, at the address that was checked.
-    async fn data_connection(&mut self) -> Result<TcpStream, Stop> {
+    async fn data_connection(&mut self) -> Result<TcpStream, SessionEnd> {
         let extended = self.control.ask(&Command::Epsv).await?;
         let port = match extended.code {
             229 => extended.extended_port(),
@@ -336,7 +336,7 @@ impl Session<'_> {
         let reaching =
             asked
                 .shared
-                .reach_beside(asked.origin, SocketAddr::new(at, port), asked.way);
+                .reach_beside(asked.origin, SocketAddr::new(at, port), asked.via);
         match reaching.await {
             Ok(data) => Ok(data),
             // The server was asked by now, so a page is one that was sent and got no answer. These failures would say in

@@ -41,13 +41,13 @@ pub(super) fn interleave(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
 }
 
 /// Addresses that may come while others are tried.
-pub(super) type Later = Pin<Box<dyn Future<Output = Vec<SocketAddr>> + Send>>;
+pub(super) type LateAddresses = Pin<Box<dyn Future<Output = Vec<SocketAddr>> + Send>>;
 
 /// Connects to one of `addresses`, in their order, or of those that come later. The error is that of the last failed
 /// attempt.
 pub(super) async fn race<C, F>(
     addresses: Vec<SocketAddr>,
-    later: Option<Later>,
+    later: Option<LateAddresses>,
     connect: impl Fn(SocketAddr) -> F,
 ) -> io::Result<C>
 where
@@ -60,7 +60,7 @@ where
 /// Runs [`race`]; `alone` resolves when the next attempt may start.
 async fn race_by<C, F, A>(
     addresses: Vec<SocketAddr>,
-    mut later: Option<Later>,
+    mut later: Option<LateAddresses>,
     connect: impl Fn(SocketAddr) -> F,
     alone: impl Fn() -> A,
 ) -> io::Result<C>
@@ -193,7 +193,7 @@ mod tests {
         let (tell, told) = oneshot::channel::<Vec<SocketAddr>>();
         let mut tell = Some(tell);
         let later = events.iter().any(is_late).then(|| {
-            let later: Later = Box::pin(async { told.await.unwrap() });
+            let later: LateAddresses = Box::pin(async { told.await.unwrap() });
             later
         });
         let racing = tokio::spawn(race_by(

@@ -100,7 +100,7 @@ struct Status {
     /// Exchanges on it.
     exchanges: AtomicUsize,
     /// Asks for a PING at once.
-    doubt: Notify,
+    probe: Notify,
 }
 
 impl Connection {
@@ -196,8 +196,8 @@ impl Connection {
     }
 
     /// Asks the origin for a sign of life: the connection was silent, and may have been lost.
-    pub(super) fn doubt(&self) {
-        self.status.doubt.notify_one();
+    pub(super) fn probe(&self) {
+        self.status.probe.notify_one();
     }
 }
 
@@ -228,7 +228,7 @@ async fn keep_alive(pings: Option<PingPong>, status: &Status, changed: &Notify) 
         loop {
             tokio::select! {
                 () = sleep(PING_EVERY) => {}
-                () = status.doubt.notified() => break,
+                () = status.probe.notified() => break,
             }
             if status.exchanges.load(Ordering::Relaxed) > 0 {
                 break;

@@ -340,7 +340,7 @@ impl Group {
             self.bounds.idle.leave(1);
             idle_for = self.bounds.clock.now().since(member.since);
             if idle_for >= SILENT {
-                member.connection.doubt();
+                member.connection.probe();
             }
         }
         member.streams += 1;

@@ -31,7 +31,7 @@ pub struct Stream {
 
 /// A flag that tells whether a body was read to its end.
 #[derive(Debug, Clone)]
-pub(super) struct Taken(Option<Arc<AtomicBool>>);
+pub(super) struct ReadFlag(Option<Arc<AtomicBool>>);
 
 impl RequestBody {
     /// Builds a body from these frames.
@@ -45,15 +45,15 @@ impl RequestBody {
     }
 
     /// Returns the flag that tells, later on, whether this body was read to its end.
-    pub(super) fn taken(&self) -> Taken {
+    pub(super) fn taken(&self) -> ReadFlag {
         match self {
-            RequestBody::Empty => Taken(None),
-            RequestBody::Stream(stream) => Taken(Some(Arc::clone(&stream.taken))),
+            RequestBody::Empty => ReadFlag(None),
+            RequestBody::Stream(stream) => ReadFlag(Some(Arc::clone(&stream.taken))),
         }
     }
 }
 
-impl Taken {
+impl ReadFlag {
     /// Tells whether the body was read to its end.
     pub(super) fn is_whole(&self) -> bool {
         let is_taken = |taken: &Arc<AtomicBool>| taken.load(Ordering::Acquire);

@@ -47,11 +47,11 @@ const UNDER_WAY: usize = 1024;
 /// The source of addresses for names.
 pub(super) struct Names {
     hosts: HashMap<String, IpAddr>,
-    others: Others,
+    fallback: Fallback,
 }
 
 /// The resolver for names that the operator gives no address.
-enum Others {
+enum Fallback {
     /// The hosts file, then the name servers.
     System(Box<System>),
     /// A test, which may lie.
@@ -75,11 +75,11 @@ pub(super) struct Found {
     /// Addresses that are known by now; never empty.
     pub(super) now: Vec<IpAddr>,
     /// Addresses to come, if only one family was answered so far.
-    pub(super) later: Option<Later>,
+    pub(super) later: Option<LateAddresses>,
 }
 
 /// Addresses to come; none if it turns out that there are none.
-pub(super) type Later = Pin<Box<dyn Future<Output = Vec<IpAddr>> + Send>>;
+pub(super) type LateAddresses = Pin<Box<dyn Future<Output = Vec<IpAddr>> + Send>>;
 
 impl From<Vec<IpAddr>> for Found {
     fn from(now: Vec<IpAddr>) -> Found {
@@ -139,12 +139,12 @@ impl From<NetError> for DnsError {
 impl Names {
     /// Returns the system's resolver, after the names that the operator gives addresses.
     pub(super) fn of_system(hosts: HashMap<String, IpAddr>) -> Names {
-        let others = Others::System(Box::new(System {
+        let fallback = Fallback::System(Box::new(System {
             hosts_file: HostsFile::at(HOSTS_FILE),
             resolver: OnceLock::new(),
             delay: RESOLUTION_DELAY,
         }));
-        Names { hosts, others }
+        Names { hosts, fallback }
     }
 
     #[cfg(test)]
@@ -153,7 +153,7 @@ impl Names {
     ) -> Names {
         Names {
             hosts: HashMap::new(),
-            others: Others::Scripted(Box::new(script)),
+            fallback: Fallback::Scripted(Box::new(script)),
         }
     }
 
@@ -172,7 +172,7 @@ impl Names {
         let resolver = builder.build().expect("a resolver");
         Names {
             hosts: HashMap::new(),
-            others: Others::System(Box::new(System {
+            fallback: Fallback::System(Box::new(System {
                 hosts_file: HostsFile::at(hosts_file),
                 resolver: OnceLock::from(resolver),
                 delay,
@@ -190,10 +190,10 @@ impl Names {
         if let Some(address) = self.given(host) {
             return Ok(vec![address].into());
         }
-        let found: Found = match &self.others {
-            Others::System(system) => system.resolve(host).await?,
+        let found: Found = match &self.fallback {
+            Fallback::System(system) => system.resolve(host).await?,
             #[cfg(test)]
-            Others::Scripted(script) => script(host)?.into(),
+            Fallback::Scripted(script) => script(host)?.into(),
         };
         match found.now.is_empty() {
             true => Err(DnsError::new("it has no address")),

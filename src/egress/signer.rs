@@ -40,9 +40,9 @@ pub struct Signer {
     outcome: Arc<Mutex<Option<Outcome>>>,
 }
 
-/// The mark of a request with fields of ours: they are replaced if it is sent again.
+/// Marks a request that carries our signature fields: they are replaced if it is sent again.
 #[derive(Debug, Clone, Copy)]
-struct Ours;
+struct SignedByUs;
 
 impl Signers {
     /// Loads the keys of all identities.
@@ -94,7 +94,7 @@ impl Signers {
 
     /// Signs a request that is about to leave for `origin`, if it has a signer.
     pub(super) fn sign(&self, request: &mut Request<RequestBody>, origin: &Origin, is_http2: bool) {
-        if request.extensions_mut().remove::<Ours>().is_some() {
+        if request.extensions_mut().remove::<SignedByUs>().is_some() {
             Fields::remove_from(request.headers_mut());
         }
         let Some(signer) = request.extensions().get::<Signer>().cloned() else {
@@ -150,7 +150,7 @@ impl Signers {
             created: fields.created,
         };
         fields.put_into(request.headers_mut());
-        request.extensions_mut().insert(Ours);
+        request.extensions_mut().insert(SignedByUs);
         Some(outcome)
     }
 

@@ -6,7 +6,7 @@ use super::Proxy;
 use super::limits::ConnectionSlot;
 use super::target::Scope;
 use crate::client::{AuthCache, Client, Peer};
-use crate::egress::Way;
+use crate::egress::ViaChain;
 use crate::policy::Reason;
 
 /// A downstream connection. Clones go along with anything that the connection becomes.
@@ -21,7 +21,7 @@ pub struct Downstream {
     /// Reason that the connection is not served; it is answered once.
     pub turned_away: Option<Reason>,
     /// The proxies that the CONNECT around it has passed, if it named some.
-    pub via: Option<Way>,
+    pub via: Option<ViaChain>,
     /// The slot under `[limits] connections`, free again when the last clone has gone: a tunnel outlives the HTTP
     /// connection that it was opened on.
     pub slot: Arc<ConnectionSlot>,

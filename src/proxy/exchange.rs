@@ -186,7 +186,7 @@ impl Connection {
             return Err((bad(Refusal::Loop, &mut recorder), recorder));
         }
         let mut connection = self.clone();
-        connection.downstream.way = fields::way(request.headers());
+        connection.downstream.via = fields::via_chain(request.headers());
         connect::connect(&connection, request, recorder).await
     }
 

@@ -21,7 +21,7 @@ pub use self::length::is_framed_plainly;
 use self::length::write_length_anew;
 use self::proxy_status::speak_for_ourselves;
 pub use self::trailers::mend_trailers;
-pub use self::via::{Pseudonym, way};
+pub use self::via::{Pseudonym, via_chain};
 use crate::rep::Origin;
 
 /// Turns a crawler's fields into those for the origin. Returns whether the crawler asks, and may ask, to switch to

@@ -165,8 +165,8 @@ impl Connection {
             .proxy
             .name
             .sign(request.headers_mut(), version);
-        if let Some(way) = &self.downstream.way {
-            request.extensions_mut().insert(way.clone());
+        if let Some(via) = &self.downstream.via {
+            request.extensions_mut().insert(via.clone());
         }
         wants_websocket
     }

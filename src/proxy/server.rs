@@ -86,7 +86,7 @@ pub async fn listen(proxy: Arc<Proxy>, listener: Arc<ActiveListener>) {
                     }),
                     client: Arc::default(),
                     turned_away,
-                    way: None,
+                    via: None,
                     slot: Arc::new(slot),
                 };
                 let tls = listener.tls();

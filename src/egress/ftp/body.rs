@@ -14,7 +14,7 @@ use http_body::{Frame, SizeHint};
 use tokio::net::TcpStream;
 
 use super::super::Failure;
-use super::control::{Begun, Control};
+use super::control::{Control, TransferStart};
 use crate::ftp::page::Page;
 use crate::ftp::range::Range;
 
@@ -36,28 +36,30 @@ enum Content {
 
 /// The end of the octets that an answer has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Until {
+pub(super) enum BodyEnd {
     /// The end of the file, after as many octets if that is known.
     End(Option<u64>),
     /// So many octets, with more of the file behind them.
     Octet(u64),
 }
 
-impl Until {
+impl BodyEnd {
     /// Returns the end of a range of a file, which has `size` octets if that is known.
-    pub(super) fn of(range: Range, size: Option<u64>) -> Until {
+    pub(super) fn of(range: Range, size: Option<u64>) -> BodyEnd {
         match (range, size) {
-            (Range::Part { from, to }, Some(size)) if to + 1 < size => Until::Octet(to + 1 - from),
-            (Range::Part { from, to }, _) => Until::End(Some(to + 1 - from)),
-            (_, size) => Until::End(size),
+            (Range::Part { from, to }, Some(size)) if to + 1 < size => {
+                BodyEnd::Octet(to + 1 - from)
+            }
+            (Range::Part { from, to }, _) => BodyEnd::End(Some(to + 1 - from)),
+            (_, size) => BodyEnd::End(size),
         }
     }
 
     /// Returns the number of octets, if it is known.
     pub(super) fn length(self) -> Option<u64> {
         match self {
-            Until::End(length) => length,
-            Until::Octet(length) => Some(length),
+            BodyEnd::End(length) => length,
+            BodyEnd::Octet(length) => Some(length),
         }
     }
 }
@@ -73,13 +75,13 @@ pub(super) struct Transfer {
 }
 
 enum Shape {
-    File(Until),
+    File(BodyEnd),
     Listing(Page),
 }
 
 enum State {
     /// Octets come. Afterwards the control connection confirms them, unless it has done so already.
-    Open(TcpStream, Control, Begun),
+    Open(TcpStream, Control, TransferStart),
     /// All octets have come.
     Confirming(Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + Sync>>),
     /// They are confirmed.
@@ -90,7 +92,12 @@ enum State {
 
 impl Transfer {
     /// Returns the transfer of a file.
-    pub(super) fn file(data: TcpStream, control: Control, begun: Begun, until: Until) -> Transfer {
+    pub(super) fn file(
+        data: TcpStream,
+        control: Control,
+        begun: TransferStart,
+        until: BodyEnd,
+    ) -> Transfer {
         Transfer {
             state: State::Open(data, control, begun),
             shape: Shape::File(until),
@@ -100,7 +107,12 @@ impl Transfer {
     }
 
     /// Returns the transfer of a listing, which becomes a page.
-    pub(super) fn listing(data: TcpStream, control: Control, begun: Begun, page: Page) -> Transfer {
+    pub(super) fn listing(
+        data: TcpStream,
+        control: Control,
+        begun: TransferStart,
+        page: Page,
+    ) -> Transfer {
         Transfer {
             state: State::Open(data, control, begun),
             shape: Shape::Listing(page),
@@ -157,8 +169,8 @@ impl Transfer {
                 let text = page.push(&piece);
                 Ok((!text.is_empty()).then(|| text.into()))
             }
-            Shape::File(Until::End(None)) => Ok(Some(piece)),
-            Shape::File(Until::End(Some(left))) => match left.checked_sub(octets) {
+            Shape::File(BodyEnd::End(None)) => Ok(Some(piece)),
+            Shape::File(BodyEnd::End(Some(left))) => match left.checked_sub(octets) {
                 None => Err("the file is longer than SIZE has told"),
                 Some(rest) => {
                     *left = rest;
@@ -171,7 +183,7 @@ impl Transfer {
                     }
                 }
             },
-            Shape::File(Until::Octet(left)) => {
+            Shape::File(BodyEnd::Octet(left)) => {
                 let wanted = usize::try_from(*left).unwrap_or(usize::MAX);
                 piece.truncate(wanted);
                 *left = left.saturating_sub(octets);
@@ -187,13 +199,13 @@ impl Transfer {
     /// Goes on after the last octet of the data connection.
     fn close(&mut self) -> Result<Option<Bytes>, &'static str> {
         match self.shape {
-            Shape::File(Until::End(Some(1..)) | Until::Octet(_)) => {
+            Shape::File(BodyEnd::End(Some(1..)) | BodyEnd::Octet(_)) => {
                 return Err("the file is shorter than SIZE has told");
             }
-            Shape::File(Until::End(_)) | Shape::Listing(_) => {}
+            Shape::File(BodyEnd::End(_)) | Shape::Listing(_) => {}
         }
         self.state = match std::mem::replace(&mut self.state, State::Ended) {
-            State::Open(_, control, Begun::AndEnded) => {
+            State::Open(_, control, TransferStart::AndEnded) => {
                 control.quit();
                 State::Confirmed
             }

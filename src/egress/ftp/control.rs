@@ -17,7 +17,7 @@ const MOST_PRELIMINARY: usize = 4;
 
 /// The end of a session before its answer.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum SessionEnd {
     /// The connection or the protocol failed.
     Failed(Failure),
     /// The server at this address refused.
@@ -28,15 +28,15 @@ pub(super) enum Stop {
     OvertakenLate,
 }
 
-impl From<Failure> for Stop {
-    fn from(failure: Failure) -> Stop {
-        Stop::Failed(failure)
+impl From<Failure> for SessionEnd {
+    fn from(failure: Failure) -> SessionEnd {
+        SessionEnd::Failed(failure)
     }
 }
 
 /// The reply that a transfer begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Begun {
+pub(super) enum TransferStart {
     /// The octets come now; another reply follows them.
     Now,
     /// All octets have been sent already; no reply follows.
@@ -78,7 +78,7 @@ impl Control {
     }
 
     /// Reads the greeting and logs in as an anonymous user.
-    pub(super) async fn log_in(&mut self) -> Result<(), Stop> {
+    pub(super) async fn log_in(&mut self) -> Result<(), SessionEnd> {
         let mut greeting = self.reply().await?;
         if greeting.code == 120 {
             greeting = self.reply().await?;
@@ -97,9 +97,9 @@ impl Control {
     }
 
     /// Returns the end of the session by a reply that refuses, or that nothing called for.
-    pub(super) fn refused(&self, step: Step, code: u16) -> Stop {
+    pub(super) fn refused(&self, step: Step, code: u16) -> SessionEnd {
         match code {
-            400..=599 | 332 => Stop::Refused(Refusal { step, code }, self.peer),
+            400..=599 | 332 => SessionEnd::Refused(Refusal { step, code }, self.peer),
             _ => Failure::Ftp.into(),
         }
     }
@@ -114,7 +114,11 @@ impl Control {
     }
 
     /// Sends a command that must be done.
-    pub(super) async fn must(&mut self, command: &Command<'_>, step: Step) -> Result<(), Stop> {
+    pub(super) async fn must(
+        &mut self,
+        command: &Command<'_>,
+        step: Step,
+    ) -> Result<(), SessionEnd> {
         match self.ask(command).await?.code {
             200..=299 => Ok(()),
             code => Err(self.refused(step, code)),
@@ -122,12 +126,12 @@ impl Control {
     }
 
     /// Sends a command that begins a transfer, and waits for the reply that tells whether it does.
-    pub(super) async fn begin(&mut self, command: &Command<'_>) -> Result<Begun, Failure> {
+    pub(super) async fn begin(&mut self, command: &Command<'_>) -> Result<TransferStart, Failure> {
         self.send(command).await?;
         Ok(match self.reply().await?.code {
-            125 | 150 => Begun::Now,
-            226 | 250 => Begun::AndEnded,
-            code @ 400..=599 => Begun::Refused(code),
+            125 | 150 => TransferStart::Now,
+            226 | 250 => TransferStart::AndEnded,
+            code @ 400..=599 => TransferStart::Refused(code),
             _ => return Err(Failure::Ftp),
         })
     }

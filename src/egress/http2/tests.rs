@@ -88,7 +88,7 @@ async fn a_silent_connection_is_asked_for_a_sign_of_life() {
     until(&changed, || connection.is_settled()).await;
     let _lost = origin.await;
     let began = Instant::now();
-    connection.doubt();
+    connection.probe();
     until(&changed, || connection.is_over()).await;
     assert_eq!(began.elapsed(), PONG_WITHIN);
 }

@@ -44,7 +44,7 @@ async fn first_of(
     delay: Duration,
 ) -> Result<Found, DnsError> {
     let (mut six, mut four) = (Box::pin(six), Box::pin(four));
-    let (first, is_six, mut other): (_, _, Asked) = tokio::select! {
+    let (first, is_six, mut other): (_, _, PendingLookup) = tokio::select! {
         first = &mut six => (first, true, four),
         first = &mut four => (first, false, six),
     };
@@ -83,7 +83,7 @@ async fn first_of(
 }
 
 /// A look-up in progress.
-type Asked = Pin<Box<dyn Future<Output = Result<Lookup, NetError>> + Send>>;
+type PendingLookup = Pin<Box<dyn Future<Output = Result<Lookup, NetError>> + Send>>;
 
 fn addresses(lookup: &Lookup) -> Vec<IpAddr> {
     let records = lookup.answers().iter();

@@ -194,7 +194,7 @@ async fn dial_opaque(
         recorder.set_opaque();
         match proxy
             .egress
-            .connect(permit, connection.downstream.way.as_ref())
+            .connect(permit, connection.downstream.via.as_ref())
             .await
         {
             Ok(upstream) => return Ok(upstream),

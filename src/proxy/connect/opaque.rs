@@ -175,7 +175,7 @@ async fn dial(
             .egress
             .connect(
                 permit.ok_or(Unanswered::Denied)?,
-                connection.downstream.way.as_ref(),
+                connection.downstream.via.as_ref(),
             )
             .await
         {

@@ -3,7 +3,7 @@
 use http::header::VIA;
 use http::{HeaderMap, HeaderValue, Version};
 
-use crate::egress::Way;
+use crate::egress::ViaChain;
 
 /// Our name in `Via`, and the setting to send it.
 #[derive(Debug, Clone)]
@@ -62,14 +62,16 @@ impl Pseudonym {
 }
 
 /// Octets of `Via` that are carried on: a circle is seen at its first turn.
-const MOST_WAY: usize = 1024;
+const MAX_VIA: usize = 1024;
 
 /// Returns the proxies that a message names as having passed it on, if any.
-pub fn way(headers: &HeaderMap) -> Option<Way> {
+pub fn via_chain(headers: &HeaderMap) -> Option<ViaChain> {
     let lines = headers.get_all(VIA).iter();
     let lines: Vec<_> = lines.filter_map(|line| line.to_str().ok()).collect();
-    let way = lines.join(", ");
-    (1..=MOST_WAY).contains(&way.len()).then(|| Way::from(way))
+    let via = lines.join(", ");
+    (1..=MAX_VIA)
+        .contains(&via.len())
+        .then(|| ViaChain::from(via))
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ use crawlgate::audit::{
 };
 use crawlgate::clock::{Clock, Moment};
 use crawlgate::config::{Config, Recorded, Synchronous};
-use crawlgate::policy::terms::PolicyDigest;
+use crawlgate::policy::settings::PolicyDigest;
 use crawlgate::rep::Origin;
 use crawlgate::robots::access::Absence;
 use crawlgate::robots::identity::Identity;

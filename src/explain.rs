@@ -26,7 +26,7 @@ use crate::config::{Config, Mode, RobotsConfig};
 use crate::ftp::{self, path::ReadError};
 use crate::policy::generation::OriginUpdates;
 use crate::policy::identity::{Required, decide_by_identity};
-use crate::policy::overrides::{InForce, Overrides};
+use crate::policy::overrides::{ActiveOverride, Overrides};
 use crate::policy::{self, Decision, Reason, Ruling, Target, Verdict};
 use crate::rep::{
     Explanation, Group, Origin, OriginError, Other, ParseOptions, ProductToken, Robots, Scheme,
@@ -61,7 +61,7 @@ pub struct Judgement {
 #[derive(Debug)]
 pub enum Alternative {
     /// An override: the proxy would apply it, but the question was about a file.
-    Override(Arc<InForce>),
+    Override(Arc<ActiveOverride>),
     /// robots.txt: an override decided instead of it.
     Robots(Box<Decision>),
 }
@@ -370,7 +370,7 @@ fn encoded(path: &str) -> String {
 
 fn decision(ruling: Ruling) -> Decision {
     match ruling {
-        Ruling::Clear(_, decision) | Ruling::Refuse(decision) => decision,
+        Ruling::Allow(_, decision) | Ruling::Refuse(decision) => decision,
     }
 }
 

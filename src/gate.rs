@@ -182,14 +182,14 @@ impl Gate {
             generations: egress.changes(),
             egress,
         };
-        gate.register_terms(config);
+        gate.register_policy_settings(config);
         gate
     }
 
     /// Puts new settings in force for decisions from now on.
     pub fn reconfigure(&self, config: &Config) {
         // Stored before a record can refer to them.
-        self.register_terms(config);
+        self.register_policy_settings(config);
         self.robots_cache.reconfigure(config);
         self.pace.reconfigure(&config.pace);
         self.clients.reconfigure(config);
@@ -239,7 +239,7 @@ impl Gate {
     /// held until this instance was cut off from its fleet does not go.
     pub fn stands(&self, ruling: &Ruling, generation: Generation) -> bool {
         match ruling {
-            Ruling::Clear(permit, _) => {
+            Ruling::Allow(permit, _) => {
                 permit.current(&self.generations).is_some() && !self.is_cut_off()
             }
             Ruling::Refuse(_) => self.generations.is_current(generation),
@@ -273,13 +273,13 @@ impl Gate {
     }
 
     /// Stores the policy settings that records refer to.
-    fn register_terms(&self, config: &Config) {
+    fn register_policy_settings(&self, config: &Config) {
         let profiles = config.clients.iter().filter_map(|client| client.profile);
         let profiles: HashSet<_> = profiles.collect();
         let clients = profiles.into_iter().map(|name| config.robots.under(name));
         let all = std::iter::once(config.robots.clone()).chain(clients);
-        for terms in all.map(|robots| robots.terms()) {
-            self.log.policy(&terms.text());
+        for settings in all.map(|robots| robots.policy_settings()) {
+            self.log.policy(&settings.text());
         }
     }
 
@@ -342,7 +342,7 @@ impl Gate {
         }
         let hold = ruling.decision().at.since(asked);
         let (permit, decision) = match ruling {
-            Ruling::Clear(permit, decision) if self.takes_turn(&decision) => (permit, decision),
+            Ruling::Allow(permit, decision) if self.takes_turn(&decision) => (permit, decision),
             ruling => {
                 if let Some(turn) = turn.filter(|_| !is_used) {
                     self.pace.give_back(turn);
@@ -358,7 +358,7 @@ impl Gate {
         if let Some(turn) = turn.or_else(|| self.pace.try_turn(ask, decision.at)) {
             let kept = crawl_delay.and_then(|crawl_delay| self.pace.kept_of(&crawl_delay));
             return Cleared {
-                ruling: Ruling::Clear(permit, decision),
+                ruling: Ruling::Allow(permit, decision),
                 hold,
                 turn: Some(turn),
                 pace: kept.filter(|pace| pace.clamped),

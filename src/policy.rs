@@ -35,8 +35,8 @@ mod mode;
 pub mod overrides;
 mod reason;
 pub mod reporting;
+pub mod settings;
 pub mod tdmrep;
-pub mod terms;
 pub mod usage;
 
 use std::sync::Arc;
@@ -46,9 +46,9 @@ use http::uri::PathAndQuery;
 use self::address_policy::Prohibited;
 use self::generation::{Changes, Generation};
 pub use self::mode::Mode;
-use self::overrides::{Action, InForce, Overrides};
+use self::overrides::{Action, ActiveOverride, Overrides};
 pub use self::reason::{Answer, Info, Reason, Replay, Verdict};
-use self::terms::PolicyDigest;
+use self::settings::PolicyDigest;
 use self::usage::{Signals, Usage};
 use crate::agent::Agent;
 use crate::clock::Moment;
@@ -135,17 +135,17 @@ impl Permit {
 
 /// The mode that a decision is made in, and the changes that it takes into account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Under {
+pub struct DecisionContext {
     /// The mode: denials are enforced or only reported.
     pub mode: Mode,
     /// The permit's generation, if a permit is made.
     pub generation: Generation,
 }
 
-impl From<Mode> for Under {
+impl From<Mode> for DecisionContext {
     /// For a judgement that is only shown: its permit sends nothing.
-    fn from(mode: Mode) -> Under {
-        Under {
+    fn from(mode: Mode) -> DecisionContext {
+        DecisionContext {
             mode,
             generation: Generation::default(),
         }
@@ -162,7 +162,7 @@ pub struct DecisionInputs {
     /// True if paths are judged in all their readings.
     pub path_guard: bool,
     /// The digest of all settings that a verdict follows from.
-    pub terms: PolicyDigest,
+    pub policy: PolicyDigest,
     /// The operator's reason for exempting the client from what robots.txt disallows; `None` if it is not.
     pub exempt: Option<Arc<str>>,
     /// The grounds of a decision about use.
@@ -193,7 +193,7 @@ pub struct Decision {
     /// The reading of the path that the rule matches, in comparison form, if it differs from the path as written.
     pub reading: Option<Box<str>>,
     /// The deciding override, if there is one.
-    pub asserted: Option<Arc<InForce>>,
+    pub asserted: Option<Arc<ActiveOverride>>,
     /// The exemption without which robots.txt would deny the request. The rule is the one that disallows. A use that is
     /// refused nevertheless keeps it.
     pub exempt: Option<Exemption>,
@@ -202,7 +202,7 @@ pub struct Decision {
     /// The identity and User-Agent of the fetch behind that state. Informative only; it decides nothing.
     pub fetched_as: Option<Arc<FetchedAs>>,
     /// The settings that applied, if robots.txt was consulted.
-    pub terms: Option<PolicyDigest>,
+    pub policy: Option<PolicyDigest>,
     /// The moment from which the same request may be decided otherwise.
     pub retry_at: Option<Moment>,
     /// The prohibition of the address, if there is one.
@@ -226,7 +226,7 @@ impl Decision {
             exempt: None,
             basis: None,
             fetched_as: None,
-            terms: None,
+            policy: None,
             retry_at: None,
             prohibited: None,
             signals: None,
@@ -269,7 +269,7 @@ impl Decision {
 #[derive(Debug)]
 pub enum Ruling {
     /// It may go out.
-    Clear(Permit, Decision),
+    Allow(Permit, Decision),
     /// It may not.
     Refuse(Decision),
 }
@@ -278,14 +278,14 @@ impl Ruling {
     /// Returns the decision in either case.
     pub fn decision(&self) -> &Decision {
         match self {
-            Ruling::Clear(_, decision) | Ruling::Refuse(decision) => decision,
+            Ruling::Allow(_, decision) | Ruling::Refuse(decision) => decision,
         }
     }
 
     /// Has the response judged by these signals, too. An override that allows a page lifts what the page says.
     #[must_use]
     pub fn with_signals(mut self, modes: &Arc<Modes>, purposes: Purposes) -> Ruling {
-        let (Ruling::Clear(_, decision) | Ruling::Refuse(decision)) = &mut self;
+        let (Ruling::Allow(_, decision) | Ruling::Refuse(decision)) = &mut self;
         if decision.reason == Reason::OperatorAllow {
             decision.signals = Some(Signals {
                 purposes,
@@ -300,7 +300,7 @@ impl Ruling {
     /// Adds the identity and User-Agent of the fetch behind the decision.
     #[must_use]
     pub fn with_fetched_as(mut self, fetched_as: Option<Arc<FetchedAs>>) -> Ruling {
-        let (Ruling::Clear(_, decision) | Ruling::Refuse(decision)) = &mut self;
+        let (Ruling::Allow(_, decision) | Ruling::Refuse(decision)) = &mut self;
         decision.fetched_as = fetched_as;
         self
     }
@@ -308,7 +308,7 @@ impl Ruling {
     /// Makes the ruling: the only function that makes a permit.
     fn of(target: Target, decision: Decision, generation: Generation) -> Ruling {
         if decision.lets_out() {
-            Ruling::Clear(Permit { target, generation }, decision)
+            Ruling::Allow(Permit { target, generation }, decision)
         } else {
             Ruling::Refuse(decision)
         }
@@ -321,10 +321,10 @@ impl Ruling {
 /// The target, when it is not `/robots.txt`.
 pub fn clear_robots_txt(
     target: Target,
-    under: impl Into<Under>,
+    context: impl Into<DecisionContext>,
     now: Moment,
 ) -> Result<Ruling, Target> {
-    let Under { mode, generation } = under.into();
+    let DecisionContext { mode, generation } = context.into();
     let path = target.path.as_str().as_bytes();
     if ComparisonPath::new(path).is_robots_txt() {
         let decision = Decision {
@@ -345,12 +345,12 @@ pub fn clear_robots_txt(
 pub fn decide_by_override(
     target: Target,
     overrides: &Overrides,
-    under: impl Into<Under>,
+    context: impl Into<DecisionContext>,
     now: Moment,
 ) -> Result<Ruling, Target> {
     let path = target.path.as_str().as_bytes();
     match overrides.about(&target.origin, path, now) {
-        Some(asserted) => Ok(by_hand(target, asserted, under.into(), now)),
+        Some(asserted) => Ok(by_hand(target, asserted, context.into(), now)),
         None => Err(target),
     }
 }
@@ -362,17 +362,22 @@ pub fn decide_by_override(
 pub fn decide_tunnel_by_override(
     target: Target,
     overrides: &Overrides,
-    under: impl Into<Under>,
+    context: impl Into<DecisionContext>,
     now: Moment,
 ) -> Result<Ruling, Target> {
     match overrides.about_all(&target.origin, now) {
-        Some(asserted) => Ok(by_hand(target, asserted, under.into(), now)),
+        Some(asserted) => Ok(by_hand(target, asserted, context.into(), now)),
         None => Err(target),
     }
 }
 
-fn by_hand(target: Target, asserted: &Arc<InForce>, under: Under, now: Moment) -> Ruling {
-    let Under { mode, generation } = under;
+fn by_hand(
+    target: Target,
+    asserted: &Arc<ActiveOverride>,
+    context: DecisionContext,
+    now: Moment,
+) -> Ruling {
+    let DecisionContext { mode, generation } = context;
     let reason = match asserted.action {
         Action::Allow | Action::AllowUsage => Reason::OperatorAllow,
         Action::Deny => Reason::OperatorDeny,
@@ -396,53 +401,53 @@ pub fn decide(
     now: Moment,
 ) -> Ruling {
     let octets = target.path.as_str().as_bytes();
-    let (grounds, said) = match stance {
+    let (conclusion, said) = match stance {
         Stance::Rules(snapshot) => {
             let rules = snapshot.rules(&agent.tokens);
-            let grounds = by_rules(&rules, &ComparisonPath::new(octets), settings.path_guard)
+            let conclusion = by_rules(&rules, &ComparisonPath::new(octets), settings.path_guard)
                 .exempted(settings.exempt.as_ref());
             // A path that the rules disallow has no preferences.
-            let said = match grounds.reason.verdict() {
+            let said = match conclusion.reason.verdict() {
                 Verdict::Allow => snapshot.statements(&agent.tokens).map(|statements| {
                     statements.at(octets, settings.path_guard, &settings.signals.modes)
                 }),
                 Verdict::Deny | Verdict::Defer => None,
             };
-            (grounds, said.unwrap_or_default())
+            (conclusion, said.unwrap_or_default())
         }
-        other => (Grounds::bare(without_rules(other)), Said::default()),
+        other => (Conclusion::bare(without_rules(other)), Said::default()),
     };
-    let (grounds, said) = match &settings.signals.tdmrep {
-        Some(file) if grounds.reason.verdict() == Verdict::Allow => {
+    let (conclusion, said) = match &settings.signals.tdmrep {
+        Some(file) if conclusion.reason.verdict() == Verdict::Allow => {
             match settings.signals.lack_tdmrep() {
                 true => {
-                    let exempt = grounds.exempt;
-                    let pending = Grounds::bare(Reason::UsagePending);
-                    (Grounds { exempt, ..pending }, Said::default())
+                    let exempt = conclusion.exempt;
+                    let pending = Conclusion::bare(Reason::UsagePending);
+                    (Conclusion { exempt, ..pending }, Said::default())
                 }
-                false => (grounds, said.and(&file.at(octets, settings.path_guard))),
+                false => (conclusion, said.and(&file.at(octets, settings.path_guard))),
             }
         }
-        Some(_) | None => (grounds, said),
+        Some(_) | None => (conclusion, said),
     };
-    conclude(target, grounds, said, state, stance, settings, now)
+    conclude(target, conclusion, said, state, stance, settings, now)
 }
 
-/// The reason, the rule, and the reading that the rule matches.
-struct Grounds {
+/// The reason of a decision, with the rule and the path variant that the rule matches.
+struct Conclusion {
     reason: Reason,
     rule: Option<Rule>,
     reading: Option<Box<str>>,
     exempt: Option<Exemption>,
 }
 
-impl Grounds {
-    fn bare(reason: Reason) -> Grounds {
-        Grounds::by(reason, None)
+impl Conclusion {
+    fn bare(reason: Reason) -> Conclusion {
+        Conclusion::by(reason, None)
     }
 
-    fn by(reason: Reason, rule: Option<Finding<'_>>) -> Grounds {
-        Grounds {
+    fn by(reason: Reason, rule: Option<Finding<'_>>) -> Conclusion {
+        Conclusion {
             reason,
             rule: rule.map(Finding::into_rule),
             reading: None,
@@ -451,9 +456,9 @@ impl Grounds {
     }
 
     /// Lets an exempt client pass what rules disallow. The rule stays on record.
-    fn exempted(self, exempt: Option<&Arc<str>>) -> Grounds {
+    fn exempted(self, exempt: Option<&Arc<str>>) -> Conclusion {
         match exempt {
-            Some(reason) if self.reason.verdict() == Verdict::Deny => Grounds {
+            Some(reason) if self.reason.verdict() == Verdict::Deny => Conclusion {
                 reason: Reason::ClientExempt,
                 exempt: Some(Exemption {
                     from: self.reason,
@@ -466,24 +471,24 @@ impl Grounds {
     }
 }
 
-fn by_rules(rules: &Rules, path: &ComparisonPath<'_>, path_guard: bool) -> Grounds {
+fn by_rules(rules: &Rules, path: &ComparisonPath<'_>, path_guard: bool) -> Conclusion {
     let found = rules.verdict(path);
     match &found {
-        _ if rules.is_empty() => return Grounds::bare(Reason::NoRules),
+        _ if rules.is_empty() => return Conclusion::bare(Reason::NoRules),
         Some(rule) if rule.kind == RuleKind::Disallow => {
-            return Grounds::by(Reason::RobotsDisallow, found);
+            return Conclusion::by(Reason::RobotsDisallow, found);
         }
-        _ if !path_guard => return Grounds::by(Reason::RobotsAllow, found),
+        _ if !path_guard => return Conclusion::by(Reason::RobotsAllow, found),
         _ => {}
     }
     match rules.guard(path) {
-        Guarded::Clear => Grounds::by(Reason::RobotsAllow, found),
-        Guarded::Disallowed { reading, rule } => Grounds {
+        Guarded::Clear => Conclusion::by(Reason::RobotsAllow, found),
+        Guarded::Disallowed { reading, rule } => Conclusion {
             // A comparison form is ASCII.
             reading: Some(String::from_utf8_lossy(&reading).into()),
-            ..Grounds::by(Reason::PathGuard, Some(rule))
+            ..Conclusion::by(Reason::PathGuard, Some(rule))
         },
-        Guarded::TooMany => Grounds::bare(Reason::PathGuard),
+        Guarded::TooMany => Conclusion::bare(Reason::PathGuard),
     }
 }
 
@@ -497,40 +502,43 @@ pub fn decide_tunnel(
     now: Moment,
 ) -> Ruling {
     let mut lifted = None;
-    let grounds = match stance {
+    let conclusion = match stance {
         Stance::Rules(snapshot) => {
             let rules = snapshot.rules(&agent.tokens);
             let is_refused = settings.signals.refuse_somewhere(snapshot, agent)
                 || settings.signals.reserved_somewhere();
             lifted = settings.signals.lifted.clone().filter(|_| is_refused);
             if is_refused && lifted.is_none() {
-                Grounds::bare(Reason::OpaqueTunnel)
+                Conclusion::bare(Reason::OpaqueTunnel)
             } else if rules.is_empty() {
-                Grounds::bare(Reason::NoRules)
+                Conclusion::bare(Reason::NoRules)
             } else if rules.disallows_nothing() {
-                Grounds::bare(Reason::RobotsAllow)
+                Conclusion::bare(Reason::RobotsAllow)
             } else {
                 // No exemption lifts this: the requests inside would be on no record.
-                Grounds::bare(Reason::OpaqueTunnel)
+                Conclusion::bare(Reason::OpaqueTunnel)
             }
         }
         Stance::AllowAll if settings.signals.reserved_somewhere() => {
             lifted = settings.signals.lifted.clone();
-            Grounds::bare(match lifted {
+            Conclusion::bare(match lifted {
                 Some(_) => Reason::RobotsUnavailable,
                 None => Reason::OpaqueTunnel,
             })
         }
-        other => Grounds::bare(without_rules(other)),
+        other => Conclusion::bare(without_rules(other)),
     };
-    let reason = match grounds.reason.verdict() {
+    let reason = match conclusion.reason.verdict() {
         Verdict::Allow if settings.signals.lack_tdmrep() => Reason::UsagePending,
-        _ => grounds.reason,
+        _ => conclusion.reason,
     };
-    let grounds = Grounds { reason, ..grounds };
+    let conclusion = Conclusion {
+        reason,
+        ..conclusion
+    };
     let said = Said::default();
-    let mut ruling = conclude(target, grounds, said, state, stance, settings, now);
-    if let Ruling::Clear(_, decision) = &mut ruling
+    let mut ruling = conclude(target, conclusion, said, state, stance, settings, now);
+    if let Ruling::Allow(_, decision) = &mut ruling
         && lifted.is_some()
     {
         decision.asserted = lifted;
@@ -549,7 +557,7 @@ pub fn await_robots(
     let decision = Decision {
         mode: settings.mode,
         basis: Some(state),
-        terms: Some(settings.terms),
+        policy: Some(settings.policy),
         retry_at: Some(retry_at),
         ..Decision::bare(Reason::RobotsPending, now)
     };
@@ -569,8 +577,8 @@ pub fn await_turn(permit: Permit, allowed: Decision, retry_at: Moment) -> Ruling
 }
 
 /// Judges tunnelled octets that are neither TLS nor HTTP: their target is unknown.
-pub fn decide_opaque(target: Target, under: impl Into<Under>, now: Moment) -> Ruling {
-    let Under { mode, generation } = under.into();
+pub fn decide_opaque(target: Target, context: impl Into<DecisionContext>, now: Moment) -> Ruling {
+    let DecisionContext { mode, generation } = context.into();
     let decision = Decision {
         mode,
         ..Decision::bare(Reason::OpaqueTunnel, now)
@@ -588,7 +596,7 @@ fn without_rules(stance: &Stance) -> Reason {
 
 fn conclude(
     target: Target,
-    grounds: Grounds,
+    conclusion: Conclusion,
     said: Said,
     state: &Arc<State>,
     stance: &Stance,
@@ -596,16 +604,16 @@ fn conclude(
     now: Moment,
 ) -> Ruling {
     let decision = Decision {
-        reason: grounds.reason,
+        reason: conclusion.reason,
         mode: settings.mode,
         at: now,
-        rule: grounds.rule,
-        reading: grounds.reading,
+        rule: conclusion.rule,
+        reading: conclusion.reading,
         asserted: None,
-        exempt: grounds.exempt,
+        exempt: conclusion.exempt,
         basis: Some(Arc::clone(state)),
         fetched_as: None,
-        terms: Some(settings.terms),
+        policy: Some(settings.policy),
         retry_at: match stance {
             Stance::DisallowAll { next_attempt, .. } => Some((*next_attempt).max(now)),
             _ => None,

@@ -16,7 +16,7 @@ use crawlgate::audit::{
 };
 use crawlgate::clock::{Clock, Moment};
 use crawlgate::config::Config;
-use crawlgate::policy::terms::PolicyDigest;
+use crawlgate::policy::settings::PolicyDigest;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]

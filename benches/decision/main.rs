@@ -202,7 +202,7 @@ impl Known {
             outcome,
         );
         let cleared = known.runtime.block_on(first);
-        assert!(matches!(cleared.ruling, Ruling::Clear(..)));
+        assert!(matches!(cleared.ruling, Ruling::Allow(..)));
         known
     }
 
@@ -298,7 +298,7 @@ fn in_fleet(bencher: Bencher<'_, '_>, case: &Case) {
 fn ask(bencher: Bencher<'_, '_>, Case(_, path, expected): &Case, known: &Known) {
     let _context = known.runtime.enter();
     let decided = match known.ask(known.target(path)).ruling {
-        Ruling::Clear(_, decision) | Ruling::Refuse(decision) => decision.reason,
+        Ruling::Allow(_, decision) | Ruling::Refuse(decision) => decision.reason,
     };
     assert_eq!(decided, *expected, "{path}");
     bencher

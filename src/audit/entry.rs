@@ -8,7 +8,7 @@ use crate::entry::{
     Action, Asserted, Basis, Bounds, Decision, Digest, Mode, Outage, Pace, Rule, Source, Url,
     Verdict, Via,
 };
-use crate::policy::terms::PolicyDigest;
+use crate::policy::settings::PolicyDigest;
 use crate::store::{Batch, Object, ObjectKind};
 use crate::text::{public_parts, public_url};
 

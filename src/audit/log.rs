@@ -377,7 +377,7 @@ impl Log {
             return;
         }
         // Before the first entry that names them.
-        self.policy(&config.robots.terms().text());
+        self.policy(&config.robots.policy_settings().text());
         settings.tell(|kind| writer.queue.tell(kind, self.clock.now()));
         *recorded = Some(settings);
     }
@@ -435,7 +435,7 @@ impl Log {
     /// enough.
     pub fn policy(&self, text: &str) {
         if let Some(writer) = self.store_writer() {
-            let object = Object::new(ObjectKind::Terms, text.as_bytes());
+            let object = Object::new(ObjectKind::PolicySettings, text.as_bytes());
             writer.queue.object(object);
         }
     }

@@ -9,7 +9,7 @@ use crate::config::Recorded;
 pub use crate::entry::has_failed;
 use crate::entry::{Exempt, Signed, Texts, is_strange};
 use crate::policy::overrides::OverrideId;
-use crate::policy::terms::PolicyDigest;
+use crate::policy::settings::PolicyDigest;
 use crate::robots::access::Cause;
 use crate::text::DecisionId;
 use crate::usage::Purposes;

@@ -31,7 +31,7 @@ use crate::agent::Agent;
 use crate::clock::Moment;
 use crate::config::Mode;
 use crate::policy::overrides::Overrides;
-use crate::policy::terms::{PolicyDigest, PolicySettings};
+use crate::policy::settings::{PolicyDigest, PolicySettings};
 use crate::policy::usage::{Head, Signals};
 use crate::policy::{self, Decision, Reason, Replay, Ruling, Target};
 use crate::robots::snapshot::Snapshot;
@@ -231,7 +231,7 @@ fn by_robots(
         mode,
         generation: policy::generation::Generation::default(), // no request is sent
         path_guard: terms.path_guard,
-        terms: PolicyDigest::of(evidence.policy.as_deref().unwrap_or_default()), // never read
+        policy: PolicyDigest::of(evidence.policy.as_deref().unwrap_or_default()), // never read
         exempt,
         signals: Signals {
             tdmrep,
@@ -338,7 +338,7 @@ fn unproven(reason: Reason, evidence: &Evidence<'_>) -> Option<NotReplayable> {
 
 fn concluded(ruling: Ruling) -> Decision {
     match ruling {
-        Ruling::Clear(_, decision) | Ruling::Refuse(decision) => decision,
+        Ruling::Allow(_, decision) | Ruling::Refuse(decision) => decision,
     }
 }
 

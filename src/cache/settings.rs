@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::config::{Config, ProfileName, RobotsConfig};
-use crate::policy::terms::PolicyDigest;
+use crate::policy::settings::PolicyDigest;
 use crate::robots::identity::UserAgents;
 use crate::signing::Assigned;
 use crate::usage::tdmrep;
@@ -15,7 +15,7 @@ pub struct EffectiveSettings {
     /// The settings.
     pub config: Arc<RobotsConfig>,
     /// Their digest.
-    pub terms: PolicyDigest,
+    pub policy: PolicyDigest,
 }
 
 /// The settings in force, also in their variants with a client's own profile.
@@ -62,7 +62,7 @@ impl EffectiveSettings {
     /// Returns these settings with their digest.
     pub fn of(config: RobotsConfig) -> EffectiveSettings {
         EffectiveSettings {
-            terms: config.terms().digest(),
+            policy: config.policy_settings().digest(),
             config: Arc::new(config),
         }
     }

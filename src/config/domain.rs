@@ -9,7 +9,7 @@ use crate::policy::address_policy::AddressPolicy;
 use crate::policy::generation::Generation;
 use crate::policy::identity::Required;
 use crate::policy::reporting::Reporting;
-use crate::policy::terms::{PolicySettings, SignalSettings, Unreachable};
+use crate::policy::settings::{PolicySettings, SignalSettings, Unreachable};
 use crate::policy::usage::Signals;
 use crate::policy::{DecisionInputs, Mode};
 use crate::robots::identity::UserAgents;
@@ -19,7 +19,7 @@ use crate::usage::Purposes;
 impl RobotsConfig {
     /// Returns the settings that can change a verdict.
     #[must_use]
-    pub fn terms(&self) -> PolicySettings {
+    pub fn policy_settings(&self) -> PolicySettings {
         let mut deny_statuses = self.deny_statuses.clone();
         deny_statuses.sort_unstable();
         deny_statuses.dedup();
@@ -49,7 +49,7 @@ impl RobotsConfig {
             signals: Signals::of(Purposes::NONE, &self.signals),
             generation: Generation::default(),
             path_guard: self.path_guard,
-            terms: self.terms().digest(),
+            policy: self.policy_settings().digest(),
         }
     }
 }

@@ -22,7 +22,7 @@ impl Gate {
     ) -> Ruling {
         let now = self.clock.now();
         let (permit, decision) = match ruling {
-            Ruling::Clear(permit, decision) => (permit, decision),
+            Ruling::Allow(permit, decision) => (permit, decision),
             // A refusal counts like any other request, but is not held: it costs no other request anything.
             refused @ Ruling::Refuse(_) => {
                 return match self.clients.count(requester.client, now) {
@@ -44,7 +44,7 @@ impl Gate {
         match entered {
             Ok(entered) if entered.is_immediate() => {
                 entered.commit();
-                Ruling::Clear(permit, decision)
+                Ruling::Allow(permit, decision)
             }
             Ok(entered) => {
                 *outcome.decision = decision;
@@ -121,7 +121,7 @@ impl Gate {
                 let paced = now.since(began);
                 let kept = crawl_delay.and_then(|crawl_delay| self.pace.kept_of(&crawl_delay));
                 let cleared = Cleared {
-                    ruling: Ruling::Clear(permit, decision),
+                    ruling: Ruling::Allow(permit, decision),
                     hold: hold + paced,
                     turn: Some(turn),
                     pace: pace.or(kept.filter(|pace| pace.clamped)),
@@ -159,7 +159,7 @@ impl Gate {
             charged,
         } = held;
         let ruling = match ruling {
-            Ruling::Clear(permit, _) => self.judge(kind, permit.surrender(), requester, now).await,
+            Ruling::Allow(permit, _) => self.judge(kind, permit.surrender(), requester, now).await,
             refused @ Ruling::Refuse(_) => refused,
         };
         let is_allowed = ruling.decision().verdict() == Verdict::Allow;

@@ -12,7 +12,7 @@ use crate::config::Mode;
 use crate::egress::Prohibited;
 use crate::policy::tdmrep::Reservations;
 use crate::policy::usage::Signals;
-use crate::policy::{self, Decision, Reason, Ruling, Target, Under, Verdict};
+use crate::policy::{self, Decision, DecisionContext, Reason, Ruling, Target, Verdict};
 use crate::rep::{Origin, Scheme};
 use crate::robots::state::{Stance, State};
 use crate::usage::Modes;
@@ -31,7 +31,7 @@ impl Gate {
         let operator = self.operator.load();
         let mode = operator.mode(&target.origin, requester);
         let generation = requester.generation;
-        policy::decide_opaque(target, Under { mode, generation }, now)
+        policy::decide_opaque(target, DecisionContext { mode, generation }, now)
     }
 
     /// Waits for the origin's state if the decision needs it, and judges.
@@ -93,7 +93,7 @@ impl Gate {
         let ruling = self.judge_by(kind, target, requester, mode, view, None);
         let is_allowed = ruling.decision().verdict() == Verdict::Allow;
         match (robots, ruling) {
-            (Some(robots), Ruling::Clear(permit, _)) if is_allowed => {
+            (Some(robots), Ruling::Allow(permit, _)) if is_allowed => {
                 let target = permit.surrender();
                 // Boxed: it should not burden every request's future.
                 Box::pin(self.judge_with_tdmrep(kind, target, requester, mode, robots, quota)).await
@@ -135,7 +135,7 @@ impl Gate {
             signals: Signals { tdmrep, ..signals },
             generation: requester.generation.with(landings),
             path_guard: by.config.path_guard,
-            terms: by.terms,
+            policy: by.policy,
         };
         if let Stance::Unknown = stance {
             let retry_at = now + by.config.timing.retry_min;
@@ -214,20 +214,21 @@ impl Gate {
         let operator = self.operator.load();
         let mode = operator.mode(&target.origin, requester);
         let overrides = &*operator.overrides;
-        let under = Under {
+        let context = DecisionContext {
             mode,
             generation: requester.generation,
         };
         let identify = |target| {
             let (agent, required) = (requester.agent, operator.required);
-            policy::identity::decide_by_identity(target, agent, required, under, now)
+            policy::identity::decide_by_identity(target, agent, required, context, now)
         };
         let decided = match kind {
-            Kind::Tunnel => identify(target)
-                .or_else(|target| policy::decide_tunnel_by_override(target, overrides, under, now)),
-            Kind::Request => policy::clear_robots_txt(target, under, now)
+            Kind::Tunnel => identify(target).or_else(|target| {
+                policy::decide_tunnel_by_override(target, overrides, context, now)
+            }),
+            Kind::Request => policy::clear_robots_txt(target, context, now)
                 .or_else(identify)
-                .or_else(|target| policy::decide_by_override(target, overrides, under, now)),
+                .or_else(|target| policy::decide_by_override(target, overrides, context, now)),
         };
         decided.map_err(|target| (target, mode))
     }

@@ -4,7 +4,7 @@
 //! crawler. `/robots.txt` itself stays allowed to every crawler, so that a denied crawler can still learn the reason.
 //! In report mode denials are only reported.
 
-use super::{Decision, Reason, Ruling, Target, Under};
+use super::{Decision, DecisionContext, Reason, Ruling, Target};
 use crate::agent::Agent;
 use crate::clock::Moment;
 
@@ -47,13 +47,13 @@ pub fn decide_by_identity(
     target: Target,
     agent: &Agent,
     required: Required,
-    under: impl Into<Under>,
+    context: impl Into<DecisionContext>,
     now: Moment,
 ) -> Result<Ruling, Target> {
     let Some(reason) = required.refuses(agent) else {
         return Err(target);
     };
-    let Under { mode, generation } = under.into();
+    let DecisionContext { mode, generation } = context.into();
     let decision = Decision {
         mode,
         ..Decision::bare(reason, now)
@@ -96,7 +96,7 @@ mod tests {
                 let reason = ruling.as_ref().map(|ruling| ruling.decision().reason);
                 assert_eq!(reason, want, "{name}");
                 if let Some(ruling) = ruling {
-                    let is_clear = matches!(ruling, Ruling::Clear(..));
+                    let is_clear = matches!(ruling, Ruling::Allow(..));
                     assert_eq!(is_clear, goes_out, "{name}, {mode:?}");
                 }
             }

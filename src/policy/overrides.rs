@@ -158,21 +158,21 @@ type ByOrigin = HashMap<Origin, Vec<Entry>, ahash::RandomState>;
 #[derive(Debug)]
 struct Entry {
     pattern: PathPattern,
-    asserted: Arc<InForce>,
+    asserted: Arc<ActiveOverride>,
 }
 
 /// An override in force, with its digest once a record has named it.
 #[derive(Debug)]
-pub struct InForce {
+pub struct ActiveOverride {
     asserted: Override,
     digest: OnceLock<[u8; 32]>,
 }
 
-impl InForce {
+impl ActiveOverride {
     /// Puts an override in force.
     #[must_use]
-    pub fn new(asserted: Override) -> InForce {
-        InForce {
+    pub fn new(asserted: Override) -> ActiveOverride {
+        ActiveOverride {
             asserted,
             digest: OnceLock::new(),
         }
@@ -184,7 +184,7 @@ impl InForce {
     }
 }
 
-impl Deref for InForce {
+impl Deref for ActiveOverride {
     type Target = Override;
 
     fn deref(&self) -> &Override {
@@ -214,7 +214,7 @@ impl Overrides {
             let entries = by_origin.entry(asserted.origin.clone());
             entries.or_default().push(Entry {
                 pattern,
-                asserted: Arc::new(InForce::new(asserted)),
+                asserted: Arc::new(ActiveOverride::new(asserted)),
             });
         }
         let Overrides {
@@ -238,7 +238,7 @@ impl Overrides {
     }
 
     /// Returns the override that decides about a path (with its query) of an origin at `now`.
-    pub fn about(&self, origin: &Origin, path: &[u8], now: Moment) -> Option<&Arc<InForce>> {
+    pub fn about(&self, origin: &Origin, path: &[u8], now: Moment) -> Option<&Arc<ActiveOverride>> {
         decisive(self.of(origin)?, path, now)
     }
 
@@ -250,7 +250,12 @@ impl Overrides {
     }
 
     /// Returns the override that lifts what an origin says of the use of a path (with its query) at `now`.
-    pub fn about_usage(&self, origin: &Origin, path: &[u8], now: Moment) -> Option<&Arc<InForce>> {
+    pub fn about_usage(
+        &self,
+        origin: &Origin,
+        path: &[u8],
+        now: Moment,
+    ) -> Option<&Arc<ActiveOverride>> {
         match self.of_usage.is_empty() {
             true => None,
             false => decisive(self.of_usage.get(origin)?, path, now),
@@ -258,14 +263,14 @@ impl Overrides {
     }
 
     /// Returns the override that lifts what an origin says of the use of everything that it serves at `now`.
-    pub fn about_all_usage(&self, origin: &Origin, now: Moment) -> Option<&Arc<InForce>> {
+    pub fn about_all_usage(&self, origin: &Origin, now: Moment) -> Option<&Arc<ActiveOverride>> {
         let entries = self.of_usage.get(origin)?;
         let lifts = |one: &&Entry| one.asserted.holds(now) && one.pattern.is_everything();
         entries.iter().find(lifts).map(|one| &one.asserted)
     }
 
     /// Returns the override that decides about everything that an origin serves at `now`.
-    pub fn about_all(&self, origin: &Origin, now: Moment) -> Option<&Arc<InForce>> {
+    pub fn about_all(&self, origin: &Origin, now: Moment) -> Option<&Arc<ActiveOverride>> {
         let holding = || {
             let entries = self.of(origin).into_iter().flatten();
             entries.filter(move |entry| entry.asserted.holds(now))
@@ -284,7 +289,7 @@ impl Overrides {
 }
 
 /// Returns the one of an origin's overrides that decides about a path (with its query) at `now`.
-fn decisive<'a>(entries: &'a [Entry], path: &[u8], now: Moment) -> Option<&'a Arc<InForce>> {
+fn decisive<'a>(entries: &'a [Entry], path: &[u8], now: Moment) -> Option<&'a Arc<ActiveOverride>> {
     let path = ComparisonPath::new(path);
     let written = first(entries, &path, Spelling::Written, now);
     let mut decides = written;

@@ -116,8 +116,8 @@ pub fn allows(stance: &Stance, agent: &Agent, path: &str, path_guard: bool) -> b
     match stance {
         Stance::Rules(snapshot) => {
             let rules = snapshot.rules(&agent.tokens);
-            let grounds = by_rules(&rules, &ComparisonPath::new(path.as_bytes()), path_guard);
-            grounds.reason.verdict() == Verdict::Allow
+            let conclusion = by_rules(&rules, &ComparisonPath::new(path.as_bytes()), path_guard);
+            conclusion.reason.verdict() == Verdict::Allow
         }
         Stance::AllowAll => true,
         Stance::Unknown | Stance::DisallowAll { .. } => false,

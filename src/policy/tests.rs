@@ -45,7 +45,7 @@ fn settings(mode: Mode, path_guard: bool) -> DecisionInputs {
         mode,
         generation: Generation::default(),
         path_guard,
-        terms: PolicyDigest([7; 32]),
+        policy: PolicyDigest([7; 32]),
         exempt: None,
         signals: Signals::of(Purposes::NONE, &Arc::default()),
     }
@@ -66,7 +66,7 @@ fn judge(path: &'static str, stance: &Stance, path_guard: bool) -> Ruling {
 /// Returns the decision; checks that there is a permit for this path exactly if the decision allows.
 fn decision(ruling: Ruling, path: &str) -> Decision {
     match ruling {
-        Ruling::Clear(permit, decision) => {
+        Ruling::Allow(permit, decision) => {
             assert_eq!(decision.verdict(), Verdict::Allow);
             assert_eq!(permit.target().path.as_str(), path);
             decision
@@ -221,7 +221,7 @@ fn robots_txt_itself_needs_no_rules() {
 /// Returns the decision, and whether the request leaves.
 fn outcome(ruling: Ruling) -> (Decision, bool) {
     match ruling {
-        Ruling::Clear(_, decision) => (decision, true),
+        Ruling::Allow(_, decision) => (decision, true),
         Ruling::Refuse(decision) => (decision, false),
     }
 }
@@ -250,7 +250,7 @@ fn report_mode_decides_the_same_and_lets_every_request_out() {
         decide_tunnel(target("/"), &example_bot(), &state, &stance, settings, NOW)
     };
     let paced = |mode| match judged("/", rules(""), mode) {
-        Ruling::Clear(permit, allowed) => await_turn(permit, allowed, NOW),
+        Ruling::Allow(permit, allowed) => await_turn(permit, allowed, NOW),
         refused => refused,
     };
     let pending = |mode| {
@@ -361,7 +361,7 @@ fn an_override_decides_before_robots_txt_and_robots_txt_itself_before_that() {
             );
             let id = decision.asserted.as_ref().map(|asserted| asserted.id);
             assert_eq!(id, Some(OverrideId::Configured(2)));
-            assert!(decision.basis.is_none() && decision.terms.is_none());
+            assert!(decision.basis.is_none() && decision.policy.is_none());
         }
         let over = NOW + Duration::from_millis(1);
         let expired = decide_by_override(target("/x"), &overrides, Mode::Enforce, over);
@@ -381,12 +381,12 @@ fn codes_are_read_back_and_told_apart() {
 fn a_permit_is_current_under_the_generation_that_it_was_made_in() {
     let changes = Changes::default();
     let permit = |generation| {
-        let under = Under {
+        let context = DecisionContext {
             mode: Mode::Enforce,
             generation,
         };
-        match clear_robots_txt(target("/robots.txt"), under, NOW) {
-            Ok(Ruling::Clear(permit, _)) => permit,
+        match clear_robots_txt(target("/robots.txt"), context, NOW) {
+            Ok(Ruling::Allow(permit, _)) => permit,
             other => panic!("{other:?}"),
         }
     };

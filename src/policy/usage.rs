@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::overrides::InForce;
+use super::overrides::ActiveOverride;
 use super::tdmrep::{Reservations, Standing};
 use super::{Decision, Reason, Verdict};
 use crate::agent::Agent;
@@ -27,7 +27,7 @@ pub struct Signals {
     /// The treatment of each signal.
     pub modes: Arc<Modes>,
     /// The override that lifts what the site says of use, if there is one.
-    pub lifted: Option<Arc<InForce>>,
+    pub lifted: Option<Arc<ActiveOverride>>,
     /// The origin's tdmrep.json; `None` if it is not asked.
     pub tdmrep: Option<Arc<Reservations>>,
 }
@@ -75,7 +75,7 @@ impl Signals {
     }
 
     /// Returns the override that spares a request the wait for a file that has not come.
-    pub(super) fn sparing(&self) -> Option<&Arc<InForce>> {
+    pub(super) fn sparing(&self) -> Option<&Arc<ActiveOverride>> {
         let is_pending = |file: &Arc<Reservations>| matches!(file.standing, Standing::Pending);
         let is_spared = self.tdmrep.as_ref().is_some_and(is_pending) && self.ask_for_tdmrep();
         self.lifted.as_ref().filter(|_| is_spared)

@@ -40,7 +40,7 @@ impl Proxy {
             let ruling = self.judge(kind, target.clone(), sender, recorder).await;
             if self.gate.stands(&ruling, recorder.generation()) {
                 let (permit, decision) = match ruling {
-                    Ruling::Clear(permit, decision) => (Some(permit), decision),
+                    Ruling::Allow(permit, decision) => (Some(permit), decision),
                     Ruling::Refuse(decision) => (None, decision),
                 };
                 recorder.decide(decision);

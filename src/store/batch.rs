@@ -57,7 +57,7 @@ impl Object {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ObjectKind {
     /// The settings behind verdicts: JSON text.
-    Terms = 0,
+    PolicySettings = 0,
     /// The state of an origin's robots.txt or tdmrep.json: a [`Basis`](crate::entry::Basis).
     Basis = 1,
     /// An override: an [`Asserted`](crate::entry::Asserted).
@@ -66,7 +66,7 @@ pub enum ObjectKind {
 
 impl ObjectKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 3] = [Self::Terms, Self::Basis, Self::Override];
+    pub const ALL: [Self; 3] = [Self::PolicySettings, Self::Basis, Self::Override];
 
     /// Returns the number in the store.
     #[must_use]
@@ -78,7 +78,7 @@ impl ObjectKind {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Terms => "terms",
+            Self::PolicySettings => "terms",
             Self::Basis => "basis",
             Self::Override => "override",
         }
@@ -90,7 +90,7 @@ pub fn objects_of<'e>(
     entry: &Entry<'e>,
 ) -> impl Iterator<Item = (ObjectKind, &'e Digest)> + use<'e> {
     let kinds = [
-        ObjectKind::Terms,
+        ObjectKind::PolicySettings,
         ObjectKind::Override,
         ObjectKind::Basis,
         ObjectKind::Basis,

@@ -316,7 +316,7 @@ impl Store for Sqlite {
 
     fn policy(&self, sha256: Sha256) -> Pending<'_, Option<String>> {
         self.readers
-            .ask(move |connection| objects::terms(connection, &sha256))
+            .ask(move |connection| objects::policy_settings(connection, &sha256))
     }
 
     fn decisions(&self, query: DecisionQuery) -> Pending<'_, Vec<StoredDecision>> {

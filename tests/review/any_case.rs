@@ -3,7 +3,7 @@
 use crawlgate::clock::Moment;
 use crawlgate::config::{Finally, Mode};
 use crawlgate::policy::overrides::{Action, Override};
-use crawlgate::policy::terms::{PolicySettings, Unreachable};
+use crawlgate::policy::settings::{PolicySettings, Unreachable};
 use crawlgate::robots::access::{Absence, Cause};
 use crawlgate::robots::state::{Fresh, Outage, State};
 use proptest::prelude::*;

@@ -11,7 +11,7 @@ use crawlgate::config::Mode;
 use crawlgate::entry::{self, Entry};
 use crawlgate::policy::generation::Generation;
 use crawlgate::policy::overrides::{Action, Override, OverrideId, Overrides};
-use crawlgate::policy::terms::PolicySettings;
+use crawlgate::policy::settings::PolicySettings;
 use crawlgate::policy::{self, Decision, DecisionInputs, Ruling, Target};
 use crawlgate::rep::{Origin, ProductToken, Robots};
 use crawlgate::robots::snapshot::Snapshot;
@@ -81,7 +81,7 @@ impl Case {
             mode: self.mode,
             generation: Generation::default(),
             path_guard: self.terms.path_guard,
-            terms: self.terms.digest(),
+            policy: self.terms.digest(),
             exempt: self.client.and_then(|(_, exempt)| exempt).map(Into::into),
             signals: crawlgate::policy::usage::Signals::of(
                 Purposes::NONE,
@@ -116,7 +116,7 @@ impl Case {
                 }
             });
         match ruling {
-            Ruling::Clear(_, decision) | Ruling::Refuse(decision) => decision,
+            Ruling::Allow(_, decision) | Ruling::Refuse(decision) => decision,
         }
     }
 
@@ -157,7 +157,7 @@ impl Case {
             verdict: decision.verdict().as_str(),
             reason: decision.reason.as_str(),
             decided_at: decision.at,
-            policy: decision.terms,
+            policy: decision.policy,
             overridden: decision
                 .asserted
                 .as_deref()
@@ -214,7 +214,9 @@ impl Case {
 
 /// Returns the policy settings of a fresh installation.
 pub fn terms() -> PolicySettings {
-    crawlgate::config::Config::default().robots.terms()
+    crawlgate::config::Config::default()
+        .robots
+        .policy_settings()
 }
 
 /// Returns the state of a robots.txt that was fetched an hour before noon and is fresh until an hour after it.

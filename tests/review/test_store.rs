@@ -87,7 +87,7 @@ impl TestStore {
             let decision: Decision = case.decide();
             ids.push(case.file(&decision, &mut batch));
             let terms = case.terms.text();
-            let terms = Object::new(ObjectKind::Terms, terms.as_bytes());
+            let terms = Object::new(ObjectKind::PolicySettings, terms.as_bytes());
             batch.objects.push(terms);
             if let Some(snapshot) = case.state.snapshot() {
                 batch.landings.push(OriginUpdate {

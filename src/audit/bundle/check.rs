@@ -8,7 +8,7 @@ use super::{Header, Malformed, Reader};
 use crate::audit::replay::{self, Evidence, Files, Outcome};
 use crate::audit::verify::keys::Keys;
 use crate::entry::{Basis, Digest, Entry, LineError, write_line};
-use crate::policy::terms::PolicySettings;
+use crate::policy::settings::PolicySettings;
 use crate::robots::document::Document;
 use crate::store::objects_of;
 use crate::text::hex;

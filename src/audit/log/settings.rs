@@ -3,7 +3,7 @@
 use crate::audit::entry::known;
 use crate::config::{self, Config};
 use crate::entry::{self, EventKind, Mode};
-use crate::policy::terms::PolicyDigest;
+use crate::policy::settings::PolicyDigest;
 
 /// Settings as an entry has them.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Settings {
             Some(format!("{}: {reason}", client.name))
         });
         Self {
-            policy: PolicyDigest::of(&config.robots.terms().text()),
+            policy: PolicyDigest::of(&config.robots.policy_settings().text()),
             mode: known(Mode::from_name, policy.mode.as_str()),
             report_origins: policy
                 .report_origins

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::evidence::Evidence;
 use super::premises::{NoDecision, cut};
 use super::{NotReplayable, UndecidedRequest, by_robots, terms_of, unproven, without_robots};
-use crate::policy::terms::PolicySettings;
+use crate::policy::settings::PolicySettings;
 use crate::policy::{Decision, Reason, Verdict};
 use crate::robots::snapshot::Snapshot;
 use crate::robots::state::{Fresh, State};

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::content::{Report, SettingsRow};
-use crate::policy::terms::PolicySettings;
+use crate::policy::settings::PolicySettings;
 use crate::robots::timing::Finally;
 use crate::text::json::{misleads, printable};
 

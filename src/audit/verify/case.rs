@@ -8,7 +8,7 @@ use super::keys::Keys;
 use super::review::{Finding, Replayer};
 use crate::audit::replay::{Evidence, Missing, Outcome, Unreadable};
 use crate::config::Config;
-use crate::policy::terms::PolicySettings;
+use crate::policy::settings::PolicySettings;
 use crate::rep::Origin;
 use crate::robots::document::Document;
 use crate::robots::identity::OWN_STATES;

@@ -15,7 +15,7 @@ use crate::audit::replay::{
     self, Difference, Evidence, Files, Missing, NotReplayable, Outcome, Unreadable,
 };
 use crate::policy::Decision;
-use crate::policy::terms::{PolicyDigest, PolicySettings};
+use crate::policy::settings::{PolicyDigest, PolicySettings};
 use crate::robots::snapshot::Snapshot;
 use crate::store::{Sha256, Store, StoreError, StoredDecision};
 

@@ -21,7 +21,7 @@ async fn a_reload_applies_to_cached_states_and_a_view_names_its_settings() {
             panic!("no rules: {:?}", view.stance);
         };
         assert_eq!(snapshot.rules(&[]).is_empty(), !lenient);
-        assert_eq!(view.by.terms, config.robots.terms().digest());
+        assert_eq!(view.by.policy, config.robots.policy_settings().digest());
         assert_eq!(view.by.config.lenient, lenient);
         let held = view.state.snapshot().expect("a file");
         assert!(

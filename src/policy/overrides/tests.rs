@@ -34,7 +34,7 @@ fn overrides(texts: &[&str]) -> Overrides {
     }))
 }
 
-fn number(found: Option<&Arc<InForce>>) -> Option<OverrideId> {
+fn number(found: Option<&Arc<ActiveOverride>>) -> Option<OverrideId> {
     found.map(|asserted| asserted.id)
 }
 

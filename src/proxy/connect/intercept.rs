@@ -186,7 +186,7 @@ async fn dial_opaque(
                 recorder.decide(decision);
                 return Err(Unanswered::Denied);
             }
-            Ruling::Clear(permit, decision) => {
+            Ruling::Allow(permit, decision) => {
                 recorder.decide(decision);
                 permit
             }

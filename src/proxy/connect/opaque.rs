@@ -141,7 +141,7 @@ async fn is_let_pass(
         .clear_opaque(target, &recorder.requester(), now)
         .await;
     let (passes, decision) = match ruling {
-        Ruling::Clear(_, decision) => (true, decision),
+        Ruling::Allow(_, decision) => (true, decision),
         Ruling::Refuse(decision) => (false, decision),
     };
     recorder.decide(decision);

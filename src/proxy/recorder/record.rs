@@ -158,7 +158,7 @@ impl ExchangeRecorder {
             mode: decision.mode.as_str(),
             verdict: decision.verdict().as_str(),
             reason: decision.reason.as_str(),
-            policy: decision.terms,
+            policy: decision.policy,
             client: audit::Client {
                 address: self.address,
                 name: self.client.name.as_deref(),

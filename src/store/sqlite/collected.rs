@@ -162,7 +162,7 @@ impl Collected {
                     sha256: row.get(0)?,
                     kind: number.map(|number| {
                         let found = kinds.find(|kind| integer(kind.number()) == number);
-                        found.unwrap_or(ObjectKind::Terms)
+                        found.unwrap_or(ObjectKind::PolicySettings)
                     }),
                 })
             })?;

@@ -26,14 +26,17 @@ pub(super) fn body(connection: &Connection, sha256: &Sha256) -> Result<Option<Ve
     let mut statement = connection.prepare_cached("SELECT body FROM object WHERE sha256 = ?1")?;
     let body: Option<Vec<u8>> = statement.query_row([sha256], |row| row.get(0)).optional()?;
     // An altered body is another object's.
-    Ok(body.filter(|body| Object::new(ObjectKind::Terms, body).sha256 == *sha256))
+    Ok(body.filter(|body| Object::new(ObjectKind::PolicySettings, body).sha256 == *sha256))
 }
 
 /// Returns the text of settings.
-pub(super) fn terms(connection: &Connection, sha256: &Sha256) -> Result<Option<String>, Failure> {
+pub(super) fn policy_settings(
+    connection: &Connection,
+    sha256: &Sha256,
+) -> Result<Option<String>, Failure> {
     let mut statement =
         connection.prepare_cached("SELECT body FROM object WHERE sha256 = ?1 AND kind = ?2")?;
-    let kind = integer(ObjectKind::Terms.number());
+    let kind = integer(ObjectKind::PolicySettings.number());
     let body: Option<Vec<u8>> = statement
         .query_row(params![sha256, kind], |row| row.get(0))
         .optional()?;
@@ -64,7 +67,7 @@ fn put(connection: &Connection, object: &Object, used: i64) -> Result<(), Failur
     let Object { sha256, kind, body } = object;
     let basis = match kind {
         ObjectKind::Basis => Basis::read(body).ok(),
-        ObjectKind::Terms | ObjectKind::Override => None,
+        ObjectKind::PolicySettings | ObjectKind::Override => None,
     };
     let names = basis.and_then(|basis| basis.sha256);
     connection
@@ -101,7 +104,7 @@ fn facts(body: &[u8]) -> (ObjectKind, Option<&Sha256>) {
     match (Basis::read(body), Asserted::read(body)) {
         (Ok(basis), _) => (ObjectKind::Basis, basis.sha256),
         (_, Ok(_)) => (ObjectKind::Override, None),
-        _ => (ObjectKind::Terms, None),
+        _ => (ObjectKind::PolicySettings, None),
     }
 }
 
@@ -162,7 +165,11 @@ pub(super) fn wrong(connection: &Connection) -> Result<Vec<Vec<u8>>, Failure> {
     let mut wrong = Vec::new();
     while let Some(row) = rows.next()? {
         let (sha256, body): (Vec<u8>, Vec<u8>) = (row.get(0)?, row.get(1)?);
-        if Object::new(ObjectKind::Terms, &body).sha256.as_slice() != sha256 {
+        if Object::new(ObjectKind::PolicySettings, &body)
+            .sha256
+            .as_slice()
+            != sha256
+        {
             wrong.push(sha256);
         }
     }

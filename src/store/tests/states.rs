@@ -204,7 +204,7 @@ async fn origins_come_by_page_and_by_query() {
 #[tokio::test]
 async fn settings_are_kept_by_their_digest() {
     let store = engine();
-    let settings = Object::new(ObjectKind::Terms, b"{}");
+    let settings = Object::new(ObjectKind::PolicySettings, b"{}");
     let batch = Batch {
         objects: vec![settings.clone(), settings.clone()],
         ..Batch::default()

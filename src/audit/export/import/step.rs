@@ -168,7 +168,7 @@ impl<'e, 's> Step<'e, 's> {
 pub(super) fn text_of(kind: ObjectKind, body: &[u8]) -> Option<&Sha256> {
     match kind {
         ObjectKind::Basis => Basis::read(body).ok()?.sha256,
-        ObjectKind::Terms | ObjectKind::Override => None,
+        ObjectKind::PolicySettings | ObjectKind::Override => None,
     }
 }
 

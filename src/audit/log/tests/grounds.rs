@@ -63,7 +63,7 @@ async fn the_grounds_of_records_are_kept_and_readable_before_they_are_written() 
     assert!(log.unwritten(&origin).is_empty());
     assert_eq!(store.records(0, 10).await.unwrap().len(), 1, "each once");
     assert!(!store.origin(&origin).await.unwrap().is_empty());
-    let sha256 = Object::new(ObjectKind::Terms, b"settings").sha256;
+    let sha256 = Object::new(ObjectKind::PolicySettings, b"settings").sha256;
     let policy = store.policy(sha256).await.unwrap();
     assert_eq!(policy.as_deref(), Some("settings"));
     log.origin_updated(landing());

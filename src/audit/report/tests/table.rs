@@ -149,7 +149,7 @@ pub(super) fn file(batch: &mut Batch, copy: u64) {
     const B: Option<&str> = Some("https://b.example");
     const C: Option<&str> = Some("https://c.example");
     let terms = Object::new(
-        ObjectKind::Terms,
+        ObjectKind::PolicySettings,
         br#"{"lenient":true,"size_limit":512000,"path_guard":true,"soft_404":true,"deny_statuses":[],"unreachable":{"disallow_for_ms":2592000000,"last_good_until_ms":null,"finally":"allow"}}"#,
     );
     let (of_a, of_c, later_of_c) = (

@@ -165,29 +165,32 @@ mod tests {
         config.deny_statuses = vec![403, 401, 403];
         config.timing.profile.last_good_until = Some(Duration::from_millis(1_500));
         config.timing.profile.finally = Finally::Reachable;
-        let terms = config.terms();
+        let settings = config.policy_settings();
         assert_eq!(
-            terms.text(),
+            settings.text(),
             "{\"lenient\":true,\"size_limit\":512000,\"path_guard\":true,\"soft_404\":true,\
              \"deny_statuses\":[401,403],\"unreachable\":{\"disallow_for_ms\":2592000000,\
              \"last_good_until_ms\":1500,\"finally\":\"reachable\"},\"signals\":{\"vocabulary\":\"aipref-vocab-08\",\
              \"content_usage\":\"enforce\",\"content_signal\":\"enforce\",\"tdm_reservation\":\"enforce\",\"tdmrep\":\"off\",\
              \"robots_tag\":\"record\",\"license\":\"record\",\"licenses\":[],\"withhold\":true}}"
         );
-        assert_eq!(PolicySettings::read(&terms.text()).expect("our own"), terms);
-        let profile = terms.profile();
+        assert_eq!(
+            PolicySettings::read(&settings.text()).expect("our own"),
+            settings
+        );
+        let profile = settings.profile();
         assert_eq!(profile.disallow_for, config.timing.profile.disallow_for);
         assert_eq!(
             profile.last_good_until,
             config.timing.profile.last_good_until
         );
         assert_eq!(profile.finally, Finally::Reachable);
-        assert_eq!(terms.parse_options().limit, config.size_limit);
-        assert_eq!(terms.modes(), *config.signals);
+        assert_eq!(settings.parse_options().limit, config.size_limit);
+        assert_eq!(settings.modes(), *config.signals);
     }
 
     #[test]
-    fn the_digest_tells_terms_apart_and_nothing_else() {
+    fn the_digest_tells_settings_apart_and_nothing_else() {
         type Change = fn(&mut RobotsConfig);
         #[rustfmt::skip] // one row, one case
         let cases: &[(&str, Change, bool)] = &[
@@ -212,7 +215,10 @@ mod tests {
         for (name, change, same) in cases {
             let mut changed = config.clone();
             change(&mut changed);
-            let digests = (config.terms().digest(), changed.terms().digest());
+            let digests = (
+                config.policy_settings().digest(),
+                changed.policy_settings().digest(),
+            );
             assert_eq!(digests.0 == digests.1, *same, "{name}");
         }
     }

@@ -78,7 +78,7 @@ impl<'a> Requester<'a> {
 
 /// Turn and charge that a request already has when it is judged again.
 #[derive(Debug, Default)]
-pub struct Had {
+pub struct PriorClaim {
     /// The request's turn at its origin.
     pub turn: Option<pace::Turn>,
     /// True if the request was already sent once under this turn, so that the turn is not given back.
@@ -299,7 +299,7 @@ impl Gate {
     }
 
     /// Decides whether `target`, asked for at `asked`, may be sent. While the request waits, `outcome` holds its
-    /// outcome so far. A request that has waited before keeps what it `had` then.
+    /// outcome so far. A request that has waited before keeps its `prior` claim.
     ///
     /// The decision ignores changes during the wait: [`Gate::stands`] reports them, and the caller then judges the
     /// request again, with its client and agent as they are by then.
@@ -309,14 +309,14 @@ impl Gate {
         target: Target,
         requester: &Requester<'_>,
         asked: Moment,
-        had: Had,
+        prior: PriorClaim,
         mut outcome: HeldOutcome<'_>,
     ) -> Cleared {
-        let Had {
+        let PriorClaim {
             turn,
             is_used,
             mut charged,
-        } = had;
+        } = prior;
         if let Err(refusal) = self.ready(asked).await {
             let ruling = Ruling::Refuse(refusal);
             return Cleared::at_once(ruling, Duration::ZERO, charged);
@@ -324,7 +324,7 @@ impl Gate {
         let account = &requester.client.account;
         let is_charged = charged
             .as_ref()
-            .is_some_and(|had| Arc::ptr_eq(had, account));
+            .is_some_and(|prior| Arc::ptr_eq(prior, account));
         let is_bounded = requester.client.is_bounded() && !is_charged;
         let quota = match is_bounded {
             true => account.has_left(requester.client, asked).err(),

@@ -40,7 +40,7 @@ use crawlgate::egress::Egress;
 use crawlgate::fleet::coordinator::Call;
 use crawlgate::fleet::in_memory::InMemoryEngine;
 use crawlgate::fleet::{Fleet, FleetKey, Follow, HeartbeatReply};
-use crawlgate::gate::{Cleared, Gate, Had, HeldOutcome, Kind, Requester};
+use crawlgate::gate::{Cleared, Gate, HeldOutcome, Kind, PriorClaim, Requester};
 use crawlgate::policy::{Decision, Reason, Ruling, Target};
 use crawlgate::rep::{ComparisonPath, Origin, ParseOptions, ProductToken, Robots, Rules};
 use divan::{Bencher, black_box};
@@ -198,7 +198,7 @@ impl Known {
             target,
             &requester,
             asked,
-            Had::default(),
+            PriorClaim::default(),
             outcome,
         );
         let cleared = known.runtime.block_on(first);
@@ -236,7 +236,7 @@ impl Known {
             target,
             &requester,
             asked,
-            Had::default(),
+            PriorClaim::default(),
             outcome,
         );
         let question = pin!(clear);

@@ -67,13 +67,13 @@ impl Proxy {
         let Held {
             requester,
             asked,
-            had,
+            prior,
             outcome,
         } = recorder.hold();
         let gate = &self.gate;
         let (cleared, waited) = match sender {
             Sender::Us => {
-                let clearing = pin!(gate.clear(kind, target, &requester, asked, had, outcome));
+                let clearing = pin!(gate.clear(kind, target, &requester, asked, prior, outcome));
                 self.counts.holding(clearing, &self.clock).await
             }
             // Boxed: few questions come from other proxies. They count as held there, if anywhere.
@@ -81,7 +81,7 @@ impl Proxy {
                 let cleared = Box::pin(async {
                     match pacing {
                         Pacing::InTurn => {
-                            gate.clear(kind, target, &requester, asked, had, outcome)
+                            gate.clear(kind, target, &requester, asked, prior, outcome)
                                 .await
                         }
                         Pacing::AtOnce => gate.clear_at_once(kind, target, &requester, asked).await,

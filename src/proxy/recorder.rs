@@ -35,7 +35,7 @@ use crate::audit::DecisionId;
 use crate::client::Client;
 use crate::clock::{Moment, Tick};
 use crate::egress::{ResponseBody, Signer};
-use crate::gate::{Had, Requester};
+use crate::gate::{PriorClaim, Requester};
 use crate::metrics::GaugeGuard;
 use crate::pace::EffectivePace;
 use crate::policy::generation::Generation;
@@ -82,7 +82,7 @@ pub struct ExchangeRecorder {
     /// Time that the request was held before it was sent, once it is held no longer.
     hold: Duration,
     /// Turn and charge that the gate gave the request; the gate has them while it holds the request.
-    had: Had,
+    prior: PriorClaim,
     /// True if the gate has charged the request to its client, or nothing is to be charged.
     is_charged: bool,
     /// The pace limit that held or refused the request, or a crawl delay that was clamped.
@@ -170,7 +170,7 @@ impl ExchangeRecorder {
             decision: Decision::bare(Reason::RobotsPending, time),
             request_slot: None,
             hold: Duration::ZERO,
-            had: Had::default(),
+            prior: PriorClaim::default(),
             is_charged: false,
             pace: None,
             waited: Duration::ZERO,

@@ -9,7 +9,7 @@ use super::phase::Phase;
 use crate::cache::fetch::retry_after;
 use crate::clock::Moment;
 use crate::egress::Failure;
-use crate::gate::{Cleared, Had, HeldOutcome, Requester};
+use crate::gate::{Cleared, HeldOutcome, PriorClaim, Requester};
 use crate::pace::SharedPace as _;
 use crate::policy::{Decision, Ruling};
 
@@ -20,7 +20,7 @@ pub struct Held<'a> {
     /// Time that the request came.
     pub asked: Moment,
     /// Turn and charge that it had before.
-    pub had: Had,
+    pub prior: PriorClaim,
     /// The outcome to record.
     pub outcome: HeldOutcome<'a>,
 }
@@ -30,9 +30,9 @@ impl ExchangeRecorder {
     pub fn hold(&mut self) -> Held<'_> {
         self.phase.enter(Phase::Held { before: self.pace });
         self.is_charged = true;
-        let is_used = self.had.is_used;
-        let had = std::mem::take(&mut self.had);
-        self.had.is_used = is_used;
+        let is_used = self.prior.is_used;
+        let prior = std::mem::take(&mut self.prior);
+        self.prior.is_used = is_used;
         Held {
             requester: Requester {
                 address: self.address.ip(),
@@ -41,7 +41,7 @@ impl ExchangeRecorder {
                 generation: self.generation,
             },
             asked: self.time,
-            had,
+            prior,
             outcome: HeldOutcome {
                 decision: &mut self.decision,
                 pace: &mut self.pace,
@@ -54,14 +54,14 @@ impl ExchangeRecorder {
     pub fn release(&mut self, cleared: Cleared, waited: Duration) -> Ruling {
         self.waited += waited;
         // After the first sending, time counts as the origin's.
-        if !self.had.is_used {
+        if !self.prior.is_used {
             self.hold = cleared.hold;
         }
-        self.had.turn = cleared.turn;
-        self.had.charged = cleared.charged;
+        self.prior.turn = cleared.turn;
+        self.prior.charged = cleared.charged;
         // A request that keeps its turn is recorded with the limit that first held it.
         let before = match self.phase {
-            Phase::Held { before } if self.had.turn.is_some() => before,
+            Phase::Held { before } if self.prior.turn.is_some() => before,
             _ => None,
         };
         self.pace = cleared.pace.or(before);
@@ -77,13 +77,13 @@ impl ExchangeRecorder {
 
     /// Gives up the turn of a request that crawlgate does not send.
     pub fn give_up_turn(&mut self) {
-        self.had.turn = None;
+        self.prior.turn = None;
     }
 
     /// Waits for another turn of a request that was sent once and is to be sent again, and tells whether it may be.
     pub async fn retry_turn(&mut self) -> bool {
-        self.had.is_used = true;
-        match &self.had.turn {
+        self.prior.is_used = true;
+        match &self.prior.turn {
             Some(turn) => self.proxy.gate.pace().again(turn).await,
             None => true,
         }
@@ -95,7 +95,7 @@ impl ExchangeRecorder {
         if received.is_ok() {
             self.proxy.gate.robots_cache().reached();
         }
-        let Some(turn) = &self.had.turn else { return };
+        let Some(turn) = &self.prior.turn else { return };
         let pace = self.proxy.gate.pace();
         match received {
             Ok((response, was_crowded)) => {

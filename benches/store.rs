@@ -104,7 +104,7 @@ async fn measure(config: &Config, set: char) {
     if origins > 0 {
         let store = store::open(config, Access::Write).unwrap();
         let (took, before) = (Instant::now(), on_disk(path));
-        land(&*store, origins).await;
+        update_origin(&*store, origins).await;
         println!("  {origins} origins: {:.1?}", took.elapsed());
         drop(store);
         let each = (on_disk(path) - before) / origins;
@@ -289,15 +289,15 @@ fn cpu_of_others() -> Duration {
     Duration::from_nanos(sum)
 }
 
-async fn land(store: &dyn Store, origins: u64) {
+async fn update_origin(store: &dyn Store, origins: u64) {
     const AT_ONCE: u64 = 10_000;
     let now = Clock::system().now();
     let mut first = 0;
     while first < origins {
         let last = origins.min(first + AT_ONCE);
-        let landings = (first..last).map(|n| landing(n, now)).collect();
+        let updates = (first..last).map(|n| origin_update(n, now)).collect();
         let batch = Batch {
-            landings,
+            updates,
             ..Batch::default()
         };
         store.write(batch).await.unwrap();
@@ -305,7 +305,7 @@ async fn land(store: &dyn Store, origins: u64) {
     }
 }
 
-fn landing(n: u64, now: Moment) -> OriginUpdate {
+fn origin_update(n: u64, now: Moment) -> OriginUpdate {
     let url = format!("https://www.site-{n:08}.example");
     OriginUpdate {
         origin: Origin::parse(&url).unwrap().0,

@@ -36,7 +36,7 @@ mod tdmrep;
 
 pub use self::counts::Counts;
 use self::entry::{ENTRY_BYTES, Entry, FlightReason, Slots, StoreLookup};
-use self::hops::Waits;
+use self::hops::WaitGraph;
 use self::lookup::Awaited;
 pub use self::lookup::View;
 pub use self::recall::PersistentStates;
@@ -55,7 +55,7 @@ use arc_swap::ArcSwap;
 use dashmap::DashMap;
 use parking_lot::Mutex;
 
-use self::fetch::Asked;
+use self::fetch::FetchRequest;
 use crate::clock::{Clock, Moment, Uptime};
 use crate::config::{CacheConfig, Config, ProfileName};
 use crate::egress::Egress;
@@ -76,7 +76,7 @@ pub struct RobotsCache {
 }
 
 /// The source of a document: the network, or a test.
-type Fetch = Box<dyn Fn(Asked) -> Fetching + Send + Sync>;
+type Fetch = Box<dyn Fn(FetchRequest) -> Fetching + Send + Sync>;
 
 type Fetching = Pin<Box<dyn Future<Output = (AccessResult, store::Fetch)> + Send>>;
 
@@ -101,7 +101,7 @@ struct Shared {
     /// Tells whether any origin is reached.
     reach: Tracker,
     /// Fetches that wait for another origin's fetch.
-    waits: Waits,
+    waits: WaitGraph,
     /// The operator's overrides, which also decide about redirects of a robots.txt.
     overrides: ArcSwap<Overrides>,
 }
@@ -172,7 +172,7 @@ impl RobotsCache {
                 evicting: Mutex::default(),
                 counts: Counts::default(),
                 reach: Tracker::default(),
-                waits: Waits::default(),
+                waits: WaitGraph::default(),
                 overrides: ArcSwap::default(),
             }),
         }

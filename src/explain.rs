@@ -251,7 +251,7 @@ pub fn view(file: &File, config: &RobotsConfig, now: Moment) -> View {
         now,
         is_exhausted: false,
         by: Arc::new(EffectiveSettings::of(config.clone())),
-        landings: OriginUpdates::default(),
+        updates: OriginUpdates::default(),
     }
 }
 

@@ -60,7 +60,7 @@ impl TestStore {
                 AccessResult::Unavailable { why, .. } => (Some(404), Some(why.code()), None),
                 AccessResult::Unreachable { cause, .. } => (None, Some(cause.code()), None),
             };
-            batch.landings.push(OriginUpdate {
+            batch.updates.push(OriginUpdate {
                 origin: origin.clone(),
                 state: Arc::new(state.clone()),
                 user_agent: "crawlgate/0.1".into(),
@@ -228,7 +228,7 @@ fn more_origins_than_a_page_are_all_listed() {
         &test_store.config.robots.timing,
         0.0,
     );
-    let landing = |number: u32| OriginUpdate {
+    let origin_update = |number: u32| OriginUpdate {
         origin: Origin::parse(&format!("http://h{number:05}.example"))
             .unwrap()
             .0,
@@ -249,7 +249,7 @@ fn more_origins_than_a_page_are_all_listed() {
         },
     };
     let batch = Batch {
-        landings: (0..1203).map(landing).collect(),
+        updates: (0..1203).map(origin_update).collect(),
         ..Batch::default()
     };
     let runtime = tokio::runtime::Builder::new_current_thread().build();

@@ -1,6 +1,6 @@
 //! The proxy's handle of the decision log.
 //!
-//! The grounds of records take the same way ahead of them: fetched robots.txt ([`Log::origin_updated`]) and the settings in
+//! The grounds of records go the same way before them: fetched robots.txt ([`Log::origin_updated`]) and the settings in
 //! force ([`Log::policy`]). So the store keeps no record without its grounds.
 
 mod error;
@@ -423,7 +423,7 @@ impl Log {
         }
     }
 
-    /// Returns the states of an origin from [`origin_updated`](Self::origin_updated) that are not in the store yet, one
+    /// Returns the states of an origin from [`origin_updated`](Self::origin_updated) that are not stored yet, one
     /// for each identity. A reader of the store asks here first, or finds older states.
     #[must_use]
     pub fn unwritten(&self, origin: &Origin) -> Vec<QueuedState> {

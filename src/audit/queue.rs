@@ -270,10 +270,10 @@ impl Queue {
                 state: Arc::clone(&update.state),
             };
             let place = inner.put + 1;
-            let of_origin = inner.landings.entry(update.origin.clone()).or_default();
+            let of_origin = inner.updates.entry(update.origin.clone()).or_default();
             of_origin.retain(|(earlier, _)| earlier.identity != queued.identity);
             of_origin.push((queued, place));
-            inner.next.landings.push(update);
+            inner.next.updates.push(update);
         });
     }
 
@@ -296,8 +296,8 @@ impl Queue {
     /// Returns the unwritten states of an origin, the latest for each identity.
     pub(super) fn queued_states(&self, origin: &Origin) -> Vec<QueuedState> {
         let inner = self.inner.lock();
-        let landed = inner.landings.get(origin).into_iter().flatten();
-        landed.map(|(landed, _)| landed.clone()).collect()
+        let pending = inner.updates.get(origin).into_iter().flatten();
+        pending.map(|(pending, _)| pending.clone()).collect()
     }
 
     /// Adds one entry to the writer's next batch, and wakes the writer if need be.

@@ -14,10 +14,10 @@ use tokio::time::timeout;
 
 use super::Shared;
 use super::entry::{Change, Entry, FlightReason};
-use super::fetch::Asked;
+use super::fetch::FetchRequest;
 use super::fetch_handle::{Ended, FetchHandle};
 use super::flight::FetchTask;
-use super::hops::Hopper;
+use super::hops::FetchSubject;
 use super::settings::Settings;
 use crate::clock::Moment;
 use crate::config::RobotsConfig;
@@ -45,21 +45,21 @@ impl Shared {
     async fn common(
         self: &Arc<Self>,
         entry: &Arc<Entry>,
-        hopper: &Hopper,
+        subject: &FetchSubject,
         config: &RobotsConfig,
         patience: Duration,
     ) -> Option<Common> {
-        let depth = hopper.depth;
+        let depth = subject.depth;
         let learnt = async {
             loop {
-                let (common, flight) = self.look_at_common(entry, hopper, config)?;
+                let (common, flight) = self.look_at_common(entry, subject, config)?;
                 let Some(mut flight) = flight else {
                     return Some(common);
                 };
                 match flight.ended().await {
                     Ended::Cut(waiting) if waiting > depth => {}
                     ended => {
-                        let document = hopper.identity.document();
+                        let document = subject.identity.document();
                         return self.common_after(ended, entry, document, config);
                     }
                 }
@@ -72,22 +72,22 @@ impl Shared {
     fn look_at_common(
         self: &Arc<Self>,
         entry: &Arc<Entry>,
-        hopper: &Hopper,
+        subject: &FetchSubject,
         config: &RobotsConfig,
     ) -> Option<(Common, Option<FetchHandle>)> {
         let mut slots = entry.slots.lock();
         let now = self.clock.now();
-        let crawler = Crawler::common(hopper.identity.document());
+        let crawler = Crawler::common(subject.identity.document());
         let slot = slots.slot(crawler, now, &mut |change: Change<'_>| self.count(change))?;
         slot.used = now;
         let common = Common {
-            state: slot.settle(now, config),
+            state: slot.normalize(now, config),
             fetched_as: slot.fetched_as.clone(),
             failure: None,
         };
-        let asked = (&hopper.origin, hopper.asker());
+        let asked = (&subject.origin, subject.asker());
         let flight = (!is_recent(&common.state, now))
-            .then(|| self.join(entry, asked, slot, hopper.depth, FlightReason::Fetch));
+            .then(|| self.join(entry, asked, slot, subject.depth, FlightReason::Fetch));
         self.recount(&mut slots);
         Some((common, flight))
     }
@@ -104,11 +104,11 @@ impl Shared {
         let slot = slots.of(&Identity::common(document))?;
         let now = self.clock.now();
         Some(Common {
-            state: slot.settle(now, config),
+            state: slot.normalize(now, config),
             fetched_as: slot.fetched_as.clone(),
             failure: match ended {
                 Ended::Cut(_) => Some(Cause::HopChain),
-                Ended::Landed => slot.is_exhausted(now).then_some(Cause::Exhausted),
+                Ended::Completed => slot.is_exhausted(now).then_some(Cause::Exhausted),
             },
         })
     }
@@ -141,7 +141,7 @@ impl FetchTask {
             AccessResult::Unavailable { why, .. } if why.may_be_personal() => *why,
             _ => return (result, fetch),
         };
-        let signed = settings.signed_as.of(self.hopper.identity.client());
+        let signed = settings.signed_as.of(self.subject.identity.client());
         let is_as_common = fetch.user_agent == own && signed == settings.signed_as.of(None);
         match (is_as_common, signed) {
             (true, None) => return (result, fetch),
@@ -150,12 +150,12 @@ impl FetchTask {
             (false, _) => {}
         }
         // No crawler at all asks for the file where robots.txt disallows it to `*`.
-        let document = self.hopper.identity.document();
+        let document = self.subject.identity.document();
         let common = Identity::common(document);
         if document == Document::TdmRep
             && !self
                 .shared
-                .allows(&self.hopper.origin, &common, document.path())
+                .allows(&self.subject.origin, &common, document.path())
         {
             return (result, fetch);
         }
@@ -163,7 +163,7 @@ impl FetchTask {
         let patience = config.fetch_timeout.saturating_sub(fetch.duration);
         let common = self
             .shared
-            .common(&self.entry, &self.hopper, config, patience);
+            .common(&self.entry, &self.subject, config, patience);
         let (state, fetched_as, failure) = match common.await {
             Some(common) => (Some(common.state), common.fetched_as, common.failure),
             None => (None, None, Some(Cause::Timeout)),
@@ -204,7 +204,7 @@ impl FetchTask {
         refusal: Absence,
         fetch: store::Fetch,
     ) -> (AccessResult, store::Fetch) {
-        let asked = Asked {
+        let asked = FetchRequest {
             signed_as: None,
             ..self.asked(settings)
         };

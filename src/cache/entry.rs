@@ -307,7 +307,7 @@ impl Slot {
     }
 
     /// Returns the state, corrected for the clock and parsed by `config`. Usually that is the stored one.
-    pub(super) fn settle(&mut self, now: Moment, config: &RobotsConfig) -> Arc<State> {
+    pub(super) fn normalize(&mut self, now: Moment, config: &RobotsConfig) -> Arc<State> {
         if let Some(corrected) = self.state.corrected(now, &config.timing) {
             self.state = Arc::new(corrected);
         }

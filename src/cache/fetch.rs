@@ -72,7 +72,7 @@ impl RobotsPermit {
 }
 
 /// The parameters of one fetch.
-pub struct Asked {
+pub struct FetchRequest {
     /// The origin.
     pub origin: Origin,
     /// The identity that the answer counts for.
@@ -86,14 +86,14 @@ pub struct Asked {
     /// The settings.
     pub config: Arc<RobotsConfig>,
     /// Judges a redirect by the rules of the other origin that it leads to.
-    pub judges: Judges,
+    pub judge: HopJudge,
 }
 
-/// A question to the rules of another origin, which may have to be fetched first.
-pub type Judges = Box<dyn Fn(Origin, String) -> Judging + Send + Sync>;
+/// Judges a redirect to another origin by the rules there, which may have to be fetched first.
+pub type HopJudge = Box<dyn Fn(Origin, String) -> HopJudgement + Send + Sync>;
 
-/// The future of that answer.
-pub type Judging = Pin<Box<dyn Future<Output = Hop> + Send>>;
+/// The future of the verdict on a redirect.
+pub type HopJudgement = Pin<Box<dyn Future<Output = Hop> + Send>>;
 
 /// Fetches the robots.txt of an origin that has its turn; returns the meaning and the trace of the fetch. Redirect hops
 /// count in `pace`, and wait for no turn. While the fetch waits for another origin's rules, it frees its `place`.
@@ -101,7 +101,7 @@ pub async fn fetch(
     egress: &Egress,
     pace: &Pace,
     place: &mut FetchSlot<'_>,
-    asked: &Asked,
+    asked: &FetchRequest,
     clock: &Clock,
 ) -> (AccessResult, store::Fetch) {
     // Outside, so that a fetch that is cut off keeps its trace.
@@ -109,7 +109,7 @@ pub async fn fetch(
     let mut probe = Probe::Due;
     let mut repeats = 0;
     let result = loop {
-        let walk = Walk {
+        let chain = RedirectChain {
             egress,
             pace,
             place,
@@ -118,8 +118,8 @@ pub async fn fetch(
             probe: &mut probe,
             trace: &mut trace,
         };
-        let walking = timeout(asked.config.fetch_timeout, walk.go());
-        let (result, course) = driven(clock, walking).await;
+        let following = timeout(asked.config.fetch_timeout, chain.go());
+        let (result, course) = driven(clock, following).await;
         let result = result.unwrap_or_else(|_| unreachable(Cause::Timeout));
         let is_of_the_network = matches!(
             &result,
@@ -137,7 +137,7 @@ pub async fn fetch(
 }
 
 /// Returns the end of a fetch that did not begin, because too many others wait.
-pub fn without_room(asked: &Asked, clock: &Clock) -> (AccessResult, store::Fetch) {
+pub fn without_room(asked: &FetchRequest, clock: &Clock) -> (AccessResult, store::Fetch) {
     let result = unreachable(Cause::Exhausted);
     let fetch = Trace::start(clock.now()).end(asked, &result, clock.now());
     (result, fetch)
@@ -150,12 +150,12 @@ enum Probe {
     Done,
 }
 
-/// The chain of requests from an origin to its robots.txt.
-struct Walk<'a, 'b> {
+/// The requests of one fetch, redirects followed.
+struct RedirectChain<'a, 'b> {
     egress: &'a Egress,
     pace: &'a Pace,
     place: &'a mut FetchSlot<'b>,
-    asked: &'a Asked,
+    asked: &'a FetchRequest,
     clock: &'a Clock,
     probe: &'a mut Probe,
     trace: &'a mut Trace,
@@ -168,7 +168,7 @@ fn unreachable(cause: Cause) -> AccessResult {
     }
 }
 
-impl Walk<'_, '_> {
+impl RedirectChain<'_, '_> {
     async fn go(mut self) -> AccessResult {
         let (asked, clock) = (self.asked, self.clock);
         let (origin, config) = (&asked.origin, &*asked.config);
@@ -252,7 +252,7 @@ impl Walk<'_, '_> {
         let hop = match is_robots_txt || is_on_the_way {
             true => Hop::Allowed,
             false => {
-                let judging = (self.asked.judges)(origin.clone(), path);
+                let judging = (self.asked.judge)(origin.clone(), path);
                 self.place.outside(judging).await
             }
         };
@@ -322,7 +322,7 @@ fn missing_page(origin: &Origin) -> Option<String> {
 async fn request(
     egress: &Egress,
     url: &str,
-    asked: &Asked,
+    asked: &FetchRequest,
     clock: &Clock,
 ) -> Result<Received, Cause> {
     let (origin, path) = Origin::parse(url).map_err(|_| Cause::Unaddressable)?;

@@ -7,10 +7,10 @@ use tracing::{debug, info};
 
 use super::Shared;
 use super::entry::{CUT, Cut, EXHAUSTED, Entry};
-use super::fetch_handle::{FetchHandle, Landing};
-use super::hops::Hopper;
+use super::fetch_handle::{FetchCompletion, FetchHandle};
+use super::hops::FetchSubject;
 use super::settings::Settings;
-use crate::cache::fetch::{Asked, Judges};
+use crate::cache::fetch::{FetchRequest, HopJudge};
 use crate::clock::Moment;
 use crate::rep::Origin;
 use crate::robots::access::{AccessResult, Cause};
@@ -23,10 +23,10 @@ pub(super) struct FetchTask {
     pub(super) shared: Arc<Shared>,
     pub(super) entry: Arc<Entry>,
     /// The origin, and the crawler that started it.
-    pub(super) hopper: Arc<Hopper>,
+    pub(super) subject: Arc<FetchSubject>,
     stage: Stage,
     /// Dropped last: waiters then find the new state.
-    landing: Landing,
+    completion: FetchCompletion,
 }
 
 /// The progress of a flight.
@@ -35,26 +35,30 @@ enum Stage {
     /// It asks the origin.
     Fetching,
     /// It has ended.
-    Landed,
+    Completed,
 }
 
 impl Shared {
-    pub(super) fn start_fetch(self: &Arc<Self>, entry: &Arc<Entry>, hopper: Hopper) -> FetchHandle {
-        let (landing, flight) = FetchHandle::new(hopper.depth);
-        let flight_of = FetchTask {
+    pub(super) fn start_fetch(
+        self: &Arc<Self>,
+        entry: &Arc<Entry>,
+        subject: FetchSubject,
+    ) -> FetchHandle {
+        let (completion, flight) = FetchHandle::new(subject.depth);
+        let task = FetchTask {
             shared: Arc::clone(self),
             entry: Arc::clone(entry),
-            hopper: Arc::new(hopper),
+            subject: Arc::new(subject),
             stage: Stage::Fetching,
-            landing,
+            completion,
         };
-        tokio::spawn(flight_of.fly());
+        tokio::spawn(task.run());
         flight
     }
 }
 
 impl FetchTask {
-    async fn fly(mut self) {
+    async fn run(mut self) {
         let shared = Arc::clone(&self.shared);
         let settings = shared.settings.load_full();
         match &shared.sharing {
@@ -63,7 +67,7 @@ impl FetchTask {
                 self.end(result, fetch);
             }
             // Boxed: a fleet should not burden the fetches of an instance that is alone.
-            Some(sharing) => Box::pin(self.fly_in_fleet(sharing, &settings)).await,
+            Some(sharing) => Box::pin(self.run_in_fleet(sharing, &settings)).await,
         }
         drop(self);
         shared.bound_after_flight();
@@ -91,54 +95,54 @@ impl FetchTask {
         }
         let mut told = fetch.clone();
         result.name().clone_into(&mut told.result);
-        self.land(result, Some(fetch));
+        self.complete(result, Some(fetch));
         Some(told)
     }
 
     /// Ends the flight without a fetch of its own.
     pub(super) fn end_without_fetch(&mut self) {
-        self.stage = Stage::Landed;
+        self.stage = Stage::Completed;
         // A slot with a flight is never removed.
-        if let Some(slot) = self.entry.slots.lock().of(&self.hopper.identity) {
+        if let Some(slot) = self.entry.slots.lock().of(&self.subject.identity) {
             slot.flight = None;
         }
     }
 
     /// Returns the parameters of the fetch.
-    pub(super) fn asked(&self, settings: &Settings) -> Asked {
-        let user_agent = settings.user_agents.for_identity(&self.hopper.identity);
+    pub(super) fn asked(&self, settings: &Settings) -> FetchRequest {
+        let user_agent = settings.user_agents.for_identity(&self.subject.identity);
         let user_agent = HeaderValue::from_str(&user_agent);
-        Asked {
-            origin: self.hopper.origin.clone(),
-            identity: self.hopper.identity.clone(),
-            client: self.hopper.client.clone(),
+        FetchRequest {
+            origin: self.subject.origin.clone(),
+            identity: self.subject.identity.clone(),
+            client: self.subject.client.clone(),
             // The configuration accepts only valid values.
             user_agent: user_agent.unwrap_or(HeaderValue::from_static(OWN)),
             signed_as: settings
                 .signed_as
-                .of(self.hopper.identity.client())
+                .of(self.subject.identity.client())
                 .cloned(),
             config: Arc::clone(&settings.ours.config),
-            judges: self.judges(),
+            judge: self.judge(),
         }
     }
 
-    fn judges(&self) -> Judges {
-        let (shared, hopper) = (Arc::clone(&self.shared), Arc::clone(&self.hopper));
+    fn judge(&self) -> HopJudge {
+        let (shared, subject) = (Arc::clone(&self.shared), Arc::clone(&self.subject));
         Box::new(move |origin, path| {
-            let (shared, hopper) = (Arc::clone(&shared), Arc::clone(&hopper));
-            Box::pin(async move { shared.judge_hop(&hopper, &origin, &path).await })
+            let (shared, subject) = (Arc::clone(&shared), Arc::clone(&subject));
+            Box::pin(async move { shared.judge_hop(&subject, &origin, &path).await })
         })
     }
 
     /// Ends the flight without having asked the origin, so its state stays as it is.
     fn give_up(&mut self, result: &AccessResult) {
-        self.stage = Stage::Landed;
-        tell(&self.hopper.origin, &self.hopper.identity, result);
-        let document = self.hopper.identity.document();
+        self.stage = Stage::Completed;
+        tell(&self.subject.origin, &self.subject.identity, result);
+        let document = self.subject.identity.document();
         self.shared.counts.fetched(document, result, None);
         // A slot with a flight is never removed.
-        if let Some(slot) = self.entry.slots.lock().of(&self.hopper.identity) {
+        if let Some(slot) = self.entry.slots.lock().of(&self.subject.identity) {
             slot.flight = None;
             slot.exhausted_until = Some(self.shared.clock.now() + EXHAUSTED);
         }
@@ -154,29 +158,29 @@ impl FetchTask {
                 ..
             }
         );
-        is_chain && self.hopper.depth > 0
+        is_chain && self.subject.depth > 0
     }
 
     /// Ends the flight in the middle of a chain of redirects. Its state stays as it is.
     fn cut_short(&mut self, result: &AccessResult) {
-        self.stage = Stage::Landed;
-        tell(&self.hopper.origin, &self.hopper.identity, result);
-        let document = self.hopper.identity.document();
+        self.stage = Stage::Completed;
+        tell(&self.subject.origin, &self.subject.identity, result);
+        let document = self.subject.identity.document();
         self.shared.counts.fetched(document, result, None);
         // A slot with a flight is never removed.
-        if let Some(slot) = self.entry.slots.lock().of(&self.hopper.identity) {
+        if let Some(slot) = self.entry.slots.lock().of(&self.subject.identity) {
             slot.flight = None;
             slot.cut = Some(Cut {
-                depth: self.hopper.depth,
+                depth: self.subject.depth,
                 until: self.shared.clock.now() + CUT,
             });
         }
-        self.landing.cut();
+        self.completion.cut();
     }
 
     /// Ends the flight with the meaning of a fetch. Without a `fetch`, none has finished and nothing is stored.
-    fn land(&mut self, result: AccessResult, mut fetch: Option<store::Fetch>) {
-        self.stage = Stage::Landed;
+    fn complete(&mut self, result: AccessResult, mut fetch: Option<store::Fetch>) {
+        self.stage = Stage::Completed;
         let settings = self.shared.settings.load_full();
         let config = &settings.ours.config;
         // A copy for any crawler counts: this crawler is not judged by it, but it proves that the origin has a file.
@@ -184,7 +188,7 @@ impl FetchTask {
             .entry
             .slots
             .lock()
-            .holds_a_copy(self.hopper.identity.document());
+            .holds_a_copy(self.subject.identity.document());
         let result = match is_held {
             true => result.beside_a_copy(),
             false => result,
@@ -192,14 +196,14 @@ impl FetchTask {
         if let Some(fetch) = &mut fetch {
             result.name().clone_into(&mut fetch.result);
         }
-        tell(&self.hopper.origin, &self.hopper.identity, &result);
-        let document = self.hopper.identity.document();
+        tell(&self.subject.origin, &self.subject.identity, &result);
+        let document = self.subject.identity.document();
         let counts = &self.shared.counts;
         counts.fetched(document, &result, fetch.as_ref());
         let mut slots = self.entry.slots.lock();
         let now = self.shared.clock.now();
         // A slot with a flight is never removed.
-        let Some(slot) = slots.of(&self.hopper.identity) else {
+        let Some(slot) = slots.of(&self.subject.identity) else {
             return;
         };
         // First, so that a failure below cannot leave a flight that never ends.
@@ -208,15 +212,15 @@ impl FetchTask {
         let end = FetchEnd {
             now,
             since_failure: slot.failed.map(|failed| uptime.since(failed)),
-            reach: self.shared.reach.fetched(&self.hopper.origin, &result),
+            reach: self.shared.reach.fetched(&self.subject.origin, &result),
         };
-        let before = State::clone(&slot.settle(now, config));
+        let before = State::clone(&slot.normalize(now, config));
         let has_told = !matches!(result, AccessResult::Unreachable { .. });
         let state = before.after(
             result,
             end,
             &config.timing,
-            jitter(&self.hopper.origin, now),
+            jitter(&self.subject.origin, now),
         );
         match state.outage().map(|outage| outage.last_failure) {
             Some(Some(last)) if last == now => slot.failed = Some(uptime),
@@ -225,7 +229,7 @@ impl FetchTask {
             None => slot.failed = None,
         }
         slot.state = Arc::new(state);
-        self.shared.changes.landed(self.entry.group);
+        self.shared.changes.origin_updated(self.entry.group);
         // A failure replaces no earlier knowledge.
         let rests_on_it = has_told || is_bare(&slot.state) || slot.fetched_as.is_none();
         let fetched_as = match (&slot.fetched_as, &fetch) {
@@ -235,10 +239,10 @@ impl FetchTask {
                     Some(fetch) => fetch.user_agent.as_str().into(),
                     None => settings
                         .user_agents
-                        .for_identity(&self.hopper.identity)
+                        .for_identity(&self.subject.identity)
                         .into(),
                 };
-                Arc::new(FetchedAs::new(self.hopper.identity.clone(), user_agent))
+                Arc::new(FetchedAs::new(self.subject.identity.clone(), user_agent))
             }
         };
         slot.fetched_as = Some(Arc::clone(&fetched_as));
@@ -246,7 +250,7 @@ impl FetchTask {
         if let (Some(memory), Some(fetch)) = (&self.shared.memory, fetch) {
             // Under the lock: no request uses this state before the log has it, so its records come after it.
             memory.keep(OriginUpdate {
-                origin: self.hopper.origin.clone(),
+                origin: self.subject.origin.clone(),
                 state: Arc::clone(&slot.state),
                 user_agent: Arc::clone(&fetched_as.user_agent),
                 fetch,
@@ -274,9 +278,9 @@ impl Drop for FetchTask {
                     cause: Cause::Internal,
                     retry_after: None,
                 };
-                self.land(result, None);
+                self.complete(result, None);
             }
-            Stage::Landed => {}
+            Stage::Completed => {}
         }
     }
 }

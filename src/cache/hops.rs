@@ -45,9 +45,9 @@ const UNJUDGED: Hop = Hop::Refused(Cause::UnjudgedHop);
 /// The verdict on a hop at the end of too long a chain.
 const TOO_DEEP: Hop = Hop::Refused(Cause::HopChain);
 
-/// A flight that asks whether a hop may be made.
+/// The origin and identity of a fetch, and the client that it counts against.
 #[derive(Clone)]
-pub(super) struct Hopper {
+pub(super) struct FetchSubject {
     pub(super) origin: Origin,
     /// The identity that the fetched state belongs to.
     pub(super) identity: Identity,
@@ -57,7 +57,7 @@ pub(super) struct Hopper {
     pub(super) depth: u8,
 }
 
-impl Hopper {
+impl FetchSubject {
     /// Returns the client that it counts against.
     pub(super) fn asker(&self) -> Option<Asker<'_>> {
         self.client.as_ref().map(ClientKey::asker)
@@ -69,28 +69,28 @@ type Awaited = (Origin, Document);
 
 /// The pairs of a waiting document and the one that it waits for.
 #[derive(Default)]
-pub(super) struct Waits(Mutex<Vec<(Awaited, Awaited)>>);
+pub(super) struct WaitGraph(Mutex<Vec<(Awaited, Awaited)>>);
 
 /// One document's wait for another, until this is dropped.
-struct Waiting<'a> {
-    waits: &'a Waits,
+struct WaitEdge<'a> {
+    waits: &'a WaitGraph,
     edge: (Awaited, Awaited),
 }
 
-impl Waits {
+impl WaitGraph {
     /// Lets `from` wait for `to`, unless `to` waits for `from`, directly or not.
-    fn enter(&self, from: &Awaited, to: &Awaited) -> Option<Waiting<'_>> {
+    fn enter(&self, from: &Awaited, to: &Awaited) -> Option<WaitEdge<'_>> {
         let edge = (from.clone(), to.clone());
         let mut edges = self.0.lock();
         if leads(&edges, to, from) {
             return None;
         }
         edges.push(edge.clone());
-        Some(Waiting { waits: self, edge })
+        Some(WaitEdge { waits: self, edge })
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitEdge<'_> {
     fn drop(&mut self) {
         let mut edges = self.waits.0.lock();
         if let Some(at) = edges.iter().position(|edge| *edge == self.edge) {
@@ -121,34 +121,34 @@ impl Shared {
     /// Judges a hop to a path of `origin`, by the overrides or by the rules there; unknown rules are fetched first.
     pub(super) async fn judge_hop(
         self: &Arc<Self>,
-        hopper: &Hopper,
+        subject: &FetchSubject,
         origin: &Origin,
         path: &str,
     ) -> Hop {
         if let Some(decided) = self.hop_by_override(origin, path) {
             return decided;
         }
-        let tokens = hopper.identity.token();
-        let crawler = Crawler::with(&hopper.identity, tokens.map_or(&[], std::slice::from_ref))
+        let tokens = subject.identity.token();
+        let crawler = Crawler::with(&subject.identity, tokens.map_or(&[], std::slice::from_ref))
             .asking(Document::RobotsTxt)
-            .asked_by(hopper.asker());
+            .asked_by(subject.asker());
         let known = self.hop_as_known(origin, path, crawler);
         if known != UNJUDGED {
             return known;
         }
-        let depth = hopper.depth + 1;
+        let depth = subject.depth + 1;
         if self.is_too_deep(origin, crawler, depth) {
             return TOO_DEEP;
         }
-        let from = (hopper.origin.clone(), hopper.identity.document());
+        let from = (subject.origin.clone(), subject.identity.document());
         let to = (origin.clone(), Document::RobotsTxt);
         let Some(_waiting) = self.waits.enter(&from, &to) else {
             return UNJUDGED;
         };
         let entry = self.entry(origin);
         if let (_, Some(awaited)) = self.look(&entry, origin, crawler, None, depth) {
-            let landing = self.landed(&entry, origin, crawler, None, awaited, depth);
-            if let Ended::Cut(_) = landing.await {
+            let waiting = self.wait_for_fetch(&entry, origin, crawler, None, awaited, depth);
+            if let Ended::Cut(_) = waiting.await {
                 return TOO_DEEP;
             }
         }
@@ -195,7 +195,7 @@ impl Shared {
             match slots.held(crawler, now) {
                 // The fleet may have another one.
                 Some(slot) if self.sharing.is_some() && slot.is_unconfirmed() => return UNJUDGED,
-                Some(slot) => (slot.settle(now, &config), now),
+                Some(slot) => (slot.normalize(now, &config), now),
                 None => return UNJUDGED,
             }
         };
@@ -236,7 +236,7 @@ mod tests {
             let url = format!("http://{name}.example/");
             (Origin::parse(&url).expect("a URL").0, Document::RobotsTxt)
         });
-        let waits = Waits::default();
+        let waits = WaitGraph::default();
         let first = waits.enter(&a, &b).expect("nothing waits");
         assert!(waits.enter(&b, &a).is_none(), "directly");
         let _second = waits.enter(&b, &c).expect("c waits for nothing");
@@ -258,7 +258,7 @@ mod tests {
             Origin::parse(&url).expect("a URL").0
         });
         let robots = |origin: &Origin| (origin.clone(), Document::RobotsTxt);
-        let waits = Waits::default();
+        let waits = WaitGraph::default();
         let file = (a.clone(), Document::TdmRep);
         let _first = waits.enter(&file, &robots(&b)).expect("nothing waits");
         let second = waits.enter(&robots(&b), &robots(&a));

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::Shared;
 use super::entry::{Entry, FlightReason, Slot, Slots, StoreLookup};
 use super::fetch_handle::{Ended, FetchHandle};
-use super::hops::Hopper;
+use super::hops::FetchSubject;
 use super::settings::EffectiveSettings;
 use crate::client::ClientKey;
 use crate::clock::Moment;
@@ -38,14 +38,14 @@ pub struct View {
     /// The settings that the file was parsed by and that the stance follows from.
     pub by: Arc<EffectiveSettings>,
     /// The updates that the state takes into account.
-    pub landings: OriginUpdates,
+    pub updates: OriginUpdates,
 }
 
 /// The moment and settings of a view, before a state is known.
 pub(super) struct ViewContext {
     now: Moment,
     by: Arc<EffectiveSettings>,
-    landings: OriginUpdates,
+    updates: OriginUpdates,
     document: Document,
 }
 
@@ -59,12 +59,12 @@ impl ViewContext {
         let ViewContext {
             now,
             by,
-            landings,
+            updates,
             document,
         } = self;
         let (state, fetched_as, is_exhausted) = match slot {
             Some(slot) => (
-                slot.settle(now, &by.config),
+                slot.normalize(now, &by.config),
                 slot.fetched_as.clone(),
                 slot.is_exhausted(now),
             ),
@@ -77,7 +77,7 @@ impl ViewContext {
             now,
             is_exhausted,
             by,
-            landings,
+            updates,
         }
     }
 }
@@ -183,7 +183,7 @@ impl Shared {
         let context = ViewContext {
             // Read under the lock, so that each update counted here is earlier than `now`.
             now: self.clock.now(),
-            landings: self.changes.landings(entry.group),
+            updates: self.changes.updates_of(entry.group),
             by,
             document,
         };
@@ -199,8 +199,8 @@ impl Shared {
         awaited: Awaited,
     ) -> View {
         let hold = self.settings.load().ours.config.hold;
-        let landing = self.landed(entry, origin, crawler, profile, awaited, 0);
-        let landed = timeout(hold, landing).await.is_ok();
+        let waiting = self.wait_for_fetch(entry, origin, crawler, profile, awaited, 0);
+        let is_in_time = timeout(hold, waiting).await.is_ok();
         let (mut slots, context) = self.begin_view(entry, crawler.document(), profile);
         let mut slot = slots.held(crawler, context.now);
         let mut view = context.view(slot.as_deref_mut());
@@ -210,7 +210,7 @@ impl Shared {
             is_confirmed = self.sharing.is_none() || !slot.is_unconfirmed();
             self.update_size(slot);
         }
-        if !landed || !is_confirmed {
+        if !is_in_time || !is_confirmed {
             view.stance = Stance::Unknown;
         }
         view
@@ -218,7 +218,7 @@ impl Shared {
 
     /// Waits until the fetch that `awaited` is, or leads to, has ended. A fetch that was cut short because more than
     /// `depth` others waited for it is followed by another.
-    pub(super) async fn landed(
+    pub(super) async fn wait_for_fetch(
         self: &Arc<Self>,
         entry: &Arc<Entry>,
         origin: &Origin,
@@ -240,7 +240,7 @@ impl Shared {
             }
             match self.look(entry, origin, crawler, profile, depth) {
                 (_, Some(next)) => awaited = next,
-                (_, None) => return Ended::Landed,
+                (_, None) => return Ended::Completed,
             }
         }
     }
@@ -259,13 +259,13 @@ impl Shared {
             None => reason,
         };
         let flight = slot.flight.get_or_insert_with(|| {
-            let hopper = Hopper {
+            let subject = FetchSubject {
                 origin: origin.clone(),
                 identity: slot.identity.clone(),
                 client: asker.map(ClientKey::of),
                 depth,
             };
-            self.start_fetch(entry, hopper)
+            self.start_fetch(entry, subject)
         });
         flight.clone()
     }

@@ -121,8 +121,8 @@ impl PersistentStates {
     }
 
     /// Hands over a new state. Never waits.
-    pub(super) fn keep(&self, landing: OriginUpdate) {
-        self.log.origin_updated(landing);
+    pub(super) fn keep(&self, update: OriginUpdate) {
+        self.log.origin_updated(update);
     }
 
     /// Drops the stored states of an origin, for one identity or all, also unwritten ones.
@@ -147,11 +147,11 @@ pub(super) struct Recalled {
 }
 
 impl Recalled {
-    fn of(landed: QueuedState) -> Recalled {
+    fn of(pending: QueuedState) -> Recalled {
         Recalled {
-            state: State::clone(&landed.state),
-            updated: learnt(&landed.state),
-            fetched_as: FetchedAs::new(landed.identity, landed.user_agent),
+            state: State::clone(&pending.state),
+            updated: learnt(&pending.state),
+            fetched_as: FetchedAs::new(pending.identity, pending.user_agent),
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::store::StoreError;
 struct Recalling {
     entry: Arc<Entry>,
     /// Dropped last.
-    _landing: watch::Sender<()>,
+    _sender: watch::Sender<()>,
 }
 
 impl Shared {
@@ -25,10 +25,10 @@ impl Shared {
         slots: &mut Slots,
     ) -> watch::Receiver<()> {
         let recalling = slots.recalling.get_or_insert_with(|| {
-            let (landing, recalling) = watch::channel(());
+            let (sender, recalling) = watch::channel(());
             let recalled = Recalling {
                 entry: Arc::clone(entry),
-                _landing: landing,
+                _sender: sender,
             };
             tokio::spawn(recalled.ask(Arc::clone(self), origin.clone()));
             recalling

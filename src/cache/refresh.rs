@@ -111,7 +111,7 @@ impl RobotsCache {
             let unused = |slot: &Slot| is_meant(slot) && slot.flight.is_none();
             slots.retain(|slot| !unused(slot), &mut |change| shared.count(change));
             shared.recount(&mut slots);
-            shared.changes.landed(entry.group);
+            shared.changes.origin_updated(entry.group);
             let recall = match which {
                 // The other identities' states are still to be loaded.
                 Some(_) => None,

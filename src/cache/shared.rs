@@ -91,7 +91,7 @@ struct Lease {
 type Opened = (Token, Head, Option<Vec<u8>>);
 
 /// The answer of the fleet to a flight that asks before it fetches.
-enum Lead {
+enum LeaseAnswer {
     /// It fetches.
     Fetch(Lease),
     /// The state of another instance is in force, or the own one is that of the fleet.
@@ -100,10 +100,10 @@ enum Lead {
     Withheld,
 }
 
-/// The place of a flight among those of the fleet, when its fetch has ended.
-enum Standing {
+/// The lease of a flight when its fetch has ended.
+enum LeaseState {
     /// It holds the lease.
-    Leads,
+    Held,
     /// Another instance has fetched meanwhile, or does.
     Overtaken,
     /// This instance is cut off.
@@ -195,21 +195,21 @@ impl Sharing {
 
 impl FetchTask {
     /// Fetches, unless another instance of the fleet has, and publishes the state.
-    pub(super) async fn fly_in_fleet(&mut self, sharing: &Sharing, settings: &Settings) {
+    pub(super) async fn run_in_fleet(&mut self, sharing: &Sharing, settings: &Settings) {
         loop {
-            let mut lease = match self.lead(sharing, settings).await {
-                Lead::Fetch(lease) => lease,
-                Lead::Settled | Lead::Withheld => return self.end_without_fetch(),
+            let mut lease = match self.ask_for_lease(sharing, settings).await {
+                LeaseAnswer::Fetch(lease) => lease,
+                LeaseAnswer::Settled | LeaseAnswer::Withheld => return self.end_without_fetch(),
             };
             let (result, fetch) = lease.held_for(sharing, self.fetched(settings)).await;
             // Before any request sees the result: another instance may have a newer one.
-            let before = match self.standing(sharing, &mut lease).await {
-                Standing::Leads => self.set_order(lease.token, Some(lease.epoch)),
-                Standing::Overtaken => {
+            let before = match self.lease_state(sharing, &mut lease).await {
+                LeaseState::Held => self.set_order(lease.token, Some(lease.epoch)),
+                LeaseState::Overtaken => {
                     sharing.fleet.status().lease_lost();
                     continue;
                 }
-                Standing::CutOff => return self.end_without_fetch(),
+                LeaseState::CutOff => return self.end_without_fetch(),
             };
             let has_failed = matches!(result, AccessResult::Unreachable { .. });
             if lease.is_disputed && before.0 == Token::default() && has_failed {
@@ -228,26 +228,28 @@ impl FetchTask {
 
     /// Renews a lease after its fetch, so that no other instance fetches until the state is published. Waits for the
     /// engine: a result that may be older than the fleet's permits nothing.
-    async fn standing(&self, sharing: &Sharing, lease: &mut Lease) -> Standing {
+    async fn lease_state(&self, sharing: &Sharing, lease: &mut Lease) -> LeaseState {
         loop {
             let asked = sharing.acquire(&lease.key, &lease.holder, lease.token);
             match asked.await {
                 Ok(FetchLease::Acquired { token, at, .. }) => {
                     lease.token = token;
                     lease.at = (at, self.shared.clock.uptime());
-                    return Standing::Leads;
+                    return LeaseState::Held;
                 }
-                Ok(FetchLease::Newer(..) | FetchLease::Held { .. }) => return Standing::Overtaken,
-                Err(_) if sharing.fleet.link() == LinkState::CutOff => return Standing::CutOff,
+                Ok(FetchLease::Newer(..) | FetchLease::Held { .. }) => {
+                    return LeaseState::Overtaken;
+                }
+                Err(_) if sharing.fleet.link() == LinkState::CutOff => return LeaseState::CutOff,
                 Err(_) => sleep(LONGEST).await,
             }
         }
     }
 
     /// Asks the fleet for a newer state, or for the right to fetch one. Waits for a fetch that is in progress elsewhere.
-    async fn lead(&self, sharing: &Sharing, settings: &Settings) -> Lead {
+    async fn ask_for_lease(&self, sharing: &Sharing, settings: &Settings) -> LeaseAnswer {
         let Sharing { fleet, .. } = sharing;
-        let key = Sharing::key(&self.hopper.origin, &self.hopper.identity, settings);
+        let key = Sharing::key(&self.subject.origin, &self.subject.identity, settings);
         let clock = &self.shared.clock;
         let holder = sharing.holder(clock.now());
         let epoch = sharing.epoch();
@@ -272,7 +274,7 @@ impl FetchTask {
                     let is_behind =
                         refused > Token::default() || (held > Token::default() && held < known);
                     if is_behind || self.reason() > FlightReason::Confirm || self.is_due(settings) {
-                        return Lead::Fetch(lease);
+                        return LeaseAnswer::Fetch(lease);
                     }
                     // Nothing is published, so the engine's token stays that of this state.
                     let token = match held > Token::default() {
@@ -281,12 +283,12 @@ impl FetchTask {
                     };
                     self.set_order(token, Some(epoch));
                     self.release(sharing, &lease).await;
-                    return Lead::Settled;
+                    return LeaseAnswer::Settled;
                 }
                 Ok(FetchLease::Newer(state, at)) => {
-                    let opened = sharing.open(&key, &self.hopper.identity, &state, settings);
+                    let opened = sharing.open(&key, &self.subject.identity, &state, settings);
                     match opened.is_some_and(|opened| self.adopt(settings, opened, at, epoch)) {
-                        true if !self.is_due(settings) => return Lead::Settled,
+                        true if !self.is_due(settings) => return LeaseAnswer::Settled,
                         true => {}
                         false => refused = state.token,
                     }
@@ -294,12 +296,12 @@ impl FetchTask {
                     continue;
                 }
                 Ok(FetchLease::Held { .. })
-                    if self.hopper.depth > 0 && clock.uptime().since(began) > HOP_WAIT =>
+                    if self.subject.depth > 0 && clock.uptime().since(began) > HOP_WAIT =>
                 {
-                    return Lead::Withheld;
+                    return LeaseAnswer::Withheld;
                 }
                 Ok(FetchLease::Held { .. }) => {}
-                Err(_) if fleet.link() == LinkState::CutOff => return Lead::Withheld,
+                Err(_) if fleet.link() == LinkState::CutOff => return LeaseAnswer::Withheld,
                 Err(_) => {}
             }
             sleep(pause).await;
@@ -310,14 +312,14 @@ impl FetchTask {
     /// Returns the token of the state that this instance has.
     fn token(&self) -> Token {
         let mut slots = self.entry.slots.lock();
-        let slot = slots.of(&self.hopper.identity);
+        let slot = slots.of(&self.subject.identity);
         slot.map_or(Token::default(), |slot| slot.token)
     }
 
     /// Returns the reason for this flight, which may have become a stronger one.
     fn reason(&self) -> FlightReason {
         let mut slots = self.entry.slots.lock();
-        let slot = slots.of(&self.hopper.identity);
+        let slot = slots.of(&self.subject.identity);
         slot.map_or(FlightReason::Fetch, |slot| slot.reason)
     }
 
@@ -325,7 +327,7 @@ impl FetchTask {
     /// epoch in which it was compared with them. Returns what they were.
     fn set_order(&self, token: Token, epoch: Option<u64>) -> (Token, Option<u64>) {
         let mut slots = self.entry.slots.lock();
-        let slot = slots.of(&self.hopper.identity);
+        let slot = slots.of(&self.subject.identity);
         slot.map_or_else(Default::default, |slot| {
             let before = (slot.token, slot.epoch);
             (slot.token, slot.epoch) = (token, epoch);
@@ -336,7 +338,7 @@ impl FetchTask {
     /// Drops a state of the own store that is not known to be the later one: no copy stands in for an origin that does not
     /// answer then.
     fn drop_state(&self) {
-        if let Some(slot) = self.entry.slots.lock().of(&self.hopper.identity) {
+        if let Some(slot) = self.entry.slots.lock().of(&self.subject.identity) {
             slot.state = Arc::default();
             slot.fetched_as = None;
         }
@@ -346,9 +348,9 @@ impl FetchTask {
     fn is_due(&self, settings: &Settings) -> bool {
         let now = self.shared.clock.now();
         let mut slots = self.entry.slots.lock();
-        let slot = slots.of(&self.hopper.identity);
+        let slot = slots.of(&self.subject.identity);
         slot.is_none_or(|slot| {
-            let document = self.hopper.identity.document();
+            let document = self.subject.identity.document();
             let due = slot
                 .state
                 .due_of(document, now, &settings.ours.config.timing.profile);
@@ -361,12 +363,12 @@ impl FetchTask {
     fn adopt(&self, settings: &Settings, opened: Opened, at: EngineTime, epoch: u64) -> bool {
         let (token, head, text) = opened;
         let config = &settings.ours.config;
-        let origin = &self.hopper.origin;
+        let origin = &self.subject.origin;
         let now = self.shared.clock.now();
         let content = head.content(at, now);
         let mut slots = self.entry.slots.lock();
         // A slot with a flight is never removed.
-        let Some(slot) = slots.of(&self.hopper.identity) else {
+        let Some(slot) = slots.of(&self.subject.identity) else {
             return true;
         };
         let Some(Content {
@@ -393,16 +395,16 @@ impl FetchTask {
         };
         // The store keeps no tokens, so the engine may have lost states since this one. The clocks of instances may differ.
         if slot.is_unconfirmed() && is_later(&slot.state, &adopted) {
-            info!(%origin, identity = %self.hopper.identity, "the fleet's state of this origin seems to be older than the own one, so its robots.txt is fetched again");
+            info!(%origin, identity = %self.subject.identity, "the fleet's state of this origin seems to be older than the own one, so its robots.txt is fetched again");
             return false;
         }
-        info!(%origin, identity = %self.hopper.identity, state = adopted.name(), "the state of this origin was taken from the fleet");
+        info!(%origin, identity = %self.subject.identity, state = adopted.name(), "the state of this origin was taken from the fleet");
         (slot.token, slot.epoch) = (token, Some(epoch));
         slot.state = Arc::clone(&adopted);
         slot.failed = adopted.outage().map(|_| self.shared.clock.uptime());
-        let fetched_as = FetchedAs::new(self.hopper.identity.clone(), user_agent.as_str().into());
+        let fetched_as = FetchedAs::new(self.subject.identity.clone(), user_agent.as_str().into());
         slot.fetched_as = Some(Arc::new(fetched_as));
-        self.shared.changes.landed(self.entry.group);
+        self.shared.changes.origin_updated(self.entry.group);
         self.shared.update_size(slot);
         if let (Some(memory), Some(fetch)) = (&self.shared.memory, fetch) {
             // Under the lock: no request uses this state before the log has it, so its records come after it.
@@ -421,7 +423,7 @@ impl FetchTask {
         let clock = &self.shared.clock;
         let found = {
             let mut slots = self.entry.slots.lock();
-            slots.of(&self.hopper.identity).and_then(|slot| {
+            slots.of(&self.subject.identity).and_then(|slot| {
                 let user_agent = slot.fetched_as.as_ref()?.user_agent.to_string();
                 Some((Arc::clone(&slot.state), user_agent))
             })
@@ -442,7 +444,7 @@ impl FetchTask {
             user_agent,
         };
         let text = state.snapshot().map(|snapshot| snapshot.robots.text());
-        let identity = &self.hopper.identity;
+        let identity = &self.subject.identity;
         let octets = Head::of(at, now, identity, &content).to_octets(text);
         let keep = match &content.stored {
             _ if state.outage().is_some() => OUTAGE_KEPT,
@@ -472,7 +474,7 @@ impl FetchTask {
                     .is_some_and(|opened| self.adopt(settings, opened, at, lease.epoch))
             }
             Err(why) => {
-                info!(origin = %self.hopper.origin, "the state of this origin is not known to the fleet yet: {why}");
+                info!(origin = %self.subject.origin, "the state of this origin is not known to the fleet yet: {why}");
                 false
             }
         };

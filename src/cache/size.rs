@@ -111,7 +111,7 @@ impl Shared {
                 .remove_if(&origin, |_, entry| Arc::strong_count(entry) == 1);
             if let Some((_, entry)) = gone {
                 // A permit from this entry would not notice an update of the entry that replaces it.
-                self.changes.landed(entry.group);
+                self.changes.origin_updated(entry.group);
                 let slots = entry.slots.lock();
                 slots.iter().for_each(|slot| self.count(Change::Went(slot)));
                 self.bytes.fetch_sub(ENTRY_BYTES, Ordering::Relaxed);

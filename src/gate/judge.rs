@@ -125,7 +125,7 @@ impl Gate {
             now,
             is_exhausted,
             by,
-            landings,
+            updates,
         } = view;
         // Use the settings that produced this stance; a reload may have replaced them.
         let signals = self.signals(kind, &target, requester, &by.config.signals, now);
@@ -133,7 +133,7 @@ impl Gate {
             mode,
             exempt: requester.client.exempt.clone(),
             signals: Signals { tdmrep, ..signals },
-            generation: requester.generation.with(landings),
+            generation: requester.generation.with(updates),
             path_guard: by.config.path_guard,
             policy: by.policy,
         };

@@ -43,9 +43,9 @@ impl Gate {
         };
         // robots.txt may have changed during the wait.
         let mut view = self.look_up(&target.origin, requester).await;
-        // The permit rests on the file as it was looked at: one that has landed since makes the permit stale.
+        // The permit rests on the file as it was looked at: a later one makes the permit stale.
         if let Some(file) = &file {
-            view.landings = file.landings;
+            view.updates = file.updates;
         }
         let file = match file {
             None => Some(Reservations::disallowed()),

@@ -72,14 +72,14 @@ impl Changes {
 
     /// Returns the updates of a group. Call it before reading the state of the origin, or under the same lock.
     #[must_use]
-    pub fn landings(&self, group: Group) -> OriginUpdates {
+    pub fn updates_of(&self, group: Group) -> OriginUpdates {
         let count = self.robots.get(group.0);
         let count = count.map_or(0, |count| count.load(Ordering::Acquire));
         OriginUpdates { group, count }
     }
 
     /// Counts an update, after the origin's state has changed.
-    pub fn landed(&self, group: Group) {
+    pub fn origin_updated(&self, group: Group) {
         if let Some(count) = self.robots.get(group.0) {
             count.fetch_add(1, Ordering::AcqRel);
         }
@@ -90,16 +90,16 @@ impl Changes {
     pub fn is_current(&self, generation: Generation) -> bool {
         let Generation { settings, robots } = generation;
         settings == self.settings.load(Ordering::Acquire)
-            && robots.is_none_or(|landings| self.landings(landings.group) == landings)
+            && robots.is_none_or(|updates| self.updates_of(updates.group) == updates)
     }
 }
 
 impl Generation {
     /// Returns the generation of a decision that rests on a robots.txt, too.
     #[must_use]
-    pub fn with(self, landings: OriginUpdates) -> Generation {
+    pub fn with(self, updates: OriginUpdates) -> Generation {
         Generation {
-            robots: Some(landings),
+            robots: Some(updates),
             ..self
         }
     }
@@ -114,11 +114,11 @@ mod tests {
         let changes = Changes::default();
         let (one, other) = (changes.group(), changes.group());
         let by_settings = changes.generation();
-        let by_robots = by_settings.with(changes.landings(one));
+        let by_robots = by_settings.with(changes.updates_of(one));
         assert!(changes.is_current(by_settings) && changes.is_current(by_robots));
-        changes.landed(other);
-        assert!(changes.is_current(by_robots), "another group's landing");
-        changes.landed(one);
+        changes.origin_updated(other);
+        assert!(changes.is_current(by_robots), "another group's update");
+        changes.origin_updated(one);
         assert!(changes.is_current(by_settings) && !changes.is_current(by_robots));
         changes.settings_changed();
         assert!(!changes.is_current(by_settings));

@@ -128,7 +128,7 @@ impl Snapshot {
         total: &AtomicUsize,
         chain: &[ProductToken],
         compile: impl Fn(Selection) -> T,
-        weigh: fn(&T) -> usize,
+        size_of_set: fn(&T) -> usize,
     ) -> Arc<T> {
         if let Some(set) = all.read().known(chain) {
             return set;
@@ -139,7 +139,7 @@ impl Snapshot {
         let mut all = all.write();
         // Another request may have compiled it meanwhile.
         let set = all.selected(selection).unwrap_or(set);
-        let bytes = all.keep(chain, selection, &set, weigh);
+        let bytes = all.keep(chain, selection, &set, size_of_set);
         total.store(bytes, Ordering::Relaxed);
         set
     }
@@ -201,7 +201,7 @@ impl<T> Compiled<T> {
         chain: &[ProductToken],
         selection: Selection,
         set: &Arc<T>,
-        weigh: fn(&T) -> usize,
+        size_of_set: fn(&T) -> usize,
     ) -> usize {
         if self.selected(selection).is_none() {
             if self.sets.len() >= COMPILED_KEPT {
@@ -216,7 +216,10 @@ impl<T> Compiled<T> {
             }
             self.chains.push((Box::from(chain), Arc::clone(set)));
         }
-        let sets = self.sets.iter().map(|(_, set)| size_of::<T>() + weigh(set));
+        let sets = self
+            .sets
+            .iter()
+            .map(|(_, set)| size_of::<T>() + size_of_set(set));
         // The tokens share their text with the crawler's configured or cached chain.
         let chains = self
             .chains

@@ -19,7 +19,7 @@ use crate::tlog::split_entry;
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
     /// Updates of origins, in order.
-    pub landings: Vec<OriginUpdate>,
+    pub updates: Vec<OriginUpdate>,
     /// Objects that entries of this batch or of later ones name. A writer adds each object at the latest with the first
     /// entry that names it.
     pub objects: Vec<Object>,

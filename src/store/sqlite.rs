@@ -11,7 +11,7 @@
 //!   reading where nothing can be written
 //! - `rows`: values as columns; `digests`: whether a row is what was written; `error`: failures as sentences
 //! - `guard`: the files of an open store stay as they are; `log`: the write-ahead log stays bounded
-//! - `write`, `read`, `search`, `figures`, `prune`: the work on it; `landing`: the update of an origin; `overrides`: those that people add
+//! - `write`, `read`, `search`, `figures`, `prune`: the work on it; `origin_update`: the update of an origin; `overrides`: those that people add
 //! - `review`: acknowledgements
 //! - `hours`, `fetches`: counts of decisions, and of fetches of robots.txt, by hour
 //! - `entries`: the decision log and the tree over it; `objects`: what its entries name
@@ -39,10 +39,10 @@ mod header;
 mod hours;
 mod keeping;
 mod kind;
-mod landing;
 mod log;
 mod objects;
 mod open;
+mod origin_update;
 mod overrides;
 mod prune;
 mod read;

@@ -65,7 +65,7 @@ pub(crate) fn successful(text: &str, fetched: Moment) -> State {
     }
 }
 
-pub(crate) fn landing(host: &str, state: State, time: Moment) -> OriginUpdate {
+pub(crate) fn origin_update(host: &str, state: State, time: Moment) -> OriginUpdate {
     let sha256 = state.snapshot().map(|snapshot| snapshot.sha256);
     OriginUpdate {
         origin: origin(host),
@@ -258,9 +258,9 @@ pub(super) fn rows(count: u64) -> Vec<Row<'static>> {
         .collect()
 }
 
-pub(super) async fn land(store: &dyn Store, landing: OriginUpdate) {
+pub(super) async fn update_origin(store: &dyn Store, origin_update: OriginUpdate) {
     let batch = Batch {
-        landings: vec![landing],
+        updates: vec![origin_update],
         ..Batch::default()
     };
     store.write(batch).await.unwrap();

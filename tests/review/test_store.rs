@@ -90,7 +90,7 @@ impl TestStore {
             let terms = Object::new(ObjectKind::PolicySettings, terms.as_bytes());
             batch.objects.push(terms);
             if let Some(snapshot) = case.state.snapshot() {
-                batch.landings.push(OriginUpdate {
+                batch.updates.push(OriginUpdate {
                     origin: Origin::parse(&case.origin).unwrap().0,
                     state: Arc::new(case.state.clone()),
                     user_agent: "crawlgate/0.1".into(),

@@ -36,7 +36,7 @@ pub(super) struct Inner {
     /// Octets that the writer has taken and not written yet.
     pub(super) taken: usize,
     /// The latest unwritten state of each origin and identity, with its number in the order of entries.
-    pub(super) landings: HashMap<Origin, Vec<(QueuedState, u64)>>,
+    pub(super) updates: HashMap<Origin, Vec<(QueuedState, u64)>>,
     /// Entries, origin updates and settings that were ever queued, and how many of them are written.
     pub(super) put: u64,
     pub(super) written: u64,
@@ -107,7 +107,7 @@ impl Inner {
             forgotten: None,
             weight: 0,
             taken: 0,
-            landings: HashMap::new(),
+            updates: HashMap::new(),
             put: 0,
             written: 0,
             repeats: Repeats::default(),

@@ -54,12 +54,12 @@ impl Batch {
     /// Tells whether there is nothing to write: the store has appended events meanwhile, which sinks have not.
     pub(in crate::audit) fn is_empty(&self) -> bool {
         let store::Batch {
-            landings,
+            updates,
             objects,
             entries,
             is_durable: _,
         } = &self.content;
-        landings.is_empty() && objects.is_empty() && entries.is_empty()
+        updates.is_empty() && objects.is_empty() && entries.is_empty()
     }
 }
 
@@ -201,7 +201,7 @@ impl Queue {
             inner.put += 1;
         }
         inner.written = batch.upto;
-        inner.landings.retain(|_, of_origin| {
+        inner.updates.retain(|_, of_origin| {
             of_origin.retain(|(_, place)| *place > batch.upto);
             !of_origin.is_empty()
         });

@@ -20,7 +20,7 @@ async fn store(copies: u64) -> Arc<Sqlite> {
     store.add_override(override_of_c()).await.unwrap();
     let mut batch = Batch::default();
     (0..copies).for_each(|copy| file(&mut batch, copy));
-    batch.landings = fetches::of_an_hour();
+    batch.updates = fetches::of_an_hour();
     store.write(batch).await.unwrap();
     let second = DecisionId::from_octets(id(NOON + 1, 2)).to_string();
     let note = Acknowledgement {

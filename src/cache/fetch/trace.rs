@@ -6,7 +6,7 @@ use http::header::{
     LAST_MODIFIED, LOCATION, RETRY_AFTER,
 };
 
-use super::Asked;
+use super::FetchRequest;
 use crate::clock::Moment;
 use crate::robots::access::AccessResult;
 use crate::store;
@@ -91,7 +91,12 @@ impl Trace {
     }
 
     /// Returns the finished trace, with `result`.
-    pub(super) fn end(self, asked: &Asked, result: &AccessResult, now: Moment) -> store::Fetch {
+    pub(super) fn end(
+        self,
+        asked: &FetchRequest,
+        result: &AccessResult,
+        now: Moment,
+    ) -> store::Fetch {
         let (cause, sha256) = match result {
             AccessResult::Successful { snapshot, .. } => (None, Some(snapshot.sha256)),
             AccessResult::Unavailable { why, .. } => (Some(why.code()), None),
@@ -167,8 +172,8 @@ mod tests {
 
     const START: Moment = Moment::from_millis(1_790_000_000_000);
 
-    fn asked() -> Asked {
-        Asked {
+    fn asked() -> FetchRequest {
+        FetchRequest {
             origin: crate::rep::Origin::parse("http://a.example/")
                 .expect("a URL")
                 .0,
@@ -177,7 +182,7 @@ mod tests {
             user_agent: HeaderValue::from_static("GoodBot crawlgate/0.1"),
             signed_as: None,
             config: crate::config::Config::default().robots.into(),
-            judges: Box::new(|_, _| Box::pin(async { Hop::Refused(Cause::UnjudgedHop) })),
+            judge: Box::new(|_, _| Box::pin(async { Hop::Refused(Cause::UnjudgedHop) })),
         }
     }
 

@@ -68,7 +68,7 @@ impl Web {
                     },
                     Down => down(),
                     To(target, path) => {
-                        match (asked.judges)(origin(target), path.to_owned()).await {
+                        match (asked.judge)(origin(target), path.to_owned()).await {
                             Hop::Allowed => with_rules(b"User-agent: *\nDisallow: /x", BEHIND, now),
                             Hop::Disallowed => AccessResult::Unavailable {
                                 why: Absence::DisallowedHop,

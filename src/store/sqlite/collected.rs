@@ -12,7 +12,7 @@ use rusqlite::{Connection, Transaction, params};
 use super::entries::{Blocks, Ground, Head, Uses, append, checkpoint, extent, fold};
 use super::error::Failure;
 use super::kind::{MARK, is_collected};
-use super::landing::packed;
+use super::origin_update::packed;
 use super::rows::{integer, number, time};
 use super::{agree, objects, open, rotations, write};
 use crate::clock::Moment;

@@ -32,13 +32,13 @@ const NAME: &str = "fetch_hourly";
 const ROW: &str = "hour = ?1 AND result = ?2";
 
 /// Counts a fetch, before the origin's row says what it brought.
-pub(super) fn count(connection: &Connection, landing: &OriginUpdate) -> Result<(), Failure> {
+pub(super) fn count(connection: &Connection, update: &OriginUpdate) -> Result<(), Failure> {
     let OriginUpdate {
         origin,
         state,
         fetch,
         ..
-    } = landing;
+    } = update;
     if fetch.identity.document() != Document::RobotsTxt {
         return Ok(());
     }

@@ -22,7 +22,7 @@ use tempfile::TempDir;
 use super::open::beside;
 use super::*;
 use crate::store::log_key::log_key_file;
-use crate::store::tests::{ROW, Row, land, landing, record, rows, successful};
+use crate::store::tests::{ROW, Row, origin_update, record, rows, successful, update_origin};
 
 const NOON: Moment = Moment::from_millis(1_795_176_000_000);
 
@@ -43,9 +43,9 @@ fn shell(path: &Path) -> rusqlite::Connection {
 
 async fn filled(path: &Path, decisions: u64) {
     let store = open(path).unwrap();
-    land(
+    update_origin(
         &store,
-        landing("site.example", successful("User-agent: *\n", NOON), NOON),
+        origin_update("site.example", successful("User-agent: *\n", NOON), NOON),
     )
     .await;
     record(&store, &rows(decisions)).await;

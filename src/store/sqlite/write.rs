@@ -11,8 +11,8 @@ use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 use super::entries::{Blocks, Head, Memory, Uses, append, append_event, checkpoint, extent};
 use super::error::Failure;
 use super::keeping::Keeping;
-use super::landing::landing_or_nothing;
 use super::objects;
+use super::origin_update::update_or_nothing;
 use super::rotations;
 use super::rows::{integer, time};
 use super::teller::{Tell, Teller};
@@ -120,8 +120,8 @@ pub(super) fn batch(
     let parts = keeping.as_ref().and_then(|keeping| keeping.parts());
     let mut dropped = Pruned::default();
     let mut transaction = begin(connection)?;
-    for one in &batch.landings {
-        dropped.origins += landing_or_nothing(&mut transaction, one, parts)?;
+    for one in &batch.updates {
+        dropped.origins += update_or_nothing(&mut transaction, one, parts)?;
     }
     objects::write(&transaction, batch)?;
     if batch.entries.is_empty() {

@@ -39,8 +39,8 @@ async fn a_batch_with_octets_that_are_no_entry_is_refused_as_a_whole() {
     let mut batch = ROW.batch();
     batch.entries.push(|out| out.extend_from_slice(b"nonsense"));
     batch
-        .landings
-        .push(landing("site.example", successful("", NOON), NOON));
+        .updates
+        .push(origin_update("site.example", successful("", NOON), NOON));
     store.write(batch).await.unwrap_err();
     assert_eq!(store.records(0, 100).await.unwrap(), []);
     assert_eq!(store.origin(&origin("site.example")).await.unwrap(), []);

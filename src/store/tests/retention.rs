@@ -92,7 +92,7 @@ async fn a_text_goes_once_it_is_old_and_without_references() {
         kept
     };
     let site = "site.example";
-    land(&store, landing(site, successful("first", NOON), NOON)).await;
+    update_origin(&store, origin_update(site, successful("first", NOON), NOON)).await;
     let of = |sha256| Row {
         sha256: Some(sha256),
         ..ROW
@@ -105,7 +105,11 @@ async fn a_text_goes_once_it_is_old_and_without_references() {
     record(&store, &[later]).await;
     for n in 0..FETCHES_KEPT as u64 {
         let time = NOON + Duration::from_secs(n + 1);
-        land(&store, landing(site, successful("second", time), time)).await;
+        update_origin(
+            &store,
+            origin_update(site, successful("second", time), time),
+        )
+        .await;
     }
     prune(&store, keep, NOON + DAY / 2).await;
     assert_eq!(kept().await, [true, true], "a decision refers to it");

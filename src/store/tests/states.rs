@@ -53,8 +53,8 @@ async fn states_come_back_as_they_were() {
     let store = engine();
     assert_eq!(store.origin(&origin("none.example")).await.unwrap(), []);
     for (name, state) in &states {
-        let before = landing("site.example", state.clone(), NOON + DAY);
-        land(&store, before.clone()).await;
+        let before = origin_update("site.example", state.clone(), NOON + DAY);
+        update_origin(&store, before.clone()).await;
         let after = store.origin(&before.origin).await.unwrap().remove(0);
         assert_eq!(
             Some(after.state),
@@ -75,46 +75,51 @@ async fn states_come_back_as_they_were() {
 
 #[tokio::test]
 async fn texts_that_lose_several_references_hold_up_no_record() {
-    let lands = |host: &str, text: Option<&str>, after: u64| {
+    let update_of = |host: &str, text: Option<&str>, after: u64| {
         let time = NOON + Duration::from_secs(after);
         let state = text.map_or_else(|| unavailable(time), |text| successful(text, time));
-        landing(host, state, time)
+        origin_update(host, state, time)
     };
     let cases = [
         (
             "two lose the file that they had in common",
-            vec![lands("a.example", None, 2), lands("b.example", None, 2)],
+            vec![
+                update_of("a.example", None, 2),
+                update_of("b.example", None, 2),
+            ],
         ),
         (
             "one goes back and forth",
             vec![
-                lands("a.example", Some("second"), 2),
-                lands("a.example", Some("first"), 3),
-                lands("a.example", Some("second"), 4),
+                update_of("a.example", Some("second"), 2),
+                update_of("a.example", Some("first"), 3),
+                update_of("a.example", Some("second"), 4),
             ],
         ),
     ];
-    for (name, landings) in cases {
+    for (name, updates) in cases {
         let store = engine();
         for host in ["a.example", "b.example"] {
-            land(&store, lands(host, Some("first"), 1)).await;
+            update_origin(&store, update_of(host, Some("first"), 1)).await;
         }
         for round in 1..=2 {
             let batch = Batch {
-                landings: landings.clone(),
+                updates: updates.clone(),
                 ..ROW.batch()
             };
             store.write(batch).await.unwrap();
             let head = store.records(0, 10).await.unwrap().len();
             assert_eq!(head, round, "{name}");
-            for landing in &landings {
-                let kept = store.origin(&landing.origin).await.unwrap().remove(0);
-                let last = landings.iter().rfind(|one| one.origin == landing.origin);
+            for origin_update in &updates {
+                let kept = store.origin(&origin_update.origin).await.unwrap().remove(0);
+                let last = updates
+                    .iter()
+                    .rfind(|one| one.origin == origin_update.origin);
                 assert_eq!(kept.updated, last.unwrap().fetch.time, "{name}");
             }
             // Pruning leaves the note, and the text is noted once more.
             prune(&store, forever(), NOON).await;
-            land(&store, lands("a.example", Some("first"), 1)).await;
+            update_origin(&store, update_of("a.example", Some("first"), 1)).await;
         }
     }
 }
@@ -124,7 +129,11 @@ async fn the_history_of_an_origin_is_bounded_and_ends_with_it() {
     let store = engine();
     for n in 0..FETCHES_KEPT as u64 + 5 {
         let time = NOON + Duration::from_secs(n);
-        land(&store, landing("site.example", successful("", time), time)).await;
+        update_origin(
+            &store,
+            origin_update("site.example", successful("", time), time),
+        )
+        .await;
     }
     let site = origin("site.example");
     let kept = store.fetches(&site, 1_000).await.unwrap();
@@ -140,13 +149,13 @@ async fn the_history_of_an_origin_is_bounded_and_ends_with_it() {
 async fn origins_come_by_page_and_by_query() {
     let store = engine();
     for host in ["c.example", "a.example", "b.test"] {
-        land(&store, landing(host, successful("", NOON), NOON)).await;
+        update_origin(&store, origin_update(host, successful("", NOON), NOON)).await;
     }
     let down = State::Unreachable {
         outage: outage(NOON),
         last_good: None,
     };
-    land(&store, landing("d.example", down, NOON)).await;
+    update_origin(&store, origin_update("d.example", down, NOON)).await;
     let names = async |query: OriginQuery| {
         let page = store.origins(query).await.unwrap();
         page.iter()

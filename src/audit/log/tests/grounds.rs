@@ -3,7 +3,7 @@
 use super::*;
 
 /// Returns the update of an origin without a robots.txt.
-fn landing() -> OriginUpdate {
+fn update() -> OriginUpdate {
     let now = Moment::from_millis(1_795_176_000_000);
     let state = State::Unavailable {
         why: crate::robots::access::Absence::Status(404),
@@ -50,10 +50,10 @@ async fn the_grounds_of_records_are_kept_and_readable_before_they_are_written() 
     let sinks: Vec<Box<dyn Sink>> = vec![Box::new(sink.clone())];
     let log = Log::start(&config, Some(shared), sinks, &clock, BOUNDS, pace).unwrap();
     log.policy("settings");
-    log.origin_updated(landing());
+    log.origin_updated(update());
     record(&log, "a");
     log.flush().await.unwrap_err();
-    let origin = landing().origin;
+    let origin = update().origin;
     assert!(
         !log.unwritten(&origin).is_empty(),
         "not everything is written"
@@ -66,12 +66,12 @@ async fn the_grounds_of_records_are_kept_and_readable_before_they_are_written() 
     let sha256 = Object::new(ObjectKind::PolicySettings, b"settings").sha256;
     let policy = store.policy(sha256).await.unwrap();
     assert_eq!(policy.as_deref(), Some("settings"));
-    log.origin_updated(landing());
+    log.origin_updated(update());
     log.flush().await.unwrap();
     assert_eq!(
         store.fetches(&origin, 10).await.unwrap().len(),
         2,
-        "a landing alone, too"
+        "an update alone, too"
     );
     assert_eq!(sink.reasons(), ["a"]);
 }
@@ -80,8 +80,8 @@ async fn the_grounds_of_records_are_kept_and_readable_before_they_are_written() 
 async fn without_a_store_no_origin_updates_gather() {
     let sink = LimitedSink::with_room(100);
     let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(sink)]);
-    log.origin_updated(landing());
+    log.origin_updated(update());
     log.policy("settings");
-    assert!(log.unwritten(&landing().origin).is_empty());
+    assert!(log.unwritten(&update().origin).is_empty());
     log.flush().await.unwrap();
 }

@@ -2,14 +2,14 @@
 
 use super::*;
 use crate::store::OriginUpdate;
-use crate::store::tests::{absent, landing, successful};
+use crate::store::tests::{absent, origin_update, successful};
 
 /// Returns four fetches within an hour: a text, the same, another one, none.
 pub(super) fn of_an_hour() -> Vec<OriginUpdate> {
     let of_minute = |(minute, text): (u64, Option<&str>)| {
         let at = Moment::from_millis(NOON + minute * 60_000);
         let state = text.map_or_else(|| absent(at), |text| successful(text, at));
-        landing("fetched.example", state, at)
+        origin_update("fetched.example", state, at)
     };
     let all = [(0, Some("a")), (1, Some("a")), (2, Some("b")), (3, None)];
     all.into_iter().map(of_minute).collect()

@@ -18,7 +18,7 @@ use crate::clock::Moment;
 use crate::config::Synchronous;
 use crate::store::block::{Block, BlockWriter};
 use crate::store::sqlite::Sqlite;
-use crate::store::tests::{ROW, Row, landing, successful};
+use crate::store::tests::{ROW, Row, origin_update, successful};
 use crate::store::{Access, Batch, LogKey, Retention, Sha256};
 use crate::tlog::{BUNDLE, Tree, leaf_hash};
 
@@ -46,7 +46,7 @@ impl ExportedLog {
         let state = successful("User-agent: *\nDisallow: /private\n", ROW.time);
         let text = state.snapshot().unwrap().sha256;
         let batch = Batch {
-            landings: vec![landing("site.example", state, ROW.time)],
+            updates: vec![origin_update("site.example", state, ROW.time)],
             ..Batch::default()
         };
         store.write(batch).await.unwrap();

@@ -10,7 +10,7 @@ use super::super::Sqlite;
 use super::*;
 use crate::clock::Moment;
 use crate::config::Synchronous;
-use crate::store::tests::{ROW, Row, land, landing, record, rows, successful};
+use crate::store::tests::{ROW, Row, origin_update, record, rows, successful, update_origin};
 use crate::store::{Acknowledgement, Store as _};
 
 const NOON: Moment = Moment::from_millis(1_795_176_000_000);
@@ -65,7 +65,7 @@ async fn filled() -> (tempfile::TempDir, std::path::PathBuf, Sqlite) {
     let store = Sqlite::open(&path, Access::Write, Synchronous::Normal).unwrap();
     let known = successful("User-agent: *\nDisallow: /private\n", NOON);
     let sha256 = known.snapshot().map(|one| one.sha256);
-    land(&store, landing("site.example", known, NOON)).await;
+    update_origin(&store, origin_update("site.example", known, NOON)).await;
     for _ in 0..3 {
         let mut rows = rows(1_500);
         for row in rows.iter_mut().step_by(3) {

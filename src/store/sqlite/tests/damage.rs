@@ -144,8 +144,8 @@ async fn a_text_that_was_altered_is_put_back_when_it_is_fetched_again() {
     let (_folder, path) = place();
     let store = open(&path).unwrap();
     let text = "User-agent: *\nDisallow: /private\n";
-    let lands = || landing("site.example", successful(text, NOON), NOON);
-    let sha256 = lands().state.snapshot().unwrap().sha256;
+    let update_of = || origin_update("site.example", successful(text, NOON), NOON);
+    let sha256 = update_of().state.snapshot().unwrap().sha256;
     let body = |text: &str| zstd::bulk::compress(text.as_bytes(), 3).unwrap();
     for (name, bytes, body) in [
         ("another text", 14, body("User-agent: x\n")),
@@ -153,11 +153,11 @@ async fn a_text_that_was_altered_is_put_back_when_it_is_fetched_again() {
         ("no text", 14, b"nonsense".to_vec()),
         ("nothing", 0, Vec::new()),
     ] {
-        land(&store, lands()).await;
+        update_origin(&store, update_of()).await;
         let altered =
             shell(&path).execute("UPDATE snapshot SET bytes = ?1, body = ?2", (bytes, body));
         assert_eq!(altered, Ok(1));
-        land(&store, lands()).await;
+        update_origin(&store, update_of()).await;
         let kept = store.snapshot(sha256).await.unwrap().unwrap();
         assert_eq!(kept, text.as_bytes(), "{name}");
         let count = "SELECT count(*) FROM snapshot";
@@ -242,7 +242,7 @@ async fn a_page_of_origins_is_full_while_undamaged_ones_are_left() {
     let (_folder, path) = place();
     let store = open(&path).unwrap();
     for host in ["a.example", "b.example", "c.example", "d.example"] {
-        land(&store, landing(host, successful("", NOON), NOON)).await;
+        update_origin(&store, origin_update(host, successful("", NOON), NOON)).await;
     }
     let change =
         "UPDATE origin SET fresh_until = fresh_until + 1 WHERE origin = 'https://b.example'";

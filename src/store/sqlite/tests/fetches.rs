@@ -56,7 +56,7 @@ async fn fetches_are_counted_by_hour_and_result() {
         (unreachable(later), later),
         (successful(one, later), later),
     ] {
-        land(&store, landing("site.example", state, at)).await;
+        update_origin(&store, origin_update("site.example", state, at)).await;
     }
     // A first text is neither the known one nor another; behind a time without one, it is a first one again.
     let noon = [
@@ -88,7 +88,7 @@ async fn counts_outlive_the_history_of_an_origin_and_a_rebuild() {
     let store = open(&path).unwrap();
     let many = FETCHES_KEPT as u64 * 2;
     for _ in 0..many {
-        land(&store, landing("site.example", absent(NOON), NOON)).await;
+        update_origin(&store, origin_update("site.example", absent(NOON), NOON)).await;
     }
     let want = [sum("unavailable", [many, 0, 0, 0])];
     assert_eq!(sums(&store, NOON, NOON + HOUR).await, want);
@@ -102,12 +102,12 @@ async fn counts_outlive_the_history_of_an_origin_and_a_rebuild() {
 async fn an_altered_count_is_told_and_never_blessed() {
     let (_folder, path) = place();
     let store = open(&path).unwrap();
-    land(&store, landing("site.example", absent(NOON), NOON)).await;
+    update_origin(&store, origin_update("site.example", absent(NOON), NOON)).await;
     drop(store);
     let alter = "UPDATE fetch_hourly SET fetches = fetches + 4";
     assert_eq!(shell(&path).execute(alter, []).unwrap(), 1);
     let store = open(&path).unwrap();
-    land(&store, landing("site.example", absent(NOON), NOON)).await;
+    update_origin(&store, origin_update("site.example", absent(NOON), NOON)).await;
     let error = store.fetch_sums(NOON, NOON + HOUR).await.unwrap_err();
     assert!(error.message.contains("fetch_hourly"), "{error}");
     drop(store);
@@ -125,7 +125,7 @@ async fn counts_go_with_the_decisions_of_their_hour() {
     let store = open(&path).unwrap();
     let later = NOON + HOUR * 48;
     for at in [NOON, later] {
-        land(&store, landing("site.example", absent(at), at)).await;
+        update_origin(&store, origin_update("site.example", absent(at), at)).await;
         record(&store, &vec![Row { time: at, ..ROW }; 5_120]).await;
     }
     let retention = Retention {

@@ -21,9 +21,9 @@ async fn packed(path: &Path) {
         ("b.example", absent(NOON), Some(unreachable(later))),
         ("c.example", unreachable(NOON), Some(unreachable(later))),
     ] {
-        land(&store, landing(host, first, NOON)).await;
+        update_origin(&store, origin_update(host, first, NOON)).await;
         if let Some(second) = second {
-            land(&store, landing(host, second, later)).await;
+            update_origin(&store, origin_update(host, second, later)).await;
         }
     }
     for (pattern, action) in [

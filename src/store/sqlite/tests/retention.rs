@@ -259,8 +259,8 @@ async fn a_text_that_an_object_names_is_no_damage_once_it_is_dropped() {
     let store = open(&path).unwrap();
     let text = successful("User-agent: *\n", NOON);
     let sha256 = text.snapshot().map(|text| text.sha256);
-    let update = landing("site.example", text, NOON);
-    land(&store, update.clone()).await;
+    let update = origin_update("site.example", text, NOON);
+    update_origin(&store, update.clone()).await;
     record(&store, &vec![Row { sha256, ..ROW }; 256]).await;
     // The object is kept for thirty days after the entries that name it.
     let later = NOON + DAY * 10;

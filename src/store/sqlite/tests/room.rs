@@ -70,17 +70,17 @@ async fn names_without_end_push_out_no_decision_and_nothing_of_other_domains() {
     let store = open(&path).unwrap();
     bound(&store, MOST).await;
     let text = "User-agent: *\nDisallow: /private\n";
-    land(
+    update_origin(
         &store,
-        landing("site.example", successful(text, NOON), NOON),
+        origin_update("site.example", successful(text, NOON), NOON),
     )
     .await;
-    let gone = landing(
+    let gone = origin_update(
         "gone.other.example",
         super::super::super::tests::absent(NOON),
         NOON,
     );
-    land(&store, gone).await;
+    update_origin(&store, gone).await;
     let denial = Row {
         sha256: Some(digest(text)),
         ..ROW
@@ -91,7 +91,7 @@ async fn names_without_end_push_out_no_decision_and_nothing_of_other_domains() {
         let host = format!("n{n}.wild.example");
         let file = successful(&noise(500_000, n), time);
         let sha256 = file.snapshot().map(|file| file.sha256);
-        land(&store, landing(&host, file, time)).await;
+        update_origin(&store, origin_update(&host, file, time)).await;
         let host = host.as_str();
         let row = Row {
             host,
@@ -123,7 +123,7 @@ async fn names_without_end_push_out_no_decision_and_nothing_of_other_domains() {
     // After another fetch, the text is present again.
     let time = NOON + Duration::from_secs(500);
     let again = successful(&noise(500_000, 0), time);
-    land(&store, landing("n0.wild.example", again, time)).await;
+    update_origin(&store, origin_update("n0.wild.example", again, time)).await;
     assert!(store.snapshot(first).await.unwrap().is_some());
     assert_eq!(repair::check(&path).unwrap(), repair::Faults::default());
 }
@@ -135,12 +135,16 @@ async fn a_text_that_many_domains_share_outlives_the_one_that_brought_it() {
     bound(&store, 8 * MIB).await;
     let shared = "User-agent: *\nDisallow: /wp-admin/\n";
     for host in ["a.wild.example", "one.example", "two.example"] {
-        land(&store, landing(host, successful(shared, NOON), NOON)).await;
+        update_origin(&store, origin_update(host, successful(shared, NOON), NOON)).await;
     }
     for n in 0..20 {
         let time = NOON + Duration::from_secs(n);
         let file = successful(&noise(200_000, n), time);
-        land(&store, landing(&format!("n{n}.wild.example"), file, time)).await;
+        update_origin(
+            &store,
+            origin_update(&format!("n{n}.wild.example"), file, time),
+        )
+        .await;
     }
     for (host, want) in [
         ("a.wild.example", false),
@@ -165,7 +169,11 @@ async fn states_without_a_text_have_a_bound_too() {
     for n in 0..3_000_u64 {
         let time = NOON + Duration::from_secs(n);
         let absent = super::super::super::tests::absent(time);
-        land(&store, landing(&format!("n{n}.wild.example"), absent, time)).await;
+        update_origin(
+            &store,
+            origin_update(&format!("n{n}.wild.example"), absent, time),
+        )
+        .await;
     }
     assert!(on_disk(&path) <= MOST, "{}", on_disk(&path));
     let left = store.size().await.unwrap();

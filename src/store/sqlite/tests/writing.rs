@@ -48,7 +48,7 @@ async fn the_views_are_readable_in_a_shell() {
     let store = open(&path).unwrap();
     let state = successful("User-agent: *\nDisallow: /private\n", NOON);
     let sha256 = state.snapshot().unwrap().sha256;
-    land(&store, landing("site.example", state, NOON)).await;
+    update_origin(&store, origin_update("site.example", state, NOON)).await;
     let shell = shell(&path);
     let row = |query: &str| -> Vec<String> {
         shell
@@ -85,19 +85,19 @@ fn text(value: rusqlite::types::Value) -> String {
 }
 
 #[tokio::test]
-async fn a_landing_that_cannot_be_kept_holds_up_no_record() {
+async fn an_update_that_cannot_be_kept_holds_up_no_record() {
     let (_folder, path) = place();
     let store = open(&path).unwrap();
     // As a mistake of ours would.
     let refusal = "CREATE TRIGGER refusal AFTER INSERT ON fetch WHEN new.origin LIKE '%bad%' \
                    BEGIN SELECT RAISE(ABORT, 'no'); END";
     shell(&path).execute_batch(refusal).unwrap();
-    let lands = |host| landing(host, successful("User-agent: *\n", NOON), NOON);
+    let update_of = |host| origin_update(host, successful("User-agent: *\n", NOON), NOON);
     let batch = Batch {
-        landings: vec![
-            lands("one.example"),
-            lands("bad.example"),
-            lands("two.example"),
+        updates: vec![
+            update_of("one.example"),
+            update_of("bad.example"),
+            update_of("two.example"),
         ],
         ..ROW.batch()
     };
@@ -108,7 +108,7 @@ async fn a_landing_that_cannot_be_kept_holds_up_no_record() {
         ("bad.example", false),
         ("two.example", true),
     ] {
-        let kept = store.origin(&lands(host).origin).await.unwrap();
+        let kept = store.origin(&update_of(host).origin).await.unwrap();
         assert_eq!(!kept.is_empty(), want, "{host}");
     }
 }

@@ -23,13 +23,13 @@ const STATE: u64 = 1_024;
 /// Writes the update of an origin, or warns and writes nothing of it if this very row fails. A state is only a cache
 /// and is fetched again; the records of the batch must not wait for it for ever. Returns the amounts dropped to make
 /// room.
-pub(super) fn landing_or_nothing(
+pub(super) fn update_or_nothing(
     transaction: &mut Transaction<'_>,
     one: &OriginUpdate,
     parts: Option<Parts>,
 ) -> Result<u64, Failure> {
     let savepoint = transaction.savepoint()?;
-    match landing(&savepoint, one, parts) {
+    match update(&savepoint, one, parts) {
         Ok(gone) => {
             savepoint.commit()?;
             Ok(gone)
@@ -48,25 +48,25 @@ pub(super) fn landing_or_nothing(
     }
 }
 
-fn landing(
+fn update(
     transaction: &Connection,
-    landing: &OriginUpdate,
+    update: &OriginUpdate,
     parts: Option<Parts>,
 ) -> Result<u64, Failure> {
-    fetches::count(transaction, landing)?;
-    let Some(state) = to_stored(&landing.state) else {
+    fetches::count(transaction, update)?;
+    let Some(state) = to_stored(&update.state) else {
         return Ok(0);
     };
     let mut gone = 0;
-    if let (None, Some(parts)) = (landing.state.snapshot(), parts) {
-        gone = robots::make_room(transaction, parts.robots, STATE, landing.fetch.time)?;
+    if let (None, Some(parts)) = (update.state.snapshot(), parts) {
+        gone = robots::make_room(transaction, parts.robots, STATE, update.fetch.time)?;
     }
-    if let Some(file) = landing.state.snapshot() {
-        match snapshot(transaction, file, landing, parts)? {
+    if let Some(file) = update.state.snapshot() {
+        match snapshot(transaction, file, update, parts)? {
             Kept::Whole { dropped } => gone = dropped,
             Kept::TooLarge => {
                 warn!(
-                    origin = landing.origin.as_str(),
+                    origin = update.origin.as_str(),
                     "the robots.txt of this origin is too large for so small a store ([audit] max_size); it is fetched \
                      anew after a restart, and decisions that rest on it cannot be proven"
                 );
@@ -75,19 +75,19 @@ fn landing(
         }
     }
     let memory = OriginMemory {
-        origin: landing.origin.clone(),
-        identity: landing.fetch.identity.clone(),
-        user_agent: landing.user_agent.to_string(),
+        origin: update.origin.clone(),
+        identity: update.fetch.identity.clone(),
+        user_agent: update.user_agent.to_string(),
         state,
-        updated: landing.fetch.time,
+        updated: update.fetch.time,
     };
     rows::write_origin(transaction, &memory)?;
-    rows::write_fetch(transaction, &landing.origin, &landing.fetch)?;
+    rows::write_fetch(transaction, &update.origin, &update.fetch)?;
     let mut surplus = transaction.prepare_cached(
         "DELETE FROM fetch WHERE origin = ?1 AND identity = ?2 AND number <= \
          (SELECT number FROM fetch WHERE origin = ?1 AND identity = ?2 ORDER BY number DESC LIMIT 1 OFFSET ?3)",
     )?;
-    let (origin, identity) = (landing.origin.as_str(), memory.identity.to_string());
+    let (origin, identity) = (update.origin.as_str(), memory.identity.to_string());
     surplus.execute(params![origin, identity, FETCHES_KEPT as i64])?;
     // A state that has replaced another in memory replaces it here, too.
     let mut replaced = transaction.prepare_cached(
@@ -97,7 +97,7 @@ fn landing(
     )?;
     let common = Identity::common(memory.identity.document()).to_string();
     replaced.execute(params![origin, OWN_STATES as i64, common])?;
-    robots::note(transaction, &landing.origin, landing.fetch.time)?;
+    robots::note(transaction, &update.origin, update.fetch.time)?;
     Ok(gone)
 }
 
@@ -122,10 +122,10 @@ pub(super) fn packed(text: &[u8]) -> Result<Vec<u8>, Failure> {
 fn snapshot(
     transaction: &Connection,
     file: &Snapshot,
-    landing: &OriginUpdate,
+    update: &OriginUpdate,
     parts: Option<Parts>,
 ) -> Result<Kept, Failure> {
-    let now = landing.fetch.time;
+    let now = update.fetch.time;
     let text = file.robots.text();
     let mut seen = transaction.prepare_cached(
         "UPDATE snapshot SET last_fetched = max(last_fetched, ?2) WHERE sha256 = ?1",
@@ -144,7 +144,7 @@ fn snapshot(
         dropped = robots::make_room(transaction, most, length, now)?;
     }
     let kept = Kept::Whole { dropped };
-    let domain = robots::domain_of(&landing.origin);
+    let domain = robots::domain_of(&update.origin);
     // Making room may have dropped the row, too.
     let was_dropped = robots::is_dropped(transaction, file.sha256)?;
     let is_known = transaction

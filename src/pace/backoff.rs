@@ -163,7 +163,7 @@ impl Backoff {
     }
 
     /// Records the outcome of a request sent at `sent`. No delay lasts longer than `most`. Returns the sign that it is.
-    pub(super) fn take_in(
+    pub(super) fn record_outcome(
         &mut self,
         outcome: Outcome,
         sent: Moment,
@@ -292,7 +292,7 @@ mod tests {
         let mut now = START;
         for outcome in outcomes {
             now = now + ms(10_000);
-            backoff.take_in(*outcome, now, now, MOST);
+            backoff.record_outcome(*outcome, now, now, MOST);
         }
         let rest = backoff.rest(now).map(|rest| rest.until.since(now));
         (
@@ -353,10 +353,10 @@ mod tests {
     fn refusals_in_flight_at_the_same_time_count_once() {
         let mut backoff = Backoff::default();
         for at in 0..64 {
-            backoff.take_in(REFUSED, START, START + ms(100 + at), MOST);
+            backoff.record_outcome(REFUSED, START, START + ms(100 + at), MOST);
         }
         assert_eq!(backoff.gap(), ms(1_000));
-        backoff.take_in(FINE, START, START + ms(200), MOST);
+        backoff.record_outcome(FINE, START, START + ms(200), MOST);
         assert_eq!(backoff.gap(), ms(1_000), "an old answer takes nothing back");
         let rest = backoff.rest(START + ms(200)).expect("a rest");
         assert_eq!(rest.until, START + ms(163) + ms(1_000));
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn gaps_and_rests_that_are_over_are_forgotten() {
         let mut backoff = Backoff::default();
-        backoff.take_in(after(5), START, START, MOST);
+        backoff.record_outcome(after(5), START, START, MOST);
         backoff.settle(START + ms(5_000));
         assert_eq!((backoff.gap(), backoff.rest(START)), (ms(1_000), None));
         assert!(!backoff.is_calm());

@@ -20,7 +20,7 @@ use crate::fleet::{Fleet, Follow, HeartbeatReply, LinkState};
 use crate::rep::Origin;
 
 /// The time before a question for a robots.txt's turn is repeated while the engine does not answer.
-const AGAIN: Duration = Duration::from_millis(100);
+const ENGINE_RETRY: Duration = Duration::from_millis(100);
 
 /// A robots.txt that starts this much later than its turn counts anew.
 const LATE_START: Duration = Duration::from_millis(100);
@@ -133,7 +133,7 @@ impl Shared {
             }
             let ahead = match (fleet.fleet.link(), left.is_zero()) {
                 // Nothing goes without the engine, however long that takes.
-                (LinkState::Doubtful | LinkState::CutOff, _) => Ahead::Again(AGAIN),
+                (LinkState::Doubtful | LinkState::CutOff, _) => Ahead::Again(ENGINE_RETRY),
                 (LinkState::Connected, is_late) => {
                     let kind = match is_late {
                         true => TurnKind::Now,

@@ -18,7 +18,7 @@ use crate::fleet::reservation::{NEAR, Reserved};
 const LATE: Duration = Duration::from_millis(50);
 
 /// The time between two questions while all slots are taken, and after a question without an answer.
-const AGAIN: Duration = Duration::from_millis(100);
+const ENGINE_RETRY: Duration = Duration::from_millis(100);
 
 /// The least time between two questions for turns that are too far ahead.
 const SOON: Duration = Duration::from_millis(10);
@@ -29,14 +29,14 @@ const GROUPS: usize = 16;
 /// The turns in hand at one origin.
 #[derive(Debug, Default)]
 pub(super) struct Grants {
-    lines: BTreeMap<Option<Group>, Line>,
+    groups: BTreeMap<Option<Group>, GroupGrants>,
     /// Counts the times at which the turns became void. An answer to an earlier question is void, too.
     epoch: u64,
 }
 
 /// The turns of one group of the robots.txt.
 #[derive(Debug, Default)]
-struct Line {
+struct GroupGrants {
     grants: VecDeque<Grant>,
     question: Question,
     /// The earliest time of a turn that is not in hand, as far as the engine has told.
@@ -62,7 +62,7 @@ impl Default for Question {
 
 /// A question for turns that the engine was asked.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct OpenReservation {
     /// The epoch in which it was asked.
     pub(super) epoch: u64,
     /// Its horizon.
@@ -90,24 +90,26 @@ pub(super) enum Next {
     /// Nothing, until this time.
     Wait(Uptime),
     /// Nothing, until the engine has answered.
-    Hear,
+    AwaitReply,
 }
 
 impl Grants {
     /// Drops turns that are too late, and groups without any.
     pub(super) fn settle(&mut self, now: Uptime) {
-        for line in self.lines.values_mut() {
-            while line
+        for of_group in self.groups.values_mut() {
+            while of_group
                 .grants
                 .front()
                 .is_some_and(|grant| grant.due + LATE < now)
             {
-                line.grants.pop_front();
+                of_group.grants.pop_front();
             }
         }
-        if self.lines.len() > GROUPS {
-            self.lines.retain(|_, line| {
-                !line.grants.is_empty() || line.question == Question::Asked || line.latest > now
+        if self.groups.len() > GROUPS {
+            self.groups.retain(|_, of_group| {
+                !of_group.grants.is_empty()
+                    || of_group.question == Question::Asked
+                    || of_group.latest > now
             });
         }
     }
@@ -120,86 +122,88 @@ impl Grants {
     /// Makes all turns in hand void, and those that are on their way.
     pub(super) fn void(&mut self) {
         self.epoch += 1;
-        for line in self.lines.values_mut() {
-            line.grants.clear();
-            line.next = Uptime::default();
-            if line.question != Question::Asked {
-                line.question = Question::From(Uptime::default(), false);
+        for of_group in self.groups.values_mut() {
+            of_group.grants.clear();
+            of_group.next = Uptime::default();
+            if of_group.question != Question::Asked {
+                of_group.question = Question::From(Uptime::default(), false);
             }
         }
     }
 
     /// Records that a request waits until `latest`.
     pub(super) fn waits(&mut self, group: Option<&Group>, latest: Uptime) {
-        let line = self.line(group);
-        line.latest = line.latest.max(latest);
-        if let Question::From(at, false) = &mut line.question {
+        let of_group = self.of_group(group);
+        of_group.latest = of_group.latest.max(latest);
+        if let Question::From(at, false) = &mut of_group.question {
             *at = Uptime::default();
         }
     }
 
     /// Tells what is to be done for a group.
     pub(super) fn next(&self, group: Option<&Group>, now: Uptime) -> Next {
-        let Some(line) = self.get(group) else {
+        let Some(of_group) = self.get(group) else {
             return Next::Ask(now, self.epoch);
         };
-        match (line.grants.front(), line.question) {
+        match (of_group.grants.front(), of_group.question) {
             (Some(grant), _) if grant.due <= now => Next::Go,
             (Some(grant), _) => Next::Wait(grant.due),
-            (None, Question::Asked) => Next::Hear,
-            (None, Question::From(at, _)) if at <= now => Next::Ask(line.latest, self.epoch),
+            (None, Question::Asked) => Next::AwaitReply,
+            (None, Question::From(at, _)) if at <= now => Next::Ask(of_group.latest, self.epoch),
             (None, Question::From(at, _)) => Next::Wait(at),
         }
     }
 
     /// Returns the earliest time at which a request may go, as far as is known.
     pub(super) fn earliest(&self, group: Option<&Group>) -> Uptime {
-        let line = self.get(group);
-        line.map_or(Uptime::default(), |line| match line.grants.front() {
-            Some(grant) => grant.due,
-            None => line.next,
+        let of_group = self.get(group);
+        of_group.map_or(Uptime::default(), |of_group| {
+            match of_group.grants.front() {
+                Some(grant) => grant.due,
+                None => of_group.next,
+            }
         })
     }
 
     /// Takes a turn that is due.
     pub(super) fn take(&mut self, group: Option<&Group>, now: Uptime) -> Option<Grant> {
-        let line = self.lines.get_mut(&group.cloned())?;
-        match line.grants.front() {
-            Some(grant) if grant.due <= now => line.grants.pop_front(),
+        let of_group = self.groups.get_mut(&group.cloned())?;
+        match of_group.grants.front() {
+            Some(grant) if grant.due <= now => of_group.grants.pop_front(),
             _ => None,
         }
     }
 
     /// Records that turns are being reserved.
     pub(super) fn asked(&mut self, group: Option<&Group>) {
-        self.line(group).question = Question::Asked;
+        self.of_group(group).question = Question::Asked;
     }
 
     /// Takes in the answer to a question, which arrived now, with the slots of its turns.
     pub(super) fn answered(
         &mut self,
         group: Option<&Group>,
-        asked: Asked,
+        asked: OpenReservation,
         reserved: &Reserved,
         slots: Vec<Slot>,
         now: Uptime,
     ) {
         let is_void = asked.epoch != self.epoch;
-        let line = self.line(group);
+        let of_group = self.of_group(group);
         if is_void {
-            line.question = Question::From(now, false);
+            of_group.question = Question::From(now, false);
             return;
         }
-        line.next = now + reserved.next;
+        of_group.next = now + reserved.next;
         let horizon = match reserved.is_of_group {
             true => asked.horizon.min(NEAR),
             false => asked.horizon,
         };
-        line.question = match (reserved.turns.is_empty(), reserved.is_full) {
+        of_group.question = match (reserved.turns.is_empty(), reserved.is_full) {
             (false, false) => Question::From(now, false),
             (_, true) => {
-                line.next = Uptime::default();
-                Question::From(now + AGAIN, true)
+                of_group.next = Uptime::default();
+                Question::From(now + ENGINE_RETRY, true)
             }
             (true, false) => {
                 let wait = reserved.next.saturating_sub(horizon).max(SOON);
@@ -207,34 +211,36 @@ impl Grants {
             }
         };
         let mut slots = slots.into_iter();
-        line.grants.extend(reserved.turns.iter().map(|turn| Grant {
-            due: now + turn.after,
-            at: turn.at,
-            slot: slots.next(),
-        }));
+        of_group
+            .grants
+            .extend(reserved.turns.iter().map(|turn| Grant {
+                due: now + turn.after,
+                at: turn.at,
+                slot: slots.next(),
+            }));
     }
 
     /// Records that a question has no answer.
     pub(super) fn unanswered(&mut self, group: Option<&Group>, now: Uptime) {
-        self.line(group).question = Question::From(now + AGAIN, true);
+        self.of_group(group).question = Question::From(now + ENGINE_RETRY, true);
     }
 
     /// Records that a slot is free: groups that waited for one ask again.
     pub(super) fn has_room(&mut self) {
-        for line in self.lines.values_mut() {
-            if let Question::From(at, _) = &mut line.question
-                && line.next == Uptime::default()
+        for of_group in self.groups.values_mut() {
+            if let Question::From(at, _) = &mut of_group.question
+                && of_group.next == Uptime::default()
             {
                 *at = Uptime::default();
             }
         }
     }
 
-    fn get(&self, group: Option<&Group>) -> Option<&Line> {
-        self.lines.get(&group.cloned())
+    fn get(&self, group: Option<&Group>) -> Option<&GroupGrants> {
+        self.groups.get(&group.cloned())
     }
 
-    fn line(&mut self, group: Option<&Group>) -> &mut Line {
-        self.lines.entry(group.cloned()).or_default()
+    fn of_group(&mut self, group: Option<&Group>) -> &mut GroupGrants {
+        self.groups.entry(group.cloned()).or_default()
     }
 }

@@ -23,7 +23,7 @@ use super::grants::Grants;
 use super::history::{Due, History, Undo};
 use super::queue::Queue;
 use super::settings::PaceSettings;
-use super::slots::Lane;
+use super::slots::FleetOrigin;
 use super::{EffectivePace, Shared, Source, Turn};
 use crate::client::ClientKey;
 use crate::clock::{Moment, Uptime};
@@ -50,7 +50,7 @@ pub(super) struct OriginLimiter {
     /// A queue for prioritised requests: the first of them alone checks whether it is due.
     pub(super) ahead: tokio::sync::Mutex<()>,
     /// The origin for a fleet that reserves its turns.
-    lane: Option<Arc<Lane>>,
+    fleet_origin: Option<Arc<FleetOrigin>>,
 }
 
 #[derive(Debug, Default)]
@@ -127,13 +127,13 @@ pub(super) struct Claim<'a> {
 
 /// The answer to a request that asks for a turn.
 #[derive(Debug)]
-pub(super) enum Entry {
+pub(super) enum Admission {
     /// It has its turn.
-    Gone(Turn),
+    Granted(Turn),
     /// It waits: its number, its receiver, and the probable time and reason.
-    Waits(u64, oneshot::Receiver<Granted>, Due),
+    Queued(u64, oneshot::Receiver<Granted>, Due),
     /// It would wait for too long, or too many wait.
-    Refused(Due),
+    Rejected(Due),
 }
 
 /// The next step of the task.
@@ -141,7 +141,7 @@ enum Step {
     /// The queue is empty.
     Done,
     /// A request has its turn.
-    Gone,
+    Granted,
     /// No request is due before this time has passed, unless something changes.
     Sleep(Duration),
     /// The next request needs the turn of an address first.
@@ -150,7 +150,7 @@ enum Step {
 
 impl OriginLimiter {
     /// Takes a turn without the lock: for settings under which only trouble bounds the requests to an origin.
-    pub(super) fn pass(self: &Arc<OriginLimiter>, now: Moment) -> Option<Turn> {
+    pub(super) fn try_fast(self: &Arc<OriginLimiter>, now: Moment) -> Option<Turn> {
         let is_bound =
             self.is_troubled.load(Ordering::Acquire) || self.is_driven.load(Ordering::Acquire);
         if is_bound {
@@ -180,7 +180,7 @@ impl OriginLimiter {
         shared: &Arc<Shared>,
         settings: &PaceSettings,
         claim: Claim<'_>,
-    ) -> Entry {
+    ) -> Admission {
         let Claim {
             client, address, ..
         } = claim;
@@ -189,7 +189,7 @@ impl OriginLimiter {
         let due = state.history.due(settings, crawl_delay, now);
         let has_room = self.has_room(settings);
         if state.queue.is_empty() && due.at <= now && has_room && address.is_none() {
-            return Entry::Gone(self.go(&mut state, settings, crawl_delay, now));
+            return Admission::Granted(self.go(&mut state, settings, crawl_delay, now));
         }
         let group = crawl_delay.map(|crawl_delay| &crawl_delay.group);
         let before = (
@@ -208,14 +208,14 @@ impl OriginLimiter {
         };
         if let Some(patience) = claim.patience {
             if expected.at.since(now) > patience {
-                return Entry::Refused(expected);
+                return Admission::Rejected(expected);
             }
             let most = settings.config.max_held;
             let is_full = shared.held.load(Ordering::Relaxed) >= most
                 || state.queue.len_of(client) >= most / 2;
             if is_full {
                 let pace = EffectivePace::plain(expected.pace.interval, Source::MaxHeld);
-                return Entry::Refused(Due { pace, ..expected });
+                return Admission::Rejected(Due { pace, ..expected });
             }
         }
         let (grant, granted) = oneshot::channel();
@@ -231,7 +231,7 @@ impl OriginLimiter {
         } else {
             tokio::spawn(drive(Arc::clone(shared), Arc::clone(self)));
         }
-        Entry::Waits(number, granted, expected)
+        Admission::Queued(number, granted, expected)
     }
 
     /// Removes a request from the queue.
@@ -299,9 +299,18 @@ impl OriginLimiter {
     }
 
     /// Records the outcome of a request.
-    pub(super) fn take_in(&self, outcome: Outcome, sent: Moment, now: Moment, most: Duration) {
+    pub(super) fn record_outcome(
+        &self,
+        outcome: Outcome,
+        sent: Moment,
+        now: Moment,
+        most: Duration,
+    ) {
         let mut state = self.state.lock();
-        let _ = state.history.backoff.take_in(outcome, sent, now, most);
+        let _ = state
+            .history
+            .backoff
+            .record_outcome(outcome, sent, now, most);
         let is_troubled = !state.history.backoff.is_calm();
         self.is_troubled.store(is_troubled, Ordering::Release);
         if self.is_driven.load(Ordering::Acquire) {
@@ -314,7 +323,7 @@ impl OriginLimiter {
         if !settings.config.backoff {
             self.state.lock().history.backoff.end();
             self.is_troubled
-                .store(self.lane.is_some(), Ordering::Release);
+                .store(self.fleet_origin.is_some(), Ordering::Release);
         }
         if self.is_driven.load(Ordering::Acquire) {
             self.news.notify_one();
@@ -351,7 +360,7 @@ impl OriginLimiter {
     pub(super) fn end(&self) {
         self.in_flight.fetch_sub(1, Ordering::AcqRel);
         // In a fleet, requests wait for the engine's word alone.
-        if self.lane.is_none() && self.is_driven.load(Ordering::Acquire) {
+        if self.fleet_origin.is_none() && self.is_driven.load(Ordering::Acquire) {
             self.news.notify_one();
         }
     }
@@ -365,7 +374,7 @@ impl OriginLimiter {
         state.history.last = state.history.last.max(passed);
         state.history.settle(now);
         // In a fleet, the engine tells when the trouble is over.
-        let is_alone = self.lane.is_none();
+        let is_alone = self.fleet_origin.is_none();
         if is_alone && self.is_troubled.load(Ordering::Relaxed) && state.history.backoff.is_calm() {
             self.is_troubled.store(false, Ordering::Release);
         }
@@ -429,7 +438,7 @@ impl OriginLimiter {
             // If the waiter has gone, dropping the undelivered turn returns it.
             drop(waiter.grant.send(Granted::turn(turn)));
         }
-        Step::Gone
+        Step::Granted
     }
 }
 
@@ -450,7 +459,7 @@ fn drive(
             }
             match step {
                 Step::Done => return,
-                Step::Gone => {}
+                Step::Granted => {}
                 Step::Sleep(span) => {
                     tokio::select! {
                         () = sleep(span) => {}

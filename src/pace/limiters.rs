@@ -32,17 +32,17 @@ pub(super) struct Limiters<K> {
 /// A key of limiters.
 pub(super) trait LimiterKey: Clone + Eq + Hash {
     /// Returns the name under which a fleet paces it; `None` if a fleet does not.
-    fn lane(&self) -> Option<&str>;
+    fn fleet_name(&self) -> Option<&str>;
 }
 
 impl LimiterKey for Origin {
-    fn lane(&self) -> Option<&str> {
+    fn fleet_name(&self) -> Option<&str> {
         Some(self.as_str())
     }
 }
 
 impl LimiterKey for IpAddr {
-    fn lane(&self) -> Option<&str> {
+    fn fleet_name(&self) -> Option<&str> {
         None
     }
 }
@@ -56,8 +56,8 @@ impl<K: LimiterKey> Limiters<K> {
             self.evict(shared);
         }
         let new = || {
-            let lane = shared.fleet.as_ref().and_then(|_| key.lane());
-            Arc::new(lane.map_or_else(OriginLimiter::default, OriginLimiter::in_fleet))
+            let name = shared.fleet.as_ref().and_then(|_| key.fleet_name());
+            Arc::new(name.map_or_else(OriginLimiter::default, OriginLimiter::in_fleet))
         };
         Arc::clone(&self.limiters.entry(key.clone()).or_insert_with(new))
     }

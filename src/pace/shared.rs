@@ -91,7 +91,7 @@ impl SharedPace for Pace {
         }
         let limiter = self.0.origin(ask.origin);
         let passed = match settings.is_quiet && ask.crawl_delay.is_none() {
-            true => limiter.pass(now),
+            true => limiter.try_fast(now),
             false => None,
         };
         passed.or_else(|| {
@@ -189,7 +189,7 @@ impl SharedPace for Pace {
             },
         };
         self.0
-            .take_in(turn, outcome, now, settings.config.backoff_max);
+            .record_outcome(turn, outcome, now, settings.config.backoff_max);
     }
 
     fn failed(&self, turn: &Turn) {
@@ -197,19 +197,25 @@ impl SharedPace for Pace {
         if settings.config.backoff {
             let now = self.0.clock.now();
             let most = settings.config.backoff_max;
-            self.0.take_in(turn, Outcome::Failed, now, most);
+            self.0.record_outcome(turn, Outcome::Failed, now, most);
         }
     }
 }
 
 impl Shared {
     /// Records the outcome of a request.
-    fn take_in(self: &Arc<Self>, turn: &Turn, outcome: Outcome, now: Moment, most: Duration) {
+    fn record_outcome(
+        self: &Arc<Self>,
+        turn: &Turn,
+        outcome: Outcome,
+        now: Moment,
+        most: Duration,
+    ) {
         match &self.fleet {
-            None => turn.limiter.take_in(outcome, turn.at, now, most),
+            None => turn.limiter.record_outcome(outcome, turn.at, now, most),
             Some(fleet) => {
                 let limiter = &turn.limiter;
-                limiter.take_in_fleet(self, fleet, outcome, (turn.at, now), most);
+                limiter.record_outcome_in_fleet(self, fleet, outcome, (turn.at, now), most);
             }
         }
     }

@@ -17,7 +17,7 @@ use crate::fleet::reservation::SLOT_RENEWAL;
 
 /// The origin of a limiter, as the fleet knows it.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct FleetOrigin {
     pub(super) origin: Arc<str>,
     /// True if a slot has become free since the last look.
     has_room: AtomicBool,
@@ -38,13 +38,13 @@ pub(super) struct SlotKeeper {
 #[derive(Debug)]
 pub(super) struct Slot {
     keeper: Arc<SlotKeeper>,
-    lane: Arc<Lane>,
+    fleet_origin: Arc<FleetOrigin>,
     name: String,
 }
 
-impl Lane {
-    pub(super) fn new(origin: Arc<str>) -> Lane {
-        Lane {
+impl FleetOrigin {
+    pub(super) fn new(origin: Arc<str>) -> FleetOrigin {
+        FleetOrigin {
             origin,
             has_room: AtomicBool::new(false),
             room: Notify::new(),
@@ -84,12 +84,12 @@ impl SlotKeeper {
     }
 
     /// Returns the slot of this name, which the engine has given.
-    pub(super) fn slot(self: &Arc<Self>, lane: &Arc<Lane>, name: String) -> Slot {
-        let origin = Arc::clone(&lane.origin);
+    pub(super) fn slot(self: &Arc<Self>, fleet_origin: &Arc<FleetOrigin>, name: String) -> Slot {
+        let origin = Arc::clone(&fleet_origin.origin);
         self.taken.lock().insert(name.clone(), origin);
         Slot {
             keeper: Arc::clone(self),
-            lane: Arc::clone(lane),
+            fleet_origin: Arc::clone(fleet_origin),
             name,
         }
     }
@@ -127,13 +127,19 @@ impl Drop for Slot {
         let Ok(runtime) = Handle::try_current() else {
             return;
         };
-        let (fleet, lane) = (Arc::clone(&self.keeper.fleet), Arc::clone(&self.lane));
+        let (fleet, fleet_origin) = (
+            Arc::clone(&self.keeper.fleet),
+            Arc::clone(&self.fleet_origin),
+        );
         let name = std::mem::take(&mut self.name);
         runtime.spawn(async move {
             // A slot that is not released expires.
-            let _ = fleet.coordinator().release_slot(&lane.origin, &name).await;
-            lane.has_room.store(true, Ordering::Release);
-            lane.room.notify_one();
+            let _ = fleet
+                .coordinator()
+                .release_slot(&fleet_origin.origin, &name)
+                .await;
+            fleet_origin.has_room.store(true, Ordering::Release);
+            fleet_origin.room.notify_one();
         });
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::history::Due;
-use super::limiter::{Claim, Entry, OriginLimiter};
+use super::limiter::{Admission, Claim, OriginLimiter};
 use super::{Ask, EffectivePace, Shared, TooEarly, Turn};
 use crate::client::ClientKey;
 use crate::rep::Origin;
@@ -54,9 +54,9 @@ impl Shared {
             Some(fleet) => limiter.enter_in_fleet(self, fleet, &settings, claim),
         };
         let (number, granted, expected) = match entry {
-            Entry::Gone(turn) => return Ok((turn, None)),
-            Entry::Refused(due) => return Err(self.too_early(due)),
-            Entry::Waits(number, granted, expected) => (number, granted, expected),
+            Admission::Granted(turn) => return Ok((turn, None)),
+            Admission::Rejected(due) => return Err(self.too_early(due)),
+            Admission::Queued(number, granted, expected) => (number, granted, expected),
         };
         // In a fleet, a request may wait for no more than the answer that nothing bounds it.
         *waits_for = expected.pace.is_bound().then_some(expected.pace);
@@ -171,9 +171,9 @@ impl Shared {
             patience: None,
         };
         match limiter.enter(self, &settings, claim) {
-            Entry::Gone(turn) => Some(turn),
-            Entry::Waits(_, granted, _) => granted.await.ok()?.take(),
-            Entry::Refused(_) => None,
+            Admission::Granted(turn) => Some(turn),
+            Admission::Queued(_, granted, _) => granted.await.ok()?.take(),
+            Admission::Rejected(_) => None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A client's usage that the instances of a fleet keep together, in the engine.
 //!
-//! The rate is a lane of turns there, as an origin has one: each request that waits reserves a turn. A quota is taken in
+//! The rate has turns there, as an origin has them: each request that waits reserves a turn. A quota is taken in
 //! chunks. While the engine does not answer, what is at hand is used up, and then requests are held.
 
 mod waits;
@@ -28,7 +28,7 @@ use crate::fleet::reservation::{GiveBack, Reserve, Reserved, TurnKind};
 use crate::fleet::{EngineTime, Fleet, LinkState};
 
 /// The time before a question without an answer is asked again, and for which "too far ahead" stands.
-const AGAIN: Duration = Duration::from_millis(100);
+const ENGINE_RETRY: Duration = Duration::from_millis(100);
 
 /// The time after which a turn that is due is lost: the next turns do not wait for it.
 const LATE: Duration = Duration::from_millis(50);
@@ -314,7 +314,7 @@ impl FleetAccount {
             let wait = match charged.await {
                 Ok(Ok(charged)) if charged.wait.is_zero() => continue,
                 Ok(Ok(charged)) => charged.wait,
-                Ok(Err(_)) | Err(_) => AGAIN,
+                Ok(Err(_)) | Err(_) => ENGINE_RETRY,
             };
             let left = until.since(self.clock.uptime());
             if left.is_zero() || self.is_cut_off() {
@@ -390,7 +390,7 @@ impl FleetAccount {
                 Err(_) if left.is_zero() || self.is_cut_off() => {
                     return Err(NotEntered::Unanswered);
                 }
-                Err(_) => sleep(AGAIN.min(left)).await,
+                Err(_) => sleep(ENGINE_RETRY.min(left)).await,
             }
         }
     }
@@ -470,7 +470,7 @@ impl Turns {
 
     /// Takes in the time of the next turn alone.
     fn learn_next(&mut self, now: Uptime, reserved: &Reserved) {
-        self.next = Some((now + reserved.next, now + AGAIN));
+        self.next = Some((now + reserved.next, now + ENGINE_RETRY));
     }
 }
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::OriginLimiter;
-use super::reserving::{AGAIN, Question};
+use super::reserving::{ENGINE_RETRY, Question};
 use crate::fleet::reservation::TurnKind;
-use crate::pace::grants::{Asked, Grant};
+use crate::pace::grants::{Grant, OpenReservation};
 use crate::pace::settings::PaceSettings;
 use crate::pace::{FleetPace, Shared, Turn};
 
@@ -49,7 +49,7 @@ impl OriginLimiter {
                 wanted: 1,
                 rest: state.rest(now),
                 gap: state.history.backoff.gap(),
-                asked: Asked {
+                asked: OpenReservation {
                     epoch: state.grants.epoch(),
                     horizon,
                     is_cut: false,
@@ -58,7 +58,7 @@ impl OriginLimiter {
         };
         let Some((reserved, mut slots)) = self.reserve(fleet, settings, kind, &question).await
         else {
-            return Ahead::Again(AGAIN);
+            return Ahead::Again(ENGINE_RETRY);
         };
         let epoch = question.asked.epoch;
         let at = shared.clock.uptime();
@@ -77,7 +77,7 @@ impl OriginLimiter {
                 };
                 Ahead::Turn(grant, epoch)
             }
-            None => Ahead::Again(reserved.next.saturating_sub(horizon).max(AGAIN / 10)),
+            None => Ahead::Again(reserved.next.saturating_sub(horizon).max(ENGINE_RETRY / 10)),
         }
     }
 
@@ -116,7 +116,7 @@ impl OriginLimiter {
                 wanted: 1,
                 rest: Duration::ZERO,
                 gap: Duration::ZERO,
-                asked: Asked {
+                asked: OpenReservation {
                     epoch: 0,
                     horizon: Duration::ZERO,
                     is_cut: false,

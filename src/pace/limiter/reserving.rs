@@ -16,21 +16,21 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use super::{Claim, Entry, Granted, OriginLimiter, State, UNTIL_NEWS, Waiter};
+use super::{Admission, Claim, Granted, OriginLimiter, State, UNTIL_NEWS, Waiter};
 use crate::clock::{Moment, Uptime};
 use crate::fleet::LinkState;
 use crate::fleet::reservation::{GroupInterval, NEAR, Reserve, Reserved, Slots, TurnKind};
-use crate::pace::grants::{Asked, Grant, Next};
+use crate::pace::grants::{Grant, Next, OpenReservation};
 use crate::pace::history::Due;
 use crate::pace::settings::PaceSettings;
-use crate::pace::slots::{Lane, Slot};
+use crate::pace::slots::{FleetOrigin, Slot};
 use crate::pace::turn::Reservation;
 use crate::pace::wait::GRACE;
 use crate::pace::{EffectivePace, FleetPace, Group, Pace, Shared, Source, Turn};
 use crate::robots::crawl_delay::CrawlDelay;
 
 /// The time before a question or a report is repeated.
-pub(super) const AGAIN: Duration = Duration::from_millis(100);
+pub(super) const ENGINE_RETRY: Duration = Duration::from_millis(100);
 
 /// The most turns that are reserved at once.
 const BATCH: u32 = 256;
@@ -46,7 +46,7 @@ enum Step {
     /// The queue is empty.
     Done,
     /// A request has its turn, or is refused.
-    Gone,
+    Granted,
     /// Nothing is to be done before this time has passed, unless something changes.
     Sleep(Duration),
     /// Turns are to be reserved.
@@ -60,7 +60,7 @@ pub(super) struct Question {
     pub(super) wanted: u32,
     pub(super) rest: Duration,
     pub(super) gap: Duration,
-    pub(super) asked: Asked,
+    pub(super) asked: OpenReservation,
 }
 
 impl Waiter {
@@ -76,7 +76,7 @@ impl OriginLimiter {
     pub(in crate::pace) fn in_fleet(origin: &str) -> OriginLimiter {
         OriginLimiter {
             is_troubled: true.into(),
-            lane: Some(Arc::new(Lane::new(origin.into()))),
+            fleet_origin: Some(Arc::new(FleetOrigin::new(origin.into()))),
             ..OriginLimiter::default()
         }
     }
@@ -112,7 +112,7 @@ impl OriginLimiter {
         fleet: &FleetPace,
         settings: &PaceSettings,
         claim: Claim<'_>,
-    ) -> Entry {
+    ) -> Admission {
         let client = claim.client;
         let crawl_delay = claim.crawl_delay.map(|crawl_delay| &**crawl_delay);
         let group = crawl_delay.map(|crawl_delay| &crawl_delay.group);
@@ -121,12 +121,14 @@ impl OriginLimiter {
         state.grants.settle(at);
         if state.queue.is_empty() {
             if crawl_delay.is_none() && self.is_free(settings) {
-                return Entry::Gone(self.go_by(&mut state, fleet, settings, None, now, None));
+                return Admission::Granted(
+                    self.go_by(&mut state, fleet, settings, None, now, None),
+                );
             }
             if let Some(grant) = fleet.take(&mut state.grants, group, at) {
                 let grant = Some(grant);
                 let turn = self.go_by(&mut state, fleet, settings, crawl_delay, now, grant);
-                return Entry::Gone(turn);
+                return Admission::Granted(turn);
             }
         }
         let before = (
@@ -143,11 +145,11 @@ impl OriginLimiter {
         };
         let patience = claim.patience.unwrap_or_default();
         if expected.at.since(now) > patience {
-            return Entry::Refused(expected);
+            return Admission::Rejected(expected);
         }
         if shared.is_full(settings, state.queue.len_of(client)) {
             let pace = EffectivePace::plain(expected.pace.interval, Source::MaxHeld);
-            return Entry::Refused(Due { pace, ..expected });
+            return Admission::Rejected(Due { pace, ..expected });
         }
         let (grant, granted) = oneshot::channel();
         let until = at + patience;
@@ -169,7 +171,7 @@ impl OriginLimiter {
         } else {
             tokio::spawn(drive(Arc::clone(shared), fleet.clone(), Arc::clone(self)));
         }
-        Entry::Waits(number, granted, expected)
+        Admission::Queued(number, granted, expected)
     }
 
     /// Counts a request that goes now by this turn of the engine, or by none.
@@ -183,14 +185,14 @@ impl OriginLimiter {
         grant: Option<Grant>,
     ) -> Turn {
         let mut turn = self.go(state, settings, crawl_delay, now);
-        if let (Some(grant), Some(lane)) = (grant, &self.lane) {
+        if let (Some(grant), Some(fleet_origin)) = (grant, &self.fleet_origin) {
             let group = crawl_delay.map(|crawl_delay| {
                 let interval = settings.keep(crawl_delay).interval;
                 (Arc::clone(&crawl_delay.group), interval)
             });
             turn.reservation = Some(Box::new(Reservation {
                 fleet: Arc::clone(&fleet.fleet),
-                origin: Arc::clone(&lane.origin),
+                origin: Arc::clone(&fleet_origin.origin),
                 at: grant.at,
                 group,
                 _slot: grant.slot,
@@ -207,7 +209,7 @@ impl OriginLimiter {
         kind: TurnKind,
         question: &Question,
     ) -> Option<(Reserved, Vec<Slot>)> {
-        let lane = self.lane.as_ref()?;
+        let fleet_origin = self.fleet_origin.as_ref()?;
         let most = settings.config.concurrency;
         let names = most.map_or_else(Vec::new, |_| fleet.slots.names(question.wanted));
         let group = question
@@ -218,7 +220,7 @@ impl OriginLimiter {
                 interval: *interval,
             });
         let ask = Reserve {
-            origin: &lane.origin,
+            origin: &fleet_origin.origin,
             kind,
             wanted: question.wanted,
             horizon: question.asked.horizon,
@@ -236,7 +238,9 @@ impl OriginLimiter {
         let reserved = fleet.fleet.coordinator().reserve(ask).await.ok()?;
         // A slot for each turn; in a call without an answer, slots that were taken expire.
         let names = names.into_iter().take(reserved.turns.len());
-        let slots = names.map(|name| fleet.slots.slot(lane, name)).collect();
+        let slots = names
+            .map(|name| fleet.slots.slot(fleet_origin, name))
+            .collect();
         Some((reserved, slots))
     }
 
@@ -282,7 +286,11 @@ impl OriginLimiter {
             self.is_driven.store(false, Ordering::Release);
             return Step::Done;
         }
-        if self.lane.as_ref().is_some_and(|lane| lane.take_room()) {
+        if self
+            .fleet_origin
+            .as_ref()
+            .is_some_and(|fleet_origin| fleet_origin.take_room())
+        {
             state.grants.has_room();
         }
         state.grants.settle(at);
@@ -305,7 +313,7 @@ impl OriginLimiter {
             granted.was_held = at.since(since) >= GRACE;
             // If the waiter has gone, dropping the undelivered turn returns it.
             drop(waiter.grant.send(granted));
-            return Step::Gone;
+            return Step::Granted;
         }
         let grants = &state.grants;
         let is_hopeless = |waiter: &Waiter| grants.earliest(waiter.group()) > waiter.waits.1;
@@ -318,7 +326,7 @@ impl OriginLimiter {
             };
             drop(guard);
             drop(waiter.grant.send(refused));
-            return Step::Gone;
+            return Step::Granted;
         }
         let mut wake = at + UNTIL_NEWS;
         let mut question = None;
@@ -328,9 +336,9 @@ impl OriginLimiter {
                     question = Some((waiter, latest, epoch));
                     break;
                 }
-                Next::Ask(..) | Next::Go => wake = wake.min(at + AGAIN),
+                Next::Ask(..) | Next::Go => wake = wake.min(at + ENGINE_RETRY),
                 Next::Wait(until) => wake = wake.min(until),
-                Next::Hear => {}
+                Next::AwaitReply => {}
             }
         }
         let Some((waiter, latest, epoch)) = question else {
@@ -408,7 +416,7 @@ impl State {
             wanted: waiting.clamp(1, most.max(1)),
             rest: self.rest(now),
             gap: self.history.backoff.gap(),
-            asked: Asked {
+            asked: OpenReservation {
                 epoch,
                 horizon: if is_cut { SLOT_HORIZON } else { horizon },
                 is_cut,
@@ -427,7 +435,7 @@ impl Shared {
 
 /// Hands turns out to the requests that wait in `limiter`, until the queue is empty.
 async fn drive(shared: Arc<Shared>, fleet: FleetPace, limiter: Arc<OriginLimiter>) {
-    let Some(lane) = limiter.lane.clone() else {
+    let Some(fleet_origin) = limiter.fleet_origin.clone() else {
         return;
     };
     // Asked by this task, so that the answer wakes no other one first.
@@ -443,12 +451,12 @@ async fn drive(shared: Arc<Shared>, fleet: FleetPace, limiter: Arc<OriginLimiter
                 }
                 return;
             }
-            Step::Gone => {}
+            Step::Granted => {}
             Step::Sleep(span) => {
                 tokio::select! {
                     () = sleep(span) => {}
                     () = limiter.news.notified() => {}
-                    () = lane.room() => {}
+                    () = fleet_origin.room() => {}
                     () = answered(&mut asking), if asking.is_some() => asking = None,
                 }
             }

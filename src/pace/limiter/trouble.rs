@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::reserving::AGAIN;
+use super::reserving::ENGINE_RETRY;
 use super::{OriginLimiter, State};
 use crate::clock::Moment;
 use crate::fleet::reservation::{ReportBackoff, Sign, Trouble};
@@ -25,7 +25,7 @@ const LATER: Duration = Duration::from_millis(20);
 
 impl OriginLimiter {
     /// Records the outcome of a request, and reports it to the fleet where it says something new.
-    pub(in crate::pace) fn take_in_fleet(
+    pub(in crate::pace) fn record_outcome_in_fleet(
         self: &Arc<Self>,
         shared: &Arc<Shared>,
         fleet: &FleetPace,
@@ -35,7 +35,10 @@ impl OriginLimiter {
     ) {
         let noticed = {
             let mut state = self.state.lock();
-            let noticed = state.history.backoff.take_in(outcome, sent, now, most);
+            let noticed = state
+                .history
+                .backoff
+                .record_outcome(outcome, sent, now, most);
             let Some(noticed) = noticed else { return };
             if noticed.sign != Sign::Fine {
                 // The engine has reserved the turns in hand before the trouble.
@@ -77,12 +80,14 @@ impl OriginLimiter {
         noticed: Noticed,
         sent: Moment,
     ) {
-        let Some(lane) = &self.lane else { return };
+        let Some(fleet_origin) = &self.fleet_origin else {
+            return;
+        };
         let coordinator = fleet.fleet.coordinator();
         let mut trouble = None;
         for _ in 0..REPORTS {
             let report = ReportBackoff {
-                origin: &lane.origin,
+                origin: &fleet_origin.origin,
                 sign: noticed.sign,
                 age: shared.clock.now().since(sent),
                 first: noticed.first,
@@ -96,7 +101,7 @@ impl OriginLimiter {
                     trouble = Some(answer);
                     break;
                 }
-                Err(_) => sleep(AGAIN).await,
+                Err(_) => sleep(ENGINE_RETRY).await,
             }
         }
         let is_worse = {
@@ -119,7 +124,7 @@ impl OriginLimiter {
         self.news.notify_one();
         if is_worse {
             // After the report: an instance that hears of it finds the trouble in the engine.
-            let item = format!("{}{} {}", TROUBLED, lane.origin, fleet.fleet.name());
+            let item = format!("{}{} {}", TROUBLED, fleet_origin.origin, fleet.fleet.name());
             let _ = coordinator.announce(&item).await;
         }
     }

@@ -121,7 +121,7 @@ proptest! {
                         history.count(&in_force, None, now);
                         coordinator.reserve(reserve(&in_force, TurnKind::Now, None)).await.unwrap();
                         history.robots = now;
-                        if let Some(noticed) = history.backoff.take_in(outcome, now, now, most) {
+                        if let Some(noticed) = history.backoff.record_outcome(outcome, now, now, most) {
                             let report = ReportBackoff {
                                 origin: "https://a.example",
                                 sign: noticed.sign,

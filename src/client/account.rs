@@ -73,13 +73,13 @@ impl Default for ClientAccount {
 #[must_use = "dropping it takes the entry back"]
 pub struct Reservation<'a> {
     /// None once it is final.
-    entry: Option<Entered<'a>>,
+    entry: Option<ChargedUsage<'a>>,
     hold: Duration,
     has_waited: bool,
 }
 
 #[derive(Debug)]
-enum Entered<'a> {
+enum ChargedUsage<'a> {
     Alone(&'a Mutex<Counters>, alone::Entry),
     InFleet(&'a FleetAccount, in_fleet::Entry),
 }
@@ -101,8 +101,8 @@ impl Reservation<'_> {
     #[must_use]
     pub fn is_void(&self) -> bool {
         match &self.entry {
-            Some(Entered::InFleet(account, entry)) => account.is_void(*entry),
-            Some(Entered::Alone(..)) | None => false,
+            Some(ChargedUsage::InFleet(account, entry)) => account.is_void(*entry),
+            Some(ChargedUsage::Alone(..)) | None => false,
         }
     }
 
@@ -116,8 +116,8 @@ impl Reservation<'_> {
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         match self.entry.take() {
-            Some(Entered::Alone(counters, entry)) => counters.lock().take_back(&entry),
-            Some(Entered::InFleet(account, entry)) => account.take_back(entry),
+            Some(ChargedUsage::Alone(counters, entry)) => counters.lock().take_back(&entry),
+            Some(ChargedUsage::InFleet(account, entry)) => account.take_back(entry),
             None => {}
         }
     }
@@ -156,7 +156,7 @@ impl ClientAccount {
                     .enter(client, now, || clock.uptime(), max_hold)?;
                 Ok(Reservation {
                     hold: entry.hold,
-                    entry: Some(Entered::Alone(counters, entry)),
+                    entry: Some(ChargedUsage::Alone(counters, entry)),
                     has_waited: false,
                 })
             }

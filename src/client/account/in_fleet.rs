@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 use self::waits::Waits;
 use super::alone::in_micros;
 use super::chunk::{Chunk, Question, Take, Taken};
-use super::{Entered, NotEntered, QuotaExceeded, Reservation};
+use super::{ChargedUsage, NotEntered, QuotaExceeded, Reservation};
 use crate::client::Client;
 use crate::clock::{Clock, Uptime};
 use crate::config::{Quota, Rate};
@@ -123,11 +123,11 @@ impl FleetAccount {
             entry.taken = Some(taken);
             entered.has_waited = has_waited;
         }
-        entered.entry = Some(Entered::InFleet(self, entry));
+        entered.entry = Some(ChargedUsage::InFleet(self, entry));
         if let Some(rate) = &client.rate {
             entry.generation = self.generation.load(Ordering::Acquire);
             let (turn, has_waited) = self.turn(rate, max_hold, until).await?;
-            entered.entry = Some(Entered::InFleet(
+            entered.entry = Some(ChargedUsage::InFleet(
                 self,
                 Entry {
                     turn: Some(turn.at),

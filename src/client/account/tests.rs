@@ -46,7 +46,7 @@ fn enter_alone<'a>(
     let entry = counters.lock().enter(client, now, uptime, max_hold)?;
     Ok(Reservation {
         hold: entry.hold,
-        entry: Some(Entered::Alone(counters, entry)),
+        entry: Some(ChargedUsage::Alone(counters, entry)),
         has_waited: false,
     })
 }

@@ -186,9 +186,9 @@ impl RobotsCache {
     }
 
     /// Takes in a heartbeat: after a loss of the engine or of messages, each state is compared once with that of the fleet.
-    pub fn hear(&self, heard: &HeartbeatReply) {
+    pub fn on_heartbeat(&self, reply: &HeartbeatReply) {
         if let Some(sharing) = &self.shared.sharing {
-            sharing.hear(heard);
+            sharing.on_heartbeat(reply);
         }
     }
 

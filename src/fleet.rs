@@ -48,7 +48,7 @@ use tokio::sync::watch;
 
 pub use self::coordinator::{Coordinator, CoordinatorError, EngineTime, HeartbeatReply, News};
 pub use self::counts::Counts;
-pub use self::heartbeat::Follow;
+pub use self::heartbeat::HeartbeatListener;
 pub use self::link::LinkState;
 pub use self::member::Member;
 pub use self::seal::{FleetKey, KeyError};
@@ -81,7 +81,7 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Joins the fleet behind `coordinator` under `name`. The instance is cut off until [`Fleet::keep`] has heard from
+    /// Joins the fleet behind `coordinator` under `name`. The instance is cut off until [`Fleet::run`] has heard from
     /// the engine.
     #[must_use]
     pub fn new(

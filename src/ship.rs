@@ -95,7 +95,7 @@ pub fn fault(config: &ShipConfig) -> Option<TokenError> {
 
 impl Shipper {
     /// Returns the configured shipping of the log in `store`, and sets where its retention stops. Nothing is shipped before
-    /// [`Shipper::keep`]. Without a configured place, retention stops where it did: only `crawlgate store release` lets go.
+    /// [`Shipper::run`]. Without a configured place, retention stops where it did: only `crawlgate store release` lets go.
     ///
     /// # Errors
     /// When the store or the trusted roots cannot be read; the message names the way out.
@@ -142,7 +142,7 @@ impl Shipper {
     }
 
     /// Ships each new checkpoint with what it covers, until the future is dropped.
-    pub async fn keep(self: Arc<Self>) {
+    pub async fn run(self: Arc<Self>) {
         let mut attempt = 0;
         loop {
             match self.pass().await {

@@ -39,7 +39,7 @@ use crawlgate::config::Config;
 use crawlgate::egress::Egress;
 use crawlgate::fleet::coordinator::Call;
 use crawlgate::fleet::in_memory::InMemoryEngine;
-use crawlgate::fleet::{Fleet, FleetKey, Follow, HeartbeatReply};
+use crawlgate::fleet::{Fleet, FleetKey, HeartbeatListener, HeartbeatReply};
 use crawlgate::gate::{Cleared, Gate, HeldOutcome, Kind, PriorClaim, Requester};
 use crawlgate::policy::{Decision, Reason, Ruling, Target};
 use crawlgate::rep::{ComparisonPath, Origin, ParseOptions, ProductToken, Robots, Rules};
@@ -138,8 +138,8 @@ struct Known {
 /// Takes over nothing that a fleet tells.
 struct Nothing;
 
-impl Follow for Nothing {
-    fn follow<'a>(&'a self, _: &'a HeartbeatReply) -> Call<'a, u64> {
+impl HeartbeatListener for Nothing {
+    fn on_heartbeat<'a>(&'a self, _: &'a HeartbeatReply) -> Call<'a, u64> {
         Box::pin(async { Ok(0) })
     }
 
@@ -170,7 +170,7 @@ impl Known {
         if let Some(fleet) = fleet {
             let following = gate.pace().following(Arc::new(Nothing));
             let _context = runtime.enter();
-            tokio::spawn(Arc::clone(&fleet).keep(following));
+            tokio::spawn(Arc::clone(&fleet).run(following));
             runtime.block_on(fleet.connected());
         }
         let mut headers = HeaderMap::new();

@@ -121,9 +121,9 @@ impl Sharing {
     }
 
     /// Takes in a heartbeat: the engine may have lost states, or a message to forget one has not arrived.
-    pub(super) fn hear(&self, heard: &HeartbeatReply) {
-        let before = self.generation.swap(heard.generation, Ordering::AcqRel);
-        if before != heard.generation || heard.news.has_gap {
+    pub(super) fn on_heartbeat(&self, reply: &HeartbeatReply) {
+        let before = self.generation.swap(reply.generation, Ordering::AcqRel);
+        if before != reply.generation || reply.news.has_gap {
             self.epoch.fetch_add(1, Ordering::AcqRel);
         }
     }

@@ -26,7 +26,7 @@ use crate::admin::http::{
 };
 use crate::clock::{self, Clock, Moment};
 use crate::config::{AdminConfig, Config};
-use crate::fleet::{Fleet, Follow};
+use crate::fleet::{Fleet, HeartbeatListener};
 use crate::proxy::Proxy;
 use crate::ship::Shipper;
 use crate::store::{self, Access, LogKey, Store};
@@ -102,9 +102,10 @@ impl BackgroundTasks {
             (proxy.gate().fleet(), &background.override_sync)
         {
             background.fleet = Some(Arc::clone(fleet));
-            let override_sync: Arc<dyn Follow> = Arc::<OverrideSync>::clone(override_sync);
+            let override_sync: Arc<dyn HeartbeatListener> =
+                Arc::<OverrideSync>::clone(override_sync);
             let follower = proxy.gate().pace().following(override_sync);
-            background.link.spawn(Arc::clone(fleet).keep(follower));
+            background.link.spawn(Arc::clone(fleet).run(follower));
             first_answer(fleet).await;
         }
         Ok(background)
@@ -154,7 +155,7 @@ impl BackgroundTasks {
         let (store, key) = (Arc::clone(&kept.store), Arc::clone(&kept.key));
         let witnesses = Arc::clone(&kept.witnesses);
         if let Some(shipper) = &kept.shipper {
-            self.tasks.spawn(Arc::clone(shipper).keep());
+            self.tasks.spawn(Arc::clone(shipper).run());
         }
         let settings = {
             let proxy = Arc::clone(proxy);

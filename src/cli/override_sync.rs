@@ -26,7 +26,7 @@ use crate::admin::Reach;
 use crate::clock::Moment;
 use crate::fleet::coordinator::{Call, CoordinatorError};
 use crate::fleet::overrides::{NotOpened, Removal, open_added, open_removed, seal};
-use crate::fleet::{Fleet, Follow, HeartbeatReply};
+use crate::fleet::{Fleet, HeartbeatListener, HeartbeatReply};
 use crate::policy::overrides::{Override, OverrideId};
 use crate::proxy::Proxy;
 use crate::store::{FleetOverrides, Removed, Store, StoreError};
@@ -280,31 +280,31 @@ impl OverrideSync {
     }
 }
 
-impl Follow for OverrideSync {
-    fn follow<'a>(&'a self, heard: &'a HeartbeatReply) -> Call<'a, u64> {
+impl HeartbeatListener for OverrideSync {
+    fn on_heartbeat<'a>(&'a self, reply: &'a HeartbeatReply) -> Call<'a, u64> {
         Box::pin(async move {
             let Some(fleet) = self.proxy.gate().fleet() else {
-                return Ok(heard.overrides);
+                return Ok(reply.overrides);
             };
-            self.proxy.gate().clients().hear(heard);
-            self.proxy.gate().robots_cache().hear(heard);
+            self.proxy.gate().clients().on_heartbeat(reply);
+            self.proxy.gate().robots_cache().on_heartbeat(reply);
             let mut loaded = self.loaded.lock().await;
-            self.take_news(fleet, &heard.news);
-            self.look_at_members(fleet, heard).await;
+            self.take_news(fleet, &reply.news);
+            self.look_at_members(fleet, reply).await;
             let has_more = self.has_more.swap(false, Ordering::AcqRel);
-            let is_merged = loaded.shared == Some((heard.generation, heard.overrides));
+            let is_merged = loaded.shared == Some((reply.generation, reply.overrides));
             let is_over = |unread: &Unread| unread.is_over(self.now());
-            let mut change = heard.overrides;
+            let mut change = reply.overrides;
             if has_more || !is_merged || loaded.unread.as_ref().is_some_and(is_over) {
                 let merged = self.merge(fleet, &mut loaded).await;
                 // The merge itself is no change that the engine lacks.
                 self.has_more.store(merged.is_err(), Ordering::Release);
                 (change, loaded.unread) = merged?;
-                if change < heard.overrides {
+                if change < reply.overrides {
                     self.has_more.store(true, Ordering::Release);
                     return Err(CoordinatorError::Lost);
                 }
-                loaded.shared = Some((heard.generation, change));
+                loaded.shared = Some((reply.generation, change));
             }
             match &loaded.unread {
                 None => Ok(change),

@@ -209,9 +209,9 @@ impl ClientAccount {
     }
 
     /// Tells the fleet what it has to know by now, at a heartbeat in this generation of the engine.
-    pub(super) fn hear(&self, client: &Client, generation: u64) {
+    pub(super) fn on_heartbeat(&self, client: &Client, generation: u64) {
         if let Usage::InFleet(account) = &self.0 {
-            account.hear(client, generation);
+            account.on_heartbeat(client, generation);
         }
     }
 

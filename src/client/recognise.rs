@@ -269,9 +269,9 @@ impl Clients {
     }
 
     /// Tells the fleet what it has to know of the clients' usage, at a heartbeat.
-    pub fn hear(&self, heard: &HeartbeatReply) {
+    pub fn on_heartbeat(&self, reply: &HeartbeatReply) {
         for client in &self.table.load().entries {
-            client.account.hear(client, heard.generation);
+            client.account.on_heartbeat(client, reply.generation);
         }
     }
 

@@ -20,23 +20,23 @@ const OBSERVE: Duration = Duration::from_secs(5);
 const ATTEMPTS: u32 = 20;
 
 /// Takes over what the engine tells.
-pub trait Follow: Send + Sync {
+pub trait HeartbeatListener: Send + Sync {
     /// Puts the changes that `heard` names in force. Until it has, the heartbeat counts as unanswered. Returns the change of
     /// the overrides that is in force then.
     ///
     /// # Errors
     /// When the engine does not give what has changed.
-    fn follow<'a>(&'a self, heard: &'a HeartbeatReply) -> Call<'a, u64>;
+    fn on_heartbeat<'a>(&'a self, heard: &'a HeartbeatReply) -> Call<'a, u64>;
 
     /// Lets nothing out any more, because this instance is cut off.
     fn cut_off(&self);
 }
 
 impl Fleet {
-    /// Keeps the link to the engine for as long as it is polled, and has `follower` take over what has changed.
-    pub async fn keep(self: Arc<Self>, follower: Arc<dyn Follow>) {
+    /// Keeps the link to the engine for as long as it is polled, and has `listener` take over what has changed.
+    pub async fn run(self: Arc<Self>, listener: Arc<dyn HeartbeatListener>) {
         let connecting = Arc::clone(&self.coordinator).keep_connected();
-        tokio::join!(connecting, self.heartbeats(&*follower), self.observing());
+        tokio::join!(connecting, self.heartbeats(&*listener), self.observing());
     }
 
     /// Waits until the engine has answered for the first time.
@@ -45,7 +45,7 @@ impl Fleet {
         let _ = self.first.subscribe().wait_for(|heard| *heard).await;
     }
 
-    async fn heartbeats(&self, follower: &dyn Follow) {
+    async fn heartbeats(&self, listener: &dyn HeartbeatListener) {
         let mut reported = ReportedLink::default();
         let (mut after, mut overrides) = (None, 0);
         loop {
@@ -72,7 +72,7 @@ impl Fleet {
                     self.status.answered_after(self.clock.uptime().since(sent));
                     // Followed or not, the next heartbeat does not bring the same news again.
                     after = Some(heard.news.last);
-                    follower.follow(&heard).await.map(|now| (heard, now))
+                    listener.on_heartbeat(&heard).await.map(|now| (heard, now))
                 }
                 Err(failure) => Err(failure),
             };
@@ -94,7 +94,7 @@ impl Fleet {
             if reported.at(self.link(), self.link.patience(), failure.as_ref())
                 == Some(LinkState::CutOff)
             {
-                follower.cut_off();
+                listener.cut_off();
             }
             sleep(INTERVAL).await;
         }
@@ -185,14 +185,14 @@ mod tests {
     use crate::fleet::in_memory::InMemoryEngine;
 
     /// Takes changes over, unless it fails.
-    struct Follower {
+    struct TestListener {
         fails: AtomicBool,
         news: Mutex<Vec<String>>,
         is_cut_off: AtomicBool,
     }
 
-    impl Follow for Follower {
-        fn follow<'a>(&'a self, heard: &'a HeartbeatReply) -> Call<'a, u64> {
+    impl HeartbeatListener for TestListener {
+        fn on_heartbeat<'a>(&'a self, heard: &'a HeartbeatReply) -> Call<'a, u64> {
             self.news.lock().extend(heard.news.items.clone());
             let fails = self.fails.load(Ordering::Relaxed);
             Box::pin(async move {
@@ -226,25 +226,25 @@ mod tests {
         let key = FleetKey::of(&[7; 32]);
         let fleet = Fleet::new(&config, "a", key, engine.coordinator(), clock.clone());
         let fleet = Arc::new(fleet);
-        let follower = Arc::new(Follower {
+        let listener = Arc::new(TestListener {
             fails: AtomicBool::new(false),
             news: Mutex::default(),
             is_cut_off: AtomicBool::new(false),
         });
-        let keeping = Arc::clone(&fleet).keep(Arc::<Follower>::clone(&follower));
+        let keeping = Arc::clone(&fleet).run(Arc::<TestListener>::clone(&listener));
         let keeping = tokio::spawn(keeping);
         fleet.connected().await;
-        follower.fails.store(true, Ordering::Relaxed);
+        listener.fails.store(true, Ordering::Relaxed);
         other.announce("once").await.unwrap();
         clock.advance(Duration::from_secs(14));
         sleep(INTERVAL * 5).await;
-        assert_eq!(*follower.news.lock(), ["once"]);
-        assert!(!follower.is_cut_off.load(Ordering::Relaxed));
+        assert_eq!(*listener.news.lock(), ["once"]);
+        assert!(!listener.is_cut_off.load(Ordering::Relaxed));
         clock.advance(Duration::from_secs(2));
         sleep(INTERVAL * 2).await;
-        assert!(follower.is_cut_off.load(Ordering::Relaxed));
+        assert!(listener.is_cut_off.load(Ordering::Relaxed));
         assert_eq!(fleet.link(), LinkState::CutOff);
-        follower.fails.store(false, Ordering::Relaxed);
+        listener.fails.store(false, Ordering::Relaxed);
         sleep(INTERVAL * 2).await;
         assert_eq!(fleet.link(), LinkState::Connected);
         keeping.abort();

@@ -16,7 +16,7 @@ use super::{Group, Pace, Shared, Turn};
 use crate::clock::Uptime;
 use crate::fleet::coordinator::Call;
 use crate::fleet::reservation::TurnKind;
-use crate::fleet::{Fleet, Follow, HeartbeatReply, LinkState};
+use crate::fleet::{Fleet, HeartbeatListener, HeartbeatReply, LinkState};
 use crate::rep::Origin;
 
 /// The time before a question for a robots.txt's turn is repeated while the engine does not answer.
@@ -60,26 +60,26 @@ impl FleetPace {
 
 impl Pace {
     /// Returns a follower that takes over what a heartbeat tells of the origins, and then has `then` take over the rest.
-    pub fn following(&self, then: Arc<dyn Follow>) -> Arc<dyn Follow> {
+    pub fn following(&self, then: Arc<dyn HeartbeatListener>) -> Arc<dyn HeartbeatListener> {
         let pace = self.clone();
-        Arc::new(Hearing { pace, then })
+        Arc::new(PaceListener { pace, then })
     }
 
     /// Takes over what a heartbeat tells of the origins.
-    pub(super) fn hear(&self, heard: &HeartbeatReply) {
+    pub(super) fn on_heartbeat(&self, reply: &HeartbeatReply) {
         let Some(FleetPace { fleet, slots, seen }) = &self.0.fleet else {
             return;
         };
         // The engine may have lost what it knew: turns in hand, slots, and trouble.
-        let is_new = seen.swap(heard.generation, Ordering::AcqRel) != heard.generation;
+        let is_new = seen.swap(reply.generation, Ordering::AcqRel) != reply.generation;
         slots.renew(self.0.clock.uptime(), is_new);
-        if is_new || heard.news.has_gap {
+        if is_new || reply.news.has_gap {
             for limiter in &self.0.origins.limiters {
                 limiter.distrust();
             }
             return;
         }
-        let items = heard.news.items.iter();
+        let items = reply.news.items.iter();
         let troubled = items.filter_map(|item| item.strip_prefix(TROUBLED)?.split_once(' '));
         for (origin, _) in troubled.filter(|(_, by)| *by != fleet.name()) {
             // An origin that is unknown here asks anyway.
@@ -92,16 +92,16 @@ impl Pace {
     }
 }
 
-/// Has the pace hear each heartbeat before another follower does.
-struct Hearing {
+/// Passes each heartbeat to the pace, then to another listener.
+struct PaceListener {
     pace: Pace,
-    then: Arc<dyn Follow>,
+    then: Arc<dyn HeartbeatListener>,
 }
 
-impl Follow for Hearing {
-    fn follow<'a>(&'a self, heard: &'a HeartbeatReply) -> Call<'a, u64> {
-        self.pace.hear(heard);
-        self.then.follow(heard)
+impl HeartbeatListener for PaceListener {
+    fn on_heartbeat<'a>(&'a self, reply: &'a HeartbeatReply) -> Call<'a, u64> {
+        self.pace.on_heartbeat(reply);
+        self.then.on_heartbeat(reply)
     }
 
     fn cut_off(&self) {

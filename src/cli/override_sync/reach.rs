@@ -21,8 +21,8 @@ const LOOK: Duration = Duration::from_millis(50);
 
 impl OverrideSync {
     /// Keeps the names of the members, for the time in which the engine has forgotten some.
-    pub(super) async fn look_at_members(&self, fleet: &Fleet, heard: &HeartbeatReply) {
-        let (generation, members) = (heard.generation, heard.members);
+    pub(super) async fn look_at_members(&self, fleet: &Fleet, reply: &HeartbeatReply) {
+        let (generation, members) = (reply.generation, reply.members);
         let now = self.proxy.clock().uptime();
         if !self.members.lock().is_stale(generation, members, now) {
             return;

@@ -244,7 +244,7 @@ impl FleetAccount {
     }
 
     /// Tells the engine what it has to know by now.
-    pub(super) fn hear(self: &Arc<Self>, client: &Client, generation: u64) {
+    pub(super) fn on_heartbeat(self: &Arc<Self>, client: &Client, generation: u64) {
         if self.generation.swap(generation, Ordering::AcqRel) != generation {
             // The engine gives the same turns again, and knows no totals.
             *self.turns.lock() = Turns::default();

@@ -4,7 +4,7 @@ use super::*;
 use crate::config::Config;
 use crate::fleet::coordinator::Call;
 use crate::fleet::in_memory::InMemoryEngine;
-use crate::fleet::{FleetKey, Follow, HeartbeatReply};
+use crate::fleet::{FleetKey, HeartbeatListener, HeartbeatReply};
 
 /// Instances of a fleet, in one process.
 struct Lab {
@@ -16,8 +16,8 @@ struct Lab {
 /// Takes over nothing.
 struct Nothing;
 
-impl Follow for Nothing {
-    fn follow<'a>(&'a self, _: &'a HeartbeatReply) -> Call<'a, u64> {
+impl HeartbeatListener for Nothing {
+    fn on_heartbeat<'a>(&'a self, _: &'a HeartbeatReply) -> Call<'a, u64> {
         Box::pin(async { Ok(0) })
     }
 
@@ -52,7 +52,7 @@ impl Lab {
         );
         let fleet = Arc::new(fleet);
         let pace = Pace::in_fleet(config, Some(&fleet), self.clock.clone());
-        tokio::spawn(fleet.keep(pace.following(Arc::new(Nothing))));
+        tokio::spawn(fleet.run(pace.following(Arc::new(Nothing))));
         self.paces.push(pace);
     }
 

@@ -56,16 +56,16 @@ impl Lab {
             };
             lab.instances.push(Instance { way, client });
         }
-        lab.hear().await;
+        lab.on_heartbeat().await;
         lab
     }
 
     /// Has each instance hear from the engine.
-    async fn hear(&self) {
+    async fn on_heartbeat(&self) {
         for (number, instance) in self.instances.iter().enumerate() {
-            let heard = instance.heartbeat(number).await;
+            let reply = instance.heartbeat(number).await;
             let client = &instance.client;
-            client.account.hear(client, heard.generation);
+            client.account.on_heartbeat(client, reply.generation);
         }
         for _ in 0..20 {
             tokio::task::yield_now().await;
@@ -97,7 +97,7 @@ impl Lab {
 
     async fn pass(&self, time: Duration) {
         self.clock.advance(time);
-        self.hear().await;
+        self.on_heartbeat().await;
     }
 }
 
@@ -158,7 +158,7 @@ async fn a_lost_account_is_told_again_before_more_is_given() {
     }
     lab.world.forget();
     // Nothing is given until all have told what they had.
-    lab.hear().await;
+    lab.on_heartbeat().await;
     assert_eq!(
         lab.enter(0, Duration::ZERO).await,
         Err(NotEntered::Unanswered)
@@ -259,7 +259,7 @@ async fn a_turn_that_the_engine_may_have_lost_is_void() {
     let held = enter().await;
     assert_eq!((held.hold(), held.is_void()), (SECOND, false));
     lab.world.forget();
-    lab.hear().await;
+    lab.on_heartbeat().await;
     assert!(held.is_void());
     drop(held);
     let again = enter().await;
@@ -272,7 +272,7 @@ async fn a_refused_request_takes_a_turn_that_no_other_goes_by() {
     let (one, now) = (&lab.instances[0].client, lab.clock.now());
     for _ in 0..2 {
         assert_eq!(one.account.count(one, now, &lab.clock, SECOND * 9), Ok(()));
-        lab.hear().await;
+        lab.on_heartbeat().await;
     }
     assert_eq!(lab.enter(0, SECOND * 9).await, Ok(SECOND * 2));
 }

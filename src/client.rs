@@ -196,7 +196,7 @@ impl ClientKey {
     }
 }
 
-/// Returns the network that counts as one party: an IPv4 address, or the /64 of an IPv6 address.
+/// Returns the network that counts as one client: an IPv4 address, or the /64 of an IPv6 address.
 pub(crate) fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

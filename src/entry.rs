@@ -86,7 +86,7 @@ pub use self::event::{
     DropCause, Event, EventKind, Process, Repeated, Row, RowClient, Rows, Settings,
 };
 pub(crate) use self::line::origin_parts;
-pub use self::line::{LineError, Objects, is_strange, write_line};
+pub use self::line::{LineError, Objects, is_of_unknown_client, write_line};
 pub use self::object::{Action, Asserted, Basis, Outage};
 pub use self::outline::{Counted, Outline};
 pub use self::read::{Entry, id_of, time_of};

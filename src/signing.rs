@@ -25,6 +25,6 @@ mod tests;
 
 pub use self::directory::Directory;
 pub use self::identities::Identities;
-pub use self::identity::{Fields, Identity, Outcome, Signable, Tally, Unsignable};
+pub use self::identity::{Fields, Identity, Outcome, OutcomeCounters, Signable, Unsignable};
 pub use self::key::{KeyFault, SigningKey};
 pub use self::settings::{AgentUrl, Assigned, Cover, Form, Settings};

@@ -33,18 +33,18 @@ pub mod segment;
 pub mod sqlite;
 pub mod state_file;
 
-pub use self::batch::{Batch, Entries, Object, ObjectKind, OriginUpdate, Party, objects_of};
+pub use self::batch::{Batch, Entries, Object, ObjectKind, OriginUpdate, RoomOwner, objects_of};
 pub use self::believed::{Belief, Progress, Reading};
 use self::decisions::hourly;
 pub use self::decisions::{
-    Acknowledgement, Appended, DecisionQuery, Extent, FleetOverrides, Hourly, Removed, Review,
-    Reviewed, StoredDecision, StoredRoot, Tally, TallyKey,
+    Acknowledgement, Appended, DecisionQuery, Extent, FleetOverrides, GroupBy, GroupCount, Hourly,
+    Removed, Review, Reviewed, StoredDecision, StoredRoot,
 };
 pub use self::error::{StoreError, StoreErrorKind};
 use self::error::{behind, failed};
 use self::figures::Figures;
 pub use self::log_key::{LogKey, StoredCheckpoint};
-pub use self::maintenance::keep;
+pub use self::maintenance::maintain;
 pub use self::origins::{
     Fetch, FetchSum, FetchSums, OriginMemory, OriginQuery, OtherAnswer, SnapshotMeta, StoredState,
 };
@@ -121,7 +121,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn decision(&self, id: &str) -> Pending<'_, Option<StoredDecision>>;
 
     /// Counts decisions by `key`, most frequent first, at most `limit` groups.
-    fn tally(&self, query: DecisionQuery, key: TallyKey, limit: usize) -> Pending<'_, Vec<Tally>>;
+    fn count_by(
+        &self,
+        query: DecisionQuery,
+        key: GroupBy,
+        limit: usize,
+    ) -> Pending<'_, Vec<GroupCount>>;
 
     /// Adds the decisions and events of the query's places to figures. Events have neither origin nor agent: of the
     /// conditions, only time and client choose among them.

@@ -85,11 +85,11 @@
 //! # }
 //! ```
 //!
-//! # Dropped ground
+//! # Dropped parts
 //!
 //! A store may drop the entries of whole bundles, and later the bundle roots of whole segments. Each entry that it still
-//! has stays provable in each later checkpoint. A checkpoint that lies in dropped ground needs an [`Edge`]: at most 17
-//! hashes, which the store takes from [`Prover::edge`] before it drops the ground and gives to [`Prover::with_edge`].
+//! has stays provable in each later checkpoint. A checkpoint that lies in a dropped part needs an [`Edge`]: at most 17
+//! hashes, which the store takes from [`Prover::edge`] before it drops the part and gives to [`Prover::with_edge`].
 
 mod checkpoint;
 mod entry_proof;
@@ -108,7 +108,7 @@ pub use self::hash::{EMPTY_ROOT, Hash, hash_from_text, hash_text, leaf_hash, nod
 pub use self::key::{KeyError, KeyKind, KeyName, VerifierKey};
 pub use self::note::{MAX_NOTE, MAX_SIGNATURES, Note, NoteError};
 pub use self::proof::{ConsistencyProof, InclusionProof, ProofError};
-pub use self::prover::{Edge, Ground, Prover, ProverError};
+pub use self::prover::{DropUnit, Edge, Prover, ProverError};
 pub use self::signature::{MalformedLine, Signature, Signer, Verified};
 pub use self::tile::{ContentError, MAX_ENTRY, Resource, Tile, WIDTH, push_entry, split_entry};
 pub use self::tree::{BUNDLE, Full, MAX_SIZE, SEGMENT, Tree, Unaligned, subtrees};

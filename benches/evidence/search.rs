@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crawlgate::clock::Moment;
 use crawlgate::store::block::Block;
-use crawlgate::store::search::{Search, Tallies};
+use crawlgate::store::search::{GroupCounts, Search};
 use crawlgate::store::segment::keys::{SegmentKeys, SegmentKeysBuilder};
 use crawlgate::store::segment::sums::{Sums, SumsBuilder};
-use crawlgate::store::{DecisionQuery, TallyKey};
+use crawlgate::store::{DecisionQuery, GroupBy};
 
 use crate::cpu;
 
@@ -46,20 +46,18 @@ pub(crate) fn measure(blocks: &[Vec<u8>], records: u64, rounds: u64) {
     print!("   tally:");
     let search = Search::new(&DecisionQuery::default()).unwrap();
     for (name, key) in [
-        ("origin", TallyKey::Origin),
-        ("reason", TallyKey::Reason),
-        ("rule", TallyKey::Rule),
+        ("origin", GroupBy::Origin),
+        ("reason", GroupBy::Reason),
+        ("rule", GroupBy::Rule),
     ] {
         let ns = least(Box::new(|| {
-            let mut tallies = Tallies::new(key);
+            let mut counts = GroupCounts::new(key);
             for block in blocks {
                 let block = Block::read(block).unwrap();
                 let all = 0..block.len();
-                tallies
-                    .count_block(&search, &block, all, |_| false)
-                    .unwrap();
+                counts.count_block(&search, &block, all, |_| false).unwrap();
             }
-            std::hint::black_box(tallies.into_most_frequent(100));
+            std::hint::black_box(counts.into_most_frequent(100));
         }));
         print!(" {name} {ns:.1}");
     }
@@ -88,9 +86,9 @@ pub(crate) fn measure(blocks: &[Vec<u8>], records: u64, rounds: u64) {
     }));
     let octets = set.len() as f64 / records as f64;
     let answer = least(Box::new(|| {
-        let mut tallies = Tallies::new(TallyKey::Origin);
-        assert!(Sums::read(&set).unwrap().tally(&search, &mut tallies));
-        std::hint::black_box(tallies.into_most_frequent(100));
+        let mut counts = GroupCounts::new(GroupBy::Origin);
+        assert!(Sums::read(&set).unwrap().count_by(&search, &mut counts));
+        std::hint::black_box(counts.into_most_frequent(100));
     }));
     let answer = answer * records as f64 / 1e6;
     println!(" · sums {ns:.1} ns, {octets:.2} octets, a tally of origins {answer:.2} ms");

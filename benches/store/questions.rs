@@ -12,7 +12,7 @@ use crawlgate::clock::{Clock, Moment};
 use crawlgate::config::Config;
 use crawlgate::store::logs::{Log, Logs};
 use crawlgate::store::sqlite::sql::{Cell, Rows, Session};
-use crawlgate::store::{Acknowledgement, DecisionQuery, Review, Store, TallyKey};
+use crawlgate::store::{Acknowledgement, DecisionQuery, GroupBy, Review, Store};
 
 use super::DAY;
 
@@ -66,14 +66,14 @@ pub(super) async fn ask(store: &Arc<dyn Store>) {
         slowest(name, took, count);
     }
     for (name, since) in [("all", None), ("a week", Some(now - DAY * 7))] {
-        for key in [TallyKey::Origin, TallyKey::Reason, TallyKey::Rule] {
+        for key in [GroupBy::Origin, GroupBy::Reason, GroupBy::Rule] {
             let query = DecisionQuery {
                 since,
                 ..all.clone()
             };
             for took in &mut took {
                 let began = Instant::now();
-                store.tally(query.clone(), key, 10).await.unwrap();
+                store.count_by(query.clone(), key, 10).await.unwrap();
                 *took = began.elapsed();
             }
             slowest(&format!("{name} counted by {key:?}"), took, 10);

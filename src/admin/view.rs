@@ -83,7 +83,7 @@ pub struct Tally {
 
 impl Tally {
     /// Shows a count of the store.
-    pub fn of(tally: store::Tally) -> Tally {
+    pub fn of(tally: store::GroupCount) -> Tally {
         Tally {
             key: tally.key,
             count: tally.count,

@@ -7,7 +7,7 @@ use std::{net::SocketAddr, time::Duration};
 use crate::clock::Moment;
 use crate::config::Recorded;
 pub use crate::entry::has_failed;
-use crate::entry::{Exempt, Signed, Texts, is_strange};
+use crate::entry::{Exempt, Signed, Texts, is_of_unknown_client};
 use crate::policy::overrides::OverrideId;
 use crate::policy::settings::PolicyDigest;
 use crate::robots::access::Cause;
@@ -219,7 +219,7 @@ impl Record<'_> {
 
     /// Tells whether the request was refused because its client is unidentified.
     pub(super) fn is_unidentified(&self) -> bool {
-        is_strange(self.reason)
+        is_of_unknown_client(self.reason)
     }
 }
 

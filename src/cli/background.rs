@@ -166,7 +166,7 @@ impl BackgroundTasks {
             // A failure is told by the log, and goes on here as soon as it is over.
             let _ = proxy.log().flush().await;
             witnesses.asked().await;
-            store::keep(store, key, settings, clock).await;
+            store::maintain(store, key, settings, clock).await;
         });
     }
 

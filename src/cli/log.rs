@@ -18,7 +18,7 @@ use super::{fail, terminal};
 use crate::audit::replay::Evidence;
 use crate::config::Config;
 use crate::store::logs::{Fault, Listed, Logs, Lookup};
-use crate::store::{StoredDecision, TallyKey};
+use crate::store::{GroupBy, StoredDecision};
 use crate::tlog::KeyName;
 
 /// Arguments of `crawlgate log`.
@@ -201,11 +201,11 @@ enum Key {
 }
 
 impl Key {
-    fn of_store(self) -> TallyKey {
+    fn of_store(self) -> GroupBy {
         match self {
-            Key::Origin => TallyKey::Origin,
-            Key::Reason => TallyKey::Reason,
-            Key::Rule => TallyKey::Rule,
+            Key::Origin => GroupBy::Origin,
+            Key::Reason => GroupBy::Reason,
+            Key::Rule => GroupBy::Rule,
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::config::Config;
 use crate::metrics::Registry;
 use crate::rep::{Origin, Scheme};
 use crate::signing::identities::IdentityError;
-use crate::signing::{Fields, Identities, Identity, Outcome, Signable, Tally};
+use crate::signing::{Fields, Identities, Identity, Outcome, OutcomeCounters, Signable};
 
 /// The identities in force; none if no `[[signing]]` is configured.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub struct Signer {
     /// None if no key is in force for it.
     identity: Option<Arc<Identity>>,
     /// The counts of the identity, with a key or without.
-    tally: Option<Arc<Tally>>,
+    counters: Option<Arc<OutcomeCounters>>,
     outcome: Arc<Mutex<Option<Outcome>>>,
 }
 
@@ -81,7 +81,7 @@ impl Signers {
         let name = signed_as?;
         Some(Signer {
             identity: in_force.get(name).cloned(),
-            tally: in_force.tally(name).cloned(),
+            counters: in_force.counters(name).cloned(),
             outcome: Arc::default(),
         })
     }
@@ -103,8 +103,8 @@ impl Signers {
         let Some(outcome) = self.outcome(&signer, request, origin, is_http2) else {
             return;
         };
-        if let Some(tally) = &signer.tally {
-            tally.count(&outcome);
+        if let Some(counters) = &signer.counters {
+            counters.count(&outcome);
         }
         *signer.outcome.lock() = Some(outcome);
     }

@@ -71,7 +71,7 @@ impl std::error::Error for LineError {}
 
 /// Tells whether a decision for this reason is on a request without an identified client.
 #[must_use]
-pub fn is_strange(reason: &str) -> bool {
+pub fn is_of_unknown_client(reason: &str) -> bool {
     let strange = [Reason::Unauthenticated, Reason::UnknownClient];
     strange.iter().any(|strange| strange.as_str() == reason)
 }
@@ -124,7 +124,7 @@ fn write_decision(
 ) {
     let time = decision.time();
     let decided_at = time.saturating_add_signed(decision.decided_after);
-    let most_of = |most: usize| match is_strange(decision.reason) {
+    let most_of = |most: usize| match is_of_unknown_client(decision.reason) {
         true => most.min(most::OF_STRANGERS),
         false => most,
     };

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use thiserror::Error;
 
 use super::directory::{Directory, PROOF, origin_of};
-use super::identity::{Identity, Keys, Tally};
+use super::identity::{Identity, Keys, OutcomeCounters};
 use super::key::KeyFault;
 use super::settings::Settings;
 use crate::clock::Moment;
@@ -19,7 +19,7 @@ pub struct Identities {
     /// Those that have a key.
     all: Vec<Arc<Identity>>,
     /// The counts of all that are configured, by name.
-    tallies: Vec<(Arc<str>, Arc<Tally>)>,
+    counters: Vec<(Arc<str>, Arc<OutcomeCounters>)>,
     /// The directories that were asked for.
     directories: Mutex<Vec<Kept>>,
 }
@@ -78,7 +78,7 @@ impl Identities {
     #[must_use]
     pub fn reloaded(&self, all: &[Settings]) -> (Identities, Vec<IdentityError>) {
         let mut identities: Vec<Arc<Identity>> = Vec::new();
-        let mut tallies = Vec::new();
+        let mut counters = Vec::new();
         let mut faults = Vec::new();
         for settings in all {
             let before = self.get(&settings.name);
@@ -113,12 +113,12 @@ impl Identities {
             };
             let identity = keys.map(|keys| Identity::new(settings.clone(), keys));
             identities.extend(identity.map(Arc::new));
-            let tally = self.tally(&settings.name).cloned().unwrap_or_default();
-            tallies.push((Arc::clone(&settings.name), tally));
+            let outcomes = self.counters(&settings.name).cloned().unwrap_or_default();
+            counters.push((Arc::clone(&settings.name), outcomes));
         }
         let reloaded = Identities {
             all: identities,
-            tallies,
+            counters,
             directories: Mutex::default(),
         };
         (reloaded, faults)
@@ -132,10 +132,10 @@ impl Identities {
 
     /// Returns the counts of the identity of this name, which may have no key.
     #[must_use]
-    pub fn tally(&self, name: &str) -> Option<&Arc<Tally>> {
-        let mut tallies = self.tallies.iter();
-        let (_, tally) = tallies.find(|(known, _)| **known == *name)?;
-        Some(tally)
+    pub fn counters(&self, name: &str) -> Option<&Arc<OutcomeCounters>> {
+        let mut counters = self.counters.iter();
+        let (_, counters) = counters.find(|(known, _)| **known == *name)?;
+        Some(counters)
     }
 
     /// Returns the directory of the identities with this authority; `None` if there is none. It is made anew when half of
@@ -168,9 +168,9 @@ impl Identities {
 
     /// Returns the numbers of requests, by identity and outcome.
     pub fn counts(&self) -> impl Iterator<Item = (&str, [(&'static str, u64); 3])> {
-        self.tallies.iter().map(|(name, tally)| {
-            let mut counts = Tally::RESULTS.map(|result| (result, 0));
-            for (count, now) in counts.iter_mut().zip(tally.now()) {
+        self.counters.iter().map(|(name, counters)| {
+            let mut counts = OutcomeCounters::RESULTS.map(|result| (result, 0));
+            for (count, now) in counts.iter_mut().zip(counters.now()) {
                 count.1 = now;
             }
             (&**name, counts)

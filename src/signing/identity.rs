@@ -124,9 +124,9 @@ pub enum Outcome {
 
 /// Requests by outcome, of one identity. They outlive a reload, and a time without a key.
 #[derive(Debug, Default)]
-pub struct Tally([AtomicU64; 3]);
+pub struct OutcomeCounters([AtomicU64; 3]);
 
-impl Tally {
+impl OutcomeCounters {
     /// Names of the outcomes, as metrics show them.
     pub(super) const RESULTS: [&str; 3] = ["signed", "left", "unsignable"];
 

@@ -9,7 +9,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use super::Sha256;
 use super::origins::Fetch;
 use crate::client::ClientKey;
-use crate::entry::{Digest, Entry, is_strange};
+use crate::entry::{Digest, Entry, is_of_unknown_client};
 use crate::rep::Origin;
 use crate::robots::state::State;
 use crate::text::DecisionId;
@@ -203,38 +203,38 @@ impl fmt::Debug for Entries {
 /// Octets of an entry's length.
 const LENGTH: usize = 2;
 
-/// A party that takes room with its records. Each has a share that others cannot take.
+/// The owner of records that take room. Each owner has a share that others cannot take.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Party {
+pub enum RoomOwner {
     /// A client, or an address without one.
     Client(ClientKey),
     /// All requests without an identified client, together: their number has no bound.
-    Strangers,
+    UnknownClients,
     /// crawlgate itself, for lines about its own work.
     Own,
 }
 
-impl Party {
-    /// Returns the party of a decision for this reason, on a request from `address`, by the named client if there is
+impl RoomOwner {
+    /// Returns the owner of a decision for this reason, on a request from `address`, by the named client if there is
     /// one.
     #[must_use]
-    pub fn of(name: Option<&str>, address: IpAddr, reason: &str) -> Party {
-        if is_strange(reason) {
-            return Party::Strangers;
+    pub fn of(name: Option<&str>, address: IpAddr, reason: &str) -> RoomOwner {
+        if is_of_unknown_client(reason) {
+            return RoomOwner::UnknownClients;
         }
-        Party::Client(match name {
+        RoomOwner::Client(match name {
             Some(name) => ClientKey::Named(name.into()),
             None => ClientKey::at(address),
         })
     }
 }
 
-impl fmt::Display for Party {
+impl fmt::Display for RoomOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Client(ClientKey::Named(name)) => write!(f, "client {name}"),
             Self::Client(ClientKey::At(address)) => write!(f, "address {address}"),
-            Self::Strangers => f.write_str("unknown clients"),
+            Self::UnknownClients => f.write_str("unknown clients"),
             Self::Own => f.write_str("crawlgate"),
         }
     }

@@ -138,7 +138,7 @@ impl Belief {
     }
 
     /// Tells whether the store should note this belief in the place of `noted`.
-    pub(super) fn is_news(&self, noted: Option<&Self>) -> bool {
+    pub(super) fn should_replace(&self, noted: Option<&Self>) -> bool {
         noted.is_none_or(|noted| {
             noted.boot != self.boot
                 || noted.doubted != self.doubted

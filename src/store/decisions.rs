@@ -162,7 +162,7 @@ pub struct Removed {
 
 /// The trait by which decisions are grouped and counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum TallyKey {
+pub enum GroupBy {
     /// Origin.
     Origin,
     /// Reason code.
@@ -173,7 +173,7 @@ pub enum TallyKey {
 
 /// A counted group of decisions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tally {
+pub struct GroupCount {
     /// The common trait: the origin, the reason, or the origin and the rule.
     pub key: Vec<String>,
     /// Number of decisions.

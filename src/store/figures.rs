@@ -14,14 +14,14 @@
 
 mod count;
 mod events;
-mod grounds;
+mod states;
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
 pub use self::events::{Noted, NotedKind};
-use self::grounds::Ground;
-pub use self::grounds::{OutageFigures, Robots};
+use self::states::StateFacts;
+pub use self::states::{OutageFigures, Robots};
 use crate::entry::{Digest, Mode, Verdict};
 use crate::usage::Purpose;
 use crate::usage::record::UsageRecord;
@@ -95,7 +95,7 @@ impl Sum {
 
     /// Counts `count` requests of one outcome between two times.
     #[inline]
-    fn count(&mut self, (outcome, is_reported): Fate, count: u64, first: u64, last: u64) {
+    fn count(&mut self, (outcome, is_reported): OutcomeInMode, count: u64, first: u64, last: u64) {
         let of = match outcome {
             Outcome::Forwarded => &mut self.forwarded,
             Outcome::Failed => &mut self.failed,
@@ -123,8 +123,8 @@ impl Sum {
     }
 }
 
-/// An outcome, and true if only report mode let the request out.
-type Fate = (Outcome, bool);
+/// An outcome; true if only report mode let the request out.
+type OutcomeInMode = (Outcome, bool);
 
 /// Requests by a common trait, with a bound.
 #[derive(Clone, Debug)]
@@ -266,7 +266,7 @@ pub struct Figures {
     pub events: Vec<Noted>,
     /// Events that found no room.
     pub events_left_out: u64,
-    grounds: HashMap<Digest, Ground, ahash::RandomState>,
+    states: HashMap<Digest, StateFacts, ahash::RandomState>,
     /// The log that is counted.
     log: usize,
 }
@@ -296,7 +296,7 @@ impl Default for Figures {
             acknowledgeable: 0,
             events: Vec::new(),
             events_left_out: 0,
-            grounds: HashMap::default(),
+            states: HashMap::default(),
             log: 0,
         }
     }
@@ -306,7 +306,7 @@ impl Figures {
     /// Goes on with the log of this number. Its store may have what that of the one before has lost.
     pub fn begin_log(&mut self, number: usize) {
         self.log = number;
-        self.grounds.retain(|_, ground| ground.is_known());
+        self.states.retain(|_, facts| facts.is_known());
     }
 
     /// Returns the sum over all days.

@@ -25,16 +25,16 @@ const BREATH: Duration = Duration::from_millis(20);
 /// because a killed process leaves unsigned records.
 ///
 /// The caller that ends it signs once more after the last record ([`Store::checkpoint`]).
-pub async fn keep(
+pub async fn maintain(
     store: Arc<dyn Store>,
     key: Arc<LogKey>,
     settings: impl Fn() -> AuditConfig + Send,
     clock: Clock,
 ) {
-    let mut keeper = Maintenance::new(store, key);
+    let mut maintenance = Maintenance::new(store, key);
     loop {
         let settings = settings();
-        keeper.look(&settings, &clock).await;
+        maintenance.look(&settings, &clock).await;
         sleep(LOOK.min(settings.checkpoint_every.max(LEAST))).await;
     }
 }
@@ -144,7 +144,7 @@ impl Maintenance {
         if keep.is_some() {
             self.doubt.tell(&belief, reading.wall);
         }
-        if belief.is_news(progress.belief.as_ref()) {
+        if belief.should_replace(progress.belief.as_ref()) {
             self.store.note_belief(belief).await?;
         }
         Ok(belief.time)
@@ -300,7 +300,7 @@ mod tests {
             store.write(batch).await.unwrap();
         };
         let key = Arc::new(LogKey::generate(None).unwrap());
-        let mut keeper = Maintenance::new(Arc::clone(&store) as Arc<dyn Store>, key);
+        let mut maintenance = Maintenance::new(Arc::clone(&store) as Arc<dyn Store>, key);
         let clock = Clock::manual(noon);
         // The drop is a record of its own, after the checkpoint.
         let cases = [
@@ -313,7 +313,7 @@ mod tests {
             let now = noon + after;
             write(now).await;
             clock.advance_to(now);
-            keeper.look(&config, &clock).await;
+            maintenance.look(&config, &clock).await;
             let checkpoints = store.checkpoints().await.unwrap();
             assert_eq!(checkpoints.last().unwrap().size, signed, "{name}");
             let left = store.records(0, 100).await.unwrap();
@@ -333,7 +333,7 @@ mod tests {
             };
             let clock = Clock::manual(noon - DAY * 20);
             let key = Arc::new(LogKey::generate(None).unwrap());
-            let mut keeper = Maintenance::new(Arc::clone(&store), Arc::clone(&key));
+            let mut maintenance = Maintenance::new(Arc::clone(&store), Arc::clone(&key));
             let count = async || store.size().await.unwrap().decisions;
             // Ten bundles a day.
             for _ in 0..200 {
@@ -349,31 +349,31 @@ mod tests {
                 clock.advance(DAY / 10);
             }
             let bundles = async || count().await / 256;
-            keeper.look(&config, &clock).await;
+            maintenance.look(&config, &clock).await;
             assert_eq!(bundles().await, 200);
             let right = clock.now();
             clock.set(right + DAY * 31);
             for _ in 0..2 {
-                keeper.look(&config, &clock).await;
+                maintenance.look(&config, &clock).await;
                 clock.advance(LOOK);
             }
             assert_eq!(bundles().await, 200, "for some seconds");
             // A process that starts meanwhile believes no more.
-            keeper = Maintenance::new(Arc::clone(&store), key);
+            maintenance = Maintenance::new(Arc::clone(&store), key);
             const MINUTES: Duration = Duration::from_secs(290);
             for _ in 0..12 {
-                keeper.look(&config, &clock).await;
+                maintenance.look(&config, &clock).await;
                 clock.advance(MINUTES);
             }
             assert_eq!(bundles().await, 200, "for an hour");
             for _ in 0..150 {
-                keeper.look(&config, &clock).await;
+                maintenance.look(&config, &clock).await;
                 clock.advance(MINUTES);
             }
             let left = bundles().await;
             assert!((170..=190).contains(&left), "{left} after 13 hours");
             clock.set(right + DAY / 2);
-            keeper.look(&config, &clock).await;
+            maintenance.look(&config, &clock).await;
             assert_eq!(bundles().await, left, "and none once it is right");
         }
     }

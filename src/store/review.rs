@@ -10,7 +10,7 @@
 //! transaction of its own, so an interruption leaves whole batches behind, and the same review can be done again: it goes on
 //! with the rest. A step visits a bounded part of the log, so that other searches get their turn between two steps.
 
-use super::{Acknowledgement, DecisionQuery, Review, Reviewed, Store, StoreError, TallyKey};
+use super::{Acknowledgement, DecisionQuery, GroupBy, Review, Reviewed, Store, StoreError};
 
 /// Decisions in one transaction.
 const BATCH: usize = 500;
@@ -102,8 +102,11 @@ impl<'s> BulkReview<'s> {
         while done < self.end {
             let last = (done + REACH).min(self.end);
             let part = self.part(done, last);
-            let tallies = self.store.tally(part, TallyKey::Reason, usize::MAX).await?;
-            count += tallies.iter().map(|tally| tally.count).sum::<u64>();
+            let counts = self
+                .store
+                .count_by(part, GroupBy::Reason, usize::MAX)
+                .await?;
+            count += counts.iter().map(|group| group.count).sum::<u64>();
             done = last;
         }
         Ok(count)

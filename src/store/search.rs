@@ -8,10 +8,10 @@
 //! search.places(&block, range, newest_first, acknowledged) the matching places of a block, one after the other
 //! search.wanted().may_be_in(&segment_keys)                 false: the segment has no such decision
 //!
-//! let mut tallies = Tallies::new(key);
-//! tallies.count(&decision)
-//! tallies.count_block(&search, &block, range, acknowledged)?
-//! tallies.into_most_frequent(limit)
+//! let mut counts = GroupCounts::new(key);
+//! counts.count(&decision)
+//! counts.count_block(&search, &block, range, acknowledged)?
+//! counts.into_most_frequent(limit)
 //!
 //! let ids = DecisionId::with_prefix(prefix)                the range of a prefix, of which the ends tell the times
 //! decisions_by_id(&block, &ids)                            the places with these identifiers
@@ -29,17 +29,17 @@
 //! The room knows no IO, clock or log.
 
 mod columns;
+mod group_counts;
 mod ids;
-mod tally;
 mod wanted;
 pub(super) mod words;
 
 use std::net::{IpAddr, SocketAddr};
 
 pub use self::columns::Places;
+pub(super) use self::group_counts::Group;
+pub use self::group_counts::GroupCounts;
 pub use self::ids::decisions_by_id;
-pub(super) use self::tally::Group;
-pub use self::tally::Tallies;
 pub use self::wanted::Wanted;
 use self::words::{path_of, shown};
 use super::{DecisionQuery, StoreError, failed};
@@ -229,7 +229,7 @@ impl Search {
     }
 
     /// Tells whether the query asks for this client, on whatever port.
-    pub(super) fn holds_party(&self, address: IpAddr, name: Option<&str>) -> bool {
+    pub(super) fn holds_client_at(&self, address: IpAddr, name: Option<&str>) -> bool {
         self.holds_client(Some(address), name) != ClientMatch::No
     }
 

@@ -10,7 +10,7 @@
 //! sums.add_block(&block)?; sums.add(&entry); sums.merge(&other);
 //! let octets = sums.finish()?;          None: too long, the segment has no sums
 //! let sums = Sums::read(&octets)?;
-//! sums.tally(&search, &mut tallies)     false: count its blocks instead
+//! sums.count_by(&search, &mut counts)     false: count its blocks instead
 //! hours.add(&sums, since, until)
 //! sums.requests()                       by hour, client, product token and verdict
 //! ```

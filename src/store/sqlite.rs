@@ -16,7 +16,7 @@
 //! - `hours`, `fetches`: counts of decisions, and of fetches of robots.txt, by hour
 //! - `entries`: the decision log and the tree over it; `objects`: what its entries name
 //! - `rotate`: a new key for the log; `rotations`: the keys that others have replaced
-//! - `teller`: the entries that the store appends by itself, told to the rest of the process
+//! - `append_notifier`: the entries that the store appends by itself, told to the rest of the process
 //! - `bounds`: the room of each part; `robots`: which texts give room; `belief`: the time that retention believes
 //! - [`repair`]: checks and rebuilds of a damaged database; [`fork`]: the way on behind a lost end of the log
 //! - [`collected`]: the copy of a log of another machine; `kind`: what tells it from the store of a gate
@@ -24,6 +24,7 @@
 //! - [`sql`]: statements that people write
 
 mod agree;
+mod append_notifier;
 mod backup;
 mod belief;
 mod bounds;
@@ -57,7 +58,6 @@ mod search;
 mod shipping;
 pub mod sql;
 mod still;
-mod teller;
 mod worker;
 mod write;
 
@@ -69,7 +69,7 @@ use parking_lot::Mutex;
 pub(super) use self::agree::{finish_rotation, require_name};
 pub use self::backup::backup;
 use self::bounds::Parts;
-use self::entries::{Blocks, Ground, Head};
+use self::entries::{Blocks, Head, StoredTree};
 use self::guard::Guard;
 use self::keeping::Keeping;
 use self::log::CarryOver;
@@ -82,9 +82,9 @@ use super::rotation::{Rotation, Words};
 use super::state_file::{StateFile, unwritable};
 use super::{
     Access, Acknowledgement, Appended, Batch, Belief, DecisionQuery, Extent, Fetch, FetchSums,
-    FleetOverrides, Hourly, LogKey, OriginMemory, OriginQuery, Pending, Progress, Pruned, Removed,
-    Retention, Review, Reviewed, Sha256, ShipMark, Size, Store, StoreError, StoreErrorKind,
-    StoredCheckpoint, StoredDecision, StoredRoot, Tally, TallyKey,
+    FleetOverrides, GroupBy, GroupCount, Hourly, LogKey, OriginMemory, OriginQuery, Pending,
+    Progress, Pruned, Removed, Retention, Review, Reviewed, Sha256, ShipMark, Size, Store,
+    StoreError, StoreErrorKind, StoredCheckpoint, StoredDecision, StoredRoot,
 };
 use crate::clock::Moment;
 use crate::config::Synchronous;
@@ -337,10 +337,15 @@ impl Store for Sqlite {
             .ask(move |connection| read::decision(connection, &blocks, &id))
     }
 
-    fn tally(&self, query: DecisionQuery, key: TallyKey, limit: usize) -> Pending<'_, Vec<Tally>> {
+    fn count_by(
+        &self,
+        query: DecisionQuery,
+        key: GroupBy,
+        limit: usize,
+    ) -> Pending<'_, Vec<GroupCount>> {
         let blocks = Arc::clone(&self.blocks);
         self.walker
-            .ask(move |connection| search::tally(connection, &blocks, &query, key, limit))
+            .ask(move |connection| search::count_by(connection, &blocks, &query, key, limit))
     }
 
     fn figures(&self, query: DecisionQuery, figures: Figures) -> Pending<'_, Figures> {
@@ -398,13 +403,13 @@ impl Store for Sqlite {
     fn inclusion(&self, index: u64, size: u64) -> Pending<'_, InclusionProof> {
         let blocks = Arc::clone(&self.blocks);
         self.readers
-            .ask(move |connection| Ground::new(connection, &blocks).inclusion(index, size))
+            .ask(move |connection| StoredTree::new(connection, &blocks).inclusion(index, size))
     }
 
     fn consistency(&self, old: u64, new: u64) -> Pending<'_, ConsistencyProof> {
         let blocks = Arc::clone(&self.blocks);
         self.readers
-            .ask(move |connection| Ground::new(connection, &blocks).consistency(old, new))
+            .ask(move |connection| StoredTree::new(connection, &blocks).consistency(old, new))
     }
 
     fn is_dropped(&self, sha256: Sha256) -> Pending<'_, bool> {

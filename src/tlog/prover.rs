@@ -4,7 +4,7 @@
 //! into perfect subtrees and asks its source for the tiles that hold them, each tile once. Above the segments it computes.
 //!
 //! A store drops old entries, then the bundle roots of old segments. An [`Edge`] holds the few hashes that a checkpoint in
-//! such ground still needs: with it, the consistency with each later tree remains provable.
+//! a dropped part still needs: with it, the consistency with each later tree remains provable.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -57,14 +57,14 @@ pub enum ProverError<E> {
 
 /// The part of the tree that a store drops at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Ground {
+pub enum DropUnit {
     /// Bundles: the entries go, the roots of bundles stay.
     Bundle,
     /// A segment: the roots of its bundles go, the root of the segment stays.
     Segment,
 }
 
-/// The hashes around the end of a tree that a checkpoint needs after its ground has been dropped, at most 17.
+/// The hashes around the end of a tree that a checkpoint needs after its unit has been dropped, at most 17.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edge {
     size: u64,
@@ -95,7 +95,7 @@ where
     #[must_use]
     pub fn with_edge(mut self, edge: &Edge) -> Self {
         // The nodes of a bundle are the first of those of its segment.
-        let nodes = edge_nodes(edge.size, Ground::Segment);
+        let nodes = edge_nodes(edge.size, DropUnit::Segment);
         self.known.extend(nodes.zip(edge.hashes.iter().copied()));
         self
     }
@@ -137,13 +137,13 @@ where
         Ok(ConsistencyProof { old, new, path })
     }
 
-    /// Collects the hashes that the checkpoint at `size` needs after its ground has gone. The caller stores them before
-    /// it drops the ground.
+    /// Collects the hashes that the checkpoint at `size` needs after its unit has gone. The caller stores them before
+    /// it drops the unit.
     ///
     /// # Errors
-    /// When the tree ends inside that ground, or the source fails.
-    pub fn edge(&mut self, size: u64, ground: Ground) -> Result<Edge, ProverError<E>> {
-        let nodes = edge_nodes(size, ground).map(|node| self.node(node));
+    /// When the tree ends inside that unit, or the source fails.
+    pub fn edge(&mut self, size: u64, unit: DropUnit) -> Result<Edge, ProverError<E>> {
+        let nodes = edge_nodes(size, unit).map(|node| self.node(node));
         let hashes = nodes.collect::<Result<_, _>>()?;
         Ok(Edge { size, hashes })
     }
@@ -248,7 +248,7 @@ impl ConsistencyProof {
     }
 }
 
-impl Ground {
+impl DropUnit {
     const fn level(self) -> u32 {
         match self {
             Self::Bundle => BUNDLE_LEVEL,
@@ -272,24 +272,24 @@ impl Edge {
         let (hashes, []) = octets.as_chunks() else {
             return None;
         };
-        let mut grounds = [Ground::Bundle, Ground::Segment].into_iter();
-        let is_whole = grounds.any(|ground| edge_nodes(size, ground).count() == hashes.len());
+        let mut units = [DropUnit::Bundle, DropUnit::Segment].into_iter();
+        let is_whole = units.any(|unit| edge_nodes(size, unit).count() == hashes.len());
         let hashes = hashes.to_vec();
         is_whole.then_some(Self { size, hashes })
     }
 }
 
 /// Returns the nodes of an edge: the subtree with which a tree of `size` entries ends, and the sibling at each level
-/// from there to the root of the ground. The siblings to the left belong to the tree, those to the right follow it.
-fn edge_nodes(size: u64, ground: Ground) -> impl Iterator<Item = Node> {
+/// from there to the root of the unit. The siblings to the left belong to the tree, those to the right follow it.
+fn edge_nodes(size: u64, unit: DropUnit) -> impl Iterator<Item = Node> {
     let end = size.trailing_zeros();
     let last = size.saturating_sub(1);
     let node = move |level, other| Node {
         level,
         index: (last >> level) ^ other,
     };
-    let siblings = (end..ground.level()).map(move |level| node(level, 1));
-    let first = (end < ground.level()).then(|| node(end, 0));
+    let siblings = (end..unit.level()).map(move |level| node(level, 1));
+    let first = (end < unit.level()).then(|| node(end, 0));
     first.into_iter().chain(siblings)
 }
 

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::entry::{Entry, EventKind};
 use crate::policy::Verdict;
-use crate::store::{DecisionQuery, Store, StoreError, TallyKey};
+use crate::store::{DecisionQuery, GroupBy, Store, StoreError};
 
 /// Records of one part.
 const PART: u64 = 65_536;
@@ -155,7 +155,7 @@ async fn count(store: &dyn Store, number: u64) -> Result<u64, StoreError> {
         to: Some(first.saturating_add(PART)),
         ..DecisionQuery::default()
     };
-    let tallies = store.tally(query, TallyKey::Reason, usize::MAX).await?;
+    let tallies = store.count_by(query, GroupBy::Reason, usize::MAX).await?;
     Ok(tallies.iter().map(|tally| tally.count).sum())
 }
 

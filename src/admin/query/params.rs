@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::{Conditions, InvalidParam};
-use crate::store::TallyKey;
+use crate::store::GroupBy;
 
 /// The meaning of a value without content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,12 +110,12 @@ impl Params {
     ///
     /// # Errors
     /// When the value is no such key.
-    pub fn tally_key(&mut self) -> Result<TallyKey, InvalidParam> {
+    pub fn tally_key(&mut self) -> Result<GroupBy, InvalidParam> {
         Ok(
             match self.word("by", &["reason", "origin", "rule"])?.as_deref() {
-                Some("origin") => TallyKey::Origin,
-                Some("rule") => TallyKey::Rule,
-                _ => TallyKey::Reason,
+                Some("origin") => GroupBy::Origin,
+                Some("rule") => GroupBy::Rule,
+                _ => GroupBy::Reason,
             },
         )
     }

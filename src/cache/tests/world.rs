@@ -8,9 +8,9 @@ use crate::policy::overrides::{Override, OverrideId};
 use crate::store::figures::Figures;
 use crate::store::sqlite::Sqlite;
 use crate::store::{
-    Acknowledgement, Batch, DecisionQuery, LogKey, OriginMemory, OriginQuery, Pending, Pruned,
-    Retention, Sha256, ShipMark, Size, Store, StoreErrorKind, StoredCheckpoint, StoredDecision,
-    StoredState, Tally, TallyKey,
+    Acknowledgement, Batch, DecisionQuery, GroupBy, GroupCount, LogKey, OriginMemory, OriginQuery,
+    Pending, Pruned, Retention, Sha256, ShipMark, Size, Store, StoreErrorKind, StoredCheckpoint,
+    StoredDecision, StoredState,
 };
 use crate::tlog::{ConsistencyProof, InclusionProof, KeyName, Signature};
 
@@ -209,8 +209,13 @@ impl Store for Faulty {
         self.inner.decision(id)
     }
 
-    fn tally(&self, query: DecisionQuery, key: TallyKey, limit: usize) -> Pending<'_, Vec<Tally>> {
-        self.inner.tally(query, key, limit)
+    fn count_by(
+        &self,
+        query: DecisionQuery,
+        key: GroupBy,
+        limit: usize,
+    ) -> Pending<'_, Vec<GroupCount>> {
+        self.inner.count_by(query, key, limit)
     }
 
     fn figures(&self, query: DecisionQuery, figures: Figures) -> Pending<'_, Figures> {

@@ -38,7 +38,7 @@ pub(super) async fn list(args: &ListArgs, logs: &Logs, with_names: bool) -> Resu
     if let Some(key) = args.summary {
         let limit = if args.all { usize::MAX } else { args.limit };
         let mut list = source.list(false);
-        let tallies = list.tally(key.of_store(), limit).await;
+        let tallies = list.count_by(key.of_store(), limit).await;
         let tallies = tallies.map_err(|error| error.to_string())?;
         source.note(list.faults());
         let text = summary::text(&tallies, key, args.format())?;

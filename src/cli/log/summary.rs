@@ -3,7 +3,7 @@
 use super::{Format, Key};
 use crate::audit::csv::to_csv;
 use crate::cli::terminal::printable;
-use crate::store::Tally;
+use crate::store::GroupCount;
 use crate::text::json::Object;
 use crate::text::time_text;
 
@@ -11,7 +11,7 @@ use crate::text::time_text;
 const MAX_TEXT: usize = 64 * 1024;
 
 /// Returns the counts in this format.
-pub(super) fn text(tallies: &[Tally], key: Key, format: Format) -> Result<Vec<u8>, String> {
+pub(super) fn text(tallies: &[GroupCount], key: Key, format: Format) -> Result<Vec<u8>, String> {
     let names: &[&str] = match key {
         Key::Origin => &["origin"],
         Key::Reason => &["reason"],
@@ -39,7 +39,7 @@ pub(super) fn text(tallies: &[Tally], key: Key, format: Format) -> Result<Vec<u8
     }
 }
 
-fn table(tallies: &[Tally], names: &[&str]) -> String {
+fn table(tallies: &[GroupCount], names: &[&str]) -> String {
     let seconds = |moment| {
         time_text(moment)
             .get(..19)
@@ -72,7 +72,7 @@ fn table(tallies: &[Tally], names: &[&str]) -> String {
     text
 }
 
-fn line(tally: &Tally, names: &[&str]) -> Vec<u8> {
+fn line(tally: &GroupCount, names: &[&str]) -> Vec<u8> {
     let mut line = Vec::new();
     let mut object = Object::open(&mut line);
     for (name, part) in names.iter().zip(&tally.key) {
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_line_begins_with_its_key() {
-        let tally = |rule: &str| Tally {
+        let tally = |rule: &str| GroupCount {
             key: vec!["https://a.example".to_owned(), rule.to_owned()],
             count: 3,
             first: Moment::from_millis(1_795_176_000_123),

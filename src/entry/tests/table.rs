@@ -281,7 +281,7 @@ impl Table {
             id: id(self.rows.len() as u64),
             ..*decision
         };
-        let bounds = match is_strange(decision.reason) {
+        let bounds = match is_of_unknown_client(decision.reason) {
             true => Bounds::STRANGERS,
             false => Bounds::CLIENTS,
         };

@@ -163,12 +163,15 @@ fn an_identity_without_a_key_is_counted_and_keeps_its_counts() {
         0,
         "the series is there before the first request"
     );
-    loaded.tally("news").unwrap().count(&Outcome::Unsignable);
+    loaded.counters("news").unwrap().count(&Outcome::Unsignable);
     std::fs::remove_file(&path).unwrap();
     let (without, faults) = Identities::default().reloaded(&all);
     assert_eq!((without.iter().count(), faults.len()), (0, 1));
     assert_eq!(shown(&without), 0);
-    without.tally("news").unwrap().count(&Outcome::Unsignable);
+    without
+        .counters("news")
+        .unwrap()
+        .count(&Outcome::Unsignable);
     let (again, _) = without.reloaded(&all);
     assert_eq!((shown(&again), shown(&loaded)), (1, 1));
     assert_eq!(again.reloaded(&[]).0.counts().count(), 0);

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::grounds::Use;
-use super::{DAY, FRESH, Fate, Figures, Lookup, Outcome, Sum};
+use super::states::Use;
+use super::{DAY, FRESH, Figures, Lookup, Outcome, OutcomeInMode, Sum};
 use crate::entry::cbor::Reader;
 use crate::entry::{Decision, Digest, Entry, Mode, Verdict, has_failed, key};
 use crate::store::block::{Block, BlockError, NO_WORD, Word, WordKind};
@@ -18,14 +18,14 @@ struct Traits<'a> {
     verdict: Verdict,
     reason: &'a str,
     error: Option<&'a str>,
-    fate: Fate,
+    outcome_in_mode: OutcomeInMode,
     is_opaque: bool,
     policy: Option<Digest>,
     overridden: Option<Digest>,
 }
 
 /// Returns the outcome of a request by what its record says.
-pub(super) fn fate(mode: Mode, verdict: Verdict, has_failed: bool) -> Fate {
+pub(super) fn outcome_in_mode(mode: Mode, verdict: Verdict, has_failed: bool) -> OutcomeInMode {
     let sent = match has_failed {
         true => Outcome::Failed,
         false => Outcome::Forwarded,
@@ -51,7 +51,7 @@ impl<'a> Traits<'a> {
             verdict: facts.verdict,
             reason: facts.reason,
             error,
-            fate: fate(facts.mode, facts.verdict, has_failed(error, status)),
+            outcome_in_mode: outcome_in_mode(facts.mode, facts.verdict, has_failed(error, status)),
             is_opaque: value(key::OPAQUE).is_some(),
             policy: digest(key::POLICY),
             overridden: digest(key::OVERRIDE),
@@ -66,7 +66,7 @@ impl<'a> Traits<'a> {
             verdict: decision.verdict,
             reason: decision.reason,
             error,
-            fate: fate(decision.mode, decision.verdict, has_failed),
+            outcome_in_mode: outcome_in_mode(decision.mode, decision.verdict, has_failed),
             is_opaque: decision.opaque,
             policy: decision.policy.copied(),
             overridden: decision.overridden.copied(),
@@ -161,7 +161,7 @@ impl Figures {
             let Some(Some(traits)) = shapes.get(shape as usize) else {
                 continue;
             };
-            let count = |sum: &mut Sum| sum.count(traits.fate, 1, time, time);
+            let count = |sum: &mut Sum| sum.count(traits.outcome_in_mode, 1, time, time);
             self.records += 1;
             for (sums, nth) in [
                 (&mut columns.clients, word(&keys.client) as usize),
@@ -177,7 +177,7 @@ impl Figures {
                 if rule != NO_WORD {
                     count(columns.rules.entry((of_origin, rule)).or_default());
                 }
-                if traits.fate.1 {
+                if traits.outcome_in_mode.1 {
                     count(columns.reported.entry(of_origin).or_default());
                 }
                 self.acknowledgeable += 1;
@@ -195,7 +195,7 @@ impl Figures {
                 let (Some(fetched), Some(Some(digest))) = at else {
                     continue;
                 };
-                let fetched = *fetched.get_or_insert_with(|| self.ground(digest, objects));
+                let fetched = *fetched.get_or_insert_with(|| self.fetched_at(digest, objects));
                 let (sum, fresh) = columns.bases.entry((basis, shape)).or_default();
                 count(sum);
                 *fresh += u64::from(is_fresh(fetched, time));
@@ -278,7 +278,7 @@ impl Figures {
     fn count_decision(&mut self, one: &Decision<'_>, acknowledged: bool, objects: Lookup<'_>) {
         let (traits, time) = (Traits::of(one), one.time());
         let mut sum = Sum::default();
-        sum.count(traits.fate, 1, time, time);
+        sum.count(traits.outcome_in_mode, 1, time, time);
         self.records += 1;
         self.add_shape(&traits, time / DAY, &sum, Some(one.id));
         let name = one.client_name.map(|name| name.kept.to_owned());
@@ -294,7 +294,7 @@ impl Figures {
                 let rule = shown(rule.text.kept).into_owned();
                 self.rules.add((origin.clone(), rule), &sum);
             }
-            if traits.fate.1 {
+            if traits.outcome_in_mode.1 {
                 self.reported.add(origin.clone(), &sum);
             }
             self.acknowledgeable += 1;
@@ -308,7 +308,7 @@ impl Figures {
             self.usage.count(usage);
         }
         if let Some(digest) = one.basis {
-            let fresh = is_fresh(self.ground(digest, objects), time);
+            let fresh = is_fresh(self.fetched_at(digest, objects), time);
             self.rest_on(digest, Use::of(traits.reason), &sum, u64::from(fresh));
         }
     }
@@ -316,7 +316,7 @@ impl Figures {
     fn add_shape(&mut self, traits: &Traits<'_>, day: u64, sum: &Sum, example: Option<[u8; 16]>) {
         self.days.entry(day).or_default().add(sum);
         self.add_reason((traits.mode, traits.verdict, traits.reason), sum, example);
-        if traits.fate.0 == Outcome::Failed {
+        if traits.outcome_in_mode.0 == Outcome::Failed {
             let error = traits.error.unwrap_or_default().to_owned();
             self.errors.add(error, sum);
         }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::count::fate;
+use super::count::outcome_in_mode;
 use super::{DAY, Figures, Outcome, Sum};
 use crate::entry::{
     Digest, DropCause, Event, EventKind, Mode, Repeated, RowClient, Settings, Texts,
@@ -111,7 +111,7 @@ struct Counted<'a> {
 impl Counted<'_> {
     fn is_wanted(&self, search: &Search) -> bool {
         let unnamed = IpAddr::from([0, 0, 0, 0]);
-        search.holds_party(self.address.unwrap_or(unnamed), self.name)
+        search.holds_client_at(self.address.unwrap_or(unnamed), self.name)
     }
 
     /// Returns the client's name or address; nothing if several clients were counted together.
@@ -173,8 +173,9 @@ impl Figures {
                     address: Some(*client),
                     name: client_name.map(|name| name.kept),
                 };
-                let fate = fate(*mode, *verdict, false);
-                let requests = Self::together(search, client, *count, fate, (*first, *last));
+                let outcome_in_mode = outcome_in_mode(*mode, *verdict, false);
+                let requests =
+                    Self::together(search, client, *count, outcome_in_mode, (*first, *last));
                 let Some((sum, is_elsewhere)) = requests else {
                     return;
                 };
@@ -203,8 +204,8 @@ impl Figures {
 
     /// Counts requests of one client that were forwarded without a record.
     fn forwarded(&mut self, search: &Search, client: Counted<'_>, count: u64, span: (u64, u64)) {
-        let fate = (Outcome::Forwarded, false);
-        match Self::together(search, client, count, fate, span) {
+        let outcome_in_mode = (Outcome::Forwarded, false);
+        match Self::together(search, client, count, outcome_in_mode, span) {
             None => {}
             Some((_, true)) => self.elsewhere += count,
             Some((sum, false)) => {
@@ -219,14 +220,14 @@ impl Figures {
         search: &Search,
         client: Counted<'_>,
         count: u64,
-        fate: (Outcome, bool),
+        outcome_in_mode: (Outcome, bool),
         (first, last): (u64, u64),
     ) -> Option<(Sum, bool)> {
         if count == 0 || !client.is_wanted(search) {
             return None;
         }
         let mut sum = Sum::default();
-        sum.count(fate, count, first, last);
+        sum.count(outcome_in_mode, count, first, last);
         Some((sum, search.has_origin()))
     }
 

@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::{Fault, Listed, Log, Logs, Place, Places};
 use crate::clock::Moment;
-use crate::store::{DecisionQuery, Store, StoreError, StoredDecision, Tally, TallyKey, failed};
+use crate::store::{DecisionQuery, GroupBy, GroupCount, Store, StoreError, StoredDecision, failed};
 
 /// Entries to read of a log at once, at least and at most.
 const CHUNK: (usize, usize) = (16, 500);
@@ -190,13 +190,17 @@ impl<'l> MergedList<'l> {
     ///
     /// # Errors
     /// When there is one log alone, and it cannot be read.
-    pub async fn tally(&mut self, key: TallyKey, limit: usize) -> Result<Vec<Tally>, StoreError> {
+    pub async fn count_by(
+        &mut self,
+        key: GroupBy,
+        limit: usize,
+    ) -> Result<Vec<GroupCount>, StoreError> {
         let each = match self.parts.len() {
             0 | 1 => limit,
             // A group may be frequent in all of them together alone.
             _ => usize::MAX,
         };
-        let mut groups: HashMap<Vec<String>, Tally> = HashMap::new();
+        let mut groups: HashMap<Vec<String>, GroupCount> = HashMap::new();
         for nth in 0..self.parts.len() {
             for one in self.count(nth, key, each).await {
                 match groups.get_mut(&one.key) {
@@ -210,7 +214,7 @@ impl<'l> MergedList<'l> {
             }
         }
         self.alone()?;
-        let mut groups: Vec<Tally> = groups.into_values().collect();
+        let mut groups: Vec<GroupCount> = groups.into_values().collect();
         groups.sort_unstable_by(|a, b| (Reverse(a.count), &a.key).cmp(&(Reverse(b.count), &b.key)));
         groups.truncate(limit);
         Ok(groups)
@@ -351,7 +355,7 @@ impl<'l> MergedList<'l> {
     }
 
     /// Counts the decisions of a log.
-    async fn count(&mut self, nth: usize, key: TallyKey, limit: usize) -> Vec<Tally> {
+    async fn count(&mut self, nth: usize, key: GroupBy, limit: usize) -> Vec<GroupCount> {
         let (logs, reach) = (self.logs, self.reach);
         let Some(part) = self.parts.get_mut(nth) else {
             return Vec::new();
@@ -366,9 +370,9 @@ impl<'l> MergedList<'l> {
                 return Ok(Vec::new());
             }
             let query = part.query(&self.query, 0);
-            let tallies = store.tally(query, key, limit).await?;
+            let counts = store.count_by(query, key, limit).await?;
             part.rest = edge.map_or(Rest::Nothing, Rest::Beyond);
-            Ok(tallies)
+            Ok(counts)
         };
         count.await.unwrap_or_else(|error| {
             part.rest = Rest::Failed(error);

@@ -4,7 +4,7 @@ use super::*;
 use crate::clock::Moment;
 use crate::store::sqlite::Sqlite;
 use crate::store::tests::{ROW, Row};
-use crate::store::{Batch, DecisionQuery, TallyKey};
+use crate::store::{Batch, DecisionQuery, GroupBy};
 
 /// 2026-11-20T12:00:00Z
 const NOON: u64 = 1_795_176_000_000;
@@ -214,8 +214,8 @@ async fn a_log_that_cannot_be_read_is_named_and_harms_no_other() {
     assert_eq!(last.next_places(), None, "it does not go on for ever");
 
     let mut counted = list(&both, false);
-    let tallies = counted.tally(TallyKey::Reason, 9).await.unwrap();
-    assert_eq!((tallies[0].count, counted.faults().len()), (3, 1));
+    let groups = counted.count_by(GroupBy::Reason, 9).await.unwrap();
+    assert_eq!((groups[0].count, counted.faults().len()), (3, 1));
     let lookup = both.find("01KB7W3Y5E000000000VY7H1Q2").await;
     assert_eq!(lookup.faults.len(), 1);
 
@@ -224,7 +224,7 @@ async fn a_log_that_cannot_be_read_is_named_and_harms_no_other() {
     assert_eq!(error.kind, StoreErrorKind::Missing);
     assert!(
         list(&alone, false)
-            .tally(TallyKey::Reason, 1)
+            .count_by(GroupBy::Reason, 1)
             .await
             .is_err()
     );
@@ -249,14 +249,14 @@ async fn counts_of_all_logs_are_summed_before_the_most_frequent_are_chosen() {
         Log::running(name("a"), rows(&[("x.example", 5), ("z.example", 4)]).await),
         Log::running(name("b"), rows(&[("y.example", 6), ("z.example", 4)]).await),
     ]);
-    let tallies = list(&logs, false).tally(TallyKey::Origin, 2).await.unwrap();
-    let counts: Vec<(&str, u64)> = tallies
-        .iter()
-        .map(|one| (&*one.key[0], one.count))
-        .collect();
+    let groups = list(&logs, false)
+        .count_by(GroupBy::Origin, 2)
+        .await
+        .unwrap();
+    let counts: Vec<(&str, u64)> = groups.iter().map(|one| (&*one.key[0], one.count)).collect();
     assert_eq!(counts, [("https://z.example", 8), ("https://y.example", 6)]);
     assert_eq!(
-        (tallies[1].first, tallies[1].last),
+        (groups[1].first, groups[1].last),
         (time(0), time(5)),
         "first and last are those of all"
     );

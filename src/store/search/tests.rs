@@ -11,7 +11,7 @@ use super::*;
 use crate::clock::Moment;
 use crate::entry::tests::dice::{Dice, entry, objects};
 use crate::entry::{Entry, write_line};
-use crate::store::TallyKey;
+use crate::store::GroupBy;
 use crate::store::block::{Block, BlockWriter};
 use crate::store::segment::keys::{SegmentKeys, SegmentKeysBuilder};
 use crate::text::DecisionId;
@@ -207,7 +207,7 @@ fn compare(entries: Vec<(Vec<u8>, String)>, dice: &mut Dice) -> usize {
             let is_wanted = search.wanted().may_be_in(SegmentKeys::read(&keys).unwrap());
             assert!(is_wanted || placed.is_empty(), "{query:?}");
             let key = dice.below(3) as usize;
-            let key = [TallyKey::Origin, TallyKey::Reason, TallyKey::Rule][key];
+            let key = [GroupBy::Origin, GroupBy::Reason, GroupBy::Rule][key];
             if let Some(unchanged) = &unchanged {
                 tallied(&log, unchanged, &query, key);
             }
@@ -217,16 +217,16 @@ fn compare(entries: Vec<(Vec<u8>, String)>, dice: &mut Dice) -> usize {
 }
 
 /// Compares the counts over a block with those over its decisions, and of the log with `whole` texts over its lines.
-fn tallied(log: &Log, whole: &Log, query: &DecisionQuery, key: TallyKey) {
+fn tallied(log: &Log, whole: &Log, query: &DecisionQuery, key: GroupBy) {
     let search = Search::new(query).unwrap();
     for log in [log, whole] {
         let acknowledged = |place| log.acknowledged.contains(&place);
         let block = Block::read(&log.block).unwrap();
-        let mut of_block = Tallies::new(key);
+        let mut of_block = GroupCounts::new(key);
         of_block
             .count_block(&search, &block, 0..block.len(), acknowledged)
             .unwrap();
-        let mut of_decisions = Tallies::new(key);
+        let mut of_decisions = GroupCounts::new(key);
         for place in log.admitted(&search) {
             if let Entry::Decision(one) = Entry::read(&log.entries[place as usize]).unwrap() {
                 of_decisions.count(&one);

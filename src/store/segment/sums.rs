@@ -24,7 +24,7 @@ use crate::store::block::frame::unpack;
 use crate::store::block::varint::Input;
 use crate::store::block::words::Words;
 use crate::store::block::{BlockError, NO_WORD};
-use crate::store::search::{Search, ShapeFacts, Tallies};
+use crate::store::search::{GroupCounts, Search, ShapeFacts};
 use crate::store::{HOUR, Hourly};
 
 /// The first octets of sums: their kind and their version.
@@ -114,7 +114,7 @@ impl Sums {
     /// Counts the matching decisions if the sums suffice, and tells whether they do. They do not if the query asks for other
     /// facts, or if its span begins or ends among decisions that they count together.
     #[must_use]
-    pub fn tally(&self, search: &Search, tallies: &mut Tallies) -> bool {
+    pub fn count_by(&self, search: &Search, counts: &mut GroupCounts) -> bool {
         if !search.asks_only_for_sums() {
             return false;
         }
@@ -156,7 +156,7 @@ impl Sums {
         }
         for ((facts, origin, rule), group) in matching() {
             if search.holds_time(group.first) {
-                tallies.add(facts.reason, origin, rule, group);
+                counts.add(facts.reason, origin, rule, group);
             }
         }
         true

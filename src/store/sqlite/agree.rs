@@ -15,7 +15,7 @@ use rusqlite::{Connection, OpenFlags};
 use tracing::{error, warn};
 
 use super::bounds;
-use super::entries::{self, Blocks, Ground, Head, checkpoint};
+use super::entries::{self, Blocks, Head, StoredTree, checkpoint};
 use super::error::{Failure, said};
 use super::open::{self, beside, connect, probe};
 use super::rotations;
@@ -109,11 +109,11 @@ fn relation(connection: &Connection, state: &State, at: Moment) -> Result<Relati
     let _reading = entries::reading(connection)?;
     let (first, size) = entries::extent(connection)?;
     let blocks = Blocks::default();
-    let ground = Ground::new(connection, &blocks);
+    let tree = StoredTree::new(connection, &blocks);
     for (known, root) in [state.signed, state.written] {
         // The root below dropped entries rests on other roots, which proofs check.
         let is_there = known > first && known <= size;
-        if is_there && ground.root(known)? != root {
+        if is_there && tree.root(known)? != root {
             return Ok(Relation::Differs(known));
         }
     }
@@ -298,7 +298,7 @@ fn is_signed(checkpoint: &StoredCheckpoint, public: [u8; 32]) -> bool {
 }
 
 fn refused(message: String) -> Failure {
-    Failure::Told(StoreError {
+    Failure::Store(StoreError {
         kind: StoreErrorKind::Corrupt,
         message,
     })

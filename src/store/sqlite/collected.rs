@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, Transaction, params};
 
-use super::entries::{Blocks, Ground, Head, Uses, append, checkpoint, extent, fold};
+use super::entries::{Blocks, Head, StoredTree, Uses, append, checkpoint, extent, fold};
 use super::error::Failure;
 use super::kind::{MARK, is_collected};
 use super::origin_update::packed;
@@ -136,7 +136,7 @@ impl Collected {
         let read = || -> Result<Option<Hash>, Failure> {
             let (first, _) = extent(&self.connection)?;
             match size > first {
-                true => Ground::new(&self.connection, &self.blocks)
+                true => StoredTree::new(&self.connection, &self.blocks)
                     .root(size)
                     .map(Some),
                 false => Ok(None),
@@ -220,7 +220,7 @@ impl Filing<'_> {
     /// When the copy cannot be read.
     pub fn root(&self, size: u64) -> Result<Hash, StoreError> {
         let blocks = Blocks::default();
-        let root = Ground::new(&self.transaction, &blocks).root(size);
+        let root = StoredTree::new(&self.transaction, &blocks).root(size);
         root.map_err(|failure| failure.at(self.path))
     }
 
@@ -229,13 +229,13 @@ impl Filing<'_> {
     ///
     /// # Errors
     /// When the copy is not empty, or cannot be written.
-    pub fn ground(
+    pub fn dropped_roots(
         &mut self,
         segments: &[Hash],
         bundles: &[Hash],
         at: Moment,
     ) -> Result<(), StoreError> {
-        let filed = ground(&self.transaction, &self.new, (segments, bundles), at);
+        let filed = dropped_roots(&self.transaction, &self.new, (segments, bundles), at);
         self.new = filed.map_err(|failure| failure.at(self.path))?;
         Ok(())
     }
@@ -389,7 +389,7 @@ fn exists(connection: &Connection, text: &str, sha256: &Sha256) -> Result<bool, 
     Ok(connection.prepare_cached(text)?.exists([sha256])?)
 }
 
-fn ground(
+fn dropped_roots(
     transaction: &Transaction<'_>,
     head: &Head,
     (segments, bundles): (&[Hash], &[Hash]),

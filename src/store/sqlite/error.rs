@@ -18,7 +18,7 @@ pub(super) enum Failure {
     /// The process has no descriptor left to open a file with.
     NoDescriptor,
     /// A failure that already has its words.
-    Told(StoreError),
+    Store(StoreError),
 }
 
 impl From<rusqlite::Error> for Failure {
@@ -34,7 +34,7 @@ impl From<rusqlite::Error> for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        Self::Told(error)
+        Self::Store(error)
     }
 }
 
@@ -65,7 +65,7 @@ impl fmt::Display for Failure {
             Self::Engine(error) => f.write_str(&said(error)),
             Self::Damaged(what) => f.write_str(what),
             Self::NoDescriptor => f.write_str(NO_DESCRIPTOR),
-            Self::Told(error) => f.write_str(&error.message),
+            Self::Store(error) => f.write_str(&error.message),
         }
     }
 }
@@ -93,7 +93,7 @@ impl Failure {
             message: format!("{path}: {what}"),
         };
         let error = match self {
-            Self::Told(error) => return error,
+            Self::Store(error) => return error,
             Self::Damaged(what) => {
                 return told(
                     Kind::Corrupt,

@@ -127,7 +127,7 @@ impl Guard {
             false => Some("the file is cut off, or another program's".to_owned()),
         };
         let Some(why) = why else { return Ok(()) };
-        Err(Failure::Told(StoreError {
+        Err(Failure::Store(StoreError {
             kind: StoreErrorKind::Missing,
             message: format!(
                 "{}: the store was cut off or overwritten while it was open ({why}), and nothing can be kept any more; end \

@@ -18,7 +18,7 @@ pub(super) fn refuse_collected(connection: &Connection, path: &Path) -> Result<(
     }
     let log = checkpoint::last(connection)?.and_then(|last| last.content());
     let log = log.map_or_else(String::new, |content| format!(" {}", content.origin));
-    Err(Failure::Told(StoreError {
+    Err(Failure::Store(StoreError {
         kind: StoreErrorKind::Denied,
         message: format!(
             "{}: this is the collected copy of the log{log}, which `crawlgate collect` alone writes; commands that only read \

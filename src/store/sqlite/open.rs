@@ -188,7 +188,7 @@ pub(super) fn prepared(path: &Path, connection: Connection) -> Result<Connection
     match known(&connection, path)? {
         Standing::Known(steps) if steps == STEPS.len() => Ok(connection),
         Standing::Empty => Err(missing(path).into()),
-        _ => Err(Failure::Told(StoreError {
+        _ => Err(Failure::Store(StoreError {
             kind: StoreErrorKind::Failed,
             message: format!(
                 "{}: an older crawlgate has written the store; it is brought up to date when `crawlgate serve` starts",
@@ -353,7 +353,7 @@ fn known(connection: &Connection, path: &Path) -> Result<Standing, Failure> {
             let version = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
             Err(misnumbered(version))
         }
-        Standing::Former => Err(Failure::Told(StoreError {
+        Standing::Former => Err(Failure::Store(StoreError {
             kind: StoreErrorKind::Corrupt,
             message: format!(
                 "{path}: an unreleased crawlgate has written the store in a form that is no longer read; move it and the \
@@ -368,7 +368,7 @@ fn known(connection: &Connection, path: &Path) -> Result<Standing, Failure> {
         Standing::Foreign if was_begun => Err(Failure::Damaged(
             "its beginning is another program's database's".to_owned(),
         )),
-        Standing::Newer(version) => Err(Failure::Told(StoreError {
+        Standing::Newer(version) => Err(Failure::Store(StoreError {
             kind: StoreErrorKind::Newer,
             message: format!(
                 "{path}: a newer crawlgate has written the store (schema {version}, known here: up to {}); run that \
@@ -376,7 +376,7 @@ fn known(connection: &Connection, path: &Path) -> Result<Standing, Failure> {
                 schema::present()
             ),
         })),
-        Standing::Foreign => Err(Failure::Told(StoreError {
+        Standing::Foreign => Err(Failure::Store(StoreError {
             kind: StoreErrorKind::Corrupt,
             message: format!(
                 "{path}: this is another program's database; name another file with [store] path"

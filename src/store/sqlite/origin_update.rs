@@ -115,7 +115,7 @@ enum Kept {
 /// Compresses a text for its row.
 pub(super) fn packed(text: &[u8]) -> Result<Vec<u8>, Failure> {
     let packed = zstd::bulk::compress(text, LEVEL);
-    packed.map_err(|error| Failure::Told(crate::store::failed(format!("zstd: {error}"))))
+    packed.map_err(|error| Failure::Store(crate::store::failed(format!("zstd: {error}"))))
 }
 
 /// Keeps a text that is not kept yet; replaces one that was altered since, which readers would refuse for ever.

@@ -188,7 +188,7 @@ fn asserted<T>(
     while let Some(row) = rows.next()? {
         if !digests::holds("override", row)? {
             let number: i64 = row.get("number")?;
-            return Err(Failure::Told(StoreError {
+            return Err(Failure::Store(StoreError {
                 kind: StoreErrorKind::Corrupt,
                 message: format!(
                     "the store is damaged: override {number} is not what was written, and is unreadable; \

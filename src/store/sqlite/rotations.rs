@@ -5,7 +5,7 @@
 
 use rusqlite::{Connection, Transaction, params};
 
-use super::entries::{Blocks, Ground};
+use super::entries::{Blocks, StoredTree};
 use super::error::Failure;
 use super::rows::{integer, number};
 use crate::store::rotation::Rotation;
@@ -74,7 +74,7 @@ pub(super) fn put(
     checkpoint: &Note,
 ) -> Result<Option<Rotation>, Failure> {
     let path =
-        Ground::new(transaction, &Blocks::default()).inclusion(size.saturating_sub(1), size)?;
+        StoredTree::new(transaction, &Blocks::default()).inclusion(size.saturating_sub(1), size)?;
     let proof = EntryProof::new(path, checkpoint.clone()).to_string();
     let rotation = Rotation::read(entry, proof);
     if let Some(one) = &rotation {

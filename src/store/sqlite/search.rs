@@ -12,10 +12,10 @@ use super::error::Failure;
 use super::read::{is_acknowledged, stored};
 use super::rows::{integer, number};
 use crate::entry::Entry;
-use crate::store::search::{Search, Tallies};
+use crate::store::search::{GroupCounts, Search};
 use crate::store::segment::keys::SegmentKeys;
 use crate::store::segment::sums::Sums;
-use crate::store::{DecisionQuery, StoredDecision, Tally, TallyKey};
+use crate::store::{DecisionQuery, GroupBy, GroupCount, StoredDecision};
 use crate::tlog::SEGMENT;
 
 /// See [`Store::decisions`](crate::store::Store::decisions).
@@ -97,16 +97,16 @@ fn others(placed: &Placed, range: &RangeInclusive<u64>) -> Result<Vec<(u64, Vec<
         .collect()
 }
 
-/// See [`Store::tally`](crate::store::Store::tally).
-pub(super) fn tally(
+/// See [`Store::count_by`](crate::store::Store::count_by).
+pub(super) fn count_by(
     connection: &Connection,
     blocks: &Blocks,
     query: &DecisionQuery,
-    key: TallyKey,
+    key: GroupBy,
     most: usize,
-) -> Result<Vec<Tally>, Failure> {
+) -> Result<Vec<GroupCount>, Failure> {
     let search = Search::new(query)?;
-    let mut tallies = std::cell::RefCell::new(Tallies::new(key));
+    let mut counts = std::cell::RefCell::new(GroupCounts::new(key));
     let Some(range) = bounds(query) else {
         return Ok(Vec::new());
     };
@@ -125,28 +125,28 @@ pub(super) fn tally(
             false => None,
         };
         let sums = sums.and_then(|sums| Sums::read(&sums).ok());
-        Ok(sums.is_some_and(|sums| sums.tally(&search, &mut tallies.borrow_mut())))
+        Ok(sums.is_some_and(|sums| sums.count_by(&search, &mut counts.borrow_mut())))
     };
     entries::runs(connection, blocks, range, false, skip, |placed, range| {
-        let mut tallies = tallies.borrow_mut();
+        let mut counts = counts.borrow_mut();
         match &placed.run {
             Run::Dropped => {}
             Run::Block(block) => {
                 let seen = |place| is_acknowledged(connection, placed.first + u64::from(place));
-                let counted = tallies.count_block(&search, block, in_block(placed, range), seen);
+                let counted = counts.count_block(&search, block, in_block(placed, range), seen);
                 counted.map_err(|error| entries::damaged(&error))?;
             }
             Run::Tail(_) => {
                 for (index, entry) in placed.entries(range)? {
                     if let Some(decision) = admitted(connection, &search, index, &entry) {
-                        tallies.count(&decision);
+                        counts.count(&decision);
                     }
                 }
             }
         }
         Ok(true)
     })?;
-    Ok(std::mem::replace(tallies.get_mut(), Tallies::new(key)).into_most_frequent(most))
+    Ok(std::mem::replace(counts.get_mut(), GroupCounts::new(key)).into_most_frequent(most))
 }
 
 /// Tells whether a segment has none of the wanted decisions, by its times, its acknowledgements and its keys.

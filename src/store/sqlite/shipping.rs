@@ -72,7 +72,7 @@ pub(super) fn waits_for_checkpoint(connection: &Connection) -> Result<bool, Fail
 
 /// Returns the error of a store without room, of which the oldest entries are not shipped.
 pub(super) fn full() -> Failure {
-    Failure::Told(StoreError {
+    Failure::Store(StoreError {
         kind: StoreErrorKind::Full,
         message: "the store has no more room ([audit] max_size), and its oldest decisions are not at [ship] to yet: bring \
                   that place back, or raise max_size; `crawlgate store release` lets go of them, once no process ships them"

@@ -125,7 +125,7 @@ impl Session {
         open::require(path, Access::Read)?;
         let made = || -> Result<Self, Failure> {
             let source = Source::new(still::reader(path)?, query, None)?;
-            let connection = beside(Some(path))?;
+            let connection = open_database(Some(path))?;
             views(&connection, Sources::one(path, query, source), Names::None)?;
             Self::reading(connection)
         };
@@ -148,7 +148,7 @@ impl Session {
         let all = all.map(|store| (store.name.unwrap_or_default(), store.path));
         let sources = Sources::several(all, query)?;
         let made = || -> Result<Self, Failure> {
-            let connection = beside(None)?;
+            let connection = open_database(None)?;
             views(&connection, sources, Names::OfLogs)?;
             Self::reading(connection)
         };
@@ -211,7 +211,7 @@ fn run_one<R: Rows>(statement: &mut Statement<'_>, to: &mut R) -> Result<bool, S
 
 /// Returns a connection to an empty database, with the store attached if there is one. The store is not the main database:
 /// functions of tables belong to that one, and a statement over the views alone would keep a state of the store.
-fn beside(store: Option<&Path>) -> Result<Connection, Failure> {
+fn open_database(store: Option<&Path>) -> Result<Connection, Failure> {
     let connection = Connection::open_in_memory_with_flags(
         OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_URI

@@ -47,7 +47,7 @@ fn as_it_lies(path: &Path, error: rusqlite::Error) -> Result<Connection, Failure
     }
     if fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
         let (path, log) = (path.display(), log.display());
-        return Err(Failure::Told(StoreError {
+        return Err(Failure::Store(StoreError {
             kind: StoreErrorKind::Denied,
             message: format!(
                 "{path}: the latest records are in {log}, which cannot be read where no file can be made ({error}): make \
@@ -74,7 +74,7 @@ pub(super) const IMMUTABLE: &str = "immutable=1";
 /// Returns the URI of a database, with a parameter.
 pub(super) fn uri(path: &Path, parameter: &str) -> Result<PathBuf, Failure> {
     let path = std::path::absolute(path).map_err(|error| {
-        Failure::Told(StoreError {
+        Failure::Store(StoreError {
             kind: StoreErrorKind::Failed,
             message: format!("{}: {error}", path.display()),
         })
@@ -124,7 +124,7 @@ mod tests {
         let path = folder.path().join("crawlgate.db");
         drop(Sqlite::open(&path, Access::Write, Synchronous::Normal).unwrap());
         fs::write(beside(&path, "-wal"), "something").unwrap();
-        let Err(Failure::Told(error)) = as_it_lies(&path, rusqlite::Error::InvalidQuery) else {
+        let Err(Failure::Store(error)) = as_it_lies(&path, rusqlite::Error::InvalidQuery) else {
             panic!("it is read");
         };
         assert!(error.message.contains("crawlgate.db-wal"), "{error}");

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
+use super::append_notifier::{AppendNotifier, OnAppend};
 use super::entries::{Blocks, Head, Memory, Uses, append, append_event, checkpoint, extent};
 use super::error::Failure;
 use super::keeping::Keeping;
@@ -15,7 +16,6 @@ use super::objects;
 use super::origin_update::update_or_nothing;
 use super::rotations;
 use super::rows::{integer, time};
-use super::teller::{Tell, Teller};
 use crate::clock::Moment;
 use crate::entry::{Event, EventKind};
 use crate::store::log_key::{LogKey, StoredCheckpoint};
@@ -41,7 +41,7 @@ pub(super) struct LogMemory {
     memory: Memory,
     uses: Uses,
     blocks: Arc<Blocks>,
-    teller: Option<Teller>,
+    notifier: Option<AppendNotifier>,
 }
 
 impl LogMemory {
@@ -58,9 +58,9 @@ impl LogMemory {
     }
 
     /// See [`Store::tell_appended`](crate::store::Store::tell_appended).
-    pub(super) fn tell(&mut self, connection: &Connection, tell: Tell) -> Result<(), Failure> {
+    pub(super) fn tell(&mut self, connection: &Connection, tell: OnAppend) -> Result<(), Failure> {
         let (_, size) = extent(connection)?;
-        self.teller = Some(Teller::new(tell, size));
+        self.notifier = Some(AppendNotifier::new(tell, size));
         Ok(())
     }
 
@@ -81,8 +81,8 @@ impl LogMemory {
         count: usize,
     ) -> Result<(), Failure> {
         let size = head.size();
-        let events = match &self.teller {
-            Some(teller) => teller.events(&transaction, size - count as u64),
+        let events = match &self.notifier {
+            Some(notifier) => notifier.events(&transaction, size - count as u64),
             None => Vec::new(),
         };
         if let Err(error) = transaction.commit() {
@@ -91,8 +91,8 @@ impl LogMemory {
             return Err(error.into());
         }
         self.memory.committed(head);
-        if let Some(teller) = &mut self.teller {
-            teller.tell(events, count > 0, size);
+        if let Some(notifier) = &mut self.notifier {
+            notifier.tell(events, count > 0, size);
         }
         Ok(())
     }

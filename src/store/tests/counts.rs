@@ -22,12 +22,12 @@ async fn decisions_are_counted_by_each_key() {
     ];
     let store = engine();
     record(&store, &table).await;
-    let tally = async |key, limit| {
-        let tallies = store
-            .tally(DecisionQuery::default(), key, limit)
+    let count_by = async |key, limit| {
+        let counts = store
+            .count_by(DecisionQuery::default(), key, limit)
             .await
             .unwrap();
-        tallies
+        counts
             .into_iter()
             .map(|one| (one.key.join(" "), one.count, one.last.since(one.first)))
             .collect::<Vec<_>>()
@@ -35,7 +35,7 @@ async fn decisions_are_counted_by_each_key() {
     let no_time = Duration::ZERO;
     let text = |text: &str| text.to_owned();
     assert_eq!(
-        tally(TallyKey::Origin, 10).await,
+        count_by(GroupBy::Origin, 10).await,
         [
             (text("https://site.example"), 3, DAY),
             (text("https://a.example:443"), 1, no_time)
@@ -43,11 +43,11 @@ async fn decisions_are_counted_by_each_key() {
         .map(|(key, count, span)| (key.replace(":443", ""), count, span))
     );
     assert_eq!(
-        tally(TallyKey::Reason, 1).await,
+        count_by(GroupBy::Reason, 1).await,
         [(text("robots_disallow"), 3, DAY)]
     );
     assert_eq!(
-        tally(TallyKey::Rule, 2).await,
+        count_by(GroupBy::Rule, 2).await,
         [
             (text("https://site.example Disallow: /private"), 2, DAY),
             (text("https://a.example Disallow: /private"), 1, no_time),

@@ -197,8 +197,8 @@ async fn a_search_goes_no_further_than_it_may() {
         let found: Vec<u64> = found.iter().map(|one| one.seq).collect();
         assert_eq!(found, want, "{case}");
         if after.is_none() {
-            let tallies = store.tally(query, TallyKey::Reason, 5).await.unwrap();
-            let count: u64 = tallies.iter().map(|tally| tally.count).sum();
+            let counts = store.count_by(query, GroupBy::Reason, 5).await.unwrap();
+            let count: u64 = counts.iter().map(|group| group.count).sum();
             assert_eq!(count, want.len() as u64, "{case}");
         }
     }
@@ -245,8 +245,8 @@ async fn blocks_and_the_tail_are_searched_alike() {
         }
         assert_eq!(found, want, "{newest_first}");
         query.after = None;
-        let tally = store.tally(query, TallyKey::Origin, 9).await.unwrap();
-        let told: Vec<_> = tally.iter().map(|one| (&*one.key[0], one.count)).collect();
+        let group = store.count_by(query, GroupBy::Origin, 9).await.unwrap();
+        let told: Vec<_> = group.iter().map(|one| (&*one.key[0], one.count)).collect();
         assert_eq!(told, [("https://b.example", want.len() as u64)]);
     }
     // An identifier by its beginning: the first ten characters are the time.

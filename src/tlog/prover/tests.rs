@@ -6,7 +6,7 @@ use super::*;
 use crate::tlog::tests::{leaves, prover};
 use crate::tlog::{BUNDLE, MAX_SIZE, SEGMENT, Tree};
 
-/// A log in memory, of which ground may be dropped: a tile that a dropped part would hold is an error.
+/// A log in memory, of which parts may be dropped: a tile that a dropped part would hold is an error.
 struct Log {
     leaves: Vec<Hash>,
     bundles: Vec<Hash>,
@@ -44,7 +44,7 @@ impl Log {
         Tree::root_of(&self.leaves[..size as usize])
     }
 
-    /// Returns the prover of a size, which reads kept ground alone.
+    /// Returns the prover of a size, which reads kept parts alone.
     fn prover(&self, size: u64) -> Prover<impl FnMut(Tile) -> Result<Vec<Hash>, String>> {
         Prover::new(size, move |tile: Tile| {
             self.asked.borrow_mut().push(tile);
@@ -114,11 +114,11 @@ fn dropped_ground_needs_the_edges_alone() {
     ];
     let mut edges = BTreeMap::new();
     for size in sizes.into_iter().filter(|size| *size < kept) {
-        let ground = match size {
-            _ if size <= 2 * SEGMENT => Ground::Segment,
-            _ => Ground::Bundle,
+        let unit = match size {
+            _ if size <= 2 * SEGMENT => DropUnit::Segment,
+            _ => DropUnit::Bundle,
         };
-        let edge = log.prover(log.size()).edge(size, ground).unwrap();
+        let edge = log.prover(log.size()).edge(size, unit).unwrap();
         assert!(edge.hashes.len() <= 17);
         let octets = edge.to_bytes();
         assert_eq!(Edge::from_bytes(size, &octets), Some(edge));
@@ -147,7 +147,7 @@ fn dropped_ground_needs_the_edges_alone() {
         assert_eq!(with_edges([new, new]).root(), Ok(root), "{new}");
         for old in sizes.into_iter().filter(|old| *old <= new) {
             let proof = with_edges([new, old]).consistency(old);
-            // Within dropped ground the edges do not reach each other.
+            // Within a dropped part the edges do not reach each other.
             let is_promised = new >= kept || old / SEGMENT != new / SEGMENT;
             match proof {
                 Ok(proof) => {
@@ -173,27 +173,27 @@ fn dropped_ground_needs_the_edges_alone() {
 #[test]
 fn an_edge_waits_until_its_ground_is_full() {
     let log = Log::new(SEGMENT + 300);
-    let edge = |size, ground| {
+    let edge = |size, unit| {
         log.prover(log.size())
-            .edge(size, ground)
+            .edge(size, unit)
             .map(|edge| edge.hashes.len())
     };
-    assert_eq!(edge(1, Ground::Segment), Ok(17));
-    assert_eq!(edge(1, Ground::Bundle), Ok(9));
-    assert_eq!(edge(0, Ground::Segment), Ok(0));
-    assert_eq!(edge(256, Ground::Bundle), Ok(0));
-    assert_eq!(edge(256, Ground::Segment), Ok(9));
-    assert_eq!(edge(SEGMENT, Ground::Segment), Ok(0));
-    assert_eq!(edge(SEGMENT + 1, Ground::Bundle), Ok(9));
+    assert_eq!(edge(1, DropUnit::Segment), Ok(17));
+    assert_eq!(edge(1, DropUnit::Bundle), Ok(9));
+    assert_eq!(edge(0, DropUnit::Segment), Ok(0));
+    assert_eq!(edge(256, DropUnit::Bundle), Ok(0));
+    assert_eq!(edge(256, DropUnit::Segment), Ok(9));
+    assert_eq!(edge(SEGMENT, DropUnit::Segment), Ok(0));
+    assert_eq!(edge(SEGMENT + 1, DropUnit::Bundle), Ok(9));
     let beyond = |entries| {
         Err(ProverError::Beyond {
             size: SEGMENT + 300,
             entries,
         })
     };
-    assert_eq!(edge(SEGMENT + 1, Ground::Segment), beyond(256));
-    assert_eq!(edge(SEGMENT + 257, Ground::Bundle), beyond(32));
-    assert_eq!(edge(u64::MAX, Ground::Segment), beyond(1));
+    assert_eq!(edge(SEGMENT + 1, DropUnit::Segment), beyond(256));
+    assert_eq!(edge(SEGMENT + 257, DropUnit::Bundle), beyond(32));
+    assert_eq!(edge(u64::MAX, DropUnit::Segment), beyond(1));
 }
 
 #[test]

@@ -413,7 +413,7 @@ pub(super) async fn tallies(
     let logs = app.logs(wanted.as_deref())?;
     let _permit = app.work_permit().await?;
     let mut list = MergedList::new(&logs, EntryKind::Decisions, query);
-    let tallies = list.tally(key, limit).await?;
+    let tallies = list.count_by(key, limit).await?;
     Ok(Json(Tallies {
         items: tallies.into_iter().map(Tally::of).collect(),
         faults: LogFault::all(list.faults()),

@@ -16,7 +16,7 @@ use super::rows::{DecisionRow, LogFault, LogNames, rows};
 use crate::admin::query::InvalidParam;
 use crate::clock::Moment;
 use crate::store::logs::{ALL, EntryKind, MergedList, Places};
-use crate::store::{DecisionQuery, Tally, TallyKey};
+use crate::store::{DecisionQuery, GroupBy, GroupCount};
 
 /// Decisions on a page.
 const PAGE: usize = 50;
@@ -82,14 +82,14 @@ enum View {
     /// One row for each decision.
     List,
     /// Counts by this key.
-    By(TallyKey),
+    By(GroupBy),
 }
 
 const VIEWS: [(&str, &str, View); 4] = [
     ("", "each decision", View::List),
-    ("rule", "by rule", View::By(TallyKey::Rule)),
-    ("origin", "by origin", View::By(TallyKey::Origin)),
-    ("reason", "by reason", View::By(TallyKey::Reason)),
+    ("rule", "by rule", View::By(GroupBy::Rule)),
+    ("origin", "by origin", View::By(GroupBy::Origin)),
+    ("reason", "by reason", View::By(GroupBy::Reason)),
 ];
 
 impl View {
@@ -125,9 +125,9 @@ impl DenialsPage {
     fn columns(&self) -> &'static [&'static str] {
         match self.view {
             View::List => &[],
-            View::By(TallyKey::Origin) => &["Origin"],
-            View::By(TallyKey::Reason) => &["Reason"],
-            View::By(TallyKey::Rule) => &["Origin", "Rule"],
+            View::By(GroupBy::Origin) => &["Origin"],
+            View::By(GroupBy::Reason) => &["Reason"],
+            View::By(GroupBy::Rule) => &["Origin", "Rule"],
         }
     }
 
@@ -238,7 +238,7 @@ impl DenialsPage {
                 }
             }
             View::By(key) => {
-                let tallies = list.tally(key, GROUPS).await?;
+                let tallies = list.count_by(key, GROUPS).await?;
                 let groups = tallies.iter().map(|tally| Group {
                     count: number(tally.count),
                     key: tally.key.iter().map(|part| line(part)).collect(),
@@ -262,19 +262,19 @@ impl DenialsPage {
     }
 
     /// Returns the query that lists the counted decisions.
-    fn narrowed(&self, tally: &Tally, key: TallyKey) -> String {
+    fn narrowed(&self, tally: &GroupCount, key: GroupBy) -> String {
         let part = |at: usize| tally.key.get(at).map_or("", String::as_str);
         match key {
-            TallyKey::Origin => self.filter.link(&[("origin", part(0))]),
-            TallyKey::Reason => self.filter.link(&[("reason", part(0))]),
-            TallyKey::Rule => self.filter.link(&[("origin", part(0)), ("rule", part(1))]),
+            GroupBy::Origin => self.filter.link(&[("origin", part(0))]),
+            GroupBy::Reason => self.filter.link(&[("reason", part(0))]),
+            GroupBy::Rule => self.filter.link(&[("origin", part(0)), ("rule", part(1))]),
         }
     }
 }
 
 /// Returns the heading of decisions that are counted by their reason.
-fn headline_of(tally: &Tally, key: TallyKey) -> Option<String> {
-    let reason = tally.key.first().filter(|_| key == TallyKey::Reason)?;
+fn headline_of(tally: &GroupCount, key: GroupBy) -> Option<String> {
+    let reason = tally.key.first().filter(|_| key == GroupBy::Reason)?;
     headline(reason, false)
 }
 

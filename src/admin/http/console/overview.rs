@@ -24,7 +24,7 @@ use crate::config::{Recorded, format_moment};
 use crate::pace::Source;
 use crate::rep::Origin;
 use crate::store::logs::{EntryKind, MergedList};
-use crate::store::{DecisionQuery, HOUR, Hourly, OriginQuery, TallyKey};
+use crate::store::{DecisionQuery, GroupBy, HOUR, Hourly, OriginQuery};
 
 /// Origins in a list.
 const ORIGINS: usize = 10;
@@ -360,7 +360,7 @@ async fn most_denied(app: &AppState) -> Result<(Vec<OriginCount>, Option<SearchE
         ..DecisionQuery::default()
     };
     let mut list = MergedList::new(&logs, EntryKind::Decisions, query).passing(MAX_PASSED);
-    let tallies = list.tally(TallyKey::Origin, ORIGINS).await?;
+    let tallies = list.count_by(GroupBy::Origin, ORIGINS).await?;
     drop(permit);
     let named = tallies.iter().filter_map(|tally| {
         let origin = tally.key.first().filter(|origin| !origin.is_empty())?;

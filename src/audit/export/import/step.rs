@@ -112,7 +112,7 @@ impl<'e, 's> Step<'e, 's> {
             segments, bundles, ..
         }) = self.ground.take()
         {
-            self.filing.ground(&segments, &bundles, time)?;
+            self.filing.dropped_roots(&segments, &bundles, time)?;
         }
         Ok(())
     }

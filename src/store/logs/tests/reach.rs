@@ -126,7 +126,7 @@ async fn a_list_ends_before_what_a_log_may_still_have() {
     ];
     assert_eq!((told(&found), pages), (all.to_vec(), 5));
     let mut list = MergedList::new(&logs, EntryKind::Decisions, query).passing(REACH);
-    let tallies = list.tally(TallyKey::Reason, 5).await.unwrap();
-    assert_eq!(tallies[0].count, 4, "the first of a is not looked at");
+    let counts = list.count_by(GroupBy::Reason, 5).await.unwrap();
+    assert_eq!(counts[0].count, 4, "the first of a is not looked at");
     assert!(list.reached().is_some() && list.next_places().is_some());
 }

@@ -8,7 +8,7 @@ use super::*;
 use crate::entry::tests::dice::{Dice, entry};
 use crate::entry::{self, Bounds, Entry, Outline};
 use crate::store::block::{Block, BlockWriter};
-use crate::store::{DecisionQuery, TallyKey, hourly};
+use crate::store::{DecisionQuery, GroupBy, hourly};
 
 /// Returns entries at random over some hours.
 fn entries(seed: u64, count: usize) -> Vec<Vec<u8>> {
@@ -117,11 +117,11 @@ fn sums_count_as_their_blocks() {
     let blocks = [block(&entries[..250]), block(&entries[250..])];
     let mut counted = 0;
     for (query, suffices) in queries(&entries) {
-        for key in [TallyKey::Origin, TallyKey::Reason, TallyKey::Rule] {
+        for key in [GroupBy::Origin, GroupBy::Reason, GroupBy::Rule] {
             let search = Search::new(&query).unwrap();
-            let mut of_sums = Tallies::new(key);
-            assert_eq!(sums.tally(&search, &mut of_sums), suffices, "{query:?}");
-            let mut of_blocks = Tallies::new(key);
+            let mut of_sums = GroupCounts::new(key);
+            assert_eq!(sums.count_by(&search, &mut of_sums), suffices, "{query:?}");
+            let mut of_blocks = GroupCounts::new(key);
             for block in blocks.iter().filter(|_| suffices) {
                 let block = Block::read(block).unwrap();
                 let all = 0..block.len();
@@ -223,12 +223,12 @@ fn merged_sums_are_those_of_all() {
     for other in [&merged, &alone] {
         assert_eq!(all_hours(other), all_hours(&whole));
         assert_eq!(requests(other), requests(&whole));
-        for key in [TallyKey::Origin, TallyKey::Reason, TallyKey::Rule] {
+        for key in [GroupBy::Origin, GroupBy::Reason, GroupBy::Rule] {
             let [one, two] = [&whole, other].map(|sums| {
                 let search = Search::new(&DecisionQuery::default()).unwrap();
-                let mut tallies = Tallies::new(key);
-                assert!(sums.tally(&search, &mut tallies));
-                tallies.into_most_frequent(usize::MAX)
+                let mut counts = GroupCounts::new(key);
+                assert!(sums.count_by(&search, &mut counts));
+                counts.into_most_frequent(usize::MAX)
             });
             assert_eq!(one, two);
         }
@@ -322,7 +322,7 @@ proptest! {
             all_hours(&sums);
             requests(&sums);
             let search = Search::new(&DecisionQuery::default()).unwrap();
-            let _ = sums.tally(&search, &mut Tallies::new(TallyKey::Rule));
+            let _ = sums.count_by(&search, &mut GroupCounts::new(GroupBy::Rule));
             let mut builder = SumsBuilder::new();
             builder.merge(&sums);
             let again = builder.finish().unwrap().unwrap();

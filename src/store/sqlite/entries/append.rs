@@ -10,7 +10,7 @@ use super::frames::Frames;
 use super::head::Head;
 use super::read::Blocks;
 use super::segment::{self, Index};
-use super::tree::{Ground, keep_edges};
+use super::tree::{StoredTree, keep_edges};
 use crate::store::block::{Block, BlockSummary, BlockWriter, MOST_ENTRIES};
 use crate::store::failed;
 use crate::tlog::{self, BUNDLE, SEGMENT, push_entry};
@@ -173,8 +173,8 @@ pub(in crate::store::sqlite) fn fold(
         head.tail_octets += frames.len() as u64;
     }
     // A proof from a checkpoint in the middle of a bundle needs its leaves, unless these hashes are kept.
-    let ground = Ground::new(transaction, &blocks);
-    keep_edges(transaction, &ground, (begin, end), tlog::Ground::Bundle)?;
+    let tree = StoredTree::new(transaction, &blocks);
+    keep_edges(transaction, &tree, (begin, end), tlog::DropUnit::Bundle)?;
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Blocks that go: the oldest first, their entries at once.
 //!
 //! The roots of a block stay, and those of its segment when the whole segment is gone. Before, each checkpoint in that
-//! ground gets the few hashes that proofs from it still need. An entry of the log says what was dropped.
+//! part gets the few hashes that proofs from it still need. An entry of the log says what was dropped.
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction};
 
@@ -10,7 +10,7 @@ use super::super::rows::{integer, number};
 use super::append::append;
 use super::head::Head;
 use super::read::Blocks;
-use super::tree::{Ground, keep_edges};
+use super::tree::{StoredTree, keep_edges};
 use crate::clock::Moment;
 use crate::entry::Event;
 use crate::store::HOUR;
@@ -48,7 +48,7 @@ pub(in crate::store::sqlite) fn drop_before(
     blocks: &Blocks,
     end: u64,
 ) -> Result<(), Failure> {
-    let ground = Ground::new(transaction, blocks);
+    let tree = StoredTree::new(transaction, blocks);
     let from = number(
         transaction
             .prepare_cached("SELECT coalesce(min(first), 0) FROM block WHERE body IS NOT NULL")?
@@ -61,13 +61,13 @@ pub(in crate::store::sqlite) fn drop_before(
             .query_row([], |row| row.get(0))?,
     );
     let gone = end / SEGMENT * SEGMENT;
-    keep_edges(transaction, &ground, (from, end), tlog::Ground::Bundle)?;
+    keep_edges(transaction, &tree, (from, end), tlog::DropUnit::Bundle)?;
     if gone > first_row {
         keep_edges(
             transaction,
-            &ground,
+            &tree,
             (first_row, gone),
-            tlog::Ground::Segment,
+            tlog::DropUnit::Segment,
         )?;
     }
     transaction

@@ -7,7 +7,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use super::append::{append, fold};
 use super::head::{Head, Memory};
 use super::read::{Blocks, entry, extent, walk, with_ids};
-use super::tree::Ground;
+use super::tree::StoredTree;
 use super::{append_event, checkpoint, retention, schema};
 use crate::clock::Moment;
 use crate::entry::tests::dice::{self, Dice};
@@ -155,15 +155,15 @@ fn batches_of_any_size_make_the_same_tree_and_give_back_each_entry() {
     let (_, blocks, segments) = log.counts();
     assert!(blocks > 3, "{blocks}");
     assert_eq!(segments, 0);
-    let ground = Ground::new(&log.connection, &log.blocks);
+    let tree = StoredTree::new(&log.connection, &log.blocks);
     let size = log.model.len() as u64;
     for old in [1, 255, 256, 257, 1_024, 5_000, size] {
-        assert_eq!(ground.root(old).unwrap(), log.root(old), "{old}");
-        let proof = ground.consistency(old, size).unwrap();
+        assert_eq!(tree.root(old).unwrap(), log.root(old), "{old}");
+        let proof = tree.consistency(old, size).unwrap();
         assert_eq!(proof.verify(&log.root(old), &log.root(size)), Ok(()));
     }
     for index in [0, 255, 256, 4_095, size - 1] {
-        let proof = ground.inclusion(index, size).unwrap();
+        let proof = tree.inclusion(index, size).unwrap();
         let leaf = leaf_hash(&log.model[index as usize]);
         assert_eq!(proof.verify(&leaf, &log.root(size)), Ok(()));
         if let Ok(Entry::Decision(one)) = Entry::read(&log.model[index as usize]) {
@@ -250,14 +250,14 @@ fn a_segment_keeps_its_root_when_its_blocks_are_gone() {
         if ends.len() % 4 != 1 && end < SEGMENT {
             continue;
         }
-        let ground = Ground::new(&log.connection, &log.blocks);
+        let tree = StoredTree::new(&log.connection, &log.blocks);
         for (old, old_root) in &roots {
-            let proof = ground.consistency(*old, size);
+            let proof = tree.consistency(*old, size);
             let proof = proof.unwrap_or_else(|error| panic!("{old} below {end}: {error}"));
             assert_eq!(proof.verify(old_root, &root), Ok(()), "{old}");
         }
         if end < size {
-            let proof = ground.inclusion(end, size).unwrap();
+            let proof = tree.inclusion(end, size).unwrap();
             let leaf = leaf_hash(&log.model[end as usize]);
             assert_eq!(proof.verify(&leaf, &log.root(size)), Ok(()));
         }

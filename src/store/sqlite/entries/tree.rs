@@ -16,12 +16,12 @@ use crate::tlog::{
 type Source<'g> = Box<dyn FnMut(Tile) -> Result<Vec<Hash>, Failure> + 'g>;
 
 /// The tree of some size over the entries of the database.
-pub(in crate::store::sqlite) struct Ground<'c> {
+pub(in crate::store::sqlite) struct StoredTree<'c> {
     connection: &'c Connection,
     blocks: &'c Blocks,
 }
 
-impl<'c> Ground<'c> {
+impl<'c> StoredTree<'c> {
     pub(in crate::store::sqlite) fn new(connection: &'c Connection, blocks: &'c Blocks) -> Self {
         Self { connection, blocks }
     }
@@ -54,16 +54,16 @@ impl<'c> Ground<'c> {
     }
 
     /// Returns the hashes that a checkpoint needs once its entries, or the roots around it, are gone.
-    pub(super) fn edge_of(&self, size: u64, ground: crate::tlog::Ground) -> Result<Edge, Failure> {
+    pub(super) fn edge_of(&self, size: u64, unit: crate::tlog::DropUnit) -> Result<Edge, Failure> {
         let (_, end) = extent(self.connection)?;
         let mut prover = Prover::new(end, |tile| self.tile(tile));
         if let Some(edge) = self.edge(size)? {
             prover = prover.with_edge(&edge);
         }
-        prover.edge(size, ground).map_err(told)
+        prover.edge(size, unit).map_err(told)
     }
 
-    /// Returns a maker of proofs in the tree over the first `size` entries. A size in dropped ground is possible at a
+    /// Returns a maker of proofs in the tree over the first `size` entries. A size in a dropped part is possible at a
     /// checkpoint, which has kept its hashes.
     fn prover(&self, size: u64) -> Result<Prover<Source<'_>>, Failure> {
         let source: Source<'_> = Box::new(|tile| self.tile(tile));
@@ -176,13 +176,13 @@ impl<'c> Ground<'c> {
     }
 }
 
-/// Keeps the hashes around each checkpoint in ground that goes, or becomes a block, which may be damaged one day. Where
+/// Keeps the hashes around each checkpoint in a part that goes, or becomes a block, which may be damaged one day. Where
 /// it is damaged already, a checkpoint stays without them, and cannot be compared any more.
 pub(super) fn keep_edges(
     transaction: &Transaction<'_>,
-    ground: &Ground<'_>,
+    tree: &StoredTree<'_>,
     (from, to): (u64, u64),
-    kind: crate::tlog::Ground,
+    kind: crate::tlog::DropUnit,
 ) -> Result<(), Failure> {
     let mut sizes = transaction.prepare_cached(
         "SELECT size FROM checkpoint WHERE size > ?1 AND size <= ?2 ORDER BY size",
@@ -191,7 +191,7 @@ pub(super) fn keep_edges(
     let sizes: Vec<i64> = sizes.collect::<Result<_, _>>()?;
     let mut keep = transaction.prepare_cached("UPDATE checkpoint SET edge = ?2 WHERE size = ?1")?;
     for size in sizes {
-        let edge = match ground.edge_of(number(size), kind) {
+        let edge = match tree.edge_of(number(size), kind) {
             Ok(edge) => edge.to_bytes(),
             Err(Failure::Damaged(_)) => continue,
             Err(failure) => return Err(failure),

@@ -6,7 +6,7 @@ use std::path::Path;
 use rusqlite::{Connection, Transaction, params};
 
 use super::super::entries::{
-    self, BlockPlace, Blocks, Ground, Head, Relation, WEEK, append, checkpoint,
+    self, BlockPlace, Blocks, Head, Relation, StoredTree, WEEK, append, checkpoint,
 };
 use super::super::error::Failure;
 use super::super::rows::{integer, number};
@@ -65,13 +65,13 @@ pub(super) fn rows(connection: &Connection, faults: &mut Faults) -> Result<(), F
 /// Tells whether the stored roots lead to the newest checkpoint over a block. `None` if there is none.
 fn are_roots_signed(connection: &Connection, block: &BlockPlace) -> Result<Option<bool>, Failure> {
     let blocks = Blocks::default();
-    let ground = Ground::new(connection, &blocks);
+    let tree = StoredTree::new(connection, &blocks);
     for stored in checkpoint::all(connection)?.iter().rev() {
         if stored.size < block.end() {
             break;
         }
         if let Some(signed) = content(stored) {
-            return Ok(Some(ground.root(stored.size)? == signed.root));
+            return Ok(Some(tree.root(stored.size)? == signed.root));
         }
     }
     Ok(None)
@@ -100,7 +100,7 @@ fn unreadable_tail(connection: &Connection) -> Result<Option<u64>, Failure> {
 pub(super) fn signed(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     let (first, size) = entries::extent(connection)?;
     let blocks = Blocks::default();
-    let ground = Ground::new(connection, &blocks);
+    let tree = StoredTree::new(connection, &blocks);
     for stored in checkpoint::all(connection)? {
         let Some(read) = content(&stored) else {
             faults.damaged.push(format!(
@@ -109,7 +109,7 @@ pub(super) fn signed(connection: &Connection, faults: &mut Faults) -> Result<(),
             ));
             continue;
         };
-        if stored.size > first && stored.size <= size && ground.root(stored.size)? != read.root {
+        if stored.size > first && stored.size <= size && tree.root(stored.size)? != read.root {
             faults.altered.push(format!(
                 "the records up to {} are not those that were signed",
                 stored.size
@@ -144,11 +144,11 @@ pub(in crate::store::sqlite) fn beyond(
         .map(|signed| (size, signed)))
 }
 
-/// Returns the checkpoints whose hashes of dropped ground do not prove that the log continues them.
+/// Returns the checkpoints whose hashes of dropped parts do not prove that the log continues them.
 fn wrong_edges(connection: &Connection) -> Result<Vec<u64>, Failure> {
     let (_, size) = entries::extent(connection)?;
     let blocks = Blocks::default();
-    let ground = Ground::new(connection, &blocks);
+    let tree = StoredTree::new(connection, &blocks);
     let mut wrong = Vec::new();
     for stored in checkpoint::all(connection)? {
         let mut edge =
@@ -157,8 +157,8 @@ fn wrong_edges(connection: &Connection) -> Result<Vec<u64>, Failure> {
         let (true, Some(read)) = (has_edge && stored.size <= size, content(&stored)) else {
             continue;
         };
-        let proven = match ground.consistency(stored.size, size) {
-            Ok(proof) => proof.verify(&read.root, &ground.root(size)?).is_ok(),
+        let proven = match tree.consistency(stored.size, size) {
+            Ok(proof) => proof.verify(&read.root, &tree.root(size)?).is_ok(),
             Err(Failure::Damaged(_)) => false,
             Err(failure) => return Err(failure),
         };

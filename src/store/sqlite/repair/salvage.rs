@@ -49,7 +49,7 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
     match open::reader(path) {
         Ok(connection) => {
             // A kind that cannot be read is damage, too.
-            if let Err(refusal @ Failure::Told(_)) = kind::refuse_collected(&connection, path) {
+            if let Err(refusal @ Failure::Store(_)) = kind::refuse_collected(&connection, path) {
                 return Err(refusal.at(path));
             }
         }
@@ -203,7 +203,7 @@ fn note_missing(
         }
         Ok(_) => {}
         // A damaged state file names its own way out.
-        Err(Failure::Told(error)) => told.push(error.message),
+        Err(Failure::Store(error)) => told.push(error.message),
         Err(failure) => return Err(failure),
     }
     let Some((size, signed)) = evidence::beyond(target)? else {

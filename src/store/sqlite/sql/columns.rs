@@ -3,7 +3,7 @@
 use rusqlite::types::Value;
 
 use crate::clock::Moment;
-use crate::entry::{Decision, is_strange, most, origin_parts};
+use crate::entry::{Decision, is_of_unknown_client, most, origin_parts};
 use crate::text::{DecisionId, time_text};
 
 /// A column of the views.
@@ -261,7 +261,7 @@ fn foreign(octets: &[u8], cut: u64, most: usize) -> Option<Value> {
 }
 
 fn most_of(decision: &Decision<'_>, most: usize) -> usize {
-    match is_strange(decision.reason) {
+    match is_of_unknown_client(decision.reason) {
         true => most.min(most::OF_STRANGERS),
         false => most,
     }

@@ -8,12 +8,12 @@ use super::words::{origin, rule, shape_facts, shown};
 use crate::clock::Moment;
 use crate::entry::{Decision, Entry};
 use crate::store::block::{Block, BlockError, NO_WORD, WordKind};
-use crate::store::{Tally, TallyKey};
+use crate::store::{GroupBy, GroupCount};
 
 /// Counts of decisions by key.
 #[derive(Debug)]
-pub struct Tallies {
-    key: TallyKey,
+pub struct GroupCounts {
+    key: GroupBy,
     /// By the parts of the key; [`NUL`](END) ends the first part.
     groups: HashMap<String, Group, ahash::RandomState>,
     /// The key of the group counted last.
@@ -63,10 +63,10 @@ impl Group {
     }
 }
 
-impl Tallies {
+impl GroupCounts {
     /// Returns counts of nothing.
     #[must_use]
-    pub fn new(key: TallyKey) -> Self {
+    pub fn new(key: GroupBy) -> Self {
         Self {
             key,
             groups: HashMap::default(),
@@ -101,13 +101,13 @@ impl Tallies {
         let mut others = Vec::new();
         let other = |entry: &Entry<'_>| {
             if let Entry::Decision(decision) = entry {
-                let mut tallies = Self::new(self.key);
-                tallies.count(decision);
-                others.push(tallies);
+                let mut counts = Self::new(self.key);
+                counts.count(decision);
+                others.push(counts);
             }
         };
         match self.key {
-            TallyKey::Origin => {
+            GroupBy::Origin => {
                 let words = words(WordKind::Origin);
                 let mut groups = vec![Group::default(); words.len() + 1];
                 let row = |row| {
@@ -122,7 +122,7 @@ impl Tallies {
                     self.add("", words.get(nth).and_then(origin), None, group);
                 }
             }
-            TallyKey::Reason => {
+            GroupBy::Reason => {
                 let words = words(WordKind::Shape);
                 let mut groups = vec![Group::default(); words.len()];
                 let row = |row| {
@@ -137,7 +137,7 @@ impl Tallies {
                     self.add(facts.map_or("", |facts| facts.reason), None, None, group);
                 }
             }
-            TallyKey::Rule => {
+            GroupBy::Rule => {
                 let (origins, rules) = (words(WordKind::Origin), words(WordKind::Rule));
                 let mut groups: HashMap<(u32, u32), Group, ahash::RandomState> = HashMap::default();
                 let row = |row| {
@@ -152,7 +152,7 @@ impl Tallies {
                 }
             }
         }
-        for (key, group) in others.into_iter().flat_map(|tallies| tallies.groups) {
+        for (key, group) in others.into_iter().flat_map(|counts| counts.groups) {
             self.groups.entry(key).or_default().add(group);
         }
         Ok(())
@@ -172,9 +172,9 @@ impl Tallies {
         let text = &mut self.text;
         text.clear();
         match self.key {
-            TallyKey::Reason => text.push_str(reason),
-            TallyKey::Origin => text.push_str(origin.unwrap_or_default()),
-            TallyKey::Rule => {
+            GroupBy::Reason => text.push_str(reason),
+            GroupBy::Origin => text.push_str(origin.unwrap_or_default()),
+            GroupBy::Rule => {
                 text.push_str(origin.unwrap_or_default());
                 text.push(END);
                 text.push_str(&shown(rule.unwrap_or_default()));
@@ -188,9 +188,9 @@ impl Tallies {
 
     /// Returns the groups, the most frequent first; groups of equal size by name.
     #[must_use]
-    pub fn into_most_frequent(self, limit: usize) -> Vec<Tally> {
+    pub fn into_most_frequent(self, limit: usize) -> Vec<GroupCount> {
         let parts = |text: String| match (self.key, text.split_once(END)) {
-            (TallyKey::Rule, Some((origin, rule))) => vec![origin.to_owned(), rule.to_owned()],
+            (GroupBy::Rule, Some((origin, rule))) => vec![origin.to_owned(), rule.to_owned()],
             _ => vec![text],
         };
         let mut groups: Vec<(String, Group)> = self.groups.into_iter().collect();
@@ -198,12 +198,12 @@ impl Tallies {
             of_b.count.cmp(&of_a.count).then_with(|| a.cmp(b))
         });
         groups.truncate(limit);
-        let tally = |(text, group): (String, Group)| Tally {
+        let group_count = |(text, group): (String, Group)| GroupCount {
             key: parts(text),
             count: group.count,
             first: Moment::from_millis(group.first),
             last: Moment::from_millis(group.last),
         };
-        groups.into_iter().map(tally).collect()
+        groups.into_iter().map(group_count).collect()
     }
 }

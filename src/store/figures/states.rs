@@ -27,16 +27,16 @@ impl Use {
     }
 }
 
-/// The part of a state that counting needs.
+/// The facts of a state that are counted.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Ground {
+pub(super) struct StateFacts {
     fetched_at: Option<u64>,
     state: Option<&'static str>,
     outage: Option<usize>,
     has_text: bool,
 }
 
-impl Ground {
+impl StateFacts {
     /// Tells whether the store has the state.
     pub(super) fn is_known(&self) -> bool {
         self.state.is_some()
@@ -101,7 +101,7 @@ impl Robots {
         (texts.len() as u64, changed as u64)
     }
 
-    fn learn(&mut self, basis: &Basis<'_>) -> Ground {
+    fn learn(&mut self, basis: &Basis<'_>) -> StateFacts {
         self.different += 1;
         self.truncated += u64::from(basis.truncated);
         if let Some(sha256) = basis.sha256
@@ -135,7 +135,7 @@ impl Robots {
             }
             place
         });
-        Ground {
+        StateFacts {
             fetched_at: basis.fetched_at,
             state: Some(state(basis.state)),
             outage,
@@ -153,40 +153,37 @@ fn state(name: &str) -> &'static str {
 
 impl Figures {
     /// Returns the time of the fetch that a state rests on.
-    pub(super) fn ground(&mut self, digest: &Digest, objects: Lookup<'_>) -> Option<u64> {
-        if let Some(known) = self.grounds.get(digest) {
+    pub(super) fn fetched_at(&mut self, digest: &Digest, objects: Lookup<'_>) -> Option<u64> {
+        if let Some(known) = self.states.get(digest) {
             return known.fetched_at;
         }
         let body = objects(digest);
         let basis = body.as_deref().and_then(|body| Basis::read(body).ok());
-        let ground = basis.map(|basis| self.robots.learn(&basis));
-        let ground = ground.unwrap_or_default();
-        self.grounds.insert(*digest, ground);
-        ground.fetched_at
+        let facts = basis.map(|basis| self.robots.learn(&basis));
+        let facts = facts.unwrap_or_default();
+        self.states.insert(*digest, facts);
+        facts.fetched_at
     }
 
     /// Counts requests that rest on a state, of which `fresh` came within a day after the fetch.
     pub(super) fn rest_on(&mut self, digest: &Digest, how: Use, sum: &Sum, fresh: u64) {
-        let Some(ground) = self.grounds.get(digest).copied() else {
+        let Some(facts) = self.states.get(digest).copied() else {
             return;
         };
         let robots = &mut self.robots;
         let requests = sum.requests();
-        let Some(state) = ground.state else {
+        let Some(state) = facts.state else {
             robots.lost += requests;
             return;
         };
         robots.judged += requests;
         robots.within_a_day += fresh;
         robots.states.entry(state).or_default().add(sum);
-        let Some(outage) = ground
-            .outage
-            .and_then(|place| robots.outages.get_mut(place))
-        else {
+        let Some(outage) = facts.outage.and_then(|place| robots.outages.get_mut(place)) else {
             return;
         };
         outage.last = outage.last.max(sum.last);
-        let of = match (how, ground.has_text) {
+        let of = match (how, facts.has_text) {
             (Use::Disallow, _) => &mut outage.disallowed,
             (Use::Rules, true) => &mut outage.by_copy,
             (Use::Rules, false) => &mut outage.without_rules,

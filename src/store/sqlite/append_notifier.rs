@@ -14,26 +14,29 @@ use super::error::Failure;
 use crate::entry::{Entry, EventKind};
 use crate::store::Appended;
 
-/// The function to tell.
-pub(super) type Tell = Arc<dyn Fn(Appended) + Send + Sync>;
+/// Called with the entries that the store has appended.
+pub(super) type OnAppend = Arc<dyn Fn(Appended) + Send + Sync>;
 
-/// A listener, and how far it has been told.
-pub(super) struct Teller {
-    tell: Tell,
+/// A listener, and the entries that it has been given so far.
+pub(super) struct AppendNotifier {
+    tell: OnAppend,
     /// Entries up to which events are told.
-    told: u64,
+    notified: u64,
 }
 
-impl Teller {
-    /// Returns a teller of what follows the first `size` entries.
-    pub(super) fn new(tell: Tell, size: u64) -> Self {
-        Self { tell, told: size }
+impl AppendNotifier {
+    /// Returns a notifier for the entries after the first `size` ones.
+    pub(super) fn new(tell: OnAppend, size: u64) -> Self {
+        Self {
+            tell,
+            notified: size,
+        }
     }
 
     /// Returns the lines of events that are not told yet, up to the place `end`. What cannot be read is left out: no
     /// write may fail for it.
     pub(super) fn events(&self, connection: &Connection, end: u64) -> Vec<String> {
-        if end <= self.told {
+        if end <= self.notified {
             return Vec::new();
         }
         let mut found = Vec::new();
@@ -46,7 +49,7 @@ impl Teller {
         };
         // Not the blocks that are shared: this transaction may be rolled back.
         let blocks = Blocks::default();
-        if let Err(failure) = walk(connection, &blocks, self.told..=end - 1, false, look) {
+        if let Err(failure) = walk(connection, &blocks, self.notified..=end - 1, false, look) {
             warn!(
                 ?failure,
                 "events that the store has appended cannot be read, and are not shown"
@@ -57,7 +60,7 @@ impl Teller {
 
     /// Tells what is committed: these events, then the batch, if there was one. The log has `size` entries now.
     pub(super) fn tell(&mut self, events: Vec<String>, has_batch: bool, size: u64) {
-        self.told = size;
+        self.notified = size;
         for line in events {
             (self.tell)(Appended::Event(line.into()));
         }
@@ -84,10 +87,10 @@ fn is_of_a_store(entry: &[u8]) -> bool {
     )
 }
 
-impl fmt::Debug for Teller {
+impl fmt::Debug for AppendNotifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Teller")
-            .field("told", &self.told)
+        f.debug_struct("AppendNotifier")
+            .field("notified", &self.notified)
             .finish_non_exhaustive()
     }
 }

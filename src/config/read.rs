@@ -103,7 +103,7 @@ pub(super) type Read<T> = Result<T, Vec<Refusal>>;
 pub(super) struct Reader<'t> {
     text: &'t str,
     faults: Vec<Fault>,
-    strangers: Vec<Stranger>,
+    unknown_keys: Vec<UnknownKey>,
     known: Vec<(&'static str, &'static str)>,
 }
 
@@ -116,7 +116,7 @@ pub(super) struct Entry<'t> {
 }
 
 /// A key that no section requested. Judged at the end, when all sections' keys are known.
-struct Stranger {
+struct UnknownKey {
     section: &'static str,
     key: String,
     line: usize,
@@ -128,7 +128,7 @@ impl<'t> Reader<'t> {
         Self {
             text,
             faults: Vec::new(),
-            strangers: Vec::new(),
+            unknown_keys: Vec::new(),
             known: Vec::new(),
         }
     }
@@ -167,10 +167,10 @@ impl<'t> Reader<'t> {
 
     /// Returns all faults, in the order of the file.
     pub(super) fn into_faults(mut self) -> Vec<Fault> {
-        for stranger in std::mem::take(&mut self.strangers) {
-            let advice = advice(stranger.section, &stranger.key, &self.known);
-            let message = format!("{}: {advice}", stranger.shown);
-            self.faults.push(Fault::new(stranger.line, message));
+        for unknown in std::mem::take(&mut self.unknown_keys) {
+            let advice = advice(unknown.section, &unknown.key, &self.known);
+            let message = format!("{}: {advice}", unknown.shown);
+            self.faults.push(Fault::new(unknown.line, message));
         }
         self.faults.sort_by_key(|fault| fault.line);
         self.faults
@@ -353,7 +353,7 @@ impl<'t> Section<'_, 't> {
                 _ if WITH_SECRETS.contains(&self.name) => format!("{} = …", self.label(name)),
                 _ => format!("{} = {}", self.label(name), self.reader.shown(value.span())),
             };
-            self.reader.strangers.push(Stranger {
+            self.reader.unknown_keys.push(UnknownKey {
                 section: self.name,
                 key: name.to_owned(),
                 line: self.reader.line(key.span().start),

@@ -241,7 +241,7 @@ impl RobotsCache {
             let mut slots = entry.slots.lock();
             let slot = slots.held(crawler, now);
             let doubted = slot.filter(|slot| Arc::ptr_eq(&slot.state, seen));
-            let asked = (origin, crawler.asker);
+            let asked = (origin, crawler.requester);
             doubted.map(|slot| shared.join(&entry, asked, slot, 0, FlightReason::Fetch))
         };
         match flight {

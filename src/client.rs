@@ -21,8 +21,8 @@ pub use self::recognise::{AuthCache, AuthError, Clients};
 use crate::agent::{Agent, Chain, Source};
 use crate::config::{ClientConfig, Conditions, Mode, ProfileName, Quota, Rate};
 use crate::rep::ProductToken;
-use crate::robots::asker::Asker;
 use crate::robots::identity::Crawler;
+use crate::robots::requesting_client::RequestingClient;
 use crate::usage::Purposes;
 
 /// One client, as it is configured.
@@ -123,10 +123,10 @@ impl Client {
 
     /// Returns this client, at `address`, as one that asks for a document.
     #[must_use]
-    pub fn asker(&self, address: IpAddr) -> Asker<'_> {
+    pub fn requester(&self, address: IpAddr) -> RequestingClient<'_> {
         match &self.name {
-            Some(name) => Asker::Named(name),
-            None => Asker::At(address),
+            Some(name) => RequestingClient::Named(name),
+            None => RequestingClient::At(address),
         }
     }
 
@@ -175,18 +175,18 @@ pub enum ClientKey {
 
 impl ClientKey {
     /// Returns the key of the client that asks for a document.
-    pub(crate) fn of(asker: Asker<'_>) -> ClientKey {
-        match asker {
-            Asker::Named(name) => ClientKey::Named(Arc::clone(name)),
-            Asker::At(address) => ClientKey::at(address),
+    pub(crate) fn of(requester: RequestingClient<'_>) -> ClientKey {
+        match requester {
+            RequestingClient::Named(name) => ClientKey::Named(Arc::clone(name)),
+            RequestingClient::At(address) => ClientKey::at(address),
         }
     }
 
     /// Returns this client as one that asks.
-    pub(crate) fn asker(&self) -> Asker<'_> {
+    pub(crate) fn requester(&self) -> RequestingClient<'_> {
         match self {
-            ClientKey::Named(name) => Asker::Named(name),
-            ClientKey::At(address) => Asker::At(*address),
+            ClientKey::Named(name) => RequestingClient::Named(name),
+            ClientKey::At(address) => RequestingClient::At(*address),
         }
     }
 

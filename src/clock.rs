@@ -149,12 +149,12 @@ pub struct Clock(Source);
 #[derive(Clone, Debug)]
 enum Source {
     System,
-    Manual(Arc<Hands>),
+    Manual(Arc<ManualTime>),
 }
 
 /// The time of a manual clock, in milliseconds.
 #[derive(Debug)]
-struct Hands {
+struct ManualTime {
     wall: AtomicU64,
     uptime: AtomicU64,
 }
@@ -169,7 +169,7 @@ impl Clock {
     /// A clock that stands at `start` until [`advance`](Self::advance) or [`set`](Self::set) moves it.
     #[must_use]
     pub fn manual(start: Moment) -> Self {
-        Self(Source::Manual(Arc::new(Hands {
+        Self(Source::Manual(Arc::new(ManualTime {
             wall: AtomicU64::new(start.0),
             uptime: AtomicU64::new(0),
         })))

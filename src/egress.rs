@@ -45,7 +45,7 @@ use http::{HeaderMap, Request, Response, StatusCode, Uri, Version};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use self::attempt::{Halt, Lease, Lost, NewConnections, answer, copy_if_safe};
+use self::attempt::{AttemptEnd, Lease, Lost, NewConnections, answer, copy_if_safe};
 use self::connect::Tls;
 pub(crate) use self::connect::{tls_config, tls_config_of};
 use self::counts::Counts;
@@ -372,9 +372,9 @@ impl Egress {
             })
         };
         Err(match failed {
-            Halt::Failed(failure) => Unsent::Failed(failure),
-            Halt::Overtaken(request) => Unsent::Overtaken(again(request, permit)),
-            Halt::Lost(request) => Unsent::Lost(again(request, permit)),
+            AttemptEnd::Failed(failure) => Unsent::Failed(failure),
+            AttemptEnd::Overtaken(request) => Unsent::Overtaken(again(request, permit)),
+            AttemptEnd::Lost(request) => Unsent::Lost(again(request, permit)),
         })
     }
 
@@ -396,8 +396,8 @@ impl Egress {
             let sent = self.try_send(send_permit, request, |_, _| {}, now.take(), reuse);
             match sent.await {
                 Ok(received) => return Ok(received),
-                Err(Halt::Failed(failure)) => return Err(failure),
-                Err(Halt::Lost(again) | Halt::Overtaken(again)) => request = *again,
+                Err(AttemptEnd::Failed(failure)) => return Err(failure),
+                Err(AttemptEnd::Lost(again) | AttemptEnd::Overtaken(again)) => request = *again,
             }
         }
         Err(Failure::Terminated)
@@ -410,7 +410,7 @@ impl Egress {
         interim: impl Fn(StatusCode, &HeaderMap) + Clone + Send + Sync + 'static,
         mut now: Option<Moment>,
         reuse: Reuse,
-    ) -> Result<Received, Halt> {
+    ) -> Result<Received, AttemptEnd> {
         let sharing = Sharing::of(send_permit, &request);
         let (key, path) = send_permit.destination();
         let (to_connect, to_answer) = send_permit.timeouts(self.0.connect_timeout);
@@ -437,7 +437,8 @@ impl Egress {
                     let via = request.extensions().get::<ViaChain>().cloned();
                     let use_for = (sharing, protocols.of_new_connection());
                     let connecting = self.0.connect(key.clone(), use_for, to_connect, via);
-                    let (lease, had_to_wait) = Box::pin(connecting).await.map_err(Halt::Failed)?;
+                    let (lease, had_to_wait) =
+                        Box::pin(connecting).await.map_err(AttemptEnd::Failed)?;
                     was_crowded |= had_to_wait;
                     let is_new = lease.past().0 == UseCount::Fresh;
                     (lease, is_new)
@@ -452,7 +453,7 @@ impl Egress {
             let spare = is_doubtful.then(|| copy_if_safe(&request)).flatten();
             let Some(proof) = send_permit.proof(&self.0.changes) else {
                 lease.give_back();
-                return Err(Halt::Overtaken(Box::new(request)));
+                return Err(AttemptEnd::Overtaken(Box::new(request)));
             };
             let is_http2 = matches!(lease, Lease::Http2(_));
             self.0.signers.sign(&mut request, key.origin(), is_http2);

@@ -29,7 +29,7 @@ use crate::policy::identity::{Required, decide_by_identity};
 use crate::policy::overrides::{ActiveOverride, Overrides};
 use crate::policy::{self, Decision, Reason, Ruling, Target, Verdict};
 use crate::rep::{
-    Explanation, Group, Origin, OriginError, Other, ParseOptions, ProductToken, Robots, Scheme,
+    Explanation, Group, Origin, OriginError, OtherLine, ParseOptions, ProductToken, Robots, Scheme,
     split_transfer_type,
 };
 use crate::robots::snapshot::Snapshot;
@@ -392,7 +392,7 @@ pub fn meaning(decision: &Decision) -> String {
 
 /// Returns the index of the group that a field belongs to: the last group that begins above it. A Sitemap belongs to
 /// none.
-pub fn group_of(other: &Other<'_>, groups: &[Group<'_>]) -> Option<usize> {
+pub fn group_of(other: &OtherLine<'_>, groups: &[Group<'_>]) -> Option<usize> {
     if other.field == crate::rep::Field::Sitemap {
         return None;
     }

@@ -71,8 +71,8 @@ pub struct Requester<'a> {
 impl<'a> Requester<'a> {
     /// Returns the crawler under which robots.txt is fetched and cached.
     fn crawler(&self) -> Crawler<'a> {
-        let asker = self.client.asker(self.address);
-        self.client.crawler(self.agent).asked_by(Some(asker))
+        let requester = self.client.requester(self.address);
+        self.client.crawler(self.agent).asked_by(Some(requester))
     }
 }
 

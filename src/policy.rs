@@ -52,7 +52,7 @@ use self::settings::PolicyDigest;
 use self::usage::{Signals, Usage};
 use crate::agent::Agent;
 use crate::clock::Moment;
-use crate::rep::{ComparisonPath, Finding, Guarded, Origin, Rule, RuleKind, Rules};
+use crate::rep::{ComparisonPath, Finding, GuardVerdict, Origin, Rule, RuleKind, Rules};
 use crate::robots::access::Cause;
 use crate::robots::identity::FetchedAs;
 use crate::robots::state::{Stance, State};
@@ -482,13 +482,13 @@ fn by_rules(rules: &Rules, path: &ComparisonPath<'_>, path_guard: bool) -> Concl
         _ => {}
     }
     match rules.guard(path) {
-        Guarded::Clear => Conclusion::by(Reason::RobotsAllow, found),
-        Guarded::Disallowed { reading, rule } => Conclusion {
+        GuardVerdict::Clear => Conclusion::by(Reason::RobotsAllow, found),
+        GuardVerdict::Disallowed { reading, rule } => Conclusion {
             // A comparison form is ASCII.
             reading: Some(String::from_utf8_lossy(&reading).into()),
             ..Conclusion::by(Reason::PathGuard, Some(rule))
         },
-        Guarded::TooMany => Conclusion::bare(Reason::PathGuard),
+        GuardVerdict::TooMany => Conclusion::bare(Reason::PathGuard),
     }
 }
 

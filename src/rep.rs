@@ -65,10 +65,12 @@ mod trigram_index;
 mod utf16;
 
 pub use agent::product_tokens;
-pub use explain::{Explanation, Judged, Match, MatchedBy, Speaker, Standing, Why};
+pub use explain::{
+    ApplicableGroup, Explanation, Judged, Match, MatchedBy, TokenRole, VerdictReason,
+};
 pub use family::family;
 pub use field::Field;
-pub use group::{Group, Other};
+pub use group::{Group, OtherLine};
 pub use guard::{PathVariants, Question, Spelling};
 pub use line::lines;
 pub use lint::{Lint, LintKind};
@@ -77,9 +79,9 @@ pub use parse::{ParseOptions, Robots};
 pub use path::ComparisonPath;
 pub(crate) use path::digit;
 pub use path_pattern::{PathPattern, PathPatternError};
-pub use ranked_paths::{Picked, RankedPaths};
+pub use ranked_paths::{Applicable, RankedPaths};
 pub use rule::{Rule, RuleKind, Selection};
-pub use rules::{Finding, Guarded, Rules};
+pub use rules::{Finding, GuardVerdict, Rules};
 pub use token::{ProductToken, TokenError};
 pub use transfer_type::{TransferType, split_transfer_type};
 pub use utf16::decoded;

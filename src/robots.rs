@@ -3,11 +3,11 @@
 //! Pure: no sockets, clocks or logs. [`crate::cache`] fetches and keeps.
 
 pub mod access;
-pub mod asker;
 pub mod crawl_delay;
 pub mod document;
 pub mod identity;
 pub mod reach;
+pub mod requesting_client;
 pub mod snapshot;
 pub mod state;
 pub mod timing;

@@ -46,11 +46,11 @@ use self::figures::Figures;
 pub use self::log_key::{LogKey, StoredCheckpoint};
 pub use self::maintenance::maintain;
 pub use self::origins::{
-    Fetch, FetchSum, FetchSums, OriginMemory, OriginQuery, OtherAnswer, SnapshotMeta, StoredState,
+    Fetch, FetchSum, FetchSums, OriginQuery, OtherAnswer, SnapshotMeta, StoredOrigin, StoredState,
 };
 pub use self::range::Records;
 pub use self::room::{Pruned, Retention, ShipMark, Size};
-use self::rotation::{Rotation, Words};
+use self::rotation::{Rotation, RotationReason};
 use self::state_file::StateFile;
 
 use std::fmt;
@@ -90,10 +90,10 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn tell_appended(&self, tell: Arc<dyn Fn(Appended) + Send + Sync>) -> Pending<'_, ()>;
 
     /// Returns the states of an origin, one for each identity, that of `*` first.
-    fn origin(&self, origin: &Origin) -> Pending<'_, Vec<OriginMemory>>;
+    fn origin(&self, origin: &Origin) -> Pending<'_, Vec<StoredOrigin>>;
 
     /// Returns a page of states, ordered by origin and identity: those after `query.after`.
-    fn origins(&self, query: OriginQuery) -> Pending<'_, Vec<OriginMemory>>;
+    fn origins(&self, query: OriginQuery) -> Pending<'_, Vec<StoredOrigin>>;
 
     /// Returns the latest fetches of an origin's robots.txt, of all identities, newest first.
     fn fetches(&self, origin: &Origin, limit: usize) -> Pending<'_, Vec<Fetch>>;
@@ -290,7 +290,7 @@ fn engine(config: &Config, access: Access) -> Result<sqlite::Sqlite, StoreError>
 /// store does what is left.
 pub async fn rotate_key(
     config: &Config,
-    words: Words,
+    words: RotationReason,
     now: Moment,
 ) -> Result<Rotation, StoreError> {
     let path = named(config)?;

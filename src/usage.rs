@@ -32,7 +32,9 @@ pub use self::modes::{Modes, SignalMode};
 pub use self::notes::notes;
 pub use self::purpose::{Purpose, Purposes};
 pub use self::robots_lines::{RobotsLine, robots_fields, robots_lines};
-pub use self::said::{Invalid, License, Place, Preference, Said, Signal, Text, Value, Why};
+pub use self::said::{
+    Invalid, License, Place, Preference, Said, Signal, Text, UnusedReason, Value,
+};
 pub use self::statements::{Shadowed, Statements};
 pub use self::tdmrep::TdmRep;
 

@@ -8,7 +8,7 @@ use crate::clock::Moment;
 use crate::explain::sitemaps::{Access, Sitemap};
 use crate::explain::states::lives;
 use crate::policy::overrides::Override;
-use crate::store::{self, OriginMemory, Removed, SnapshotMeta, StoredDecision, StoredState};
+use crate::store::{self, Removed, SnapshotMeta, StoredDecision, StoredOrigin, StoredState};
 use crate::text::hex;
 use crate::text::time_text;
 use crate::tlog::{KeyName, leaf_hash};
@@ -233,7 +233,7 @@ pub struct OutageEntry {
 
 impl OriginEntry {
     /// Shows a state of the store.
-    pub fn of(found: &OriginMemory) -> OriginEntry {
+    pub fn of(found: &StoredOrigin) -> OriginEntry {
         let state = &found.state;
         let (fresh, outage) = lives(state);
         let (why, fetched) = match state {

@@ -85,7 +85,7 @@ impl Shared {
             fetched_as: slot.fetched_as.clone(),
             failure: None,
         };
-        let asked = (&subject.origin, subject.asker());
+        let asked = (&subject.origin, subject.requester());
         let flight = (!is_recent(&common.state, now))
             .then(|| self.join(entry, asked, slot, subject.depth, FlightReason::Fetch));
         self.recount(&mut slots);

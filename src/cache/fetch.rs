@@ -26,7 +26,7 @@ use tokio::time::timeout;
 use tracing::info;
 
 use self::content::{ACCEPTED, read};
-use self::pause::{Course, driven};
+use self::pause::{Continuity, driven};
 use self::trace::Trace;
 use crate::client::ClientKey;
 use crate::clock::Clock;
@@ -119,13 +119,13 @@ pub async fn fetch(
             trace: &mut trace,
         };
         let following = timeout(asked.config.fetch_timeout, chain.go());
-        let (result, course) = driven(clock, following).await;
+        let (result, continuity) = driven(clock, following).await;
         let result = result.unwrap_or_else(|_| unreachable(Cause::Timeout));
         let is_of_the_network = matches!(
             &result,
             AccessResult::Unreachable { cause, .. } if cause.is_network()
         );
-        if !is_of_the_network || course == Course::Ran || repeats >= MOST_REPEATS {
+        if !is_of_the_network || continuity == Continuity::Continuous || repeats >= MOST_REPEATS {
             break result;
         }
         repeats += 1;

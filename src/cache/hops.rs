@@ -27,11 +27,11 @@ use parking_lot::Mutex;
 use super::Shared;
 use super::fetch_handle::Ended;
 use crate::client::ClientKey;
-use crate::rep::{ComparisonPath, Guarded, Origin, RuleKind};
+use crate::rep::{ComparisonPath, GuardVerdict, Origin, RuleKind};
 use crate::robots::access::{Cause, Hop};
-use crate::robots::asker::Asker;
 use crate::robots::document::Document;
 use crate::robots::identity::{Crawler, Identity};
+use crate::robots::requesting_client::RequestingClient;
 use crate::robots::state::{Due, Stance, State};
 
 use std::sync::Arc;
@@ -59,8 +59,8 @@ pub(super) struct FetchSubject {
 
 impl FetchSubject {
     /// Returns the client that it counts against.
-    pub(super) fn asker(&self) -> Option<Asker<'_>> {
-        self.client.as_ref().map(ClientKey::asker)
+    pub(super) fn requester(&self) -> Option<RequestingClient<'_>> {
+        self.client.as_ref().map(ClientKey::requester)
     }
 }
 
@@ -131,7 +131,7 @@ impl Shared {
         let tokens = subject.identity.token();
         let crawler = Crawler::with(&subject.identity, tokens.map_or(&[], std::slice::from_ref))
             .asking(Document::RobotsTxt)
-            .asked_by(subject.asker());
+            .asked_by(subject.requester());
         let known = self.hop_as_known(origin, path, crawler);
         if known != UNJUDGED {
             return known;
@@ -210,7 +210,7 @@ impl Shared {
         // Another reading of the path is reason enough not to make the hop.
         if verdict != Some(RuleKind::Disallow)
             && config.path_guard
-            && !matches!(rules.guard(&path), Guarded::Clear)
+            && !matches!(rules.guard(&path), GuardVerdict::Clear)
         {
             return UNJUDGED;
         }

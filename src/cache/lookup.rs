@@ -17,9 +17,9 @@ use crate::clock::Moment;
 use crate::config::ProfileName;
 use crate::policy::generation::OriginUpdates;
 use crate::rep::Origin;
-use crate::robots::asker::Asker;
 use crate::robots::document::Document;
 use crate::robots::identity::{Crawler, FetchedAs};
+use crate::robots::requesting_client::RequestingClient;
 use crate::robots::state::{Due, Stance, State};
 
 /// The answer about an origin for one request.
@@ -135,8 +135,8 @@ impl Shared {
         };
         let is_unconfirmed = self.sharing.is_some() && slot.is_unconfirmed();
         let is_compared = self.is_compared(slot);
-        let asker = crawler.asker;
-        let mut join = |reason| self.join(entry, (origin, asker), slot, depth, reason);
+        let requester = crawler.requester;
+        let mut join = |reason| self.join(entry, (origin, requester), slot, depth, reason);
         let awaited = match due {
             Due::No | Due::Ahead if is_unconfirmed => {
                 let reason = match due {
@@ -249,7 +249,7 @@ impl Shared {
     pub(super) fn join(
         self: &Arc<Self>,
         entry: &Arc<Entry>,
-        (origin, asker): (&Origin, Option<Asker<'_>>),
+        (origin, requester): (&Origin, Option<RequestingClient<'_>>),
         slot: &mut Slot,
         depth: u8,
         reason: FlightReason,
@@ -262,7 +262,7 @@ impl Shared {
             let subject = FetchSubject {
                 origin: origin.clone(),
                 identity: slot.identity.clone(),
-                client: asker.map(ClientKey::of),
+                client: requester.map(ClientKey::of),
                 depth,
             };
             self.start_fetch(entry, subject)

@@ -79,8 +79,8 @@ pub(super) enum Lost {
     Sent(Failure),
 }
 
-/// A request of any purpose that got no answer, and gets none by the same permit.
-pub(super) enum Halt {
+/// The end of an attempt without an answer. The same permit makes no other attempt.
+pub(super) enum AttemptEnd {
     /// The attempt failed.
     Failed(Failure),
     /// Nothing was sent: a change has overtaken the permit.
@@ -97,32 +97,32 @@ impl Lost {
         is_last: bool,
         spare: Option<Request<RequestBody>>,
         reuse: Reuse,
-    ) -> Result<Request<RequestBody>, Halt> {
+    ) -> Result<Request<RequestBody>, AttemptEnd> {
         let halt = match (self, reuse) {
-            (Lost::Unsent(_), _) if is_last => Halt::Failed(Failure::Terminated),
+            (Lost::Unsent(_), _) if is_last => AttemptEnd::Failed(Failure::Terminated),
             (Lost::Unsent(request), _) => return Ok(request),
             (Lost::Unprocessed(request) | Lost::WantsHttp1(Some(request)), Reuse::Allowed) => {
-                Halt::Lost(request)
+                AttemptEnd::Lost(request)
             }
             // A new connection may go away, too: an origin that reads its configuration again accepts some that it ends
             // at once.
-            (Lost::LeftBehind(request), _) => Halt::Lost(request),
+            (Lost::LeftBehind(request), _) => AttemptEnd::Lost(request),
             // Once is enough.
-            (Lost::Unprocessed(_), Reuse::Forbidden) => Halt::Failed(Failure::Terminated),
+            (Lost::Unprocessed(_), Reuse::Forbidden) => AttemptEnd::Failed(Failure::Terminated),
             // The origin has said how it is to be asked.
             (Lost::WantsHttp1(Some(request)), Reuse::Forbidden) => return Ok(*request),
-            (Lost::WantsHttp1(None), _) => Halt::Failed(Failure::Reset),
+            (Lost::WantsHttp1(None), _) => AttemptEnd::Failed(Failure::Reset),
             // The origin may have closed the connection while the request was on its way: try once more, on a new
             // connection.
             (Lost::Cut(request), Reuse::Allowed) if may_be_sent_twice(&request) => {
-                Halt::Lost(request)
+                AttemptEnd::Lost(request)
             }
-            (Lost::Cut(_), _) => Halt::Failed(Failure::Terminated),
+            (Lost::Cut(_), _) => AttemptEnd::Failed(Failure::Terminated),
             (Lost::Sent(Failure::Terminated), Reuse::Allowed) => match spare {
-                Some(spare) => Halt::Lost(Box::new(spare)),
-                None => Halt::Failed(Failure::Terminated),
+                Some(spare) => AttemptEnd::Lost(Box::new(spare)),
+                None => AttemptEnd::Failed(Failure::Terminated),
             },
-            (Lost::Sent(failure), _) => Halt::Failed(failure),
+            (Lost::Sent(failure), _) => AttemptEnd::Failed(failure),
         };
         Err(halt)
     }
@@ -290,9 +290,9 @@ mod tests {
         for (name, lost, is_last, reuse, expected) in cases {
             let found = match lost.send_again(is_last, None, reuse) {
                 Ok(_) => Ok("at once"),
-                Err(Halt::Lost(_)) => Ok("judged again"),
-                Err(Halt::Failed(failure)) => Err(failure),
-                Err(Halt::Overtaken(_)) => Ok("overtaken"),
+                Err(AttemptEnd::Lost(_)) => Ok("judged again"),
+                Err(AttemptEnd::Failed(failure)) => Err(failure),
+                Err(AttemptEnd::Overtaken(_)) => Ok("overtaken"),
             };
             assert_eq!(found, expected, "{name}");
         }

@@ -23,7 +23,7 @@ use self::answer::Facts;
 pub(super) use self::body::Body;
 use self::body::{BodyEnd, Transfer};
 use self::control::{Control, SessionEnd, TransferStart};
-use super::attempt::Halt;
+use super::attempt::AttemptEnd;
 use super::proof::SendPermit;
 use super::{Failure, Received, RequestBody, ResponseBody, Shared, ViaChain};
 use crate::ftp::command::Command;
@@ -45,17 +45,17 @@ impl Shared {
         send_permit: SendPermit<'_>,
         request: Request<RequestBody>,
         (to_connect, to_answer): (Duration, Option<Duration>),
-    ) -> Result<Received, Halt> {
+    ) -> Result<Received, AttemptEnd> {
         if !self.takes_ftp.load(Ordering::Relaxed) {
-            return Err(Halt::Failed(Failure::Unaddressable));
+            return Err(AttemptEnd::Failed(Failure::Unaddressable));
         }
         let (key, path) = send_permit.destination();
         let resource =
-            path::read(path.as_str()).map_err(|_| Halt::Failed(Failure::Unaddressable))?;
+            path::read(path.as_str()).map_err(|_| AttemptEnd::Failed(Failure::Unaddressable))?;
         let is_robots = matches!(send_permit, SendPermit::Robots(_));
         // A fetch of crawlgate asks an FTP server for robots.txt alone: TDMRep is about HTTP.
         if is_robots && path.as_str() != "/robots.txt" {
-            return Err(Halt::Failed(Failure::Unaddressable));
+            return Err(AttemptEnd::Failed(Failure::Unaddressable));
         }
         // The words of an error page could be taken for those of a missing page.
         let has_body = *request.method() != Method::HEAD && !is_robots;
@@ -73,7 +73,7 @@ impl Shared {
         let answered = match opened.unwrap_or(Err(Failure::ConnectTimeout.into())) {
             Ok(session) => {
                 if send_permit.proof(&self.changes).is_none() {
-                    return Err(Halt::Overtaken(Box::new(request)));
+                    return Err(AttemptEnd::Overtaken(Box::new(request)));
                 }
                 let answering = session.answer(&resource);
                 match to_answer {
@@ -87,11 +87,11 @@ impl Shared {
         };
         let (response, peer) = match answered {
             Ok(answered) => answered,
-            Err(SessionEnd::Overtaken) => return Err(Halt::Overtaken(Box::new(request))),
+            Err(SessionEnd::Overtaken) => return Err(AttemptEnd::Overtaken(Box::new(request))),
             // The server was asked about the file by then.
-            Err(SessionEnd::OvertakenLate) => return Err(Halt::Lost(Box::new(request))),
+            Err(SessionEnd::OvertakenLate) => return Err(AttemptEnd::Lost(Box::new(request))),
             Err(SessionEnd::Refused(refusal, peer)) => (answer::refused(refusal, has_body), peer),
-            Err(SessionEnd::Failed(failure)) => return Err(Halt::Failed(failure)),
+            Err(SessionEnd::Failed(failure)) => return Err(AttemptEnd::Failed(failure)),
         };
         Ok(Received {
             response,

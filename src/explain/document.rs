@@ -12,7 +12,7 @@ use super::{Alternative, File, Judgement, Unjudged, group_of, meaning};
 use crate::policy::Decision;
 use crate::policy::overrides::Override;
 use crate::rep::{
-    Field, Group, Judged, Lint, MatchedBy, Other, Rule, Selection, Speaker, Standing,
+    ApplicableGroup, Field, Group, Judged, Lint, MatchedBy, OtherLine, Rule, Selection, TokenRole,
 };
 use crate::text::guarded::line;
 use crate::text::{hex, time_text};
@@ -283,7 +283,7 @@ pub fn notes_of(notes: &[Lint]) -> Vec<NoteOf<'_>> {
 }
 
 /// Returns the group that decides, or that applies even if none of its rules matches.
-fn group<'a>(decision: &'a Decision, speaker: Option<&'a Speaker>) -> Option<&'a str> {
+fn group<'a>(decision: &'a Decision, speaker: Option<&'a ApplicableGroup>) -> Option<&'a str> {
     let of_rule = decision.rule.as_ref().map(|rule| &*rule.group);
     of_rule.or(speaker.map(|speaker| &*speaker.name))
 }
@@ -300,9 +300,9 @@ fn chain(judged: &Judgement) -> Vec<Token<'_>> {
     };
     let tokens = explanation.chain.iter().map(|(token, standing)| {
         let standing = match standing {
-            Standing::Named => "named",
-            Standing::NotNamed => "not_named",
-            Standing::NotAsked => "not_asked",
+            TokenRole::Named => "named",
+            TokenRole::NotNamed => "not_named",
+            TokenRole::NotAsked => "not_asked",
         };
         of(token.as_str(), Some(standing))
     });
@@ -338,7 +338,7 @@ fn assertion_of(asserted: &Override) -> Assertion<'_> {
     }
 }
 
-fn without<'a>(decision: &'a Decision, speaker: Option<&'a Speaker>) -> Without<'a> {
+fn without<'a>(decision: &'a Decision, speaker: Option<&'a ApplicableGroup>) -> Without<'a> {
     let rule = decision.rule.as_ref();
     Without {
         verdict: decision.verdict().as_str(),
@@ -350,7 +350,7 @@ fn without<'a>(decision: &'a Decision, speaker: Option<&'a Speaker>) -> Without<
     }
 }
 
-fn speaker_of(group: &Speaker) -> SpeakerOf<'_> {
+fn speaker_of(group: &ApplicableGroup) -> SpeakerOf<'_> {
     SpeakerOf {
         name: &group.name,
         line: group.line,
@@ -429,7 +429,7 @@ fn fields(judged: &Judgement) -> Vec<FieldOf<'_>> {
         .collect()
 }
 
-fn field<'a>(other: &Other<'a>, own: Option<bool>) -> FieldOf<'a> {
+fn field<'a>(other: &OtherLine<'a>, own: Option<bool>) -> FieldOf<'a> {
     FieldOf {
         field: other.field.as_str(),
         value: String::from_utf8_lossy(other.value),

@@ -5,7 +5,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::Judgement;
-use crate::rep::{ProductToken, Selection, Standing, family};
+use crate::rep::{ProductToken, Selection, TokenRole, family};
 
 /// A group that names a crawler's family and does not count.
 #[derive(Serialize, ToSchema)]
@@ -30,7 +30,7 @@ pub fn families(judged: &Judgement) -> Vec<FamilyOf<'_>> {
     let (Some(explanation), Some(snapshot)) = (&judged.explanation, &judged.snapshot) else {
         return Vec::new();
     };
-    let is_named = |(_, standing): &(_, Standing)| *standing == Standing::Named;
+    let is_named = |(_, standing): &(_, TokenRole)| *standing == TokenRole::Named;
     if explanation.chain.iter().any(is_named) {
         return Vec::new();
     }

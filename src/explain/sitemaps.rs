@@ -24,7 +24,7 @@ use crate::robots::document::Document;
 use crate::robots::identity::{Crawler, Identity};
 use crate::robots::state::{Stance, State};
 use crate::store::persist::from_stored;
-use crate::store::{OriginMemory, OriginQuery, Store, StoreError};
+use crate::store::{OriginQuery, Store, StoreError, StoredOrigin};
 
 /// States to read at once.
 const STATES: usize = 100;
@@ -155,7 +155,7 @@ impl Sitemaps {
     /// When the store cannot be read.
     pub async fn of(
         &self,
-        found: &OriginMemory,
+        found: &StoredOrigin,
         state: Arc<State>,
         limit: usize,
         store: &dyn Store,
@@ -173,7 +173,7 @@ impl Sitemaps {
     /// Reads the lines of a state's file after a line. Returns the place to go on from if this part of the list is full.
     async fn read(
         &self,
-        found: &OriginMemory,
+        found: &StoredOrigin,
         after: u32,
         wanted: &OriginFilter,
         limit: usize,
@@ -195,7 +195,7 @@ impl Sitemaps {
     /// goes on.
     async fn lines(
         &self,
-        found: &OriginMemory,
+        found: &StoredOrigin,
         after: u32,
         limit: usize,
         reading: &mut Reading,
@@ -221,7 +221,7 @@ impl Sitemaps {
     /// Judges lines. Returns the place of the last one that fits if more are left.
     async fn judge_lines(
         &self,
-        found: &OriginMemory,
+        found: &StoredOrigin,
         lines: Vec<(u32, Vec<u8>)>,
         mut done: u32,
         limit: usize,
@@ -248,7 +248,7 @@ impl Sitemaps {
     /// Returns the state with its file; none if the store has lost the file.
     async fn state(
         &self,
-        found: &OriginMemory,
+        found: &StoredOrigin,
         reading: &mut Reading,
         store: &dyn Store,
     ) -> Result<Option<Arc<State>>, StoreError> {
@@ -370,11 +370,11 @@ impl Reading {
 
 /// Tells whether an identity before this one got the same file, so that its lines are listed already.
 async fn is_repeated(
-    found: &OriginMemory,
+    found: &StoredOrigin,
     wanted: &OriginFilter,
     store: &dyn Store,
 ) -> Result<bool, StoreError> {
-    let digest = |one: &OriginMemory| one.state.copy().map(|copy| copy.sha256);
+    let digest = |one: &StoredOrigin| one.state.copy().map(|copy| copy.sha256);
     let name = found.identity.to_string();
     let all = store.origin(&found.origin).await?;
     Ok(all.iter().any(|other| {

@@ -84,7 +84,7 @@ pub(super) struct Backoff {
 
 /// A sign, as a fleet is told of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Noticed {
+pub(super) struct BackoffSign {
     pub(super) sign: Sign,
     /// The gap after a first sign.
     pub(super) first: Duration,
@@ -92,9 +92,9 @@ pub(super) struct Noticed {
     pub(super) widest: Duration,
 }
 
-impl Noticed {
+impl BackoffSign {
     /// The sign of a good answer.
-    const FINE: Noticed = Noticed {
+    const FINE: BackoffSign = BackoffSign {
         sign: Sign::Fine,
         first: Duration::ZERO,
         widest: Duration::ZERO,
@@ -169,7 +169,7 @@ impl Backoff {
         sent: Moment,
         now: Moment,
         most: Duration,
-    ) -> Option<Noticed> {
+    ) -> Option<BackoffSign> {
         self.settle(now);
         match outcome {
             Outcome::Fine { took } => {
@@ -185,7 +185,7 @@ impl Backoff {
                 } else {
                     self.slow = 0;
                     self.narrow(sent, now);
-                    Some(Noticed::FINE)
+                    Some(BackoffSign::FINE)
                 }
             }
             Outcome::Refused { retry_after } => {
@@ -197,7 +197,7 @@ impl Backoff {
                     self.rest = Some(Rest { until, length });
                 }
                 let retry_after = retry_after.unwrap_or_default();
-                Some(Noticed {
+                Some(BackoffSign {
                     sign: Sign::Refused { retry_after },
                     first: FIRST,
                     widest: most,
@@ -213,9 +213,15 @@ impl Backoff {
     }
 
     /// Widens the gap for a sign that asks for no rest.
-    fn trouble(&mut self, first: Duration, sent: Moment, now: Moment, widest: Duration) -> Noticed {
+    fn trouble(
+        &mut self,
+        first: Duration,
+        sent: Moment,
+        now: Moment,
+        widest: Duration,
+    ) -> BackoffSign {
         self.widen(first, sent, now, widest);
-        Noticed {
+        BackoffSign {
             sign: Sign::Troubled,
             first,
             widest,

@@ -11,7 +11,7 @@ use super::limiter::OriginLimiter;
 use super::limiter::ahead::Ahead;
 use super::limiter::trouble::TROUBLED;
 use super::slots::SlotKeeper;
-use super::wait::Late;
+use super::wait::OnTimeout;
 use super::{Group, Pace, Shared, Turn};
 use crate::clock::Uptime;
 use crate::fleet::coordinator::Call;
@@ -116,7 +116,7 @@ impl Shared {
         self: &Arc<Self>,
         fleet: &FleetPace,
         limiter: &Arc<OriginLimiter>,
-        late: Late,
+        on_timeout: OnTimeout,
     ) -> Option<Turn> {
         let started = Instant::now();
         loop {
@@ -128,7 +128,7 @@ impl Shared {
                 return Some(turn);
             }
             let left = settings.config.max_hold.saturating_sub(started.elapsed());
-            if left.is_zero() && late == Late::GivesUp {
+            if left.is_zero() && on_timeout == OnTimeout::GiveUp {
                 return None;
             }
             let ahead = match (fleet.fleet.link(), left.is_zero()) {
@@ -155,7 +155,9 @@ impl Shared {
                     }
                 }
                 Ahead::Again(wait) if left.is_zero() => sleep(wait).await,
-                Ahead::Again(wait) if wait > left && late == Late::GivesUp => return None,
+                Ahead::Again(wait) if wait > left && on_timeout == OnTimeout::GiveUp => {
+                    return None;
+                }
                 Ahead::Again(wait) => sleep(wait.min(left)).await,
             }
         }

@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::backoff::Outcome;
-use super::wait::Late;
+use super::wait::OnTimeout;
 use super::{Ask, EffectivePace, Pace, Shared, TooEarly, Turn};
 use crate::client::ClientKey;
 use crate::clock::Moment;
@@ -124,7 +124,7 @@ impl SharedPace for Pace {
         let limiter = self.0.origin(origin);
         let at_address = address.map(|key| self.0.addresses.limiter(&self.0, &key));
         self.0
-            .turn_ahead(&limiter, at_address.as_ref(), Late::Goes)
+            .turn_ahead(&limiter, at_address.as_ref(), OnTimeout::Go)
             .await
     }
 
@@ -159,7 +159,9 @@ impl SharedPace for Pace {
             return true;
         }
         let at_address = turn.at_address.as_ref().map(|turn| &turn.limiter);
-        let again = self.0.turn_ahead(&turn.limiter, at_address, Late::GivesUp);
+        let again = self
+            .0
+            .turn_ahead(&turn.limiter, at_address, OnTimeout::GiveUp);
         // The request is already in flight: its second turn only counts.
         again.await.is_some() || self.is_unlimited()
     }

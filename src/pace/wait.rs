@@ -21,11 +21,11 @@ pub(super) const GRACE: Duration = Duration::from_millis(20);
 
 /// The fate of a prioritised request at its time-out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Late {
+pub(super) enum OnTimeout {
     /// It goes, even if it is not due.
-    Goes,
+    Go,
     /// It is given up.
-    GivesUp,
+    GiveUp,
 }
 
 impl Shared {
@@ -105,22 +105,22 @@ impl Shared {
         self: &Arc<Self>,
         limiter: &Arc<OriginLimiter>,
         at_address: Option<&Arc<OriginLimiter>>,
-        late: Late,
+        on_timeout: OnTimeout,
     ) -> Option<Turn> {
         if let Some(fleet) = &self.fleet {
-            return self.turn_ahead_in_fleet(fleet, limiter, late).await;
+            return self.turn_ahead_in_fleet(fleet, limiter, on_timeout).await;
         }
         let row = at_address.unwrap_or(limiter);
         let started = Instant::now();
         let patience = self.settings.load().config.max_hold;
         // An address may have any number of fetches: each time-out starts when its fetch is the first.
-        let (_first, started) = match (at_address, late) {
-            (Some(_), Late::Goes) => (Some(row.ahead.lock().await), Instant::now()),
-            (_, Late::GivesUp) => (
+        let (_first, started) = match (at_address, on_timeout) {
+            (Some(_), OnTimeout::Go) => (Some(row.ahead.lock().await), Instant::now()),
+            (_, OnTimeout::GiveUp) => (
                 Some(timeout(patience, row.ahead.lock()).await.ok()?),
                 started,
             ),
-            (None, Late::Goes) => (None, started),
+            (None, OnTimeout::Go) => (None, started),
         };
         loop {
             let settings = self.settings.load_full();
@@ -128,7 +128,7 @@ impl Shared {
                 return None;
             }
             let left = settings.config.max_hold.saturating_sub(started.elapsed());
-            let goes = left.is_zero() && late == Late::Goes;
+            let goes = left.is_zero() && on_timeout == OnTimeout::Go;
             let at_address = at_address.filter(|_| settings.is_per_address());
             let taken = match at_address {
                 None => limiter.take_for_robots(self, &settings, goes),
@@ -147,7 +147,7 @@ impl Shared {
             match taken {
                 Ok(turn) => return Some(turn),
                 Err(_) if left.is_zero() => return None,
-                Err(wait) if wait > left && late == Late::GivesUp => return None,
+                Err(wait) if wait > left && on_timeout == OnTimeout::GiveUp => return None,
                 Err(wait) => sleep(wait.min(left)).await,
             }
         }

@@ -25,12 +25,12 @@ pub struct Reservations {
     /// The fetch behind the state.
     pub fetched_as: Option<Arc<FetchedAs>>,
     /// What counts for the request.
-    pub standing: Standing,
+    pub stance: TdmRepStance,
 }
 
 /// What a tdmrep.json means for a request.
 #[derive(Debug, Clone)]
-pub enum Standing {
+pub enum TdmRepStance {
     /// robots.txt, or an override, keeps the crawler from the file.
     Disallowed,
     /// The file is not known yet.
@@ -48,7 +48,7 @@ impl Reservations {
         Reservations {
             state: Arc::default(),
             fetched_as: None,
-            standing: Standing::Disallowed,
+            stance: TdmRepStance::Disallowed,
         }
     }
 
@@ -56,7 +56,7 @@ impl Reservations {
     #[must_use]
     pub fn pending() -> Reservations {
         Reservations {
-            standing: Standing::Pending,
+            stance: TdmRepStance::Pending,
             ..Reservations::disallowed()
         }
     }
@@ -69,26 +69,28 @@ impl Reservations {
         now: Moment,
         profile: &ProfileRules,
     ) -> Reservations {
-        let standing = match state.stance_of(Document::TdmRep, now, profile) {
-            Stance::Rules(snapshot) => Standing::Copy(snapshot),
-            Stance::Unknown => Standing::Pending,
-            Stance::AllowAll | Stance::DisallowAll { .. } => Standing::Unset,
+        let stance = match state.stance_of(Document::TdmRep, now, profile) {
+            Stance::Rules(snapshot) => TdmRepStance::Copy(snapshot),
+            Stance::Unknown => TdmRepStance::Pending,
+            Stance::AllowAll | Stance::DisallowAll { .. } => TdmRepStance::Unset,
         };
         Reservations {
             state,
             fetched_as,
-            standing,
+            stance,
         }
     }
 
     /// Returns what the file says of a path.
     pub(super) fn at(&self, path: &[u8], is_guarded: bool) -> Said {
-        match &self.standing {
-            Standing::Copy(snapshot) => match snapshot.tdmrep() {
+        match &self.stance {
+            TdmRepStance::Copy(snapshot) => match snapshot.tdmrep() {
                 Ok(file) => file.at(path, is_guarded),
                 Err(why) => tdmrep::unusable(why),
             },
-            Standing::Disallowed | Standing::Pending | Standing::Unset => Said::default(),
+            TdmRepStance::Disallowed | TdmRepStance::Pending | TdmRepStance::Unset => {
+                Said::default()
+            }
         }
     }
 }

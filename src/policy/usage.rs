@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::overrides::ActiveOverride;
-use super::tdmrep::{Reservations, Standing};
+use super::tdmrep::{Reservations, TdmRepStance};
 use super::{Decision, Reason, Verdict};
 use crate::agent::Agent;
 use crate::rep::ProductToken;
@@ -70,13 +70,13 @@ impl Signals {
 
     /// Tells whether a request must wait for the file, which has not come.
     pub(super) fn lack_tdmrep(&self) -> bool {
-        let is_pending = |file: &Arc<Reservations>| matches!(file.standing, Standing::Pending);
+        let is_pending = |file: &Arc<Reservations>| matches!(file.stance, TdmRepStance::Pending);
         self.tdmrep.as_ref().is_some_and(is_pending) && self.wait_for_tdmrep()
     }
 
     /// Returns the override that spares a request the wait for a file that has not come.
     pub(super) fn sparing(&self) -> Option<&Arc<ActiveOverride>> {
-        let is_pending = |file: &Arc<Reservations>| matches!(file.standing, Standing::Pending);
+        let is_pending = |file: &Arc<Reservations>| matches!(file.stance, TdmRepStance::Pending);
         let is_spared = self.tdmrep.as_ref().is_some_and(is_pending) && self.ask_for_tdmrep();
         self.lifted.as_ref().filter(|_| is_spared)
     }
@@ -84,7 +84,7 @@ impl Signals {
     /// Tells whether the file reserves any path for a declared purpose.
     pub(super) fn reserved_somewhere(&self) -> bool {
         self.tdmrep.as_ref().is_some_and(|file| {
-            let Standing::Copy(snapshot) = &file.standing else {
+            let TdmRepStance::Copy(snapshot) = &file.stance else {
                 return false;
             };
             let read = snapshot.tdmrep();

@@ -21,9 +21,9 @@ use super::token::{ProductToken, narrow, wide};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
     /// The tokens of the chain, in its order, each with its standing.
-    pub chain: Vec<(ProductToken, Standing)>,
+    pub chain: Vec<(ProductToken, TokenRole)>,
     /// The groups that apply, in file order; several are merged into one (RFC 9309 section 2.2.1).
-    pub groups: Vec<Speaker>,
+    pub groups: Vec<ApplicableGroup>,
     /// The verdict on the path as written.
     pub written: Judged,
     /// The verdicts on the paths that the origin server may read it as ([`PathVariants`](super::PathVariants)); the
@@ -35,7 +35,7 @@ pub struct Explanation {
 
 /// The role of a token of the chain in the selection of groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum TokenRole {
     /// A group names the token, and none names an earlier one: its groups apply.
     Named,
     /// No group names it.
@@ -46,7 +46,7 @@ pub enum Standing {
 
 /// A group that applies to the crawler.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Speaker {
+pub struct ApplicableGroup {
     /// The crawler's name as the file writes it, or `*`.
     pub name: Box<str>,
     /// The number of the user-agent line that names it, from 1.
@@ -67,14 +67,14 @@ pub struct Judged {
     /// Every rule that matches, in order of precedence: the first decides, unless the path is robots.txt itself.
     pub matches: Vec<Match>,
     /// The reason for the verdict.
-    pub why: Why,
+    pub why: VerdictReason,
 }
 
 impl Judged {
     /// Returns the deciding rule; `None` if no rule decides, which allows the path.
     pub fn rule(&self) -> Option<&Rule> {
         match self.why {
-            Why::RobotsTxt => None,
+            VerdictReason::RobotsTxt => None,
             _ => self.matches.first().map(|found| &found.rule),
         }
     }
@@ -110,7 +110,7 @@ pub enum MatchedBy {
 
 /// The reason for a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum VerdictReason {
     /// The path is robots.txt itself, which no rule can disallow (RFC 9309 section 2.2.2).
     RobotsTxt,
     /// No group names the crawler, and none names `*`.
@@ -129,7 +129,7 @@ pub enum Why {
     First,
 }
 
-impl Why {
+impl VerdictReason {
     /// Returns a stable code.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -145,7 +145,7 @@ impl Why {
     }
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for VerdictReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::RobotsTxt => "robots.txt itself is always allowed",
@@ -164,13 +164,13 @@ impl Robots {
     /// Explains why a crawler with this chain of product tokens, most specific first, may or may not fetch a path.
     ///
     /// ```
-    /// use crawlgate::rep::{ParseOptions, ProductToken, Robots, Why};
+    /// use crawlgate::rep::{ParseOptions, ProductToken, Robots, VerdictReason};
     ///
     /// let text = b"User-agent: *\nDisallow: /a\nAllow: /a/b\n";
     /// let robots = Robots::parse(text, ParseOptions::default());
     /// let explained = robots.explain(&[ProductToken::new("examplebot").unwrap()], b"/a/b/c");
     ///
-    /// assert_eq!((explained.groups[0].line, explained.written.why), (1, Why::Longest));
+    /// assert_eq!((explained.groups[0].line, explained.written.why), (1, VerdictReason::Longest));
     /// let matches: Vec<_> = explained.written.matches.iter().map(|it| (it.rule.line, it.octets)).collect();
     /// assert_eq!(matches, [(3, 4), (2, 2)]);
     /// ```
@@ -181,9 +181,9 @@ impl Robots {
         };
         let named = chain.iter().position(is_named);
         let standing = |at: usize| match named {
-            Some(named) if at == named => Standing::Named,
-            Some(named) if at > named => Standing::NotAsked,
-            _ => Standing::NotNamed,
+            Some(named) if at == named => TokenRole::Named,
+            Some(named) if at > named => TokenRole::NotAsked,
+            _ => TokenRole::NotNamed,
         };
         let path = ComparisonPath::new(path_and_query);
         let patterns = self.patterns(selection);
@@ -266,14 +266,14 @@ impl Robots {
     }
 
     /// Returns the groups with a user-agent line that names the crawler.
-    fn speakers<'a>(&'a self, name: impl Fn(&'a [u8]) -> Option<&'a [u8]>) -> Vec<Speaker> {
+    fn speakers<'a>(&'a self, name: impl Fn(&'a [u8]) -> Option<&'a [u8]>) -> Vec<ApplicableGroup> {
         let lossy = |octets: &[u8]| Box::from(String::from_utf8_lossy(octets));
         self.groups()
             .filter_map(|group| {
                 let (spoken, line) = group
                     .user_agents()
                     .find_map(|(value, line)| Some((name(value)?, line)))?;
-                Some(Speaker {
+                Some(ApplicableGroup {
                     name: lossy(spoken),
                     line,
                     user_agents: group
@@ -353,11 +353,11 @@ fn judge(
     // The sort is stable: file order decides last.
     matches.sort_by_key(|found| (Reverse(found.octets), found.rule.kind));
     let why = if path.is_robots_txt() {
-        Why::RobotsTxt
+        VerdictReason::RobotsTxt
     } else if !is_spoken_to {
-        Why::NoGroup
+        VerdictReason::NoGroup
     } else if candidates.is_empty() {
-        Why::NoRules
+        VerdictReason::NoRules
     } else {
         why(&matches)
     };
@@ -370,22 +370,22 @@ fn judge(
 }
 
 /// Returns the reason why the first of these matches, in order of precedence, decides.
-fn why(matches: &[Match]) -> Why {
+fn why(matches: &[Match]) -> VerdictReason {
     let Some((first, others)) = matches.split_first() else {
-        return Why::NoMatch;
+        return VerdictReason::NoMatch;
     };
     let mut equals = others
         .iter()
         .take_while(|other| other.octets == first.octets)
         .peekable();
     if others.is_empty() {
-        Why::Only
+        VerdictReason::Only
     } else if equals.peek().is_none() {
-        Why::Longest
+        VerdictReason::Longest
     } else if equals.any(|equal| equal.rule.kind != first.rule.kind) {
-        Why::AllowOnTie
+        VerdictReason::AllowOnTie
     } else {
-        Why::First
+        VerdictReason::First
     }
 }
 

@@ -65,12 +65,12 @@ impl Robots {
     }
 
     /// Returns the lines with other fields that crawlgate knows, in order: sitemaps, crawl delays and so on.
-    pub fn others(&self) -> impl Iterator<Item = Other<'_>> {
+    pub fn others(&self) -> impl Iterator<Item = OtherLine<'_>> {
         self.file.others(0..self.file.entry_count())
     }
 
     /// Returns those of [`Robots::others`] that stand in the selected groups.
-    pub fn others_of(&self, selection: Selection) -> impl Iterator<Item = Other<'_>> {
+    pub fn others_of(&self, selection: Selection) -> impl Iterator<Item = OtherLine<'_>> {
         self.named_others_of(selection).map(|(_, other)| other)
     }
 
@@ -78,7 +78,7 @@ impl Robots {
     pub fn named_others_of(
         &self,
         selection: Selection,
-    ) -> impl Iterator<Item = (&[u8], Other<'_>)> {
+    ) -> impl Iterator<Item = (&[u8], OtherLine<'_>)> {
         let file = &*self.file;
         let name = file.name(selection);
         file.groups().flat_map(move |group| {
@@ -89,7 +89,7 @@ impl Robots {
     }
 
     /// Returns those of [`Robots::others`] that stand before the first user-agent line.
-    pub fn others_above_groups(&self) -> impl Iterator<Item = Other<'_>> {
+    pub fn others_above_groups(&self) -> impl Iterator<Item = OtherLine<'_>> {
         let first = self.file.groups().next();
         let end = first.map_or(self.file.entry_count(), |group| group.start);
         self.file.others(0..end)
@@ -170,7 +170,7 @@ impl File {
             .find_map(|(at, entry)| Some((at, name.written(self.from(entry.place()))?)))
     }
 
-    fn others(&self, range: Range<usize>) -> impl Iterator<Item = Other<'_>> {
+    fn others(&self, range: Range<usize>) -> impl Iterator<Item = OtherLine<'_>> {
         let entries = range.clone().zip(self.entries(range));
         entries.filter_map(|(at, entry)| {
             if entry.kind() != EntryKind::Other {
@@ -178,7 +178,7 @@ impl File {
             }
             let line = self.line(entry.place());
             let pair = line.pair(self.is_lenient())?;
-            Some(Other {
+            Some(OtherLine {
                 field: pair.field?,
                 value: pair.value,
                 content: line.content,
@@ -209,7 +209,7 @@ impl<'a> Group<'a> {
     }
 
     /// Returns the lines of the group with other fields that crawlgate knows.
-    pub fn others(self) -> impl Iterator<Item = Other<'a>> {
+    pub fn others(self) -> impl Iterator<Item = OtherLine<'a>> {
         self.file.others(self.start..self.end)
     }
 
@@ -226,7 +226,7 @@ impl<'a> Group<'a> {
 
 /// A line with a field that the matcher does not enforce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Other<'a> {
+pub struct OtherLine<'a> {
     /// The field.
     pub field: Field,
     /// Its value, as written.
@@ -363,7 +363,7 @@ mod tests {
         let file = robots(
             "sitemap: https://x/\nuser-agent: a\ncrawl-delay: 5\ndisallow: /\nclean-param: p\nuser-agent: *\nhost: h\nnoindex: /\n",
         );
-        let shown = |others: Vec<Other<'_>>| {
+        let shown = |others: Vec<OtherLine<'_>>| {
             others
                 .iter()
                 .map(|other| (other.field, other.line))

@@ -41,7 +41,7 @@ impl PrefixIndex {
         if patterns.is_empty() {
             return Self::default();
         }
-        let mut filing = Filing {
+        let mut builder = Builder {
             texts,
             key,
             classes: Vec::new(),
@@ -59,15 +59,15 @@ impl PrefixIndex {
             .filter(|class| present >> class & 1 == 1)
         {
             members.extend(patterns.iter().filter(|compiled| of_two(compiled) == class));
-            filing.class(&members);
+            builder.class(&members);
             members.clear();
         }
-        let roots = filing.classes.len();
-        filing.divide();
+        let roots = builder.classes.len();
+        builder.divide();
         Self {
-            classes: filing.classes.into_boxed_slice(),
+            classes: builder.classes.into_boxed_slice(),
             roots,
-            buckets: Buckets::of(&filing.entries, filing.entries.len() * 3 / 4),
+            buckets: Buckets::of(&builder.entries, builder.entries.len() * 3 / 4),
         }
     }
 
@@ -161,7 +161,7 @@ struct Search<'a, F> {
 }
 
 /// The classes under construction.
-struct Filing<'a> {
+struct Builder<'a> {
     texts: Texts<'a>,
     key: Key,
     classes: Vec<Class>,
@@ -170,7 +170,7 @@ struct Filing<'a> {
     crowds: Vec<(usize, Vec<CompiledPattern>)>,
 }
 
-impl Filing<'_> {
+impl Builder<'_> {
     /// Makes a class of patterns. `divide` moves its crowded patterns later.
     fn class(&mut self, members: &[CompiledPattern]) {
         let lengths = members.iter().map(|compiled| compiled.length());

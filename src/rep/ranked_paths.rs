@@ -43,7 +43,7 @@ struct Ranked {
 
 /// The statements about a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Picked {
+pub enum Applicable {
     /// Those with these numbers, in order: the places at which they were given, from 0.
     These(Vec<u32>),
     /// All, because the work for this path was too much.
@@ -77,16 +77,16 @@ impl RankedPaths {
 
     /// Picks the statements about a path with its query. If `is_guarded`, all variants of the path are asked, and what
     /// each picks is united.
-    pub fn pick(&self, path: &ComparisonPath<'_>, is_guarded: bool) -> Picked {
+    pub fn pick(&self, path: &ComparisonPath<'_>, is_guarded: bool) -> Applicable {
         let mut search = Search {
             paths: self,
             picked: Vec::new(),
             work: WORK,
         };
         if search.all(path, is_guarded) {
-            Picked::These(search.picked)
+            Applicable::These(search.picked)
         } else {
-            Picked::All
+            Applicable::All
         }
     }
 
@@ -192,8 +192,8 @@ mod tests {
 
     fn picked(paths: &RankedPaths, path: &str, is_guarded: bool) -> Vec<u32> {
         match paths.pick(&ComparisonPath::new(path.as_bytes()), is_guarded) {
-            Picked::These(picked) => picked,
-            Picked::All => panic!("too much work for {path}"),
+            Applicable::These(picked) => picked,
+            Applicable::All => panic!("too much work for {path}"),
         }
     }
 
@@ -267,12 +267,12 @@ mod tests {
         let paths = longest(&many.iter().map(String::as_str).collect::<Vec<_>>());
         let long = format!("/{}", "a".repeat(8_000));
         let pick = |path: &str| paths.pick(&ComparisonPath::new(path.as_bytes()), true);
-        assert_eq!(pick("/a"), Picked::These(Vec::new()));
-        assert_eq!(pick(&long), Picked::All);
+        assert_eq!(pick("/a"), Applicable::These(Vec::new()));
+        assert_eq!(pick(&long), Applicable::All);
         let variants = format!("/a%28b;{}", "x/".repeat(30_000));
         assert_eq!(
             longest(&["/a"]).pick(&ComparisonPath::new(variants.as_bytes()), true),
-            Picked::All
+            Applicable::All
         );
     }
 }

@@ -48,7 +48,7 @@ struct Index {
 
 /// The result of the path guard.
 #[derive(Debug)]
-pub enum Guarded<'a> {
+pub enum GuardVerdict<'a> {
     /// No variant of the path is disallowed.
     Clear,
     /// A variant is disallowed.
@@ -135,11 +135,11 @@ impl Rules {
     }
 
     /// Judges the other variants of a path that is allowed as written.
-    pub fn guard(&self, path: &ComparisonPath<'_>) -> Guarded<'_> {
+    pub fn guard(&self, path: &ComparisonPath<'_>) -> GuardVerdict<'_> {
         let variants = PathVariants::of(path);
         // True for almost every path.
         if variants.are_none() && self.decoded.is_none() {
-            return Guarded::Clear;
+            return GuardVerdict::Clear;
         }
         self.guard_variants(path, &variants)
     }
@@ -149,7 +149,7 @@ impl Rules {
         &self,
         path: &ComparisonPath<'_>,
         variants: &PathVariants<'_>,
-    ) -> Guarded<'_> {
+    ) -> GuardVerdict<'_> {
         let decoded = variants.decoded(self.tested);
         let mut is_complete = variants.is_complete();
         if let Some(disallowed) = self.disallowed(variants, decoded) {
@@ -164,14 +164,18 @@ impl Rules {
             }
         }
         if is_complete || self.disallows_nothing() {
-            Guarded::Clear
+            GuardVerdict::Clear
         } else {
-            Guarded::TooMany
+            GuardVerdict::TooMany
         }
     }
 
     /// Returns the first variant that is disallowed, given the punctuation that some variants decode.
-    fn disallowed(&self, variants: &PathVariants<'_>, decoded: Punctuation) -> Option<Guarded<'_>> {
+    fn disallowed(
+        &self,
+        variants: &PathVariants<'_>,
+        decoded: Punctuation,
+    ) -> Option<GuardVerdict<'_>> {
         for question in variants.questions(self.decoded.is_some()) {
             let admits = |compiled: CompiledPattern, texts: Texts<'_>| {
                 compiled.kind() == RuleKind::Allow
@@ -180,7 +184,7 @@ impl Rules {
             if let Some(rule) = self.verdict_of(&question.path, question.spelling, admits)
                 && rule.kind == RuleKind::Disallow
             {
-                return Some(Guarded::Disallowed {
+                return Some(GuardVerdict::Disallowed {
                     reading: Box::from(question.path.as_bytes()),
                     rule,
                 });

@@ -13,8 +13,8 @@ use http::HeaderValue;
 use parking_lot::Mutex;
 use thiserror::Error;
 
-use super::asker::Asker;
 use super::document::Document;
+use super::requesting_client::RequestingClient;
 use super::state::State;
 use crate::rep::ProductToken;
 
@@ -56,7 +56,7 @@ pub struct Crawler<'a> {
     client: Option<&'a Arc<str>>,
     tokens: &'a [ProductToken],
     /// None: crawlgate itself.
-    pub(crate) asker: Option<Asker<'a>>,
+    pub(crate) requester: Option<RequestingClient<'a>>,
 }
 
 impl<'a> Crawler<'a> {
@@ -89,7 +89,7 @@ impl<'a> Crawler<'a> {
             document: identity.document,
             client: identity.client.as_ref(),
             tokens,
-            asker: None,
+            requester: None,
         }
     }
 
@@ -101,8 +101,8 @@ impl<'a> Crawler<'a> {
 
     /// Returns this crawler, with the client that asks.
     #[must_use]
-    pub fn asked_by(self, asker: Option<Asker<'a>>) -> Crawler<'a> {
-        Crawler { asker, ..self }
+    pub fn asked_by(self, requester: Option<RequestingClient<'a>>) -> Crawler<'a> {
+        Crawler { requester, ..self }
     }
 
     /// Returns the document that it asks for.

@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 use super::crawl_delay::CrawlDelay;
 use crate::clock::Moment;
 use crate::rep::{ParseOptions, ProductToken, Robots, Rules, Selection};
-use crate::usage::{Statements, TdmRep, Why};
+use crate::usage::{Statements, TdmRep, UnusedReason};
 
 /// Compiled sets of rules, and of statements, kept per file. A file usually names more agents than ever ask for it.
 const COMPILED_KEPT: usize = 16;
@@ -37,7 +37,7 @@ pub struct Snapshot {
     statements: RwLock<Compiled<Statements>>,
     statements_bytes: AtomicUsize,
     /// The text as a tdmrep.json, read at its first use.
-    tdmrep: OnceLock<Result<TdmRep, Why>>,
+    tdmrep: OnceLock<Result<TdmRep, UnusedReason>>,
     /// Crawl delays by chain of tokens, the oldest first.
     crawl_delays: RwLock<Vec<AskedOf>>,
 }
@@ -114,9 +114,9 @@ impl Snapshot {
     ///
     /// # Errors
     /// When it is none.
-    pub fn tdmrep(&self) -> Result<&TdmRep, Why> {
+    pub fn tdmrep(&self) -> Result<&TdmRep, UnusedReason> {
         let read = || match self.robots.is_truncated() {
-            true => Err(Why::TooLong),
+            true => Err(UnusedReason::TooLong),
             false => TdmRep::parse(self.robots.text()),
         };
         self.tdmrep.get_or_init(read).as_ref().map_err(|why| *why)

@@ -47,7 +47,7 @@ pub struct OtherAnswer {
 
 /// The stored state of an origin, for one identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OriginMemory {
+pub struct StoredOrigin {
     /// The origin.
     pub origin: Origin,
     /// The identity of the state.
@@ -136,7 +136,7 @@ pub struct FetchSum {
 /// A query for states of origins.
 #[derive(Debug, Clone, Default)]
 pub struct OriginQuery {
-    /// States after this place, as [`OriginMemory::place`] gives it; an origin alone is the place of its last identity.
+    /// States after this place, as [`StoredOrigin::place`] gives it; an origin alone is the place of its last identity.
     pub after: Option<String>,
     /// Part of the origins' names.
     pub containing: Option<String>,
@@ -146,7 +146,7 @@ pub struct OriginQuery {
     pub limit: usize,
 }
 
-impl OriginMemory {
+impl StoredOrigin {
     /// Returns the place in the order of origins and identities.
     #[must_use]
     pub fn place(&self) -> String {

@@ -49,7 +49,7 @@ pub struct Rotation {
 
 /// The person who replaces a key, and the reason.
 #[derive(Clone, Debug)]
-pub struct Words {
+pub struct RotationReason {
     /// The person.
     pub by: String,
     /// The reason.

@@ -26,6 +26,7 @@
 mod agree;
 mod append_notifier;
 mod backup;
+mod batch_retention;
 mod belief;
 mod bounds;
 pub mod collected;
@@ -38,7 +39,6 @@ pub mod fork;
 mod guard;
 mod header;
 mod hours;
-mod keeping;
 mod kind;
 mod log;
 mod objects;
@@ -68,23 +68,23 @@ use parking_lot::Mutex;
 
 pub(super) use self::agree::{finish_rotation, require_name};
 pub use self::backup::backup;
+use self::batch_retention::BatchRetention;
 use self::bounds::Parts;
 use self::entries::{Blocks, Head, StoredTree};
 use self::guard::Guard;
-use self::keeping::Keeping;
 use self::log::CarryOver;
 pub(super) use self::open::kind_of;
 use self::worker::Workers;
 use self::write::LogMemory;
 use super::changes::Announcer;
 use super::figures::Figures;
-use super::rotation::{Rotation, Words};
+use super::rotation::{Rotation, RotationReason};
 use super::state_file::{StateFile, unwritable};
 use super::{
     Access, Acknowledgement, Appended, Batch, Belief, DecisionQuery, Extent, Fetch, FetchSums,
-    FleetOverrides, GroupBy, GroupCount, Hourly, LogKey, OriginMemory, OriginQuery, Pending,
-    Progress, Pruned, Removed, Retention, Review, Reviewed, Sha256, ShipMark, Size, Store,
-    StoreError, StoreErrorKind, StoredCheckpoint, StoredDecision, StoredRoot,
+    FleetOverrides, GroupBy, GroupCount, Hourly, LogKey, OriginQuery, Pending, Progress, Pruned,
+    Removed, Retention, Review, Reviewed, Sha256, ShipMark, Size, Store, StoreError,
+    StoreErrorKind, StoredCheckpoint, StoredDecision, StoredOrigin, StoredRoot,
 };
 use crate::clock::Moment;
 use crate::config::Synchronous;
@@ -107,7 +107,7 @@ pub struct Sqlite {
     /// The end of the log. The writer alone locks it.
     memory: Arc<Mutex<LogMemory>>,
     /// The bounds of a batch; `None` until maintenance begins. The writer alone locks it.
-    keeping: Arc<Mutex<Option<Keeping>>>,
+    batch_retention: Arc<Mutex<Option<BatchRetention>>>,
     announcer: Announcer,
     /// Announces checkpoints.
     signing: Announcer,
@@ -167,7 +167,7 @@ impl Sqlite {
             walker: Workers::start("store-walker", &path, walker)?,
             memory: Arc::new(Mutex::new(LogMemory::new(Arc::clone(&blocks)))),
             blocks,
-            keeping: Arc::default(),
+            batch_retention: Arc::default(),
             announcer: Announcer::default(),
             signing: Announcer::default(),
             state,
@@ -181,7 +181,12 @@ impl Sqlite {
 
     /// Replaces the key of the log by the first one of `new`, in one transaction. It is on the disk when the call has
     /// resolved.
-    pub(super) fn rotate(&self, new: LogKey, words: Words, now: Moment) -> Pending<'_, Rotation> {
+    pub(super) fn rotate(
+        &self,
+        new: LogKey,
+        words: RotationReason,
+        now: Moment,
+    ) -> Pending<'_, Rotation> {
         let (memory, state) = (Arc::clone(&self.memory), Arc::clone(&self.state));
         let signing = self.signing.clone();
         self.write(move |connection| {
@@ -251,16 +256,16 @@ impl Sqlite {
 
 impl Store for Sqlite {
     fn write(&self, batch: Batch) -> Pending<'_, ()> {
-        let (path, keeping) = (Arc::clone(&self.path), Arc::clone(&self.keeping));
+        let (path, batch_retention) = (Arc::clone(&self.path), Arc::clone(&self.batch_retention));
         let (state, log) = (Arc::clone(&self.state), Arc::clone(&self.log));
         let memory = Arc::clone(&self.memory);
         self.write(move |connection| {
-            let mut keeping = keeping.lock();
+            let mut batch_retention = batch_retention.lock();
             let mut memory = memory.lock();
-            let parts = keeping.as_ref().and_then(Keeping::parts);
+            let parts = batch_retention.as_ref().and_then(BatchRetention::parts);
             log.before(connection, &path, parts)?;
             let mut work = |connection: &mut rusqlite::Connection| {
-                write::batch(connection, &batch, keeping.as_mut(), &mut memory)
+                write::batch(connection, &batch, batch_retention.as_mut(), &mut memory)
             };
             // The first record must not vanish with the store's whole memory.
             let end = match batch.is_durable || state.is_first() {
@@ -280,13 +285,13 @@ impl Store for Sqlite {
         self.write(move |connection| memory.lock().tell(connection, tell))
     }
 
-    fn origin(&self, origin: &Origin) -> Pending<'_, Vec<OriginMemory>> {
+    fn origin(&self, origin: &Origin) -> Pending<'_, Vec<StoredOrigin>> {
         let origin = origin.clone();
         self.readers
             .ask(move |connection| read::origin(connection, origin.as_str()))
     }
 
-    fn origins(&self, query: OriginQuery) -> Pending<'_, Vec<OriginMemory>> {
+    fn origins(&self, query: OriginQuery) -> Pending<'_, Vec<StoredOrigin>> {
         self.readers
             .ask(move |connection| read::origins(connection, &query))
     }
@@ -542,27 +547,27 @@ impl Store for Sqlite {
     }
 
     fn prune(&self, retention: Retention, now: Moment) -> Pending<'_, Pruned> {
-        let (path, keeping) = (Arc::clone(&self.path), Arc::clone(&self.keeping));
+        let (path, batch_retention) = (Arc::clone(&self.path), Arc::clone(&self.batch_retention));
         let (log, memory) = (Arc::clone(&self.log), Arc::clone(&self.memory));
         let state = Arc::clone(&self.state);
         self.write(move |connection| {
             log.again(connection, &path, retention.max_size.map(Parts::of));
-            let how = prune::How {
+            let params = prune::RemovalParams {
                 keep: retention.keep,
                 now,
             };
             let mut memory = memory.lock();
-            let mut step = prune::step(connection, &mut memory, &path, retention, &how)?;
+            let mut step = prune::step(connection, &mut memory, &path, retention, &params)?;
             if step.decisions > 0 {
                 state.wrote(memory.end());
             }
-            let mut keeping = keeping.lock();
-            if let Some(keeping) = keeping.as_mut() {
-                step.add(keeping.take());
+            let mut batch_retention = batch_retention.lock();
+            if let Some(batch_retention) = batch_retention.as_mut() {
+                step.add(batch_retention.take());
             }
-            let next = Keeping::new(retention, now);
+            let next = BatchRetention::new(retention, now);
             bounds::bound_log(connection, next.parts())?;
-            *keeping = Some(next);
+            *batch_retention = Some(next);
             Ok(step)
         })
     }

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use super::category::Category;
 use super::field_name::{FieldName, Line};
 use super::modes::Modes;
-use super::said::{Invalid, License, Place, Preference, Said, Signal, Text, Value, Why, text};
+use super::said::{
+    Invalid, License, Place, Preference, Said, Signal, Text, UnusedReason, Value, text,
+};
 use super::statement::{Parse, Statement, trimmed};
 use super::{license, link, robots_tag};
 use crate::rep::ProductToken;
@@ -110,7 +112,7 @@ impl<'a> Field<'a> {
             }
         }
         if field.value.len() > LONGEST {
-            said.reject(field.invalid(Why::TooLong));
+            said.reject(field.invalid(UnusedReason::TooLong));
             return None;
         }
         Some(field)
@@ -120,7 +122,7 @@ impl<'a> Field<'a> {
         Place::Field(self.name)
     }
 
-    fn invalid(&self, why: Why) -> Invalid {
+    fn invalid(&self, why: UnusedReason) -> Invalid {
         Invalid {
             signal: self.signal,
             place: self.place(),
@@ -185,7 +187,7 @@ fn tdm_reservation(said: &mut Said, field: &Field<'_>) {
     } else if values().any(|value| value == b"0") {
         Value::Allow
     } else {
-        return said.reject(field.invalid(Why::Unparsable));
+        return said.reject(field.invalid(UnusedReason::Unparsable));
     };
     let text = text_of(&field.value, &["1", "0"]);
     said.prefer(field.preference(Category::Tdm, value, text));

@@ -1,6 +1,6 @@
 //! The URL of a licence (RSL 1.0), as robots.txt and Link name it.
 
-use super::said::Why;
+use super::said::UnusedReason;
 
 /// Limit on a licence's URL, in octets.
 const LONGEST: usize = 2_048;
@@ -9,12 +9,12 @@ const LONGEST: usize = 2_048;
 const LONGEST_LABEL: usize = 63;
 
 /// Returns the URL if it is absolute, http or https, and without user and white space. It need not be percent-encoded.
-pub(super) fn url(value: &[u8]) -> Result<&str, Why> {
-    let text = str::from_utf8(value).map_err(|_| Why::NotAbsolute)?;
+pub(super) fn url(value: &[u8]) -> Result<&str, UnusedReason> {
+    let text = str::from_utf8(value).map_err(|_| UnusedReason::NotAbsolute)?;
     if is_url(text) {
         Ok(text)
     } else {
-        Err(Why::NotAbsolute)
+        Err(UnusedReason::NotAbsolute)
     }
 }
 
@@ -87,7 +87,10 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(url(text.as_bytes()).is_ok(), expected, "{text}");
         }
-        assert_eq!(url(b"https://a.example/\xE9"), Err(Why::NotAbsolute));
+        assert_eq!(
+            url(b"https://a.example/\xE9"),
+            Err(UnusedReason::NotAbsolute)
+        );
     }
 
     #[test]

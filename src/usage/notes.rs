@@ -5,7 +5,7 @@ use super::category::{Categories, Category};
 use super::license;
 use super::said::Value;
 use super::statement::{self, Parse, Statement};
-use crate::rep::{ComparisonPath, Field, Lint, LintKind, Other, PathPattern, Robots};
+use crate::rep::{ComparisonPath, Field, Lint, LintKind, OtherLine, PathPattern, Robots};
 
 /// Lines of a group that are compared with each other. Comparing takes the square of their number.
 const COMPARED: usize = 500;
@@ -44,14 +44,14 @@ pub fn notes(robots: &Robots) -> Vec<Lint> {
 
 /// A Content-Usage that parses.
 struct Stated<'a> {
-    other: Other<'a>,
+    other: OtherLine<'a>,
     path: &'a [u8],
     pattern: Option<PathPattern>,
     named: Categories,
 }
 
 /// Adds the notes on one line, and returns its statement, if it is a Content-Usage.
-fn line<'a>(other: &Other<'a>, notes: &mut Vec<Lint>) -> Option<Stated<'a>> {
+fn line<'a>(other: &OtherLine<'a>, notes: &mut Vec<Lint>) -> Option<Stated<'a>> {
     let (parse, value): (Parse, _) = match other.field {
         Field::ContentUsage => (Statement::usage, LintKind::UsageValue),
         Field::ContentSignal => (Statement::signal, LintKind::SignalValue),
@@ -120,7 +120,7 @@ fn covers(shorter: &Stated<'_>, longer: &Stated<'_>) -> bool {
     }
 }
 
-fn note(other: &Other<'_>, kind: LintKind) -> Lint {
+fn note(other: &OtherLine<'_>, kind: LintKind) -> Lint {
     Lint::new(other.line, kind, other.content)
 }
 

@@ -85,7 +85,7 @@ pub enum Text {
 
 /// The reason why a statement was not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Why {
+pub enum UnusedReason {
     /// It has another form.
     Unparsable,
     /// It stands on a line so long that only its beginning counts.
@@ -106,7 +106,7 @@ pub struct Invalid {
     /// Where it is said.
     pub place: Place,
     /// The reason.
-    pub why: Why,
+    pub why: UnusedReason,
 }
 
 /// A licence that applies.
@@ -219,16 +219,16 @@ impl Place {
     }
 }
 
-impl Why {
+impl UnusedReason {
     /// Returns its word, in records as in answers.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Why::Unparsable => "unparsable",
-            Why::Cut => "cut",
-            Why::TooLong => "too_long",
-            Why::NoGroup => "no_group",
-            Why::NotAbsolute => "not_absolute",
+            UnusedReason::Unparsable => "unparsable",
+            UnusedReason::Cut => "cut",
+            UnusedReason::TooLong => "too_long",
+            UnusedReason::NoGroup => "no_group",
+            UnusedReason::NotAbsolute => "not_absolute",
         }
     }
 }

@@ -10,7 +10,7 @@ use sfv::visitor::{
 use sfv::{BareItemFromInput, KeyRef, Parser};
 
 use super::category::Category;
-use super::said::{Said, Value, Why};
+use super::said::{Said, UnusedReason, Value};
 
 /// A statement that parses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(super) struct Statement {
 }
 
 /// A reader of statements.
-pub(super) type Parse = fn(&[u8]) -> Result<Statement, Why>;
+pub(super) type Parse = fn(&[u8]) -> Result<Statement, UnusedReason>;
 
 /// Splits the value of a line into its path and its statement. A value that does not begin with `/` has no path.
 pub(super) fn split(value: &[u8]) -> (Option<&[u8]>, &[u8]) {
@@ -52,15 +52,15 @@ pub(super) fn trimmed(mut octets: &[u8]) -> &[u8] {
 impl Statement {
     /// Reads the Dictionary of Content-Usage: `y` allows, `n` disallows, and any other member under a known key is
     /// unknown. Of a repeated key the last member counts.
-    pub(super) fn usage(text: &[u8]) -> Result<Statement, Why> {
+    pub(super) fn usage(text: &[u8]) -> Result<Statement, UnusedReason> {
         let parser = Parser::new(text);
         let read = parser.parse_dictionary_with_visitor(Reader(Statement::default()));
-        read.map_err(|_| Why::Unparsable)
+        read.map_err(|_| UnusedReason::Unparsable)
     }
 
     /// Reads the list of Content-Signal: `key=value` between commas, without case. Of a repeated key the strictest value
     /// counts.
-    pub(super) fn signal(text: &[u8]) -> Result<Statement, Why> {
+    pub(super) fn signal(text: &[u8]) -> Result<Statement, UnusedReason> {
         let mut statement = Statement::default();
         let mut has_pair = false;
         for piece in text.split(|octet| *octet == b',') {
@@ -80,7 +80,7 @@ impl Statement {
         if has_pair {
             Ok(statement)
         } else {
-            Err(Why::Unparsable)
+            Err(UnusedReason::Unparsable)
         }
     }
 

@@ -14,10 +14,13 @@ use super::judge::is_held;
 use super::license;
 use super::modes::{Modes, SignalMode};
 use super::purpose::Purposes;
-use super::said::{Invalid, License, Place, Preference, Said, Signal, Text, Value, Why, text};
+use super::said::{
+    Invalid, License, Place, Preference, Said, Signal, Text, UnusedReason, Value, text,
+};
 use super::statement::{self, Parse, Statement};
 use crate::rep::{
-    ComparisonPath, Field, Other, PathPattern, Picked, ProductToken, RankedPaths, Robots, Selection,
+    Applicable, ComparisonPath, Field, OtherLine, PathPattern, ProductToken, RankedPaths, Robots,
+    Selection,
 };
 
 /// The statements of one selection of groups of one robots.txt.
@@ -195,8 +198,8 @@ impl Lines {
             return;
         }
         match self.paths.pick(path, is_guarded) {
-            Picked::All => self.lines.iter().for_each(|line| line.add(said)),
-            Picked::These(picked) => {
+            Applicable::All => self.lines.iter().for_each(|line| line.add(said)),
+            Applicable::These(picked) => {
                 let picked = picked.iter().filter_map(|at| self.lines.get(*at as usize));
                 picked.for_each(|line| line.add(said));
             }
@@ -206,8 +209,8 @@ impl Lines {
     fn shadowed(&self, path: &ComparisonPath<'_>, is_guarded: bool) -> Vec<Shadowed> {
         let number = |at: u32| self.lines.get(at as usize).map(|line| line.number);
         let picked = |is_guarded| match self.paths.pick(path, is_guarded) {
-            Picked::These(picked) => Some(picked),
-            Picked::All => None,
+            Applicable::These(picked) => Some(picked),
+            Applicable::All => None,
         };
         let (Some(written), Some(counting)) = (picked(false), picked(is_guarded)) else {
             return Vec::new();
@@ -272,7 +275,7 @@ impl Reader {
         for other in robots.others_above_groups() {
             match other.field {
                 Field::ContentUsage => {
-                    self.reject(Signal::ContentUsage, &other, None, Why::NoGroup);
+                    self.reject(Signal::ContentUsage, &other, None, UnusedReason::NoGroup);
                 }
                 _ => self.read(&other, None),
             }
@@ -301,7 +304,7 @@ impl Reader {
         self.invalid.truncate(Said::INVALID);
     }
 
-    fn read(&mut self, other: &Other<'_>, group: Option<&Arc<str>>) {
+    fn read(&mut self, other: &OtherLine<'_>, group: Option<&Arc<str>>) {
         let (signal, parse): (_, Parse) = match other.field {
             Field::ContentUsage => (Signal::ContentUsage, Statement::usage),
             Field::ContentSignal => (Signal::ContentSignal, Statement::signal),
@@ -310,7 +313,7 @@ impl Reader {
         };
         let (path, text) = statement::split(other.value);
         let parsed = if other.is_cut {
-            Err(Why::Cut)
+            Err(UnusedReason::Cut)
         } else {
             parse(text)
         };
@@ -328,9 +331,9 @@ impl Reader {
         }
     }
 
-    fn license(&mut self, other: &Other<'_>, group: Option<&Arc<str>>) {
+    fn license(&mut self, other: &OtherLine<'_>, group: Option<&Arc<str>>) {
         let url = if other.is_cut {
-            Err(Why::Cut)
+            Err(UnusedReason::Cut)
         } else {
             license::url(other.value)
         };
@@ -346,7 +349,13 @@ impl Reader {
         }
     }
 
-    fn reject(&mut self, signal: Signal, other: &Other<'_>, group: Option<&Arc<str>>, why: Why) {
+    fn reject(
+        &mut self,
+        signal: Signal,
+        other: &OtherLine<'_>,
+        group: Option<&Arc<str>>,
+        why: UnusedReason,
+    ) {
         if self.invalid.len() >= Said::INVALID {
             return;
         }
@@ -371,7 +380,12 @@ impl Reader {
 }
 
 impl Line {
-    fn new(signal: Signal, read: Statement, other: &Other<'_>, group: Option<&Arc<str>>) -> Line {
+    fn new(
+        signal: Signal,
+        read: Statement,
+        other: &OtherLine<'_>,
+        group: Option<&Arc<str>>,
+    ) -> Line {
         let text = Text::Copied(text(other.content));
         let preference = |(category, value)| Preference {
             category,
@@ -388,7 +402,7 @@ impl Line {
     }
 }
 
-fn place(other: &Other<'_>, group: Option<&Arc<str>>) -> Place {
+fn place(other: &OtherLine<'_>, group: Option<&Arc<str>>) -> Place {
     Place::Robots {
         group: group.map(Arc::clone),
         line: other.line,

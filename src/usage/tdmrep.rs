@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 use super::category::{Categories, Category};
 use super::modes::{Modes, SignalMode};
 use super::purpose::Purposes;
-use super::said::{Invalid, Place, Preference, Said, Signal, Value, Why, text};
-use crate::rep::{ComparisonPath, PathPattern, Picked, RankedPaths};
+use super::said::{Invalid, Place, Preference, Said, Signal, UnusedReason, Value, text};
+use crate::rep::{Applicable, ComparisonPath, PathPattern, RankedPaths};
 
 /// Limit on the file, in octets.
 pub const LONGEST: usize = 512_000;
@@ -49,12 +49,13 @@ impl TdmRep {
     ///
     /// # Errors
     /// When it is no JSON array, or too long.
-    pub fn parse(text: &[u8]) -> Result<TdmRep, Why> {
+    pub fn parse(text: &[u8]) -> Result<TdmRep, UnusedReason> {
         if text.len() > LONGEST {
-            return Err(Why::TooLong);
+            return Err(UnusedReason::TooLong);
         }
         let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
-        let entries: Vec<&RawValue> = serde_json::from_slice(text).map_err(|_| Why::Unparsable)?;
+        let entries: Vec<&RawValue> =
+            serde_json::from_slice(text).map_err(|_| UnusedReason::Unparsable)?;
         let (mut paths, mut located, mut invalid) = (Vec::new(), Vec::new(), Vec::new());
         for (number, entry) in (1..).zip(entries.into_iter().take(ENTRIES)) {
             match read_entry(number, entry.get()) {
@@ -66,7 +67,7 @@ impl TdmRep {
                 Entry::Unreadable => invalid.push(Invalid {
                     signal: Signal::Tdm,
                     place: Place::Entry(number),
-                    why: Why::Unparsable,
+                    why: UnusedReason::Unparsable,
                 }),
             }
         }
@@ -95,11 +96,11 @@ impl TdmRep {
             return said;
         }
         match self.paths.pick(&ComparisonPath::new(path), is_guarded) {
-            Picked::All => {
+            Applicable::All => {
                 let all = self.entries.iter().flatten();
                 all.for_each(|entry| said.prefer(entry.clone()));
             }
-            Picked::These(picked) => {
+            Applicable::These(picked) => {
                 let picked = picked
                     .iter()
                     .filter_map(|at| self.entries.get(*at as usize));
@@ -130,7 +131,7 @@ impl TdmRep {
 
 /// Returns what is said by a file that is not used.
 #[must_use]
-pub fn unusable(why: Why) -> Said {
+pub fn unusable(why: UnusedReason) -> Said {
     let mut said = Said::default();
     said.reject(Invalid {
         signal: Signal::Tdm,

@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 
 use self::signals::{Vector, vectors};
 use super::*;
-use crate::rep::{ComparisonPath, Guarded, ParseOptions, ProductToken, Robots, RuleKind};
+use crate::rep::{ComparisonPath, GuardVerdict, ParseOptions, ProductToken, Robots, RuleKind};
 
 fn modes(vector: &Vector) -> Modes {
     let mut modes = Modes::default();
@@ -63,7 +63,7 @@ fn allows(robots: &Robots, vector: &Vector, is_guarded: bool) -> bool {
     let rules = robots.rules(robots.selection(&chain(vector)));
     let path = ComparisonPath::new(vector.path().as_bytes());
     let verdict = rules.verdict(&path);
-    let is_guarded_against = is_guarded && !matches!(rules.guard(&path), Guarded::Clear);
+    let is_guarded_against = is_guarded && !matches!(rules.guard(&path), GuardVerdict::Clear);
     verdict.is_none_or(|rule| rule.kind == RuleKind::Allow) && !is_guarded_against
 }
 

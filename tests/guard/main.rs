@@ -28,7 +28,9 @@ mod support;
 use std::collections::HashMap;
 use std::thread;
 
-use crawlgate::rep::{ComparisonPath, Guarded, ParseOptions, Robots, RuleKind, Rules, Selection};
+use crawlgate::rep::{
+    ComparisonPath, GuardVerdict, ParseOptions, Robots, RuleKind, Rules, Selection,
+};
 use servers::{KINDS, Server};
 use spellings::{SHAPES, Spelling, WIKI, all_spellings, is_told_apart};
 use support::CrawlgateProcess;
@@ -60,8 +62,8 @@ fn says(rules: &Rules, target: &str) -> Says {
         return Says::Disallow;
     }
     match rules.guard(&path) {
-        Guarded::Clear => Says::Allow,
-        Guarded::Disallowed { .. } | Guarded::TooMany => Says::Guard,
+        GuardVerdict::Clear => Says::Allow,
+        GuardVerdict::Disallowed { .. } | GuardVerdict::TooMany => Says::Guard,
     }
 }
 

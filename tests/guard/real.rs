@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::{env, fs};
 
-use crawlgate::rep::{ComparisonPath, Guarded, Origin, ParseOptions, Robots, RuleKind, Selection};
+use crawlgate::rep::{
+    ComparisonPath, GuardVerdict, Origin, ParseOptions, Robots, RuleKind, Selection,
+};
 
 /// Pages below a folder, in spellings that sites link to.
 const PAGES: &[&str] = &[
@@ -44,11 +46,11 @@ impl Count {
             }
             self.asked += 1;
             let by = match rules.guard(&path) {
-                Guarded::Clear => continue,
-                Guarded::Disallowed { reading, rule } => {
+                GuardVerdict::Clear => continue,
+                GuardVerdict::Disallowed { reading, rule } => {
                     format!("{} ({})", rule.text, String::from_utf8_lossy(&reading))
                 }
-                Guarded::TooMany => "too many readings".to_owned(),
+                GuardVerdict::TooMany => "too many readings".to_owned(),
             };
             self.denied += 1;
             self.by.entry(by).or_insert((0, url)).0 += 1;

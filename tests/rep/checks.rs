@@ -2,7 +2,7 @@
 //! on a violation.
 
 use crawlgate::rep::{
-    ComparisonPath, Origin, Other, ParseOptions, PathVariants, ProductToken, Robots, RuleKind,
+    ComparisonPath, Origin, OtherLine, ParseOptions, PathVariants, ProductToken, Robots, RuleKind,
     Rules, Selection, decoded, product_tokens,
 };
 
@@ -189,7 +189,7 @@ pub(crate) fn agree(file: &[u8], options: ParseOptions, chain: &[&str], path: &[
         .map(|rule| (rule.is_allow, rule.text.clone(), rule.line))
         .collect();
     assert_eq!(rules, expected_rules);
-    let shown = |other: Other<'_>| (other.field.as_str(), other.line);
+    let shown = |other: OtherLine<'_>| (other.field.as_str(), other.line);
     let others: Vec<_> = robots.others().map(shown).collect();
     let expected_others = expected.others.iter();
     let expected_others: Vec<_> = expected_others

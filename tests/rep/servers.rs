@@ -4,7 +4,7 @@
 //! A model repeats the steps of one server between the request line and the resource, in the server's own order and
 //! independently of the guard. `tests/guard` asks the servers themselves.
 
-use crawlgate::rep::{ComparisonPath, Guarded, Robots, RuleKind, Selection};
+use crawlgate::rep::{ComparisonPath, GuardVerdict, Robots, RuleKind, Selection};
 use proptest::prelude::*;
 
 use super::checks::OPTIONS;
@@ -189,7 +189,7 @@ fn is_denied(rules: &[String], target: &[u8], with_guard: bool) -> bool {
     let is_disallowed = rules
         .verdict(&path)
         .is_some_and(|rule| rule.kind == RuleKind::Disallow);
-    is_disallowed || with_guard && !matches!(rules.guard(&path), Guarded::Clear)
+    is_disallowed || with_guard && !matches!(rules.guard(&path), GuardVerdict::Clear)
 }
 
 const SPELLING: &[&str] = &[

@@ -1,7 +1,7 @@
 //! Lines on use change no verdict of the protocol: every row of the tables, every published example and random files,
 //! with such lines at random places.
 
-use crawlgate::rep::{ComparisonPath, Guarded, ParseOptions, ProductToken, Robots};
+use crawlgate::rep::{ComparisonPath, GuardVerdict, ParseOptions, ProductToken, Robots};
 use proptest::prelude::*;
 
 use super::checks::{OPTIONS, verdict};
@@ -102,9 +102,11 @@ fn told(
         )
     });
     let guarded = match rules.guard(&ComparisonPath::new(path)) {
-        Guarded::Clear => "clear".to_owned(),
-        Guarded::TooMany => "too many".to_owned(),
-        Guarded::Disallowed { reading, rule } => format!("{reading:?} by {}", before(rule.line)),
+        GuardVerdict::Clear => "clear".to_owned(),
+        GuardVerdict::TooMany => "too many".to_owned(),
+        GuardVerdict::Disallowed { reading, rule } => {
+            format!("{reading:?} by {}", before(rule.line))
+        }
     };
     let is_empty = (rules.is_empty(), rules.disallows_nothing());
     format!("{decision:?}, {guarded}, {is_empty:?}")

@@ -12,7 +12,7 @@ use crawlgate::audit::verify::case::Trusted;
 use crawlgate::audit::verify::keys::Keys;
 use crawlgate::clock::Moment;
 use crawlgate::config::Config;
-use crawlgate::store::rotation::Words;
+use crawlgate::store::rotation::RotationReason;
 use crawlgate::store::{Access, Store, log_key, open, rotate_key};
 use crawlgate::tlog::{EntryProof, Note, Tree, VerifierKey, leaf_hash};
 
@@ -78,7 +78,7 @@ fn a_reader_who_knows_one_key_of_the_log_needs_no_other() {
         .enable_all()
         .build();
     let now = Moment::from_millis(1_795_176_000_000);
-    let words = || Words {
+    let words = || RotationReason {
         by: "Grace".to_owned(),
         reason: "yearly".to_owned(),
     };
@@ -143,7 +143,7 @@ async fn a_person_who_has_a_replaced_key_alone_forges_no_evidence() {
     );
     let config = Config::parse(&text, &folder.path().join("config.toml")).unwrap();
     let now = Moment::from_millis(1_795_176_000_000);
-    let words = Words {
+    let words = RotationReason {
         by: "Grace".to_owned(),
         reason: "stolen".to_owned(),
     };

@@ -10,7 +10,7 @@ use super::problem::Problem;
 use crate::explain;
 use crate::explain::sitemaps::{OriginFilter, SitemapPage, Sitemaps};
 use crate::robots::state::State;
-use crate::store::OriginMemory;
+use crate::store::StoredOrigin;
 
 /// The lines to judge.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(super) enum Lines {
     /// Those of the wanted origins, after a place: an origin, or the end of the part before.
     After(Option<String>, OriginFilter),
     /// Those of the file of one state.
-    Of(Box<OriginMemory>, Arc<State>),
+    Of(Box<StoredOrigin>, Arc<State>),
 }
 
 /// Returns at most `limit` lines, judged for the crawler that these names identify; without names, for the configured one.

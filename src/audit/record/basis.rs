@@ -2,7 +2,7 @@
 
 use super::{Assertion, Outage, RobotsCopy};
 use crate::policy::overrides::Override;
-use crate::policy::tdmrep::{Reservations, Standing};
+use crate::policy::tdmrep::{Reservations, TdmRepStance};
 use crate::robots::access::{Absence, Cause};
 use crate::robots::identity::FetchedAs;
 use crate::robots::state::State;
@@ -81,16 +81,16 @@ impl<'a> RobotsCopy<'a> {
     #[must_use]
     pub fn of_tdmrep(file: &'a Reservations) -> Self {
         let copy = RobotsCopy::of(&file.state, file.fetched_as.as_deref());
-        match file.standing {
-            Standing::Disallowed => Self {
+        match file.stance {
+            TdmRepStance::Disallowed => Self {
                 state: DISALLOWED,
                 ..copy
             },
-            Standing::Pending => Self {
+            TdmRepStance::Pending => Self {
                 state: PENDING,
                 ..copy
             },
-            Standing::Unset | Standing::Copy(_) => copy,
+            TdmRepStance::Unset | TdmRepStance::Copy(_) => copy,
         }
     }
 }

@@ -16,19 +16,19 @@ const BEAT: Duration = Duration::from_secs(1);
 /// A beat later than this shows that the process stood still.
 const LATE: Duration = Duration::from_secs(5);
 
-/// The course of an operation.
+/// Tells whether the process ran during the whole of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Course {
+pub(super) enum Continuity {
     /// It ran.
-    Ran,
+    Continuous,
     /// It stood still for a while.
-    StoodStill,
+    Interrupted,
 }
 
 /// Drives a future to its end, and tells whether the process stood still meanwhile.
-pub(super) async fn driven<F: Future>(clock: &Clock, future: F) -> (F::Output, Course) {
+pub(super) async fn driven<F: Future>(clock: &Clock, future: F) -> (F::Output, Continuity) {
     let mut future = pin!(future);
-    let mut course = Course::Ran;
+    let mut continuity = Continuity::Continuous;
     let mut seen = clock.uptime();
     loop {
         let output = tokio::select! {
@@ -37,11 +37,11 @@ pub(super) async fn driven<F: Future>(clock: &Clock, future: F) -> (F::Output, C
         };
         let now = clock.uptime();
         if now.since(seen) > LATE {
-            course = Course::StoodStill;
+            continuity = Continuity::Interrupted;
         }
         seen = now;
         if let Some(output) = output {
-            return (output, course);
+            return (output, continuity);
         }
     }
 }
@@ -55,10 +55,10 @@ mod tests {
     async fn a_process_detects_that_it_stood_still() {
         let s = Duration::from_secs;
         for (name, stop, expected) in [
-            ("it ran", s(0), Course::Ran),
-            ("it was slow", s(4), Course::Ran),
-            ("it was stopped", s(30), Course::StoodStill),
-            ("for a night", s(30_000), Course::StoodStill),
+            ("it ran", s(0), Continuity::Continuous),
+            ("it was slow", s(4), Continuity::Continuous),
+            ("it was stopped", s(30), Continuity::Interrupted),
+            ("for a night", s(30_000), Continuity::Interrupted),
         ] {
             let clock = Clock::manual(Moment::from_millis(1_790_000_000_000));
             let before = driven(&clock, async {
@@ -72,7 +72,7 @@ mod tests {
             assert_eq!(at_once.await.1, expected, "{name}, and ends with it");
             // Setting the clock is no pause.
             let set = driven(&clock, async { clock.set(clock.now() + s(3_600)) });
-            assert_eq!(set.await.1, Course::Ran, "{name}");
+            assert_eq!(set.await.1, Continuity::Continuous, "{name}");
         }
     }
 }

@@ -8,9 +8,9 @@ use crate::policy::overrides::{Override, OverrideId};
 use crate::store::figures::Figures;
 use crate::store::sqlite::Sqlite;
 use crate::store::{
-    Acknowledgement, Batch, DecisionQuery, GroupBy, GroupCount, LogKey, OriginMemory, OriginQuery,
-    Pending, Pruned, Retention, Sha256, ShipMark, Size, Store, StoreErrorKind, StoredCheckpoint,
-    StoredDecision, StoredState,
+    Acknowledgement, Batch, DecisionQuery, GroupBy, GroupCount, LogKey, OriginQuery, Pending,
+    Pruned, Retention, Sha256, ShipMark, Size, Store, StoreErrorKind, StoredCheckpoint,
+    StoredDecision, StoredOrigin, StoredState,
 };
 use crate::tlog::{ConsistencyProof, InclusionProof, KeyName, Signature};
 
@@ -73,7 +73,7 @@ impl World {
         (stance, fetches)
     }
 
-    pub(super) async fn kept(&self, origin: &Origin) -> Option<OriginMemory> {
+    pub(super) async fn kept(&self, origin: &Origin) -> Option<StoredOrigin> {
         self.engine().origin(origin).await.expect("a store").pop()
     }
 
@@ -162,7 +162,7 @@ impl Store for Faulty {
         self.inner.tell_appended(tell)
     }
 
-    fn origin(&self, origin: &Origin) -> Pending<'_, Vec<OriginMemory>> {
+    fn origin(&self, origin: &Origin) -> Pending<'_, Vec<StoredOrigin>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         self.checked(self.inner.origin(origin))
     }
@@ -181,7 +181,7 @@ impl Store for Faulty {
         self.inner.forget(origin, which)
     }
 
-    fn origins(&self, query: OriginQuery) -> Pending<'_, Vec<OriginMemory>> {
+    fn origins(&self, query: OriginQuery) -> Pending<'_, Vec<StoredOrigin>> {
         self.inner.origins(query)
     }
 

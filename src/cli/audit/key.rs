@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::policy::overrides;
 use crate::store;
-use crate::store::rotation::Words;
+use crate::store::rotation::RotationReason;
 use crate::text::time_text;
 
 const ROTATE_HELP: &str = "\
@@ -70,7 +70,7 @@ fn rotate(reason: &str, by: Option<&str>, config: &Config) -> Result<CheckResult
         let words = overrides::words(text).map_err(|error| format!("{name}: {error}"));
         words.map(|words| words.to_string())
     };
-    let words = Words {
+    let words = RotationReason {
         by: words("--by", &by)?,
         reason: words("--reason", reason)?,
     };

@@ -7,7 +7,7 @@ use super::page::Page;
 use super::text::{self, plural};
 use crate::cli::terminal::{Paint, Tone};
 use crate::explain::{File, group_of};
-use crate::rep::{Group, Other, RuleKind};
+use crate::rep::{Group, OtherLine, RuleKind};
 use crate::usage;
 
 /// Returns the file's groups, other fields and notes.
@@ -70,7 +70,7 @@ pub(super) fn text(snapshot: &File, file: &Path, paint: Paint) -> Vec<u8> {
     page.into_text().into_bytes()
 }
 
-fn field(other: &Other<'_>) -> String {
+fn field(other: &OtherLine<'_>) -> String {
     let (name, value) = (other.field.as_str(), Escaped(other.value));
     format!("{name}: {value} (line {})", other.line)
 }

@@ -10,7 +10,7 @@ use crate::explain::families::{families, family_of};
 use crate::explain::{Alternative, File, Judgement, meaning};
 use crate::policy::{Reason, Verdict};
 use crate::rep::{
-    Explanation, Field, Judged, Lint, MatchedBy, RuleKind, Selection, Speaker, Standing,
+    ApplicableGroup, Explanation, Field, Judged, Lint, MatchedBy, RuleKind, Selection, TokenRole,
 };
 use crate::usage;
 
@@ -112,18 +112,18 @@ fn chain(judged: &Judgement) -> String {
         .chain
         .iter()
         .map(|(token, standing)| match standing {
-            Standing::Named => match family_of(token.as_str(), &judged.agent.tokens) {
+            TokenRole::Named => match family_of(token.as_str(), &judged.agent.tokens) {
                 Some(name) => format!("{token} (named: the family of {name}, which is not)"),
                 None => format!("{token} (named)"),
             },
-            Standing::NotNamed => format!("{token} (not named)"),
-            Standing::NotAsked => format!("{token} (not asked for)"),
+            TokenRole::NotNamed => format!("{token} (not named)"),
+            TokenRole::NotAsked => format!("{token} (not asked for)"),
         })
         .collect();
     let is_named = explanation
         .chain
         .iter()
-        .any(|(_, standing)| *standing == Standing::Named);
+        .any(|(_, standing)| *standing == TokenRole::Named);
     match (described.is_empty(), is_named) {
         (true, _) => "*".to_owned(),
         (false, true) => described.join(", "),
@@ -170,7 +170,7 @@ fn explain(page: &mut Page, explanation: &Explanation, reason: Reason) {
     }
 }
 
-fn speaker(group: &Speaker, at: usize) -> String {
+fn speaker(group: &ApplicableGroup, at: usize) -> String {
     let mut text = format!("{} (line {}", Escaped(group.name.as_bytes()), group.line);
     let others = group.user_agents.len().saturating_sub(1);
     if others > 0 {

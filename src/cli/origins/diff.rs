@@ -11,7 +11,7 @@ use crate::cli::terminal::escaped_on_terminal;
 use crate::cli::terminal::print;
 use crate::clock::Moment;
 use crate::rep::decoded;
-use crate::store::{Fetch, OriginMemory, Sha256, Store};
+use crate::store::{Fetch, Sha256, Store, StoredOrigin};
 use crate::text::hex;
 use crate::text::time_text;
 
@@ -49,7 +49,7 @@ struct Version {
 /// Writes the difference in the unified format.
 pub(super) async fn diff(
     points: &[SnapshotRef],
-    found: &OriginMemory,
+    found: &StoredOrigin,
     fetches: &[Fetch],
     store: &dyn Store,
     now: Moment,
@@ -94,7 +94,7 @@ fn unified(old: Version, old_text: &str, new: Version, new_text: &str) -> String
 }
 
 /// Returns the robots.txt that were in force, oldest first, each with the first fetch that found it.
-fn versions(fetches: &[Fetch], found: &OriginMemory) -> Vec<Version> {
+fn versions(fetches: &[Fetch], found: &StoredOrigin) -> Vec<Version> {
     let mut versions: Vec<Version> = Vec::new();
     for fetch in fetches.iter().rev() {
         if let Some(sha256) = fetch.sha256

@@ -8,7 +8,7 @@ use crate::admin::view::OriginEntry;
 use crate::cli::terminal;
 use crate::clock::Moment;
 use crate::explain::states::{about, ago, next_fetch, to_come};
-use crate::store::{OriginMemory, OriginQuery, Store, StoredState};
+use crate::store::{OriginQuery, Store, StoredOrigin, StoredState};
 
 /// The origins to list, and the form.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
@@ -38,14 +38,14 @@ pub(super) async fn list(args: &ListArgs, store: &dyn Store, now: Moment) -> Res
         let last = page.last().filter(|_| page.len() == limit);
         Ok(Part {
             lines: lines.collect(),
-            next: last.map(OriginMemory::place),
+            next: last.map(StoredOrigin::place),
         })
     };
     let heading = line(["ORIGIN", "AS", "STATE", "SINCE", "NEXT"], "ABOUT");
     paging.print(&heading, part).await
 }
 
-fn row(found: &OriginMemory, now: Moment) -> String {
+fn row(found: &StoredOrigin, now: Moment) -> String {
     let state = &found.state;
     let since = match state {
         StoredState::Successful { copy, .. } => copy.fetched,

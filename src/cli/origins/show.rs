@@ -26,7 +26,7 @@ use crate::robots::document::Document;
 use crate::robots::identity::{Identity, OWN_STATES};
 use crate::robots::state::State;
 use crate::store::persist::from_stored;
-use crate::store::{FETCHES_KEPT, Fetch, OriginMemory, Store, StoredState};
+use crate::store::{FETCHES_KEPT, Fetch, Store, StoredOrigin, StoredState};
 use crate::text::hex;
 use crate::text::time_text;
 
@@ -115,7 +115,7 @@ pub(super) async fn show(
     Ok(0)
 }
 
-fn robots(found: &OriginMemory, text: Option<Vec<u8>>) -> Result<u8, String> {
+fn robots(found: &StoredOrigin, text: Option<Vec<u8>>) -> Result<u8, String> {
     match (found.state.copy(), text) {
         (None, _) => {
             let about = about(&found.state);
@@ -233,7 +233,7 @@ const MAX_NAMED: usize = 20;
 
 /// Returns the whole page, for people.
 fn page(
-    found: &OriginMemory,
+    found: &StoredOrigin,
     state: &State,
     file: &File,
     fetches: &[Fetch],
@@ -351,7 +351,7 @@ impl LabelledLines {
     }
 
     /// Writes the states of other identities.
-    fn others(&mut self, all: &[OriginMemory], shown: &OriginMemory) {
+    fn others(&mut self, all: &[StoredOrigin], shown: &StoredOrigin) {
         let others: Vec<_> = all
             .iter()
             .filter(|one| one.identity != shown.identity)

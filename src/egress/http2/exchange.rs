@@ -130,8 +130,8 @@ pub(in super::super) async fn open(
             upload,
             websocket,
         }),
-        Err(Halt::Failed(failure)) => Err(Rejected::Failed(failure)),
-        Err(Halt::Origin(error)) => {
+        Err(NoResponse::Failed(failure)) => Err(Rejected::Failed(failure)),
+        Err(NoResponse::Origin(error)) => {
             let rejection = Rejection::of(&error);
             if error.is_go_away() || rejection == Some(Rejection::WantsHttp1) {
                 connection.retire();
@@ -155,28 +155,28 @@ async fn answered(
     response: &mut ResponseFuture,
     upload: &mut Option<Sending<RequestBody>>,
     interim: impl Fn(StatusCode, &HeaderMap),
-) -> Result<Response<RecvStream>, Halt> {
+) -> Result<Response<RecvStream>, NoResponse> {
     let mut count = InterimCount::default();
     poll_fn(|cx| {
         while let Poll::Ready(Some(Ok(one))) = response.poll_informational(cx) {
             if one.status() == StatusCode::SWITCHING_PROTOCOLS {
                 // HTTP/2 has none (RFC 9113 8.6).
-                return Poll::Ready(Err(Halt::Failed(Failure::Protocol)));
+                return Poll::Ready(Err(NoResponse::Failed(Failure::Protocol)));
             }
             if !count.holds(one.headers()) {
-                return Poll::Ready(Err(Halt::Failed(Failure::Interim)));
+                return Poll::Ready(Err(NoResponse::Failed(Failure::Interim)));
             }
             interim(one.status(), one.headers());
         }
         // Before the upload: a reset that ends both leaves a body untouched that was not read yet.
         if let Poll::Ready(answer) = Pin::new(&mut *response).poll(cx) {
-            return Poll::Ready(answer.map_err(Halt::Origin));
+            return Poll::Ready(answer.map_err(NoResponse::Origin));
         }
         if let Some(body) = upload.as_mut()
             && let Poll::Ready(end) = Pin::new(body).poll(cx)
         {
             if end == End::Broken {
-                return Poll::Ready(Err(Halt::Failed(Failure::RequestBody)));
+                return Poll::Ready(Err(NoResponse::Failed(Failure::RequestBody)));
             }
             *upload = None;
         }
@@ -198,7 +198,7 @@ fn unspent(
 }
 
 /// The reason that a stream had no response.
-enum Halt {
+enum NoResponse {
     Failed(Failure),
     Origin(h2::Error),
 }

@@ -10,7 +10,7 @@ use super::reserving::ENGINE_RETRY;
 use super::{OriginLimiter, State};
 use crate::clock::Moment;
 use crate::fleet::reservation::{ReportBackoff, Sign, Trouble};
-use crate::pace::backoff::{Noticed, Outcome};
+use crate::pace::backoff::{BackoffSign, Outcome};
 use crate::pace::settings::PaceSettings;
 use crate::pace::{FleetPace, Shared};
 
@@ -77,7 +77,7 @@ impl OriginLimiter {
         shared: Arc<Shared>,
         fleet: FleetPace,
         settings: Arc<PaceSettings>,
-        noticed: Noticed,
+        noticed: BackoffSign,
         sent: Moment,
     ) {
         let Some(fleet_origin) = &self.fleet_origin else {

@@ -177,7 +177,7 @@ impl Shared {
 }
 
 /// The crawler has reset the stream, or has gone.
-struct Gone;
+struct StreamReset;
 
 /// Runs the exchange of a stream. If the crawler resets the stream, the exchange is dropped, and its request to the
 /// origin with it.
@@ -267,7 +267,7 @@ async fn answer(
     request: Request<CrawlerBody>,
     http2: &Http2Exchange,
     respond: &mut SendResponse<Bytes>,
-) -> Result<Response<Answer>, Gone> {
+) -> Result<Response<Answer>, StreamReset> {
     let mut answering = pin!(connection.exchange(state, request));
     poll_fn(|cx| {
         let answered = answering.as_mut().poll(cx);
@@ -280,7 +280,7 @@ async fn answer(
             return Poll::Ready(Ok(response));
         }
         match respond.poll_reset(cx) {
-            Poll::Ready(_) => Poll::Ready(Err(Gone)),
+            Poll::Ready(_) => Poll::Ready(Err(StreamReset)),
             Poll::Pending => Poll::Pending,
         }
     })

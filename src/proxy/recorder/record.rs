@@ -11,7 +11,7 @@ use crate::config::Recorded;
 use crate::egress::Signer;
 use crate::entry::{Exempt, Signed};
 use crate::policy::Reason;
-use crate::policy::tdmrep::{Reservations, Standing};
+use crate::policy::tdmrep::{Reservations, TdmRepStance};
 use crate::policy::usage::Usage;
 use crate::rep::Origin;
 use crate::signing::Outcome;
@@ -238,8 +238,8 @@ impl ExchangeRecorder {
             }),
             tdmrep: record.tdmrep.and(self.tdmrep()).map(|file| {
                 let digest = || record.object_digest(RecordObject::TdmRep);
-                match (&file.fetched_as, &file.standing) {
-                    (Some(fetched_as), Standing::Unset | Standing::Copy(_)) => {
+                match (&file.fetched_as, &file.stance) {
+                    (Some(fetched_as), TdmRepStance::Unset | TdmRepStance::Copy(_)) => {
                         fetched_as.digest(&file.state, digest)
                     }
                     _ => digest(),

@@ -6,7 +6,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::rep::Guarded;
+use crate::rep::GuardVerdict;
 use crate::rep::ParseOptions;
 
 fn robots(text: &str) -> Robots {
@@ -22,9 +22,9 @@ fn chain(tokens: &[&str]) -> Vec<ProductToken> {
 
 #[test]
 fn each_token_has_a_standing() {
-    use Standing::{Named, NotAsked, NotNamed};
+    use TokenRole::{Named, NotAsked, NotNamed};
     let file = robots("user-agent: b\nuser-agent: MJ12bot/1\nallow: /\nuser-agent: *\nallow: /\n");
-    let cases: &[(&str, &[&str], &[Standing])] = &[
+    let cases: &[(&str, &[&str], &[TokenRole])] = &[
         (
             "the first named decides",
             &["a", "b", "mj12bot"],
@@ -78,71 +78,77 @@ fn the_groups_that_are_merged() {
 
 #[test]
 fn the_winning_rule_has_a_reason() {
-    let cases: &[(&str, &str, &str, &[(u32, usize)], Why)] = &[
+    let cases: &[(&str, &str, &str, &[(u32, usize)], VerdictReason)] = &[
         (
             "the only one",
             "disallow: /a\nallow: /b",
             "/a",
             &[(2, 2)],
-            Why::Only,
+            VerdictReason::Only,
         ),
         (
             "the longest",
             "disallow: /\nallow: /a",
             "/a",
             &[(3, 2), (2, 1)],
-            Why::Longest,
+            VerdictReason::Longest,
         ),
         (
             "allow on a tie",
             "disallow: /*b\nallow: /ab",
             "/ab",
             &[(3, 3), (2, 3)],
-            Why::AllowOnTie,
+            VerdictReason::AllowOnTie,
         ),
         (
             "allow on a tie of three",
             "disallow: /*b\nallow: /ab\nallow: /a*",
             "/ab",
             &[(3, 3), (4, 3), (2, 3)],
-            Why::AllowOnTie,
+            VerdictReason::AllowOnTie,
         ),
         (
             "the first of equals",
             "disallow: /a*\ndisallow: /*a",
             "/aa",
             &[(2, 3), (3, 3)],
-            Why::First,
+            VerdictReason::First,
         ),
         (
             "a tie below the winner does not matter",
             "disallow: /\nallow: /\ndisallow: /a",
             "/a",
             &[(4, 2), (3, 1), (2, 1)],
-            Why::Longest,
+            VerdictReason::Longest,
         ),
-        ("none matches", "disallow: /a", "/b", &[], Why::NoMatch),
-        ("no rule", "disallow:", "/b", &[], Why::NoRules),
+        (
+            "none matches",
+            "disallow: /a",
+            "/b",
+            &[],
+            VerdictReason::NoMatch,
+        ),
+        ("no rule", "disallow:", "/b", &[], VerdictReason::NoRules),
         (
             "no rule that could match",
             "disallow: x",
             "/x",
             &[],
-            Why::NoRules,
+            VerdictReason::NoRules,
         ),
         (
             "robots.txt",
             "disallow: /",
             "/robots.txt",
             &[(2, 1)],
-            Why::RobotsTxt,
+            VerdictReason::RobotsTxt,
         ),
         (
             "an index allows its folder",
             "disallow: /\nallow: /a/index.html",
             "/a/",
             &[(3, 4), (2, 1)],
-            Why::Longest,
+            VerdictReason::Longest,
         ),
     ];
     for (name, rules, path, expected, why) in cases {
@@ -156,7 +162,7 @@ fn the_winning_rule_has_a_reason() {
         assert_eq!((&*found, judged.why), (*expected, *why), "{name}");
     }
     let nobody = robots("user-agent: a\ndisallow: /").explain(&chain(&["b"]), b"/");
-    assert_eq!(nobody.written.why, Why::NoGroup);
+    assert_eq!(nobody.written.why, VerdictReason::NoGroup);
 }
 
 #[test]
@@ -183,7 +189,7 @@ fn a_path_is_shown_in_comparison_form_and_in_its_other_readings() {
     let file = robots("user-agent: *\ndisallow: /private\n");
     let explained = file.explain(&[], b"/%61/../private/\xC3\xA9#x");
     assert_eq!(&*explained.written.form, b"/a/../private/%C3%A9");
-    assert_eq!(explained.written.why, Why::NoMatch);
+    assert_eq!(explained.written.why, VerdictReason::NoMatch);
     let [reading] = &*explained.readings else {
         panic!("{explained:?}");
     };
@@ -220,12 +226,12 @@ proptest! {
             let disallowed = explained.readings.iter().filter(|reading| reading.is_disallowed());
             let disallowed: Vec<_> = disallowed.filter_map(|reading| Some((&*reading.path, reading.rule()?))).collect();
             match rules.guard(&written) {
-                Guarded::Clear => prop_assert!(disallowed.is_empty(), "{} {:?}", path, &lines),
-                Guarded::Disallowed { reading, rule } => {
+                GuardVerdict::Clear => prop_assert!(disallowed.is_empty(), "{} {:?}", path, &lines),
+                GuardVerdict::Disallowed { reading, rule } => {
                     let told = disallowed.iter().find(|(told, _)| **told == *reading);
                     prop_assert_eq!(told.map(|(_, rule)| *rule), Some(&*rule), "{} {:?}", path, &lines);
                 }
-                Guarded::TooMany => prop_assert!(!explained.are_all_readings),
+                GuardVerdict::TooMany => prop_assert!(!explained.are_all_readings),
             }
         }
     }

@@ -206,7 +206,7 @@ fn rules_test_for_punctuation() {
 
 #[test]
 fn ours_what_the_guard_denies() {
-    use crate::rep::{Guarded, ParseOptions, Robots, Selection};
+    use crate::rep::{GuardVerdict, ParseOptions, Robots, Selection};
 
     #[rustfmt::skip] // one row, one case
     let cases: &[(&str, &str, &[&str], &[&str])] = &[
@@ -250,7 +250,7 @@ fn ours_what_the_guard_denies() {
         let rules = robots.rules(Selection::Global);
         let is_clear = |path: &str| {
             let path = ComparisonPath::new(path.as_bytes());
-            matches!(rules.guard(&path), Guarded::Clear)
+            matches!(rules.guard(&path), GuardVerdict::Clear)
         };
         for path in *denied {
             assert!(!is_clear(path), "{name}: {path} is clear");

@@ -78,8 +78,8 @@ impl Place {
     }
 }
 
-fn words() -> Words {
-    Words {
+fn words() -> RotationReason {
+    RotationReason {
         by: "Grace".to_owned(),
         reason: "yearly".to_owned(),
     }

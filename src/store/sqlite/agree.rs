@@ -19,7 +19,7 @@ use super::entries::{self, Blocks, Head, StoredTree, checkpoint};
 use super::error::{Failure, said};
 use super::open::{self, beside, connect, probe};
 use super::rotations;
-use super::schema::{self, STEPS, Standing};
+use super::schema::{self, STEPS, SchemaVersion};
 use super::write;
 use crate::clock::Moment;
 use crate::entry::EventKind;
@@ -357,7 +357,7 @@ fn to_examine(path: &Path) -> Result<Connection, Failure> {
 }
 
 fn is_ours(connection: &Connection) -> bool {
-    matches!(schema::standing(connection), Ok(Standing::Known(steps)) if steps == STEPS.len())
+    matches!(schema::read_version(connection), Ok(SchemaVersion::Known(steps)) if steps == STEPS.len())
 }
 
 fn size(path: &Path) -> u64 {

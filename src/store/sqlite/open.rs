@@ -17,7 +17,7 @@ use tracing::warn;
 
 use super::error::Failure;
 use super::kind;
-use super::schema::{self, STEPS, Standing};
+use super::schema::{self, STEPS, SchemaVersion};
 use crate::config::Synchronous;
 use crate::descriptors::is_exhaustion;
 use crate::store::log_key::log_key_file;
@@ -58,8 +58,8 @@ pub(super) fn made_ready(path: &Path, synchronous: Synchronous) -> Result<Connec
     make_file(path)?;
     let open = || -> Result<Connection, Failure> {
         let mut connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        let standing = known(&connection, path)?;
-        if standing == Standing::Empty {
+        let version = known(&connection, path)?;
+        if version == SchemaVersion::Empty {
             begin_anew(path)?;
             // Only an empty database accepts a page size.
             connection.pragma_update(None, "page_size", PAGE)?;
@@ -74,10 +74,10 @@ pub(super) fn made_ready(path: &Path, synchronous: Synchronous) -> Result<Connec
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT)?;
         connection.pragma_update(None, "journal_size_limit", LOG_SIZE)?;
         connection.pragma_update(None, "cache_size", -WRITER_CACHE)?;
-        if standing != Standing::Known(STEPS.len()) {
+        if version != SchemaVersion::Known(STEPS.len()) {
             schema::migrate(&mut connection, STEPS)?;
         }
-        if standing == Standing::Empty {
+        if version == SchemaVersion::Empty {
             outlive_a_power_cut(&connection, path)?;
         }
         probe(&connection)?;
@@ -186,8 +186,8 @@ pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
 /// Returns a connection if [`writer`] has prepared its database.
 pub(super) fn prepared(path: &Path, connection: Connection) -> Result<Connection, Failure> {
     match known(&connection, path)? {
-        Standing::Known(steps) if steps == STEPS.len() => Ok(connection),
-        Standing::Empty => Err(missing(path).into()),
+        SchemaVersion::Known(steps) if steps == STEPS.len() => Ok(connection),
+        SchemaVersion::Empty => Err(missing(path).into()),
         _ => Err(Failure::Store(StoreError {
             kind: StoreErrorKind::Failed,
             message: format!(
@@ -334,26 +334,26 @@ pub(super) fn connect(path: &Path, mode: OpenFlags) -> Result<Connection, Failur
 }
 
 /// Returns the schema version of a database, if this crawlgate knows it.
-fn known(connection: &Connection, path: &Path) -> Result<Standing, Failure> {
+fn known(connection: &Connection, path: &Path) -> Result<SchemaVersion, Failure> {
     let was_begun = log_key_file(path).exists();
     let path = path.display();
-    match schema::standing(connection)? {
-        Standing::Newer(version) if schema::is_present(connection)? => {
+    match schema::read_version(connection)? {
+        SchemaVersion::Newer(version) if schema::is_present(connection)? => {
             Err(Failure::Damaged(numbered_beyond(version.into())))
         }
-        Standing::Known(steps) if steps < STEPS.len() && schema::is_present(connection)? => {
+        SchemaVersion::Known(steps) if steps < STEPS.len() && schema::is_present(connection)? => {
             Err(misnumbered(schema::version(steps)))
         }
         // The schema is on the disk before the key is made.
-        Standing::Empty if was_begun => Err(Failure::Damaged(
+        SchemaVersion::Empty if was_begun => Err(Failure::Damaged(
             "it holds no table, but the key that signs its log was made after its tables"
                 .to_owned(),
         )),
-        Standing::Former if schema::is_present(connection)? => {
+        SchemaVersion::Former if schema::is_present(connection)? => {
             let version = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
             Err(misnumbered(version))
         }
-        Standing::Former => Err(Failure::Store(StoreError {
+        SchemaVersion::Former => Err(Failure::Store(StoreError {
             kind: StoreErrorKind::Corrupt,
             message: format!(
                 "{path}: an unreleased crawlgate has written the store in a form that is no longer read; move it and the \
@@ -361,14 +361,14 @@ fn known(connection: &Connection, path: &Path) -> Result<Standing, Failure> {
             ),
         })),
         // All steps are taken at once, so 0 is damage; and there will never be as many as 1,000.
-        Standing::Known(0) => Err(Failure::Damaged("it has no schema".to_owned())),
-        Standing::Newer(1_000..) => Err(Failure::Damaged(
+        SchemaVersion::Known(0) => Err(Failure::Damaged("it has no schema".to_owned())),
+        SchemaVersion::Newer(1_000..) => Err(Failure::Damaged(
             "its schema number never existed".to_owned(),
         )),
-        Standing::Foreign if was_begun => Err(Failure::Damaged(
+        SchemaVersion::Foreign if was_begun => Err(Failure::Damaged(
             "its beginning is another program's database's".to_owned(),
         )),
-        Standing::Newer(version) => Err(Failure::Store(StoreError {
+        SchemaVersion::Newer(version) => Err(Failure::Store(StoreError {
             kind: StoreErrorKind::Newer,
             message: format!(
                 "{path}: a newer crawlgate has written the store (schema {version}, known here: up to {}); run that \
@@ -376,13 +376,13 @@ fn known(connection: &Connection, path: &Path) -> Result<Standing, Failure> {
                 schema::present()
             ),
         })),
-        Standing::Foreign => Err(Failure::Store(StoreError {
+        SchemaVersion::Foreign => Err(Failure::Store(StoreError {
             kind: StoreErrorKind::Corrupt,
             message: format!(
                 "{path}: this is another program's database; name another file with [store] path"
             ),
         })),
-        standing => Ok(standing),
+        version => Ok(version),
     }
 }
 

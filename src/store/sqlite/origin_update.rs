@@ -11,7 +11,7 @@ use super::rows::{self, time};
 use crate::robots::identity::{Identity, OWN_STATES};
 use crate::robots::snapshot::Snapshot;
 use crate::store::persist::to_stored;
-use crate::store::{FETCHES_KEPT, OriginMemory, OriginUpdate, Sha256};
+use crate::store::{FETCHES_KEPT, OriginUpdate, Sha256, StoredOrigin};
 use crate::text::hex;
 
 /// Compression level of texts: zstd's own default.
@@ -74,7 +74,7 @@ fn update(
             }
         }
     }
-    let memory = OriginMemory {
+    let memory = StoredOrigin {
         origin: update.origin.clone(),
         identity: update.fetch.identity.clone(),
         user_agent: update.user_agent.to_string(),

@@ -36,7 +36,7 @@ const PAGES: i64 = 64;
 
 /// The parameters of a removal.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct How {
+pub(super) struct RemovalParams {
     /// Younger entries go only for lack of room.
     pub(super) keep: Option<Duration>,
     /// Time of the step.
@@ -49,7 +49,7 @@ pub(super) fn step(
     log: &mut LogMemory,
     path: &Path,
     retention: Retention,
-    how: &How,
+    params: &RemovalParams,
 ) -> Result<Pruned, Failure> {
     let bound = retention.max_size.map(|most| (most, Parts::of(most)));
     let is_held = match bound {
@@ -58,16 +58,21 @@ pub(super) fn step(
     };
     let transaction = begin(connection)?;
     let mut head = log.head(&transaction)?;
-    let mut dropped = drop_old(&transaction, &mut head, log.blocks(), how)?;
+    let mut dropped = drop_old(&transaction, &mut head, log.blocks(), params)?;
     if let (Some((_, parts)), false) = (bound, is_held) {
-        dropped.origins = robots::make_room(&transaction, parts.robots, 0, how.now)?;
+        dropped.origins = robots::make_room(&transaction, parts.robots, 0, params.now)?;
         if bounds::excess(&transaction, parts, 0)? > 0 {
-            dropped.add(drop_for_room(&transaction, &mut head, log.blocks(), how)?);
+            dropped.add(drop_for_room(
+                &transaction,
+                &mut head,
+                log.blocks(),
+                params,
+            )?);
         }
     }
-    let oldest = oldest::oldest_kept(&transaction)?.unwrap_or(how.now);
-    let objects = objects::drop_unused(&transaction, oldest, how.now)?;
-    let (looked_at, snapshots) = texts(&transaction, retention.keep, how.now)?;
+    let oldest = oldest::oldest_kept(&transaction)?.unwrap_or(params.now);
+    let objects = objects::drop_unused(&transaction, oldest, params.now)?;
+    let (looked_at, snapshots) = texts(&transaction, retention.keep, params.now)?;
     if dropped.decisions > 0 {
         hours::prune(&transaction, oldest)?;
         fetches::prune(&transaction, oldest)?;
@@ -109,14 +114,14 @@ fn drop_old(
     transaction: &Transaction<'_>,
     head: &mut Head,
     blocks: &Blocks,
-    how: &How,
+    params: &RemovalParams,
 ) -> Result<Pruned, Failure> {
     let mut dropped = Pruned::default();
-    let Some(keep) = how.keep else {
+    let Some(keep) = params.keep else {
         return Ok(dropped);
     };
-    let oldest_kept = how.now - keep;
-    fold_before(transaction, head, oldest_kept.max(how.now - DAY))?;
+    let oldest_kept = params.now - keep;
+    fold_before(transaction, head, oldest_kept.max(params.now - DAY))?;
     let until = shipping::until(transaction)?.unwrap_or(u64::MAX);
     for _ in 0..BLOCKS {
         let Some(oldest) = retention::oldest(transaction)? else {
@@ -130,9 +135,9 @@ fn drop_old(
             dropped.is_held = true;
             break;
         }
-        dropped.add(drop_block(transaction, blocks, &oldest, how)?);
+        dropped.add(drop_block(transaction, blocks, &oldest, params)?);
     }
-    tell(transaction, head, &dropped, DropCause::Keep, how.now)?;
+    tell(transaction, head, &dropped, DropCause::Keep, params.now)?;
     Ok(dropped)
 }
 
@@ -156,7 +161,7 @@ pub(super) fn drop_for_room(
     transaction: &Transaction<'_>,
     head: &mut Head,
     blocks: &Blocks,
-    how: &How,
+    params: &RemovalParams,
 ) -> Result<Pruned, Failure> {
     let until = shipping::until(transaction)?;
     let mut oldest = retention::oldest(transaction)?;
@@ -177,8 +182,8 @@ pub(super) fn drop_for_room(
     let Some(oldest) = oldest else {
         return Ok(Pruned::default());
     };
-    let dropped = drop_block(transaction, blocks, &oldest, how)?;
-    tell(transaction, head, &dropped, DropCause::Size, how.now)?;
+    let dropped = drop_block(transaction, blocks, &oldest, params)?;
+    tell(transaction, head, &dropped, DropCause::Size, params.now)?;
     Ok(dropped)
 }
 
@@ -186,10 +191,12 @@ fn drop_block(
     transaction: &Transaction<'_>,
     blocks: &Blocks,
     oldest: &Oldest,
-    how: &How,
+    params: &RemovalParams,
 ) -> Result<Pruned, Failure> {
     retention::drop_before(transaction, blocks, oldest.first + oldest.count)?;
-    let oldest_kept = how.keep.map_or(Moment::default(), |keep| how.now - keep);
+    let oldest_kept = params
+        .keep
+        .map_or(Moment::default(), |keep| params.now - keep);
     let is_early = oldest.max_time >= oldest_kept;
     Ok(Pruned {
         decisions: oldest.count,

@@ -15,13 +15,13 @@ use crate::entry;
 use crate::policy::overrides::Override;
 use crate::store::origins::place as place_of;
 use crate::store::{
-    Fetch, OriginMemory, OriginQuery, Removed, Sha256, Size, StoreError, StoreErrorKind,
-    StoredDecision, failed,
+    Fetch, OriginQuery, Removed, Sha256, Size, StoreError, StoreErrorKind, StoredDecision,
+    StoredOrigin, failed,
 };
 use crate::text::DecisionId;
 use crate::text::json::printable;
 
-pub(super) fn origin(connection: &Connection, name: &str) -> Result<Vec<OriginMemory>, Failure> {
+pub(super) fn origin(connection: &Connection, name: &str) -> Result<Vec<StoredOrigin>, Failure> {
     // The states of robots.txt come first.
     let mut statement = connection.prepare_cached(
         "SELECT * FROM origin WHERE origin = ?1 \
@@ -33,7 +33,7 @@ pub(super) fn origin(connection: &Connection, name: &str) -> Result<Vec<OriginMe
 pub(super) fn origins(
     connection: &Connection,
     query: &OriginQuery,
-) -> Result<Vec<OriginMemory>, Failure> {
+) -> Result<Vec<StoredOrigin>, Failure> {
     // Each with the index that serves it.
     let mut statement = connection.prepare_cached(match query.state {
         Some(_) => {

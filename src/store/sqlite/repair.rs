@@ -26,7 +26,7 @@ use super::error::{Failure, said};
 use super::header::Header;
 use super::objects;
 use super::open::PATIENCE;
-use super::schema::{self, APPLICATION, Standing};
+use super::schema::{self, APPLICATION, SchemaVersion};
 use super::{entries, open, read, still};
 use crate::clock::Moment;
 use crate::store::log_key::log_key_file;
@@ -82,7 +82,7 @@ pub fn check(path: &Path) -> Result<Faults, StoreError> {
         Err(error) => return Err(error),
     };
     // An unreadable part is reported, too, and the next check runs all the same.
-    let looks: [Look; 10] = [
+    let checks: [Check; 10] = [
         structure,
         references,
         rows,
@@ -99,8 +99,8 @@ pub fn check(path: &Path) -> Result<Faults, StoreError> {
         faults.damaged.push(sentence(failure, path));
         None
     });
-    for look in looks {
-        if let Err(failure) = look(&connection, &mut faults) {
+    for check in checks {
+        if let Err(failure) = check(&connection, &mut faults) {
             let told = sentence(failure, path);
             if !faults.damaged.contains(&told) {
                 faults.damaged.push(told);
@@ -132,7 +132,7 @@ pub fn check(path: &Path) -> Result<Faults, StoreError> {
         Err(failure) => faults.damaged.push(sentence(failure, path)),
     }
     if !begins_well && faults.is_empty() {
-        if let Ok(Standing::Newer(version @ ..1_000)) = schema::standing(&connection) {
+        if let Ok(SchemaVersion::Newer(version @ ..1_000)) = schema::read_version(&connection) {
             return Err(StoreError {
                 kind: StoreErrorKind::Newer,
                 message: format!(
@@ -194,7 +194,7 @@ fn lenient(path: &Path, mode: OpenFlags) -> rusqlite::Result<Connection> {
 }
 
 /// A check that adds the faults of one kind.
-type Look = fn(&Connection, &mut Faults) -> Result<(), Failure>;
+type Check = fn(&Connection, &mut Faults) -> Result<(), Failure>;
 
 /// Runs the engine's own check of its pages and indices.
 fn structure(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {

@@ -120,14 +120,14 @@ fn drop_one(
     (first, unshipped): (i64, i64),
     now: Moment,
 ) -> Result<u64, Failure> {
-    if let Some(text) = oldest_text(transaction, domain, Behind::Nothing(first))? {
+    if let Some(text) = oldest_text(transaction, domain, DroppableText::Nothing(first))? {
         return drop_text(transaction, domain, &text, first, now).map(|()| 1);
     }
     let origins = drop_origins(transaction, domain)?;
     if origins > 0 {
         return Ok(origins);
     }
-    match oldest_text(transaction, domain, Behind::Decisions(unshipped))? {
+    match oldest_text(transaction, domain, DroppableText::Decisions(unshipped))? {
         Some(text) => drop_text(transaction, domain, &text, first, now).map(|()| 1),
         None => Ok(0),
     }
@@ -141,7 +141,7 @@ struct Text {
 
 /// The texts that may go, by the time up to which entries may rest on them.
 #[derive(Clone, Copy)]
-enum Behind {
+enum DroppableText {
     /// Those without a decision from this time on.
     Nothing(i64),
     /// Those without a decision that is not shipped, which are from this time on.
@@ -153,11 +153,11 @@ enum Behind {
 fn oldest_text(
     connection: &Connection,
     domain: Option<&str>,
-    behind: Behind,
+    droppable: DroppableText,
 ) -> Result<Option<Text>, Failure> {
-    let (Behind::Nothing(before) | Behind::Decisions(before)) = behind;
+    let (DroppableText::Nothing(before) | DroppableText::Decisions(before)) = droppable;
     let mut oldest = connection.prepare_cached(match domain {
-        _ if matches!(behind, Behind::Decisions(_)) => {
+        _ if matches!(droppable, DroppableText::Decisions(_)) => {
             "SELECT number, sha256, last_named FROM snapshot WHERE (?1 IS NULL OR domain = ?1) \
              AND dropped IS NULL AND last_named < ?2 ORDER BY last_named LIMIT 1"
         }

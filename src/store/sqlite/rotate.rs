@@ -10,7 +10,7 @@ use crate::clock::Moment;
 use crate::entry::{Event, EventKind};
 use crate::store::failed;
 use crate::store::log_key::LogKey;
-use crate::store::rotation::{self, Rotation, Words};
+use crate::store::rotation::{self, Rotation, RotationReason};
 use crate::store::state_file::End;
 use crate::text::DecisionId;
 
@@ -19,7 +19,7 @@ pub(super) fn rotate(
     connection: &mut Connection,
     log: &mut LogMemory,
     new: &LogKey,
-    words: &Words,
+    words: &RotationReason,
     now: Moment,
 ) -> Result<(Rotation, End), Failure> {
     let transaction = write::begin(connection)?;

@@ -14,7 +14,7 @@ use crate::robots::access::{Absence, Cause};
 use crate::robots::identity::Identity;
 use crate::robots::state::{Fresh, Outage};
 use crate::store::{
-    Acknowledgement, Fetch, OriginMemory, OtherAnswer, Removed, Sha256, SnapshotMeta, StoredState,
+    Acknowledgement, Fetch, OtherAnswer, Removed, Sha256, SnapshotMeta, StoredOrigin, StoredState,
 };
 use crate::text::DecisionId;
 
@@ -62,7 +62,7 @@ fn nonsense(column: &str) -> Failure {
 /// Writes an origin's row, in place of an older one.
 pub(super) fn write_origin(
     connection: &rusqlite::Connection,
-    memory: &OriginMemory,
+    memory: &StoredOrigin,
 ) -> Result<(), Failure> {
     let (copy, fresh, outage) = match &memory.state {
         StoredState::Successful {
@@ -117,7 +117,7 @@ pub(super) fn write_origin(
 }
 
 /// Reads an origin's row.
-pub(super) fn origin(row: &Row<'_>) -> Result<OriginMemory, Failure> {
+pub(super) fn origin(row: &Row<'_>) -> Result<StoredOrigin, Failure> {
     digests::require("origin", row)?;
     let state: String = row.get("state")?;
     let state = match state.as_str() {
@@ -141,7 +141,7 @@ pub(super) fn origin(row: &Row<'_>) -> Result<OriginMemory, Failure> {
         },
         _ => return Err(nonsense("state")),
     };
-    Ok(OriginMemory {
+    Ok(StoredOrigin {
         origin: origin_at(row)?,
         identity: identity_at(row)?,
         user_agent: row.get("user_agent")?,

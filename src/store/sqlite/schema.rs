@@ -264,7 +264,7 @@ CREATE UNIQUE INDEX override_id ON override (id) WHERE id IS NOT NULL;
 
 /// The schema version of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum SchemaVersion {
     /// An empty database.
     Empty,
     /// Number of steps taken, no more than there are.
@@ -278,7 +278,7 @@ pub(super) enum Standing {
 }
 
 /// Reads the schema version of a database.
-pub(super) fn standing(connection: &Connection) -> rusqlite::Result<Standing> {
+pub(super) fn read_version(connection: &Connection) -> rusqlite::Result<SchemaVersion> {
     let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
     let (application, version) = (number("application_id")?, number("user_version")?);
     // A process killed during creation may have left a database without a table.
@@ -288,11 +288,11 @@ pub(super) fn standing(connection: &Connection) -> rusqlite::Result<Standing> {
     };
     let steps = usize::try_from(version.saturating_sub(FORMER).max(0));
     Ok(match (application, version, steps) {
-        (0, 0, _) if is_empty()? == 0 => Standing::Empty,
-        (APPLICATION, 1..=FORMER, _) => Standing::Former,
-        (APPLICATION, 0.., Ok(steps)) if steps <= STEPS.len() => Standing::Known(steps),
-        (APPLICATION, version, _) if version > 0 => Standing::Newer(version),
-        _ => Standing::Foreign,
+        (0, 0, _) if is_empty()? == 0 => SchemaVersion::Empty,
+        (APPLICATION, 1..=FORMER, _) => SchemaVersion::Former,
+        (APPLICATION, 0.., Ok(steps)) if steps <= STEPS.len() => SchemaVersion::Known(steps),
+        (APPLICATION, version, _) if version > 0 => SchemaVersion::Newer(version),
+        _ => SchemaVersion::Foreign,
     })
 }
 

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use super::append_notifier::{AppendNotifier, OnAppend};
+use super::batch_retention::BatchRetention;
 use super::entries::{Blocks, Head, Memory, Uses, append, append_event, checkpoint, extent};
 use super::error::Failure;
-use super::keeping::Keeping;
 use super::objects;
 use super::origin_update::update_or_nothing;
 use super::rotations;
@@ -114,10 +114,12 @@ impl LogMemory {
 pub(super) fn batch(
     connection: &mut Connection,
     batch: &Batch,
-    mut keeping: Option<&mut Keeping>,
+    mut batch_retention: Option<&mut BatchRetention>,
     log: &mut LogMemory,
 ) -> Result<Option<End>, Failure> {
-    let parts = keeping.as_ref().and_then(|keeping| keeping.parts());
+    let parts = batch_retention
+        .as_ref()
+        .and_then(|batch_retention| batch_retention.parts());
     let mut dropped = Pruned::default();
     let mut transaction = begin(connection)?;
     for one in &batch.updates {
@@ -126,15 +128,15 @@ pub(super) fn batch(
     objects::write(&transaction, batch)?;
     if batch.entries.is_empty() {
         transaction.commit()?;
-        if let Some(keeping) = keeping {
-            keeping.tell(dropped);
+        if let Some(batch_retention) = batch_retention {
+            batch_retention.tell(dropped);
         }
         return Ok(None);
     }
     let mut head = log.head(&transaction)?;
-    if let Some(keeping) = keeping.as_deref_mut() {
+    if let Some(batch_retention) = batch_retention.as_deref_mut() {
         let incoming = batch.entries.octets() as u64;
-        dropped.add(keeping.make_room(&transaction, &mut head, log.blocks(), incoming)?);
+        dropped.add(batch_retention.make_room(&transaction, &mut head, log.blocks(), incoming)?);
     }
     let noted = log
         .uses
@@ -143,8 +145,8 @@ pub(super) fn batch(
     append(&transaction, &mut head, batch.entries.frames(), most)?;
     log.commit_batch(transaction, head, batch.entries.len())?;
     log.uses.committed(noted);
-    if let Some(keeping) = keeping {
-        keeping.tell(dropped);
+    if let Some(batch_retention) = batch_retention {
+        batch_retention.tell(dropped);
     }
     Ok(Some(log.end()))
 }

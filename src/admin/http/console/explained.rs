@@ -1,7 +1,7 @@
 //! Tables that explain a verdict on a path, as `crawlgate check` does.
 
 use super::format::{line, octets};
-use crate::rep::{Explanation, Judged, MatchedBy, Speaker, Standing};
+use crate::rep::{ApplicableGroup, Explanation, Judged, MatchedBy, TokenRole};
 
 /// Rules of a kind to show.
 const MAX_SHOWN: usize = 50;
@@ -49,10 +49,10 @@ pub(super) struct Rule {
 
 impl Explained {
     pub(super) fn of(explanation: &Explanation) -> Explained {
-        let standing = |standing: &Standing| match standing {
-            Standing::Named => "named: its groups speak",
-            Standing::NotNamed => "not named",
-            Standing::NotAsked => "not asked for",
+        let standing = |standing: &TokenRole| match standing {
+            TokenRole::Named => "named: its groups speak",
+            TokenRole::NotNamed => "not named",
+            TokenRole::NotAsked => "not asked for",
         };
         let chain = explanation.chain.iter();
         let readings = explanation.readings.iter();
@@ -61,7 +61,7 @@ impl Explained {
             is_named: explanation
                 .chain
                 .iter()
-                .any(|(_, standing)| *standing == Standing::Named),
+                .any(|(_, standing)| *standing == TokenRole::Named),
             chain: chain
                 .map(|(token, found)| (token.to_string(), standing(found)))
                 .collect(),
@@ -94,7 +94,7 @@ impl Explained {
 }
 
 impl Group {
-    fn of(speaker: &Speaker) -> Group {
+    fn of(speaker: &ApplicableGroup) -> Group {
         Group {
             name: line(&speaker.name),
             line: speaker.line,

@@ -21,7 +21,7 @@ use crate::rep::{Field, Origin};
 use crate::robots::document::Document;
 use crate::robots::snapshot::Snapshot;
 use crate::store::persist::from_stored;
-use crate::store::{FETCHES_KEPT, Fetch, OriginMemory, StoredState};
+use crate::store::{FETCHES_KEPT, Fetch, StoredOrigin, StoredState};
 use crate::text::hex;
 use crate::usage::{RobotsLine, robots_fields, robots_lines};
 
@@ -188,8 +188,8 @@ fn fact(name: &'static str, text: String) -> Fact {
 
 async fn known(
     app: &AppState,
-    found: &OriginMemory,
-    all: &[OriginMemory],
+    found: &StoredOrigin,
+    all: &[StoredOrigin],
 ) -> Result<OriginState, Problem> {
     let store = app.require_store()?;
     let now = app.now();
@@ -244,7 +244,7 @@ async fn known(
 }
 
 /// Returns the facts of a state. `requests` tells what becomes of requests.
-fn facts(found: &OriginMemory, requests: String, now: Moment) -> Vec<Fact> {
+fn facts(found: &StoredOrigin, requests: String, now: Moment) -> Vec<Fact> {
     let mut facts = vec![
         fact("Document", found.identity.document().name().to_owned()),
         fact("About", line(&about(&found.state))),
@@ -337,7 +337,7 @@ impl OriginState {
 }
 
 impl IdentityLink {
-    fn of(one: &OriginMemory, shown: &OriginMemory) -> IdentityLink {
+    fn of(one: &StoredOrigin, shown: &StoredOrigin) -> IdentityLink {
         let identity = one.identity.to_string();
         IdentityLink {
             href: format!(

@@ -11,7 +11,7 @@ use super::layout::{Layout, Page, PageResult, Section};
 use crate::admin::query::STATES;
 use crate::clock::Moment;
 use crate::explain::states::{about, at_a_request, next_fetch};
-use crate::store::{OriginMemory, OriginQuery, StoredState};
+use crate::store::{OriginQuery, StoredOrigin, StoredState};
 
 /// Origins on a page.
 const PAGE: usize = 100;
@@ -42,7 +42,7 @@ pub(super) struct OriginRow {
 }
 
 impl OriginRow {
-    pub(super) fn of(found: &OriginMemory, now: Moment) -> OriginRow {
+    pub(super) fn of(found: &StoredOrigin, now: Moment) -> OriginRow {
         let since = match &found.state {
             StoredState::Successful { copy, .. } => copy.fetched,
             StoredState::Unavailable { fetched, .. } => *fetched,

@@ -9,7 +9,7 @@ use super::format::line;
 use crate::explain::sitemaps::Sitemap;
 use crate::rep::Field;
 use crate::robots::state::State;
-use crate::store::OriginMemory;
+use crate::store::StoredOrigin;
 
 /// The sitemaps of a file, judged for the configured crawler.
 pub(super) struct SitemapList {
@@ -38,7 +38,7 @@ impl SitemapList {
     /// When the store cannot be read.
     pub(super) async fn of(
         app: &AppState,
-        found: &OriginMemory,
+        found: &StoredOrigin,
         state: &Arc<State>,
         limit: usize,
     ) -> Result<Option<SitemapList>, Problem> {

@@ -21,7 +21,8 @@ use crate::policy::overrides::Overrides;
 use crate::policy::usage::Signals;
 use crate::policy::{Reason, Verdict};
 use crate::rep::{
-    ComparisonPath, Guarded, Origin, ParseOptions, ProductToken, Robots, RuleKind, Rules, Selection,
+    ComparisonPath, GuardVerdict, Origin, ParseOptions, ProductToken, Robots, RuleKind, Rules,
+    Selection,
 };
 use crate::robots::state::Stance;
 use crate::text::guarded::write;
@@ -349,7 +350,7 @@ fn tell(
     };
     let guarded = match path_guard && reason == Reason::RobotsAllow {
         true => rules.guard(&form),
-        false => Guarded::Clear,
+        false => GuardVerdict::Clear,
     };
     let notes = noted.map(notes);
     let answer = OutputLine {
@@ -359,9 +360,9 @@ fn tell(
             .map(|rule| &*rule.group)
             .or(rules.group().map(|(group, _)| group)),
         guard: match &guarded {
-            Guarded::Clear => None,
-            Guarded::TooMany => Some(Guard::default()),
-            Guarded::Disallowed { reading, rule } => Some(Guard {
+            GuardVerdict::Clear => None,
+            GuardVerdict::TooMany => Some(Guard::default()),
+            GuardVerdict::Disallowed { reading, rule } => Some(Guard {
                 reading: Some(String::from_utf8_lossy(reading)),
                 rule: Some(&rule.text),
                 line: Some(rule.line),

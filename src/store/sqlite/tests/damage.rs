@@ -255,12 +255,12 @@ async fn a_page_of_origins_is_full_while_undamaged_ones_are_left() {
         };
         store.origins(query).await.unwrap()
     };
-    let hosts = |page: &[OriginMemory]| {
+    let hosts = |page: &[StoredOrigin]| {
         let hosts = page.iter().map(|one| one.origin.host().to_owned());
         hosts.collect::<Vec<_>>()
     };
     let first = page(None).await;
     assert_eq!(hosts(&first), ["a.example", "c.example"]);
-    let second = page(first.last().map(OriginMemory::place)).await;
+    let second = page(first.last().map(StoredOrigin::place)).await;
     assert_eq!(hosts(&second), ["d.example"]);
 }

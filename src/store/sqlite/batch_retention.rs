@@ -14,14 +14,14 @@ const AT_ONCE: usize = 16;
 
 /// The latest request of maintenance: it bounds batches, too.
 #[derive(Debug)]
-pub(super) struct Keeping {
+pub(super) struct BatchRetention {
     retention: Retention,
     now: Moment,
     /// Amounts dropped by batches since the last maintenance step.
     dropped: Pruned,
 }
 
-impl Keeping {
+impl BatchRetention {
     pub(super) fn new(retention: Retention, now: Moment) -> Self {
         Self {
             retention,
@@ -64,11 +64,11 @@ impl Keeping {
             if excess(transaction, parts, incoming)? == 0 {
                 break;
             }
-            let how = prune::How {
+            let params = prune::RemovalParams {
                 keep: self.retention.keep,
                 now: self.now,
             };
-            let step = prune::drop_for_room(transaction, head, blocks, &how)?;
+            let step = prune::drop_for_room(transaction, head, blocks, &params)?;
             if step.is_full {
                 self.dropped.add(step);
                 return Err(shipping::full());

@@ -38,27 +38,27 @@ enum End {
 type Question = (Origin, String, Arc<RobotsConfig>);
 
 /// A cache with fetches that end one after the other, on the test's command.
-struct Laboratory {
+struct Harness {
     cache: RobotsCache,
     clock: Clock,
     fetches: Arc<Mutex<Vec<Question>>>,
     ends: mpsc::UnboundedSender<End>,
 }
 
-impl Laboratory {
-    fn new() -> Laboratory {
-        Laboratory::with(|_| {})
+impl Harness {
+    fn new() -> Harness {
+        Harness::with(|_| {})
     }
 
-    fn with(change: impl FnOnce(&mut RobotsConfig)) -> Laboratory {
-        Laboratory::on(Clock::manual(START), None, change)
+    fn with(change: impl FnOnce(&mut RobotsConfig)) -> Harness {
+        Harness::on(Clock::manual(START), None, change)
     }
 
     fn on(
         clock: Clock,
         memory: Option<PersistentStates>,
         change: impl FnOnce(&mut RobotsConfig),
-    ) -> Laboratory {
+    ) -> Harness {
         let (ends, to_come) = mpsc::unbounded_channel();
         let to_come = Arc::new(tokio::sync::Mutex::new(to_come));
         let fetches = Arc::<Mutex<Vec<Question>>>::default();
@@ -92,7 +92,7 @@ impl Laboratory {
         });
         let mut config = whole();
         change(&mut config.robots);
-        Laboratory {
+        Harness {
             cache: RobotsCache::fetching(
                 &config,
                 clock.clone(),
@@ -129,7 +129,7 @@ impl Laboratory {
     }
 
     /// Lets the cache's own tasks run until `done`.
-    async fn until(&self, done: impl Fn(&Laboratory) -> bool) {
+    async fn until(&self, done: impl Fn(&Harness) -> bool) {
         for _ in 0..1000 {
             if done(self) {
                 return;

@@ -93,9 +93,9 @@ pub fn product_tokens(user_agent: &[u8]) -> Vec<ProductToken> {
         let end = rest.iter().position(is_mark).unwrap_or(rest.len());
         let (item, after) = rest.split_at_checked(end).unwrap_or_default();
         let place = match (depth, is_compatible) {
-            (0, _) => Place::Outside,
-            (_, false) => Place::Comment,
-            (_, true) => Place::Compatible,
+            (0, _) => WordPlace::Outside,
+            (_, false) => WordPlace::Comment,
+            (_, true) => WordPlace::Compatible,
         };
         for word in words(item) {
             if let Some(token) = name(word, place)
@@ -124,7 +124,7 @@ pub fn product_tokens(user_agent: &[u8]) -> Vec<ProductToken> {
 
 /// The place of a word in the field.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum WordPlace {
     Outside,
     Comment,
     /// In the item of a comment behind `compatible`.
@@ -137,13 +137,13 @@ fn words(item: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Returns the product token in `word[/version]`.
-fn name(word: &[u8], place: Place) -> Option<ProductToken> {
+fn name(word: &[u8], place: WordPlace) -> Option<ProductToken> {
     let slash = word.iter().position(|octet| *octet == b'/');
     let (name, version) = word.split_at_checked(slash.unwrap_or(word.len()))?;
     let version = version.strip_prefix(b"/");
     let is_named = match (place, version) {
-        (Place::Outside, _) | (Place::Compatible, None) => true,
-        (Place::Comment, None) => false,
+        (WordPlace::Outside, _) | (WordPlace::Compatible, None) => true,
+        (WordPlace::Comment, None) => false,
         // In a URL without a scheme, a path follows the slash; versions begin with a number.
         (_, Some(version)) => matches!(version, [b'0'..=b'9', ..] | [b'v' | b'V', b'0'..=b'9', ..]),
     };

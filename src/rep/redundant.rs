@@ -191,7 +191,7 @@ enum Judgement {
 }
 
 /// A pattern's place in the tree of heads, in which a head stands below every head that begins it.
-struct Place<'a> {
+struct TreePosition<'a> {
     candidate: &'a Candidate,
     /// The pattern's rank, if it disallows.
     own: Option<usize>,
@@ -205,11 +205,11 @@ struct Place<'a> {
 fn unneeded<'a>(met: &[(usize, &'a Candidate)]) -> Vec<(&'a Candidate, bool)> {
     let is_disallow = |candidate: &Candidate| candidate.kind == RuleKind::Disallow;
     let restricts = met.iter().any(|(_, candidate)| is_disallow(candidate));
-    let mut places: Vec<(usize, Place<'a>)> = met
+    let mut places: Vec<(usize, TreePosition<'a>)> = met
         .iter()
         .map(|(rank, candidate)| {
             let own = is_disallow(candidate).then_some(*rank);
-            let place = Place {
+            let place = TreePosition {
                 candidate,
                 own,
                 above: None,
@@ -220,9 +220,9 @@ fn unneeded<'a>(met: &[(usize, &'a Candidate)]) -> Vec<(&'a Candidate, bool)> {
         .collect();
     places.sort_by(|(_, a), (_, b)| a.candidate.pattern.head().cmp(b.candidate.pattern.head()));
     // The heads that begin the current one, shortest first.
-    let mut open: Vec<(usize, Place<'a>)> = Vec::new();
+    let mut open: Vec<(usize, TreePosition<'a>)> = Vec::new();
     let mut told = Vec::new();
-    let mut close = |open: &mut Vec<(usize, Place<'a>)>| {
+    let mut close = |open: &mut Vec<(usize, TreePosition<'a>)>| {
         let Some((rank, place)) = open.pop() else {
             return;
         };

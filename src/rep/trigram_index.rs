@@ -132,12 +132,12 @@ impl TrigramIndex {
         if self.is_empty() {
             return best;
         }
-        let asked = if self.best >= least && !self.buckets.is_empty() {
-            self.asked(path, key)
+        let visited = if self.best >= least && !self.buckets.is_empty() {
+            self.visited(path, key)
         } else {
-            Asked::default()
+            VisitedBuckets::default()
         };
-        let candidates = asked
+        let candidates = visited
             .buckets()
             .iter()
             .map(|bucket| self.buckets.get(*bucket as usize));
@@ -170,8 +170,8 @@ impl TrigramIndex {
     }
 
     /// Returns the buckets of all trigrams that a path holds.
-    fn asked(&self, path: &[u8], key: Key) -> Asked {
-        let mut asked = Asked::default();
+    fn visited(&self, path: &[u8], key: Key) -> VisitedBuckets {
+        let mut visited = VisitedBuckets::default();
         hashes(path, key).for_each(|hash| {
             let bit = hash >> self.shift;
             let word = self
@@ -180,10 +180,10 @@ impl TrigramIndex {
                 .copied()
                 .unwrap_or_default();
             if word >> (bit % 64) & 1 == 1 {
-                asked.add(self.buckets.number(hash));
+                visited.add(self.buckets.number(hash));
             }
         });
-        asked
+        visited
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -326,7 +326,7 @@ impl Common {
 
 /// The buckets that a path visits, each once.
 #[derive(Default)]
-struct Asked {
+struct VisitedBuckets {
     few: [u32; 16],
     count: usize,
     /// All bucket numbers, once they exceed `few`.
@@ -335,7 +335,7 @@ struct Asked {
     known: Vec<u64>,
 }
 
-impl Asked {
+impl VisitedBuckets {
     fn add(&mut self, bucket: usize) {
         let number = bucket as u32;
         if self.more.is_empty() {

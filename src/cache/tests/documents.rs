@@ -6,7 +6,7 @@ use crate::robots::document::Document;
 use crate::robots::identity::OWN_STATES;
 use crate::usage::SignalMode;
 
-impl Laboratory {
+impl Harness {
     async fn tdmrep(&self, origin: &Origin, effort: Effort) -> View {
         let crawler = Crawler::default();
         self.cache.tdmrep(origin, crawler, None, effort).await
@@ -35,7 +35,7 @@ fn reserves(view: &View) -> bool {
 
 #[tokio::test]
 async fn each_document_is_fetched_by_itself_and_kept_by_itself() {
-    let lab = Laboratory::new();
+    let lab = Harness::new();
     let a = origin("a");
     lab.learn(&a).await;
     assert!(matches!(
@@ -61,7 +61,7 @@ async fn each_document_is_fetched_by_itself_and_kept_by_itself() {
 
 #[tokio::test]
 async fn a_fetch_that_is_only_started_is_not_waited_for() {
-    let lab = Laboratory::new();
+    let lab = Harness::new();
     let a = origin("a");
     lab.learn(&a).await;
     let view = lab.tdmrep(&a, Effort::Start).await;
@@ -90,7 +90,7 @@ async fn a_refresh_asks_for_no_file_that_is_off_or_disallowed() {
         ),
     ];
     for (mode, robots, expected) in rows {
-        let lab = Laboratory::new();
+        let lab = Harness::new();
         let a = origin("a");
         lab.end(reserved(robots));
         lab.stance(&a).await;
@@ -112,7 +112,7 @@ async fn a_refresh_asks_for_no_file_that_is_off_or_disallowed() {
 
 #[tokio::test]
 async fn a_crawler_without_a_state_of_its_own_is_not_judged_by_the_file_of_all() {
-    let lab = Laboratory::new();
+    let lab = Harness::new();
     let a = origin("a");
     lab.learn(&a).await;
     lab.end(reserved("[]"));

@@ -7,7 +7,7 @@ use crate::robots::identity::OWN;
 
 #[tokio::test]
 async fn a_thousand_first_requests_wait_for_one_fetch() {
-    let lab = Laboratory::new();
+    let lab = Harness::new();
     let a = origin("a");
     let mut views: Vec<_> = (0..1000).map(|_| Box::pin(lab.stance(&a))).collect();
     for view in &mut views {
@@ -22,7 +22,7 @@ async fn a_thousand_first_requests_wait_for_one_fetch() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_thousand_first_requests_on_four_threads_cause_one_fetch() {
-    let lab = Arc::new(Laboratory::new());
+    let lab = Arc::new(Harness::new());
     lab.end(file(1));
     let start = Arc::new(Barrier::new(1000));
     let mut requests = tokio::task::JoinSet::new();
@@ -40,7 +40,7 @@ async fn a_thousand_first_requests_on_four_threads_cause_one_fetch() {
 
 #[tokio::test]
 async fn each_origin_is_fetched_by_itself() {
-    let lab = Laboratory::new();
+    let lab = Harness::new();
     let (a, b) = (origin("a"), origin("b"));
     let tokens = [token("ExampleBot")];
     lab.end(file(1));
@@ -56,7 +56,7 @@ async fn each_origin_is_fetched_by_itself() {
 
 #[tokio::test]
 async fn a_crawler_that_hangs_up_cancels_nothing() {
-    let lab = Laboratory::new();
+    let lab = Harness::new();
     let a = origin("a");
     let mut first = Box::pin(lab.stance(&a));
     assert!(poll(&mut first).is_pending());
@@ -70,7 +70,7 @@ async fn a_crawler_that_hangs_up_cancels_nothing() {
 
 #[tokio::test]
 async fn a_fetch_that_panics_wakes_all_and_is_tried_again() {
-    let lab = Laboratory::new();
+    let lab = Harness::new();
     let a = origin("a");
     let mut views: Vec<_> = (0..3).map(|_| Box::pin(lab.stance(&a))).collect();
     for view in &mut views {
@@ -96,7 +96,7 @@ async fn a_fetch_that_panics_wakes_all_and_is_tried_again() {
 
 #[test]
 fn a_fetch_that_is_dropped_with_its_runtime_lands() {
-    let lab = Laboratory::new();
+    let lab = Harness::new();
     let a = origin("a");
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -114,13 +114,13 @@ fn a_fetch_that_is_dropped_with_its_runtime_lands() {
 
 #[tokio::test]
 async fn a_fetch_that_outlasts_the_hold_leaves_nothing_known_and_goes_on() {
-    let lab = Laboratory::with(|config| config.hold = Duration::ZERO);
+    let lab = Harness::with(|config| config.hold = Duration::ZERO);
     let a = origin("a");
     let view = lab.cache.view(&a, Crawler::default()).await;
     assert!(matches!(view.stance, Stance::Unknown));
     assert!(matches!(*view.state, State::NeverFetched));
     lab.end(file(1));
-    let is_known = |lab: &Laboratory| {
+    let is_known = |lab: &Harness| {
         lab.cache
             .known(&a, Crawler::default())
             .is_some_and(|s| s.snapshot().is_some())
@@ -132,7 +132,7 @@ async fn a_fetch_that_outlasts_the_hold_leaves_nothing_known_and_goes_on() {
 
 #[tokio::test]
 async fn a_refresh_ahead_runs_once_and_in_the_background() {
-    let lab = Laboratory::new();
+    let lab = Harness::new();
     let a = origin("a");
     lab.learn(&a).await;
     lab.clock.advance(DAY.mul_f64(0.9));
@@ -145,7 +145,7 @@ async fn a_refresh_ahead_runs_once_and_in_the_background() {
     }
     assert_eq!(lab.fetches(), 2);
     lab.end(file(2));
-    let is_new = |lab: &Laboratory| {
+    let is_new = |lab: &Harness| {
         let state = lab.known(&a).expect("the origin is known");
         state
             .snapshot()
@@ -157,7 +157,7 @@ async fn a_refresh_ahead_runs_once_and_in_the_background() {
 
 #[tokio::test]
 async fn a_refresh_that_outlives_the_copy_is_waited_for() {
-    let lab = Laboratory::new();
+    let lab = Harness::new();
     let a = origin("a");
     lab.learn(&a).await;
     lab.clock.advance(DAY.mul_f64(0.9));
@@ -172,7 +172,7 @@ async fn a_refresh_that_outlives_the_copy_is_waited_for() {
 
 #[tokio::test]
 async fn an_outage_is_answered_at_once_until_its_next_attempt() {
-    let lab = Laboratory::new();
+    let lab = Harness::new();
     let a = origin("a");
     lab.end(down());
     lab.stance(&a).await;
@@ -194,7 +194,7 @@ async fn an_outage_is_answered_at_once_until_its_next_attempt() {
 
 #[tokio::test]
 async fn a_thousand_requests_that_doubt_one_state_wait_for_one_fetch() {
-    let lab = Laboratory::new();
+    let lab = Harness::new();
     let a = origin("a");
     lab.end(down());
     let seen = lab.cache.view(&a, Crawler::default()).await.state;

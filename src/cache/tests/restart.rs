@@ -178,7 +178,7 @@ async fn a_failed_refresh_of_a_fresh_copy_is_remembered_beside_it() {
     for _ in 0..2 {
         assert_eq!(file_of(&life.lab.stance(&a).await), Some(200));
     }
-    let failed = |lab: &Laboratory| lab.known(&a).is_some_and(|s| s.outage().is_some());
+    let failed = |lab: &Harness| lab.known(&a).is_some_and(|s| s.outage().is_some());
     life.lab.until(failed).await;
     life.end();
     world.clock.advance_to(START + DAY);

@@ -5,7 +5,7 @@ use crate::config::{ProfileName, ProfileRules};
 
 #[tokio::test]
 async fn a_reload_applies_to_cached_states_and_a_view_names_its_settings() {
-    let lab = Laboratory::new();
+    let lab = Harness::new();
     let a = origin("a");
     let misspelt = Robots::parse(b"User-agent: *\nDissallow: /x", ParseOptions::default());
     lab.end(AccessResult::Successful {
@@ -34,7 +34,7 @@ async fn a_reload_applies_to_cached_states_and_a_view_names_its_settings() {
 
 #[tokio::test]
 async fn new_settings_apply_to_cached_states_and_to_fetches() {
-    let lab = Laboratory::new();
+    let lab = Harness::new();
     let a = origin("a");
     lab.end(down());
     assert!(matches!(lab.stance(&a).await, Stance::DisallowAll { .. }));
@@ -56,7 +56,7 @@ async fn new_settings_apply_to_cached_states_and_to_fetches() {
 
 #[tokio::test]
 async fn a_file_fetched_while_the_clock_was_ahead_is_fetched_again() {
-    let lab = Laboratory::new();
+    let lab = Harness::new();
     let a = origin("a");
     lab.clock.set(START + DAY * 60);
     lab.end(file(1));

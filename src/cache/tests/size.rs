@@ -5,7 +5,7 @@ use crate::cache::size::REST;
 
 #[tokio::test]
 async fn beyond_the_count_the_least_recently_used_goes() {
-    let lab = Laboratory::with(|config| config.cache.origins = 3);
+    let lab = Harness::with(|config| config.cache.origins = 3);
     let [a, b, c, d] = ["a", "b", "c", "d"].map(origin);
     for origin in [&a, &b, &c] {
         lab.learn(origin).await;
@@ -19,7 +19,7 @@ async fn beyond_the_count_the_least_recently_used_goes() {
 
 #[tokio::test]
 async fn an_origin_in_flight_is_not_evicted() {
-    let lab = Laboratory::with(|config| config.cache.origins = 1);
+    let lab = Harness::with(|config| config.cache.origins = 1);
     let [a, b, c] = ["a", "b", "c"].map(origin);
     // No request waits for it any more: the flight alone keeps it.
     assert!(poll(&mut Box::pin(lab.stance(&a))).is_pending());
@@ -38,7 +38,7 @@ async fn an_origin_in_flight_is_not_evicted() {
 
 #[tokio::test]
 async fn a_pass_that_makes_no_room_is_not_repeated_at_once() {
-    let lab = Laboratory::with(|config| config.cache.origins = 1);
+    let lab = Harness::with(|config| config.cache.origins = 1);
     let [a, b] = ["a", "b"].map(origin);
     lab.learn(&a).await;
     let shared = &lab.cache.shared;
@@ -55,11 +55,11 @@ async fn a_pass_that_makes_no_room_is_not_repeated_at_once() {
 #[tokio::test]
 async fn beyond_the_octets_the_least_recently_used_goes() {
     let one = {
-        let lab = Laboratory::new();
+        let lab = Harness::new();
         lab.learn(&origin("a")).await;
         lab.cache.bytes()
     };
-    let lab = Laboratory::with(|config| config.cache.bytes = 2 * one + one / 2);
+    let lab = Harness::with(|config| config.cache.bytes = 2 * one + one / 2);
     let [a, b, c] = ["a", "b", "c"].map(origin);
     for origin in [&a, &b, &c] {
         lab.learn(origin).await;
@@ -74,7 +74,7 @@ async fn beyond_the_octets_the_least_recently_used_goes() {
 
 #[tokio::test]
 async fn rules_compiled_later_are_weighed_and_all_weight_goes_with_its_origin() {
-    let lab = Laboratory::with(|config| config.cache.origins = 0);
+    let lab = Harness::with(|config| config.cache.origins = 0);
     let a = origin("a");
     lab.end(file(1));
     let view = lab.cache.view(&a, Crawler::default()).await;

@@ -51,15 +51,15 @@ impl World {
     }
 
     /// Starts a new process.
-    pub(super) fn life(&self) -> Life {
+    pub(super) fn life(&self) -> ProcessLife {
         let mut everything = Config::builtin(&Places::default());
         everything.log.file = None;
         let log = Log::open(&everything, Some(self.engine()), &self.clock).expect("a log");
         let log = Arc::new(log);
         let memory = PersistentStates::of(&log);
         assert!(memory.is_some());
-        let lab = Laboratory::on(self.clock.clone(), memory, self.change);
-        Life { lab, log }
+        let lab = Harness::on(self.clock.clone(), memory, self.change);
+        ProcessLife { lab, log }
     }
 
     /// Sends one request in a process of its own; the fetch, if there is one, ends with `result`. Returns the stance
@@ -85,12 +85,12 @@ impl World {
     }
 }
 
-pub(super) struct Life {
-    pub(super) lab: Laboratory,
+pub(super) struct ProcessLife {
+    pub(super) lab: Harness,
     pub(super) log: Arc<Log>,
 }
 
-impl Life {
+impl ProcessLife {
     /// Ends the process in an orderly way.
     pub(super) fn end(self) {
         self.log.close().expect("all is written");

@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::{sleep, timeout};
 
-use self::waits::Waits;
+use self::waits::WaiterGuard;
 use super::alone::in_micros;
 use super::chunk::{Chunk, Question, Take, Taken};
 use super::{ChargedUsage, NotEntered, QuotaExceeded, Reservation};
@@ -287,7 +287,7 @@ impl FleetAccount {
         quota: &Quota,
         until: Uptime,
     ) -> Result<(Taken, bool), NotEntered> {
-        let waits = Waits::new(&self.for_chunk);
+        let guard = WaiterGuard::new(&self.for_chunk);
         let mut has_waited = false;
         loop {
             if let Some(taken) = self.try_take(quota)? {
@@ -303,7 +303,7 @@ impl FleetAccount {
                 return Ok((taken, has_waited));
             }
             let now = self.clock.uptime();
-            let question = self.chunk.lock().ask(quota, waits.count(), now);
+            let question = self.chunk.lock().ask(quota, guard.count(), now);
             let (this, quota_then) = (Arc::clone(self), *quota);
             // Of its own, so that what the engine gives stays at hand when the client disconnects meanwhile.
             let charged = tokio::spawn(async move {
@@ -361,7 +361,7 @@ impl FleetAccount {
         max_hold: Duration,
         until: Uptime,
     ) -> Result<(Turn, bool), NotEntered> {
-        let waits = Waits::new(&self.for_turn);
+        let guard = WaiterGuard::new(&self.for_turn);
         let mut has_waited = false;
         loop {
             if let Some(turn) = self.try_turn(until)? {
@@ -376,7 +376,7 @@ impl FleetAccount {
                 return Ok((turn, has_waited));
             }
             let left = until.since(self.clock.uptime());
-            let reserved = self.reserve(rate, waits.count(), left, max_hold).await;
+            let reserved = self.reserve(rate, guard.count(), left, max_hold).await;
             let now = self.clock.uptime();
             drop(one);
             match reserved {

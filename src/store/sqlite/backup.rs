@@ -15,7 +15,7 @@ use crate::whole_file::NewFile;
 const STEP: i32 = 1_024;
 
 /// Time between two attempts while the database is locked.
-const AGAIN: Duration = Duration::from_millis(50);
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// Copies the store at `path`, as it is when the copy begins, into a new file. Other processes go on reading and writing
 /// meanwhile. `progress` is told the copied octets, and how many there are. The file is there whole or not at all.
@@ -78,7 +78,7 @@ fn pages(
         match step {
             StepResult::Done => return Ok(()),
             StepResult::More => {}
-            _ => std::thread::sleep(AGAIN),
+            _ => std::thread::sleep(RETRY_PAUSE),
         }
     }
 }

@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Counts a request among those that wait, until it is dropped.
-pub(super) struct Waits<'a>(&'a AtomicU32);
+pub(super) struct WaiterGuard<'a>(&'a AtomicU32);
 
-impl<'a> Waits<'a> {
-    pub(super) fn new(count: &'a AtomicU32) -> Waits<'a> {
+impl<'a> WaiterGuard<'a> {
+    pub(super) fn new(count: &'a AtomicU32) -> WaiterGuard<'a> {
         count.fetch_add(1, Ordering::AcqRel);
-        Waits(count)
+        WaiterGuard(count)
     }
 
     /// Returns the number of requests that wait, this one included.
@@ -17,7 +17,7 @@ impl<'a> Waits<'a> {
     }
 }
 
-impl Drop for Waits<'_> {
+impl Drop for WaiterGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }

@@ -240,15 +240,15 @@ impl<O: Owner> Slot<O> {
     }
 
     /// Counts an exchange under way as silent: nothing has passed through it for some time.
-    pub(crate) fn fall_silent(&self) {
+    pub(crate) fn mark_silent(&self) {
         self.note_end();
         let exchanges = &self.shared.exchanges;
         exchanges.fetch_add(ONE_SILENT, Ordering::Release);
     }
 
-    /// Counts an exchange as silent no longer. Called once after each [`fall_silent`](Slot::fall_silent), and before
+    /// Counts an exchange as silent no longer. Called once after each [`mark_silent`](Slot::mark_silent), and before
     /// the exchange ends.
-    pub(crate) fn break_silence(&self) {
+    pub(crate) fn mark_active(&self) {
         let exchanges = &self.shared.exchanges;
         exchanges.fetch_sub(ONE_SILENT, Ordering::Relaxed);
     }
@@ -286,13 +286,13 @@ mod tests {
         slot.begin();
         slot.end();
         assert!(!limit.make_room(), "one of two is under way");
-        slot.fall_silent();
+        slot.mark_silent();
         slot.begin();
         assert!(!limit.make_room(), "one is silent, and one is not");
         slot.end();
         let since = slot.shared.idle_since();
         assert!(since & SILENT != 0 && since != BUSY, "all are silent");
-        slot.break_silence();
+        slot.mark_active();
         assert!(!limit.make_room(), "it is silent no longer");
         slot.end();
         assert!(limit.make_room(), "none is under way");
@@ -341,7 +341,7 @@ mod tests {
             [0, 0, 1, 0],
             "the first is another's, the second is busy"
         );
-        slots[1].fall_silent();
+        slots[1].mark_silent();
         assert!(evict(Candidates::Silent, "b"));
         assert_eq!(left(), [0, 1, 1, 0]);
         assert!(evict(Candidates::Resting, "b") && !evict(Candidates::Resting, "b"));

@@ -367,7 +367,7 @@ impl Egress {
         };
         let again = |request: Box<Request<RequestBody>>, permit: Permit| {
             Box::new(Resend {
-                target: permit.surrender(),
+                target: permit.into_target(),
                 request: *request,
             })
         };
@@ -495,7 +495,7 @@ impl Egress {
             .map_err(Unconnected::Failed)?;
         match permit.current(&self.0.changes) {
             Some(_) => Ok(stream),
-            None => Err(Unconnected::Overtaken(permit.surrender())),
+            None => Err(Unconnected::Overtaken(permit.into_target())),
         }
     }
 }

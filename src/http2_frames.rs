@@ -40,7 +40,7 @@ impl FrameReader {
     }
 
     /// Takes the rest of the frame under way off these octets. False if more of it is to come.
-    pub(crate) fn pass(&mut self, octets: &mut &[u8]) -> bool {
+    pub(crate) fn advance(&mut self, octets: &mut &[u8]) -> bool {
         let passed = self.rest.min(octets.len());
         self.rest -= passed;
         *octets = octets.get(passed..).unwrap_or_default();

@@ -123,7 +123,7 @@ impl Permit {
     }
 
     /// Gives the permit up, to be judged again.
-    pub fn surrender(self) -> Target {
+    pub fn into_target(self) -> Target {
         self.target
     }
 
@@ -350,7 +350,7 @@ pub fn decide_by_override(
 ) -> Result<Ruling, Target> {
     let path = target.path.as_str().as_bytes();
     match overrides.about(&target.origin, path, now) {
-        Some(asserted) => Ok(by_hand(target, asserted, context.into(), now)),
+        Some(asserted) => Ok(by_override(target, asserted, context.into(), now)),
         None => Err(target),
     }
 }
@@ -366,12 +366,12 @@ pub fn decide_tunnel_by_override(
     now: Moment,
 ) -> Result<Ruling, Target> {
     match overrides.about_all(&target.origin, now) {
-        Some(asserted) => Ok(by_hand(target, asserted, context.into(), now)),
+        Some(asserted) => Ok(by_override(target, asserted, context.into(), now)),
         None => Err(target),
     }
 }
 
-fn by_hand(
+fn by_override(
     target: Target,
     asserted: &Arc<ActiveOverride>,
     context: DecisionContext,

@@ -84,7 +84,7 @@ pub(crate) fn place(path: &Path, text: &str) -> io::Result<bool> {
 pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
-    let mut file = made_anew(Path::new(&new))?;
+    let mut file = create_private(Path::new(&new))?;
     let written = file.write_all(text.as_bytes()).and_then(|()| {
         if let Some((user, group)) = owner_for(path) {
             // The open file: a name could have become a link to something else.
@@ -101,7 +101,7 @@ pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// Makes an empty file that its owner alone can read. It is never one that was there before, or that a link leads to.
-fn made_anew(path: &Path) -> io::Result<File> {
+fn create_private(path: &Path) -> io::Result<File> {
     let make = || {
         let mut options = File::options();
         options.write(true).create_new(true).mode(0o600).open(path)
@@ -148,7 +148,7 @@ impl NewFile {
     ///
     /// # Errors
     /// When there is something in that place already, or the directory cannot be written.
-    pub(crate) fn for_nothing_at(place: &Path) -> io::Result<Self> {
+    pub(crate) fn create_new(place: &Path) -> io::Result<Self> {
         match place.symlink_metadata() {
             Ok(_) => Err(exists()),
             Err(_) => Self::beside(place),
@@ -320,7 +320,7 @@ mod tests {
         new.keep().unwrap();
         assert_eq!((fs::read(&place).unwrap(), names()), (b"content".into(), 1));
 
-        let refused = NewFile::for_nothing_at(&place).unwrap_err();
+        let refused = NewFile::create_new(&place).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
         let other = folder.path().join("other.db");
         let new = NewFile::beside(&other).unwrap();

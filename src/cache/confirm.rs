@@ -145,7 +145,11 @@ impl FetchTask {
         let is_as_common = fetch.user_agent == own && signed == settings.signed_as.of(None);
         match (is_as_common, signed) {
             (true, None) => return (result, fetch),
-            (true, Some(_)) => return self.beside_unsigned(settings, result, refusal, fetch).await,
+            (true, Some(_)) => {
+                return self
+                    .compare_unsigned(settings, result, refusal, fetch)
+                    .await;
+            }
             // Another User-Agent, or another signature.
             (false, _) => {}
         }
@@ -197,7 +201,7 @@ impl FetchTask {
     }
 
     /// Fetches again without a signature, after a `refusal` to a signed fetch; returns the stricter answer.
-    async fn beside_unsigned(
+    async fn compare_unsigned(
         &self,
         settings: &Settings,
         result: AccessResult,

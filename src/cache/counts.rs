@@ -80,14 +80,14 @@ impl Counts {
     }
 
     /// Counts a state that was added. Those of tdmrep.json are not counted here.
-    pub(super) fn came(&self, document: Document, known: Known) {
+    pub(super) fn state_added(&self, document: Document, known: Known) {
         if document == Document::RobotsTxt {
             self.origins.raise(known as usize);
         }
     }
 
     /// Counts a state that was removed.
-    pub(super) fn went(&self, document: Document, known: Known) {
+    pub(super) fn state_removed(&self, document: Document, known: Known) {
         if document == Document::RobotsTxt {
             self.origins.lower(known as usize);
         }

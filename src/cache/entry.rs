@@ -311,7 +311,7 @@ impl Slot {
         if let Some(corrected) = self.state.corrected(now, &config.timing) {
             self.state = Arc::new(corrected);
         }
-        if let Some(anew) = self.state.read_anew(config.lenient) {
+        if let Some(anew) = self.state.reparsed(config.lenient) {
             self.state = Arc::new(anew);
         }
         Arc::clone(&self.state)

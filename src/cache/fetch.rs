@@ -130,7 +130,7 @@ pub async fn fetch(
         }
         repeats += 1;
         info!(origin = %asked.origin, "repeating the fetch of {}: the process stood still", asked.identity.document());
-        trace.begins_anew();
+        trace.restart();
     };
     let fetch = trace.end(asked, &result, clock.now());
     (result, fetch)
@@ -178,7 +178,7 @@ impl RedirectChain<'_, '_> {
         let soft_404 = config.soft_404 && document == Document::RobotsTxt;
         let mut visited: Vec<String> = Vec::new();
         loop {
-            self.trace.asks(&url);
+            self.trace.record_request(&url);
             let Received { response, .. } = match self.request(&url).await {
                 Ok(received) => received,
                 // The hop is prohibited, not the origin.

@@ -190,7 +190,7 @@ impl FetchTask {
             .lock()
             .holds_a_copy(self.subject.identity.document());
         let result = match is_held {
-            true => result.beside_a_copy(),
+            true => result.with_stored_copy(),
             false => result,
         };
         if let Some(fetch) = &mut fetch {

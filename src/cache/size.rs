@@ -22,11 +22,13 @@ impl Shared {
     pub(super) fn count(&self, change: Change<'_>) {
         match change {
             Change::Came(slot) => {
-                self.counts.came(slot.identity.document(), slot.known);
+                self.counts
+                    .state_added(slot.identity.document(), slot.known);
                 self.bytes.fetch_add(slot.bytes, Ordering::Relaxed);
             }
             Change::Went(slot) => {
-                self.counts.went(slot.identity.document(), slot.known);
+                self.counts
+                    .state_removed(slot.identity.document(), slot.known);
                 self.bytes.fetch_sub(slot.bytes, Ordering::Relaxed);
             }
         }
@@ -55,9 +57,9 @@ impl Shared {
         let known = Known::of(&slot.state);
         if known != slot.known {
             let document = slot.identity.document();
-            self.counts.came(document, known);
+            self.counts.state_added(document, known);
             let before = std::mem::replace(&mut slot.known, known);
-            self.counts.went(document, before);
+            self.counts.state_removed(document, before);
         }
         let snapshot = slot.state.snapshot();
         let bytes = SLOT_BYTES + snapshot.map_or(0, |snapshot| snapshot.bytes());

@@ -138,11 +138,11 @@ impl Passwords {
         let is_hashed = claim.stored.is_some()
             || self
                 .attempts
-                .at_strangers(claim.address, self.clock.now())
+                .take_for_unknown_user(claim.address, self.clock.now())
                 .is_ok();
         let outcome = match is_hashed {
             true => self.hash(claim, attempt).await,
-            false => self.pretend(attempt).await,
+            false => self.check_dummy(attempt).await,
         };
         match outcome {
             Outcome::Right => {
@@ -156,7 +156,7 @@ impl Passwords {
     }
 
     /// Waits as long as a hash takes, and is refused when a hash would be.
-    async fn pretend(&self, attempt: Attempt) -> Outcome {
+    async fn check_dummy(&self, attempt: Attempt) -> Outcome {
         if self.hashes.waiting.load(Ordering::Relaxed) >= WAITING {
             attempt.give_back();
             return Outcome::Busy;

@@ -224,13 +224,13 @@ impl Clients {
     pub fn standing(&self, client: &Arc<Client>) -> Option<Arc<Client>> {
         match client.name {
             Some(_) => self.table.load().standing(client),
-            None => Some(self.everybody()),
+            None => Some(self.anonymous()),
         }
     }
 
     /// Returns the client without a name, which has the general purposes.
     #[must_use]
-    pub fn everybody(&self) -> Arc<Client> {
+    pub fn anonymous(&self) -> Arc<Client> {
         Arc::clone(&self.table.load().everybody)
     }
 

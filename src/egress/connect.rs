@@ -49,13 +49,13 @@ impl Shared {
     }
 
     /// Makes a second connection to the host of an origin in the same way.
-    pub(super) async fn reach_beside(
+    pub(super) async fn reach_second(
         &self,
         origin: &Origin,
         address: SocketAddr,
         via: Option<&ViaChain>,
     ) -> Result<TcpStream, Failure> {
-        self.again_with_room(|| self.dialler.dial_beside(origin, address, via))
+        self.again_with_room(|| self.dialler.dial_second(origin, address, via))
             .await
     }
 

@@ -169,7 +169,7 @@ impl Dialler {
 
     /// Makes a second connection to a host, for a protocol that needs one: to this address, or by the proxy that leads
     /// to the origin. The address policy judges it, too: it may prohibit the port.
-    pub(super) async fn dial_beside(
+    pub(super) async fn dial_second(
         &self,
         origin: &Origin,
         address: SocketAddr,

@@ -336,7 +336,7 @@ impl Session<'_> {
         let reaching =
             asked
                 .shared
-                .reach_beside(asked.origin, SocketAddr::new(at, port), asked.via);
+                .reach_second(asked.origin, SocketAddr::new(at, port), asked.via);
         match reaching.await {
             Ok(data) => Ok(data),
             // The server was asked by now, so a page is one that was sent and got no answer. These failures would say in

@@ -94,8 +94,8 @@ pub(crate) fn array(out: &mut Vec<u8>, count: usize) {
 
 /// Writes `false` or `true`.
 #[inline]
-pub(crate) fn truth(out: &mut Vec<u8>, truth: bool) {
-    head(out, major::SIMPLE, if truth { TRUE } else { FALSE });
+pub(crate) fn boolean(out: &mut Vec<u8>, boolean: bool) {
+    head(out, major::SIMPLE, if boolean { TRUE } else { FALSE });
 }
 
 /// Writes an address as an array of its octets and the port.
@@ -322,7 +322,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads `false` or `true`.
-    pub(crate) fn truth(&mut self) -> Result<bool, Malformed> {
+    pub(crate) fn boolean(&mut self) -> Result<bool, Malformed> {
         match self.head()? {
             (major::SIMPLE, FALSE) => Ok(false),
             (major::SIMPLE, TRUE) => Ok(true),

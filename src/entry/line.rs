@@ -157,7 +157,7 @@ fn write_decision(
     line.text(f::HOST, host.as_bytes(), most::ORIGIN);
     line.number(f::PORT, port);
     line.text(f::VIA, decision.via.name().as_bytes(), most::TOKEN);
-    line.truth(f::OPAQUE, decision.opaque);
+    line.boolean(f::OPAQUE, decision.opaque);
     match &decision.rule {
         Some(rule) => write_rule(rule, line.object(f::RULE)),
         None => line.null(f::RULE),
@@ -224,8 +224,8 @@ fn write_signed(signed: &Signed<'_>, mut to: Object<'_>) {
             to.text(f::KEYID, key.as_bytes(), most::TOKEN);
             to.number(f::CREATED, created);
         }
-        Signed::Left => to.truth(f::LEFT, true),
-        Signed::Unsignable => to.truth(f::UNSIGNABLE, true),
+        Signed::Left => to.boolean(f::LEFT, true),
+        Signed::Unsignable => to.boolean(f::UNSIGNABLE, true),
     }
     to.close();
 }
@@ -282,7 +282,7 @@ fn write_agent(line: &mut Object<'_>, decision: &Decision<'_>) {
     let mut agent = line.object(f::AGENT);
     write_texts(&mut agent, f::CHAIN, &decision.chain, most::TOKENS);
     agent.text(f::SOURCE, decision.source.name().as_bytes(), most::TOKEN);
-    agent.truth(f::MISMATCH, decision.mismatch);
+    agent.boolean(f::MISMATCH, decision.mismatch);
     agent.close();
 }
 
@@ -332,7 +332,7 @@ fn write_rule(rule: &Rule<'_>, mut object: Object<'_>) {
 fn write_pace(pace: &Pace<'_>, mut object: Object<'_>) {
     object.micros(f::INTERVAL_MS, pace.interval);
     object.text(f::SOURCE, pace.source.as_bytes(), most::TOKEN);
-    object.truth(f::CLAMPED, pace.clamped);
+    object.boolean(f::CLAMPED, pace.clamped);
     object.close();
 }
 
@@ -377,7 +377,7 @@ fn write_basis(basis: &Basis<'_>, document: Document, time: u64, mut object: Obj
         None => object.null(f::SHA256),
     }
     object.number_or_null(f::BYTES, basis.bytes);
-    object.truth(f::TRUNCATED, basis.truncated);
+    object.boolean(f::TRUNCATED, basis.truncated);
     stamp_or_null(&mut object, f::FRESH_UNTIL, basis.fresh_until);
     match &basis.outage {
         Some(outage) => write_outage(outage, object.object(f::UNREACHABLE)),
@@ -390,7 +390,7 @@ fn write_outage(outage: &Outage<'_>, mut object: Object<'_>) {
     object.plain(f::SINCE, &stamp(outage.since));
     stamp_or_null(&mut object, f::LAST_FAILURE, outage.last_failure);
     object.text(f::CAUSE, outage.cause.as_bytes(), most::TOKEN);
-    object.truth(f::ANSWERS, outage.answers);
+    object.boolean(f::ANSWERS, outage.answers);
     object.number(f::ATTEMPTS, outage.attempts.into());
     object.plain(f::NEXT_ATTEMPT, &stamp(outage.next_attempt));
     object.close();

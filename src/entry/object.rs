@@ -5,7 +5,7 @@
 use super::Digest;
 use super::cbor::{self, Keys, Malformed, MapWriter, Reader};
 use super::decision::named;
-use super::value::{given, variant, yes};
+use super::value::{given, read_true, variant};
 
 /// The keys of a basis.
 mod basis {
@@ -147,7 +147,7 @@ impl<'a> Basis<'a> {
         uint_if(&mut map, basis::FETCHED_AT, self.fetched_at);
         map.digest_if(basis::SHA256, self.sha256);
         uint_if(&mut map, basis::BYTES, self.bytes);
-        map.truth(basis::TRUNCATED, self.truncated);
+        map.boolean(basis::TRUNCATED, self.truncated);
         uint_if(&mut map, basis::FRESH_UNTIL, self.fresh_until);
         if let Some(outage) = &self.outage {
             outage.encode(map.key(basis::OUTAGE));
@@ -181,7 +181,7 @@ impl<'a> Basis<'a> {
                 basis::FETCHED_AT => read.fetched_at = Some(reader.uint()?),
                 basis::SHA256 => read.sha256 = Some(reader.fixed()?),
                 basis::BYTES => read.bytes = Some(reader.uint()?),
-                basis::TRUNCATED => read.truncated = yes(&mut reader)?,
+                basis::TRUNCATED => read.truncated = read_true(&mut reader)?,
                 basis::FRESH_UNTIL => read.fresh_until = Some(reader.uint()?),
                 basis::OUTAGE => read.outage = Some(Outage::read(&mut reader)?),
                 basis::IDENTITY => read.identity = Some(reader.text()?),
@@ -202,7 +202,7 @@ impl<'a> Outage<'a> {
         let mut map = MapWriter::open(out);
         cbor::uint(map.key(outage::SINCE), self.since);
         map.text(outage::CAUSE, self.cause);
-        map.truth(outage::ANSWERS, self.answers);
+        map.boolean(outage::ANSWERS, self.answers);
         map.uint(outage::ATTEMPTS, u64::from(self.attempts));
         cbor::uint(map.key(outage::NEXT_ATTEMPT), self.next_attempt);
         uint_if(&mut map, outage::LAST_FAILURE, self.last_failure);
@@ -223,7 +223,7 @@ impl<'a> Outage<'a> {
                     read.cause = reader.text()?;
                     count += 1;
                 }
-                outage::ANSWERS => read.answers = yes(reader)?,
+                outage::ANSWERS => read.answers = read_true(reader)?,
                 outage::ATTEMPTS => read.attempts = given(reader.small()?)?,
                 outage::NEXT_ATTEMPT => {
                     read.next_attempt = reader.uint()?;

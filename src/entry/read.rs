@@ -5,7 +5,7 @@ use super::decision::{
     Decision, Exempt, LEFT, Mode, Pace, Rule, Signed, Source, UNSIGNABLE, Url, Verdict, Via, key,
 };
 use super::event::{Event, EventKind, Settings};
-use super::value::{Octets, Text, Texts, cut, given, variant, yes};
+use super::value::{Octets, Text, Texts, cut, given, read_true, variant};
 use super::{Digest, MOST};
 use crate::usage::record::UsageRecord;
 
@@ -188,14 +188,14 @@ fn decision<'a>(
             key::CLIENT_NAME => read.client_name = Some(reader.text()?.into()),
             key::CHAIN => read.chain = Texts::read(reader)?,
             key::SOURCE => read.source = variant(reader, Source::from_number)?,
-            key::MISMATCH => read.mismatch = yes(reader)?,
+            key::MISMATCH => read.mismatch = read_true(reader)?,
             key::USER_AGENT => read.user_agent = Some(reader.bytes()?.into()),
             key::METHOD => read.method = reader.text()?.into(),
             key::ORIGIN => read.origin = Some(reader.text()?),
             key::PATH => read.url = path(reader.bytes()?, read.origin)?,
             key::URL => read.url = url(reader.bytes()?, &read)?,
             key::VIA => read.via = variant(reader, Via::from_number)?,
-            key::OPAQUE => read.opaque = yes(reader)?,
+            key::OPAQUE => read.opaque = read_true(reader)?,
             key::RULE => read.rule = Some(rule(reader)?),
             key::OVERRIDE => read.overridden = Some(reader.fixed()?),
             key::BASIS => read.basis = Some(reader.fixed()?),
@@ -334,7 +334,7 @@ fn pace<'a>(reader: &mut Reader<'a>) -> Result<Pace<'a>, Malformed> {
     Ok(Pace {
         interval: reader.uint()?,
         source: reader.text()?,
-        clamped: reader.truth()?,
+        clamped: reader.boolean()?,
     })
 }
 

@@ -112,8 +112,8 @@ pub(super) fn variant<T: Default + PartialEq>(
 }
 
 /// Reads `true`; `false` is left out.
-pub(super) fn yes(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
-    given(reader.truth()?)
+pub(super) fn read_true(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
+    given(reader.boolean()?)
 }
 
 /// A list of texts, of which the last may have been left out.

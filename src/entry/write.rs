@@ -35,9 +35,9 @@ impl MapWriter<'_> {
         }
     }
 
-    pub(super) fn truth(&mut self, key: u8, truth: bool) {
-        if truth {
-            cbor::truth(self.key(key), truth);
+    pub(super) fn boolean(&mut self, key: u8, boolean: bool) {
+        if boolean {
+            cbor::boolean(self.key(key), boolean);
         }
     }
 
@@ -111,7 +111,7 @@ impl Decision<'_> {
                 .write(map.key(key::CHAIN), most::TOKENS, most::TOKEN, most::LIST),
         };
         map.uint(key::SOURCE, self.source.number());
-        map.truth(key::MISMATCH, self.mismatch);
+        map.boolean(key::MISMATCH, self.mismatch);
         let user_agent = map.cut_octets(key::USER_AGENT, self.user_agent, bounds.user_agent);
         let method = map.cut_text(key::METHOD, Some(self.method), most::TOKEN);
         let origin = self
@@ -120,7 +120,7 @@ impl Decision<'_> {
         map.text_if(key::ORIGIN, origin.map(|origin| origin.kept));
         let url = write_url(&mut map, &self.url, bounds.url);
         map.uint(key::VIA, self.via.number());
-        map.truth(key::OPAQUE, self.opaque);
+        map.boolean(key::OPAQUE, self.opaque);
         let rule = self.rule.as_ref();
         let rule = rule.map_or(0, |rule| write_rule(map.key(key::RULE), rule));
         map.digest_if(key::OVERRIDE, self.overridden);
@@ -243,5 +243,5 @@ fn write_pace(out: &mut Vec<u8>, pace: &Pace<'_>) {
     cbor::array(out, 3);
     cbor::uint(out, pace.interval);
     cbor::text(out, ours(pace.source));
-    cbor::truth(out, pace.clamped);
+    cbor::boolean(out, pace.clamped);
 }

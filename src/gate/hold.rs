@@ -53,7 +53,7 @@ impl Gate {
                     Err(why) => return Ruling::Refuse(self.not_entered(&why)),
                 };
                 let now = self.clock.now();
-                let ruling = self.judge(kind, permit.surrender(), requester, now).await;
+                let ruling = self.judge(kind, permit.into_target(), requester, now).await;
                 // The request is answered, whatever the new ruling.
                 entered.commit();
                 ruling
@@ -159,7 +159,9 @@ impl Gate {
             charged,
         } = held;
         let ruling = match ruling {
-            Ruling::Allow(permit, _) => self.judge(kind, permit.surrender(), requester, now).await,
+            Ruling::Allow(permit, _) => {
+                self.judge(kind, permit.into_target(), requester, now).await
+            }
             refused @ Ruling::Refuse(_) => refused,
         };
         let is_allowed = ruling.decision().verdict() == Verdict::Allow;

@@ -94,7 +94,7 @@ impl Gate {
         let is_allowed = ruling.decision().verdict() == Verdict::Allow;
         match (robots, ruling) {
             (Some(robots), Ruling::Allow(permit, _)) if is_allowed => {
-                let target = permit.surrender();
+                let target = permit.into_target();
                 // Boxed: it should not burden every request's future.
                 Box::pin(self.judge_with_tdmrep(kind, target, requester, mode, robots, quota)).await
             }

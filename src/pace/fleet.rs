@@ -75,7 +75,7 @@ impl Pace {
         slots.renew(self.0.clock.uptime(), is_new);
         if is_new || reply.news.has_gap {
             for limiter in &self.0.origins.limiters {
-                limiter.distrust();
+                limiter.invalidate_grants();
             }
             return;
         }
@@ -86,7 +86,7 @@ impl Pace {
             if let Ok((origin, _)) = Origin::parse(origin)
                 && let Some(limiter) = self.0.origins.limiters.get(&origin)
             {
-                limiter.distrust();
+                limiter.invalidate_grants();
             }
         }
     }
@@ -124,7 +124,7 @@ impl Shared {
             if settings.is_off {
                 return None;
             }
-            if let Some(turn) = limiter.go_unbounded(self, fleet, &settings) {
+            if let Some(turn) = limiter.grant_unbounded(self, fleet, &settings) {
                 return Some(turn);
             }
             let left = settings.config.max_hold.saturating_sub(started.elapsed());
@@ -149,7 +149,7 @@ impl Shared {
                     sleep(grant.due.since(self.clock.uptime())).await;
                     let granted = (grant, epoch);
                     if fleet.fleet.link() == LinkState::Connected
-                        && let Some(turn) = limiter.go_ahead(self, fleet, &settings, granted)
+                        && let Some(turn) = limiter.grant_ahead(self, fleet, &settings, granted)
                     {
                         return Some(turn);
                     }

@@ -166,7 +166,7 @@ impl Proxy {
     }
 
     fn warn_of_no_room(&self, most: usize) {
-        if self.limiter.is_to_be_told(self.clock.now()) {
+        if self.limiter.should_warn(self.clock.now()) {
             warn!(
                 most,
                 "as many connections as [limits] connections allows have something under way: new connections are \

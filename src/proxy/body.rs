@@ -127,7 +127,7 @@ impl Answer {
     }
 
     /// Enters that the body broke off, and why.
-    fn break_off(&mut self, why: &'static str, error: BodyError) {
+    fn abort(&mut self, why: &'static str, error: BodyError) {
         self.content = Content::Broken(Some(error));
         if let Some(recorder) = &mut self.recorder {
             recorder.failed(why);
@@ -166,7 +166,7 @@ impl Body for Answer {
                     }
                 };
                 let (why, error) = broken;
-                this.break_off(why, error);
+                this.abort(why, error);
                 // Pending once more, so that hyper flushes: when a body fails, it drops unflushed octets, even the
                 // head.
                 cx.waker().wake_by_ref();

@@ -59,7 +59,7 @@ pub async fn connect(
         .iter()
         .any(|pattern| pattern.matches(host));
     // Every crawler would refuse a certificate that the CA may not sign.
-    let is_exempt = is_exempt && !self_test::is_meant(&origin);
+    let is_exempt = is_exempt && !self_test::is_self_test(&origin);
     if is_exempt || !connection.downstream.proxy.authority.load().covers(host) {
         let judged = connection.downstream.proxy.egress.check_connect(&origin);
         if let Err(prohibited) = judged {

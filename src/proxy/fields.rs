@@ -18,8 +18,8 @@ use http::{HeaderMap, HeaderValue};
 
 use self::known::{Found, Known};
 pub use self::length::is_framed_plainly;
-use self::length::write_length_anew;
-use self::proxy_status::speak_for_ourselves;
+use self::length::normalize_content_length;
+use self::proxy_status::remove_own_members;
 pub use self::trailers::mend_trailers;
 pub use self::via::{Pseudonym, via_chain};
 use crate::rep::Origin;
@@ -50,7 +50,7 @@ pub fn to_origin(headers: &mut HeaderMap, origin: &Origin, may_switch: bool) -> 
         headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
     if found.has(Known::ContentLength) {
-        write_length_anew(headers);
+        normalize_content_length(headers);
     }
     if wants_websocket {
         headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
@@ -79,10 +79,10 @@ pub fn to_crawler(headers: &mut HeaderMap) {
         Known::XOriginalUrl | Known::XRewriteUrl => true,
     });
     if found.has(Known::ContentLength) && !is_coded {
-        write_length_anew(headers);
+        normalize_content_length(headers);
     }
     if found.has(Known::ProxyStatus) {
-        speak_for_ourselves(headers);
+        remove_own_members(headers);
     }
 }
 

@@ -40,7 +40,7 @@ impl Connection {
         if let Some(transfer_type) = transfer_type {
             request.extensions_mut().insert(transfer_type);
         }
-        if self_test::is_meant(&origin) {
+        if self_test::is_self_test(&origin) {
             let is_last = BodyFraming::of(&request).ends_connection(recorder.state());
             let answer = self_test::answer(recorder, &origin, request.method());
             return Ok(if is_last { last(answer) } else { answer });

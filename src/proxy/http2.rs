@@ -102,7 +102,7 @@ enum Phase {
 }
 
 /// Exchanges the prefaces.
-async fn shake<S>(
+async fn handshake<S>(
     io: Io<S>,
     release: &Release<S>,
     builder: Builder,
@@ -156,7 +156,7 @@ async fn accept<S: Holding>(
 }
 
 /// Ends the connection of a crawler that exceeds a bound, whether it reads on or not.
-async fn expel<S: Holding>(mut connection: Http2<S>) {
+async fn terminate<S: Holding>(mut connection: Http2<S>) {
     connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
     let closed = poll_fn(|cx| connection.poll_closed(cx));
     drop(timeout(CHANCE, closed).await);
@@ -209,7 +209,13 @@ where
         io,
         Watch::new(timeouts.header, most_trailers, Arc::clone(&abuse)),
     );
-    let shaken = Box::pin(shake(io, &release, builder, timeouts.header, &downstream));
+    let shaken = Box::pin(handshake(
+        io,
+        &release,
+        builder,
+        timeouts.header,
+        &downstream,
+    ));
     let connection = match shaken.await {
         Ok(connection) => connection,
         Err(end) => return end,
@@ -274,7 +280,7 @@ where
                 end = &mut exceeded => {
                     let client = self.shared.connection.downstream.peer.address;
                     debug!(%client, ?end, "an HTTP/2 connection exceeded a bound");
-                    Box::pin(expel(self.connection)).await;
+                    Box::pin(terminate(self.connection)).await;
                     return end;
                 }
                 () = &mut stops, if self.phase == Phase::Open => self.drain(),

@@ -180,7 +180,7 @@ impl Limiter {
     }
 
     /// Tells whether to warn the operator that there is no room: not for each connection.
-    pub fn is_to_be_told(&self, now: Moment) -> bool {
+    pub fn should_warn(&self, now: Moment) -> bool {
         let (now, warned_at) = (now.as_millis(), self.warned_at.load(Ordering::Relaxed));
         let is_due = warned_at == 0 || now.saturating_sub(warned_at) >= BETWEEN_WARNINGS;
         let relaxed = Ordering::Relaxed;
@@ -332,14 +332,14 @@ impl ConnectionSlot {
     }
 
     /// Counts an exchange under way as silent: nothing has passed for some time through its tunnel or WebSocket.
-    pub fn fall_silent(&self) {
-        self.slot.fall_silent();
+    pub fn mark_silent(&self) {
+        self.slot.mark_silent();
     }
 
-    /// Counts an exchange as silent no longer. Called once after each [`fall_silent`](ConnectionSlot::fall_silent), and
+    /// Counts an exchange as silent no longer. Called once after each [`mark_silent`](ConnectionSlot::mark_silent), and
     /// before the exchange ends.
-    pub fn break_silence(&self) {
-        self.slot.break_silence();
+    pub fn mark_active(&self) {
+        self.slot.mark_active();
     }
 
     /// Has the connection end with a reset.

@@ -201,7 +201,7 @@ impl ActiveListener {
     }
 
     /// Tells whether a client of this address may connect.
-    pub fn is_welcome(&self, address: IpAddr) -> bool {
+    pub fn may_connect(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         let Rules { allow, open, .. } = &self.rules;
         *open || address.is_loopback() || allow.iter().any(|one| one.contains(&address))

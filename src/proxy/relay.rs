@@ -149,12 +149,12 @@ impl Activity<'_> {
             return;
         }
         self.passed.fetch_add(octets, Ordering::Relaxed);
-        self.break_silence();
+        self.mark_active();
     }
 
-    fn break_silence(&self) {
+    fn mark_active(&self) {
         if self.is_silent.swap(false, Ordering::Relaxed) {
-            self.slot.break_silence();
+            self.slot.mark_active();
         }
     }
 
@@ -171,7 +171,7 @@ impl Activity<'_> {
             } else if since.elapsed() >= idle {
                 return;
             } else if !self.is_silent.swap(true, Ordering::Relaxed) {
-                self.slot.fall_silent();
+                self.slot.mark_silent();
             }
         }
     }
@@ -179,7 +179,7 @@ impl Activity<'_> {
 
 impl Drop for Activity<'_> {
     fn drop(&mut self) {
-        self.break_silence();
+        self.mark_active();
     }
 }
 

@@ -16,7 +16,7 @@ use crate::rep::{Origin, Scheme};
 pub const SELF_TEST: &str = "self-test.crawlgate.invalid";
 
 /// Tells whether a request is for this host.
-pub fn is_meant(origin: &Origin) -> bool {
+pub fn is_self_test(origin: &Origin) -> bool {
     origin.host() == SELF_TEST
 }
 

@@ -68,7 +68,7 @@ pub async fn listen(proxy: Arc<Proxy>, listener: Arc<ActiveListener>) {
         match accepted {
             Ok((stream, address)) => {
                 let is_balancer = listener.is_balancer(address.ip());
-                if !is_balancer && !listener.is_welcome(address.ip()) {
+                if !is_balancer && !listener.may_connect(address.ip()) {
                     debug!(client = %address, "not in allow");
                     continue;
                 }
@@ -178,7 +178,7 @@ async fn tell_of(
         peer.address = announced.unwrap_or(peer.address);
         // Both hops must be on this machine.
         peer.is_private &= peer.address.ip().to_canonical().is_loopback();
-        if !listener.is_welcome(peer.address.ip()) {
+        if !listener.may_connect(peer.address.ip()) {
             debug!(client = %peer.address, "not in allow");
             return None;
         }

@@ -1,6 +1,6 @@
 //! Time that a crawler may keep a body waiting, its own or the one sent to it.
 //!
-//! A crawler has a span of waiting, and each octet that passes buys it more, up to the same span. So a crawler that has
+//! A crawler has a span of waiting, and each octet that passes adds to it, up to the same span. So a crawler that has
 //! stopped is cut after that span, one that moves an octet now and then is cut a little later, and one that keeps to
 //! the rate never is. Only waiting for the crawler counts: a slow origin costs it nothing.
 
@@ -17,7 +17,7 @@ use crate::config::Limits;
 pub struct StallLimit {
     /// Longest wait without an octet.
     pub span: Duration,
-    /// Octets that buy a second more; 0: any octet buys the whole span.
+    /// Octets that add a second; 0: any octet restores the whole span.
     pub rate: u32,
 }
 
@@ -30,7 +30,7 @@ impl StallLimit {
         }
     }
 
-    fn bought_by(self, octets: u64) -> Duration {
+    fn time_for(self, octets: u64) -> Duration {
         match u64::from(self.rate) {
             _ if octets == 0 => Duration::ZERO,
             0 => self.span,
@@ -42,7 +42,7 @@ impl StallLimit {
 /// Stall timer of one direction of one connection.
 #[derive(Debug)]
 pub struct StallTimer {
-    grant: StallLimit,
+    limit: StallLimit,
     /// Waiting time left.
     left: Duration,
     /// Start of the current wait, if any.
@@ -52,10 +52,10 @@ pub struct StallTimer {
 
 impl StallTimer {
     /// Starts a timer that has not waited yet.
-    pub fn new(grant: StallLimit) -> StallTimer {
+    pub fn new(limit: StallLimit) -> StallTimer {
         StallTimer {
-            grant,
-            left: grant.span,
+            limit,
+            left: limit.span,
             since: None,
             timer: None,
         }
@@ -66,8 +66,8 @@ impl StallTimer {
         if let Some(since) = self.since.take() {
             self.left = self.left.saturating_sub(since.elapsed());
         }
-        let left = self.left.saturating_add(self.grant.bought_by(octets));
-        self.left = left.min(self.grant.span);
+        let left = self.left.saturating_add(self.limit.time_for(octets));
+        self.left = left.min(self.limit.span);
     }
 
     /// Waits for the crawler; ready when that took too long.

@@ -71,18 +71,18 @@ pub struct Upload {
 }
 
 impl Upload {
-    /// Creates an upload that reports to `upload` and waits for the crawler within `grant`. With `invited`, the first
+    /// Creates an upload that reports to `upload` and waits for the crawler within `limit`. With `invited`, the first
     /// octet waits for that signal; if its sender is dropped, the origin has answered and does not want the body.
     pub fn new(
         incoming: CrawlerBody,
         upload: Arc<UploadProgress>,
-        grant: StallLimit,
+        limit: StallLimit,
         invited: Option<oneshot::Receiver<()>>,
     ) -> Upload {
         Upload {
             incoming,
             upload,
-            stall: StallTimer::new(grant),
+            stall: StallTimer::new(limit),
             invited,
         }
     }

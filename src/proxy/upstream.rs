@@ -252,7 +252,7 @@ async fn deliver(
         let again = match sent.await {
             Ok(received) => return Ok(received),
             Err(Unsent::Failed(failure)) if says_unsent(failure) => {
-                return Err(unless_it_left(failure.into(), left_by, recorder));
+                return Err(unsent_or_lost(failure.into(), left_by, recorder));
             }
             Err(Unsent::Failed(failure)) => return Err(failure.into()),
             Err(Unsent::Overtaken(again)) => {
@@ -272,7 +272,7 @@ async fn deliver(
         // Boxed: it is rare, and should not burden every request's future.
         let cleared = Box::pin(connection.clear(Kind::Request, again.target, recorder));
         let Some(cleared) = cleared.await else {
-            return Err(unless_it_left(Unanswered::Denied, left_by, recorder));
+            return Err(unsent_or_lost(Unanswered::Denied, left_by, recorder));
         };
         permit = cleared;
         request = again.request;
@@ -280,7 +280,7 @@ async fn deliver(
         now = proxy.clock.now();
     }
     proxy.give_up(recorder);
-    Err(unless_it_left(Unanswered::Denied, left_by, recorder))
+    Err(unsent_or_lost(Unanswered::Denied, left_by, recorder))
 }
 
 /// Tells whether the record of a request with this failure says that nothing was sent.
@@ -293,7 +293,7 @@ fn says_unsent(failure: Failure) -> bool {
 
 /// Returns the end of a request that is not sent now. If an earlier attempt has left, the request ends as lost, under the
 /// decision that it has left by: a refusal would say that the origin has seen nothing.
-fn unless_it_left(
+fn unsent_or_lost(
     end: Unanswered,
     left_by: Option<Decision>,
     recorder: &mut ExchangeRecorder,

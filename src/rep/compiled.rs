@@ -158,7 +158,7 @@ impl CompiledPattern {
     }
 
     /// Tells whether two patterns have the same text and so match the same paths.
-    pub(super) fn is_like(self, other: Self, texts: Texts<'_>) -> bool {
+    pub(super) fn has_same_text(self, other: Self, texts: Texts<'_>) -> bool {
         let mode = ANCHORED | LITERAL;
         self.length == other.length
             && self.at() & mode == other.at() & mode
@@ -313,7 +313,7 @@ impl Buckets {
                 (*hash, Reverse(compiled.precedence()), compiled.place(texts))
             });
             crowded.dedup_by(|(hash, compiled), (other_hash, other)| {
-                hash == other_hash && compiled.is_like(*other, texts)
+                hash == other_hash && compiled.has_same_text(*other, texts)
             });
             kept.append(&mut crowded);
         }

@@ -59,7 +59,7 @@ impl<'a> Iterator for Lines<'a> {
         }
         let start = self.text.len() - rest.len();
         let end = start + length(rest);
-        self.at = after_ending(self.text, end);
+        self.at = next_line_start(self.text, end);
         self.number = self.number.saturating_add(1);
         Some(Line::new(self.text, start, end, self.number))
     }
@@ -111,7 +111,7 @@ fn find_either(one: u8, other: u8, text: &[u8]) -> Option<usize> {
 }
 
 /// Returns the place at which the next line begins, given a line's end.
-pub(super) fn after_ending(text: &[u8], end: usize) -> usize {
+pub(super) fn next_line_start(text: &[u8], end: usize) -> usize {
     end + match text.get(end..) {
         Some([b'\r', b'\n', ..]) => 2,
         Some([_, ..]) => 1,

@@ -332,7 +332,7 @@ impl<'a> Reader<'a> {
                     }
                 }
             }
-            start = line::after_ending(self.text, end);
+            start = line::next_line_start(self.text, end);
         }
     }
 

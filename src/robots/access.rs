@@ -41,7 +41,7 @@ impl AccessResult {
     /// Returns the result for an origin with a stored copy of its file: a redirect that may not be followed removes no
     /// rule, so it counts as a failure.
     #[must_use]
-    pub fn beside_a_copy(self) -> AccessResult {
+    pub fn with_stored_copy(self) -> AccessResult {
         match self {
             AccessResult::Unavailable {
                 why: Absence::DisallowedHop,

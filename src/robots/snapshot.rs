@@ -89,7 +89,7 @@ impl Snapshot {
 
     /// Returns the same fetch with its file parsed leniently or not.
     #[must_use]
-    pub fn read_anew(&self, lenient: bool) -> Snapshot {
+    pub fn reparsed(&self, lenient: bool) -> Snapshot {
         let robots = Snapshot::reread(self.robots.text(), lenient, self.robots.is_truncated());
         Snapshot::new(robots, self.fetched, self.status, &self.final_url)
     }

@@ -142,7 +142,7 @@ impl State {
     pub fn after(self, result: AccessResult, end: FetchEnd, timing: &Timing, jitter: f64) -> State {
         let now = end.now;
         let result = match self.snapshot() {
-            Some(_) => result.beside_a_copy(),
+            Some(_) => result.with_stored_copy(),
             None => result,
         };
         match result {
@@ -248,12 +248,12 @@ impl State {
     }
 
     /// Returns this state with its file parsed leniently or not; `None` if the file is already parsed so.
-    pub fn read_anew(&self, lenient: bool) -> Option<State> {
+    pub fn reparsed(&self, lenient: bool) -> Option<State> {
         let held = self.snapshot()?;
         if held.robots.is_lenient() == lenient {
             return None;
         }
-        let anew = Arc::new(held.read_anew(lenient));
+        let anew = Arc::new(held.reparsed(lenient));
         let mut state = self.clone();
         match &mut state {
             State::Successful { snapshot, .. }

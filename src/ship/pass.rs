@@ -135,7 +135,7 @@ impl Shipper {
             shipped = 0;
         }
         if shipped == 0 {
-            service.put_anew(HEAD, head.as_bytes()).await?;
+            service.put_new(HEAD, head.as_bytes()).await?;
         }
         self.bring(&service, (shipped, shipped), log).await
     }

@@ -189,7 +189,7 @@ impl Service<'_> {
     }
 
     /// Puts a file at a place where a service that knows no condition might put it over another one.
-    pub(super) async fn put_anew(&self, name: &str, content: &[u8]) -> Result<(), ServiceError> {
+    pub(super) async fn put_new(&self, name: &str, content: &[u8]) -> Result<(), ServiceError> {
         match self.get(name).await? {
             Some(found) if is_same(name, content, &found) => Ok(()),
             Some(_) => Err(self.failed(name, ServiceFault::Other)),

@@ -33,7 +33,7 @@ impl Records {
 
     /// Returns the verb of the past that follows them: `was` or `were`.
     #[must_use]
-    pub const fn were(self) -> &'static str {
+    pub const fn verb(self) -> &'static str {
         if self.first == self.last {
             "was"
         } else {
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn one_record_is_no_range() {
-        let told = |records: Records| format!("{records} {} {}", records.are(), records.were());
+        let told = |records: Records| format!("{records} {} {}", records.are(), records.verb());
         assert_eq!(told(Records::new(10, 10)), "record 10 is was");
         assert_eq!(told(Records::at(9, 11)), "records 10 to 12 are were");
     }

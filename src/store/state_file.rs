@@ -219,7 +219,7 @@ impl StateFile {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub(super) fn begin_anew(&self, key: [u8; 32], end: End) -> io::Result<()> {
+    pub(super) fn reset(&self, key: [u8; 32], end: End) -> io::Result<()> {
         self.update(true, |state| {
             *state = State {
                 key,

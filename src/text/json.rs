@@ -166,8 +166,8 @@ impl<'b> Object<'b> {
         out.extend_from_slice(&[b'.', digit(micros / 100), digit(micros / 10), digit(micros)]);
     }
 
-    pub(crate) fn truth(&mut self, name: &str, truth: bool) {
-        let text: &[u8] = if truth { b"true" } else { b"false" };
+    pub(crate) fn boolean(&mut self, name: &str, boolean: bool) {
+        let text: &[u8] = if boolean { b"true" } else { b"false" };
         self.name(name).extend_from_slice(text);
     }
 

@@ -158,7 +158,7 @@ async fn ext_authz(State(app): State<AppState>, request: Request) -> Response {
     };
     let question = DecideRequest {
         address: peer_address(request.extensions()),
-        client: app.proxy().gate().clients().everybody(),
+        client: app.proxy().gate().clients().anonymous(),
         method: request.method().clone(),
         subject: Subject::Url(url),
         headers,
@@ -212,7 +212,7 @@ impl AuthRequest {
 /// Returns the client of this name, or the one without a name.
 fn client(app: &AppState, name: Option<&str>) -> Result<Arc<Client>, BadRequest> {
     let Some(name) = name else {
-        return Ok(app.proxy().gate().clients().everybody());
+        return Ok(app.proxy().gate().clients().anonymous());
     };
     let clients = app.proxy().gate().clients().named();
     let mut clients = clients.into_iter();

@@ -118,7 +118,7 @@ impl Export<'_> {
         let next = first.max(kept).min(size);
         if first > 0 && kept > first {
             let records = Records::new(first + 1, next);
-            let were = records.were();
+            let were = records.verb();
             self.listener.fault(&format!(
                 "{records} {were} dropped before they were exported"
             ));

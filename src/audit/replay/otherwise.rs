@@ -45,8 +45,8 @@ impl OtherFile {
     #[must_use]
     pub fn of(file: &Snapshot) -> Self {
         Self {
-            lenient: Arc::new(file.read_anew(true)),
-            strict: Arc::new(file.read_anew(false)),
+            lenient: Arc::new(file.reparsed(true)),
+            strict: Arc::new(file.reparsed(false)),
         }
     }
 

@@ -54,7 +54,7 @@ impl Trace {
     }
 
     /// Starts again, for a repeated fetch.
-    pub(super) fn begins_anew(&mut self) {
+    pub(super) fn restart(&mut self) {
         self.hops.clear();
     }
 
@@ -68,7 +68,7 @@ impl Trace {
     }
 
     /// Records a request for a URL; an earlier answer was not the last one.
-    pub(super) fn asks(&mut self, url: &str) {
+    pub(super) fn record_request(&mut self, url: &str) {
         self.hops.push(bounded(url));
         self.status = None;
         self.fields.clear();
@@ -199,9 +199,9 @@ mod tests {
     #[test]
     fn the_last_answer_counts_and_every_hop_is_named() {
         let mut trace = Trace::start(START);
-        trace.asks("http://a.example/robots.txt");
+        trace.record_request("http://a.example/robots.txt");
         trace.answered(302, &headers(&[("location", "http://b.example/")]));
-        trace.asks("http://b.example/");
+        trace.record_request("http://b.example/");
         let lines = [("etag", "\"1\""), ("x-other", "no"), ("age", "3")];
         trace.answered(404, &headers(&lines));
         let result = AccessResult::Unavailable {
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn the_trace_contains_the_probe_besides_the_answer() {
         let mut trace = Trace::start(START);
-        trace.asks("http://a.example/robots.txt");
+        trace.record_request("http://a.example/robots.txt");
         trace.answered(500, &headers(&[("etag", "\"1\"")]));
         trace.probed("http://a.example/5f.txt", "it answered 500", true);
         let result = AccessResult::Unavailable {
@@ -246,9 +246,9 @@ mod tests {
     #[test]
     fn a_hop_without_an_answer_has_no_status() {
         let mut trace = Trace::start(START);
-        trace.asks("http://a.example/robots.txt");
+        trace.record_request("http://a.example/robots.txt");
         trace.answered(302, &headers(&[("location", "http://b.example/")]));
-        trace.asks("http://b.example/");
+        trace.record_request("http://b.example/");
         let result = AccessResult::Unreachable {
             cause: Cause::Connect,
             retry_after: None,
@@ -264,7 +264,7 @@ mod tests {
     fn hops_and_fields_are_bounded() {
         let long = "ü".repeat(4000);
         let mut trace = Trace::start(START);
-        trace.asks(&long);
+        trace.record_request(&long);
         let lines = [("cache-control", &*long), ("cache-control", &*long)];
         trace.answered(200, &headers(&lines));
         let bound = LONGEST + "…".len();

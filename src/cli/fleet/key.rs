@@ -19,7 +19,7 @@ pub(super) struct KeyArgs {
 pub(super) fn run(args: &KeyArgs) -> Result<(), String> {
     let path = &args.file;
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-    let mut file = NewFile::for_nothing_at(path).map_err(failed)?;
+    let mut file = NewFile::create_new(path).map_err(failed)?;
     let text = FleetKey::generate().ok_or("this system gives no random numbers")?;
     file.write(text.as_bytes()).map_err(failed)?;
     file.keep().map_err(failed)?;

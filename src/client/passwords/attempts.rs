@@ -86,7 +86,7 @@ impl Attempts {
     ///
     /// # Errors
     /// When there were too many: the moment of the next attempt.
-    pub(super) fn at_strangers(
+    pub(super) fn take_for_unknown_user(
         self: &Arc<Self>,
         address: IpAddr,
         now: Moment,

@@ -35,7 +35,7 @@ impl Sections {
     /// Follows these octets, and returns the octets of the longest section that they begin or continue.
     fn follow(&mut self, mut octets: &[u8]) -> usize {
         let mut longest = 0;
-        while self.reader.pass(&mut octets)
+        while self.reader.advance(&mut octets)
             && let Some(header) = self.reader.header(&mut octets)
         {
             self.section = match header.kind {

@@ -19,7 +19,7 @@ pub(in crate::pace) enum Ahead {
 
 impl OriginLimiter {
     /// Goes without a turn for a robots.txt, if the fleet bounds none.
-    pub(in crate::pace) fn go_unbounded(
+    pub(in crate::pace) fn grant_unbounded(
         self: &Arc<Self>,
         shared: &Shared,
         fleet: &FleetPace,
@@ -29,7 +29,7 @@ impl OriginLimiter {
             return None;
         }
         let (mut state, now) = self.lock(shared);
-        Some(self.go_by(&mut state, fleet, settings, None, now, None))
+        Some(self.grant_by(&mut state, fleet, settings, None, now, None))
     }
 
     /// Reserves a turn for a robots.txt before all held requests, at most `horizon` from now; with [`TurnKind::Now`]
@@ -82,7 +82,7 @@ impl OriginLimiter {
     }
 
     /// Goes by a turn that was reserved ahead of all held requests; `None` if it has become void.
-    pub(in crate::pace) fn go_ahead(
+    pub(in crate::pace) fn grant_ahead(
         self: &Arc<Self>,
         shared: &Shared,
         fleet: &FleetPace,
@@ -93,7 +93,7 @@ impl OriginLimiter {
         if state.grants.epoch() != epoch {
             return None;
         }
-        let turn = self.go_by(&mut state, fleet, settings, None, now, Some(grant));
+        let turn = self.grant_by(&mut state, fleet, settings, None, now, Some(grant));
         state.history.robots = now;
         Some(turn)
     }

@@ -102,7 +102,7 @@ impl OriginLimiter {
         state.grants.settle(at);
         let group = crawl_delay.map(|crawl_delay| &crawl_delay.group);
         let grant = fleet.take(&mut state.grants, group, at)?;
-        Some(self.go_by(&mut state, fleet, settings, crawl_delay, now, Some(grant)))
+        Some(self.grant_by(&mut state, fleet, settings, crawl_delay, now, Some(grant)))
     }
 
     /// Takes a turn in hand, or joins the queue.
@@ -122,12 +122,12 @@ impl OriginLimiter {
         if state.queue.is_empty() {
             if crawl_delay.is_none() && self.is_free(settings) {
                 return Admission::Granted(
-                    self.go_by(&mut state, fleet, settings, None, now, None),
+                    self.grant_by(&mut state, fleet, settings, None, now, None),
                 );
             }
             if let Some(grant) = fleet.take(&mut state.grants, group, at) {
                 let grant = Some(grant);
-                let turn = self.go_by(&mut state, fleet, settings, crawl_delay, now, grant);
+                let turn = self.grant_by(&mut state, fleet, settings, crawl_delay, now, grant);
                 return Admission::Granted(turn);
             }
         }
@@ -175,7 +175,7 @@ impl OriginLimiter {
     }
 
     /// Counts a request that goes now by this turn of the engine, or by none.
-    pub(super) fn go_by(
+    pub(super) fn grant_by(
         self: &Arc<Self>,
         state: &mut State,
         fleet: &FleetPace,
@@ -306,7 +306,7 @@ impl OriginLimiter {
                 false => state.grants.take(waiter.group(), at),
             };
             let crawl_delay = waiter.crawl_delay.as_deref();
-            let turn = self.go_by(state, fleet, settings, crawl_delay, now, grant);
+            let turn = self.grant_by(state, fleet, settings, crawl_delay, now, grant);
             drop(guard);
             let (since, _) = waiter.waits;
             let mut granted = Granted::turn(turn);

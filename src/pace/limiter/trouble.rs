@@ -60,7 +60,7 @@ impl OriginLimiter {
 
     /// Makes turns in hand void and asks the engine from now on, because another instance has met with trouble, or the
     /// engine may have lost what it knew.
-    pub(in crate::pace) fn distrust(&self) {
+    pub(in crate::pace) fn invalidate_grants(&self) {
         {
             let mut state = self.state.lock();
             state.grants.void();

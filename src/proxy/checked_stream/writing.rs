@@ -34,10 +34,10 @@ impl<S> CheckedStream<S> {
                 Poll::Ready(Err(error))
             }
             Poll::Pending => {
-                let grant = self.timeouts.taking;
+                let limit = self.timeouts.taking;
                 let stall = self
                     .stall
-                    .get_or_insert_with(|| Box::new(StallTimer::new(grant)));
+                    .get_or_insert_with(|| Box::new(StallTimer::new(limit)));
                 ready!(stall.poll_too_long(cx));
                 self.exchange.connection().stall();
                 Poll::Ready(Err(io::ErrorKind::TimedOut.into()))

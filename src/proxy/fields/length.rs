@@ -37,7 +37,7 @@ fn length(headers: &HeaderMap) -> Result<Option<u64>, NoLength> {
 }
 
 /// Writes a length once and without leading zeros: readers differ on anything else.
-pub(super) fn write_length_anew(headers: &mut HeaderMap) {
+pub(super) fn normalize_content_length(headers: &mut HeaderMap) {
     let mut values = headers.get_all(CONTENT_LENGTH).iter();
     let is_one_number = match (values.next().map(HeaderValue::as_bytes), values.next()) {
         (Some(b"0"), None) => true,

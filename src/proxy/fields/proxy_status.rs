@@ -8,7 +8,7 @@ use crate::proxy::respond;
 ///
 /// Written by hand: members of other proxies pass octet for octet, but a parser of structured fields (RFC 9651) would
 /// write them anew.
-pub(super) fn speak_for_ourselves(headers: &mut HeaderMap) {
+pub(super) fn remove_own_members(headers: &mut HeaderMap) {
     let names_us = |member: &[u8]| {
         let item = member.split(|byte| *byte == b';').next();
         let item = item.unwrap_or_default().trim_ascii();

@@ -6,7 +6,7 @@ use http_body::Frame;
 
 use super::keep;
 use super::known::Known;
-use super::proxy_status::speak_for_ourselves;
+use super::proxy_status::remove_own_members;
 use crate::proxy::respond;
 
 /// Removes fields that must not stand in trailers.
@@ -32,7 +32,7 @@ pub(super) fn to_trailers(trailers: &mut HeaderMap) {
         keep(trailers, |name| !is_forbidden(name));
     }
     if trailers.contains_key(respond::PROXY_STATUS) {
-        speak_for_ourselves(trailers);
+        remove_own_members(trailers);
     }
 }
 

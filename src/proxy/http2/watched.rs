@@ -65,7 +65,7 @@ impl Watch {
     }
 
     /// Returns the number of those WINDOW_UPDATEs that no written octets call for.
-    fn uncalled_for(&mut self, updates: u32) -> u32 {
+    fn excess_updates(&mut self, updates: u32) -> u32 {
         let updates = updates as usize;
         let called_for = updates.min(self.written / OCTETS_PER_UPDATE);
         self.written -= called_for * OCTETS_PER_UPDATE;
@@ -95,7 +95,7 @@ impl ReadFilter for Watch {
                     self.abuse.refuse_trailers();
                     return Poll::Pending;
                 }
-                let frames = passed.others + self.uncalled_for(passed.window_updates);
+                let frames = passed.others + self.excess_updates(passed.window_updates);
                 if frames > 0 {
                     self.abuse.count_frames(frames);
                 }
@@ -176,7 +176,7 @@ impl Frames {
     /// Follows these octets.
     fn follow(&mut self, mut octets: &[u8]) -> Passed {
         let mut in_these = Passed::default();
-        while self.reader.pass(&mut octets) {
+        while self.reader.advance(&mut octets) {
             if std::mem::take(&mut self.ends_head) {
                 self.is_in_head = false;
                 in_these.ends_head = true;
@@ -385,7 +385,7 @@ mod tests {
     fn window_updates_without_an_answer_are_counted() {
         let abuse = Arc::new(Abuse::new(&Config::default().limits));
         let mut watch = Watch::new(Duration::from_secs(10), 1_000, abuse);
-        for (written, updates, uncalled_for) in [
+        for (written, updates, excess_updates) in [
             (0, 3, 3),
             (10, 3, 1),
             (4, 1, 1),
@@ -394,8 +394,8 @@ mod tests {
             (usize::MAX, 300_000, 300_000 - (1 << 20) / 5),
         ] {
             watch.wrote(written);
-            let found = watch.uncalled_for(updates);
-            assert_eq!(found, uncalled_for, "{written} octets, {updates} frames");
+            let found = watch.excess_updates(updates);
+            assert_eq!(found, excess_updates, "{written} octets, {updates} frames");
         }
     }
 

@@ -209,7 +209,7 @@ fn only_so_many_are_told_that_there_is_no_room() {
 #[test]
 fn the_operator_is_warned_once_a_minute() {
     let limiter = Limiter::default();
-    let at = |seconds: u64| limiter.is_to_be_told(Moment::from_millis(1_000_000 + seconds * 1000));
+    let at = |seconds: u64| limiter.should_warn(Moment::from_millis(1_000_000 + seconds * 1000));
     let told: Vec<bool> = [0, 1, 59, 60, 61, 130].map(at).into();
     assert_eq!(told, [true, false, false, true, false, true]);
 }
@@ -249,8 +249,8 @@ async fn silent_tunnels_go_after_idle_connections_and_give_their_place() {
     for one in [&tunnel, &socket, &idle] {
         one.begin();
     }
-    tunnel.fall_silent();
-    socket.fall_silent();
+    tunnel.mark_silent();
+    socket.mark_silent();
     idle.end();
     let four = slot().expect("one is idle");
     assert!(has_to_leave(&idle).await && !has_to_leave(&tunnel).await);
@@ -264,7 +264,7 @@ async fn silent_tunnels_go_after_idle_connections_and_give_their_place() {
     assert!(has_to_leave(&tunnel).await && !has_to_leave(&socket).await);
     six.begin();
     // Octets pass: it is in use.
-    socket.break_silence();
+    socket.mark_active();
     assert!(slot().is_none());
 
     // The requests of one client, and of all.
@@ -281,7 +281,7 @@ async fn silent_tunnels_go_after_idle_connections_and_give_their_place() {
         slots[0].begin();
         slots[1].begin();
         assert!(place(2).is_err());
-        slots[1].fall_silent();
+        slots[1].mark_silent();
         let third = place(2).expect("one is silent");
         assert!(has_to_leave(&slots[1]).await && !has_to_leave(&slots[0]).await);
         drop(third);

@@ -117,7 +117,7 @@ impl<'s> Conditions<'s> {
     }
 
     /// Tells whether no decision in the columns can match.
-    fn is_hopeless(&self) -> bool {
+    fn matches_nothing(&self) -> bool {
         self.answers.iter().any(|(_, answers)| answers.never())
     }
 
@@ -185,7 +185,7 @@ impl Search {
         let on = Conditions::of(self, block);
         let end = range.end.min(block.len());
         let mut range = range.start.min(end) as u32..end as u32;
-        if on.is_hopeless() && block.other_places().is_empty() {
+        if on.matches_nothing() && block.other_places().is_empty() {
             range.start = range.end;
         }
         Places {

@@ -34,7 +34,7 @@ pub fn backup(
         message: format!("{}: {what}", target.display()),
     };
     let new =
-        NewFile::for_nothing_at(target).map_err(|error| failed(StoreErrorKind::Denied, &error))?;
+        NewFile::create_new(target).map_err(|error| failed(StoreErrorKind::Denied, &error))?;
     let mut copied = || -> Result<(), Failure> {
         let mut copy = Connection::open(new.path())?;
         // The file is synced at its end, and has no reader before.

@@ -18,7 +18,7 @@ use super::entries::{self, Blocks, Head, checkpoint};
 use super::error::Failure;
 use super::kind;
 use super::open::{self, beside};
-use super::repair::{beyond, refuse_company};
+use super::repair::{beyond, refuse_if_open};
 use super::write;
 use crate::clock::Moment;
 use crate::config::Synchronous;
@@ -72,7 +72,7 @@ impl Fork {
         open::require(path, Access::Read)?;
         let at = |failure: Failure| failure.at(path);
         agree::refuse_foreign_log(path).map_err(at)?;
-        refuse_company(path)?;
+        refuse_if_open(path)?;
         let connection = open::reader(path)?;
         kind::refuse_collected(&connection, path).map_err(at)?;
         let Some((state, written)) = state_file::read(path)? else {
@@ -213,7 +213,7 @@ impl Fork {
             .map_err(|error| unwritable(&to, &error))?;
         aside.push(to);
         StateFile::of(path)
-            .begin_anew(*new.public(), (head.size(), head.root()))
+            .reset(*new.public(), (head.size(), head.root()))
             .map_err(|error| state_file::unwritable(path, &error))?;
         Ok(Forked {
             seq: head.size(),

@@ -60,7 +60,7 @@ pub(super) fn made_ready(path: &Path, synchronous: Synchronous) -> Result<Connec
         let mut connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let version = known(&connection, path)?;
         if version == SchemaVersion::Empty {
-            begin_anew(path)?;
+            remove_old_state_file(path)?;
             // Only an empty database accepts a page size.
             connection.pragma_update(None, "page_size", PAGE)?;
             connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
@@ -78,7 +78,7 @@ pub(super) fn made_ready(path: &Path, synchronous: Synchronous) -> Result<Connec
             schema::migrate(&mut connection, STEPS)?;
         }
         if version == SchemaVersion::Empty {
-            outlive_a_power_cut(&connection, path)?;
+            checkpoint_schema(&connection, path)?;
         }
         probe(&connection)?;
         Ok(connection)
@@ -87,7 +87,7 @@ pub(super) fn made_ready(path: &Path, synchronous: Synchronous) -> Result<Connec
 }
 
 /// Removes the state file of an earlier store: its key was moved away to begin anew.
-fn begin_anew(path: &Path) -> Result<(), Failure> {
+fn remove_old_state_file(path: &Path) -> Result<(), Failure> {
     match fs::remove_file(state_file::state_file(path)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(state_file::unwritable(path, &error).into())
@@ -98,7 +98,7 @@ fn begin_anew(path: &Path) -> Result<(), Failure> {
 
 /// Carries the schema over into the file: with it in the log alone, a lost log would leave a file that looks as if no
 /// record had ever been written.
-fn outlive_a_power_cut(connection: &Connection, path: &Path) -> Result<(), Failure> {
+fn checkpoint_schema(connection: &Connection, path: &Path) -> Result<(), Failure> {
     let is_busy: bool =
         connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
     let synced = sync_folder(path);

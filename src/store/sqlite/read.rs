@@ -27,7 +27,7 @@ pub(super) fn origin(connection: &Connection, name: &str) -> Result<Vec<StoredOr
         "SELECT * FROM origin WHERE origin = ?1 \
          ORDER BY instr(identity, 'tdmrep.json:') = 1, identity",
     )?;
-    sound(statement.query([name])?, usize::MAX, rows::origin)
+    undamaged(statement.query([name])?, usize::MAX, rows::origin)
 }
 
 pub(super) fn origins(
@@ -53,7 +53,7 @@ pub(super) fn origins(
         ":containing": query.containing,
     })?;
     // No LIMIT: a page with damaged rows in it must not look like the last one.
-    sound(rows, query.limit, rows::origin)
+    undamaged(rows, query.limit, rows::origin)
 }
 
 pub(super) fn fetches(
@@ -64,7 +64,7 @@ pub(super) fn fetches(
     let mut statement = connection
         .prepare_cached("SELECT * FROM fetch WHERE origin = ?1 ORDER BY number DESC LIMIT ?2")?;
     let rows = statement.query(params![origin, limit(most)])?;
-    sound(rows, most, rows::fetch)
+    undamaged(rows, most, rows::fetch)
 }
 
 pub(super) fn snapshot(
@@ -235,17 +235,17 @@ fn first<T>(
 }
 
 /// Returns the first undamaged rows, at most so many. Logs each damaged one before them; its origin is asked anew.
-fn sound<T>(
+fn undamaged<T>(
     mut rows: rusqlite::Rows<'_>,
     most: usize,
     read: impl Fn(&Row<'_>) -> Result<T, Failure>,
 ) -> Result<Vec<T>, Failure> {
-    let mut sound = Vec::new();
-    while sound.len() < most
+    let mut undamaged = Vec::new();
+    while undamaged.len() < most
         && let Some(row) = rows.next()?
     {
         match read(row) {
-            Ok(one) => sound.push(one),
+            Ok(one) => undamaged.push(one),
             Err(Failure::Damaged(what)) => {
                 let origin = row.get::<_, String>("origin").unwrap_or_default();
                 let origin = printable(&origin);
@@ -258,5 +258,5 @@ fn sound<T>(
             Err(failure) => return Err(failure),
         }
     }
-    Ok(sound)
+    Ok(undamaged)
 }

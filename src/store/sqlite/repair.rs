@@ -18,7 +18,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub use self::copy::Saved;
 pub(super) use self::evidence::beyond;
-pub(super) use self::salvage::refuse_company;
+pub(super) use self::salvage::refuse_if_open;
 pub use self::salvage::{Rebuilt, rebuild};
 use super::agree::{self, Relation};
 use super::digests;

@@ -144,7 +144,7 @@ fn lowered_bounds_apply_to_stored_copies() {
 #[test]
 fn a_file_is_parsed_again_under_another_leniency() {
     let held = Script::new().fetch(file(1)).state;
-    assert!(held.read_anew(true).is_none());
+    assert!(held.reparsed(true).is_none());
     for state in [
         held.clone(),
         State::Unreachable {
@@ -157,11 +157,11 @@ fn a_file_is_parsed_again_under_another_leniency() {
             last_good: held.snapshot().cloned(),
         },
     ] {
-        let anew = state.read_anew(false).expect("another one");
+        let anew = state.reparsed(false).expect("another one");
         let (old, new) = (state.snapshot().expect("a"), anew.snapshot().expect("a"));
         assert!(old.robots.is_lenient() && !new.robots.is_lenient());
         assert_eq!((old.sha256, old.fetched), (new.sha256, new.fetched));
         assert_eq!(state.name(), anew.name());
     }
-    assert!(State::NeverFetched.read_anew(false).is_none());
+    assert!(State::NeverFetched.reparsed(false).is_none());
 }

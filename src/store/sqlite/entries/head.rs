@@ -126,7 +126,7 @@ impl Head {
             }
         }
         head.tail = head.size();
-        head.follow_tail(connection)?;
+        head.read_tail(connection)?;
         Ok(head)
     }
 
@@ -143,12 +143,12 @@ impl Head {
         if !is_same {
             return Self::read(connection);
         }
-        self.follow_tail(connection)?;
+        self.read_tail(connection)?;
         Ok(self)
     }
 
     /// Takes the rows of the tail behind the end.
-    fn follow_tail(&mut self, connection: &Connection) -> Result<(), Failure> {
+    fn read_tail(&mut self, connection: &Connection) -> Result<(), Failure> {
         let mut tail = connection.prepare_cached(
             "SELECT first, count, entries FROM tail WHERE first + count > ?1 ORDER BY first",
         )?;

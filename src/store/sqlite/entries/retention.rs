@@ -76,7 +76,7 @@ pub(in crate::store::sqlite) fn drop_before(
     transaction
         .prepare_cached("DELETE FROM block WHERE first < ?1")?
         .execute([integer(gone)])?;
-    thin(transaction, gone)?;
+    thin_checkpoints(transaction, gone)?;
     transaction
         .prepare_cached("DELETE FROM acknowledgement WHERE seq <= ?1")?
         .execute([integer(end)])?;
@@ -84,7 +84,7 @@ pub(in crate::store::sqlite) fn drop_before(
 }
 
 /// Leaves of the checkpoints in dropped segments one for each day, and those that a witness has cosigned.
-fn thin(transaction: &Transaction<'_>, end: u64) -> Result<(), Failure> {
+fn thin_checkpoints(transaction: &Transaction<'_>, end: u64) -> Result<(), Failure> {
     let day = integer(24 * u64::try_from(HOUR.as_millis()).unwrap_or(1));
     transaction
         .prepare_cached(

@@ -320,7 +320,7 @@ pub(super) fn mend(
         rotations::mend(target, told)?;
         return Ok(false);
     }
-    begin_anew(target, now, None, told)?;
+    rebuild_log(target, now, None, told)?;
     Ok(true)
 }
 
@@ -357,7 +357,7 @@ pub(super) fn drop_checkpoint(
 }
 
 /// Makes a new log of all entries that can be read: places are missing, or roots, so that the old tree cannot go on.
-pub(super) fn begin_anew(
+pub(super) fn rebuild_log(
     target: &Transaction<'_>,
     now: Moment,
     missing: Option<EventKind<'static>>,

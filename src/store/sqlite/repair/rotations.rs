@@ -20,7 +20,7 @@ pub(super) fn check(connection: &Connection, faults: &mut Faults) -> Result<(), 
 pub(super) fn mend(target: &Transaction<'_>, told: &mut Vec<String>) -> Result<(), Failure> {
     for seq in rotations::damaged(target)? {
         target.execute("DELETE FROM rotation WHERE seq = ?1", [integer(seq)])?;
-        let outcome = match make_anew(target, seq)? {
+        let outcome = match rebuild_rotation(target, seq)? {
             true => "it is made anew from the log",
             false => {
                 "it is dropped, and the present key signs alone; checkpoints of the earlier key alone need its public half \
@@ -33,7 +33,7 @@ pub(super) fn mend(target: &Transaction<'_>, told: &mut Vec<String>) -> Result<(
 }
 
 /// Makes a rotation anew by its entry and the checkpoint right over it. False if one of them is gone, or they do not prove it.
-fn make_anew(target: &Transaction<'_>, seq: u64) -> Result<bool, Failure> {
+fn rebuild_rotation(target: &Transaction<'_>, seq: u64) -> Result<bool, Failure> {
     let all = checkpoint::all(target)?;
     let note = all.iter().find(|one| one.size == seq);
     let note = note.and_then(|one| Note::parse(one.note.as_bytes()).ok());

@@ -60,8 +60,8 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
         }
         Err(_) => {}
     }
-    refuse_company(path)?;
-    let new = apart(path, "rebuilding");
+    refuse_if_open(path)?;
+    let new = sibling_path(path, "rebuilding");
     remove(&new);
     let salvaged = salvage(path, &new, now).inspect_err(|_| remove(&new));
     let (tables, told, is_new) = salvaged.map_err(|error| match error.kind {
@@ -75,7 +75,7 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
         },
         _ => error,
     })?;
-    let aside = apart(path, &format!("damaged-{}", now.as_millis()));
+    let aside = sibling_path(path, &format!("damaged-{}", now.as_millis()));
     let moved = || -> io::Result<()> {
         for suffix in ["", "-wal"] {
             let (from, to) = (beside(path, suffix), beside(&aside, suffix));
@@ -105,7 +105,7 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
 }
 
 /// Fails while another process has the database open: such a process holds a lock on part of it.
-pub(in crate::store::sqlite) fn refuse_company(path: &Path) -> Result<(), StoreError> {
+pub(in crate::store::sqlite) fn refuse_if_open(path: &Path) -> Result<(), StoreError> {
     let told = |error: io::Error| StoreError {
         kind: StoreErrorKind::Denied,
         message: format!(
@@ -135,7 +135,7 @@ pub(in crate::store::sqlite) fn refuse_company(path: &Path) -> Result<(), StoreE
 
 /// Returns the place of another store beside `path`. The names of its key and of its state file are others: those files
 /// replace the extension of the store, and `store.damaged` would share them with `store`.
-fn apart(path: &Path, name: &str) -> PathBuf {
+fn sibling_path(path: &Path, name: &str) -> PathBuf {
     let before = if path.extension().is_some() { '.' } else { '-' };
     beside(path, &format!("{before}{name}"))
 }
@@ -152,7 +152,7 @@ fn salvage(path: &Path, new: &Path, now: Moment) -> Result<Salvaged, StoreError>
     let mut target = open::writer(new, Synchronous::Normal)?;
     let mut tables = save(path, &mut target).map_err(|failure| failure.at(path))?;
     if nothing_saved(&tables) {
-        let mended = apart(path, "mending");
+        let mended = sibling_path(path, "mending");
         let again = mend(path, &target, new, &mended).and_then(|()| {
             tables = save(&mended, &mut target)?;
             Ok(())
@@ -161,7 +161,7 @@ fn salvage(path: &Path, new: &Path, now: Moment) -> Result<Salvaged, StoreError>
         again.map_err(|failure| failure.at(path))?;
     }
     if nothing_saved(&tables) {
-        return Err(nothing_left(path));
+        return Err(not_salvageable(path));
     }
     let (mut told, mut is_new) = (Vec::new(), false);
     let mut last = || -> Result<(), Failure> {
@@ -196,7 +196,7 @@ fn note_missing(
         Ok(Relation::Misses(missing)) => {
             told.push(missing.told());
             if missing.is_refused() {
-                evidence::begin_anew(target, now, Some(missing.event()), told)?;
+                evidence::rebuild_log(target, now, Some(missing.event()), told)?;
                 return Ok(true);
             }
             // The next process that opens the store notes it.
@@ -219,7 +219,7 @@ fn note_missing(
         last: at,
         size: Some(signed),
     };
-    evidence::begin_anew(target, now, Some(missing), told)?;
+    evidence::rebuild_log(target, now, Some(missing), told)?;
     Ok(true)
 }
 
@@ -264,7 +264,7 @@ fn mend(path: &Path, target: &Connection, new: &Path, mended: &Path) -> Result<(
 }
 
 /// Reports that nothing can be saved, and the way out.
-fn nothing_left(path: &Path) -> StoreError {
+fn not_salvageable(path: &Path) -> StoreError {
     let key = log_key_file(path);
     let beside_it = [beside(path, "-wal"), key, state_file(path)];
     let beside_it = beside_it.iter().filter(|file| file.exists());

@@ -95,7 +95,7 @@ pub(super) const COLUMNS: &[Column] = &[
         known(one.source.name())
     }),
     integer("agent_mismatch", "/agent/mismatch", |one| {
-        truth(one.mismatch)
+        boolean(one.mismatch)
     }),
     text("user_agent", "/user_agent", |one| match one.user_agent {
         Some(name) => foreign(name.kept, name.cut, most_of(one, most::USER_AGENT)),
@@ -126,7 +126,7 @@ pub(super) const COLUMNS: &[Column] = &[
         count(one.origin.map_or(0, |origin| origin_parts(origin).2))
     }),
     text("via", "/via", |one| known(one.via.name())),
-    integer("opaque", "/opaque", |one| truth(one.opaque)),
+    integer("opaque", "/opaque", |one| boolean(one.opaque)),
     text("rule_group", "/rule/group", |one| match one.rule {
         Some(rule) => foreign(rule.group.kept.as_bytes(), rule.group.cut, most::TOKEN),
         None => Some(Value::Null),
@@ -185,7 +185,7 @@ pub(super) const COLUMNS: &[Column] = &[
     }),
     integer("pace_clamped", "/pace/clamped", |one| {
         one.pace
-            .map_or(Some(Value::Null), |pace| truth(pace.clamped))
+            .map_or(Some(Value::Null), |pace| boolean(pace.clamped))
     }),
     text("upstream", "/upstream", |one| {
         Some(match one.upstream {
@@ -271,8 +271,8 @@ fn count(number: u64) -> Option<Value> {
     Some(Value::Integer(i64::try_from(number).ok()?))
 }
 
-fn truth(truth: bool) -> Option<Value> {
-    Some(Value::Integer(truth.into()))
+fn boolean(boolean: bool) -> Option<Value> {
+    Some(Value::Integer(boolean.into()))
 }
 
 fn millis(micros: u64) -> Option<Value> {
@@ -300,7 +300,7 @@ pub(super) fn of_line(line: &serde_json::Value, pointer: &str) -> Value {
     use serde_json::Value as Json;
     match line.pointer(pointer) {
         None | Some(Json::Null) => Value::Null,
-        Some(Json::Bool(truth)) => Value::Integer((*truth).into()),
+        Some(Json::Bool(boolean)) => Value::Integer((*boolean).into()),
         Some(Json::Number(number)) => match (number.as_i64(), number.as_f64()) {
             (Some(number), _) => Value::Integer(number),
             (None, Some(number)) => Value::Real(number),

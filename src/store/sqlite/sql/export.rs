@@ -37,7 +37,7 @@ pub fn export(
     for store in stores {
         open::require(store.path, Access::Read)?;
     }
-    let new = NewFile::for_nothing_at(target).map_err(|error| not_made(target, &error))?;
+    let new = NewFile::create_new(target).map_err(|error| not_made(target, &error))?;
     let mut count = 0;
     for (nth, store) in stores.iter().enumerate() {
         let at = |failure: Failure| failure.at(store.path);

@@ -164,8 +164,8 @@ async fn each_column_is_the_field_of_the_line() {
                 continue;
             }
             let mut want = line.pointer(pointer).cloned().unwrap_or_default();
-            if let Some(truth) = want.as_bool() {
-                want = json!(i64::from(truth));
+            if let Some(boolean) = want.as_bool() {
+                want = json!(i64::from(boolean));
             } else if want.is_array() {
                 want = json!(want.to_string());
             } else if column.name == "agent" && want.is_null() {

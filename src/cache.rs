@@ -92,7 +92,7 @@ struct Shared {
     /// Counts each change of a state.
     changes: Arc<Changes>,
     /// None if states end with the process.
-    memory: Option<PersistentStates>,
+    persistent: Option<PersistentStates>,
     /// None if this instance is alone.
     sharing: Option<Sharing>,
     /// Only one task evicts at a time. After a pass that left the cache over its bounds, the next one is not before this.
@@ -112,11 +112,11 @@ impl RobotsCache {
         RobotsCache::with_memory(config, egress, None, None, pace, clock)
     }
 
-    /// Builds a cache that fetches through `egress`, uses the states in `memory`, and shares them with `fleet`.
+    /// Builds a cache that fetches through `egress`, uses the states in `persistent`, and shares them with `fleet`.
     pub fn with_memory(
         config: &Config,
         egress: Egress,
-        memory: Option<PersistentStates>,
+        persistent: Option<PersistentStates>,
         fleet: Option<Arc<Fleet>>,
         pace: Pace,
         clock: Clock,
@@ -145,13 +145,13 @@ impl RobotsCache {
                 })
             })
         };
-        RobotsCache::fetching(config, clock, memory, fleet, fetch, changes)
+        RobotsCache::fetching(config, clock, persistent, fleet, fetch, changes)
     }
 
     fn fetching(
         config: &Config,
         clock: Clock,
-        memory: Option<PersistentStates>,
+        persistent: Option<PersistentStates>,
         fleet: Option<Arc<Fleet>>,
         fetch: Fetch,
         changes: Arc<Changes>,
@@ -167,7 +167,7 @@ impl RobotsCache {
                 fetch,
                 clock,
                 changes,
-                memory,
+                persistent,
                 sharing: fleet.map(Sharing::new),
                 evicting: Mutex::default(),
                 counts: Counts::default(),
@@ -336,7 +336,7 @@ impl Shared {
             self.states.fetch_add(1, Ordering::Relaxed);
             Arc::new(Entry {
                 group: self.changes.group(),
-                slots: Mutex::new(Slots::new(match self.memory {
+                slots: Mutex::new(Slots::new(match self.persistent {
                     Some(_) => StoreLookup::Due,
                     None => StoreLookup::Done,
                 })),

@@ -217,7 +217,8 @@ impl Pace {
     /// Returns the part of a robots.txt's interval that is kept; `None` if intervals are only recorded.
     pub fn kept_of(&self, crawl_delay: &CrawlDelay) -> Option<EffectivePace> {
         let settings = self.0.settings.load();
-        (settings.config.crawl_delay == CrawlDelayMode::Honour).then(|| settings.keep(crawl_delay))
+        (settings.config.crawl_delay == CrawlDelayMode::Honour)
+            .then(|| settings.effective_pace(crawl_delay))
     }
 
     /// Returns the pace of an origin without trouble under `config`, with the interval of its robots.txt. `None` if
@@ -228,7 +229,7 @@ impl Pace {
             .rate
             .map(|rate| EffectivePace::plain(rate.interval(), Source::Own));
         let asked = crawl_delay.filter(|_| config.crawl_delay == CrawlDelayMode::Honour);
-        let asked = asked.map(|crawl_delay| settings.keep(crawl_delay));
+        let asked = asked.map(|crawl_delay| settings.effective_pace(crawl_delay));
         // Of two equal ones, the operator's own.
         asked
             .into_iter()

@@ -193,7 +193,7 @@ impl NewFile {
     ///
     /// # Errors
     /// When something is in that place by now, or the disk fails.
-    pub(crate) fn keep(self) -> io::Result<()> {
+    pub(crate) fn persist(self) -> io::Result<()> {
         self.file.as_file().sync_all()?;
         let placed = self.file.persist_noclobber(&self.place);
         placed.map_err(|error| match error.error.kind() {
@@ -317,7 +317,7 @@ mod tests {
         let new = NewFile::beside(&place).unwrap();
         fs::write(new.path(), "content").unwrap();
         assert!(!place.exists(), "it is not there before it is whole");
-        new.keep().unwrap();
+        new.persist().unwrap();
         assert_eq!((fs::read(&place).unwrap(), names()), (b"content".into(), 1));
 
         let refused = NewFile::create_new(&place).unwrap_err();
@@ -325,7 +325,7 @@ mod tests {
         let other = folder.path().join("other.db");
         let new = NewFile::beside(&other).unwrap();
         fs::write(&other, "came between").unwrap();
-        let refused = new.keep().unwrap_err();
+        let refused = new.persist().unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&other).unwrap(), b"came between");
         let mut new = NewFile::beside(&other).unwrap();

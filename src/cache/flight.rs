@@ -247,9 +247,9 @@ impl FetchTask {
         };
         slot.fetched_as = Some(Arc::clone(&fetched_as));
         self.shared.update_size(slot);
-        if let (Some(memory), Some(fetch)) = (&self.shared.memory, fetch) {
+        if let (Some(persistent), Some(fetch)) = (&self.shared.persistent, fetch) {
             // Under the lock: no request uses this state before the log has it, so its records come after it.
-            memory.keep(OriginUpdate {
+            persistent.record(OriginUpdate {
                 origin: self.subject.origin.clone(),
                 state: Arc::clone(&slot.state),
                 user_agent: Arc::clone(&fetched_as.user_agent),

@@ -121,7 +121,7 @@ impl PersistentStates {
     }
 
     /// Hands over a new state. Never waits.
-    pub(super) fn keep(&self, update: OriginUpdate) {
+    pub(super) fn record(&self, update: OriginUpdate) {
         self.log.origin_updated(update);
     }
 

@@ -61,8 +61,8 @@ impl Shared {
 impl Recalling {
     async fn ask(self, shared: Arc<Shared>, origin: Origin) {
         let config = Arc::clone(&shared.settings.load().ours.config);
-        let recalled = match &shared.memory {
-            Some(memory) => memory.recall(&origin, &config).await,
+        let recalled = match &shared.persistent {
+            Some(persistent) => persistent.recall(&origin, &config).await,
             None => Ok(Vec::new()),
         };
         {

@@ -122,10 +122,10 @@ impl RobotsCache {
         let was_known = before
             .iter()
             .any(|(_, state, _)| !matches!(**state, State::NeverFetched));
-        let Some(memory) = &shared.memory else {
+        let Some(persistent) = &shared.persistent else {
             return Ok(was_known);
         };
-        match memory.forget(origin, which).await {
+        match persistent.forget(origin, which).await {
             Ok(was_kept) => Ok(was_known || was_kept),
             Err(error) => {
                 let mut slots = entry.slots.lock();

@@ -406,9 +406,9 @@ impl FetchTask {
         slot.fetched_as = Some(Arc::new(fetched_as));
         self.shared.changes.origin_updated(self.entry.group);
         self.shared.update_size(slot);
-        if let (Some(memory), Some(fetch)) = (&self.shared.memory, fetch) {
+        if let (Some(persistent), Some(fetch)) = (&self.shared.persistent, fetch) {
             // Under the lock: no request uses this state before the log has it, so its records come after it.
-            memory.keep(OriginUpdate {
+            persistent.record(OriginUpdate {
                 origin: origin.clone(),
                 state: adopted,
                 user_agent: user_agent.into(),

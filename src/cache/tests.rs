@@ -56,7 +56,7 @@ impl Harness {
 
     fn on(
         clock: Clock,
-        memory: Option<PersistentStates>,
+        persistent: Option<PersistentStates>,
         change: impl FnOnce(&mut RobotsConfig),
     ) -> Harness {
         let (ends, to_come) = mpsc::unbounded_channel();
@@ -96,7 +96,7 @@ impl Harness {
             cache: RobotsCache::fetching(
                 &config,
                 clock.clone(),
-                memory,
+                persistent,
                 None,
                 fetch,
                 Arc::default(),

@@ -373,7 +373,7 @@ impl Output {
         let path = file.place().to_owned();
         let kept = match force {
             true => file.replace(),
-            false => file.keep(),
+            false => file.persist(),
         };
         kept.map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => exists(&path),

@@ -94,7 +94,7 @@ impl History {
             }
         }
         if let Some(crawl_delay) = crawl_delay {
-            let pace = settings.keep(crawl_delay);
+            let pace = settings.effective_pace(crawl_delay);
             let group = self
                 .groups
                 .iter()
@@ -140,7 +140,7 @@ impl History {
             at = at.max(self.turns.next_but(rate, count(ahead), now));
         }
         if let Some(crawl_delay) = crawl_delay {
-            let interval = settings.keep(crawl_delay).interval;
+            let interval = settings.effective_pace(crawl_delay).interval;
             at = at.max(due + interval.saturating_mul(count(in_line)));
         }
         at
@@ -169,7 +169,7 @@ impl History {
             self.groups.push_back(Last {
                 group: Arc::clone(&crawl_delay.group),
                 at: now,
-                interval: settings.keep(crawl_delay).interval,
+                interval: settings.effective_pace(crawl_delay).interval,
             });
             undo.group = Some((Arc::clone(&crawl_delay.group), before));
         }

@@ -35,7 +35,7 @@ impl PaceSettings {
     }
 
     /// Returns the part of a robots.txt's interval that is kept.
-    pub(super) fn keep(&self, crawl_delay: &CrawlDelay) -> EffectivePace {
+    pub(super) fn effective_pace(&self, crawl_delay: &CrawlDelay) -> EffectivePace {
         let most = self.config.max_crawl_delay;
         EffectivePace {
             interval: crawl_delay.interval.min(most),

@@ -320,7 +320,7 @@ impl<'a> Reader<'a> {
                     let is_blank = |octet: &&u8| is_space(**octet);
                     let place = start + after_name + unread.iter().take_while(is_blank).count();
                     let value = self.text.get(place..).unwrap_or_default();
-                    self.keep(field, place, value, number);
+                    self.push(field, place, value, number);
                 }
                 _ if matches!(rest, [b'\n' | b'\r' | b'#', ..]) => {}
                 _ => {
@@ -328,7 +328,7 @@ impl<'a> Reader<'a> {
                     if let Some(pair) = line.pair(lenient)
                         && let Some(field) = pair.field
                     {
-                        self.keep(field, line.start + pair.value_start, pair.value, number);
+                        self.push(field, line.start + pair.value_start, pair.value, number);
                     }
                 }
             }
@@ -338,7 +338,7 @@ impl<'a> Reader<'a> {
 
     /// Keeps a line with its value at `place`; `value` begins with that value. A rule before the first user-agent line
     /// belongs to no group and is dropped.
-    fn keep(&mut self, field: Field, place: usize, value: &[u8], number: u32) {
+    fn push(&mut self, field: Field, place: usize, value: &[u8], number: u32) {
         let kind = match field {
             Field::UserAgent => EntryKind::Agent,
             Field::Allow => EntryKind::Allow,

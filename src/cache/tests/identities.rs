@@ -64,12 +64,12 @@ impl Site {
             seen.lock().push(user_agent);
             Box::pin(async move { (result, fetch) })
         });
-        let memory = PersistentStates::of(&log);
+        let persistent = PersistentStates::of(&log);
         Site {
             cache: RobotsCache::fetching(
                 &config,
                 clock.clone(),
-                memory,
+                persistent,
                 None,
                 fetch,
                 Arc::default(),

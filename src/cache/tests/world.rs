@@ -56,9 +56,9 @@ impl World {
         everything.log.file = None;
         let log = Log::open(&everything, Some(self.engine()), &self.clock).expect("a log");
         let log = Arc::new(log);
-        let memory = PersistentStates::of(&log);
-        assert!(memory.is_some());
-        let lab = Harness::on(self.clock.clone(), memory, self.change);
+        let persistent = PersistentStates::of(&log);
+        assert!(persistent.is_some());
+        let lab = Harness::on(self.clock.clone(), persistent, self.change);
         ProcessLife { lab, log }
     }
 

@@ -22,7 +22,7 @@ pub(super) fn run(args: &KeyArgs) -> Result<(), String> {
     let mut file = NewFile::create_new(path).map_err(failed)?;
     let text = FleetKey::generate().ok_or("this system gives no random numbers")?;
     file.write(text.as_bytes()).map_err(failed)?;
-    file.keep().map_err(failed)?;
+    file.persist().map_err(failed)?;
     let shown = path.display().to_string();
     let shown = printable(&shown);
     let text = format!(

@@ -187,7 +187,7 @@ impl OriginLimiter {
         let mut turn = self.go(state, settings, crawl_delay, now);
         if let (Some(grant), Some(fleet_origin)) = (grant, &self.fleet_origin) {
             let group = crawl_delay.map(|crawl_delay| {
-                let interval = settings.keep(crawl_delay).interval;
+                let interval = settings.effective_pace(crawl_delay).interval;
                 (Arc::clone(&crawl_delay.group), interval)
             });
             turn.reservation = Some(Box::new(Reservation {
@@ -385,7 +385,7 @@ impl State {
         (now, at): (Moment, Uptime),
     ) -> Question {
         let group = waiter.crawl_delay.as_ref().map(|crawl_delay| {
-            let interval = settings.keep(crawl_delay).interval;
+            let interval = settings.effective_pace(crawl_delay).interval;
             (Arc::clone(&crawl_delay.group), interval)
         });
         let waiting = self.queue.len_of_group(waiter.group());

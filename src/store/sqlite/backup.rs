@@ -57,7 +57,7 @@ pub fn backup(
         }
         failure => failure.at(path),
     })?;
-    new.keep()
+    new.persist()
         .map_err(|error| failed(StoreErrorKind::Failed, &error))
 }
 

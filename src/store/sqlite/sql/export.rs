@@ -59,7 +59,7 @@ pub fn export(
             failure => at(failure),
         })?;
     }
-    new.keep().map_err(|error| not_made(target, &error))?;
+    new.persist().map_err(|error| not_made(target, &error))?;
     Ok(count)
 }
 

@@ -93,10 +93,10 @@ impl FetchTask {
             self.cut_short(&result);
             return None;
         }
-        let mut told = fetch.clone();
-        result.name().clone_into(&mut told.result);
+        let mut published = fetch.clone();
+        result.name().clone_into(&mut published.result);
         self.complete(result, Some(fetch));
-        Some(told)
+        Some(published)
     }
 
     /// Ends the flight without a fetch of its own.

@@ -120,10 +120,10 @@ fn rebuild(config: &Config) -> Result<ExitCode, String> {
         };
         let _ = writeln!(text, "{}: {} saved{lost}", saved.table, saved.rows);
     }
-    for what in rebuilt.told.iter().take(MAX_SHOWN) {
+    for what in rebuilt.report.iter().take(MAX_SHOWN) {
         let _ = writeln!(text, "{what}");
     }
-    if let Some(more @ 1..) = rebuilt.told.len().checked_sub(MAX_SHOWN) {
+    if let Some(more @ 1..) = rebuilt.report.len().checked_sub(MAX_SHOWN) {
         let _ = writeln!(text, "and {more} more");
     }
     let (path, aside) = (path.display(), rebuilt.aside.display());

@@ -54,7 +54,7 @@ impl Endpoint {
     /// Takes over a host and a port that another program tells. `None` if the host is neither an address nor a name: it
     /// stands in commands for a shell.
     #[must_use]
-    pub fn told(host: String, port: u16) -> Option<Self> {
+    pub fn from_parts(host: String, port: u16) -> Option<Self> {
         let is_host = is_name(&host) || host.parse::<std::net::IpAddr>().is_ok();
         (is_host && port != 0).then_some(Self { host, port })
     }
@@ -138,11 +138,11 @@ mod tests {
             ("a\nb", false),
         ] {
             assert_eq!(
-                Endpoint::told(host.to_owned(), 1).is_some(),
+                Endpoint::from_parts(host.to_owned(), 1).is_some(),
                 is_one,
                 "{host:?}"
             );
         }
-        assert_eq!(Endpoint::told("valkey.example".to_owned(), 0), None);
+        assert_eq!(Endpoint::from_parts("valkey.example".to_owned(), 0), None);
     }
 }

@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_bad_certificate_is_reported_with_the_remedy() {
-        for (failure, told) in [
+        for (failure, text) in [
             (
                 Failure::Certificate,
                 "its certificate could not be verified ([tls] extra_roots can name more CAs)",
@@ -316,7 +316,7 @@ mod tests {
             (Failure::Tls, "TLS failed"),
             (Failure::ConnectTimeout, "it did not answer in time"),
         ] {
-            assert_eq!(failure.cause().to_string(), told);
+            assert_eq!(failure.cause().to_string(), text);
         }
     }
 

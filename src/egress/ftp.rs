@@ -190,11 +190,11 @@ impl Session<'_> {
             // The length of lines is known when they have been sent.
             size: match is_ascii {
                 true => None,
-                false => self.told(&Command::Size(name), Reply::size).await?,
+                false => self.query(&Command::Size(name), Reply::size).await?,
             }
             // Some servers say 0 where they do not know.
             .filter(|size| *size > 0),
-            modified: self.told(&Command::Mdtm(name), Reply::modified).await?,
+            modified: self.query(&Command::Mdtm(name), Reply::modified).await?,
         };
         if self.asked.is_head && facts.size.is_some() {
             self.control.quit();
@@ -284,7 +284,7 @@ impl Session<'_> {
     }
 
     /// Asks for a fact about a file. A server may not know the command; what it says of a directory is no fact either.
-    async fn told<T>(
+    async fn query<T>(
         &mut self,
         command: &Command<'_>,
         read: impl Fn(&Reply) -> Option<T>,

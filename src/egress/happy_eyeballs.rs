@@ -190,10 +190,10 @@ mod tests {
         };
         let place = |place| SocketAddr::from(([192, 0, 2, 1], u16::try_from(place).unwrap()));
         let is_late = |event: &Event| matches!(event, Event::Comes(_) | Event::Ends);
-        let (tell, told) = oneshot::channel::<Vec<SocketAddr>>();
+        let (tell, later_addresses) = oneshot::channel::<Vec<SocketAddr>>();
         let mut tell = Some(tell);
         let later = events.iter().any(is_late).then(|| {
-            let later: LateAddresses = Box::pin(async { told.await.unwrap() });
+            let later: LateAddresses = Box::pin(async { later_addresses.await.unwrap() });
             later
         });
         let racing = tokio::spawn(race_by(

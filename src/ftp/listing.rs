@@ -280,9 +280,9 @@ mod tests {
 
     use super::*;
 
-    fn told(format: Format, octets: &[u8]) -> Vec<String> {
+    fn entries(format: Format, octets: &[u8]) -> Vec<String> {
         let mut listing = Listing::new(format);
-        let mut told = Vec::new();
+        let mut entries = Vec::new();
         let mut take = |entry: Entry| {
             let name = String::from_utf8_lossy(&entry.name).into_owned();
             let slash = if entry.kind == Kind::Directory {
@@ -291,11 +291,11 @@ mod tests {
                 ""
             };
             let size = entry.size.map_or(String::new(), |size| size.to_string());
-            told.push(format!("{name}{slash}|{size}|{}", entry.modified));
+            entries.push(format!("{name}{slash}|{size}|{}", entry.modified));
         };
         listing.push(octets, &mut take);
         listing.finish(&mut take);
-        told
+        entries
     }
 
     #[test]
@@ -341,14 +341,14 @@ mod tests {
             (Columns, "-rw-r--r-- 1 ftp ftp 12 Nov 20 12:00", ""),
         ];
         for (format, line, expected) in cases {
-            let found = told(format, line.as_bytes());
+            let found = entries(format, line.as_bytes());
             let expected: Vec<&str> = [expected]
                 .into_iter()
                 .filter(|text| !text.is_empty())
                 .collect();
             assert_eq!(found, expected, "{line}");
             assert_eq!(
-                told(format, format!("{line}\r\n").as_bytes()),
+                entries(format, format!("{line}\r\n").as_bytes()),
                 expected,
                 "{line}, ended"
             );
@@ -388,7 +388,7 @@ mod tests {
             listing.push(&octets[..cut], |entry| found.push(entry));
             listing.push(&octets[cut..], |entry| found.push(entry));
             listing.finish(|entry| found.push(entry));
-            prop_assert_eq!(found.len(), told(format, octets).len());
+            prop_assert_eq!(found.len(), entries(format, octets).len());
         }
 
         #[test]

@@ -217,7 +217,7 @@ mod tests {
 
     use super::*;
 
-    fn told(path: &str) -> String {
+    fn described(path: &str) -> String {
         let text = |name: &Name| String::from_utf8_lossy(name.as_bytes()).into_owned();
         match read(path) {
             Ok(Resource::File(name)) => text(&name),
@@ -305,7 +305,7 @@ mod tests {
             ("/a?", "Query"),
         ];
         for (path, expected) in cases {
-            assert_eq!(told(path), expected, "{path}");
+            assert_eq!(described(path), expected, "{path}");
         }
     }
 

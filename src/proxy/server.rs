@@ -56,7 +56,7 @@ pub async fn late(stop: &CancellationToken, patience: Duration) {
 
 /// Accepts connections until the proxy stops.
 pub async fn listen(proxy: Arc<Proxy>, listener: Arc<ActiveListener>) {
-    let mut told: Option<Moment> = None;
+    let mut warned_at: Option<Moment> = None;
     loop {
         let accepted = tokio::select! {
             biased;
@@ -105,8 +105,8 @@ pub async fn listen(proxy: Arc<Proxy>, listener: Arc<ActiveListener>) {
             Err(_) if !listener.has_waiting() => tokio::time::sleep(ACCEPT_PAUSE).await,
             Err(error) => {
                 let now = proxy.clock.now();
-                if told.is_none_or(|told| now.since(told) >= BETWEEN_WARNINGS) {
-                    told = Some(now);
+                if warned_at.is_none_or(|at| now.since(at) >= BETWEEN_WARNINGS) {
+                    warned_at = Some(now);
                     warn!(%error, "no connection could be accepted");
                 }
                 // If descriptors have run out, those of idle connections are of more use to another one.
@@ -138,10 +138,10 @@ async fn prologue(
 ) {
     let (stop, slot) = (downstream.proxy.stop.clone(), Arc::clone(&downstream.slot));
     let patience = downstream.proxy.settings.load().limits.header_timeout;
-    let told = tell_of(downstream, stream, &listener, is_balancer, tls);
+    let prologue = read_prologue(downstream, stream, &listener, is_balancer, tls);
     let (downstream, stream) = tokio::select! {
-        told = timeout(patience, told) => match told {
-            Ok(Some(told)) => told,
+        read = timeout(patience, prologue) => match read {
+            Ok(Some(read)) => read,
             Ok(None) | Err(_) => return,
         },
         () = slot.has_to_leave() => return,
@@ -159,7 +159,7 @@ enum AcceptedStream {
     Tls(Box<TlsStream<Stream>>),
 }
 
-async fn tell_of(
+async fn read_prologue(
     mut downstream: Downstream,
     mut stream: Stream,
     listener: &ActiveListener,

@@ -220,7 +220,7 @@ impl Robots {
                 !groups.is_empty(),
                 |_| true,
             ),
-            readings: told(&all, has_escapes, |question, decoded| {
+            readings: judge_readings(&all, has_escapes, |question, decoded| {
                 let Question { path, spelling, .. } = question;
                 let admits = |pattern: &Pattern| {
                     question.admits(decoded, pattern.text(), pattern.is_anchored())
@@ -289,28 +289,28 @@ impl Robots {
 
 /// Returns the verdicts on the readings. A reading that is compared with both spellings of the rules appears once: with
 /// the verdict that disallows it, if there is one.
-fn told(
+fn judge_readings(
     all: &[(PathVariants<'_>, Punctuation)],
     has_escapes: bool,
     judge: impl Fn(&Question<'_>, Punctuation) -> Judged,
 ) -> Vec<Judged> {
-    let mut told: Vec<Judged> = Vec::new();
+    let mut readings: Vec<Judged> = Vec::new();
     for (variants, decoded) in all {
         let mut others = variants.paths().peekable();
         for question in variants.questions(has_escapes) {
             let judged = judge(&question, *decoded);
             let form = question.path.as_bytes();
             let is_next = others.next_if(|next| *next == form).is_some();
-            match told.iter_mut().find(|told| *told.form == *form) {
-                Some(told) if told.is_disallowed() || !judged.is_disallowed() => {}
-                Some(told) => *told = judged,
+            match readings.iter_mut().find(|known| *known.form == *form) {
+                Some(known) if known.is_disallowed() || !judged.is_disallowed() => {}
+                Some(known) => *known = judged,
                 // Otherwise it is the path as written, compared with decoded rules.
-                None if is_next || judged.is_disallowed() => told.push(judged),
+                None if is_next || judged.is_disallowed() => readings.push(judged),
                 None => {}
             }
         }
     }
-    told
+    readings
 }
 
 /// A pattern, and the match to report if it matches.
@@ -338,11 +338,14 @@ fn judge(
             Some((decoded, octets)) if spelling == Spelling::Decoded => (decoded, *octets),
             _ => (&candidate.pattern, found.octets),
         };
-        let is_told = matches
+        let is_listed = matches
             .last()
-            .is_some_and(|told| told.rule.line == found.rule.line);
+            .is_some_and(|last| last.rule.line == found.rule.line);
         let is_admitted = found.rule.kind == RuleKind::Allow || admits(pattern);
-        if !is_told && is_admitted && form.starts_with(pattern.head()) && pattern.matches(&subject)
+        if !is_listed
+            && is_admitted
+            && form.starts_with(pattern.head())
+            && pattern.matches(&subject)
         {
             matches.push(Match {
                 octets,

@@ -221,7 +221,7 @@ fn unneeded<'a>(met: &[(usize, &'a Candidate)]) -> Vec<(&'a Candidate, bool)> {
     places.sort_by(|(_, a), (_, b)| a.candidate.pattern.head().cmp(b.candidate.pattern.head()));
     // The heads that begin the current one, shortest first.
     let mut open: Vec<(usize, TreePosition<'a>)> = Vec::new();
-    let mut told = Vec::new();
+    let mut found = Vec::new();
     let mut close = |open: &mut Vec<(usize, TreePosition<'a>)>| {
         let Some((rank, place)) = open.pop() else {
             return;
@@ -233,7 +233,7 @@ fn unneeded<'a>(met: &[(usize, &'a Candidate)]) -> Vec<(&'a Candidate, bool)> {
         let last = place.above.max(place.below);
         if place.own.is_none() {
             let is_unneeded = restricts && last.is_none_or(|last| last < rank);
-            told.push((place.candidate, is_unneeded));
+            found.push((place.candidate, is_unneeded));
         }
     };
     for (rank, mut place) in places {
@@ -250,7 +250,7 @@ fn unneeded<'a>(met: &[(usize, &'a Candidate)]) -> Vec<(&'a Candidate, bool)> {
     while !open.is_empty() {
         close(&mut open);
     }
-    told
+    found
 }
 
 #[cfg(test)]

@@ -190,27 +190,27 @@ impl LogKey {
     /// # Errors
     /// When the file is missing, cannot be read, is open to others, or holds no such key.
     pub fn load(path: &Path, name: Option<KeyName>) -> Result<Self, StoreError> {
-        let told = |kind, what: &dyn fmt::Display, advice: &str| StoreError {
+        let store_error = |kind, what: &dyn fmt::Display, advice: &str| StoreError {
             kind,
             message: format!("{}: {what}; {advice}", path.display()),
         };
         let text = read_private(path).map_err(|error| match error {
-            PrivateFileError::Missing => told(
+            PrivateFileError::Missing => store_error(
                 StoreErrorKind::Missing,
                 &"there is no key that signs the log",
                 "it is made when the store is first written",
             ),
-            PrivateFileError::NotAFile(kind) => told(
+            PrivateFileError::NotAFile(kind) => store_error(
                 StoreErrorKind::Denied,
                 &format!("this is {}", super::sqlite::kind_of(kind)),
                 "the key that signs the log is kept there: move it away",
             ),
-            PrivateFileError::Exposed(mode) => told(
+            PrivateFileError::Exposed(mode) => store_error(
                 StoreErrorKind::Denied,
                 &format!("the key that signs the log is open to others (mode {mode:o})"),
                 "chmod 600 it",
             ),
-            PrivateFileError::Unreadable(error) => told(
+            PrivateFileError::Unreadable(error) => store_error(
                 StoreErrorKind::Denied,
                 &error,
                 "the key that signs the log is kept there: let this user read it",
@@ -225,7 +225,7 @@ impl LogKey {
         let named = text.lines().find_map(|line| line.strip_prefix(NAME_LINE));
         let named = named.map(str::parse).transpose();
         let (Some(pair), Ok(named)) = (pairs.next(), named) else {
-            return Err(told(
+            return Err(store_error(
                 StoreErrorKind::Corrupt,
                 &"this is no Ed25519 key in PEM",
                 "restore it; or, if it is lost, move it away: a new one is made then and signs from then on, and what the \

@@ -273,7 +273,7 @@ impl Logs {
             ([], [], Some(folder)) => format!("{}: no log is collected there", folder.display()),
             ([], _, folder) => format!(
                 "{name}: there is no log of this name; there are {}{}",
-                told(logs),
+                list_names(logs),
                 match folder {
                     Some(_) => "",
                     None => ", and none is collected: [audit] collection is \"\"",
@@ -281,7 +281,7 @@ impl Logs {
             ),
             (found, ..) => format!(
                 "{name}: more than one log has this in its name: {}",
-                told(found.iter().copied())
+                list_names(found.iter().copied())
             ),
         };
         Err(StoreError {
@@ -319,7 +319,7 @@ impl Logs {
     /// Returns the names, with commas between them.
     #[must_use]
     pub fn names(&self) -> String {
-        told(&self.all)
+        list_names(&self.all)
     }
 
     /// Returns the open store of a log.
@@ -375,7 +375,7 @@ impl<'l> IntoIterator for &'l Logs {
     }
 }
 
-fn told<'l>(logs: impl IntoIterator<Item = &'l Log>) -> String {
+fn list_names<'l>(logs: impl IntoIterator<Item = &'l Log>) -> String {
     let names: Vec<&str> = logs.into_iter().map(|log| log.name.as_str()).collect();
     names.join(", ")
 }

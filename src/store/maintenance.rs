@@ -48,7 +48,7 @@ struct Maintenance {
     pruning: WarnOnce,
     early: Early,
     doubt: Doubt,
-    is_log_told: bool,
+    is_log_reported: bool,
     held: Held,
 }
 
@@ -62,7 +62,7 @@ impl Maintenance {
             pruning: WarnOnce::default(),
             early: Early::default(),
             doubt: Doubt::default(),
-            is_log_told: false,
+            is_log_reported: false,
             held: Held::default(),
         }
     }
@@ -105,7 +105,7 @@ impl Maintenance {
             if gone.waits_for_checkpoint {
                 self.signed = None;
             }
-            if gone.long_log > 0 && !self.is_log_told {
+            if gone.long_log > 0 && !self.is_log_reported {
                 warn!(
                     log = %format_bytes(gone.long_log),
                     "the write-ahead log of the store (-wal) grows beyond its part of [audit] max_size: a program reads \
@@ -113,7 +113,7 @@ impl Maintenance {
                      check`), and the log is cut back"
                 );
             }
-            self.is_log_told = gone.long_log > 0;
+            self.is_log_reported = gone.long_log > 0;
         }
     }
 
@@ -232,14 +232,14 @@ impl Held {
 #[derive(Default)]
 struct Early {
     count: u64,
-    told: Option<Moment>,
+    warned: Option<Moment>,
 }
 
 impl Early {
     fn count(&mut self, gone: &Pruned, now: Moment) {
         self.count += gone.early;
-        let is_due = |told| now.since(told) >= HOUR || now < told;
-        if self.count == 0 || !self.told.is_none_or(is_due) {
+        let is_due = |warned| now.since(warned) >= HOUR || now < warned;
+        if self.count == 0 || !self.warned.is_none_or(is_due) {
             return;
         }
         warn!(
@@ -248,7 +248,7 @@ impl Early {
              max_size). The oldest went first; raise max_size, or lower what is recorded"
         );
         self.count = 0;
-        self.told = Some(now);
+        self.warned = Some(now);
     }
 }
 

@@ -45,7 +45,7 @@ pub fn collected_keys(store: &Path) -> Result<Vec<VerifierKey>, StoreError> {
 
 /// Reads public keys, a line each; none if there is no file.
 fn keys_in(path: &Path, what: &str) -> Result<Vec<VerifierKey>, StoreError> {
-    let told = |error: &dyn fmt::Display| StoreError {
+    let store_error = |error: &dyn fmt::Display| StoreError {
         kind: StoreErrorKind::Denied,
         message: format!(
             "{}: {error}; {what}, a line each; bring it back, or move it away",
@@ -54,10 +54,11 @@ fn keys_in(path: &Path, what: &str) -> Result<Vec<VerifierKey>, StoreError> {
     };
     let text = match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        text => text.map_err(|error| told(&error))?,
+        text => text.map_err(|error| store_error(&error))?,
     };
     let keys = text.lines().map(|line| line.parse());
-    keys.collect::<Result<_, _>>().map_err(|error| told(&error))
+    keys.collect::<Result<_, _>>()
+        .map_err(|error| store_error(&error))
 }
 
 /// Adds a public key that signs a store's log no longer, unless it is there.

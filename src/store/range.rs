@@ -58,8 +58,8 @@ mod tests {
 
     #[test]
     fn one_record_is_no_range() {
-        let told = |records: Records| format!("{records} {} {}", records.are(), records.verb());
-        assert_eq!(told(Records::new(10, 10)), "record 10 is was");
-        assert_eq!(told(Records::at(9, 11)), "records 10 to 12 are were");
+        let text = |records: Records| format!("{records} {} {}", records.are(), records.verb());
+        assert_eq!(text(Records::new(10, 10)), "record 10 is was");
+        assert_eq!(text(Records::at(9, 11)), "records 10 to 12 are were");
     }
 }

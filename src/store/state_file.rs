@@ -114,7 +114,7 @@ pub fn state_file(store: &Path) -> PathBuf {
 /// When the file cannot be read, or is damaged.
 pub fn read(store: &Path) -> Result<Option<(State, Moment)>, StoreError> {
     let path = state_file(store);
-    let told = |kind, what: &str| StoreError {
+    let store_error = |kind, what: &str| StoreError {
         kind,
         message: format!(
             "{}: {what}; it names the last record of the store. Bring it back; or move it away: a new one is made, and \
@@ -134,13 +134,13 @@ pub fn read(store: &Path) -> Result<Option<(State, Moment)>, StoreError> {
     match read() {
         Ok((text, written)) => match State::parse(&text) {
             Some(state) => Ok(Some((state, written))),
-            None => Err(told(
+            None => Err(store_error(
                 StoreErrorKind::Corrupt,
                 "the state file of the store is damaged",
             )),
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(told(
+        Err(error) => Err(store_error(
             StoreErrorKind::Denied,
             &format!("the state file of the store cannot be read: {error}"),
         )),

@@ -230,12 +230,12 @@ mod tests {
         assert_eq!(again, tree);
 
         let mut from_bundles = Tree::new();
-        let mut told = Vec::new();
+        let mut roots = Vec::new();
         for bundle in &bundles {
-            told.extend(from_bundles.push_bundle(*bundle).unwrap());
+            roots.extend(from_bundles.push_bundle(*bundle).unwrap());
         }
         rest.for_each(|n| assert_eq!(from_bundles.push(leaf(n)), None));
-        assert_eq!((from_bundles, told), (tree, segments));
+        assert_eq!((from_bundles, roots), (tree, segments));
     }
 
     #[test]

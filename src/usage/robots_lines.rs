@@ -115,10 +115,10 @@ mod tests {
         let file = format!("{names}Content-Usage: train-ai=n\nLicense: https://a.test/l\n");
         let robots = Robots::parse(file.as_bytes(), ParseOptions::default());
         let lines = robots_lines(&robots, 9);
-        let told: Vec<_> = lines
+        let found: Vec<_> = lines
             .iter()
             .map(|one| (one.group.len(), one.more))
             .collect();
-        assert_eq!(told, [(NAMED, 3), (NAMED, 3)]);
+        assert_eq!(found, [(NAMED, 3), (NAMED, 3)]);
     }
 }

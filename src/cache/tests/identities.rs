@@ -131,7 +131,7 @@ fn stopped() -> AccessResult {
     }
 }
 
-fn told(stance: &Stance) -> &'static str {
+fn stance_of(stance: &Stance) -> &'static str {
     match stance {
         Stance::Unknown => "unknown",
         Stance::Rules(_) => "rules",
@@ -163,11 +163,15 @@ async fn a_refusal_is_believed_only_if_our_own_name_is_refused_too() {
             OWN => own.clone(),
             _ => bad.clone(),
         });
-        assert_eq!(told(&site.view("sqlmap").await.stance), for_bad, "{name}");
+        assert_eq!(
+            stance_of(&site.view("sqlmap").await.stance),
+            for_bad,
+            "{name}"
+        );
         let sent = [as_named("sqlmap"), OWN.to_owned()];
         assert_eq!(site.sent(), sent[..fetches], "{name}");
         // The answer to one crawler judges no other one.
-        assert_eq!(told(&site.view("").await.stance), for_others, "{name}");
+        assert_eq!(stance_of(&site.view("").await.stance), for_others, "{name}");
         let expected = match fetches {
             1 => vec![OWN.to_owned()],
             _ => Vec::new(),
@@ -226,12 +230,12 @@ async fn a_refusal_to_a_signature_is_believed_only_if_another_one_and_none_is_re
         let client = Client::of(client, &Client::default(), Arc::default());
         let agent = crate::agent::Agent::default();
         let view = site.cache.view(&origin("a"), client.crawler(&agent)).await;
-        assert_eq!(told(&view.stance), stance, "{name}");
+        assert_eq!(stance_of(&view.stance), stance, "{name}");
         assert_eq!(signatures.lock().join(" "), expected, "{name}");
         // The same once more, as all others.
         let view = site.cache.view(&origin("b"), Crawler::default()).await;
         if own == others {
-            assert_eq!(told(&view.stance), stance, "{name}");
+            assert_eq!(stance_of(&view.stance), stance, "{name}");
         }
     }
 }
@@ -265,7 +269,7 @@ async fn rules_of_another_identity_are_reported_with_its_user_agent() {
 async fn one_fetch_confirms_all_refused_identities() {
     let site = Site::new(|_| absent(403));
     for name in ["a", "b", "c", "d"] {
-        assert_eq!(told(&site.view(name).await.stance), "allow");
+        assert_eq!(stance_of(&site.view(name).await.stance), "allow");
     }
     let own = site.sent().iter().filter(|sent| *sent == OWN).count();
     assert_eq!(own, 1);
@@ -355,7 +359,7 @@ async fn a_restart_knows_each_state_and_lets_no_further_one_in() {
         Box::new(|_, _| panic!("all is known")),
     );
     for (name, stance) in [("bad", "allow"), ("worse", "disallow"), ("c", "rules")] {
-        assert_eq!(told(&second.view(name).await.stance), stance, "{name}");
+        assert_eq!(stance_of(&second.view(name).await.stance), stance, "{name}");
     }
     assert_eq!(second.kept().await, before);
     assert_eq!(second.sent(), Vec::<String>::new());

@@ -61,7 +61,7 @@ pub(super) fn fork(args: &ForkArgs, config: &Config) -> Result<CheckResult, Stri
     let known = known(config)?;
     let fork = Fork::of(path, config.audit.log_name.clone(), known);
     let fork = fork.map_err(|error| error.to_string())?;
-    terminal::print(fork.told().as_bytes())?;
+    terminal::print(fork.describe().as_bytes())?;
     if !args.yes {
         let text = "nothing is changed yet: with --yes a new log goes on behind the records at hand, under another name \
                     and with another key\n";

@@ -23,7 +23,7 @@ const IDLE: Duration = Duration::from_secs(1);
 const OLD: Duration = Duration::from_secs(2);
 
 /// The time for which octets are counted here alone.
-const UNTOLD: Duration = Duration::from_millis(500);
+const UNREPORTED: Duration = Duration::from_millis(500);
 
 /// One instance's part of a quota.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ pub(super) struct Chunk {
     /// them to the totals that it knows.
     mine: Totals,
     /// The part of `mine` that the engine knows.
-    told: Totals,
+    reported: Totals,
     /// Requests that are taken and not used.
     left: u64,
     /// Octets of the other instances at the last answer.
@@ -166,7 +166,7 @@ impl Chunk {
 
     /// Records that the engine may have lost the totals.
     pub(super) fn is_forgotten(&mut self) {
-        self.told = Totals::default();
+        self.reported = Totals::default();
     }
 
     /// Tells whether the engine has something to hear, or to tell.
@@ -174,7 +174,7 @@ impl Chunk {
         self.settle_on(quota.per, now);
         let silent = now.since(self.answered);
         self.idle(now) > 0
-            || self.mine != self.told && silent >= UNTOLD
+            || self.mine != self.reported && silent >= UNREPORTED
             || quota.bytes.is_some() && self.used.is_recent(now) && silent >= IDLE
     }
 
@@ -195,7 +195,7 @@ impl Chunk {
     /// Returns the question that gives back what is not used.
     pub(super) fn give_all_back(&mut self, quota: &Quota, now: Uptime) -> Option<Question> {
         self.settle_on(quota.per, now);
-        let has_news = self.left > 0 || self.mine != self.told;
+        let has_news = self.left > 0 || self.mine != self.reported;
         has_news.then(|| self.question(self.left, 0, now))
     }
 
@@ -220,7 +220,7 @@ impl Chunk {
             // Another quota came into force meanwhile: what was given is wasted.
             return;
         }
-        let told = Totals {
+        let reported = Totals {
             requests: charged.requests,
             bytes: charged.bytes,
         };
@@ -237,14 +237,14 @@ impl Chunk {
         }
         let since = |now: u64, sent: u64| now.saturating_sub(sent);
         self.mine = Totals {
-            requests: told
+            requests: reported
                 .requests
                 .saturating_add(since(self.mine.requests, sent.requests)),
-            bytes: told
+            bytes: reported
                 .bytes
                 .saturating_add(since(self.mine.bytes, sent.bytes)),
         };
-        self.told = told;
+        self.reported = reported;
         self.left = self.left.saturating_add(charged.granted);
         let others = charged.all_bytes.saturating_sub(charged.bytes);
         let is_complete = charged.wait.is_zero();
@@ -275,7 +275,7 @@ impl Chunk {
     /// Begins anew if the span is over. A span of another length begins with what was taken in the one before.
     fn settle_on(&mut self, per: Duration, now: Uptime) {
         if self.per != per {
-            (self.per, self.span, self.told) = (per, None, Totals::default());
+            (self.per, self.span, self.reported) = (per, None, Totals::default());
             self.mine.requests = self.used_here();
             self.left = 0;
             self.epoch += 1;

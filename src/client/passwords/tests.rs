@@ -130,7 +130,7 @@ async fn a_guesser_cannot_learn_user_names() {
         hashed <= u64::from(attempts::AT_ONCE),
         "{hashed} hashes for nobody"
     );
-    let mut told = Vec::new();
+    let mut measured = Vec::new();
     for stored in [Some((&lab.name, &lab.stored)), None] {
         let user: &[u8] = match stored {
             Some(_) => b"news",
@@ -146,9 +146,9 @@ async fn a_guesser_cannot_learn_user_names() {
             };
             outcomes.push(lab.passwords.check(&claim).await);
         }
-        told.push(outcomes);
+        measured.push(outcomes);
     }
-    assert_eq!(told[0], told[1]);
+    assert_eq!(measured[0], measured[1]);
 }
 
 #[tokio::test]

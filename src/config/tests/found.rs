@@ -127,15 +127,15 @@ fn faults_of_variables_name_them() {
         ("CRAWLGATE_LISTEN__ADDRESS__X", "1"),
         ("CRAWLGATE_LISTEN__ADDRESS", "127.0.0.1:1"),
     ];
-    let told = with(None, &variables[..4]).unwrap_err().to_string();
-    let lines: Vec<&str> = told.lines().collect();
+    let message = with(None, &variables[..4]).unwrap_err().to_string();
+    let lines: Vec<&str> = message.lines().collect();
     let wanted = [
         "CRAWLGATE_CLIENT__NAME: client: each one is written [[client]]",
         "CRAWLGATE_LIMITS__DRAIN: [limits] drain = \"soon\": ",
         "CRAWLGATE_LIMITS__DRAINS: [limits] drains = \"5s\": unknown key; did you mean drain?",
         "CRAWLGATE_NONE__KEY: none: unknown key",
     ];
-    assert_eq!(lines.len(), wanted.len(), "{told}");
+    assert_eq!(lines.len(), wanted.len(), "{message}");
     for (line, wanted) in lines.iter().zip(wanted) {
         assert!(line.starts_with(wanted), "{line} is not {wanted}");
     }
@@ -144,17 +144,20 @@ fn faults_of_variables_name_them() {
         Some("[limits]\n\ndrain = 7\n[listen]\nx = 1"),
         &variables[1..2],
     );
-    let told = both.unwrap_err().to_string();
-    let lines: Vec<&str> = told.lines().collect();
+    let message = both.unwrap_err().to_string();
+    let lines: Vec<&str> = message.lines().collect();
     assert!(
         lines[0].contains("crawlgate.toml:3: [limits] drain = 7"),
-        "{told}"
+        "{message}"
     );
     assert!(
         lines[1].contains("crawlgate.toml:5: [listen] x = 1"),
-        "{told}"
+        "{message}"
     );
-    assert!(lines[2].starts_with("CRAWLGATE_LIMITS__DRAINS: "), "{told}");
+    assert!(
+        lines[2].starts_with("CRAWLGATE_LIMITS__DRAINS: "),
+        "{message}"
+    );
     // No message repeats a value that may be a secret.
     for (name, value) in [
         ("CRAWLGATE_FLEET__PASSWORD", "hunter2"),
@@ -164,16 +167,16 @@ fn faults_of_variables_name_them() {
             "redis://:hunter2@engine.example:6379/0",
         ),
     ] {
-        let told = with(None, &[(name, value)]).unwrap_err().to_string();
+        let message = with(None, &[(name, value)]).unwrap_err().to_string();
         assert!(
-            told.starts_with(name) && !told.contains("hunter2"),
-            "{told}"
+            message.starts_with(name) && !message.contains("hunter2"),
+            "{message}"
         );
     }
     // One key cannot be a text and a section.
-    let told = with(None, &variables[4..]).unwrap_err().to_string();
+    let message = with(None, &variables[4..]).unwrap_err().to_string();
     assert!(
-        told.starts_with("CRAWLGATE_LISTEN__ADDRESS__X: not TOML: "),
-        "{told}"
+        message.starts_with("CRAWLGATE_LISTEN__ADDRESS__X: not TOML: "),
+        "{message}"
     );
 }

@@ -114,21 +114,21 @@ async fn a_new_address_policy_holds_for_the_next_connection_and_knows_the_listen
     let own = listener.local_addr().unwrap();
     let origin = origin("127.0.0.1", own.port());
     let dialler = dialler("");
-    let told = |dialler: &Dialler| {
+    let refusal_of = |dialler: &Dialler| {
         dialler
             .address_policy()
             .check_origin(&origin, is_local)
             .err()
     };
     assert_eq!(
-        told(&dialler).unwrap().by,
+        refusal_of(&dialler).unwrap().by,
         ProhibitedBy::Class(Class::Loopback)
     );
     dialler.reconfigure(&config("egress.allow = ['127.0.0.0/8']"));
-    assert!(told(&dialler).is_none());
+    assert!(refusal_of(&dialler).is_none());
     assert!(dialler.dial(&origin, None).await.is_ok());
     dialler.listens_on(&[own]);
-    assert_eq!(told(&dialler).unwrap().by, ProhibitedBy::Own);
+    assert_eq!(refusal_of(&dialler).unwrap().by, ProhibitedBy::Own);
     dialler.reconfigure(&config("egress.allow = ['127.0.0.0/8', '::1']"));
     let failure = dialler.dial(&origin, None).await.unwrap_err();
     assert_eq!(

@@ -50,5 +50,5 @@ impl Settings {
 /// Reads a host and a port that others have chosen.
 pub(super) fn endpoint(place: &[Value]) -> Option<Endpoint> {
     let [host, port] = place else { return None };
-    Endpoint::told(text_of(host)?, text_of(port)?.parse().ok()?)
+    Endpoint::from_parts(text_of(host)?, text_of(port)?.parse().ok()?)
 }

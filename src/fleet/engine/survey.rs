@@ -202,9 +202,8 @@ fn role_of(value: &Value) -> Role {
         "master" => Role::Primary,
         "slave" => Role::Replica {
             of: match words.as_slice() {
-                [_, host, Value::Int(port), ..] => {
-                    text_of(host).and_then(|host| Endpoint::told(host, u16::try_from(*port).ok()?))
-                }
+                [_, host, Value::Int(port), ..] => text_of(host)
+                    .and_then(|host| Endpoint::from_parts(host, u16::try_from(*port).ok()?)),
                 _ => None,
             },
         },

@@ -250,7 +250,7 @@ fn a_port_is_open_where_all_addresses_are_allowed_at_it() {
 #[test]
 fn a_refusal_names_the_address_and_the_remedy() {
     let policy = policy(&[], &["8.8.8.8", "*.ads.example"], &["127.0.0.1:8118"]);
-    let told = |host: &str, port| {
+    let reason = |host: &str, port| {
         let origin = Origin::new(Scheme::Http, host, Some(port)).unwrap();
         policy
             .check_origin(&origin, is_local)
@@ -282,7 +282,7 @@ fn a_refusal_names_the_address_and_the_remedy() {
             "leads to 127.0.0.1, which is this proxy itself",
         ),
     ] {
-        assert_eq!(told(host, port), says);
+        assert_eq!(reason(host, port), says);
     }
     let mail = Origin::new(Scheme::Https, "site.example", Some(25)).unwrap();
     let port = policy.check_connect(&mail).unwrap_err().to_string();

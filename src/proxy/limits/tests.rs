@@ -192,16 +192,16 @@ async fn a_tunnel_on_a_stream_makes_room_and_its_connection_does_not() {
 #[test]
 fn only_so_many_are_told_that_there_is_no_room() {
     let limiter = Arc::<Limiter>::default();
-    let told: Vec<ConnectionSlot> = std::iter::from_fn(|| limiter.spare_slot())
+    let found: Vec<ConnectionSlot> = std::iter::from_fn(|| limiter.spare_slot())
         .take(10_000)
         .collect();
-    assert_eq!(told.len(), SPARE_SLOTS);
+    assert_eq!(found.len(), SPARE_SLOTS);
     let occupied = limiter.occupied();
     assert_eq!(
         (occupied.turned_away, occupied.closed),
-        (told.len() as u64, 1)
+        (found.len() as u64, 1)
     );
-    drop(told);
+    drop(found);
     assert!(limiter.spare_slot().is_some());
     assert!(is_empty(&limiter));
 }
@@ -210,8 +210,8 @@ fn only_so_many_are_told_that_there_is_no_room() {
 fn the_operator_is_warned_once_a_minute() {
     let limiter = Limiter::default();
     let at = |seconds: u64| limiter.should_warn(Moment::from_millis(1_000_000 + seconds * 1000));
-    let told: Vec<bool> = [0, 1, 59, 60, 61, 130].map(at).into();
-    assert_eq!(told, [true, false, false, true, false, true]);
+    let found: Vec<bool> = [0, 1, 59, 60, 61, 130].map(at).into();
+    assert_eq!(found, [true, false, false, true, false, true]);
 }
 
 #[test]

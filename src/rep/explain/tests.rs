@@ -228,8 +228,8 @@ proptest! {
             match rules.guard(&written) {
                 GuardVerdict::Clear => prop_assert!(disallowed.is_empty(), "{} {:?}", path, &lines),
                 GuardVerdict::Disallowed { reading, rule } => {
-                    let told = disallowed.iter().find(|(told, _)| **told == *reading);
-                    prop_assert_eq!(told.map(|(_, rule)| *rule), Some(&*rule), "{} {:?}", path, &lines);
+                    let found = disallowed.iter().find(|(path, _)| **path == *reading);
+                    prop_assert_eq!(found.map(|(_, rule)| *rule), Some(&*rule), "{} {:?}", path, &lines);
                 }
                 GuardVerdict::TooMany => prop_assert!(!explained.are_all_readings),
             }

@@ -60,12 +60,12 @@ fn list(logs: &Logs, newest_first: bool) -> MergedList<'_> {
 }
 
 /// Returns the name of the log and the second of each entry.
-fn told(page: &[Listed]) -> Vec<(&str, u64)> {
-    let told = page.iter().map(|one| {
+fn shown(page: &[Listed]) -> Vec<(&str, u64)> {
+    let shown = page.iter().map(|one| {
         let second = (one.entry.time.as_millis() - NOON) / 1_000;
         (one.log.as_str(), second)
     });
-    told.collect()
+    shown.collect()
 }
 
 #[tokio::test]
@@ -85,10 +85,10 @@ async fn entries_of_all_logs_come_by_time_and_those_of_one_time_by_name() {
         ("b", 9),
     ];
     let page = list(&logs, false).page(100).await.unwrap();
-    assert_eq!(told(&page), forward);
+    assert_eq!(shown(&page), forward);
     let mut page = list(&logs, true).page(100).await.unwrap();
     page.reverse();
-    assert_eq!(told(&page), forward, "backwards it is the same");
+    assert_eq!(shown(&page), forward, "backwards it is the same");
 }
 
 #[tokio::test]
@@ -118,13 +118,13 @@ async fn pages_of_any_size_give_the_whole_list_once() {
                     break;
                 }
             }
-            assert_eq!(told(&pages), told(&whole), "{size}, {newest_first}");
+            assert_eq!(shown(&pages), shown(&whole), "{size}, {newest_first}");
             let mut stays = list(&logs, newest_first);
             let mut pages = Vec::new();
             while let page @ [_, ..] = &*stays.page(size).await.unwrap() {
                 pages.extend(page.to_vec());
             }
-            assert_eq!(told(&pages), told(&whole), "{size}, {newest_first}");
+            assert_eq!(shown(&pages), shown(&whole), "{size}, {newest_first}");
         }
     }
 }
@@ -137,7 +137,7 @@ async fn an_entry_that_comes_meanwhile_is_on_no_later_page() {
         Log::running(name("b"), Arc::clone(&b)),
     ]);
     let mut first = list(&logs, true);
-    assert_eq!(told(&first.page(1).await.unwrap()), [("b", 3)]);
+    assert_eq!(shown(&first.page(1).await.unwrap()), [("b", 3)]);
     let places = first.next_places().unwrap();
     for store in [&a, &b] {
         let late = Row {
@@ -147,7 +147,7 @@ async fn an_entry_that_comes_meanwhile_is_on_no_later_page() {
         store.write(late.batch()).await.unwrap();
     }
     let rest = list(&logs, true).after(&places).page(9).await.unwrap();
-    assert_eq!(told(&rest), [("a", 2), ("a", 1)]);
+    assert_eq!(shown(&rest), [("a", 2), ("a", 1)]);
     // A list up to the ends of before has none of them, either.
     let (ends, faults) = logs.ends().await;
     assert_eq!(faults, []);
@@ -161,7 +161,7 @@ async fn an_entry_that_comes_meanwhile_is_on_no_later_page() {
         assert_eq!(page.unwrap().len(), 5);
     }
     let new = list(&logs, false).after(&ends).page(9).await.unwrap();
-    assert_eq!(told(&new), [("a", 5)]);
+    assert_eq!(shown(&new), [("a", 5)]);
 }
 
 #[tokio::test]
@@ -175,7 +175,7 @@ async fn the_ends_are_those_of_the_logs_and_need_no_search() {
     assert_eq!(numbers, [3, 0], "whatever the kind of the last entry");
     let events = MergedList::new(&logs, EntryKind::Events, DecisionQuery::default());
     let events = events.up_to(&ends).page(9).await.unwrap();
-    assert_eq!(told(&events), [("a", 0)], "the loss at noon");
+    assert_eq!(shown(&events), [("a", 0)], "the loss at noon");
 }
 
 #[tokio::test]
@@ -188,7 +188,7 @@ async fn what_a_list_has_taken_is_read_in_the_other_order() {
         taken.reverse();
         let again = list(&logs, false).after(&back.turned()).up_to(&ends);
         let again = { again }.page(100).await.unwrap();
-        assert_eq!(told(&again), told(&taken), "{count}");
+        assert_eq!(shown(&again), shown(&taken), "{count}");
     }
 }
 
@@ -200,7 +200,7 @@ async fn a_log_that_cannot_be_read_is_named_and_harms_no_other() {
         missing("b", folder.path()),
     ]);
     let mut first = list(&both, false);
-    assert_eq!(told(&first.page(2).await.unwrap()), [("a", 1), ("a", 2)]);
+    assert_eq!(shown(&first.page(2).await.unwrap()), [("a", 1), ("a", 2)]);
     let [fault] = &*first.faults() else {
         panic!("one fault")
     };
@@ -208,9 +208,9 @@ async fn a_log_that_cannot_be_read_is_named_and_harms_no_other() {
     assert!(fault.error.message.contains("gone.db"), "{fault}");
     let places = first.next_places().unwrap().to_string().parse().unwrap();
     let mut last = list(&both, false).after(&places);
-    assert_eq!(told(&last.page(2).await.unwrap()), [("a", 3)]);
-    let told = last.faults()[0].to_string();
-    assert!(told.contains("left out since an earlier page"), "{told}");
+    assert_eq!(shown(&last.page(2).await.unwrap()), [("a", 3)]);
+    let shown = last.faults()[0].to_string();
+    assert!(shown.contains("left out since an earlier page"), "{shown}");
     assert_eq!(last.next_places(), None, "it does not go on for ever");
 
     let mut counted = list(&both, false);
@@ -274,26 +274,26 @@ fn a_log_is_found_by_its_name_or_by_a_part_that_no_other_has() {
         folder: Some(folder.path().to_owned()),
     };
     let three = ["logs.example/ams", "logs.example/fra", "logs.example/fra-1"];
-    let told = |logs: &Logs, name: &str| match logs.named(name) {
+    let shown = |logs: &Logs, name: &str| match logs.named(name) {
         Ok(log) => log.name().to_string(),
         Err(error) => error.message,
     };
-    assert!(told(&all(&[]), "a").ends_with("no log is collected there"));
+    assert!(shown(&all(&[]), "a").ends_with("no log is collected there"));
     let logs = all(&three);
-    assert_eq!(told(&logs, "ams"), "logs.example/ams");
-    assert_eq!(told(&logs, "logs.example/fra"), "logs.example/fra");
-    assert_eq!(told(&logs, "fra"), "logs.example/fra");
-    assert_eq!(told(&logs, "-1"), "logs.example/fra-1");
+    assert_eq!(shown(&logs, "ams"), "logs.example/ams");
+    assert_eq!(shown(&logs, "logs.example/fra"), "logs.example/fra");
+    assert_eq!(shown(&logs, "fra"), "logs.example/fra");
+    assert_eq!(shown(&logs, "-1"), "logs.example/fra-1");
     assert_eq!(
-        told(&logs, "fr"),
+        shown(&logs, "fr"),
         "fr: more than one log has this in its name: logs.example/fra, logs.example/fra-1"
     );
     let more = [&three[..], &["others/fra"]].concat();
     assert_eq!(
-        told(&all(&more), "fra"),
+        shown(&all(&more), "fra"),
         "fra: more than one log has this in its name: logs.example/fra, logs.example/fra-1, others/fra"
     );
-    let unknown = told(&logs, "par");
+    let unknown = shown(&logs, "par");
     assert!(
         unknown.contains("there are logs.example/ams, logs.example/fra,"),
         "{unknown}"

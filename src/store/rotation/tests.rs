@@ -126,11 +126,11 @@ async fn both_keys_sign_for_thirty_days_and_then_the_new_one_alone() {
     );
     assert!(!next_key_file(&place.db()).exists());
     let entry = beside.records(3, 9).await.unwrap().remove(0);
-    let told = format!(
+    let text = format!(
         "\"event\":\"key_rotated\",\"old\":\"{}\",\"new\":\"{}\",\"by\":\"Grace\",\"reason\":\"yearly\"",
         done.old, done.new
     );
-    assert!(entry.record.contains(&told), "{}", entry.record);
+    assert!(entry.record.contains(&text), "{}", entry.record);
     assert_eq!(
         beside.rotations().await.unwrap(),
         std::slice::from_ref(&done)
@@ -352,7 +352,7 @@ async fn any_flipped_bit_of_a_rotation_is_found() {
     drop(store);
     let rebuilt = repair::rebuild(&place.db(), NOON).unwrap();
     assert!(
-        rebuilt.told.iter().any(|one| one.contains(want)),
+        rebuilt.report.iter().any(|one| one.contains(want)),
         "{rebuilt:?}"
     );
     let store = place.open().unwrap();
@@ -372,7 +372,10 @@ async fn any_flipped_bit_of_a_rotation_is_found() {
     drop(shell);
     let rebuilt = repair::rebuild(&place.db(), NOON).unwrap();
     assert!(
-        rebuilt.told.iter().any(|one| one.contains("it is dropped")),
+        rebuilt
+            .report
+            .iter()
+            .any(|one| one.contains("it is dropped")),
         "{rebuilt:?}"
     );
     assert_eq!(place.open().unwrap().rotations().await.unwrap(), []);
@@ -394,8 +397,8 @@ async fn an_older_copy_from_before_a_rotation_is_refused_and_forks() {
         assert!(refused.message.contains(want), "{refused}");
     }
     let fork = Fork::of(&place.db(), None, None).unwrap();
-    let told = format!("lost log  {} of 4 records", old.name());
-    assert!(fork.told().contains(&told), "{}", fork.told());
+    let text = format!("lost log  {} of 4 records", old.name());
+    assert!(fork.describe().contains(&text), "{}", fork.describe());
     fork.carry_out("a test", NOON).unwrap();
     let store = place.open().unwrap();
     let new = place.key();

@@ -59,7 +59,7 @@ pub(super) struct Missing {
 
 impl Missing {
     /// Returns the loss in words.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         let Self { size, written, .. } = *self;
         let records = Records::new(size + 1, written);
         format!(
@@ -163,13 +163,13 @@ pub(super) fn require(
             "{}: {}; bring back the log, or the store as it was; or let `crawlgate audit fork` note the loss and begin a \
              new log, which goes on without them",
             path.display(),
-            missing.told()
+            missing.describe()
         ))),
         Relation::Misses(missing) => {
             note(connection, path, state_file, &missing)?;
             error!(
                 "{}; the store goes on behind them, and its log says so from now on",
-                missing.told()
+                missing.describe()
             );
             Ok(())
         }
@@ -191,8 +191,8 @@ fn note(
         transaction.commit()?;
         Ok((head.size(), head.root()))
     })?;
-    let told = |error: std::io::Error| state_file::unwritable(path, &error);
-    state_file.lost(end).map_err(told)?;
+    let error_of = |error: std::io::Error| state_file::unwritable(path, &error);
+    state_file.lost(end).map_err(error_of)?;
     Ok(())
 }
 
@@ -339,7 +339,7 @@ pub(super) fn examine(path: &Path, depth: Depth) -> Result<Option<String>, Failu
         }
         Ok(match look(&connection, path)? {
             Relation::Agrees => None,
-            Relation::Misses(missing) => Some(missing.told()),
+            Relation::Misses(missing) => Some(missing.describe()),
             Relation::Differs(size) => Some(format!("the log of {size} records is another one")),
         })
     };
@@ -384,7 +384,7 @@ fn broken(connection: &Connection, depth: Depth) -> Result<Option<String>, Failu
         // Not all blocks: their number grows with the store.
         for block in entries::latest_blocks(connection, blocks)? {
             if let entries::Relation::Unreadable(why) = block.relation(connection)? {
-                return Err(Failure::Damaged(format!("{}: {why}", block.told())));
+                return Err(Failure::Damaged(format!("{}: {why}", block.records())));
             }
         }
         Ok(())

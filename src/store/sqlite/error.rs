@@ -88,31 +88,31 @@ impl Failure {
     pub(super) fn at(self, path: &Path) -> StoreError {
         use StoreErrorKind as Kind;
         let path = path.display();
-        let told = |kind, what: &str| StoreError {
+        let store_error = |kind, what: &str| StoreError {
             kind,
             message: format!("{path}: {what}"),
         };
         let error = match self {
             Self::Store(error) => return error,
             Self::Damaged(what) => {
-                return told(
+                return store_error(
                     Kind::Corrupt,
                     &format!("the store is damaged: {what}; {DAMAGED}"),
                 );
             }
-            Self::NoDescriptor => return told(Kind::Failed, NO_DESCRIPTOR),
+            Self::NoDescriptor => return store_error(Kind::Failed, NO_DESCRIPTOR),
             Self::Engine(error) => error,
         };
         match error.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => told(
+            Some(ErrorCode::DiskFull) => store_error(
                 Kind::Full,
                 "no room is left on the disk; make some, or lower [audit] keep or max_size",
             ),
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => told(
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => store_error(
                 Kind::Busy,
                 "another process has been writing to the store for too long; end it, or wait",
             ),
-            Some(ErrorCode::NotADatabase) => told(
+            Some(ErrorCode::NotADatabase) => store_error(
                 Kind::Corrupt,
                 &format!(
                     "this is no store of crawlgate's, or its beginning is damaged; name another file with [store] path; \
@@ -122,10 +122,10 @@ impl Failure {
             // Unknown: a table or the format differs from ours. None: so does a row.
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::Unknown) | None => {
                 let error = format!("the store is damaged: {}; {DAMAGED}", said(&error));
-                told(Kind::Corrupt, &error)
+                store_error(Kind::Corrupt, &error)
             }
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
-                told(
+                store_error(
                     Kind::Denied,
                     &format!(
                         "the store cannot be opened: {error}; let this user read and write the file and its directory, or \
@@ -133,14 +133,14 @@ impl Failure {
                     ),
                 )
             }
-            Some(ErrorCode::SystemIoFailure) => told(
+            Some(ErrorCode::SystemIoFailure) => store_error(
                 Kind::Failed,
                 &format!(
                     "the disk fails under the store, or its file was cut off: {error}; see to the disk, then start again; if \
                      the file is cut off, `crawlgate store rebuild` saves the readable data"
                 ),
             ),
-            _ => told(Kind::Failed, &format!("the store fails: {error}")),
+            _ => store_error(Kind::Failed, &format!("the store fails: {error}")),
         }
     }
 }

@@ -150,7 +150,7 @@ impl Fork {
 
     /// Returns the loss in words, a line each.
     #[must_use]
-    pub fn told(&self) -> String {
+    pub fn describe(&self) -> String {
         let Self { lost, size, .. } = self;
         let written = self.state.written.0;
         let unsigned = written.saturating_sub(self.state.signed.0);
@@ -276,7 +276,7 @@ fn require_loss(
     is_known: bool,
 ) -> Result<(), Failure> {
     agree::require_key(connection, path, Some(state))?;
-    let told = match agree::look(connection, path)? {
+    let loss = match agree::look(connection, path)? {
         Relation::Misses(missing) if agree::is_anothers_key(connection, path)? => {
             return Err(agree::foreign(path, missing.written()));
         }
@@ -284,14 +284,14 @@ fn require_loss(
         Relation::Agrees if is_known => return Ok(()),
         Relation::Misses(missing) => format!(
             "{}; none of them was signed, so `crawlgate serve` notes the loss and goes on with the same log",
-            missing.told()
+            missing.describe()
         ),
         Relation::Agrees => {
             "no record that its state file names is missing, so its log goes on as it is".to_owned()
         }
         Relation::Differs(size) => return Err(agree::foreign(path, size)),
     };
-    Err(refused(format!("{}: {told}", path.display())).into())
+    Err(refused(format!("{}: {loss}", path.display())).into())
 }
 
 fn refused(message: String) -> StoreError {

@@ -56,12 +56,13 @@ impl Stamp {
 impl Guard {
     /// Returns the guard of a store that was opened just now.
     pub(super) fn of(path: &Arc<Path>) -> Result<Self, StoreError> {
-        let told = |error: &dyn std::fmt::Display| failed(format!("{}: {error}", path.display()));
-        let identity = Identity::of(path).map_err(|error| told(&error))?;
-        let left = Stamp::of(path).ok_or_else(|| told(&"the store has gone"))?;
+        let error_of =
+            |error: &dyn std::fmt::Display| failed(format!("{}: {error}", path.display()));
+        let identity = Identity::of(path).map_err(|error| error_of(&error))?;
+        let left = Stamp::of(path).ok_or_else(|| error_of(&"the store has gone"))?;
         Ok(Self {
             path: Arc::clone(path),
-            file: File::open(path).map_err(|error| told(&error))?,
+            file: File::open(path).map_err(|error| error_of(&error))?,
             identity,
             left: Mutex::new(left),
         })

@@ -407,7 +407,7 @@ fn misnumbered(version: i64) -> Failure {
 /// Creates the file, and its directory if need be, readable by their owner alone. A file that root creates in the directory
 /// of another user belongs to that user, and the engine gives the files beside it to the same one.
 fn make_file(path: &Path) -> Result<(), StoreError> {
-    let told = |error: io::Error| {
+    let error_of = |error: io::Error| {
         if is_exhaustion(&error) {
             return Failure::NoDescriptor.at(path);
         }
@@ -423,13 +423,13 @@ fn make_file(path: &Path) -> Result<(), StoreError> {
             ),
         }
     };
-    if path.try_exists().map_err(told)? {
+    if path.try_exists().map_err(error_of)? {
         return Ok(());
     }
     if let Some(folder) = path.parent().filter(|folder| *folder != Path::new("")) {
         let mut made = DirBuilder::new();
         made.recursive(true).mode(0o700);
-        made.create(folder).map_err(told)?;
+        made.create(folder).map_err(error_of)?;
     }
     let file = File::options()
         .write(true)
@@ -440,12 +440,12 @@ fn make_file(path: &Path) -> Result<(), StoreError> {
         Ok(file) => match owner_for(path) {
             Some((user, group)) => {
                 let given = fchown(&file, Some(user), Some(group));
-                given.map_err(|error| told(error.into()))
+                given.map_err(|error| error_of(error.into()))
             }
             None => Ok(()),
         },
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(told(error)),
+        Err(error) => Err(error_of(error)),
     }
 }
 

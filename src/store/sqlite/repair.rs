@@ -101,9 +101,9 @@ pub fn check(path: &Path) -> Result<Faults, StoreError> {
     });
     for check in checks {
         if let Err(failure) = check(&connection, &mut faults) {
-            let told = sentence(failure, path);
-            if !faults.damaged.contains(&told) {
-                faults.damaged.push(told);
+            let fault = sentence(failure, path);
+            if !faults.damaged.contains(&fault) {
+                faults.damaged.push(fault);
             }
         }
     }
@@ -112,9 +112,9 @@ pub fn check(path: &Path) -> Result<Faults, StoreError> {
             format!("the checkpoint of {size} records is damaged: its signature does not hold")
         })),
         Err(failure) => {
-            let told = sentence(failure, path);
-            if !faults.damaged.contains(&told) {
-                faults.damaged.push(told);
+            let fault = sentence(failure, path);
+            if !faults.damaged.contains(&fault) {
+                faults.damaged.push(fault);
             }
         }
     }
@@ -123,7 +123,7 @@ pub fn check(path: &Path) -> Result<Faults, StoreError> {
     match agree::look(&connection, path) {
         Ok(Relation::Agrees) => {}
         Ok(Relation::Misses(missing)) => {
-            faults.damaged.push(missing.told());
+            faults.damaged.push(missing.describe());
         }
         Ok(Relation::Differs(size)) => faults.altered.push(format!(
             "the log of {size} records is not the one that {} names",
@@ -254,16 +254,16 @@ fn rows(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     for table in digests::TABLES {
         let mut statement = connection.prepare(&format!("SELECT * FROM \"{table}\""))?;
         let mut rows = statement.query([])?;
-        let (mut told, mut more) = (0, 0_u64);
+        let (mut named, mut more) = (0, 0_u64);
         while let Some(row) = rows.next()? {
             if digests::holds(table, row)? {
                 continue;
             }
-            if told == MOST_FAULTS {
+            if named == MOST_FAULTS {
                 more += 1;
                 continue;
             }
-            told += 1;
+            named += 1;
             let origin = row.get::<_, String>("origin").unwrap_or_default();
             let origin = printable(&origin);
             let number = row.get::<_, i64>("number").unwrap_or_default();

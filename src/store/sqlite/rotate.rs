@@ -29,8 +29,8 @@ pub(super) fn rotate(
         return Err(failed("a new key without the old one".to_owned()).into());
     };
     if rotation::present(*old.public(), &rotations) != *old.public() {
-        let told = "another process has replaced the key meanwhile; call this again";
-        return Err(failed(told.to_owned()).into());
+        let message = "another process has replaced the key meanwhile; call this again";
+        return Err(failed(message.to_owned()).into());
     }
     let mut head = log.head(&transaction)?;
     let id = DecisionId::mint(now).octets();

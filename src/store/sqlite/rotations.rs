@@ -46,7 +46,7 @@ fn rows(connection: &Connection) -> Result<Vec<Row>, Failure> {
 /// When one is damaged: the keys that are to sign are unknown then.
 pub(super) fn all(connection: &Connection) -> Result<Vec<Rotation>, Failure> {
     let rows = rows(connection)?.into_iter();
-    rows.map(|row| row.map_err(|seq| Failure::Damaged(told(seq))))
+    rows.map(|row| row.map_err(|seq| Failure::Damaged(damage_text(seq))))
         .collect()
 }
 
@@ -61,7 +61,7 @@ pub(super) fn damaged(connection: &Connection) -> Result<Vec<u64>, Failure> {
 }
 
 /// Returns a damaged row in words.
-pub(super) fn told(seq: u64) -> String {
+pub(super) fn damage_text(seq: u64) -> String {
     format!("rotation: the proof that record {seq} replaced the key of the log is damaged")
 }
 

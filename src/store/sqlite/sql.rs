@@ -167,10 +167,10 @@ impl Session {
     /// When a statement is wrong, would change something, or fails; those before it have run.
     pub fn run<R: Rows>(&self, text: &str, rows: &mut R) -> Result<(), RunError<R::Error>> {
         let mut statements = Batch::new(&self.connection, text);
-        let told = |error| RunError::Statement(told(&error, text));
-        while let Some(mut statement) = statements.next().map_err(told)? {
+        let fault_text = |error| RunError::Statement(fault_text(&error, text));
+        while let Some(mut statement) = statements.next().map_err(fault_text)? {
             if !run_one(&mut statement, rows).map_err(|error| match error {
-                Stopped::By(error) => told(error),
+                Stopped::By(error) => fault_text(error),
                 Stopped::Output(error) => RunError::Output(error),
             })? {
                 return Ok(());
@@ -352,7 +352,7 @@ fn only_reads(action: &AuthAction<'_>) -> bool {
 }
 
 /// Returns the fault of a statement, and its place in the text.
-fn told(error: &Error, text: &str) -> StatementError {
+fn fault_text(error: &Error, text: &str) -> StatementError {
     match error.sqlite_error_code() {
         Some(ErrorCode::AuthorizationForStatementDenied | ErrorCode::ReadOnly) => {
             return StatementError::Writes;

@@ -80,8 +80,8 @@ async fn decisions_are_counted_by_the_hour() {
     store.write(lost()).await.unwrap();
     let counted = async |since, until| {
         let hours = store.hours(since, until).await.unwrap();
-        let told = |one: Hourly| (one.hour.since(NOON).as_secs() / 60, one.reason, one.count);
-        hours.into_iter().map(told).collect::<Vec<_>>()
+        let row = |one: Hourly| (one.hour.since(NOON).as_secs() / 60, one.reason, one.count);
+        hours.into_iter().map(row).collect::<Vec<_>>()
     };
     let (rule, guard) = ("robots_disallow".to_owned(), "path_guard".to_owned());
     let first = [(0, guard.clone(), 1), (0, rule.clone(), 2)];

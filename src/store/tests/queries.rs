@@ -246,8 +246,8 @@ async fn blocks_and_the_tail_are_searched_alike() {
         assert_eq!(found, want, "{newest_first}");
         query.after = None;
         let group = store.count_by(query, GroupBy::Origin, 9).await.unwrap();
-        let told: Vec<_> = group.iter().map(|one| (&*one.key[0], one.count)).collect();
-        assert_eq!(told, [("https://b.example", want.len() as u64)]);
+        let found: Vec<_> = group.iter().map(|one| (&*one.key[0], one.count)).collect();
+        assert_eq!(found, [("https://b.example", want.len() as u64)]);
     }
     // An identifier by its beginning: the first ten characters are the time.
     let one = store.records(2_000, 1).await.unwrap().remove(0);

@@ -33,10 +33,10 @@ async fn old_records_go_from_the_front_and_the_log_stays_one() {
     }
     let left = store.records(0, 1_000).await.unwrap();
     assert_eq!(left[..88], before[512..]);
-    let told = "\"event\":\"dropped\"";
+    let event = "\"event\":\"dropped\"";
     assert_eq!(left.len(), 90);
     for drop in &left[88..] {
-        assert!(drop.record.contains(told), "{}", drop.record);
+        assert!(drop.record.contains(event), "{}", drop.record);
     }
     record(&store, &rows(1)).await;
     // What was signed before leads to what is signed now.

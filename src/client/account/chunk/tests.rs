@@ -136,12 +136,12 @@ fn octets_count_everywhere_and_are_told_soon() {
     chunk.add_bytes(30, now);
     assert!(matches!(chunk.take(&quota, now), Take::Taken(_)));
     assert!(!chunk.has_news(&quota, now));
-    assert!(chunk.has_news(&quota, now + UNTOLD));
-    let question = chunk.tell(&quota, now + UNTOLD);
+    assert!(chunk.has_news(&quota, now + UNREPORTED));
+    let question = chunk.tell(&quota, now + UNREPORTED);
     assert_eq!(question.mine.bytes, 30);
-    answer(&mut chunk, question, 0, 80, now + UNTOLD);
+    answer(&mut chunk, question, 0, 80, now + UNREPORTED);
     assert!(matches!(
-        chunk.take(&quota, now + UNTOLD),
+        chunk.take(&quota, now + UNREPORTED),
         Take::Exceeded(_)
     ));
     // After a while without requests, the instance asks for the octets of the others again.
@@ -162,13 +162,13 @@ fn an_engine_that_forgot_is_told_until_it_has_heard() {
     chunk.is_forgotten();
     for _ in 0..2 {
         // The first question has no answer.
-        assert!(chunk.has_news(&quota, now + UNTOLD));
-        let question = chunk.tell(&quota, now + UNTOLD);
+        assert!(chunk.has_news(&quota, now + UNREPORTED));
+        let question = chunk.tell(&quota, now + UNREPORTED);
         assert_eq!((question.span, question.mine.requests), (Some(7), 2));
     }
-    let question = chunk.tell(&quota, now + UNTOLD);
-    answer(&mut chunk, question, 0, 0, now + UNTOLD);
-    assert!(!chunk.has_news(&quota, now + UNTOLD));
+    let question = chunk.tell(&quota, now + UNREPORTED);
+    answer(&mut chunk, question, 0, 0, now + UNREPORTED);
+    assert!(!chunk.has_news(&quota, now + UNREPORTED));
 }
 
 #[test]

@@ -67,7 +67,7 @@ async fn a_page_passes_a_limited_number_of_records() {
                 None => list,
             };
             let page = list.page(limit).await.unwrap();
-            let seconds: Vec<u64> = told(&page).into_iter().map(|(_, second)| second).collect();
+            let seconds: Vec<u64> = shown(&page).into_iter().map(|(_, second)| second).collect();
             let came_to = list.reached().map(|reached| reached.time);
             assert_eq!(
                 (&*seconds, came_to),
@@ -102,7 +102,7 @@ async fn a_list_ends_before_what_a_log_may_still_have() {
         if pages == 0 {
             let seen = [("b", COUNT + 1), ("a", COUNT)];
             assert_eq!(
-                told(&page),
+                shown(&page),
                 seen,
                 "the next of b may not be the next of all"
             );
@@ -124,7 +124,7 @@ async fn a_list_ends_before_what_a_log_may_still_have() {
         ("b", 2),
         ("a", 1),
     ];
-    assert_eq!((told(&found), pages), (all.to_vec(), 5));
+    assert_eq!((shown(&found), pages), (all.to_vec(), 5));
     let mut list = MergedList::new(&logs, EntryKind::Decisions, query).passing(REACH);
     let counts = list.count_by(GroupBy::Reason, 5).await.unwrap();
     assert_eq!(counts[0].count, 4, "the first of a is not looked at");

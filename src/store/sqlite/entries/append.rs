@@ -237,17 +237,17 @@ fn put_block(
 
 /// Makes a block. Where the block would not give back each octet, the entries go into it as they are.
 fn pack(entries: &[&[u8]], first: u64) -> Result<(Vec<u8>, BlockSummary), Failure> {
-    let told = |error: &dyn std::fmt::Display| failed(format!("a block of records: {error}"));
+    let error_of = |error: &dyn std::fmt::Display| failed(format!("a block of records: {error}"));
     // A writer that fails is of no more use.
     let (mut writer, largest) = match WRITER.take() {
         Some(kept) => kept,
-        None => (BlockWriter::new().map_err(|error| told(&error))?, 0),
+        None => (BlockWriter::new().map_err(|error| error_of(&error))?, 0),
     };
     for entry in entries {
-        writer.push(entry).map_err(|error| told(&error))?;
+        writer.push(entry).map_err(|error| error_of(&error))?;
     }
     let mut body = Vec::new();
-    let summary = writer.finish(&mut body).map_err(|error| told(&error))?;
+    let summary = writer.finish(&mut body).map_err(|error| error_of(&error))?;
     let octets = entries.iter().map(|entry| entry.len()).sum::<usize>();
     // Smaller blocks need no columns as large as those of a burst.
     if octets >= largest / 4 && octets <= ENOUGH {
@@ -258,7 +258,7 @@ fn pack(entries: &[&[u8]], first: u64) -> Result<(Vec<u8>, BlockSummary), Failur
     }
     match differs(&body, entries) {
         None => Ok((body, summary)),
-        Some(why) => Err(told(&why).into()),
+        Some(why) => Err(error_of(&why).into()),
     }
 }
 

@@ -97,7 +97,7 @@ impl BlockPlace {
     }
 
     /// Returns the records in words.
-    pub(in crate::store::sqlite) fn told(&self) -> Records {
+    pub(in crate::store::sqlite) fn records(&self) -> Records {
         Records::new(self.first + 1, self.end())
     }
 

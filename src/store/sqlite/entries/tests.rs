@@ -306,8 +306,8 @@ fn a_drop_is_an_entry_of_its_own_and_old_tails_become_blocks() {
     append_event(&transaction, &mut head, &Event { id, kind }).unwrap();
     transaction.commit().unwrap();
     log.memory.committed(head);
-    let told = entry(&log.connection, &log.blocks, 600).unwrap().unwrap();
-    let read = crate::entry::Entry::read(&told).unwrap();
+    let octets = entry(&log.connection, &log.blocks, 600).unwrap().unwrap();
+    let read = crate::entry::Entry::read(&octets).unwrap();
     let crate::entry::Entry::Event(event) = read else {
         panic!("{read:?}")
     };
@@ -316,7 +316,7 @@ fn a_drop_is_an_entry_of_its_own_and_old_tails_become_blocks() {
         cause: DropCause::Keep,
     };
     assert_eq!(event.kind, kind);
-    log.model.push(told);
+    log.model.push(octets);
     log.check();
     assert_eq!(log.counts(), (2, 1, 0));
 }

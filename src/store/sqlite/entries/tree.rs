@@ -28,7 +28,7 @@ impl<'c> StoredTree<'c> {
 
     /// Returns the root of the tree over the first `size` entries.
     pub(in crate::store::sqlite) fn root(&self, size: u64) -> Result<Hash, Failure> {
-        self.prover(size)?.root().map_err(told)
+        self.prover(size)?.root().map_err(failure_of)
     }
 
     /// Returns the proof that the tree of this size holds an entry.
@@ -37,7 +37,7 @@ impl<'c> StoredTree<'c> {
         index: u64,
         size: u64,
     ) -> Result<InclusionProof, Failure> {
-        self.prover(size)?.inclusion(index).map_err(told)
+        self.prover(size)?.inclusion(index).map_err(failure_of)
     }
 
     /// Returns the proof that a tree begins with an older one.
@@ -50,7 +50,7 @@ impl<'c> StoredTree<'c> {
         if let Some(edge) = self.edge(old)? {
             prover = prover.with_edge(&edge);
         }
-        prover.consistency(old).map_err(told)
+        prover.consistency(old).map_err(failure_of)
     }
 
     /// Returns the hashes that a checkpoint needs once its entries, or the roots around it, are gone.
@@ -60,7 +60,7 @@ impl<'c> StoredTree<'c> {
         if let Some(edge) = self.edge(size)? {
             prover = prover.with_edge(&edge);
         }
-        prover.edge(size, unit).map_err(told)
+        prover.edge(size, unit).map_err(failure_of)
     }
 
     /// Returns a maker of proofs in the tree over the first `size` entries. A size in a dropped part is possible at a
@@ -229,7 +229,7 @@ pub(in crate::store::sqlite) fn roots(connection: &Connection) -> Result<Vec<Sto
     Ok(all)
 }
 
-fn told(error: ProverError<Failure>) -> Failure {
+fn failure_of(error: ProverError<Failure>) -> Failure {
     match error {
         ProverError::Source(failure) => failure,
         other => Failure::Damaged(format!("the tree over the records: {other}")),

@@ -42,21 +42,21 @@ pub(super) fn rows(connection: &Connection, faults: &mut Faults) -> Result<(), F
     let (first, size) = entries::extent(connection)?;
     let from = first.max(size.saturating_sub(RECORDS));
     for block in entries::blocks_from(connection, from)? {
-        let told = block.told();
+        let records = block.records();
         match block.relation(connection)? {
             Relation::Right | Relation::Dropped => {}
             Relation::Roots(_) => match are_roots_signed(connection, &block)? {
                 Some(false) => faults.damaged.push(format!(
-                    "the roots stored for {told} are damaged: a checkpoint names others"
+                    "the roots stored for {records} are damaged: a checkpoint names others"
                 )),
                 _ => faults.altered.push(format!(
-                    "the roots stored for {told} are not those of the records"
+                    "the roots stored for {records} are not those of the records"
                 )),
             },
             Relation::Facts(_) => faults.damaged.push(format!(
-                "the times or the denials stored for {told} are not those of the records"
+                "the times or the denials stored for {records} are not those of the records"
             )),
-            Relation::Unreadable(why) => faults.damaged.push(format!("{told}: {why}")),
+            Relation::Unreadable(why) => faults.damaged.push(format!("{records}: {why}")),
         }
     }
     Ok(())
@@ -240,11 +240,11 @@ fn latest_uses(
 pub(super) fn note_lost(
     target: &Transaction<'_>,
     now: Moment,
-    told: &mut Vec<String>,
+    report: &mut Vec<String>,
 ) -> Result<(), Failure> {
     for (sha256, (kind, _)) in latest_uses(target, 0)? {
         if objects::note_lost(target, &sha256, kind, now)? {
-            told.push(format!(
+            report.push(format!(
                 "object {}: it is lost, and records rest on it",
                 hex(sha256)
             ));
@@ -257,20 +257,20 @@ pub(super) fn note_lost(
 pub(super) fn mend(
     target: &Transaction<'_>,
     now: Moment,
-    told: &mut Vec<String>,
+    report: &mut Vec<String>,
 ) -> Result<bool, Failure> {
     for block in entries::blocks_from(target, 0)? {
         let first = integer(block.first);
         match block.relation(target)? {
             Relation::Right | Relation::Dropped => {}
             Relation::Unreadable(why) => {
-                told.push(format!("{}: {why}; they are lost", block.told()));
+                report.push(format!("{}: {why}; they are lost", block.records()));
                 target.execute("UPDATE block SET body = NULL WHERE first = ?1", [first])?;
             }
             Relation::Roots(roots) => {
                 // Where the stored roots are those that were signed, the records are others: that is no damage to mend.
                 if are_roots_signed(target, &block)? == Some(false) {
-                    told.push(format!("the roots of {} were damaged", block.told()));
+                    report.push(format!("the roots of {} were damaged", block.records()));
                     target.execute(
                         "UPDATE block SET roots = ?2 WHERE first = ?1",
                         params![first, roots.as_flattened()],
@@ -278,7 +278,7 @@ pub(super) fn mend(
                 }
             }
             Relation::Facts(facts) => {
-                told.push(format!("the times of {} were damaged", block.told()));
+                report.push(format!("the times of {} were damaged", block.records()));
                 target.execute(
                     "UPDATE block SET min_time = ?2, max_time = ?3, denials = ?4 WHERE first = ?1",
                     params![
@@ -292,7 +292,7 @@ pub(super) fn mend(
         }
     }
     for segment in entries::wrong_segments(target)? {
-        told.push(format!("the row of segment {} was damaged", segment.number));
+        report.push(format!("the row of segment {} was damaged", segment.number));
         target.execute(
             "UPDATE segment SET root = ?2, min_time = ?3, max_time = ?4, keys = ?5, sums = ?6 WHERE number = ?1",
             params![
@@ -316,19 +316,19 @@ pub(super) fn mend(
         )?;
     }
     if Head::read(target).is_ok() && unreadable_tail(target)?.is_none() {
-        mend_checkpoints(target, told)?;
-        rotations::mend(target, told)?;
+        mend_checkpoints(target, report)?;
+        rotations::mend(target, report)?;
         return Ok(false);
     }
-    rebuild_log(target, now, None, told)?;
+    rebuild_log(target, now, None, report)?;
     Ok(true)
 }
 
 /// Drops checkpoints that cannot be read, and hashes that prove nothing.
-fn mend_checkpoints(target: &Transaction<'_>, told: &mut Vec<String>) -> Result<(), Failure> {
+fn mend_checkpoints(target: &Transaction<'_>, report: &mut Vec<String>) -> Result<(), Failure> {
     for stored in checkpoint::all(target)? {
         if content(&stored).is_none() {
-            drop_checkpoint(target, stored.size, told)?;
+            drop_checkpoint(target, stored.size, report)?;
         }
     }
     for size in wrong_edges(target)? {
@@ -336,7 +336,7 @@ fn mend_checkpoints(target: &Transaction<'_>, told: &mut Vec<String>) -> Result<
             "UPDATE checkpoint SET edge = NULL WHERE size = ?1",
             [integer(size)],
         )?;
-        told.push(format!(
+        report.push(format!(
             "the checkpoint of {size} records cannot be compared any more: the hashes kept with it were damaged"
         ));
     }
@@ -347,10 +347,10 @@ fn mend_checkpoints(target: &Transaction<'_>, told: &mut Vec<String>) -> Result<
 pub(super) fn drop_checkpoint(
     target: &Transaction<'_>,
     size: u64,
-    told: &mut Vec<String>,
+    report: &mut Vec<String>,
 ) -> Result<(), Failure> {
     target.execute("DELETE FROM checkpoint WHERE size = ?1", [integer(size)])?;
-    told.push(format!(
+    report.push(format!(
         "the checkpoint of {size} records: it was damaged; the next one covers them, too"
     ));
     Ok(())
@@ -361,7 +361,7 @@ pub(super) fn rebuild_log(
     target: &Transaction<'_>,
     now: Moment,
     missing: Option<EventKind<'static>>,
-    told: &mut Vec<String>,
+    report: &mut Vec<String>,
 ) -> Result<(), Failure> {
     let last = checkpoint::last(target).ok().flatten();
     let last = last.and_then(|last| last.content());
@@ -410,9 +410,9 @@ pub(super) fn rebuild_log(
             size: next,
         };
         write::event(target, &mut head, now, kind)?;
-        told.push(format!("{lost} records between others are lost"));
+        report.push(format!("{lost} records between others are lost"));
     }
-    told.push(format!(
+    report.push(format!(
         "the log could not go on: {saved} records begin a new one, with new numbers and a new key; what was signed before is \
          proven by the damaged store alone"
     ));

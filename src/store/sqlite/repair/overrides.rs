@@ -51,7 +51,7 @@ pub(super) fn damaged(connection: &Connection) -> Result<BTreeMap<u64, String>, 
 pub(super) fn tell_lost(
     connection: &Connection,
     damaged: &BTreeMap<u64, String>,
-    told: &mut Vec<String>,
+    report: &mut Vec<String>,
 ) -> Result<(), Failure> {
     let text = "SELECT seq FROM sqlite_sequence WHERE name = 'override'";
     let last: Option<i64> = connection
@@ -73,12 +73,12 @@ pub(super) fn tell_lost(
         let what = damaged
             .get(&one)
             .map_or("nothing of it can be read", String::as_str);
-        told.push(format!(
+        report.push(format!(
             "override {one}: {what}; it is not in force any more: if it is to hold, add it anew"
         ));
     }
     if lost > named {
-        told.push(format!("override: and {} more", lost - named));
+        report.push(format!("override: and {} more", lost - named));
     }
     Ok(())
 }

@@ -20,21 +20,21 @@ pub(super) fn drop_remains(
     target: &Transaction<'_>,
     tables: &mut [Saved],
     now: Moment,
-    told: &mut Vec<String>,
+    report: &mut Vec<String>,
 ) -> Result<bool, Failure> {
     for number in wrong_texts(target)? {
         target.execute("DELETE FROM snapshot WHERE number = ?1", [number])?;
     }
     for sha256 in objects::wrong(target)? {
         target.execute("DELETE FROM object WHERE sha256 = ?1", [&sha256])?;
-        told.push(format!(
+        report.push(format!(
             "object {}: it was not what its digest names",
             hex(sha256)
         ));
     }
     objects::mend(target, now)?;
-    let is_new = evidence::mend(target, now, told)?;
-    evidence::note_lost(target, now, told)?;
+    let is_new = evidence::mend(target, now, report)?;
+    evidence::note_lost(target, now, report)?;
     let damaged = overrides::damaged(target)?;
     for table in digests::TABLES {
         digests::drop_damaged(target, table)?;
@@ -46,7 +46,7 @@ pub(super) fn drop_remains(
          DELETE FROM fetch WHERE (origin, identity) NOT IN (SELECT origin, identity FROM origin);
          DELETE FROM leftover WHERE length(sha256) <> 32;",
     )?;
-    overrides::tell_lost(target, &damaged, told)?;
+    overrides::tell_lost(target, &damaged, report)?;
     note_texts(target, now)?;
     super::super::hours::recount(target, &Blocks::default())?;
     super::super::robots::recount(target)?;

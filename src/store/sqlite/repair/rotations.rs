@@ -12,12 +12,12 @@ use crate::tlog::Note;
 /// Finds rotations of the key that cannot be read.
 pub(super) fn check(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     let damaged = rotations::damaged(connection)?.into_iter();
-    faults.damaged.extend(damaged.map(rotations::told));
+    faults.damaged.extend(damaged.map(rotations::damage_text));
     Ok(())
 }
 
 /// Makes rotations that cannot be read anew from the log, or drops them: the present key signs alone then.
-pub(super) fn mend(target: &Transaction<'_>, told: &mut Vec<String>) -> Result<(), Failure> {
+pub(super) fn mend(target: &Transaction<'_>, report: &mut Vec<String>) -> Result<(), Failure> {
     for seq in rotations::damaged(target)? {
         target.execute("DELETE FROM rotation WHERE seq = ?1", [integer(seq)])?;
         let outcome = match rebuild_rotation(target, seq)? {
@@ -27,7 +27,7 @@ pub(super) fn mend(target: &Transaction<'_>, told: &mut Vec<String>) -> Result<(
                  (`crawlgate audit verify --key`, for each key)"
             }
         };
-        told.push(format!("{}: {outcome}", rotations::told(seq)));
+        report.push(format!("{}: {outcome}", rotations::damage_text(seq)));
     }
     Ok(())
 }

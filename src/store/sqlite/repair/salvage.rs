@@ -31,7 +31,7 @@ pub struct Rebuilt {
     /// The saved rows, table by table.
     pub tables: Vec<Saved>,
     /// Repairs, and the known losses.
-    pub told: Vec<String>,
+    pub report: Vec<String>,
     /// The place of the damaged file.
     pub aside: PathBuf,
 }
@@ -64,7 +64,7 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
     let new = sibling_path(path, "rebuilding");
     remove(&new);
     let salvaged = salvage(path, &new, now).inspect_err(|_| remove(&new));
-    let (tables, told, is_new) = salvaged.map_err(|error| match error.kind {
+    let (tables, report, is_new) = salvaged.map_err(|error| match error.kind {
         StoreErrorKind::Full => StoreError {
             message: format!(
                 "{}: no room is left on the disk for the rebuilt store; make as much as the store takes; the store is as \
@@ -99,14 +99,14 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
     moved().map_err(|error| failed(format!("{}: {error}", path.display())))?;
     Ok(Rebuilt {
         tables,
-        told,
+        report,
         aside,
     })
 }
 
 /// Fails while another process has the database open: such a process holds a lock on part of it.
 pub(in crate::store::sqlite) fn refuse_if_open(path: &Path) -> Result<(), StoreError> {
-    let told = |error: io::Error| StoreError {
+    let error_of = |error: io::Error| StoreError {
         kind: StoreErrorKind::Denied,
         message: format!(
             "{}: {error}; let this user read and write it",
@@ -117,7 +117,7 @@ pub(in crate::store::sqlite) fn refuse_if_open(path: &Path) -> Result<(), StoreE
         .read(true)
         .write(true)
         .open(path)
-        .map_err(told)?;
+        .map_err(error_of)?;
     match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
         // Given back at once: otherwise its end would release the engine's own locks, too.
         Ok(()) => Ok(()),
@@ -163,15 +163,15 @@ fn salvage(path: &Path, new: &Path, now: Moment) -> Result<Salvaged, StoreError>
     if nothing_saved(&tables) {
         return Err(not_salvageable(path));
     }
-    let (mut told, mut is_new) = (Vec::new(), false);
+    let (mut report, mut is_new) = (Vec::new(), false);
     let mut last = || -> Result<(), Failure> {
         let transaction = target.transaction()?;
         for size in evidence::forged(&transaction, path)? {
-            evidence::drop_checkpoint(&transaction, size, &mut told)?;
+            evidence::drop_checkpoint(&transaction, size, &mut report)?;
         }
-        is_new = drop_remains(&transaction, &mut tables, now, &mut told)?;
+        is_new = drop_remains(&transaction, &mut tables, now, &mut report)?;
         if !is_new {
-            is_new = note_missing(&transaction, path, now, &mut told)?;
+            is_new = note_missing(&transaction, path, now, &mut report)?;
         }
         transaction.commit()?;
         target.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
@@ -181,7 +181,7 @@ fn salvage(path: &Path, new: &Path, now: Moment) -> Result<Salvaged, StoreError>
     target
         .close()
         .map_err(|(_, error)| Failure::from(error).at(new))?;
-    Ok((tables, told, is_new))
+    Ok((tables, report, is_new))
 }
 
 /// Notes records that are missing at the end. Returns whether the log is a new one from here on: a checkpoint has named
@@ -190,20 +190,20 @@ fn note_missing(
     target: &Transaction<'_>,
     path: &Path,
     now: Moment,
-    told: &mut Vec<String>,
+    report: &mut Vec<String>,
 ) -> Result<bool, Failure> {
     match agree::look(target, path) {
         Ok(Relation::Misses(missing)) => {
-            told.push(missing.told());
+            report.push(missing.describe());
             if missing.is_refused() {
-                evidence::rebuild_log(target, now, Some(missing.event()), told)?;
+                evidence::rebuild_log(target, now, Some(missing.event()), report)?;
                 return Ok(true);
             }
             // The next process that opens the store notes it.
         }
         Ok(_) => {}
         // A damaged state file names its own way out.
-        Err(Failure::Store(error)) => told.push(error.message),
+        Err(Failure::Store(error)) => report.push(error.message),
         Err(failure) => return Err(failure),
     }
     let Some((size, signed)) = evidence::beyond(target)? else {
@@ -211,7 +211,7 @@ fn note_missing(
     };
     let records = Records::new(size + 1, signed);
     let are = records.are();
-    told.push(format!("{records} {are} missing: a checkpoint covers more"));
+    report.push(format!("{records} {are} missing: a checkpoint covers more"));
     let at = now.as_millis();
     let missing = EventKind::Lost {
         count: signed - size,
@@ -219,7 +219,7 @@ fn note_missing(
         last: at,
         size: Some(signed),
     };
-    evidence::rebuild_log(target, now, Some(missing), told)?;
+    evidence::rebuild_log(target, now, Some(missing), report)?;
     Ok(true)
 }
 
@@ -259,8 +259,8 @@ fn mend(path: &Path, target: &Connection, new: &Path, mended: &Path) -> Result<(
         }
         Ok(())
     };
-    let told = |error| failed(format!("{}: {error}", mended.display()));
-    copied().map_err(|error| told(error).into())
+    let error_of = |error| failed(format!("{}: {error}", mended.display()));
+    copied().map_err(|error| error_of(error).into())
 }
 
 /// Reports that nothing can be saved, and the way out.

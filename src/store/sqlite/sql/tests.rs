@@ -313,8 +313,8 @@ async fn a_fault_is_named_with_its_place_and_the_statements_before_it_have_run()
 async fn rows_are_made_while_they_are_read() {
     let (_folder, path, _store) = filled().await;
     let connection = open::reader(&path).unwrap();
-    let (told, passed) = mpsc::channel();
-    let progress = move |passed, _| told.send(passed).unwrap();
+    let (sender, passed) = mpsc::channel();
+    let progress = move |passed, _| sender.send(passed).unwrap();
     let source = Source::new(
         open::reader(&path).unwrap(),
         &DecisionQuery::default(),
@@ -339,8 +339,8 @@ async fn an_export_is_a_plain_table_and_never_replaces_a_file() {
         verdict: Some("deny".to_owned()),
         ..DecisionQuery::default()
     };
-    let (told, passed) = mpsc::channel();
-    let progress = move |passed, all| told.send((passed, all)).unwrap();
+    let (sender, passed) = mpsc::channel();
+    let progress = move |passed, all| sender.send((passed, all)).unwrap();
     let one = [Exported {
         name: None,
         path: &path,

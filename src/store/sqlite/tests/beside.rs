@@ -114,7 +114,7 @@ async fn a_young_store_without_its_log_is_refused_until_the_loss_is_noted() {
     );
     let rebuilt = repair::rebuild(&left.path(), NOON).unwrap();
     assert!(
-        rebuilt.told[0].contains("records 1 to 200 are missing"),
+        rebuilt.report[0].contains("records 1 to 200 are missing"),
         "{rebuilt:?}"
     );
     let (store, key) = begin(&left.path());
@@ -156,8 +156,8 @@ async fn a_lost_end_of_the_log_is_told_in_the_log() {
         record(&store, &rows(2)).await;
         let lines = store.records(100, 9).await.unwrap();
         assert_eq!(lines.len(), 3, "{name}");
-        let told = "\"event\":\"records_lost\",\"count\":50";
-        assert!(lines[0].record.contains(told), "{name}: {:?}", lines[0]);
+        let event = "\"event\":\"records_lost\",\"count\":50";
+        assert!(lines[0].record.contains(event), "{name}: {:?}", lines[0]);
         assert!(
             store.checkpoint(key, NOON).await.unwrap().is_some(),
             "{name}"
@@ -328,9 +328,9 @@ async fn a_fork_that_was_cut_short_anywhere_is_refused_and_goes_on() {
         assert!(open(&cut.path()).is_err(), "{name}");
         let fork = Fork::of(&cut.path(), None, None).expect(name);
         assert!(
-            fork.told().contains("records 101 to 120 (20)"),
+            fork.describe().contains("records 101 to 120 (20)"),
             "{name}: {}",
-            fork.told()
+            fork.describe()
         );
         let again = fork.carry_out("a test", NOON).expect(name);
         assert_eq!(again.seq, 101, "{name}: one entry");

@@ -31,7 +31,7 @@ async fn damage_is_found_and_readable_data_is_saved() {
     let saved = |name: &str| rebuilt.tables.iter().find(|one| one.table == name).unwrap();
     assert_eq!((saved("origin").rows, saved("snapshot").rows), (1, 1));
     assert!(rebuilt.aside.exists(), "the damaged one is kept");
-    assert!(!rebuilt.told.is_empty(), "{rebuilt:?}");
+    assert!(!rebuilt.report.is_empty(), "{rebuilt:?}");
     assert_eq!(repair::check(&path).unwrap(), repair::Faults::default());
     let store = open(&path).unwrap();
     let left = store.records(0, 10_000).await.unwrap();

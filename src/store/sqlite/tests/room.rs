@@ -239,8 +239,8 @@ async fn a_log_held_by_a_reader_is_reported_and_our_pages_do_not_hold_it() {
         .execute_batch("BEGIN; SELECT count(*) FROM tail")
         .unwrap();
     fill().await;
-    let told = bound(&store, MOST).await.long_log;
-    assert!(told > 256 * 1024, "{told}");
+    let octets = bound(&store, MOST).await.long_log;
+    assert!(octets > 256 * 1024, "{octets}");
     shell.execute_batch("COMMIT").unwrap();
     assert_eq!(bound(&store, MOST).await.long_log, 0);
     assert!(on_disk(&path) <= MOST);

@@ -6,8 +6,8 @@ use crate::store::tests::origin;
 
 /// Returns the names of the events that a store tells from now on, and where batches stand among them.
 async fn listen(store: &Sqlite) -> Arc<Mutex<Vec<String>>> {
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let list = Arc::clone(&told);
+    let appended = Arc::new(Mutex::new(Vec::new()));
+    let list = Arc::clone(&appended);
     let telling = store.tell_appended(Arc::new(move |one| {
         list.lock().push(match one {
             Appended::Batch => "a batch".to_owned(),
@@ -18,7 +18,7 @@ async fn listen(store: &Sqlite) -> Arc<Mutex<Vec<String>>> {
         });
     }));
     telling.await.unwrap();
-    told
+    appended
 }
 
 fn denial() -> Override {
@@ -88,7 +88,7 @@ async fn events_of_the_store_and_of_other_processes_are_told_in_the_order_of_the
 async fn what_retention_drops_is_told() {
     let (_folder, path) = place();
     let store = open(&path).unwrap();
-    let told = listen(&store).await;
+    let appended = listen(&store).await;
     record(&store, &rows(2_000)).await;
     let retention = Retention {
         keep: Some(Duration::from_secs(3_600)),
@@ -97,13 +97,13 @@ async fn what_retention_drops_is_told() {
     let later = NOON + Duration::from_secs(10 * 86_400);
     while store.prune(retention, later).await.unwrap().more {}
     record(&store, &rows(1)).await;
-    let told = told.lock().clone();
-    let (first, rest) = told.split_first().unwrap();
+    let appended = appended.lock().clone();
+    let (first, rest) = appended.split_first().unwrap();
     let (last, dropped) = rest.split_last().unwrap();
-    assert_eq!((&**first, &**last), ("a batch", "a batch"), "{told:?}");
+    assert_eq!((&**first, &**last), ("a batch", "a batch"), "{appended:?}");
     assert!(
         !dropped.is_empty() && dropped.iter().all(|one| one == "dropped"),
-        "{told:?}"
+        "{appended:?}"
     );
     let events = store.events(DecisionQuery {
         limit: 10,

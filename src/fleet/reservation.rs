@@ -29,7 +29,7 @@ pub enum TurnKind {
     /// A robots.txt that goes now, due or not.
     Now,
     /// A robots.txt that goes now and counts only if it is due (a redirect hop).
-    Aside,
+    RedirectHop,
 }
 
 /// A group of a robots.txt, and its interval.

@@ -57,7 +57,7 @@ pub(super) enum Outcome {
     /// A response head came, with another status than those below.
     Fine {
         /// The time to the answer; none if it says nothing about the origin.
-        took: Option<Duration>,
+        latency: Option<Duration>,
     },
     /// 429 or 503.
     Refused {
@@ -172,14 +172,14 @@ impl Backoff {
     ) -> Option<BackoffSign> {
         self.settle(now);
         match outcome {
-            Outcome::Fine { took } => {
+            Outcome::Fine { latency } => {
                 self.failures = 0;
-                if took.is_some_and(|took| self.is_slow(took)) {
+                if latency.is_some_and(|latency| self.is_slow(latency)) {
                     self.slow = self.slow.saturating_add(1);
                     if self.slow >= SLOW_ANSWERS {
                         // A pause as long as the answer took: this halves the rate.
-                        let took = took.unwrap_or_default();
-                        return Some(self.trouble(took, sent, now, SLUGGISH.min(most)));
+                        let latency = latency.unwrap_or_default();
+                        return Some(self.trouble(latency, sent, now, SLUGGISH.min(most)));
                     }
                     None
                 } else {
@@ -251,16 +251,16 @@ impl Backoff {
     }
 
     /// Tells whether an answer took far longer than usual; the usual time adapts slowly.
-    fn is_slow(&mut self, took: Duration) -> bool {
-        let took = took.as_secs_f32() * 1000.0;
-        let is_slow = self.answers >= KNOWN && took > SLOW && took > self.usual * FACTOR;
+    fn is_slow(&mut self, latency: Duration) -> bool {
+        let latency = latency.as_secs_f32() * 1000.0;
+        let is_slow = self.answers >= KNOWN && latency > SLOW && latency > self.usual * FACTOR;
         if self.answers < KNOWN {
             self.answers += 1;
-            self.usual += (took - self.usual) / f32::from(self.answers);
+            self.usual += (latency - self.usual) / f32::from(self.answers);
         } else {
             // Clamped: an answer of a minute counts no more than a slow one.
-            let took = took.min(self.usual.max(SLOW / FACTOR) * FACTOR);
-            self.usual += (took - self.usual) * SHARE;
+            let latency = latency.min(self.usual.max(SLOW / FACTOR) * FACTOR);
+            self.usual += (latency - self.usual) * SHARE;
         }
         is_slow
     }
@@ -277,7 +277,7 @@ mod tests {
         Duration::from_millis(n)
     }
 
-    const FINE: Outcome = Outcome::Fine { took: None };
+    const FINE: Outcome = Outcome::Fine { latency: None };
     const REFUSED: Outcome = Outcome::Refused { retry_after: None };
 
     fn after(retry_after: u64) -> Outcome {
@@ -286,9 +286,9 @@ mod tests {
         }
     }
 
-    fn took(millis: u64) -> Outcome {
+    fn latency(millis: u64) -> Outcome {
         Outcome::Fine {
-            took: Some(ms(millis)),
+            latency: Some(ms(millis)),
         }
     }
 
@@ -336,7 +336,7 @@ mod tests {
     fn repeated_answers_slower_than_usual_count_as_slow() {
         let usual = |millis: u64, then: &[u64]| {
             let outcomes = std::iter::repeat_n(millis, 50).chain(then.iter().copied());
-            one_by_one(&outcomes.map(took).collect::<Vec<_>>()).0
+            one_by_one(&outcomes.map(latency).collect::<Vec<_>>()).0
         };
         #[rustfmt::skip] // one row, one case
         let cases: &[(&str, u64, &[u64], u128)] = &[

@@ -179,7 +179,7 @@ impl History {
 
     /// Counts an unpaced robots.txt fetch (a redirect hop). It delays the next request but none already queued;
     /// otherwise a redirecting site could starve this origin.
-    pub(super) fn count_aside(&mut self, settings: &PaceSettings, now: Moment) {
+    pub(super) fn count_redirect_hop(&mut self, settings: &PaceSettings, now: Moment) {
         if self.due_for_robots(settings, now) <= now {
             self.count(settings, None, now);
         }

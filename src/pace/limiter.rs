@@ -30,7 +30,7 @@ use crate::clock::{Moment, Uptime};
 use crate::robots::crawl_delay::CrawlDelay;
 
 /// Time-out of a task that waits for a request to end: any end wakes it earlier.
-const UNTIL_NEWS: Duration = Duration::from_secs(3_600);
+const UNTIL_CHANGE: Duration = Duration::from_secs(3_600);
 
 /// The limiter of one origin, or of one address.
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ pub(super) struct OriginLimiter {
     /// True while requests wait and a task drives the queue.
     is_driven: AtomicBool,
     /// Wakes the task when the state has changed.
-    news: Notify,
+    changed: Notify,
     /// A queue for prioritised requests: the first of them alone checks whether it is due.
     pub(super) ahead: tokio::sync::Mutex<()>,
     /// The origin for a fleet that reserves its turns.
@@ -227,7 +227,7 @@ impl OriginLimiter {
         };
         let number = state.queue.push(client, group, waiter);
         if self.is_driven.swap(true, Ordering::AcqRel) {
-            self.news.notify_one();
+            self.changed.notify_one();
         } else {
             tokio::spawn(drive(Arc::clone(shared), Arc::clone(self)));
         }
@@ -237,7 +237,7 @@ impl OriginLimiter {
     /// Removes a request from the queue.
     pub(super) fn leave(&self, client: &ClientKey, number: u64) {
         if self.state.lock().queue.remove(client, number) {
-            self.news.notify_one();
+            self.changed.notify_one();
         }
     }
 
@@ -291,7 +291,7 @@ impl OriginLimiter {
             state.history.count(settings, None, now);
             state.history.robots = now;
         } else {
-            state.history.count_aside(settings, now);
+            state.history.count_redirect_hop(settings, now);
         }
         // A fetch that has started is never given back.
         state.taken += 1;
@@ -314,7 +314,7 @@ impl OriginLimiter {
         let is_troubled = !state.history.backoff.is_calm();
         self.is_troubled.store(is_troubled, Ordering::Release);
         if self.is_driven.load(Ordering::Acquire) {
-            self.news.notify_one();
+            self.changed.notify_one();
         }
     }
 
@@ -326,7 +326,7 @@ impl OriginLimiter {
                 .store(self.fleet_origin.is_some(), Ordering::Release);
         }
         if self.is_driven.load(Ordering::Acquire) {
-            self.news.notify_one();
+            self.changed.notify_one();
         }
     }
 
@@ -352,7 +352,7 @@ impl OriginLimiter {
             && let Some(undo) = state.undo.take()
         {
             state.history.undo(undo);
-            self.news.notify_one();
+            self.changed.notify_one();
         }
     }
 
@@ -361,7 +361,7 @@ impl OriginLimiter {
         self.in_flight.fetch_sub(1, Ordering::AcqRel);
         // In a fleet, requests wait for the engine's word alone.
         if self.fleet_origin.is_none() && self.is_driven.load(Ordering::Acquire) {
-            self.news.notify_one();
+            self.changed.notify_one();
         }
     }
 
@@ -420,7 +420,7 @@ impl OriginLimiter {
             return Step::Sleep(first.since(now));
         }
         if !self.has_room(settings) {
-            return Step::Sleep(UNTIL_NEWS);
+            return Step::Sleep(UNTIL_CHANGE);
         }
         let is_due = |waiter: &Waiter| due(waiter) <= now;
         if at_address.is_none()
@@ -463,7 +463,7 @@ fn drive(
                 Step::Sleep(span) => {
                     tokio::select! {
                         () = sleep(span) => {}
-                        () = limiter.news.notified() => {}
+                        () = limiter.changed.notified() => {}
                     }
                 }
                 Step::Ask(address, client) => {

@@ -150,7 +150,7 @@ impl SharedPace for Pace {
         let limiter = self.0.origin(origin);
         limiter.count_robots(&self.0, &settings, None);
         if let Some(fleet) = &self.0.fleet {
-            limiter.count_in_fleet(&self.0, fleet, TurnKind::Aside);
+            limiter.count_in_fleet(&self.0, fleet, TurnKind::RedirectHop);
         }
     }
 
@@ -187,7 +187,7 @@ impl SharedPace for Pace {
                 retry_after: retry_after(),
             },
             _ => Outcome::Fine {
-                took: is_telling.then(|| now.since(turn.at)),
+                latency: is_telling.then(|| now.since(turn.at)),
             },
         };
         self.0

@@ -128,15 +128,15 @@ impl Shared {
                 return None;
             }
             let left = settings.config.max_hold.saturating_sub(started.elapsed());
-            let goes = left.is_zero() && on_timeout == OnTimeout::Go;
+            let has_timed_out = left.is_zero() && on_timeout == OnTimeout::Go;
             let at_address = at_address.filter(|_| settings.is_per_address());
             let taken = match at_address {
-                None => limiter.take_for_robots(self, &settings, goes),
+                None => limiter.take_for_robots(self, &settings, has_timed_out),
                 Some(at_address) => match limiter.wait_for_robots(self, &settings) {
-                    Some(wait) if !goes => Err(wait),
+                    Some(wait) if !has_timed_out => Err(wait),
                     // Both turns at once: no other request gets ahead at this origin.
                     _ => at_address
-                        .take_for_robots(self, &settings, goes)
+                        .take_for_robots(self, &settings, has_timed_out)
                         .and_then(|first| {
                             let mut turn = limiter.take_for_robots(self, &settings, true)?;
                             turn.at_address = Some(Box::new(first));

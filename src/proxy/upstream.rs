@@ -30,7 +30,7 @@ use crate::policy::{Decision, Permit};
 const CONTINUE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The maximum number of times that crawlgate sends a request again that got no answer.
-const MOST_AGAIN: usize = 3;
+const MAX_RETRIES: usize = 3;
 
 /// The attempt that a request is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -263,7 +263,7 @@ async fn deliver(
                 attempt.store(Attempt::AwaitingRetry as u8, Ordering::Relaxed);
                 lost += 1;
                 left_by = Some(recorder.decision().clone());
-                if lost > MOST_AGAIN || !recorder.retry_turn().await {
+                if lost > MAX_RETRIES || !recorder.retry_turn().await {
                     return Err(Failure::Terminated.into());
                 }
                 again

@@ -170,7 +170,7 @@ impl Chunk {
     }
 
     /// Tells whether the engine has something to hear, or to tell.
-    pub(super) fn has_news(&mut self, quota: &Quota, now: Uptime) -> bool {
+    pub(super) fn has_report(&mut self, quota: &Quota, now: Uptime) -> bool {
         self.settle_on(quota.per, now);
         let silent = now.since(self.answered);
         self.idle(now) > 0
@@ -195,8 +195,8 @@ impl Chunk {
     /// Returns the question that gives back what is not used.
     pub(super) fn give_all_back(&mut self, quota: &Quota, now: Uptime) -> Option<Question> {
         self.settle_on(quota.per, now);
-        let has_news = self.left > 0 || self.mine != self.reported;
-        has_news.then(|| self.question(self.left, 0, now))
+        let has_report = self.left > 0 || self.mine != self.reported;
+        has_report.then(|| self.question(self.left, 0, now))
     }
 
     /// Before the engine hears of it, what is given back is gone here: a lost answer wastes it.

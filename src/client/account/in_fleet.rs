@@ -254,7 +254,7 @@ impl FleetAccount {
             return;
         };
         let now = self.clock.uptime();
-        if !self.chunk.lock().has_news(&quota, now) {
+        if !self.chunk.lock().has_report(&quota, now) {
             return;
         }
         // A question that is under way tells the totals, too.

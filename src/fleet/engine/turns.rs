@@ -30,7 +30,7 @@ impl Engine {
             TurnKind::Page => "page",
             TurnKind::Robots => "robots",
             TurnKind::Now => "now",
-            TurnKind::Aside => "aside",
+            TurnKind::RedirectHop => "aside",
         };
         let (group, interval) = group(ask.group);
         let names = ask.slots.map_or(&[][..], |slots| slots.names);

@@ -101,7 +101,7 @@ impl Limiters {
         };
         match ask.kind {
             TurnKind::Now => turns.take(now),
-            TurnKind::Aside => {
+            TurnKind::RedirectHop => {
                 if turns.due().0 <= now {
                     turns.take(now);
                 }
@@ -311,7 +311,7 @@ impl OriginLimiter {
                 .group
                 .and_then(|group| self.groups.get(group.name).copied()),
             groups: match ask.kind {
-                TurnKind::Robots | TurnKind::Aside => all.max().unwrap_or_default(),
+                TurnKind::Robots | TurnKind::RedirectHop => all.max().unwrap_or_default(),
                 TurnKind::Page | TurnKind::Now => 0,
             },
             turns: Vec::new(),

@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use super::{Admission, Claim, Granted, OriginLimiter, State, UNTIL_NEWS, Waiter};
+use super::{Admission, Claim, Granted, OriginLimiter, State, UNTIL_CHANGE, Waiter};
 use crate::clock::{Moment, Uptime};
 use crate::fleet::LinkState;
 use crate::fleet::reservation::{GroupInterval, NEAR, Reserve, Reserved, Slots, TurnKind};
@@ -166,7 +166,7 @@ impl OriginLimiter {
             // The task waits for the turn or the answer of this group already, unless there is more to do.
             let next = state.grants.next(group, at);
             if is_first || matches!(next, Next::Go | Next::Ask(..)) {
-                self.news.notify_one();
+                self.changed.notify_one();
             }
         } else {
             tokio::spawn(drive(Arc::clone(shared), fleet.clone(), Arc::clone(self)));
@@ -328,7 +328,7 @@ impl OriginLimiter {
             drop(waiter.grant.send(refused));
             return Step::Granted;
         }
-        let mut wake = at + UNTIL_NEWS;
+        let mut wake = at + UNTIL_CHANGE;
         let mut question = None;
         for waiter in state.queue.fronts() {
             match state.grants.next(waiter.group(), at) {
@@ -447,7 +447,7 @@ async fn drive(shared: Arc<Shared>, fleet: FleetPace, limiter: Arc<OriginLimiter
                 if let Some(asking) = asking {
                     asking.await;
                     // Another task may drive a new queue by now.
-                    limiter.news.notify_one();
+                    limiter.changed.notify_one();
                 }
                 return;
             }
@@ -455,7 +455,7 @@ async fn drive(shared: Arc<Shared>, fleet: FleetPace, limiter: Arc<OriginLimiter
             Step::Sleep(span) => {
                 tokio::select! {
                     () = sleep(span) => {}
-                    () = limiter.news.notified() => {}
+                    () = limiter.changed.notified() => {}
                     () = fleet_origin.room() => {}
                     () = answered(&mut asking), if asking.is_some() => asking = None,
                 }
@@ -470,7 +470,7 @@ async fn drive(shared: Arc<Shared>, fleet: FleetPace, limiter: Arc<OriginLimiter
                         let limiter = Arc::clone(&limiter);
                         tokio::spawn(async move {
                             ask.await;
-                            limiter.news.notify_one();
+                            limiter.changed.notify_one();
                         });
                     }
                 }

@@ -51,7 +51,7 @@ impl OriginLimiter {
             noticed
         };
         if self.is_driven.load(Ordering::Acquire) {
-            self.news.notify_one();
+            self.changed.notify_one();
         }
         let settings = shared.settings.load_full();
         let limiter = Arc::clone(self);
@@ -68,7 +68,7 @@ impl OriginLimiter {
         }
         self.is_troubled.store(true, Ordering::Release);
         if self.is_driven.load(Ordering::Acquire) {
-            self.news.notify_one();
+            self.changed.notify_one();
         }
     }
 
@@ -121,7 +121,7 @@ impl OriginLimiter {
             }
             is_worse
         };
-        self.news.notify_one();
+        self.changed.notify_one();
         if is_worse {
             // After the report: an instance that hears of it finds the trouble in the engine.
             let item = format!("{}{} {}", TROUBLED, fleet_origin.origin, fleet.fleet.name());

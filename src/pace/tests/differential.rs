@@ -15,7 +15,7 @@ use crate::pace::history::History;
 enum Event {
     Page(Option<&'static str>),
     Robots,
-    Aside,
+    RedirectHop,
     Answer(Outcome),
     /// Another rate, by its number. The engine keeps nothing of an origin that nothing bounds, so there it stays.
     Rate(usize),
@@ -23,7 +23,7 @@ enum Event {
 
 fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
     let outcome = prop_oneof![
-        4 => Just(Outcome::Fine { took: None }),
+        4 => Just(Outcome::Fine { latency: None }),
         1 => Just(Outcome::Refused { retry_after: None }),
         1 => Just(Outcome::Refused { retry_after: Some(secs(7)) }),
         2 => Just(Outcome::Failed),
@@ -31,7 +31,7 @@ fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
     let event = prop_oneof![
         6 => prop_oneof![Just(None), Just(Some("a")), Just(Some("b"))].prop_map(Event::Page),
         1 => Just(Event::Robots),
-        1 => Just(Event::Aside),
+        1 => Just(Event::RedirectHop),
         2 => outcome.prop_map(Event::Answer),
         1 => (0..3_usize).prop_map(Event::Rate),
     ];
@@ -111,9 +111,9 @@ proptest! {
                             prop_assert_eq!(reserved.next, due.since(now));
                         }
                     }
-                    Event::Aside => {
-                        history.count_aside(&in_force, now);
-                        coordinator.reserve(reserve(&in_force, TurnKind::Aside, None)).await.unwrap();
+                    Event::RedirectHop => {
+                        history.count_redirect_hop(&in_force, now);
+                        coordinator.reserve(reserve(&in_force, TurnKind::RedirectHop, None)).await.unwrap();
                     }
                     Event::Answer(outcome) => {
                         let most = in_force.config.backoff_max;

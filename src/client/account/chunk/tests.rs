@@ -68,14 +68,14 @@ fn what_is_not_used_goes_back() {
     };
     chunk.give_back(taken);
     assert!(matches!(chunk.take(&quota, now), Take::Taken(_)));
-    assert!(!chunk.has_news(&quota, now), "in use");
-    assert!(chunk.has_news(&quota, now + IDLE));
+    assert!(!chunk.has_report(&quota, now), "in use");
+    assert!(chunk.has_report(&quota, now + IDLE));
     let question = chunk.tell(&quota, now + IDLE);
     assert_eq!((question.returned, question.mine.requests), (4, 1));
     // Gone before the engine has answered.
     assert_eq!(chunk.take(&quota, now + IDLE), Take::Ask);
     answer(&mut chunk, question, 0, 0, now + IDLE);
-    assert!(!chunk.has_news(&quota, now + IDLE * 2));
+    assert!(!chunk.has_report(&quota, now + IDLE * 2));
     assert_eq!(chunk.give_all_back(&quota, now + IDLE * 2), None);
 }
 
@@ -135,8 +135,8 @@ fn octets_count_everywhere_and_are_told_soon() {
     assert!(matches!(chunk.take(&quota, now), Take::Taken(_)));
     chunk.add_bytes(30, now);
     assert!(matches!(chunk.take(&quota, now), Take::Taken(_)));
-    assert!(!chunk.has_news(&quota, now));
-    assert!(chunk.has_news(&quota, now + UNREPORTED));
+    assert!(!chunk.has_report(&quota, now));
+    assert!(chunk.has_report(&quota, now + UNREPORTED));
     let question = chunk.tell(&quota, now + UNREPORTED);
     assert_eq!(question.mine.bytes, 30);
     answer(&mut chunk, question, 0, 80, now + UNREPORTED);
@@ -156,19 +156,19 @@ fn an_engine_that_forgot_is_told_until_it_has_heard() {
     let (mut chunk, quota) = (Chunk::default(), quota(Some(100), None));
     let now = at(Duration::ZERO);
     chunk.is_forgotten();
-    assert!(!chunk.has_news(&quota, now), "there is nothing to tell");
+    assert!(!chunk.has_report(&quota, now), "there is nothing to tell");
     let question = chunk.ask(&quota, 2, now);
     answer(&mut chunk, question, 2, 0, now);
     chunk.is_forgotten();
     for _ in 0..2 {
         // The first question has no answer.
-        assert!(chunk.has_news(&quota, now + UNREPORTED));
+        assert!(chunk.has_report(&quota, now + UNREPORTED));
         let question = chunk.tell(&quota, now + UNREPORTED);
         assert_eq!((question.span, question.mine.requests), (Some(7), 2));
     }
     let question = chunk.tell(&quota, now + UNREPORTED);
     answer(&mut chunk, question, 0, 0, now + UNREPORTED);
-    assert!(!chunk.has_news(&quota, now + UNREPORTED));
+    assert!(!chunk.has_report(&quota, now + UNREPORTED));
 }
 
 #[test]

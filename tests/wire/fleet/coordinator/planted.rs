@@ -166,7 +166,7 @@ async fn ask_all(a: &Arc<dyn Coordinator>, planted: &str) {
         TurnKind::Page,
         TurnKind::Robots,
         TurnKind::Now,
-        TurnKind::Aside,
+        TurnKind::RedirectHop,
     ] {
         if let Ok(reserved) = ends(a.reserve(Reserve { kind, ..turn })).await {
             let latest = reserved.turns.iter().map(|turn| turn.after).max();

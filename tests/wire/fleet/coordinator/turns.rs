@@ -171,7 +171,7 @@ fn instances_are_given_one_turn_after_the_other() {
                 (every(10), &[10]),
                 (
                     Reserve {
-                        kind: TurnKind::Aside,
+                        kind: TurnKind::RedirectHop,
                         ..every(10)
                     },
                     &[],

@@ -202,7 +202,7 @@ fn turns(is_long: bool) -> impl Strategy<Value = Turns> {
         6 => Just(TurnKind::Page),
         2 => Just(TurnKind::Robots),
         1 => Just(TurnKind::Now),
-        1 => Just(TurnKind::Aside),
+        1 => Just(TurnKind::RedirectHop),
     ];
     let bounds = (
         0..RATES.len(),

@@ -221,11 +221,11 @@ impl Gate {
         self.robots_cache
             .set_overrides(Arc::clone(&operator.overrides));
         self.operator.store(Arc::new(operator));
-        self.tell_changed();
+        self.invalidate_permits();
     }
 
     /// Makes all permits stale and has open tunnels judged again. Called once the change is in force.
-    fn tell_changed(&self) {
+    fn invalidate_permits(&self) {
         self.generations.settings_changed();
         self.changes.send_replace(());
     }
@@ -412,7 +412,7 @@ impl Gate {
 
     /// Makes all permits stale and ends open tunnels, because this instance is cut off from its fleet.
     pub fn cut_off(&self) {
-        self.tell_changed();
+        self.invalidate_permits();
     }
 
     /// Returns this instance's part in its fleet, if it has one.
@@ -451,7 +451,7 @@ const CUT_OFF: Duration = Duration::from_secs(5);
 const UNSETTLED: Duration = Duration::from_secs(1);
 
 /// Returns the decision on a request that a change overtook at each of [`MOST_JUDGEMENTS`].
-pub fn unsettled(now: Moment) -> Decision {
+pub fn always_overtaken(now: Moment) -> Decision {
     Decision {
         retry_at: Some(now + UNSETTLED),
         ..Decision::bare(Reason::RobotsPending, now)

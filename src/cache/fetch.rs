@@ -66,7 +66,7 @@ impl RobotsPermit {
 
     /// Returns the time-out for a connection (name look-up and TLS included), and the one for the head of the answer
     /// from then on.
-    pub fn patience(&self) -> (Duration, Duration) {
+    pub fn timeouts(&self) -> (Duration, Duration) {
         (self.connect_timeout, self.first_byte_timeout)
     }
 }

@@ -77,7 +77,7 @@ impl Recalling {
                         let mut slot = Slot::new(one.fetched_as.identity.clone(), one.updated);
                         slot.state = Arc::new(one.state);
                         slot.fetched_as = Some(Arc::new(one.fetched_as));
-                        Shared::weigh_new(&mut slot);
+                        Shared::measure_new(&mut slot);
                         slots.put(slot, &mut |change| shared.count(change));
                     }
                     shared.recount(&mut slots);

@@ -47,7 +47,7 @@ impl Shared {
     }
 
     /// Sets the weight of a new slot; [`Shared::count`] adds it later.
-    pub(super) fn weigh_new(slot: &mut Slot) {
+    pub(super) fn measure_new(slot: &mut Slot) {
         slot.known = Known::of(&slot.state);
         slot.bytes = SLOT_BYTES + slot.state.snapshot().map_or(0, |snapshot| snapshot.bytes());
     }

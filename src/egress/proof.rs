@@ -41,7 +41,7 @@ impl<'a> SendPermit<'a> {
         match self {
             SendPermit::Page(..) => (to_connect, None),
             SendPermit::Robots(permit) => {
-                let (to_connect, to_answer) = permit.patience();
+                let (to_connect, to_answer) = permit.timeouts();
                 (to_connect, Some(to_answer))
             }
         }

@@ -27,7 +27,7 @@ impl Gate {
             refused @ Ruling::Refuse(_) => {
                 return match self.clients.count(requester.client, now) {
                     Ok(()) => refused,
-                    Err(QuotaExceeded(retry_at)) => Ruling::Refuse(spent(retry_at, now)),
+                    Err(QuotaExceeded(retry_at)) => Ruling::Refuse(quota_exceeded(retry_at, now)),
                 };
             }
         };
@@ -88,7 +88,9 @@ impl Gate {
     /// Returns the refusal of a request that its client's bounds do not let go.
     fn not_entered(&self, why: &NotEntered) -> Decision {
         match why {
-            NotEntered::Exceeded(QuotaExceeded(retry_at)) => spent(*retry_at, self.clock.now()),
+            NotEntered::Exceeded(QuotaExceeded(retry_at)) => {
+                quota_exceeded(*retry_at, self.clock.now())
+            }
             NotEntered::Unanswered => cut_off(self.clock.now()),
         }
     }
@@ -207,7 +209,7 @@ impl Gate {
 }
 
 /// Returns the decision on a request beyond its client's quota.
-pub(super) fn spent(retry_at: Moment, now: Moment) -> Decision {
+pub(super) fn quota_exceeded(retry_at: Moment, now: Moment) -> Decision {
     Decision {
         retry_at: Some(retry_at),
         ..Decision::bare(Reason::QuotaSpent, now)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::hold::spent;
+use super::hold::quota_exceeded;
 use super::{Gate, Kind, Requester};
 use crate::cache::View;
 use crate::client::account::QuotaExceeded;
@@ -74,7 +74,7 @@ impl Gate {
                 now,
             )
         {
-            return Ruling::Refuse(spent(retry_at, now));
+            return Ruling::Refuse(quota_exceeded(retry_at, now));
         }
         let mut view = self.look_up(&target.origin, requester).await;
         if view.stance.is_prohibited() {

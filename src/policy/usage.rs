@@ -75,7 +75,7 @@ impl Signals {
     }
 
     /// Returns the override that spares a request the wait for a file that has not come.
-    pub(super) fn sparing(&self) -> Option<&Arc<ActiveOverride>> {
+    pub(super) fn exempting_override(&self) -> Option<&Arc<ActiveOverride>> {
         let is_pending = |file: &Arc<Reservations>| matches!(file.stance, TdmRepStance::Pending);
         let is_spared = self.tdmrep.as_ref().is_some_and(is_pending) && self.ask_for_tdmrep();
         self.lifted.as_ref().filter(|_| is_spared)
@@ -298,8 +298,8 @@ impl Decision {
                 self.refuse_use(reason);
             }
             (None, _) => {
-                if let Some(sparing) = signals.sparing() {
-                    self.asserted = Some(Arc::clone(sparing));
+                if let Some(exempting_override) = signals.exempting_override() {
+                    self.asserted = Some(Arc::clone(exempting_override));
                 }
             }
         }

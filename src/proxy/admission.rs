@@ -10,7 +10,7 @@ use super::Proxy;
 use super::downstream::{Connection, Downstream};
 use super::limits::{ConnectionSlot, LimitExceeded};
 use super::recorder::ExchangeRecorder;
-use super::refused::{told_to_wait, turned_away};
+use super::refused::{limit_exceeded, unidentified};
 use super::respond::Refusal;
 use super::target::Scope;
 use crate::client::{AuthError, Client};
@@ -53,7 +53,7 @@ impl Connection {
     ) -> Result<(), NotAdmitted> {
         if let Some(reason) = self.downstream.turned_away {
             let exceeded = LimitExceeded::Connections(reason);
-            recorder.decide(told_to_wait(exceeded, recorder.time()));
+            recorder.decide(limit_exceeded(exceeded, recorder.time()));
             return Err(NotAdmitted::by(exceeded));
         }
         let gate = &self.downstream.proxy.gate;
@@ -66,14 +66,14 @@ impl Connection {
                 let recognised = Box::pin(self.recognise(headers)).await;
                 recorder.decide_by(Reason::RobotsPending);
                 recognised.map_err(|auth_error| {
-                    recorder.decide(turned_away(auth_error, recorder.time()));
+                    recorder.decide(unidentified(auth_error, recorder.time()));
                     NotAdmitted::DECIDED
                 })?
             }
         };
         recorder.set_client(client);
         if let Err(exceeded) = self.find_request_slot(recorder) {
-            recorder.decide(told_to_wait(exceeded, recorder.time()));
+            recorder.decide(limit_exceeded(exceeded, recorder.time()));
             return Err(NotAdmitted::by(exceeded));
         }
         recorder.set_agent(gate.identify(recorder.client(), headers));
@@ -118,7 +118,7 @@ impl Connection {
         };
         let slot = taken.map_err(|reason| {
             let exceeded = LimitExceeded::Connections(reason);
-            recorder.decide(told_to_wait(exceeded, recorder.time()));
+            recorder.decide(limit_exceeded(exceeded, recorder.time()));
             // The connection that carries it goes on.
             NotAdmitted::DECIDED
         })?;

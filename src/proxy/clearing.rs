@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Proxy;
 use super::downstream::Connection;
 use super::recorder::{ExchangeRecorder, Held};
-use super::refused::turned_away;
+use super::refused::unidentified;
 use super::target::Scope;
 use crate::client::AuthError;
 use crate::gate::{self, Kind, MOST_JUDGEMENTS, Pacing};
@@ -34,7 +34,7 @@ impl Proxy {
     ) -> Option<Permit> {
         for _ in 0..MOST_JUDGEMENTS {
             if let Err(auth_error) = identify(recorder) {
-                recorder.withdraw(turned_away(auth_error, self.clock.now()));
+                recorder.withdraw(unidentified(auth_error, self.clock.now()));
                 return None;
             }
             let ruling = self.judge(kind, target.clone(), sender, recorder).await;
@@ -53,7 +53,7 @@ impl Proxy {
 
     /// Refuses a request that was overtaken by one change after another.
     pub(super) fn give_up(&self, recorder: &mut ExchangeRecorder) {
-        recorder.withdraw(gate::unsettled(self.clock.now()));
+        recorder.withdraw(gate::always_overtaken(self.clock.now()));
     }
 
     /// Asks the gate once.

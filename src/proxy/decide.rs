@@ -204,7 +204,7 @@ impl Proxy {
             true => allow_response(&mut recorder, traits),
             false => respond::refuse(refusal, &mut recorder, traits, now),
         };
-        let must_be_kept = self.must_be_kept_first(recorder.decision());
+        let must_be_kept = self.needs_durable_record(recorder.decision());
         let has_room = recorder.record_now(response.body().len() as u64);
         let is_lost = self.log.is_closed() || must_be_kept && !self.may_answer(has_room).await;
         if is_lost {

@@ -222,7 +222,7 @@ impl Connection {
         if self
             .downstream
             .proxy
-            .must_be_kept_first(recorder.decision())
+            .needs_durable_record(recorder.decision())
         {
             let has_room = recorder.record_now(response.body().len() as u64);
             // Boxed: a wait for the disk should not burden every request's future.
@@ -253,7 +253,7 @@ impl Proxy {
     }
 
     /// Tells whether an answer may leave only after its record is on disk: a denial, or a page that an exemption lets out.
-    pub(super) fn must_be_kept_first(&self, decision: &Decision) -> bool {
+    pub(super) fn needs_durable_record(&self, decision: &Decision) -> bool {
         (!decision.lets_out() || decision.exempt.is_some())
             // A failing log cannot keep even that record.
             && decision.reason != Reason::LogFailed

@@ -85,11 +85,11 @@ impl ExchangeState {
     /// Notes that the exchange begins.
     pub fn begin(&self) {
         self.enter(Stage::Waiting);
-        self.go_on();
+        self.resume();
     }
 
     /// Suspends the exchange: the connection is idle if it carries no other one.
-    pub fn rest(&self) {
+    pub fn suspend(&self) {
         if let Some(slot) = self.slot()
             && self.is_counted.swap(false, Ordering::Relaxed)
         {
@@ -98,7 +98,7 @@ impl ExchangeState {
     }
 
     /// Notes that a suspended exchange goes on. Changes nothing for one that is under way.
-    pub fn go_on(&self) {
+    pub fn resume(&self) {
         if let Some(slot) = self.slot()
             && !self.is_counted.swap(true, Ordering::Relaxed)
         {
@@ -109,9 +109,9 @@ impl ExchangeState {
     /// Counts the exchange on a slot of its own from now on: it is a tunnel on a stream.
     pub fn move_to(&self, slot: &Arc<ConnectionSlot>) {
         if let Carrier::Http2(http2) = &self.carrier {
-            self.rest();
+            self.suspend();
             http2.set_slot(slot);
-            self.go_on();
+            self.resume();
         }
     }
 
@@ -140,8 +140,8 @@ impl ExchangeState {
     pub fn end(&self) {
         self.enter(Stage::Idle);
         // The end of a suspended exchange begins the idleness of its connection anew.
-        self.go_on();
-        self.rest();
+        self.resume();
+        self.suspend();
         if let Some(http1) = self.http1() {
             http1.end();
         }
@@ -264,15 +264,15 @@ mod tests {
             ("ended", &[ExchangeState::begin, ExchangeState::end], false),
             (
                 "suspended",
-                &[ExchangeState::begin, ExchangeState::rest],
+                &[ExchangeState::begin, ExchangeState::suspend],
                 false,
             ),
             (
                 "suspended twice",
                 &[
                     ExchangeState::begin,
-                    ExchangeState::rest,
-                    ExchangeState::rest,
+                    ExchangeState::suspend,
+                    ExchangeState::suspend,
                 ],
                 false,
             ),
@@ -280,7 +280,7 @@ mod tests {
                 "suspended and ended",
                 &[
                     ExchangeState::begin,
-                    ExchangeState::rest,
+                    ExchangeState::suspend,
                     ExchangeState::end,
                 ],
                 false,
@@ -289,8 +289,8 @@ mod tests {
                 "resumed",
                 &[
                     ExchangeState::begin,
-                    ExchangeState::rest,
-                    ExchangeState::go_on,
+                    ExchangeState::suspend,
+                    ExchangeState::resume,
                 ],
                 true,
             ),
@@ -298,7 +298,7 @@ mod tests {
                 "resumed without a pause, and ended",
                 &[
                     ExchangeState::begin,
-                    ExchangeState::go_on,
+                    ExchangeState::resume,
                     ExchangeState::end,
                 ],
                 false,

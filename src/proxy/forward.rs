@@ -102,7 +102,7 @@ impl Connection {
     /// kept, and the crawler must not get the answer: the recorder has the decision then.
     async fn is_kept(&self, recorder: &mut ExchangeRecorder) -> bool {
         let proxy = &self.downstream.proxy;
-        if !proxy.must_be_kept_first(recorder.decision()) {
+        if !proxy.needs_durable_record(recorder.decision()) {
             return true;
         }
         let has_room = recorder.record_now(0);
@@ -237,7 +237,7 @@ impl Connection {
         let version = response.version();
         fields::to_crawler(response.headers_mut());
         if let Some(refusal) = refusal {
-            respond::tell_reply(response.headers_mut(), refusal);
+            respond::add_ftp_reply(response.headers_mut(), refusal);
         }
         if self.downstream.proxy.settings.load().robots.signals.stamp {
             let (decision, id) = (recorder.decision(), recorder.id());

@@ -422,12 +422,12 @@ impl ExchangeRecorder {
         self.status = Some(status.as_u16());
         self.phase.enter(Phase::Suspended);
         self.request_slot = None;
-        self.state.rest();
+        self.state.suspend();
     }
 
     /// Resumes a suspended exchange.
     pub fn resume(&mut self) {
-        self.state.go_on();
+        self.state.resume();
     }
 
     /// Discards the record: the exchange was about the proxy alone.

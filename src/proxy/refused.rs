@@ -22,7 +22,7 @@ pub type Refused = (Refusal, Box<ExchangeRecorder>);
 const A_MOMENT: Duration = Duration::from_secs(1);
 
 /// Returns the decision on a request beyond a limit.
-pub fn told_to_wait(exceeded: LimitExceeded, now: Moment) -> Decision {
+pub fn limit_exceeded(exceeded: LimitExceeded, now: Moment) -> Decision {
     let (LimitExceeded::Connections(reason) | LimitExceeded::Requests(reason)) = exceeded;
     Decision {
         retry_at: Some(now + A_MOMENT),
@@ -38,7 +38,7 @@ pub fn last(mut response: Response<Answer>) -> Response<Answer> {
 }
 
 /// Returns the decision on a request without an identified client.
-pub fn turned_away(auth_error: AuthError, now: Moment) -> Decision {
+pub fn unidentified(auth_error: AuthError, now: Moment) -> Decision {
     let (reason, retry_at) = match auth_error {
         AuthError::UnknownClient => (Reason::UnknownClient, None),
         AuthError::Unauthenticated => (Reason::Unauthenticated, None),
@@ -67,7 +67,7 @@ pub fn unsent(failure: Failure, recorder: &mut ExchangeRecorder) -> Refusal {
         // A shortage here says nothing about the origin.
         Failure::Exhausted | Failure::Crowded => {
             let exceeded = LimitExceeded::Requests(Reason::Overloaded);
-            recorder.decide(told_to_wait(exceeded, recorder.time()));
+            recorder.decide(limit_exceeded(exceeded, recorder.time()));
             Refusal::Decided
         }
         failure => Refusal::Upstream(failure),

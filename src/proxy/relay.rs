@@ -110,7 +110,7 @@ impl Relay {
                 Err(_) => End::Broken,
             },
             () = denied => End::Denied,
-            () = activity.ceases(idle) => End::Silent,
+            () = activity.wait_idle(idle) => End::Silent,
             () = slot.has_to_leave() => End::Evicted,
             side = overdue => End::Of(side),
         };
@@ -159,7 +159,7 @@ impl Activity<'_> {
     }
 
     /// Waits until nothing has passed for `idle`. Before that, marks the slot as silent, so that it can make room.
-    async fn ceases(&self, idle: Duration) {
+    async fn wait_idle(&self, idle: Duration) {
         let tick = SILENT.min(idle / 4);
         let mut seen = 0;
         let mut since = Instant::now();
@@ -252,10 +252,10 @@ mod tests {
     use super::*;
 
     /// Waits for at most this many ticks; tells whether it ceased meanwhile.
-    async fn within(mut ceases: Pin<&mut impl Future<Output = ()>>, ticks: u32) -> bool {
+    async fn within(mut wait_idle: Pin<&mut impl Future<Output = ()>>, ticks: u32) -> bool {
         for _ in 0..ticks {
             let a_tick = SILENT + Duration::from_millis(1);
-            if timeout(a_tick, ceases.as_mut()).await.is_ok() {
+            if timeout(a_tick, wait_idle.as_mut()).await.is_ok() {
                 return true;
             }
         }
@@ -269,24 +269,24 @@ mod tests {
         slot.begin();
         let activity = Activity::of(&slot);
         let idle = Duration::from_secs(100);
-        let mut ceases = std::pin::pin!(activity.ceases(idle));
+        let mut wait_idle = std::pin::pin!(activity.wait_idle(idle));
         let began = Instant::now();
         // Octets pass all the time: the relay keeps its slot.
         for _ in 0..20 {
             activity.passes(1);
-            assert!(!within(ceases.as_mut(), 1).await);
+            assert!(!within(wait_idle.as_mut(), 1).await);
         }
         assert!(!limiter.make_room(), "it is in use");
         assert!(began.elapsed() > idle);
         // After ten to twenty seconds without an octet its slot may be taken; the next octet keeps it.
-        assert!(!within(ceases.as_mut(), 3).await);
+        assert!(!within(wait_idle.as_mut(), 3).await);
         activity.passes(1);
         assert!(!limiter.make_room(), "it is in use again");
-        assert!(!within(ceases.as_mut(), 4).await);
+        assert!(!within(wait_idle.as_mut(), 4).await);
         assert!(limiter.make_room(), "it is silent");
         slot.has_to_leave().await;
         assert!(
-            within(ceases, 12).await,
+            within(wait_idle, 12).await,
             "nothing has passed for a hundred seconds"
         );
     }

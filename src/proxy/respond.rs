@@ -225,7 +225,7 @@ fn with_body(
 }
 
 /// Adds to an answer the reply of the FTP server that it stands for.
-pub fn tell_reply(headers: &mut HeaderMap, refusal: ftp::status::Refusal) {
+pub fn add_ftp_reply(headers: &mut HeaderMap, refusal: ftp::status::Refusal) {
     let details = format!("reply {}", refusal.code);
     let member = proxy_status(refusal.error_type(), None, Some(&details));
     if let Ok(value) = HeaderValue::from_str(&member) {

@@ -34,7 +34,7 @@ enum At {
     /// A user, by a hash of the name as it was sent, which may be long.
     User(u64),
     /// All unknown users together.
-    Strangers,
+    UnknownUsers,
 }
 
 /// The attempts of each key, in milliseconds since 1970.
@@ -91,7 +91,7 @@ impl Attempts {
         address: IpAddr,
         now: Moment,
     ) -> Result<Attempt, Moment> {
-        self.take((ClientKey::at(address), At::Strangers), now)
+        self.take((ClientKey::at(address), At::UnknownUsers), now)
     }
 
     fn take(self: &Arc<Self>, key: Key, now: Moment) -> Result<Attempt, Moment> {

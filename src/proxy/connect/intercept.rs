@@ -13,7 +13,7 @@ use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, warn};
 
-use super::standing::still;
+use super::standing::current_client;
 use super::{names, whole};
 use crate::egress::{Failure, Unconnected};
 use crate::filtered::Filtered;
@@ -25,7 +25,7 @@ use crate::proxy::counts::Handshake;
 use crate::proxy::downstream::{Connection, Downstream};
 use crate::proxy::hello::{Replay, Replayed, TLS_HANDSHAKE};
 use crate::proxy::recorder::ExchangeRecorder;
-use crate::proxy::refused::turned_away;
+use crate::proxy::refused::unidentified;
 use crate::proxy::relay::Relay;
 use crate::proxy::target::Scope;
 use crate::proxy::upstream::Unanswered;
@@ -57,7 +57,7 @@ pub(super) async fn intercept(
         () = connection.downstream.slot.has_to_leave() => false,
     };
     if !heard {
-        refuse_unheard(&connection, &origin, recorder);
+        record_prohibited(&connection, &origin, recorder);
         return None;
     }
     let [first] = first;
@@ -106,7 +106,11 @@ pub(super) async fn intercept(
 }
 
 /// Records a prohibited tunnel in which no request came that could have been refused.
-fn refuse_unheard(connection: &Connection, origin: &Origin, mut recorder: Box<ExchangeRecorder>) {
+fn record_prohibited(
+    connection: &Connection,
+    origin: &Origin,
+    mut recorder: Box<ExchangeRecorder>,
+) {
     let proxy = &connection.downstream.proxy;
     if let Err(prohibited) = proxy.egress.check_connect(origin) {
         recorder.decide(Decision::prohibited(prohibited, proxy.clock.now()));
@@ -139,7 +143,7 @@ async fn pass_opaque(
     let denied = async {
         while changes.changed().await.is_ok() {
             let generation = proxy.gate.generation();
-            let Some(client) = still(proxy, &client, peer) else {
+            let Some(client) = current_client(proxy, &client, peer) else {
                 return;
             };
             let requester = Requester {
@@ -173,7 +177,7 @@ async fn dial_opaque(
     for _ in 0..MOST_JUDGEMENTS {
         // The tunnel may have been silent for long.
         if let Err(auth_error) = connection.keep_identified(recorder) {
-            recorder.decide(turned_away(auth_error, proxy.clock.now()));
+            recorder.decide(unidentified(auth_error, proxy.clock.now()));
             return Err(Unanswered::Denied);
         }
         let (target, now) = (whole(origin.clone()), recorder.time());

@@ -116,7 +116,7 @@ async fn pass(
             false
         }
         // Octets other than TLS may be anything; report mode lets them pass.
-        Hello::Unreadable => is_let_pass(connection, &origin, &mut recorder).await,
+        Hello::Unreadable => may_pass_opaque(connection, &origin, &mut recorder).await,
     };
     if !may_pass {
         recorder.failed("tls_protocol_error");
@@ -129,7 +129,7 @@ async fn pass(
 }
 
 /// Judges a tunnel that carries something other than TLS.
-async fn is_let_pass(
+async fn may_pass_opaque(
     connection: &Connection,
     origin: &Origin,
     recorder: &mut ExchangeRecorder,

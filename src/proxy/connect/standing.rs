@@ -27,7 +27,7 @@ pub(super) async fn denied(
 ) {
     let gate = &downstream.proxy.gate;
     while changes.changed().await.is_ok() {
-        let Some(client) = still(&downstream.proxy, &client, &downstream.peer) else {
+        let Some(client) = current_client(&downstream.proxy, &client, &downstream.peer) else {
             return;
         };
         let requester = Requester {
@@ -45,7 +45,11 @@ pub(super) async fn denied(
 }
 
 /// Returns the tunnel's client under the current configuration; `None` if it was removed or its conditions changed.
-pub(super) fn still(proxy: &Proxy, client: &Arc<Client>, peer: &Peer) -> Option<Arc<Client>> {
+pub(super) fn current_client(
+    proxy: &Proxy,
+    client: &Arc<Client>,
+    peer: &Peer,
+) -> Option<Arc<Client>> {
     let clients = proxy.gate.clients();
     clients.again(client, peer, &AuthCache::default()).ok()
 }

@@ -31,8 +31,8 @@ mod uses;
 
 pub(super) use self::append::{append, fold};
 pub(super) use self::check::{
-    BlockPlace, Relation, blocks_from, entries_at, latest_blocks, misfiled, set_aside, take_aside,
-    wrong_segments,
+    BlockPlace, Relation, blocks_from, entries_at, latest_blocks, set_aside, take_aside,
+    wrong_segments, wrong_tail_times,
 };
 pub(super) use self::frames::Frames;
 pub(super) use self::head::{Head, Memory, reading};

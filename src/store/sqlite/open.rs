@@ -48,7 +48,7 @@ const STATEMENTS: usize = 64;
 pub(super) fn writer(path: &Path, synchronous: Synchronous) -> Result<Connection, StoreError> {
     let connection = made_ready(path, synchronous)?;
     let checked = kind::refuse_collected(&connection, path)
-        .and_then(|()| tell_of_a_key_that_is_gone(&connection, path));
+        .and_then(|()| warn_of_missing_key(&connection, path));
     checked.map_err(|failure| failure.at(path))?;
     Ok(connection)
 }
@@ -153,7 +153,7 @@ pub(super) fn probe(connection: &Connection) -> Result<(), Failure> {
 
 /// Warns if the key of the log has gone. A new key replaces it; checkpoints of the old one need its public half, which is
 /// no longer trusted by itself.
-fn tell_of_a_key_that_is_gone(connection: &Connection, path: &Path) -> Result<(), Failure> {
+fn warn_of_missing_key(connection: &Connection, path: &Path) -> Result<(), Failure> {
     let key = log_key_file(path);
     if key.exists() {
         return Ok(());

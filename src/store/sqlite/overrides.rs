@@ -62,12 +62,12 @@ fn insert(
         OverrideId::Shared(_) => new.id,
         OverrideId::Stored(_) | OverrideId::Configured(_) => OverrideId::Stored(number(row)),
     };
-    tell_added(transaction, head, new, id, now)?;
+    append_added(transaction, head, new, id, now)?;
     Ok(id)
 }
 
 /// Writes the entry of an addition.
-fn tell_added(
+fn append_added(
     transaction: &Transaction<'_>,
     head: &mut Head,
     one: &Override,
@@ -128,7 +128,7 @@ pub(super) fn remove(
             transaction.execute("DELETE FROM override WHERE number = ?1", [row])? > 0
         }
         Some(Found::Whole { row, is_removed }) => {
-            !is_removed && take_out(&transaction, &mut head, row, by, now, now)?
+            !is_removed && mark_removed(&transaction, &mut head, row, by, now, now)?
         }
     };
     if removed {
@@ -175,7 +175,7 @@ fn row_of(transaction: &Transaction<'_>, id: OverrideId) -> Result<Option<Found>
 }
 
 /// Marks an override as removed at `time`, with its entry in the log.
-fn take_out(
+fn mark_removed(
     transaction: &Transaction<'_>,
     head: &mut Head,
     row: i64,

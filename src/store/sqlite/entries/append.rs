@@ -151,7 +151,7 @@ pub(in crate::store::sqlite) fn fold(
     };
     let (begin, blocks) = (head.tail, Blocks::default());
     while head.tail < end {
-        let (block, behind) = left.split_at(enough(left, head.tail, end));
+        let (block, behind) = left.split_at(next_block_len(left, head.tail, end));
         put_block(transaction, head, block)?;
         left = behind;
     }
@@ -179,7 +179,7 @@ pub(in crate::store::sqlite) fn fold(
 }
 
 /// Returns the number of entries of the next block: whole bundles, within a segment.
-fn enough(entries: &[&[u8]], first: u64, end: u64) -> usize {
+fn next_block_len(entries: &[&[u8]], first: u64, end: u64) -> usize {
     let to_segment = SEGMENT - first % SEGMENT;
     let most = (end - first).min(to_segment).min(MOST_ENTRIES as u64);
     let most = usize::try_from(most).unwrap_or(MOST_ENTRIES);

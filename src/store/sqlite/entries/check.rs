@@ -163,7 +163,7 @@ fn found(body: &[u8], count: u64) -> Result<(Vec<Hash>, Facts), Unreadable> {
 }
 
 /// Returns the rows of the tail with other times than their entries have: the first index, and the right times.
-pub(in crate::store::sqlite) fn misfiled(
+pub(in crate::store::sqlite) fn wrong_tail_times(
     connection: &Connection,
 ) -> Result<Vec<(u64, Facts)>, Failure> {
     let mut tail = connection.prepare("SELECT first, min_time, max_time, entries FROM tail")?;

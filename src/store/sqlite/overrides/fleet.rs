@@ -8,7 +8,7 @@ use super::super::digests;
 use super::super::error::Failure;
 use super::super::rows;
 use super::super::write::{LogMemory, begin, changed};
-use super::{Found, insert, row_of, take_out, tell_added};
+use super::{Found, append_added, insert, mark_removed, row_of};
 use crate::clock::Moment;
 use crate::policy::overrides::{Override, OverrideId};
 use crate::store::FleetOverrides;
@@ -39,7 +39,7 @@ pub(in super::super) fn merge(
             is_removed: false,
         }) = found
         {
-            is_new |= take_out(&transaction, &mut head, row, &one.by, one.time, now)?;
+            is_new |= mark_removed(&transaction, &mut head, row, &one.by, one.time, now)?;
         }
     }
     if is_new {
@@ -78,7 +78,7 @@ pub(in super::super) fn share(
             instance: Some(instance.to_owned()),
             ..one.clone()
         };
-        tell_added(
+        append_added(
             &transaction,
             &mut head,
             &shared,

@@ -27,7 +27,7 @@ pub(super) fn rows(connection: &Connection, faults: &mut Faults) -> Result<(), F
             .damaged
             .push(format!("record {record}: it cannot be read"));
     }
-    for (first, _) in entries::misfiled(connection)? {
+    for (first, _) in entries::wrong_tail_times(connection)? {
         faults.damaged.push(format!(
             "record {}: the times of its row are not those of the records",
             first + 1
@@ -305,7 +305,7 @@ pub(super) fn mend(
             ],
         )?;
     }
-    for (first, facts) in entries::misfiled(target)? {
+    for (first, facts) in entries::wrong_tail_times(target)? {
         target.execute(
             "UPDATE tail SET min_time = ?2, max_time = ?3 WHERE first = ?1",
             params![

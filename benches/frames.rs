@@ -53,13 +53,13 @@ const BATCH: usize = 16;
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// The longest time for an answer of the origin that sends frames.
-const MOST_PATIENCE: Duration = Duration::from_secs(5);
+const MAX_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Requests in a row that may be late.
-const MOST_LATE: u64 = 20;
+const MAX_LATE: u64 = 20;
 
 /// Time for a side on a machine that is so busy that a run shows nothing at first.
-const MOST_TIME: Duration = Duration::from_secs(120);
+const MAX_TIME: Duration = Duration::from_secs(120);
 
 /// Tolerated growth, for the allocator's to-and-fro.
 const TOLERATED: u64 = 16 << 20;
@@ -133,7 +133,7 @@ impl FrameBench {
         let (mut batches, mut late, mut settled) = (0_u64, 0, 0);
         let before = self.gate.resident();
         let mut is_telling = false;
-        while start.elapsed() < self.time || (!is_telling && start.elapsed() < MOST_TIME) {
+        while start.elapsed() < self.time || (!is_telling && start.elapsed() < MAX_TIME) {
             is_telling = batch(self);
             batches += 1;
             late += self.ask(honest);
@@ -152,7 +152,7 @@ impl FrameBench {
     /// short. Returns the number of requests that were too late.
     fn ask(&self, port: u16) -> u64 {
         let crawlers = &self.crawlers;
-        for late in 0..MOST_LATE {
+        for late in 0..MAX_LATE {
             let status = self.runtime.block_on(async {
                 let mut crawler = crawlers.connect(true, "127.0.0.1", port).await?;
                 let request = crawlers.request(true, "127.0.0.1", port, ALLOWED);
@@ -201,7 +201,7 @@ impl FrameBench {
             let visiting = visitor::visit(crawlers, &hostile, random, patience);
             let visited = bench.runtime.block_on(visiting);
             if visited.is_silent() {
-                patience = (2 * patience).min(MOST_PATIENCE);
+                patience = (2 * patience).min(MAX_PATIENCE);
             }
             counters.add(&visited);
             counters.is_telling()

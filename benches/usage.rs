@@ -9,7 +9,7 @@
 //! For each, nanoseconds of CPU time (the fastest of many short samples), allocations and, where valgrind is installed,
 //! instructions. Instructions do not depend on what else the machine does: the program runs itself under `callgrind`
 //! with two numbers of rounds, and the difference is the cost of the rounds between. Ends with exit code 1 if six fields or
-//! a signature cost more allocations than [`MOST_ALLOCATIONS`].
+//! a signature cost more allocations than [`MAX_ALLOCATIONS`].
 
 #![allow(
     clippy::disallowed_methods,
@@ -69,7 +69,7 @@ const OF_USAGE: [(&str, &str); 6] = [
 ];
 
 /// Limit on allocations, for the lines that have one.
-const MOST_ALLOCATIONS: [(&str, usize); 3] = [("silent", 0), ("six_fields", 7), ("signature", 6)];
+const MAX_ALLOCATIONS: [(&str, usize); 3] = [("silent", 0), ("six_fields", 7), ("signature", 6)];
 
 /// Rounds of the shorter run under callgrind; the longer one has twice as many.
 const COUNTED: usize = 10_000;
@@ -102,7 +102,7 @@ fn main() -> ExitCode {
             "| {name} | {} | {allocations} | {instructions} |",
             fastest(&*round)
         );
-        let mut bounds = MOST_ALLOCATIONS.into_iter();
+        let mut bounds = MAX_ALLOCATIONS.into_iter();
         if bounds.any(|(bounded, most)| bounded == name && allocations > most) {
             println!("too many allocations");
             code = ExitCode::FAILURE;

@@ -66,7 +66,7 @@ mod src {
         pub use self::value::{Octets, Text, Texts};
         pub use self::write::Bounds;
 
-        pub const MOST: usize = 65_535;
+        pub const MAX: usize = 65_535;
 
         pub type Digest = [u8; 32];
     }

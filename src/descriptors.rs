@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, SocketType, socket};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// Limit on unused connections to origins, for any limit on descriptors.
-const MOST_IDLE: usize = 8192;
+const MAX_IDLE: usize = 8192;
 
 /// Descriptors for the store, logs, listeners, the admin side, look-ups of names and fetches of robots.txt.
 const OTHERS: usize = 512;
@@ -38,7 +38,7 @@ impl Budget {
         let Some(limit) = limit else {
             return Budget {
                 connections: wanted,
-                idle: MOST_IDLE,
+                idle: MAX_IDLE,
             };
         };
         let left = limit - OTHERS.min(limit / 4);
@@ -47,7 +47,7 @@ impl Budget {
         let connections = wanted.min((left - least_idle) / 2).max(1);
         Budget {
             connections,
-            idle: left.saturating_sub(2 * connections).min(MOST_IDLE),
+            idle: left.saturating_sub(2 * connections).min(MAX_IDLE),
         }
     }
 }

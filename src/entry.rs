@@ -94,7 +94,7 @@ pub use self::value::{Octets, Text, Texts};
 pub use self::write::Bounds;
 
 /// Maximum octets of an entry: bundles of entries frame each with a length of 16 bits.
-pub const MOST: usize = 65_535;
+pub const MAX: usize = 65_535;
 
 /// A SHA-256.
 pub type Digest = [u8; 32];

@@ -442,7 +442,7 @@ impl Gate {
 
 /// Limit on judgements of one request. Each but the first follows a change by the operator or an origin update while
 /// the request waited.
-pub const MOST_JUDGEMENTS: usize = 8;
+pub const MAX_JUDGEMENTS: usize = 8;
 
 /// Delay before a request that was refused for lack of the fleet may be repeated.
 const CUT_OFF: Duration = Duration::from_secs(5);
@@ -450,7 +450,7 @@ const CUT_OFF: Duration = Duration::from_secs(5);
 /// Delay before a request that was overtaken by one change after another may be repeated.
 const UNSETTLED: Duration = Duration::from_secs(1);
 
-/// Returns the decision on a request that a change overtook at each of [`MOST_JUDGEMENTS`].
+/// Returns the decision on a request that a change overtook at each of [`MAX_JUDGEMENTS`].
 pub fn always_overtaken(now: Moment) -> Decision {
     Decision {
         retry_at: Some(now + UNSETTLED),

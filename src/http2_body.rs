@@ -16,7 +16,7 @@ pub use self::tunnel::Tunnel;
 
 /// Octets of a DATA frame that fills a TLS record together with its header (RFC 8446 5.1, RFC 9113 4.1): one octet more
 /// makes a second record.
-pub const MOST_DATA: usize = 16_384 - 9;
+pub const MAX_DATA: usize = 16_384 - 9;
 
 /// A body that is sent on a stream. Dropped before its end, it resets the stream.
 pub struct Sending<B> {
@@ -85,7 +85,7 @@ impl<B: Body<Data = Bytes> + Unpin> Sending<B> {
                 let room = ready!(poll_room(&mut self.stream, self.waiting.len(), cx))?;
                 let part = self
                     .waiting
-                    .split_to(room.min(self.waiting.len()).min(MOST_DATA));
+                    .split_to(room.min(self.waiting.len()).min(MAX_DATA));
                 let (count, is_last) = (
                     part.len() as u64,
                     self.waiting.is_empty() && self.body.is_end_stream(),

@@ -8,7 +8,7 @@ pub(crate) const HEADERS: u8 = 1;
 pub(crate) const CONTINUATION: u8 = 9;
 
 /// The highest identifier of a stream; the bit above it means nothing.
-const MOST_STREAM: u32 = (1 << 31) - 1;
+const MAX_STREAM: u32 = (1 << 31) - 1;
 
 /// The header of a frame.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +65,7 @@ impl FrameReader {
             length: self.rest,
             kind,
             flags,
-            stream: u32::from_be_bytes(stream) & MOST_STREAM,
+            stream: u32::from_be_bytes(stream) & MAX_STREAM,
         })
     }
 }

@@ -31,12 +31,12 @@ use crate::config::{Config, ShipConfig, ShipTo};
 use crate::egress;
 use crate::metrics::Registry;
 use crate::retry::delay;
-use crate::store::block::MOST_ENTRIES;
+use crate::store::block::MAX_ENTRIES;
 use crate::store::{LogKey, ShipMark, Store};
 use crate::tlog::KeyName;
 
 /// Entries after which a pass ends at the next checkpoint.
-const STEP: u64 = MOST_ENTRIES as u64;
+const STEP: u64 = MAX_ENTRIES as u64;
 
 /// A pause between two passes of which the first left something, in which others read.
 const PASS_PAUSE: Duration = Duration::from_millis(20);

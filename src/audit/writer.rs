@@ -65,7 +65,7 @@ pub(super) fn run(
     /// Room of a buffer that stays in any case, and room that does not. Between the two, a buffer stays as large as its
     /// batches: it would grow again under the lock of the queue.
     const LEAST: usize = 256 * 1024;
-    const MOST: usize = 8 * 1024 * 1024;
+    const MAX: usize = 8 * 1024 * 1024;
 
     let _end = End(queue);
     let mut spare = Entries::default();
@@ -91,7 +91,7 @@ pub(super) fn run(
             Some(lost) => warn!(lost, "decisions are recorded again; some were lost"),
         }
         spare = batch.content.entries;
-        spare.clear(LEAST, MOST);
+        spare.clear(LEAST, MAX);
     }
     for output in &mut outputs {
         if let Output::Sink { sink, .. } = output

@@ -46,7 +46,7 @@ use crate::text::hex;
 use crate::usage::tdmrep;
 
 /// Limit of repetitions after the process stood still.
-const MOST_REPEATS: u32 = 3;
+const MAX_REPEATS: u32 = 3;
 
 /// The permit to fetch a robots.txt, without a clearance, or a tdmrep.json that robots.txt allows. Only this module
 /// makes one.
@@ -125,7 +125,7 @@ pub async fn fetch(
             &result,
             AccessResult::Unreachable { cause, .. } if cause.is_network()
         );
-        if !is_of_the_network || continuity == Continuity::Continuous || repeats >= MOST_REPEATS {
+        if !is_of_the_network || continuity == Continuity::Continuous || repeats >= MAX_REPEATS {
             break result;
         }
         repeats += 1;

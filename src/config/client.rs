@@ -157,11 +157,11 @@ pub struct PasswordHash(Box<str>);
 
 impl PasswordHash {
     /// Most KiB for checking a password: any client can make this process use them.
-    const MOST_MEMORY: u32 = 256 * 1_024;
+    const MAX_MEMORY: u32 = 256 * 1_024;
     /// Most passes over that memory.
-    const MOST_PASSES: u32 = 16;
+    const MAX_PASSES: u32 = 16;
     /// Most lanes.
-    const MOST_LANES: u32 = 16;
+    const MAX_LANES: u32 = 16;
 
     /// Reads a PHC string.
     ///
@@ -174,9 +174,9 @@ impl PasswordHash {
             return Err(EXPECTED);
         }
         let params = Params::try_from(&hash).map_err(|_| EXPECTED)?;
-        if params.m_cost() > Self::MOST_MEMORY
-            || params.t_cost() > Self::MOST_PASSES
-            || params.p_cost() > Self::MOST_LANES
+        if params.m_cost() > Self::MAX_MEMORY
+            || params.t_cost() > Self::MAX_PASSES
+            || params.p_cost() > Self::MAX_LANES
         {
             return Err("a hash that takes more than 256 MiB, 16 passes or 16 lanes to check");
         }

@@ -19,7 +19,7 @@ use super::{Failure, Received, RequestBody, ResponseBody, Reuse};
 
 /// HTTP/2 connections that are made for one permit, if each ends before it takes a stream: an origin that reads its
 /// configuration again accepts connections that it ends at once.
-const MOST_NEW: usize = 3;
+const MAX_NEW: usize = 3;
 
 /// The number of connections that were made for one permit.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ impl NewConnections {
     /// Counts a new connection, and tells whether no other is made after it.
     pub(super) fn count(&mut self, is_http1: bool) -> bool {
         self.0 += 1;
-        is_http1 || self.0 >= MOST_NEW
+        is_http1 || self.0 >= MAX_NEW
     }
 }
 

@@ -20,7 +20,7 @@ use crate::descriptors::is_exhaustion;
 const ALONE: Duration = Duration::from_millis(250);
 
 /// Limit of addresses that are tried for one name. An answer can hold hundreds.
-const MOST: usize = 16;
+const MAX: usize = 16;
 
 /// Orders addresses for their attempts: families by turns, beginning with that of the first (RFC 8305, section 4).
 pub(super) fn interleave(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
@@ -36,7 +36,7 @@ pub(super) fn interleave(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
         order.extend(second.next());
     }
     order.extend(second);
-    order.truncate(MOST);
+    order.truncate(MAX);
     order
 }
 
@@ -108,7 +108,7 @@ where
             found = coming => {
                 later = None;
                 rest.extend(found);
-                rest.truncate(MOST);
+                rest.truncate(MAX);
                 // The present attempt has its time alone first.
                 is_due = false;
             }
@@ -144,7 +144,7 @@ mod tests {
             assert_eq!(interleave(addresses(given)), addresses(want), "{name}");
         }
         let many = vec![addresses(&["::1"])[0]; 100];
-        assert_eq!(interleave(many).len(), MOST);
+        assert_eq!(interleave(many).len(), MAX);
     }
 
     /// The next event of a race.

@@ -37,13 +37,13 @@ use self::sections::{Measured, Sections};
 pub(super) use self::websocket::Switched;
 use super::Failure;
 use crate::held_writes::{Holding, hold};
-use crate::http2_body::MOST_DATA;
+use crate::http2_body::MAX_DATA;
 
 /// Longest DATA frame that an origin may send: it makes four that are full for the crawler.
-const FRAME: u32 = 4 * MOST_DATA as u32;
+const FRAME: u32 = 4 * MAX_DATA as u32;
 
 /// Largest window (RFC 9113 6.9.1).
-const MOST_WINDOW: u32 = (1 << 31) - 1;
+const MAX_WINDOW: u32 = (1 << 31) - 1;
 
 /// Most octets of the fields of a head or of trailers, each with 32 more (RFC 9113 6.5.2).
 const FIELDS: usize = 256 * 1024;
@@ -77,7 +77,7 @@ pub(super) struct Bounds {
 impl Bounds {
     /// Returns the window of a connection: that of all its streams.
     fn of_connection(self) -> u32 {
-        self.window.saturating_mul(self.streams).min(MOST_WINDOW)
+        self.window.saturating_mul(self.streams).min(MAX_WINDOW)
     }
 }
 

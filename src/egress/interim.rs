@@ -6,10 +6,10 @@ use http::HeaderMap;
 use tokio::task::AbortHandle;
 
 /// Most interim responses before one final response.
-const MOST_INTERIM: usize = 64;
+const MAX_INTERIM: usize = 64;
 
 /// Most octets of them.
-const MOST_INTERIM_OCTETS: usize = 65_536;
+const MAX_INTERIM_OCTETS: usize = 65_536;
 
 /// The bound on the interim responses of one connection's exchange. hyper reports them from the connection's task.
 #[derive(Debug)]
@@ -53,8 +53,8 @@ impl InterimBound {
 
     /// Tells whether there were too many.
     pub(super) fn is_exceeded(&self) -> bool {
-        self.count.load(Ordering::Relaxed) > MOST_INTERIM
-            || self.octets.load(Ordering::Relaxed) > MOST_INTERIM_OCTETS
+        self.count.load(Ordering::Relaxed) > MAX_INTERIM
+            || self.octets.load(Ordering::Relaxed) > MAX_INTERIM_OCTETS
     }
 }
 
@@ -70,7 +70,7 @@ impl InterimCount {
     pub(super) fn holds(&mut self, fields: &HeaderMap) -> bool {
         self.count += 1;
         self.octets += octets(fields);
-        self.count <= MOST_INTERIM && self.octets <= MOST_INTERIM_OCTETS
+        self.count <= MAX_INTERIM && self.octets <= MAX_INTERIM_OCTETS
     }
 }
 

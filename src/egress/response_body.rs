@@ -19,7 +19,7 @@ use super::pool::Lease;
 use super::{ftp, http2};
 
 /// Limit on a discarded body that is read so that its connection serves another request, in octets.
-const MOST_DISCARDED: u64 = 65_536;
+const MAX_DISCARDED: u64 = 65_536;
 
 /// Time for the octets of a discarded body, which are on their way already.
 const DISCARDING: Duration = Duration::from_secs(1);
@@ -104,7 +104,7 @@ impl Exclusive {
     /// Tells whether the end of the body is near, and the connection can carry another exchange after it.
     fn is_worth_reading(&self) -> bool {
         let length = self.incoming.size_hint().exact();
-        length.is_some_and(|length| length <= MOST_DISCARDED)
+        length.is_some_and(|length| length <= MAX_DISCARDED)
             && self.lease.as_ref().is_some_and(|lease| !lease.is_alone())
     }
 

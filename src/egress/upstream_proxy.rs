@@ -14,10 +14,10 @@ use super::Failure;
 use crate::policy::address_policy::literal;
 
 /// Limit of octets in the head of a proxy's answer.
-const MOST_HEAD: usize = 16 * 1024;
+const MAX_HEAD: usize = 16 * 1024;
 
 /// Limit of fields in it.
-const MOST_FIELDS: usize = 128;
+const MAX_FIELDS: usize = 128;
 
 /// A user and a password for a proxy.
 #[derive(Clone)]
@@ -51,12 +51,12 @@ pub(super) async fn http(
     let mut head = Vec::with_capacity(256);
     // Octet by octet, once per connection: octets after the head are not ours.
     while !head.ends_with(b"\r\n\r\n") {
-        if head.len() >= MOST_HEAD {
+        if head.len() >= MAX_HEAD {
             return Err(Failure::ProxyRefused);
         }
         head.push(stream.read_u8().await.map_err(|_| Failure::ProxyRefused)?);
     }
-    let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
+    let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut answer = httparse::Response::new(&mut fields);
     match answer.parse(&head) {
         Ok(_) => {}

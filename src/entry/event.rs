@@ -169,7 +169,7 @@ named! {
 }
 
 /// Rows, or texts of a list, in one entry.
-const MOST_ROWS: usize = 1_000;
+const MAX_ROWS: usize = 1_000;
 
 impl EventKind<'_> {
     /// Returns the number of the kind in entries.

@@ -6,7 +6,7 @@ use super::decision::{
 };
 use super::event::{Event, EventKind, Settings};
 use super::value::{Octets, Text, Texts, cut, given, read_true, variant};
-use super::{Digest, MOST};
+use super::{Digest, MAX};
 use crate::usage::record::UsageRecord;
 
 /// An entry of the log.
@@ -28,7 +28,7 @@ impl<'a> Entry<'a> {
     /// # Errors
     /// When the octets are not the canonical form of an entry.
     pub fn read(octets: &'a [u8]) -> Result<Self, Malformed> {
-        if octets.len() > MOST {
+        if octets.len() > MAX {
             return Err(Malformed("an entry that is too long"));
         }
         let mut reader = Reader::new(octets);

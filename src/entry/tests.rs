@@ -89,7 +89,7 @@ fn a_text_beyond_its_bound_is_cut_and_says_so() {
         ..read(&least)
     };
     let entry = encoded(&decision, Bounds::CLIENTS);
-    assert!(entry.len() < MOST, "{}", entry.len());
+    assert!(entry.len() < MAX, "{}", entry.len());
     let found = read(&entry);
     let lengths = |text: Text<'_>| (text.kept.len(), text.cut);
     let octets_of = |octets: Octets<'_>| (octets.kept.len(), octets.cut);
@@ -228,7 +228,7 @@ fn the_longest_events_fit_into_an_entry() {
     for kind in kinds {
         let mut out = Vec::new();
         Event { id, kind }.encode(&mut out);
-        assert!(out.len() <= MOST, "{}: {}", kind.name(), out.len());
+        assert!(out.len() <= MAX, "{}: {}", kind.name(), out.len());
         let Ok(Entry::Event(event)) = Entry::read(&out) else {
             panic!("{}: {:?}", kind.name(), Entry::read(&out))
         };
@@ -264,7 +264,7 @@ proptest! {
     fn a_decision_is_read_as_it_was_written(seed: u64) {
         with_decision(&mut Dice(seed), |decision, bounds| {
             let entry = encoded(decision, bounds);
-            assert!(entry.len() <= MOST);
+            assert!(entry.len() <= MAX);
             let found = read(&entry);
             assert_eq!(encoded(&found, bounds), entry);
             if !entry_is_cut(&found) {
@@ -309,7 +309,7 @@ proptest! {
         match Entry::read(&entry) {
             // Foreign entries may hold longer texts than ours.
             Ok(Entry::Decision(decision)) => decision.encode(
-                Bounds { url: MOST, user_agent: MOST },
+                Bounds { url: MAX, user_agent: MAX },
                 &mut again,
             ),
             Ok(Entry::Event(event)) => event.encode(&mut again),

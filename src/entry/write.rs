@@ -88,7 +88,7 @@ impl MapWriter<'_> {
 }
 
 impl Decision<'_> {
-    /// Appends the entry to `out`: at most [`MOST`](super::MOST) octets, always the same for the same decision.
+    /// Appends the entry to `out`: at most [`MAX`](super::MAX) octets, always the same for the same decision.
     ///
     /// A text beyond its bound is cut, and the entry says by how much. A URL that is cut should come with the digest of
     /// the whole ([`Url::with_sha256`]).

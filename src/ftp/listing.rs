@@ -4,7 +4,7 @@
 use super::path::Name;
 
 /// Octets of one line. A longer one is left out.
-const MOST_LINE: usize = 4096;
+const MAX_LINE: usize = 4096;
 
 /// The command that a listing answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Listing {
     }
 
     fn keep(&mut self, part: &[u8]) {
-        if self.is_skipping || self.buffer.len() + part.len() > MOST_LINE {
+        if self.is_skipping || self.buffer.len() + part.len() > MAX_LINE {
             self.is_skipping = true;
             self.buffer.clear();
             return;
@@ -371,7 +371,7 @@ mod tests {
         let mut found = 0;
         for _ in 0..1000 {
             listing.push(&[b'x'; 1000], |_| found += 1);
-            assert!(listing.buffer.capacity() <= 2 * MOST_LINE);
+            assert!(listing.buffer.capacity() <= 2 * MAX_LINE);
         }
         listing.push(b"\ntype=file; a\n", |_| found += 1);
         assert_eq!(found, 1, "the line after it counts");

@@ -6,10 +6,10 @@
 use crate::clock::Moment;
 
 /// Octets of one line.
-const MOST_LINE: usize = 4096;
+const MAX_LINE: usize = 4096;
 
 /// Octets of one reply. Welcome texts reach a few kilobytes.
-const MOST_REPLY: usize = 64 * 1024;
+const MAX_REPLY: usize = 64 * 1024;
 
 /// One whole reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,14 +60,14 @@ impl Replies {
         let found = loop {
             let rest = self.buffer.get(from..).unwrap_or_default();
             let Some(end) = memchr::memchr(b'\n', rest) else {
-                if rest.len() > MOST_LINE {
+                if rest.len() > MAX_LINE {
                     return Err(ReplyError::TooLong);
                 }
                 break None;
             };
             let line = rest.get(..end).unwrap_or_default();
             self.octets += line.len() + 1;
-            if line.len() > MOST_LINE || self.octets > MOST_REPLY {
+            if line.len() > MAX_LINE || self.octets > MAX_REPLY {
                 return Err(ReplyError::TooLong);
             }
             from += end + 1;
@@ -247,9 +247,9 @@ mod tests {
 
     #[test]
     fn what_never_ends_is_refused() {
-        let endless_line = vec![b'2'; MOST_LINE + 1];
+        let endless_line = vec![b'2'; MAX_LINE + 1];
         assert_eq!(all(&endless_line), Err(ReplyError::TooLong));
-        let endless_reply = format!("220-a\r\n{}", "x\r\n".repeat(MOST_REPLY));
+        let endless_reply = format!("220-a\r\n{}", "x\r\n".repeat(MAX_REPLY));
         assert_eq!(all(endless_reply.as_bytes()), Err(ReplyError::TooLong));
         let text = "y".repeat(1000);
         let long = format!("220-a\r\n{}220 b\r\n", format!("{text}\r\n").repeat(50));

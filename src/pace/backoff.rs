@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     const START: Moment = Moment::from_millis(1_790_000_000_000);
-    const MOST: Duration = Duration::from_secs(300);
+    const MAX: Duration = Duration::from_secs(300);
 
     fn ms(n: u64) -> Duration {
         Duration::from_millis(n)
@@ -298,7 +298,7 @@ mod tests {
         let mut now = START;
         for outcome in outcomes {
             now = now + ms(10_000);
-            backoff.record_outcome(*outcome, now, now, MOST);
+            backoff.record_outcome(*outcome, now, now, MAX);
         }
         let rest = backoff.rest(now).map(|rest| rest.until.since(now));
         (
@@ -359,10 +359,10 @@ mod tests {
     fn refusals_in_flight_at_the_same_time_count_once() {
         let mut backoff = Backoff::default();
         for at in 0..64 {
-            backoff.record_outcome(REFUSED, START, START + ms(100 + at), MOST);
+            backoff.record_outcome(REFUSED, START, START + ms(100 + at), MAX);
         }
         assert_eq!(backoff.gap(), ms(1_000));
-        backoff.record_outcome(FINE, START, START + ms(200), MOST);
+        backoff.record_outcome(FINE, START, START + ms(200), MAX);
         assert_eq!(backoff.gap(), ms(1_000), "an old answer takes nothing back");
         let rest = backoff.rest(START + ms(200)).expect("a rest");
         assert_eq!(rest.until, START + ms(163) + ms(1_000));
@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn gaps_and_rests_that_are_over_are_forgotten() {
         let mut backoff = Backoff::default();
-        backoff.record_outcome(after(5), START, START, MOST);
+        backoff.record_outcome(after(5), START, START, MAX);
         backoff.settle(START + ms(5_000));
         assert_eq!((backoff.gap(), backoff.rest(START)), (ms(1_000), None));
         assert!(!backoff.is_calm());

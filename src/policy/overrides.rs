@@ -47,7 +47,7 @@ pub struct Override {
 }
 
 /// Limit of octets in a name or a reason: both are in every record, and the reason is in every answer.
-const MOST_WORDS: usize = 1_000;
+const MAX_WORDS: usize = 1_000;
 
 /// Checks a person's name or reason and returns it without surrounding white space.
 ///
@@ -57,7 +57,7 @@ pub fn words(text: &str) -> Result<String, &'static str> {
     let text = text.trim();
     if text.is_empty() {
         Err("expected some text")
-    } else if text.len() > MOST_WORDS {
+    } else if text.len() > MAX_WORDS {
         Err("expected at most 1,000 octets: every record contains it")
     } else if text.chars().any(char::is_control) {
         Err("expected one line, without control characters")

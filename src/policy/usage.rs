@@ -225,7 +225,7 @@ impl Usage {
         all.filter(disallows)
             .take(match self.judged.refused.is_empty() {
                 true => 0,
-                false => MOST_ANSWERED,
+                false => MAX_ANSWERED,
             })
     }
 
@@ -236,7 +236,7 @@ impl Usage {
             return None;
         }
         let mut record = UsageRecord::of(self.purposes, self.said(), &self.judged);
-        record.preferences.truncate(MOST_ANSWERED);
+        record.preferences.truncate(MAX_ANSWERED);
         let answered = record::Answered {
             purposes: record.purposes,
             refused: record.refused,
@@ -265,18 +265,18 @@ impl Usage {
             stage: self.stage.map(|stage| stage.as_str().into()),
             let_out_by: self.let_out_by.map(|reason| reason.as_str().into()),
             received_status: self.received_status,
-            fields: fields.take(MOST_LINES).collect(),
-            cut: lines.is_some_and(|lines| lines.len() > MOST_LINES),
+            fields: fields.take(MAX_LINES).collect(),
+            cut: lines.is_some_and(|lines| lines.len() > MAX_LINES),
             ..UsageRecord::of(self.purposes, self.said(), &self.judged)
         }
     }
 }
 
 /// Preferences that an answer names.
-const MOST_ANSWERED: usize = 8;
+const MAX_ANSWERED: usize = 8;
 
 /// Field lines that a record keeps.
-const MOST_LINES: usize = 64;
+const MAX_LINES: usize = 64;
 
 impl Decision {
     /// Judges the use of a page that the rules of robots.txt allow, by what it `said` of it.

@@ -9,7 +9,7 @@ use super::recorder::{ExchangeRecorder, Held};
 use super::refused::unidentified;
 use super::target::Scope;
 use crate::client::AuthError;
-use crate::gate::{self, Kind, MOST_JUDGEMENTS, Pacing};
+use crate::gate::{self, Kind, MAX_JUDGEMENTS, Pacing};
 use crate::policy::{Permit, Ruling, Target};
 
 /// The sender of the request in question.
@@ -32,7 +32,7 @@ impl Proxy {
         recorder: &mut ExchangeRecorder,
         mut identify: impl FnMut(&mut ExchangeRecorder) -> Result<(), AuthError>,
     ) -> Option<Permit> {
-        for _ in 0..MOST_JUDGEMENTS {
+        for _ in 0..MAX_JUDGEMENTS {
             if let Err(auth_error) = identify(recorder) {
                 recorder.withdraw(unidentified(auth_error, self.clock.now()));
                 return None;

@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use crate::filtered::{Filtered, ReadFilter};
 
 /// Octets that a ClientHello may take, records included. Those of browsers take two thousand.
-const MOST: usize = 65_536;
+const MAX: usize = 65_536;
 
 /// Octets read at once.
 const CHUNK: usize = 4096;
@@ -45,7 +45,7 @@ pub async fn read(io: &mut (impl AsyncRead + Unpin), octets: &mut BytesMut) -> i
         if io.read_buf(octets).await? == 0 {
             return Ok(Hello::Closed);
         }
-        if octets.first() != Some(&TLS_HANDSHAKE) || octets.len() > MOST {
+        if octets.first() != Some(&TLS_HANDSHAKE) || octets.len() > MAX {
             return Ok(Hello::Unreadable);
         }
         let mut fresh = octets.get(before..).unwrap_or_default();
@@ -177,7 +177,7 @@ mod tests {
         let whole = hello("site.example");
         let mut broken = whole.clone();
         broken[5] = 2;
-        let endless = [0x16, 3, 1, 0, 1, 1].repeat(MOST);
+        let endless = [0x16, 3, 1, 0, 1, 1].repeat(MAX);
         for (octets, want) in [
             (b"GET / HTTP/1.1\r\n".to_vec(), Hello::Unreadable),
             (b"SSH-2.0-x\r\n".to_vec(), Hello::Unreadable),

@@ -26,7 +26,7 @@ pub const SILENCE: Duration = Duration::from_secs(5);
 pub const LAST_SILENCE: Duration = Duration::from_secs(1);
 
 /// The most octets that are dropped.
-pub const MOST_OCTETS: u64 = 256 << 20;
+pub const MAX_OCTETS: u64 = 256 << 20;
 
 /// Reading and dropping under way.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Linger {
         let silence = silence.min(total);
         Linger {
             until: Instant::now() + total,
-            octets_left: MOST_OCTETS,
+            octets_left: MAX_OCTETS,
             silence,
             has_moved: false,
             timer: Box::pin(sleep(silence)),

@@ -25,7 +25,7 @@ use crate::ftp;
 use crate::text::json::Object;
 
 /// Octets of one text in an answer.
-const MOST: usize = 16_384;
+const MAX: usize = 16_384;
 
 /// Challenge of a 407 (RFC 7617).
 const CHALLENGE: &str = "Basic realm=\"crawlgate\", charset=\"UTF-8\"";
@@ -196,9 +196,9 @@ fn problem_document(
     let mut problem = Object::open(&mut body);
     let kind = ["urn:crawlgate:problem:", kind].concat();
     problem.plain("type", kind.as_bytes());
-    problem.text("title", title.as_bytes(), MOST);
+    problem.text("title", title.as_bytes(), MAX);
     problem.number("status", u64::from(status.as_u16()));
-    problem.text("detail", detail.as_bytes(), MOST);
+    problem.text("detail", detail.as_bytes(), MAX);
     write_facts(&mut problem);
     problem.close();
     body.push(b'\n');

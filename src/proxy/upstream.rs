@@ -22,7 +22,7 @@ use super::stall::{StallLimit, Timer};
 use super::upload::{ContinueSignal, Upload, UploadProgress, UploadState};
 use crate::clock::Moment;
 use crate::egress::{self, Failure, RequestBody, ResponseBody, Reuse, Signer, Unsent};
-use crate::gate::{Kind, MOST_JUDGEMENTS};
+use crate::gate::{Kind, MAX_JUDGEMENTS};
 use crate::policy::{Decision, Permit};
 
 /// Time that the origin may take over `Expect: 100-continue` before the body is sent regardless (RFC 9110 10.1.1: a
@@ -233,7 +233,7 @@ async fn deliver(
     let proxy = &connection.downstream.proxy;
     let mut lost = 0;
     let mut left_by: Option<Decision> = None;
-    for _ in 0..MOST_JUDGEMENTS {
+    for _ in 0..MAX_JUDGEMENTS {
         let client = recorder.client().name.clone();
         let signed_as = recorder.client().signed_as.as_deref();
         let signer = proxy.egress.signer(signed_as);

@@ -26,7 +26,7 @@
 //! all rules judge the variant without it.
 //!
 //! All steps work on comparison forms, in which most spellings of one path are equal already. The guard visits each
-//! form once, so the search ends; [`MOST`] and [`MOST_OCTETS`] bound it for a hostile path. A path with more variants
+//! form once, so the search ends; [`MAX`] and [`MAX_OCTETS`] bound it for a hostile path. A path with more variants
 //! is denied if the rules disallow anything at all: no author of a page writes such a path.
 //!
 //! A server that decodes a path serves one resource for `/a/b` and `/a%2Fb`, so a rule for one holds for the other: a
@@ -48,10 +48,10 @@ use self::steps::{
 use super::path::ComparisonPath;
 
 /// The limit on the variants of one path.
-const MOST: usize = 64;
+const MAX: usize = 64;
 
-/// The limit on the octets of all variants of a path together. A path of up to 2 KiB reaches [`MOST`] first.
-const MOST_OCTETS: usize = 128 * 1024;
+/// The limit on the octets of all variants of a path together. A path of up to 2 KiB reaches [`MAX`] first.
+const MAX_OCTETS: usize = 128 * 1024;
 
 /// The spelling of the rules that a path is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,7 +234,7 @@ impl<'a> PathVariants<'a> {
         }
         let others = self.found.iter().skip(1);
         let octets: usize = others.map(|variant| variant.form.len()).sum();
-        if self.found.len() > MOST || octets + made.form.len() > MOST_OCTETS {
+        if self.found.len() > MAX || octets + made.form.len() > MAX_OCTETS {
             self.is_complete = false;
             return;
         }

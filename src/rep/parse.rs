@@ -38,7 +38,7 @@ impl Default for ParseOptions {
 
 /// The upper bound of `limit`: a place and four flags fit into 32 bits, also in patterns that the comparison form has
 /// made three times as long.
-const MOST: usize = 1 << 26;
+const MAX: usize = 1 << 26;
 
 /// A parsed robots.txt. A clone shares the text.
 #[derive(Clone, Debug)]
@@ -117,9 +117,9 @@ impl Robots {
     pub fn parse(text: &[u8], options: ParseOptions) -> Self {
         // In UTF-8, two octets of UTF-16 may become three.
         let most = if Utf16::new(text).is_some() {
-            MOST / 2
+            MAX / 2
         } else {
-            MOST
+            MAX
         };
         let limit = options.limit.min(most);
         let (kept, utf16) = match Utf16::new(text) {

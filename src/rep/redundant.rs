@@ -8,7 +8,7 @@
 //! - the rule is an `allow`, and every `disallow` that could match one of its paths takes precedence anyway. Two
 //!   patterns can match the same path only if the plain text in front of one begins that of the other.
 //!
-//! A file that would take more than [`MOST`] comparisons is not judged.
+//! A file that would take more than [`MAX`] comparisons is not judged.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -19,7 +19,7 @@ use super::rule::RuleKind;
 
 /// The limit on rules to examine, counted once for each set of merged groups that holds them. A file of 500 KiB with
 /// few names for its groups has a fifth of it.
-const MOST: usize = 1 << 18;
+const MAX: usize = 1 << 18;
 
 /// A group: the names that its user-agent lines give, in lower case (`*` for all), and its rules.
 #[derive(Debug, Default)]
@@ -61,7 +61,7 @@ pub(super) fn redundancies(groups: &[Draft<'_>]) -> Vec<(u32, Redundancy)> {
             .flat_map(|group| group.rules.iter().copied())
             .collect();
         looks = looks.saturating_add(rules.len());
-        if looks > MOST {
+        if looks > MAX {
             return Vec::new();
         }
         for (line, redundancy) in redundancies_of(&rules) {

@@ -41,13 +41,13 @@ pub use self::read::{Block, Word, WordKind};
 pub use self::write::{BlockSummary, BlockWriter, Refused};
 
 /// Maximum number of entries in a block.
-pub const MOST_ENTRIES: usize = 16_384;
+pub const MAX_ENTRIES: usize = 16_384;
 
 /// Octets of entries after which a block takes no more.
-pub const MOST_OCTETS: usize = 32 * 1024 * 1024;
+pub const MAX_OCTETS: usize = 32 * 1024 * 1024;
 
 /// Maximum octets of all sections of a block, unpacked. More is refused before it is unpacked.
-const MOST_RAW: usize = 64 * 1024 * 1024;
+const MAX_RAW: usize = 64 * 1024 * 1024;
 
 #[cfg(test)]
 mod tests;

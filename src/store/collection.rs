@@ -11,7 +11,7 @@ use super::{StoreError, StoreErrorKind, failed};
 use crate::tlog::KeyName;
 
 /// Maximum octets of a file name without its ending.
-const MOST: usize = 200;
+const MAX: usize = 200;
 
 /// The ending of the store of a log.
 const ENDING: &str = ".db";
@@ -90,10 +90,10 @@ impl Collection {
     /// When the name is too long for a file.
     pub fn place(&self, name: &KeyName) -> Result<PathBuf, StoreError> {
         let file = encoded(name.as_str());
-        match file.len() <= MOST {
+        match file.len() <= MAX {
             true => Ok(self.folder.join(file + ENDING)),
             false => Err(failed(format!(
-                "the name of the log takes {} octets as a file, and at most {MOST} fit",
+                "the name of the log takes {} octets as a file, and at most {MAX} fit",
                 file.len()
             ))),
         }

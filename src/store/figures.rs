@@ -27,10 +27,10 @@ use crate::usage::Purpose;
 use crate::usage::record::UsageRecord;
 
 /// Rows of one table.
-const MOST_ROWS: usize = 250_000;
+const MAX_ROWS: usize = 250_000;
 
 /// Rows of a table of texts that the crawler makes up.
-const MOST_AGENTS: usize = 10_000;
+const MAX_AGENTS: usize = 10_000;
 
 /// Milliseconds of a day.
 const DAY: u64 = 86_400_000;
@@ -280,16 +280,16 @@ impl Default for Figures {
             elsewhere: 0,
             days: BTreeMap::new(),
             reasons: HashMap::new(),
-            errors: Table::of(MOST_AGENTS),
-            clients: Table::of(MOST_ROWS),
-            tokens: Table::of(MOST_AGENTS),
-            user_agents: Table::of(MOST_AGENTS),
-            origins: Table::of(MOST_ROWS),
-            rules: Table::of(MOST_ROWS),
-            reported: Table::of(MOST_ROWS),
-            opaque: Table::of(MOST_ROWS),
-            policies: Table::of(MOST_AGENTS),
-            overrides: Table::of(MOST_AGENTS),
+            errors: Table::of(MAX_AGENTS),
+            clients: Table::of(MAX_ROWS),
+            tokens: Table::of(MAX_AGENTS),
+            user_agents: Table::of(MAX_AGENTS),
+            origins: Table::of(MAX_ROWS),
+            rules: Table::of(MAX_ROWS),
+            reported: Table::of(MAX_ROWS),
+            opaque: Table::of(MAX_ROWS),
+            policies: Table::of(MAX_AGENTS),
+            overrides: Table::of(MAX_AGENTS),
             robots: Robots::default(),
             usage: UsageFigures::default(),
             acknowledged: 0,

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use self::merge::{EntryKind, MergedList, Reached};
-pub use self::open::{MOST_OPEN, OpenCopies};
+pub use self::open::{MAX_OPEN, OpenCopies};
 pub use self::places::{Place, Places, UnreadablePlaces};
 use super::collection::{CollectedLog, Collection};
 use super::log_key::log_key_file;
@@ -36,7 +36,7 @@ pub const ALL: &str = "*";
 const UNNAMED: &str = "own";
 
 /// Octets of a name in a line: more than the file of a collected log has.
-const MOST_OF_NAME: usize = 4_096;
+const MAX_OF_NAME: usize = 4_096;
 
 /// A log with its name.
 #[derive(Clone, Debug)]
@@ -99,7 +99,7 @@ impl Listed {
     pub fn line(&self) -> String {
         let mut line = Vec::new();
         let mut object = Object::open(&mut line);
-        object.text("log", self.log.as_str().as_bytes(), MOST_OF_NAME);
+        object.text("log", self.log.as_str().as_bytes(), MAX_OF_NAME);
         let line = String::from_utf8_lossy(&line);
         // A record is an object with a member at least.
         let record = self.entry.record.strip_prefix('{');

@@ -21,7 +21,7 @@ use super::said::{Invalid, License, Place, Preference, Said};
 use crate::text::guarded;
 
 /// Most octets of the text.
-pub const MOST: usize = 16 * 1024;
+pub const MAX: usize = 16 * 1024;
 
 /// The object; each member is what its name says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -162,11 +162,11 @@ impl<'a> UsageRecord<'a> {
         }
     }
 
-    /// Returns the text, at most [`MOST`] octets.
+    /// Returns the text, at most [`MAX`] octets.
     #[must_use]
     pub fn text(&self) -> String {
         let whole = guarded::text(self);
-        if whole.len() <= MOST {
+        if whole.len() <= MAX {
             return whole;
         }
         let short = self.within(SHORT);
@@ -177,7 +177,7 @@ impl<'a> UsageRecord<'a> {
                 fields_whole: true,
                 ..short.clone()
             });
-            if with_fields.len() <= MOST {
+            if with_fields.len() <= MAX {
                 return with_fields;
             }
         }
@@ -195,7 +195,7 @@ impl<'a> UsageRecord<'a> {
     #[must_use]
     pub fn read(text: &str) -> Option<UsageRecord<'static>> {
         let read: UsageRecord<'static> = serde_json::from_str(text).ok()?;
-        (text.len() <= MOST && read.text() == text).then_some(read)
+        (text.len() <= MAX && read.text() == text).then_some(read)
     }
 
     /// Returns the purposes that the text of a record says were refused; `None` for a text of another form.

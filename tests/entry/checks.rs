@@ -1,7 +1,7 @@
 //! Checks that hold for any octets as an entry or a block. The kept corpus and the fuzz targets share them; each check
 //! panics on a violation.
 
-use crawlgate::entry::{Asserted, Basis, Bounds, Entry, MOST};
+use crawlgate::entry::{Asserted, Basis, Bounds, Entry, MAX};
 use crawlgate::store::block::{Block, BlockWriter};
 
 /// Returns the octets of an entry, written again; nothing if it is none.
@@ -10,8 +10,8 @@ fn written(data: &[u8]) -> Vec<u8> {
     match Entry::read(data) {
         Ok(Entry::Decision(decision)) => {
             let bounds = Bounds {
-                url: MOST,
-                user_agent: MOST,
+                url: MAX,
+                user_agent: MAX,
             };
             decision.encode(bounds, &mut again);
         }
@@ -48,7 +48,7 @@ pub(crate) fn block(data: &[u8]) {
         for place in 0..=block.len() {
             out.clear();
             if block.entry(place, &mut out).is_ok() {
-                assert!(out.len() <= MOST && place < block.len());
+                assert!(out.len() <= MAX && place < block.len());
             }
         }
     }

@@ -11,10 +11,10 @@ use crawlgate::ftp::reply::{Replies, Reply, ReplyError};
 use crawlgate::rep::split_transfer_type;
 
 /// Octets of one line of a server.
-const MOST_LINE: usize = 4096;
+const MAX_LINE: usize = 4096;
 
 /// Octets of one reply.
-const MOST_REPLY: usize = 64 * 1024;
+const MAX_REPLY: usize = 64 * 1024;
 
 /// The directory of the pages.
 const DIRECTORY: &str = "ftp://a.example/x/";
@@ -55,7 +55,7 @@ fn replies(data: &[u8]) {
         assert_eq!(taken(data, length), (whole.clone(), error));
     }
     for reply in &whole {
-        assert!((100..600).contains(&reply.code) && reply.text.len() <= MOST_LINE);
+        assert!((100..600).contains(&reply.code) && reply.text.len() <= MAX_LINE);
         assert!(!reply.text.contains(&b'\n'));
         let ports = [reply.extended_port(), reply.passive_port()];
         assert!(ports.into_iter().flatten().all(|port| port >= 1024));
@@ -73,7 +73,7 @@ fn replies(data: &[u8]) {
     let mut endless = Replies::default();
     let mut pushed = 0;
     while let Ok(None) = endless.take() {
-        assert!(pushed <= MOST_REPLY + MOST_LINE + data.len());
+        assert!(pushed <= MAX_REPLY + MAX_LINE + data.len());
         endless.push(data);
         pushed += data.len();
     }
@@ -114,7 +114,7 @@ fn listing(data: &[u8], format: Format) {
     let links: Vec<&str> = text.split("<a href=\"").skip(1).collect();
     assert_eq!(links.len(), found.len(), "{text}");
     for (link, entry) in links.into_iter().zip(&found) {
-        assert!(entry.name.len() <= MOST_LINE);
+        assert!(entry.name.len() <= MAX_LINE);
         let (link, _) = link.split_once('"').unwrap();
         // In a link, no other character is escaped.
         let link = link.replace("&#39;", "'").replace("&amp;", "&");

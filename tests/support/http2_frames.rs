@@ -3,7 +3,7 @@
 use super::Wire;
 
 /// Octets that a frame may have (RFC 9113 6.5.2).
-const MOST_OCTETS: usize = 16_384;
+const MAX_OCTETS: usize = 16_384;
 
 /// Frame types (RFC 9113 6).
 pub(crate) mod kind {
@@ -81,7 +81,7 @@ impl Frames {
 
     /// Sends a field section, in as many frames as it needs.
     pub(crate) fn head(&mut self, stream: u32, flags: u8, block: &[u8]) -> &mut Self {
-        let mut parts = block.chunks(MOST_OCTETS).peekable();
+        let mut parts = block.chunks(MAX_OCTETS).peekable();
         let mut kind = kind::HEADERS;
         let mut flags = flags & !flag::END_HEADERS;
         while let Some(part) = parts.next() {

@@ -17,7 +17,7 @@ fn agree(name: &str, record: &Record<'_>, redact_query: bool) {
     let grounds = record.object_digests();
     let mut entry = Vec::new();
     record.encode(&grounds, redact_query, &mut entry);
-    assert!(entry.len() <= crate::entry::MOST, "{name}: {}", entry.len());
+    assert!(entry.len() <= crate::entry::MAX, "{name}: {}", entry.len());
     let Ok(Entry::Decision(read)) = Entry::read(&entry) else {
         panic!("{name}: {entry:02x?}");
     };

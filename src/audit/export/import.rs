@@ -19,13 +19,13 @@ use super::{ExportDir, Ground};
 use crate::audit::verify::keys::Keys;
 use crate::clock::Moment;
 use crate::store::Sha256;
-use crate::store::block::MOST_ENTRIES;
+use crate::store::block::MAX_ENTRIES;
 use crate::store::rotation::Rotation;
 use crate::store::sqlite::collected::{Collected, Filing};
 use crate::tlog::{Checkpoint, Hash, Note, Tree, VerifierKey, leaf_hash};
 
 /// Entries of a transaction: sixteen blocks, some 20 MB with what they name.
-const PART: u64 = 16 * MOST_ENTRIES as u64;
+const PART: u64 = 16 * MAX_ENTRIES as u64;
 
 /// The keys by which checkpoints of a log are verified.
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@ use super::{
     gap_indices, ground_file, indices, number,
 };
 use crate::entry::{self, Digest};
-use crate::store::block::{Block, MOST_OCTETS, unpack_frame};
+use crate::store::block::{Block, MAX_OCTETS, unpack_frame};
 use crate::tlog::{KeyName, MAX_NOTE, Note, VerifierKey};
 
 /// Maximum octets of a body, and of the file of a block: no crawlgate writes longer ones.
@@ -231,7 +231,7 @@ impl Exported {
                 .map_err(|error| faulty(&error))?;
             octets += entry.len();
             // A few words of a block could stand for entries without end.
-            if entry.len() > entry::MOST || octets > MOST_OCTETS + entry::MOST {
+            if entry.len() > entry::MAX || octets > MAX_OCTETS + entry::MAX {
                 return Err(faulty(&"more octets of records than a block holds"));
             }
             visit(index, &entry)?;

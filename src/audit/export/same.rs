@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::ExportDir;
 use super::read::MAX_BODY;
 use crate::entry;
-use crate::store::block::{Block, MOST_OCTETS, unpack_frame};
+use crate::store::block::{Block, MAX_OCTETS, unpack_frame};
 use crate::text::from_hex;
 use crate::tlog::{Hash, Note, leaf_hash};
 
@@ -60,7 +60,7 @@ fn entries(octets: &[u8]) -> Option<Vec<Hash>> {
         block.entry(place, &mut entry).ok()?;
         whole += entry.len();
         // A few words of a block could stand for entries without end.
-        if whole > MOST_OCTETS + entry::MOST {
+        if whole > MAX_OCTETS + entry::MAX {
             return None;
         }
         hashes.push(leaf_hash(&entry));

@@ -24,7 +24,7 @@ use crate::robots::access::Cause;
 pub(super) const ACCEPTED: &str = "gzip, br, zstd, deflate";
 
 /// More codings on one body are a bomb, not a file.
-const MOST_CODINGS: usize = 2;
+const MAX_CODINGS: usize = 2;
 
 /// Binary logarithm of the largest zstd window: 8 MiB (RFC 9659 section 3).
 const ZSTD_WINDOW: u32 = 23;
@@ -120,7 +120,7 @@ fn codings(headers: &HeaderMap) -> Result<Vec<Coding>, Cause> {
             });
         }
     }
-    if codings.len() > MOST_CODINGS {
+    if codings.len() > MAX_CODINGS {
         return Err(Cause::Encoding);
     }
     codings.reverse();

@@ -9,7 +9,7 @@ use super::{ListArgs, summary};
 use crate::cli::terminal;
 use crate::clock::Clock;
 use crate::store::DecisionQuery;
-use crate::store::logs::{EntryKind, Fault, Log, Logs, MOST_OPEN, MergedList, Places};
+use crate::store::logs::{EntryKind, Fault, Log, Logs, MAX_OPEN, MergedList, Places};
 
 /// Decisions to read at once.
 const PAGE: usize = 500;
@@ -20,9 +20,9 @@ const EVERY: Duration = Duration::from_millis(250);
 /// Writes the list that the arguments describe. `with_names` asks for the name of the log of each entry.
 pub(super) async fn list(args: &ListArgs, logs: &Logs, with_names: bool) -> Result<(), String> {
     let query = args.filter.query(Clock::system().now())?;
-    if args.follow && logs.len() > MOST_OPEN {
+    if args.follow && logs.len() > MAX_OPEN {
         return Err(format!(
-            "--follow reads at most {MOST_OPEN} logs, and these are {}; name fewer with --log",
+            "--follow reads at most {MAX_OPEN} logs, and these are {}; name fewer with --log",
             logs.len()
         ));
     }

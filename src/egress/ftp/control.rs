@@ -13,7 +13,7 @@ use crate::ftp::status::{Refusal, Step};
 use crate::metrics::GaugeGuard;
 
 /// Preliminary replies before one that decides: a server may say that it is about to.
-const MOST_PRELIMINARY: usize = 4;
+const MAX_PRELIMINARY: usize = 4;
 
 /// The end of a session before its answer.
 #[derive(Debug)]
@@ -138,7 +138,7 @@ impl Control {
 
     /// Waits for the reply that ends a transfer.
     pub(super) async fn end(&mut self) -> Result<(), Failure> {
-        for _ in 0..MOST_PRELIMINARY {
+        for _ in 0..MAX_PRELIMINARY {
             match self.reply().await?.code {
                 226 | 250 => {
                     self.quit();

@@ -14,7 +14,7 @@ use crate::http2_frames::{CONTINUATION, FrameReader, HEADERS};
 /// Most octets of a field section on the wire. No section with [`FIELDS`] octets has as many: a code has at most as many
 /// octets as its text in a reasonable encoding. Of a single field that `h2` drops, the value alone has twice as many as
 /// [`FIELDS`], and its shortest code five bits for an octet (RFC 7541, appendix B).
-const MOST: usize = FIELDS + FIELDS / 4;
+const MAX: usize = FIELDS + FIELDS / 4;
 
 /// The kind of the error that ends a connection with a longer section: `h2` keeps the kind alone, and no other error of a
 /// socket has it.
@@ -59,7 +59,7 @@ impl ReadFilter for Sections {
         let before = buf.filled().len();
         ready!(inner.poll_read(cx, buf))?;
         let octets = buf.filled().get(before..).unwrap_or_default();
-        if self.follow(octets) > MOST {
+        if self.follow(octets) > MAX {
             // Before `h2` sees its end: the answer must not pass as whole.
             buf.set_filled(before);
             return Poll::Ready(Err(TOO_LONG.into()));

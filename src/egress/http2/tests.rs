@@ -133,5 +133,5 @@ async fn a_connection_that_no_request_can_use_ends() {
 fn a_window_for_all_streams_has_a_limit() {
     let window = |streams, window| Bounds { streams, window }.of_connection();
     assert_eq!(window(100, 262_144), 26_214_400);
-    assert_eq!(window(65_536, 64 << 20), MOST_WINDOW);
+    assert_eq!(window(65_536, 64 << 20), MAX_WINDOW);
 }

@@ -28,7 +28,7 @@ async fn an_http_proxy_is_asked_to_connect() {
     let plain = "CONNECT site.example:443 HTTP/1.1\r\nHost: site.example:443\r\n\r\n";
     let with_login = "CONNECT site.example:443 HTTP/1.1\r\nHost: site.example:443\r\n\
         Proxy-Authorization: Basic YWRhOnNlc2FtZQ==\r\n\r\n";
-    let long = format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "x".repeat(MOST_HEAD));
+    let long = format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "x".repeat(MAX_HEAD));
     #[rustfmt::skip] // one row, one case
     let cases = [
         ("it opens", None, plain, "HTTP/1.1 200 Connection established\r\n\r\n", Ok(())),

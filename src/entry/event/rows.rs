@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::super::cbor::{self, Malformed, Reader};
 use super::super::decision::most;
 use super::super::value::Text;
-use super::MOST_ROWS;
+use super::MAX_ROWS;
 
 /// Requests by client.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +71,7 @@ impl<'a> Rows<'a> {
     /// Writes the rows that have room.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         let mut room = ROWS_ROOM;
-        let fit = self.iter().take(MOST_ROWS).take_while(|row| {
+        let fit = self.iter().take(MAX_ROWS).take_while(|row| {
             let left = room.checked_sub(row.room());
             room = left.unwrap_or_default();
             left.is_some()

@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use super::super::cbor::{self, MapWriter};
 use super::super::decision::{key, most};
 use super::super::value::{Text, Texts};
-use super::{Event, EventKind, MOST_ROWS, Repeated, Settings};
+use super::{Event, EventKind, MAX_ROWS, Repeated, Settings};
 
 /// Octets of the list of exempt clients: with the two other lists of settings it fits into an entry.
-const MOST_EXEMPT: usize = most::LIST / 2;
+const MAX_EXEMPT: usize = most::LIST / 2;
 
 /// Writes the span of counted things.
 fn write_span(map: &mut MapWriter<'_>, count: u64, first: u64, last: u64) {
@@ -19,12 +19,12 @@ fn write_span(map: &mut MapWriter<'_>, count: u64, first: u64, last: u64) {
 
 fn write_list(map: &mut MapWriter<'_>, key: u8, texts: &Texts<'_>, most: usize) {
     if !texts.is_empty() {
-        texts.write(map.key(key), MOST_ROWS, most::TOKEN, most);
+        texts.write(map.key(key), MAX_ROWS, most::TOKEN, most);
     }
 }
 
 impl Event<'_> {
-    /// Appends the entry to `out`: at most [`MOST`](crate::entry::MOST) octets, always the same for the same event. A text
+    /// Appends the entry to `out`: at most [`MAX`](crate::entry::MAX) octets, always the same for the same event. A text
     /// beyond its bound is cut, and the entry says by how much.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut map = MapWriter::open(out);
@@ -128,11 +128,11 @@ fn write_settings(settings: &Settings<'_>, map: &mut MapWriter<'_>) {
     map.cuts(&[
         (key::REPORT_ORIGINS, left_out(origins, most::LIST)),
         (key::REPORT_CLIENTS, left_out(clients, most::LIST)),
-        (key::EXEMPT_CLIENTS, left_out(exempt, MOST_EXEMPT)),
+        (key::EXEMPT_CLIENTS, left_out(exempt, MAX_EXEMPT)),
     ]);
     write_list(map, key::REPORT_ORIGINS, origins, most::LIST);
     write_list(map, key::REPORT_CLIENTS, clients, most::LIST);
-    write_list(map, key::EXEMPT_CLIENTS, exempt, MOST_EXEMPT);
+    write_list(map, key::EXEMPT_CLIENTS, exempt, MAX_EXEMPT);
 }
 
 fn write_repeated(repeated: &Repeated<'_>, map: &mut MapWriter<'_>) {
@@ -158,5 +158,5 @@ fn bounded(text: &str) -> &str {
 
 /// Returns the number of texts that a list leaves out.
 fn left_out(texts: &Texts<'_>, most: usize) -> u64 {
-    texts.write(&mut Vec::new(), MOST_ROWS, most::TOKEN, most)
+    texts.write(&mut Vec::new(), MAX_ROWS, most::TOKEN, most)
 }

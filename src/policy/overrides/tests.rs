@@ -139,7 +139,7 @@ fn an_expired_override_gives_way_to_a_less_specific_one() {
 
 #[test]
 fn words_are_one_line_and_fit_a_record() {
-    let long = "x".repeat(MOST_WORDS);
+    let long = "x".repeat(MAX_WORDS);
     #[rustfmt::skip] // one row, one case
     let cases = [
         ("a name", "Ada Example", Some("Ada Example")),

@@ -17,7 +17,7 @@ use super::standing::current_client;
 use super::{names, whole};
 use crate::egress::{Failure, Unconnected};
 use crate::filtered::Filtered;
-use crate::gate::{MOST_JUDGEMENTS, Requester};
+use crate::gate::{MAX_JUDGEMENTS, Requester};
 use crate::policy::{Decision, Ruling};
 use crate::proxy::checked_stream::CHANCE;
 use crate::proxy::client_stream::ClientStream;
@@ -174,7 +174,7 @@ async fn dial_opaque(
         .egress
         .check_connect(origin)
         .map_err(Failure::Prohibited)?;
-    for _ in 0..MOST_JUDGEMENTS {
+    for _ in 0..MAX_JUDGEMENTS {
         // The tunnel may have been silent for long.
         if let Err(auth_error) = connection.keep_identified(recorder) {
             recorder.decide(unidentified(auth_error, proxy.clock.now()));

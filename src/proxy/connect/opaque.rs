@@ -15,7 +15,7 @@ use super::standing::denied;
 use super::{established, names, whole};
 use crate::egress::Unconnected;
 use crate::filtered::Filtered;
-use crate::gate::{Kind, MOST_JUDGEMENTS};
+use crate::gate::{Kind, MAX_JUDGEMENTS};
 use crate::policy::{Decision, Reason, Ruling};
 use crate::proxy::body::Answer;
 use crate::proxy::client_stream::{ClientStream, OnClientStream};
@@ -169,7 +169,7 @@ async fn dial(
 ) -> Result<TcpStream, Unanswered> {
     let proxy = &connection.downstream.proxy;
     let mut target = whole(origin.clone());
-    for _ in 0..MOST_JUDGEMENTS {
+    for _ in 0..MAX_JUDGEMENTS {
         let permit = connection.clear(Kind::Tunnel, target, recorder).await;
         match proxy
             .egress

@@ -64,7 +64,7 @@ impl Rest {
             let Ok(mut receiving) = self.0.await else {
                 return;
             };
-            let mut octets_left = linger::MOST_OCTETS;
+            let mut octets_left = linger::MAX_OCTETS;
             loop {
                 let silence = match connection.is_draining() {
                     true => linger::LAST_SILENCE,

@@ -25,7 +25,7 @@ const SMALLEST_DATA: usize = HEADER + 1;
 const OCTETS_PER_UPDATE: usize = SMALLEST_DATA / 2;
 
 /// Written octets that are remembered at most: crawlers open windows late, but not that late.
-const MOST_WRITTEN: usize = 1 << 20;
+const MAX_WRITTEN: usize = 1 << 20;
 
 /// Frame types and flags (RFC 9113 6).
 const DATA: u8 = 0;
@@ -117,7 +117,7 @@ impl ReadFilter for Watch {
     }
 
     fn wrote(&mut self, octets: usize) {
-        self.written = self.written.saturating_add(octets).min(MOST_WRITTEN);
+        self.written = self.written.saturating_add(octets).min(MAX_WRITTEN);
     }
 }
 

@@ -19,7 +19,7 @@ use crate::config::{ClientAuthority, ClientCert, ListenerCertificate, ListenerTl
 use crate::trust::pem::{PemError, certificates, certified, private_key};
 
 /// Names of a client certificate that count; more are left out.
-const MOST_NAMES: usize = 64;
+const MAX_NAMES: usize = 64;
 
 /// Builds the TLS settings of a listener.
 pub(super) fn config(
@@ -131,7 +131,7 @@ fn names(certificate: &X509Certificate<'_>) -> Vec<Box<str>> {
         GeneralName::IPAddress(octets) => address(octets).map(|ip| ip.to_string().into()),
         _ => None,
     });
-    names.take(MOST_NAMES).collect()
+    names.take(MAX_NAMES).collect()
 }
 
 fn address(octets: &[u8]) -> Option<IpAddr> {

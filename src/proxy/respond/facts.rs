@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Audience, MOST};
+use super::{Audience, MAX};
 use crate::policy::usage::Usage;
 use crate::policy::{Decision, Reason};
 use crate::proxy::recorder::ExchangeRecorder;
@@ -71,26 +71,22 @@ impl<'a> Facts<'a> {
             .as_deref()
             .filter(|_| self.failure.is_none());
         let reading = reading.map(str::as_bytes);
-        object.text_or_null("rule", self.rule.map(|rule| rule.text.as_bytes()), MOST);
+        object.text_or_null("rule", self.rule.map(|rule| rule.text.as_bytes()), MAX);
         object.number_or_null("line", self.rule.map(|rule| u64::from(rule.line)));
-        object.text_or_null("group", self.rule.map(|rule| rule.group.as_bytes()), MOST);
+        object.text_or_null("group", self.rule.map(|rule| rule.group.as_bytes()), MAX);
         if let Some(reading) = reading {
-            object.text("reading", reading, MOST);
+            object.text("reading", reading, MAX);
         }
-        object.text_or_null(
-            "override",
-            self.asserted.as_deref().map(str::as_bytes),
-            MOST,
-        );
+        object.text_or_null("override", self.asserted.as_deref().map(str::as_bytes), MAX);
         object.text_or_null(
             "robots_url",
             self.robots_url.as_deref().map(str::as_bytes),
-            MOST,
+            MAX,
         );
         if audience != Audience::Crawler {
             let snapshot = decision.basis.as_deref().and_then(State::snapshot);
             let digest = snapshot.map(|snapshot| hex(snapshot.sha256));
-            object.text_or_null("sha256", digest.as_deref().map(str::as_bytes), MOST);
+            object.text_or_null("sha256", digest.as_deref().map(str::as_bytes), MAX);
             let age = snapshot.map(|snapshot| decision.at.since(snapshot.fetched).as_secs());
             object.number_or_null("age_s", age);
         }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe;
 
-use super::{MOST_ENTRIES, MOST_RAW};
+use super::{MAX_ENTRIES, MAX_RAW};
 
 /// The first octets of a block: its kind and its version.
 const MAGIC: &[u8; 4] = b"cgb1";
@@ -156,7 +156,7 @@ fn read_head(block: &[u8]) -> Result<(usize, Sections), BlockError> {
         return Err(BlockError("it does not begin as a block"));
     }
     let count = number(count)?;
-    if !(1..=MOST_ENTRIES).contains(&count) {
+    if !(1..=MAX_ENTRIES).contains(&count) {
         return Err(BlockError("a number of entries out of range"));
     }
     let (list, mut rest) = rest
@@ -171,7 +171,7 @@ fn read_head(block: &[u8]) -> Result<(usize, Sections), BlockError> {
         let (raw, packed) = lengths.split_at_checked(4).ok_or(CUT_OFF)?;
         let raw = number(raw)?;
         whole = whole.saturating_add(raw);
-        if *id <= last || raw == 0 || whole > MOST_RAW {
+        if *id <= last || raw == 0 || whole > MAX_RAW {
             return Err(BlockError("a list of sections that is none"));
         }
         let slot = sections.get_mut(usize::from(*id) - 1);

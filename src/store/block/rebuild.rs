@@ -21,7 +21,7 @@ impl Block<'_> {
                 self.rebuild(nth, &row, out)?;
             }
         }
-        match out.len() - start <= entry::MOST {
+        match out.len() - start <= entry::MAX {
             true => Ok(()),
             false => Err(BlockError("an entry that is too long")),
         }

@@ -116,16 +116,16 @@ fn octets_that_are_no_entry_are_kept_as_they_are() {
 fn a_full_block_takes_no_more() {
     let mut writer = BlockWriter::new().unwrap();
     assert_eq!(writer.push(&[0; 65_536]), Err(Refused::TooLong));
-    for _ in 0..MOST_ENTRIES {
+    for _ in 0..MAX_ENTRIES {
         writer.push(&[0]).unwrap();
     }
     assert_eq!(writer.push(&[0]), Err(Refused::Full));
     let mut out = Vec::new();
-    assert_eq!(writer.finish(&mut out).unwrap().count, MOST_ENTRIES);
-    assert_eq!(Block::read(&out).unwrap().len(), MOST_ENTRIES);
+    assert_eq!(writer.finish(&mut out).unwrap().count, MAX_ENTRIES);
+    assert_eq!(Block::read(&out).unwrap().len(), MAX_ENTRIES);
     let long = vec![7; 65_535];
     while writer.push(&long) == Ok(()) {}
-    assert_eq!(writer.count(), MOST_OCTETS / long.len());
+    assert_eq!(writer.count(), MAX_OCTETS / long.len());
     out.clear();
     writer.finish(&mut out).unwrap();
     assert_eq!(
@@ -292,7 +292,7 @@ proptest! {
             for place in 0..=block.len() {
                 let mut out = Vec::new();
                 if block.entry(place, &mut out).is_ok() {
-                    prop_assert!(out.len() <= crate::entry::MOST);
+                    prop_assert!(out.len() <= crate::entry::MAX);
                 }
             }
         }

@@ -5,7 +5,7 @@ use super::frame::{BlockError, Packer, Section};
 use super::shape::{self, Parts, RARE};
 use super::varint::{put, put_signed};
 use super::words::Dictionary;
-use super::{MOST_ENTRIES, MOST_OCTETS};
+use super::{MAX_ENTRIES, MAX_OCTETS};
 use crate::entry::cbor::{Keys, Reader};
 use crate::entry::{self, Entry, Verdict, key};
 
@@ -148,13 +148,13 @@ impl BlockWriter {
     /// Adds an entry. Octets that are no entry are kept as they are, too.
     ///
     /// # Errors
-    /// When the block is full ([`MOST_ENTRIES`], [`MOST_OCTETS`]), or the entry too long.
+    /// When the block is full ([`MAX_ENTRIES`], [`MAX_OCTETS`]), or the entry too long.
     pub fn push(&mut self, entry: &[u8]) -> Result<(), Refused> {
-        if entry.len() > entry::MOST {
+        if entry.len() > entry::MAX {
             return Err(Refused::TooLong);
         }
-        let is_full = self.octets + entry.len() > MOST_OCTETS;
-        if self.summary.count == MOST_ENTRIES || (is_full && self.summary.count > 0) {
+        let is_full = self.octets + entry.len() > MAX_OCTETS;
+        if self.summary.count == MAX_ENTRIES || (is_full && self.summary.count > 0) {
             return Err(Refused::Full);
         }
         let mut shape = std::mem::take(&mut self.shape);

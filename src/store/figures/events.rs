@@ -10,7 +10,7 @@ use crate::entry::{
 use crate::store::search::Search;
 
 /// Events to tell one by one.
-const MOST_EVENTS: usize = 10_000;
+const MAX_EVENTS: usize = 10_000;
 
 /// An event to tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -191,7 +191,7 @@ impl Figures {
             other => noted(other),
         };
         let Some(kind) = kind else { return };
-        if self.events.len() == MOST_EVENTS {
+        if self.events.len() == MAX_EVENTS {
             self.events_left_out += 1;
             return;
         }

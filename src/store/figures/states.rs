@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::{Figures, Lookup, MOST_ROWS, Sum};
+use super::{Figures, Lookup, MAX_ROWS, Sum};
 use crate::entry::{Basis, Digest};
 use crate::policy::Reason;
 
 /// Outages that are told one by one.
-const MOST_OUTAGES: usize = 10_000;
+const MAX_OUTAGES: usize = 10_000;
 
 /// The use of a state for a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl Robots {
         self.different += 1;
         self.truncated += u64::from(basis.truncated);
         if let Some(sha256) = basis.sha256
-            && self.texts.len() < MOST_ROWS
+            && self.texts.len() < MAX_ROWS
         {
             self.texts.insert((basis.origin.to_owned(), *sha256));
         }
@@ -113,7 +113,7 @@ impl Robots {
             let key = (basis.origin.to_owned(), outage.since);
             let known = self.places.get(&key).copied();
             let place = known.unwrap_or_else(|| {
-                let has_room = self.outages.len() < MOST_OUTAGES;
+                let has_room = self.outages.len() < MAX_OUTAGES;
                 let place = has_room.then_some(self.outages.len());
                 self.outages_left_out += u64::from(!has_room);
                 if has_room {
@@ -123,7 +123,7 @@ impl Robots {
                         ..OutageFigures::default()
                     });
                 }
-                if self.places.len() < MOST_ROWS {
+                if self.places.len() < MAX_ROWS {
                     self.places.insert(key, place);
                 }
                 place

@@ -15,7 +15,7 @@ use crate::store::sqlite::Sqlite;
 use crate::store::{Access, Store, StoreError};
 
 /// Stores that stay open. Each has three threads and connections.
-pub const MOST_OPEN: usize = 16;
+pub const MAX_OPEN: usize = 16;
 
 /// Stores that were opened to be read: those that were asked last stay open. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -80,7 +80,7 @@ impl OpenCopies {
             .into_iter()
             .collect();
         open.push_back(opened);
-        while open.len() > MOST_OPEN {
+        while open.len() > MAX_OPEN {
             gone.extend(open.pop_front());
         }
         gone

@@ -323,7 +323,7 @@ async fn the_log_itself_takes_the_place_of_its_copy() {
 async fn few_copies_stay_open_and_another_file_is_opened_anew() {
     let folder = tempfile::tempdir().unwrap();
     let place = |n: usize| folder.path().join(format!("{n}.db"));
-    for n in 0..=MOST_OPEN {
+    for n in 0..=MAX_OPEN {
         let store = Sqlite::open(
             &place(n),
             crate::store::Access::Write,
@@ -335,10 +335,10 @@ async fn few_copies_stay_open_and_another_file_is_opened_anew() {
     let first = copies.get(&place(0)).await.unwrap();
     let again = copies.get(&place(0)).await.unwrap();
     assert!(Arc::ptr_eq(&first, &again), "it stays open");
-    for n in 0..=MOST_OPEN {
+    for n in 0..=MAX_OPEN {
         copies.get(&place(n)).await.unwrap();
     }
-    assert_eq!(copies.len(), MOST_OPEN);
+    assert_eq!(copies.len(), MAX_OPEN);
     let later = copies.get(&place(0)).await.unwrap();
     assert!(!Arc::ptr_eq(&first, &later), "it was closed for another");
     assert_eq!(

@@ -31,10 +31,10 @@ use crate::store::{HOUR, Hourly};
 const MAGIC: &[u8; 4] = b"cgs1";
 
 /// Maximum octets of sums, unpacked. A segment with more has no sums.
-const MOST_RAW: usize = 16 * 1024 * 1024;
+const MAX_RAW: usize = 16 * 1024 * 1024;
 
 /// Maximum number of words in a dictionary.
-const MOST_WORDS: usize = 1 << 20;
+const MAX_WORDS: usize = 1 << 20;
 
 /// Milliseconds of an hour.
 const MILLIS: u64 = HOUR.as_millis() as u64;
@@ -87,12 +87,12 @@ impl Sums {
         let rest = octets.strip_prefix(MAGIC).ok_or(NONE)?;
         let (raw, frame) = rest.split_first_chunk().ok_or(NONE)?;
         let raw = u32::from_be_bytes(*raw) as usize;
-        if raw > MOST_RAW {
+        if raw > MAX_RAW {
             return Err(BlockError("sums that are too long"));
         }
         let section = unpack(frame, raw)?;
         let mut input = Input(&section);
-        let mut words = || Words::read(&section, &mut input, MOST_WORDS);
+        let mut words = || Words::read(&section, &mut input, MAX_WORDS);
         let (facts, origins, rules) = (words()?, words()?, words()?);
         let (clients, tokens) = (words()?, words()?);
         let of_facts = [facts.len(), origins.len(), rules.len()];

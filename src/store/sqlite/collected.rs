@@ -28,7 +28,7 @@ use crate::store::{
 use crate::tlog::{BUNDLE, Hash, Note, SEGMENT, Tree, VerifierKey};
 
 /// Digests to remember, so that the database is not asked for each entry.
-const MOST_KNOWN: usize = 65_536;
+const MAX_KNOWN: usize = 65_536;
 
 /// A body that entries name and the copy does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -277,7 +277,7 @@ impl Filing<'_> {
     }
 
     fn remember(&mut self, sha256: Sha256) {
-        if self.known.len() >= MOST_KNOWN {
+        if self.known.len() >= MAX_KNOWN {
             self.known.clear();
         }
         self.known.insert(sha256);

@@ -36,7 +36,7 @@ use crate::text::hex;
 use crate::text::json::printable;
 
 /// Faults of the engine's own structure that are named one by one.
-const MOST_FAULTS: i64 = 20;
+const MAX_FAULTS: i64 = 20;
 
 /// The latest records, which a check reads; `crawlgate audit verify --all` reads all.
 const RECORDS: u64 = 10_000;
@@ -198,7 +198,7 @@ type Check = fn(&Connection, &mut Faults) -> Result<(), Failure>;
 
 /// Runs the engine's own check of its pages and indices.
 fn structure(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
-    let mut statement = connection.prepare(&format!("PRAGMA integrity_check({MOST_FAULTS})"))?;
+    let mut statement = connection.prepare(&format!("PRAGMA integrity_check({MAX_FAULTS})"))?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let said: String = row.get(0)?;
@@ -259,7 +259,7 @@ fn rows(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
             if digests::holds(table, row)? {
                 continue;
             }
-            if named == MOST_FAULTS {
+            if named == MAX_FAULTS {
                 more += 1;
                 continue;
             }

@@ -9,7 +9,7 @@ use crate::text::hex::hex;
 use crate::usage::fields::LONGEST;
 
 /// Octets that are kept of each line of a field that was too long to be read. That it was too long follows from the lengths.
-const MOST_OF_UNREAD: usize = 256;
+const MAX_OF_UNREAD: usize = 256;
 
 /// One field line of the response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +37,7 @@ impl<'a> FieldRecord<'a> {
         let most = Bounds {
             parts: 1,
             octets: match is_unread {
-                true => MOST_OF_UNREAD,
+                true => MAX_OF_UNREAD,
                 false => usize::MAX,
             },
         };

@@ -7,7 +7,7 @@ use super::super::{ExportDir, Exported, Gap, Ground};
 use super::{ImportError, PastGaps};
 use crate::clock::Moment;
 use crate::entry::{Basis, Entry, EventKind};
-use crate::store::block::MOST_ENTRIES;
+use crate::store::block::MAX_ENTRIES;
 use crate::store::sqlite::collected::{Filing, MissingBody};
 use crate::store::{Entries, ObjectKind, Sha256, objects_of};
 use crate::tlog::BUNDLE;
@@ -128,7 +128,7 @@ impl<'e, 's> Step<'e, 's> {
             self.object(*sha256, kind, time)?;
         }
         self.batch.push(|out| out.extend_from_slice(octets));
-        match self.batch.octets() >= AT_ONCE || self.batch.len() >= MOST_ENTRIES {
+        match self.batch.octets() >= AT_ONCE || self.batch.len() >= MAX_ENTRIES {
             true => self.flush(),
             false => Ok(()),
         }

@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::net::IpAddr;
 
 use super::columns::{Decided, Repeated, Requested, Table};
-use super::{MAGIC, MILLIS, MOST_RAW, MOST_WORDS, Sums};
+use super::{MAGIC, MAX_RAW, MAX_WORDS, MILLIS, Sums};
 use crate::entry::{Entry, EventKind, Mode, Verdict};
 use crate::store::block::words::Dictionary;
 use crate::store::block::{Block, BlockError, NO_WORD, Word, WordKind};
@@ -188,7 +188,7 @@ impl SumsBuilder {
             &mut self.clients,
             &mut self.tokens,
         ] {
-            if words.len() > MOST_WORDS {
+            if words.len() > MAX_WORDS {
                 return Ok(None);
             }
             words.finish(&mut raw);
@@ -214,7 +214,7 @@ impl SumsBuilder {
         let repeated = sorted(self.repeated).into_iter();
         let repeated = repeated.map(|([hour, facts], count)| Repeated { hour, facts, count });
         Repeated::write_all(&repeated.collect::<Vec<_>>(), &mut raw);
-        if raw.len() > MOST_RAW {
+        if raw.len() > MAX_RAW {
             return Ok(None);
         }
         let mut compressor = zstd::bulk::Compressor::new(3).map_err(|_| FAILED)?;

@@ -14,8 +14,8 @@ use crate::store::{DecisionQuery, GroupBy, hourly};
 fn entries(seed: u64, count: usize) -> Vec<Vec<u8>> {
     let mut dice = Dice(seed);
     let bounds = Bounds {
-        url: entry::MOST,
-        user_agent: entry::MOST,
+        url: entry::MAX,
+        user_agent: entry::MAX,
     };
     let one = |_| {
         let (octets, mut out) = (entry(&mut dice), Vec::new());
@@ -305,7 +305,7 @@ proptest! {
         changes in proptest::collection::vec((any::<u32>(), any::<u8>(), 0..3_u8), 1..6),
     ) {
         let octets = sums_of(&[&entries(seed, 12)]);
-        let mut raw = zstd::bulk::decompress(&octets[8..], MOST_RAW).unwrap();
+        let mut raw = zstd::bulk::decompress(&octets[8..], MAX_RAW).unwrap();
         for (at, octet, change) in changes {
             let at = at as usize % raw.len();
             match change {

@@ -11,7 +11,7 @@ use super::head::Head;
 use super::read::Blocks;
 use super::segment::{self, Index};
 use super::tree::{StoredTree, keep_edges};
-use crate::store::block::{Block, BlockSummary, BlockWriter, MOST_ENTRIES};
+use crate::store::block::{Block, BlockSummary, BlockWriter, MAX_ENTRIES};
 use crate::store::failed;
 use crate::tlog::{self, BUNDLE, SEGMENT, push_entry};
 
@@ -19,8 +19,8 @@ use crate::tlog::{self, BUNDLE, SEGMENT, push_entry};
 const AT_ONCE: u64 = 1_024;
 
 /// Entries, and octets, of the tail from which on it becomes blocks.
-const MOST_TAIL: u64 = 4_096;
-const MOST_TAIL_OCTETS: u64 = 4 * 1024 * 1024;
+const MAX_TAIL: u64 = 4_096;
+const MAX_TAIL_OCTETS: u64 = 4 * 1024 * 1024;
 
 /// Octets of entries from which on a block ends with the bundle at hand.
 const ENOUGH: usize = 8 * 1024 * 1024;
@@ -72,9 +72,9 @@ pub(in crate::store::sqlite) fn append(
         head.push(entry);
         times.add(entry);
     }
-    let most = most.unwrap_or(MOST_TAIL_OCTETS).min(MOST_TAIL_OCTETS);
+    let most = most.unwrap_or(MAX_TAIL_OCTETS).min(MAX_TAIL_OCTETS);
     let is_long = head.size() - first >= AT_ONCE
-        || head.tail_count() >= MOST_TAIL
+        || head.tail_count() >= MAX_TAIL
         || head.tail_octets + frames.len() as u64 >= most;
     if is_long && head.tail_count() >= BUNDLE {
         return fold(transaction, head, u64::MAX, frames);
@@ -181,8 +181,8 @@ pub(in crate::store::sqlite) fn fold(
 /// Returns the number of entries of the next block: whole bundles, within a segment.
 fn next_block_len(entries: &[&[u8]], first: u64, end: u64) -> usize {
     let to_segment = SEGMENT - first % SEGMENT;
-    let most = (end - first).min(to_segment).min(MOST_ENTRIES as u64);
-    let most = usize::try_from(most).unwrap_or(MOST_ENTRIES);
+    let most = (end - first).min(to_segment).min(MAX_ENTRIES as u64);
+    let most = usize::try_from(most).unwrap_or(MAX_ENTRIES);
     let bundle = usize::try_from(BUNDLE).unwrap_or(1);
     let (mut count, mut octets) = (0, 0);
     while count < most && octets < ENOUGH {

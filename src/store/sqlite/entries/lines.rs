@@ -10,7 +10,7 @@ use crate::entry::{Entry, write_line};
 use crate::store::Sha256;
 
 /// Octets of objects to remember while lines are made.
-const MOST: usize = 4 * 1024 * 1024;
+const MAX: usize = 4 * 1024 * 1024;
 
 /// A maker of lines, which remembers the objects that they need.
 #[derive(Default)]
@@ -54,7 +54,7 @@ impl Lines {
         if self.bodies.contains_key(sha256) {
             return Ok(());
         }
-        if self.octets > MOST {
+        if self.octets > MAX {
             self.bodies.clear();
             self.octets = 0;
         }

@@ -15,7 +15,7 @@ use crate::store::{Entries, Object, Sha256, failed};
 pub(in crate::store::sqlite) const WEEK: u64 = 7 * 86_400_000;
 
 /// Objects to remember.
-const MOST: usize = 65_536;
+const MAX: usize = 65_536;
 
 /// The objects that this process has noted as used, with the week.
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ impl Uses {
 
     /// Remembers the notes of a batch after its commit.
     pub(in crate::store::sqlite) fn committed(&mut self, noted: Noted) {
-        if self.0.len() + noted.0.len() > MOST {
+        if self.0.len() + noted.0.len() > MAX {
             self.0.clear();
         }
         self.0.extend(noted.0);

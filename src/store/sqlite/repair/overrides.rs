@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::super::digests;
 use super::super::error::Failure;
 use super::super::rows::{integer, number};
-use super::MOST_FAULTS;
+use super::MAX_FAULTS;
 use crate::text::json::printable;
 
 /// Reserves the numbers of the damaged store's overrides: records name overrides by their numbers.
@@ -63,7 +63,7 @@ pub(super) fn tell_lost(
     let mut is_there = connection.prepare("SELECT 1 FROM override WHERE number = ?1")?;
     let mut named = 0;
     for one in 1..=last {
-        if named >= lost.min(MOST_FAULTS.unsigned_abs()) {
+        if named >= lost.min(MAX_FAULTS.unsigned_abs()) {
             break;
         }
         if is_there.exists([integer(one)])? {

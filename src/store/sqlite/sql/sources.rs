@@ -21,7 +21,7 @@ const BITS: u32 = 40;
 pub(super) const INDEX: u64 = (1 << BITS) - 1;
 
 /// Logs that are open at a time.
-pub(super) const MOST_OPEN: usize = 16;
+pub(super) const MAX_OPEN: usize = 16;
 
 /// A log that is read.
 struct Log {
@@ -115,7 +115,7 @@ impl Sources {
             }
         };
         let answer = ask(&mut source).map_err(at);
-        self.open.truncate(MOST_OPEN - 1);
+        self.open.truncate(MAX_OPEN - 1);
         self.open.push_front((log, source));
         answer
     }

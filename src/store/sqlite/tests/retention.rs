@@ -20,7 +20,7 @@ async fn prune(store: &Sqlite, most: u64) -> Pruned {
 
 #[tokio::test]
 async fn a_long_read_makes_retention_drop_no_more_than_the_excess() {
-    const MOST: u64 = 7 * 512 * 1024;
+    const MAX: u64 = 7 * 512 * 1024;
     let (_folder, path) = place();
     let store = open(&path).unwrap();
     let reader = shell(&path);
@@ -34,24 +34,24 @@ async fn a_long_read_makes_retention_drop_no_more_than_the_excess() {
     }
     let full = store.size().await.unwrap();
     assert!(
-        full.bytes > MOST,
+        full.bytes > MAX,
         "database and log are more than that: {full:?}"
     );
-    let gone = prune(&store, MOST).await.decisions;
+    let gone = prune(&store, MAX).await.decisions;
     let left = store.size().await.unwrap();
     assert!(
         gone <= full.decisions / 2,
         "{gone} of {full:?}, left {left:?}"
     );
     drop(reader);
-    assert_eq!(prune(&store, MOST).await.decisions, 0);
+    assert_eq!(prune(&store, MAX).await.decisions, 0);
     let left = store.size().await.unwrap();
-    assert!(left.bytes <= MOST, "{left:?}");
+    assert!(left.bytes <= MAX, "{left:?}");
 }
 
 #[tokio::test]
 async fn retention_waits_for_a_reader_once_the_log_is_long() {
-    const MOST: u64 = 8 * 1024 * 1024;
+    const MAX: u64 = 8 * 1024 * 1024;
     let (_folder, path) = place();
     let store = open(&path).unwrap();
     let reader = shell(&path);
@@ -67,19 +67,19 @@ async fn retention_waits_for_a_reader_once_the_log_is_long() {
         record(&store, &vec![large.clone(); 100]).await;
         written += 100;
     }
-    assert_eq!(prune(&store, MOST).await.decisions, 0, "of {written}");
+    assert_eq!(prune(&store, MAX).await.decisions, 0, "of {written}");
     assert_eq!(count(), Ok(0), "it reads on");
     drop(reader);
-    let gone = prune(&store, MOST).await.decisions;
+    let gone = prune(&store, MAX).await.decisions;
     let left = store.size().await.unwrap();
-    assert!(left.bytes <= MOST, "{left:?}");
+    assert!(left.bytes <= MAX, "{left:?}");
     assert_eq!(left.decisions, written - gone);
     assert!(left.decisions > 100, "{left:?}");
 }
 
 #[tokio::test]
 async fn no_more_large_records_are_dropped_than_necessary() {
-    const MOST: u64 = 3 * 1024 * 1024;
+    const MAX: u64 = 3 * 1024 * 1024;
     let (_folder, path) = place();
     let store = open(&path).unwrap();
     let page = format!("/{}", "x".repeat(4_200));
@@ -88,12 +88,12 @@ async fn no_more_large_records_are_dropped_than_necessary() {
         record(&store, &vec![large.clone(); 100]).await;
     }
     let full = store.size().await.unwrap();
-    assert!(full.bytes > 2 * MOST, "{full:?}");
-    prune(&store, MOST).await;
+    assert!(full.bytes > 2 * MAX, "{full:?}");
+    prune(&store, MAX).await;
     let left = store.size().await.unwrap();
-    assert!(left.bytes <= MOST, "room is given back: {left:?}");
+    assert!(left.bytes <= MAX, "room is given back: {left:?}");
     // A step drops 250, and pages are filled by one large record each at worst.
-    let fit = MOST / 8_192 / 2;
+    let fit = MAX / 8_192 / 2;
     assert!(left.decisions + 250 >= fit, "{left:?} of {full:?}");
 }
 

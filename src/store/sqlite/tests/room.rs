@@ -65,10 +65,10 @@ async fn walked(store: &Sqlite) -> Vec<LogFault> {
 
 #[tokio::test]
 async fn names_without_end_push_out_no_decision_and_nothing_of_other_domains() {
-    const MOST: u64 = 24 * MIB;
+    const MAX: u64 = 24 * MIB;
     let (_folder, path) = place();
     let store = open(&path).unwrap();
-    bound(&store, MOST).await;
+    bound(&store, MAX).await;
     let text = "User-agent: *\nDisallow: /private\n";
     update_origin(
         &store,
@@ -99,9 +99,9 @@ async fn names_without_end_push_out_no_decision_and_nothing_of_other_domains() {
             ..ROW
         };
         record(&store, &[row]).await;
-        assert!(on_disk(&path) <= MOST, "{n}: {}", on_disk(&path));
+        assert!(on_disk(&path) <= MAX, "{n}: {}", on_disk(&path));
     }
-    let pruned = bound(&store, MOST).await;
+    let pruned = bound(&store, MAX).await;
     assert_eq!((pruned.decisions, pruned.early), (0, 0));
     assert!(pruned.origins > 0);
     assert_eq!(store.size().await.unwrap().decisions, 620);
@@ -162,10 +162,10 @@ async fn a_text_that_many_domains_share_outlives_the_one_that_brought_it() {
 
 #[tokio::test]
 async fn states_without_a_text_have_a_bound_too() {
-    const MOST: u64 = 2 * MIB;
+    const MAX: u64 = 2 * MIB;
     let (_folder, path) = place();
     let store = open(&path).unwrap();
-    bound(&store, MOST).await;
+    bound(&store, MAX).await;
     for n in 0..3_000_u64 {
         let time = NOON + Duration::from_secs(n);
         let absent = super::super::super::tests::absent(time);
@@ -175,7 +175,7 @@ async fn states_without_a_text_have_a_bound_too() {
         )
         .await;
     }
-    assert!(on_disk(&path) <= MOST, "{}", on_disk(&path));
+    assert!(on_disk(&path) <= MAX, "{}", on_disk(&path));
     let left = store.size().await.unwrap();
     assert!((100..1_000).contains(&left.origins), "{left:?}");
     let (newest, _) = Origin::parse("https://n2999.wild.example").unwrap();
@@ -212,10 +212,10 @@ async fn the_file_and_its_log_stay_within_the_bound_while_records_come() {
 
 #[tokio::test]
 async fn a_log_held_by_a_reader_is_reported_and_our_pages_do_not_hold_it() {
-    const MOST: u64 = 2 * MIB;
+    const MAX: u64 = 2 * MIB;
     let (_folder, path) = place();
     let store = open(&path).unwrap();
-    assert_eq!(bound(&store, MOST).await.long_log, 0);
+    assert_eq!(bound(&store, MAX).await.long_log, 0);
     record(&store, &rows(10)).await;
     // A reader that has a page and asks for no other: `log --follow`, or an abandoned export.
     let follower = Sqlite::open(&path, Access::Read, Synchronous::Normal).unwrap();
@@ -231,17 +231,17 @@ async fn a_log_held_by_a_reader_is_reported_and_our_pages_do_not_hold_it() {
         }
     };
     fill().await;
-    assert_eq!(bound(&store, MOST).await.long_log, 0);
-    assert!(on_disk(&path) <= MOST);
+    assert_eq!(bound(&store, MAX).await.long_log, 0);
+    assert!(on_disk(&path) <= MAX);
     // A reader that stays within one transaction.
     let shell = shell(&path);
     shell
         .execute_batch("BEGIN; SELECT count(*) FROM tail")
         .unwrap();
     fill().await;
-    let octets = bound(&store, MOST).await.long_log;
+    let octets = bound(&store, MAX).await.long_log;
     assert!(octets > 256 * 1024, "{octets}");
     shell.execute_batch("COMMIT").unwrap();
-    assert_eq!(bound(&store, MOST).await.long_log, 0);
-    assert!(on_disk(&path) <= MOST);
+    assert_eq!(bound(&store, MAX).await.long_log, 0);
+    assert!(on_disk(&path) <= MAX);
 }

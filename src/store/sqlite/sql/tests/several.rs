@@ -5,7 +5,7 @@ use super::*;
 #[tokio::test]
 async fn a_statement_goes_on_in_a_log_that_others_have_closed() {
     let folder = tempfile::tempdir().unwrap();
-    let logs = 0..=sources::MOST_OPEN;
+    let logs = 0..=sources::MAX_OPEN;
     let paths: Vec<_> = logs
         .map(|n| folder.path().join(format!("{n}.db")))
         .collect();

@@ -209,10 +209,9 @@ fn measure() {
         peers::other_build(&lab, for_proxy.as_deref()),
     ];
     let only = std::env::var("EXCHANGE_ONLY").unwrap_or_default();
-    let mut references = REFERENCES.to_vec();
-    if proxies[BUILD].is_some() {
-        references.extend((0..ARRANGEMENTS.len()).filter_map(own_of));
-    }
+    let own = |place| own_of(place).filter(|_| proxies[BUILD].is_some());
+    let own = (0..ARRANGEMENTS.len()).filter_map(own);
+    let references: Vec<usize> = own.chain(REFERENCES).collect();
 
     let mut results: Vec<Vec<Round>> = ARRANGEMENTS.iter().map(|_| Vec::new()).collect();
     for _ in 0..rounds {
@@ -335,11 +334,9 @@ fn report(results: &[Vec<Round>], pinned: bool) {
 /// Returns the arrangement of this build that asks the same as one of the other build.
 fn own_of(place: usize) -> Option<usize> {
     let build = ARRANGEMENTS.get(place)?;
-    let is_own = |own: &Arrangement| {
-        own.proxy == Some(GATE) && own.protocol == build.protocol && own.path == build.path
-    };
-    let own = ARRANGEMENTS.iter().position(is_own);
-    own.filter(|_| build.proxy == Some(BUILD))
+    let asks = |of: &Arrangement| (of.protocol, of.path);
+    let is_own = |own: &Arrangement| own.proxy == Some(GATE) && asks(own) == asks(build);
+    (build.proxy == Some(BUILD)).then(|| ARRANGEMENTS.iter().position(is_own))?
 }
 
 fn ratios(

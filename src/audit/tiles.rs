@@ -25,13 +25,13 @@ pub enum TilesError {
     Content(#[from] ContentError),
     /// The hashes do not lead to the tile.
     #[error("{0}")]
-    Tree(ProverError<Gone>),
+    Tree(ProverError<MissingHashes>),
 }
 
 /// Retention has dropped records, and the hashes that the tile needs with them.
 #[derive(Debug, Error)]
 #[error("the hashes of dropped records are needed, and gone")]
-pub struct Gone;
+pub struct MissingHashes;
 
 /// Returns the content of a tile or of a bundle of entries in the tree of `size` entries. `None` if the tree has none, or
 /// retention has dropped its records.
@@ -72,7 +72,7 @@ pub async fn content(
     let mut prover = Prover::new(needed, |tile: Tile| roots.hashes(tile));
     match prover.tile(tile) {
         Ok(hashes) => Ok(Some(hashes.as_flattened().to_vec())),
-        Err(ProverError::Source(Gone)) => Ok(None),
+        Err(ProverError::Source(MissingHashes)) => Ok(None),
         Err(error) => Err(TilesError::Tree(error)),
     }
 }
@@ -162,13 +162,13 @@ impl Roots {
     ///
     /// # Errors
     /// When one is not here.
-    pub fn hashes(&self, tile: Tile) -> Result<Vec<Hash>, Gone> {
+    pub fn hashes(&self, tile: Tile) -> Result<Vec<Hash>, MissingHashes> {
         let first = tile.index() * 256;
         let hashes = (first..first + u64::from(tile.width())).map(|index| match tile.level() {
             1 => self.bundle(index),
             _ => self.segment(index),
         });
-        hashes.collect::<Option<_>>().ok_or(Gone)
+        hashes.collect::<Option<_>>().ok_or(MissingHashes)
     }
 
     fn segment(&self, number: u64) -> Option<Hash> {

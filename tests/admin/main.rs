@@ -24,5 +24,6 @@ mod public_try;
 mod roles;
 mod schema;
 mod schemathesis;
+mod tlog;
 mod tls;
 mod users;

@@ -27,7 +27,7 @@ async fn file(State(app): State<AppState>, Path(path): Path<String>) -> Result<R
                    /tlog/tile/entries/N[.p/W]";
         return Err(Problem::missing(why));
     };
-    let _turn = app.turn().await?;
+    let _permit = app.work_permit().await?;
     if resource == Resource::Checkpoint {
         let newest = store.checkpoints().await?.pop();
         let why =

@@ -54,7 +54,7 @@ const ACCIDENTS: &[(&str, &[&str])] = &[
         "instance_faults::an_engine_and_an_instance_that_are_killed_in_one_moment_let_no_turn_go_early",
     ]),
     ("an instance is cut off", &[
-        "instance_faults::an_instance_behind_a_wall_forwards_for_no_longer_than_its_patience",
+        "instance_faults::an_instance_without_its_link_forwards_for_no_longer_than_its_patience",
         "overrides::an_instance_that_is_stopped_is_named_and_forwards_nothing_later",
         "overrides::an_instance_that_the_engine_has_forgotten_is_named_as_late",
     ]),

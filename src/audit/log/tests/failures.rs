@@ -13,7 +13,7 @@ async fn on_a_full_disk_requests_are_refused_and_no_record_is_lost_or_doubled() 
     }
     let failure = log.flush().await.unwrap_err().to_string();
     assert!(
-        failure.starts_with("decisions cannot be recorded in tank: "),
+        failure.starts_with("decisions cannot be recorded in sink: "),
         "{failure}"
     );
     assert!(log.ready().await.is_err());

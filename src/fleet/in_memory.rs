@@ -224,12 +224,13 @@ impl Coordinator for InMemoryCoordinator {
 
     fn acquire_fetch<'a>(&'a self, ask: AcquireFetch<'a>) -> Call<'a, FetchLease> {
         self.call(move |state, now, at| {
-            state.expire(ask.key, now);
+            state.expire_state(ask.key, now);
             let published = state.states.get(ask.key).map(|(published, _)| published);
             let held = published.map_or(Token(0), |published| published.token);
             if let Some(published) = published.filter(|_| held > ask.known) {
                 return FetchLease::Newer(published.clone(), at);
             }
+            state.expire_lease(ask.key, now);
             let until = now + ask.lease;
             match state.leases.get_mut(ask.key) {
                 Some(lease) if lease.holder != ask.holder => FetchLease::Held {
@@ -258,7 +259,8 @@ impl Coordinator for InMemoryCoordinator {
 
     fn publish_state<'a>(&'a self, new: PublishState<'a>) -> Call<'a, Published> {
         self.call(move |state, now, at| {
-            state.expire(new.key, now);
+            state.expire_lease(new.key, now);
+            state.expire_state(new.key, now);
             let held = state.leases.get(new.key);
             if held.is_some_and(|held| held.holder == new.holder && held.token == new.token) {
                 state.leases.remove(new.key);
@@ -278,7 +280,8 @@ impl Coordinator for InMemoryCoordinator {
     }
 
     fn release_fetch<'a>(&'a self, key: &'a StateKey, holder: &'a str) -> Call<'a, ()> {
-        self.call(move |state, _, _| {
+        self.call(move |state, now, _| {
+            state.expire_lease(key, now);
             if state
                 .leases
                 .get(key)
@@ -362,11 +365,16 @@ impl Contents {
         self.members.iter().map(row).collect()
     }
 
-    /// Drops what has expired under this key.
-    fn expire(&mut self, key: &StateKey, now: Moment) {
+    /// Drops the lease under this key if it has expired. An engine does so once a script asks for it: a clock that is set
+    /// back afterwards does not bring the lease back.
+    fn expire_lease(&mut self, key: &StateKey, now: Moment) {
         if self.leases.get(key).is_some_and(|lease| lease.until <= now) {
             self.leases.remove(key);
         }
+    }
+
+    /// Drops the state under this key if it has expired.
+    fn expire_state(&mut self, key: &StateKey, now: Moment) {
         if self.states.get(key).is_some_and(|(_, until)| *until <= now) {
             self.states.remove(key);
         }

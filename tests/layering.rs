@@ -94,7 +94,7 @@ fn imports() -> BTreeMap<Module, BTreeSet<Module>> {
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        // What cargo builds of a crate in benches has the tag.
+        // Cargo marks its target directories, such as that of a crate in benches, with this file.
         if path.join("CACHEDIR.TAG").exists() {
             continue;
         }

@@ -176,12 +176,12 @@ fn an_acknowledgement_names_a_person() {
         ids[..3],
         "the others are done"
     );
-    let nobody = db
+    let without_name = db
         .command(&["log", "ack", &ids[0], "--note", "x"])
         .env_remove("USER")
         .output()
         .unwrap();
-    assert!(String::from_utf8_lossy(&nobody.stderr).contains("--by NAME"));
+    assert!(String::from_utf8_lossy(&without_name.stderr).contains("--by NAME"));
 }
 
 #[test]

@@ -184,7 +184,7 @@ fn spawn(program: &str, folder: &tempfile::TempDir, options: &[String], has_cloc
         .unwrap()
 }
 
-/// How octets pass a link.
+/// The treatment of octets on a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transfer {
     /// Each part passes after this time.

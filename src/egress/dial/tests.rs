@@ -233,9 +233,9 @@ async fn an_upstream_proxy_may_be_private_but_neither_denied_nor_ourselves() {
         Some(ProhibitedBy::Own)
     );
     drop(listener);
-    let nobody = dialler(&way);
+    let unreachable = dialler(&way);
     assert_eq!(
-        nobody.dial(&site, None).await.err(),
+        unreachable.dial(&site, None).await.err(),
         Some(Failure::ProxyUnreachable)
     );
 }

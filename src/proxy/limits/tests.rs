@@ -89,20 +89,20 @@ async fn thousands_of_newcomers_take_each_others_seats() {
 async fn a_client_has_as_many_connections_as_it_may_have() {
     let limiter = Arc::<Limiter>::default();
     let limits = limits(|limits| limits.connections_per_client = Some(2));
-    let nobody = Arc::<Client>::default();
+    let unnamed = Arc::<Client>::default();
     let slots: Vec<ConnectionSlot> = (0..4).map(|_| limiter.slot(100).unwrap()).collect();
     for slot in &slots {
         slot.begin();
     }
-    assert_eq!(slots[0].belongs_to(&nobody, HERE, &limits), Ok(()));
-    assert_eq!(slots[1].belongs_to(&nobody, HERE, &limits), Ok(()));
-    let third = slots[2].belongs_to(&nobody, HERE, &limits);
+    assert_eq!(slots[0].belongs_to(&unnamed, HERE, &limits), Ok(()));
+    assert_eq!(slots[1].belongs_to(&unnamed, HERE, &limits), Ok(()));
+    let third = slots[2].belongs_to(&unnamed, HERE, &limits);
     assert_eq!(third, Err(Reason::ClientLimit));
-    assert_eq!(slots[3].belongs_to(&nobody, THERE, &limits), Ok(()));
+    assert_eq!(slots[3].belongs_to(&unnamed, THERE, &limits), Ok(()));
     // Its own idle connection makes room, and no other client's.
     slots[3].end();
     slots[1].end();
-    assert_eq!(slots[2].belongs_to(&nobody, HERE, &limits), Ok(()));
+    assert_eq!(slots[2].belongs_to(&unnamed, HERE, &limits), Ok(()));
     assert!(has_to_leave(&slots[1]).await && !has_to_leave(&slots[3]).await);
     // A connection that turns out to belong to a client counts as that client's.
     let news = Arc::new(Client {
@@ -111,7 +111,7 @@ async fn a_client_has_as_many_connections_as_it_may_have() {
     });
     assert!(slots[0].request(&news, HERE, &limits).is_ok());
     let other = limiter.slot(100).unwrap();
-    assert_eq!(other.belongs_to(&nobody, HERE, &limits), Ok(()));
+    assert_eq!(other.belongs_to(&unnamed, HERE, &limits), Ok(()));
     let too_many = other.request(&news, THERE, &limits).map(drop);
     assert_eq!(
         too_many,

@@ -161,8 +161,8 @@ fn the_winning_rule_has_a_reason() {
             .collect();
         assert_eq!((&*found, judged.why), (*expected, *why), "{name}");
     }
-    let nobody = robots("user-agent: a\ndisallow: /").explain(&chain(&["b"]), b"/");
-    assert_eq!(nobody.written.why, VerdictReason::NoGroup);
+    let without_group = robots("user-agent: a\ndisallow: /").explain(&chain(&["b"]), b"/");
+    assert_eq!(without_group.written.why, VerdictReason::NoGroup);
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub(super) const ACCOUNTS: [&str; 2] = ["client:0123", "client:4567"];
 /// Lengths of spans, in milliseconds.
 pub(super) const SPANS: [u64; 2] = [10_000, 3_600_000];
 
-/// What an instance does, or what happens to the engine.
+/// One act of an instance, or one accident of the engine.
 #[derive(Debug, Clone)]
 pub(super) enum Step {
     /// Time passes, in milliseconds.

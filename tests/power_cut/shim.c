@@ -3,11 +3,14 @@
  * Loaded with LD_PRELOAD. POWER_CUT_FOLDER names the folder (an absolute path without links) and POWER_CUT_JOURNAL the
  * journal. A change and its entry happen under one lock, so the order of entries is the order of changes. A sync has two
  * entries, one before and one after it: it covers the changes before the first, and holds from the second on.
+ *
+ * SIGPWR ends the program as SIGKILL does, but under that lock: SIGKILL alone may fall between a change and its entry.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -40,6 +43,18 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int64_t syncs;
 static struct { uint8_t is_watched; dev_t device; ino_t inode; } files[FILES];
 
+static void *end(void *unused) {
+    sigset_t power;
+    int found;
+    sigemptyset(&power);
+    sigaddset(&power, SIGPWR);
+    if (sigwait(&power, &found) != 0) abort();
+    pthread_mutex_lock(&lock);
+    kill(getpid(), SIGKILL);
+    for (;;) pause();
+    return unused;
+}
+
 __attribute__((constructor)) static void begin(void) {
     const char *path = getenv("POWER_CUT_JOURNAL"), *place = getenv("POWER_CUT_FOLDER");
     if (!path || !place || strlen(place) >= sizeof folder) abort();
@@ -48,6 +63,12 @@ __attribute__((constructor)) static void begin(void) {
     int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC;
     journal = (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0600);
     if (journal < 0) abort();
+    sigset_t power;
+    pthread_t waiting;
+    sigemptyset(&power);
+    sigaddset(&power, SIGPWR);
+    /* Threads inherit the mask: only the one that waits for the signal takes it. */
+    if (pthread_sigmask(SIG_BLOCK, &power, NULL) != 0 || pthread_create(&waiting, NULL, end, NULL) != 0) abort();
 }
 
 static void note(uint32_t kind, int file, int64_t number, const char *name, const char *to, const void *data, size_t length) {

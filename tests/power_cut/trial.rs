@@ -94,7 +94,7 @@ impl Trial {
         let second = command(&setup);
         let mut gate = CrawlgateProcess::spawn(setup, second);
         answered.extend(crawl(gate.address, &origin, &journal, 2 * enough));
-        gate.signal(Signal::KILL);
+        gate.signal(Signal::POWER);
         gate.wait();
 
         let disk = Disk::of(before, journal::read(&fs::read(&journal).unwrap()));

@@ -58,7 +58,7 @@
 //! # Reading order
 //!
 //! From the leaves up; each room imports only rooms before it, and `tests/layering.rs` holds that:
-//! [`version`] · [`clock`] · `gcra` · `retry` · `connection_limit` · `held_writes` · `filtered` · `http2_frames` · `http2_body` · `websocket` · [`descriptors`] · [`metrics`] · [`rep`] ·
+//! [`version`] · [`clock`] · `gcra` · `retry` · `connection_limit` · `held_writes` · `gathered` · `filtered` · `http2_frames` · `http2_body` · `websocket` · [`descriptors`] · [`metrics`] · [`rep`] ·
 //! [`socket`] · [`text`] · [`ftp`] · [`tlog`] · `whole_file` · [`agent`] · [`usage`] · [`robots`] · [`policy`] · [`signing`] ·
 //! [`config`] · [`fleet`] · [`ca`] · [`client`] ·
 //! [`pace`] · [`entry`] · [`store`] · [`trust`] · [`audit`] · [`egress`] · [`witness`] · [`ship`] · [`cache`] · [`telemetry`] ·
@@ -98,6 +98,7 @@ mod filtered;
 pub mod fleet;
 pub mod ftp;
 pub mod gate;
+mod gathered;
 mod gcra;
 mod held_writes;
 mod http2_body;

@@ -23,6 +23,7 @@ const ROOMS: &[&str] = &[
     "retry",
     "connection_limit",
     "held_writes",
+    "gathered",
     "filtered",
     "http2_frames",
     "http2_body",

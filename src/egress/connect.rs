@@ -12,6 +12,7 @@ use std::time::Duration;
 use http::uri::Authority;
 use http::{Uri, Version};
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
+use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
@@ -20,13 +21,14 @@ use tokio_rustls::client::TlsStream;
 use tower_service::Service;
 
 use super::attempt::Lease;
-use super::http1::{self, Connection};
+use super::http1;
 use super::http2;
 use super::key::Key;
 use super::multiplexer::{Protocol, Turn};
 use super::sharing::{Protocols, Sharing};
 use super::{Failure, Shared, ViaChain};
 use crate::descriptors::are_exhausted;
+use crate::gathered::Gathered;
 use crate::rep::{Origin, Scheme};
 use crate::trust::{self, TrustError};
 
@@ -163,7 +165,7 @@ impl Shared {
                     drop(open);
                 });
                 self.sweep();
-                let connection = Connection::new(sender, peer, task.abort_handle());
+                let connection = http1::Connection::new(sender, peer, task.abort_handle());
                 Ok(Lease::Http1(
                     self.pool.lease(key, connection, sharing, of_pool),
                 ))
@@ -273,13 +275,19 @@ pub(crate) fn tls_config_of(roots: RootCertStore) -> Result<rustls::ClientConfig
     Ok(config)
 }
 
+impl Connection for Gathered<TcpStream> {
+    fn connected(&self) -> Connected {
+        self.0.connected()
+    }
+}
+
 /// An open connection, for the TLS connector.
 struct Dialled(Option<TcpStream>);
 
 impl Service<Uri> for Dialled {
-    type Response = TokioIo<TcpStream>;
+    type Response = TokioIo<Gathered<TcpStream>>;
     type Error = io::Error;
-    type Future = Ready<io::Result<TokioIo<TcpStream>>>;
+    type Future = Ready<io::Result<TokioIo<Gathered<TcpStream>>>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
@@ -287,7 +295,7 @@ impl Service<Uri> for Dialled {
 
     fn call(&mut self, _: Uri) -> Self::Future {
         // A second call finds the stream already taken.
-        let stream = self.0.take().map(TokioIo::new);
+        let stream = self.0.take().map(|stream| TokioIo::new(Gathered(stream)));
         ready(stream.ok_or_else(|| io::ErrorKind::NotConnected.into()))
     }
 }

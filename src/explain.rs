@@ -27,7 +27,7 @@ use crate::ftp::{self, path::ReadError};
 use crate::policy::generation::OriginUpdates;
 use crate::policy::identity::{Required, decide_by_identity};
 use crate::policy::overrides::{ActiveOverride, Overrides};
-use crate::policy::{self, Decision, Reason, Ruling, Target, Verdict};
+use crate::policy::{self, Decision, Reason, Target, Verdict};
 use crate::rep::{
     Explanation, Group, Origin, OriginError, OtherLine, ParseOptions, ProductToken, Robots, Scheme,
     split_transfer_type,
@@ -121,15 +121,17 @@ impl Evaluator {
     pub fn begin(&self, target: Target, now: Moment) -> Evaluation {
         let mode = self.settings.mode;
         let target = match policy::clear_robots_txt(target.clone(), mode, now) {
-            Ok(ruling) => return Evaluation::Judged(Box::new(self.bare(target, decision(ruling)))),
+            Ok(ruling) => {
+                return Evaluation::Judged(Box::new(self.bare(target, ruling.into_decision())));
+            }
             Err(target) => target,
         };
         let identified = decide_by_identity(target.clone(), &self.agent, self.required, mode, now);
         if let Ok(ruling) = identified {
-            return Evaluation::Judged(Box::new(self.bare(target, decision(ruling))));
+            return Evaluation::Judged(Box::new(self.bare(target, ruling.into_decision())));
         }
         let asserted = policy::decide_by_override(target.clone(), &self.overrides, mode, now);
-        let asserted = asserted.ok().map(|ruling| Box::new(decision(ruling)));
+        let asserted = asserted.ok().map(|ruling| Box::new(ruling.into_decision()));
         Evaluation::Open(target, asserted)
     }
 
@@ -190,7 +192,7 @@ impl Evaluator {
         } = view;
         let (asked, settings) = (target.clone(), self.settings.clone());
         let ruling = policy::decide(asked, &self.agent, &state, &stance, settings, now);
-        let mut decision = decision(ruling.with_fetched_as(fetched_as));
+        let mut decision = ruling.with_fetched_as(fetched_as).into_decision();
         if stance.is_prohibited() {
             // The proxy checks the address policy first.
             decision.reason = Reason::AddressProhibited;
@@ -366,12 +368,6 @@ fn encoded(path: &str) -> String {
         }
         encoded
     })
-}
-
-fn decision(ruling: Ruling) -> Decision {
-    match ruling {
-        Ruling::Allow(_, decision) | Ruling::Refuse(decision) => decision,
-    }
 }
 
 /// Describes the reason for a decision, with the facts that the decision adds to the reason's meaning.

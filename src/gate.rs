@@ -318,7 +318,7 @@ impl Gate {
             mut charged,
         } = prior;
         if let Err(refusal) = self.ready(asked).await {
-            let ruling = Ruling::Refuse(refusal);
+            let ruling = Ruling::refuse(refusal);
             return Cleared::at_once(ruling, Duration::ZERO, charged);
         }
         let account = &requester.client.account;
@@ -366,7 +366,7 @@ impl Gate {
             };
         }
         // Boxed: a rare wait should not burden every request's future.
-        *outcome.decision = decision.clone();
+        outcome.decision.clone_from(&decision);
         let held = self.await_turn(kind, permit, decision, requester, hold, outcome.pace);
         let cleared = Box::pin(held).await;
         Cleared { charged, ..cleared }
@@ -382,7 +382,7 @@ impl Gate {
         asked: Moment,
     ) -> Cleared {
         if let Err(refusal) = self.ready(asked).await {
-            let ruling = Ruling::Refuse(refusal);
+            let ruling = Ruling::refuse(refusal);
             return Cleared::at_once(ruling, Duration::ZERO, None);
         }
         let ruling = self.judge(kind, target, requester, asked).await;
@@ -434,7 +434,7 @@ impl Gate {
         now: Moment,
     ) -> Ruling {
         if let Err(refusal) = self.ready(now).await {
-            return Ruling::Refuse(refusal);
+            return Ruling::refuse(refusal);
         }
         self.judge_opaque(target, requester, now)
     }

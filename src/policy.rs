@@ -265,20 +265,32 @@ impl Decision {
     }
 }
 
-/// A decision, with a permit if it allows or is only reported.
+/// A decision, with a permit if it allows or is only reported. The decision is boxed: it passes through many functions.
 #[derive(Debug)]
 pub enum Ruling {
     /// It may go out.
-    Allow(Permit, Decision),
+    Allow(Permit, Box<Decision>),
     /// It may not.
-    Refuse(Decision),
+    Refuse(Box<Decision>),
 }
 
 impl Ruling {
+    /// Refuses by a decision.
+    pub fn refuse(decision: Decision) -> Ruling {
+        Ruling::Refuse(Box::new(decision))
+    }
+
     /// Returns the decision in either case.
     pub fn decision(&self) -> &Decision {
         match self {
             Ruling::Allow(_, decision) | Ruling::Refuse(decision) => decision,
+        }
+    }
+
+    /// Returns the decision in either case, and gives up the permit.
+    pub fn into_decision(self) -> Decision {
+        match self {
+            Ruling::Allow(_, decision) | Ruling::Refuse(decision) => *decision,
         }
     }
 
@@ -306,7 +318,7 @@ impl Ruling {
     }
 
     /// Makes the ruling: the only function that makes a permit.
-    fn of(target: Target, decision: Decision, generation: Generation) -> Ruling {
+    fn of(target: Target, decision: Box<Decision>, generation: Generation) -> Ruling {
         if decision.lets_out() {
             Ruling::Allow(Permit { target, generation }, decision)
         } else {
@@ -331,7 +343,7 @@ pub fn clear_robots_txt(
             mode,
             ..Decision::bare(Reason::RobotsTxt, now)
         };
-        Ok(Ruling::of(target, decision, generation))
+        Ok(Ruling::of(target, Box::new(decision), generation))
     } else {
         Err(target)
     }
@@ -387,7 +399,7 @@ fn by_override(
         asserted: Some(Arc::clone(asserted)),
         ..Decision::bare(reason, now)
     };
-    Ruling::of(target, decision, generation)
+    Ruling::of(target, Box::new(decision), generation)
 }
 
 /// Judges one request by the state of its origin. [`Stance::Unknown`] is never judged: it gives
@@ -561,18 +573,15 @@ pub fn await_robots(
         retry_at: Some(retry_at),
         ..Decision::bare(Reason::RobotsPending, now)
     };
-    Ruling::of(target, decision, settings.generation)
+    Ruling::of(target, Box::new(decision), settings.generation)
 }
 
 /// Takes a permit back: its origin's turn comes later than a request is held for.
-pub fn await_turn(permit: Permit, allowed: Decision, retry_at: Moment) -> Ruling {
-    let decision = Decision {
-        reason: Reason::Paced,
-        rule: None,
-        reading: None,
-        retry_at: Some(retry_at),
-        ..allowed
-    };
+pub fn await_turn(permit: Permit, mut decision: Box<Decision>, retry_at: Moment) -> Ruling {
+    decision.reason = Reason::Paced;
+    decision.rule = None;
+    decision.reading = None;
+    decision.retry_at = Some(retry_at);
     Ruling::of(permit.target, decision, permit.generation)
 }
 
@@ -583,7 +592,7 @@ pub fn decide_opaque(target: Target, context: impl Into<DecisionContext>, now: M
         mode,
         ..Decision::bare(Reason::OpaqueTunnel, now)
     };
-    Ruling::of(target, decision, generation)
+    Ruling::of(target, Box::new(decision), generation)
 }
 
 fn without_rules(stance: &Stance) -> Reason {
@@ -626,7 +635,7 @@ fn conclude(
         Verdict::Allow => decision.with_usage(settings.signals, said),
         Verdict::Deny | Verdict::Defer => decision.with_purposes(&settings.signals),
     };
-    Ruling::of(target, decision, settings.generation)
+    Ruling::of(target, Box::new(decision), settings.generation)
 }
 
 #[cfg(test)]

@@ -152,7 +152,7 @@ fn decide(
         return Err(NoDecision::Attested(NotReplayable::Cut));
     }
     let question = match without_robots(evidence)? {
-        Ok(ruling) => return Ok(concluded(ruling)),
+        Ok(ruling) => return Ok(ruling.into_decision()),
         Err(question) => question,
     };
     let terms = terms_of(evidence, terms)?;
@@ -238,14 +238,14 @@ fn by_robots(
             ..signals(evidence, terms, &target, decided)?
         },
     };
-    let decision = concluded(if let Stance::Unknown = stance {
+    let ruling = if let Stance::Unknown = stance {
         policy::await_robots(target, state, decided, settings, decided)
     } else if evidence.opaque {
         policy::decide_tunnel(target, &agent, &state, &stance, settings, decided)
     } else {
         policy::decide(target, &agent, &state, &stance, settings, decided)
-    });
-    Ok(answered(decision, evidence, &agent))
+    };
+    Ok(answered(ruling.into_decision(), evidence, &agent))
 }
 
 /// Returns the grounds of the decision about use.
@@ -333,12 +333,6 @@ fn unproven(reason: Reason, evidence: &Evidence<'_>) -> Option<NotReplayable> {
         Replay::Pending => Some(NotReplayable::Pending),
         Replay::Paced => Some(NotReplayable::Paced),
         Replay::Unrecorded => Some(NotReplayable::Unrecorded),
-    }
-}
-
-fn concluded(ruling: Ruling) -> Decision {
-    match ruling {
-        Ruling::Allow(_, decision) | Ruling::Refuse(decision) => decision,
     }
 }
 

@@ -340,7 +340,7 @@ impl Sitemaps {
             let Known { state, stance, .. } = known;
             policy::decide(target, &self.agent, state, stance, settings, self.now)
         });
-        let decision = super::decision(ruling);
+        let decision = ruling.into_decision();
         match decision.reason {
             Reason::RobotsPending => Access::Unknown,
             reason => Access::Judged {

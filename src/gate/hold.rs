@@ -27,13 +27,13 @@ impl Gate {
             refused @ Ruling::Refuse(_) => {
                 return match self.clients.count(requester.client, now) {
                     Ok(()) => refused,
-                    Err(QuotaExceeded(retry_at)) => Ruling::Refuse(quota_exceeded(retry_at, now)),
+                    Err(QuotaExceeded(retry_at)) => Ruling::refuse(quota_exceeded(retry_at, now)),
                 };
             }
         };
         if self.fleet.is_some() {
             // The engine may have to be asked.
-            *outcome.decision = decision.clone();
+            outcome.decision.clone_from(&decision);
         }
         // Alone, no request enters twice.
         let began = self.fleet.as_ref().map(|_| self.clock.uptime());
@@ -47,10 +47,10 @@ impl Gate {
                 Ruling::Allow(permit, decision)
             }
             Ok(entered) => {
-                *outcome.decision = decision;
+                *outcome.decision = *decision;
                 let entered = match self.held(entered, requester, began).await {
                     Ok(entered) => entered,
-                    Err(why) => return Ruling::Refuse(self.not_entered(&why)),
+                    Err(why) => return Ruling::refuse(self.not_entered(&why)),
                 };
                 let now = self.clock.now();
                 let ruling = self.judge(kind, permit.into_target(), requester, now).await;
@@ -58,7 +58,7 @@ impl Gate {
                 entered.commit();
                 ruling
             }
-            Err(why) => Ruling::Refuse(self.not_entered(&why)),
+            Err(why) => Ruling::refuse(self.not_entered(&why)),
         }
     }
 
@@ -100,7 +100,7 @@ impl Gate {
         &self,
         kind: Kind,
         permit: Permit,
-        decision: Decision,
+        decision: Box<Decision>,
         requester: &Requester<'_>,
         hold: Duration,
         waits_for: &mut Option<EffectivePace>,

@@ -55,7 +55,7 @@ impl Gate {
         quota: Option<QuotaExceeded>,
     ) -> Ruling {
         if let Err(prohibited) = self.egress.check(&target.origin) {
-            return Ruling::Refuse(Decision::prohibited(prohibited, now));
+            return Ruling::refuse(Decision::prohibited(prohibited, now));
         }
         let (target, mode) = match self.judge_without_robots(kind, target, requester, now) {
             Ok(ruling) => {
@@ -74,7 +74,7 @@ impl Gate {
                 now,
             )
         {
-            return Ruling::Refuse(quota_exceeded(retry_at, now));
+            return Ruling::refuse(quota_exceeded(retry_at, now));
         }
         let mut view = self.look_up(&target.origin, requester).await;
         if view.stance.is_prohibited() {
@@ -83,7 +83,7 @@ impl Gate {
             view = match checked.await {
                 Ok(open) => open,
                 Err(prohibited) => {
-                    return Ruling::Refuse(Decision::prohibited(prohibited, view.now));
+                    return Ruling::refuse(Decision::prohibited(prohibited, view.now));
                 }
             };
         }
@@ -140,7 +140,7 @@ impl Gate {
         if let Stance::Unknown = stance {
             let retry_at = now + by.config.timing.retry_min;
             return match is_exhausted {
-                true => Ruling::Refuse(overloaded(now)),
+                true => Ruling::refuse(overloaded(now)),
                 false => policy::await_robots(target, state, retry_at, settings, now),
             };
         }

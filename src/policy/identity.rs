@@ -58,7 +58,7 @@ pub fn decide_by_identity(
         mode,
         ..Decision::bare(reason, now)
     };
-    Ok(Ruling::of(target, decision, generation))
+    Ok(Ruling::of(target, Box::new(decision), generation))
 }
 
 #[cfg(test)]

@@ -69,11 +69,11 @@ fn decision(ruling: Ruling, path: &str) -> Decision {
         Ruling::Allow(permit, decision) => {
             assert_eq!(decision.verdict(), Verdict::Allow);
             assert_eq!(permit.target().path.as_str(), path);
-            decision
+            *decision
         }
         Ruling::Refuse(decision) => {
             assert_ne!(decision.verdict(), Verdict::Allow);
-            decision
+            *decision
         }
     }
 }
@@ -221,8 +221,8 @@ fn robots_txt_itself_needs_no_rules() {
 /// Returns the decision, and whether the request leaves.
 fn outcome(ruling: Ruling) -> (Decision, bool) {
     match ruling {
-        Ruling::Allow(_, decision) => (decision, true),
-        Ruling::Refuse(decision) => (decision, false),
+        Ruling::Allow(_, decision) => (*decision, true),
+        Ruling::Refuse(decision) => (*decision, false),
     }
 }
 
@@ -317,7 +317,12 @@ fn walls_hold_in_report_mode() {
             mode: Mode::Report,
             ..Decision::bare(reason, NOW)
         };
-        let goes_out = outcome(Ruling::of(target("/"), decision, Generation::default())).1;
+        let goes_out = outcome(Ruling::of(
+            target("/"),
+            Box::new(decision),
+            Generation::default(),
+        ))
+        .1;
         assert_eq!(goes_out, !reason.is_always_enforced(), "{reason:?}");
     }
 }

@@ -43,7 +43,7 @@ impl Proxy {
                     Ruling::Allow(permit, decision) => (Some(permit), decision),
                     Ruling::Refuse(decision) => (None, decision),
                 };
-                recorder.decide(decision);
+                recorder.decide(*decision);
                 return permit;
             }
         }

@@ -115,9 +115,7 @@ impl Case {
                     }
                 }
             });
-        match ruling {
-            Ruling::Allow(_, decision) | Ruling::Refuse(decision) => decision,
-        }
+        ruling.into_decision()
     }
 
     fn by_path_or_override(&self, overrides: &Overrides) -> Result<Ruling, Target> {

@@ -187,11 +187,11 @@ async fn dial_opaque(
             .await;
         let permit = match ruling {
             Ruling::Refuse(decision) => {
-                recorder.decide(decision);
+                recorder.decide(*decision);
                 return Err(Unanswered::Denied);
             }
             Ruling::Allow(permit, decision) => {
-                recorder.decide(decision);
+                recorder.decide(*decision);
                 permit
             }
         };

@@ -144,7 +144,7 @@ async fn may_pass_opaque(
         Ruling::Allow(_, decision) => (true, decision),
         Ruling::Refuse(decision) => (false, decision),
     };
-    recorder.decide(decision);
+    recorder.decide(*decision);
     passes
 }
 

@@ -112,12 +112,15 @@ pub enum Unsent {
     Lost(Box<Resend>),
 }
 
+/// A request on its way to its origin. Boxed: it passes through many futures, each of which would have room for it.
+pub type OutgoingRequest = Box<Request<RequestBody>>;
+
 /// The parts of a page request that are needed to send it again.
 pub struct Resend {
     /// The target that it asks for.
     pub target: Target,
     /// Its head, and its body if it has one.
-    pub request: Request<RequestBody>,
+    pub request: OutgoingRequest,
 }
 
 impl fmt::Debug for Resend {
@@ -152,8 +155,8 @@ struct Shared {
 /// A response head and the address that sent it.
 #[derive(Debug)]
 pub struct Received {
-    /// The head, with the body to come.
-    pub response: Response<ResponseBody>,
+    /// The head, with the body to come. Boxed, as the request is.
+    pub response: Box<Response<ResponseBody>>,
     /// The address that was dialled.
     pub peer: SocketAddr,
     /// True if the request had to wait for a place on a connection: the time to the response says nothing about the
@@ -354,7 +357,7 @@ impl Egress {
         &self,
         permit: Permit,
         client: Option<Arc<str>>,
-        request: Request<RequestBody>,
+        request: OutgoingRequest,
         interim: impl Fn(StatusCode, &HeaderMap) + Clone + Send + Sync + 'static,
         now: Moment,
         reuse: Reuse,
@@ -365,10 +368,10 @@ impl Egress {
             Ok(received) => return Ok(received),
             Err(failed) => failed,
         };
-        let again = |request: Box<Request<RequestBody>>, permit: Permit| {
+        let again = |request: OutgoingRequest, permit: Permit| {
             Box::new(Resend {
                 target: permit.into_target(),
-                request: *request,
+                request,
             })
         };
         Err(match failed {
@@ -390,14 +393,14 @@ impl Egress {
         now: Moment,
     ) -> Result<Received, Failure> {
         let send_permit = SendPermit::Robots(&send_permit);
-        let mut request = request;
+        let mut request = Box::new(request);
         let mut now = Some(now);
         for reuse in [Reuse::Allowed, Reuse::Forbidden] {
             let sent = self.try_send(send_permit, request, |_, _| {}, now.take(), reuse);
             match sent.await {
                 Ok(received) => return Ok(received),
                 Err(AttemptEnd::Failed(failure)) => return Err(failure),
-                Err(AttemptEnd::Lost(again) | AttemptEnd::Overtaken(again)) => request = *again,
+                Err(AttemptEnd::Lost(again) | AttemptEnd::Overtaken(again)) => request = again,
             }
         }
         Err(Failure::Terminated)
@@ -406,7 +409,7 @@ impl Egress {
     async fn try_send(
         &self,
         send_permit: SendPermit<'_>,
-        mut request: Request<RequestBody>,
+        mut request: OutgoingRequest,
         interim: impl Fn(StatusCode, &HeaderMap) + Clone + Send + Sync + 'static,
         mut now: Option<Moment>,
         reuse: Reuse,
@@ -453,7 +456,7 @@ impl Egress {
             let spare = is_doubtful.then(|| copy_if_safe(&request)).flatten();
             let Some(proof) = send_permit.proof(&self.0.changes) else {
                 lease.give_back();
-                return Err(AttemptEnd::Overtaken(Box::new(request)));
+                return Err(AttemptEnd::Overtaken(request));
             };
             let is_http2 = matches!(lease, Lease::Http2(_));
             self.0.signers.sign(&mut request, key.origin(), is_http2);

@@ -191,7 +191,7 @@ impl RedirectChain<'_, '_> {
             self.trace.answered(status, response.headers());
             match read_status(status, &config.deny_statuses, soft_404) {
                 Reading::Body => {
-                    return successful(response, (document, &url), config, clock).await;
+                    return successful(*response, (document, &url), config, clock).await;
                 }
                 Reading::Absent => {
                     return AccessResult::Unavailable {
@@ -205,7 +205,7 @@ impl RedirectChain<'_, '_> {
                     let freshness = freshness(response.headers(), clock);
                     // Another origin's missing pages say nothing about this one's.
                     let is_its_own = Origin::parse(&url).is_ok_and(|(asked, _)| asked == *origin);
-                    if is_its_own && self.answers_missing_pages_so(origin, response).await {
+                    if is_its_own && self.answers_missing_pages_so(origin, *response).await {
                         return AccessResult::Unavailable {
                             why: Absence::NotFoundBehind(status),
                             freshness,
@@ -288,7 +288,7 @@ impl RedirectChain<'_, '_> {
                 let same = response.status() == status;
                 let answered = format!("it answered {}", response.status().as_u16());
                 let agrees = same
-                    && read(response, ERROR_PAGE).await.is_ok_and(|page| {
+                    && read(*response, ERROR_PAGE).await.is_ok_and(|page| {
                         let probed = phrases_in(&page, phrases);
                         said.iter().any(|phrase| probed.contains(phrase))
                     });

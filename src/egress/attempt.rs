@@ -15,7 +15,7 @@ use super::multiplexer::Place;
 use super::pool;
 use super::proof::Proof;
 use super::sharing::say_close;
-use super::{Failure, Received, RequestBody, ResponseBody, Reuse};
+use super::{Failure, OutgoingRequest, Received, RequestBody, ResponseBody, Reuse};
 
 /// HTTP/2 connections that are made for one permit, if each ends before it takes a stream: an origin that reads its
 /// configuration again accepts connections that it ends at once.
@@ -60,21 +60,17 @@ impl Lease {
 }
 
 /// A request that got no answer.
-#[allow(
-    clippy::large_enum_variant,
-    reason = "it lives for an instant, and a box would cost more"
-)]
 pub(super) enum Lost {
     /// Nothing of it was sent.
-    Unsent(Request<RequestBody>),
+    Unsent(OutgoingRequest),
     /// It was sent, and the origin says that it did nothing with it (RFC 9113 8.7).
-    Unprocessed(Box<Request<RequestBody>>),
+    Unprocessed(OutgoingRequest),
     /// It was sent on a connection that goes away, and the origin says that it did nothing with it (RFC 9113 6.8).
-    LeftBehind(Box<Request<RequestBody>>),
+    LeftBehind(OutgoingRequest),
     /// It was sent on a connection that ended, and it may have been processed.
-    Cut(Box<Request<RequestBody>>),
+    Cut(OutgoingRequest),
     /// The origin did nothing with it and wants it by HTTP/1.1. `None` if a part of its body is gone.
-    WantsHttp1(Option<Box<Request<RequestBody>>>),
+    WantsHttp1(Option<OutgoingRequest>),
     /// It may have been processed.
     Sent(Failure),
 }
@@ -84,9 +80,9 @@ pub(super) enum AttemptEnd {
     /// The attempt failed.
     Failed(Failure),
     /// Nothing was sent: a change has overtaken the permit.
-    Overtaken(Box<Request<RequestBody>>),
+    Overtaken(OutgoingRequest),
     /// The request may be sent again.
-    Lost(Box<Request<RequestBody>>),
+    Lost(OutgoingRequest),
 }
 
 impl Lost {
@@ -95,9 +91,9 @@ impl Lost {
     pub(super) fn send_again(
         self,
         is_last: bool,
-        spare: Option<Request<RequestBody>>,
+        spare: Option<OutgoingRequest>,
         reuse: Reuse,
-    ) -> Result<Request<RequestBody>, AttemptEnd> {
+    ) -> Result<OutgoingRequest, AttemptEnd> {
         let halt = match (self, reuse) {
             (Lost::Unsent(_), _) if is_last => AttemptEnd::Failed(Failure::Terminated),
             (Lost::Unsent(request), _) => return Ok(request),
@@ -110,7 +106,7 @@ impl Lost {
             // Once is enough.
             (Lost::Unprocessed(_), Reuse::Forbidden) => AttemptEnd::Failed(Failure::Terminated),
             // The origin has said how it is to be asked.
-            (Lost::WantsHttp1(Some(request)), Reuse::Forbidden) => return Ok(*request),
+            (Lost::WantsHttp1(Some(request)), Reuse::Forbidden) => return Ok(request),
             (Lost::WantsHttp1(None), _) => AttemptEnd::Failed(Failure::Reset),
             // The origin may have closed the connection while the request was on its way: try once more, on a new
             // connection.
@@ -119,7 +115,7 @@ impl Lost {
             }
             (Lost::Cut(_), _) => AttemptEnd::Failed(Failure::Terminated),
             (Lost::Sent(Failure::Terminated), Reuse::Allowed) => match spare {
-                Some(spare) => AttemptEnd::Lost(Box::new(spare)),
+                Some(spare) => AttemptEnd::Lost(spare),
                 None => AttemptEnd::Failed(Failure::Terminated),
             },
             (Lost::Sent(failure), _) => AttemptEnd::Failed(failure),
@@ -132,7 +128,7 @@ impl Lost {
 pub(super) async fn answer(
     proof: Proof<'_>,
     lease: Lease,
-    request: Request<RequestBody>,
+    request: OutgoingRequest,
     interim: impl Fn(StatusCode, &HeaderMap) + Send + Sync + 'static,
     patience: Option<Duration>,
 ) -> Result<Received, Lost> {
@@ -149,7 +145,7 @@ pub(super) async fn answer(
 async fn attempt(
     proof: Proof<'_>,
     lease: Lease,
-    request: Request<RequestBody>,
+    request: OutgoingRequest,
     interim: impl Fn(StatusCode, &HeaderMap) + Send + Sync + 'static,
 ) -> Result<Received, Lost> {
     match lease {
@@ -162,7 +158,7 @@ async fn attempt(
 async fn by_http1(
     _: Proof<'_>,
     mut lease: pool::Lease,
-    mut request: Request<RequestBody>,
+    mut request: OutgoingRequest,
     interim: impl Fn(StatusCode, &HeaderMap) + Send + Sync + 'static,
 ) -> Result<Received, Lost> {
     *request.version_mut() = Version::HTTP_11;
@@ -177,7 +173,7 @@ async fn by_http1(
             interim(response.status(), response.headers());
         }
     });
-    let sent = lease.connection.sender.try_send_request(request).await;
+    let sent = lease.connection.sender.try_send_request(*request).await;
     // The final response may have come together with the excess interim ones.
     if lease.connection.interim.is_exceeded() {
         return Err(Lost::Sent(Failure::Interim));
@@ -191,13 +187,13 @@ async fn by_http1(
             }
             let response = response.map(|incoming: Incoming| ResponseBody::http1(incoming, lease));
             Ok(Received {
-                response,
+                response: Box::new(response),
                 peer,
                 was_crowded: false,
             })
         }
         Err(mut error) => Err(match error.take_message() {
-            Some(request) => Lost::Unsent(request),
+            Some(request) => Lost::Unsent(Box::new(request)),
             None => Lost::Sent(Failure::of(error.error())),
         }),
     }
@@ -206,7 +202,7 @@ async fn by_http1(
 async fn by_http2(
     proof: Proof<'_>,
     place: Place,
-    request: Request<RequestBody>,
+    request: OutgoingRequest,
     interim: impl Fn(StatusCode, &HeaderMap),
 ) -> Result<Received, Lost> {
     let method = request.method().clone();
@@ -220,17 +216,17 @@ async fn by_http2(
                 }
             };
             Ok(Received {
-                response,
+                response: Box::new(response),
                 peer,
                 was_crowded: false,
             })
         }
         Err(rejected) => Err(match rejected {
             Rejected::Unsent(request) => Lost::Unsent(request),
-            Rejected::Unprocessed(request) => Lost::Unprocessed(Box::new(request)),
-            Rejected::LeftBehind(request) => Lost::LeftBehind(Box::new(request)),
-            Rejected::Cut(request) => Lost::Cut(Box::new(request)),
-            Rejected::WantsHttp1(request) => Lost::WantsHttp1(request.map(Box::new)),
+            Rejected::Unprocessed(request) => Lost::Unprocessed(request),
+            Rejected::LeftBehind(request) => Lost::LeftBehind(request),
+            Rejected::Cut(request) => Lost::Cut(request),
+            Rejected::WantsHttp1(request) => Lost::WantsHttp1(request),
             Rejected::Failed(failure) => Lost::Sent(failure),
         }),
     }
@@ -246,11 +242,11 @@ fn may_be_sent_twice(request: &Request<RequestBody>) -> bool {
 }
 
 /// Copies a request that may be sent twice.
-pub(super) fn copy_if_safe(request: &Request<RequestBody>) -> Option<Request<RequestBody>> {
+pub(super) fn copy_if_safe(request: &Request<RequestBody>) -> Option<OutgoingRequest> {
     if !may_be_sent_twice(request) {
         return None;
     }
-    let mut copy = Request::new(RequestBody::Empty);
+    let mut copy = Box::new(Request::new(RequestBody::Empty));
     copy.method_mut().clone_from(request.method());
     copy.uri_mut().clone_from(request.uri());
     copy.headers_mut().clone_from(request.headers());
@@ -262,9 +258,9 @@ pub(super) fn copy_if_safe(request: &Request<RequestBody>) -> Option<Request<Req
 mod tests {
     use super::*;
 
-    fn request(method: Method) -> Request<RequestBody> {
+    fn request(method: Method) -> OutgoingRequest {
         let request = Request::builder().method(method).uri("/page");
-        request.body(RequestBody::Empty).unwrap()
+        Box::new(request.body(RequestBody::Empty).unwrap())
     }
 
     #[test]
@@ -272,17 +268,17 @@ mod tests {
         use Failure::{Reset, Terminated};
         use Reuse::{Allowed, Forbidden};
         let get = || request(Method::GET);
-        let post = || Box::new(request(Method::POST));
+        let post = || request(Method::POST);
         #[rustfmt::skip] // one row, one case
         let cases = [
-            ("not sent", Lost::Unsent(*post()), false, Allowed, Ok("at once")),
+            ("not sent", Lost::Unsent(post()), false, Allowed, Ok("at once")),
             ("not sent, on the last connection", Lost::Unsent(get()), true, Allowed, Err(Terminated)),
             ("refused", Lost::Unprocessed(post()), true, Allowed, Ok("judged again")),
             ("refused again", Lost::Unprocessed(post()), false, Forbidden, Err(Terminated)),
             ("left behind", Lost::LeftBehind(post()), true, Forbidden, Ok("judged again")),
-            ("cut", Lost::Cut(Box::new(get())), true, Allowed, Ok("judged again")),
+            ("cut", Lost::Cut(get()), true, Allowed, Ok("judged again")),
             ("cut, and not safe", Lost::Cut(post()), true, Allowed, Err(Terminated)),
-            ("cut again", Lost::Cut(Box::new(get())), true, Forbidden, Err(Terminated)),
+            ("cut again", Lost::Cut(get()), true, Forbidden, Err(Terminated)),
             ("wanted by HTTP/1.1", Lost::WantsHttp1(Some(post())), true, Forbidden, Ok("at once")),
             ("wanted by HTTP/1.1, body begun", Lost::WantsHttp1(None), true, Allowed, Err(Reset)),
             ("reset", Lost::Sent(Reset), false, Allowed, Err(Reset)),

@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use http::{HeaderMap, Method, Request};
+use http::{HeaderMap, Method};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -25,7 +25,7 @@ use self::body::{BodyEnd, Transfer};
 use self::control::{Control, SessionEnd, TransferStart};
 use super::attempt::AttemptEnd;
 use super::proof::SendPermit;
-use super::{Failure, Received, RequestBody, ResponseBody, Shared, ViaChain};
+use super::{Failure, OutgoingRequest, Received, ResponseBody, Shared, ViaChain};
 use crate::ftp::command::Command;
 use crate::ftp::listing::{Format, Listing};
 use crate::ftp::page::Page;
@@ -43,7 +43,7 @@ impl Shared {
     pub(super) async fn ask_ftp(
         &self,
         send_permit: SendPermit<'_>,
-        request: Request<RequestBody>,
+        request: OutgoingRequest,
         (to_connect, to_answer): (Duration, Option<Duration>),
     ) -> Result<Received, AttemptEnd> {
         if !self.takes_ftp.load(Ordering::Relaxed) {
@@ -73,7 +73,7 @@ impl Shared {
         let answered = match opened.unwrap_or(Err(Failure::ConnectTimeout.into())) {
             Ok(session) => {
                 if send_permit.proof(&self.changes).is_none() {
-                    return Err(AttemptEnd::Overtaken(Box::new(request)));
+                    return Err(AttemptEnd::Overtaken(request));
                 }
                 let answering = session.answer(&resource);
                 match to_answer {
@@ -87,14 +87,14 @@ impl Shared {
         };
         let (response, peer) = match answered {
             Ok(answered) => answered,
-            Err(SessionEnd::Overtaken) => return Err(AttemptEnd::Overtaken(Box::new(request))),
+            Err(SessionEnd::Overtaken) => return Err(AttemptEnd::Overtaken(request)),
             // The server was asked about the file by then.
-            Err(SessionEnd::OvertakenLate) => return Err(AttemptEnd::Lost(Box::new(request))),
+            Err(SessionEnd::OvertakenLate) => return Err(AttemptEnd::Lost(request)),
             Err(SessionEnd::Refused(refusal, peer)) => (answer::refused(refusal, has_body), peer),
             Err(SessionEnd::Failed(failure)) => return Err(AttemptEnd::Failed(failure)),
         };
         Ok(Received {
-            response,
+            response: Box::new(response),
             peer,
             was_crowded: false,
         })

@@ -36,7 +36,7 @@ use crate::rep::Origin;
 /// The refusal; nothing of the tunnel has been opened.
 pub async fn connect(
     connection: &Connection,
-    mut request: Request<CrawlerBody>,
+    mut request: Box<Request<CrawlerBody>>,
     mut recorder: Box<ExchangeRecorder>,
 ) -> Result<Response<Answer>, Refused> {
     let origin = match (&connection.scope, target::read_connect(request.uri())) {

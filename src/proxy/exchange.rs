@@ -77,11 +77,12 @@ impl BodyFraming {
 }
 
 impl Connection {
-    /// Answers one request. `state` is that of its exchange.
+    /// Answers one request. `state` is that of its exchange. The request is boxed: it passes through many futures, each of which
+    /// would have room for it.
     pub async fn exchange(
         &self,
         state: &Arc<ExchangeState>,
-        mut request: Request<CrawlerBody>,
+        mut request: Box<Request<CrawlerBody>>,
     ) -> Response<Answer> {
         if let Some(uri) = target::of_handshake(request.uri()) {
             *request.uri_mut() = uri;
@@ -161,7 +162,7 @@ impl Connection {
     /// Answers an admitted request.
     async fn answer(
         &self,
-        request: Request<CrawlerBody>,
+        request: Box<Request<CrawlerBody>>,
         recorder: Box<ExchangeRecorder>,
         shape: Shape,
         may_switch: bool,
@@ -179,7 +180,7 @@ impl Connection {
     /// Answers a CONNECT.
     async fn open_tunnel(
         &self,
-        request: Request<CrawlerBody>,
+        request: Box<Request<CrawlerBody>>,
         mut recorder: Box<ExchangeRecorder>,
     ) -> Result<Response<Answer>, Refused> {
         if self.downstream.proxy.name.has_signed(request.headers()) {

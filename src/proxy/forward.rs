@@ -28,7 +28,7 @@ impl Connection {
     /// Answers any other request: asks the gate, and passes on what the origin answers.
     pub(super) async fn forward(
         &self,
-        mut request: Request<CrawlerBody>,
+        mut request: Box<Request<CrawlerBody>>,
         mut recorder: Box<ExchangeRecorder>,
         may_switch: bool,
     ) -> Result<Response<Answer>, Refused> {
@@ -74,7 +74,7 @@ impl Connection {
                     if !self.is_kept(&mut recorder).await {
                         return Err((Refusal::Decided, recorder));
                     }
-                    Ok(self.switch(response, client_stream, recorder, switching))
+                    Ok(self.switch(*response, client_stream, recorder, switching))
                 }
                 _ => Err((Refusal::Upgrade, recorder)),
             };
@@ -178,9 +178,9 @@ impl Connection {
     async fn receive(
         &self,
         permit: Permit,
-        request: Request<CrawlerBody>,
+        request: Box<Request<CrawlerBody>>,
         recorder: &mut ExchangeRecorder,
-    ) -> Result<(Response<ResponseBody>, Passing), Refusal> {
+    ) -> Result<(Box<Response<ResponseBody>>, Passing), Refusal> {
         let version = request.version();
         // Copied first: the settings would stay borrowed for as long as the origin takes.
         let (timeouts, silence) = {
@@ -229,7 +229,7 @@ impl Connection {
     /// Passes the origin's answer on to the crawler, or what an FTP server has refused.
     fn pass(
         &self,
-        mut response: Response<ResponseBody>,
+        mut response: Box<Response<ResponseBody>>,
         recorder: Box<ExchangeRecorder>,
         passing: Passing,
         (release, refusal): (Release, Option<ftp::status::Refusal>),

@@ -376,9 +376,9 @@ impl Service<Request<Incoming>> for Exchanges {
         let exchange = Arc::clone(&self.exchange);
         // hyper reads on before it polls the exchange for the first time.
         exchange.expect();
+        let request = Box::new(request.map(CrawlerBody::Http1));
         Box::pin(async move {
             let is_connect = *request.method() == Method::CONNECT;
-            let request = request.map(CrawlerBody::Http1);
             let response = connection.exchange(&exchange, request).await;
             // A tunnel or another protocol has its own end.
             let goes_on = is_connect && response.status().is_success()

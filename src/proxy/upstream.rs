@@ -21,7 +21,9 @@ use super::recorder::ExchangeRecorder;
 use super::stall::{StallLimit, Timer};
 use super::upload::{ContinueSignal, Upload, UploadProgress, UploadState};
 use crate::clock::Moment;
-use crate::egress::{self, Failure, RequestBody, ResponseBody, Reuse, Signer, Unsent};
+use crate::egress::{
+    self, Failure, OutgoingRequest, RequestBody, ResponseBody, Reuse, Signer, Unsent,
+};
 use crate::gate::{Kind, MAX_JUDGEMENTS};
 use crate::policy::{Decision, Permit};
 
@@ -48,7 +50,7 @@ enum Attempt {
 #[derive(Debug)]
 pub struct Received {
     /// The head, with the body to come.
-    pub response: Response<ResponseBody>,
+    pub response: Box<Response<ResponseBody>>,
     /// The address that was dialled.
     pub peer: SocketAddr,
     /// True if the request had to wait for a place on a connection.
@@ -91,7 +93,7 @@ impl From<Failure> for Unanswered {
 pub async fn send(
     connection: &Connection,
     permit: Permit,
-    request: Request<CrawlerBody>,
+    request: Box<Request<CrawlerBody>>,
     recorder: &mut ExchangeRecorder,
     UpstreamTimeouts { origin, crawler }: UpstreamTimeouts,
 ) -> Result<Received, Unanswered> {
@@ -190,17 +192,18 @@ fn relay_interim(
 /// Puts the body of a crawler's request under watch. Returns the request, the progress of its body if it has one, and
 /// the signal that lets the body go if the crawler waits for one (RFC 9110 10.1.1).
 fn with_upload(
-    request: Request<CrawlerBody>,
+    request: Box<Request<CrawlerBody>>,
     recorder: &mut ExchangeRecorder,
     crawler: StallLimit,
 ) -> (
-    Request<RequestBody>,
+    OutgoingRequest,
     Option<Arc<UploadProgress>>,
     Option<Arc<ContinueSignal>>,
 ) {
     let (parts, incoming) = request.into_parts();
     if incoming.is_end_stream() {
-        return (Request::from_parts(parts, RequestBody::Empty), None, None);
+        let request = Request::from_parts(parts, RequestBody::Empty);
+        return (Box::new(request), None, None);
     }
     let expects = parts
         .headers
@@ -216,7 +219,7 @@ fn with_upload(
     let progress = Arc::new(UploadProgress::new(recorder.octets_in()));
     let upload = Upload::new(incoming, Arc::clone(&progress), crawler, invited);
     let request = Request::from_parts(parts, RequestBody::stream(upload));
-    (request, Some(progress), continue_signal)
+    (Box::new(request), Some(progress), continue_signal)
 }
 
 /// Sends a request until it is answered, denied or lost for good. `attempt` shows whether it waits meanwhile. A request that
@@ -224,7 +227,7 @@ fn with_upload(
 async fn deliver(
     connection: &Connection,
     mut permit: Permit,
-    mut request: Request<RequestBody>,
+    mut request: OutgoingRequest,
     interim: impl Fn(StatusCode, &HeaderMap) + Clone + Send + Sync + 'static,
     mut now: Moment,
     recorder: &mut ExchangeRecorder,

@@ -7,12 +7,12 @@ use std::task::Poll;
 use bytes::Bytes;
 use h2::client::ResponseFuture;
 use h2::{Reason, RecvStream, SendStream};
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use hyper::body::Body as _;
 
 use super::super::interim::InterimCount;
 use super::super::proof::Proof;
-use super::super::{Failure, RequestBody};
+use super::super::{Failure, OutgoingRequest, RequestBody};
 use super::websocket::{self, Switched};
 use super::{Connection, are_too_long, fields};
 use crate::http2_body::{End, Sending};
@@ -26,15 +26,15 @@ const LAST_STREAM: u32 = 1 << 30;
 /// A request that got no response.
 pub(in super::super) enum Rejected {
     /// Nothing of it was sent: the connection takes no more streams.
-    Unsent(Request<RequestBody>),
+    Unsent(OutgoingRequest),
     /// The origin did nothing with it, and says so (RFC 9113 8.7).
-    Unprocessed(Request<RequestBody>),
+    Unprocessed(OutgoingRequest),
     /// The connection goes away, and the origin did nothing with it (RFC 9113 6.8).
-    LeftBehind(Request<RequestBody>),
+    LeftBehind(OutgoingRequest),
     /// The connection ended, and the origin may have processed it.
-    Cut(Request<RequestBody>),
+    Cut(OutgoingRequest),
     /// The origin did nothing with it and wants it by HTTP/1.1. `None` if a part of its body is gone.
-    WantsHttp1(Option<Request<RequestBody>>),
+    WantsHttp1(Option<OutgoingRequest>),
     /// It may have been processed.
     Failed(Failure),
 }
@@ -79,7 +79,7 @@ impl Opened {
 pub(in super::super) async fn open(
     _: Proof<'_>,
     connection: &Connection,
-    mut request: Request<RequestBody>,
+    mut request: OutgoingRequest,
     interim: impl Fn(StatusCode, &HeaderMap),
 ) -> Result<Opened, Rejected> {
     let Some(mut head) = fields::head(&request, &connection.authority) else {
@@ -187,10 +187,10 @@ async fn answered(
 
 /// Returns a request as it was if nothing of its body was taken.
 fn unspent(
-    mut request: Request<RequestBody>,
+    mut request: OutgoingRequest,
     upload: Option<Sending<RequestBody>>,
     is_whole: bool,
-) -> Option<Request<RequestBody>> {
+) -> Option<OutgoingRequest> {
     if !is_whole {
         *request.body_mut() = upload?.untouched()?;
     }

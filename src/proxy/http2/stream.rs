@@ -219,7 +219,7 @@ pub(super) async fn run(
         ..Http2Exchange::default()
     });
     let state = Arc::new(ExchangeState::of_http2(&shared.state, &http2));
-    let request = Request::from_parts(parts, body);
+    let request = Box::new(Request::from_parts(parts, body));
     let answered = answer(&shared.connection, &state, request, &http2, &mut respond).await;
     let Ok(response) = answered else {
         shared.abuse.count_reset();
@@ -264,7 +264,7 @@ pub(super) async fn run(
 async fn answer(
     connection: &Connection,
     state: &Arc<ExchangeState>,
-    request: Request<CrawlerBody>,
+    request: Box<Request<CrawlerBody>>,
     http2: &Http2Exchange,
     respond: &mut SendResponse<Bytes>,
 ) -> Result<Response<Answer>, StreamReset> {

@@ -39,6 +39,8 @@ use crawlgate::usage::Purposes;
 /// Crawlers at once.
 const CRAWLERS: usize = 8;
 
+const DAY: Duration = Duration::from_secs(86_400);
+
 /// Decisions that wait to be written, at most.
 const AT_ONCE: u64 = 50_000;
 
@@ -70,15 +72,18 @@ fn fill(folder: &Path, records: u64) -> String {
         let clock = Clock::system();
         let log = Log::open(&config, Some(store), &clock).unwrap();
         let now = clock.now();
-        let span = Duration::from_secs(30 * 86_400).as_millis() as u64;
+        let span = (30 * DAY).as_millis() as u64;
         let mut last = String::new();
         for n in 0..records {
             // Few at a time: other work on the machine may keep the disk for long, and the queue is bounded.
             if n.is_multiple_of(AT_ONCE) {
                 log.flush().await.unwrap();
             }
-            let ago = Duration::from_millis(span - span * n / records);
-            record(&log, n, now - ago, &mut last);
+            let ago = span - span * n / records;
+            // Each site's robots.txt is fetched once a day.
+            let fetched = ago.next_multiple_of(DAY.as_millis() as u64);
+            let before = |millis| now - Duration::from_millis(millis);
+            record(&log, n, before(ago), before(fetched), &mut last);
         }
         log.flush().await.unwrap();
         log.close().unwrap();
@@ -87,11 +92,9 @@ fn fill(folder: &Path, records: u64) -> String {
 }
 
 /// One of ten is denied; a thousand sites.
-fn record(log: &Log, n: u64, time: Moment, last: &mut String) {
-    let (host, is_denied) = (
-        format!("www.site-{}.example", n * 7 % 1_000),
-        n.is_multiple_of(10),
-    );
+fn record(log: &Log, n: u64, time: Moment, fetched: Moment, last: &mut String) {
+    let (site, is_denied) = (n * 7 % 1_000, n.is_multiple_of(10));
+    let host = format!("www.site-{site}.example");
     let (verdict, reason) = match is_denied {
         true => (
             "deny",
@@ -151,11 +154,11 @@ fn record(log: &Log, n: u64, time: Moment, last: &mut String) {
             final_url: Some(&robots),
             state: "successful",
             status: Some(200),
-            fetched_at: Some(time),
-            sha256: Some([n as u8; 32]),
+            fetched_at: Some(fetched),
+            sha256: Some([site as u8; 32]),
             bytes: Some(1_234),
             truncated: false,
-            fresh_until: Some(time + Duration::from_secs(86_400)),
+            fresh_until: Some(fetched + DAY),
             unreachable: None,
         }),
         hold: Duration::ZERO,

@@ -272,7 +272,6 @@ fn pages(gate: &CrawlgateProcess, last: &str) {
         "/denials?path=/nothing/like/this",
         "/denials?client=nobody&verdict=any",
         "/denials?acknowledged=true",
-        "/denials?before=500000",
         "/denials?view=rule",
         "/denials?view=origin&verdict=any",
         &decision,

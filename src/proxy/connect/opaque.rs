@@ -140,11 +140,8 @@ async fn may_pass_opaque(
         .gate
         .clear_opaque(target, &recorder.requester(), now)
         .await;
-    let (passes, decision) = match ruling {
-        Ruling::Allow(_, decision) => (true, decision),
-        Ruling::Refuse(decision) => (false, decision),
-    };
-    recorder.decide(*decision);
+    let passes = matches!(ruling, Ruling::Allow(..));
+    recorder.decide(ruling.into_decision());
     passes
 }
 

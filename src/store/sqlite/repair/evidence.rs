@@ -144,7 +144,7 @@ pub(in crate::store::sqlite) fn beyond(
         .map(|signed| (size, signed)))
 }
 
-/// Returns the checkpoints whose hashes of dropped parts do not prove that the log continues them.
+/// Returns the checkpoints that keep hashes of dropped parts, and that the log is not proven to continue.
 fn wrong_edges(connection: &Connection) -> Result<Vec<u64>, Failure> {
     let (_, size) = entries::extent(connection)?;
     let blocks = Blocks::default();

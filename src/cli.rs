@@ -76,9 +76,7 @@ or 3 if no request came through (--require-traffic), or 4 if one was denied (--f
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Listen for crawlers (the default)
-    ///
-    /// People and programs use it over HTTP: the console, the API (/api/v1), /live, /ready and /metrics are at
-    /// `admin.address`, by default `http://127.0.0.1:8119/`.
+    #[command(about = serve::about(), long_about = serve::long_about())]
     Serve(serve::ServeArgs),
     /// Tell whether the running `serve` is ready for requests: a health check that needs no other program
     ///

@@ -61,6 +61,7 @@ pub(crate) use self::route::check_credentials;
 pub use self::{
     admin::{AdminTls, AdminUser, Role, TokenDigest},
     client::{CertificateMatch, ClientConfig, Conditions, PasswordHash, Quota, Rate},
+    defaults::{DEFAULT_ADDRESS, DEFAULT_ADMIN_ADDRESS},
     entries::{Entry, TakesEffect},
     environment::Variables,
     fleet::{Endpoint, FleetConfig},

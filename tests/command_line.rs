@@ -6,6 +6,8 @@
 use std::fs;
 use std::process::Command;
 
+use crawlgate::config::{DEFAULT_ADDRESS, DEFAULT_ADMIN_ADDRESS};
+
 const CRAWLGATE: &str = env!("CARGO_BIN_EXE_crawlgate");
 
 /// Runs crawlgate in a directory without a configuration; returns its standard output.
@@ -56,6 +58,22 @@ fn bash_completes_commands_and_flags() {
     for command in commands() {
         assert!(all.lines().any(|line| line == command), "{command}: {all}");
     }
+}
+
+#[test]
+fn the_help_tells_the_default_address_in_its_first_lines() {
+    let default = DEFAULT_ADDRESS.to_string();
+    for words in [["serve", "--help"], ["serve", "-h"], ["help", "serve"]] {
+        let help = crawlgate(&words);
+        let first: Vec<&str> = help.lines().take(2).collect();
+        assert!(first.join(" ").contains(&default), "{words:?}: {help}");
+    }
+    let help = crawlgate(&["serve", "--help"]);
+    let console = format!("http://{DEFAULT_ADMIN_ADDRESS}/");
+    assert!(help.contains(&console), "{help}");
+    // The list of commands and the examples.
+    let help = crawlgate(&["--help"]);
+    assert_eq!(help.matches(&default).count(), 2, "{help}");
 }
 
 #[test]

@@ -21,7 +21,10 @@ use super::{FAILED, fail};
 use crate::audit::{Log, LogError};
 use crate::ca::{self, Authority};
 use crate::clock::Clock;
-use crate::config::{AdminConfig, Config, ConfigError, Mode, TlsConfig, Variables};
+use crate::config::{
+    AdminConfig, Config, ConfigError, DEFAULT_ADDRESS, DEFAULT_ADMIN_ADDRESS, Mode, TlsConfig,
+    Variables,
+};
 use crate::descriptors::{Budget, limit, raise_limit};
 use crate::egress::Egress;
 use crate::proxy::Proxy;
@@ -55,6 +58,23 @@ impl ServeArgs {
         }
         Config::load_with(explicit, &variables)
     }
+}
+
+/// Returns the line on `crawlgate serve` in the list of commands.
+pub(super) fn about() -> String {
+    format!("Listen for crawlers (the default): on {DEFAULT_ADDRESS}, unless configured otherwise")
+}
+
+/// Returns the beginning of `crawlgate serve --help`.
+pub(super) fn long_about() -> String {
+    format!(
+        "Listen for crawlers (the default): on {DEFAULT_ADDRESS}, unless [listen] address or --listen names another \
+         address
+
+Crawlers reach it with http_proxy and https_proxy set to http://{DEFAULT_ADDRESS}. People and programs use it over HTTP: the \
+         console, the API (/api/v1), /live, /ready and /metrics are at `admin.address`, by default \
+         `http://{DEFAULT_ADMIN_ADDRESS}/`."
+    )
 }
 
 /// Listens until a signal ends it.

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    net::{Ipv4Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::Arc,
     time::Duration,
 };
@@ -16,6 +16,13 @@ use super::{
 };
 use crate::robots::identity::OWN;
 use crate::usage::Purposes;
+
+/// The address where crawlers connect.
+pub const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8118);
+
+/// The address of the console, the API, health and metrics.
+pub const DEFAULT_ADMIN_ADDRESS: SocketAddr =
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8119);
 
 /// Phrases in error pages for missing pages, in the languages of most sites. "File not found" is not among them: a
 /// broken script reports its own files so.
@@ -53,7 +60,7 @@ impl Config {
         let (store, socket) = places.store();
         Self {
             listen: Listen {
-                addresses: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8118))],
+                addresses: vec![DEFAULT_ADDRESS],
                 allow: Vec::new(),
                 open: false,
                 http2: true,
@@ -204,7 +211,7 @@ impl Config {
             },
             admin: AdminConfig {
                 socket: Some(socket),
-                address: Some(SocketAddr::from(([127, 0, 0, 1], 8119))),
+                address: Some(DEFAULT_ADMIN_ADDRESS),
                 token_file: None,
                 tls: None,
                 users: Vec::new(),

@@ -76,6 +76,39 @@ fn the_help_tells_the_default_address_in_its_first_lines() {
     assert_eq!(help.matches(&default).count(), 2, "{help}");
 }
 
+/// Runs `crawlgate log ack` without a user in the environment; returns its standard error.
+#[track_caller]
+fn ack_by_nobody(words: &[&str]) -> String {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = Command::new(CRAWLGATE);
+    command.args(["log", "ack"]).args(words).env_clear();
+    let output = command.current_dir(home.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{words:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn an_acknowledgement_without_a_person_says_how_to_name_one() {
+    for usage in [crawlgate(&["log", "ack", "--help"]), ack_by_nobody(&[])] {
+        let line = "Usage: crawlgate log ack --note <TEXT> [--by <NAME>] [OPTIONS] <ID>...\n";
+        assert!(usage.contains(line), "{usage}");
+    }
+    let error = ack_by_nobody(&["--note", "seen", "01KB7W3Y5E000000000VY7H1Q2"]);
+    assert!(
+        error.contains("nothing is acknowledged; name the person: --by NAME"),
+        "{error}"
+    );
+    let words = [
+        "--note",
+        "seen",
+        "--by",
+        "ada",
+        "01KB7W3Y5E000000000VY7H1Q2",
+    ];
+    let error = ack_by_nobody(&words);
+    assert!(!error.contains("--by"), "{error}");
+}
+
 #[test]
 fn other_shells_have_completions_of_all_commands() {
     for shell in ["zsh", "fish", "elvish", "powershell"] {

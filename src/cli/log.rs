@@ -156,7 +156,7 @@ enum Command {
 
 /// Arguments of `crawlgate log ack`.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = ACK_AFTER_HELP)]
+#[command(override_usage = ACK_USAGE, after_help = ACK_AFTER_HELP)]
 struct AckArgs {
     /// The decisions' ids
     id: Vec<String>,
@@ -165,7 +165,7 @@ struct AckArgs {
     /// A note on these decisions
     #[arg(long, value_name = "TEXT")]
     note: String,
-    /// The person who acknowledges [default: $USER]
+    /// The person who acknowledges; needed where neither $USER nor $LOGNAME is set [default: $USER, else $LOGNAME]
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
     /// Replace earlier acknowledgements, too
@@ -176,8 +176,12 @@ struct AckArgs {
     yes: bool,
 }
 
+const ACK_USAGE: &str = "\
+crawlgate log ack --note <TEXT> [--by <NAME>] [OPTIONS] <ID>...
+       crawlgate log ack --note <TEXT> [--by <NAME>] [OPTIONS] <CONDITIONS>";
+
 const ACK_AFTER_HELP: &str = "\
-With conditions, the command first counts the decisions that meet them and are not acknowledged yet, and asks. Decisions that \
+Conditions are the options from --since to --unacknowledged. With them, the command first counts the decisions that meet them and are not acknowledged yet, and asks. Decisions that \
 come after its start are not acknowledged. It works in batches: what is done stays done if it is interrupted, and the same \
 command goes on with the rest.
 

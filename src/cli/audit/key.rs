@@ -37,7 +37,7 @@ enum KeyCommand {
         /// The reason, for the record
         #[arg(long, value_name = "TEXT")]
         reason: String,
-        /// The person who replaces the key [default: $USER]
+        /// The person who replaces the key; needed where neither $USER nor $LOGNAME is set [default: $USER, else $LOGNAME]
         #[arg(long, value_name = "NAME")]
         by: Option<String>,
         #[command(flatten)]
@@ -65,7 +65,10 @@ fn print(config: &Config) -> Result<CheckResult, String> {
 }
 
 fn rotate(reason: &str, by: Option<&str>, config: &Config) -> Result<CheckResult, String> {
-    let by = log::person(by, "say who replaces the key: --by NAME")?;
+    let by = log::person(
+        by,
+        "neither $USER nor $LOGNAME tells who replaces the key, and nothing is replaced; name the person: --by NAME",
+    )?;
     let words = |name, text: &str| {
         let words = overrides::words(text).map_err(|error| format!("{name}: {error}"));
         words.map(|words| words.to_string())

@@ -39,13 +39,17 @@ pub(super) async fn ack(args: &AckArgs, config: &Config) -> Result<(), String> {
                 .to_owned(),
         );
     }
+    let by = person(
+        args.by.as_deref(),
+        "ack: neither $USER nor $LOGNAME tells who acknowledges, and nothing is acknowledged; name the person: --by NAME",
+    )?;
     let open = |access| store::open(config, access).map_err(|error| error.to_string());
     // A note must not create a missing store.
     drop(open(Access::Read)?);
     let store = open(Access::Write)?;
     let note = Acknowledgement {
         time: Clock::system().now(),
-        by: person(args.by.as_deref(), "say who has seen it: --by NAME")?,
+        by,
         note: args.note.clone(),
     };
     match has_conditions {

@@ -2,7 +2,7 @@
 //!
 //! Every command may open the store, so most commands read and write the store directly and need no process. The socket
 //! is for work that only the process can do: fetch an origin's robots.txt now, drop an origin's state from memory, take
-//! over changed overrides at once.
+//! over changed overrides at once, write the records that it holds.
 //!
 //! Only the process's own user and root may send requests. The kernel vouches for the user at both ends
 //! (`SO_PEERCRED`), so a command does not believe another user's socket at that path, either. The socket's mode, 0600,
@@ -19,6 +19,7 @@ mod client;
 pub mod http;
 pub mod query;
 mod reach;
+mod run_socket;
 mod server;
 pub mod view;
 
@@ -28,6 +29,7 @@ use utoipa::ToSchema;
 pub use self::client::{AskError, ask};
 pub use self::http::health::Readiness;
 pub use self::reach::{LateMember, Reach};
+pub use self::run_socket::run_sockets;
 pub(crate) use self::server::claim;
 pub use self::server::{BindError, Service, Socket};
 use crate::fleet::overview::FleetView;
@@ -83,6 +85,8 @@ pub enum Request {
     Ready,
     /// Return how this process's fleet is, as it sees it.
     Fleet,
+    /// Write the records made so far into the store: the command reads it next.
+    Flush,
 }
 
 /// An override to add, as people write it.
@@ -146,6 +150,8 @@ pub enum Answer {
     Readiness(Readiness),
     /// The fleet.
     Fleet(Box<FleetView>),
+    /// The store has the records.
+    Flushed,
     /// The request failed.
     Failed {
         /// The reason.

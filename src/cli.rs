@@ -12,6 +12,7 @@ pub mod completions;
 pub mod config;
 mod credentials;
 pub mod fleet;
+mod flush;
 pub mod join;
 mod log;
 pub mod origins;
@@ -161,6 +162,19 @@ impl Command {
         }
     }
 
+    /// Tells whether the command reads what a running process writes into the store.
+    fn reads_records(&self, config: &Config) -> bool {
+        match self {
+            Self::Check(args) => args.collected().is_some(),
+            Self::Log(_) | Self::Report(_) => true,
+            Self::Sql(args) => args.reads_store_of(config),
+            Self::Audit(args) => args.reads_records(),
+            Self::Store(args) => args.reads_records(),
+            Self::Origins(args) => args.reads_records(),
+            _ => false,
+        }
+    }
+
     /// Tells whether the command gets the configuration. The others read none, or read it by themselves.
     fn is_configured(&self) -> bool {
         match self {
@@ -237,6 +251,9 @@ fn run_command(command: Command, explicit: Option<&Path>) -> ExitCode {
     // A collected log has another place.
     if config.store.path == found {
         tell_holder(&holder);
+        if chosen.has_own() && command.reads_records(&config) {
+            flush::before_reading(&config);
+        }
     }
     match command {
         Command::Serve(args) => serve::run(&args, config, explicit),

@@ -17,6 +17,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
+use super::run_socket::{run_socket, run_sockets};
 use super::{Answer, LONGEST_REQUEST, Request};
 use crate::metrics::Registry;
 use crate::socket::SocketFile;
@@ -80,6 +81,22 @@ impl Socket {
         Ok(Socket { listener, file })
     }
 
+    /// Listens beside `store` for this process, a run, and removes the sockets of killed runs.
+    ///
+    /// # Errors
+    /// When the socket cannot be made.
+    pub async fn bind_run(store: &Path) -> Result<Socket, BindError> {
+        for earlier in run_sockets(store) {
+            // One that cannot be removed stays for the next run.
+            let _ = clear(&earlier).await;
+        }
+        // No lock: the path is that of this process, and `serve` gives its socket up if another process holds the lock.
+        let path = run_socket(store, std::process::id());
+        clear(&path).await?;
+        let (listener, file) = listen(&path, 0o600)?;
+        Ok(Socket { listener, file })
+    }
+
     /// Returns the path of the socket.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -138,6 +155,14 @@ pub(crate) async fn claim(path: &Path, mode: u32) -> Result<(UnixListener, Socke
         return Err(BindError::Taken(path.to_owned()));
     }
     clear(path).await?;
+    listen(path, mode)
+}
+
+fn listen(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), BindError> {
+    let failed = |error| BindError::Failed {
+        path: path.to_owned(),
+        error,
+    };
     let listener = UnixListener::bind(path).map_err(failed)?;
     let file = SocketFile::of(path).map_err(failed)?;
     fs::set_permissions(path, Permissions::from_mode(mode)).map_err(failed)?;

@@ -169,3 +169,38 @@ async fn a_missing_process_is_an_error_of_its_own() {
     let error = forget(&path, "x").await.unwrap_err();
     assert!(matches!(error, AskError::NotRunning(_)), "{error}");
 }
+
+#[tokio::test]
+async fn runs_listen_beside_their_store_and_remove_the_sockets_of_killed_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let store = path("crawlgate.db");
+    // A living run, a killed one, and files that are no sockets of runs of this store.
+    let _living = UnixListener::bind(path("crawlgate.run-1.sock")).unwrap();
+    drop(UnixListener::bind(path("crawlgate.run-2.sock")).unwrap());
+    let _other = UnixListener::bind(path("other.run-3.sock")).unwrap();
+    for name in [
+        "crawlgate.run-.sock",
+        "crawlgate.run-4x.sock",
+        "crawlgate.sock",
+    ] {
+        fs::write(path(name), "").unwrap();
+    }
+    let all = || {
+        let mut all = run_sockets(&store);
+        all.sort();
+        all
+    };
+    let (living, killed) = (path("crawlgate.run-1.sock"), path("crawlgate.run-2.sock"));
+    assert_eq!(all(), [living.clone(), killed.clone()]);
+    let own = path(&format!("crawlgate.run-{}.sock", std::process::id()));
+    let socket = Socket::bind_run(&store).await.unwrap();
+    assert_eq!(socket.path(), own);
+    assert!(all().contains(&living) && all().contains(&own));
+    assert!(!killed.exists());
+    let again = Socket::bind_run(&store).await.unwrap_err();
+    assert!(matches!(again, BindError::Taken(_)), "{again}");
+    drop(socket);
+    assert_eq!(all(), [living]);
+    assert!(run_sockets(&path("nowhere/crawlgate.db")).is_empty());
+}

@@ -82,6 +82,19 @@ impl AuditArgs {
         };
         chosen.require_one(what)
     }
+
+    /// Tells whether the command reads the records of the store.
+    pub(super) fn reads_records(&self) -> bool {
+        match &self.command {
+            Command::Verify(_)
+            | Command::Prove(_)
+            | Command::Checkpoint { .. }
+            | Command::Consistency { .. }
+            | Command::Tiles(_)
+            | Command::Export(_) => true,
+            Command::VerifyEvidence(_) | Command::Key(_) | Command::Fork(_) => false,
+        }
+    }
 }
 
 #[derive(Subcommand, Clone, Debug)]

@@ -14,9 +14,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
-use self::service::ProxyService;
+use self::service::{ProxyService, RunService};
 use super::join::first_answer;
 use super::override_sync::OverrideSync;
 use crate::admin::Socket;
@@ -255,6 +255,22 @@ impl BackgroundTasks {
             Err(error) => {
                 warn!("other commands cannot reach this process: {error}");
             }
+        }
+    }
+
+    /// Lets commands that read the store have the records of this run written before. A run that cannot listen goes on: such a
+    /// command misses its records of the last 100 ms.
+    pub(super) async fn listen_as_run(&mut self, proxy: &Arc<Proxy>) {
+        let settings = proxy.settings();
+        let (Some(store), Some(_)) = (&settings.store.path, &settings.admin.socket) else {
+            return;
+        };
+        match Socket::bind_run(store).await {
+            Ok(socket) => {
+                let service = RunService(Arc::clone(proxy));
+                self.tasks.spawn(socket.serve(Arc::new(service)));
+            }
+            Err(error) => debug!("commands that read the store cannot reach this run: {error}"),
         }
     }
 

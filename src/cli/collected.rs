@@ -93,6 +93,14 @@ impl LogSelection {
         }
     }
 
+    /// Tells whether the log of the configured store may be among them. That of one collected log has replaced it.
+    pub(super) fn has_own(&self) -> bool {
+        match self {
+            Self::One => true,
+            Self::Several(logs) => logs.iter().any(|log| !log.is_copy()),
+        }
+    }
+
     /// Tells whether several logs are asked for, of which there may be one alone.
     pub(super) fn is_several(&self) -> bool {
         matches!(self, Self::Several(_))

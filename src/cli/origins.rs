@@ -85,6 +85,16 @@ enum Command {
     },
 }
 
+impl OriginsArgs {
+    /// Tells whether the command reads states in the store.
+    pub(super) fn reads_records(&self) -> bool {
+        match &self.command {
+            None | Some(Command::List(_) | Command::Show(_) | Command::Sitemaps(_)) => true,
+            Some(Command::Refresh { .. } | Command::Forget { .. }) => false,
+        }
+    }
+}
+
 /// The states of a list.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum StateName {

@@ -163,6 +163,7 @@ async fn supervised(
     }
     serve::warn_of_authority(&proxy.authority(), &tls);
     let mut tasks = BackgroundTasks::start(&proxy).await?;
+    tasks.listen_as_run(&proxy).await;
     let endpoint = ProxyEndpoint::open(args.confine)?;
     let url = format!("http://{}", endpoint.address);
     let now = Clock::system().now();

@@ -51,6 +51,13 @@ Examples:
   crawlgate sql --log '*' \"SELECT log, count(*) FROM denials GROUP BY log\"
   crawlgate sql < report.sql";
 
+impl SqlArgs {
+    /// Tells whether the statements read the configured store.
+    pub(super) fn reads_store_of(&self, config: &Config) -> bool {
+        self.store.is_none() || self.store == config.store.path
+    }
+}
+
 /// The format of the rows.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {

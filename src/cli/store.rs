@@ -61,6 +61,16 @@ enum Command {
     Release,
 }
 
+impl StoreArgs {
+    /// Tells whether the command reads the records of a store that may be in use.
+    pub(super) fn reads_records(&self) -> bool {
+        match &self.command {
+            Command::Check | Command::Backup { .. } | Command::Size => true,
+            Command::Rebuild | Command::Release => false,
+        }
+    }
+}
+
 /// Runs `crawlgate store`.
 #[must_use]
 pub fn run(args: &StoreArgs, config: &Config) -> ExitCode {

@@ -38,6 +38,7 @@ mod fields;
 mod fleet;
 mod flight;
 mod flood;
+mod flush;
 mod framing;
 mod ftp;
 mod full_disk;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use crate::admin::http::TryCounts;
 use crate::admin::http::health::readiness;
@@ -24,6 +25,9 @@ use crate::robots::state::State;
 use crate::ship::Shipper;
 use crate::text::time_text;
 use crate::witness::Witnesses;
+
+/// Time for the records to reach the store: a little less than a command waits for the answer.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(900);
 
 /// Answers for a running proxy.
 pub(super) struct ProxyService {
@@ -52,6 +56,7 @@ impl Service for ProxyService {
                 Request::Status => Ok(Answer::Status(self.status())),
                 Request::Ready => Ok(Answer::Readiness(readiness(&self.proxy).await)),
                 Request::Fleet => self.fleet().await,
+                Request::Flush => flush(&self.proxy).await,
             };
             answer.unwrap_or_else(|error| Answer::Failed { error })
         })
@@ -199,6 +204,30 @@ impl ProxyService {
                 .as_ref()
                 .map(|shipper| Box::new(shipper.status().into())),
         }
+    }
+}
+
+/// Answers for the proxy of `crawlgate run`.
+pub(super) struct RunService(pub(super) Arc<Proxy>);
+
+impl Service for RunService {
+    fn answer(&self, request: Request) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
+        Box::pin(async move {
+            let answer = match request {
+                Request::Flush => flush(&self.0).await,
+                _ => Err("`crawlgate run` takes no such request".to_owned()),
+            };
+            answer.unwrap_or_else(|error| Answer::Failed { error })
+        })
+    }
+}
+
+/// Has the records made so far written.
+async fn flush(proxy: &Proxy) -> Result<Answer, String> {
+    match timeout(FLUSH_TIMEOUT, proxy.log().flush()).await {
+        Ok(Ok(())) => Ok(Answer::Flushed),
+        Ok(Err(failure)) => Err(failure.to_string()),
+        Err(_) => Err("the store takes too long".to_owned()),
     }
 }
 

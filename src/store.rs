@@ -246,6 +246,19 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// go first.
     fn prune(&self, retention: Retention, now: Moment) -> Pending<'_, Pruned>;
 
+    /// Lists the newest denials for programs that read the store by themselves, a thousand of those that are missing there at
+    /// most. An engine without such programs does nothing. `max_size` is that of the retention.
+    fn list_denials(&self, max_size: Option<u64>) -> Pending<'_, ()> {
+        let _ = max_size;
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Counts for such programs which rules have denied most often, on each day that has other entries than at the last call.
+    fn count_denied_rules(&self, max_size: Option<u64>) -> Pending<'_, ()> {
+        let _ = max_size;
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Returns how much the store keeps.
     fn size(&self) -> Pending<'_, Size>;
 }

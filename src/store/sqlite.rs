@@ -14,6 +14,7 @@
 //! - `write`, `read`, `search`, `figures`, `prune`: the work on it; `origin_update`: the update of an origin; `overrides`: those that people add
 //! - `review`: acknowledgements
 //! - `hours`, `fetches`: counts of decisions, and of fetches of robots.txt, by hour
+//! - `denials`: denials as rows, for programs that read the database without crawlgate
 //! - `entries`: the decision log and the tree over it; `objects`: what its entries name
 //! - `rotate`: a new key for the log; `rotations`: the keys that others have replaced
 //! - `append_notifier`: the entries that the store appends by itself, told to the rest of the process
@@ -30,6 +31,7 @@ mod batch_retention;
 mod belief;
 mod bounds;
 pub mod collected;
+mod denials;
 mod digests;
 mod entries;
 mod error;
@@ -70,6 +72,7 @@ pub(super) use self::agree::{finish_rotation, require_name};
 pub use self::backup::backup;
 use self::batch_retention::BatchRetention;
 use self::bounds::Parts;
+use self::denials::{Room, daily, recent};
 use self::entries::{Blocks, Head, StoredTree};
 use self::guard::Guard;
 use self::log::CarryOver;
@@ -569,6 +572,62 @@ impl Store for Sqlite {
             bounds::bound_log(connection, next.parts())?;
             *batch_retention = Some(next);
             Ok(step)
+        })
+    }
+
+    fn list_denials(&self, max_size: Option<u64>) -> Pending<'_, ()> {
+        // A log that cannot be carried over has room for records alone.
+        if self.log.is_failing() {
+            return Box::pin(std::future::ready(Ok(())));
+        }
+        let (room, blocks) = (Room::of(max_size), Arc::clone(&self.blocks));
+        Box::pin(async move {
+            let look = self
+                .walker
+                .ask(move |connection| recent::look(connection, &blocks, room));
+            let Some(refresh) = look.await? else {
+                return Ok(());
+            };
+            let (parts, done) = refresh.into_parts();
+            for rows in parts {
+                self.write(move |connection| recent::put(connection, &rows))
+                    .await?;
+            }
+            self.write(move |connection| done.note(connection)).await
+        })
+    }
+
+    fn count_denied_rules(&self, max_size: Option<u64>) -> Pending<'_, ()> {
+        if self.log.is_failing() {
+            return Box::pin(std::future::ready(Ok(())));
+        }
+        let room = Room::of(max_size);
+        Box::pin(async move {
+            let blocks = Arc::clone(&self.blocks);
+            let look = self
+                .walker
+                .ask(move |connection| daily::look(connection, &blocks));
+            let Some(refresh) = look.await? else {
+                return Ok(());
+            };
+            let refresh = Arc::new(refresh);
+            for day in &refresh.days {
+                let (mut count, mut more) = (daily::Count::of(*day), true);
+                while more {
+                    let blocks = Arc::clone(&self.blocks);
+                    let step = self.walker.ask(move |connection| {
+                        let more = count.step(connection, &blocks)?;
+                        Ok((count, more))
+                    });
+                    (count, more) = step.await?;
+                }
+                let refresh = Arc::clone(&refresh);
+                self.write(move |connection| refresh.put(connection, count, room))
+                    .await?;
+            }
+            let refresh = Arc::clone(&refresh);
+            self.write(move |connection| refresh.note(connection, room))
+                .await
         })
     }
 

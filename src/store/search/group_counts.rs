@@ -1,5 +1,6 @@
 //! Counts of matching decisions by a common trait.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -13,14 +14,22 @@ use crate::store::{GroupBy, GroupCount};
 /// Counts of decisions by key.
 #[derive(Debug)]
 pub struct GroupCounts {
-    key: GroupBy,
-    /// By the parts of the key; [`NUL`](END) ends the first part.
+    key: Key,
+    /// By the parts of the key; [`NUL`](END) ends each part but the last.
     groups: HashMap<String, Group, ahash::RandomState>,
     /// The key of the group counted last.
     text: String,
 }
 
-/// The end of an origin in a key. Origins are canonical: none contains it.
+/// The traits that a key has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Key {
+    By(GroupBy),
+    /// Origin, reason, rule.
+    RuleAndReason,
+}
+
+/// The end of an origin or a reason in a key. Origins are canonical, and reasons our own codes: none contains it.
 const END: char = '\0';
 
 /// A number of decisions, and their span.
@@ -67,6 +76,15 @@ impl GroupCounts {
     /// Returns counts of nothing.
     #[must_use]
     pub fn new(key: GroupBy) -> Self {
+        Self::by(Key::By(key))
+    }
+
+    /// Returns counts of nothing, by origin, reason and rule.
+    pub(in crate::store) fn of_rules_and_reasons() -> Self {
+        Self::by(Key::RuleAndReason)
+    }
+
+    fn by(key: Key) -> Self {
         Self {
             key,
             groups: HashMap::default(),
@@ -101,13 +119,13 @@ impl GroupCounts {
         let mut others = Vec::new();
         let other = |entry: &Entry<'_>| {
             if let Entry::Decision(decision) = entry {
-                let mut counts = Self::new(self.key);
+                let mut counts = Self::by(self.key);
                 counts.count(decision);
                 others.push(counts);
             }
         };
         match self.key {
-            GroupBy::Origin => {
+            Key::By(GroupBy::Origin) => {
                 let words = words(WordKind::Origin);
                 let mut groups = vec![Group::default(); words.len() + 1];
                 let row = |row| {
@@ -122,7 +140,7 @@ impl GroupCounts {
                     self.add("", words.get(nth).and_then(origin), None, group);
                 }
             }
-            GroupBy::Reason => {
+            Key::By(GroupBy::Reason) => {
                 let words = words(WordKind::Shape);
                 let mut groups = vec![Group::default(); words.len()];
                 let row = |row| {
@@ -137,18 +155,25 @@ impl GroupCounts {
                     self.add(facts.map_or("", |facts| facts.reason), None, None, group);
                 }
             }
-            GroupBy::Rule => {
+            Key::By(GroupBy::Rule) | Key::RuleAndReason => {
                 let (origins, rules) = (words(WordKind::Origin), words(WordKind::Rule));
-                let mut groups: HashMap<(u32, u32), Group, ahash::RandomState> = HashMap::default();
+                let shapes = words(WordKind::Shape);
+                let mut groups: HashMap<[u32; 3], Group, ahash::RandomState> = HashMap::default();
                 let row = |row| {
-                    let key = (word(&keys.origin, row), word(&keys.rule, row));
+                    let shape = match self.key {
+                        Key::RuleAndReason => word(&keys.shape, row),
+                        Key::By(_) => NO_WORD,
+                    };
+                    let key = [word(&keys.origin, row), word(&keys.rule, row), shape];
                     groups.entry(key).or_default().count(time(row));
                 };
                 places.each(row, other)?;
-                for ((of_origin, of_rule), group) in groups {
+                for ([of_origin, of_rule, shape], group) in groups {
                     let of_origin = origins.get(of_origin as usize).and_then(origin);
                     let of_rule = rules.get(of_rule as usize).and_then(rule);
-                    self.add("", of_origin, of_rule, group);
+                    let facts = shapes.get(shape as usize).and_then(shape_facts);
+                    let reason = facts.map_or("", |facts| facts.reason);
+                    self.add(reason, of_origin, of_rule, group);
                 }
             }
         }
@@ -172,11 +197,15 @@ impl GroupCounts {
         let text = &mut self.text;
         text.clear();
         match self.key {
-            GroupBy::Reason => text.push_str(reason),
-            GroupBy::Origin => text.push_str(origin.unwrap_or_default()),
-            GroupBy::Rule => {
+            Key::By(GroupBy::Reason) => text.push_str(reason),
+            Key::By(GroupBy::Origin) => text.push_str(origin.unwrap_or_default()),
+            Key::By(GroupBy::Rule) | Key::RuleAndReason => {
                 text.push_str(origin.unwrap_or_default());
                 text.push(END);
+                if self.key == Key::RuleAndReason {
+                    text.push_str(reason);
+                    text.push(END);
+                }
                 text.push_str(&shown(rule.unwrap_or_default()));
             }
         }
@@ -186,12 +215,31 @@ impl GroupCounts {
         }
     }
 
+    /// Leaves the most frequent groups alone, at most `most` of them, once there are twice as many. A group that went and
+    /// comes back is counted from there on.
+    pub(in crate::store) fn shrink(&mut self, most: usize) {
+        if self.groups.len() <= most.saturating_mul(2) {
+            return;
+        }
+        let groups = std::mem::take(&mut self.groups);
+        let mut groups: Vec<(String, Group)> = groups.into_iter().collect();
+        if let Some(last) = most.checked_sub(1) {
+            groups.select_nth_unstable_by_key(last, |(_, group)| Reverse(group.count));
+        }
+        groups.truncate(most);
+        self.groups.extend(groups);
+    }
+
     /// Returns the groups, the most frequent first; groups of equal size by name.
     #[must_use]
     pub fn into_most_frequent(self, limit: usize) -> Vec<GroupCount> {
-        let parts = |text: String| match (self.key, text.split_once(END)) {
-            (GroupBy::Rule, Some((origin, rule))) => vec![origin.to_owned(), rule.to_owned()],
-            _ => vec![text],
+        let parts = |text: String| {
+            let most = match self.key {
+                Key::By(GroupBy::Origin | GroupBy::Reason) => 1,
+                Key::By(GroupBy::Rule) => 2,
+                Key::RuleAndReason => 3,
+            };
+            text.splitn(most, END).map(str::to_owned).collect()
         };
         let mut groups: Vec<(String, Group)> = self.groups.into_iter().collect();
         groups.sort_unstable_by(|(a, of_a), (b, of_b)| {

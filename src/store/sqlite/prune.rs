@@ -11,6 +11,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
 use super::bounds::{self, Parts};
+use super::denials::{daily, recent};
 use super::entries::retention::{self, Oldest};
 use super::entries::{Blocks, Head, extent, fold, oldest};
 use super::error::Failure;
@@ -76,6 +77,7 @@ pub(super) fn step(
     if dropped.decisions > 0 {
         hours::prune(&transaction, oldest)?;
         fetches::prune(&transaction, oldest)?;
+        daily::prune(&transaction, oldest)?;
     }
     log.commit(transaction, head)?;
     let mut given_back = 0;
@@ -193,7 +195,9 @@ fn drop_block(
     oldest: &Oldest,
     params: &RemovalParams,
 ) -> Result<Pruned, Failure> {
-    retention::drop_before(transaction, blocks, oldest.first + oldest.count)?;
+    let end = oldest.first + oldest.count;
+    retention::drop_before(transaction, blocks, end)?;
+    recent::drop_before(transaction, end)?;
     let oldest_kept = params
         .keep
         .map_or(Moment::default(), |keep| params.now - keep);

@@ -21,6 +21,7 @@ pub(super) use self::evidence::beyond;
 pub(super) use self::salvage::refuse_if_open;
 pub use self::salvage::{Rebuilt, rebuild};
 use super::agree::{self, Relation};
+use super::denials;
 use super::digests;
 use super::error::{Failure, said};
 use super::header::Header;
@@ -82,7 +83,7 @@ pub fn check(path: &Path) -> Result<Faults, StoreError> {
         Err(error) => return Err(error),
     };
     // An unreadable part is reported, too, and the next check runs all the same.
-    let checks: [Check; 10] = [
+    let checks: [Check; 11] = [
         structure,
         references,
         rows,
@@ -93,6 +94,7 @@ pub fn check(path: &Path) -> Result<Faults, StoreError> {
         evidence::named,
         texts,
         self::objects,
+        denials,
     ];
     // One state of the database for all of them: a writer may be at work.
     let reading = entries::reading(&connection).unwrap_or_else(|failure| {
@@ -351,6 +353,15 @@ fn objects(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> 
             hex(sha256)
         ));
     }
+    Ok(())
+}
+
+/// Finds denials, and counts of them, that are not what the log says. They are no measure of a log that was altered.
+fn denials(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
+    if !faults.altered.is_empty() {
+        return Ok(());
+    }
+    faults.damaged.extend(denials::check::faults(connection)?);
     Ok(())
 }
 

@@ -5,6 +5,7 @@
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
+use super::denials;
 use super::entries;
 use super::error::Failure;
 use super::fetches;
@@ -24,6 +25,7 @@ pub(super) const STEPS: &[&str] = &[
     rotations::TABLE,
     fetches::TABLE,
     FLEET,
+    denials::TABLES,
 ];
 
 /// Versions up to this one kept decisions in another form, before the first release.

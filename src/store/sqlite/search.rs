@@ -3,6 +3,7 @@
 //! A search goes from run to run of entries: rows of the tail are read entry by entry, blocks by their columns
 //! ([`Search`]). Before the blocks of a whole segment it asks the keys of the segment, and a count its sums.
 
+use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
 
 use rusqlite::{Connection, OptionalExtension as _};
@@ -105,10 +106,22 @@ pub(super) fn count_by(
     key: GroupBy,
     most: usize,
 ) -> Result<Vec<GroupCount>, Failure> {
+    let mut counts = GroupCounts::new(key);
+    add_counts(connection, blocks, query, &mut counts)?;
+    Ok(counts.into_most_frequent(most))
+}
+
+/// Adds the matching decisions to counts.
+pub(super) fn add_counts(
+    connection: &Connection,
+    blocks: &Blocks,
+    query: &DecisionQuery,
+    counts: &mut GroupCounts,
+) -> Result<(), Failure> {
     let search = Search::new(query)?;
-    let mut counts = std::cell::RefCell::new(GroupCounts::new(key));
+    let counts = RefCell::new(counts);
     let Some(range) = bounds(query) else {
-        return Ok(Vec::new());
+        return Ok(());
     };
     let (first, _) = entries::extent(connection)?;
     let whole = range.clone();
@@ -145,8 +158,7 @@ pub(super) fn count_by(
             }
         }
         Ok(true)
-    })?;
-    Ok(std::mem::replace(counts.get_mut(), GroupCounts::new(key)).into_most_frequent(most))
+    })
 }
 
 /// Tells whether a segment has none of the wanted decisions, by its times, its acknowledgements and its keys.

@@ -4,7 +4,7 @@
 //! the session's conditions, page by page from a function, and each column is a function of the index: a column that no
 //! statement names costs nothing, and rows are made while they are read.
 
-mod columns;
+pub(super) mod columns;
 mod export;
 mod source;
 mod sources;

@@ -16,6 +16,7 @@ pub mod block;
 mod changes;
 pub mod collection;
 mod decisions;
+mod denial_tables;
 mod error;
 pub mod figures;
 pub mod log_key;
@@ -40,6 +41,7 @@ pub use self::decisions::{
     Acknowledgement, Appended, DecisionQuery, Extent, FleetOverrides, GroupBy, GroupCount, Hourly,
     Removed, Review, Reviewed, StoredDecision, StoredRoot,
 };
+pub use self::denial_tables::finish_tables;
 pub use self::error::{StoreError, StoreErrorKind};
 use self::error::{behind, failed};
 use self::figures::Figures;

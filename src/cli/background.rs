@@ -274,8 +274,9 @@ impl BackgroundTasks {
         }
     }
 
-    /// Ends the tasks, signs the log and ships the rest of it. Called after the last record is written, so the checkpoint covers every record.
-    pub(super) async fn end(mut self) {
+    /// Ends the tasks, signs the log, refreshes the tables in a store of at most `max_size` octets, and ships the rest of the log. Called
+    /// after the last record is written, so the checkpoint covers every record.
+    pub(super) async fn end(mut self, max_size: Option<u64>) {
         if let (Some(fleet), Some(override_sync)) = (&self.fleet, &self.override_sync) {
             override_sync.give_back().await;
             // Another heartbeat would make this instance a member again.
@@ -292,12 +293,15 @@ impl BackgroundTasks {
         else {
             return;
         };
-        match timeout(
+        let signed = timeout(
             LAST_CHECKPOINT_TIMEOUT,
             store.checkpoint(key, self.clock.now()),
         )
-        .await
-        {
+        .await;
+        if let Ok(Ok(_)) = signed {
+            store::finish_tables(&*store, max_size).await;
+        }
+        match signed {
             Ok(Ok(_)) => witnesses.offer_last().await,
             // The next process begins with a checkpoint.
             Ok(Err(error)) => warn!("the last records are not signed yet: {error}"),

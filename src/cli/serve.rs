@@ -160,7 +160,7 @@ async fn serve(
     }
     notify(&[sd_notify::NotifyState::Stopping]);
     let ended = drain(&proxy, &mut signals).await;
-    tasks.end().await;
+    tasks.end(proxy.settings().audit.max_size).await;
     Ok(ended)
 }
 

@@ -1,4 +1,5 @@
-//! Maintenance of a store while a process serves: checkpoints at intervals, and removal of expired data.
+//! Maintenance of a store while a process serves: checkpoints at intervals, removal of expired data, and the tables for other
+//! programs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use tracing::{info, warn};
 
 use super::{
     Belief, HOUR, LogKey, Pruned, Reading, Retention, Store, StoreError, StoredCheckpoint,
+    denial_tables,
 };
 use crate::clock::{Clock, Moment};
 use crate::config::{AuditConfig, format_bytes, format_moment};
@@ -28,15 +30,21 @@ const BREATH: Duration = Duration::from_millis(20);
 pub async fn maintain(
     store: Arc<dyn Store>,
     key: Arc<LogKey>,
-    settings: impl Fn() -> AuditConfig + Send,
+    settings: impl Fn() -> AuditConfig + Send + Sync,
     clock: Clock,
 ) {
-    let mut maintenance = Maintenance::new(store, key);
-    loop {
-        let settings = settings();
-        maintenance.look(&settings, &clock).await;
-        sleep(LOOK.min(settings.checkpoint_every.max(LEAST))).await;
-    }
+    let max_size = || settings().max_size;
+    // By themselves: the first count of a long log takes longer than a checkpoint may wait.
+    let tables = denial_tables::refresh(&*store, max_size, &clock);
+    let maintaining = async {
+        let mut maintenance = Maintenance::new(Arc::clone(&store), key);
+        loop {
+            let settings = settings();
+            maintenance.look(&settings, &clock).await;
+            sleep(LOOK.min(settings.checkpoint_every.max(LEAST))).await;
+        }
+    };
+    tokio::join!(maintaining, tables);
 }
 
 struct Maintenance {

@@ -16,6 +16,8 @@ pub struct Whole {
     pub store: Vec<u8>,
     pub key: Vec<u8>,
     pub page: usize,
+    /// Pages up to the last one that holds more than what is made anew: rows for other programs are written last.
+    pub kept: usize,
 }
 
 impl Whole {
@@ -32,10 +34,21 @@ impl Whole {
         gate.wait_records(DECISIONS);
         gate.signal(Signal::TERM);
         assert!(gate.wait().success());
-        let store = fs::read(gate.setup.dir().join("crawlgate.db")).unwrap();
+        let path = gate.setup.dir().join("crawlgate.db");
+        let text = "SELECT max(pageno) FROM dbstat WHERE name NOT IN ('recent_denial', 'denied_daily', 'denied_day')";
+        let shell = rusqlite::Connection::open(&path).unwrap();
+        let kept: i64 = shell.query_row(text, [], |row| row.get(0)).unwrap();
+        drop(shell);
+        let kept = usize::try_from(kept).unwrap();
+        let store = fs::read(path).unwrap();
         let key = fs::read(gate.setup.dir().join("crawlgate.log.key")).unwrap();
         let page = usize::from(u16::from_be_bytes([store[16], store[17]]));
-        Self { store, key, page }
+        Self {
+            store,
+            key,
+            page,
+            kept,
+        }
     }
 
     pub fn pages(&self) -> usize {

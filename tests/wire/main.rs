@@ -63,6 +63,7 @@ mod overrides;
 mod overtaken;
 mod own_witness;
 mod pace;
+mod plain_sql;
 mod pooled;
 mod postgres;
 mod proof;

@@ -255,3 +255,32 @@ impl GroupCounts {
         groups.into_iter().map(group_count).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_frequent_groups_stay_when_there_are_too_many() {
+        for (most, left) in [(3, 5), (2, 2), (1, 1), (0, 0)] {
+            let mut counts = GroupCounts::of_rules_and_reasons();
+            for count in 1..=5 {
+                let rule = format!("Disallow: /{count}");
+                let group = Group {
+                    count,
+                    first: 1,
+                    last: 2,
+                };
+                counts.add("deny\u{e9}", None, Some(rule.as_bytes()), group);
+            }
+            counts.shrink(most);
+            let groups = counts.into_most_frequent(9);
+            let found: Vec<_> = groups.iter().map(|group| group.key.join("|")).collect();
+            let want = (1..=5).rev().take(left);
+            let want: Vec<_> = want
+                .map(|count| format!("|deny\u{e9}|Disallow: /{count}"))
+                .collect();
+            assert_eq!(found, want, "{most}");
+        }
+    }
+}

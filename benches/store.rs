@@ -274,14 +274,19 @@ fn own_cpu() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Returns the CPU time of the threads that write the log and the store.
+/// Returns the CPU time of the threads that write the log and the store. The program's own name begins as theirs do, so
+/// the thread that has it does not count.
 fn cpu_of_others() -> Duration {
+    let own = rustix::process::getpid().as_raw_nonzero().to_string();
     let mut sum = 0;
     for task in fs::read_dir("/proc/self/task").unwrap() {
-        let task = task.unwrap().path();
-        let name = fs::read_to_string(task.join("comm")).unwrap();
+        let task = task.unwrap();
+        if task.file_name() == *own {
+            continue;
+        }
+        let name = fs::read_to_string(task.path().join("comm")).unwrap();
         if name.starts_with("decision-log") || name.starts_with("store-") {
-            let times = fs::read_to_string(task.join("schedstat")).unwrap();
+            let times = fs::read_to_string(task.path().join("schedstat")).unwrap();
             let ran = times.split(' ').next().unwrap();
             sum += ran.parse::<u64>().unwrap();
         }

@@ -68,6 +68,23 @@ fn instance_at(name: &str, configure: impl FnOnce(&mut Setup)) -> CrawlgateProce
     })
 }
 
+/// Starts an instance that stays with the present primary, for it never asks the Sentinels, and one that follows them. Both
+/// send two requests in a second to an origin. Returns the primary's number with them.
+fn parted_later(lab: &Sentinels) -> (usize, [CrawlgateProcess; 2]) {
+    let old = eventually("a primary", || lab.primary());
+    let paced = |setup: &mut Setup| {
+        setup.set("fleet", "patience", "\"3s\"");
+        setup.set("pace", "requests_per_second", "2");
+        setup.set("pace", "max_hold", "\"10s\"");
+        setup.set("audit", "refusals_per_minute", "1000000");
+    };
+    let stays = instance_at("a1", |setup| {
+        setup.set("fleet", "engine", &lab.address(old));
+        paced(setup);
+    });
+    (old, [stays, instance_with(lab, "a2", paced)])
+}
+
 /// Returns when the first turn of the primary's generation was due.
 fn quiet_until(lab: &Sentinels) -> Instant {
     eventually("a generation that has begun", || {
@@ -183,21 +200,7 @@ fn an_old_primary_that_is_parted_from_the_others_permits_nothing_beside_the_new_
     ] {
         assert_eq!(lab.ask(&["CONFIG", "SET", key, value]), "+OK\r\n");
     }
-    let old = eventually("a primary", || lab.primary());
-    let paced = |setup: &mut Setup| {
-        setup.set("fleet", "patience", "\"3s\"");
-        setup.set("pace", "requests_per_second", "2");
-        setup.set("pace", "max_hold", "\"10s\"");
-        setup.set("audit", "refusals_per_minute", "1000000");
-    };
-    // The first never asks the Sentinels, so it stays with the old primary.
-    let gates = [
-        instance_at("a1", |setup| {
-            setup.set("fleet", "engine", &lab.address(old));
-            paced(setup);
-        }),
-        instance_with(&lab, "a2", paced),
-    ];
+    let (old, gates) = parted_later(&lab);
     let origin = Origin::with_rules(RULES);
     for gate in &gates {
         forwards(gate, &origin.url("/first"));
@@ -247,5 +250,54 @@ fn an_old_primary_that_is_parted_from_the_others_permits_nothing_beside_the_new_
     assert_eq!(leaks, [""; 0]);
     let times: Vec<Instant> = seen.iter().map(|seen| seen.at).collect();
     super::pace::is_within(&times, Duration::from_millis(500), 1, "both primaries");
+    logs_are_whole(&gates);
+}
+
+/// The counter-example to the test above: why docs/fleet.md asks for `min-replicas-to-write`.
+#[test]
+fn an_old_primary_that_may_write_without_a_replica_grants_beside_the_new_one() {
+    const WINDOW: Duration = Duration::from_secs(3);
+    let Some(lab) = Sentinels::start() else {
+        return;
+    };
+    let (old, gates) = parted_later(&lab);
+    let origin = Origin::with_rules(RULES);
+    for gate in &gates {
+        forwards(gate, &origin.url("/first"));
+    }
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let ends = Ends(&is_over);
+        for gate in &gates {
+            for path in ["/page", "/private"] {
+                let (origin, is_over) = (&origin, &is_over);
+                scope.spawn(move || {
+                    while !is_over.load(Ordering::Acquire) {
+                        if gate.get(&origin.url(path)).status != 200 {
+                            thread::sleep(Duration::from_millis(5));
+                        }
+                    }
+                });
+            }
+        }
+        let latest = || {
+            let now = Instant::now();
+            let seen = origin.seen().into_iter();
+            let seen = seen.filter(|seen| now.duration_since(seen.at) < WINDOW);
+            seen.count()
+        };
+        eventually("the crawl", || (latest() > 4).then_some(()));
+        assert_eq!(lab.part_primary(), old);
+        // One primary grants six in that time, and the first one.
+        eventually("the turns of two primaries", || {
+            (latest() > 9).then_some(())
+        });
+        drop(ends);
+    });
+    let leaks = origin.seen_but_robots();
+    assert!(
+        !leaks.iter().any(|line| line.contains("/private")),
+        "{leaks:?}"
+    );
     logs_are_whole(&gates);
 }

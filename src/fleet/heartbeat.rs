@@ -1,12 +1,13 @@
 //! The task that tells the engine that this instance lives, and takes over what has changed.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
 use tracing::{error, info, warn};
 
-use super::coordinator::{Call, CoordinatorError, Heartbeat, HeartbeatReply};
+use super::coordinator::{Call, Heartbeat, HeartbeatReply};
 use super::member::Report;
 use super::{Fleet, LinkState};
 
@@ -49,6 +50,10 @@ impl Fleet {
         let mut reported = ReportedLink::default();
         let (mut after, mut overrides) = (None, 0);
         loop {
+            if *self.first.borrow() && self.link() == LinkState::CutOff {
+                // A process that was stopped (SIGSTOP) has missed its heartbeats: no answer was late.
+                self.report_link(&mut reported, &"no heartbeat went out", listener);
+            }
             let sent = self.clock.uptime();
             let report = Report {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -90,13 +95,25 @@ impl Fleet {
                     Some(failure)
                 }
             };
-            self.status.link_is(self.link(), self.clock.now());
-            if reported.at(self.link(), self.link.patience(), failure.as_ref())
-                == Some(LinkState::CutOff)
-            {
-                listener.cut_off();
+            match &failure {
+                Some(failure) => self.report_link(&mut reported, failure, listener),
+                None => self.report_link(&mut reported, &"it is slow", listener),
             }
             sleep(INTERVAL).await;
+        }
+    }
+
+    /// Tells the operator and the listener of a change of the link; `why` it is not connected.
+    fn report_link(
+        &self,
+        reported: &mut ReportedLink,
+        why: &dyn Display,
+        listener: &dyn HeartbeatListener,
+    ) {
+        let state = self.link();
+        self.status.link_is(state, self.clock.now());
+        if reported.at(state, self.link.patience(), why) == Some(LinkState::CutOff) {
+            listener.cut_off();
         }
     }
 
@@ -143,12 +160,7 @@ struct ReportedLink {
 
 impl ReportedLink {
     /// Tells the operator of a change of the state, and returns the new one.
-    fn at(
-        &mut self,
-        state: LinkState,
-        patience: Duration,
-        failure: Option<&CoordinatorError>,
-    ) -> Option<LinkState> {
+    fn at(&mut self, state: LinkState, patience: Duration, why: &dyn Display) -> Option<LinkState> {
         if self.state.is_none() && state == LinkState::CutOff && self.attempts < ATTEMPTS {
             self.attempts += 1;
             return None;
@@ -156,15 +168,14 @@ impl ReportedLink {
         if self.state.replace(state) == Some(state) {
             return None;
         }
-        let failure = failure.map_or_else(|| "it is slow".to_owned(), ToString::to_string);
         match state {
             LinkState::Connected => info!("the fleet's engine answers"),
             LinkState::Doubtful => warn!(
                 "the fleet's engine does not answer: unknown origins and paced requests are held, and after [fleet] patience \
-                 ({patience:?}) nothing is forwarded: {failure}"
+                 ({patience:?}) nothing is forwarded: {why}"
             ),
             LinkState::CutOff => error!(
-                "this instance is cut off from its fleet and forwards nothing (503, fleet_cut): {failure}"
+                "this instance is cut off from its fleet and forwards nothing (503, fleet_cut): {why}"
             ),
         }
         Some(state)
@@ -181,7 +192,7 @@ mod tests {
     use crate::clock::{Clock, Moment};
     use crate::config::Config;
     use crate::fleet::FleetKey;
-    use crate::fleet::coordinator::Coordinator as _;
+    use crate::fleet::coordinator::{Coordinator as _, CoordinatorError};
     use crate::fleet::in_memory::InMemoryEngine;
 
     /// Takes changes over, unless it fails.
@@ -246,6 +257,12 @@ mod tests {
         assert_eq!(fleet.link(), LinkState::CutOff);
         listener.fails.store(false, Ordering::Relaxed);
         sleep(INTERVAL * 2).await;
+        assert_eq!(fleet.link(), LinkState::Connected);
+        // The process is stopped between two heartbeats: the first one after that is answered.
+        listener.is_cut_off.store(false, Ordering::Relaxed);
+        clock.advance(Duration::from_secs(60));
+        sleep(INTERVAL * 2).await;
+        assert!(listener.is_cut_off.load(Ordering::Relaxed));
         assert_eq!(fleet.link(), LinkState::Connected);
         keeping.abort();
     }

@@ -106,6 +106,10 @@ fn octets_that_are_no_entry_are_kept_as_they_are() {
     }
     let (out, summary) = block(&entries);
     assert_eq!(summary.count, entries.len());
+    // As a check of the store counts them.
+    let times = || entries.iter().map(|entry| crate::entry::time_of(entry));
+    let span = (summary.min_time, summary.max_time);
+    assert_eq!(span, (times().min().unwrap(), times().max().unwrap()));
     let found = rebuilt(&Block::read(&out).unwrap()).unwrap();
     for (place, (found, entry)) in found.iter().zip(&entries).enumerate() {
         assert!(found == entry, "{place}: {entry:02x?}");

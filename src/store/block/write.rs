@@ -6,7 +6,6 @@ use super::shape::{self, Parts, RARE};
 use super::varint::{put, put_signed};
 use super::words::Dictionary;
 use super::{MAX_ENTRIES, MAX_OCTETS};
-use crate::entry::cbor::{Keys, Reader};
 use crate::entry::{self, Entry, Verdict, key};
 
 /// Makes blocks, one after the other, of entries in their order.
@@ -161,18 +160,16 @@ impl BlockWriter {
         let time = match shape::split(entry, &mut shape) {
             Ok(parts) => {
                 self.put(&parts, &shape);
-                Some(parts.time)
+                parts.time
             }
             Err(_) => {
                 self.put_other(entry);
-                time_of(entry)
+                entry::time_of(entry)
             }
         };
         self.shape = shape;
-        if let Some(time) = time {
-            let (min, max) = self.times.unwrap_or((time, time));
-            self.times = Some((min.min(time), max.max(time)));
-        }
+        let (min, max) = self.times.unwrap_or((time, time));
+        self.times = Some((min.min(time), max.max(time)));
         self.octets += entry.len();
         self.summary.count += 1;
         Ok(())
@@ -360,20 +357,4 @@ fn put_predicted(
     };
     *last = Some(place);
     put(column, number);
-}
-
-/// Returns the time of an entry of any kind, in milliseconds since the epoch.
-fn time_of(entry: &[u8]) -> Option<u64> {
-    let mut reader = Reader::new(entry);
-    let mut keys = Keys::of(&mut reader).ok()?;
-    let mut key = keys.next(&mut reader).ok()??;
-    if key == u64::from(key::KIND) {
-        reader.uint().ok()?;
-        key = keys.next(&mut reader).ok()??;
-    }
-    if key != u64::from(key::ID) {
-        return None;
-    }
-    let id: &[u8; 16] = reader.fixed().ok()?;
-    Some((u128::from_be_bytes(*id) >> 80) as u64)
 }

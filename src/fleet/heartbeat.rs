@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tracing::{error, info, warn};
 
-use super::coordinator::{Call, Heartbeat, HeartbeatReply};
+use super::coordinator::{Call, CoordinatorError, Heartbeat, HeartbeatReply};
 use super::member::Report;
 use super::{Fleet, LinkState};
 
@@ -49,10 +49,15 @@ impl Fleet {
     async fn heartbeats(&self, listener: &dyn HeartbeatListener) {
         let mut reported = ReportedLink::default();
         let (mut after, mut overrides) = (None, 0);
+        let mut failure: Option<CoordinatorError> = None;
         loop {
             if *self.first.borrow() && self.link() == LinkState::CutOff {
-                // A process that was stopped (SIGSTOP) has missed its heartbeats: no answer was late.
-                self.report_link(&mut reported, &"no heartbeat went out", listener);
+                // A process that was stopped (SIGSTOP) has missed its heartbeats: none has failed.
+                let why: &dyn Display = match &failure {
+                    Some(failure) => failure,
+                    None => &"no heartbeat went out",
+                };
+                self.report_link(&mut reported, why, listener);
             }
             let sent = self.clock.uptime();
             let report = Report {
@@ -81,7 +86,7 @@ impl Fleet {
                 }
                 Err(failure) => Err(failure),
             };
-            let failure = match followed {
+            failure = match followed {
                 Ok((heard, now)) => {
                     overrides = now;
                     self.status.heard(&heard, now);
@@ -192,7 +197,7 @@ mod tests {
     use crate::clock::{Clock, Moment};
     use crate::config::Config;
     use crate::fleet::FleetKey;
-    use crate::fleet::coordinator::{Coordinator as _, CoordinatorError};
+    use crate::fleet::coordinator::Coordinator as _;
     use crate::fleet::in_memory::InMemoryEngine;
 
     /// Takes changes over, unless it fails.

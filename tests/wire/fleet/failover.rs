@@ -3,7 +3,7 @@
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::thread::{self, Scope};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use rustix::process::Signal;
@@ -83,6 +83,27 @@ fn parted_later(lab: &Sentinels) -> (usize, [CrawlgateProcess; 2]) {
         paced(setup);
     });
     (old, [stays, instance_with(lab, "a2", paced)])
+}
+
+/// Asks every instance for each of these pages, again and again until it is over.
+fn crawl<'scope, 'env>(
+    scope: &'scope Scope<'scope, 'env>,
+    gates: &'env [CrawlgateProcess],
+    origin: &'env Origin,
+    paths: &[&'static str],
+    is_over: &'env AtomicBool,
+) {
+    for gate in gates {
+        for path in paths.iter().copied() {
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Acquire) {
+                    if gate.get(&origin.url(path)).status != 200 {
+                        thread::sleep(Duration::from_millis(5));
+                    }
+                }
+            });
+        }
+    }
 }
 
 /// Returns when the first turn of the primary's generation was due.
@@ -208,18 +229,13 @@ fn an_old_primary_that_is_parted_from_the_others_permits_nothing_beside_the_new_
     let is_over = AtomicBool::new(false);
     let (denied, added) = thread::scope(|scope| {
         let ends = Ends(&is_over);
-        for gate in &gates {
-            for path in ["/page", "/denied", "/private"] {
-                let (origin, is_over) = (&origin, &is_over);
-                scope.spawn(move || {
-                    while !is_over.load(Ordering::Acquire) {
-                        if gate.get(&origin.url(path)).status != 200 {
-                            thread::sleep(Duration::from_millis(5));
-                        }
-                    }
-                });
-            }
-        }
+        crawl(
+            scope,
+            &gates,
+            &origin,
+            &["/page", "/denied", "/private"],
+            &is_over,
+        );
         let pages = || origin.seen_but_robots().len();
         eventually("the crawl", || (pages() > 6).then_some(()));
         assert_eq!(lab.part_primary(), old);
@@ -268,18 +284,7 @@ fn an_old_primary_that_may_write_without_a_replica_grants_beside_the_new_one() {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let ends = Ends(&is_over);
-        for gate in &gates {
-            for path in ["/page", "/private"] {
-                let (origin, is_over) = (&origin, &is_over);
-                scope.spawn(move || {
-                    while !is_over.load(Ordering::Acquire) {
-                        if gate.get(&origin.url(path)).status != 200 {
-                            thread::sleep(Duration::from_millis(5));
-                        }
-                    }
-                });
-            }
-        }
+        crawl(scope, &gates, &origin, &["/page", "/private"], &is_over);
         let latest = || {
             let now = Instant::now();
             let seen = origin.seen().into_iter();

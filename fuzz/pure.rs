@@ -62,7 +62,7 @@ mod src {
         pub use self::decision::{Decision, Verdict, key, most};
         pub use self::event::Event;
         pub use self::object::{Asserted, Basis};
-        pub use self::read::Entry;
+        pub use self::read::{Entry, time_of};
         pub use self::value::{Octets, Text, Texts};
         pub use self::write::Bounds;
 

@@ -16,6 +16,7 @@ mod calls;
 mod connection;
 mod observe;
 mod overrides;
+mod questions;
 mod quotas;
 mod reply;
 mod script;
@@ -23,8 +24,8 @@ mod sentinel;
 mod survey;
 mod turns;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -36,6 +37,7 @@ use tokio_rustls::TlsConnector;
 
 use self::argument::Argument;
 use self::connection::Connection;
+use self::questions::Questions;
 use self::reply::{Reply, is_lost};
 use self::script::Script;
 use super::coordinator::{CoordinatorError, StateKey};
@@ -58,6 +60,8 @@ const FAILOVER: Duration = Duration::from_secs(5);
 
 /// A connection to the engine that is made anew whenever it is lost.
 pub struct Engine {
+    /// The engine itself, for tasks that outlive a call.
+    this: Weak<Engine>,
     settings: Settings,
     keys: Keys,
     connection: ArcSwapOption<Connection>,
@@ -65,6 +69,7 @@ pub struct Engine {
     broken: Notify,
     timeouts: AtomicU32,
     generation: Mutex<Generation>,
+    questions: Questions,
     counts: Counts,
 }
 
@@ -159,13 +164,15 @@ impl Engine {
             password: password(config)?,
             timeout: config.timeout,
         };
-        Ok(Arc::new(Engine {
+        Ok(Arc::new_cyclic(|this| Engine {
+            this: Weak::clone(this),
             settings,
             keys: Keys::of(&config.prefix),
             connection: ArcSwapOption::empty(),
             broken: Notify::new(),
             timeouts: AtomicU32::new(0),
             generation: Mutex::default(),
+            questions: Questions::default(),
             counts: Counts::of(&Script::names()),
         }))
     }

@@ -22,6 +22,14 @@ impl Reply {
         }
     }
 
+    /// Reads the word that a script has done its work.
+    pub(super) fn expect_ok(&mut self) -> Result<(), CoordinatorError> {
+        match self.text()?.as_str() {
+            "OK" => Ok(()),
+            _ => Err(foreign()),
+        }
+    }
+
     /// Returns the next value as octets; `None` for a value that is missing in the engine.
     pub(super) fn octets(&mut self) -> Result<Option<Vec<u8>>, CoordinatorError> {
         match self.0.next() {

@@ -5,6 +5,7 @@ mod members;
 mod planted;
 mod quotas;
 mod sequences;
+mod together;
 mod turns;
 
 use std::future::Future;

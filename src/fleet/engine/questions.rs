@@ -1,0 +1,202 @@
+//! The questions for turns, several of them in one call.
+//!
+//! A question in company costs the engine and this process less than one alone: one command, one write, one answer. The
+//! first question after a pause goes at once. Those that follow within [`GATHER`] wait for its end and go together, so a
+//! turn is reserved later by no more than that.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
+
+use super::Engine;
+use super::argument::{Argument, micros, whole_micros};
+use super::reply::{Reply, foreign};
+use super::script::Script;
+use crate::fleet::coordinator::{CoordinatorError, EngineTime};
+use crate::fleet::reservation::{
+    NEAR, Reserve, Reserved, ReservedTurn, SLOT_LIFE, Trouble, TurnKind,
+};
+
+/// The time from one call to the next.
+const GATHER: Duration = Duration::from_millis(2);
+
+/// The most questions in one call: the engine answers nothing else meanwhile.
+const MOST: usize = 64;
+
+type Answer = Result<Reserved, CoordinatorError>;
+
+/// The questions that wait. While there are any, a task is about to send them.
+#[derive(Debug, Default)]
+pub(super) struct Questions(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    questions: Vec<Question>,
+    /// The earliest time of the next call; `None` before the first one.
+    next: Option<Instant>,
+}
+
+/// A question that waits.
+#[derive(Debug)]
+struct Question {
+    /// The names of the keys.
+    keys: [String; 2],
+    kind: &'static str,
+    group: String,
+    /// The numbers among the arguments, in the order of the script.
+    numbers: [u64; 9],
+    wanted: u32,
+    /// The names of the slots to take.
+    slots: Vec<String>,
+    answer: oneshot::Sender<Answer>,
+}
+
+impl Engine {
+    /// Reserves turns at an origin.
+    pub(super) async fn reserve_turns(&self, ask: Reserve<'_>) -> Answer {
+        let (answer, answered) = oneshot::channel();
+        let question = self.question(ask, answer);
+        let is_first = {
+            let mut waiting = self.questions.0.lock();
+            waiting.questions.push(question);
+            waiting.questions.len() == 1
+        };
+        if is_first && let Some(engine) = self.this.upgrade() {
+            tokio::spawn(engine.send_questions());
+        }
+        // The sender is gone only if the runtime ends.
+        let ended = |_| CoordinatorError::unreachable("this process ends");
+        answered.await.map_err(ended)?
+    }
+
+    fn question(&self, ask: Reserve<'_>, answer: oneshot::Sender<Answer>) -> Question {
+        let (group, interval) = match ask.group {
+            Some(group) => (group.name, group.interval),
+            None => ("", Duration::ZERO),
+        };
+        Question {
+            keys: self.keys.turns(ask.origin),
+            kind: match ask.kind {
+                TurnKind::Page => "page",
+                TurnKind::Robots => "robots",
+                TurnKind::Now => "now",
+                TurnKind::RedirectHop => "aside",
+            },
+            group: group.to_owned(),
+            numbers: [
+                ask.wanted.into(),
+                whole_micros(ask.horizon),
+                whole_micros(ask.interval),
+                ask.burst.max(1).into(),
+                whole_micros(interval),
+                whole_micros(ask.rest),
+                whole_micros(ask.gap),
+                ask.slots.map_or(0, |slots| slots.most).into(),
+                whole_micros(ask.memory),
+            ],
+            wanted: ask.wanted,
+            slots: ask
+                .slots
+                .map_or_else(Vec::new, |slots| slots.names.to_vec()),
+            answer,
+        }
+    }
+
+    /// Sends the questions that wait when it is time.
+    async fn send_questions(self: Arc<Self>) {
+        let next = self.questions.0.lock().next;
+        if let Some(next) = next {
+            sleep_until(next).await;
+        }
+        let mut questions = {
+            let mut waiting = self.questions.0.lock();
+            waiting.next = Some(Instant::now() + GATHER);
+            std::mem::take(&mut waiting.questions)
+        };
+        // No turn is reserved for a request that has gone.
+        questions.retain(|question| !question.answer.is_closed());
+        while questions.len() > MOST {
+            let more = questions.split_off(questions.len() - MOST);
+            let engine = Arc::clone(&self);
+            tokio::spawn(async move { engine.send_together(more).await });
+        }
+        if !questions.is_empty() {
+            self.send_together(questions).await;
+        }
+    }
+
+    /// Sends questions in one call, and passes the answers on.
+    async fn send_together(&self, questions: Vec<Question>) {
+        let mut reply = match self.call_with(&questions).await {
+            Ok(reply) => reply,
+            Err(error) => {
+                for question in questions {
+                    let _ = question.answer.send(Err(error.clone()));
+                }
+                return;
+            }
+        };
+        let now = reply.expect_ok().and_then(|()| reply.number());
+        for question in questions {
+            let answer = now.clone().and_then(|now| reserved(&reply.text()?, now));
+            if let Ok(reserved) = &answer {
+                self.counts.turns(question.wanted, reserved.turns.len());
+            }
+            // A turn of an asker that has gone is lost.
+            let _ = question.answer.send(answer);
+        }
+    }
+
+    async fn call_with(&self, questions: &[Question]) -> Result<Reply, CoordinatorError> {
+        let mut keys = Vec::with_capacity(1 + 2 * questions.len());
+        keys.push(&*self.keys.counters);
+        let mut arguments: Vec<Argument<'_>> = Vec::with_capacity(2 + 12 * questions.len());
+        arguments.extend([micros(NEAR), micros(SLOT_LIFE)]);
+        for question in questions {
+            keys.extend(question.keys.iter().map(String::as_str));
+            let ids = u64::try_from(question.slots.len()).unwrap_or(u64::MAX);
+            arguments.push(ids.into());
+            arguments.extend([question.kind, question.group.as_str()].map(Argument::from));
+            arguments.extend(question.numbers.map(Argument::from));
+            arguments.extend(
+                question
+                    .slots
+                    .iter()
+                    .map(|name| Argument::from(name.as_str())),
+            );
+        }
+        self.call(Script::Reserve, &keys, &arguments).await
+    }
+}
+
+/// Reads the answer to a question, which the engine gave at `now`.
+fn reserved(reply: &str, now: u64) -> Answer {
+    if let Some(why) = reply.strip_prefix('-') {
+        return Err(CoordinatorError::refused(why));
+    }
+    let mut numbers = reply
+        .split(' ')
+        .map(|number| number.parse::<u64>().map_err(|_| foreign()));
+    let mut number = || numbers.next().unwrap_or_else(|| Err(foreign()));
+    let after = |at: u64| Duration::from_micros(at.saturating_sub(now));
+    let next = after(number()?);
+    let (is_full, is_of_group) = (number()? == 1, number()? == 1);
+    let trouble = Trouble {
+        gap: Duration::from_micros(number()?),
+        rest: Duration::from_micros(number()?),
+    };
+    let turn = |at: u64| ReservedTurn {
+        after: after(at),
+        at: EngineTime(at),
+    };
+    Ok(Reserved {
+        turns: numbers.map(|at| at.map(turn)).collect::<Result<_, _>>()?,
+        next,
+        is_full,
+        is_of_group,
+        trouble,
+    })
+}

@@ -454,7 +454,7 @@ async fn drive(shared: Arc<Shared>, fleet: FleetPace, limiter: Arc<OriginLimiter
             Step::Granted => {}
             Step::Sleep(span) => {
                 tokio::select! {
-                    () = sleep(span) => {}
+                    () = sleep(whole_millis(span)) => {}
                     () = limiter.changed.notified() => {}
                     () = fleet_origin.room() => {}
                     () = answered(&mut asking), if asking.is_some() => asking = None,
@@ -477,6 +477,11 @@ async fn drive(shared: Arc<Shared>, fleet: FleetPace, limiter: Arc<OriginLimiter
             }
         }
     }
+}
+
+/// Rounds up to the unit of the runtime's timers, so that turns that fall due within one share a wake of this process.
+fn whole_millis(span: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX))
 }
 
 /// Waits for the answer to a question.

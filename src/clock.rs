@@ -105,6 +105,9 @@ impl Tick {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Uptime(u64);
 
+/// Nanoseconds of an uptime's millisecond.
+const NANOS_PER_MS: u64 = 1_000_000;
+
 impl Uptime {
     /// Returns the time from `earlier` to `self`.
     #[must_use]
@@ -116,6 +119,12 @@ impl Uptime {
     #[must_use]
     pub const fn as_micros(self) -> u64 {
         self.0 / 1_000
+    }
+
+    /// Returns the first whole millisecond that is not earlier.
+    #[must_use]
+    pub const fn up_to_millis(self) -> Self {
+        Self(self.0.div_ceil(NANOS_PER_MS).saturating_mul(NANOS_PER_MS))
     }
 }
 
@@ -273,6 +282,19 @@ impl Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_uptime_is_rounded_up_and_never_down() {
+        for (time, rounded) in [
+            (0, 0),
+            (1, NANOS_PER_MS),
+            (NANOS_PER_MS, NANOS_PER_MS),
+            (NANOS_PER_MS + 1, 2 * NANOS_PER_MS),
+            (u64::MAX, u64::MAX),
+        ] {
+            assert_eq!(Uptime(time).up_to_millis(), Uptime(rounded), "{time}");
+        }
+    }
 
     #[test]
     fn arithmetic_saturates_at_both_ends() {

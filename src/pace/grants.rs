@@ -214,7 +214,8 @@ impl Grants {
         of_group
             .grants
             .extend(reserved.turns.iter().map(|turn| Grant {
-                due: now + turn.after,
+                // Turns of one millisecond go together, as they do without a fleet.
+                due: (now + turn.after).up_to_millis(),
                 at: turn.at,
                 slot: slots.next(),
             }));

@@ -479,7 +479,7 @@ async fn drive(shared: Arc<Shared>, fleet: FleetPace, limiter: Arc<OriginLimiter
     }
 }
 
-/// Rounds up to the unit of the runtime's timers, so that turns that fall due within one share a wake of this process.
+/// Rounds up to whole milliseconds, as a wait is without a fleet: each wake of this process is for more turns.
 fn whole_millis(span: Duration) -> Duration {
     Duration::from_millis(u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX))
 }

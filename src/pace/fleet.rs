@@ -165,8 +165,10 @@ impl Shared {
 
     /// Counts the turn of a robots.txt anew if the fetch starts much later.
     pub(super) fn restart_in_fleet(self: &Arc<Self>, fleet: &FleetPace, turn: &Turn) {
-        let is_late = self.clock.now().since(turn.at) >= LATE_START;
-        if is_late && turn.reservation.is_some() {
+        let Some(reservation) = &turn.reservation else {
+            return;
+        };
+        if self.clock.uptime().since(reservation.due) >= LATE_START {
             // Its turn was perhaps the last one, and is lost: the polite side.
             turn.limiter.count_in_fleet(self, fleet, TurnKind::Now);
         }

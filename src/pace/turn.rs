@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use super::Group;
 use super::limiter::OriginLimiter;
 use super::slots::Slot;
-use crate::clock::Moment;
+use crate::clock::{Moment, Uptime};
 use crate::fleet::reservation::{GiveBack, GroupInterval};
 use crate::fleet::{EngineTime, Fleet};
 
@@ -32,6 +32,8 @@ pub(super) struct Reservation {
     pub(super) fleet: Arc<Fleet>,
     pub(super) origin: Arc<str>,
     pub(super) at: EngineTime,
+    /// The same moment here.
+    pub(super) due: Uptime,
     pub(super) group: Option<(Group, Duration)>,
     /// Released with the turn.
     pub(super) _slot: Option<Slot>,

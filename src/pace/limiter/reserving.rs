@@ -194,6 +194,7 @@ impl OriginLimiter {
                 fleet: Arc::clone(&fleet.fleet),
                 origin: Arc::clone(&fleet_origin.origin),
                 at: grant.at,
+                due: grant.due,
                 group,
                 _slot: grant.slot,
             }));

@@ -1,4 +1,10 @@
-//! The making of blocks.
+//! The making of blocks, column by column.
+//!
+//! A decision is taken apart into its shape and the values of its holes ([`shape::split`]). The shape and the values that
+//! repeat are words of dictionaries, and a column has the number of each; the other values stand in columns themselves. A
+//! column has a value of each decision whose shape has that hole, in the order of the entries. In a section, the columns
+//! follow one another in the order in which [`Block`](super::Block) reads them. What is no decision stands among the
+//! others, with its place: the number of the entry in the block.
 
 use super::columns::{Origins, Predicted};
 use super::frame::{BlockError, Packer, Section};
@@ -16,19 +22,24 @@ pub struct BlockWriter {
     times: Option<(u64, u64)>,
     /// Octets of the entries so far.
     octets: usize,
+    /// Room for the shape of an entry.
     shape: Vec<u8>,
+    /// Room for a word that is made of two parts.
     word: Vec<u8>,
+    /// Time and counter of the decision before: the columns have the differences.
     last: (u64, u32),
     keys: KeyColumns,
     measures: MeasureColumns,
     path_lengths: Vec<u8>,
     paths: Vec<u8>,
     words: Dictionaries,
+    /// The basis and the upstream of the decision before on each origin.
     origins: Origins,
     /// Places of the entries that are no decisions, and the entries with their lengths.
     other_places: Vec<u8>,
     others: Vec<u8>,
     other_count: usize,
+    /// The place of the one before.
     last_other: usize,
     /// A section on its way to the compressor.
     section: Vec<u8>,
@@ -152,8 +163,8 @@ impl BlockWriter {
         if entry.len() > entry::MAX {
             return Err(Refused::TooLong);
         }
-        let is_full = self.octets + entry.len() > MAX_OCTETS;
-        if self.summary.count == MAX_ENTRIES || (is_full && self.summary.count > 0) {
+        // One entry always fits: it is shorter than a block.
+        if self.summary.count == MAX_ENTRIES || self.octets + entry.len() > MAX_OCTETS {
             return Err(Refused::Full);
         }
         let mut shape = std::mem::take(&mut self.shape);
@@ -175,6 +186,7 @@ impl BlockWriter {
         Ok(())
     }
 
+    /// Adds a decision to the columns.
     fn put(&mut self, parts: &Parts<'_>, shape: &[u8]) {
         let has = |key| parts.holes.has(key);
         self.summary.denials += usize::from(parts.is_denial);
@@ -244,6 +256,7 @@ impl BlockWriter {
         }
     }
 
+    /// Adds what is no decision as it is.
     fn put_other(&mut self, entry: &[u8]) {
         let place = self.summary.count;
         let is_denial = |entry: Entry<'_>| match entry {

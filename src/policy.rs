@@ -494,7 +494,7 @@ fn by_rules(rules: &Rules, path: &ComparisonPath<'_>, path_guard: bool) -> Concl
         _ => {}
     }
     match rules.guard(path) {
-        GuardVerdict::Clear => Conclusion::by(Reason::RobotsAllow, found),
+        GuardVerdict::Allowed => Conclusion::by(Reason::RobotsAllow, found),
         GuardVerdict::Disallowed { reading, rule } => Conclusion {
             // A comparison form is ASCII.
             reading: Some(String::from_utf8_lossy(&reading).into()),

@@ -210,7 +210,7 @@ impl Shared {
         // Another reading of the path is reason enough not to make the hop.
         if verdict != Some(RuleKind::Disallow)
             && config.path_guard
-            && !matches!(rules.guard(&path), GuardVerdict::Clear)
+            && !matches!(rules.guard(&path), GuardVerdict::Allowed)
         {
             return UNJUDGED;
         }

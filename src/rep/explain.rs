@@ -191,7 +191,7 @@ impl Robots {
             .iter()
             .filter(|candidate| candidate.found.rule.kind == RuleKind::Disallow);
         let tested = disallows.fold(Punctuation::default(), |all, candidate| {
-            all.and(Punctuation::tested_by(candidate.found.pattern.as_bytes()))
+            all.union(Punctuation::tested_by(candidate.found.pattern.as_bytes()))
         });
         let has_escapes = patterns.iter().any(|candidate| candidate.decoded.is_some());
         let variants = PathVariants::of(&path);

@@ -50,7 +50,7 @@ struct Index {
 #[derive(Debug)]
 pub enum GuardVerdict<'a> {
     /// No variant of the path is disallowed.
-    Clear,
+    Allowed,
     /// A variant is disallowed.
     Disallowed {
         /// The variant, in comparison form.
@@ -115,7 +115,7 @@ impl Rules {
             .iter()
             .filter(|(kind, _, value)| *kind == RuleKind::Disallow && value.has_star);
         let tested = disallows.fold(Punctuation::default(), |all, (_, _, value)| {
-            all.and(Punctuation::tested_by(value.octets))
+            all.union(Punctuation::tested_by(value.octets))
         });
         Self {
             written: Index::new(&values, Spelling::Written, file, key),
@@ -139,7 +139,7 @@ impl Rules {
         let variants = PathVariants::of(path);
         // True for almost every path.
         if variants.are_none() && self.decoded.is_none() {
-            return GuardVerdict::Clear;
+            return GuardVerdict::Allowed;
         }
         self.guard_variants(path, &variants)
     }
@@ -164,7 +164,7 @@ impl Rules {
             }
         }
         if is_complete || self.disallows_nothing() {
-            GuardVerdict::Clear
+            GuardVerdict::Allowed
         } else {
             GuardVerdict::TooMany
         }

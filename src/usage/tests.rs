@@ -63,7 +63,7 @@ fn allows(robots: &Robots, vector: &Vector, is_guarded: bool) -> bool {
     let rules = robots.rules(robots.selection(&chain(vector)));
     let path = ComparisonPath::new(vector.path().as_bytes());
     let verdict = rules.verdict(&path);
-    let is_guarded_against = is_guarded && !matches!(rules.guard(&path), GuardVerdict::Clear);
+    let is_guarded_against = is_guarded && !matches!(rules.guard(&path), GuardVerdict::Allowed);
     verdict.is_none_or(|rule| rule.kind == RuleKind::Allow) && !is_guarded_against
 }
 

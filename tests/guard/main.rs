@@ -62,7 +62,7 @@ fn says(rules: &Rules, target: &str) -> Says {
         return Says::Disallow;
     }
     match rules.guard(&path) {
-        GuardVerdict::Clear => Says::Allow,
+        GuardVerdict::Allowed => Says::Allow,
         GuardVerdict::Disallowed { .. } | GuardVerdict::TooMany => Says::Guard,
     }
 }

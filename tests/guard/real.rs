@@ -46,7 +46,7 @@ impl Count {
             }
             self.asked += 1;
             let by = match rules.guard(&path) {
-                GuardVerdict::Clear => continue,
+                GuardVerdict::Allowed => continue,
                 GuardVerdict::Disallowed { reading, rule } => {
                     format!("{} ({})", rule.text, String::from_utf8_lossy(&reading))
                 }

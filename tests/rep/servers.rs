@@ -189,7 +189,7 @@ fn is_denied(rules: &[String], target: &[u8], with_guard: bool) -> bool {
     let is_disallowed = rules
         .verdict(&path)
         .is_some_and(|rule| rule.kind == RuleKind::Disallow);
-    is_disallowed || with_guard && !matches!(rules.guard(&path), GuardVerdict::Clear)
+    is_disallowed || with_guard && !matches!(rules.guard(&path), GuardVerdict::Allowed)
 }
 
 const SPELLING: &[&str] = &[

@@ -102,7 +102,7 @@ fn told(
         )
     });
     let guarded = match rules.guard(&ComparisonPath::new(path)) {
-        GuardVerdict::Clear => "clear".to_owned(),
+        GuardVerdict::Allowed => "clear".to_owned(),
         GuardVerdict::TooMany => "too many".to_owned(),
         GuardVerdict::Disallowed { reading, rule } => {
             format!("{reading:?} by {}", before(rule.line))

@@ -226,7 +226,7 @@ proptest! {
             let disallowed = explained.readings.iter().filter(|reading| reading.is_disallowed());
             let disallowed: Vec<_> = disallowed.filter_map(|reading| Some((&*reading.path, reading.rule()?))).collect();
             match rules.guard(&written) {
-                GuardVerdict::Clear => prop_assert!(disallowed.is_empty(), "{} {:?}", path, &lines),
+                GuardVerdict::Allowed => prop_assert!(disallowed.is_empty(), "{} {:?}", path, &lines),
                 GuardVerdict::Disallowed { reading, rule } => {
                     let found = disallowed.iter().find(|(path, _)| **path == *reading);
                     prop_assert_eq!(found.map(|(_, rule)| *rule), Some(&*rule), "{} {:?}", path, &lines);

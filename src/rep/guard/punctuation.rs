@@ -33,7 +33,7 @@ impl Punctuation {
         pieces
             .filter(|piece| !piece.iter().any(is_name))
             .flatten()
-            .fold(Self::default(), |all, octet| all.and(Self::of(*octet)))
+            .fold(Self::default(), |all, octet| all.union(Self::of(*octet)))
     }
 
     /// Returns the characters that a form hides in escapes, or in escapes of escapes.
@@ -45,7 +45,7 @@ impl Punctuation {
                 _ => None,
             });
             let octets = once.map(|(octet, _)| octet).into_iter().chain(twice);
-            octets.fold(all, |all, octet| all.and(Self::of(octet)))
+            octets.fold(all, |all, octet| all.union(Self::of(octet)))
         })
     }
 
@@ -57,7 +57,7 @@ impl Punctuation {
         singles.chain((self.0.count_ones() > 1).then_some(self))
     }
 
-    pub(in super::super) const fn and(self, other: Self) -> Self {
+    pub(in super::super) const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 

@@ -250,7 +250,7 @@ fn ours_what_the_guard_denies() {
         let rules = robots.rules(Selection::Global);
         let is_clear = |path: &str| {
             let path = ComparisonPath::new(path.as_bytes());
-            matches!(rules.guard(&path), GuardVerdict::Clear)
+            matches!(rules.guard(&path), GuardVerdict::Allowed)
         };
         for path in *denied {
             assert!(!is_clear(path), "{name}: {path} is clear");

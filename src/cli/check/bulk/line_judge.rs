@@ -350,7 +350,7 @@ fn tell(
     };
     let guarded = match path_guard && reason == Reason::RobotsAllow {
         true => rules.guard(&form),
-        false => GuardVerdict::Clear,
+        false => GuardVerdict::Allowed,
     };
     let notes = noted.map(notes);
     let answer = OutputLine {
@@ -360,7 +360,7 @@ fn tell(
             .map(|rule| &*rule.group)
             .or(rules.group().map(|(group, _)| group)),
         guard: match &guarded {
-            GuardVerdict::Clear => None,
+            GuardVerdict::Allowed => None,
             GuardVerdict::TooMany => Some(Guard::default()),
             GuardVerdict::Disallowed { reading, rule } => Some(Guard {
                 reading: Some(String::from_utf8_lossy(reading)),

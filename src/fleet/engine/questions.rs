@@ -2,7 +2,7 @@
 //!
 //! A question in company costs the engine and this process less than one alone: one command, one write, one answer. The
 //! first question after a pause goes at once. Those that follow within [`GATHER`] wait for its end and go together, so a
-//! turn is reserved later by no more than that.
+//! turn is reserved later, and a question may take longer than `[fleet] timeout`, by no more than that.
 
 use std::sync::Arc;
 use std::time::Duration;

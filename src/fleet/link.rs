@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::time::micros;
 use crate::clock::Uptime;
 
 /// Time without an answer after which an instance is doubtful.
@@ -90,10 +91,6 @@ impl Link {
             None => LinkState::CutOff,
         }
     }
-}
-
-fn micros(span: Duration) -> u64 {
-    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

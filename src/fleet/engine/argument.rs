@@ -2,6 +2,8 @@
 
 use redis::Cmd;
 
+use crate::fleet::time;
+
 /// An argument of a script.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Argument<'a> {
@@ -45,10 +47,5 @@ pub(super) fn millis(span: std::time::Duration) -> Argument<'static> {
 
 /// Returns whole microseconds.
 pub(super) fn micros(span: std::time::Duration) -> Argument<'static> {
-    Argument::Number(whole_micros(span))
-}
-
-/// Returns the number of whole microseconds.
-pub(super) fn whole_micros(span: std::time::Duration) -> u64 {
-    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+    Argument::Number(time::micros(span))
 }

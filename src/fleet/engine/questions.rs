@@ -12,13 +12,14 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
 use super::Engine;
-use super::argument::{Argument, micros, whole_micros};
+use super::argument::{self, Argument};
 use super::reply::{Reply, foreign};
 use super::script::Script;
 use crate::fleet::coordinator::{CoordinatorError, EngineTime};
 use crate::fleet::reservation::{
     NEAR, Reserve, Reserved, ReservedTurn, SLOT_LIFE, Trouble, TurnKind,
 };
+use crate::fleet::time::micros;
 
 /// The time from one call to the next.
 const GATHER: Duration = Duration::from_millis(2);
@@ -46,9 +47,9 @@ struct Question {
     keys: [String; 2],
     kind: &'static str,
     group: String,
-    /// The numbers among the arguments, in the order of the script.
-    numbers: [u64; 9],
     wanted: u32,
+    /// The numbers behind the turns wanted, in the order of the script.
+    numbers: [u64; 8],
     /// The names of the slots to take.
     slots: Vec<String>,
     answer: oneshot::Sender<Answer>,
@@ -57,6 +58,9 @@ struct Question {
 impl Engine {
     /// Reserves turns at an origin.
     pub(super) async fn reserve_turns(&self, ask: Reserve<'_>) -> Answer {
+        // Both fail only when the process ends.
+        let ends = || CoordinatorError::unreachable("this process ends");
+        let engine = self.this.upgrade().ok_or_else(ends)?;
         let (answer, answered) = oneshot::channel();
         let question = self.question(ask, answer);
         let is_first = {
@@ -64,12 +68,10 @@ impl Engine {
             waiting.questions.push(question);
             waiting.questions.len() == 1
         };
-        if is_first && let Some(engine) = self.this.upgrade() {
+        if is_first {
             tokio::spawn(engine.send_questions());
         }
-        // The sender is gone only if the runtime ends.
-        let ended = |_| CoordinatorError::unreachable("this process ends");
-        answered.await.map_err(ended)?
+        answered.await.map_err(|_| ends())?
     }
 
     fn question(&self, ask: Reserve<'_>, answer: oneshot::Sender<Answer>) -> Question {
@@ -86,18 +88,17 @@ impl Engine {
                 TurnKind::RedirectHop => "aside",
             },
             group: group.to_owned(),
-            numbers: [
-                ask.wanted.into(),
-                whole_micros(ask.horizon),
-                whole_micros(ask.interval),
-                ask.burst.max(1).into(),
-                whole_micros(interval),
-                whole_micros(ask.rest),
-                whole_micros(ask.gap),
-                ask.slots.map_or(0, |slots| slots.most).into(),
-                whole_micros(ask.memory),
-            ],
             wanted: ask.wanted,
+            numbers: [
+                micros(ask.horizon),
+                micros(ask.interval),
+                ask.burst.max(1).into(),
+                micros(interval),
+                micros(ask.rest),
+                micros(ask.gap),
+                ask.slots.map_or(0, |slots| slots.most).into(),
+                micros(ask.memory),
+            ],
             slots: ask
                 .slots
                 .map_or_else(Vec::new, |slots| slots.names.to_vec()),
@@ -118,18 +119,15 @@ impl Engine {
         };
         // No turn is reserved for a request that has gone.
         questions.retain(|question| !question.answer.is_closed());
-        while questions.len() > MOST {
-            let more = questions.split_off(questions.len() - MOST);
-            let engine = Arc::clone(&self);
-            tokio::spawn(async move { engine.send_together(more).await });
-        }
-        if !questions.is_empty() {
-            self.send_together(questions).await;
+        while !questions.is_empty() {
+            let later = questions.split_off(questions.len().min(MOST));
+            tokio::spawn(Arc::clone(&self).send_together(questions));
+            questions = later;
         }
     }
 
     /// Sends questions in one call, and passes the answers on.
-    async fn send_together(&self, questions: Vec<Question>) {
+    async fn send_together(self: Arc<Self>, questions: Vec<Question>) {
         let mut reply = match self.call_with(&questions).await {
             Ok(reply) => reply,
             Err(error) => {
@@ -154,12 +152,13 @@ impl Engine {
         let mut keys = Vec::with_capacity(1 + 2 * questions.len());
         keys.push(&*self.keys.counters);
         let mut arguments: Vec<Argument<'_>> = Vec::with_capacity(2 + 12 * questions.len());
-        arguments.extend([micros(NEAR), micros(SLOT_LIFE)]);
+        arguments.extend([NEAR, SLOT_LIFE].map(argument::micros));
         for question in questions {
             keys.extend(question.keys.iter().map(String::as_str));
             let ids = u64::try_from(question.slots.len()).unwrap_or(u64::MAX);
             arguments.push(ids.into());
             arguments.extend([question.kind, question.group.as_str()].map(Argument::from));
+            arguments.push(u64::from(question.wanted).into());
             arguments.extend(question.numbers.map(Argument::from));
             arguments.extend(
                 question

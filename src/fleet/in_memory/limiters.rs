@@ -10,6 +10,7 @@ use super::super::reservation::{
     GiveBack, NEAR, ReportBackoff, Reserve, Reserved, ReservedTurn, SLOT_LIFE, Sign, Trouble,
     TurnKind,
 };
+use super::super::time::micros;
 
 /// A gap below this is none.
 const LEAST_GAP: u64 = 200_000;
@@ -422,10 +423,6 @@ impl Reservation<'_> {
         self.last = self.last.max(at);
         self.turns.push(at);
     }
-}
-
-fn micros(span: Duration) -> u64 {
-    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use crawlgate::fleet::CoordinatorError;
 use crawlgate::fleet::coordinator::Coordinator;
-use crawlgate::fleet::reservation::{Reserve, Reserved, TurnKind};
+use crawlgate::fleet::reservation::{Reserve, Reserved};
 use tokio::task::JoinSet;
 
+use super::turns::every;
 use super::{TestEngine, each, two};
 use crate::support::Engine;
 
@@ -24,16 +25,7 @@ fn origin(number: usize) -> String {
 fn turn(origin: &str) -> Reserve<'_> {
     Reserve {
         origin,
-        kind: TurnKind::Page,
-        wanted: 1,
-        horizon: Duration::from_secs(3_600),
-        interval: INTERVAL,
-        burst: 1,
-        group: None,
-        rest: Duration::ZERO,
-        gap: Duration::ZERO,
-        slots: None,
-        memory: Duration::from_secs(60),
+        ..every(INTERVAL.as_secs())
     }
 }
 

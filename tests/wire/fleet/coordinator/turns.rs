@@ -38,7 +38,7 @@ fn unbounded() -> Reserve<'static> {
     }
 }
 
-fn every(seconds: u64) -> Reserve<'static> {
+pub(super) fn every(seconds: u64) -> Reserve<'static> {
     Reserve {
         interval: secs(seconds),
         ..unbounded()

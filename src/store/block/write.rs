@@ -1,10 +1,11 @@
 //! The making of blocks, column by column.
 //!
-//! A decision is taken apart into its shape and the values of its holes ([`shape::split`]). The shape and the values that
-//! repeat are words of dictionaries, and a column has the number of each; the other values stand in columns themselves. A
-//! column has a value of each decision whose shape has that hole, in the order of the entries. In a section, the columns
-//! follow one another in the order in which [`Block`](super::Block) reads them. What is no decision stands among the
-//! others, with its place: the number of the entry in the block.
+//! The writer takes each decision apart into its shape and the values of its holes ([`shape::split`]). It puts the shape,
+//! and the values that repeat, into dictionaries, and their numbers into columns. It puts the other values into columns
+//! themselves. A column follows the order of the entries. It skips a decision whose shape does not have its hole. Within
+//! a section, the columns stand in the order in which [`Block`](super::Block) reads them.
+//!
+//! The writer keeps an entry that is no decision among the others, with its place: its number in the block.
 
 use super::columns::{Origins, Predicted};
 use super::frame::{BlockError, Packer, Section};

@@ -23,7 +23,7 @@ pub use self::silence::CHANCE;
 use self::silence::TimerKind;
 use super::exchange_state::ExchangeState;
 use super::framing::{Bounds, Framer, Scan, Violation};
-use super::http1_exchange::{Http1Exchange, Refused};
+use super::http1_exchange::{Http1Exchange, MalformedRequest};
 use super::linger::{self, Linger};
 use super::stall::{StallLimit, StallTimer};
 use crate::config::Limits;
@@ -155,7 +155,8 @@ impl<S> CheckedStream<S> {
 
     fn refuse(&mut self, violation: Violation, rest: &[u8]) {
         let excerpt = Some(rest.get(..EXCERPT).unwrap_or(rest).into());
-        self.http1.leave_refused(Refused { violation, excerpt });
+        self.http1
+            .leave_refused(MalformedRequest { violation, excerpt });
         self.passing
             .extend_from_slice(&self.refusal_token.request());
         self.phase = Phase::Refused;

@@ -23,7 +23,7 @@ use super::client_stream::OnClientStream;
 use super::crawler_body::CrawlerBody;
 use super::downstream::Connection;
 use super::recorder::ExchangeRecorder;
-use super::refused::{Refused, unread, unsent};
+use super::refused::{RefusedExchange, unread, unsent};
 use super::self_test;
 use super::target::{self, Scope, Unreadable};
 use crate::egress::Failure;
@@ -38,7 +38,7 @@ pub async fn connect(
     connection: &Connection,
     mut request: Box<Request<CrawlerBody>>,
     mut recorder: Box<ExchangeRecorder>,
-) -> Result<Response<Answer>, Refused> {
+) -> Result<Response<Answer>, RefusedExchange> {
     let origin = match (&connection.scope, target::read_connect(request.uri())) {
         (Scope::Plain, Ok(origin)) => origin,
         // A tunnel in a tunnel would hide its contents.

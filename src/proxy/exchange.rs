@@ -14,7 +14,7 @@ use super::downstream::Connection;
 use super::exchange_state::ExchangeState;
 use super::framing::Switch;
 use super::recorder::{ExchangeRecorder, Opening};
-use super::refused::{Refused, bad, last};
+use super::refused::{RefusedExchange, bad, last};
 use super::respond::{self, Audience, Refusal, RequestTraits};
 use super::{InterceptFailure, Proxy, connect, fields, http1_exchange, target};
 use crate::config::{Mismatch, OnFailure};
@@ -22,7 +22,7 @@ use crate::policy::{Decision, Reason};
 
 /// Facts about a request that its answer needs after the request is gone.
 #[derive(Debug)]
-struct Shape {
+struct AnswerContext {
     is_head: bool,
     is_connect: bool,
     framing: BodyFraming,
@@ -40,12 +40,12 @@ pub(super) enum BodyFraming {
     Chunked,
 }
 
-impl Shape {
-    fn of(request: &Request<CrawlerBody>) -> Shape {
+impl AnswerContext {
+    fn of(request: &Request<CrawlerBody>) -> AnswerContext {
         // Most crawlers send `*/*`, which states no preference.
         let says = |value: &&HeaderValue| value.as_bytes() != b"*/*";
         let accept = request.headers().get_all(ACCEPT).iter().filter(says);
-        Shape {
+        AnswerContext {
             is_head: *request.method() == Method::HEAD,
             is_connect: *request.method() == Method::CONNECT,
             framing: BodyFraming::of(request),
@@ -96,7 +96,7 @@ impl Connection {
             uri: request.uri().clone(),
         };
         let mut recorder = ExchangeRecorder::open(&self.downstream.proxy, state, opening);
-        let shape = Shape::of(&request);
+        let context = AnswerContext::of(&request);
         let is_token = self.downstream.proxy.refusal_token.is(request.uri().path());
         if let Some(refused) = state.take_refused(is_token) {
             self.warn_of(&refused);
@@ -105,14 +105,14 @@ impl Connection {
             }
             recorder.decide_by(Reason::BadRequest);
             return self
-                .refuse(&Refusal::Form(refused.violation), recorder, shape)
+                .refuse(&Refusal::Form(refused.violation), recorder, context)
                 .await;
         }
         recorder.trace(request.headers());
         fields::drop_nominated_agent(request.headers_mut());
         recorder.enter_user_agent(request.headers());
         // The checked stream takes such a request for a protocol switch and waits for the answer.
-        let may_switch = !shape.is_connect
+        let may_switch = !context.is_connect
             && request.headers().contains_key(UPGRADE)
             && request.body().is_end_stream();
         let admitted = self.admit(request.headers(), &mut recorder).await;
@@ -121,14 +121,16 @@ impl Connection {
             _ => Ok(None),
         });
         let response = match admitted {
-            Ok(None) => self.answer(request, recorder, shape, may_switch).await,
-            Ok(Some(tunnel)) => Box::pin(tunnel.answer(request, recorder, shape, may_switch)).await,
+            Ok(None) => self.answer(request, recorder, context, may_switch).await,
+            Ok(Some(tunnel)) => {
+                Box::pin(tunnel.answer(request, recorder, context, may_switch)).await
+            }
             Err(NotAdmitted { refusal, is_last }) => {
                 if is_last {
                     state.end_connection();
                 }
                 // Boxed: it should not burden the future of every request.
-                let response = Box::pin(self.refuse(&refusal, recorder, shape)).await;
+                let response = Box::pin(self.refuse(&refusal, recorder, context)).await;
                 if is_last { last(response) } else { response }
             }
         };
@@ -142,7 +144,7 @@ impl Connection {
     }
 
     /// Tells the operator, once per address, of a crawler that begins TLS or HTTP/2 where it is not spoken.
-    fn warn_of(&self, refused: &http1_exchange::Refused) {
+    fn warn_of(&self, refused: &http1_exchange::MalformedRequest) {
         let client = self.downstream.peer.address;
         let proxy = &self.downstream.proxy;
         if refused.is_prior_knowledge() && proxy.should_warn(client, InterceptFailure::Protocol) {
@@ -164,16 +166,16 @@ impl Connection {
         &self,
         request: Box<Request<CrawlerBody>>,
         recorder: Box<ExchangeRecorder>,
-        shape: Shape,
+        context: AnswerContext,
         may_switch: bool,
     ) -> Response<Answer> {
-        let answered = match shape.is_connect {
+        let answered = match context.is_connect {
             true => Box::pin(self.open_tunnel(request, recorder)).await,
             false => self.forward(request, recorder, may_switch).await,
         };
         match answered {
             Ok(response) => response,
-            Err((refusal, recorder)) => self.refuse(&refusal, recorder, shape).await,
+            Err((refusal, recorder)) => self.refuse(&refusal, recorder, context).await,
         }
     }
 
@@ -182,7 +184,7 @@ impl Connection {
         &self,
         request: Box<Request<CrawlerBody>>,
         mut recorder: Box<ExchangeRecorder>,
-    ) -> Result<Response<Answer>, Refused> {
+    ) -> Result<Response<Answer>, RefusedExchange> {
         if self.downstream.proxy.name.has_signed(request.headers()) {
             return Err((bad(Refusal::Loop, &mut recorder), recorder));
         }
@@ -195,16 +197,17 @@ impl Connection {
         &self,
         refusal: &Refusal,
         mut recorder: Box<ExchangeRecorder>,
-        shape: Shape,
+        context: AnswerContext,
     ) -> Response<Answer> {
-        if shape.is_connect {
+        if context.is_connect {
             recorder.state().refuse_tunnel();
         }
         let traits = RequestTraits {
-            is_head: shape.is_head,
+            is_head: context.is_head,
             // A client may stop sending at an answer that announces the close, and expects the end (RFC 9112 9.5).
-            ends_connection: shape.is_connect || shape.framing.ends_connection(recorder.state()),
-            wants_text: respond::wants_text(&shape.accept),
+            ends_connection: context.is_connect
+                || context.framing.ends_connection(recorder.state()),
+            wants_text: respond::wants_text(&context.accept),
             unreachable_status: self
                 .downstream
                 .proxy

@@ -7,7 +7,7 @@ use http::{HeaderMap, StatusCode};
 
 use super::connection_state::ConnectionState;
 use super::framing::Switch;
-use super::http1_exchange::{Http1Exchange, Refused};
+use super::http1_exchange::{Http1Exchange, MalformedRequest};
 use super::http2::Http2Exchange;
 use super::limits::ConnectionSlot;
 
@@ -212,12 +212,12 @@ impl ExchangeState {
     }
 
     /// Takes the refused request that a request stands for. On HTTP/1.1 only a refusal token stands for one.
-    pub fn take_refused(&self, is_token: bool) -> Option<Refused> {
+    pub fn take_refused(&self, is_token: bool) -> Option<MalformedRequest> {
         match &self.carrier {
             Carrier::None => None,
             Carrier::Http1(http1) if is_token => http1.take_refused(),
             Carrier::Http1(_) => None,
-            Carrier::Http2(http2) => http2.violation().map(Refused::of),
+            Carrier::Http2(http2) => http2.violation().map(MalformedRequest::of),
         }
     }
 

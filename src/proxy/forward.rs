@@ -11,7 +11,7 @@ use super::crawler_body::CrawlerBody;
 use super::downstream::Connection;
 use super::exchange::BodyFraming;
 use super::recorder::ExchangeRecorder;
-use super::refused::{Refused, bad, last, unread, unsent};
+use super::refused::{RefusedExchange, bad, last, unread, unsent};
 use super::respond::{self, Refusal, Unforwardable};
 use super::stall::StallLimit;
 use super::target::{self, Scope};
@@ -31,7 +31,7 @@ impl Connection {
         mut request: Box<Request<CrawlerBody>>,
         mut recorder: Box<ExchangeRecorder>,
         may_switch: bool,
-    ) -> Result<Response<Answer>, Refused> {
+    ) -> Result<Response<Answer>, RefusedExchange> {
         let (target, transfer_type) = match self.read_target(&request, &mut recorder).await {
             Ok(read) => read,
             Err(refusal) => return Err((refusal, recorder)),

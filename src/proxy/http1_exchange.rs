@@ -30,23 +30,23 @@ pub struct Http1Exchange {
 struct Shared {
     switch: Option<Switch>,
     interim: Vec<u8>,
-    refused: Option<Refused>,
+    refused: Option<MalformedRequest>,
     waker: Option<Waker>,
 }
 
 /// A request refused for its form.
 #[derive(Debug, Clone)]
-pub struct Refused {
+pub struct MalformedRequest {
     /// The fault of its form.
     pub violation: Violation,
     /// Its first octets; `None` if its target can be read.
     pub excerpt: Option<Box<[u8]>>,
 }
 
-impl Refused {
+impl MalformedRequest {
     /// Refuses a request with a readable target.
-    pub fn of(violation: Violation) -> Refused {
-        Refused {
+    pub fn of(violation: Violation) -> MalformedRequest {
+        MalformedRequest {
             violation,
             excerpt: None,
         }
@@ -142,12 +142,12 @@ impl Http1Exchange {
     }
 
     /// Keeps a refused request for the exchange of its refusal token.
-    pub fn leave_refused(&self, refused: Refused) {
+    pub fn leave_refused(&self, refused: MalformedRequest) {
         self.shared.lock().refused = Some(refused);
     }
 
     /// Takes the refused request that a refusal token stands for.
-    pub fn take_refused(&self) -> Option<Refused> {
+    pub fn take_refused(&self) -> Option<MalformedRequest> {
         self.shared.lock().refused.take()
     }
 }

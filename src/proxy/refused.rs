@@ -16,7 +16,7 @@ use crate::egress::Failure;
 use crate::policy::{Decision, Reason};
 
 /// A refusal, with the recorder of its exchange.
-pub type Refused = (Refusal, Box<ExchangeRecorder>);
+pub type RefusedExchange = (Refusal, Box<ExchangeRecorder>);
 
 /// `Retry-After` sent when a limit is reached.
 const A_MOMENT: Duration = Duration::from_secs(1);

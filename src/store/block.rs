@@ -38,7 +38,7 @@ mod write;
 pub use self::frame::{BlockError, unpack_frame};
 pub use self::keys::{Found, Keys, NO_WORD, Row};
 pub use self::read::{Block, Word, WordKind};
-pub use self::write::{BlockSummary, BlockWriter, Refused};
+pub use self::write::{BlockSummary, BlockWriter, PushError};
 
 /// Maximum number of entries in a block.
 pub const MAX_ENTRIES: usize = 16_384;

@@ -44,12 +44,12 @@ pub struct Step {
     /// Number of decisions that are acknowledged now.
     pub acknowledged: u64,
     /// The decisions that another review has reached first.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<NotAcknowledged>,
 }
 
 /// A decision that was not acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct NotAcknowledged {
     /// The octets of its identifier.
     pub id: [u8; 16],
     /// The acknowledgement that it has.
@@ -139,7 +139,7 @@ impl<'s> BulkReview<'s> {
             for (id, result) in ids.into_iter().zip(results) {
                 match result {
                     Reviewed::Done => step.acknowledged += 1,
-                    Reviewed::Differs(present) => step.refused.push(Refused {
+                    Reviewed::Differs(present) => step.refused.push(NotAcknowledged {
                         id: id.copied().unwrap_or_default(),
                         present,
                     }),

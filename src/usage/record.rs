@@ -202,11 +202,11 @@ impl<'a> UsageRecord<'a> {
     #[must_use]
     pub fn refused_in(text: &str) -> Option<Purposes> {
         #[derive(Deserialize)]
-        struct Refused {
+        struct RefusedPurposes {
             #[serde(deserialize_with = "purposes::deserialize")]
             refused: Purposes,
         }
-        let read: Refused = serde_json::from_str(text).ok()?;
+        let read: RefusedPurposes = serde_json::from_str(text).ok()?;
         Some(read.refused)
     }
 

@@ -21,7 +21,7 @@ use self::missing::bundles;
 use self::signed::SignedRoots;
 use super::{ExportDir, body_file, checkpoint_file, entries_file, ground_file};
 use crate::entry::{Basis, Digest, Entry};
-use crate::store::block::{BlockError, BlockWriter, MAX_ENTRIES, Refused};
+use crate::store::block::{BlockError, BlockWriter, MAX_ENTRIES, PushError};
 use crate::store::{
     ObjectKind, Records, Store, StoreError, StoreErrorKind, StoredDecision, objects_of,
 };
@@ -288,13 +288,13 @@ impl PendingFile {
     }
 
     /// Adds an entry. False if it belongs to the next file.
-    fn push(&mut self, entry: &[u8]) -> Result<bool, Refused> {
+    fn push(&mut self, entry: &[u8]) -> Result<bool, PushError> {
         if self.end - self.first >= MAX_ENTRIES as u64 {
             return Ok(false);
         }
         match self.writer.push(entry) {
             Ok(()) => self.end += 1,
-            Err(Refused::Full) => return Ok(false),
+            Err(PushError::Full) => return Ok(false),
             Err(why) => return Err(why),
         }
         Ok(true)

@@ -7,7 +7,7 @@ use super::{AckArgs, person, unknown};
 use crate::cli::terminal;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::store::review::{BulkReview, Earlier, Refused};
+use crate::store::review::{BulkReview, Earlier, NotAcknowledged};
 use crate::store::{self, Access, Acknowledgement, Review, Reviewed, Store};
 use crate::text::{DecisionId, time_text};
 
@@ -174,7 +174,7 @@ async fn by_conditions(
     }
 }
 
-fn describe(refused: &Refused) -> String {
+fn describe(refused: &NotAcknowledged) -> String {
     let id = DecisionId::from_octets(refused.id).to_string();
     differs(&id, refused.present.as_ref(), true)
 }

@@ -67,14 +67,14 @@ impl BodyEnd {
 /// The octets of a data connection.
 pub(super) struct Transfer {
     state: State,
-    shape: Shape,
+    payload: Payload,
     /// The room for the next pieces. It is empty between two reads.
     room: BytesMut,
     /// The last piece, until the transfer is confirmed.
     held: Option<Bytes>,
 }
 
-enum Shape {
+enum Payload {
     File(BodyEnd),
     Listing(Page),
 }
@@ -100,7 +100,7 @@ impl Transfer {
     ) -> Transfer {
         Transfer {
             state: State::Open(data, control, begun),
-            shape: Shape::File(until),
+            payload: Payload::File(until),
             room: BytesMut::new(),
             held: None,
         }
@@ -115,7 +115,7 @@ impl Transfer {
     ) -> Transfer {
         Transfer {
             state: State::Open(data, control, begun),
-            shape: Shape::Listing(page),
+            payload: Payload::Listing(page),
             room: BytesMut::new(),
             held: None,
         }
@@ -127,9 +127,9 @@ impl Transfer {
                 State::Ended => return Poll::Ready(None),
                 State::Confirmed => {
                     self.state = State::Ended;
-                    let last = match &mut self.shape {
-                        Shape::File(_) => self.held.take(),
-                        Shape::Listing(page) => Some(page.finish().into()),
+                    let last = match &mut self.payload {
+                        Payload::File(_) => self.held.take(),
+                        Payload::Listing(page) => Some(page.finish().into()),
                     };
                     if let Some(last) = last {
                         return Poll::Ready(Some(Ok(last)));
@@ -164,13 +164,13 @@ impl Transfer {
     /// Takes a piece from the data connection, and returns what may be passed on.
     fn take(&mut self, mut piece: Bytes) -> Result<Option<Bytes>, &'static str> {
         let octets = piece.len() as u64;
-        match &mut self.shape {
-            Shape::Listing(page) => {
+        match &mut self.payload {
+            Payload::Listing(page) => {
                 let text = page.push(&piece);
                 Ok((!text.is_empty()).then(|| text.into()))
             }
-            Shape::File(BodyEnd::End(None)) => Ok(Some(piece)),
-            Shape::File(BodyEnd::End(Some(left))) => match left.checked_sub(octets) {
+            Payload::File(BodyEnd::End(None)) => Ok(Some(piece)),
+            Payload::File(BodyEnd::End(Some(left))) => match left.checked_sub(octets) {
                 None => Err("the file is longer than SIZE has told"),
                 Some(rest) => {
                     *left = rest;
@@ -183,7 +183,7 @@ impl Transfer {
                     }
                 }
             },
-            Shape::File(BodyEnd::Octet(left)) => {
+            Payload::File(BodyEnd::Octet(left)) => {
                 let wanted = usize::try_from(*left).unwrap_or(usize::MAX);
                 piece.truncate(wanted);
                 *left = left.saturating_sub(octets);
@@ -198,11 +198,11 @@ impl Transfer {
 
     /// Goes on after the last octet of the data connection.
     fn close(&mut self) -> Result<Option<Bytes>, &'static str> {
-        match self.shape {
-            Shape::File(BodyEnd::End(Some(1..)) | BodyEnd::Octet(_)) => {
+        match self.payload {
+            Payload::File(BodyEnd::End(Some(1..)) | BodyEnd::Octet(_)) => {
                 return Err("the file is shorter than SIZE has told");
             }
-            Shape::File(BodyEnd::End(_)) | Shape::Listing(_) => {}
+            Payload::File(BodyEnd::End(_)) | Payload::Listing(_) => {}
         }
         self.state = match std::mem::replace(&mut self.state, State::Ended) {
             State::Open(_, control, TransferStart::AndEnded) => {
@@ -285,14 +285,14 @@ impl Body {
             Content::Text(text) => {
                 SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64))
             }
-            Content::Transfer(transfer) => match &transfer.shape {
-                Shape::File(until) => {
+            Content::Transfer(transfer) => match &transfer.payload {
+                Payload::File(until) => {
                     let held = transfer.held.as_ref().map_or(0, |held| held.len() as u64);
                     until
                         .length()
                         .map_or_else(SizeHint::default, |left| SizeHint::with_exact(left + held))
                 }
-                Shape::Listing(_) => SizeHint::default(),
+                Payload::Listing(_) => SizeHint::default(),
             },
         }
     }

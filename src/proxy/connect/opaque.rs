@@ -22,7 +22,7 @@ use crate::proxy::client_stream::{ClientStream, OnClientStream};
 use crate::proxy::downstream::Connection;
 use crate::proxy::hello::{self, Hello, Replay};
 use crate::proxy::recorder::ExchangeRecorder;
-use crate::proxy::refused::{Refused, unsent};
+use crate::proxy::refused::{RefusedExchange, unsent};
 use crate::proxy::relay::Relay;
 use crate::proxy::respond::Refusal;
 use crate::proxy::server;
@@ -38,7 +38,7 @@ pub(super) async fn open(
     origin: Origin,
     client_stream: OnClientStream,
     mut recorder: Box<ExchangeRecorder>,
-) -> Result<Response<Answer>, Refused> {
+) -> Result<Response<Answer>, RefusedExchange> {
     recorder.set_opaque();
     // Subscribed before the tunnel is judged, so that no change is missed.
     let changes = connection.downstream.proxy.gate.changes();

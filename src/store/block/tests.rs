@@ -119,11 +119,11 @@ fn octets_that_are_no_entry_are_kept_as_they_are() {
 #[test]
 fn a_full_block_takes_no_more() {
     let mut writer = BlockWriter::new().unwrap();
-    assert_eq!(writer.push(&[0; 65_536]), Err(Refused::TooLong));
+    assert_eq!(writer.push(&[0; 65_536]), Err(PushError::TooLong));
     for _ in 0..MAX_ENTRIES {
         writer.push(&[0]).unwrap();
     }
-    assert_eq!(writer.push(&[0]), Err(Refused::Full));
+    assert_eq!(writer.push(&[0]), Err(PushError::Full));
     let mut out = Vec::new();
     assert_eq!(writer.finish(&mut out).unwrap().count, MAX_ENTRIES);
     assert_eq!(Block::read(&out).unwrap().len(), MAX_ENTRIES);

@@ -61,7 +61,7 @@ pub struct BlockSummary {
 
 /// The reason why a block does not take an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum PushError {
     /// The block is full: the entry belongs to the next one.
     #[error("the block is full")]
     Full,
@@ -160,13 +160,13 @@ impl BlockWriter {
     ///
     /// # Errors
     /// When the block is full ([`MAX_ENTRIES`], [`MAX_OCTETS`]), or the entry too long.
-    pub fn push(&mut self, entry: &[u8]) -> Result<(), Refused> {
+    pub fn push(&mut self, entry: &[u8]) -> Result<(), PushError> {
         if entry.len() > entry::MAX {
-            return Err(Refused::TooLong);
+            return Err(PushError::TooLong);
         }
         // One entry always fits: it is shorter than a block.
         if self.summary.count == MAX_ENTRIES || self.octets + entry.len() > MAX_OCTETS {
-            return Err(Refused::Full);
+            return Err(PushError::Full);
         }
         let mut shape = std::mem::take(&mut self.shape);
         let time = match shape::split(entry, &mut shape) {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use crate::entry::Malformed;
-use crate::store::block::{BlockError, Refused};
+use crate::store::block::{BlockError, PushError};
 use crate::store::{Records, StoreError};
 use crate::tlog::{CheckpointError, EntryProofError, KeyName, NoteError, ProofError, Unaligned};
 
@@ -37,7 +37,7 @@ pub enum WriteError {
     Entry(#[from] Malformed),
     /// An entry of the store fits into no block.
     #[error(transparent)]
-    Refused(#[from] Refused),
+    Refused(#[from] PushError),
     /// A block cannot be made.
     #[error(transparent)]
     Block(#[from] BlockError),

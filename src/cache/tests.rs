@@ -35,13 +35,13 @@ enum End {
 }
 
 /// The parameters of a fetch.
-type Question = (Origin, String, Arc<RobotsConfig>);
+type Lookup = (Origin, String, Arc<RobotsConfig>);
 
 /// A cache with fetches that end one after the other, on the test's command.
 struct Harness {
     cache: RobotsCache,
     clock: Clock,
-    fetches: Arc<Mutex<Vec<Question>>>,
+    fetches: Arc<Mutex<Vec<Lookup>>>,
     ends: mpsc::UnboundedSender<End>,
 }
 
@@ -61,7 +61,7 @@ impl Harness {
     ) -> Harness {
         let (ends, to_come) = mpsc::unbounded_channel();
         let to_come = Arc::new(tokio::sync::Mutex::new(to_come));
-        let fetches = Arc::<Mutex<Vec<Question>>>::default();
+        let fetches = Arc::<Mutex<Vec<Lookup>>>::default();
         let seen = Arc::clone(&fetches);
         let now = clock.clone();
         let fetch: Fetch = Box::new(move |asked| {

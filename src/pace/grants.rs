@@ -38,7 +38,7 @@ pub(super) struct Grants {
 #[derive(Debug, Default)]
 struct GroupGrants {
     grants: VecDeque<Grant>,
-    question: Question,
+    question: QuestionState,
     /// The earliest time of a turn that is not in hand, as far as the engine has told.
     next: Uptime,
     /// The latest time until which a request waits.
@@ -47,16 +47,16 @@ struct GroupGrants {
 
 /// The state of the questions for turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Question {
+enum QuestionState {
     /// The next one may be asked from this time on. True if a new request does not make it earlier.
-    From(Uptime, bool),
+    NotBefore(Uptime, bool),
     /// One is under way.
     Asked,
 }
 
-impl Default for Question {
-    fn default() -> Question {
-        Question::From(Uptime::default(), false)
+impl Default for QuestionState {
+    fn default() -> QuestionState {
+        QuestionState::NotBefore(Uptime::default(), false)
     }
 }
 
@@ -108,7 +108,7 @@ impl Grants {
         if self.groups.len() > GROUPS {
             self.groups.retain(|_, of_group| {
                 !of_group.grants.is_empty()
-                    || of_group.question == Question::Asked
+                    || of_group.question == QuestionState::Asked
                     || of_group.latest > now
             });
         }
@@ -125,8 +125,8 @@ impl Grants {
         for of_group in self.groups.values_mut() {
             of_group.grants.clear();
             of_group.next = Uptime::default();
-            if of_group.question != Question::Asked {
-                of_group.question = Question::From(Uptime::default(), false);
+            if of_group.question != QuestionState::Asked {
+                of_group.question = QuestionState::NotBefore(Uptime::default(), false);
             }
         }
     }
@@ -135,7 +135,7 @@ impl Grants {
     pub(super) fn waits(&mut self, group: Option<&Group>, latest: Uptime) {
         let of_group = self.of_group(group);
         of_group.latest = of_group.latest.max(latest);
-        if let Question::From(at, false) = &mut of_group.question {
+        if let QuestionState::NotBefore(at, false) = &mut of_group.question {
             *at = Uptime::default();
         }
     }
@@ -148,9 +148,11 @@ impl Grants {
         match (of_group.grants.front(), of_group.question) {
             (Some(grant), _) if grant.due <= now => Next::Go,
             (Some(grant), _) => Next::Wait(grant.due),
-            (None, Question::Asked) => Next::AwaitReply,
-            (None, Question::From(at, _)) if at <= now => Next::Ask(of_group.latest, self.epoch),
-            (None, Question::From(at, _)) => Next::Wait(at),
+            (None, QuestionState::Asked) => Next::AwaitReply,
+            (None, QuestionState::NotBefore(at, _)) if at <= now => {
+                Next::Ask(of_group.latest, self.epoch)
+            }
+            (None, QuestionState::NotBefore(at, _)) => Next::Wait(at),
         }
     }
 
@@ -176,7 +178,7 @@ impl Grants {
 
     /// Records that turns are being reserved.
     pub(super) fn asked(&mut self, group: Option<&Group>) {
-        self.of_group(group).question = Question::Asked;
+        self.of_group(group).question = QuestionState::Asked;
     }
 
     /// Takes in the answer to a question, which arrived now, with the slots of its turns.
@@ -191,7 +193,7 @@ impl Grants {
         let is_void = asked.epoch != self.epoch;
         let of_group = self.of_group(group);
         if is_void {
-            of_group.question = Question::From(now, false);
+            of_group.question = QuestionState::NotBefore(now, false);
             return;
         }
         of_group.next = now + reserved.next;
@@ -200,14 +202,14 @@ impl Grants {
             false => asked.horizon,
         };
         of_group.question = match (reserved.turns.is_empty(), reserved.is_full) {
-            (false, false) => Question::From(now, false),
+            (false, false) => QuestionState::NotBefore(now, false),
             (_, true) => {
                 of_group.next = Uptime::default();
-                Question::From(now + ENGINE_RETRY, true)
+                QuestionState::NotBefore(now + ENGINE_RETRY, true)
             }
             (true, false) => {
                 let wait = reserved.next.saturating_sub(horizon).max(SOON);
-                Question::From(now + wait, reserved.is_of_group || asked.is_cut)
+                QuestionState::NotBefore(now + wait, reserved.is_of_group || asked.is_cut)
             }
         };
         let mut slots = slots.into_iter();
@@ -223,13 +225,13 @@ impl Grants {
 
     /// Records that a question has no answer.
     pub(super) fn unanswered(&mut self, group: Option<&Group>, now: Uptime) {
-        self.of_group(group).question = Question::From(now + ENGINE_RETRY, true);
+        self.of_group(group).question = QuestionState::NotBefore(now + ENGINE_RETRY, true);
     }
 
     /// Records that a slot is free: groups that waited for one ask again.
     pub(super) fn has_room(&mut self) {
         for of_group in self.groups.values_mut() {
-            if let Question::From(at, _) = &mut of_group.question
+            if let QuestionState::NotBefore(at, _) = &mut of_group.question
                 && of_group.next == Uptime::default()
             {
                 *at = Uptime::default();

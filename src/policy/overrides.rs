@@ -296,8 +296,8 @@ fn decisive<'a>(entries: &'a [Entry], path: &[u8], now: Moment) -> Option<&'a Ar
     if written.is_none_or(Entry::is_allow) {
         let variants = PathVariants::of(&path);
         let has_escapes = entries.iter().any(|entry| entry.pattern.has_escapes());
-        for question in variants.questions(has_escapes) {
-            let (path, spelling) = (&question.path, question.spelling);
+        for comparison in variants.comparisons(has_escapes) {
+            let (path, spelling) = (&comparison.path, comparison.spelling);
             match first(entries, path, spelling, now) {
                 Some(entry) if !entry.is_allow() => return Some(&entry.asserted),
                 _ => {

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::fmt;
 use std::slice;
 
-use super::guard::{PathVariants, Punctuation, Question, Spelling, decoded_value};
+use super::guard::{Comparison, PathVariants, Punctuation, Spelling, decoded_value};
 use super::line::is_space;
 use super::parse::Robots;
 use super::path::ComparisonPath;
@@ -220,10 +220,10 @@ impl Robots {
                 !groups.is_empty(),
                 |_| true,
             ),
-            readings: judge_readings(&all, has_escapes, |question, decoded| {
-                let Question { path, spelling, .. } = question;
+            readings: judge_readings(&all, has_escapes, |comparison, decoded| {
+                let Comparison { path, spelling, .. } = comparison;
                 let admits = |pattern: &Pattern| {
-                    question.admits(decoded, pattern.text(), pattern.is_anchored())
+                    comparison.admits(decoded, pattern.text(), pattern.is_anchored())
                 };
                 let octets = path.as_bytes();
                 let is_spoken_to = !groups.is_empty();
@@ -292,14 +292,14 @@ impl Robots {
 fn judge_readings(
     all: &[(PathVariants<'_>, Punctuation)],
     has_escapes: bool,
-    judge: impl Fn(&Question<'_>, Punctuation) -> Judged,
+    judge: impl Fn(&Comparison<'_>, Punctuation) -> Judged,
 ) -> Vec<Judged> {
     let mut readings: Vec<Judged> = Vec::new();
     for (variants, decoded) in all {
         let mut others = variants.paths().peekable();
-        for question in variants.questions(has_escapes) {
-            let judged = judge(&question, *decoded);
-            let form = question.path.as_bytes();
+        for comparison in variants.comparisons(has_escapes) {
+            let judged = judge(&comparison, *decoded);
+            let form = comparison.path.as_bytes();
             let is_next = others.next_if(|next| *next == form).is_some();
             match readings.iter_mut().find(|known| *known.form == *form) {
                 Some(known) if known.is_disallowed() || !judged.is_disallowed() => {}

@@ -87,7 +87,7 @@ struct PathVariant<'a> {
 
 /// One comparison that the guard makes besides that of the path as written.
 #[derive(Debug)]
-pub struct Question<'a> {
+pub struct Comparison<'a> {
     /// The variant.
     pub path: ComparisonPath<'a>,
     /// The spelling of the rules that the variant is compared with.
@@ -97,7 +97,7 @@ pub struct Question<'a> {
     pub lacks_slash: bool,
 }
 
-impl Question<'_> {
+impl Comparison<'_> {
     /// Tells whether a disallow with this pattern takes part, given the punctuation that the variants decode.
     pub(super) fn admits(&self, decoded: Punctuation, text: &[u8], is_anchored: bool) -> bool {
         (is_anchored || !self.lacks_slash)
@@ -166,23 +166,23 @@ impl<'a> PathVariants<'a> {
     /// Returns the comparisons to make besides that of the path as written: each variant, with the rules in one or both
     /// spellings. `has_escapes` tells whether the two spellings of the rules differ; then the path as written is also
     /// compared with the decoded rules.
-    pub fn questions(&self, has_escapes: bool) -> impl Iterator<Item = Question<'_>> {
+    pub fn comparisons(&self, has_escapes: bool) -> impl Iterator<Item = Comparison<'_>> {
         let is_stable = |form: &[u8]| is_stable(form, self.kept);
-        let question = |form, spelling, lacks_slash| Question {
+        let comparison = |form, spelling, lacks_slash| Comparison {
             path: ComparisonPath::of_form(form),
             spelling,
             lacks_slash,
         };
         let itself = (has_escapes && is_stable(self.written))
-            .then(|| question(self.written, Spelling::Decoded, false));
+            .then(|| comparison(self.written, Spelling::Decoded, false));
         let others = self.found.iter().skip(1).flat_map(move |variant| {
             let form = &*variant.form;
             let is_written = !variant.is_decoded;
             // No server decoded a form that still holds escapes, and decoded rules hold no escapes.
             let is_decoded = variant.is_decoded || has_escapes && is_stable(form);
-            let ask = |spelling| question(form, spelling, variant.lacks_slash);
-            let written = is_written.then(|| ask(Spelling::Written));
-            let decoded = is_decoded.then(|| ask(Spelling::Decoded));
+            let with = |spelling| comparison(form, spelling, variant.lacks_slash);
+            let written = is_written.then(|| with(Spelling::Written));
+            let decoded = is_decoded.then(|| with(Spelling::Decoded));
             written.into_iter().chain(decoded)
         });
         itself.into_iter().chain(others)

@@ -130,10 +130,15 @@ impl Search<'_> {
             pattern.is_some_and(PathPattern::has_escapes)
         };
         let variants = PathVariants::keeping_slashes(path);
-        let mut questions = variants.questions(self.paths.entries.iter().any(has_escapes));
+        let mut comparisons = variants.comparisons(self.paths.entries.iter().any(has_escapes));
         variants.is_complete()
-            && questions
-                .all(|question| self.one(&question.path, question.spelling, question.lacks_slash))
+            && comparisons.all(|comparison| {
+                self.one(
+                    &comparison.path,
+                    comparison.spelling,
+                    comparison.lacks_slash,
+                )
+            })
     }
 
     /// Adds the statements of the best rank that match in the given spelling; false if that is too much work. If

@@ -176,16 +176,16 @@ impl Rules {
         variants: &PathVariants<'_>,
         decoded: Punctuation,
     ) -> Option<GuardVerdict<'_>> {
-        for question in variants.questions(self.decoded.is_some()) {
+        for comparison in variants.comparisons(self.decoded.is_some()) {
             let admits = |compiled: CompiledPattern, texts: Texts<'_>| {
                 compiled.kind() == RuleKind::Allow
-                    || question.admits(decoded, compiled.text(texts), compiled.is_anchored())
+                    || comparison.admits(decoded, compiled.text(texts), compiled.is_anchored())
             };
-            if let Some(rule) = self.verdict_of(&question.path, question.spelling, admits)
+            if let Some(rule) = self.verdict_of(&comparison.path, comparison.spelling, admits)
                 && rule.kind == RuleKind::Disallow
             {
                 return Some(GuardVerdict::Disallowed {
-                    reading: Box::from(question.path.as_bytes()),
+                    reading: Box::from(comparison.path.as_bytes()),
                     rule,
                 });
             }

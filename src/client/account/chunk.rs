@@ -86,7 +86,7 @@ pub(super) struct Taken(u64);
 
 /// A question to the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Question {
+pub(super) struct QuotaQuestion {
     per: Duration,
     epoch: u64,
     sent: Uptime,
@@ -155,7 +155,7 @@ impl Chunk {
     }
 
     /// Returns the question for a request that waits, with `waiting` others.
-    pub(super) fn ask(&mut self, quota: &Quota, waiting: u64, now: Uptime) -> Question {
+    pub(super) fn ask(&mut self, quota: &Quota, waiting: u64, now: Uptime) -> QuotaQuestion {
         self.settle_on(quota.per, now);
         let wanted = match quota.requests {
             Some(_) => waiting.max(self.used.most()).max(1),
@@ -179,7 +179,7 @@ impl Chunk {
     }
 
     /// Returns the question that tells the totals.
-    pub(super) fn tell(&mut self, quota: &Quota, now: Uptime) -> Question {
+    pub(super) fn tell(&mut self, quota: &Quota, now: Uptime) -> QuotaQuestion {
         self.settle_on(quota.per, now);
         self.question(self.idle(now), 0, now)
     }
@@ -193,17 +193,17 @@ impl Chunk {
     }
 
     /// Returns the question that gives back what is not used.
-    pub(super) fn give_all_back(&mut self, quota: &Quota, now: Uptime) -> Option<Question> {
+    pub(super) fn give_all_back(&mut self, quota: &Quota, now: Uptime) -> Option<QuotaQuestion> {
         self.settle_on(quota.per, now);
         let has_report = self.left > 0 || self.mine != self.reported;
         has_report.then(|| self.question(self.left, 0, now))
     }
 
     /// Before the engine hears of it, what is given back is gone here: a lost answer wastes it.
-    fn question(&mut self, returned: u64, wanted: u64, now: Uptime) -> Question {
+    fn question(&mut self, returned: u64, wanted: u64, now: Uptime) -> QuotaQuestion {
         self.left = self.left.saturating_sub(returned);
         self.mine.requests = self.mine.requests.saturating_sub(returned);
-        Question {
+        QuotaQuestion {
             per: self.per,
             epoch: self.epoch,
             sent: now,
@@ -215,7 +215,7 @@ impl Chunk {
     }
 
     /// Takes in the answer to a question.
-    pub(super) fn answered(&mut self, question: Question, charged: &Charged, now: Uptime) {
+    pub(super) fn answered(&mut self, question: QuotaQuestion, charged: &Charged, now: Uptime) {
         if question.per != self.per {
             // Another quota came into force meanwhile: what was given is wasted.
             return;

@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 
 use self::waits::WaiterGuard;
 use super::alone::in_micros;
-use super::chunk::{Chunk, Question, Take, Taken};
+use super::chunk::{Chunk, QuotaQuestion, Take, Taken};
 use super::{ChargedUsage, NotEntered, QuotaExceeded, Reservation};
 use crate::client::Client;
 use crate::clock::{Clock, Uptime};
@@ -333,7 +333,11 @@ impl FleetAccount {
         }
     }
 
-    async fn charge(&self, quota: &Quota, question: Question) -> Result<Charged, CoordinatorError> {
+    async fn charge(
+        &self,
+        quota: &Quota,
+        question: QuotaQuestion,
+    ) -> Result<Charged, CoordinatorError> {
         let ask = ChargeQuota {
             account: &self.id,
             instance: self.fleet.name(),

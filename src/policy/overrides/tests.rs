@@ -230,7 +230,7 @@ proptest! {
         let written = ComparisonPath::new(path.as_bytes());
         let variants = PathVariants::of(&written);
         let expected = decides(&written)
-            || variants.questions(false).any(|question| decides(&question.path))
+            || variants.comparisons(false).any(|comparison| decides(&comparison.path))
             || !variants.is_complete();
         let all = std::iter::once(assertion(1, &pattern, Action::Deny)).chain(
             (2..).zip(&allows).map(|(id, allow)| assertion(id, allow, Action::Allow)),

@@ -19,7 +19,7 @@ fn quota(requests: Option<u64>, bytes: Option<u64>) -> Quota {
 }
 
 /// Has the engine answer a question in span 7, of which an hour is left.
-fn answer(chunk: &mut Chunk, question: Question, granted: u64, others: u64, now: Uptime) {
+fn answer(chunk: &mut Chunk, question: QuotaQuestion, granted: u64, others: u64, now: Uptime) {
     let charged = Charged {
         span: 7,
         left: SECOND * 3_600,

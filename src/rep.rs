@@ -71,7 +71,7 @@ pub use explain::{
 pub use family::family;
 pub use field::Field;
 pub use group::{Group, OtherLine};
-pub use guard::{PathVariants, Question, Spelling};
+pub use guard::{Comparison, PathVariants, Spelling};
 pub use line::lines;
 pub use lint::{Lint, LintKind};
 pub use origin::{Origin, OriginError, Scheme};

@@ -13,7 +13,7 @@ pub use super::time::EngineTime;
 
 use super::counts::Counts;
 use super::quota::{ChargeQuota, Charged};
-use super::reservation::{GiveBack, ReportBackoff, Reserve, Reserved, Trouble};
+use super::reservation::{GiveBack, OriginBackoff, ReportBackoff, Reserve, Reserved};
 
 /// The time for which a name stays with the process that was heard of last. After it, a process that follows a killed one
 /// takes the name over.
@@ -286,7 +286,7 @@ pub trait Coordinator: fmt::Debug + Send + Sync + 'static {
     fn give_back<'a>(&'a self, turn: GiveBack<'a>) -> Call<'a, ()>;
 
     /// Enters how an origin has taken a request. Returns the origin's trouble.
-    fn report_backoff<'a>(&'a self, report: ReportBackoff<'a>) -> Call<'a, Trouble>;
+    fn report_backoff<'a>(&'a self, report: ReportBackoff<'a>) -> Call<'a, OriginBackoff>;
 
     /// Keeps the slots of requests under way at an origin, also those that the engine has lost.
     fn renew_slots<'a>(&'a self, origin: &'a str, slots: &'a [String]) -> Call<'a, ()>;

@@ -18,7 +18,7 @@ use super::coordinator::{
     SharedState, StateKey, Token,
 };
 use super::quota::{ChargeQuota, Charged};
-use super::reservation::{GiveBack, ReportBackoff, Reserve, Reserved, SLOT_LIFE, Trouble};
+use super::reservation::{GiveBack, OriginBackoff, ReportBackoff, Reserve, Reserved, SLOT_LIFE};
 use crate::clock::{Clock, Moment};
 
 /// A generation that begins later than this was begun by a clock that has been set back since.
@@ -320,7 +320,7 @@ impl Coordinator for InMemoryCoordinator {
         self.call(move |state, _, _| state.limiters.give_back(turn))
     }
 
-    fn report_backoff<'a>(&'a self, report: ReportBackoff<'a>) -> Call<'a, Trouble> {
+    fn report_backoff<'a>(&'a self, report: ReportBackoff<'a>) -> Call<'a, OriginBackoff> {
         self.call(move |state, _, at| state.limiters.report(report, at, state.began))
     }
 

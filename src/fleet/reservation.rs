@@ -97,20 +97,20 @@ pub struct Reserved {
     pub is_full: bool,
     /// True if the group alone delays the next turn.
     pub is_of_group: bool,
-    /// The trouble of the origin.
-    pub trouble: Trouble,
+    /// The back-off from the origin.
+    pub backoff: OriginBackoff,
 }
 
-/// The trouble of an origin, as the fleet sees it.
+/// The back-off from an origin in trouble, as the fleet sees it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Trouble {
+pub struct OriginBackoff {
     /// The least time between two requests; zero: none.
     pub gap: Duration,
     /// The rest that it still needs.
     pub rest: Duration,
 }
 
-impl Trouble {
+impl OriginBackoff {
     /// Tells whether it delays no request.
     #[must_use]
     pub fn is_none(self) -> bool {

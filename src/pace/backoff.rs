@@ -15,7 +15,7 @@
 use std::time::Duration;
 
 use crate::clock::Moment;
-use crate::fleet::reservation::{Sign, Trouble};
+use crate::fleet::reservation::{OriginBackoff, Sign};
 
 /// The gap after the first sign.
 const FIRST: Duration = Duration::from_secs(1);
@@ -150,14 +150,14 @@ impl Backoff {
     }
 
     /// Takes over the trouble that a fleet sees. A rest that is known here is never shortened.
-    pub(super) fn adopt(&mut self, trouble: Trouble, now: Moment) {
+    pub(super) fn adopt(&mut self, backoff: OriginBackoff, now: Moment) {
         self.settle(now);
-        if self.gap != trouble.gap {
-            (self.gap, self.since) = (trouble.gap, now);
+        if self.gap != backoff.gap {
+            (self.gap, self.since) = (backoff.gap, now);
         }
-        let until = now + trouble.rest;
-        if !trouble.rest.is_zero() && self.rest.is_none_or(|rest| rest.until < until) {
-            let length = trouble.rest;
+        let until = now + backoff.rest;
+        if !backoff.rest.is_zero() && self.rest.is_none_or(|rest| rest.until < until) {
+            let length = backoff.rest;
             self.rest = Some(Rest { until, length });
         }
     }

@@ -11,7 +11,9 @@ use super::super::coordinator::{
 };
 use super::super::counts::Counts;
 use super::super::quota::{ChargeQuota, Charged};
-use super::super::reservation::{GiveBack, ReportBackoff, Reserve, Reserved, SLOT_LIFE, Trouble};
+use super::super::reservation::{
+    GiveBack, OriginBackoff, ReportBackoff, Reserve, Reserved, SLOT_LIFE,
+};
 use super::argument::{Argument, micros, millis};
 use super::reply::{Reply, foreign};
 use super::script::Script;
@@ -208,7 +210,7 @@ impl Coordinator for Engine {
         Box::pin(self.give_turn_back(turn))
     }
 
-    fn report_backoff<'a>(&'a self, report: ReportBackoff<'a>) -> Call<'a, Trouble> {
+    fn report_backoff<'a>(&'a self, report: ReportBackoff<'a>) -> Call<'a, OriginBackoff> {
         Box::pin(self.enter_sign(report))
     }
 

@@ -17,7 +17,7 @@ use super::reply::{Reply, foreign};
 use super::script::Script;
 use crate::fleet::coordinator::{CoordinatorError, EngineTime};
 use crate::fleet::reservation::{
-    NEAR, Reserve, Reserved, ReservedTurn, SLOT_LIFE, Trouble, TurnKind,
+    NEAR, OriginBackoff, Reserve, Reserved, ReservedTurn, SLOT_LIFE, TurnKind,
 };
 use crate::fleet::time::micros;
 
@@ -35,14 +35,14 @@ pub(super) struct Questions(Mutex<Waiting>);
 
 #[derive(Debug, Default)]
 struct Waiting {
-    questions: Vec<Question>,
+    questions: Vec<WaitingQuestion>,
     /// The earliest time of the next call; `None` before the first one.
     next: Option<Instant>,
 }
 
 /// A question that waits.
 #[derive(Debug)]
-struct Question {
+struct WaitingQuestion {
     /// The names of the keys.
     keys: [String; 2],
     kind: &'static str,
@@ -74,12 +74,12 @@ impl Engine {
         answered.await.map_err(|_| ends())?
     }
 
-    fn question(&self, ask: Reserve<'_>, answer: oneshot::Sender<Answer>) -> Question {
+    fn question(&self, ask: Reserve<'_>, answer: oneshot::Sender<Answer>) -> WaitingQuestion {
         let (group, interval) = match ask.group {
             Some(group) => (group.name, group.interval),
             None => ("", Duration::ZERO),
         };
-        Question {
+        WaitingQuestion {
             keys: self.keys.turns(ask.origin),
             kind: match ask.kind {
                 TurnKind::Page => "page",
@@ -127,7 +127,7 @@ impl Engine {
     }
 
     /// Sends questions in one call, and passes the answers on.
-    async fn send_together(self: Arc<Self>, questions: Vec<Question>) {
+    async fn send_together(self: Arc<Self>, questions: Vec<WaitingQuestion>) {
         let mut reply = match self.call_with(&questions).await {
             Ok(reply) => reply,
             Err(error) => {
@@ -148,7 +148,7 @@ impl Engine {
         }
     }
 
-    async fn call_with(&self, questions: &[Question]) -> Result<Reply, CoordinatorError> {
+    async fn call_with(&self, questions: &[WaitingQuestion]) -> Result<Reply, CoordinatorError> {
         let mut keys = Vec::with_capacity(1 + 2 * questions.len());
         keys.push(&*self.keys.counters);
         let mut arguments: Vec<Argument<'_>> = Vec::with_capacity(2 + 12 * questions.len());
@@ -183,7 +183,7 @@ fn reserved(reply: &str, now: u64) -> Answer {
     let after = |at: u64| Duration::from_micros(at.saturating_sub(now));
     let next = after(number()?);
     let (is_full, is_of_group) = (number()? == 1, number()? == 1);
-    let trouble = Trouble {
+    let backoff = OriginBackoff {
         gap: Duration::from_micros(number()?),
         rest: Duration::from_micros(number()?),
     };
@@ -196,6 +196,6 @@ fn reserved(reply: &str, now: u64) -> Answer {
         next,
         is_full,
         is_of_group,
-        trouble,
+        backoff,
     })
 }

@@ -7,7 +7,9 @@ use super::reply::Reply;
 use super::script::Script;
 use super::{Engine, Keys};
 use crate::fleet::coordinator::{CoordinatorError, EngineTime};
-use crate::fleet::reservation::{GiveBack, GroupInterval, ReportBackoff, SLOT_LIFE, Sign, Trouble};
+use crate::fleet::reservation::{
+    GiveBack, GroupInterval, OriginBackoff, ReportBackoff, SLOT_LIFE, Sign,
+};
 
 impl Keys {
     /// Returns the names of the keys for turns and slots of an origin.
@@ -31,7 +33,7 @@ impl Engine {
     pub(super) async fn enter_sign(
         &self,
         report: ReportBackoff<'_>,
-    ) -> Result<Trouble, CoordinatorError> {
+    ) -> Result<OriginBackoff, CoordinatorError> {
         let [turns, _] = self.keys.turns(report.origin);
         let (word, retry_after) = match report.sign {
             Sign::Fine => ("fine", Duration::ZERO),
@@ -51,7 +53,7 @@ impl Engine {
             .call(Script::ReportBackoff, &[&turns], &arguments)
             .await?;
         reply.expect_ok()?;
-        Ok(Trouble {
+        Ok(OriginBackoff {
             gap: span(&mut reply)?,
             rest: span(&mut reply)?,
         })

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::super::coordinator::EngineTime;
 use super::super::reservation::{
-    GiveBack, NEAR, ReportBackoff, Reserve, Reserved, ReservedTurn, SLOT_LIFE, Sign, Trouble,
+    GiveBack, NEAR, OriginBackoff, ReportBackoff, Reserve, Reserved, ReservedTurn, SLOT_LIFE, Sign,
     TurnKind,
 };
 use super::super::time::micros;
@@ -143,7 +143,7 @@ impl Limiters {
             next: Duration::from_micros(next.saturating_sub(now)),
             is_full: taken >= free && taken < ask.wanted,
             is_of_group,
-            trouble: Trouble {
+            backoff: OriginBackoff {
                 gap: Duration::from_micros(turns.gap),
                 rest: Duration::from_micros(turns.rest.saturating_sub(now)),
             },
@@ -186,11 +186,11 @@ impl Limiters {
         report: ReportBackoff<'_>,
         now: EngineTime,
         began: EngineTime,
-    ) -> Trouble {
+    ) -> OriginBackoff {
         let EngineTime(now) = now;
         let limiter = self.0.entry(report.origin.to_owned()).or_default();
         if report.sign == Sign::Fine && limiter.seen == 0 {
-            return Trouble::default();
+            return OriginBackoff::default();
         }
         limiter.forget_gap(now);
         // A clock that was set back is noticed by the next question for a turn.
@@ -220,7 +220,7 @@ impl Limiters {
                 }
             }
         }
-        Trouble {
+        OriginBackoff {
             gap: Duration::from_micros(limiter.gap),
             rest: Duration::from_micros(limiter.rest.saturating_sub(now)),
         }

@@ -67,7 +67,7 @@ impl OriginLimiter {
             return Ahead::Again(Duration::ZERO);
         }
         state.is_unsure = false;
-        self.adopt(&mut state, reserved.trouble, now);
+        self.adopt(&mut state, reserved.backoff, now);
         match reserved.turns.first() {
             Some(turn) => {
                 let grant = Grant {

@@ -263,7 +263,7 @@ impl OriginLimiter {
             Some((reserved, slots)) => {
                 if state.grants.epoch() == question.asked.epoch {
                     state.is_unsure = false;
-                    self.adopt(&mut state, reserved.trouble, now);
+                    self.adopt(&mut state, reserved.backoff, now);
                 }
                 state
                     .grants

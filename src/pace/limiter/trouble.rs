@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::reserving::ENGINE_RETRY;
 use super::{OriginLimiter, State};
 use crate::clock::Moment;
-use crate::fleet::reservation::{ReportBackoff, Sign, Trouble};
+use crate::fleet::reservation::{OriginBackoff, ReportBackoff, Sign};
 use crate::pace::backoff::{BackoffSign, Outcome};
 use crate::pace::settings::PaceSettings;
 use crate::pace::{FleetPace, Shared};
@@ -84,7 +84,7 @@ impl OriginLimiter {
             return;
         };
         let coordinator = fleet.fleet.coordinator();
-        let mut trouble = None;
+        let mut backoff = None;
         for _ in 0..REPORTS {
             let report = ReportBackoff {
                 origin: &fleet_origin.origin,
@@ -98,7 +98,7 @@ impl OriginLimiter {
             // Entered twice, a sign counts once.
             match coordinator.report_backoff(report).await {
                 Ok(answer) => {
-                    trouble = Some(answer);
+                    backoff = Some(answer);
                     break;
                 }
                 Err(_) => sleep(ENGINE_RETRY).await,
@@ -107,17 +107,17 @@ impl OriginLimiter {
         let is_worse = {
             let (mut state, now) = self.lock(&shared);
             state.reports = state.reports.saturating_sub(1);
-            let Some(trouble) = trouble else { return };
+            let Some(backoff) = backoff else { return };
             // An engine that has lost the gap hears of it with the next question for a turn.
             if !state.is_unsure {
-                self.adopt(&mut state, trouble, now);
+                self.adopt(&mut state, backoff, now);
             }
             let (gap, rest) = state.announced;
-            let until = now + trouble.rest;
+            let until = now + backoff.rest;
             let is_worse =
-                noticed.sign != Sign::Fine && (trouble.gap > gap || until > rest + LATER);
-            if is_worse || trouble.is_none() {
-                state.announced = (trouble.gap, until);
+                noticed.sign != Sign::Fine && (backoff.gap > gap || until > rest + LATER);
+            if is_worse || backoff.is_none() {
+                state.announced = (backoff.gap, until);
             }
             is_worse
         };
@@ -130,11 +130,11 @@ impl OriginLimiter {
     }
 
     /// Takes over the trouble that the engine has told, unless this instance is about to tell of more.
-    pub(super) fn adopt(&self, state: &mut State, trouble: Trouble, now: Moment) {
+    pub(super) fn adopt(&self, state: &mut State, backoff: OriginBackoff, now: Moment) {
         if state.reports > 0 {
             return;
         }
-        state.history.backoff.adopt(trouble, now);
+        state.history.backoff.adopt(backoff, now);
         let is_troubled = !state.history.backoff.is_calm();
         self.is_troubled.store(is_troubled, Ordering::Release);
     }

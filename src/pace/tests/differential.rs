@@ -131,10 +131,10 @@ proptest! {
                                 longest: most,
                                 memory: in_force.longest_interval(),
                             };
-                            let trouble = coordinator.report_backoff(report).await.unwrap();
-                            prop_assert_eq!(trouble.gap, history.backoff.gap());
+                            let backoff = coordinator.report_backoff(report).await.unwrap();
+                            prop_assert_eq!(backoff.gap, history.backoff.gap());
                             let rest = history.backoff.rest(now).map(|rest| rest.until.since(now));
-                            prop_assert_eq!(trouble.rest, rest.unwrap_or_default());
+                            prop_assert_eq!(backoff.rest, rest.unwrap_or_default());
                         }
                     }
                 }

@@ -190,9 +190,9 @@ async fn ask_all(a: &Arc<dyn Coordinator>, planted: &str) {
             longest: DAY,
             memory: Duration::from_secs(60),
         };
-        if let Ok(trouble) = ends(a.report_backoff(report)).await {
+        if let Ok(backoff) = ends(a.report_backoff(report)).await {
             assert!(
-                matches!(sign, Sign::Fine) || !trouble.is_none(),
+                matches!(sign, Sign::Fine) || !backoff.is_none(),
                 "{planted}: {sign:?}"
             );
         }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use crawlgate::fleet::CoordinatorError;
 use crawlgate::fleet::coordinator::Coordinator;
 use crawlgate::fleet::reservation::{
-    GiveBack, GroupInterval, ReportBackoff, Reserve, Reserved, SLOT_LIFE, Sign, Slots, Trouble,
-    TurnKind,
+    GiveBack, GroupInterval, OriginBackoff, ReportBackoff, Reserve, Reserved, SLOT_LIFE, Sign,
+    Slots, TurnKind,
 };
 
 use super::{TestEngine, each, heartbeat, two};
@@ -265,20 +265,20 @@ fn trouble_binds_all_instances_until_it_has_passed() {
         let fine = a.report_backoff(report(Sign::Fine, now)).await.unwrap();
         assert!(fine.is_none(), "a good answer of a calm origin: {fine:?}");
         let retry_after = secs(30);
-        let trouble = a
+        let backoff = a
             .report_backoff(report(Sign::Refused { retry_after }, now))
             .await
             .unwrap();
-        assert_eq!(trouble.gap, secs(1));
+        assert_eq!(backoff.gap, secs(1));
         let reserved = reserve(&b, unbounded()).await;
         assert_eq!(times(&reserved), [30]);
-        assert_eq!(reserved.trouble.gap, secs(1));
+        assert_eq!(reserved.backoff.gap, secs(1));
         let old = b
             .report_backoff(report(Sign::Troubled, secs(10)))
             .await
             .unwrap();
         assert_eq!(old.gap, secs(1), "it was sent before: one sign");
-        let Trouble { gap, rest } = b
+        let OriginBackoff { gap, rest } = b
             .report_backoff(report(
                 Sign::Refused {
                     retry_after: secs(900),
@@ -441,9 +441,9 @@ fn a_gap_that_an_instance_knows_outlives_the_engine() {
             ..unbounded()
         };
         let first = reserve(&a, knowing).await;
-        assert_eq!((times(&first), first.trouble.gap), (vec![20], secs(20)));
+        assert_eq!((times(&first), first.backoff.gap), (vec![20], secs(20)));
         let second = reserve(&b, unbounded()).await;
-        assert_eq!((times(&second), second.trouble.gap), (vec![40], secs(20)));
+        assert_eq!((times(&second), second.backoff.gap), (vec![40], secs(20)));
         // The gap that the engine knows counts, as soon as it knows one.
         let wider = Reserve {
             gap: secs(300),
@@ -453,7 +453,7 @@ fn a_gap_that_an_instance_knows_outlives_the_engine() {
         // One that knows no gap may ask first.
         let origin = "https://other.example";
         let first = reserve(&b, Reserve { origin, ..every(5) }).await;
-        assert_eq!(first.trouble.gap, Duration::ZERO);
+        assert_eq!(first.backoff.gap, Duration::ZERO);
         let [at] = times(&first)[..] else {
             panic!("{first:?}");
         };
@@ -464,7 +464,7 @@ fn a_gap_that_an_instance_knows_outlives_the_engine() {
         };
         let second = reserve(&a, knowing).await;
         assert_eq!(
-            (times(&second), second.trouble.gap),
+            (times(&second), second.backoff.gap),
             (vec![at + 20], secs(20))
         );
     });

@@ -1,8 +1,9 @@
 //! The questions for turns, several of them in one call.
 //!
 //! A question in company costs the engine and this process less than one alone: one command, one write, one answer. The
-//! first question after a pause goes at once. Those that follow within [`GATHER`] wait for its end and go together, so a
-//! turn is reserved later, and a question may take longer than `[fleet] timeout`, by no more than that.
+//! first question after a pause goes at once, sent by its own task: to wake another one costs more than the call. Those
+//! that follow within [`GATHER`] wait for its end and go together, so a turn is reserved later, and a question may take
+//! longer than `[fleet] timeout`, by no more than that.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,9 +41,12 @@ struct Waiting {
     next: Option<Instant>,
 }
 
-/// A question that waits.
+/// A question, and the way of its answer.
+type WaitingQuestion = (TurnQuestion, oneshot::Sender<Answer>);
+
+/// A question for the turns of one origin.
 #[derive(Debug)]
-struct WaitingQuestion {
+struct TurnQuestion {
     /// The names of the keys.
     keys: [String; 2],
     kind: &'static str,
@@ -52,7 +56,18 @@ struct WaitingQuestion {
     numbers: [u64; 8],
     /// The names of the slots to take.
     slots: Vec<String>,
-    answer: oneshot::Sender<Answer>,
+}
+
+impl Questions {
+    /// Tells whether a question may go now, without others; then the next call is later.
+    fn may_go_alone(&self, now: Instant) -> bool {
+        let mut waiting = self.0.lock();
+        let may_go = waiting.questions.is_empty() && waiting.next.is_none_or(|next| next <= now);
+        if may_go {
+            waiting.next = Some(now + GATHER);
+        }
+        may_go
+    }
 }
 
 impl Engine {
@@ -60,26 +75,30 @@ impl Engine {
     pub(super) async fn reserve_turns(&self, ask: Reserve<'_>) -> Answer {
         // Both fail only when the process ends.
         let ends = || CoordinatorError::unreachable("this process ends");
-        let engine = self.this.upgrade().ok_or_else(ends)?;
+        let question = self.question(ask);
+        if self.questions.may_go_alone(Instant::now()) {
+            let mut answers = self.ask_together(&[question]).await?;
+            return answers.pop().unwrap_or_else(|| Err(foreign()));
+        }
         let (answer, answered) = oneshot::channel();
-        let question = self.question(ask, answer);
         let is_first = {
             let mut waiting = self.questions.0.lock();
-            waiting.questions.push(question);
+            waiting.questions.push((question, answer));
             waiting.questions.len() == 1
         };
         if is_first {
+            let engine = self.this.upgrade().ok_or_else(ends)?;
             tokio::spawn(engine.send_questions());
         }
         answered.await.map_err(|_| ends())?
     }
 
-    fn question(&self, ask: Reserve<'_>, answer: oneshot::Sender<Answer>) -> WaitingQuestion {
+    fn question(&self, ask: Reserve<'_>) -> TurnQuestion {
         let (group, interval) = match ask.group {
             Some(group) => (group.name, group.interval),
             None => ("", Duration::ZERO),
         };
-        WaitingQuestion {
+        TurnQuestion {
             keys: self.keys.turns(ask.origin),
             kind: match ask.kind {
                 TurnKind::Page => "page",
@@ -102,7 +121,6 @@ impl Engine {
             slots: ask
                 .slots
                 .map_or_else(Vec::new, |slots| slots.names.to_vec()),
-            answer,
         }
     }
 
@@ -118,37 +136,48 @@ impl Engine {
             std::mem::take(&mut waiting.questions)
         };
         // No turn is reserved for a request that has gone.
-        questions.retain(|question| !question.answer.is_closed());
-        while !questions.is_empty() {
-            let later = questions.split_off(questions.len().min(MOST));
+        questions.retain(|(_, answer)| !answer.is_closed());
+        while questions.len() > MOST {
+            let later = questions.split_off(MOST);
             tokio::spawn(Arc::clone(&self).send_together(questions));
             questions = later;
+        }
+        if !questions.is_empty() {
+            self.send_together(questions).await;
         }
     }
 
     /// Sends questions in one call, and passes the answers on.
     async fn send_together(self: Arc<Self>, questions: Vec<WaitingQuestion>) {
-        let mut reply = match self.call_with(&questions).await {
-            Ok(reply) => reply,
-            Err(error) => {
-                for question in questions {
-                    let _ = question.answer.send(Err(error.clone()));
-                }
-                return;
-            }
+        let (questions, senders): (Vec<_>, Vec<_>) = questions.into_iter().unzip();
+        let answers = match self.ask_together(&questions).await {
+            Ok(answers) => answers,
+            Err(error) => vec![Err(error); senders.len()],
         };
+        for (sender, answer) in senders.into_iter().zip(answers) {
+            // A turn of an asker that has gone is lost.
+            let _ = sender.send(answer);
+        }
+    }
+
+    /// Asks questions in one call. Returns an answer to each.
+    async fn ask_together(
+        &self,
+        questions: &[TurnQuestion],
+    ) -> Result<Vec<Answer>, CoordinatorError> {
+        let mut reply = self.call_with(questions).await?;
         let now = reply.expect_ok().and_then(|()| reply.number());
-        for question in questions {
+        let answers = questions.iter().map(|question| {
             let answer = now.clone().and_then(|now| reserved(&reply.text()?, now));
             if let Ok(reserved) = &answer {
                 self.counts.turns(question.wanted, reserved.turns.len());
             }
-            // A turn of an asker that has gone is lost.
-            let _ = question.answer.send(answer);
-        }
+            answer
+        });
+        Ok(answers.collect())
     }
 
-    async fn call_with(&self, questions: &[WaitingQuestion]) -> Result<Reply, CoordinatorError> {
+    async fn call_with(&self, questions: &[TurnQuestion]) -> Result<Reply, CoordinatorError> {
         let mut keys = Vec::with_capacity(1 + 2 * questions.len());
         keys.push(&*self.keys.counters);
         let mut arguments: Vec<Argument<'_>> = Vec::with_capacity(2 + 12 * questions.len());

@@ -20,8 +20,9 @@
 //! | drop an empty query | `/x.gif?` | `/x.gif` | all |
 //!
 //! A final slash of the written path is dropped only behind a file's name: a rule that ends in `$` distinguishes
-//! `/folder` from `/folder/`. A variant without its final slash is judged only by rules that end in `$`: any other rule
-//! that disallows it also disallows the path with the slash, unless an allow that ends in that slash takes precedence.
+//! `/folder` from `/folder/`. A variant without its final slash is judged only by rules that end in `$` or hold a `?`
+//! ([`tells_slash`]): any other rule that disallows it also disallows the path with the slash, unless an allow that ends
+//! in that slash takes precedence.
 //! A slash that a final dot segment leaves (`/a/b/..`) is no slash that the crawler wrote, and file servers drop it, so
 //! all rules judge the variant without it.
 //!
@@ -37,6 +38,8 @@ mod punctuation;
 mod steps;
 
 use std::borrow::Cow;
+
+use memchr::memchr;
 
 pub(super) use self::punctuation::Punctuation;
 pub(super) use self::steps::decoded_value;
@@ -92,15 +95,15 @@ pub struct Comparison<'a> {
     pub path: ComparisonPath<'a>,
     /// The spelling of the rules that the variant is compared with.
     pub spelling: Spelling,
-    /// True if another variant equals this one with a final slash. A rule without a `$` at its end has already decided
-    /// about that one.
+    /// True if another variant equals this one with a final slash. Rules without a `?` and without a `$` at their end have
+    /// already decided about that one.
     pub lacks_slash: bool,
 }
 
 impl Comparison<'_> {
     /// Tells whether a disallow with this pattern takes part, given the punctuation that the variants decode.
     pub(super) fn admits(&self, decoded: Punctuation, text: &[u8], is_anchored: bool) -> bool {
-        (is_anchored || !self.lacks_slash)
+        (!self.lacks_slash || tells_slash(text, is_anchored))
             && (decoded.is_empty() || !decoded.meets(Punctuation::tested_by(text)))
     }
 }
@@ -296,12 +299,18 @@ impl<'a> PathVariant<'a> {
     }
 }
 
+/// Tells whether a pattern may match a path without its final slash and not the path with it: its end or its query begins
+/// where the slash stands. Any other pattern matches a beginning of both.
+pub(super) fn tells_slash(text: &[u8], is_anchored: bool) -> bool {
+    is_anchored || memchr(b'?', text).is_some()
+}
+
 /// Tells whether no step can change a form: it holds no escape, no parameter, no doubled slash, no segment that begins
-/// with a dot, no empty query and no slash behind a file. The scan compiles to vector instructions.
+/// with a dot, no empty query, no slash before a query and none behind a file. The scan compiles to vector instructions.
 fn is_plain(form: &[u8]) -> bool {
     let after = form.get(1..).unwrap_or_default();
     let suspects = form.iter().zip(after).fold(false, |any, (before, octet)| {
-        let begins = (*before == b'/') & ((*octet == b'/') | (*octet == b'.'));
+        let begins = (*before == b'/') & ((*octet == b'/') | (*octet == b'.') | (*octet == b'?'));
         any | (*octet == b'%') | (*octet == b';') | begins
     });
     !suspects

@@ -14,7 +14,7 @@
 //! page, so the guard takes the strictest reading of any server; a statement is about the page that was asked for. All
 //! other escapes are decoded. A pattern that tests for punctuation alone counts in every variant, unlike such a rule.
 
-use super::guard::{PathVariants, Spelling};
+use super::guard::{PathVariants, Spelling, tells_slash};
 use super::path::ComparisonPath;
 use super::path_pattern::PathPattern;
 use super::pattern::Subject;
@@ -142,8 +142,8 @@ impl Search<'_> {
     }
 
     /// Adds the statements of the best rank that match in the given spelling; false if that is too much work. If
-    /// `is_at_end`, only patterns that end where the path does take part.
-    fn one(&mut self, path: &ComparisonPath<'_>, spelling: Spelling, is_at_end: bool) -> bool {
+    /// `lacks_slash`, only patterns that tell the path from the one with a final slash take part.
+    fn one(&mut self, path: &ComparisonPath<'_>, spelling: Spelling, lacks_slash: bool) -> bool {
         let octets = path.as_bytes();
         let subject = Subject::new(octets);
         let known = self.picked.len();
@@ -154,10 +154,12 @@ impl Search<'_> {
             }
             let mut cost = 1;
             let matches = match &entry.pattern {
-                None => !is_at_end,
+                None => !lacks_slash,
                 Some(pattern) => {
                     let pattern = pattern.spelt(spelling);
-                    octets.starts_with(pattern.head()) && (pattern.is_anchored() || !is_at_end) && {
+                    let takes_part =
+                        !lacks_slash || tells_slash(pattern.text(), pattern.is_anchored());
+                    takes_part && octets.starts_with(pattern.head()) && {
                         if !pattern.is_prefix() {
                             cost += (octets.len() + pattern.text().len()) / SEARCHED;
                         }

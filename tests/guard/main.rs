@@ -221,6 +221,38 @@ fn the_proxy_denies_what_a_real_server_would_serve() {
 }
 
 #[test]
+fn a_slash_before_a_query_gets_past_no_rule_about_the_query() {
+    if !servers::are_there() {
+        return;
+    }
+    let root = servers::files();
+    std::fs::write(
+        root.path().join("robots.txt"),
+        "User-agent: *\nDisallow: /private/diary.html?x=\nDisallow: /a/b?x=1$\n",
+    )
+    .unwrap();
+    let gate = CrawlgateProcess::start();
+    for name in ["aiohttp", "PHP"] {
+        let kind = KINDS.iter().find(|kind| kind.name == name).unwrap();
+        let server = Server::start(kind, root.path(), 0);
+        for target in [
+            "/private/diary.html/?x=1",
+            "/private/diary.html%2F?x=1",
+            "/a/b//?x=1",
+        ] {
+            assert!(server.serves(target).is_some(), "{name} serves {target}");
+            let answer = gate.get(&format!("http://{}{target}", server.address));
+            gate.refused(&answer, 403, "path_guard");
+        }
+        let answer = gate.get(&format!(
+            "http://{}/private/diary.html/?y=1",
+            server.address
+        ));
+        assert_eq!(answer.status, 200, "{name}: {answer:?}");
+    }
+}
+
+#[test]
 fn spellings_are_many_and_the_matcher_alone_misses_most() {
     let spellings = all_spellings();
     let singles = spellings

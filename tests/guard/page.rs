@@ -34,10 +34,11 @@ follows an escaped `?` as the query that the second server reads.
 In the query, it decodes reserved characters once, except those that separate parts (`&`, `=`, `+`, `;`). It changes nothing
 else in the query.
 
-The path guard removes a final slash of the path as written only after a name with a suffix (`/page.php/`). Rules that end
-in `$` distinguish `/folder` from `/folder/`, and so does crawlgate, although some servers below serve a file for both. It
-compares a reading without a final slash only with those `Disallow` rules that end in `$`. Any other rule that disallows
-this reading disallows it with the slash as well, unless a more specific `Allow` ends in this slash. The crawler did not
+The path guard removes a final slash of the path as written only after a name with a suffix (`/page.php/`,
+`/page.php/?x=1`). Rules that end in `$` distinguish `/folder` from `/folder/`, and so does crawlgate, although some servers
+below serve a file for both. It compares a reading without a final slash only with those `Disallow` rules that end in `$` or
+hold a `?` (`/page.php?x=`). Any other rule that disallows this reading disallows it with the slash as well, unless a more
+specific `Allow` ends in this slash. The crawler did not
 write a slash that a final dot segment leaves (`/a/b/..`, read as `/a/` and as `/a`), and file servers drop it: all rules judge
 the reading without it.
 

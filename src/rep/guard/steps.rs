@@ -324,15 +324,16 @@ pub(super) fn without_final_slash(form: &[u8]) -> Option<Vec<u8>> {
     Some([bare, query].concat())
 }
 
-/// Tells whether a form ends in a slash behind a name with a suffix, such as a file's.
+/// Tells whether the path of a form ends in a slash behind a name with a suffix, such as a file's.
 pub(super) fn is_file_with_slash(form: &[u8]) -> bool {
-    let bare = form.strip_suffix(b"/").unwrap_or_default();
+    let (path, _) = parts(form);
+    let bare = path.strip_suffix(b"/").unwrap_or_default();
     let name = bare
         .rsplit(|octet| *octet == b'/')
         .next()
         .unwrap_or_default();
     let has_suffix = |name: &[u8]| memchr(b'.', name).is_some();
-    name.get(1..).is_some_and(has_suffix) && name != b".." && memchr(b'?', bare).is_none()
+    name.get(1..).is_some_and(has_suffix) && name != b".."
 }
 
 /// Returns the form without dot segments and, depending on `order`, without empty segments. `..` at the root stays at

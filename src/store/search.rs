@@ -44,7 +44,7 @@ pub use self::wanted::Wanted;
 use self::words::{path_of, shown};
 use super::{DecisionQuery, StoreError, failed};
 use crate::clock::Moment;
-use crate::entry::{Decision, Mode, Verdict, origin_parts};
+use crate::entry::{Decision, Mode, Verdict, has_failed, origin_parts};
 use crate::rep::{ComparisonPath, PathPattern};
 
 /// The conditions of a [`DecisionQuery`], prepared for many decisions.
@@ -80,14 +80,15 @@ pub(super) struct ShapeFacts<'a> {
     pub(super) mode: Mode,
     pub(super) verdict: Verdict,
     pub(super) reason: &'a str,
-    pub(super) has_error: bool,
+    /// True if the exchange has failed, or would have but for a refusal of ours.
+    pub(super) ends_in_failure: bool,
 }
 
 impl ShapeFacts<'_> {
     /// Tells whether the exchange failed, other than by a refusal of ours.
     fn has_failed(&self) -> bool {
         let is_refusal = self.mode == Mode::Enforce && self.verdict != Verdict::Allow;
-        self.has_error && !is_refusal
+        self.ends_in_failure && !is_refusal
     }
 }
 
@@ -137,7 +138,7 @@ impl Search {
             mode: decision.mode,
             verdict: decision.verdict,
             reason: decision.reason,
-            has_error: decision.error.is_some(),
+            ends_in_failure: has_failed(decision.error.map(|error| error.kept), decision.status),
         };
         let client = decision.client;
         let name = decision.client_name.map(|name| name.kept);

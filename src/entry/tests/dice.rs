@@ -113,7 +113,10 @@ pub(crate) fn with_decision(dice: &mut Dice, to: impl FnOnce(&Decision<'_>, Boun
         .map(|_| dice.text(long.min(400)))
         .collect();
     let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
-    let (name, method, error) = (dice.text(long), dice.text(20), dice.text(long));
+    let (name, method, mut error) = (dice.text(long), dice.text(20), dice.text(long));
+    if error.len() % 3 == 0 {
+        error = "client_closed".to_owned();
+    }
     let detail = dice.text(long);
     let (agent, reading) = (dice.octets(long * 2), dice.octets(long));
     let (group, rule) = (dice.text(long), dice.octets(long));

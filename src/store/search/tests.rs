@@ -302,12 +302,12 @@ fn a_refusal_has_not_failed() {
         (Mode::Report, Verdict::Deny, true, true),
         (Mode::Report, Verdict::Deny, false, false),
     ];
-    for (mode, verdict, has_error, want) in cases {
+    for (mode, verdict, ends_in_failure, want) in cases {
         let facts = ShapeFacts {
             mode,
             verdict,
             reason: "",
-            has_error,
+            ends_in_failure,
         };
         assert_eq!(facts.has_failed(), want, "{facts:?}");
     }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use super::ShapeFacts;
 use crate::entry::cbor::Reader;
-use crate::entry::{Mode, Texts, Verdict, key};
+use crate::entry::{Mode, Texts, Verdict, has_failed, key};
 use crate::store::block::Word;
 
 /// Returns foreign octets as the text of a line: an octet that is not UTF-8 is the four characters `\xNN`.
@@ -38,11 +38,17 @@ pub(in crate::store) fn shape_facts<'b>(shape: &Word<'b>) -> Option<ShapeFacts<'
         Some(item) => Reader::new(item).uint().ok(),
         None => Some(0),
     };
+    let error = shape.value(key::ERROR).map(|item| Reader::new(item).text());
+    let error = error.map(|text| text.unwrap_or_default());
+    let status = shape
+        .value(key::STATUS)
+        .map(|item| Reader::new(item).small());
+    let status = status.and_then(|number| number.ok());
     Some(ShapeFacts {
         mode: Mode::from_number(number(key::MODE)?)?,
         verdict: Verdict::from_number(number(key::VERDICT)?)?,
         reason: Reader::new(shape.value(key::REASON)?).text().ok()?,
-        has_error: shape.value(key::ERROR).is_some(),
+        ends_in_failure: has_failed(error, status),
     })
 }
 

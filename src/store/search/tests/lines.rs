@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 use crate::clock::Moment;
 use crate::rep::{ComparisonPath, PathPattern};
@@ -37,7 +36,9 @@ struct Facts<'r> {
     port: u16,
     #[serde(borrow)]
     rule: Option<Rule<'r>>,
-    error: Option<IgnoredAny>,
+    #[serde(borrow)]
+    error: Option<Cow<'r, str>>,
+    status: Option<u16>,
 }
 
 #[derive(Deserialize)]
@@ -166,7 +167,12 @@ impl Facts<'_> {
     /// Tells whether the exchange failed, other than by a refusal of ours.
     fn has_failed(&self) -> bool {
         let is_refusal = self.mode == "enforce" && self.verdict != "allow";
-        self.error.is_some() && !is_refusal
+        // A crawler that had enough of an answer did not see it fail.
+        let failed = match self.error.as_deref() {
+            Some("client_closed") => self.status.is_none(),
+            error => error.is_some(),
+        };
+        failed && !is_refusal
     }
 
     /// Returns the origin as [`crate::rep::Origin`] writes it; empty for an unreadable target.

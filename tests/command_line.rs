@@ -110,6 +110,31 @@ fn an_acknowledgement_without_a_person_says_how_to_name_one() {
 }
 
 #[test]
+fn an_acknowledgement_says_who_and_why() {
+    let id = "01KB7W3Y5E000000000VY7H1Q2";
+    let long = "x".repeat(1_001);
+    let cases = [
+        (
+            ["--by", " ", "--note", "seen", id],
+            "--by: expected some text",
+        ),
+        (
+            ["--by", "ada", "--note", "", id],
+            "--note: expected some text",
+        ),
+        (
+            ["--by", "ada", "--note", &long, id],
+            "--note: expected at most 1,000 octets",
+        ),
+    ];
+    for (words, wanted) in cases {
+        // The person and the note are read before the store is opened.
+        let error = ack_by_nobody(&words);
+        assert!(error.contains(wanted), "{wanted}: {error}");
+    }
+}
+
+#[test]
 fn other_shells_have_completions_of_all_commands() {
     for shell in ["zsh", "fish", "elvish", "powershell"] {
         let text = crawlgate(&["completions", shell]);

@@ -17,6 +17,7 @@ use super::collected::{CollectedArgs, LogSelection};
 use super::{fail, terminal};
 use crate::audit::replay::Evidence;
 use crate::config::Config;
+use crate::policy::overrides;
 use crate::store::logs::{Fault, Listed, Logs, Lookup};
 use crate::store::{GroupBy, StoredDecision};
 use crate::tlog::KeyName;
@@ -324,8 +325,15 @@ pub(super) fn unknown(id: &str) -> String {
 /// Returns the person who acts: by default the user who is logged in. `missing` asks for one.
 pub(super) fn person(by: Option<&str>, missing: &str) -> Result<String, String> {
     let name = |variable| std::env::var(variable).ok().filter(|name| !name.is_empty());
-    by.map(str::to_owned)
+    let by = by
+        .map(str::to_owned)
         .or_else(|| name("USER"))
         .or_else(|| name("LOGNAME"))
-        .ok_or_else(|| missing.to_owned())
+        .ok_or_else(|| missing.to_owned())?;
+    words("--by", &by)
+}
+
+/// Checks the value of an option that goes into the log, and returns it without surrounding white space.
+pub(super) fn words(option: &str, text: &str) -> Result<String, String> {
+    overrides::words(text).map_err(|error| format!("{option}: {error}"))
 }

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::collected::{CollectedArgs, LogSelection};
+use super::log::words;
 use super::terminal::{self, Unit};
 use super::{audit, fail};
 use crate::admin::query::Conditions;
@@ -243,7 +244,7 @@ fn question(args: &ReportArgs, now: Moment) -> Result<ReportQuery, String> {
         until,
         client: query.client,
         origin: query.origin,
-        by: args.by.clone(),
+        by: args.by.as_deref().map(|by| words("--by", by)).transpose()?,
     })
 }
 

@@ -3,8 +3,8 @@
 use clap::Args;
 
 use super::CheckResult;
-use crate::cli::small_runtime;
 use crate::cli::terminal::{self, printable};
+use crate::cli::{log, small_runtime};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::store::sqlite::fork::Fork;
@@ -57,6 +57,7 @@ fn known(config: &Config) -> Result<Option<u64>, String> {
 
 /// Begins a new log, or tells what that would do.
 pub(super) fn fork(args: &ForkArgs, config: &Config) -> Result<CheckResult, String> {
+    let reason = log::words("--reason", &args.reason)?;
     let path = store::named(config).map_err(|error| error.to_string())?;
     let known = known(config)?;
     let fork = Fork::of(path, config.audit.log_name.clone(), known);
@@ -70,7 +71,7 @@ pub(super) fn fork(args: &ForkArgs, config: &Config) -> Result<CheckResult, Stri
     }
     let now = Clock::system().now();
     let forked = fork
-        .carry_out(&args.reason, now)
+        .carry_out(&reason, now)
         .map_err(|error| error.to_string())?;
     // As every other process opens it, so that what is left to find is found now.
     let failed = |error: store::StoreError| error.to_string();

@@ -9,7 +9,6 @@ use crate::cli::terminal::{self, printable};
 use crate::cli::{log, small_runtime};
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::policy::overrides;
 use crate::store;
 use crate::store::rotation::RotationReason;
 use crate::text::time_text;
@@ -69,13 +68,9 @@ fn rotate(reason: &str, by: Option<&str>, config: &Config) -> Result<CheckResult
         by,
         "neither $USER nor $LOGNAME tells who replaces the key, and nothing is replaced; name the person: --by NAME",
     )?;
-    let words = |name, text: &str| {
-        let words = overrides::words(text).map_err(|error| format!("{name}: {error}"));
-        words.map(|words| words.to_string())
-    };
     let words = RotationReason {
-        by: words("--by", &by)?,
-        reason: words("--reason", reason)?,
+        by,
+        reason: log::words("--reason", reason)?,
     };
     let now = Clock::system().now();
     let runtime = small_runtime()?;

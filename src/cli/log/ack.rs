@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
 use super::filter::FilterArgs;
-use super::{AckArgs, person, unknown};
+use super::{AckArgs, person, unknown, words};
 use crate::cli::terminal;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -43,6 +43,8 @@ pub(super) async fn ack(args: &AckArgs, config: &Config) -> Result<(), String> {
         args.by.as_deref(),
         "ack: neither $USER nor $LOGNAME tells who acknowledges, and nothing is acknowledged; name the person: --by NAME",
     )?;
+    // A note may have several lines.
+    words("--note", &args.note.replace(char::is_whitespace, " "))?;
     let open = |access| store::open(config, access).map_err(|error| error.to_string());
     // A note must not create a missing store.
     drop(open(Access::Read)?);
@@ -50,7 +52,7 @@ pub(super) async fn ack(args: &AckArgs, config: &Config) -> Result<(), String> {
     let note = Acknowledgement {
         time: Clock::system().now(),
         by,
-        note: args.note.clone(),
+        note: args.note.trim().to_owned(),
     };
     match has_conditions {
         true => by_conditions(&*store, args, &note).await,

@@ -10,6 +10,7 @@ use std::{
 
 use clap::{Args, Subcommand};
 
+use super::{fail, terminal};
 use crate::{
     admin::http::Token,
     config::{AdminConfig, AdminTls, Config, ListenAt, Variables},
@@ -62,10 +63,9 @@ pub fn run(args: &ConfigArgs, explicit: Option<&Path>) -> ExitCode {
         }
     }
     let text = answer(args.command, &config);
-    match io::stdout().write_all(text.as_bytes()) {
-        // A closed reader (`| head`) is no fault of the configuration.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::from(WRONG),
-        _ => ExitCode::SUCCESS,
+    match terminal::print(text.as_bytes()) {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
     }
 }
 

@@ -139,7 +139,8 @@ impl Processes {
     fn note(&mut self, event: &Noted, log: Option<&String>, all: &mut Exceptions) {
         match &event.kind {
             NotedKind::Started { process, .. } => {
-                if let Some(stopped) = self.stopped.take() {
+                // A clock that was set back leaves no time in between.
+                if let Some(stopped) = self.stopped.take().filter(|stopped| *stopped < event.time) {
                     all.gaps.push(GapRow {
                         log: log.cloned(),
                         from: time(stopped),

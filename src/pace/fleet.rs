@@ -30,7 +30,7 @@ const LATE_START: Duration = Duration::from_millis(100);
 pub(super) struct FleetPace {
     pub(super) fleet: Arc<Fleet>,
     pub(super) slots: Arc<SlotKeeper>,
-    /// The generation of the engine that was heard of last.
+    /// The generation that the latest heartbeat told; with another one, the engine may have lost what it knew.
     seen: Arc<AtomicU64>,
 }
 
@@ -43,7 +43,7 @@ impl FleetPace {
         }
     }
 
-    /// Takes a turn in hand that is due. None while the engine does not answer: it may have forgotten the turn, and give
+    /// Takes a turn in hand that is due; `None` while the engine does not answer: it may have forgotten the turn, and give
     /// the same time to another instance.
     pub(super) fn take(
         &self,
@@ -59,7 +59,7 @@ impl FleetPace {
 }
 
 impl Pace {
-    /// Returns a follower that takes over what a heartbeat tells of the origins, and then has `then` take over the rest.
+    /// Returns a listener that takes over what a heartbeat tells of the origins, and then has `then` take over the rest.
     pub fn following(&self, then: Arc<dyn HeartbeatListener>) -> Arc<dyn HeartbeatListener> {
         let pace = self.clone();
         Arc::new(PaceListener { pace, then })
@@ -148,6 +148,8 @@ impl Shared {
                 Ahead::Turn(grant, epoch) => {
                     sleep(grant.due.since(self.clock.uptime())).await;
                     let granted = (grant, epoch);
+                    // Settings may have changed meanwhile.
+                    let settings = self.settings.load_full();
                     if fleet.fleet.link() == LinkState::Connected
                         && let Some(turn) = limiter.grant_ahead(self, fleet, &settings, granted)
                     {

@@ -43,7 +43,9 @@ pub struct Missing {
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = match self.is_dropped {
-            true => "was dropped to make room ([audit] max_size)",
+            true => {
+                "is not kept: it was dropped to make room ([audit] max_size), or was missing in the export"
+            }
             false => "is missing in the store, or altered there",
         };
         write!(

@@ -59,7 +59,7 @@ impl fmt::Display for NotReplayable {
             Self::Redacted => "the URL's query was left out of the record ([log] redact_query)",
             Self::Cut => "the request was too long to be recorded whole",
             Self::Older => "an earlier crawlgate recorded it, without all that a replay needs",
-            Self::NoRoom => "the robots.txt that it rests on had no room in the store any more ([audit] max_size), or was lost to damage",
+            Self::NoRoom => "the robots.txt that it rests on is not kept: it had no room in the store any more ([audit] max_size), was lost to damage, or was missing in the export",
             Self::NoSettings => "its client was exempt, and the log does not tell the settings of that time, which name exempt clients",
             Self::Unknown => "its reason is unknown to this crawlgate; a newer one may know it",
         })

@@ -156,6 +156,18 @@ fn unreadable_target(unreadable: &Unreadable) -> Problem {
 
 /// Returns the problem of a request that was forwarded and got no answer.
 fn unanswered(failure: Failure, origin: &str) -> Problem {
+    let sentence = failure.sentence();
+    let is_of_the_crawler = matches!(failure, Failure::RequestBody | Failure::RequestStalled);
+    let (title, detail) = match is_of_the_crawler {
+        true => (
+            "The request did not come whole",
+            format!("The request to {origin} was given up: {sentence}."),
+        ),
+        false => (
+            "The origin did not answer",
+            format!("No answer from {origin}: {sentence}."),
+        ),
+    };
     Problem {
         status: match failure {
             _ if failure.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
@@ -163,12 +175,8 @@ fn unanswered(failure: Failure, origin: &str) -> Problem {
             Failure::RequestBody => StatusCode::BAD_REQUEST,
             _ => StatusCode::BAD_GATEWAY,
         },
-        close: matches!(failure, Failure::RequestBody | Failure::RequestStalled),
-        ..bad_gateway(
-            failure.error_type(),
-            "The origin did not answer",
-            format!("No answer from {origin}: {}.", failure.sentence()),
-        )
+        close: is_of_the_crawler,
+        ..bad_gateway(failure.error_type(), title, detail)
     }
 }
 

@@ -80,7 +80,8 @@ pub(super) struct ShapeFacts<'a> {
     pub(super) mode: Mode,
     pub(super) verdict: Verdict,
     pub(super) reason: &'a str,
-    /// True if the exchange has failed, or would have but for a refusal of ours.
+    pub(super) error: Option<&'a str>,
+    /// True if error and status mean a failure ([`has_failed`]). A refusal of ours may have an error, too.
     pub(super) ends_in_failure: bool,
 }
 
@@ -134,11 +135,13 @@ impl Search {
     /// Tells whether a decision matches. `acknowledged` is true of a decision that a person has acknowledged.
     #[must_use]
     pub fn admits(&self, decision: &Decision<'_>, acknowledged: bool) -> bool {
+        let error = decision.error.map(|error| error.kept);
         let facts = ShapeFacts {
             mode: decision.mode,
             verdict: decision.verdict,
             reason: decision.reason,
-            ends_in_failure: has_failed(decision.error.map(|error| error.kept), decision.status),
+            error,
+            ends_in_failure: has_failed(error, decision.status),
         };
         let client = decision.client;
         let name = decision.client_name.map(|name| name.kept);

@@ -43,15 +43,13 @@ impl<'a> Traits<'a> {
     fn of_word(word: &Word<'a>) -> Option<Self> {
         let facts = shape_facts(word)?;
         let value = |key| word.value(key).map(Reader::new);
-        let error = value(key::ERROR).and_then(|mut item| item.text().ok());
-        let status = value(key::STATUS).and_then(|mut item| item.small().ok());
         let digest = |key| value(key).and_then(|mut item| item.fixed().ok().copied());
         Some(Self {
             mode: facts.mode,
             verdict: facts.verdict,
             reason: facts.reason,
-            error,
-            outcome_in_mode: outcome_in_mode(facts.mode, facts.verdict, has_failed(error, status)),
+            error: facts.error,
+            outcome_in_mode: outcome_in_mode(facts.mode, facts.verdict, facts.ends_in_failure),
             is_opaque: value(key::OPAQUE).is_some(),
             policy: digest(key::POLICY),
             overridden: digest(key::OVERRIDE),

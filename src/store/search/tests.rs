@@ -307,6 +307,7 @@ fn a_refusal_has_not_failed() {
             mode,
             verdict,
             reason: "",
+            error: None,
             ends_in_failure,
         };
         assert_eq!(facts.has_failed(), want, "{facts:?}");

@@ -38,16 +38,14 @@ pub(in crate::store) fn shape_facts<'b>(shape: &Word<'b>) -> Option<ShapeFacts<'
         Some(item) => Reader::new(item).uint().ok(),
         None => Some(0),
     };
-    let error = shape.value(key::ERROR).map(|item| Reader::new(item).text());
-    let error = error.map(|text| text.unwrap_or_default());
-    let status = shape
-        .value(key::STATUS)
-        .map(|item| Reader::new(item).small());
-    let status = status.and_then(|number| number.ok());
+    let value = |key| shape.value(key).map(Reader::new);
+    let error = value(key::ERROR).and_then(|mut item| item.text().ok());
+    let status = value(key::STATUS).and_then(|mut item| item.small().ok());
     Some(ShapeFacts {
         mode: Mode::from_number(number(key::MODE)?)?,
         verdict: Verdict::from_number(number(key::VERDICT)?)?,
         reason: Reader::new(shape.value(key::REASON)?).text().ok()?,
+        error,
         ends_in_failure: has_failed(error, status),
     })
 }

@@ -233,6 +233,7 @@ fn facts_of(word: &[u8]) -> Option<ShapeFacts<'_>> {
         mode: Mode::from_number(u64::from(*mode))?,
         verdict: Verdict::from_number(u64::from(*verdict))?,
         reason: str::from_utf8(reason).ok()?,
+        error: None,
         ends_in_failure: false,
     })
 }

@@ -328,6 +328,14 @@ pub(crate) fn fail(error: &dyn std::fmt::Display) -> ExitCode {
     ExitCode::from(FAILED)
 }
 
+/// Checks the value of an option that goes into the log or a report, and returns it without surrounding white space.
+///
+/// # Errors
+/// When it is empty, too long, or not one line; the message names the option.
+pub(crate) fn words(option: &str, text: &str) -> Result<String, String> {
+    crate::policy::overrides::words(text).map_err(|error| format!("{option}: {error}"))
+}
+
 /// Creates a runtime for a command with one request at a time.
 pub(crate) fn small_runtime() -> Result<tokio::runtime::Runtime, String> {
     let mut builder = tokio::runtime::Builder::new_current_thread();

@@ -14,10 +14,9 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use self::filter::FilterArgs;
 use super::collected::{CollectedArgs, LogSelection};
-use super::{fail, terminal};
+use super::{fail, terminal, words};
 use crate::audit::replay::Evidence;
 use crate::config::Config;
-use crate::policy::overrides;
 use crate::store::logs::{Fault, Listed, Logs, Lookup};
 use crate::store::{GroupBy, StoredDecision};
 use crate::tlog::KeyName;
@@ -331,9 +330,4 @@ pub(super) fn person(by: Option<&str>, missing: &str) -> Result<String, String> 
         .or_else(|| name("LOGNAME"))
         .ok_or_else(|| missing.to_owned())?;
     words("--by", &by)
-}
-
-/// Checks the value of an option that goes into the log, and returns it without surrounding white space.
-pub(super) fn words(option: &str, text: &str) -> Result<String, String> {
-    overrides::words(text).map_err(|error| format!("{option}: {error}"))
 }

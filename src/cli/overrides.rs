@@ -12,7 +12,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use self::list::{Listed, lines, table};
 use super::join::name;
-use super::{fail, terminal};
+use super::{fail, terminal, words};
 use crate::admin::query::Asserted;
 use crate::admin::{self, Answer, AskError, NewOverride, Request};
 use crate::clock::{Clock, Moment};
@@ -237,7 +237,7 @@ async fn removed(config: &Config) -> Result<Vec<Removed>, String> {
 }
 
 async fn remove(id: &str, by: &str, config: &Config, now: Moment) -> Result<(), String> {
-    let by = overrides::words(by).map_err(|error| format!("--by: {error}"))?;
+    let by = words("--by", by)?;
     if id.starts_with("config-") {
         return Err(format!(
             "override {id} stands in the configuration: take it out of {} and have that read again (SIGHUP)",

@@ -7,9 +7,8 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::collected::{CollectedArgs, LogSelection};
-use super::log::words;
 use super::terminal::{self, Unit};
-use super::{audit, fail};
+use super::{audit, fail, words};
 use crate::admin::query::Conditions;
 use crate::audit::csv::to_csv;
 use crate::audit::report::{Gathering, Report, ReportQuery, Verification};

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::CheckResult;
 use crate::cli::terminal::{self, printable};
-use crate::cli::{log, small_runtime};
+use crate::cli::{small_runtime, words};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::store::sqlite::fork::Fork;
@@ -57,7 +57,7 @@ fn known(config: &Config) -> Result<Option<u64>, String> {
 
 /// Begins a new log, or tells what that would do.
 pub(super) fn fork(args: &ForkArgs, config: &Config) -> Result<CheckResult, String> {
-    let reason = log::words("--reason", &args.reason)?;
+    let reason = words("--reason", &args.reason)?;
     let path = store::named(config).map_err(|error| error.to_string())?;
     let known = known(config)?;
     let fork = Fork::of(path, config.audit.log_name.clone(), known);

@@ -6,7 +6,7 @@ use super::CheckResult;
 use crate::audit::verify::case::Trusted;
 use crate::cli::collected::NoCollectedArgs;
 use crate::cli::terminal::{self, printable};
-use crate::cli::{log, small_runtime};
+use crate::cli::{log, small_runtime, words};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::store;
@@ -68,13 +68,13 @@ fn rotate(reason: &str, by: Option<&str>, config: &Config) -> Result<CheckResult
         by,
         "neither $USER nor $LOGNAME tells who replaces the key, and nothing is replaced; name the person: --by NAME",
     )?;
-    let words = RotationReason {
+    let reason = RotationReason {
         by,
-        reason: log::words("--reason", reason)?,
+        reason: words("--reason", reason)?,
     };
     let now = Clock::system().now();
     let runtime = small_runtime()?;
-    let rotation = runtime.block_on(store::rotate_key(config, words, now));
+    let rotation = runtime.block_on(store::rotate_key(config, reason, now));
     let rotation = rotation.map_err(|error| error.to_string())?;
     let text = format!(
         "new key   {}\nold key   {}\n          signs beside the new one until {}\nrecord    {} of the log, signed by both\n",

@@ -3,8 +3,8 @@
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
 use super::filter::FilterArgs;
-use super::{AckArgs, person, unknown, words};
-use crate::cli::terminal;
+use super::{AckArgs, person, unknown};
+use crate::cli::{terminal, words};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::store::review::{BulkReview, Earlier, NotAcknowledged};

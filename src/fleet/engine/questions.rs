@@ -59,8 +59,8 @@ struct TurnQuestion {
 }
 
 impl Questions {
-    /// Tells whether a question may go now, without others; then the next call is later.
-    fn may_go_alone(&self, now: Instant) -> bool {
+    /// Takes the next call for one question, if none waits and the call may go now. Returns false if not.
+    fn take_call(&self, now: Instant) -> bool {
         let mut waiting = self.0.lock();
         let may_go = waiting.questions.is_empty() && waiting.next.is_none_or(|next| next <= now);
         if may_go {
@@ -76,7 +76,7 @@ impl Engine {
         // Both fail only when the process ends.
         let ends = || CoordinatorError::unreachable("this process ends");
         let question = self.question(ask);
-        if self.questions.may_go_alone(Instant::now()) {
+        if self.questions.take_call(Instant::now()) {
             let mut answers = self.ask_together(&[question]).await?;
             return answers.pop().unwrap_or_else(|| Err(foreign()));
         }

@@ -299,8 +299,8 @@ impl<'a> PathVariant<'a> {
     }
 }
 
-/// Tells whether a pattern may match a path without its final slash and not the path with it: its end or its query begins
-/// where the slash stands. Any other pattern matches a beginning of both.
+/// Tells whether a pattern can match a path without its final slash and not the same path with it. Such a pattern ends in
+/// `$`, or holds the `?` of a query. Every other pattern that matches the first path also matches the second.
 pub(super) fn tells_slash(text: &[u8], is_anchored: bool) -> bool {
     is_anchored || memchr(b'?', text).is_some()
 }

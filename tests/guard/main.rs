@@ -183,17 +183,19 @@ fn no_server_serves_what_is_disallowed_where_the_gate_allows() {
     );
 }
 
+/// Makes the files of a site with this robots.txt.
+fn site(robots: &str) -> tempfile::TempDir {
+    let root = servers::files();
+    std::fs::write(root.path().join("robots.txt"), robots).unwrap();
+    root
+}
+
 #[test]
 fn the_proxy_denies_what_a_real_server_would_serve() {
     if !servers::are_there() {
         return;
     }
-    let root = servers::files();
-    std::fs::write(
-        root.path().join("robots.txt"),
-        "User-agent: *\nDisallow: /private/\nDisallow: /page.php$\n",
-    )
-    .unwrap();
+    let root = site("User-agent: *\nDisallow: /private/\nDisallow: /page.php$\n");
     let gate = CrawlgateProcess::start();
     for name in ["nginx", "Express", "Python http.server"] {
         let kind = KINDS.iter().find(|kind| kind.name == name).unwrap();
@@ -225,12 +227,7 @@ fn a_slash_before_a_query_gets_past_no_rule_about_the_query() {
     if !servers::are_there() {
         return;
     }
-    let root = servers::files();
-    std::fs::write(
-        root.path().join("robots.txt"),
-        "User-agent: *\nDisallow: /private/diary.html?x=\nDisallow: /a/b?x=1$\n",
-    )
-    .unwrap();
+    let root = site("User-agent: *\nDisallow: /private/diary.html?x=\nDisallow: /a/b?x=1$\n");
     let gate = CrawlgateProcess::start();
     for name in ["aiohttp", "PHP"] {
         let kind = KINDS.iter().find(|kind| kind.name == name).unwrap();

@@ -2,8 +2,8 @@
 //!
 //! The writer takes each decision apart into its shape and the values of its holes ([`shape::split`]). It puts the shape,
 //! and the values that repeat, into dictionaries, and their numbers into columns. It puts the other values into columns
-//! themselves. A column follows the order of the entries. It skips a decision whose shape does not have its hole. Within
-//! a section, the columns stand in the order in which [`Block`](super::Block) reads them.
+//! themselves. A column has its values in the order of the entries. A decision without the column's hole in its shape has
+//! no value there. Within a section, the columns stand in the order in which [`Block`](super::Block) reads them.
 //!
 //! The writer keeps an entry that is no decision among the others, with its place: its number in the block.
 

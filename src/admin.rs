@@ -24,7 +24,6 @@ mod server;
 pub mod view;
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 pub use self::client::{AskError, ask};
 pub use self::http::health::Readiness;
@@ -160,7 +159,8 @@ pub enum Answer {
 }
 
 /// The result of fetching a robots.txt for one identity.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RefreshedState {
     /// The identity: a product token, or `*`.
     pub identity: String,
@@ -173,7 +173,8 @@ pub struct RefreshedState {
 }
 
 /// The status of a running process.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Status {
     /// The version of the process.
     pub version: String,
@@ -200,7 +201,8 @@ pub struct Status {
 }
 
 /// The state of shipping the decision log to another place (`[ship]`).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ShipReport {
     /// The place.
     pub to: String,
@@ -243,7 +245,8 @@ impl From<ship::Status> for ShipReport {
 }
 
 /// The state of a witness.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WitnessReport {
     /// The name in the configuration.
     pub name: String,

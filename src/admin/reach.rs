@@ -3,13 +3,13 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// Silence after which a member counts as silent, in milliseconds.
 const SILENT: u64 = 1_000;
 
 /// The instances of the fleet at which a change is in force, and those that lack it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Reach {
     /// The instances at which it is in force.
     pub in_force: Vec<String>,
@@ -24,7 +24,8 @@ pub struct Reach {
 }
 
 /// An instance that lacks a change.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LateMember {
     /// Its name.
     pub name: String,

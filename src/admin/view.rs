@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use crate::clock::Moment;
 use crate::explain::sitemaps::{Access, Sitemap};
@@ -14,24 +13,26 @@ use crate::text::time_text;
 use crate::tlog::{KeyName, leaf_hash};
 
 /// A stored decision.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Decision {
     /// The name of the log that has it.
     pub log: String,
     /// The number in the order of writing, from 1.
-    #[schema(minimum = 1)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub seq: u64,
     /// The hash of its leaf in the tree over the log (RFC 9162), in hexadecimal.
     pub hash: String,
     /// The acknowledgement, if a person has seen the decision.
     pub acknowledged: Option<Acknowledgement>,
     /// The record, as the log has it.
-    #[schema(value_type = Object)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub record: Value,
 }
 
 /// A person has seen a decision.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Acknowledgement {
     /// The time, RFC 3339.
@@ -69,7 +70,8 @@ impl Decision {
 }
 
 /// A count of decisions.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Tally {
     /// The common key: the reason, the origin, or the origin and the rule.
     pub key: Vec<String>,
@@ -94,7 +96,8 @@ impl Tally {
 }
 
 /// The stored state of an origin.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OriginEntry {
     /// The origin: `https://example.com`.
     pub origin: String,
@@ -122,14 +125,15 @@ pub struct OriginEntry {
 }
 
 /// A Sitemap line of a robots.txt, and whether a crawler may fetch the sitemap.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SitemapEntry {
     /// The origin of the robots.txt with the line.
     pub origin: String,
     /// The identity that got that robots.txt.
     pub identity: String,
     /// The line's number, from 1.
-    #[schema(minimum = 1)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub line: u32,
     /// The value of the line: the URL of the sitemap, if it is valid.
     pub url: String,
@@ -148,12 +152,13 @@ pub struct SitemapEntry {
 }
 
 /// The rule that decides about a sitemap.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SitemapRule {
     /// The line without its comment.
     pub text: String,
     /// The line's number, from 1.
-    #[schema(minimum = 1)]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub line: u32,
     /// The name of the rule's group.
     pub group: String,
@@ -198,7 +203,8 @@ impl SitemapEntry {
 }
 
 /// A copy of a robots.txt.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CopyEntry {
     /// SHA-256 of the text that counts, in hexadecimal.
     pub sha256: String,
@@ -215,7 +221,8 @@ pub struct CopyEntry {
 }
 
 /// Fetches that have failed.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OutageEntry {
     /// The first failure, RFC 3339.
     pub since: String,
@@ -280,7 +287,8 @@ impl CopyEntry {
 }
 
 /// The origin's answer to another User-Agent.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OtherAnswerEntry {
     /// The User-Agent.
     pub user_agent: String,
@@ -289,7 +297,8 @@ pub struct OtherAnswerEntry {
 }
 
 /// One fetch of a robots.txt.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FetchEntry {
     /// The identity of the fetch: a product token, or `*`.
     pub identity: String,
@@ -312,7 +321,7 @@ pub struct FetchEntry {
     /// SHA-256 of the body, in hexadecimal, if it was read.
     pub sha256: Option<String>,
     /// Header fields of the final response that matter.
-    #[schema(value_type = Object)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub fields: serde_json::Map<String, Value>,
 }
 
@@ -342,7 +351,8 @@ impl FetchEntry {
 }
 
 /// A person's override of a robots.txt.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OverrideEntry {
     /// The number, the identifier in the fleet, or `config-` and the position in the configuration.
     pub id: String,

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::families::{FamilyOf, families, family_of};
 use super::usage::Usage;
@@ -19,7 +18,8 @@ use crate::text::{hex, time_text};
 use crate::usage::{self, record::UsageRecord};
 
 /// A URL, judged.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Document<'a> {
     url: String,
     verdict: &'static str,
@@ -48,11 +48,12 @@ pub struct Document<'a> {
     families: Vec<FamilyOf<'a>>,
     /// What the site says of the use of the page, as a record has it; null where it says nothing and no purpose is
     /// declared.
-    #[schema(value_type = Option<Object>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     usage: Option<UsageRecord<'a>>,
 }
 
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 struct Assertion<'a> {
     id: String,
     pattern: &'a str,
@@ -62,7 +63,8 @@ struct Assertion<'a> {
     reason: &'a str,
 }
 
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 struct Without<'a> {
     verdict: &'static str,
     reason: &'static str,
@@ -72,7 +74,8 @@ struct Without<'a> {
     group: Option<&'a str>,
 }
 
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 struct Token<'a> {
     token: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,7 +85,8 @@ struct Token<'a> {
     family_of: Option<&'a str>,
 }
 
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 struct RobotsTxt<'a> {
     url: Cow<'a, str>,
     octets: usize,
@@ -90,7 +94,8 @@ struct RobotsTxt<'a> {
     sha256: String,
 }
 
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 struct SpeakerOf<'a> {
     name: &'a str,
     line: u32,
@@ -98,13 +103,15 @@ struct SpeakerOf<'a> {
     rules: usize,
 }
 
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 struct Named<'a> {
     value: Cow<'a, str>,
     line: u32,
 }
 
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 struct PathOf<'a> {
     path: Cow<'a, str>,
     compared: Cow<'a, str>,
@@ -113,7 +120,8 @@ struct PathOf<'a> {
     matches: Vec<MatchOf<'a>>,
 }
 
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 struct MatchOf<'a> {
     octets: usize,
     kind: &'static str,
@@ -125,7 +133,8 @@ struct MatchOf<'a> {
     group_line: u32,
 }
 
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 struct FieldOf<'a> {
     field: &'static str,
     value: Cow<'a, str>,
@@ -136,7 +145,8 @@ struct FieldOf<'a> {
 }
 
 /// A note, as `check --json` and `--jsonl` write it.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NoteOf<'a> {
     line: u32,
     kind: &'static str,
@@ -145,7 +155,8 @@ pub struct NoteOf<'a> {
 }
 
 /// A file with its groups, fields and notes.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 struct FileDocument<'a> {
     robots: RobotsTxt<'a>,
     groups: Vec<GroupOf<'a>>,
@@ -153,21 +164,24 @@ struct FileDocument<'a> {
     notes: Vec<NoteOf<'a>>,
 }
 
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 struct GroupOf<'a> {
     user_agents: Vec<Named<'a>>,
     rules: Vec<RuleOf<'a>>,
     fields: Vec<FieldOf<'a>>,
 }
 
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 struct RuleOf<'a> {
     kind: &'static str,
     rule: Cow<'a, str>,
     line: u32,
 }
 
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 struct Failure<'a> {
     url: &'a str,
     error: &'a str,

@@ -2,13 +2,13 @@
 //! if the crawler gives it as its second name.
 
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::Judgement;
 use crate::rep::{ProductToken, Selection, TokenRole, family};
 
 /// A group that names a crawler's family and does not count.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FamilyOf<'a> {
     /// The product token of the crawler.
     token: &'a str,

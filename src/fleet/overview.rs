@@ -1,10 +1,10 @@
 //! A fleet as commands, the API and the console show it.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// A fleet, as one instance sees it, or as its engine tells a command.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetView {
     /// The name of the instance that answers; null if a command asked the engine itself.
     pub instance: Option<String>,
@@ -19,7 +19,8 @@ pub struct FleetView {
 }
 
 /// The link of an instance to the engine.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LinkView {
     /// `connected`, `doubtful` or `cut_off`.
     pub state: String,
@@ -38,7 +39,8 @@ pub struct LinkView {
 }
 
 /// The engine of a fleet.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EngineView {
     /// The address of the primary.
     pub address: String,
@@ -55,7 +57,8 @@ pub struct EngineView {
 }
 
 /// A member of a fleet, as it reports itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MemberView {
     /// Its name.
     pub name: String,
@@ -74,7 +77,8 @@ pub struct MemberView {
 }
 
 /// Counts of an instance since its start.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetCounts {
     /// Heartbeats without an answer.
     pub heartbeats_failed: u64,

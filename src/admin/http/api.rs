@@ -2,11 +2,13 @@
 //!
 //! Programs can read and do everything that the console shows. Answers are JSON, lists come by page, and a problem
 //! document describes an error (RFC 9457). A change takes a POST with a JSON body or a DELETE: no form and no link of
-//! another site can send these. `openapi.json` describes the API and is generated from the same types.
+//! another site can send these. `openapi.json` describes the API: `docs/openapi.json`, which is made from the same types.
 
 mod acknowledgements;
 mod check;
 mod decisions;
+#[cfg(feature = "openapi")]
+mod description;
 mod fleet;
 mod live;
 mod origins;
@@ -18,14 +20,14 @@ mod status;
 
 use std::convert::Infallible;
 
+use axum::Router;
 use axum::extract::{FromRequestParts, RawQuery};
+use axum::response::IntoResponse;
 use axum::routing::get;
-use axum::{Json, Router};
 use http::StatusCode;
+use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use serde::Serialize;
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::{Modify, OpenApi as _};
 
 use super::problem::{self, Problem};
 use super::{Actor, AppState};
@@ -62,81 +64,11 @@ pub fn routes() -> Router<AppState> {
     Router::new().nest(BASE, api)
 }
 
-/// The OpenAPI description.
-#[derive(utoipa::OpenApi)]
-#[openapi(
-    info(
-        title = "crawlgate",
-        description = "The decisions of a running crawlgate, the states of origins, and people's overrides. Where users or a token \
-            are configured, a request without right credentials is answered 401, and one beyond the role of its user 403: \
-            `read` may do every GET and the check, `review` may acknowledge, too, `operate` may do everything. Too many wrong \
-            passwords are answered 429.",
-        license(name = "Apache-2.0", identifier = "Apache-2.0"),
-    ),
-    servers((url = "/api/v1")),
-    paths(
-        status::status,
-        fleet::fleet,
-        decisions::list,
-        decisions::one,
-        decisions::evidence,
-        decisions::proof,
-        acknowledgements::one,
-        acknowledgements::all,
-        decisions::tallies,
-        report::of_span,
-        live::live,
-        origins::list,
-        origins::one,
-        origins::fetches,
-        origins::forget,
-        origins::refresh,
-        sitemaps::list,
-        snapshots::text,
-        snapshots::diff,
-        overrides::list,
-        overrides::add,
-        overrides::remove,
-        check::check,
-    ),
-    modifiers(&Credentials),
-    security((), ("basic" = []), ("bearer" = [])),
-    components(schemas(Problem)),
-    tags(
-        (name = "decisions", description = "Decisions, their clients, and their reasons"),
-        (name = "origins", description = "Origins, their states and their robots.txt"),
-        (name = "overrides", description = "Paths that people allow or deny regardless of robots.txt"),
-        (name = "process", description = "The process itself"),
-    ),
-)]
-struct Description;
+/// The description of the API (OpenAPI 3.1).
+const DESCRIPTION: &str = include_str!("../../../docs/openapi.json");
 
-/// The schemes of credentials.
-struct Credentials;
-
-impl Modify for Credentials {
-    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
-        let components = description.components.get_or_insert_default();
-        for (name, scheme, said) in [
-            (
-                "basic",
-                HttpAuthScheme::Basic,
-                "The name and the password of an [[admin.user]]",
-            ),
-            (
-                "bearer",
-                HttpAuthScheme::Bearer,
-                "The token of an [[admin.user]], or that of [admin] token_file",
-            ),
-        ] {
-            let http = HttpBuilder::new().scheme(scheme).description(Some(said));
-            components.add_security_scheme(name, SecurityScheme::Http(http.build()));
-        }
-    }
-}
-
-async fn openapi() -> Json<utoipa::openapi::OpenApi> {
-    Json(Description::openapi())
+async fn openapi() -> impl IntoResponse {
+    ([(CONTENT_TYPE, "application/json")], DESCRIPTION)
 }
 
 /// The parameters of a request.
@@ -158,7 +90,8 @@ impl From<InvalidParam> for Problem {
 }
 
 /// A page of a list.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 struct Page<T> {
     /// The items.
     items: Vec<T>,
@@ -167,7 +100,8 @@ struct Page<T> {
 }
 
 /// A log that could not be read.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 struct LogFault {
     /// The name of the log.
     log: String,

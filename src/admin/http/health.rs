@@ -14,7 +14,6 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tokio::time::timeout;
-use utoipa::ToSchema;
 
 use super::AppState;
 use crate::fleet::LinkState;
@@ -32,7 +31,8 @@ pub fn routes() -> Router<AppState> {
 }
 
 /// The readiness to answer requests, with each check.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Readiness {
     /// True if all checks pass.
     pub ready: bool,
@@ -41,7 +41,8 @@ pub struct Readiness {
 }
 
 /// One check.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Check {
     /// The name: `listeners`, `draining`, `store`, `log`, `ca` or `fleet`.
     pub name: Cow<'static, str>,

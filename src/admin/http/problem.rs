@@ -11,7 +11,6 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Method, StatusCode, Uri};
 use serde::Serialize;
 use thiserror::Error;
-use utoipa::ToSchema;
 
 /// The media type.
 pub const MEDIA_TYPE: &str = "application/problem+json";
@@ -20,18 +19,22 @@ pub const MEDIA_TYPE: &str = "application/problem+json";
 const LONGEST: usize = 8 * 1024;
 
 /// The reason why a request failed.
-#[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Error, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[error("{detail}")]
 pub struct Problem {
     /// The type of problem: always `about:blank`, as the status says it (RFC 9457, section 4.2.1).
     #[serde(rename = "type")]
-    #[schema(example = "about:blank")]
+    #[cfg_attr(feature = "openapi", schema(example = "about:blank"))]
     kind: &'static str,
     /// The status in words.
-    #[schema(example = "Bad Request")]
+    #[cfg_attr(feature = "openapi", schema(example = "Bad Request"))]
     title: &'static str,
     /// The status.
-    #[schema(minimum = 400, maximum = 599, example = 400)]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(minimum = 400, maximum = 599, example = 400)
+    )]
     status: u16,
     /// The error, and the way out.
     detail: String,

@@ -1,13 +1,13 @@
 //! The content of a report. Its fields are those of the JSON: times are RFC 3339, UTC.
 
 use serde::Serialize;
-use utoipa::ToSchema;
 
 /// The name and the version of the JSON's form.
 pub(super) const FORMAT: &str = "crawlgate-report@1";
 
 /// A claim, and whether the log proves it.
-#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Claim {
     /// The claim.
     pub claim: &'static str,
@@ -32,7 +32,8 @@ pub(super) const NOT_SHOWN: [Claim; 3] = [
 ];
 
 /// A report.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Report {
     /// The name and the version of this form.
     pub format: &'static str,
@@ -79,7 +80,8 @@ pub struct Report {
 }
 
 /// A log that a report is of.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LogFacts {
     /// The name of the log.
     pub log: Option<String>,
@@ -102,7 +104,8 @@ pub struct LogFacts {
 }
 
 /// The span, and the person who made the report.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct About {
     /// The version of crawlgate.
     pub release: &'static str,
@@ -121,7 +124,8 @@ pub struct About {
 }
 
 /// Requests by outcome.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Outcomes {
     /// All requests.
     pub requests: u64,
@@ -138,7 +142,8 @@ pub struct Outcomes {
 }
 
 /// All requests.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Summary {
     /// By outcome.
     #[serde(flatten)]
@@ -156,7 +161,8 @@ pub struct Summary {
 }
 
 /// A name with a number.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NamedCount {
     /// The name.
     pub name: String,
@@ -165,7 +171,8 @@ pub struct NamedCount {
 }
 
 /// The requests of a month or a day.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Period {
     /// The month or the day.
     pub period: String,
@@ -175,7 +182,8 @@ pub struct Period {
 }
 
 /// A list of the most frequent.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Listed {
     /// The number of different ones.
     pub count: u64,
@@ -186,7 +194,8 @@ pub struct Listed {
 }
 
 /// The requests of a client, a token, a User-Agent or an origin.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Row {
     /// The name; empty if there is none.
     pub name: String,
@@ -203,7 +212,8 @@ pub struct Row {
 }
 
 /// Requests by origin.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Origins {
     /// The number of origins.
     pub count: u64,
@@ -216,7 +226,8 @@ pub struct Origins {
 }
 
 /// A rule with its refusals.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RuleRow {
     /// The origin.
     pub origin: String,
@@ -233,7 +244,8 @@ pub struct RuleRow {
 }
 
 /// Decisions that record what the site says of use.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UsageFacts {
     /// Their number.
     pub decisions: u64,
@@ -242,7 +254,8 @@ pub struct UsageFacts {
 }
 
 /// A reason with its requests.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReasonRow {
     /// The code.
     pub reason: String,
@@ -263,7 +276,8 @@ pub struct ReasonRow {
 }
 
 /// The states of robots.txt that decisions rest on.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RobotsFacts {
     /// Requests by state.
     pub states: Vec<NamedCount>,
@@ -287,7 +301,8 @@ pub struct RobotsFacts {
 }
 
 /// Fetches of robots.txt in whole hours, by outcome.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FetchCounts {
     /// The beginning of the first hour of which the store has counts.
     pub counted_since: String,
@@ -310,7 +325,8 @@ pub struct FetchCounts {
 }
 
 /// A series of failed fetches.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OutageRow {
     /// The origin.
     pub origin: String,
@@ -331,7 +347,8 @@ pub struct OutageRow {
 }
 
 /// Settings that verdicts follow from.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SettingsRow {
     /// The SHA-256 in the records.
     pub sha256: String,
@@ -342,12 +359,13 @@ pub struct SettingsRow {
     /// Time of the last.
     pub last: String,
     /// The settings; none if the store has lost them.
-    #[schema(value_type = Option<Object>)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub settings: Option<serde_json::Value>,
 }
 
 /// An override.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OverrideRow {
     /// Its number, or its place in the configuration.
     pub id: String,
@@ -374,7 +392,8 @@ pub struct OverrideRow {
 }
 
 /// Exceptions from recording and enforcing.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Exceptions {
     /// Requests that only report mode let out, by reason.
     pub reported: Vec<NamedCount>,
@@ -401,7 +420,8 @@ pub struct Exceptions {
 }
 
 /// Lost records.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LostRow {
     /// The log; none in a report of one log.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -415,7 +435,8 @@ pub struct LostRow {
 }
 
 /// A time in which no process ran.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct GapRow {
     /// The log; none in a report of one log.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -427,7 +448,8 @@ pub struct GapRow {
 }
 
 /// The start of a process.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StartRow {
     /// The log; none in a report of one log.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -439,7 +461,8 @@ pub struct StartRow {
 }
 
 /// Settings that came into force.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SettingsChange {
     /// The log; none in a report of one log.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -460,7 +483,8 @@ pub struct SettingsChange {
 }
 
 /// Records that retention has dropped.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DropRow {
     /// The log; none in a report of one log.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -476,7 +500,8 @@ pub struct DropRow {
 }
 
 /// A change of the log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LogChange {
     /// The log; none in a report of one log.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -488,7 +513,8 @@ pub struct LogChange {
 }
 
 /// Refusals that people have acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Acknowledgements {
     /// Refusals with a record of their own, those of report mode included.
     pub refusals: u64,
@@ -499,7 +525,8 @@ pub struct Acknowledgements {
 }
 
 /// A checkpoint.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CheckpointFacts {
     /// Records that it covers.
     pub size: u64,
@@ -510,7 +537,8 @@ pub struct CheckpointFacts {
 }
 
 /// The result of a verification.
-#[derive(Clone, Debug, Default, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Verification {
     /// True without any fault.
     pub ok: bool,

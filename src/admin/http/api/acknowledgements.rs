@@ -5,9 +5,9 @@ use axum::routing::post;
 use axum::{Json, Router};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
-use super::decisions::ConditionParams;
+#[cfg(feature = "openapi")]
+use super::description::ConditionParams;
 use super::{QueryParams, by_of};
 use crate::admin::http::logs::FoundDecision;
 use crate::admin::http::problem::Problem;
@@ -34,14 +34,18 @@ pub(super) fn routes() -> Router<AppState> {
 }
 
 /// An acknowledgement to store: a person has seen a decision.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewAcknowledgement {
     /// The person's name. A user of `[[admin.user]]` leaves it out: the note is recorded under the user's name.
-    #[schema(min_length = 1, example = "Ada Example")]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, example = "Ada Example"))]
     by: Option<String>,
     /// The person's note.
-    #[schema(min_length = 1, example = "the site is informed")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(min_length = 1, example = "the site is informed")
+    )]
     note: String,
     /// The acknowledgement that this one replaces, as `acknowledged` of the decision has it; none if the decision has none.
     #[serde(default)]
@@ -49,23 +53,28 @@ pub(super) struct NewAcknowledgement {
 }
 
 /// An acknowledgement of many decisions.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewAcknowledgements {
     /// The person's name. A user of `[[admin.user]]` leaves it out: the note is recorded under the user's name.
-    #[schema(min_length = 1, example = "Ada Example")]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, example = "Ada Example"))]
     by: Option<String>,
     /// The person's note.
-    #[schema(min_length = 1, example = "the site is informed")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(min_length = 1, example = "the site is informed")
+    )]
     note: String,
     /// Replace earlier acknowledgements, too: each as it is when its turn comes.
     #[serde(default)]
-    #[schema(default = false)]
+    #[cfg_attr(feature = "openapi", schema(default = false))]
     replace: bool,
 }
 
 /// The result of acknowledging many decisions.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub(super) struct Acknowledged {
     /// Number of decisions that are acknowledged now.
     acknowledged: u64,
@@ -78,7 +87,8 @@ pub(super) struct Acknowledged {
 }
 
 /// A decision that was acknowledged meanwhile.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub(super) struct Conflict {
     /// The decision's id.
     id: String,
@@ -90,7 +100,7 @@ pub(super) struct Conflict {
 ///
 /// Only one of this process: a decision of a collected log is acknowledged where that log is written. If the decision has
 /// another acknowledgement than `replaces`, nothing is changed, and the problem tells which one (409).
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     post, path = "/decisions/{id}/acknowledgement", tag = "decisions", operation_id = "acknowledge",
     params(("id" = String, Path, description = "The decision's id, as answers and records have it", example = "01KB7W3Y5E000000000VY7H1Q2")),
     request_body = NewAcknowledgement,
@@ -99,7 +109,7 @@ pub(super) struct Conflict {
         (status = "4XX", description = "There is no such decision, it has another acknowledgement (409), or the body is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
-)]
+))]
 pub(super) async fn one(
     State(app): State<AppState>,
     actor: Actor,
@@ -132,7 +142,7 @@ pub(super) async fn one(
 /// The conditions stand in the URL, as for the list of decisions; one at least is needed. Only decisions of this process that
 /// are in the log when the request comes, and that are not acknowledged yet, unless `replace` says so. One request
 /// acknowledges about 100,000 decisions, in batches that are whole each.
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     post, path = "/acknowledgements", tag = "decisions", operation_id = "acknowledge_all",
     params(ConditionParams),
     request_body = NewAcknowledgements,
@@ -141,7 +151,7 @@ pub(super) async fn one(
         (status = "4XX", description = "There is no condition, or the request is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
-)]
+))]
 pub(super) async fn all(
     State(app): State<AppState>,
     actor: Actor,

@@ -6,13 +6,11 @@ use axum::routing::post;
 use axum::{Json, Router};
 use http::header::CONTENT_TYPE;
 use serde::Deserialize;
-use utoipa::ToSchema;
 
 use super::QueryParams;
 use crate::admin::http::judge::{self, InvalidField, JudgeError};
 use crate::admin::http::problem::Problem;
 use crate::admin::http::{AppState, BODY_WITH_ROBOTS};
-use crate::explain::document::Document;
 use crate::explain::{Judgement, document};
 
 pub(super) fn routes() -> Router<AppState> {
@@ -22,11 +20,12 @@ pub(super) fn routes() -> Router<AppState> {
 }
 
 /// The URL to judge.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Question {
     /// The URL, with its scheme.
-    #[schema(example = "https://site.example/private")]
+    #[cfg_attr(feature = "openapi", schema(example = "https://site.example/private"))]
     pub url: String,
     /// The requester: product tokens, most specific first, or whole User-Agents. Without one, `[agent] product_tokens`,
     /// else the rules for `*`.
@@ -38,22 +37,22 @@ pub struct Question {
     /// The purposes of the fetch: `search`, `train-ai`, `ai-input`, `tdm`, `other`. A use that the site disallows is refused.
     /// Without one, `[policy] purposes`.
     #[serde(default)]
-    #[schema(example = json!(["train-ai"]))]
+    #[cfg_attr(feature = "openapi", schema(example = json!(["train-ai"])))]
     pub purposes: Vec<String>,
 }
 
 /// Explain the decision about a URL
 ///
 /// Only robots.txt is fetched, as for a request; nothing is recorded.
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     post, path = "/check", tag = "decisions",
     request_body = Question,
     responses(
-        (status = 200, description = "The verdict, with each step to it", body = Document<'static>),
+        (status = 200, description = "The verdict, with each step to it", body = crate::explain::document::Document<'static>),
         (status = "4XX", description = "The URL cannot be judged, or the request is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
-)]
+))]
 pub(super) async fn check(
     State(app): State<AppState>,
     QueryParams(params): QueryParams,

@@ -7,21 +7,20 @@ use axum::{Json, Router};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use serde::Serialize;
-use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
-use utoipa::{IntoParams, ToSchema};
 
+#[cfg(feature = "openapi")]
+use super::description::{ConditionParams, EvidenceFile, LogParam};
 use super::{DEFAULT_ITEMS, LogFault, MAX_ITEMS, QueryParams};
 use crate::admin::http::AppState;
 use crate::admin::http::logs::{FoundDecision, MAX_PASSED};
 use crate::admin::http::problem::Problem;
 use crate::admin::http::proof::evidence_file;
+use crate::admin::query::InvalidParam;
 use crate::admin::query::params::{CONDITIONS, Params, cursor};
-use crate::admin::query::{InvalidParam, modes, verdicts};
 use crate::admin::view::{Decision, Tally};
 use crate::audit::replay::Outcome;
 use crate::audit::verify::case::{Case, CaseVerdict, Trusted};
 use crate::audit::verify::review::Finding;
-use crate::policy::Reason;
 use crate::store::DecisionQuery;
 use crate::store::logs::{EntryKind, MergedList, Places};
 use crate::text::{hex, time_text};
@@ -39,68 +38,11 @@ pub(super) fn routes() -> Router<AppState> {
         .route("/tallies", get(tallies))
 }
 
-/// Conditions on decisions; all that are given must hold.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-#[allow(dead_code, reason = "described here, read by Params")]
-pub(super) struct ConditionParams {
-    /// Earliest time: `2026-11-20`, `2026-11-20T12:00`, `2026-11-20T12:00:00Z` (UTC), or a span back from now: `2h`,
-    /// `7d`.
-    #[param(example = "7d")]
-    since: Option<String>,
-    /// Latest time, exclusive; a day counts whole.
-    #[param(example = "2027-12-31")]
-    until: Option<String>,
-    /// The origin (`https://site.example`), or a host with any scheme and port.
-    #[param(example = "https://site.example")]
-    origin: Option<String>,
-    /// A pattern that matches the path, as in robots.txt.
-    #[param(pattern = "^[/*]")]
-    path: Option<String>,
-    /// The text of the deciding rule, as its file has it: `Disallow: /private`.
-    rule: Option<String>,
-    /// The client's address or name.
-    client: Option<String>,
-    /// The product token that judges the crawler.
-    agent: Option<String>,
-    /// The reason.
-    #[param(schema_with = reason)]
-    reason: Option<String>,
-    /// The verdict.
-    #[param(schema_with = verdict)]
-    verdict: Option<String>,
-    /// The mode.
-    #[param(schema_with = mode)]
-    mode: Option<String>,
-    /// True for requests that were let through and then failed, false for the others.
-    failed: Option<bool>,
-    /// True for acknowledged decisions, false for the others.
-    acknowledged: Option<bool>,
-}
-
-fn words(words: &[&str]) -> Object {
-    ObjectBuilder::new()
-        .schema_type(Type::String)
-        .enum_values(Some(words.to_vec()))
-        .build()
-}
-
-fn reason() -> Object {
-    words(&Reason::ALL.map(Reason::as_str))
-}
-
-fn verdict() -> Object {
-    words(&verdicts())
-}
-
-fn mode() -> Object {
-    words(&modes())
-}
-
 /// A page of decisions.
 ///
 /// A page passes 20,000 records at most, so it may be short or empty without being the last.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub(super) struct DecisionPage {
     /// The decisions.
     items: Vec<Decision>,
@@ -112,21 +54,11 @@ pub(super) struct DecisionPage {
     faults: Vec<LogFault>,
 }
 
-/// The logs to read.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-#[allow(dead_code, reason = "described here, read by Params")]
-pub(super) struct LogParam {
-    /// The names of logs with commas between them, `*` for this process's own and all collected ones (`[audit] collection`);
-    /// by default this process's own. The end of a name behind a slash is enough, or a part that no other name has.
-    log: Option<String>,
-}
-
 /// List decisions, newest first unless asked otherwise
 ///
 /// A page looks at 20,000 records at most, so that a rare condition delays no other request: a page may be short or
 /// empty while `next` leads on.
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     get, path = "/decisions", operation_id = "list_decisions", tag = "decisions",
     params(
         ConditionParams,
@@ -140,7 +72,7 @@ pub(super) struct LogParam {
         (status = "4XX", description = "The request is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
-)]
+))]
 pub(super) async fn list(
     State(app): State<AppState>,
     QueryParams(mut params): QueryParams,
@@ -181,7 +113,7 @@ pub(super) async fn list(
 }
 
 /// One decision
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     get, path = "/decisions/{id}", operation_id = "decision", tag = "decisions",
     params(("id" = String, Path, description = "The decision's id, as answers and records have it", example = "01KB7W3Y5E000000000VY7H1Q2"), LogParam),
     responses(
@@ -189,7 +121,7 @@ pub(super) async fn list(
         (status = "4XX", description = "There is no such decision, or the request is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
-)]
+))]
 pub(super) async fn one(
     State(app): State<AppState>,
     Path(id): Path<String>,
@@ -207,7 +139,8 @@ async fn found(app: &AppState, id: &str, mut params: Params) -> Result<FoundDeci
 }
 
 /// The proof of a decision: whether the stored evidence yields it, and whether its record was altered.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub(super) struct EvidenceReport {
     /// The outcome of making the decision again: `same`, `differs`, …
     outcome: String,
@@ -234,7 +167,7 @@ pub(super) struct EvidenceReport {
     /// The trusted keys of the log: name, id and public key (c2sp.org/signed-note).
     keys: Vec<String>,
     /// The record.
-    #[schema(value_type = Object)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     record: serde_json::Value,
     /// The URLs of the fetch of robots.txt, first to last.
     hops: Option<Vec<String>>,
@@ -245,7 +178,8 @@ pub(super) struct EvidenceReport {
 }
 
 /// A field that differs.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub(super) struct Difference {
     /// The name of the field.
     what: String,
@@ -256,7 +190,7 @@ pub(super) struct Difference {
 }
 
 /// Prove a decision: make it again from the stored evidence, and check its place in the signed log
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     get, path = "/decisions/{id}/evidence", tag = "decisions",
     params(("id" = String, Path, description = "The decision's id, as answers and records have it", example = "01KB7W3Y5E000000000VY7H1Q2"), LogParam),
     responses(
@@ -264,7 +198,7 @@ pub(super) struct Difference {
         (status = "4XX", description = "There is no such decision, or the request is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
-)]
+))]
 pub(super) async fn evidence(
     State(app): State<AppState>,
     Path(id): Path<String>,
@@ -325,40 +259,10 @@ pub(super) async fn evidence(
     }))
 }
 
-/// An evidence file: a record with its proof, for a reader who has neither crawlgate nor the store.
-#[derive(ToSchema)]
-#[allow(
-    dead_code,
-    reason = "described here, written by the writer of evidence files"
-)]
-pub(super) struct EvidenceFile {
-    /// `crawlgate-evidence@1`.
-    format: String,
-    /// The name of the log.
-    log: String,
-    /// The key of the log, as the file says. The right key comes from another source.
-    vkey: String,
-    /// The program that made the file.
-    made_by: String,
-    /// The record.
-    #[schema(value_type = Object)]
-    record: serde_json::Value,
-    /// The octets of the entry in the log, in base64.
-    entry: String,
-    /// The path from the entry to a signed checkpoint (c2sp.org/tlog-proof).
-    proof: String,
-    /// The objects that the entry names; one that the store no longer has is missing.
-    #[schema(value_type = Vec<Object>)]
-    objects: Vec<serde_json::Value>,
-    /// The robots.txt that the decision rests on; none if there was none, or the store no longer has it.
-    #[schema(value_type = Option<Object>)]
-    robots: Option<serde_json::Value>,
-}
-
 /// The evidence file of a decision
 ///
 /// It is what `crawlgate audit prove` writes. If no checkpoint covers a decision of this process yet, one is signed.
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     get, path = "/decisions/{id}/proof", operation_id = "decision_proof", tag = "decisions",
     params(("id" = String, Path, description = "The decision's id, as answers and records have it", example = "01KB7W3Y5E000000000VY7H1Q2"), LogParam),
     responses(
@@ -366,7 +270,7 @@ pub(super) struct EvidenceFile {
         (status = "4XX", description = "There is no such decision, the signed log has another one there (409), or the request is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
-)]
+))]
 pub(super) async fn proof(
     State(app): State<AppState>,
     Path(id): Path<String>,
@@ -377,7 +281,8 @@ pub(super) async fn proof(
 }
 
 /// Counts of decisions.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub(super) struct Tallies {
     /// The counts, most frequent first.
     items: Vec<Tally>,
@@ -386,7 +291,7 @@ pub(super) struct Tallies {
 }
 
 /// Count decisions by reason, origin or rule
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     get, path = "/tallies", tag = "decisions",
     params(
         ConditionParams,
@@ -399,7 +304,7 @@ pub(super) struct Tallies {
         (status = "4XX", description = "The request is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
-)]
+))]
 pub(super) async fn tallies(
     State(app): State<AppState>,
     QueryParams(mut params): QueryParams,

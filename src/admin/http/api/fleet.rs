@@ -16,14 +16,14 @@ pub(super) fn routes() -> Router<AppState> {
 }
 
 /// Show the fleet of the process, as it sees it
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     get, path = "/fleet", tag = "process",
     responses(
         (status = 200, description = "How it is", body = FleetView),
         (status = "4XX", description = "The request is not valid, or there is no fleet", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
-)]
+))]
 pub(super) async fn fleet(
     State(app): State<AppState>,
     QueryParams(params): QueryParams,

@@ -12,7 +12,8 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::QueryParams;
-use super::decisions::ConditionParams;
+#[cfg(feature = "openapi")]
+use super::description::ConditionParams;
 use crate::admin::http::problem::Problem;
 use crate::admin::http::{Actor, AppState};
 use crate::admin::query::params::CONDITIONS;
@@ -40,7 +41,7 @@ pub(super) fn routes() -> Router<AppState> {
 /// conditions, an event `event` is the line of a record that is no decision, once it is written. An event `missed` gives
 /// as `count` the number of events left out, because there were too many or the reader was slow.
 /// `since`, `until` and `acknowledged` do not apply here.
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     get, path = "/decisions/live", tag = "decisions",
     params(ConditionParams),
     responses(
@@ -48,7 +49,7 @@ pub(super) fn routes() -> Router<AppState> {
         (status = "4XX", description = "The request is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Too many readers (503)", body = Problem, content_type = "application/problem+json"),
     ),
-)]
+))]
 pub(super) async fn live(
     State(app): State<AppState>,
     actor: Actor,

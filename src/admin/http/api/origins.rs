@@ -5,7 +5,6 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::{DEFAULT_ITEMS, MAX_ITEMS, Page, QueryParams, failed};
 use crate::admin::http::problem::Problem;
@@ -27,7 +26,7 @@ pub(super) fn routes() -> Router<AppState> {
 }
 
 /// List the states of origins, in the order of their names and identities
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     get, path = "/origins", operation_id = "list_origins", tag = "origins",
     params(
         ("containing" = Option<String>, Query, description = "Only origins with this text in their name"),
@@ -40,7 +39,7 @@ pub(super) fn routes() -> Router<AppState> {
         (status = "4XX", description = "The request is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
-)]
+))]
 pub(super) async fn list(
     State(app): State<AppState>,
     QueryParams(mut params): QueryParams,
@@ -66,7 +65,8 @@ pub(super) async fn list(
 }
 
 /// An origin's states and its pace.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub(super) struct OriginReport {
     #[serde(flatten)]
     entry: OriginEntry,
@@ -77,7 +77,8 @@ pub(super) struct OriginReport {
 }
 
 /// The limit on requests to an origin.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub(super) struct Pace {
     /// The least time from one request to the next, in milliseconds.
     interval_ms: u64,
@@ -101,7 +102,7 @@ fn unknown(origin: &Origin) -> Problem {
 }
 
 /// Show the states of one origin
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     get, path = "/origins/{origin}", operation_id = "origin", tag = "origins",
     params(
         ("origin" = String, Path, description = "The origin, percent-encoded: `https%3A%2F%2Fsite.example`", example = "https://site.example"),
@@ -112,7 +113,7 @@ fn unknown(origin: &Origin) -> Problem {
         (status = "4XX", description = "The origin has no state, or is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
-)]
+))]
 pub(super) async fn one(
     State(app): State<AppState>,
     Path(origin): Path<String>,
@@ -140,14 +141,15 @@ pub(super) async fn one(
 }
 
 /// Fetches of an origin's robots.txt.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub(super) struct Fetches {
     /// The fetches, newest first.
     items: Vec<FetchEntry>,
 }
 
 /// The latest fetches of an origin's robots.txt
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     get, path = "/origins/{origin}/fetches", tag = "origins",
     params(("origin" = String, Path, description = "The origin, percent-encoded: `https%3A%2F%2Fsite.example`", example = "https://site.example")),
     responses(
@@ -155,7 +157,7 @@ pub(super) struct Fetches {
         (status = "4XX", description = "It is no origin", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
-)]
+))]
 pub(super) async fn fetches(
     State(app): State<AppState>,
     Path(origin): Path<String>,
@@ -171,7 +173,7 @@ pub(super) async fn fetches(
 /// Drop the state of an origin, for one identity or for all
 ///
 /// The next request treats the origin as unknown. Decisions, and the robots.txt that they rest on, stay.
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     delete, path = "/origins/{origin}", tag = "origins",
     params(
         ("origin" = String, Path, description = "The origin, percent-encoded: `https%3A%2F%2Fsite.example`", example = "https://site.example"),
@@ -182,7 +184,7 @@ pub(super) async fn fetches(
         (status = "4XX", description = "The origin had no state, or is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
-)]
+))]
 pub(super) async fn forget(
     State(app): State<AppState>,
     actor: Actor,
@@ -208,19 +210,21 @@ pub(super) async fn forget(
 }
 
 /// The origin to refresh.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Refresh {
     /// The origin: `https://site.example`.
-    #[schema(example = "https://site.example")]
+    #[cfg_attr(feature = "openapi", schema(example = "https://site.example"))]
     origin: String,
     /// The identity to fetch as; without one, every identity with a stored state.
-    #[schema(example = "GoodBot")]
+    #[cfg_attr(feature = "openapi", schema(example = "GoodBot"))]
     identity: Option<String>,
 }
 
 /// The results of the fetches.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub(super) struct Refreshed {
     /// The origin.
     origin: String,
@@ -235,7 +239,7 @@ pub(super) struct Refreshed {
 }
 
 /// Fetch the robots.txt of an origin now, even if its state is fresh
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     post, path = "/refresh", tag = "origins",
     request_body = Refresh,
     responses(
@@ -243,7 +247,7 @@ pub(super) struct Refreshed {
         (status = "4XX", description = "The origin is not valid, or may not be fetched (409)", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
-)]
+))]
 pub(super) async fn refresh(
     State(app): State<AppState>,
     actor: Actor,

@@ -7,7 +7,6 @@ use axum::{Json, Router};
 use http::StatusCode;
 use http::header::LOCATION;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::{BASE, QueryParams, by_of};
 use crate::admin::http::problem::Problem;
@@ -23,14 +22,15 @@ pub(super) fn routes() -> Router<AppState> {
 }
 
 /// Overrides.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub(super) struct OverrideList {
     /// The overrides, those of the configuration first, then by number.
     items: Vec<OverrideEntry>,
 }
 
 /// List the overrides in force, those of the configuration included
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     get, path = "/overrides", operation_id = "list_overrides", tag = "overrides",
     params(("all" = Option<bool>, Query, description = "True to list expired and removed overrides, too")),
     responses(
@@ -38,7 +38,7 @@ pub(super) struct OverrideList {
         (status = "4XX", description = "The request is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
-)]
+))]
 pub(super) async fn list(
     State(app): State<AppState>,
     QueryParams(mut params): QueryParams,
@@ -69,31 +69,36 @@ pub(super) async fn list(
 }
 
 /// An override to add.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewOverride {
     /// The origin: `https://site.example`.
-    #[schema(example = "https://site.example")]
+    #[cfg_attr(feature = "openapi", schema(example = "https://site.example"))]
     origin: String,
     /// The paths: a pattern as in robots.txt; by default all.
-    #[schema(pattern = "^[/*]", example = "/press/")]
+    #[cfg_attr(feature = "openapi", schema(pattern = "^[/*]", example = "/press/"))]
     pattern: Option<String>,
     /// The effect on these paths.
     action: Action,
     /// The end: a day (`2026-12-31`, UTC), a time (`2026-12-31T12:00:00Z`), or a span (`30d`); at most a year ahead.
-    #[schema(example = "30d")]
+    #[cfg_attr(feature = "openapi", schema(example = "30d"))]
     until: String,
     /// The person who answers for the override. A user of `[[admin.user]]` leaves it out: the override is recorded under the
     /// user's name.
-    #[schema(min_length = 1, example = "Ada Example")]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, example = "Ada Example"))]
     by: Option<String>,
     /// The reason.
-    #[schema(min_length = 1, example = "a letter of 2026-11-02")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(min_length = 1, example = "a letter of 2026-11-02")
+    )]
     reason: String,
 }
 
 /// An override that was added.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub(super) struct AddedOverride {
     #[serde(flatten)]
     override_: OverrideEntry,
@@ -102,7 +107,8 @@ pub(super) struct AddedOverride {
 }
 
 /// The effect of an override.
-#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Action {
     /// Forward, regardless of robots.txt and of what the site says of use.
@@ -114,7 +120,7 @@ pub(super) enum Action {
 }
 
 /// Allow or deny paths of an origin regardless of robots.txt, from the next request on
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     post, path = "/overrides", tag = "overrides",
     request_body = NewOverride,
     responses(
@@ -122,7 +128,7 @@ pub(super) enum Action {
         (status = "4XX", description = "The override is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
-)]
+))]
 pub(super) async fn add(
     State(app): State<AppState>,
     actor: Actor,
@@ -155,7 +161,7 @@ pub(super) async fn add(
 }
 
 /// Take an override out of force; the store keeps its history
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     delete, path = "/overrides/{id}", tag = "overrides",
     params(
         ("id" = String, Path, description = "Its number, or its identifier in the fleet", example = "12"),
@@ -167,7 +173,7 @@ pub(super) async fn add(
         (status = "4XX", description = "There is no override of this number, it stands in the configuration (409), or `by` is missing", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
-)]
+))]
 pub(super) async fn remove(
     State(app): State<AppState>,
     actor: Actor,

@@ -5,7 +5,8 @@ use axum::routing::get;
 use axum::{Json, Router};
 
 use super::QueryParams;
-use super::decisions::LogParam;
+#[cfg(feature = "openapi")]
+use super::description::LogParam;
 use crate::admin::http::AppState;
 use crate::admin::http::problem::Problem;
 use crate::admin::http::report::{PARAMETERS, report};
@@ -20,7 +21,7 @@ pub(super) fn routes() -> Router<AppState> {
 ///
 /// It is the JSON of `crawlgate report`, without the verification of the log. It counts each record of the span, of
 /// several logs each number together.
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     get, path = "/report", operation_id = "report", tag = "decisions",
     params(
         ("since" = Option<String>, Query, description = "Earliest time, as for decisions; by default `30d`", example = "90d"),
@@ -34,7 +35,7 @@ pub(super) fn routes() -> Router<AppState> {
         (status = "4XX", description = "The request is not valid, or there is no store", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
-)]
+))]
 pub(super) async fn of_span(
     State(app): State<AppState>,
     QueryParams(mut params): QueryParams,

@@ -22,7 +22,7 @@ pub(super) fn routes() -> Router<AppState> {
 /// The robots.txt of a sitemap's own origin decides: the one that the crawler itself got, otherwise that of `*` or of
 /// another crawler. Nothing is fetched: the answer is `unknown` where that robots.txt is. A page may have fewer lines than
 /// `limit`, even none, before the last one.
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     get, path = "/sitemaps", operation_id = "list_sitemaps", tag = "origins",
     params(
         ("agent" = Option<Vec<String>>, Query, description = "The crawler: product tokens, most specific first, or whole User-Agents, each as an `agent` of its own. Without one, `[agent] product_tokens`, else the rules for `*`"),
@@ -36,7 +36,7 @@ pub(super) fn routes() -> Router<AppState> {
         (status = "4XX", description = "The request is not valid, or there is no store", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
-)]
+))]
 pub(super) async fn list(
     State(app): State<AppState>,
     QueryParams(mut params): QueryParams,

@@ -45,7 +45,7 @@ fn plain(text: Vec<u8>) -> Response {
 }
 
 /// The text of a robots.txt that was in force, octet for octet
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     get, path = "/snapshots/{sha256}", tag = "origins",
     params(("sha256" = String, Path, description = "Its SHA-256, in hexadecimal", pattern = "^[0-9a-fA-F]{64}$")),
     responses(
@@ -53,7 +53,7 @@ fn plain(text: Vec<u8>) -> Response {
         (status = "4XX", description = "There is no such text, or the digest is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
-)]
+))]
 pub(super) async fn text(
     State(app): State<AppState>,
     Path(sha256): Path<String>,
@@ -64,7 +64,7 @@ pub(super) async fn text(
 }
 
 /// The changes from one robots.txt to another, in the unified format
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     get, path = "/snapshots/{sha256}/diff/{to}", tag = "origins",
     params(
         ("sha256" = String, Path, description = "SHA-256 of the first text, in hexadecimal", pattern = "^[0-9a-fA-F]{64}$"),
@@ -75,7 +75,7 @@ pub(super) async fn text(
         (status = "4XX", description = "There is no such text, or a digest is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
-)]
+))]
 pub(super) async fn diff(
     State(app): State<AppState>,
     Path((from, to)): Path<(String, String)>,

@@ -4,7 +4,6 @@ use axum::extract::State;
 use axum::routing::get;
 use axum::{Json, Router};
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::{QueryParams, failed};
 use crate::admin::http::AppState;
@@ -17,7 +16,8 @@ pub(super) fn routes() -> Router<AppState> {
 }
 
 /// The status of the process.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub(super) struct StatusReport {
     #[serde(flatten)]
     status: Status,
@@ -30,7 +30,8 @@ pub(super) struct StatusReport {
 }
 
 /// The sizes of the store.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub(super) struct StoreSize {
     /// Octets on disk.
     bytes: u64,
@@ -43,14 +44,14 @@ pub(super) struct StoreSize {
 }
 
 /// Show the status of the process
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     get, path = "/status", tag = "process",
     responses(
         (status = 200, description = "How it is", body = StatusReport),
         (status = "4XX", description = "The request is not valid", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
     ),
-)]
+))]
 pub(super) async fn status(
     State(app): State<AppState>,
     QueryParams(params): QueryParams,

@@ -12,7 +12,8 @@ use crate::store::block::{Block, BlockError, NO_WORD, Word, WordKind};
 use crate::store::search::Group;
 use crate::store::search::words::{chain, client, origin, rule, shape_facts};
 
-type Table4<T> = HashMap<[u32; 4], T, ahash::RandomState>;
+/// Groups by four numbers in one, which is hashed and compared at once.
+type Table4<T> = HashMap<u128, T, ahash::RandomState>;
 
 /// Counts the decisions of a segment.
 #[derive(Debug, Default)]
@@ -81,7 +82,10 @@ impl SumsBuilder {
             }
             let hour = (time / MILLIS) as u32;
             let decided = [hour, of_shape, get(&origins, *origin), get(&rules, *rule)];
-            self.decided.entry(decided).or_default().count(*time);
+            self.decided
+                .entry(packed(decided))
+                .or_default()
+                .count(*time);
             let verdict = get(&verdicts, *shape);
             let requested = [
                 hour,
@@ -89,7 +93,7 @@ impl SumsBuilder {
                 get(&tokens, *requester),
                 verdict,
             ];
-            *self.requested.entry(requested).or_default() += 1;
+            *self.requested.entry(packed(requested)).or_default() += 1;
         }
         for octets in others {
             if let Ok(entry) = Entry::read(octets) {
@@ -116,13 +120,13 @@ impl SumsBuilder {
                     origin.unwrap_or(NO_WORD),
                     rule.unwrap_or(NO_WORD),
                 ];
-                self.decided.entry(decided).or_default().count(time);
+                self.decided.entry(packed(decided)).or_default().count(time);
                 let name = one.client_name.map(|name| name.kept);
                 let client = self.client_of(Some(one.client.ip()), name);
                 let token = one.chain.iter().next().map_or("", |token| token.kept);
                 let token = self.tokens.place(token.as_bytes()).0;
                 let requested = [hour, client, token, one.verdict as u32];
-                *self.requested.entry(requested).or_default() += 1;
+                *self.requested.entry(packed(requested)).or_default() += 1;
             }
             Entry::Event(event) => {
                 if let EventKind::Repeated(one) = event.kind {
@@ -155,7 +159,7 @@ impl SumsBuilder {
                 get(&origins, row.origin),
                 get(&rules, row.rule),
             ];
-            self.decided.entry(key).or_default().add(row.group);
+            self.decided.entry(packed(key)).or_default().add(row.group);
         }
         for row in &sums.requested {
             let key = [
@@ -164,7 +168,7 @@ impl SumsBuilder {
                 get(&tokens, row.token),
                 row.verdict,
             ];
-            let sum = self.requested.entry(key).or_default();
+            let sum = self.requested.entry(packed(key)).or_default();
             *sum = sum.saturating_add(row.count);
         }
         for row in &sums.repeated {
@@ -194,21 +198,27 @@ impl SumsBuilder {
             words.finish(&mut raw);
         }
         let decided = sorted(self.decided).into_iter();
-        let decided = decided.map(|([hour, facts, origin, rule], group)| Decided {
-            hour,
-            facts,
-            origin,
-            rule,
-            group,
+        let decided = decided.map(|(key, group)| {
+            let [hour, facts, origin, rule] = unpacked(key);
+            Decided {
+                hour,
+                facts,
+                origin,
+                rule,
+                group,
+            }
         });
         Decided::write_all(&decided.collect::<Vec<_>>(), &mut raw);
         let requested = sorted(self.requested).into_iter();
-        let requested = requested.map(|([hour, client, token, verdict], count)| Requested {
-            hour,
-            client,
-            token,
-            verdict,
-            count,
+        let requested = requested.map(|(key, count)| {
+            let [hour, client, token, verdict] = unpacked(key);
+            Requested {
+                hour,
+                client,
+                token,
+                verdict,
+                count,
+            }
         });
         Requested::write_all(&requested.collect::<Vec<_>>(), &mut raw);
         let repeated = sorted(self.repeated).into_iter();
@@ -263,6 +273,16 @@ impl SumsBuilder {
         }
         self.clients.place(&self.word).0
     }
+}
+
+/// Packs a key, so that the order stays.
+fn packed(key: [u32; 4]) -> u128 {
+    key.into_iter()
+        .fold(0, |packed, number| packed << 32 | u128::from(number))
+}
+
+fn unpacked(key: u128) -> [u32; 4] {
+    [96, 64, 32, 0].map(|shift| (key >> shift) as u32)
 }
 
 /// Returns the rows of a table in the order of their keys.

@@ -90,6 +90,7 @@ pub use self::line::{LineError, Objects, is_of_unknown_client, write_line};
 pub use self::object::{Action, Asserted, Basis, Outage};
 pub use self::outline::{Counted, Outline};
 pub use self::read::{Entry, id_of, time_of};
+pub(crate) use self::value::variant;
 pub use self::value::{Octets, Text, Texts};
 pub use self::write::Bounds;
 

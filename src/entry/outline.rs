@@ -1,7 +1,7 @@
 //! The outline of an entry: what a store counts and follows, read without the rest.
 //!
-//! A store reads each entry once when it takes it, in the one thread that writes. Seven of more than thirty values matter
-//! there; the others are passed over, and the block that the entry goes into reads them.
+//! The one thread of a store that writes needs it of each entry. Seven of more than thirty values matter here; the others are
+//! passed over. Where an entry goes into a block at once, the block's writer reads it whole, and returns the outline.
 
 use super::Digest;
 use super::cbor::{Keys, Malformed, Reader};

@@ -104,7 +104,7 @@ pub(super) fn given<T: Default + PartialEq>(value: T) -> Result<T, Malformed> {
 }
 
 /// Reads a variant by its number.
-pub(super) fn variant<T: Default + PartialEq>(
+pub(crate) fn variant<T: Default + PartialEq>(
     reader: &mut Reader<'_>,
     from: fn(u64) -> Option<T>,
 ) -> Result<T, Malformed> {

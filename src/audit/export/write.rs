@@ -293,7 +293,7 @@ impl PendingFile {
             return Ok(false);
         }
         match self.writer.push(entry) {
-            Ok(()) => self.end += 1,
+            Ok(_) => self.end += 1,
             Err(PushError::Full) => return Ok(false),
             Err(why) => return Err(why),
         }

@@ -3,9 +3,11 @@
 //! A shape is the entry without the values of its holes, octet for octet: their keys stay. Of the identifier, the part
 //! that a process shares stays, too.
 
+use std::ops::Range;
+
 use super::frame::BlockError;
 use crate::entry::cbor::{Keys, Malformed, Reader};
-use crate::entry::key;
+use crate::entry::{Counted, Digest, Mode, Outline, Verdict, key, variant};
 
 /// The octets of an identifier that are no part of the shape, with the head before them: time and counter.
 const OF_ID: usize = 1 + 10;
@@ -50,7 +52,42 @@ pub(super) struct Parts<'e> {
     pub(super) duration: u64,
     /// Values of rare keys, in their order.
     pub(super) rest: [&'e [u8]; RARE.len()],
-    pub(super) is_denial: bool,
+    /// Values of the shape that a store counts and follows.
+    pub(super) mode: Mode,
+    pub(super) verdict: Verdict,
+    pub(super) reason: Option<&'e str>,
+    pub(super) policy: Option<&'e Digest>,
+    pub(super) overridden: Option<&'e Digest>,
+}
+
+impl<'e> Parts<'e> {
+    /// Returns the outline of the entry, as [`Outline::read`] does; `None` where that fails.
+    pub(super) fn outline(&self) -> Option<Outline<'e>> {
+        let [.., tdmrep, _exempt] = self.rest;
+        Some(Outline {
+            time: self.time,
+            counted: Some(Counted {
+                mode: self.mode,
+                verdict: self.verdict,
+                reason: self.reason?,
+                count: 1,
+            }),
+            named: [
+                self.policy,
+                self.overridden,
+                digest(self.basis)?,
+                digest(tdmrep)?,
+            ],
+        })
+    }
+}
+
+/// Returns the digest of an item, if there is an item; `None` for an item of another kind.
+fn digest(item: &[u8]) -> Option<Option<&Digest>> {
+    match item {
+        [] => Some(None),
+        item => Reader::new(item).fixed().ok().map(Some),
+    }
 }
 
 /// Takes the entry of a decision apart; its shape goes to `shape`. An error means that the entry does not fit: it is
@@ -67,23 +104,37 @@ pub(super) fn split<'e>(entry: &'e [u8], shape: &mut Vec<u8>) -> Result<Parts<'e
         let key = u8::try_from(next).map_err(|_| OTHER)?;
         let start = entry.len() - reader.rest().len();
         match key {
-            key::MODE
-            | key::VERDICT
-            | key::REASON
-            | key::POLICY
-            | key::SOURCE
+            key::MODE => {
+                parts.mode = variant(reader, Mode::from_number)?;
+                continue;
+            }
+            key::VERDICT => {
+                parts.verdict = variant(reader, Verdict::from_number)?;
+                continue;
+            }
+            key::REASON => {
+                parts.reason = Some(reader.text()?);
+                continue;
+            }
+            key::POLICY => {
+                parts.policy = Some(reader.fixed()?);
+                continue;
+            }
+            key::OVERRIDE => {
+                parts.overridden = Some(reader.fixed()?);
+                continue;
+            }
+            key::SOURCE
             | key::MISMATCH
             | key::METHOD
             | key::VIA
             | key::OPAQUE
-            | key::OVERRIDE
             | key::PACE
             | key::STATUS
             | key::ERROR
             | key::VERSION
             | key::UPSTREAM_VERSION => {
-                let value = reader.item()?;
-                parts.is_denial |= key == key::VERDICT && value == [1];
+                reader.item()?;
                 continue;
             }
             key::ID => {
@@ -91,7 +142,7 @@ pub(super) fn split<'e>(entry: &'e [u8], shape: &mut Vec<u8>) -> Result<Parts<'e
                 let number = u128::from_be_bytes(*id);
                 parts.time = (number >> 80) as u64;
                 parts.counter = (number >> 48) as u32;
-                shape.extend_from_slice(entry.get(from..start).ok_or(OTHER)?);
+                copy(shape, entry, from..start).ok_or(OTHER)?;
                 from = start + OF_ID;
                 parts.holes.add(key);
                 continue;
@@ -124,7 +175,7 @@ pub(super) fn split<'e>(entry: &'e [u8], shape: &mut Vec<u8>) -> Result<Parts<'e
                 *value = reader.item()?;
             }
         }
-        shape.extend_from_slice(entry.get(from..start).ok_or(OTHER)?);
+        copy(shape, entry, from..start).ok_or(OTHER)?;
         from = entry.len() - reader.rest().len();
         parts.holes.add(key);
     }
@@ -134,6 +185,24 @@ pub(super) fn split<'e>(entry: &'e [u8], shape: &mut Vec<u8>) -> Result<Parts<'e
         true => Ok(parts),
         false => Err(OTHER),
     }
+}
+
+/// Appends a piece of an entry; `None` if it is not there. Nearly all pieces are short: to call what copies them would take
+/// longer than to copy more than is needed.
+#[inline]
+fn copy(shape: &mut Vec<u8>, entry: &[u8], piece: Range<usize>) -> Option<()> {
+    const SHORT: usize = 16;
+    let length = piece.end.checked_sub(piece.start)?;
+    let from = entry.get(piece.start..)?;
+    match from.first_chunk::<SHORT>() {
+        Some(short) if length <= SHORT => {
+            let start = shape.len();
+            shape.extend_from_slice(short);
+            shape.truncate(start + length);
+        }
+        _ => shape.extend_from_slice(from.get(..length)?),
+    }
+    Some(())
 }
 
 /// The keys of the rare values, in the order of [`Parts::rest`].

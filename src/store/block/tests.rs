@@ -2,11 +2,14 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::entry::tests::dice::{Dice, entry};
+use crate::entry::{Entry, Outline};
 
 fn block(entries: &[Vec<u8>]) -> (Vec<u8>, BlockSummary) {
     let mut writer = BlockWriter::new().unwrap();
     for entry in entries {
-        writer.push(entry).unwrap();
+        if let Some(outline) = writer.push(entry).unwrap() {
+            assert_eq!(Outline::read(entry), Ok(outline), "{entry:02x?}");
+        }
     }
     let mut out = Vec::new();
     let summary = writer.finish(&mut out).unwrap();
@@ -32,7 +35,9 @@ fn every_entry_is_restored() {
     for (seed, count) in [(1, 1), (2, 2), (3, 300), (4, 2_000)] {
         let entries = entries(seed, count);
         for entry in &entries {
-            writer.push(entry).unwrap();
+            let is_decision = matches!(Entry::read(entry), Ok(Entry::Decision(_)));
+            let outline = writer.push(entry).unwrap();
+            assert_eq!(outline.is_some(), is_decision, "{entry:02x?}");
         }
         let mut out = b"before".to_vec();
         let summary = writer.finish(&mut out).unwrap();
@@ -44,8 +49,8 @@ fn every_entry_is_restored() {
         block.check().unwrap();
         for nth in 0..block.keys().len() {
             let row = block.keys().row(nth).unwrap();
-            let decision = match crate::entry::Entry::read(&entries[row.place as usize]).unwrap() {
-                crate::entry::Entry::Decision(decision) => decision,
+            let decision = match Entry::read(&entries[row.place as usize]).unwrap() {
+                Entry::Decision(decision) => decision,
                 other => panic!("{other:?}"),
             };
             assert_eq!(row.time, decision.time());
@@ -128,7 +133,7 @@ fn a_full_block_takes_no_more() {
     assert_eq!(writer.finish(&mut out).unwrap().count, MAX_ENTRIES);
     assert_eq!(Block::read(&out).unwrap().len(), MAX_ENTRIES);
     let long = vec![7; 65_535];
-    while writer.push(&long) == Ok(()) {}
+    while writer.push(&long).is_ok() {}
     assert_eq!(writer.count(), MAX_OCTETS / long.len());
     out.clear();
     writer.finish(&mut out).unwrap();
@@ -144,7 +149,7 @@ fn denials_are_counted() {
     let denials = entries.iter().filter(|entry| {
         matches!(
             crate::entry::Entry::read(entry),
-            Ok(crate::entry::Entry::Decision(decision)) if decision.verdict == crate::entry::Verdict::Deny
+            Ok(Entry::Decision(decision)) if decision.verdict == crate::entry::Verdict::Deny
         )
     });
     assert_eq!(block(&entries).1.denials, denials.count());

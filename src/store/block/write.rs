@@ -13,7 +13,7 @@ use super::shape::{self, Parts, RARE};
 use super::varint::{put, put_signed};
 use super::words::Dictionary;
 use super::{MAX_ENTRIES, MAX_OCTETS};
-use crate::entry::{self, Entry, Verdict, key};
+use crate::entry::{self, Entry, Outline, Verdict, key};
 
 /// Makes blocks, one after the other, of entries in their order.
 pub struct BlockWriter {
@@ -156,11 +156,12 @@ impl BlockWriter {
         self.summary.count
     }
 
-    /// Adds an entry. Octets that are no entry are kept as they are, too.
+    /// Adds an entry, and returns its outline if it is that of a decision. Octets that are no entry are kept as they are,
+    /// too.
     ///
     /// # Errors
     /// When the block is full ([`MAX_ENTRIES`], [`MAX_OCTETS`]), or the entry too long.
-    pub fn push(&mut self, entry: &[u8]) -> Result<(), PushError> {
+    pub fn push<'e>(&mut self, entry: &'e [u8]) -> Result<Option<Outline<'e>>, PushError> {
         if entry.len() > entry::MAX {
             return Err(PushError::TooLong);
         }
@@ -169,14 +170,14 @@ impl BlockWriter {
             return Err(PushError::Full);
         }
         let mut shape = std::mem::take(&mut self.shape);
-        let time = match shape::split(entry, &mut shape) {
+        let (time, outline) = match shape::split(entry, &mut shape) {
             Ok(parts) => {
                 self.put(&parts, &shape);
-                parts.time
+                (parts.time, parts.outline())
             }
             Err(_) => {
                 self.put_other(entry);
-                entry::time_of(entry)
+                (entry::time_of(entry), None)
             }
         };
         self.shape = shape;
@@ -184,13 +185,13 @@ impl BlockWriter {
         self.times = Some((min.min(time), max.max(time)));
         self.octets += entry.len();
         self.summary.count += 1;
-        Ok(())
+        Ok(outline)
     }
 
     /// Adds a decision to the columns.
     fn put(&mut self, parts: &Parts<'_>, shape: &[u8]) {
         let has = |key| parts.holes.has(key);
-        self.summary.denials += usize::from(parts.is_denial);
+        self.summary.denials += usize::from(parts.verdict == Verdict::Deny);
         let (time, counter) = self.last;
         let keys = &mut self.keys;
         put_signed(&mut keys.time, parts.time.wrapping_sub(time).cast_signed());

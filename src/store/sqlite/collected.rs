@@ -331,10 +331,18 @@ impl Filing<'_> {
     /// When one is no entry, or the copy cannot be written.
     pub fn records(&mut self, entries: &Entries) -> Result<(), StoreError> {
         let mut file = || -> Result<(), Failure> {
-            let noted = self.uses.count(&self.transaction, entries, &[])?;
+            let mut effects = self.uses.begin();
+            let frames = entries.frames();
+            append(
+                &self.transaction,
+                &mut self.new,
+                frames,
+                None,
+                Some(&mut effects),
+            )?;
+            let noted = effects.write(&self.transaction, &[])?;
             self.uses.committed(noted);
-            acknowledgements(&self.transaction, entries)?;
-            append(&self.transaction, &mut self.new, entries.frames(), None)
+            acknowledgements(&self.transaction, entries)
         };
         file().map_err(|failure| failure.at(self.path))
     }
@@ -423,7 +431,7 @@ fn missing(
     roots: &[Hash],
     at: Moment,
 ) -> Result<(), Failure> {
-    fold(transaction, head, u64::MAX, &[])?;
+    fold(transaction, head, u64::MAX)?;
     let mut first = head.size() / BUNDLE * BUNDLE;
     transaction
         .prepare_cached("DELETE FROM tail WHERE first >= ?1")?

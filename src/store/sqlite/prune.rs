@@ -155,7 +155,7 @@ fn fold_before(
     let young: Option<i64> = young
         .query_row([time(before)], |row| row.get(0))
         .optional()?;
-    fold(transaction, head, young.map_or(u64::MAX, number), &[])
+    fold(transaction, head, young.map_or(u64::MAX, number))
 }
 
 /// Drops the oldest block to make room. The tail becomes blocks if there is none. Nothing goes that is not shipped.
@@ -168,7 +168,7 @@ pub(super) fn drop_for_room(
     let until = shipping::until(transaction)?;
     let mut oldest = retention::oldest(transaction)?;
     if oldest.is_none() {
-        fold(transaction, head, until.unwrap_or(u64::MAX), &[])?;
+        fold(transaction, head, until.unwrap_or(u64::MAX))?;
         oldest = retention::oldest(transaction)?;
     }
     let (first, size) = extent(transaction)?;

@@ -41,7 +41,7 @@ pub(super) fn acknowledge(
     }
     if !frames.is_empty() {
         let mut head = log.head(&transaction)?;
-        append(&transaction, &mut head, &frames, None)?;
+        append(&transaction, &mut head, &frames, None, None)?;
         log.commit(transaction, head)?;
     }
     Ok(results)

@@ -138,11 +138,11 @@ pub(super) fn batch(
         let incoming = batch.entries.octets() as u64;
         dropped.add(batch_retention.make_room(&transaction, &mut head, log.blocks(), incoming)?);
     }
-    let noted = log
-        .uses
-        .count(&transaction, &batch.entries, &batch.objects)?;
     let most = parts.map(|parts| parts.decisions / 8);
-    append(&transaction, &mut head, batch.entries.frames(), most)?;
+    let mut effects = log.uses.begin();
+    let frames = batch.entries.frames();
+    append(&transaction, &mut head, frames, most, Some(&mut effects))?;
+    let noted = effects.write(&transaction, &batch.objects)?;
     log.commit_batch(transaction, head, batch.entries.len())?;
     log.uses.committed(noted);
     if let Some(batch_retention) = batch_retention {

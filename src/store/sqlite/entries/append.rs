@@ -11,6 +11,7 @@ use super::head::Head;
 use super::read::Blocks;
 use super::segment::{self, Index};
 use super::tree::{StoredTree, keep_edges};
+use super::uses::Effects;
 use crate::store::block::{Block, BlockSummary, BlockWriter, MAX_ENTRIES};
 use crate::store::failed;
 use crate::tlog::{self, BUNDLE, SEGMENT, push_entry};
@@ -54,13 +55,14 @@ impl Times {
     }
 }
 
-/// Appends entries (`frames`) to the log; `head` becomes its new end. The tail becomes blocks when it is long, or takes
-/// more octets than `most`.
+/// Appends entries (`frames`) to the log; `head` becomes its new end, and `effects` takes what they count for, if that matters. The
+/// tail becomes blocks when it is long, or takes more octets than `most`.
 pub(in crate::store::sqlite) fn append(
     transaction: &Transaction<'_>,
     head: &mut Head,
     frames: &[u8],
     most: Option<u64>,
+    mut effects: Option<&mut Effects<'_>>,
 ) -> Result<(), Failure> {
     if frames.is_empty() {
         return Ok(());
@@ -77,7 +79,12 @@ pub(in crate::store::sqlite) fn append(
         || head.tail_count() >= MAX_TAIL
         || head.tail_octets + frames.len() as u64 >= most;
     if is_long && head.tail_count() >= BUNDLE {
-        return fold(transaction, head, u64::MAX, frames);
+        return fold_with(transaction, head, u64::MAX, frames, &mut effects);
+    }
+    if let Some(effects) = &mut effects {
+        for entry in Frames(frames) {
+            effects.read(entry?)?;
+        }
     }
     put_row(transaction, first, head.size() - first, times, frames)?;
     head.tail_octets += frames.len() as u64;
@@ -103,13 +110,23 @@ fn put_row(
     Ok(())
 }
 
-/// Turns the whole bundles of the tail before the index `until` into blocks. The rest of the tail stays. The last entries
-/// of the tail may be in no row yet (`latest`): then `until` lies behind them.
+/// Turns the whole bundles of the tail before the index `until` into blocks. The rest of the tail stays.
 pub(in crate::store::sqlite) fn fold(
     transaction: &Transaction<'_>,
     head: &mut Head,
     until: u64,
+) -> Result<(), Failure> {
+    fold_with(transaction, head, until, &[], &mut None)
+}
+
+/// As [`fold`]. The last entries of the tail may be in no row yet (`latest`): then `until` lies behind them, and `effects`
+/// takes what they count for.
+fn fold_with(
+    transaction: &Transaction<'_>,
+    head: &mut Head,
+    until: u64,
     latest: &[u8],
+    effects: &mut Option<&mut Effects<'_>>,
 ) -> Result<(), Failure> {
     let count = until.min(head.size()).saturating_sub(head.tail);
     let end = head.tail + count / BUNDLE * BUNDLE;
@@ -139,6 +156,7 @@ pub(in crate::store::sqlite) fn fold(
             entries.push(entry?);
         }
     }
+    let mut counted = entries.len();
     for entry in Frames(latest) {
         entries.push(entry?);
     }
@@ -152,7 +170,9 @@ pub(in crate::store::sqlite) fn fold(
     let (begin, blocks) = (head.tail, Blocks::default());
     while head.tail < end {
         let (block, behind) = left.split_at(next_block_len(left, head.tail, end));
-        put_block(transaction, head, block)?;
+        let (body, summary) = pack(block, head.tail, counted, effects)?;
+        put_block(transaction, head, &body, &summary)?;
+        counted = counted.saturating_sub(block.len());
         left = behind;
     }
     if !rows.is_empty() {
@@ -165,8 +185,13 @@ pub(in crate::store::sqlite) fn fold(
     if !rest.is_empty() {
         let mut frames = Vec::new();
         let mut times = Times::NONE;
-        for entry in rest {
+        for (place, entry) in rest.iter().enumerate() {
             times.add(entry);
+            if let Some(effects) = effects
+                && place >= counted
+            {
+                effects.read(entry)?;
+            }
             push_entry(&mut frames, entry).map_err(|error| failed(error.to_string()))?;
         }
         put_row(transaction, end, rest.len() as u64, times, &frames)?;
@@ -197,17 +222,17 @@ fn next_block_len(entries: &[&[u8]], first: u64, end: u64) -> usize {
 fn put_block(
     transaction: &Transaction<'_>,
     head: &mut Head,
-    entries: &[&[u8]],
+    body: &[u8],
+    summary: &BlockSummary,
 ) -> Result<(), Failure> {
-    let (body, summary) = pack(entries, head.tail)?;
-    let end = head.tail + entries.len() as u64;
+    let end = head.tail + summary.count as u64;
     let bundles = usize::try_from((end - head.tail) / BUNDLE).unwrap_or(usize::MAX);
     let roots = head.bundles.get(..bundles).unwrap_or_default();
     transaction
         .prepare_cached("INSERT INTO block VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?
         .execute(params![
             integer(head.tail),
-            integer(entries.len() as u64),
+            integer(summary.count as u64),
             integer(summary.min_time),
             integer(summary.max_time),
             integer(summary.denials as u64),
@@ -235,16 +260,28 @@ fn put_block(
     Ok(())
 }
 
-/// Makes a block. Where the block would not give back each octet, the entries go into it as they are.
-fn pack(entries: &[&[u8]], first: u64) -> Result<(Vec<u8>, BlockSummary), Failure> {
+/// Makes a block. Entries from the place `counted` on are new: `effects` takes what they count for.
+fn pack(
+    entries: &[&[u8]],
+    first: u64,
+    counted: usize,
+    effects: &mut Option<&mut Effects<'_>>,
+) -> Result<(Vec<u8>, BlockSummary), Failure> {
     let error_of = |error: &dyn std::fmt::Display| failed(format!("a block of records: {error}"));
     // A writer that fails is of no more use.
     let (mut writer, largest) = match WRITER.take() {
         Some(kept) => kept,
         None => (BlockWriter::new().map_err(|error| error_of(&error))?, 0),
     };
-    for entry in entries {
-        writer.push(entry).map_err(|error| error_of(&error))?;
+    for (place, entry) in entries.iter().enumerate() {
+        let outline = writer.push(entry).map_err(|error| error_of(&error))?;
+        let Some(effects) = effects.as_mut().filter(|_| place >= counted) else {
+            continue;
+        };
+        match outline {
+            Some(outline) => effects.count(&outline),
+            None => effects.read(entry)?,
+        }
     }
     let mut body = Vec::new();
     let summary = writer.finish(&mut body).map_err(|error| error_of(&error))?;

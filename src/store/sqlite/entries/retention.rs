@@ -104,6 +104,6 @@ pub(in crate::store::sqlite) fn append_event(
     let (mut entry, mut frames) = (Vec::new(), Vec::new());
     event.encode(&mut entry);
     push_entry(&mut frames, &entry).map_err(|error| crate::store::failed(error.to_string()))?;
-    append(transaction, head, &frames, None)?;
+    append(transaction, head, &frames, None, None)?;
     Ok(entry)
 }

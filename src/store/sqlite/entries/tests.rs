@@ -1,5 +1,6 @@
-//! The log against a model in memory: every root and proof, for entries appended in batches of any size.
+//! The log against a model in memory: every root and proof, and all counts, for entries appended in batches of any size.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
@@ -8,10 +9,11 @@ use super::append::{append, fold};
 use super::head::{Head, Memory};
 use super::read::{Blocks, entry, extent, walk, with_ids};
 use super::tree::StoredTree;
-use super::{append_event, checkpoint, retention, schema};
+use super::{Uses, WEEK, append_event, checkpoint, retention, schema};
 use crate::clock::Moment;
 use crate::entry::tests::dice::{self, Dice};
-use crate::entry::{DropCause, Entry, Event, EventKind, id_of};
+use crate::entry::{DropCause, Entry, Event, EventKind, Outline, id_of};
+use crate::store::Sha256;
 use crate::text::DecisionId;
 use crate::tlog::{BUNDLE, Checkpoint, Note, SEGMENT, Signer, Tree, leaf_hash, push_entry};
 
@@ -28,11 +30,18 @@ struct Log {
 }
 
 fn log() -> Log {
-    let connection = Connection::open_in_memory().unwrap();
+    log_on(Connection::open_in_memory().unwrap())
+}
+
+/// Creates the tables.
+fn log_on(connection: Connection) -> Log {
     connection.execute_batch(schema::TABLES).unwrap();
     connection.execute_batch(schema::WITNESSES).unwrap();
     connection
-        .execute_batch("CREATE TABLE acknowledgement (seq INTEGER PRIMARY KEY)")
+        .execute_batch(
+            "CREATE TABLE acknowledgement (seq INTEGER PRIMARY KEY);
+             CREATE TABLE hourly (hour, mode, verdict, reason, count, PRIMARY KEY (hour, mode, verdict, reason));",
+        )
         .unwrap();
     Log {
         connection,
@@ -50,10 +59,17 @@ fn begin(connection: &mut Connection) -> Transaction<'_> {
 }
 
 impl Log {
-    /// Appends `count` entries of all kinds, a second apart.
+    /// Appends `count` entries of all kinds, a second apart, whose sums the database can hold.
     fn put(&mut self, count: usize) {
         let mut dice = Dice(self.model.len() as u64 + 1);
-        self.put_of(count, || dice::entry(&mut dice));
+        let is_countable = |entry: &Vec<u8>| {
+            let counted = Outline::read(entry).unwrap().counted;
+            counted.is_none_or(|one| one.count < 1 << 32)
+        };
+        self.put_of(count, || {
+            let mut entries = std::iter::repeat_with(|| dice::entry(&mut dice));
+            entries.find(is_countable).unwrap()
+        });
     }
 
     /// Appends events, which cost little.
@@ -71,6 +87,7 @@ impl Log {
 
     fn put_of(&mut self, count: usize, mut entry: impl FnMut() -> Vec<u8>) {
         let mut frames = Vec::new();
+        let before = self.model.len();
         for _ in 0..count {
             let at = NOON + Duration::from_secs(self.model.len() as u64);
             let id = DecisionId::mint(at).octets();
@@ -82,9 +99,28 @@ impl Log {
         }
         let transaction = begin(&mut self.connection);
         let mut head = self.memory.head(&transaction).unwrap();
-        append(&transaction, &mut head, &frames, self.most).unwrap();
+        let uses = Uses::default();
+        let mut effects = uses.begin();
+        append(
+            &transaction,
+            &mut head,
+            &frames,
+            self.most,
+            Some(&mut effects),
+        )
+        .unwrap();
+        let noted = effects.write(&transaction, &[]).unwrap();
         transaction.commit().unwrap();
         self.memory.committed(head);
+        let mut named: BTreeMap<Sha256, u64> = BTreeMap::new();
+        for entry in &self.model[before..] {
+            let outline = Outline::read(entry).unwrap();
+            for sha256 in outline.named.into_iter().flatten() {
+                let week = named.entry(*sha256).or_default();
+                *week = (outline.time / WEEK).max(*week);
+            }
+        }
+        assert!(noted.iter().collect::<BTreeMap<_, _>>() == named.iter().collect());
     }
 
     fn head(&mut self) -> Head {
@@ -107,7 +143,34 @@ impl Log {
         (count("tail"), count("block"), count("segment"))
     }
 
+    /// Returns the decisions of all batches, by hour and kind: as the database counts them, and as they are.
+    fn hours(&self) -> [Vec<(i64, String, i64)>; 2] {
+        let mut counted = self
+            .connection
+            .prepare(
+                "SELECT hour, mode || ' ' || verdict || ' ' || reason, count FROM hourly ORDER BY 1, 2",
+            )
+            .unwrap();
+        let counted = counted.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+        let mut all: BTreeMap<(i64, String), i64> = BTreeMap::new();
+        for entry in &self.model {
+            let outline = Outline::read(entry).unwrap();
+            let Some(one) = outline.counted else { continue };
+            let kind = format!("{} {} {}", one.mode.name(), one.verdict.name(), one.reason);
+            let hour = outline.time / 3_600_000 * 3_600_000;
+            *all.entry((hour as i64, kind)).or_default() += one.count as i64;
+        }
+        let all = all.into_iter();
+        [
+            counted.unwrap().map(Result::unwrap).collect(),
+            all.map(|((hour, kind), count)| (hour, kind, count))
+                .collect(),
+        ]
+    }
+
     fn check(&mut self) {
+        let [counted, all] = self.hours();
+        assert_eq!(counted, all);
         let size = self.model.len() as u64;
         let head = self.head();
         let read = Head::read(&self.connection).unwrap();
@@ -294,7 +357,7 @@ fn a_drop_is_an_entry_of_its_own_and_old_tails_become_blocks() {
     assert_eq!(log.counts(), (1, 0, 0));
     let transaction = begin(&mut log.connection);
     let mut head = log.memory.head(&transaction).unwrap();
-    fold(&transaction, &mut head, u64::MAX, &[]).unwrap();
+    fold(&transaction, &mut head, u64::MAX).unwrap();
     let oldest = retention::oldest(&transaction).unwrap().unwrap();
     assert_eq!((oldest.first, oldest.count), (0, 2 * BUNDLE));
     retention::drop_before(&transaction, &log.blocks, 2 * BUNDLE).unwrap();
@@ -343,14 +406,7 @@ fn two_processes_append_to_one_log() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log.db");
     let open = || Connection::open(&path).unwrap();
-    let mut first = log();
-    first.connection = open();
-    first.connection.execute_batch(schema::TABLES).unwrap();
-    first.connection.execute_batch(schema::WITNESSES).unwrap();
-    first
-        .connection
-        .execute_batch("CREATE TABLE acknowledgement (seq INTEGER PRIMARY KEY)")
-        .unwrap();
+    let mut first = log_on(open());
     let mut second = log();
     second.connection = open();
     for (n, count) in [5, 300, 1, 1_100, 4_000, 7, 2_000, 260, 3_900, 90]

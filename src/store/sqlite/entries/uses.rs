@@ -8,7 +8,7 @@ use super::super::error::Failure;
 use super::super::hours::Hours;
 use super::super::rows::integer;
 use crate::entry::Outline;
-use crate::store::{Entries, Object, Sha256, failed};
+use crate::store::{Object, Sha256, StoreError, failed};
 
 /// Precision of the time that an object was last used, in milliseconds: a week. A note costs three rows and an index, and
 /// an object stays a week longer at most than it need.
@@ -25,39 +25,83 @@ pub(in crate::store::sqlite) struct Uses(HashMap<Sha256, u64, ahash::RandomState
 #[derive(Debug, Default)]
 pub(in crate::store::sqlite) struct Noted(HashMap<Sha256, u64, ahash::RandomState>);
 
-impl Uses {
-    /// Counts the entries of a batch, and notes the objects that they name. The objects that were written with the batch have
-    /// such a note.
-    pub(in crate::store::sqlite) fn count(
-        &self,
-        transaction: &Transaction<'_>,
-        entries: &Entries,
-        written: &[Object],
-    ) -> Result<Noted, Failure> {
-        let mut hours = Hours::default();
-        let mut noted = Noted::default();
-        for octets in entries.iter() {
-            let entry =
-                Outline::read(octets).map_err(|error| failed(format!("an entry: {error}")))?;
-            hours.count(&entry);
-            let week = entry.time / WEEK;
-            for sha256 in entry.named.into_iter().flatten() {
-                if self.0.get(sha256).is_none_or(|known| *known < week) {
-                    let last = noted.0.entry(*sha256).or_default();
-                    *last = week.max(*last);
-                }
+#[cfg(test)]
+impl Noted {
+    /// Returns the objects with their weeks.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Sha256, &u64)> {
+        self.0.iter()
+    }
+}
+
+/// The effects of one batch, collected as its entries are read.
+#[derive(Debug)]
+pub(in crate::store::sqlite) struct Effects<'u> {
+    known: &'u Uses,
+    hours: Hours,
+    noted: Noted,
+    /// The week of the last entry, and the objects that were named in it last: the next entry mostly names the same.
+    last: (u64, [Option<Sha256>; 4]),
+}
+
+impl Effects<'_> {
+    /// Counts an entry, and notes the objects that it names.
+    ///
+    /// # Errors
+    /// When the octets are no entry.
+    pub(super) fn read(&mut self, entry: &[u8]) -> Result<(), StoreError> {
+        let outline = Outline::read(entry).map_err(|error| failed(format!("an entry: {error}")))?;
+        self.count(&outline);
+        Ok(())
+    }
+
+    /// Counts an entry that is read.
+    pub(super) fn count(&mut self, entry: &Outline<'_>) {
+        self.hours.count(entry);
+        let week = entry.time / WEEK;
+        if self.last.0 != week {
+            self.last = (week, Default::default());
+        }
+        for (sha256, last) in entry.named.iter().zip(&mut self.last.1) {
+            let Some(sha256) = sha256 else { continue };
+            if last.as_ref() == Some(*sha256) {
+                continue;
+            }
+            *last = Some(**sha256);
+            if self.known.0.get(*sha256).is_none_or(|known| *known < week) {
+                let noted = self.noted.0.entry(**sha256).or_default();
+                *noted = week.max(*noted);
             }
         }
-        hours.write(transaction)?;
+    }
+
+    /// Writes the counts and the notes. The objects that were written with the batch have such a note.
+    pub(in crate::store::sqlite) fn write(
+        self,
+        transaction: &Transaction<'_>,
+        written: &[Object],
+    ) -> Result<Noted, Failure> {
+        self.hours.write(transaction)?;
         let mut note = transaction
             .prepare_cached("UPDATE object SET used = ?2 WHERE sha256 = ?1 AND used < ?2")?;
         let written = written.iter().map(|object| &object.sha256);
         let written: HashSet<&Sha256, ahash::RandomState> = written.collect();
-        let notes = noted.0.iter();
+        let notes = self.noted.0.iter();
         for (sha256, week) in notes.filter(|(sha256, _)| !written.contains(sha256)) {
             note.execute(params![sha256, integer(week * WEEK)])?;
         }
-        Ok(noted)
+        Ok(self.noted)
+    }
+}
+
+impl Uses {
+    /// Begins a batch.
+    pub(in crate::store::sqlite) fn begin(&self) -> Effects<'_> {
+        Effects {
+            known: self,
+            hours: Hours::default(),
+            noted: Noted::default(),
+            last: Default::default(),
+        }
     }
 
     /// Remembers the notes of a batch after its commit.

@@ -396,7 +396,7 @@ pub(super) fn rebuild_log(
             push_entry(&mut frames, &entry)
                 .map_err(|error| Failure::Damaged(format!("an entry of the log: {error}")))?;
         }
-        append(target, &mut head, &frames, None)?;
+        append(target, &mut head, &frames, None, None)?;
     }
     if let Some(missing) = missing {
         write::event(target, &mut head, now, missing)?;

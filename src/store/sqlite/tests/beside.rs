@@ -418,7 +418,7 @@ async fn the_end_of_the_log_is_read_beside_a_writer_that_makes_blocks() {
         {
             let transaction = super::super::write::begin(&mut writer).unwrap();
             let mut head = Head::read(&transaction).unwrap();
-            super::super::entries::fold(&transaction, &mut head, u64::MAX, &[]).unwrap();
+            super::super::entries::fold(&transaction, &mut head, u64::MAX).unwrap();
             transaction.commit().unwrap();
             folded.store(true, Ordering::Relaxed);
         }

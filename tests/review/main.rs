@@ -9,6 +9,7 @@
     reason = "a test may panic"
 )]
 
+mod acknowledged;
 mod any_case;
 mod attacks;
 mod case;

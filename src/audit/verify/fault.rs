@@ -111,6 +111,11 @@ pub enum LogFault {
         /// Their number.
         count: u64,
     },
+    /// The acknowledgement that the store shows of a decision is not the one that the log tells of.
+    Acknowledgement {
+        /// The number of the decision's record.
+        seq: u64,
+    },
     /// The proof that another key has replaced the key of the log is missing or damaged.
     Rotation {
         /// The number of the record that says so.
@@ -231,6 +236,10 @@ impl fmt::Display for LogFault {
                 f,
                 "{count} checkpoints, the first of {size} records, are signed by no trusted key but by {name}; if that \
                  is an earlier key of this log, name it beside the present one (--key, more than once)"
+            ),
+            Self::Acknowledgement { seq } => write!(
+                f,
+                "the acknowledgement of record {seq} was altered, added or removed: the log tells of another one, or of none"
             ),
             Self::Rotation { seq } => write!(
                 f,

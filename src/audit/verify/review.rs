@@ -17,7 +17,7 @@ use crate::audit::replay::{
 use crate::policy::Decision;
 use crate::policy::settings::{PolicyDigest, PolicySettings};
 use crate::robots::snapshot::Snapshot;
-use crate::store::{Sha256, Store, StoreError, StoredDecision};
+use crate::store::{Sha256, Store, StoreError, StoreErrorKind, StoredDecision};
 
 /// Approximate octets of kept robots.txt files. A walk in the order of writing meets few at a time.
 const KEPT: usize = 64 << 20;
@@ -333,7 +333,15 @@ impl<'s> Replayer<'s> {
             self.bytes = 0;
         }
         if let Entry::Vacant(place) = self.files.entry(key) {
-            place.insert(match self.store.snapshot(sha256).await? {
+            let text = match self.store.snapshot(sha256).await {
+                // The other decisions are proven all the same.
+                Err(error) if error.kind == StoreErrorKind::Corrupt => {
+                    place.insert(StoredObject::Altered);
+                    return Ok(());
+                }
+                text => text?,
+            };
+            place.insert(match text {
                 None => StoredObject::Missing,
                 Some(text) if digest::digest(&digest::SHA256, &text).as_ref() != sha256 => {
                     StoredObject::Altered

@@ -14,6 +14,7 @@ use super::{CheckResult, VerifyArgs};
 use crate::admin::query::when::{self, Edge};
 use crate::audit::replay::{Evidence, Outcome, evidence};
 use crate::audit::report::Verification;
+use crate::audit::verify::acknowledged::Acknowledged;
 use crate::audit::verify::case::Trusted;
 use crate::audit::verify::fault::LogFault;
 use crate::audit::verify::review::{Finding, Replayer};
@@ -49,6 +50,8 @@ struct DecisionCounts {
     events: BTreeMap<String, u64>,
     /// The entries that name a log before this one, in words.
     forks: Vec<String>,
+    /// The acknowledgements that the store shows, beside those of the log.
+    acknowledged: Acknowledged,
     /// Decisions outside the requested time: in the log, not replayed.
     passed: u64,
     wrong: u64,
@@ -255,6 +258,10 @@ async fn examine(
     walk(store, span, &mut verifier, &mut counts, &mut faults, &bar).await?;
     bridge(&mut verifier, store, &mut faults).await;
     let verification = verifier.end(&mut faults);
+    let dropped = store.extent().await.map_err(failed)?.first;
+    let acknowledged = std::mem::take(&mut counts.acknowledged);
+    let compared = acknowledged.end(store.as_ref(), dropped, &mut faults).await;
+    compared.map_err(failed)?;
     bar.finish_and_clear();
     counts.doubt(&faults);
     Ok(LogResult {
@@ -375,6 +382,7 @@ impl DecisionCounts {
         review: &mut Replayer<'_>,
     ) -> Result<(), StoreError> {
         self.records += 1;
+        self.acknowledged.step(decision);
         let evidence = Evidence::read(&decision.record);
         if evidence
             .as_ref()
@@ -389,6 +397,7 @@ impl DecisionCounts {
             }
             Finding::Dropped => self.records -= 1,
             Finding::Event(event) => {
+                self.acknowledged.event(decision);
                 self.forks.extend(fork(decision));
                 *self.events.entry(event).or_default() += 1;
             }

@@ -13,13 +13,14 @@ use super::rows::{self, integer, number};
 use crate::clock::Moment;
 use crate::entry;
 use crate::policy::overrides::Override;
+use crate::store::block::unpack_frame;
 use crate::store::origins::place as place_of;
 use crate::store::{
     Fetch, OriginQuery, Removed, Sha256, Size, StoreError, StoreErrorKind, StoredDecision,
     StoredOrigin, failed,
 };
-use crate::text::DecisionId;
 use crate::text::json::printable;
+use crate::text::{DecisionId, hex};
 
 pub(super) fn origin(connection: &Connection, name: &str) -> Result<Vec<StoredOrigin>, Failure> {
     // The states of robots.txt come first.
@@ -67,6 +68,9 @@ pub(super) fn fetches(
     undamaged(rows, most, rows::fetch)
 }
 
+/// Octets of the text of a robots.txt at most.
+const MAX_TEXT: usize = 1 << 30;
+
 pub(super) fn snapshot(
     connection: &Connection,
     sha256: Sha256,
@@ -75,8 +79,13 @@ pub(super) fn snapshot(
         .prepare_cached("SELECT bytes, body FROM snapshot WHERE sha256 = ?1 AND dropped IS NULL")?;
     first(statement.query([sha256])?, |row| {
         let bytes = usize::try_from(row.get::<_, i64>(0)?).unwrap_or_default();
-        let text = zstd::bulk::decompress(row.get_ref(1)?.as_blob().unwrap_or_default(), bytes);
-        text.map_err(|error| Failure::Damaged(format!("the text of a robots.txt: {error}")))
+        let packed = row.get_ref(1)?.as_blob().unwrap_or_default();
+        // The length may be altered, too: no more is allocated than a text can have.
+        let text = unpack_frame(packed, bytes.min(MAX_TEXT));
+        text.map_err(|error| {
+            let sha256 = hex(sha256);
+            Failure::Damaged(format!("the robots.txt with SHA-256 {sha256}: {error}"))
+        })
     })
 }
 

@@ -52,6 +52,15 @@ impl TestStore {
 
     /// Adds decisions up to this number, and signs the log.
     pub(crate) fn grow(&mut self, size: usize) {
+        self.append(size, true);
+    }
+
+    /// Adds decisions up to this number, behind the newest checkpoint.
+    pub(crate) fn grow_unsigned(&mut self, size: usize) {
+        self.append(size, false);
+    }
+
+    fn append(&mut self, size: usize, is_signed: bool) {
         let batch = decisions(self.entries.len() as u64..size as u64);
         self.entries
             .extend(batch.entries.iter().map(<[u8]>::to_vec));
@@ -67,6 +76,9 @@ impl TestStore {
         let now = Moment::from_millis(time) + Duration::from_secs(size as u64);
         runtime.block_on(async {
             store.write(batch).await.unwrap();
+            if !is_signed {
+                return;
+            }
             let signed = store.checkpoint(Arc::new(key), now).await.unwrap().unwrap();
             assert_eq!(signed.size, size as u64);
         });
@@ -84,6 +96,12 @@ impl TestStore {
     /// Writes the tree and checks it, file by file.
     #[track_caller]
     pub(crate) fn written(&self) -> BTreeMap<String, u64> {
+        self.written_at(self.entries.len() as u64)
+    }
+
+    /// As [`written`](Self::written), with a newest checkpoint of this size.
+    #[track_caller]
+    pub(crate) fn written_at(&self, size: u64) -> BTreeMap<String, u64> {
         let output = self.tiles();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!((output.status.code(), &*said), (Some(0), ""));
@@ -92,7 +110,6 @@ impl TestStore {
         let keys = [self.key().vkey()];
         let note = Note::parse(&read(Resource::Checkpoint)).unwrap();
         let (checkpoint, _) = Checkpoint::open(&note, &keys).unwrap();
-        let size = self.entries.len() as u64;
         assert_eq!(checkpoint.size, size);
         // From the files alone: each hash follows from the tile below, the lowest from the entries.
         for tile in Tile::all(size) {
@@ -208,6 +225,17 @@ fn the_tree_of_a_store_is_written_and_goes_on() {
         .filter(|(name, place)| before.get(*name) != Some(place))
         .collect();
     assert!((5..=8).contains(&renewed.len()), "{renewed:?}");
+}
+
+#[test]
+fn records_behind_the_newest_checkpoint_are_no_fault() {
+    let mut db = TestStore::new();
+    db.grow(203);
+    // The bundle that the checkpoint ends in becomes full, and part of a block.
+    db.grow_unsigned(5_103);
+    db.written_at(203);
+    db.grow(5_203);
+    db.written();
 }
 
 #[test]

@@ -107,7 +107,9 @@ async fn write_bundles(
 ) -> Result<Option<LeafTiles>, String> {
     let mut bottom = LeafTiles::default();
     for tile in Tile::all(size).filter(|tile| tile.level() == 0) {
-        let known = roots.bundle(tile.index());
+        // The bundle may be full by now: its root is not that of its beginning, which the checkpoint ends with.
+        let is_full = u64::from(tile.width()) == BUNDLE;
+        let known = roots.bundle(tile.index()).filter(|_| is_full);
         let leaves = match known.and_then(|root| folder.whole(tile, &root)) {
             Some(leaves) => leaves,
             None => match entries(store, tile)
@@ -129,7 +131,7 @@ async fn write_bundles(
             ));
             return Ok(None);
         }
-        match u64::from(tile.width()) == BUNDLE {
+        match is_full {
             true => roots.add_bundle(tile.index(), root),
             false => bottom.last = leaves,
         }

@@ -15,6 +15,7 @@ use crate::fleet::coordinator::Token;
 use crate::policy::generation::Group;
 use crate::robots::document::Document;
 use crate::robots::identity::{Crawler, FetchedAs, Identity, OWN_STATES};
+use crate::robots::snapshot::Snapshot;
 use crate::robots::state::State;
 use crate::store::StoreError;
 
@@ -217,11 +218,13 @@ impl Slots {
         self.all.iter_mut().find(|slot| slot.identity == *identity)
     }
 
-    /// Tells whether a copy of the origin's document is held for any identity, however old.
-    pub(super) fn holds_a_copy(&self, document: Document) -> bool {
-        let is_one =
-            |slot: &Slot| slot.identity.document() == document && slot.state.snapshot().is_some();
-        self.all.iter().any(is_one)
+    /// Returns the slot with the newest copy of the origin's document, for any identity and however old the copy is, and
+    /// that copy.
+    pub(super) fn newest_copy(&self, document: Document) -> Option<(&Slot, &Arc<Snapshot>)> {
+        let all = self.all.iter();
+        let of_it = all.filter(|slot| slot.identity.document() == document);
+        let copies = of_it.filter_map(|slot| Some((slot, slot.state.snapshot()?)));
+        copies.max_by_key(|(_, copy)| copy.fetched)
     }
 
     /// Iterates over all slots.

@@ -48,6 +48,9 @@ use crate::usage::tdmrep;
 /// Limit of repetitions after the process stood still.
 const MAX_REPEATS: u32 = 3;
 
+/// The longest life of a 5xx that means "no robots.txt": an outage of the whole site may look the same.
+const NOT_FOUND: Duration = Duration::from_secs(3_600);
+
 /// The permit to fetch a robots.txt, without a clearance, or a tdmrep.json that robots.txt allows. Only this module
 /// makes one.
 #[derive(Debug)]
@@ -202,7 +205,15 @@ impl RedirectChain<'_, '_> {
                 Reading::Unreachable => return refused(status, response.headers(), clock),
                 Reading::UnreachableUnlessNotFound => {
                     let result = refused(status, response.headers(), clock);
-                    let freshness = freshness(response.headers(), clock);
+                    // An outage that says when it ends is one.
+                    if let AccessResult::Unreachable {
+                        retry_after: Some(_),
+                        ..
+                    } = result
+                    {
+                        return result;
+                    }
+                    let freshness = freshness(response.headers(), clock).at_most(NOT_FOUND);
                     // Another origin's missing pages say nothing about this one's.
                     let is_its_own = Origin::parse(&url).is_ok_and(|(asked, _)| asked == *origin);
                     if is_its_own && self.answers_missing_pages_so(origin, *response).await {
@@ -353,10 +364,15 @@ async fn request(
         .map_err(|failure| failure.cause())
 }
 
-/// Returns the next URL, without its fragment; `None` if `Location` cannot be followed.
+/// Returns the next URL, without its fragment; `None` if `Location` cannot be followed, or is given twice and differs: each
+/// of the files could be the one that is meant.
 fn location(base: &str, headers: &HeaderMap) -> Option<String> {
     let mut values = headers.get_all(LOCATION).iter();
-    let location = std::str::from_utf8(values.next()?.as_bytes()).ok()?;
+    let first = values.next()?;
+    if values.any(|other| other != first) {
+        return None;
+    }
+    let location = std::str::from_utf8(first.as_bytes()).ok()?;
     let mut next = url::Url::parse(base).ok()?.join(location).ok()?;
     if !matches!(next.scheme(), "http" | "https") || next.host().is_none() {
         return None;

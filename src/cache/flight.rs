@@ -184,20 +184,25 @@ impl FetchTask {
         let settings = self.shared.settings.load_full();
         let config = &settings.ours.config;
         // A copy for any crawler counts: this crawler is not judged by it, but it proves that the origin has a file.
-        let is_held = self
+        let document = self.subject.identity.document();
+        let held = self
             .entry
             .slots
             .lock()
-            .holds_a_copy(self.subject.identity.document());
-        let result = match is_held {
-            true => result.with_stored_copy(),
-            false => result,
+            .newest_copy(document)
+            .map(|(slot, copy)| {
+                let fetched_as = slot.fetched_as.as_ref();
+                let user_agent = fetched_as.map(|one| Arc::clone(&one.user_agent));
+                (Arc::clone(copy), user_agent.unwrap_or_default())
+            });
+        let result = match held {
+            Some(_) => result.with_stored_copy(),
+            None => result,
         };
         if let Some(fetch) = &mut fetch {
             result.name().clone_into(&mut fetch.result);
         }
         tell(&self.subject.origin, &self.subject.identity, &result);
-        let document = self.subject.identity.document();
         let counts = &self.shared.counts;
         counts.fetched(document, &result, fetch.as_ref());
         let mut slots = self.entry.slots.lock();
@@ -216,12 +221,20 @@ impl FetchTask {
         };
         let before = State::clone(&slot.normalize(now, config));
         let has_told = !matches!(result, AccessResult::Unreachable { .. });
-        let state = before.after(
+        let mut state = before.after(
             result,
             end,
             &config.timing,
             jitter(&self.subject.origin, now),
         );
+        // A long outage must not open the origin to a new name, when the rules for others are known.
+        let lent = match held {
+            Some((copy, user_agent)) if is_bare(&state) => {
+                state = state.with_last_good(copy);
+                Some(FetchedAs::new(self.subject.identity.clone(), user_agent))
+            }
+            _ => None,
+        };
         match state.outage().map(|outage| outage.last_failure) {
             Some(Some(last)) if last == now => slot.failed = Some(uptime),
             // The gate's own failure leaves the moment of the origin's last failure unchanged.
@@ -232,9 +245,10 @@ impl FetchTask {
         self.shared.changes.origin_updated(self.entry.group);
         // A failure replaces no earlier knowledge.
         let rests_on_it = has_told || is_bare(&slot.state) || slot.fetched_as.is_none();
-        let fetched_as = match (&slot.fetched_as, &fetch) {
-            (Some(before), _) if !rests_on_it => Arc::clone(before),
-            (_, fetch) => {
+        let fetched_as = match (lent, &slot.fetched_as, &fetch) {
+            (Some(lent), ..) => Arc::new(lent),
+            (None, Some(before), _) if !rests_on_it => Arc::clone(before),
+            (None, _, fetch) => {
                 let user_agent: Arc<str> = match fetch {
                     Some(fetch) => fetch.user_agent.as_str().into(),
                     None => settings

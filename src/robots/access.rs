@@ -38,19 +38,24 @@ pub enum AccessResult {
 }
 
 impl AccessResult {
-    /// Returns the result for an origin with a stored copy of its file: a redirect that may not be followed removes no
-    /// rule, so it counts as a failure.
+    /// Returns the result for an origin with a stored copy of its file. A redirect that may not be followed removes no
+    /// rule, and of a site that had a file a 5xx is an outage whatever its page says: both count as failures.
     #[must_use]
     pub fn with_stored_copy(self) -> AccessResult {
-        match self {
+        let cause = match self {
             AccessResult::Unavailable {
                 why: Absence::DisallowedHop,
                 ..
-            } => AccessResult::Unreachable {
-                cause: Cause::DisallowedHop,
-                retry_after: None,
-            },
-            result => result,
+            } => Cause::DisallowedHop,
+            AccessResult::Unavailable {
+                why: Absence::NotFoundBehind(status),
+                ..
+            } => Cause::Status(status),
+            result => return result,
+        };
+        AccessResult::Unreachable {
+            cause,
+            retry_after: None,
         }
     }
 
@@ -227,6 +232,15 @@ pub struct Validity<'a> {
 }
 
 impl Freshness {
+    /// Returns this life, but no longer one than `most`.
+    pub fn at_most(self, most: Duration) -> Freshness {
+        match self {
+            Freshness::Unsaid => Freshness::MaxAge(most),
+            Freshness::MaxAge(life) => Freshness::MaxAge(life.min(most)),
+            Freshness::Shortest => Freshness::Shortest,
+        }
+    }
+
     /// Returns the freshness of an answer that came `now` (RFC 9111 4.2): `max-age` of `Cache-Control`, otherwise
     /// `Expires`; `Age` is subtracted. Of several `max-age`, the first counts; an unreadable value counts as stale (RFC
     /// 9111 4.2.1, 5.3).

@@ -208,6 +208,18 @@ impl State {
         }
     }
 
+    /// Returns the state of an unreachable document with this copy as the last good one, where it has none of its own.
+    #[must_use]
+    pub fn with_last_good(self, copy: Arc<Snapshot>) -> State {
+        match self {
+            State::Unreachable { outage, last_good } => State::Unreachable {
+                outage,
+                last_good: last_good.or(Some(copy)),
+            },
+            state => state,
+        }
+    }
+
     /// Returns the state corrected for a clock or settings that changed, or `None` if it is plausible (the usual case).
     ///
     /// A clock that was ahead leaves future moments behind, and settings may have changed since. A copy from the

@@ -42,6 +42,7 @@ fn a_5xx_is_no_missing_robots_txt_without_evidence() {
         ("a missing page leads elsewhere", Reply::status(500, MISSING), Reply::redirect(302, "/"), Nothing, 1),
         ("no answer for a missing page", Reply::status(500, MISSING), Reply::silent().close(), Nothing, 1),
         ("a broken script says that a file of its own is missing", Reply::status(500, php), Reply::status(500, php), Nothing, 0),
+        ("an outage that says when it ends", Reply::with(503, "Retry-After: 60", MISSING), Reply::status(503, MISSING), Nothing, 0),
         ("an error page that says nothing", Reply::status(500, "sorry"), Reply::status(500, "sorry"), Nothing, 0),
     ];
     for (case, robots, missing, access, looks) in cases {

@@ -1,5 +1,6 @@
 //! Identities: an origin that answers each User-Agent as the test says.
 
+mod outage;
 mod shares;
 
 use tokio::task::JoinSet;

@@ -97,9 +97,15 @@ fn the_profile_does_not_matter_while_a_copy_is_fresh() {
 }
 
 #[test]
-fn a_disallowed_hop_removes_no_copy() {
+fn a_disallowed_hop_and_a_5xx_that_says_not_found_remove_no_copy() {
+    removes_no_copy(Absence::DisallowedHop, Cause::DisallowedHop);
+    removes_no_copy(Absence::NotFoundBehind(503), Cause::Status(503));
+}
+
+/// Asserts that a fetch opens an origin without a copy, and is a failure with `cause` for one with a copy.
+fn removes_no_copy(why: Absence, cause: Cause) {
     let stopped = || AccessResult::Unavailable {
-        why: Absence::DisallowedHop,
+        why,
         freshness: Freshness::Unsaid,
     };
     Script::new()
@@ -122,7 +128,7 @@ fn a_disallowed_hop_removes_no_copy() {
         .fetch(stopped())
         .expect(CompleteDisallow, Due::No);
     let outage = script.state.outage().expect("an outage");
-    assert_eq!(outage.cause, Cause::DisallowedHop);
+    assert_eq!(outage.cause, cause);
     script.fetch(file(2)).expect(File(2), Due::No);
 }
 

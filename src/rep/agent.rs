@@ -80,23 +80,19 @@ const GENERIC: &[&str] = &[
 
 /// Returns the product tokens in a User-Agent field's value, in order, each once in any case; at most eight.
 ///
-/// Outside comments every product name counts. Inside a comment, a name counts with a version (`Name/1.0`), or after
-/// `compatible;`. URLs and e-mail addresses are never names. The octets may be anything.
+/// Outside comments and right after `compatible;` every product name counts; after it and platforms (`compatible; Linux
+/// x86_64;`) a name with a version; elsewhere inside a comment a name with a number as its version (`Name/1.0`). A name
+/// without a letter (`008/0.85`) needs a version. URLs and e-mail addresses are never names. The octets may be anything.
 pub fn product_tokens(user_agent: &[u8]) -> Vec<ProductToken> {
     let mut tokens = Vec::new();
     let mut depth = 0_usize;
-    let mut is_compatible = false;
+    let mut place = WordPlace::Outside;
     let mut rest = user_agent;
     while !rest.is_empty() && tokens.len() < MAX_TOKENS {
         let is_mark =
             |octet: &u8| matches!(octet, b'(' | b')') || depth > 0 && matches!(octet, b';' | b',');
         let end = rest.iter().position(is_mark).unwrap_or(rest.len());
         let (item, after) = rest.split_at_checked(end).unwrap_or_default();
-        let place = match (depth, is_compatible) {
-            (0, _) => WordPlace::Outside,
-            (_, false) => WordPlace::Comment,
-            (_, true) => WordPlace::Compatible,
-        };
         for word in words(item) {
             if let Some(token) = name(word, place)
                 && tokens.len() < MAX_TOKENS
@@ -105,18 +101,12 @@ pub fn product_tokens(user_agent: &[u8]) -> Vec<ProductToken> {
                 tokens.push(token);
             }
         }
-        if words(item).next().is_some() {
-            is_compatible =
-                depth > 0 && words(item).all(|word| word.eq_ignore_ascii_case(b"compatible"));
-        }
         match after.first() {
             Some(b'(') => depth += 1,
             Some(b')') => depth = depth.saturating_sub(1),
             _ => {}
         }
-        if depth == 0 {
-            is_compatible = false;
-        }
+        place = place.behind(item, depth);
         rest = after.get(1..).unwrap_or_default();
     }
     tokens
@@ -129,6 +119,32 @@ enum WordPlace {
     Comment,
     /// In the item of a comment behind `compatible`.
     Compatible,
+    /// In a later item, with nothing but names of platforms between.
+    Platform,
+}
+
+impl WordPlace {
+    /// Returns the place behind `item`, at the depth of comments there.
+    fn behind(self, item: &[u8], depth: usize) -> WordPlace {
+        let is_all = |is_one: fn(&[u8]) -> bool| words(item).all(is_one);
+        if depth == 0 {
+            WordPlace::Outside
+        } else if words(item).next().is_none() {
+            match self {
+                WordPlace::Outside => WordPlace::Comment,
+                place => place,
+            }
+        } else if self != WordPlace::Outside
+            && is_all(|word| word.eq_ignore_ascii_case(b"compatible"))
+        {
+            WordPlace::Compatible
+        } else if matches!(self, WordPlace::Compatible | WordPlace::Platform) && is_all(is_generic)
+        {
+            WordPlace::Platform
+        } else {
+            WordPlace::Comment
+        }
+    }
 }
 
 fn words(item: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -142,18 +158,22 @@ fn name(word: &[u8], place: WordPlace) -> Option<ProductToken> {
     let (name, version) = word.split_at_checked(slash.unwrap_or(word.len()))?;
     let version = version.strip_prefix(b"/");
     let is_named = match (place, version) {
-        (WordPlace::Outside, _) | (WordPlace::Compatible, None) => true,
+        (WordPlace::Outside | WordPlace::Compatible, _) => true,
         (WordPlace::Comment, None) => false,
+        (WordPlace::Platform, version) => version.is_some(),
         // In a URL without a scheme, a path follows the slash; versions begin with a number.
-        (_, Some(version)) => matches!(version, [b'0'..=b'9', ..] | [b'v' | b'V', b'0'..=b'9', ..]),
+        (WordPlace::Comment, Some(version)) => {
+            matches!(version, [b'0'..=b'9', ..] | [b'v' | b'V', b'0'..=b'9', ..])
+        }
     };
     // Strips separators from a bare name (`Foo;`, `Foo,`).
     let name = name
         .strip_suffix(b",")
         .or_else(|| name.strip_suffix(b";"))
         .unwrap_or(name);
-    let is_name =
-        name.iter().all(|octet| is_wide(*octet)) && name.iter().any(u8::is_ascii_alphabetic);
+    let has_letter = name.iter().any(u8::is_ascii_alphabetic);
+    let is_name = name.iter().all(|octet| is_wide(*octet))
+        && (has_letter || place != WordPlace::Comment && version.is_some());
     if !is_named || !is_name || is_generic(name) || is_host(name) {
         return None;
     }
@@ -238,6 +258,8 @@ mod tests {
             ("a bare name in a comment", b"A/1 (B; C)", &["A"]),
             ("a bare name right after compatible only", b"(compatible; B; C)", &["B"]),
             ("compatible and a comma", b"(compatible, B/1.0)", &["B"]),
+            ("any version after compatible", b"(compatible; Linux x86_64; B/1) (compatible; Mail.RU_Bot/Robots/2.0; C/beta)", &["B", "Mail.RU_Bot"]),
+            ("a name without a letter", b"(compatible; 008/0.85; x) 008/1 1.0 (007/1)", &["008"]),
             ("nested comments", b"A/1 (x (compatible; B/2) y) C/3", &["A", "B", "C"]),
             ("a bare name after a comment", b"A/1 (x) B", &["A", "B"]),
             ("a comment that does not end", b"A/1 (compatible; B", &["A", "B"]),

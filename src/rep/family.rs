@@ -5,8 +5,10 @@
 //!
 //! - Google, "Google's common crawlers": each lists the tokens it obeys, the more specific first. Of the AdsBots, which
 //!   ignore `*`, the mobile one is a kind of `AdsBot-Google`.
-//! - Yandex, "The User-agent directive": `Yandex` is for all of its robots except those that a group names.
-//! - Baidu, "Baiduspider": the spiders of its products obey `Baiduspider` if no group names them.
+//! - Yandex, "The User-agent directive": `Yandex` is for all of its robots except those that a group names. Their names
+//!   begin with it.
+//! - Baidu, "Baiduspider": the spiders of its products (`Baiduspider-image`, `Baiduspider-render`, …) obey `Baiduspider` if
+//!   no group names them.
 //! - Apple, "About Applebot": `Applebot-Extended` is a further token of Applebot's pages.
 
 /// Pairs of a crawler's token and the token of its family.
@@ -14,13 +16,6 @@ const FAMILIES: &[(&str, &str)] = &[
     ("AdsBot-Google-Mobile", "AdsBot-Google"),
     ("AdsBot-Google-Mobile-Apps", "AdsBot-Google"),
     ("Applebot-Extended", "Applebot"),
-    ("Baiduspider-ads", "Baiduspider"),
-    ("Baiduspider-cpro", "Baiduspider"),
-    ("Baiduspider-favo", "Baiduspider"),
-    ("Baiduspider-image", "Baiduspider"),
-    ("Baiduspider-mobile", "Baiduspider"),
-    ("Baiduspider-news", "Baiduspider"),
-    ("Baiduspider-video", "Baiduspider"),
     ("Google-CloudVertexBot", "Googlebot"),
     ("Google-InspectionTool", "Googlebot"),
     ("GoogleOther-Image", "GoogleOther"),
@@ -29,20 +24,20 @@ const FAMILIES: &[(&str, &str)] = &[
     ("Googlebot-Mobile", "Googlebot"),
     ("Googlebot-News", "Googlebot"),
     ("Googlebot-Video", "Googlebot"),
-    ("YandexBlogs", "Yandex"),
-    ("YandexBot", "Yandex"),
-    ("YandexImages", "Yandex"),
-    ("YandexMarket", "Yandex"),
-    ("YandexMedia", "Yandex"),
-    ("YandexMobileBot", "Yandex"),
-    ("YandexNews", "Yandex"),
-    ("YandexVideo", "Yandex"),
 ];
+
+/// The families whose operators say so of all their crawlers, with the beginning of the crawlers' tokens.
+const PREFIXES: &[(&str, &str)] = &[("Baiduspider-", "Baiduspider"), ("Yandex", "Yandex")];
 
 /// Returns the family of the crawler with this product token, in any case; `None` if the crawler belongs to no family.
 pub fn family(token: &str) -> Option<&'static str> {
-    let mut families = FAMILIES.iter();
-    let (_, family) = families.find(|(name, _)| name.eq_ignore_ascii_case(token))?;
+    let is_named = |(name, _): &&(&str, &str)| name.eq_ignore_ascii_case(token);
+    let has_prefix = |(prefix, _): &&(&str, &str)| {
+        let start = token.get(..prefix.len());
+        token.len() > prefix.len() && start.is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+    };
+    let found = FAMILIES.iter().find(is_named);
+    let (_, family) = found.or_else(|| PREFIXES.iter().find(has_prefix))?;
     Some(family)
 }
 
@@ -58,7 +53,22 @@ mod tests {
             assert_eq!(family(&name.to_ascii_uppercase()), Some(*of), "{name}");
             assert_eq!(family(of), None, "{of}");
         }
+        let spiders = [
+            ("Baiduspider-image", "Baiduspider"),
+            ("baiduspider-Render", "Baiduspider"),
+            ("YandexBot", "Yandex"),
+            ("YANDEXFavicons", "Yandex"),
+        ];
+        for (name, of) in spiders {
+            assert_eq!(family(name), Some(of), "{name}");
+        }
         for other in [
+            "Baiduspider",
+            "Baiduspider-",
+            "BaiduspiderImage",
+            "Yandex",
+            "yandé",
+            "NotYandexBot",
             "Googlebot",
             "Googlebot-Images",
             "GooglebotImage",

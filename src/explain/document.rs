@@ -1,7 +1,6 @@
 //! A judgement for programs: one JSON object on one line.
 
 use std::borrow::Cow;
-use std::path::Path;
 
 use serde::Serialize;
 
@@ -245,7 +244,7 @@ pub fn of_unjudged(unjudged: &Unjudged) -> Vec<u8> {
 }
 
 /// Writes a file as one line of JSON.
-pub fn of_file(file: &File, name: &Path) -> Vec<u8> {
+pub fn of_file(file: &File, name: &std::path::Path) -> Vec<u8> {
     let groups: Vec<Group<'_>> = file.robots.groups().collect();
     let mut rows: Vec<GroupOf<'_>> = groups
         .iter()

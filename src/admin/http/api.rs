@@ -8,6 +8,8 @@ mod acknowledgements;
 mod check;
 mod decisions;
 #[cfg(feature = "openapi")]
+mod described;
+#[cfg(all(test, feature = "openapi"))]
 mod description;
 mod fleet;
 mod live;

@@ -7,7 +7,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "openapi")]
-use super::description::ConditionParams;
+use super::described::ConditionParams;
 use super::{QueryParams, by_of};
 use crate::admin::http::logs::FoundDecision;
 use crate::admin::http::problem::Problem;

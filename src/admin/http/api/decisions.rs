@@ -9,7 +9,7 @@ use http::header::CONTENT_TYPE;
 use serde::Serialize;
 
 #[cfg(feature = "openapi")]
-use super::description::{ConditionParams, EvidenceFile, LogParam};
+use super::described::{ConditionParams, EvidenceFile, LogParam};
 use super::{DEFAULT_ITEMS, LogFault, MAX_ITEMS, QueryParams};
 use crate::admin::http::AppState;
 use crate::admin::http::logs::{FoundDecision, MAX_PASSED};

@@ -4,22 +4,14 @@
 //! as long to build as a tenth of the program. A test compares the two, and writes the file when
 //! `CRAWLGATE_WRITE_OPENAPI` is set.
 
-#![allow(
-    dead_code,
-    reason = "the fields of parameters and files are described here, and read and written elsewhere"
-)]
-
-use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
+use utoipa::Modify;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::{IntoParams, Modify, ToSchema};
 
 use super::{
     acknowledgements, check, decisions, fleet, live, origins, overrides, report, sitemaps,
     snapshots, status,
 };
 use crate::admin::http::problem::Problem;
-use crate::admin::query::{modes, verdicts};
-use crate::policy::Reason;
 
 /// The OpenAPI description.
 #[derive(utoipa::OpenApi)]
@@ -92,98 +84,6 @@ impl Modify for Credentials {
             components.add_security_scheme(name, SecurityScheme::Http(http.build()));
         }
     }
-}
-
-/// Conditions on decisions; all that are given must hold.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(super) struct ConditionParams {
-    /// Earliest time: `2026-11-20`, `2026-11-20T12:00`, `2026-11-20T12:00:00Z` (UTC), or a span back from now: `2h`,
-    /// `7d`.
-    #[param(example = "7d")]
-    since: Option<String>,
-    /// Latest time, exclusive; a day counts whole.
-    #[param(example = "2027-12-31")]
-    until: Option<String>,
-    /// The origin (`https://site.example`), or a host with any scheme and port.
-    #[param(example = "https://site.example")]
-    origin: Option<String>,
-    /// A pattern that matches the path, as in robots.txt.
-    #[param(pattern = "^[/*]")]
-    path: Option<String>,
-    /// The text of the deciding rule, as its file has it: `Disallow: /private`.
-    rule: Option<String>,
-    /// The client's address or name.
-    client: Option<String>,
-    /// The product token that judges the crawler.
-    agent: Option<String>,
-    /// The reason.
-    #[param(schema_with = reason)]
-    reason: Option<String>,
-    /// The verdict.
-    #[param(schema_with = verdict)]
-    verdict: Option<String>,
-    /// The mode.
-    #[param(schema_with = mode)]
-    mode: Option<String>,
-    /// True for requests that were let through and then failed, false for the others.
-    failed: Option<bool>,
-    /// True for acknowledged decisions, false for the others.
-    acknowledged: Option<bool>,
-}
-
-/// The logs to read.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(super) struct LogParam {
-    /// The names of logs with commas between them, `*` for this process's own and all collected ones (`[audit] collection`);
-    /// by default this process's own. The end of a name behind a slash is enough, or a part that no other name has.
-    log: Option<String>,
-}
-
-/// An evidence file: a record with its proof, for a reader who has neither crawlgate nor the store.
-#[derive(ToSchema)]
-pub(super) struct EvidenceFile {
-    /// `crawlgate-evidence@1`.
-    format: String,
-    /// The name of the log.
-    log: String,
-    /// The key of the log, as the file says. The right key comes from another source.
-    vkey: String,
-    /// The program that made the file.
-    made_by: String,
-    /// The record.
-    #[schema(value_type = Object)]
-    record: serde_json::Value,
-    /// The octets of the entry in the log, in base64.
-    entry: String,
-    /// The path from the entry to a signed checkpoint (c2sp.org/tlog-proof).
-    proof: String,
-    /// The objects that the entry names; one that the store no longer has is missing.
-    #[schema(value_type = Vec<Object>)]
-    objects: Vec<serde_json::Value>,
-    /// The robots.txt that the decision rests on; none if there was none, or the store no longer has it.
-    #[schema(value_type = Option<Object>)]
-    robots: Option<serde_json::Value>,
-}
-
-fn words(words: &[&str]) -> Object {
-    ObjectBuilder::new()
-        .schema_type(Type::String)
-        .enum_values(Some(words.to_vec()))
-        .build()
-}
-
-fn reason() -> Object {
-    words(&Reason::ALL.map(Reason::as_str))
-}
-
-fn verdict() -> Object {
-    words(&verdicts())
-}
-
-fn mode() -> Object {
-    words(&modes())
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::QueryParams;
 #[cfg(feature = "openapi")]
-use super::description::ConditionParams;
+use super::described::ConditionParams;
 use crate::admin::http::problem::Problem;
 use crate::admin::http::{Actor, AppState};
 use crate::admin::query::params::CONDITIONS;

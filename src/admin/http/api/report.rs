@@ -6,7 +6,7 @@ use axum::{Json, Router};
 
 use super::QueryParams;
 #[cfg(feature = "openapi")]
-use super::description::LogParam;
+use super::described::LogParam;
 use crate::admin::http::AppState;
 use crate::admin::http::problem::Problem;
 use crate::admin::http::report::{PARAMETERS, report};

@@ -130,7 +130,9 @@ def main():
     try:
         with open(arguments[0], "rb") as file:
             print("\n\n".join(verify(file.read(), arguments[1], arguments[3::2])))
-    except FAILURES + (OSError,) as error:
+    except OSError as error:
+        sys.exit(f"Not proven: {arguments[0]}: {error.strerror}")
+    except FAILURES as error:
         sys.exit(f"Not proven: {error if isinstance(error, ValueError) else repr(error)}")
 
 

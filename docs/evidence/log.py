@@ -23,7 +23,9 @@ def octets_of(text):
 
 def read_key(text, kind):
     """Reads a vkey (c2sp.org/signed-note): name, kind, four octets that name the key, the key."""
-    name, number, key = text.split("+", 2)
+    parts = text.split("+", 2)
+    need(len(parts) == 3, f"{text!r} is no key: a key is a name, an id and base64, with + between")
+    name, number, key = parts
     octets = octets_of(key)
     is_right = number == sha256(name.encode() + b"\n" + octets).hexdigest()[:8]
     need(is_right and len(octets) == 33, "a malformed vkey")

@@ -308,6 +308,11 @@ async fn consistency(store: &Arc<dyn Store>, old: u64, new: u64) -> Result<Check
             )
         })
     };
+    if old > new {
+        return Err(format!(
+            "a log of {new} records cannot continue one of {old}: give the older size first"
+        ));
+    }
     let (before, after) = (root(old)?, root(new)?);
     let proof = store.consistency(old, new).await.map_err(failed)?;
     let mut text: String = proof

@@ -1,5 +1,6 @@
 //! `crawlgate report`: the report on a span of the log, as HTML and JSON.
 
+use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -179,6 +180,14 @@ struct Outputs {
 impl Outputs {
     fn of(args: &ReportArgs) -> Result<Self, String> {
         let paths = [&args.output, &args.json, &args.origins_csv];
+        let mut files = HashSet::new();
+        let mut named = paths.into_iter().flatten();
+        if let Some(twice) = named.find(|path| **path != *"-" && !files.insert(*path)) {
+            let path = twice.display();
+            return Err(format!(
+                "{path}: named twice; give each file a name of its own"
+            ));
+        }
         let outputs = paths.map(|path| path.as_deref().map(|path| Output::of(path, args.force)));
         let [html, json, origins] = outputs.map(Option::transpose);
         let (html, json, origins) = (html?, json?, origins?);

@@ -356,11 +356,11 @@ fn crawl_as(
         .collect();
     clients.retain(|client| *client.name == *name);
     let [client] = clients.as_mut_slice() else {
-        let all = names
-            .iter()
-            .map(|name| &**name)
-            .collect::<Vec<_>>()
-            .join(", ");
+        let all: Vec<&str> = names.iter().map(|name| &**name).collect();
+        let all = match all.as_slice() {
+            [] => "none".to_owned(),
+            all => all.join(", "),
+        };
         return Err(format!(
             "--client {name}: no [[client]] has this name; there are: {all}"
         ));

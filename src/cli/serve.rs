@@ -39,8 +39,15 @@ const LAST_RECORDS_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Args, Clone, Debug, Default)]
 pub struct ServeArgs {
     /// Listen here, in place of [listen] address of the configuration, also after a reload; may be repeated
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     listen: Vec<SocketAddr>,
+}
+
+/// Reads an address to listen on.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let example = DEFAULT_ADDRESS;
+    let error = |_| format!("write an IP address and a port, such as {example}");
+    text.parse().map_err(error)
 }
 
 impl ServeArgs {

@@ -119,6 +119,8 @@ pub(super) struct Entry<'t> {
 struct UnknownKey {
     section: &'static str,
     key: String,
+    /// Whether its value is a table, so that the document has it as a section.
+    is_section: bool,
     line: usize,
     shown: String,
 }
@@ -161,6 +163,12 @@ impl<'t> Reader<'t> {
     pub(super) fn syntax(&mut self, error: &toml::de::Error) {
         let line = self.line(error.span().map_or(0, |span| span.start));
         let message = error.message().replace('\n', "; ");
+        // The parser names no key, but it tells where the key stands.
+        let key = error.span().and_then(|span| self.text.get(span));
+        let message = match key {
+            Some(key) if message == "duplicate key" => format!("duplicate key {key}"),
+            _ => message,
+        };
         self.faults
             .push(Fault::new(line, format!("not TOML: {message}")));
     }
@@ -169,7 +177,8 @@ impl<'t> Reader<'t> {
     pub(super) fn into_faults(mut self) -> Vec<Fault> {
         for unknown in std::mem::take(&mut self.unknown_keys) {
             let advice = advice(unknown.section, &unknown.key, &self.known);
-            let message = format!("{}: {advice}", unknown.shown);
+            let kind = if unknown.is_section { "section" } else { "key" };
+            let message = format!("{}: unknown {kind}; {advice}", unknown.shown);
             self.faults.push(Fault::new(unknown.line, message));
         }
         self.faults.sort_by_key(|fault| fault.line);
@@ -356,6 +365,7 @@ impl<'t> Section<'_, 't> {
             self.reader.unknown_keys.push(UnknownKey {
                 section: self.name,
                 key: name.to_owned(),
+                is_section: self.name.is_empty() && matches!(value.get_ref(), DeValue::Table(_)),
                 line: self.reader.line(key.span().start),
                 shown,
             });
@@ -385,9 +395,9 @@ fn advice(section: &str, key: &str, known: &[(&'static str, &'static str)]) -> S
         .find(|(of, name)| *name == key && *of != section);
     if let Some((of, _)) = elsewhere {
         return if of.is_empty() {
-            format!("unknown key; [{key}] is a section of its own")
+            format!("[{key}] is a section of its own")
         } else {
-            format!("unknown key; it belongs to [{of}]")
+            format!("it belongs to [{of}]")
         };
     }
     let nearest = here()
@@ -395,11 +405,11 @@ fn advice(section: &str, key: &str, known: &[(&'static str, &'static str)]) -> S
         .filter(|(distance, name)| *distance <= 1 + name.len() / 5)
         .min();
     if let Some((_, name)) = nearest {
-        return format!("unknown key; did you mean {name}?");
+        return format!("did you mean {name}?");
     }
     let mut names: Vec<&str> = here().map(|(_, name)| *name).collect();
     names.sort_unstable();
-    format!("unknown key; known here: {}", names.join(", "))
+    format!("known here: {}", names.join(", "))
 }
 
 #[cfg(test)]
@@ -415,19 +425,19 @@ mod tests {
             ("limits", "max_body_octets"),
             ("limits", "max_held"),
         ];
-        let all = "unknown key; known here: agents, max_age, profile";
+        let all = "known here: agents, max_age, profile";
         #[rustfmt::skip] // one row, one case
         let cases = [
-            ("one missing", "robots", "profil", "unknown key; did you mean profile?"),
-            ("one too many", "robots", "proffile", "unknown key; did you mean profile?"),
-            ("one replaced", "robots", "prafile", "unknown key; did you mean profile?"),
-            ("two swapped", "robots", "porfile", "unknown key; did you mean profile?"),
+            ("one missing", "robots", "profil", "did you mean profile?"),
+            ("one too many", "robots", "proffile", "did you mean profile?"),
+            ("one replaced", "robots", "prafile", "did you mean profile?"),
+            ("two swapped", "robots", "porfile", "did you mean profile?"),
             ("three apart", "robots", "porfila", all),
-            ("two apart in a short one", "robots", "agenza", "unknown key; did you mean agents?"),
-            ("four apart in a long one", "limits", "may_budy_oktetz", "unknown key; did you mean max_body_octets?"),
+            ("two apart in a short one", "robots", "agenza", "did you mean agents?"),
+            ("four apart in a long one", "limits", "may_budy_oktetz", "did you mean max_body_octets?"),
             ("an empty key", "robots", "", all),
-            ("characters, not octets", "robots", "prøfilé", "unknown key; did you mean profile?"),
-            ("a key of another section", "robots", "max_held", "unknown key; it belongs to [limits]"),
+            ("characters, not octets", "robots", "prøfilé", "did you mean profile?"),
+            ("a key of another section", "robots", "max_held", "it belongs to [limits]"),
         ];
         for (name, section, key, want) in cases {
             assert_eq!(advice(section, key, &known), want, "{name}");

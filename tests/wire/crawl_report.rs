@@ -85,7 +85,7 @@ fn a_report_about_nothing_is_refused_in_words() {
     let missing = format!("{file}/in/no/folder.html");
     let within = folder.path().to_str().unwrap();
     #[rustfmt::skip] // one row, one case
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 10] = [
         (&["--since", "1h", "--until", "2h"], "the span is empty; begin it before its end"),
         (&["--since", "now", "--until", "now"], "the span is empty"),
         (&["--since", "soon"], "--since soon: not a time"),
@@ -94,6 +94,7 @@ fn a_report_about_nothing_is_refused_in_words() {
         (&["--since", "2020-01-01", "--until", "2020-01-31"], "nothing was recorded from 2020-01-01T00:00:00.000Z to 2020-02-01T00:00:00.000Z; the log keeps records from 20"),
         (&["--since", "1h", "--json", within, "--force"], "this is a directory; name a file in it"),
         (&["--since", "1h", "--json", &missing], "No such file or directory"),
+        (&["--since", "1h", "--json", file], "named twice; give each file a name of its own"),
         (&["--since", "1h", "--key", "no-key"], "no-key"),
     ];
     for (words, said) in cases {

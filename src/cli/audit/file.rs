@@ -55,6 +55,9 @@ pub(super) fn verify(args: &FileArgs, config: &Config) -> Result<CheckResult, St
     let name = args.file.display();
     let input: Box<dyn std::io::Read> = match args.file.as_os_str() == "-" {
         true => Box::new(std::io::stdin().lock()),
+        false if args.file.is_dir() => {
+            return Err(format!("{name}: this is a directory; name a file in it"));
+        }
         false => Box::new(File::open(&args.file).map_err(|error| format!("{name}: {error}"))?),
     };
     let paint = Paint::on(std::io::stdout().is_terminal());

@@ -133,7 +133,7 @@ fn faults_of_variables_name_them() {
         "CRAWLGATE_CLIENT__NAME: client: each one is written [[client]]",
         "CRAWLGATE_LIMITS__DRAIN: [limits] drain = \"soon\": ",
         "CRAWLGATE_LIMITS__DRAINS: [limits] drains = \"5s\": unknown key; did you mean drain?",
-        "CRAWLGATE_NONE__KEY: none: unknown key",
+        "CRAWLGATE_NONE__KEY: none: unknown section",
     ];
     assert_eq!(lines.len(), wanted.len(), "{message}");
     for (line, wanted) in lines.iter().zip(wanted) {

@@ -168,7 +168,12 @@ fn each_mistake_is_reported_with_line_key_value_and_allowed_values() {
         (
             "a misspelt section",
             "[robot]\nprofile = 'google'",
-            "config.toml:1: robot: unknown key; did you mean robots?",
+            "config.toml:1: robot: unknown section; did you mean robots?",
+        ),
+        (
+            "a key twice",
+            "[robots]\nhold = '1s'\n\nhold = '2s'",
+            "config.toml:4: not TOML: duplicate key hold",
         ),
         (
             "a key without section",

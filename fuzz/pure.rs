@@ -54,15 +54,18 @@ mod src {
         pub mod decision;
         pub mod event;
         pub mod object;
+        pub mod outline;
         pub mod read;
         pub mod value;
         pub mod write;
 
         pub use self::cbor::Malformed;
-        pub use self::decision::{Decision, Verdict, key, most};
+        pub use self::decision::{Decision, Mode, Verdict, key, most};
         pub use self::event::Event;
         pub use self::object::{Asserted, Basis};
+        pub use self::outline::{Counted, Outline};
         pub use self::read::{Entry, time_of};
+        pub(crate) use self::value::variant;
         pub use self::value::{Octets, Text, Texts};
         pub use self::write::Bounds;
 

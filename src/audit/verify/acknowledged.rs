@@ -6,26 +6,61 @@
 use std::collections::HashMap;
 
 use super::fault::LogFault;
-use crate::clock::Moment;
-use crate::entry::{Entry, EventKind, Text};
+use crate::entry::{Entry, Event, EventKind, Text};
 use crate::store::{Acknowledgement, Store, StoreError, StoredDecision};
 
-/// The acknowledgements of the records so far for which the other side is missing, by the number of the decision.
+/// The acknowledgements of the records so far that only one side has, by the number of the decision.
+///
+/// A log may have millions, so texts are not kept: a keyed hash stands for an acknowledgement that the store shows, and the
+/// number of its record for one that the log tells of.
 #[derive(Debug, Default)]
 pub struct Acknowledged {
-    /// Those that the store shows.
-    shown: HashMap<u64, Acknowledgement>,
-    /// The last that the log tells of.
-    told: HashMap<u64, Acknowledgement>,
+    hasher: ahash::RandomState,
+    shown: HashMap<u64, u64, ahash::RandomState>,
+    /// The last about each decision.
+    told: HashMap<u64, u64, ahash::RandomState>,
     /// The time at which the log began where another one ended: earlier entries speak of the numbers of that one.
     since: u64,
+}
+
+/// An acknowledgement as an entry has it.
+struct Told<'e> {
+    /// The index of the decision.
+    index: u64,
+    /// Milliseconds since the epoch.
+    time: u64,
+    by: Text<'e>,
+    note: Text<'e>,
+}
+
+impl<'e> Told<'e> {
+    fn of(event: &Event<'e>) -> Option<Self> {
+        let EventKind::Acknowledged { index, by, note } = event.kind else {
+            return None;
+        };
+        let time = event.time();
+        Some(Self {
+            index,
+            time,
+            by,
+            note,
+        })
+    }
+
+    /// Tells whether the store shows this one.
+    fn is(&self, shown: &Acknowledgement) -> bool {
+        shown.time.as_millis() == self.time
+            && is_text(&shown.by, self.by)
+            && is_text(&shown.note, self.note)
+    }
 }
 
 impl Acknowledged {
     /// Takes the next record.
     pub fn step(&mut self, record: &StoredDecision) {
         if let Some(shown) = &record.acknowledged {
-            self.shown.insert(record.seq, shown.clone());
+            let hash = self.hash(shown.time.as_millis(), &shown.by, &shown.note);
+            self.shown.insert(record.seq, hash);
         }
     }
 
@@ -37,29 +72,16 @@ impl Acknowledged {
         if let EventKind::Forked { .. } = event.kind {
             self.since = event.time();
         }
-        let EventKind::Acknowledged { index, by, note } = event.kind else {
+        let Some(told) = Told::of(&event).filter(|told| told.time >= self.since) else {
             return;
         };
-        if event.time() < self.since {
-            return;
-        }
-        let seq = index.saturating_add(1);
-        let shown = self.shown.get(&seq);
-        let is_shown = shown.is_some_and(|shown| {
-            shown.time.as_millis() == event.time()
-                && is_text(&shown.by, by)
-                && is_text(&shown.note, note)
-        });
-        if is_shown {
+        let seq = told.index.saturating_add(1);
+        let hash = self.hash(told.time, told.by.kept, told.note.kept);
+        if self.shown.get(&seq) == Some(&hash) {
             self.shown.remove(&seq);
             self.told.remove(&seq);
         } else {
-            let told = Acknowledgement {
-                time: Moment::from_millis(event.time()),
-                by: by.kept.to_owned(),
-                note: note.kept.to_owned(),
-            };
-            self.told.insert(seq, told);
+            self.told.insert(seq, record.seq);
         }
     }
 
@@ -78,21 +100,39 @@ impl Acknowledged {
         differing.sort_unstable();
         differing.dedup();
         for seq in differing.into_iter().filter(|seq| *seq > dropped) {
-            // A person may have acknowledged it while the log was read.
-            let now = store.records(seq - 1, 1).await?;
-            let now = now.into_iter().find(|record| record.seq == seq);
-            let now = now.and_then(|record| record.acknowledged);
-            let is_told = match (self.told.get(&seq), &now) {
-                (Some(told), Some(now)) => told == now,
+            // A person may have acknowledged it while the log was read, and retention may have dropped it.
+            let Some(decision) = record(store, seq).await? else {
+                continue;
+            };
+            let entry = match self.told.get(&seq) {
+                Some(told) => record(store, *told).await?.map(|record| record.entry),
+                None => None,
+            };
+            let told = match entry.as_deref().map(Entry::read) {
+                Some(Ok(Entry::Event(event))) => Told::of(&event),
+                _ => None,
+            };
+            let agree = match (&told, &decision.acknowledged) {
+                (Some(told), Some(shown)) => told.is(shown),
                 (None, None) => true,
                 _ => false,
             };
-            if !is_told {
+            if !agree {
                 faults.push(LogFault::Acknowledgement { seq });
             }
         }
         Ok(())
     }
+
+    fn hash(&self, time: u64, by: &str, note: &str) -> u64 {
+        self.hasher.hash_one((time, by, note))
+    }
+}
+
+/// Returns the record with a number, if it is there.
+async fn record(store: &dyn Store, seq: u64) -> Result<Option<StoredDecision>, StoreError> {
+    let records = store.records(seq.saturating_sub(1), 1).await?;
+    Ok(records.into_iter().find(|record| record.seq == seq))
 }
 
 /// Tells whether a text is that of an entry, which may have kept its beginning alone.

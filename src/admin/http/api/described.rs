@@ -82,6 +82,12 @@ pub(super) struct EvidenceFile {
     /// The robots.txt that the decision rests on; none if there was none, or the store no longer has it.
     #[schema(value_type = Option<Object>)]
     robots: Option<serde_json::Value>,
+    /// The tdmrep.json that the decision rests on; absent where it rests on none, or the store has lost it.
+    #[schema(value_type = Option<Object>)]
+    tdmrep: Option<serde_json::Value>,
+    /// The proof of each new key of the log; absent where the key was never replaced.
+    #[schema(value_type = Option<Vec<Object>>)]
+    rotations: Option<Vec<serde_json::Value>>,
 }
 
 fn words(words: &[&str]) -> Object {

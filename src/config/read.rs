@@ -119,7 +119,7 @@ pub(super) struct Entry<'t> {
 struct UnknownKey {
     section: &'static str,
     key: String,
-    /// Whether its value is a table, so that the document has it as a section.
+    /// True if the value is a table: the key names a section.
     is_section: bool,
     line: usize,
     shown: String,

@@ -26,7 +26,7 @@ const FAMILIES: &[(&str, &str)] = &[
     ("Googlebot-Video", "Googlebot"),
 ];
 
-/// The families whose operators say so of all their crawlers, with the beginning of the crawlers' tokens.
+/// Pairs of a prefix and a family. Each crawler whose token begins with the prefix belongs to the family, as its operator says.
 const PREFIXES: &[(&str, &str)] = &[("Baiduspider-", "Baiduspider"), ("Yandex", "Yandex")];
 
 /// Returns the family of the crawler with this product token, in any case; `None` if the crawler belongs to no family.

@@ -55,8 +55,8 @@ impl Times {
     }
 }
 
-/// Appends entries (`frames`) to the log; `head` becomes its new end, and `effects` takes what they count for, if that matters. The
-/// tail becomes blocks when it is long, or takes more octets than `most`.
+/// Appends entries (`frames`) to the log; `head` becomes its new end, and `effects` takes what they count for, if that
+/// matters. The tail becomes blocks when it is long, or takes more octets than `most`.
 pub(in crate::store::sqlite) fn append(
     transaction: &Transaction<'_>,
     head: &mut Head,

@@ -59,7 +59,7 @@ fn begin(connection: &mut Connection) -> Transaction<'_> {
 }
 
 impl Log {
-    /// Appends `count` entries of all kinds, a second apart, whose sums the database can hold.
+    /// Appends `count` entries of all kinds, a second apart. The database can hold the sums of their counts.
     fn put(&mut self, count: usize) {
         let mut dice = Dice(self.model.len() as u64 + 1);
         let is_countable = |entry: &Vec<u8>| {

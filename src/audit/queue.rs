@@ -16,8 +16,8 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 
 pub use self::content::QueuedState;
-pub(super) use self::content::add_withdrawal;
 use self::content::{Inner, WriterState};
+pub(super) use self::content::{Unrecorded, add_withdrawal};
 pub(super) use self::writer_side::Batch;
 use super::{
     counts::Counts,
@@ -116,12 +116,16 @@ impl Queue {
             return Ok(());
         }
         // Boxed: a rare wait should not burden every request's future.
-        Box::pin(self.wait(|inner, state| match state {
+        let answer = Box::pin(self.wait(|inner, state| match state {
             State::Open => Some(Ok(())),
             State::Full => None,
             State::Refusing => Some(Err(inner.failure())),
         }))
-        .await
+        .await;
+        if answer.is_err() {
+            self.refused(self.clock.now());
+        }
+        answer
     }
 
     /// See [`Log::flush`](super::Log::flush).
@@ -161,7 +165,7 @@ impl Queue {
             self.bounds.lose
         };
         if inner.held() >= bound || inner.life == WriterState::Over {
-            inner.lose(time);
+            inner.lost.add(time);
             self.counts.lost();
             return false;
         }
@@ -228,6 +232,8 @@ impl Queue {
             // Objects without an entry would be dropped as unused, and later records name them.
             if inner.next.entries.is_empty() && !inner.next.objects.is_empty() {
                 self.add(&mut inner, |inner| inner.tell_withdrawal(id, now));
+            } else {
+                inner.refused.add(now);
             }
             return;
         }
@@ -344,8 +350,7 @@ impl Queue {
     /// Returns whether all records are written: the result of [`close`](Self::close) after the writer's end.
     pub(super) fn outcome(&self) -> Result<(), LogFailed> {
         let inner = self.inner.lock();
-        let lost = inner.lost.map_or(0, |lost| lost.count);
-        match inner.put - inner.written + lost {
+        match inner.put - inner.written + inner.lost.count {
             0 => Ok(()),
             count => Err(inner.failure().at_the_end(count)),
         }

@@ -213,7 +213,7 @@ impl Repeats {
 }
 
 /// The address that stands for all clients without a count of their own.
-const OTHERS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+pub(super) const OTHERS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 impl Window {
     fn at(refusal: &Refusal<'_>) -> Window {

@@ -20,7 +20,7 @@ use super::{
     derived::DerivedLines,
     error::LogFailed,
     live::Live,
-    queue::{Batch, Queue, add_withdrawal},
+    queue::{Batch, Queue, Unrecorded, add_withdrawal},
     sink::Sink,
 };
 use crate::clock::Clock;
@@ -87,8 +87,16 @@ pub(super) fn run(
         lines.end(&batch);
         match queue.wrote(&batch, clock.now()) {
             None => {}
-            Some(0) => info!("decisions are recorded again, and none was lost"),
-            Some(lost) => warn!(lost, "decisions are recorded again; some were lost"),
+            Some(Unrecorded { lost: 0, refused }) => info!(
+                refused,
+                "decisions are recorded again, and none was lost; what was asked meanwhile was refused"
+            ),
+            Some(Unrecorded { lost, refused }) => {
+                warn!(
+                    lost,
+                    refused, "decisions are recorded again; some were lost"
+                );
+            }
         }
         spare = batch.content.entries;
         spare.clear(LEAST, MAX);
@@ -154,10 +162,14 @@ fn write_out(
             lines.discard();
             for id in queue.take_withdrawn() {
                 let entries = &mut batch.content.entries;
-                let is_last = entries.withdraw(id) && entries.is_empty();
-                if is_last {
+                match entries.withdraw(id) {
                     // An empty batch would be written to a full disk, too, and end the failure.
-                    add_withdrawal(&mut batch.content, id, clock.now());
+                    true if entries.is_empty() => {
+                        add_withdrawal(&mut batch.content, id, clock.now());
+                    }
+                    true => queue.refused(clock.now()),
+                    // The record had found no room, and counts as lost.
+                    false => {}
                 }
             }
         }

@@ -17,7 +17,7 @@ use super::collected::{CollectedArgs, LogSelection};
 use super::{fail, terminal, words};
 use crate::audit::replay::Evidence;
 use crate::config::Config;
-use crate::store::logs::{Fault, Listed, Logs, Lookup};
+use crate::store::logs::{Fault, Listed, Logs, Lookup, unknown};
 use crate::store::{GroupBy, StoredDecision};
 use crate::tlog::KeyName;
 
@@ -311,14 +311,6 @@ pub(super) async fn found(logs: &Logs, id: &str) -> Result<Listed, String> {
             Err(messages.join("\ncrawlgate: "))
         }
     }
-}
-
-/// Returns the message about an unknown decision.
-pub(super) fn unknown(id: &str) -> String {
-    format!(
-        "{id}: no such decision in the store; it was never stored ([log] decisions selects them), or is older than \
-         [audit] keep"
-    )
 }
 
 /// Returns the person who acts: by default the user who is logged in. `missing` asks for one.

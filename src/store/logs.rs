@@ -26,8 +26,24 @@ use super::collection::{CollectedLog, Collection};
 use super::log_key::log_key_file;
 use super::{Store, StoreError, StoreErrorKind, StoredDecision, failed, kept_log_key};
 use crate::config::Config;
+use crate::text::DecisionId;
 use crate::text::json::Object;
 use crate::tlog::KeyName;
+
+/// Returns the message that no store searched has a decision with this beginning of an identifier.
+#[must_use]
+pub fn unknown(id: &str) -> String {
+    match DecisionId::with_prefix(id) {
+        Some(_) => format!(
+            "{id}: no such decision in the store; it was never stored ([log] decisions selects them; what was refused while \
+             the log could not be written, or beyond [audit] refusals_per_minute, is counted in an event), or is older \
+             than [audit] keep"
+        ),
+        None => format!(
+            "{id}: not the beginning of an identifier, which is 26 digits and letters, like 01KB7W3Y5E000000000VY7H1Q2"
+        ),
+    }
+}
 
 /// The word for all logs.
 pub const ALL: &str = "*";

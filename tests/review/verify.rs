@@ -127,14 +127,17 @@ fn an_empty_store_is_whole() {
 #[test]
 fn a_missing_decision_is_reported() {
     let (db, _) = TestStore::with(&some_cases());
-    for id in ["01KB7W3Y5E000000000VY7H1Q2", "x"] {
+    for (id, told) in [
+        (
+            "01KB7W3Y5E000000000VY7H1Q2",
+            "no such decision in the store",
+        ),
+        ("x", "no such decision in the store"),
+        ("no-id", "not the beginning of an identifier"),
+    ] {
         let said = db.run(&["audit", "verify", id]);
         assert_eq!(said.code, 1);
-        assert!(
-            said.out
-                .starts_with(&format!("{id}: no such decision in the store")),
-            "{said:?}"
-        );
+        assert!(said.out.starts_with(&format!("{id}: {told}")), "{said:?}");
     }
 }
 

@@ -66,8 +66,11 @@ fn a_log_that_cannot_be_carried_over_is_told_and_bounded() {
     if rustix::process::prlimit(id, rustix::process::Resource::Fsize, limit).is_err() {
         return;
     }
+    let mut unrecorded = 1;
     eventually("the log to be carried over", || {
-        (wire_get(&gate, &origin) == 403).then_some(())
+        let status = wire_get(&gate, &origin);
+        unrecorded += u64::from(status == 503);
+        (status == 403).then_some(())
     });
     gate.process.wait_said("is carried over again");
     eventually("the gate to be ready", || {
@@ -75,6 +78,16 @@ fn a_log_that_cannot_be_carried_over_is_told_and_bounded() {
     });
     let (code, said, failed) = gate.process.beside("store", &["check"]);
     assert_eq!(code, Some(0), "{said}{failed}");
+    let told = gate.process.beside("log", &["--events", "--json", "--all"]);
+    let numbers = told.1.lines().map(|line| {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        match event["event"].as_str() {
+            Some("answered_log_failed") => 1,
+            _ if event["reason"] == "log_failed" => event["count"].as_u64().unwrap(),
+            _ => 0,
+        }
+    });
+    assert_eq!(numbers.sum::<u64>(), unrecorded, "{told:?}");
 }
 
 /// Returns a long text that blocks of records cannot compress.

@@ -8,7 +8,7 @@ use super::AppState;
 use super::problem::Problem;
 use crate::config::Config;
 use crate::store::collection::Collection;
-use crate::store::logs::{Fault, Log, Logs, Lookup};
+use crate::store::logs::{Fault, Log, Logs, Lookup, unknown};
 use crate::store::{Store, StoreErrorKind, StoredDecision};
 
 /// Logs that one request may read.
@@ -118,10 +118,7 @@ impl AppState {
     }
 
     fn unknown(&self, id: &str, wanted: Option<&str>, faults: &[Fault]) -> Problem {
-        let mut why = format!(
-            "{id}: no such decision in the store; it was never stored ([log] decisions selects them), or is older than \
-             [audit] keep"
-        );
+        let mut why = unknown(id);
         if wanted.is_none() && self.has_collection() {
             why += "; log=* looks for it in collected logs, too";
         }

@@ -1,15 +1,17 @@
 //! The content of the queue, under its lock.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::mem;
 use std::sync::Arc;
 
 use super::super::entry::ObjectDigests;
 use super::super::error::LogFailed;
 use super::super::forwarded::Forwarded;
 use super::super::record::Record;
-use super::super::repeats::Repeats;
+use super::super::repeats::{OTHERS, Repeats};
 use crate::clock::{Moment, Uptime};
-use crate::entry::{Digest, Event, EventKind, Process};
+use crate::entry::{Digest, Event, EventKind, Mode, Process, Repeated, Verdict};
+use crate::policy::Reason;
 use crate::rep::Origin;
 use crate::robots::identity::Identity;
 use crate::robots::state::State as OriginState;
@@ -48,7 +50,10 @@ pub(super) struct Inner {
     pub(super) hurry: bool,
     /// The failure that stops the writer at present.
     pub(super) failure: Option<LogFailed>,
-    pub(super) lost: Option<LostRecords>,
+    /// Records that found no room.
+    pub(super) lost: Tally,
+    /// Requests that were answered `log_failed` and have no record of their own.
+    pub(super) refused: Tally,
     /// Lines of events that the store has appended and no sink has yet, with a mark at the place of the batch at hand.
     pub(super) appended: VecDeque<Appended>,
     /// Records of requests that were answered `log_failed` instead, with the batch of their record taken already.
@@ -91,9 +96,9 @@ pub(super) enum WriterState {
     Over,
 }
 
-/// Records lost for lack of room.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LostRecords {
+/// A number of requests, with the times of the first and the last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
     pub(super) count: u64,
     first: Moment,
     last: Moment,
@@ -114,7 +119,8 @@ impl Inner {
             configuration: None,
             hurry: false,
             failure: None,
-            lost: None,
+            lost: Tally::default(),
+            refused: Tally::default(),
             appended: VecDeque::new(),
             withdrawn: Vec::new(),
             delay: Delay::default(),
@@ -187,6 +193,7 @@ impl Inner {
     /// Queues the end of this process, after all else.
     pub(super) fn tell_end(&mut self, now: Moment) {
         if self.life != WriterState::Running && self.configuration.is_some() {
+            self.tell_unrecorded(now);
             self.tell_process(true, now);
             self.put += 1;
             self.configuration = None;
@@ -215,14 +222,17 @@ impl Inner {
         self.next.entries.push(|out| out.extend_from_slice(entry));
     }
 
-    pub(super) fn lose(&mut self, time: Moment) {
-        let lost = self.lost.get_or_insert(LostRecords {
-            count: 0,
-            first: time,
-            last: time,
-        });
-        lost.count += 1;
-        lost.last = time;
+    /// Queues the numbers of requests that no record tells of, since the log failed. Returns them.
+    pub(super) fn tell_unrecorded(&mut self, now: Moment) -> Unrecorded {
+        let (lost, refused) = (mem::take(&mut self.lost), mem::take(&mut self.refused));
+        for event in [lost.lost(), refused.refused()].into_iter().flatten() {
+            self.tell(event, now);
+            self.put += 1;
+        }
+        Unrecorded {
+            lost: lost.count,
+            refused: refused.count,
+        }
     }
 
     /// Queues the entry that says which record has another answer than the request got.
@@ -251,14 +261,48 @@ fn add_event(batch: &mut store::Batch, kind: EventKind<'_>, now: Moment) {
     batch.entries.push(|out| Event { id, kind }.encode(out));
 }
 
-impl LostRecords {
-    /// Returns the event that reports the loss.
-    pub(super) fn event(&self) -> EventKind<'static> {
-        EventKind::Lost {
+/// The requests that no record tells of, after the log failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::audit) struct Unrecorded {
+    /// Records that found no room.
+    pub(in crate::audit) lost: u64,
+    /// Requests that were answered `log_failed`.
+    pub(in crate::audit) refused: u64,
+}
+
+impl Tally {
+    /// Counts a request of this time.
+    pub(super) fn add(&mut self, time: Moment) {
+        if self.count == 0 {
+            self.first = time;
+        }
+        self.count += 1;
+        self.last = time;
+    }
+
+    /// Returns the event that so many records were lost.
+    fn lost(&self) -> Option<EventKind<'static>> {
+        (self.count > 0).then(|| EventKind::Lost {
             count: self.count,
             first: self.first.as_millis(),
             last: self.last.as_millis(),
             size: None,
-        }
+        })
+    }
+
+    /// Returns the event that so many requests of all clients were answered `log_failed`.
+    fn refused(&self) -> Option<EventKind<'static>> {
+        (self.count > 0).then(|| {
+            EventKind::Repeated(Repeated {
+                mode: Mode::Enforce,
+                verdict: Verdict::Defer,
+                reason: Reason::LogFailed.as_str(),
+                client: OTHERS,
+                client_name: None,
+                count: self.count,
+                first: self.first.as_millis(),
+                last: self.last.as_millis(),
+            })
+        })
     }
 }

@@ -23,6 +23,12 @@ fn put(queue: &Queue) -> bool {
     })
 }
 
+/// The end of a failure during which each request found its record.
+const NOTHING: Option<Unrecorded> = Some(Unrecorded {
+    lost: 0,
+    refused: 0,
+});
+
 #[test]
 fn a_failure_and_its_end_are_reported_once() {
     let bounds = Bounds {
@@ -38,8 +44,60 @@ fn a_failure_and_its_end_are_reported_once() {
         let news = [(); 3].map(|()| queue.failed(failure()));
         assert_eq!(news, [true, false, false]);
         let ends = [(); 2].map(|()| queue.wrote(&batch, Moment::default()));
-        assert_eq!(ends, [Some(0), None]);
+        assert_eq!(ends, [NOTHING, None]);
     }
+}
+
+#[test]
+fn requests_refused_during_a_failure_are_one_event_after_it() {
+    let bounds = Bounds {
+        write: 1_000,
+        wait: 1_000,
+        lose: 1_000,
+    };
+    let clock = Clock::manual(Moment::from_millis(5_000));
+    let queue = Queue::new(bounds, true, clock.clone());
+    let ready = || {
+        let mut ready = std::pin::pin!(queue.ready());
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        match ready.as_mut().poll(&mut context) {
+            std::task::Poll::Ready(answer) => answer.is_ok(),
+            std::task::Poll::Pending => panic!("it waits"),
+        }
+    };
+    assert!(ready());
+    put(&queue);
+    let batch = take(&queue);
+    queue.failed(LogFailed::new(
+        "log",
+        &io::Error::from(io::ErrorKind::StorageFull),
+    ));
+    for _ in 0..3 {
+        assert!(!ready());
+        clock.advance(Duration::from_secs(1));
+    }
+    let unrecorded = Unrecorded {
+        lost: 0,
+        refused: 3,
+    };
+    assert_eq!(queue.wrote(&batch, clock.now()), Some(unrecorded));
+    assert!(ready());
+    let batch = take(&queue);
+    let entries: Vec<_> = batch.content.entries.iter().map(Entry::read).collect();
+    let [
+        Ok(Entry::Event(Event {
+            kind: EventKind::Repeated(told),
+            ..
+        })),
+    ] = entries[..]
+    else {
+        panic!("{entries:?}");
+    };
+    assert_eq!(
+        (told.reason, told.count, told.first, told.last),
+        ("log_failed", 3, 5_000, 7_000)
+    );
+    assert_eq!(queue.wrote(&batch, clock.now()), None, "once");
 }
 
 #[test]
@@ -60,7 +118,10 @@ fn unwritten_lines_still_fill_the_queue() {
     assert!(!put(), "a lost record is no record to wait for");
     assert_eq!(
         queue.wrote(&batch, Moment::default()),
-        Some(1),
+        Some(Unrecorded {
+            lost: 1,
+            refused: 0
+        }),
         "one found no room"
     );
     assert_eq!(state(), State::Full as u8, "the second is there still");
@@ -101,7 +162,7 @@ fn late_records_make_requests_wait_and_a_stuck_write_refuses_them() {
         assert_eq!(queue.backlog().is_behind, is_behind, "{passes}");
     }
     put();
-    assert_eq!(queue.wrote(&batch, Moment::default()), Some(0));
+    assert_eq!(queue.wrote(&batch, Moment::default()), NOTHING);
     assert_eq!(queue.state.load(Ordering::Relaxed), State::Open as u8);
     assert!(queue.backlog().is_behind, "until a batch is in time");
     let batch = take();
@@ -150,9 +211,18 @@ fn a_withdrawn_record_is_dropped_or_contradicted_by_an_event() {
     assert_eq!(queue.wrote(&batch, Moment::default()), None);
     let batch = take(&queue);
     let entries: Vec<_> = batch.content.entries.iter().map(Entry::read).collect();
-    let [Ok(Entry::Decision(kept)), Ok(Entry::Event(event))] = entries[..] else {
+    let [
+        Ok(Entry::Decision(kept)),
+        Ok(Entry::Event(event)),
+        Ok(Entry::Event(counted)),
+    ] = entries[..]
+    else {
         panic!("{entries:?}");
     };
+    assert!(
+        matches!(counted.kind, EventKind::Repeated(told) if told.count == 1),
+        "{counted:?}"
+    );
     assert_eq!(kept.id, ids[2].octets());
     let decision = ids[0].octets();
     assert!(

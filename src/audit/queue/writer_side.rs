@@ -7,7 +7,7 @@ use std::time::Duration;
 use tracing::{error, info, warn};
 
 use super::Queue;
-use super::content::{Inner, WriterState};
+use super::content::{Inner, Unrecorded, WriterState};
 use crate::audit::error::LogFailed;
 use crate::clock::{Clock, Moment, Uptime};
 use crate::store::{self, Appended, Entries};
@@ -181,14 +181,19 @@ impl Queue {
         lines
     }
 
+    /// Counts a request that was answered `log_failed` and has no record.
+    pub(in crate::audit) fn refused(&self, now: Moment) {
+        self.inner.lock().refused.add(now);
+    }
+
     /// Takes the records of the batch at hand that were withdrawn.
     pub(in crate::audit) fn take_withdrawn(&self) -> Vec<DecisionId> {
         mem::take(&mut self.inner.lock().withdrawn)
     }
 
-    /// Marks `batch` as written. After a failure, returns the number of records lost meanwhile; an entry about them
-    /// is then in the queue.
-    pub(in crate::audit) fn wrote(&self, batch: &Batch, now: Moment) -> Option<u64> {
+    /// Marks `batch` as written. After a failure, returns the numbers of records lost and of requests refused meanwhile;
+    /// entries about them are then in the queue.
+    pub(in crate::audit) fn wrote(&self, batch: &Batch, now: Moment) -> Option<Unrecorded> {
         let mut inner = self.inner.lock();
         inner.taken = 0;
         inner.end_delay();
@@ -206,14 +211,9 @@ impl Queue {
             !of_origin.is_empty()
         });
         let recovered = inner.failure.take().is_some();
-        let lost = inner.lost.take();
-        if let Some(lost) = lost {
-            inner.tell(lost.event(), now);
-            inner.put += 1;
-        }
+        let unrecorded = inner.tell_unrecorded(now);
         self.publish(&inner);
-        let lost = lost.map_or(0, |lost| lost.count);
-        (recovered || lost > 0).then_some(lost)
+        (recovered || unrecorded.lost > 0).then_some(unrecorded)
     }
 
     /// Marks the batch at hand as failed for now. True the first time.

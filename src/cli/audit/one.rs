@@ -11,6 +11,7 @@ use crate::audit::replay::{self, Outcome};
 use crate::audit::verify::case::{Case, CaseVerdict, Trusted};
 use crate::audit::verify::review::Finding;
 use crate::cli::terminal::{self, Paint, Tone, printable};
+use crate::store::logs::unknown;
 use crate::store::state_file::State;
 use crate::store::{Store, StoreError};
 use crate::text::hex;
@@ -31,7 +32,7 @@ pub(super) async fn verify(
     else {
         let text = format!(
             "{}; if it was there once, `crawlgate audit verify --all` tells whether any was taken out\n",
-            crate::cli::log::unknown(id)
+            unknown(id)
         );
         terminal::print(text.as_bytes())?;
         return Ok(CheckResult::Faults);

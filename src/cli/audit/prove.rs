@@ -16,6 +16,7 @@ use crate::cli::log::filter::FilterArgs;
 use crate::cli::terminal::{self, printable};
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::store::logs::unknown;
 use crate::store::{self, Access, DecisionQuery, Store, StoreError, StoredDecision};
 use crate::whole_file::NewFile;
 
@@ -64,9 +65,7 @@ pub(super) async fn prove(
     let newest = match &args.id {
         Some(id) => {
             let found = store.decision(&id.to_ascii_uppercase()).await;
-            found
-                .map_err(failed)?
-                .ok_or_else(|| crate::cli::log::unknown(id))
+            found.map_err(failed)?.ok_or_else(|| unknown(id))
         }
         None => {
             let newest = DecisionQuery {

@@ -3,10 +3,11 @@
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
 use super::filter::FilterArgs;
-use super::{AckArgs, person, unknown};
+use super::{AckArgs, person};
 use crate::cli::{terminal, words};
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::store::logs::unknown;
 use crate::store::review::{BulkReview, Earlier, NotAcknowledged};
 use crate::store::{self, Access, Acknowledgement, Review, Reviewed, Store};
 use crate::text::{DecisionId, time_text};

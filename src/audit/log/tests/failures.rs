@@ -23,7 +23,10 @@ async fn on_a_full_disk_requests_are_refused_and_no_record_is_lost_or_doubled() 
     sink.make_room(100);
     recovered(&log).await;
     log.ready().await.unwrap();
-    assert_eq!(sink.reasons(), ["a", "b", "c", "d", "e"]);
+    log.flush().await.unwrap();
+    // The last line counts the requests that were refused.
+    assert_eq!(sink.reasons(), ["a", "b", "c", "d", "e", "log_failed"]);
+    assert_eq!(sink.named().last().unwrap().1["count"], 2);
 }
 
 #[tokio::test]
@@ -223,5 +226,14 @@ async fn a_start_that_finds_no_room_is_written_once_there_is_some() {
     recovered(&log).await;
     log.close().unwrap();
     let (names, _): (Vec<_>, Vec<_>) = sink.named().into_iter().unzip();
-    assert_eq!(names, ["started", "settings", "a decision", "stopped"]);
+    assert_eq!(
+        names,
+        [
+            "started",
+            "settings",
+            "a decision",
+            "refusals_repeated",
+            "stopped"
+        ]
+    );
 }

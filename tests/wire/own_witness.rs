@@ -287,9 +287,10 @@ fn begins_anew_never(mut own: Own) {
 }
 
 /// Starts a gate once, and returns its setup and its vkey.
-fn begun() -> (AdminGate, String) {
+fn begun(set: impl FnOnce(&mut Setup)) -> (AdminGate, String) {
     let mut gate = AdminGate::with(|setup| {
         setup.set("audit", "checkpoint_every", "\"1s\"");
+        set(setup);
     });
     let key = vkey(&gate);
     gate.process.signal(Signal::TERM);
@@ -305,7 +306,10 @@ fn with_witness(mut gate: AdminGate, own: &Own) -> AdminGate {
 
 #[test]
 fn our_witness_cosigns_the_logs_of_gates_and_finds_one_that_went_back() {
-    let ((first, key), (second, other)) = (begun(), begun());
+    let (first, key) = begun(|setup| {
+        setup.set("audit", "log_name", "\"logs.example/first\"");
+    });
+    let (second, other) = begun(|_| {});
     let mut own = Own::start(&[key.clone(), other]);
     let origin = Origin::with_rules(RULES);
     let (mut first, second) = (with_witness(first, &own), with_witness(second, &own));
@@ -373,7 +377,16 @@ fn our_witness_cosigns_the_logs_of_gates_and_finds_one_that_went_back() {
 
     // `audit fork` asks the witness, and begins a log that it does not contradict.
     stop(&mut first);
-    let (code, told, error) = first.beside("audit", &["fork", "--reason", "a test"]);
+    let words = ["fork", "--reason", "a test"];
+    let (code, told, error) = first.beside("audit", &words);
+    assert_eq!(code, Some(2), "{told}{error}");
+    assert!(
+        error.contains("set one, such as \"logs.example/first-2\""),
+        "{error}"
+    );
+    let setup = &mut first.process.setup;
+    setup.set("audit", "log_name", "\"logs.example/first-2\"");
+    let (code, told, error) = first.beside("audit", &words);
     assert_eq!(code, Some(1), "{told}{error}");
     for want in [
         "witness   notary knows a checkpoint of",
@@ -381,7 +394,6 @@ fn our_witness_cosigns_the_logs_of_gates_and_finds_one_that_went_back() {
     ] {
         assert!(told.contains(want), "{told}");
     }
-    assert_eq!(vkey(&first), key, "nothing is changed yet");
     let words = ["fork", "--reason", "a test", "--yes"];
     let (code, told, error) = first.beside("audit", &words);
     assert_eq!(code, Some(0), "{told}{error}");

@@ -1,5 +1,7 @@
 //! Begins a new log where signed records are missing.
 
+use std::sync::Arc;
+
 use clap::Args;
 
 use super::CheckResult;
@@ -7,6 +9,7 @@ use crate::cli::terminal::{self, printable};
 use crate::cli::{small_runtime, words};
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::store::log_key::{LogKey, log_key_file};
 use crate::store::sqlite::fork::Fork;
 use crate::store::{self, Access};
 use crate::witness::Witnesses;
@@ -30,14 +33,23 @@ pub(super) struct ForkArgs {
 
 /// Asks the configured witnesses, tells what they know, and returns the largest size that the store does not have.
 fn known(config: &Config) -> Result<Option<u64>, String> {
+    if config.audit.witnesses.is_empty() {
+        return Ok(None);
+    }
+    let failed = |error: store::StoreError| error.to_string();
+    let path = store::named(config).map_err(failed)?;
+    let store = store::open(config, Access::Read).map_err(failed)?;
+    let runtime = small_runtime()?;
+    let signed = runtime.block_on(store.checkpoints()).map_err(failed)?;
+    // A witness knows the log by the name that it had; the configuration may have that of the new log already.
+    let name = signed.last().and_then(|last| Some(last.content()?.origin));
+    let name = name.or_else(|| config.audit.log_name.clone());
     // A fork that was cut short may have no key: it was asked about before.
-    let key = store::kept_log_key(config).ok();
-    let Some(key) = key.filter(|_| !config.audit.witnesses.is_empty()) else {
+    let Ok(key) = LogKey::load(&log_key_file(path), name).map(Arc::new) else {
         return Ok(None);
     };
-    let store = store::open(config, Access::Read).map_err(|error| error.to_string())?;
     let now = Clock::system().now();
-    let answers = small_runtime()?.block_on(Witnesses::ask(config, &store, &key, now));
+    let answers = runtime.block_on(Witnesses::ask(config, &store, &key, now));
     let answers = answers.map_err(|error| error.to_string())?;
     let (mut text, mut largest) = (String::new(), None);
     for (name, answer) in answers {

@@ -2,7 +2,7 @@
 //! database.
 
 // A module around them, so that they find their files in the directories of their names.
-#[path = "../src"]
+#[path = "../src/base"]
 mod src {
     /// Points in time without the clock.
     #[allow(dead_code, reason = "replies make them, and nothing here reads them")]
@@ -43,6 +43,7 @@ mod src {
 
     /// The answers of witnesses.
     #[allow(dead_code, reason = "offers use the rest")]
+    #[path = "../witness"]
     pub mod witness {
         pub mod protocol;
     }

@@ -57,14 +57,17 @@
 //!
 //! # Reading order
 //!
-//! From the leaves up; each room imports only rooms before it, and `tests/layering.rs` holds that:
-//! [`version`] · [`clock`] · `gcra` · `retry` · `connection_limit` · `held_writes` · `gathered` · `filtered` · `http2_frames` · `http2_body` · `websocket` · [`descriptors`] · [`metrics`] · [`rep`] ·
-//! [`socket`] · [`text`] · [`ftp`] · [`tlog`] · `whole_file` · [`agent`] · [`usage`] · [`robots`] · [`policy`] · [`signing`] ·
-//! [`config`] · [`fleet`] · [`ca`] · [`client`] ·
-//! [`pace`] · [`entry`] · [`store`] · [`trust`] · [`audit`] · [`egress`] · [`witness`] · [`ship`] · [`cache`] · [`telemetry`] ·
-//! [`explain`] · [`gate`] · [`proxy`] · [`admin`] · [`cli`]. One
-//! arrow points back, on purpose: [`egress`] sends a robots.txt only by a permit that [`cache::fetch`] alone can make, as
-//! only [`policy`] can make one for a page.
+//! From the leaves up; each room imports only rooms before it, and `tests/layering.rs` holds that. The crate
+//! `crawlgate-base` (`src/base`) has what the proxy decides by and what it keeps; its rooms stand under the same names here:
+//! [`clock`] · `gcra` · `retry` · [`descriptors`] · [`metrics`] · [`rep`] · [`text`] · [`ftp`] · [`tlog`] · `whole_file` ·
+//! [`agent`] · [`usage`] · [`robots`] · [`policy`] · [`signing`] · [`config`] · [`fleet`] · [`ca`] · [`client`] · [`pace`] ·
+//! [`entry`] · [`store`].
+//!
+//! This crate has the proxy, its admin side and the commands: [`version`] · `connection_limit` · `held_writes` · `gathered` ·
+//! `filtered` · `http2_frames` · `http2_body` · `websocket` · [`socket`] · [`trust`] · [`audit`] · [`egress`] · [`witness`] ·
+//! [`ship`] · [`cache`] · [`telemetry`] · [`explain`] · [`gate`] · [`proxy`] · [`admin`] · [`cli`]. One arrow points back, on
+//! purpose: [`egress`] sends a robots.txt only by a permit that [`cache::fetch`] alone can make, as only [`policy`] can make
+//! one for a page.
 //!
 //! # Departures from a textbook
 //!
@@ -81,45 +84,30 @@
 //!   library and `memchr`.
 
 pub mod admin;
-pub mod agent;
 pub mod audit;
-pub mod ca;
 pub mod cache;
 pub mod cli;
-pub mod client;
-pub mod clock;
-pub mod config;
 mod connection_limit;
-pub mod descriptors;
 pub mod egress;
-pub mod entry;
 pub mod explain;
 mod filtered;
-pub mod fleet;
-pub mod ftp;
 pub mod gate;
 mod gathered;
-mod gcra;
 mod held_writes;
 mod http2_body;
 mod http2_frames;
-pub mod metrics;
-pub mod pace;
-pub mod policy;
 pub mod proxy;
-pub mod rep;
-mod retry;
-pub mod robots;
 pub mod ship;
-pub mod signing;
 pub mod socket;
-pub mod store;
 pub mod telemetry;
-pub mod text;
-pub mod tlog;
 pub mod trust;
-pub mod usage;
 pub mod version;
 mod websocket;
-mod whole_file;
 pub mod witness;
+
+pub use crawlgate_base::{
+    agent, ca, client, clock, config, descriptors, entry, fleet, ftp, metrics, pace, policy, rep,
+    robots, signing, store, text, tlog, usage,
+};
+
+use crawlgate_base::{gcra, retry, whole_file};

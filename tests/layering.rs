@@ -15,23 +15,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The rooms, from the leaves up.
+/// The rooms, from the leaves up: first those of the crate `crawlgate-base`.
 const ROOMS: &[&str] = &[
-    "version",
     "clock",
     "gcra",
     "retry",
-    "connection_limit",
-    "held_writes",
-    "gathered",
-    "filtered",
-    "http2_frames",
-    "http2_body",
-    "websocket",
     "descriptors",
     "metrics",
     "rep",
-    "socket",
     "text",
     "ftp",
     "tlog",
@@ -48,6 +39,15 @@ const ROOMS: &[&str] = &[
     "pace",
     "entry",
     "store",
+    "version",
+    "connection_limit",
+    "held_writes",
+    "gathered",
+    "filtered",
+    "http2_frames",
+    "http2_body",
+    "websocket",
+    "socket",
     "trust",
     "audit",
     "egress",
@@ -69,7 +69,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[(
     "egress sends a robots.txt only by the permit that the fetch alone can make",
 )];
 
-/// A file of `src` as a module: `proxy::limits` for `proxy/limits.rs`.
+/// A file of `src` as a module: `proxy::limits` for `proxy/limits.rs`, `rep::guard` for `base/rep/guard.rs`.
 type Module = String;
 
 /// The modules that each module names outside its unit tests.
@@ -109,6 +109,8 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
 
 fn module(source: &Path, file: &Path) -> Module {
     let name = file.strip_prefix(source).unwrap().with_extension("");
+    // The crates have one order of rooms.
+    let name = name.strip_prefix("base").unwrap_or(&name);
     let parts = name.iter().map(|part| part.to_str().unwrap());
     parts
         .filter(|part| *part != "mod")

@@ -8,7 +8,7 @@ use crate::audit::export::Exported;
 use crate::audit::export::write::{Folder, FolderError};
 use crate::clock::Moment;
 use crate::config::Places;
-use crate::store::tests::{ROW, Row};
+use crate::store::samples::{ROW, Row};
 use crate::store::{self, Access, Batch, LogKey};
 
 const NOON: Moment = Moment::from_millis(1_795_176_000_000);

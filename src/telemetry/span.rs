@@ -4,8 +4,6 @@
 //! request was sent, a span of its own for the origin's part. The crawler's own `traceparent` (W3C Trace Context) is
 //! its parent, and goes on to the origin as it came: crawlgate does not attach upstream services to its own spans.
 
-use std::time::SystemTime;
-
 use http::{HeaderMap, Method};
 use opentelemetry::propagation::TextMapPropagator as _;
 use opentelemetry::trace::{Span as _, SpanBuilder, SpanKind, Status, TraceContextExt as _};
@@ -136,10 +134,4 @@ fn known(method: &Method) -> Option<&'static str> {
         Method::PATCH => "PATCH",
         _ => return None,
     })
-}
-
-impl From<Tick> for SystemTime {
-    fn from(tick: Tick) -> SystemTime {
-        tick.system_time()
-    }
 }

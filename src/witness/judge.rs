@@ -105,7 +105,7 @@ pub(super) const NOTHING: TreeHead = (0, EMPTY_ROOT);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tlog::tests::{pair, signer};
+    use crate::tlog::samples::{pair, signer};
     use crate::tlog::{Tree, leaf_hash};
 
     /// Returns the root of a log of so many entries.

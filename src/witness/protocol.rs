@@ -185,7 +185,7 @@ impl Received {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tlog::tests::{cosign, pair};
+    use crate::tlog::samples::{cosign, pair};
     use crate::tlog::{EMPTY_ROOT, Signer};
 
     const NOW: Moment = Moment::from_millis(1_795_176_000_000);

@@ -31,7 +31,10 @@ fn cbor2_reads_each_frozen_entry_and_writes_the_same_octets() {
     let Some(python) = python("cbor2") else {
         return;
     };
-    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/src/entry/tests/golden.txt");
+    let golden = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/src/base/entry/tests/golden.txt"
+    );
     let output = Command::new(python)
         .args(["-c", PROGRAM, golden])
         .output()

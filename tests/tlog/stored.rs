@@ -268,7 +268,7 @@ fn a_tree_that_was_not_signed_gets_no_checkpoint() {
 
 /// Returns decisions with these numbers in their identifiers, which rest on nothing.
 pub(crate) fn decisions(numbers: Range<u64>) -> Batch {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/entry/tests/golden.txt");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/base/entry/tests/golden.txt");
     let golden = fs::read_to_string(golden).unwrap();
     let mut lines = golden.lines();
     let digits = lines.find_map(|line| line.strip_prefix("entry ")).unwrap();

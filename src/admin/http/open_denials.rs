@@ -163,8 +163,8 @@ async fn count(store: &dyn Store, number: u64) -> Result<u64, StoreError> {
 mod tests {
     use super::*;
     use crate::clock::Moment;
+    use crate::store::samples::{ROW, Row};
     use crate::store::sqlite::Sqlite;
-    use crate::store::tests::{ROW, Row};
     use crate::store::{Acknowledgement, Batch, Review};
 
     async fn record(store: &Sqlite, count: u64, row: Row<'_>) {

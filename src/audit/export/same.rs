@@ -84,7 +84,7 @@ mod tests {
     use super::*;
     use crate::audit::export::{body_file, checkpoint_file, entries_file, ground_file};
     use crate::store::block::BlockWriter;
-    use crate::tlog::tests::{cosign, pair};
+    use crate::tlog::samples::{cosign, pair};
     use crate::tlog::{EMPTY_ROOT, Signer};
 
     fn block(entries: &[&[u8]]) -> Vec<u8> {

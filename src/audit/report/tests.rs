@@ -28,7 +28,7 @@ async fn store(copies: u64) -> Arc<Sqlite> {
         by: "Grace".to_owned(),
         note: "known".to_owned(),
     };
-    assert!(crate::store::tests::acknowledge(&store, &second, note).await);
+    assert!(crate::store::samples::acknowledge(&store, &second, note).await);
     Arc::new(store)
 }
 

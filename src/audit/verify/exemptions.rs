@@ -156,8 +156,8 @@ mod tests {
     use crate::clock::Moment;
     use crate::entry::{self, Bounds, Event, Exempt, Mode, Texts};
     use crate::store::Batch;
+    use crate::store::samples::{NOON, ROW};
     use crate::store::sqlite::Sqlite;
-    use crate::store::tests::{NOON, ROW};
     use crate::text::DecisionId;
 
     const HELPER: &str = "helper: a person asks";

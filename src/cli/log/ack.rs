@@ -218,8 +218,8 @@ mod tests {
     use super::*;
     use crate::clock::Moment;
     use crate::store::Batch;
+    use crate::store::samples::ROW;
     use crate::store::sqlite::Sqlite;
-    use crate::store::tests::ROW;
 
     #[tokio::test]
     async fn a_note_stands_until_it_is_replaced_on_purpose() {

@@ -33,7 +33,7 @@ pub(super) struct Corpus {
 
 impl Corpus {
     pub(super) fn new() -> Self {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/entry/tests/golden.txt");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/base/entry/tests/golden.txt");
         let text = fs::read_to_string(path).unwrap();
         let octets = |digits: &str| -> Vec<u8> {
             let digit = |at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::store::OriginUpdate;
-use crate::store::tests::{absent, origin_update, successful};
+use crate::store::samples::{absent, origin_update, successful};
 
 /// Returns four fetches within an hour: a text, the same, another one, none.
 pub(super) fn of_an_hour() -> Vec<OriginUpdate> {

@@ -1,4 +1,5 @@
 mod dropped;
+mod pruned;
 
 use std::ops::Range;
 

@@ -17,8 +17,8 @@ use crate::audit::export::{
 use crate::clock::Moment;
 use crate::config::Synchronous;
 use crate::store::block::{Block, BlockWriter};
+use crate::store::samples::{ROW, Row, origin_update, successful};
 use crate::store::sqlite::Sqlite;
-use crate::store::tests::{ROW, Row, origin_update, successful};
 use crate::store::{Access, Batch, LogKey, Retention, Sha256};
 use crate::tlog::{BUNDLE, Tree, leaf_hash};
 

@@ -98,7 +98,7 @@ async fn a_copy_grows_with_the_exports_and_is_whole() {
         note: "known".to_owned(),
     };
     let id = crate::text::DecisionId::from_octets(*crate::entry::id_of(&id.entry).unwrap());
-    assert!(crate::store::tests::acknowledge(&*gate.store, &id.to_string(), note).await);
+    assert!(crate::store::samples::acknowledge(&*gate.store, &id.to_string(), note).await);
     gate.exported(2_000, ROW.time + DAY).await;
     gate.exported(5, ROW.time + DAY * 2).await;
     let imported = copy.import(&gate, &gate.to()).unwrap();

@@ -1,0 +1,106 @@
+//! Entries of the decision log: each is one event as octets that never change, so that a digest can cover them.
+//!
+//! An entry is one CBOR map in its deterministic form (RFC 8949, section 4.2.1) with integer keys; a value that is the
+//! default is left out. Any CBOR library reads it. [`Decision::encode`] and [`Event::encode`] write an entry,
+//! [`Entry::read`] reads one and refuses every other form of the same content. An entry holds as values the texts that a
+//! client can vary without bound, and names by their SHA-256 the [objects](Basis) that are bounded by crawlgate's own
+//! work. Numbers that mean something on one machine alone stay outside of entries, so it means the same everywhere.
+//!
+//! # Keys of a decision
+//!
+//! | key | value | type |
+//! |---:|---|---|
+//! | 0 | kind: absent in a decision, else see below | uint |
+//! | 1 | identifier; its first 48 bits are the time in milliseconds | 16 octets |
+//! | 2 | milliseconds from the time to the decision | int |
+//! | 3, 4 | mode: 0 enforce, 1 report; verdict: 0 allow, 1 deny, 2 defer | uint |
+//! | 5 | reason code | text |
+//! | 6 | SHA-256 of the settings behind the verdict | 32 octets |
+//! | 7, 8 | client: address and port; name | \[4 or 16 octets, uint\]; text |
+//! | 9 | product tokens | \[text…\] |
+//! | 10, 11 | their source: 0 none, 1 client, 2 config, 3 user_agent; mismatch | uint; true |
+//! | 12, 13 | User-Agent, method | octets; text |
+//! | 14 | canonical origin | text |
+//! | 15 | what follows the origin in the URL: empty, or from `/` or `?` on | octets |
+//! | 16 | instead of 15, a URL that does not begin with the origin | octets |
+//! | 17, 18 | via: 0 plain, 1 intercepted, 2 tunnel, 3 decide; opaque | uint; true |
+//! | 19 | rule: group, text, line | \[text, octets, uint\] |
+//! | 20, 21 | SHA-256 of the override; of the basis | 32 octets |
+//! | 22, 23 | hold in µs; pace: interval in µs, source, clamped | uint; \[uint, text, bool\] |
+//! | 24, 25 | upstream's address and port; status | as 7; uint |
+//! | 26, 27, 28 | octets of both bodies, duration in µs | uint |
+//! | 29 | error type | text |
+//! | 30 | by key, the number of octets cut off (of 9: of tokens left out; of 19: of octets of the text) | map of uint |
+//! | 31 | what the site says of use, as [one JSON object](crate::usage::record) | text |
+//! | 32, 33 | version of HTTP that the crawler spoke; of the origin's answer | text |
+//! | 34 | the path as the origin may read it | octets |
+//! | 35 | SHA-256 of a URL that is cut | 32 octets |
+//! | 36 | the words of the answer, where they tell what no other value does | text |
+//! | 37 | the signature of the request: identity, thumbprint of the key, its time in seconds; 1 left to the crawler; 2 impossible | \[text, text, uint\]; uint |
+//! | 38 | with 31: SHA-256 of another basis, the state of the origin's tdmrep.json | 32 octets |
+//! | 39 | exempt: the reason that would have denied, and the operator's reason | \[text, text\] |
+//!
+//! A token, or the group of a rule, that is cut itself stands as an array: the text, and the number of octets cut off.
+//!
+//! # Keys of other kinds
+//!
+//! Key 0 names the kind, key 1 the identifier; the rest are in this order. Keys below 40 mean the same as above; of kinds
+//! 6, 7, 9 and 10, the cut is of the texts at 48 and 49, of kind 4 of the lists at 46, 47 and 59.
+//!
+//! | kind | event | keys |
+//! |---:|---|---|
+//! | 1 | records lost | 40 count, 41 first, 42 last: uint, times in milliseconds since the epoch; 54 entries of the log before: uint |
+//! | 2, 3 | a process started, stopped | 43 its number: uint; 44 version: text; 45 SHA-256 of its configuration |
+//! | 4 | settings came into force | 3, 6, 30; 46 origins, 47 clients in report mode, 59 exempt clients: \[text…\] |
+//! | 5 | override added | 20 |
+//! | 6 | override removed | 20, 30; 48 person: text |
+//! | 7 | decision acknowledged | 30, 48; 49 remark: text; 50 index of its entry: uint |
+//! | 8 | entries dropped | 50 first index that stays; 51 cause: 0 keep, 1 size |
+//! | 9 | another key signs | 30, 48, 49; 52 verifier key, 58 the one before: text |
+//! | 10 | the log goes on after another | 30, 49; 53 its name: text; 54 its size: uint; 55 its root: 32 octets |
+//! | 11 | requests forwarded without a record | 40, 41, 42; 56 by client: \[\[text or 4 or 16 octets, uint\]…\] |
+//! | 12 | refusals that were counted | 3, 4, 5, 7 with port 0, 8, 30, 40, 41, 42 |
+//! | 13 | a recorded request was answered that it could not be recorded | 57 identifier of the record: 16 octets |
+//!
+//! [`write_line`] derives the line of a record from an entry and its objects. Encoder and line are frozen: `golden.txt`
+//! holds entries with their lines, and only grows.
+//!
+//! The room knows no IO, clock or log.
+
+pub(crate) mod cbor;
+mod decision;
+mod event;
+pub mod field;
+mod line;
+mod object;
+mod outline;
+mod read;
+mod value;
+mod write;
+
+pub use self::cbor::Malformed;
+pub use self::decision::{
+    Decision, Exempt, Mode, Pace, Rule, Signed, Source, Url, Verdict, Via, has_failed, key, most,
+};
+pub use self::event::{
+    DropCause, Event, EventKind, Process, Repeated, Row, RowClient, Rows, Settings,
+};
+pub use self::line::origin_parts;
+pub use self::line::{LineError, Objects, is_of_unknown_client, write_line};
+pub use self::object::{Action, Asserted, Basis, Outage};
+pub use self::outline::{Counted, Outline};
+pub use self::read::{Entry, id_of, time_of};
+pub(crate) use self::value::variant;
+pub use self::value::{Octets, Text, Texts};
+pub use self::write::Bounds;
+
+/// Maximum octets of an entry: bundles of entries frame each with a length of 16 bits.
+pub const MAX: usize = 65_535;
+
+/// A SHA-256.
+pub type Digest = [u8; 32];
+
+#[cfg(any(test, feature = "test-support"))]
+pub mod samples;
+#[cfg(test)]
+pub(crate) mod tests;

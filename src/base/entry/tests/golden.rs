@@ -1,0 +1,160 @@
+//! The frozen entries with their lines, in `golden.txt`.
+//!
+//! The file fixes the form of an entry and its line for ever. The [table](super::table) made it, once; a new row of the
+//! table is added to its end by
+//!
+//!     CRAWLGATE_GOLDEN=append cargo test --lib entry::tests::golden
+//!
+//! which changes nothing that the file already has.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
+
+use aws_lc_rs::digest::{SHA256, digest};
+
+use super::super::*;
+use super::table;
+use crate::text::hex::hex;
+
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/entry/tests/golden.txt");
+
+const HEADING: &str = "\
+# Entries of the decision log with their lines. This file only grows: see golden.rs.
+# \"object\" is the body of an object in hexadecimal digits; an entry names it by its SHA-256.
+";
+
+/// A row of the file.
+struct Row {
+    name: String,
+    entry: Vec<u8>,
+    line: String,
+}
+
+fn octets(digits: &str) -> Vec<u8> {
+    let digit = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
+    (0..digits.len()).step_by(2).map(digit).collect()
+}
+
+/// Returns the entries of the file with their lines.
+pub(crate) fn entries() -> Vec<(Vec<u8>, String)> {
+    let rows = read().1.into_iter();
+    rows.map(|row| (row.entry, row.line)).collect()
+}
+
+/// Reads the file: its objects and its rows.
+fn read() -> (HashMap<Digest, Vec<u8>>, Vec<Row>) {
+    let text = std::fs::read_to_string(PATH).unwrap_or_default();
+    let (mut objects, mut rows) = (HashMap::new(), Vec::new());
+    let mut lines = text.lines().filter(|line| !line.starts_with('#'));
+    while let Some(line) = lines.next() {
+        let (kind, rest) = line.split_once(' ').unwrap();
+        match kind {
+            "object" => {
+                let body = octets(rest);
+                objects.insert(sha256(&body), body);
+            }
+            "name" => {
+                let value =
+                    |line: Option<&str>, kind| line.unwrap().strip_prefix(kind).unwrap().to_owned();
+                rows.push(Row {
+                    name: rest.to_owned(),
+                    entry: octets(&value(lines.next(), "entry ")),
+                    line: value(lines.next(), "line "),
+                });
+            }
+            other => panic!("{other}"),
+        }
+    }
+    (objects, rows)
+}
+
+pub(super) fn sha256(body: &[u8]) -> Digest {
+    digest(&SHA256, body).as_ref().try_into().unwrap()
+}
+
+fn line_of(entry: &[u8], objects: &HashMap<Digest, Vec<u8>>) -> String {
+    let mut line = Vec::new();
+    write_line(&Entry::read(entry).unwrap(), objects, &mut line).unwrap();
+    let line = String::from_utf8(line).unwrap();
+    line.strip_suffix('\n').unwrap().to_owned()
+}
+
+/// Appends the rows of the table that the file lacks.
+fn append() {
+    let (mut objects, rows) = read();
+    let known: HashSet<String> = rows.into_iter().map(|row| row.name).collect();
+    let mut text = std::fs::read_to_string(PATH).unwrap_or_else(|_| HEADING.to_owned());
+    for body in table::objects() {
+        if objects.insert(sha256(&body), body.clone()).is_none() {
+            writeln!(text, "object {}", hex(&body)).unwrap();
+        }
+    }
+    for (name, entry) in table::entries() {
+        if !known.contains(&name) {
+            let line = line_of(&entry, &objects);
+            writeln!(text, "name {name}\nentry {}\nline {line}", hex(&entry)).unwrap();
+        }
+    }
+    std::fs::write(PATH, text).unwrap();
+}
+
+#[test]
+fn entries_and_their_lines_are_frozen() {
+    if std::env::var("CRAWLGATE_GOLDEN").is_ok_and(|value| value == "append") {
+        append();
+    }
+    let (objects, rows) = read();
+    assert!(rows.len() >= 200, "{}", rows.len());
+    for row in &rows {
+        assert_eq!(line_of(&row.entry, &objects), row.line, "{}", row.name);
+        // Entries that an older table made are read, and written again, in the same octets.
+        let mut again = Vec::new();
+        match Entry::read(&row.entry).unwrap() {
+            Entry::Decision(decision) => decision.encode(Bounds::CLIENTS, &mut again),
+            Entry::Event(event) => event.encode(&mut again),
+        }
+        assert_eq!(again, row.entry, "{}", row.name);
+    }
+    let rows: HashMap<&str, &Row> = rows.iter().map(|row| (&*row.name, row)).collect();
+    for (name, entry) in table::entries() {
+        let row = rows
+            .get(&*name)
+            .unwrap_or_else(|| panic!("{name}: see golden.rs"));
+        assert_eq!(hex(&row.entry), hex(&entry), "{name}");
+    }
+    for body in table::objects() {
+        assert!(objects.contains_key(&sha256(&body)), "see golden.rs");
+    }
+}
+
+#[test]
+fn the_golden_entries_have_every_field() {
+    let (_, rows) = read();
+    let mut reasons = HashSet::new();
+    let mut kinds = HashSet::new();
+    let mut keys = HashSet::new();
+    for row in &rows {
+        let mut reader = cbor::Reader::new(&row.entry);
+        let mut of_map = cbor::Keys::of(&mut reader).unwrap();
+        while let Some(key) = of_map.next(&mut reader).unwrap() {
+            keys.insert(key);
+            reader.item().unwrap();
+        }
+        let outline = Outline::read(&row.entry).unwrap();
+        assert_eq!(outline, Outline::of(&Entry::read(&row.entry).unwrap()));
+        match Entry::read(&row.entry).unwrap() {
+            Entry::Decision(decision) => {
+                reasons.insert(decision.reason.to_owned());
+            }
+            Entry::Event(event) => {
+                kinds.insert(event.kind.number());
+            }
+        }
+    }
+    for reason in table::REASONS {
+        assert!(reasons.contains(*reason), "{reason}");
+    }
+    assert_eq!(kinds, (1..=13).collect());
+    let wanted: HashSet<u64> = (0..=59).collect();
+    assert_eq!(keys, wanted);
+}

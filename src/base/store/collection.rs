@@ -1,0 +1,196 @@
+//! A collection: a directory with a store for each log of another machine.
+//!
+//! One damaged copy harms no other, and each is read as the store of a gate is.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use super::{StoreError, StoreErrorKind, failed};
+use crate::tlog::KeyName;
+
+/// Maximum octets of a file name without its ending.
+const MAX: usize = 200;
+
+/// The ending of the store of a log.
+const ENDING: &str = ".db";
+
+/// A collected log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CollectedLog {
+    /// Its name.
+    pub name: KeyName,
+    /// The file of its store.
+    pub path: PathBuf,
+}
+
+/// A directory of collected logs.
+#[derive(Debug, Clone)]
+pub struct Collection {
+    folder: PathBuf,
+}
+
+/// The right to write to a collection, which one process has at a time.
+#[derive(Debug)]
+pub struct CollectionLock {
+    _file: File,
+}
+
+impl Collection {
+    /// Returns the collection in a directory.
+    #[must_use]
+    pub fn at(folder: &Path) -> Self {
+        Self {
+            folder: folder.to_owned(),
+        }
+    }
+
+    /// Returns the directory.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Makes the directory if there is none, open to its owner alone, and locks it against a second writer.
+    ///
+    /// # Errors
+    /// When it cannot be made, or another process writes to it.
+    pub fn lock(&self) -> Result<CollectionLock, StoreError> {
+        let denied = |error: io::Error| StoreError {
+            kind: StoreErrorKind::Denied,
+            message: format!("{}: {error}", self.folder.display()),
+        };
+        let mut made = DirBuilder::new();
+        made.recursive(true).mode(0o700);
+        made.create(&self.folder).map_err(denied)?;
+        let file = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(self.folder.join("collect.lock"))
+            .map_err(denied)?;
+        match file.try_lock() {
+            Ok(()) => Ok(CollectionLock { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(StoreError {
+                kind: StoreErrorKind::Busy,
+                message: format!(
+                    "{}: another `crawlgate collect` is writing to it",
+                    self.folder.display()
+                ),
+            }),
+            Err(TryLockError::Error(error)) => Err(denied(error)),
+        }
+    }
+
+    /// Returns the place of a log, collected or not.
+    ///
+    /// # Errors
+    /// When the name is too long for a file.
+    pub fn place(&self, name: &KeyName) -> Result<PathBuf, StoreError> {
+        let file = encoded(name.as_str());
+        match file.len() <= MAX {
+            true => Ok(self.folder.join(file + ENDING)),
+            false => Err(failed(format!(
+                "the name of the log takes {} octets as a file, and at most {MAX} fit",
+                file.len()
+            ))),
+        }
+    }
+
+    /// Returns the collected logs, by their names.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn logs(&self) -> Result<Vec<CollectedLog>, StoreError> {
+        let denied = |error: io::Error| StoreError {
+            kind: match error.kind() {
+                io::ErrorKind::NotFound => StoreErrorKind::Missing,
+                _ => StoreErrorKind::Denied,
+            },
+            message: format!(
+                "{}: {error}; `crawlgate collect` makes a collection, and [audit] collection or --collection names it",
+                self.folder.display()
+            ),
+        };
+        let mut logs = Vec::new();
+        for entry in fs::read_dir(&self.folder).map_err(denied)? {
+            let path = entry.map_err(denied)?.path();
+            let file = path.file_name().and_then(|name| name.to_str());
+            let name = file.and_then(|name| decoded(name.strip_suffix(ENDING)?));
+            if let Some(name) = name.and_then(|name| name.parse().ok()) {
+                logs.push(CollectedLog { name, path });
+            }
+        }
+        logs.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(logs)
+    }
+}
+
+/// Returns a name as that of a file: each name has another one, and none leads out of the directory.
+pub fn encoded(name: &str) -> String {
+    let mut file = String::new();
+    for (place, octet) in name.bytes().enumerate() {
+        match octet {
+            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => file.push(char::from(octet)),
+            b'.' if place > 0 => file.push('.'),
+            _ => file += &format!("%{octet:02X}"),
+        }
+    }
+    file
+}
+
+/// Returns the name that a file has. `None` for a file of another kind.
+fn decoded(file: &str) -> Option<String> {
+    let mut octets = Vec::new();
+    let mut rest = file.as_bytes();
+    while let [first, after @ ..] = rest {
+        rest = after;
+        let octet = match (first, after) {
+            (b'%', [high, low, behind @ ..]) => {
+                rest = behind;
+                let digits = [*high, *low];
+                u8::from_str_radix(str::from_utf8(&digits).ok()?, 16).ok()?
+            }
+            (octet, _) => *octet,
+        };
+        octets.push(octet);
+    }
+    let name = String::from_utf8(octets).ok()?;
+    // One name has one file.
+    (encoded(&name) == file).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_has_a_file_of_its_own_in_the_directory() {
+        #[rustfmt::skip] // one row, one case
+        let rows = [
+            ("crawlgate/0123456789abcdef", "crawlgate%2F0123456789abcdef"),
+            ("logs.example.org/fra-1", "logs.example.org%2Ffra-1"),
+            ("..", "%2E."),
+            ("../../etc/passwd", "%2E.%2F..%2Fetc%2Fpasswd"),
+            ("/", "%2F"),
+            ("A", "%41"),
+            ("a", "a"),
+            ("%41", "%2541"),
+            ("é\u{7f}\u{0}", "%C3%A9%7F%00"),
+            (".hidden", "%2Ehidden"),
+        ];
+        for (name, file) in rows {
+            assert_eq!(encoded(name), file, "{name}");
+            assert_eq!(decoded(file).as_deref(), Some(name), "{file}");
+        }
+        for file in ["%2f", "A", "%", "%4", "%zz", "a/b", ".x", "%61", "%+1"] {
+            assert_eq!(decoded(file), None, "{file}");
+        }
+        let collection = Collection::at(Path::new("/c"));
+        let long: KeyName = "x".repeat(201).parse().unwrap();
+        let error = collection.place(&long).unwrap_err();
+        assert!(error.message.contains("201 octets"), "{error}");
+    }
+}

@@ -1,0 +1,114 @@
+//! Tests of the behaviour that any engine must have.
+
+mod counts;
+mod overrides;
+mod queries;
+mod records;
+mod retention;
+mod reviews;
+mod states;
+
+pub(crate) use super::samples::{
+    DAY, NOON, ROW, Row, absent, acknowledge, origin, origin_update, successful,
+};
+use super::samples::{fresh, snapshot};
+use super::sqlite::Sqlite;
+use super::*;
+use crate::entry::{Event, EventKind};
+use crate::policy::overrides::{Action, OverrideId};
+use crate::robots::access::{Absence, Cause};
+use crate::robots::state::{Outage, State};
+use crate::text::DecisionId;
+
+/// Returns an empty store.
+fn engine() -> Sqlite {
+    Sqlite::temporary()
+}
+
+fn outage(since: Moment) -> Outage {
+    Outage {
+        cause: Cause::Status(503),
+        since,
+        last_failure: Some(since + Duration::from_secs(7)),
+        last_attempt: since + Duration::from_secs(9),
+        attempts: 3,
+        next_attempt: since + Duration::from_secs(20),
+    }
+}
+
+/// Returns a batch with one event.
+pub(crate) fn event(time: Moment, kind: EventKind<'_>) -> Batch {
+    let id = DecisionId::mint(time).octets();
+    let mut batch = Batch::default();
+    batch.entries.push(|out| Event { id, kind }.encode(out));
+    batch
+}
+
+/// Returns a batch with the event that three records were lost at noon.
+pub(crate) fn lost() -> Batch {
+    let noon = NOON.as_millis();
+    let kind = EventKind::Lost {
+        count: 3,
+        first: noon,
+        last: noon,
+        size: None,
+    };
+    event(NOON, kind)
+}
+
+/// Writes records and returns their identifiers.
+pub(super) async fn record(store: &dyn Store, rows: &[Row<'_>]) -> Vec<String> {
+    let mut batch = Batch::default();
+    let ids = rows.iter().map(|row| row.file(&mut batch)).collect();
+    store.write(batch).await.unwrap();
+    ids
+}
+
+pub(super) fn rows(count: u64) -> Vec<Row<'static>> {
+    let time = |n| NOON + Duration::from_secs(n);
+    (0..count)
+        .map(|n| Row {
+            time: time(n),
+            ..ROW
+        })
+        .collect()
+}
+
+pub(super) async fn update_origin(store: &dyn Store, origin_update: OriginUpdate) {
+    let batch = Batch {
+        updates: vec![origin_update],
+        ..Batch::default()
+    };
+    store.write(batch).await.unwrap();
+}
+
+fn forever() -> Retention {
+    Retention {
+        keep: None,
+        max_size: None,
+    }
+}
+
+fn key() -> Arc<LogKey> {
+    Arc::new(LogKey::generate(None).unwrap())
+}
+
+pub(super) fn unreachable(since: Moment) -> State {
+    State::Unreachable {
+        outage: outage(since),
+        last_good: None,
+    }
+}
+
+/// Prunes until there is nothing more to drop, and returns the amounts.
+async fn prune(store: &dyn Store, retention: Retention, now: Moment) -> Pruned {
+    let mut all = Pruned::default();
+    loop {
+        let step = store.prune(retention, now).await.unwrap();
+        all.decisions += step.decisions;
+        all.snapshots += step.snapshots;
+        if !step.more {
+            return all;
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! Files that are in their places whole, or not at all, power cut included.
+//!
+//! [`place`] and [`replace`] write small ones that no other process writes at the same time: keys, states, tokens. A
+//! [`NewFile`] takes any content, and has a name of its own until it is in its place. `read_private` reads a secret.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Gid, Uid, fchown};
+use rustix::process::geteuid;
+use tempfile::{Builder, NamedTempFile};
+use thiserror::Error;
+
+/// Most octets of a file with a secret.
+const LONGEST_SECRET: u64 = 1 << 16;
+
+/// The reason that a file with a secret is not read.
+#[derive(Debug, Error)]
+pub enum PrivateFileError {
+    /// There is no such file.
+    #[error("there is no such file")]
+    Missing,
+    /// It is something else: a directory, a pipe, a device.
+    #[error("this is not a regular file")]
+    NotAFile(fs::FileType),
+    /// Others than its owner can read or change it.
+    #[error("others than its owner can read it or write to it (mode {0:o}); chmod 600 it")]
+    Exposed(u32),
+    /// The system does not let it be read.
+    #[error("it cannot be read: {0}")]
+    Unreadable(io::Error),
+}
+
+/// Reads a file that its owner alone can read.
+///
+/// # Errors
+/// When it cannot be read, or others can.
+pub(crate) fn read_private(path: &Path) -> Result<String, PrivateFileError> {
+    let unreadable = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => PrivateFileError::Missing,
+        _ => PrivateFileError::Unreadable(error),
+    };
+    // Check before opening: opening a pipe would wait for ever.
+    let found = fs::metadata(path).map_err(unreadable)?;
+    if !found.is_file() {
+        return Err(PrivateFileError::NotAFile(found.file_type()));
+    }
+    let file = File::open(path).map_err(unreadable)?;
+    // The mode of the open file, not of the path: the file that is checked is the file that is read.
+    let mode = file.metadata().map_err(unreadable)?.mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(PrivateFileError::Exposed(mode));
+    }
+    let mut text = String::new();
+    file.take(LONGEST_SECRET)
+        .read_to_string(&mut text)
+        .map_err(unreadable)?;
+    Ok(text)
+}
+
+/// Makes a file that its owner alone can read. False if there is one already.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn place(path: &Path, text: &str) -> io::Result<bool> {
+    // Best effort: a directory that cannot be locked (remote) has one process.
+    let folder = File::open(folder(path))?;
+    let _ = folder.lock();
+    if path.symlink_metadata().is_ok() {
+        return Ok(false);
+    }
+    replace(path, text)?;
+    Ok(true)
+}
+
+/// Writes a file anew, by way of one beside it (`.new`), for its owner alone. It is on the disk when the call has returned.
+/// A file that root writes into the directory of another user belongs to that user: a service, which could not read it
+/// otherwise.
+///
+/// # Errors
+/// When it cannot be written. The old file stays then.
+pub fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let mut file = create_private(Path::new(&new))?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| {
+        if let Some((user, group)) = owner_for(path) {
+            // The open file: a name could have become a link to something else.
+            fchown(&file, Some(user), Some(group))?;
+        }
+        file.sync_all()
+    });
+    if let Err(error) = written.and_then(|()| fs::rename(&new, path)) {
+        // The first error matters.
+        let _ = fs::remove_file(&new);
+        return Err(error);
+    }
+    sync_folder(path)
+}
+
+/// Makes an empty file that its owner alone can read. It is never one that was there before, or that a link leads to.
+fn create_private(path: &Path) -> io::Result<File> {
+    let make = || {
+        let mut options = File::options();
+        options.write(true).create_new(true).mode(0o600).open(path)
+    };
+    match make() {
+        // The remains of a process that was cut off.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(path)?;
+            make()
+        }
+        made => made,
+    }
+}
+
+/// Returns the owner for a new file that root writes into the directory of another user.
+pub(crate) fn owner_for(path: &Path) -> Option<(Uid, Gid)> {
+    let folder = fs::metadata(folder(path)).ok()?;
+    let is_foreign = geteuid().is_root() && folder.uid() != 0;
+    is_foreign.then(|| (Uid::from_raw(folder.uid()), Gid::from_raw(folder.gid())))
+}
+
+/// A file under construction beside its place, which its owner alone can read. It goes if it is dropped.
+#[derive(Debug)]
+pub struct NewFile {
+    file: NamedTempFile,
+    place: PathBuf,
+}
+
+impl NewFile {
+    /// Makes an empty file in the directory of `place`.
+    ///
+    /// # Errors
+    /// When the directory cannot be written.
+    pub fn beside(place: &Path) -> io::Result<Self> {
+        let mut builder = Builder::new();
+        builder.prefix(".crawlgate-").suffix(".partial");
+        Ok(Self {
+            file: builder.tempfile_in(folder(place))?,
+            place: place.to_owned(),
+        })
+    }
+
+    /// Does the same for a place where there is nothing.
+    ///
+    /// # Errors
+    /// When there is something in that place already, or the directory cannot be written.
+    pub fn create_new(place: &Path) -> io::Result<Self> {
+        match place.symlink_metadata() {
+            Ok(_) => Err(exists()),
+            Err(_) => Self::beside(place),
+        }
+    }
+
+    /// Returns the path of the file until it is in its place.
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Returns the place.
+    pub fn place(&self) -> &Path {
+        &self.place
+    }
+
+    /// Returns the file, to set its permissions.
+    pub fn file(&self) -> &File {
+        self.file.as_file()
+    }
+
+    /// Adds content.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&mut self, content: &[u8]) -> io::Result<()> {
+        self.file.write_all(content)
+    }
+
+    /// Puts the file in its place, after its content is on the disk. Another file there goes.
+    ///
+    /// # Errors
+    /// When it cannot be put there.
+    pub fn replace(self) -> io::Result<()> {
+        self.file.as_file().sync_all()?;
+        let placed = self.file.persist(&self.place);
+        placed.map_err(|error| error.error)?;
+        sync_folder(&self.place)
+    }
+
+    /// Puts the file in its place, after its content is on the disk, unless something is there.
+    ///
+    /// # Errors
+    /// When something is in that place by now, or the disk fails.
+    pub fn persist(self) -> io::Result<()> {
+        self.file.as_file().sync_all()?;
+        let placed = self.file.persist_noclobber(&self.place);
+        placed.map_err(|error| match error.error.kind() {
+            io::ErrorKind::AlreadyExists => exists(),
+            _ => error.error,
+        })?;
+        sync_folder(&self.place)
+    }
+}
+
+fn exists() -> io::Error {
+    let what = "there is a file already, which is left as it is; name another one";
+    io::Error::new(io::ErrorKind::AlreadyExists, what)
+}
+
+/// Makes the names in the folder of `path` outlive a power cut.
+///
+/// # Errors
+/// When the folder cannot be synced.
+pub fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(folder(path))?.sync_all()
+}
+
+fn folder(path: &Path) -> &Path {
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    folder.unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_placed_once_and_replaced_as_a_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        // The remains of a process that was cut off.
+        fs::write(folder.path().join("key.new"), "a longer half of ano").unwrap();
+        fs::set_permissions(
+            folder.path().join("key.new"),
+            fs::Permissions::from_mode(0o600),
+        )
+        .unwrap();
+        assert!(place(&path, "one").unwrap());
+        assert!(!place(&path, "two").unwrap(), "it is there");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "one");
+        replace(&path, "three").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "three");
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        fs::create_dir(folder.path().join("key.new")).unwrap();
+        replace(&path, "four").unwrap_err();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "three");
+    }
+
+    #[test]
+    fn the_file_beside_is_never_one_that_was_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, victim) = (folder.path().join("key"), folder.path().join("victim"));
+        fs::write(&victim, "untouched").unwrap();
+        // Who may write into the directory could wait for the secret with a link, or with a file that all can read.
+        std::os::unix::fs::symlink(&victim, folder.path().join("key.new")).unwrap();
+        replace(&path, "secret").unwrap();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "untouched");
+        assert!(path.symlink_metadata().unwrap().is_file());
+        fs::write(folder.path().join("key.new"), "").unwrap();
+        let mut watching = File::open(folder.path().join("key.new")).unwrap();
+        replace(&path, "another secret").unwrap();
+        let mut seen = String::new();
+        watching.read_to_string(&mut seen).unwrap();
+        assert_eq!(seen, "", "the open file is another one");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "another secret");
+    }
+
+    #[test]
+    fn what_root_writes_belongs_to_the_owner_of_the_directory() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        if !geteuid().is_root() {
+            assert_eq!(owner_for(&path), None, "nobody else may give files away");
+            return;
+        }
+        assert_eq!(owner_for(&path), None, "the directory is root's");
+        std::os::unix::fs::chown(folder.path(), Some(1234), Some(1235)).unwrap();
+        assert!(place(&path, "secret").unwrap());
+        let found = fs::metadata(&path).unwrap();
+        assert_eq!(
+            (found.uid(), found.gid(), found.mode() & 0o777),
+            (1234, 1235, 0o600)
+        );
+    }
+
+    #[test]
+    fn a_secret_is_read_from_a_file_that_its_owner_alone_can_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        let read = || read_private(&path);
+        assert!(matches!(read(), Err(PrivateFileError::Missing)));
+        fs::create_dir(&path).unwrap();
+        assert!(matches!(read(), Err(PrivateFileError::NotAFile(_))));
+        fs::remove_dir(&path).unwrap();
+        place(&path, "abc").unwrap();
+        assert_eq!(read().unwrap(), "abc");
+        for mode in [0o640, 0o604, 0o620] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            let error = read().unwrap_err();
+            assert!(error.to_string().contains("chmod 600"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_placed_whole_and_never_over_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("new.db");
+        let names = || fs::read_dir(folder.path()).unwrap().count();
+        let new = NewFile::beside(&place).unwrap();
+        fs::write(new.path(), "content").unwrap();
+        assert!(!place.exists(), "it is not there before it is whole");
+        new.persist().unwrap();
+        assert_eq!((fs::read(&place).unwrap(), names()), (b"content".into(), 1));
+
+        let refused = NewFile::create_new(&place).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        let other = folder.path().join("other.db");
+        let new = NewFile::beside(&other).unwrap();
+        fs::write(&other, "came between").unwrap();
+        let refused = new.persist().unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&other).unwrap(), b"came between");
+        let mut new = NewFile::beside(&other).unwrap();
+        new.write(b"instead").unwrap();
+        new.replace().unwrap();
+        assert_eq!(fs::read(&other).unwrap(), b"instead");
+        assert_eq!(names(), 2, "nothing is left over");
+    }
+}

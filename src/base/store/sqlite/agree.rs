@@ -136,6 +136,18 @@ pub(super) fn look(connection: &Connection, path: &Path) -> Result<Relation, Fai
     }
 }
 
+/// Returns the size of the newest checkpoint that the state file names, if the database has neither that one nor a later one.
+pub(super) fn missing_checkpoint(
+    connection: &Connection,
+    path: &Path,
+) -> Result<Option<u64>, Failure> {
+    let Some((state, _)) = state_file::read(path)? else {
+        return Ok(None);
+    };
+    let newest = checkpoint::last(connection)?.map_or(0, |last| last.size);
+    Ok(Some(state.signed.0).filter(|signed| *signed > newest))
+}
+
 /// Fails unless the database agrees with its key and its state file; notes a loss that is no contradiction.
 pub(super) fn require(
     connection: &mut Connection,

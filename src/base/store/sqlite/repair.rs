@@ -83,8 +83,9 @@ pub fn check(path: &Path) -> Result<Faults, StoreError> {
         Err(error) => return Err(error),
     };
     // An unreadable part is reported, too, and the next check runs all the same.
-    let checks: [Check; 11] = [
+    let checks: [Check; 12] = [
         structure,
+        self::schema,
         references,
         rows,
         fetched_texts,
@@ -123,7 +124,15 @@ pub fn check(path: &Path) -> Result<Faults, StoreError> {
     // The state file may be ahead of that state.
     drop(reading);
     match agree::look(&connection, path) {
-        Ok(Relation::Agrees) => {}
+        Ok(Relation::Agrees) => match agree::missing_checkpoint(&connection, path) {
+            Ok(None) => {}
+            Ok(Some(size)) => faults.damaged.push(format!(
+                "the checkpoint of {size} records is missing, the newest that {} names; `crawlgate serve` signs another one when it \
+                 starts",
+                state_file(path).display()
+            )),
+            Err(failure) => faults.damaged.push(sentence(failure, path)),
+        },
         Ok(Relation::Misses(missing)) => {
             faults.damaged.push(missing.describe());
         }
@@ -207,6 +216,17 @@ fn structure(connection: &Connection, faults: &mut Faults) -> Result<(), Failure
         if said != "ok" {
             faults.damaged.push(said);
         }
+    }
+    Ok(())
+}
+
+/// Finds parts of the schema that are missing or foreign.
+fn schema(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
+    // What a database with a damaged version holds is found by the other checks.
+    if let SchemaVersion::Known(steps) = schema::read_version(connection)? {
+        faults
+            .damaged
+            .extend(schema::differences(connection, steps)?);
     }
     Ok(())
 }

@@ -3,6 +3,8 @@
 //! People read the tables through the views below, in the `sqlite3` shell. Times are milliseconds since the epoch, UTC,
 //! in tables, and text in views. Decisions lie in entries ([`entries`](super::entries)).
 
+use std::collections::BTreeMap;
+
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::denials;
@@ -10,6 +12,7 @@ use super::entries;
 use super::error::Failure;
 use super::fetches;
 use super::rotations;
+use crate::text::json::printable;
 
 /// Marks a database as ours (`PRAGMA application_id`): "crlg".
 pub(super) const APPLICATION: i32 = 0x6372_6c67;
@@ -300,15 +303,51 @@ pub(super) fn read_version(connection: &Connection) -> rusqlite::Result<SchemaVe
 
 /// Tells whether a database has exactly the tables, views and indices of the present schema, whatever its version says.
 pub(super) fn is_present(connection: &Connection) -> Result<bool, Failure> {
-    let shape = |connection: &Connection| -> rusqlite::Result<Vec<(String, Option<String>)>> {
-        let text = "SELECT name, sql FROM sqlite_schema ORDER BY name";
-        let mut all = connection.prepare(text)?;
-        let all = all.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        all.collect()
-    };
     let mut new = Connection::open_in_memory()?;
     migrate(&mut new, STEPS)?;
     Ok(shape(connection)? == shape(&new)?)
+}
+
+/// Returns a sentence for each table, view, index and trigger that is missing or another one than in the schema after so
+/// many steps, and for each foreign trigger.
+pub(super) fn differences(connection: &Connection, steps: usize) -> Result<Vec<String>, Failure> {
+    let mut new = Connection::open_in_memory()?;
+    migrate(&mut new, STEPS.get(..steps).unwrap_or(STEPS))?;
+    let (there, wanted) = (shape(connection)?, shape(&new)?);
+    let mut differences = Vec::new();
+    for (name, (kind, text)) in &wanted {
+        match there.get(name) {
+            None => differences.push(format!("the {kind} {name} is missing")),
+            Some((_, other)) if other != text => {
+                differences.push(format!(
+                    "the {kind} {name} is not the one that crawlgate makes"
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    // An index, a view or a table of an operator's own changes nothing here.
+    let foreign = there
+        .iter()
+        .filter(|(name, (kind, _))| kind == "trigger" && !wanted.contains_key(*name));
+    differences.extend(foreign.map(|(name, _)| {
+        let name = printable(name);
+        format!(
+            "the trigger {name} is none of crawlgate's: what it changes in the store is unknown"
+        )
+    }));
+    Ok(differences)
+}
+
+/// Kind and text of each part of a schema, by its name.
+type Shape = BTreeMap<String, (String, Option<String>)>;
+
+/// Reads a schema. The engine's own tables are left out: a person's `ANALYZE` makes some.
+fn shape(connection: &Connection) -> rusqlite::Result<Shape> {
+    let text = "SELECT name, type, sql FROM sqlite_schema WHERE name NOT GLOB 'sqlite_*'";
+    let mut all = connection.prepare(text)?;
+    let all = all.query_map([], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?;
+    all.collect()
 }
 
 /// Returns the version after so many steps.

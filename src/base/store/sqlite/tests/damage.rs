@@ -114,6 +114,17 @@ async fn altered_data_is_found() {
             "a checkpoint without sense",
             "UPDATE checkpoint SET note = 'x'",
         ),
+        ("the newest checkpoint", "DELETE FROM checkpoint"),
+        ("an index that is gone", "DROP INDEX block_time"),
+        ("a trigger that is gone", "DROP TRIGGER fetch_gone"),
+        (
+            "a view",
+            "DROP VIEW origins; CREATE VIEW origins AS SELECT 1",
+        ),
+        (
+            "a trigger of another program",
+            "CREATE TRIGGER other AFTER INSERT ON tail BEGIN DELETE FROM snapshot; END",
+        ),
         ("an object", "UPDATE object SET body = x'00'"),
         ("an object that is gone", "DELETE FROM object"),
         ("a robots.txt", "UPDATE snapshot SET body = x'00'"),

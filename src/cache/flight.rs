@@ -15,6 +15,7 @@ use crate::clock::Moment;
 use crate::rep::Origin;
 use crate::robots::access::{AccessResult, Cause};
 use crate::robots::identity::{FetchedAs, Identity, OWN};
+use crate::robots::snapshot::Snapshot;
 use crate::robots::state::{FetchEnd, State};
 use crate::store::{self, OriginUpdate};
 
@@ -178,23 +179,23 @@ impl FetchTask {
         self.completion.cut();
     }
 
+    /// Returns the newest copy of the origin's file, fetched for any crawler, and the User-Agent that was given it.
+    fn newest_copy(&self) -> Option<(Arc<Snapshot>, Arc<str>)> {
+        let slots = self.entry.slots.lock();
+        let (slot, copy) = slots.newest_copy(self.subject.identity.document())?;
+        let fetched_as = slot.fetched_as.as_ref();
+        let user_agent = fetched_as.map(|one| Arc::clone(&one.user_agent));
+        Some((Arc::clone(copy), user_agent.unwrap_or_default()))
+    }
+
     /// Ends the flight with the meaning of a fetch. Without a `fetch`, none has finished and nothing is stored.
     fn complete(&mut self, result: AccessResult, mut fetch: Option<store::Fetch>) {
         self.stage = Stage::Completed;
         let settings = self.shared.settings.load_full();
         let config = &settings.ours.config;
-        // A copy for any crawler counts: this crawler is not judged by it, but it proves that the origin has a file.
         let document = self.subject.identity.document();
-        let held = self
-            .entry
-            .slots
-            .lock()
-            .newest_copy(document)
-            .map(|(slot, copy)| {
-                let fetched_as = slot.fetched_as.as_ref();
-                let user_agent = fetched_as.map(|one| Arc::clone(&one.user_agent));
-                (Arc::clone(copy), user_agent.unwrap_or_default())
-            });
+        // A copy for any crawler counts: this crawler is not judged by it, but it proves that the origin has a file.
+        let held = self.newest_copy();
         let result = match held {
             Some(_) => result.with_stored_copy(),
             None => result,
@@ -245,18 +246,16 @@ impl FetchTask {
         self.shared.changes.origin_updated(self.entry.group);
         // A failure replaces no earlier knowledge.
         let rests_on_it = has_told || is_bare(&slot.state) || slot.fetched_as.is_none();
-        let fetched_as = match (lent, &slot.fetched_as, &fetch) {
-            (Some(lent), ..) => Arc::new(lent),
-            (None, Some(before), _) if !rests_on_it => Arc::clone(before),
-            (None, _, fetch) => {
-                let user_agent: Arc<str> = match fetch {
+        let fetched_as = match (lent, &slot.fetched_as) {
+            (Some(lent), _) => Arc::new(lent),
+            (None, Some(before)) if !rests_on_it => Arc::clone(before),
+            (None, _) => {
+                let identity = &self.subject.identity;
+                let user_agent = match &fetch {
                     Some(fetch) => fetch.user_agent.as_str().into(),
-                    None => settings
-                        .user_agents
-                        .for_identity(&self.subject.identity)
-                        .into(),
+                    None => settings.user_agents.for_identity(identity).into(),
                 };
-                Arc::new(FetchedAs::new(self.subject.identity.clone(), user_agent))
+                Arc::new(FetchedAs::new(identity.clone(), user_agent))
             }
         };
         slot.fetched_as = Some(Arc::clone(&fetched_as));

@@ -91,16 +91,8 @@ impl Setup {
             bundle,
             ..
         } = self;
-        let proxies_and = |more: &[String]| {
-            let proxies = [
-                export("http_proxy", proxy),
-                export("https_proxy", proxy),
-                export("no_proxy", ""),
-            ];
-            [&proxies, more].concat()
-        };
-        let bundle_in = |name| proxies_and(&[export(name, bundle)]);
-        let words = |text: String| proxies_and(&[comment(&text)]);
+        let bundle_in = |name| self.proxies_and(&[export(name, bundle)]);
+        let words = |text: String| self.proxies_and(&[comment(&text)]);
         Some(match client {
             "curl" => ("curl", bundle_in("CURL_CA_BUNDLE")),
             "wget" => (
@@ -111,35 +103,9 @@ impl Setup {
                 "aria2",
                 words(format!("aria2c --ca-certificate={} URL", quoted(bundle))),
             ),
-            "requests" => ("Python requests", bundle_in("REQUESTS_CA_BUNDLE")),
-            "httpx" => ("Python httpx", bundle_in("SSL_CERT_FILE")),
-            "aiohttp" => (
-                "Python aiohttp: the session must be told to read the variables",
-                proxies_and(&[
-                    export("ws_proxy", proxy),
-                    export("wss_proxy", proxy),
-                    export("SSL_CERT_FILE", bundle),
-                    comment("aiohttp.ClientSession(trust_env=True)"),
-                ]),
-            ),
-            "scrapy" => (
-                "Scrapy: HttpProxyMiddleware, on by default, reads the variables",
-                bundle_in("SSL_CERT_FILE"),
-            ),
-            "pycurl" => (
-                "PycURL: libcurl reads the variables, and is told of the bundle by each handle",
-                words(format!("handle.setopt(pycurl.CAINFO, {})", literal(bundle))),
-            ),
-            "pip" => (
-                "pip, in which the second one overrules the first where it is set",
-                proxies_and(&[
-                    export("PIP_CERT", bundle),
-                    export("REQUESTS_CA_BUNDLE", bundle),
-                ]),
-            ),
             "node" => (
                 "Node.js: fetch reads the variables from version 24 (22.21 in its line) on",
-                proxies_and(&[
+                self.proxies_and(&[
                     export("NODE_USE_ENV_PROXY", "1"),
                     export("NODE_EXTRA_CA_CERTS", authorities),
                 ]),
@@ -167,6 +133,54 @@ impl Setup {
                     export("CARGO_HTTP_CAINFO", bundle),
                 ],
             ),
+            "system" => (
+                "The system's store (Debian and its kin; `trust anchor FILE` on Fedora and Arch)",
+                self.system(),
+            ),
+            _ => return self.python(client).or_else(|| self.browser(client)),
+        })
+    }
+
+    fn python(&self, client: &str) -> Option<(&'static str, Vec<String>)> {
+        let Self { proxy, bundle, .. } = self;
+        let bundle_in = |name| self.proxies_and(&[export(name, bundle)]);
+        Some(match client {
+            "requests" => ("Python requests", bundle_in("REQUESTS_CA_BUNDLE")),
+            "httpx" => ("Python httpx", bundle_in("SSL_CERT_FILE")),
+            "aiohttp" => (
+                "Python aiohttp: the session must be told to read the variables",
+                self.proxies_and(&[
+                    export("ws_proxy", proxy),
+                    export("wss_proxy", proxy),
+                    export("SSL_CERT_FILE", bundle),
+                    comment("aiohttp.ClientSession(trust_env=True)"),
+                ]),
+            ),
+            "scrapy" => (
+                "Scrapy: HttpProxyMiddleware, on by default, reads the variables",
+                bundle_in("SSL_CERT_FILE"),
+            ),
+            "pycurl" => (
+                "PycURL: libcurl reads the variables, and is told of the bundle by each handle",
+                self.proxies_and(&[comment(&format!(
+                    "handle.setopt(pycurl.CAINFO, {})",
+                    literal(bundle)
+                ))]),
+            ),
+            "pip" => (
+                "pip, in which the second one overrules the first where it is set",
+                self.proxies_and(&[
+                    export("PIP_CERT", bundle),
+                    export("REQUESTS_CA_BUNDLE", bundle),
+                ]),
+            ),
+            _ => return None,
+        })
+    }
+
+    fn browser(&self, client: &str) -> Option<(&'static str, Vec<String>)> {
+        let proxy = &self.proxy;
+        Some(match client {
             "playwright" => (
                 "Playwright, Chromium",
                 vec![comment(&format!(
@@ -182,12 +196,18 @@ impl Setup {
                     format!("certutil -d \"sql:$PROFILE\" -A -t C,, -n {name} -i {ca}")
                 }),
             ),
-            "system" => (
-                "The system's store (Debian and its kin; `trust anchor FILE` on Fedora and Arch)",
-                self.system(),
-            ),
             _ => return None,
         })
+    }
+
+    /// Returns the variables that name the proxy, and `more` lines.
+    fn proxies_and(&self, more: &[String]) -> Vec<String> {
+        let proxies = [
+            export("http_proxy", &self.proxy),
+            export("https_proxy", &self.proxy),
+            export("no_proxy", ""),
+        ];
+        [&proxies, more].concat()
     }
 
     fn php(&self) -> Vec<String> {

@@ -90,10 +90,49 @@ fn digest(item: &[u8]) -> Option<Option<&Digest>> {
     }
 }
 
+/// The entry is not that of a decision as it is written here.
+const OTHER: Malformed = Malformed("no decision");
+
+impl<'e> Parts<'e> {
+    /// Takes a part that leaves a hole in the shape.
+    #[inline]
+    fn take(&mut self, key: u8, reader: &mut Reader<'e>) -> Result<(), Malformed> {
+        match key {
+            key::DECIDED_AFTER => self.decided_after = reader.int()?,
+            key::CLIENT => {
+                if reader.array()? != 2 || !reader.is_bytes() {
+                    return Err(OTHER);
+                }
+                self.client.0 = reader.item()?;
+                self.port = reader.uint()?;
+            }
+            key::CLIENT_NAME if reader.is_text() => self.client.1 = reader.item()?,
+            key::CHAIN if reader.is_array() => self.requester.0 = reader.item()?,
+            key::USER_AGENT if reader.is_bytes() => self.requester.1 = reader.item()?,
+            key::ORIGIN if reader.is_text() => self.origin = reader.item()?,
+            // One column serves both.
+            key::PATH => self.path = reader.bytes()?,
+            key::URL if !self.holes.has(key::PATH) => self.path = reader.bytes()?,
+            key::RULE if reader.is_array() => self.rule = reader.item()?,
+            key::BASIS if reader.is_bytes() => self.basis = reader.item()?,
+            key::UPSTREAM if reader.is_array() => self.upstream = reader.item()?,
+            key::HOLD => self.hold = reader.uint()?,
+            key::BYTES_IN => self.bytes_in = reader.uint()?,
+            key::BYTES_OUT => self.bytes_out = reader.uint()?,
+            key::DURATION => self.duration = reader.uint()?,
+            _ => {
+                let mut rare = RARE.iter().zip(&mut self.rest);
+                let (_, value) = rare.find(|(rare, _)| **rare == key).ok_or(OTHER)?;
+                *value = reader.item()?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Takes the entry of a decision apart; its shape goes to `shape`. An error means that the entry does not fit: it is
 /// kept as it is.
 pub(super) fn split<'e>(entry: &'e [u8], shape: &mut Vec<u8>) -> Result<Parts<'e>, Malformed> {
-    const OTHER: Malformed = Malformed("no decision");
     shape.clear();
     // The octets before are in the shape, or in a hole.
     let mut from = 0;
@@ -147,33 +186,7 @@ pub(super) fn split<'e>(entry: &'e [u8], shape: &mut Vec<u8>) -> Result<Parts<'e
                 parts.holes.add(key);
                 continue;
             }
-            key::DECIDED_AFTER => parts.decided_after = reader.int()?,
-            key::CLIENT => {
-                if reader.array()? != 2 || !reader.is_bytes() {
-                    return Err(OTHER);
-                }
-                parts.client.0 = reader.item()?;
-                parts.port = reader.uint()?;
-            }
-            key::CLIENT_NAME if reader.is_text() => parts.client.1 = reader.item()?,
-            key::CHAIN if reader.is_array() => parts.requester.0 = reader.item()?,
-            key::USER_AGENT if reader.is_bytes() => parts.requester.1 = reader.item()?,
-            key::ORIGIN if reader.is_text() => parts.origin = reader.item()?,
-            // One column serves both.
-            key::PATH => parts.path = reader.bytes()?,
-            key::URL if !parts.holes.has(key::PATH) => parts.path = reader.bytes()?,
-            key::RULE if reader.is_array() => parts.rule = reader.item()?,
-            key::BASIS if reader.is_bytes() => parts.basis = reader.item()?,
-            key::UPSTREAM if reader.is_array() => parts.upstream = reader.item()?,
-            key::HOLD => parts.hold = reader.uint()?,
-            key::BYTES_IN => parts.bytes_in = reader.uint()?,
-            key::BYTES_OUT => parts.bytes_out = reader.uint()?,
-            key::DURATION => parts.duration = reader.uint()?,
-            _ => {
-                let mut rare = RARE.iter().zip(&mut parts.rest);
-                let (_, value) = rare.find(|(rare, _)| **rare == key).ok_or(OTHER)?;
-                *value = reader.item()?;
-            }
+            _ => parts.take(key, reader)?,
         }
         copy(shape, entry, from..start).ok_or(OTHER)?;
         from = entry.len() - reader.rest().len();

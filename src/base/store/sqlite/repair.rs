@@ -57,6 +57,14 @@ impl Faults {
     pub fn is_empty(&self) -> bool {
         self.damaged.is_empty() && self.altered.is_empty()
     }
+
+    /// Adds that a part cannot be read. Several checks may meet the same part.
+    fn unreadable(&mut self, failure: Failure, path: &Path) {
+        let fault = sentence(failure, path);
+        if !self.damaged.contains(&fault) {
+            self.damaged.push(fault);
+        }
+    }
 }
 
 /// Checks the store at `path`, and returns its faults.
@@ -82,66 +90,26 @@ pub fn check(path: &Path) -> Result<Faults, StoreError> {
         }
         Err(error) => return Err(error),
     };
-    // An unreadable part is reported, too, and the next check runs all the same.
-    let checks: [Check; 12] = [
-        structure,
-        self::schema,
-        references,
-        rows,
-        fetched_texts,
-        evidence::rows,
-        evidence::signed,
-        self::rotations::check,
-        evidence::named,
-        texts,
-        self::objects,
-        denials,
-    ];
     // One state of the database for all of them: a writer may be at work.
     let reading = entries::reading(&connection).unwrap_or_else(|failure| {
         faults.damaged.push(sentence(failure, path));
         None
     });
-    for check in checks {
+    // An unreadable part is reported, too, and the next check runs all the same.
+    for check in CHECKS {
         if let Err(failure) = check(&connection, &mut faults) {
-            let fault = sentence(failure, path);
-            if !faults.damaged.contains(&fault) {
-                faults.damaged.push(fault);
-            }
+            faults.unreadable(failure, path);
         }
     }
     match evidence::forged(&connection, path) {
         Ok(sizes) => faults.damaged.extend(sizes.iter().map(|size| {
             format!("the checkpoint of {size} records is damaged: its signature does not hold")
         })),
-        Err(failure) => {
-            let fault = sentence(failure, path);
-            if !faults.damaged.contains(&fault) {
-                faults.damaged.push(fault);
-            }
-        }
+        Err(failure) => faults.unreadable(failure, path),
     }
     // The state file may be ahead of that state.
     drop(reading);
-    match agree::look(&connection, path) {
-        Ok(Relation::Agrees) => match agree::missing_checkpoint(&connection, path) {
-            Ok(None) => {}
-            Ok(Some(size)) => faults.damaged.push(format!(
-                "the checkpoint of {size} records is missing, the newest that {} names; `crawlgate serve` signs another one when it \
-                 starts",
-                state_file(path).display()
-            )),
-            Err(failure) => faults.damaged.push(sentence(failure, path)),
-        },
-        Ok(Relation::Misses(missing)) => {
-            faults.damaged.push(missing.describe());
-        }
-        Ok(Relation::Differs(size)) => faults.altered.push(format!(
-            "the log of {size} records is not the one that {} names",
-            state_file(path).display()
-        )),
-        Err(failure) => faults.damaged.push(sentence(failure, path)),
-    }
+    beside(&connection, path, &mut faults);
     if !begins_well && faults.is_empty() {
         if let Ok(SchemaVersion::Newer(version @ ..1_000)) = schema::read_version(&connection) {
             return Err(StoreError {
@@ -158,6 +126,29 @@ pub fn check(path: &Path) -> Result<Faults, StoreError> {
         faults.damaged.push(what);
     }
     Ok(faults)
+}
+
+/// Compares the database with the state file beside it.
+fn beside(connection: &Connection, path: &Path, faults: &mut Faults) {
+    match agree::look(connection, path) {
+        Ok(Relation::Agrees) => match agree::missing_checkpoint(connection, path) {
+            Ok(None) => {}
+            Ok(Some(size)) => faults.damaged.push(format!(
+                "the checkpoint of {size} records is missing, the newest that {} names; `crawlgate serve` signs another \
+                 one when it starts",
+                state_file(path).display()
+            )),
+            Err(failure) => faults.damaged.push(sentence(failure, path)),
+        },
+        Ok(Relation::Misses(missing)) => {
+            faults.damaged.push(missing.describe());
+        }
+        Ok(Relation::Differs(size)) => faults.altered.push(format!(
+            "the log of {size} records is not the one that {} names",
+            state_file(path).display()
+        )),
+        Err(failure) => faults.damaged.push(sentence(failure, path)),
+    }
 }
 
 /// Returns the words of a failure, without the advice that follows once, at the end.
@@ -206,6 +197,22 @@ fn lenient(path: &Path, mode: OpenFlags) -> rusqlite::Result<Connection> {
 
 /// A check that adds the faults of one kind.
 type Check = fn(&Connection, &mut Faults) -> Result<(), Failure>;
+
+/// The checks of the database alone.
+const CHECKS: [Check; 12] = [
+    structure,
+    self::schema,
+    references,
+    rows,
+    fetched_texts,
+    evidence::rows,
+    evidence::signed,
+    self::rotations::check,
+    evidence::named,
+    texts,
+    self::objects,
+    denials,
+];
 
 /// Runs the engine's own check of its pages and indices.
 fn structure(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {

@@ -530,7 +530,7 @@ pub struct Acknowledgements {
 pub struct CheckpointFacts {
     /// Records that it covers.
     pub size: u64,
-    /// Its time, by the clock of the log's machine.
+    /// Its time, by the clock of the log's machine. No signature covers it.
     pub signed_at: String,
     /// The signed note.
     pub note: String,

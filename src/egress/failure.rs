@@ -53,7 +53,9 @@ pub enum Failure {
     Prohibited(Prohibited),
     /// The upstream proxy could not be reached.
     ProxyUnreachable,
-    /// The upstream proxy refused the tunnel or could not open it.
+    /// The upstream proxy says that it could not open the tunnel to the origin.
+    ProxyFailed,
+    /// The upstream proxy did not open the tunnel, and says nothing of the origin.
     ProxyRefused,
     /// The upstream proxy did not accept our credentials.
     ProxyLogin,
@@ -142,7 +144,9 @@ impl Failure {
             Failure::Unroutable | Failure::Unaddressable => "destination_ip_unroutable",
             Failure::Exhausted | Failure::Crowded => "connection_limit_reached",
             Failure::Prohibited(prohibited) => prohibited.error_type(),
-            Failure::ProxyUnreachable | Failure::ProxyRefused => "destination_unavailable",
+            Failure::ProxyUnreachable | Failure::ProxyFailed | Failure::ProxyRefused => {
+                "destination_unavailable"
+            }
             Failure::ProxyLogin => "proxy_configuration_error",
             Failure::ConnectTimeout => "connection_timeout",
             Failure::Certificate => "tls_certificate_error",
@@ -179,7 +183,7 @@ impl Failure {
             Failure::ProxyUnreachable => {
                 "the proxy on the way to it ([[upstream.proxy]]) could not be reached"
             }
-            Failure::ProxyRefused => {
+            Failure::ProxyFailed | Failure::ProxyRefused => {
                 "the proxy on the way to it ([[upstream.proxy]]) did not connect to it"
             }
             Failure::ProxyLogin => {
@@ -222,12 +226,12 @@ impl Failure {
     pub fn cause(self) -> Cause {
         match self {
             Failure::Dns => Cause::Dns,
-            Failure::Refused | Failure::Unroutable => Cause::Connect,
+            Failure::Refused | Failure::Unroutable | Failure::ProxyFailed => Cause::Connect,
             Failure::Unaddressable => Cause::Unaddressable,
             Failure::Exhausted | Failure::Crowded => Cause::Exhausted,
             Failure::Prohibited(_) => Cause::Prohibited,
             Failure::ProxyUnreachable | Failure::ProxyRefused | Failure::ProxyLogin => {
-                Cause::Connect
+                Cause::UpstreamProxy
             }
             Failure::ConnectTimeout | Failure::ResponseTimeout => Cause::Timeout,
             Failure::Certificate => Cause::Certificate,

@@ -65,6 +65,7 @@ pub(super) async fn http(
     match answer.code {
         Some(200..=299) => Ok(()),
         Some(407) => Err(Failure::ProxyLogin),
+        Some(502 | 503) => Err(Failure::ProxyFailed),
         Some(504) => Err(Failure::ConnectTimeout),
         _ => Err(Failure::ProxyRefused),
     }
@@ -121,6 +122,7 @@ pub(super) async fn socks5(
     let [version, reply, _, kind] = read(stream).await?;
     match (version, reply) {
         (VERSION, 0) => {}
+        (VERSION, 1) => return Err(Failure::ProxyFailed),
         (VERSION, 3 | 4) => return Err(Failure::Unroutable),
         (VERSION, 5) => return Err(Failure::Refused),
         (VERSION, 6) => return Err(Failure::ConnectTimeout),

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -226,6 +227,10 @@ fn what_a_proxy_says_itself_is_never_taken_for_a_robots_txt() {
         let answer = gate.get("http://far.test/open");
         let record = gate.refused(&answer, 403, "robots_unreachable");
         assert_eq!(record["robots"]["state"], "unreachable", "{case}: {record}");
+        let cause = &record["robots"]["unreachable"]["cause"];
+        assert_eq!(cause, "upstream_proxy", "{case}");
+        let detail = answer.problem()["detail"].to_string();
+        assert!(detail.contains("[[upstream.proxy]]"), "{case}: {detail}");
         // robots.txt itself needs no robots.txt: the gate reports the proxy's answer.
         let answer = gate.get("http://far.test/robots.txt");
         assert_eq!(answer.status, 502, "{case}: {answer:?}");
@@ -233,6 +238,34 @@ fn what_a_proxy_says_itself_is_never_taken_for_a_robots_txt() {
         assert!(detail.contains("[[upstream.proxy]]"), "{case}: {detail}");
     }
     assert_eq!(origin.connections(), 0);
+}
+
+#[test]
+fn a_proxy_that_lets_nothing_through_opens_no_site() {
+    static LETS_THROUGH: AtomicBool = AtomicBool::new(false);
+    let origin = Origin::with_rules(RULES);
+    let proxy = Proxy::http(origin.port(), |head| match LETS_THROUGH.load(SeqCst) {
+        true => opens(head),
+        false => "HTTP/1.1 407 Who are you?\r\nContent-Length: 0\r\n\r\n",
+    });
+    let routes = format!(
+        "[{{ hosts = [\"far.test\"], url = \"http://{}\" }}]",
+        proxy.address
+    );
+    // In this profile a site in an outage has no restrictions.
+    let gate = CrawlgateProcess::with(|setup| {
+        setup.set("upstream", "proxy", &routes);
+        setup.set("robots", "profile", "\"archive\"");
+    });
+    for path in ["/private/1", "/open"] {
+        let answer = gate.get(&format!("http://far.test{path}"));
+        gate.refused(&answer, 403, "robots_unreachable");
+    }
+    LETS_THROUGH.store(true, SeqCst);
+    // Until the next attempt nothing is known of the site.
+    let answer = gate.get("http://far.test/private/2");
+    assert!([403, 503].contains(&answer.status), "{answer:?}");
+    assert_eq!(origin.seen_but_robots(), [""; 0]);
 }
 
 #[test]

@@ -122,6 +122,8 @@ pub enum Cause {
     Redirect(u16),
     /// No connection can be made to such an origin: its name fits no request, or `[upstream] ftp` is false.
     Unaddressable,
+    /// An upstream proxy of the operator could not be reached, or did not let us through: the origin was not asked.
+    UpstreamProxy,
     /// The [address policy](crate::policy::address_policy) prohibits the origin.
     Prohibited,
     /// It redirected to a prohibited address.
@@ -390,6 +392,7 @@ impl Cause {
             Cause::Protocol => "protocol",
             Cause::Encoding => "encoding",
             Cause::Unaddressable => "unaddressable",
+            Cause::UpstreamProxy => "upstream_proxy",
             Cause::Prohibited => "prohibited",
             Cause::ProhibitedHop => "prohibited_hop",
             Cause::DisallowedHop => "disallowed_hop",
@@ -420,6 +423,7 @@ impl Cause {
             "protocol" => Cause::Protocol,
             "encoding" => Cause::Encoding,
             "unaddressable" => Cause::Unaddressable,
+            "upstream_proxy" => Cause::UpstreamProxy,
             "prohibited" => Cause::Prohibited,
             "prohibited_hop" => Cause::ProhibitedHop,
             "disallowed_hop" => Cause::DisallowedHop,
@@ -449,7 +453,7 @@ impl Cause {
     pub fn tells_of_origin(self) -> bool {
         !matches!(
             self,
-            Cause::Unaddressable | Cause::Prohibited | Cause::Internal
+            Cause::Unaddressable | Cause::UpstreamProxy | Cause::Prohibited | Cause::Internal
         )
     }
 
@@ -501,6 +505,9 @@ impl fmt::Display for Cause {
             Cause::Redirect(status) => {
                 write!(f, "it answered {status}, which is no status of HTTP")
             }
+            Cause::UpstreamProxy => f.write_str(
+                "the proxy on the way to it ([[upstream.proxy]]) could not be reached, or did not let crawlgate through",
+            ),
             Cause::Prohibited => f.write_str("it may not be reached from here ([egress] allow)"),
             Cause::ProhibitedHop => {
                 f.write_str("it redirected to what may not be reached from here ([egress] allow)")

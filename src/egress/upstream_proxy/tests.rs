@@ -36,7 +36,7 @@ async fn an_http_proxy_is_asked_to_connect() {
         ("with credentials", Some(login()), with_login, "HTTP/1.1 201 Made\r\n\r\n", Ok(())),
         ("it wants credentials", None, plain, "HTTP/1.1 407 Who?\r\n\r\n", Err(Failure::ProxyLogin)),
         ("it forbids", None, plain, "HTTP/1.1 403 No\r\n\r\n", Err(Failure::ProxyRefused)),
-        ("it cannot", None, plain, "HTTP/1.1 502 No\r\n\r\n", Err(Failure::ProxyRefused)),
+        ("it cannot", None, plain, "HTTP/1.1 502 No\r\n\r\n", Err(Failure::ProxyFailed)),
         ("no proxy answers", None, plain, "HTTP/1.1 504 No\r\n\r\n", Err(Failure::ConnectTimeout)),
         ("a redirect is no tunnel", None, plain, "HTTP/1.1 302 There\r\nLocation: http://a/\r\n\r\n", Err(Failure::ProxyRefused)),
         ("it speaks something else", None, plain, "SSH-2.0-x\r\n\r\n", Err(Failure::ProxyRefused)),
@@ -67,7 +67,7 @@ async fn a_socks_proxy_is_asked_for_a_tunnel() {
     let by_name = b"\x05\x00\x00\x03\x03a.b\x00\x50".to_vec();
     let by_v6 = [&b"\x05\x00\x00\x04"[..], &[7; 18]].concat();
     let refusals = [
-        (1, Failure::ProxyRefused),
+        (1, Failure::ProxyFailed),
         (2, Failure::ProxyRefused),
         (3, Failure::Unroutable),
         (4, Failure::Unroutable),

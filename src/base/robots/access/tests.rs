@@ -147,6 +147,7 @@ fn codes_are_read_back() {
         Cause::Protocol,
         Cause::Encoding,
         Cause::Unaddressable,
+        Cause::UpstreamProxy,
         Cause::Prohibited,
         Cause::ProhibitedHop,
         Cause::DisallowedHop,

@@ -153,15 +153,20 @@ impl Outage {
         if length < profile.disallow_for {
             return disallow;
         }
+        // The gate's own failures open no origin, whatever the profile.
+        let open = match self.last_failure {
+            Some(_) => Stance::AllowAll,
+            None => disallow.clone(),
+        };
         if profile.last_good_until.is_none_or(|until| length < until) {
             return match last_good {
                 Some(snapshot) => Stance::Rules(Arc::clone(snapshot)),
-                None => Stance::AllowAll,
+                None => open,
             };
         }
         match profile.finally {
-            Finally::Allow => Stance::AllowAll,
-            Finally::Reachable if self.cause.is_answer() => Stance::AllowAll,
+            Finally::Allow => open,
+            Finally::Reachable if self.cause.is_answer() => open,
             Finally::Reachable => disallow,
         }
     }

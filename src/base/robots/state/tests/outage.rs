@@ -180,10 +180,21 @@ fn the_gates_own_outage_counts_for_no_origin() {
         .at(h(24))
         .expect(CompleteDisallow, Due::Now);
     // A failure before the origin was asked is not the origin's.
-    for cause in [Cause::Internal, Cause::Prohibited, Cause::Unaddressable] {
-        Script::new()
-            .fail_for(d(40), cause)
-            .expect(CompleteDisallow, Due::No);
+    for cause in [
+        Cause::Internal,
+        Cause::Prohibited,
+        Cause::Unaddressable,
+        Cause::UpstreamProxy,
+    ] {
+        for profile in [
+            ProfileName::Standard,
+            ProfileName::Google,
+            ProfileName::Archive,
+        ] {
+            Script::by(profile)
+                .fail_for(d(40), cause)
+                .expect(CompleteDisallow, Due::No);
+        }
     }
 }
 
